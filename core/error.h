@@ -1,0 +1,30 @@
+// Errors: one exception type, one check. A message names the op, the argument, what was wanted and what came:
+//   matmul: x is [32, 64] and y is [63, 10]: the inner sizes 64 and 63 differ
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace vitrine {
+
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message) : std::runtime_error(message) {}
+};
+
+/// Throws an Error with a message in fmt's syntax.
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws unless `condition` holds. The arguments are formatted only on failure.
+template <class... Args>
+inline void check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) [[unlikely]] fail(format, std::forward<Args>(args)...);
+}
+
+}  // namespace vitrine

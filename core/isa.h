@@ -1,0 +1,18 @@
+// The instruction set that the CPU kernels use, chosen once at run time.
+#pragma once
+
+#include <string_view>
+
+namespace vitrine {
+
+/// In rising order; each includes the ones before it. `avx512` means F, BW, CD, DQ and VL (x86-64-v4);
+/// `avx512_bf16` adds vdpbf16ps.
+enum class Isa { portable, avx2, avx512, avx512_bf16 };
+
+/// The best set that this CPU has, unless the environment variable VITRINE_ISA
+/// (portable, avx2, avx512, avx512_bf16) asks for a lower one. An unknown or unavailable name is an error.
+Isa isa();
+
+std::string_view name(Isa isa);
+
+}  // namespace vitrine
