@@ -1,0 +1,48 @@
+// The test program. `vitrine_tests --help` lists doctest's options; ctest runs it once per file of tests.
+// Exit code: 0 passed, 1 failed or nothing selected, 77 passed but something was skipped for want of
+// reference data.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tests/data.h"
+
+namespace {
+
+unsigned selected_test_cases = 0;
+
+/// Counts the test cases that the command line selected.
+struct Counter : doctest::IReporter {
+  explicit Counter(const doctest::ContextOptions&) {}
+  void report_query(const doctest::QueryData&) override {}
+  void test_run_start() override {}
+  void test_run_end(const doctest::TestRunStats& stats) override {
+    selected_test_cases = stats.numTestCasesPassingFilters;
+  }
+  void test_case_start(const doctest::TestCaseData&) override {}
+  void test_case_reenter(const doctest::TestCaseData&) override {}
+  void test_case_end(const doctest::CurrentTestCaseStats&) override {}
+  void test_case_exception(const doctest::TestCaseException&) override {}
+  void subcase_start(const doctest::SubcaseSignature&) override {}
+  void subcase_end() override {}
+  void log_assert(const doctest::AssertData&) override {}
+  void log_message(const doctest::MessageData&) override {}
+  void test_case_skipped(const doctest::TestCaseData&) override {}
+};
+REGISTER_LISTENER("counter", 1, Counter);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  doctest::Context context(argc, argv);
+  const int result = context.run();
+  if (context.shouldExit()) return result;  // a query such as --list-test-cases, not a run
+  if (selected_test_cases == 0) {
+    fmt::print(stderr, "No test case matches the filters: a run that tests nothing is a failure.\n");
+    return 1;
+  }
+  if (result == 0 && vitrine::test::data_is_missing()) return 77;  // ctest then says "Skipped"
+  return result;
+}
