@@ -12,8 +12,8 @@
 
 namespace vitrine {
 
-/// `boolean` is one byte, 0 or 1. `dual64` is a pair of doubles (value, tangent), for exact derivatives (core/dual.h);
-/// only the plain CPU kernels know it.
+/// `boolean` is one byte, 0 or 1. `dual64` is a pair of doubles (value, tangent), for exact derivatives
+/// (core/dual.h); only the plain CPU kernels know it.
 enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, boolean, dual64 };
 
 std::string_view name(DType dtype);
@@ -31,39 +31,57 @@ constexpr bool is_low_precision(DType t) { return t == DType::bfloat16 || t == D
 /// The type in which sums and statistics over `t` are kept: float32 for bfloat16 and float16, else `t`.
 constexpr DType wide(DType t) { return is_low_precision(t) ? DType::float32 : t; }
 
-/// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the float's type, and
-/// bfloat16 with float16 gives float32.
+/// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the float's type,
+/// and bfloat16 with float16 gives float32.
 DType promote(DType x, DType y);
 
 /// The distance from 1 to the next larger number; 0 for integers and booleans.
 double epsilon(DType dtype);
 
-template <class T> inline constexpr DType dtype_v = DType::boolean;
-template <> inline constexpr DType dtype_v<float> = DType::float32;
-template <> inline constexpr DType dtype_v<double> = DType::float64;
-template <> inline constexpr DType dtype_v<bfloat16> = DType::bfloat16;
-template <> inline constexpr DType dtype_v<float16> = DType::float16;
-template <> inline constexpr DType dtype_v<int64_t> = DType::int64;
-template <> inline constexpr DType dtype_v<int32_t> = DType::int32;
-template <> inline constexpr DType dtype_v<bool> = DType::boolean;
-template <> inline constexpr DType dtype_v<Dual> = DType::dual64;
+template <class T>
+inline constexpr DType dtype_v = DType::boolean;
+template <>
+inline constexpr DType dtype_v<float> = DType::float32;
+template <>
+inline constexpr DType dtype_v<double> = DType::float64;
+template <>
+inline constexpr DType dtype_v<bfloat16> = DType::bfloat16;
+template <>
+inline constexpr DType dtype_v<float16> = DType::float16;
+template <>
+inline constexpr DType dtype_v<int64_t> = DType::int64;
+template <>
+inline constexpr DType dtype_v<int32_t> = DType::int32;
+template <>
+inline constexpr DType dtype_v<bool> = DType::boolean;
+template <>
+inline constexpr DType dtype_v<Dual> = DType::dual64;
 
 /// The type in which a kernel computes on elements of type T: float for the 16-bit types, else T.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
 
-template <class T> struct Type { using type = T; };
+template <class T>
+struct Type {
+  using type = T;
+};
 
 /// Calls f(Type<T>{}) with the C++ type of a floating `dtype`; others are an error that names `op`.
 template <class F>
 decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(Type<float>{});
-    case DType::float64: return f(Type<double>{});
-    case DType::bfloat16: return f(Type<bfloat16>{});
-    case DType::float16: return f(Type<float16>{});
-    case DType::dual64: return f(Type<Dual>{});
-    default: fail("{}: wanted a floating dtype, got {}", op, name(dtype));
+    case DType::float32:
+      return f(Type<float>{});
+    case DType::float64:
+      return f(Type<double>{});
+    case DType::bfloat16:
+      return f(Type<bfloat16>{});
+    case DType::float16:
+      return f(Type<float16>{});
+    case DType::dual64:
+      return f(Type<Dual>{});
+    default:
+      fail("{}: wanted a floating dtype, got {}", op, name(dtype));
   }
 }
 
@@ -71,9 +89,12 @@ decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
 template <class F>
 decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {
-    case DType::int64: return f(Type<int64_t>{});
-    case DType::int32: return f(Type<int32_t>{});
-    default: fail("{}: wanted indices of int64 or int32, got {}", op, name(dtype));
+    case DType::int64:
+      return f(Type<int64_t>{});
+    case DType::int32:
+      return f(Type<int32_t>{});
+    default:
+      fail("{}: wanted indices of int64 or int32, got {}", op, name(dtype));
   }
 }
 
@@ -81,14 +102,22 @@ decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
 template <class F>
 decltype(auto) visit_all(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(Type<float>{});
-    case DType::float64: return f(Type<double>{});
-    case DType::bfloat16: return f(Type<bfloat16>{});
-    case DType::float16: return f(Type<float16>{});
-    case DType::int64: return f(Type<int64_t>{});
-    case DType::int32: return f(Type<int32_t>{});
-    case DType::boolean: return f(Type<bool>{});
-    case DType::dual64: return f(Type<Dual>{});
+    case DType::float32:
+      return f(Type<float>{});
+    case DType::float64:
+      return f(Type<double>{});
+    case DType::bfloat16:
+      return f(Type<bfloat16>{});
+    case DType::float16:
+      return f(Type<float16>{});
+    case DType::int64:
+      return f(Type<int64_t>{});
+    case DType::int32:
+      return f(Type<int32_t>{});
+    case DType::boolean:
+      return f(Type<bool>{});
+    case DType::dual64:
+      return f(Type<Dual>{});
   }
   fail("a dtype of number {} does not exist", static_cast<int>(dtype));
 }

@@ -24,7 +24,8 @@ template <class... Args>
 /// Throws unless `condition` holds. The arguments are formatted only on failure.
 template <class... Args>
 inline void check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition) [[unlikely]] fail(format, std::forward<Args>(args)...);
+  if (!condition) [[unlikely]]
+    fail(format, std::forward<Args>(args)...);
 }
 
 }  // namespace vitrine

@@ -1,4 +1,5 @@
-// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest, ties to even).
+// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest, ties to
+// even).
 #pragma once
 
 #include <bit>

@@ -1,0 +1,65 @@
+# The commands of a fresh clone on Debian or Ubuntu:
+#   make demo    install what is missing, build, train two small GPTs side by side, print samples and where the report is
+#   make test    install what is missing, build, run the tests
+#   make check   everything; each stage also runs alone, e.g. make check-asan
+#   make format  format all sources
+#
+# JOBS=n sets how many compilers and tests run side by side. In CI (CI=true) warnings are errors.
+JOBS ?= $(shell nproc)
+STAGE = bash .ci/stage
+CTEST = ctest --parallel $(JOBS) --preset
+SLOW = mutation|fuzz
+STAGES = format includes lengths isa mutation asan fuzz tsan cuda consumer
+
+.NOTPARALLEL:
+.PHONY: demo test check format tidy install install-all FORCE $(STAGES:%=check-%)
+
+demo: install
+	@bash .ci/build release train_gpt
+	@$(STAGE) "demo" build/examples/train_gpt --compare standard,laser
+
+test: install build
+	@$(STAGE) "tests" $(CTEST) release -LE '$(SLOW)' --output-log build/tests.log
+
+check: install-all
+	@$(STAGE) --start
+	@$(MAKE) --no-print-directory --keep-going $(STAGES:%=check-%); status=$$?; $(STAGE) --summary; exit $$status
+
+install:
+	@bash .ci/install build
+install-all:
+	@bash .ci/install build check
+
+# build, build-asan, …: the build folders of the presets.
+build: FORCE
+	@JOBS=$(JOBS) $(STAGE) "build" bash .ci/build release
+build-%: FORCE
+	@JOBS=$(JOBS) $(STAGE) "build $*" bash .ci/build $*
+
+# The stages of `make check` -------------------------------------------------------------------------------------------
+check-format:
+	@$(STAGE) "format" bash .ci/format --dry-run -Werror
+check-includes:
+	@$(STAGE) "include direction" python3 tests/include_direction.py
+check-lengths:
+	@$(STAGE) "file lengths" bash .ci/lengths
+check-isa: build
+	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)'
+	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)'
+check-mutation: build
+	@$(STAGE) "mutations" $(CTEST) release -L mutation
+check-asan: build-asan
+	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)'
+check-fuzz: build-asan
+	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
+check-tsan: build-tsan
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)'
+check-cuda:
+	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
+check-consumer: build
+	@$(STAGE) "installed consumer" bash .ci/consumer
+
+format:
+	@bash .ci/format -i
+tidy: build
+	@run-clang-tidy -quiet -p build '$(CURDIR)/(core|ops|nn|optim)/.*'

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Checks that folders include each other in one direction only, and that includes are written from the root."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(vitrine/[^>]+)>)')
+
+# Folder -> what its files may include; the longest matching folder counts.
+CONTRACTS = r"(ops|optim)/(.+/)?(kernels|formulas)\w*\.h"  # shared by the CPU kernels and their CUDA twins
+ALLOWED = {
+    "core": r"core/",
+    "ops": r"(core|ops)/",
+    "optim": r"(core|ops|optim)/",
+    "nn": r"(core|ops|nn)/(?!training/)",
+    "nn/training": r"(core|ops|optim|nn)/",
+    "cuda": rf"((core|cuda)/|{CONTRACTS})",
+    "examples": r"(core|ops|optim|nn|examples)/",
+    "bench": r"(core|ops|optim|nn|cuda|bench)/",
+    "tests": r"(core|ops|optim|nn|cuda|tests)/",
+}
+
+
+def complaints(path):
+    """Yields (line number, text) for each include of the file `path` that breaks a rule."""
+    relative = path.relative_to(ROOT).as_posix()
+    folder = max((f for f in ALLOWED if relative.startswith(f + "/")), key=len)
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quoted, installed = match.groups()
+        if installed:
+            yield number, f'<{installed}> is how users include: write "{installed.removeprefix("vitrine/")}"'
+        elif not (ROOT / quoted).is_file():
+            yield number, f'"{quoted}" is not a file, seen from the root'
+        elif not re.match(ALLOWED[folder], quoted):
+            yield number, f'{folder}/ must not include "{quoted}"'
+
+
+def main():
+    files = [p for folder in ALLOWED if "/" not in folder for p in sorted((ROOT / folder).rglob("*"))]
+    files = [p for p in files if p.suffix in SUFFIXES and "tests/consumer" not in p.as_posix()]
+    found = [(p.relative_to(ROOT), *c) for p in files for c in complaints(p)]
+    for path, number, text in found:
+        print(f"{path}:{number}: {text}")
+    print(f"{len(files)} files, {len(found)} includes in a wrong direction")
+    return 1 if found or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
