@@ -70,18 +70,12 @@ struct Type {
 template <class F>
 decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {
-    case DType::float32:
-      return f(Type<float>{});
-    case DType::float64:
-      return f(Type<double>{});
-    case DType::bfloat16:
-      return f(Type<bfloat16>{});
-    case DType::float16:
-      return f(Type<float16>{});
-    case DType::dual64:
-      return f(Type<Dual>{});
-    default:
-      fail("{}: wanted a floating dtype, got {}", op, name(dtype));
+    case DType::float32: return f(Type<float>{});
+    case DType::float64: return f(Type<double>{});
+    case DType::bfloat16: return f(Type<bfloat16>{});
+    case DType::float16: return f(Type<float16>{});
+    case DType::dual64: return f(Type<Dual>{});
+    default: fail("{}: wanted a floating dtype, got {}", op, name(dtype));
   }
 }
 
@@ -89,12 +83,9 @@ decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
 template <class F>
 decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {
-    case DType::int64:
-      return f(Type<int64_t>{});
-    case DType::int32:
-      return f(Type<int32_t>{});
-    default:
-      fail("{}: wanted indices of int64 or int32, got {}", op, name(dtype));
+    case DType::int64: return f(Type<int64_t>{});
+    case DType::int32: return f(Type<int32_t>{});
+    default: fail("{}: wanted indices of int64 or int32, got {}", op, name(dtype));
   }
 }
 
@@ -102,22 +93,14 @@ decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
 template <class F>
 decltype(auto) visit_all(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32:
-      return f(Type<float>{});
-    case DType::float64:
-      return f(Type<double>{});
-    case DType::bfloat16:
-      return f(Type<bfloat16>{});
-    case DType::float16:
-      return f(Type<float16>{});
-    case DType::int64:
-      return f(Type<int64_t>{});
-    case DType::int32:
-      return f(Type<int32_t>{});
-    case DType::boolean:
-      return f(Type<bool>{});
-    case DType::dual64:
-      return f(Type<Dual>{});
+    case DType::float32: return f(Type<float>{});
+    case DType::float64: return f(Type<double>{});
+    case DType::bfloat16: return f(Type<bfloat16>{});
+    case DType::float16: return f(Type<float16>{});
+    case DType::int64: return f(Type<int64_t>{});
+    case DType::int32: return f(Type<int32_t>{});
+    case DType::boolean: return f(Type<bool>{});
+    case DType::dual64: return f(Type<Dual>{});
   }
   fail("a dtype of number {} does not exist", static_cast<int>(dtype));
 }
