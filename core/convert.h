@@ -1,0 +1,29 @@
+// Conversion of one scalar to another dtype's type.
+#pragma once
+
+#include <type_traits>
+
+#include "core/dtype.h"
+
+namespace vitrine {
+
+/// Floats round to nearest, floats to integers truncate, anything to bool is "not zero", a Dual keeps its tangent only
+/// in a Dual.
+template <class To, class From>
+To convert(From x) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (std::is_same_v<From, Dual>) {
+    return convert<To>(x.value);
+  } else if constexpr (std::is_same_v<To, Dual>) {
+    return Dual(convert<double>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return static_cast<Wide<From>>(x) != 0;
+  } else if constexpr (!std::is_same_v<Wide<To>, To>) {
+    return To(static_cast<float>(x));
+  } else {
+    return static_cast<To>(static_cast<Wide<From>>(x));
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,28 @@
+// Where a tensor's memory lies.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace vitrine {
+
+enum class DeviceKind : uint8_t { cpu, cuda };
+
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  int8_t index = 0;  ///< which GPU; 0 for the CPU
+
+  static const Device cpu;
+  static const Device cuda;
+
+  bool is_cpu() const { return kind == DeviceKind::cpu; }
+  bool operator==(const Device&) const = default;
+};
+
+inline constexpr Device Device::cpu{DeviceKind::cpu, 0};
+inline constexpr Device Device::cuda{DeviceKind::cuda, 0};
+
+/// "cpu" or "cuda:1".
+std::string to_string(Device device);
+
+}  // namespace vitrine

@@ -1,0 +1,63 @@
+#include "core/grad.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/state.h"
+
+namespace vitrine {
+namespace detail {
+namespace {
+
+thread_local size_t saved_bytes = 0;
+thread_local const char* running_backward = "";
+
+}  // namespace
+
+size_t take_saved_bytes() { return std::exchange(saved_bytes, 0); }
+void discard_saved_bytes() { saved_bytes = 0; }
+const char* backward_op() { return running_backward; }
+void set_backward_op(const char* op) { running_backward = op; }
+
+int64_t now_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace detail
+
+Grad Grad::region(Tensor value, Region region) {
+  Grad grad(std::move(value));
+  grad.kind_ = Kind::region;
+  grad.region_ = std::move(region);
+  return grad;
+}
+
+Grad Grad::rows(Tensor value, Tensor rows) {
+  Grad grad(std::move(value));
+  grad.kind_ = Kind::rows;
+  grad.rows_ = std::move(rows);
+  return grad;
+}
+
+Grad Grad::into(std::function<void(Tensor&, bool)> add) {
+  Grad grad;
+  grad.kind_ = Kind::into;
+  grad.add_ = std::move(add);
+  return grad;
+}
+
+Saved::Saved(const Tensor& x) : tensor_(x) {
+  if (!x.defined()) return;
+  version_ = x.storage().version();
+  detail::saved_bytes += static_cast<size_t>(x.numel() * x.element_size());
+}
+
+const Tensor& Saved::get() const {
+  if (tensor_.defined() && tensor_.storage().version() != version_) [[unlikely]]
+    fail("{}: {}, which it saved for its backward, has been overwritten since by {}", detail::backward_op(),
+         describe(tensor_), tensor_.storage().last_writer());
+  return tensor_;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,40 @@
+#include "core/kernel.h"
+
+#include "core/allocator.h"
+#include "core/profiler.h"
+#include "core/state.h"
+#include "core/tape.h"
+
+namespace vitrine::detail {
+
+KernelScope::KernelScope(const char* name) : name_(name), start_(Profiler::active() ? now_nanoseconds() : 0) {
+  memory::charge(name);
+}
+
+KernelScope::~KernelScope() {
+  if (start_ != 0) Profiler::note(name_, "kernel", start_, now_nanoseconds());
+}
+
+void check_same_device(const char* kernel, Device& device, bool& found, const Tensor& x) {
+  if (!found) {
+    device = x.device();
+    found = true;
+  } else {
+    check(device == x.device(), "{}: the tensors lie on different devices, {} and {}", kernel, to_string(device),
+          to_string(x.device()));
+  }
+}
+
+void check_writable(const char* kernel, const Tensor& y) {
+  const Tape* tape = Tape::recording();
+  check(!tape || y.storage().tracked_by() != tape->serial(),
+        "{}: writing into {}, which the running tape tracks, would change what its backward computes; do it inside a "
+        "Tape::Pause",
+        kernel, describe(y));
+}
+
+void no_kernel_for(const char* kernel, Device device) {
+  fail("{}: there is no kernel for {} yet; move the tensors to the CPU for this operation", kernel, to_string(device));
+}
+
+}  // namespace vitrine::detail

@@ -1,0 +1,108 @@
+// How a kernel is declared once for both devices, and run on the one where its tensors lie.
+//
+//   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);      // declares cpu::softmax and cuda::softmax
+//   VITRINE_CPU_KERNEL(sort, Tensor& values, …);                        // no CUDA twin: a clear error on a GPU
+//   …
+//   VITRINE_RUN(softmax, y, x, axis);                                   // runs the twin for the device of y and x
+//
+// A parameter `Tensor&` is written, a `const Tensor&` is read. VITRINE_RUN checks that all tensors share a device, bumps
+// the versions of what is written, refuses to write into what the running tape tracks, and tells the profiler.
+// In a build with CUDA, real or emulated, a missing twin is a link error.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "core/tensor.h"
+
+#define VITRINE_KERNEL(name, ...) \
+  namespace cpu {                 \
+  void name(__VA_ARGS__);         \
+  }                               \
+  namespace cuda {                \
+  void name(__VA_ARGS__);         \
+  }
+
+#define VITRINE_CPU_KERNEL(name, ...)                              \
+  namespace cpu {                                                  \
+  void name(__VA_ARGS__);                                          \
+  }                                                                \
+  namespace cuda {                                                 \
+  inline constexpr ::vitrine::detail::NoTwin name{};               \
+  }
+
+#if VITRINE_CUDA_KERNELS
+#define VITRINE_CUDA_TWIN(name) ::vitrine::detail::twin(cuda::name)
+#else
+#define VITRINE_CUDA_TWIN(name) nullptr
+#endif
+
+/// Runs kernel `name` on the device that its tensor arguments share.
+#define VITRINE_RUN(name, ...) \
+  ::vitrine::detail::run_kernel(#name, &cpu::name, VITRINE_CUDA_TWIN(name), nullptr, __VA_ARGS__)
+
+/// Runs kernel `name` of a given device, for kernels whose tensors lie on different ones (transfers).
+#define VITRINE_RUN_ON(device, name, ...)                                                              \
+  do {                                                                                                 \
+    const ::vitrine::Device device_of_kernel = (device);                                               \
+    ::vitrine::detail::run_kernel(#name, &cpu::name, VITRINE_CUDA_TWIN(name), &device_of_kernel, __VA_ARGS__); \
+  } while (false)
+
+namespace vitrine::detail {
+
+struct NoTwin {};
+template <class F>
+  requires std::is_function_v<F>
+constexpr F* twin(F& f) {
+  return &f;
+}
+constexpr std::nullptr_t twin(NoTwin) { return nullptr; }
+
+/// Tells the profiler and the allocator's statistics about one kernel run, for as long as it lives.
+class KernelScope {
+ public:
+  explicit KernelScope(const char* name);
+  ~KernelScope();
+
+ private:
+  const char* name_;
+  int64_t start_;
+};
+
+void check_same_device(const char* kernel, Device& device, bool& found, const Tensor& x);
+void check_writable(const char* kernel, const Tensor& y);
+[[noreturn]] void no_kernel_for(const char* kernel, Device device);
+
+template <class Parameter, class Argument>
+void inspect_argument(const char* kernel, Device* device, bool* found, const Argument& argument) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, Tensor>) {
+    if (!argument.defined()) return;
+    if (device) check_same_device(kernel, *device, *found, argument);
+    if constexpr (std::is_same_v<Parameter, Tensor&>) {
+      check_writable(kernel, argument);
+      argument.storage().written_by(kernel);
+    }
+  }
+}
+
+template <class... Parameters, class Twin, class... Arguments>
+void run_kernel(const char* name, void (*on_cpu)(Parameters...), Twin on_cuda, const Device* forced,
+                Arguments&&... arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "wrong number of arguments for this kernel");
+  Device device = forced ? *forced : Device::cpu;
+  bool found = false;
+  (inspect_argument<Parameters>(name, forced ? nullptr : &device, &found, arguments), ...);
+  const KernelScope scope(name);
+  if (device.is_cpu()) {
+    on_cpu(std::forward<Arguments>(arguments)...);
+  } else {
+    if constexpr (std::is_same_v<Twin, std::nullptr_t>) {
+      no_kernel_for(name, device);
+    } else {
+      on_cuda(std::forward<Arguments>(arguments)...);
+    }
+  }
+}
+
+}  // namespace vitrine::detail

@@ -1,0 +1,111 @@
+// Walks several tensors of one shape together, whatever their strides.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "core/parallel.h"
+#include "core/shape.h"
+
+namespace vitrine {
+
+/// N operands of the same shape with strides of their own. Axes along which every operand continues in memory are
+/// merged, so that the innermost run (`inner` elements, with `inner_stride` per operand) is as long as can be.
+template <int N>
+class StridedLoop {
+ public:
+  StridedLoop(const Shape& shape, const std::array<Strides, N>& strides) {
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      if (shape[axis] == 1) continue;
+      if (!sizes_.empty() && continues(strides, axis, shape[axis])) {
+        sizes_.back() *= shape[axis];
+        for (int k = 0; k < N; ++k) strides_[k].back() = strides[k][axis];
+      } else {
+        sizes_.push_back(shape[axis]);
+        for (int k = 0; k < N; ++k) strides_[k].push_back(strides[k][axis]);
+      }
+    }
+    if (sizes_.empty()) {
+      sizes_.push_back(1);
+      for (int k = 0; k < N; ++k) strides_[k].push_back(0);
+    }
+    inner = sizes_.back();
+    for (int k = 0; k < N; ++k) inner_stride[k] = strides_[k].back();
+    outer = 1;
+    for (int i = 0; i + 1 < sizes_.rank(); ++i) outer *= sizes_[i];
+    if (numel(shape) == 0) outer = inner = 0;
+  }
+
+  int64_t inner = 0;                         ///< elements in a run
+  int64_t outer = 0;                         ///< number of runs
+  std::array<int64_t, N> inner_stride{};     ///< step inside a run, per operand
+
+  /// Calls f(offsets, begin, count) in parallel: a piece of a run, `count` elements from index begin · inner_stride[k]
+  /// on, where offsets[k] is the element offset at which the piece starts in operand k.
+  template <class F>
+  void parallel(int64_t cost_per_element, F&& f) const {
+    if (outer == 0) return;
+    const int64_t piece = std::max<int64_t>(1, grain_for(cost_per_element));
+    if (inner > 2 * piece) {  // long runs: cut them
+      const int64_t pieces = (inner + piece - 1) / piece;
+      parallel_for(0, outer * pieces, 1, [&](int64_t b, int64_t e) {
+        for (int64_t i = b; i < e; ++i) {
+          const int64_t begin = i % pieces * piece;
+          auto at = offsets(i / pieces);
+          for (int k = 0; k < N; ++k) at[k] += begin * inner_stride[k];
+          f(at, std::min(piece, inner - begin));
+        }
+      });
+      return;
+    }
+    parallel_for(0, outer, std::max<int64_t>(1, piece / inner), [&](int64_t b, int64_t e) {
+      auto at = offsets(b);
+      std::array<int64_t, Dims::kMax> index = indices(b);
+      for (int64_t i = b; i < e; ++i) {
+        f(at, inner);
+        advance(index, at);
+      }
+    });
+  }
+
+  /// The same on the calling thread, in order.
+  template <class F>
+  void serial(F&& f) const {
+    for (int64_t i = 0; i < outer; ++i) f(offsets(i), inner);
+  }
+
+ private:
+  bool continues(const std::array<Strides, N>& strides, int axis, int64_t size) const {
+    for (int k = 0; k < N; ++k)
+      if (strides_[k].back() != strides[k][axis] * size) return false;
+    return true;
+  }
+  std::array<int64_t, Dims::kMax> indices(int64_t run) const {
+    std::array<int64_t, Dims::kMax> index{};
+    for (int axis = sizes_.rank() - 2; axis >= 0; --axis) {
+      index[axis] = run % sizes_[axis];
+      run /= sizes_[axis];
+    }
+    return index;
+  }
+  std::array<int64_t, N> offsets(int64_t run) const {
+    std::array<int64_t, N> at{};
+    const auto index = indices(run);
+    for (int axis = 0; axis + 1 < sizes_.rank(); ++axis)
+      for (int k = 0; k < N; ++k) at[k] += index[axis] * strides_[k][axis];
+    return at;
+  }
+  void advance(std::array<int64_t, Dims::kMax>& index, std::array<int64_t, N>& at) const {
+    for (int axis = sizes_.rank() - 2; axis >= 0; --axis) {
+      for (int k = 0; k < N; ++k) at[k] += strides_[k][axis];
+      if (++index[axis] < sizes_[axis]) return;
+      for (int k = 0; k < N; ++k) at[k] -= sizes_[axis] * strides_[k][axis];
+      index[axis] = 0;
+    }
+  }
+
+  Shape sizes_;
+  std::array<Strides, N> strides_;
+};
+
+}  // namespace vitrine

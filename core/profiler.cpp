@@ -1,0 +1,106 @@
+#include "core/profiler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <ostream>
+#include <thread>
+
+#include <fmt/ostream.h>
+#include <nlohmann/json.hpp>
+
+#include "core/allocator.h"
+#include "core/error.h"
+#include "core/record.h"
+
+namespace vitrine {
+namespace {
+
+std::atomic<Profiler*> current{nullptr};
+
+std::vector<Profiler::Row> sum_by(const std::vector<Profiler::Event>& events,
+                                  const std::function<std::string(const Profiler::Event&)>& key) {
+  std::map<std::string, Profiler::Row> rows;
+  for (const auto& event : events) {
+    if (std::string_view(event.category) != "kernel") continue;
+    auto& row = rows[key(event)];
+    row.name = key(event);
+    ++row.calls;
+    row.milliseconds += 1e-6 * static_cast<double>(event.end - event.start);
+  }
+  std::vector<Profiler::Row> result;
+  for (auto& [name, row] : rows) result.push_back(row);
+  std::stable_sort(result.begin(), result.end(),
+                   [](const auto& x, const auto& y) { return x.milliseconds > y.milliseconds; });
+  return result;
+}
+
+}  // namespace
+
+Profiler::Profiler() {
+  Profiler* none = nullptr;
+  check(current.compare_exchange_strong(none, this), "Profiler: another one is already collecting");
+  memory::track_ops(true);
+}
+
+Profiler::~Profiler() {
+  memory::track_ops(false);
+  current = nullptr;
+}
+
+bool Profiler::active() { return current.load(std::memory_order_relaxed) != nullptr; }
+
+void Profiler::note(const char* name, const char* category, int64_t start, int64_t end) {
+  Profiler* profiler = current.load();
+  if (!profiler) return;
+  const auto thread = std::hash<std::thread::id>{}(std::this_thread::get_id()) % 1'000'000;
+  const std::lock_guard lock(profiler->mutex_);
+  profiler->events_.push_back({name, category, &ModuleScope::current(), start, end, thread});
+}
+
+std::vector<Profiler::Event> Profiler::events() const {
+  const std::lock_guard lock(mutex_);
+  return events_;
+}
+
+std::vector<Profiler::Row> Profiler::by_op() const {
+  auto rows = sum_by(events(), [](const Event& event) { return std::string(event.name); });
+  const auto bytes = memory::by_op();
+  for (auto& row : rows)
+    if (const auto found = bytes.find(row.name); found != bytes.end()) row.bytes = found->second;
+  return rows;
+}
+
+std::vector<Profiler::Row> Profiler::by_module() const {
+  return sum_by(events(), [](const Event& event) { return event.module->empty() ? "(none)" : *event.module; });
+}
+
+void Profiler::print(std::ostream& out) const {
+  fmt::print(out, "{:<28} {:>8} {:>12} {:>12}\n", "kernel", "calls", "ms", "MiB");
+  for (const Row& row : by_op())
+    fmt::print(out, "{:<28} {:>8} {:>12.3f} {:>12.2f}\n", row.name, row.calls, row.milliseconds,
+               static_cast<double>(row.bytes) / (1 << 20));
+  fmt::print(out, "\n{:<40} {:>8} {:>12}\n", "module", "kernels", "ms");
+  for (const Row& row : by_module()) fmt::print(out, "{:<40} {:>8} {:>12.3f}\n", row.name, row.calls, row.milliseconds);
+}
+
+void Profiler::write_chrome_trace(const std::string& path) const {
+  nlohmann::json events = nlohmann::json::array();
+  for (const Event& e : this->events())
+    events.push_back({{"name", e.name},
+                      {"cat", e.category},
+                      {"ph", "X"},
+                      {"ts", 1e-3 * static_cast<double>(e.start)},
+                      {"dur", 1e-3 * static_cast<double>(e.end - e.start)},
+                      {"pid", 1},
+                      {"tid", e.thread},
+                      {"args", {{"module", *e.module}}}});
+  std::ofstream out(path);
+  out << nlohmann::json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
+  out.flush();
+  check(out.good(), "write_chrome_trace: cannot write {}", path);
+}
+
+}  // namespace vitrine

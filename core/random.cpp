@@ -1,0 +1,61 @@
+#include "core/random.h"
+
+#include <utility>
+
+#include "core/kernels.h"
+#include "core/philox.h"
+
+namespace vitrine {
+
+uint32_t Generator::next_word() { return philox(seed_, offset_++)[0]; }
+
+int64_t Generator::next_below(int64_t limit) {
+  check(limit > 0, "next_below: the limit is {}, wanted at least 1", limit);
+  const auto range = static_cast<uint64_t>(limit);
+  const uint64_t reject_from = UINT64_MAX - UINT64_MAX % range;  // a multiple of the range
+  for (;;) {
+    const auto words = philox(seed_, offset_++);
+    const uint64_t draw = uint64_t{words[0]} << 32 | words[1];
+    if (draw < reject_from) return static_cast<int64_t>(draw % range);
+  }
+}
+
+double Generator::next_uniform() {
+  const auto words = philox(seed_, offset_++);
+  return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
+}
+
+Generator& default_generator() {
+  thread_local Generator generator;
+  return generator;
+}
+
+void manual_seed(uint64_t seed) { default_generator().set(seed); }
+
+Tensor rand(const Shape& shape, DType dtype, Device device, double low, double high, Generator& generator) {
+  Tensor y = empty(shape, dtype, device);
+  VITRINE_RUN(random_uniform, y, generator.seed(), generator.reserve(y.numel()), low, high);
+  return y;
+}
+
+Tensor randn(const Shape& shape, DType dtype, Device device, double mean, double deviation, Generator& generator) {
+  Tensor y = empty(shape, dtype, device);
+  VITRINE_RUN(random_normal, y, generator.seed(), generator.reserve(y.numel()), mean, deviation);
+  return y;
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator) {
+  check(low < high, "randint: the range [{}, {}) is empty", low, high);
+  Tensor y = empty(shape, DType::int64);
+  for (int64_t i = 0; i < y.numel(); ++i) y.data<int64_t>()[i] = low + generator.next_below(high - low);
+  return y;
+}
+
+Tensor randperm(int64_t n, Generator& generator) {
+  Tensor y = arange(0, static_cast<double>(n));
+  auto* data = y.data<int64_t>();
+  for (int64_t i = n - 1; i > 0; --i) std::swap(data[i], data[generator.next_below(i + 1)]);
+  return y;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,54 @@
+// Random tensors. A generator is a seed and a counter: the same seed gives the same numbers on any device and any number
+// of threads, and a checkpoint saves the two integers.
+#pragma once
+
+#include <cstdint>
+
+#include "core/creation.h"
+
+namespace vitrine {
+
+class Generator {
+ public:
+  explicit Generator(uint64_t seed = 0) : seed_(seed) {}
+
+  uint64_t seed() const { return seed_; }
+  uint64_t offset() const { return offset_; }
+  void set(uint64_t seed, uint64_t offset = 0) {
+    seed_ = seed;
+    offset_ = offset;
+  }
+  /// The counter at which `count` numbers start; moves on behind them.
+  uint64_t reserve(int64_t count) {
+    const uint64_t start = offset_;
+    offset_ += static_cast<uint64_t>(count + 3) / 4;
+    return start;
+  }
+  /// One 32-bit word, for host code such as shuffling.
+  uint32_t next_word();
+  /// A uniform integer in [0, limit), without bias.
+  int64_t next_below(int64_t limit);
+  /// A uniform double in [0, 1).
+  double next_uniform();
+
+ private:
+  uint64_t seed_;
+  uint64_t offset_ = 0;
+};
+
+/// The calling thread's generator, used where none is given. Seed 0 until manual_seed says otherwise.
+Generator& default_generator();
+void manual_seed(uint64_t seed);
+
+/// Uniform in [low, high).
+Tensor rand(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, double low = 0,
+            double high = 1, Generator& generator = default_generator());
+/// Normal with the given mean and standard deviation. Drawn in float32, whatever the dtype.
+Tensor randn(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, double mean = 0,
+             double deviation = 1, Generator& generator = default_generator());
+/// Uniform int64 in [low, high).
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator = default_generator());
+/// 0 … n − 1 in random order (int64).
+Tensor randperm(int64_t n, Generator& generator = default_generator());
+
+}  // namespace vitrine

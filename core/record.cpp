@@ -1,0 +1,79 @@
+#include "core/record.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+#include "core/state.h"
+
+namespace vitrine {
+namespace {
+
+thread_local ReadRecorder* read_recorder = nullptr;
+thread_local const std::string* module_path = nullptr;
+
+/// One copy of each path for the life of the program, so that a node stores a pointer.
+const std::string* intern(std::string path) {
+  static std::mutex mutex;
+  static auto* paths = new std::unordered_set<std::string>;
+  const std::lock_guard lock(mutex);
+  return &*paths->insert(std::move(path)).first;
+}
+
+template <class Inputs>
+Tape* find_tape(const Inputs& inputs) {
+  if (read_recorder)
+    for (const Tensor& x : inputs) read_recorder->note(x);
+  Tape* tape = Tape::recording();
+  if (!tape) return nullptr;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return tape->tracks(x); }) ? tape : nullptr;
+}
+
+}  // namespace
+
+namespace detail {
+
+Tape* tape_for(std::initializer_list<Tensor> inputs) {
+  Tape* tape = find_tape(inputs);
+  if (!tape) discard_saved_bytes();
+  return tape;
+}
+Tape* tape_for(const std::vector<Tensor>& inputs) {
+  Tape* tape = find_tape(inputs);
+  if (!tape) discard_saved_bytes();
+  return tape;
+}
+
+}  // namespace detail
+
+Tensor record_cut(const char* op, const Tensor& x, Tensor y) {
+  Tape* tape = Tape::recording();
+  if (tape && tape->tracks(x)) tape->cut(op, x);
+  return y;
+}
+
+bool records_definitions(std::initializer_list<Tensor> inputs) {
+  Tape* tape = find_tape(inputs);
+  return tape && tape->order() > 1;
+}
+
+ReadRecorder::ReadRecorder(Tape* outer) : outer_(outer), previous_(read_recorder) { read_recorder = this; }
+ReadRecorder::~ReadRecorder() { read_recorder = previous_; }
+
+void ReadRecorder::note(const Tensor& x) {
+  if (!x.defined() || !outer_->tracks(x)) return;
+  const bool known = std::any_of(read_.begin(), read_.end(), [&](const Tensor& r) { return r.is_same(x); });
+  if (!known) read_.push_back(x);
+}
+
+ModuleScope::ModuleScope(const std::string& name) : previous_(module_path) {
+  module_path = intern(previous_ == nullptr || previous_->empty() ? name : *previous_ + "." + name);
+}
+ModuleScope::~ModuleScope() { module_path = previous_; }
+
+const std::string& ModuleScope::current() {
+  static const std::string none;
+  return module_path ? *module_path : none;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,124 @@
+// Recording an operation. An op computes its output and ends with
+//
+//   return record("softmax", {x}, y, [y = Saved(y), axis](const Tensor& dy) -> Grads { … }, [&] { return define::softmax(x, axis); });
+//
+// The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. A
+// primitive, whose backward is written in recorded ops, gives no definition; every other op gives one, and a tape of
+// order 2 or more records that in its place.
+#pragma once
+
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/tape.h"
+
+namespace vitrine {
+namespace detail {
+
+/// The recording tape if it (or a paused forward that notes what it reads) has to know of this op, else null.
+Tape* tape_for(std::initializer_list<Tensor> inputs);
+Tape* tape_for(const std::vector<Tensor>& inputs);
+
+template <class F>
+Tape::BackwardFunction as_backward(F&& f) {
+  if constexpr (std::is_invocable_v<F&, const Backward&>) {
+    return std::forward<F>(f);
+  } else {
+    return [f = std::forward<F>(f)](const Backward& b) mutable -> Grads { return f(b.dy()); };
+  }
+}
+
+template <class Inputs, class F>
+Tensor push_one(Tape& tape, const char* op, const Inputs& inputs, Tensor y, F&& backward) {
+  tape.push(op, std::span<const Tensor>(inputs.begin(), inputs.size()), std::span<Tensor>(&y, 1),
+            as_backward(std::forward<F>(backward)));
+  return y;
+}
+
+}  // namespace detail
+
+/// Records a primitive.
+template <class F>
+Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward) {
+  if (Tape* tape = detail::tape_for(inputs)) return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
+  return y;
+}
+
+/// The same for a list made at run time.
+template <class F>
+Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward) {
+  if (Tape* tape = detail::tape_for(inputs))
+    return detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
+  return y;
+}
+
+/// Records an op that has a definition.
+template <class F, class D>
+Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward, D&& definition) {
+  if (Tape* tape = detail::tape_for(inputs)) {
+    if (tape->order() > 1) return definition();
+    return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
+  }
+  return y;
+}
+
+template <class F, class D>
+Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward, D&& definition) {
+  if (Tape* tape = detail::tape_for(inputs)) {
+    if (tape->order() > 1) return definition();
+    return detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
+  }
+  return y;
+}
+
+/// Records an op with several outputs. The definition returns as many.
+template <class F, class D>
+std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inputs, std::vector<Tensor> ys, F&& backward,
+                               D&& definition) {
+  Tape* tape = detail::tape_for(inputs);
+  if (!tape) return ys;
+  if (tape->order() > 1) return definition();
+  tape->push(op, std::span(inputs.begin(), inputs.size()), ys, detail::as_backward(std::forward<F>(backward)));
+  return ys;
+}
+
+/// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns y.
+Tensor record_cut(const char* op, const Tensor& x, Tensor y);
+
+/// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.
+bool records_definitions(std::initializer_list<Tensor> inputs);
+
+/// The tape ended of tensors that a checkpointed forward reads (see core/checkpoint.h).
+class ReadRecorder {
+ public:
+  explicit ReadRecorder(Tape* outer);
+  ~ReadRecorder();
+  ReadRecorder(const ReadRecorder&) = delete;
+  ReadRecorder& operator=(const ReadRecorder&) = delete;
+  void note(const Tensor& x);
+  /// Tracked tensors and leaves that were read, each once, in order of first use.
+  const std::vector<Tensor>& read() const { return read_; }
+
+ private:
+  Tape* outer_;
+  ReadRecorder* previous_;
+  std::vector<Tensor> read_;
+};
+
+/// The module that runs on this thread, for messages, tables and the profiler: "blocks.0.attention".
+class ModuleScope {
+ public:
+  explicit ModuleScope(const std::string& name);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+  /// The path of the innermost scope, interned; "" outside all scopes.
+  static const std::string& current();
+
+ private:
+  const std::string* previous_;
+};
+
+}  // namespace vitrine

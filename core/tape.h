@@ -1,0 +1,181 @@
+// The tape: what ran is recorded, in the order in which it ran; backward is one loop from its end.
+//
+//   Tape tape;                           // recording starts
+//   Tensor loss = cross_entropy(model(x), y);
+//   tape.backward(loss);                 // adds into every leaf's grad and consumes the tape
+//
+// Nothing is recorded unless a Tape is alive on this thread.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/grad.h"
+#include "core/tensor.h"
+
+namespace vitrine {
+
+/// Whether a backward pass keeps the nodes for another one, or frees each as soon as it has been used.
+enum class Keep : bool { no, yes };
+
+struct TapeOptions {
+  /// Highest derivative wanted. From 2 on, ops are recorded through their definitions, so that every backward can itself
+  /// be recorded, and nodes live as long as the tape.
+  int order = 1;
+  /// Checks every output and every gradient; the first that is not finite is an error that names the op and its place.
+  bool anomaly = false;
+};
+
+class Tape {
+ public:
+  using BackwardFunction = std::function<Grads(const Backward&)>;
+
+  /// Starts recording on this thread. A tape that already records here is an error, unless it is paused.
+  explicit Tape(TapeOptions options = {});
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// While it lives, nothing is recorded on this thread and tracked tensors may be written.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Tape* paused_;
+  };
+
+  /// The tape that records on this thread, or null.
+  static Tape* recording();
+
+  /// Tracks x, so that gradient() can be asked for it although it is no leaf. Returns x.
+  Tensor watch(const Tensor& x);
+  bool tracks(const Tensor& x) const;
+
+  /// Adds ∂loss/∂leaf to the grad of every leaf. `loss` has one element, or `seed` (of its shape) stands for ∂/∂loss.
+  /// Recording stops and the tape is consumed, unless Keep::yes.
+  void backward(const Tensor& loss, Keep keep = Keep::no);
+  void backward(const Tensor& loss, const Tensor& seed, Keep keep = Keep::no);
+
+  /// ∂y/∂x for each x, zeros where y does not depend on it; leaves are left alone. On a tape of order n the result can
+  /// itself be differentiated, n − 1 times.
+  std::vector<Tensor> gradient(const Tensor& y, const std::vector<Tensor>& xs, Keep keep = Keep::no);
+  std::vector<Tensor> gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
+                               const std::vector<Tensor>& seeds, Keep keep = Keep::no);
+
+  /// Calls `hook` with the gradient of x once it is complete; what it returns takes its place, unless undefined.
+  void on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hook);
+
+  /// One step of a backward pass, for a listener.
+  struct Step {
+    size_t node;
+    const char* op;
+    std::span<const Tensor> dy;                    ///< gradients of the outputs
+    std::span<const Tensor> dx;                    ///< gradients of the inputs, undefined where not wanted
+  };
+  /// Calls `listener` after each node of a backward pass.
+  void on_step(std::function<void(const Step&)> listener);
+
+  // -- To be seen --------------------------------------------------------------------------------------------------
+
+  struct NodeInfo {
+    const char* op;
+    std::string module;                            ///< where in the model, as "blocks.0.attention"; may be empty
+    std::vector<Shape> inputs, outputs;
+    std::vector<int32_t> input_slots, output_slots;
+    DType dtype;                                   ///< of the first output
+    size_t bytes_saved;
+    double microseconds;                           ///< from the record before to this one
+    bool used;                                     ///< freed by a backward pass
+  };
+  size_t size() const { return nodes_.size(); }
+  NodeInfo info(size_t node) const;
+  /// A table, one row a node: op, module, inputs, output, bytes saved, time.
+  void print(std::ostream& out, size_t max_rows = 200) const;
+  void print() const;
+  /// A drawing for Graphviz: leaves as boxes, ops as ellipses, tensors' shapes on the arrows.
+  std::string to_dot() const;
+  /// Why x has no gradient (or that it has one) with respect to `loss`: never used, cut by a detach or an integer op,
+  /// recorded on a tape that has ended.
+  std::string explain(const Tensor& x, const Tensor& loss) const;
+
+  int order() const { return options_.order; }
+  uint64_t serial() const { return serial_; }
+  const TapeOptions& options() const { return options_; }
+
+  // -- For ops (see core/record.h) ---------------------------------------------------------------------------------
+
+  void push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFunction backward);
+  /// Notes that gradients end here: detach, or an op with integer outputs.
+  void cut(const char* op, const Tensor& x);
+
+ private:
+  friend class TapeDisplay;
+  struct Slot {
+    Shape shape;
+    DType dtype;        ///< in which its gradient is kept
+    Device device;
+    int32_t producer;   ///< node; −1 for leaves and watched tensors
+    std::shared_ptr<Leaf> leaf;
+    std::vector<std::function<Tensor(const Tensor&)>> hooks;
+  };
+  struct Node {
+    const char* op;
+    const std::string* module;
+    std::vector<int32_t> inputs;  ///< slots; −1 for constants
+    std::vector<int32_t> outputs;
+    std::vector<Shape> input_shapes;
+    BackwardFunction backward;
+    size_t bytes_saved;
+    float microseconds;
+    int8_t depth;                 ///< 1 for what the user ran, n + 1 for the backward of depth n
+    bool cut;
+    bool reads_dead_tape;         ///< an input was recorded on a tape that has ended
+  };
+  struct Pass;
+
+  int32_t slot_of(const Tensor& x) const;
+  int32_t find_or_add_slot(const Tensor& x);
+  int32_t add_slot(const Tensor& x, int32_t producer);
+  bool was_on_dead_tape(const Tensor& x) const;
+  void check_usable(const char* what) const;
+  void run(Pass& pass);
+  void seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds);
+  void run_node(Pass& pass, size_t index);
+  void add_gradient(Pass& pass, int32_t slot, Grad grad, const char* op);
+  void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
+  void add_to_leaves(Pass& pass);
+  void consume();
+  void resume_recording();
+  void stop_recording();
+  void check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const;
+  Tensor apply_hooks(int32_t slot, Tensor gradient) const;
+
+  TapeOptions options_;
+  uint64_t serial_;
+  std::vector<Node> nodes_;
+  std::vector<Slot> slots_;
+  /// Slots of leaves (by Leaf) and of watched tensors (by identity): they may belong to several tapes at a time, so they
+  /// carry no mark of this one.
+  std::unordered_map<const void*, int32_t> shared_slots_;
+  std::vector<Tensor> watched_;  ///< kept alive, so that identities stay unique
+  std::function<void(const Step&)> listener_;
+  int64_t last_record_ = 0;
+  int8_t depth_ = 1;
+  bool consumed_ = false;
+  bool dead_ = false;          ///< a backward failed
+  std::string death_;          ///< why
+};
+
+/// The same as Tape::recording()->backward(loss).
+void backward(const Tensor& loss);
+
+}  // namespace vitrine

@@ -1,0 +1,122 @@
+// A tensor: a cheap handle on shared storage, with an offset, a shape, strides, a dtype and a device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "core/storage.h"
+
+namespace vitrine {
+
+class Tensor;
+class Tape;
+
+/// What a leaf (a tensor whose gradient is wanted) owns besides its values.
+struct Leaf;
+
+/// Copying a Tensor copies the handle; views (see ops/view.h) share the storage. Like a pointer, a const Tensor may be
+/// written through: `const` says that the handle stays, and kernels take outputs as `Tensor&` to say that they write.
+class Tensor {
+ public:
+  /// Undefined: no storage. Only defined(), assignment and destruction are allowed.
+  Tensor() = default;
+  Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, int64_t offset, DType dtype);
+  /// A scalar of rank 0.
+  explicit Tensor(double value, DType dtype = DType::float32);
+
+  bool defined() const { return impl_ != nullptr; }
+  const Shape& shape() const { return impl().shape; }
+  const Strides& strides() const { return impl().strides; }
+  int rank() const { return impl().shape.rank(); }
+  /// The size of an axis; negative axes count from the end.
+  int64_t size(int64_t axis) const;
+  int64_t numel() const { return impl().numel; }
+  DType dtype() const { return impl().dtype; }
+  Device device() const { return impl().storage->device(); }
+  bool is_contiguous() const { return impl().contiguous; }
+  int64_t offset() const { return impl().offset; }
+  Storage& storage() const { return *impl().storage; }
+  const std::shared_ptr<Storage>& shared_storage() const { return impl().storage; }
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+  const void* identity() const { return impl_.get(); }
+  /// True where no other handle and no view can see these elements, so that they may be written in place.
+  bool is_exclusive() const { return impl_.use_count() == 1 && impl().storage.use_count() == 1; }
+
+  /// The first element. The type must be the dtype's.
+  template <class T>
+  T* data() const {
+    if (impl().dtype != dtype_v<T>) [[unlikely]] wrong_type(dtype_v<T>);
+    return static_cast<T*>(raw());
+  }
+  void* raw() const { return static_cast<char*>(impl().storage->data()) + impl().offset * element_size(); }
+  int64_t element_size() const { return static_cast<int64_t>(size_of(impl().dtype)); }
+
+  /// The only element, as a double; an error if there are more or fewer. Copies from a GPU.
+  double item() const;
+  /// All elements in row-major order, as doubles (a dual64 gives its values). Copies from a GPU.
+  std::vector<double> values() const;
+
+  /// The same storage seen with another shape, strides and offset (in elements, from this tensor's first element). Not
+  /// recorded on the tape: it is what recorded views are made of. Out of the storage's bounds is an error.
+  Tensor alias(const Shape& shape, const Strides& strides, int64_t offset = 0) const;
+
+  /// Marks a floating leaf whose gradient backward() shall add up in grad().
+  Tensor& requires_grad(bool on = true);
+  bool requires_grad() const { return impl_ && impl_->leaf != nullptr; }
+  /// The gradient so far; undefined where there is none. float32 for bfloat16 and float16 leaves.
+  Tensor grad() const;
+  void set_grad(Tensor grad) const;
+  /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not added.
+  void zero_grad() const;
+  const std::shared_ptr<Leaf>& leaf() const { return impl().leaf; }
+  /// Shares the gradient of `other`: for a low-precision copy of a parameter.
+  void share_leaf(const Tensor& other, DType grad_dtype);
+
+  /// Where the running tape keeps this tensor's gradient; maintained by Tape.
+  struct TapeMark {
+    uint64_t tape = 0;
+    int32_t slot = -1;
+  };
+  TapeMark& tape_mark() const { return impl().mark; }
+
+ private:
+  struct Impl {
+    std::shared_ptr<Storage> storage;
+    Shape shape;
+    Strides strides;
+    int64_t offset = 0;
+    int64_t numel = 0;
+    DType dtype = DType::float32;
+    bool contiguous = true;
+    std::shared_ptr<Leaf> leaf;
+    TapeMark mark;
+  };
+  Impl& impl() const {
+    if (!impl_) [[unlikely]] undefined();
+    return *impl_;
+  }
+  [[noreturn]] static void undefined();
+  [[noreturn]] void wrong_type(DType wanted) const;
+
+  std::shared_ptr<Impl> impl_;
+};
+
+struct Leaf {
+  Tensor grad;
+  DType grad_dtype = DType::float32;
+  std::string name;     ///< the parameter's name in its model, for messages; may be empty
+  bool stale = false;   ///< a backward failed after it had changed grad; cleared by zero_grad
+};
+
+/// "float32[2, 3] on cpu".
+std::string describe(const Tensor& x);
+
+/// True where a row-major walk meets the elements in memory order without gaps.
+bool is_contiguous(const Shape& shape, const Strides& strides);
+
+}  // namespace vitrine
