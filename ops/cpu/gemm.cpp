@@ -1,0 +1,175 @@
+#include "ops/cpu/gemm.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "core/parallel.h"
+#include "ops/cpu/gemm_task.h"
+
+namespace vitrine::cpu {
+namespace {
+
+/// Below about this many multiply-adds, waking another thread costs more than it saves.
+constexpr int64_t kSerialWork = 1 << 18;
+
+/// How the C of one product is cut into rows × columns parts, each computed by one thread from operands that
+/// it packs for itself: packing twice is cheaper than waiting for each other.
+struct Grid {
+  int64_t rows = 1, columns = 1;  // number of parts
+  int64_t height, width;          // of a part; the last may be smaller
+};
+
+int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+/// Cuts M × N into at most `parts` parts. Each part packs all K of its rows of A and its columns of B, of
+/// which B (transposed, and packed whole before the first tile) costs more; the cut with the least packing
+/// wins.
+Grid cut(int64_t M, int64_t N, int64_t parts) {
+  Grid best{1, 1, M, N};
+  double best_cost = 1e300;
+  for (int64_t rows = 1; rows <= parts; ++rows) {
+    const int64_t columns = parts / rows;
+    if (rows * columns != parts) continue;
+    const int64_t height = std::min(M, round_up((M + rows - 1) / rows, 8));
+    const int64_t width = std::min(N, round_up((N + columns - 1) / columns, 16));
+    // In units of one multiply-add vector per element of K: the product itself, and packing.
+    const double cost = static_cast<double>(height) * width + 8.0 * width + 2.0 * height;
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best = {(M + height - 1) / height, (N + width - 1) / width, height, width};
+  }
+  return best;
+}
+
+/// OpenBLAS gives other bits for another block shape, so its blocks depend on M and N alone.
+Grid blas_blocks(int64_t M, int64_t N) {
+  constexpr int64_t kHeight = 192, kWidth = 384;
+  const int64_t height = std::min(M, kHeight), width = std::min(N, kWidth);
+  return {(M + height - 1) / height, (N + width - 1) / width, height, width};
+}
+
+template <class T, class TC>
+void run(Isa isa, const GemmTask<T, TC>& task) {
+#if defined(__x86_64__)
+  if constexpr (!std::is_same_v<T, double>) {
+    switch (isa) {
+      case Isa::avx512_bf16:
+        if constexpr (std::is_same_v<T, bfloat16>) return avx512_bf16::gemm(task);
+        [[fallthrough]];
+      case Isa::avx512:
+        return avx512::gemm(task);
+      case Isa::avx2:
+        return avx2::gemm(task);
+      case Isa::portable:
+        break;
+    }
+  }
+#endif
+  blas::gemm(task);
+}
+
+}  // namespace
+
+float* scratch(Scratch slot, size_t floats) {
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  struct Buffer {
+    std::unique_ptr<float, Free> data;
+    size_t size = 0;
+  };
+  thread_local Buffer buffers[3];
+  Buffer& buffer = buffers[static_cast<size_t>(slot)];
+  if (buffer.size < floats) {
+    const size_t bytes = (std::max(floats, 2 * buffer.size) * sizeof(float) + 4095) / 4096 * 4096;
+    buffer.data.reset();
+    buffer.data.reset(static_cast<float*>(std::aligned_alloc(4096, bytes)));
+    buffer.size = bytes / sizeof(float);
+    if (buffer.data == nullptr) {
+      buffer.size = 0;
+      throw std::bad_alloc();
+    }
+  }
+  return buffer.data.get();
+}
+
+template <class T, class TC>
+void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
+                     Wide<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C,
+                     int64_t ldc, const Epilogue<TC>* epilogue) {
+  const int64_t count = batch.outer_count * batch.inner_count;
+  if (M <= 0 || N <= 0 || count <= 0) return;
+  if (alpha == 0) K = 0;
+  const GemmTask<T, TC> whole{way_for(M, tb),
+                              ta,
+                              tb,
+                              M,
+                              N,
+                              K,
+                              alpha,
+                              A,
+                              lda,
+                              B,
+                              ldb,
+                              beta,
+                              C,
+                              ldc,
+                              epilogue ? *epilogue : Epilogue<TC>()};
+  const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
+  const int64_t team =
+      in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
+  // Few products are cut, so that every thread has an equal share; many are dealt out whole.
+  const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
+  const Grid grid = blas ? blas_blocks(M, N) : cut(M, N, parts);
+  const int64_t tasks = count * grid.rows * grid.columns;
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t product = i / (grid.rows * grid.columns), cell = i % (grid.rows * grid.columns);
+      const int64_t outer = product / batch.inner_count, inner = product % batch.inner_count;
+      GemmTask<T, TC> task = whole;
+      task.A += outer * batch.a.outer + inner * batch.a.inner;
+      task.B += outer * batch.b.outer + inner * batch.b.inner;
+      task.C += outer * batch.c.outer + inner * batch.c.inner;
+      task.batch = product;
+      const int64_t row = cell / grid.columns * grid.height, column = cell % grid.columns * grid.width;
+      run(isa, task.part(row, std::min(grid.height, M - row), column, std::min(grid.width, N - column)));
+    }
+  };
+  if (team == 1)
+    body(0, tasks);
+  else
+    parallel_for(0, tasks, 1, body);
+}
+
+template <class T, class TC>
+void gemm_batched(const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha,
+                  const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc,
+                  const Epilogue<TC>* epilogue) {
+  gemm_batched_on(isa(), batch, ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
+}
+
+template <class T, class TC>
+void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha, const T* A, int64_t lda,
+          const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue) {
+  gemm_batched(Batch(), ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
+}
+
+#define VITRINE_GEMM(T, TC)                                                                             \
+  template void gemm(Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>, const T*, int64_t, const T*,    \
+                     int64_t, Wide<TC>, TC*, int64_t, const Epilogue<TC>*);                             \
+  template void gemm_batched(const Batch&, Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>, const T*, \
+                             int64_t, const T*, int64_t, Wide<TC>, TC*, int64_t, const Epilogue<TC>*);  \
+  template void gemm_batched_on(Isa, const Batch&, Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>,   \
+                                const T*, int64_t, const T*, int64_t, Wide<TC>, TC*, int64_t,           \
+                                const Epilogue<TC>*);
+VITRINE_GEMM(float, float)
+VITRINE_GEMM(double, double)
+VITRINE_GEMM(bfloat16, float)
+VITRINE_GEMM(bfloat16, bfloat16)
+VITRINE_GEMM(float16, float)
+VITRINE_GEMM(float16, float16)
+#undef VITRINE_GEMM
+
+}  // namespace vitrine::cpu

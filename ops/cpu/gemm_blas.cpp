@@ -1,0 +1,115 @@
+// The matrix product through OpenBLAS: float64 everywhere, and every type on CPUs for which there are no
+// kernels of our own. 16-bit operands are converted to float first.
+#include <cblas.h>
+#include <omp.h>
+
+#include <algorithm>
+
+#include "ops/cpu/gemm_task.h"
+
+// Weak: another BLAS that stands in for OpenBLAS does not have it.
+extern "C" __attribute__((weak)) void openblas_set_num_threads(int count);
+
+namespace vitrine::cpu {
+namespace {
+
+/// Our threads each call OpenBLAS on a block of their own, so OpenBLAS must not start threads: its pthread
+/// build would fight OpenMP for the cores, and the bits of a result would depend on how many threads it
+/// splits a product over. The pthread build obeys openblas_set_num_threads. The OpenMP build overrides that
+/// by the calling thread's own OpenMP setting in each call, so that is 1 while this object lives.
+class OneBlasThread {
+ public:
+  OneBlasThread() : before_(omp_get_max_threads()) {
+    static const bool once = [] {
+      if (openblas_set_num_threads != nullptr) openblas_set_num_threads(1);
+      return true;
+    }();
+    (void)once;
+    omp_set_num_threads(1);
+  }
+  ~OneBlasThread() { omp_set_num_threads(before_); }
+  OneBlasThread(const OneBlasThread&) = delete;
+  OneBlasThread& operator=(const OneBlasThread&) = delete;
+
+ private:
+  int before_;
+};
+
+CBLAS_TRANSPOSE flag(Trans t) { return t == Trans::yes ? CblasTrans : CblasNoTrans; }
+
+void product(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, float alpha, const float* A, int64_t lda,
+             const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
+  cblas_sgemm(CblasRowMajor, flag(ta), flag(tb), M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+void product(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, double alpha, const double* A, int64_t lda,
+             const double* B, int64_t ldb, double beta, double* C, int64_t ldc) {
+  cblas_dgemm(CblasRowMajor, flag(ta), flag(tb), M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+/// A float copy of rows [0, rows) by [0, columns) of x, without gaps.
+template <class T>
+const float* widened(Scratch slot, const T* x, int64_t ldx, int64_t rows, int64_t columns) {
+  float* to = scratch(slot, rows * columns);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) to[i * columns + j] = static_cast<float>(x[i * ldx + j]);
+  return to;
+}
+
+template <class T>
+void add_bias(const GemmTask<T, T>& t) {
+  if (t.epilogue.bias == nullptr) return;
+  for (int64_t i = 0; i < t.M; ++i)
+    for (int64_t j = 0; j < t.N; ++j) t.C[i * t.ldc + j] += t.epilogue.bias[j];
+}
+
+/// float and double as they are.
+template <class T>
+void wide_product(const GemmTask<T, T>& t) {
+  product(t.ta, t.tb, t.M, t.N, t.K, t.alpha, t.A, std::max<int64_t>(t.lda, 1), t.B,
+          std::max<int64_t>(t.ldb, 1), t.beta, t.C, t.ldc);
+  add_bias(t);
+}
+
+/// 16-bit A and B; C of float or 16 bits.
+template <class T, class TC>
+void narrow_product(const GemmTask<T, TC>& t) {
+  const bool ta = t.ta == Trans::yes, tb = t.tb == Trans::yes;
+  const int64_t a_rows = ta ? t.K : t.M, a_columns = ta ? t.M : t.K;
+  const int64_t b_rows = tb ? t.N : t.K, b_columns = tb ? t.K : t.N;
+  const float* a = widened(Scratch::a, t.A, t.lda, a_rows, a_columns);
+  const float* b = widened(Scratch::b, t.B, t.ldb, b_rows, b_columns);
+  float* sums = scratch(Scratch::c, t.M * t.N);
+  product(t.ta, t.tb, t.M, t.N, t.K, t.alpha, a, std::max<int64_t>(a_columns, 1), b,
+          std::max<int64_t>(b_columns, 1), 0.0f, sums, t.N);
+  for (int64_t i = 0; i < t.M; ++i) {
+    for (int64_t j = 0; j < t.N; ++j) {
+      TC& c = t.C[i * t.ldc + j];
+      float x = sums[i * t.N + j];
+      if (t.beta != 0) x += t.beta * static_cast<float>(c);
+      if (t.epilogue.bias != nullptr) x += static_cast<float>(t.epilogue.bias[j]);
+      c = static_cast<TC>(x);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T, class TC>
+void blas::gemm(const GemmTask<T, TC>& task) {
+  {
+    const OneBlasThread guard;
+    if constexpr (std::is_same_v<T, Wide<T>>)
+      wide_product(task);
+    else
+      narrow_product(task);
+  }
+  task.finish(0, task.M, 0, task.N);
+}
+template void blas::gemm(const GemmTask<float, float>&);
+template void blas::gemm(const GemmTask<double, double>&);
+template void blas::gemm(const GemmTask<bfloat16, float>&);
+template void blas::gemm(const GemmTask<bfloat16, bfloat16>&);
+template void blas::gemm(const GemmTask<float16, float>&);
+template void blas::gemm(const GemmTask<float16, float16>&);
+
+}  // namespace vitrine::cpu

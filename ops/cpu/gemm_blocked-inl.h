@@ -1,0 +1,305 @@
+// The packed matrix product, written once for every instruction set. Included inside a VITRINE_TARGET region
+// by gemm_avx2.cpp and gemm_avx512.cpp; `S` is their description of the vector unit.
+//
+// The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
+//
+//   for each block of S::kColumns columns       B block [kDepth, kColumns] is packed and stays in L2
+//     for each block of kDepth in K
+//       for each panel of S::kRows rows         A panel [kRows, kDepth] stays in L1
+//         for each strip of kStrip vectors      B strip is read from L2 once per panel, C is walked along its
+//         rows
+//           for each S::kTileRows rows          the tile of C stays in registers
+//
+// Every element of C is a chain of fused multiply-adds in rising k within a block of K, and blocks are added
+// in order. Neither depends on M, N, tile shapes or threads, so all of them give the same bits.
+//
+// Packed operands consist of 4-byte units: a float, or (S::kPerUnit = 2) two bfloat16 neighbours in k, which
+// S::fma multiplies and adds at once. K is counted in units below.
+#pragma once
+
+// One row of a block of C is `alpha · sum + beta · c + bias`.
+struct TileOutput {
+  float* c;
+  int64_t ldc;
+  float alpha, beta;
+  const float* bias;  // of the tile's first column, or null
+  int tail;           // valid lanes of the last vector
+};
+
+/// One row of a tile: c = alpha · sum + beta · c + bias.
+template <class S, int NV>
+inline __attribute__((always_inline)) void store_row(const typename S::V (&sum)[NV], const TileOutput& out,
+                                                     int64_t i) {
+  using V = typename S::V;
+  const V alpha = S::set(out.alpha), beta = S::set(out.beta);
+  float* c = out.c + i * out.ldc;
+#pragma GCC unroll 4
+  for (int v = 0; v < NV; ++v) {
+    const bool whole = v + 1 < NV || out.tail == S::kWidth;
+    V x = S::mul(sum[v], alpha);
+    if (whole) {
+      if (out.beta != 0) x = S::fma_float(beta, S::load(c + v * S::kWidth), x);
+      if (out.bias != nullptr) x = S::add(x, S::load(out.bias + v * S::kWidth));
+      S::store(c + v * S::kWidth, x);
+    } else {
+      if (out.beta != 0) x = S::fma_float(beta, S::load_partial(c + v * S::kWidth, out.tail), x);
+      if (out.bias != nullptr) x = S::add(x, S::load_partial(out.bias + v * S::kWidth, out.tail));
+      S::store_partial(c + v * S::kWidth, x, out.tail);
+    }
+  }
+}
+
+/// A tile of C, MR rows by NV vectors, over K units. a[i, k] lies at a[i * lda + k] (kRowsOfA) or a[k * lda +
+/// i]; b[k] is a row of NV vectors, rows ldb apart. kPartialB: b is not packed, so its last vector ends after
+/// out.tail.
+template <class S, int MR, int NV, bool kRowsOfA, bool kPartialB, class TB>
+void tile(int64_t K, const float* a, int64_t lda, const TB* b, int64_t ldb, const TileOutput& out) {
+  using V = typename S::V;
+  V sum[MR][NV];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v) sum[i][v] = S::zero();
+#pragma GCC unroll 4
+  for (int64_t k = 0; k < K; ++k) {
+    V bk[NV];
+#pragma GCC unroll 4
+    for (int v = 0; v < NV; ++v)
+      bk[v] = kPartialB && v + 1 == NV ? S::load_partial(b + v * S::kWidth, out.tail)
+                                       : S::load(b + v * S::kWidth);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const V ai = S::set(kRowsOfA ? a[i * lda + k] : a[k * lda + i]);
+#pragma GCC unroll 4
+      for (int v = 0; v < NV; ++v) sum[i][v] = S::fma(ai, bk[v], sum[i][v]);
+    }
+    b += ldb;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) store_row<S, NV>(sum[i], out, i);
+}
+
+template <class TB>
+using Tile = void (*)(int64_t, const float*, int64_t, const TB*, int64_t, const TileOutput&);
+
+/// The tile of `rows` (1 to S::kTileRows) by `vectors` (1 to S::kStrip).
+template <class S, bool kRowsOfA, bool kPartialB, class TB>
+struct Tiles {
+  template <int... I>
+  static constexpr std::array<Tile<TB>, sizeof...(I)> table(std::integer_sequence<int, I...>) {
+    return {tile<S, I / S::kStrip + 1, I % S::kStrip + 1, kRowsOfA, kPartialB, TB>...};
+  }
+  static Tile<TB> of(int64_t rows, int64_t vectors) {
+    static constexpr auto kTable = table(std::make_integer_sequence<int, S::kTileRows * S::kStrip>());
+    return kTable[(rows - 1) * S::kStrip + vectors - 1];
+  }
+};
+
+/// to[i, u] = units of `rows` rows of length K (elements) in x; rows of `to` are `ld` units apart.
+template <class S, class T>
+void pack_rows(const T* x, int64_t ldx, int64_t rows, int64_t K, float* to, int64_t ld) {
+  constexpr int64_t kStep = S::kWidth * S::kPerUnit;
+  for (int64_t i = 0; i < rows; ++i) {
+    const T* from = x + i * ldx;
+    int64_t k = 0;
+    for (; k + kStep <= K; k += kStep) S::store(to + i * ld + k / S::kPerUnit, S::load_units(from + k));
+    if (k < K) S::store(to + i * ld + k / S::kPerUnit, S::load_units_partial(from + k, K - k));
+  }
+}
+
+/// to[u, j] = units of `columns` columns of length K in x [K, columns], padded with 0 to whole vectors.
+template <class S, class T>
+void pack_columns(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to, int64_t ld) {
+  for (int64_t k = 0; k < K; k += S::kPerUnit, to += ld) {
+    const T* from = x + k * ldx;
+    const T* pair = k + 1 < K ? from + ldx : nullptr;
+    int64_t j = 0;
+    for (; j + S::kWidth <= columns; j += S::kWidth)
+      S::store(to + j, S::load_columns(from + j, pair ? pair + j : nullptr));
+    if (j < columns)
+      S::store(to + j, S::load_columns_partial(from + j, pair ? pair + j : nullptr, columns - j));
+  }
+}
+
+/// to[u, j] = units of `columns` columns of length K, stored as the rows of x, padded with 0 to whole
+/// vectors.
+template <class S, class T>
+void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to, int64_t ld) {
+  using V = typename S::V;
+  constexpr int64_t kStep = S::kWidth * S::kPerUnit;
+  for (int64_t j = 0; j < columns; j += S::kWidth) {
+    const int64_t valid = std::min<int64_t>(S::kWidth, columns - j);
+    for (int64_t k = 0; k < K; k += kStep) {
+      const int64_t left = std::min(kStep, K - k);
+      V rows[S::kWidth];
+      const T* from = x + j * ldx + k;
+      if (valid == S::kWidth && left == kStep) {
+#pragma GCC unroll 16
+        for (int r = 0; r < S::kWidth; ++r) rows[r] = S::load_units(from + r * ldx);
+      } else {
+        for (int r = 0; r < S::kWidth; ++r)
+          rows[r] = r < valid ? S::load_units_partial(from + r * ldx, left) : S::zero();
+      }
+      S::transpose(rows);
+      float* column = to + k / S::kPerUnit * ld + j;
+      if (left == kStep) {
+#pragma GCC unroll 16
+        for (int r = 0; r < S::kWidth; ++r) S::store(column + r * ld, rows[r]);
+      } else {
+        for (int r = 0; r < (left + S::kPerUnit - 1) / S::kPerUnit; ++r) S::store(column + r * ld, rows[r]);
+      }
+    }
+  }
+}
+
+/// C = round(sums + beta · C + bias) for C of 16 bits, whose sums were kept in float.
+template <class S, class TC>
+void convert_block(const float* sums, int64_t ld, int64_t rows, int64_t columns, float beta, const TC* bias,
+                   TC* C, int64_t ldc) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; j += S::kWidth) {
+      const int64_t valid = std::min<int64_t>(S::kWidth, columns - j);
+      auto x = S::load(sums + i * ld + j);
+      TC* c = C + i * ldc + j;
+      if (beta != 0) x = S::fma_float(S::set(beta), S::load_partial(c, valid), x);
+      if (bias != nullptr) x = S::add(x, S::load_partial(bias + j, valid));
+      S::store_partial(c, x, valid);
+    }
+  }
+}
+
+constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+/// Splits `total` into the fewest equal parts of at most `most`, each a multiple of `unit`.
+constexpr int64_t even_block(int64_t total, int64_t most, int64_t unit) {
+  const int64_t parts = std::max<int64_t>(1, ceil_div(total, most));
+  return std::max(unit, ceil_div(ceil_div(total, parts), unit) * unit);
+}
+
+/// The state of one blocked product: where the current blocks of A and B are and how to read them.
+template <class S, class T, class TC>
+class Blocked {
+ public:
+  explicit Blocked(const GemmTask<T, TC>& task)
+      : t(task),
+        depth(even_block(t.K, S::kDepth, S::kWidth * S::kPerUnit)),
+        columns(even_block(t.N, S::kColumns, S::kStrip * S::kWidth)),
+        direct_a(kFloat && t.ta == Trans::no && (t.N <= S::kFewColumns)),
+        direct_b(S::kPerUnit == 1 && t.tb == Trans::no && t.M <= S::kFewRows) {}
+
+  void run() {
+    for (int64_t j = 0; j < t.N; j += columns) {
+      const int64_t n = std::min(columns, t.N - j);
+      // K = 0 still takes one pass, which writes beta · C + bias.
+      int64_t k = 0;
+      do {
+        const int64_t d = std::min(depth, t.K - k);
+        pack_b(j, n, k, d);
+        for (int64_t i = 0; i < t.M; i += S::kRows) panel(i, std::min(S::kRows, t.M - i), j, n, k, d);
+        k += d;
+      } while (k < t.K);
+    }
+  }
+
+ private:
+  static constexpr bool kFloat = std::is_same_v<T, float>;
+  static constexpr bool kWideC = std::is_same_v<TC, float>;
+
+  /// Strips of at most kStrip vectors, as even as possible: 4 vectors are 2 + 2, for a lone vector is slow.
+  static int64_t strip_vectors(int64_t vectors_left) {
+    const int64_t strips = ceil_div(vectors_left, S::kStrip);
+    return ceil_div(vectors_left, strips);
+  }
+
+  void pack_b(int64_t j, int64_t n, int64_t k, int64_t d) {
+    if (direct_b) return;
+    const int64_t units = ceil_div(d, S::kPerUnit);
+    float* to = packed_b = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
+    for (int64_t v = ceil_div(n, S::kWidth), at = 0; v > 0;) {
+      const int64_t width = strip_vectors(v) * S::kWidth, valid = std::min(width, n - at);
+      if (t.tb == Trans::yes)
+        pack_transposed<S>(t.B + (j + at) * t.ldb + k, t.ldb, valid, d, to, width);
+      else
+        pack_columns<S>(t.B + k * t.ldb + j + at, t.ldb, valid, d, to, width);
+      to += units * width;
+      at += width;
+      v -= width / S::kWidth;
+    }
+  }
+
+  /// Rows [i, i + m) of columns [j, j + n), over the block of K that begins at k.
+  void panel(int64_t i, int64_t m, int64_t j, int64_t n, int64_t k, int64_t d) {
+    const int64_t units = ceil_div(d, S::kPerUnit);
+    const float* a;
+    int64_t lda;
+    if constexpr (kFloat) {
+      a = t.A + i * t.lda + k;
+      lda = t.lda;
+    }
+    if (!direct_a) {
+      // Rows are padded by a cache line, so that rows of a power of two do not fall into one set of the
+      // cache.
+      lda = t.ta == Trans::yes ? S::kRows : depth / S::kPerUnit + 16;
+      float* to = scratch(Scratch::a, t.ta == Trans::yes ? lda * units : lda * S::kRows);
+      if (t.ta == Trans::yes)
+        pack_columns<S>(t.A + k * t.lda + i, t.lda, m, d, to, lda);
+      else
+        pack_rows<S>(t.A + i * t.lda + k, t.lda, m, d, to, lda);
+      a = to;
+    }
+    const bool first = k == 0, last = k + d >= t.K;
+    TileOutput out;
+    out.alpha = t.alpha;
+    out.beta = first ? (kWideC ? t.beta : 0.0f) : 1.0f;
+    out.bias = nullptr;
+    if constexpr (kWideC) {
+      out.c = t.C + i * t.ldc + j;
+      out.ldc = t.ldc;
+      if (last && t.epilogue.bias != nullptr) out.bias = t.epilogue.bias + j;
+    } else {
+      out.ldc = ceil_div(n, S::kWidth) * S::kWidth;
+      const int64_t rows = depth >= t.K ? S::kRows : t.M;
+      out.c = scratch(Scratch::c, rows * out.ldc) + (depth >= t.K ? 0 : i * out.ldc);
+    }
+    const float* sums = out.c;
+    const bool rows_of_a = t.ta == Trans::no;
+    if (direct_b)
+      rows_of_a ? strips<true, true>(a, lda, t.B + k * t.ldb + j, t.ldb, m, n, units, out)
+                : strips<false, true>(a, lda, t.B + k * t.ldb + j, t.ldb, m, n, units, out);
+    else
+      rows_of_a ? strips<true, false>(a, lda, packed_b, 0, m, n, units, out)
+                : strips<false, false>(a, lda, packed_b, 0, m, n, units, out);
+    if (!last) return;
+    if constexpr (!kWideC)
+      convert_block<S>(sums, out.ldc, m, n, t.beta, t.epilogue.bias ? t.epilogue.bias + j : nullptr,
+                       t.C + i * t.ldc + j, t.ldc);
+    t.finish(i, m, j, n);
+  }
+
+  /// ldb 0: b is packed.
+  template <bool kRowsOfA, bool kDirectB, class TB>
+  static void strips(const float* a, int64_t lda, const TB* b, int64_t ldb, int64_t m, int64_t n,
+                     int64_t units, TileOutput out) {
+    float* const c = out.c;
+    for (int64_t v = ceil_div(n, S::kWidth), at = 0; v > 0;) {
+      const int64_t vectors = strip_vectors(v), width = vectors * S::kWidth;
+      const int64_t valid = std::min(width, n - at);
+      out.tail = static_cast<int>(valid - (vectors - 1) * S::kWidth);
+      for (int64_t i = 0; i < m; i += S::kTileRows) {
+        const int64_t rows = std::min<int64_t>(S::kTileRows, m - i);
+        out.c = c + i * out.ldc + at;
+        Tiles<S, kRowsOfA, kDirectB, TB>::of(rows, vectors)(units, kRowsOfA ? a + i * lda : a + i, lda, b,
+                                                            kDirectB ? ldb : width, out);
+      }
+      if (out.bias != nullptr) out.bias += width;
+      b += kDirectB ? width : units * width;
+      at += width;
+      v -= vectors;
+    }
+  }
+
+  const GemmTask<T, TC>& t;
+  const int64_t depth, columns;
+  const bool direct_a, direct_b;
+  float* packed_b = nullptr;
+};
