@@ -1,0 +1,79 @@
+// Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a plain number never
+// changes a tensor's dtype. Each function's formula and derivative are in ops/formulas.h.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace vitrine {
+
+Tensor add(const Tensor& x, const Tensor& y);
+Tensor sub(const Tensor& x, const Tensor& y);
+Tensor mul(const Tensor& x, const Tensor& y);
+/// x / y. Of two integers it is the truncated quotient; a zero divisor is an error there.
+Tensor div(const Tensor& x, const Tensor& y);
+/// x^y; ∂/∂y = x^y·log x, 0 where x = 0. Integers: y ≥ 0.
+Tensor pow(const Tensor& x, const Tensor& y);
+/// The larger (smaller) one; NaN if either is. The gradient goes to the chosen operand, half to each where they are equal.
+Tensor maximum(const Tensor& x, const Tensor& y);
+Tensor minimum(const Tensor& x, const Tensor& y);
+
+Tensor pow(const Tensor& x, double y);
+Tensor maximum(const Tensor& x, double y);
+Tensor minimum(const Tensor& x, double y);
+
+inline Tensor operator+(const Tensor& x, const Tensor& y) { return add(x, y); }
+inline Tensor operator-(const Tensor& x, const Tensor& y) { return sub(x, y); }
+inline Tensor operator*(const Tensor& x, const Tensor& y) { return mul(x, y); }
+inline Tensor operator/(const Tensor& x, const Tensor& y) { return div(x, y); }
+Tensor operator+(const Tensor& x, double y);
+Tensor operator-(const Tensor& x, double y);
+Tensor operator*(const Tensor& x, double y);
+Tensor operator/(const Tensor& x, double y);
+Tensor operator+(double x, const Tensor& y);
+Tensor operator-(double x, const Tensor& y);
+Tensor operator*(double x, const Tensor& y);
+Tensor operator/(double x, const Tensor& y);
+Tensor operator-(const Tensor& x);
+
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);         ///< |x|; derivative 0 at 0
+Tensor sign(const Tensor& x);        ///< −1, 0 or 1; derivative 0
+Tensor square(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);       ///< 1/√x
+Tensor exp(const Tensor& x);
+Tensor expm1(const Tensor& x);       ///< eˣ − 1, exact near 0
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);       ///< log(1 + x), exact near 0
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor sigmoid(const Tensor& x);     ///< 1/(1 + e⁻ˣ)
+/// x limited to [low, high]; the gradient passes where low ≤ x ≤ high.
+Tensor clamp(const Tensor& x, double low, double high);
+
+/// In place, for constants and inside Tape::Pause: x ← x + scale·y, and x ← scale·x.
+void add_in_place(Tensor& x, const Tensor& y, double scale = 1);
+void scale_in_place(Tensor& x, double scale);
+
+// Comparisons and logic give bool and have no gradient.
+Tensor equal(const Tensor& x, const Tensor& y);
+Tensor not_equal(const Tensor& x, const Tensor& y);
+Tensor less(const Tensor& x, const Tensor& y);
+Tensor less_equal(const Tensor& x, const Tensor& y);
+Tensor greater(const Tensor& x, const Tensor& y);
+Tensor greater_equal(const Tensor& x, const Tensor& y);
+Tensor logical_and(const Tensor& x, const Tensor& y);
+Tensor logical_or(const Tensor& x, const Tensor& y);
+Tensor logical_xor(const Tensor& x, const Tensor& y);
+Tensor logical_not(const Tensor& x);
+Tensor is_nan(const Tensor& x);
+Tensor is_finite(const Tensor& x);
+
+/// condition ? x : y, all three broadcast; condition is bool. The gradient goes to the chosen operand only.
+Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y);
+Tensor where(const Tensor& condition, const Tensor& x, double y);
+
+}  // namespace vitrine

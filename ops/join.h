@@ -1,0 +1,26 @@
+// Operations that put tensors together or repeat them.
+#pragma once
+
+#include "ops/view.h"
+
+namespace vitrine {
+
+/// Joins tensors along an existing axis; the other sizes must agree, dtypes are promoted.
+Tensor concat(const std::vector<Tensor>& xs, int64_t axis = 0);
+/// Joins tensors of equal shape along a new axis at the given place of the result.
+Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
+
+enum class PadMode { constant, reflect, edge, wrap };
+/// Adds before[i] and after[i] elements along axis i (one entry per axis; at least 0; reflect and wrap need enough
+/// elements). `value` fills in constant mode.
+Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
+           PadMode mode = PadMode::constant, double value = 0);
+/// Tiles x: axis i is repeated times[i] times (as NumPy's tile; missing entries at the left are 1).
+Tensor tile(const Tensor& x, const std::vector<int64_t>& times);
+/// Repeats each element along an axis `times` times in a row (as NumPy's repeat).
+Tensor repeat(const Tensor& x, int64_t times, int64_t axis);
+/// Keeps what lies on and below (tril) or above (triu) the given diagonal of the last two axes; zeros elsewhere.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+
+}  // namespace vitrine

@@ -1,0 +1,35 @@
+// Reductions over any axes (all of them where none are given). KeepAxes::yes leaves reduced axes with size 1. bfloat16 and
+// float16 are summed in float32. Of no elements, sum is 0, prod 1, any false, all true; the others are errors.
+#pragma once
+
+#include "ops/view.h"
+
+namespace vitrine {
+
+enum class KeepAxes : bool { no, yes };
+
+/// Of bool and integers the sum is int64.
+Tensor sum(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+Tensor mean(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+Tensor prod(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+/// NaN if any element is. The gradient is shared evenly among equal extremes.
+Tensor max(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+Tensor min(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+/// Σ(x − mean)²/(n − correction); correction 0 is the biased variance, 1 the unbiased one.
+Tensor var(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepAxes keep = KeepAxes::no);
+Tensor std(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepAxes keep = KeepAxes::no);
+/// (Σ|x|^p)^(1/p); p = 1, 2, other positive numbers, or infinity. The gradient at x = 0 is 0.
+Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+/// Running sums along an axis; `exclusive` leaves out the element itself, `reverse` sums from the end.
+Tensor cumsum(const Tensor& x, int64_t axis, bool exclusive = false, bool reverse = false);
+
+/// int64 index of the first largest (smallest) element; a NaN counts as both.
+Tensor argmax(const Tensor& x, int64_t axis, KeepAxes keep = KeepAxes::no);
+Tensor argmin(const Tensor& x, int64_t axis, KeepAxes keep = KeepAxes::no);
+Tensor any(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+Tensor all(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+
+/// Sums a broadcast gradient back to `shape`: the adjoint of expand.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+}  // namespace vitrine

@@ -1,0 +1,22 @@
+// Softmax and its relatives along one axis. Statistics are float32 for the 16-bit types. A row of only −inf gives 0 from
+// softmax (nothing is chosen) and −inf from log_sum_exp; gradients are 0 there.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace vitrine {
+
+/// e^(x − lse), lse = log Σ eˣ. Backward: dx = y·(dy − Σ dy·y).
+Tensor softmax(const Tensor& x, int64_t axis = -1);
+/// x − lse. Backward: dx = dy − e^y·Σ dy.
+Tensor log_softmax(const Tensor& x, int64_t axis = -1);
+/// log Σ eˣ = m + log Σ e^(x − m), m = max x. The axis is dropped. Backward: dx = dy·e^(x − lse).
+Tensor log_sum_exp(const Tensor& x, int64_t axis = -1);
+
+namespace define {
+Tensor softmax(const Tensor& x, int64_t axis);
+Tensor log_softmax(const Tensor& x, int64_t axis);
+Tensor log_sum_exp(const Tensor& x, int64_t axis);
+}  // namespace define
+
+}  // namespace vitrine
