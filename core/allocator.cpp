@@ -45,8 +45,8 @@ struct BySize {
   }
 };
 
-/// Best fit over segments of at least 16 MiB. A block is split when what remains is worth keeping, and joined with its
-/// free neighbours when it is released. Not thread safe by itself.
+/// Best fit over segments of at least 16 MiB. A block is split when what remains is worth keeping, and joined
+/// with its free neighbours when it is released. Not thread safe by itself.
 class Arena {
  public:
   void* take(size_t bytes) {
@@ -94,8 +94,8 @@ class Arena {
   Block* grow(size_t bytes) {
     const size_t size = round_up(std::max(bytes, kSegment), kHugePage);
     void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    check(data != MAP_FAILED, "out of memory: asked the system for {} MiB, {} MiB are already held", size >> 20,
-          reserved_ >> 20);
+    check(data != MAP_FAILED, "out of memory: asked the system for {} MiB, {} MiB are already held",
+          size >> 20, reserved_ >> 20);
     madvise(data, size, MADV_HUGEPAGE);
     reserved_ += size;
     auto* block = new Block{static_cast<char*>(data), size, true, true, nullptr, head_};

@@ -15,13 +15,13 @@ namespace vitrine {
 /// One backward pass over the tape.
 struct Tape::Pass {
   const char* name;
-  bool to_leaves;                   ///< add into leaves (backward), or return gradients (gradient)
-  bool recorded;                    ///< the pass is itself recorded
+  bool to_leaves;  ///< add into leaves (backward), or return gradients (gradient)
+  bool recorded;   ///< the pass is itself recorded
   bool keep;
-  std::vector<Tensor> gradients;    ///< by slot
-  std::vector<bool> needed;         ///< by slot
-  std::vector<bool> wanted;         ///< by slot: asked for by gradient()
-  std::vector<const Leaf*> changed; ///< leaves added to so far
+  std::vector<Tensor> gradients;     ///< by slot
+  std::vector<bool> needed;          ///< by slot
+  std::vector<bool> wanted;          ///< by slot: asked for by gradient()
+  std::vector<const Leaf*> changed;  ///< leaves added to so far
 };
 
 namespace {
@@ -36,7 +36,8 @@ std::string place(const std::string& module) { return module.empty() ? "" : ", i
 }  // namespace
 
 void Tape::backward(const Tensor& loss, Keep keep) {
-  check(loss.numel() == 1, "backward: the loss has the shape {}, wanted one element (or give a seed of that shape)",
+  check(loss.numel() == 1,
+        "backward: the loss has the shape {}, wanted one element (or give a seed of that shape)",
         loss.shape());
   const Pause pause;
   backward(loss, ones_like(loss), keep);
@@ -78,7 +79,8 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
     check(find_or_add_slot(x) >= 0, "gradient: {} is not tracked by this tape; watch() it before it is used",
           describe(x));
   seed_pass(pass, ys, seeds);
-  for (const Tensor& x : xs) pass.needed[static_cast<size_t>(slot_of(x))] = pass.wanted[static_cast<size_t>(slot_of(x))] = true;
+  for (const Tensor& x : xs)
+    pass.needed[static_cast<size_t>(slot_of(x))] = pass.wanted[static_cast<size_t>(slot_of(x))] = true;
   const int8_t outer_depth = std::exchange(depth_, static_cast<int8_t>(depth + 1));
   run(pass);
   depth_ = outer_depth;
@@ -97,8 +99,8 @@ void Tape::seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vecto
   pass.needed.assign(slots_.size(), false);
   pass.wanted.assign(slots_.size(), false);
   for (size_t i = 0; i < ys.size(); ++i) {
-    check(seeds[i].shape() == ys[i].shape(), "{}: the seed is {} and the output {}", pass.name, describe(seeds[i]),
-          describe(ys[i]));
+    check(seeds[i].shape() == ys[i].shape(), "{}: the seed is {} and the output {}", pass.name,
+          describe(seeds[i]), describe(ys[i]));
     const int32_t slot = slot_of(ys[i]);
     if (slot < 0) continue;  // a constant: nothing depends on it
     Tensor& gradient = pass.gradients[static_cast<size_t>(slot)];
@@ -110,8 +112,9 @@ void Tape::run(Pass& pass) {
   const size_t count = nodes_.size();
   for (size_t i = 0; i < count; ++i) {
     const Node& node = nodes_[i];
-    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                 [&](int32_t slot) { return slot >= 0 && pass.needed[static_cast<size_t>(slot)]; });
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int32_t slot) {
+      return slot >= 0 && pass.needed[static_cast<size_t>(slot)];
+    });
     if (any && !node.cut)
       for (int32_t slot : node.outputs) pass.needed[static_cast<size_t>(slot)] = true;
   }
@@ -141,8 +144,9 @@ void Tape::run(Pass& pass) {
     std::vector<std::string> names;
     for (const Leaf* leaf : pass.changed) names.push_back(leaf->name.empty() ? "(unnamed)" : leaf->name);
     if (names.empty()) throw Error(death_);
-    throw Error(fmt::format("{}; already changed are the gradients of {}: call zero_grad() before the next step", death_,
-                            fmt::join(names, ", ")));
+    throw Error(
+        fmt::format("{}; already changed are the gradients of {}: call zero_grad() before the next step",
+                    death_, fmt::join(names, ", ")));
   }
   if (!pass.keep) consume();
 }
@@ -173,8 +177,8 @@ void Tape::run_node(Pass& pass, size_t index) {
   const std::vector<int32_t> inputs = node.inputs;
   const BackwardFunction backward = pass.keep ? node.backward : std::exchange(node.backward, nullptr);
   Grads grads = backward(call);
-  check(grads.size() == inputs.size(), "the backward of {} returned {} gradients for {} inputs", op, grads.size(),
-        inputs.size());
+  check(grads.size() == inputs.size(), "the backward of {} returned {} gradients for {} inputs", op,
+        grads.size(), inputs.size());
   if (options_.anomaly)
     for (const Grad& grad : grads) check_finite(grad.value(), "gradient", nodes_[index], index);
   if (listener_) {
@@ -192,8 +196,9 @@ void Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const char* op) {
   const auto i = static_cast<size_t>(index);
   const Slot slot = slots_[i];
   if (grad.kind_ == Grad::Kind::dense)
-    check(grad.value_.shape() == slot.shape, "the backward of {} returned a gradient of shape {} for an input of {}", op,
-          grad.value_.shape(), slot.shape);
+    check(grad.value_.shape() == slot.shape,
+          "the backward of {} returned a gradient of shape {} for an input of {}", op, grad.value_.shape(),
+          slot.shape);
   // A leaf without hooks is added to directly: no second buffer.
   const bool direct = pass.to_leaves && slot.leaf && slot.hooks.empty();
   Tensor& sum = direct ? slot.leaf->grad : pass.gradients[i];
@@ -205,9 +210,10 @@ void Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const char* op) {
 
 void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
   if (recorded) {
-    Tensor dense = grad.kind_ == Grad::Kind::dense    ? grad.value_
-                   : grad.kind_ == Grad::Kind::region ? adjoint::embed(grad.value_, grad.region_, slot.shape)
-                                                      : adjoint::put_rows(grad.value_, grad.rows_, slot.shape);
+    Tensor dense = grad.kind_ == Grad::Kind::dense ? grad.value_
+                   : grad.kind_ == Grad::Kind::region
+                       ? adjoint::embed(grad.value_, grad.region_, slot.shape)
+                       : adjoint::put_rows(grad.value_, grad.rows_, slot.shape);
     check(grad.kind_ != Grad::Kind::into, "a recorded backward returned Grad::into");
     if (dense.dtype() != slot.dtype) dense = adjoint::cast(dense, slot.dtype);
     sum = sum.defined() ? adjoint::add(sum, dense) : dense;
@@ -216,7 +222,8 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
   const bool first = !sum.defined();
   if (grad.kind_ == Grad::Kind::dense && first) {
     sum = std::move(grad.value_);
-    // What a leaf keeps may later be scaled in place: it must not be shared, say with another leaf's gradient.
+    // What a leaf keeps may later be scaled in place: it must not be shared, say with another leaf's
+    // gradient.
     const bool shared = slot.leaf && !(sum.is_contiguous() && sum.is_exclusive());
     if (sum.dtype() != slot.dtype || shared) sum = copy_as(sum, slot.dtype);
     return;
@@ -235,7 +242,8 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
       break;
     }
     case Grad::Kind::rows: {
-      const Tensor rows = grad.value_.is_contiguous() ? grad.value_ : copy_as(grad.value_, grad.value_.dtype());
+      const Tensor rows =
+          grad.value_.is_contiguous() ? grad.value_ : copy_as(grad.value_, grad.value_.dtype());
       VITRINE_RUN(accumulate_rows, sum, rows, grad.rows_);
       break;
     }

@@ -14,7 +14,8 @@ thread_local bool running_again = false;
 /// Puts the generator back to where it stood, and afterwards to where it had come.
 class Replay {
  public:
-  explicit Replay(const Generator& state) : later_(default_generator()), outer_(std::exchange(running_again, true)) {
+  explicit Replay(const Generator& state)
+      : later_(default_generator()), outer_(std::exchange(running_again, true)) {
     default_generator() = state;
   }
   ~Replay() {

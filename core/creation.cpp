@@ -10,8 +10,8 @@ Tensor empty(const Shape& shape, DType dtype, Device device) {
   const int64_t count = numel(shape);
   const auto size = static_cast<int64_t>(size_of(dtype));
   check(count <= INT64_MAX / size, "a tensor of shape {} needs more bytes than an int64 can count", shape);
-  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count * size), device), shape, contiguous_strides(shape),
-                0, dtype);
+  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count * size), device), shape,
+                contiguous_strides(shape), 0, dtype);
 }
 
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
@@ -29,8 +29,10 @@ Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype(), x.device()); }
 
 Tensor arange(double start, double stop, double step, DType dtype, Device device) {
-  check(step != 0 && std::isfinite(step), "arange: the step is {}, wanted a finite number other than 0", step);
-  check(std::isfinite(start) && std::isfinite(stop), "arange: start {} and stop {} must be finite", start, stop);
+  check(step != 0 && std::isfinite(step), "arange: the step is {}, wanted a finite number other than 0",
+        step);
+  check(std::isfinite(start) && std::isfinite(stop), "arange: start {} and stop {} must be finite", start,
+        stop);
   const double count = std::ceil((stop - start) / step);
   check(count < 1e15, "arange: {} elements from {} to {} by {} are too many", count, start, stop, step);
   std::vector<double> values(count > 0 ? static_cast<size_t>(count) : 0);
@@ -43,7 +45,8 @@ Tensor linspace(double start, double stop, int64_t count, DType dtype, Device de
   std::vector<double> values(static_cast<size_t>(count), start);
   for (int64_t i = 1; i < count; ++i)
     values[static_cast<size_t>(i)] =
-        i == count - 1 ? stop : start + (stop - start) * static_cast<double>(i) / static_cast<double>(count - 1);
+        i == count - 1 ? stop
+                       : start + (stop - start) * static_cast<double>(i) / static_cast<double>(count - 1);
   return tensor(values, {count}, dtype, device);
 }
 
@@ -71,7 +74,8 @@ Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, D
 }
 
 Tensor tensor(std::initializer_list<double> values, DType dtype, Device device) {
-  return tensor(std::span(values.begin(), values.size()), {static_cast<int64_t>(values.size())}, dtype, device);
+  return tensor(std::span(values.begin(), values.size()), {static_cast<int64_t>(values.size())}, dtype,
+                device);
 }
 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype, Device device) {
@@ -79,8 +83,8 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
 }
 
 Tensor index_tensor(std::span<const int64_t> values, const Shape& shape, Device device) {
-  check(static_cast<int64_t>(values.size()) == numel(shape), "index_tensor: {} values do not fill the shape {}",
-        values.size(), shape);
+  check(static_cast<int64_t>(values.size()) == numel(shape),
+        "index_tensor: {} values do not fill the shape {}", values.size(), shape);
   Tensor source = empty(shape, DType::int64);
   std::copy(values.begin(), values.end(), source.data<int64_t>());
   if (device.is_cpu()) return source;

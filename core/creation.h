@@ -20,9 +20,11 @@ Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 
 /// start, start + step, … up to but not including stop; int64 unless told otherwise.
-Tensor arange(double start, double stop, double step = 1, DType dtype = DType::int64, Device device = Device::cpu);
+Tensor arange(double start, double stop, double step = 1, DType dtype = DType::int64,
+              Device device = Device::cpu);
 /// `count` evenly spaced numbers from start to stop, both included.
-Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::float32, Device device = Device::cpu);
+Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::float32,
+                Device device = Device::cpu);
 /// The n × m matrix with ones on the diagonal (m = n where it is negative).
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::float32, Device device = Device::cpu);
 
@@ -30,7 +32,8 @@ Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::float32, Device devic
 Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype = DType::float32,
               Device device = Device::cpu);
 /// A vector: tensor({1, 2, 3}).
-Tensor tensor(std::initializer_list<double> values, DType dtype = DType::float32, Device device = Device::cpu);
+Tensor tensor(std::initializer_list<double> values, DType dtype = DType::float32,
+              Device device = Device::cpu);
 /// tensor({1, 2, 3, 4}, {2, 2}).
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::float32,
               Device device = Device::cpu);

@@ -20,7 +20,8 @@ const char* backward_op() { return running_backward; }
 void set_backward_op(const char* op) { running_backward = op; }
 
 int64_t now_nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 

@@ -20,21 +20,23 @@ void check_same_device(const char* kernel, Device& device, bool& found, const Te
     device = x.device();
     found = true;
   } else {
-    check(device == x.device(), "{}: the tensors lie on different devices, {} and {}", kernel, to_string(device),
-          to_string(x.device()));
+    check(device == x.device(), "{}: the tensors lie on different devices, {} and {}", kernel,
+          to_string(device), to_string(x.device()));
   }
 }
 
 void check_writable(const char* kernel, const Tensor& y) {
   const Tape* tape = Tape::recording();
   check(!tape || y.storage().tracked_by() != tape->serial(),
-        "{}: writing into {}, which the running tape tracks, would change what its backward computes; do it inside a "
+        "{}: writing into {}, which the running tape tracks, would change what its backward computes; do it "
+        "inside a "
         "Tape::Pause",
         kernel, describe(y));
 }
 
 void no_kernel_for(const char* kernel, Device device) {
-  fail("{}: there is no kernel for {} yet; move the tensors to the CPU for this operation", kernel, to_string(device));
+  fail("{}: there is no kernel for {} yet; move the tensors to the CPU for this operation", kernel,
+       to_string(device));
 }
 
 }  // namespace vitrine::detail

@@ -1,13 +1,13 @@
 // How a kernel is declared once for both devices, and run on the one where its tensors lie.
 //
-//   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);      // declares cpu::softmax and cuda::softmax
-//   VITRINE_CPU_KERNEL(sort, Tensor& values, …);                        // no CUDA twin: a clear error on a GPU
-//   …
-//   VITRINE_RUN(softmax, y, x, axis);                                   // runs the twin for the device of y and x
+//   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);      // declares cpu::softmax and
+//   cuda::softmax VITRINE_CPU_KERNEL(sort, Tensor& values, …);                        // no CUDA twin: a
+//   clear error on a GPU … VITRINE_RUN(softmax, y, x, axis);                                   // runs the
+//   twin for the device of y and x
 //
-// A parameter `Tensor&` is written, a `const Tensor&` is read. VITRINE_RUN checks that all tensors share a device, bumps
-// the versions of what is written, refuses to write into what the running tape tracks, and tells the profiler.
-// In a build with CUDA, real or emulated, a missing twin is a link error.
+// A parameter `Tensor&` is written, a `const Tensor&` is read. VITRINE_RUN checks that all tensors share a
+// device, bumps the versions of what is written, refuses to write into what the running tape tracks, and
+// tells the profiler. In a build with CUDA, real or emulated, a missing twin is a link error.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@
   void name(__VA_ARGS__);         \
   }
 
-#define VITRINE_CPU_KERNEL(name, ...)                              \
-  namespace cpu {                                                  \
-  void name(__VA_ARGS__);                                          \
-  }                                                                \
-  namespace cuda {                                                 \
-  inline constexpr ::vitrine::detail::NoTwin name{};               \
+#define VITRINE_CPU_KERNEL(name, ...)                \
+  namespace cpu {                                    \
+  void name(__VA_ARGS__);                            \
+  }                                                  \
+  namespace cuda {                                   \
+  inline constexpr ::vitrine::detail::NoTwin name{}; \
   }
 
 #if VITRINE_CUDA_KERNELS
@@ -43,20 +43,19 @@
   ::vitrine::detail::run_kernel(#name, &cpu::name, VITRINE_CUDA_TWIN(name), nullptr, __VA_ARGS__)
 
 /// Runs kernel `name` of a given device, for kernels whose tensors lie on different ones (transfers).
-#define VITRINE_RUN_ON(device, name, ...)                                                              \
-  do {                                                                                                 \
-    const ::vitrine::Device device_of_kernel = (device);                                               \
-    ::vitrine::detail::run_kernel(#name, &cpu::name, VITRINE_CUDA_TWIN(name), &device_of_kernel, __VA_ARGS__); \
+#define VITRINE_RUN_ON(device, name, ...)                                                        \
+  do {                                                                                           \
+    const ::vitrine::Device device_of_kernel = (device);                                         \
+    ::vitrine::detail::run_kernel(#name, &cpu::name, VITRINE_CUDA_TWIN(name), &device_of_kernel, \
+                                  __VA_ARGS__);                                                  \
   } while (false)
 
 namespace vitrine::detail {
 
 struct NoTwin {};
 template <class F>
-  requires std::is_function_v<F>
-constexpr F* twin(F& f) {
-  return &f;
-}
+requires std::is_function_v<F>
+constexpr F* twin(F& f) { return &f; }
 constexpr std::nullptr_t twin(NoTwin) { return nullptr; }
 
 /// Tells the profiler and the allocator's statistics about one kernel run, for as long as it lives.

@@ -40,8 +40,9 @@ struct Rows {
 
   Rows(const char* op, const Tensor& whole, const Tensor& part, const Tensor& rows) {
     check(whole.is_contiguous() && part.is_contiguous(), "{}: wanted contiguous tensors", op);
-    check(whole.rank() >= 1 && rows.rank() == 1 && part.rank() == whole.rank() && part.size(0) == rows.size(0),
-          "{}: rows {} of {} do not fit {}", op, rows.shape(), whole.shape(), part.shape());
+    check(
+        whole.rank() >= 1 && rows.rank() == 1 && part.rank() == whole.rank() && part.size(0) == rows.size(0),
+        "{}: rows {} of {} do not fit {}", op, rows.shape(), whole.shape(), part.shape());
     count = rows.size(0);
     limit = whole.size(0);
     width = limit == 0 ? 0 : whole.numel() / limit;
@@ -94,9 +95,8 @@ void accumulate(Tensor& y, const Tensor& x) {
     visit_floating(x.dtype(), "accumulate", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      each<To, From>(y, x, [](To& a, const From& b) {
-        a = To(static_cast<Wide<To>>(a) + convert<Wide<To>>(b));
-      });
+      each<To, From>(y, x,
+                     [](To& a, const From& b) { a = To(static_cast<Wide<To>>(a) + convert<Wide<To>>(b)); });
     });
   });
 }
@@ -109,7 +109,8 @@ void gather_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
   const auto* from = static_cast<const char*>(x.raw());
   if (bytes == 0) return;
   parallel_for(0, r.count, grain_for(r.width), [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; ++i) std::memcpy(to + i * bytes, from + r.index[static_cast<size_t>(i)] * bytes, bytes);
+    for (int64_t i = b; i < e; ++i)
+      std::memcpy(to + i * bytes, from + r.index[static_cast<size_t>(i)] * bytes, bytes);
   });
 }
 
@@ -126,7 +127,8 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
         for (int64_t i = 0; i < r.count; ++i) {
           To* row = into + r.index[static_cast<size_t>(i)] * r.width;
           const From* source = add + i * r.width;
-          for (int64_t c = b; c < e; ++c) row[c] = To(static_cast<Wide<To>>(row[c]) + convert<Wide<To>>(source[c]));
+          for (int64_t c = b; c < e; ++c)
+            row[c] = To(static_cast<Wide<To>>(row[c]) + convert<Wide<To>>(source[c]));
         }
       });
     });
@@ -142,7 +144,8 @@ void all_finite(Tensor& finite, const Tensor& x) {
     const int64_t stride = loop.inner_stride[0];
     loop.parallel(1, [&](const std::array<int64_t, 1>& at, int64_t count) {
       Wide<T> poison = 0;  // 0·x is 0 for a finite x and NaN for the others
-      for (int64_t i = 0; i < count; ++i) poison += Wide<T>(0) * static_cast<Wide<T>>(data[at[0] + i * stride]);
+      for (int64_t i = 0; i < count; ++i)
+        poison += Wide<T>(0) * static_cast<Wide<T>>(data[at[0] + i * stride]);
       if (!(poison == Wide<T>(0))) all = false;
     });
   });
@@ -175,7 +178,8 @@ void random_uniform(Tensor& y, uint64_t seed, uint64_t offset, double low, doubl
   visit_floating(y.dtype(), "random_uniform", [&](auto type) {
     using T = typename decltype(type)::type;
     for_each_philox_block(y, seed, offset, [&](int64_t i, const std::array<uint32_t, 4>& words) {
-      store_four<T>(y, i, [&](int64_t k) { return low + (high - low) * to_uniform(words[static_cast<size_t>(k)]); });
+      store_four<T>(
+          y, i, [&](int64_t k) { return low + (high - low) * to_uniform(words[static_cast<size_t>(k)]); });
     });
   });
 }

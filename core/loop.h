@@ -9,8 +9,9 @@
 
 namespace vitrine {
 
-/// N operands of the same shape with strides of their own. Axes along which every operand continues in memory are
-/// merged, so that the innermost run (`inner` elements, with `inner_stride` per operand) is as long as can be.
+/// N operands of the same shape with strides of their own. Axes along which every operand continues in memory
+/// are merged, so that the innermost run (`inner` elements, with `inner_stride` per operand) is as long as
+/// can be.
 template <int N>
 class StridedLoop {
  public:
@@ -36,12 +37,12 @@ class StridedLoop {
     if (numel(shape) == 0) outer = inner = 0;
   }
 
-  int64_t inner = 0;                         ///< elements in a run
-  int64_t outer = 0;                         ///< number of runs
-  std::array<int64_t, N> inner_stride{};     ///< step inside a run, per operand
+  int64_t inner = 0;                      ///< elements in a run
+  int64_t outer = 0;                      ///< number of runs
+  std::array<int64_t, N> inner_stride{};  ///< step inside a run, per operand
 
-  /// Calls f(offsets, begin, count) in parallel: a piece of a run, `count` elements from index begin · inner_stride[k]
-  /// on, where offsets[k] is the element offset at which the piece starts in operand k.
+  /// Calls f(offsets, begin, count) in parallel: a piece of a run, `count` elements from index begin ·
+  /// inner_stride[k] on, where offsets[k] is the element offset at which the piece starts in operand k.
   template <class F>
   void parallel(int64_t cost_per_element, F&& f) const {
     if (outer == 0) return;

@@ -1,5 +1,6 @@
-// The counter-based random number generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy
-// as 1, 2, 3; SC 2011). Number i depends on (seed, i) alone: any thread and any device computes the same bits.
+// The counter-based random number generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random
+// numbers: as easy as 1, 2, 3; SC 2011). Number i depends on (seed, i) alone: any thread and any device
+// computes the same bits.
 #pragma once
 
 #include <array>
@@ -36,7 +37,8 @@ VITRINE_HD inline std::array<float, 4> to_normals(const std::array<uint32_t, 4>&
   constexpr float kTwoPi = 6.283185307179586f;
   std::array<float, 4> normals{};
   for (unsigned pair = 0; pair < 4; pair += 2) {
-    const float u = (static_cast<float>(words[pair] >> 8) + 1.0f) * 0x1p-24f;  // (0, 1]: its logarithm is finite
+    const float u =
+        (static_cast<float>(words[pair] >> 8) + 1.0f) * 0x1p-24f;  // (0, 1]: its logarithm is finite
     const float radius = sqrtf(-2.0f * logf(u)), angle = kTwoPi * to_uniform(words[pair + 1]);
     normals[pair] = radius * cosf(angle);
     normals[pair + 1] = radius * sinf(angle);

@@ -30,7 +30,9 @@ struct Printer {
     return fmt::format("{:.{}f}", v, precision);
   }
 
-  bool shown(int64_t i, int64_t size) const { return !summarize || i < kEdge || i >= size - kEdge || size <= 2 * kEdge; }
+  bool shown(int64_t i, int64_t size) const {
+    return !summarize || i < kEdge || i >= size - kEdge || size <= 2 * kEdge;
+  }
 
   /// Calls f(index) for the elements that will be printed.
   template <class F>
@@ -46,8 +48,10 @@ struct Printer {
       return std::string(width - std::min(width, s.size()), ' ') + s;
     }
     const bool last = axis + 1 == shape.rank();
-    const std::string separator =
-        last ? ", " : "," + std::string(static_cast<size_t>(shape.rank() - axis - 1), '\n') + std::string(indent + 1, ' ');
+    const std::string separator = last ? ", "
+                                       : "," +
+                                             std::string(static_cast<size_t>(shape.rank() - axis - 1), '\n') +
+                                             std::string(indent + 1, ' ');
     std::string result = "[";
     bool gap = false, first = true;
     for (int64_t i = 0; i < shape[axis]; ++i) {

@@ -74,7 +74,8 @@ std::vector<Profiler::Row> Profiler::by_op() const {
 }
 
 std::vector<Profiler::Row> Profiler::by_module() const {
-  return sum_by(events(), [](const Event& event) { return event.module->empty() ? "(none)" : *event.module; });
+  return sum_by(events(),
+                [](const Event& event) { return event.module->empty() ? "(none)" : *event.module; });
 }
 
 void Profiler::print(std::ostream& out) const {
@@ -83,7 +84,8 @@ void Profiler::print(std::ostream& out) const {
     fmt::print(out, "{:<28} {:>8} {:>12.3f} {:>12.2f}\n", row.name, row.calls, row.milliseconds,
                static_cast<double>(row.bytes) / (1 << 20));
   fmt::print(out, "\n{:<40} {:>8} {:>12}\n", "module", "kernels", "ms");
-  for (const Row& row : by_module()) fmt::print(out, "{:<40} {:>8} {:>12.3f}\n", row.name, row.calls, row.milliseconds);
+  for (const Row& row : by_module())
+    fmt::print(out, "{:<40} {:>8} {:>12.3f}\n", row.name, row.calls, row.milliseconds);
 }
 
 void Profiler::write_chrome_trace(const std::string& path) const {

@@ -33,7 +33,7 @@ class Profiler {
     std::string name;
     int64_t calls = 0;
     double milliseconds = 0;
-    size_t bytes = 0;           ///< allocated for it; by op only
+    size_t bytes = 0;  ///< allocated for it; by op only
   };
 
   std::vector<Event> events() const;

@@ -38,7 +38,8 @@ Tensor rand(const Shape& shape, DType dtype, Device device, double low, double h
   return y;
 }
 
-Tensor randn(const Shape& shape, DType dtype, Device device, double mean, double deviation, Generator& generator) {
+Tensor randn(const Shape& shape, DType dtype, Device device, double mean, double deviation,
+             Generator& generator) {
   Tensor y = empty(shape, dtype, device);
   VITRINE_RUN(random_normal, y, generator.seed(), generator.reserve(y.numel()), mean, deviation);
   return y;

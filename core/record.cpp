@@ -26,7 +26,9 @@ Tape* find_tape(const Inputs& inputs) {
     for (const Tensor& x : inputs) read_recorder->note(x);
   Tape* tape = Tape::recording();
   if (!tape) return nullptr;
-  return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return tape->tracks(x); }) ? tape : nullptr;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return tape->tracks(x); })
+             ? tape
+             : nullptr;
 }
 
 }  // namespace

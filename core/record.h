@@ -1,10 +1,11 @@
 // Recording an operation. An op computes its output and ends with
 //
-//   return record("softmax", {x}, y, [y = Saved(y), axis](const Tensor& dy) -> Grads { … }, [&] { return define::softmax(x, axis); });
+//   return record("softmax", {x}, y, [y = Saved(y), axis](const Tensor& dy) -> Grads { … }, [&] { return
+//   define::softmax(x, axis); });
 //
-// The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. A
-// primitive, whose backward is written in recorded ops, gives no definition; every other op gives one, and a tape of
-// order 2 or more records that in its place.
+// The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad
+// per input. A primitive, whose backward is written in recorded ops, gives no definition; every other op
+// gives one, and a tape of order 2 or more records that in its place.
 #pragma once
 
 #include <initializer_list>
@@ -42,7 +43,8 @@ Tensor push_one(Tape& tape, const char* op, const Inputs& inputs, Tensor y, F&& 
 /// Records a primitive.
 template <class F>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward) {
-  if (Tape* tape = detail::tape_for(inputs)) return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
+  if (Tape* tape = detail::tape_for(inputs))
+    return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
   return y;
 }
 
@@ -75,19 +77,21 @@ Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& b
 
 /// Records an op with several outputs. The definition returns as many.
 template <class F, class D>
-std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inputs, std::vector<Tensor> ys, F&& backward,
-                               D&& definition) {
+std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inputs, std::vector<Tensor> ys,
+                               F&& backward, D&& definition) {
   Tape* tape = detail::tape_for(inputs);
   if (!tape) return ys;
   if (tape->order() > 1) return definition();
-  tape->push(op, std::span(inputs.begin(), inputs.size()), ys, detail::as_backward(std::forward<F>(backward)));
+  tape->push(op, std::span(inputs.begin(), inputs.size()), ys,
+             detail::as_backward(std::forward<F>(backward)));
   return ys;
 }
 
 /// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns y.
 Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 
-/// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.
+/// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip
+/// its kernel.
 bool records_definitions(std::initializer_list<Tensor> inputs);
 
 /// The tape ended of tensors that a checkpointed forward reads (see core/checkpoint.h).

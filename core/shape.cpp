@@ -29,7 +29,9 @@ void Dims::erase(int at) {
   --rank_;
 }
 
-bool Dims::operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+bool Dims::operator==(const Dims& other) const {
+  return std::equal(begin(), end(), other.begin(), other.end());
+}
 
 int64_t numel(const Shape& shape) {
   int64_t product = 1;
@@ -45,11 +47,14 @@ int64_t numel(const Shape& shape) {
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Strides::filled(shape.rank(), 1);
-  for (int i = shape.rank() - 2; i >= 0; --i) strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
+  for (int i = shape.rank() - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
   return strides;
 }
 
-std::string to_string(const Dims& dims) { return fmt::format("[{}]", fmt::join(dims.begin(), dims.end(), ", ")); }
+std::string to_string(const Dims& dims) {
+  return fmt::format("[{}]", fmt::join(dims.begin(), dims.end(), ", "));
+}
 
 std::string to_string(Device device) {
   return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", static_cast<int>(device.index));
@@ -61,8 +66,9 @@ Shape broadcast(std::string_view op, const Shape& x, const Shape& y) {
   for (int i = 0; i < rank; ++i) {
     const int ix = i - (rank - x.rank()), iy = i - (rank - y.rank());
     const int64_t a = ix < 0 ? 1 : x[ix], b = iy < 0 ? 1 : y[iy];
-    check(a == b || a == 1 || b == 1, "{}: the shapes {} and {} do not broadcast: sizes {} and {} differ and neither is 1",
-          op, x, y, a, b);
+    check(a == b || a == 1 || b == 1,
+          "{}: the shapes {} and {} do not broadcast: sizes {} and {} differ and neither is 1", op, x, y, a,
+          b);
     result[i] = a == 1 ? b : a;
   }
   return result;
@@ -70,7 +76,8 @@ Shape broadcast(std::string_view op, const Shape& x, const Shape& y) {
 
 int check_axis(std::string_view op, const Shape& shape, int64_t axis) {
   const int rank = shape.rank();
-  check(axis >= -rank && axis < rank, "{}: axis {} is outside [{}, {}) for the shape {}", op, axis, -rank, rank, shape);
+  check(axis >= -rank && axis < rank, "{}: axis {} is outside [{}, {}) for the shape {}", op, axis, -rank,
+        rank, shape);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

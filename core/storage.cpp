@@ -23,8 +23,8 @@ Storage::Storage(size_t bytes, Device device) : bytes_(bytes), device_(device) {
     data_ = memory::allocate(bytes);
     return;
   }
-  check(cuda_allocator().allocate != nullptr, "a tensor on {} was asked for, but this Vitrine was built without CUDA",
-        to_string(device));
+  check(cuda_allocator().allocate != nullptr,
+        "a tensor on {} was asked for, but this Vitrine was built without CUDA", to_string(device));
   data_ = cuda_allocator().allocate(bytes, device);
 }
 

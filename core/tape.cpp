@@ -1,4 +1,5 @@
-// Recording, and bookkeeping of slots. The backward pass is in core/backward.cpp, printing in core/tape_display.cpp.
+// Recording, and bookkeeping of slots. The backward pass is in core/backward.cpp, printing in
+// core/tape_display.cpp.
 #include "core/tape.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ std::atomic<uint64_t> next_serial{1};
 
 Tape::Tape(TapeOptions options) : options_(options), serial_(next_serial++) {
   check(options.order >= 1 && options.order <= 100, "Tape: the order is {}, wanted 1 to 100", options.order);
-  check(active == nullptr, "Tape: another tape is recording on this thread; pause it (Tape::Pause) or let it end first");
+  check(active == nullptr,
+        "Tape: another tape is recording on this thread; pause it (Tape::Pause) or let it end first");
   active = this;
   last_record_ = detail::now_nanoseconds();
 }
@@ -37,14 +39,17 @@ void Tape::stop_recording() { active = nullptr; }
 
 void backward(const Tensor& loss) {
   Tape* tape = Tape::recording();
-  check(tape != nullptr, "backward: no tape is recording on this thread; create a Tape before the forward pass");
+  check(tape != nullptr,
+        "backward: no tape is recording on this thread; create a Tape before the forward pass");
   tape->backward(loss);
 }
 
 void Tape::check_usable(const char* what) const {
   check(!dead_, "{}: this tape is dead, an earlier backward failed: {}", what, death_);
   check(!consumed_,
-        "{}: this tape has been consumed by a backward pass; record again, or pass Keep::yes to the earlier pass", what);
+        "{}: this tape has been consumed by a backward pass; record again, or pass Keep::yes to the earlier "
+        "pass",
+        what);
 }
 
 int32_t Tape::slot_of(const Tensor& x) const {
@@ -86,9 +91,19 @@ bool Tape::was_on_dead_tape(const Tensor& x) const {
   return x.defined() && x.tape_mark().tape != 0 && x.tape_mark().tape != serial_ && slot_of(x) < 0;
 }
 
-void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardFunction backward) {
+void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                BackwardFunction backward) {
   check_usable(op);
-  Node node{op, &ModuleScope::current(), {}, {}, {}, std::move(backward), detail::take_saved_bytes(), 0, depth_, false,
+  Node node{op,
+            &ModuleScope::current(),
+            {},
+            {},
+            {},
+            std::move(backward),
+            detail::take_saved_bytes(),
+            0,
+            depth_,
+            false,
             false};
   for (const Tensor& x : inputs) {
     node.inputs.push_back(find_or_add_slot(x));
@@ -113,7 +128,16 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
 
 void Tape::cut(const char* op, const Tensor& x) {
   check_usable(op);
-  nodes_.push_back({op, &ModuleScope::current(), {find_or_add_slot(x)}, {}, {x.shape()}, nullptr, 0, 0, depth_, true,
+  nodes_.push_back({op,
+                    &ModuleScope::current(),
+                    {find_or_add_slot(x)},
+                    {},
+                    {x.shape()},
+                    nullptr,
+                    0,
+                    0,
+                    depth_,
+                    true,
                     false});
 }
 
@@ -122,8 +146,9 @@ void Tape::check_finite(const Tensor& x, const char* what, const Node& node, siz
   const Pause pause;
   Tensor finite = empty({}, DType::boolean, x.device());
   VITRINE_RUN(all_finite, finite, x);
-  check(finite.item() != 0, "anomaly: the {} of {} (op {}{}{}) is the first with an element that is not finite", what,
-        node.op, index, node.module->empty() ? "" : ", in ", *node.module);
+  check(finite.item() != 0,
+        "anomaly: the {} of {} (op {}{}{}) is the first with an element that is not finite", what, node.op,
+        index, node.module->empty() ? "" : ", in ", *node.module);
 }
 
 void Tape::on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hook) {

@@ -37,7 +37,8 @@ double Tensor::item() const {
 
 std::vector<double> Tensor::values() const {
   // Through Dual, so that a dual64 gives its values; every other dtype converts to it exactly as to double.
-  const Tensor wide = device().is_cpu() ? copy_as(*this, DType::dual64) : copy_as(to_cpu(*this), DType::dual64);
+  const Tensor wide =
+      device().is_cpu() ? copy_as(*this, DType::dual64) : copy_as(to_cpu(*this), DType::dual64);
   const Dual* data = wide.data<Dual>();
   std::vector<double> result(static_cast<size_t>(numel()));
   for (size_t i = 0; i < result.size(); ++i) result[i] = data[i].value;
@@ -53,13 +54,14 @@ Tensor Tensor::alias(const Shape& shape, const Strides& strides, int64_t offset)
   }
   const auto capacity = static_cast<int64_t>(storage().bytes()) / element_size();
   check(empty || (lowest >= 0 && highest < capacity),
-        "alias: shape {} with strides {} at offset {} reaches outside the storage of {} elements", shape, strides,
-        impl().offset + offset, capacity);
+        "alias: shape {} with strides {} at offset {} reaches outside the storage of {} elements", shape,
+        strides, impl().offset + offset, capacity);
   return Tensor(impl().storage, shape, strides, impl().offset + offset, impl().dtype);
 }
 
 Tensor& Tensor::requires_grad(bool on) {
-  check(!on || is_floating(dtype()), "requires_grad: a gradient needs a floating dtype, got {}", describe(*this));
+  check(!on || is_floating(dtype()), "requires_grad: a gradient needs a floating dtype, got {}",
+        describe(*this));
   if (!on) {
     impl().leaf = nullptr;
   } else if (!impl().leaf) {

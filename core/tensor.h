@@ -19,8 +19,9 @@ class Tape;
 /// What a leaf (a tensor whose gradient is wanted) owns besides its values.
 struct Leaf;
 
-/// Copying a Tensor copies the handle; views (see ops/view.h) share the storage. Like a pointer, a const Tensor may be
-/// written through: `const` says that the handle stays, and kernels take outputs as `Tensor&` to say that they write.
+/// Copying a Tensor copies the handle; views (see ops/view.h) share the storage. Like a pointer, a const
+/// Tensor may be written through: `const` says that the handle stays, and kernels take outputs as `Tensor&`
+/// to say that they write.
 class Tensor {
  public:
   /// Undefined: no storage. Only defined(), assignment and destruction are allowed.
@@ -50,7 +51,8 @@ class Tensor {
   /// The first element. The type must be the dtype's.
   template <class T>
   T* data() const {
-    if (impl().dtype != dtype_v<T>) [[unlikely]] wrong_type(dtype_v<T>);
+    if (impl().dtype != dtype_v<T>) [[unlikely]]
+      wrong_type(dtype_v<T>);
     return static_cast<T*>(raw());
   }
   void* raw() const { return static_cast<char*>(impl().storage->data()) + impl().offset * element_size(); }
@@ -61,8 +63,9 @@ class Tensor {
   /// All elements in row-major order, as doubles (a dual64 gives its values). Copies from a GPU.
   std::vector<double> values() const;
 
-  /// The same storage seen with another shape, strides and offset (in elements, from this tensor's first element). Not
-  /// recorded on the tape: it is what recorded views are made of. Out of the storage's bounds is an error.
+  /// The same storage seen with another shape, strides and offset (in elements, from this tensor's first
+  /// element). Not recorded on the tape: it is what recorded views are made of. Out of the storage's bounds
+  /// is an error.
   Tensor alias(const Shape& shape, const Strides& strides, int64_t offset = 0) const;
 
   /// Marks a floating leaf whose gradient backward() shall add up in grad().
@@ -71,7 +74,8 @@ class Tensor {
   /// The gradient so far; undefined where there is none. float32 for bfloat16 and float16 leaves.
   Tensor grad() const;
   void set_grad(Tensor grad) const;
-  /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not added.
+  /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not
+  /// added.
   void zero_grad() const;
   const std::shared_ptr<Leaf>& leaf() const { return impl().leaf; }
   /// Shares the gradient of `other`: for a low-precision copy of a parameter.
@@ -97,7 +101,8 @@ class Tensor {
     TapeMark mark;
   };
   Impl& impl() const {
-    if (!impl_) [[unlikely]] undefined();
+    if (!impl_) [[unlikely]]
+      undefined();
     return *impl_;
   }
   [[noreturn]] static void undefined();
@@ -109,8 +114,8 @@ class Tensor {
 struct Leaf {
   Tensor grad;
   DType grad_dtype = DType::float32;
-  std::string name;     ///< the parameter's name in its model, for messages; may be empty
-  bool stale = false;   ///< a backward failed after it had changed grad; cleared by zero_grad
+  std::string name;    ///< the parameter's name in its model, for messages; may be empty
+  bool stale = false;  ///< a backward failed after it had changed grad; cleared by zero_grad
 };
 
 /// "float32[2, 3] on cpu".

@@ -1,5 +1,5 @@
-// Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a plain number never
-// changes a tensor's dtype. Each function's formula and derivative are in ops/formulas.h.
+// Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a plain number
+// never changes a tensor's dtype. Each function's formula and derivative are in ops/formulas.h.
 #pragma once
 
 #include "core/tensor.h"
@@ -13,7 +13,8 @@ Tensor mul(const Tensor& x, const Tensor& y);
 Tensor div(const Tensor& x, const Tensor& y);
 /// x^y; ∂/∂y = x^y·log x, 0 where x = 0. Integers: y ≥ 0.
 Tensor pow(const Tensor& x, const Tensor& y);
-/// The larger (smaller) one; NaN if either is. The gradient goes to the chosen operand, half to each where they are equal.
+/// The larger (smaller) one; NaN if either is. The gradient goes to the chosen operand, half to each where
+/// they are equal.
 Tensor maximum(const Tensor& x, const Tensor& y);
 Tensor minimum(const Tensor& x, const Tensor& y);
 
@@ -36,21 +37,21 @@ Tensor operator/(double x, const Tensor& y);
 Tensor operator-(const Tensor& x);
 
 Tensor neg(const Tensor& x);
-Tensor abs(const Tensor& x);         ///< |x|; derivative 0 at 0
-Tensor sign(const Tensor& x);        ///< −1, 0 or 1; derivative 0
+Tensor abs(const Tensor& x);   ///< |x|; derivative 0 at 0
+Tensor sign(const Tensor& x);  ///< −1, 0 or 1; derivative 0
 Tensor square(const Tensor& x);
 Tensor reciprocal(const Tensor& x);
 Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);       ///< 1/√x
+Tensor rsqrt(const Tensor& x);  ///< 1/√x
 Tensor exp(const Tensor& x);
-Tensor expm1(const Tensor& x);       ///< eˣ − 1, exact near 0
+Tensor expm1(const Tensor& x);  ///< eˣ − 1, exact near 0
 Tensor log(const Tensor& x);
-Tensor log1p(const Tensor& x);       ///< log(1 + x), exact near 0
+Tensor log1p(const Tensor& x);  ///< log(1 + x), exact near 0
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor erf(const Tensor& x);
-Tensor sigmoid(const Tensor& x);     ///< 1/(1 + e⁻ˣ)
+Tensor sigmoid(const Tensor& x);  ///< 1/(1 + e⁻ˣ)
 /// x limited to [low, high]; the gradient passes where low ≤ x ≤ high.
 Tensor clamp(const Tensor& x, double low, double high);
 

@@ -5,12 +5,14 @@
 
 namespace vitrine {
 
-/// y[…, i, …] = x[…, index[…, i, …], …] along an axis; index has x's rank, and sizes up to x's on the other axes. Negative
-/// indices count from the end. (PyTorch's gather, ONNX's GatherElements.)
+/// y[…, i, …] = x[…, index[…, i, …], …] along an axis; index has x's rank, and sizes up to x's on the other
+/// axes. Negative indices count from the end. (PyTorch's gather, ONNX's GatherElements.)
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
-/// y = x with y[…, index[…, i, …], …] += source[…, i, …]; in a fixed order, so that results do not depend on threads.
+/// y = x with y[…, index[…, i, …], …] += source[…, i, …]; in a fixed order, so that results do not depend on
+/// threads.
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
-/// Takes whole slices along an axis: y.shape = x.shape with the axis replaced by index's shape. (NumPy's take.)
+/// Takes whole slices along an axis: y.shape = x.shape with the axis replaced by index's shape. (NumPy's
+/// take.)
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);
 /// Rows of table [V, C] for ids of any shape: [..., C]. An id outside [0, V) is an error.
 Tensor embedding(const Tensor& table, const Tensor& ids);

@@ -11,15 +11,16 @@ Tensor concat(const std::vector<Tensor>& xs, int64_t axis = 0);
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
 
 enum class PadMode { constant, reflect, edge, wrap };
-/// Adds before[i] and after[i] elements along axis i (one entry per axis; at least 0; reflect and wrap need enough
-/// elements). `value` fills in constant mode.
+/// Adds before[i] and after[i] elements along axis i (one entry per axis; at least 0; reflect and wrap need
+/// enough elements). `value` fills in constant mode.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
            PadMode mode = PadMode::constant, double value = 0);
 /// Tiles x: axis i is repeated times[i] times (as NumPy's tile; missing entries at the left are 1).
 Tensor tile(const Tensor& x, const std::vector<int64_t>& times);
 /// Repeats each element along an axis `times` times in a row (as NumPy's repeat).
 Tensor repeat(const Tensor& x, int64_t times, int64_t axis);
-/// Keeps what lies on and below (tril) or above (triu) the given diagonal of the last two axes; zeros elsewhere.
+/// Keeps what lies on and below (tril) or above (triu) the given diagonal of the last two axes; zeros
+/// elsewhere.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 

@@ -8,15 +8,17 @@
 
 namespace vitrine {
 
-/// NumPy's matmul: [..., n, k] · [..., k, m] → [..., n, m], leading axes broadcast; a vector operand is a row or a column
-/// whose axis is dropped again. Transposed views are multiplied without copies. float32 sums for the 16-bit types.
+/// NumPy's matmul: [..., n, k] · [..., k, m] → [..., n, m], leading axes broadcast; a vector operand is a row
+/// or a column whose axis is dropped again. Transposed views are multiplied without copies. float32 sums for
+/// the 16-bit types.
 Tensor matmul(const Tensor& x, const Tensor& y);
 
 /// x·Wᵀ + b with x [..., in], W [out, in], b [out] or undefined: a fully connected layer in one pass.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-/// Sum of products over named axes: einsum("bthd,bshd->bhts", {q, k}). Letters name axes, "..." broadcasts, without "->"
-/// the output has the letters that occur once, in alphabetical order. Products of two operands at a time, from the left.
+/// Sum of products over named axes: einsum("bthd,bshd->bhts", {q, k}). Letters name axes, "..." broadcasts,
+/// without "->" the output has the letters that occur once, in alphabetical order. Products of two operands
+/// at a time, from the left.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 
 namespace define {

@@ -1,5 +1,6 @@
-// Reductions over any axes (all of them where none are given). KeepAxes::yes leaves reduced axes with size 1. bfloat16 and
-// float16 are summed in float32. Of no elements, sum is 0, prod 1, any false, all true; the others are errors.
+// Reductions over any axes (all of them where none are given). KeepAxes::yes leaves reduced axes with size 1.
+// bfloat16 and float16 are summed in float32. Of no elements, sum is 0, prod 1, any false, all true; the
+// others are errors.
 #pragma once
 
 #include "ops/view.h"

@@ -1,5 +1,5 @@
-// Softmax and its relatives along one axis. Statistics are float32 for the 16-bit types. A row of only −inf gives 0 from
-// softmax (nothing is chosen) and −inf from log_sum_exp; gradients are 0 there.
+// Softmax and its relatives along one axis. Statistics are float32 for the 16-bit types. A row of only −inf
+// gives 0 from softmax (nothing is chosen) and −inf from log_sum_exp; gradients are 0 there.
 #pragma once
 
 #include "core/tensor.h"

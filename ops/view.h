@@ -19,16 +19,17 @@ Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
 Tensor permute(const Tensor& x, const Axes& axes);
 /// View with two axes swapped; the last two by default.
 Tensor transpose(const Tensor& x, int64_t axis0 = -2, int64_t axis1 = -1);
-/// View: repeats axes of size 1 without copying (stride 0), adding axes at the left. The gradient is summed back.
+/// View: repeats axes of size 1 without copying (stride 0), adding axes at the left. The gradient is summed
+/// back.
 Tensor expand(const Tensor& x, const Shape& shape);
 /// View without the given axes of size 1 (all such axes where none are given).
 Tensor squeeze(const Tensor& x, const Axes& axes = {});
 /// View with a new axis of size 1 at the given place of the result.
 Tensor unsqueeze(const Tensor& x, int64_t axis);
-/// View of x[…, start:stop:step, …] along an axis, with NumPy's rules for negative and out-of-range bounds; a missing
-/// bound is the end that the step's sign leaves. A step of 0 is an error.
-Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::optional<int64_t> stop = std::nullopt,
-             int64_t step = 1);
+/// View of x[…, start:stop:step, …] along an axis, with NumPy's rules for negative and out-of-range bounds; a
+/// missing bound is the end that the step's sign leaves. A step of 0 is an error.
+Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
+             std::optional<int64_t> stop = std::nullopt, int64_t step = 1);
 /// View of x[…, index, …]: one axis less. Negative indices count from the end.
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
 /// Views of `size` elements along an axis each, the last one shorter if it must be.
@@ -44,7 +45,8 @@ Tensor diagonal(const Tensor& x, int64_t offset = 0);
 Tensor contiguous(const Tensor& x);
 /// A copy with storage of its own.
 Tensor clone(const Tensor& x);
-/// x in another dtype; x itself where it has it. Between floating types the gradient is cast back; to an integer it ends.
+/// x in another dtype; x itself where it has it. Between floating types the gradient is cast back; to an
+/// integer it ends.
 Tensor cast(const Tensor& x, DType dtype);
 /// x on another device; x itself where it is there.
 Tensor to(const Tensor& x, Device device);

@@ -1,0 +1,83 @@
+#include "core/parameter.h"
+
+#include "core/creation.h"
+#include "core/kernels.h"
+#include "core/tape.h"
+
+namespace vitrine {
+
+Parameter::Parameter(Tensor master) : state_(std::make_shared<State>()) {
+  check(
+      master.dtype() == DType::float32 || master.dtype() == DType::float64 || master.dtype() == DType::dual64,
+      "Parameter: the master is {}, wanted float32 or float64", describe(master));
+  state_->master = std::move(master);
+  state_->master.requires_grad();
+}
+
+Parameter::State& Parameter::state() const {
+  check(state_ != nullptr, "an undefined parameter was used");
+  return *state_;
+}
+
+const Tensor& Parameter::value() const {
+  const State& s = state();
+  return s.copy.defined() ? s.copy : s.master;
+}
+
+const Tensor& Parameter::master() const { return state().master; }
+
+void Parameter::refresh() {
+  State& s = state();
+  if (!s.copy.defined()) return;
+  const Tape::Pause pause;
+  VITRINE_RUN(copy, s.copy, s.master);
+}
+
+void Parameter::replace_master(Tensor master) {
+  State& s = state();
+  const std::string name = s.master.leaf()->name;
+  s.master = std::move(master);
+  s.master.requires_grad();
+  s.master.leaf()->name = name;
+  s.copy = Tensor();
+}
+
+void Parameter::to(DType dtype) {
+  check(is_floating(dtype), "Parameter: wanted a floating dtype, got {}", vitrine::name(dtype));
+  State& s = state();
+  if (s.master.dtype() != wide(dtype)) replace_master(copy_as(s.master, wide(dtype)));
+  s.copy = Tensor();
+  if (!is_low_precision(dtype)) return;
+  s.copy = copy_as(s.master, dtype);
+  s.copy.share_leaf(s.master, wide(dtype));
+}
+
+void Parameter::to(Device device) {
+  State& s = state();
+  if (s.master.device() == device) return;
+  const DType dtype = value().dtype();
+  Tensor moved = empty(s.master.shape(), s.master.dtype(), device);
+  VITRINE_RUN_ON(device.is_cpu() ? s.master.device() : device, transfer, moved, s.master);
+  replace_master(std::move(moved));
+  to(dtype);
+}
+
+void Parameter::assign(const Tensor& values) {
+  check(values.shape() == shape(), "{}: wanted values of shape {}, got {}",
+        name().empty() ? "assign" : name(), shape(), describe(values));
+  const Tape::Pause pause;
+  VITRINE_RUN(copy, state().master, values);
+  refresh();
+}
+
+void Parameter::set_name(const std::string& name) { state().master.leaf()->name = name; }
+const std::string& Parameter::name() const { return state().master.leaf()->name; }
+
+Parameter Parameter::clone() const {
+  Parameter result(copy_as(master(), master().dtype()));
+  result.set_name(name());
+  result.to(dtype());
+  return result;
+}
+
+}  // namespace vitrine

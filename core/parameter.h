@@ -1,0 +1,61 @@
+// A parameter of a model: a master in float32 (or float64), its gradient, and under mixed precision the
+// low-precision copy that kernels read.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace vitrine {
+
+/// A handle: copies are the same parameter (tied weights); clone() makes a separate one. Undefined until it
+/// is given values.
+class Parameter {
+ public:
+  Parameter() = default;
+  /// `master` becomes a leaf; float32 or float64.
+  explicit Parameter(Tensor master);
+
+  bool defined() const { return state_ != nullptr; }
+  bool is_same(const Parameter& other) const { return state_ == other.state_; }
+  const void* identity() const { return state_.get(); }
+
+  /// What the forward pass reads: the master, or its low-precision copy. Both lead to the same gradient.
+  const Tensor& value() const;
+  operator const Tensor&() const { return value(); }
+  /// What optimizers write and checkpoints save. Call refresh() after writing it.
+  const Tensor& master() const;
+  /// Rewrites the low-precision copy from the master.
+  void refresh();
+
+  const Shape& shape() const { return master().shape(); }
+  int64_t numel() const { return master().numel(); }
+  DType dtype() const { return value().dtype(); }
+  Tensor grad() const { return master().grad(); }
+  void zero_grad() const { master().zero_grad(); }
+
+  /// bfloat16 and float16 keep the float32 master and add a copy; float32 and float64 convert the master
+  /// itself.
+  void to(DType dtype);
+  void to(Device device);
+  /// Copies values of the same shape into the master (and the copy).
+  void assign(const Tensor& values);
+  /// The name in the model, as "blocks.0.attention.query.weight", for messages.
+  void set_name(const std::string& name);
+  const std::string& name() const;
+
+  Parameter clone() const;
+
+ private:
+  struct State {
+    Tensor master;
+    Tensor copy;  ///< undefined unless low precision
+  };
+  State& state() const;
+  void replace_master(Tensor master);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace vitrine
