@@ -17,7 +17,7 @@ void each(Tensor& y, const Tensor& x, F&& f) {
   const StridedLoop<2> loop(y.shape(), {y.strides(), x.strides()});
   To* const to = y.data<To>();
   const From* const from = x.data<From>();
-  const auto [ys, xs] = loop.inner_stride;
+  const int64_t ys = loop.inner_stride[0], xs = loop.inner_stride[1];
   loop.parallel(1, [&](const std::array<int64_t, 2>& at, int64_t count) {
     To* a = to + at[0];
     const From* b = from + at[1];

@@ -58,12 +58,9 @@ void run(Isa isa, const GemmTask<T, TC>& task) {
       case Isa::avx512_bf16:
         if constexpr (std::is_same_v<T, bfloat16>) return avx512_bf16::gemm(task);
         [[fallthrough]];
-      case Isa::avx512:
-        return avx512::gemm(task);
-      case Isa::avx2:
-        return avx2::gemm(task);
-      case Isa::portable:
-        break;
+      case Isa::avx512: return avx512::gemm(task);
+      case Isa::avx2: return avx2::gemm(task);
+      case Isa::portable: break;
     }
   }
 #endif

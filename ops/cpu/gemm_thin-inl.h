@@ -68,12 +68,8 @@ void thin_dots(const GemmTask<T, TC>& t) {
       TC* c = t.C + i * t.ldc + j;
       const float* row = a + i * lda;
       switch (t.M - i) {
-        case 1:
-          dots<S, 1, kColumns>(t, row, lda, b, columns, c, bias), i += 1;
-          break;
-        case 2:
-          dots<S, 2, kColumns>(t, row, lda, b, columns, c, bias), i += 2;
-          break;
+        case 1: dots<S, 1, kColumns>(t, row, lda, b, columns, c, bias), i += 1; break;
+        case 2: dots<S, 2, kColumns>(t, row, lda, b, columns, c, bias), i += 2; break;
         default:
           for (int64_t h = 0; h < columns; h += kFour) {
             const TC* bias_h = bias ? bias + h : nullptr;
@@ -134,11 +130,8 @@ void thin_rows(const GemmTask<T, TC>& t) {
 template <class S, class T, class TC>
 void run_task(const GemmTask<T, TC>& t) {
   switch (t.way) {
-    case Way::blocked:
-      return Blocked<S, T, TC>(t).run();
-    case Way::dots:
-      return thin_dots<S>(t);
-    case Way::rows:
-      return thin_rows<S>(t);
+    case Way::blocked: return Blocked<S, T, TC>(t).run();
+    case Way::dots: return thin_dots<S>(t);
+    case Way::rows: return thin_rows<S>(t);
   }
 }

@@ -180,8 +180,9 @@ TEST_CASE("gemm: an empty sum is beta C plus bias, and an empty C is left alone"
 
 TEST_CASE("gemm: nothing is skipped, so 0 times infinity is NaN, and only where it belongs") {
   constexpr int64_t N = 70, K = 90;
-  for (const auto& [ta, tb] : kTransposes)
+  for (const auto& transposes : kTransposes)
     for (int64_t M : {1, 3, 50}) {
+      const Trans ta = transposes.first, tb = transposes.second;
       for (Isa set : available()) {
         INFO(name(set) << " M " << M);
         Matrix<float> A = ta == Trans::yes ? Matrix<float>(K, M, 0, 1) : Matrix<float>(M, K, 0, 1);
