@@ -3,6 +3,7 @@
 #   make test    install what is missing, build, run the tests
 #   make check   everything; each stage also runs alone, e.g. make check-asan
 #   make format  format all sources
+#   make tidy    clang-tidy over the library, or over FILES=core/tape
 #
 # JOBS=n sets how many compilers and tests run side by side. In CI (CI=true) warnings are errors.
 JOBS ?= $(shell nproc)
@@ -61,5 +62,6 @@ check-consumer: build
 
 format:
 	@bash .ci/format -i
-tidy: build
-	@run-clang-tidy -quiet -p build '$(CURDIR)/(core|ops|nn|optim)/.*'
+tidy:
+	@cmake --preset clang -B build-tidy -DVITRINE_PCH=OFF >/dev/null
+	@run-clang-tidy -quiet -p build-tidy -j $(JOBS) '$(CURDIR)/($(or $(FILES),core|ops|nn|optim)).*' 2>/dev/null

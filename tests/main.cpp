@@ -7,6 +7,7 @@
 
 #include <cstdio>
 
+#include "core/allocator.h"
 #include "tests/data.h"
 
 namespace {
@@ -36,6 +37,7 @@ REGISTER_LISTENER("counter", 1, Counter);
 }  // namespace
 
 int main(int argc, char** argv) {
+  vitrine::memory::poison_new_memory(true);
   doctest::Context context(argc, argv);
   const int result = context.run();
   if (context.shouldExit()) return result;  // a query such as --list-test-cases, not a run
