@@ -1,5 +1,5 @@
-// Differentiable pieces with which gradients themselves are added up when a backward is recorded: each is
-// linear, and its backward is another of them.
+// Differentiable pieces with which gradients themselves are added up when a backward is recorded: each is linear, and
+// its backward is another of them.
 #pragma once
 
 #include "core/grad.h"

@@ -45,8 +45,8 @@ struct BySize {
   }
 };
 
-/// Best fit over segments of at least 16 MiB. A block is split when what remains is worth keeping, and joined
-/// with its free neighbours when it is released. Not thread safe by itself.
+/// Best fit over segments of at least 16 MiB. A block is split when what remains is worth keeping, and joined with its
+/// free neighbours when it is released. Not thread safe by itself.
 class Arena {
  public:
   void* take(size_t bytes) {

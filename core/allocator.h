@@ -1,6 +1,6 @@
-// The caching CPU allocator: memory once taken from the system is split, reused and joined again, so that a
-// steady training step makes no mmap and no brk. Under AddressSanitizer and ThreadSanitizer it passes
-// straight through to malloc, so that they see every tensor's bounds.
+// The caching CPU allocator: memory once taken from the system is split, reused and joined again, so that a steady
+// training step makes no mmap and no brk. Under AddressSanitizer and ThreadSanitizer it passes straight through to
+// malloc, so that they see every tensor's bounds.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,13 @@ void reset_peak();
 /// Gives cached memory that no tensor uses back to the system.
 void release_cached();
 
-/// Bytes allocated by op, counted while `on`. An op is charged what was allocated before each of its kernels
-/// ran.
+/// Bytes allocated by op, counted while `on`. An op is charged what was allocated before each of its kernels ran.
 void track_ops(bool on);
 std::map<std::string, size_t> by_op();
 /// Charges the calling thread's uncharged allocations to `op`. Called by VITRINE_RUN.
 void charge(const char* op);
 
-/// Fills new memory with 0xFF bytes (a NaN in every floating type), so that reads of unwritten elements show.
-/// For tests.
+/// Fills new memory with 0xFF bytes (a NaN in every floating type), so that reads of unwritten elements show. For tests.
 void poison_new_memory(bool on);
 
 }  // namespace vitrine::memory

@@ -7,8 +7,8 @@
 
 namespace vitrine {
 
-/// Floats round to nearest, floats to integers truncate, anything to bool is "not zero", a Dual keeps its
-/// tangent only in a Dual.
+/// Floats round to nearest, floats to integers truncate, anything to bool is "not zero", a Dual keeps its tangent only
+/// in a Dual.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {

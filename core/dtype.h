@@ -12,8 +12,8 @@
 
 namespace vitrine {
 
-/// `boolean` is one byte, 0 or 1. `dual64` is a pair of doubles (value, tangent), for exact derivatives
-/// (core/dual.h); only the plain CPU kernels know it.
+/// `boolean` is one byte, 0 or 1. `dual64` is a pair of doubles (value, tangent), for exact derivatives (core/dual.h);
+/// only the plain CPU kernels know it.
 enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, boolean, dual64 };
 
 std::string_view name(DType dtype);
@@ -31,8 +31,8 @@ constexpr bool is_low_precision(DType t) { return t == DType::bfloat16 || t == D
 /// The type in which sums and statistics over `t` are kept: float32 for bfloat16 and float16, else `t`.
 constexpr DType wide(DType t) { return is_low_precision(t) ? DType::float32 : t; }
 
-/// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the float's type,
-/// and bfloat16 with float16 gives float32.
+/// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the float's type, and
+/// bfloat16 with float16 gives float32.
 DType promote(DType x, DType y);
 
 /// The distance from 1 to the next larger number; 0 for integers and booleans.

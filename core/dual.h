@@ -1,6 +1,6 @@
-// Dual numbers a + b·ε with ε² = 0: run a function on x + 1·ε and the coefficient of ε is its exact
-// derivative. The plain kernels are templates on the scalar, so they run on Dual as they run on double, and
-// give derivatives that share no code with any backward and have no step size.
+// Dual numbers a + b·ε with ε² = 0: run a function on x + 1·ε and the coefficient of ε is its exact derivative.
+// The plain kernels are templates on the scalar, so they run on Dual as they run on double, and give derivatives that
+// share no code with any backward and have no step size.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest, ties to
-// even).
+// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest, ties to even).
 #pragma once
 
 #include <bit>

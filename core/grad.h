@@ -28,8 +28,8 @@ class Grad {
   static Grad region(Tensor value, Region region);
   /// Row i of `value` is added to row rows[i]. For embeddings.
   static Grad rows(Tensor value, Tensor rows);
-  /// `add(dx, fresh)` adds into dx itself, or writes it where `fresh` (dx is uninitialized then). For
-  /// products that can accumulate. Not for a backward that is itself recorded: check Backward::recorded().
+  /// `add(dx, fresh)` adds into dx itself, or writes it where `fresh` (dx is uninitialized then). For products that can
+  /// accumulate. Not for a backward that is itself recorded: check Backward::recorded().
   static Grad into(std::function<void(Tensor& dx, bool fresh)> add);
 
   bool defined() const { return value_.defined() || add_ != nullptr; }
@@ -47,8 +47,8 @@ class Grad {
 
 using Grads = std::vector<Grad>;
 
-/// A tensor kept for the backward. Converting it back to a Tensor checks that nobody has overwritten it
-/// meanwhile, and names the op that saved it and the op that overwrote it.
+/// A tensor kept for the backward. Converting it back to a Tensor checks that nobody has overwritten it meanwhile, and
+/// names the op that saved it and the op that overwrote it.
 class Saved {
  public:
   Saved() = default;

@@ -1,13 +1,13 @@
 // How a kernel is declared once for both devices, and run on the one where its tensors lie.
 //
-//   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);      // declares cpu::softmax and
-//   cuda::softmax VITRINE_CPU_KERNEL(sort, Tensor& values, …);                        // no CUDA twin: a
-//   clear error on a GPU … VITRINE_RUN(softmax, y, x, axis);                                   // runs the
-//   twin for the device of y and x
+//   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);      // declares cpu::softmax and cuda::softmax
+//   VITRINE_CPU_KERNEL(sort, Tensor& values, …);                        // no CUDA twin: a clear error on a GPU
+//   …
+//   VITRINE_RUN(softmax, y, x, axis);                                   // runs the twin for the device of y and x
 //
-// A parameter `Tensor&` is written, a `const Tensor&` is read. VITRINE_RUN checks that all tensors share a
-// device, bumps the versions of what is written, refuses to write into what the running tape tracks, and
-// tells the profiler. In a build with CUDA, real or emulated, a missing twin is a link error.
+// A parameter `Tensor&` is written, a `const Tensor&` is read. VITRINE_RUN checks that all tensors share a device, bumps
+// the versions of what is written, refuses to write into what the running tape tracks, and tells the profiler.
+// In a build with CUDA, real or emulated, a missing twin is a link error.
 #pragma once
 
 #include <cstddef>

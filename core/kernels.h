@@ -19,11 +19,9 @@ VITRINE_CPU_KERNEL(accumulate_rows, Tensor& y, const Tensor& x, const Tensor& ro
 VITRINE_CPU_KERNEL(all_finite, Tensor& finite, const Tensor& x);
 /// Contiguous copy between the CPU and a GPU, or between GPUs; equal dtypes.
 VITRINE_CPU_KERNEL(transfer, Tensor& y, const Tensor& x);
-/// y = low + (high − low)·u with u uniform in [0, 1): element i from Philox counter offset + i/4 (see
-/// core/philox.h).
+/// y = low + (high − low)·u with u uniform in [0, 1): element i from Philox counter offset + i/4 (see core/philox.h).
 VITRINE_CPU_KERNEL(random_uniform, Tensor& y, uint64_t seed, uint64_t offset, double low, double high);
-/// y = mean + deviation·z with z standard normal (Box and Muller): element i from Philox counter offset +
-/// i/4.
+/// y = mean + deviation·z with z standard normal (Box and Muller): element i from Philox counter offset + i/4.
 VITRINE_CPU_KERNEL(random_normal, Tensor& y, uint64_t seed, uint64_t offset, double mean, double deviation);
 
 }  // namespace vitrine

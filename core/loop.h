@@ -9,9 +9,8 @@
 
 namespace vitrine {
 
-/// N operands of the same shape with strides of their own. Axes along which every operand continues in memory
-/// are merged, so that the innermost run (`inner` elements, with `inner_stride` per operand) is as long as
-/// can be.
+/// N operands of the same shape with strides of their own. Axes along which every operand continues in memory are
+/// merged, so that the innermost run (`inner` elements, with `inner_stride` per operand) is as long as can be.
 template <int N>
 class StridedLoop {
  public:
@@ -41,8 +40,8 @@ class StridedLoop {
   int64_t outer = 0;                      ///< number of runs
   std::array<int64_t, N> inner_stride{};  ///< step inside a run, per operand
 
-  /// Calls f(offsets, begin, count) in parallel: a piece of a run, `count` elements from index begin ·
-  /// inner_stride[k] on, where offsets[k] is the element offset at which the piece starts in operand k.
+  /// Calls f(offsets, begin, count) in parallel: a piece of a run, `count` elements from index begin · inner_stride[k]
+  /// on, where offsets[k] is the element offset at which the piece starts in operand k.
   template <class F>
   void parallel(int64_t cost_per_element, F&& f) const {
     if (outer == 0) return;

@@ -6,8 +6,7 @@
 
 namespace vitrine {
 
-/// Number of threads that parallel_for uses: OMP_NUM_THREADS, or the number of cores, or what set_threads
-/// said.
+/// Number of threads that parallel_for uses: OMP_NUM_THREADS, or the number of cores, or what set_threads said.
 int threads();
 void set_threads(int count);
 
@@ -19,11 +18,10 @@ using Body = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* context);
 }  // namespace detail
 
-/// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the last may be
-/// shorter). Chunks depend on the range and the grain only, never on the number of threads, so a body that
-/// writes what its chunk determines gives the same bits on any number of threads. Chunks are dealt in order,
-/// in contiguous runs, to the threads. The first exception (of the lowest chunk that threw) is rethrown on
-/// the calling thread.
+/// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the last may be shorter).
+/// Chunks depend on the range and the grain only, never on the number of threads, so a body that writes what its
+/// chunk determines gives the same bits on any number of threads. Chunks are dealt in order, in contiguous runs, to
+/// the threads. The first exception (of the lowest chunk that threw) is rethrown on the calling thread.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {
   using Plain = std::remove_reference_t<F>;
@@ -32,8 +30,7 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// A grain for loops whose iterations cost about `cost` scalar operations each: chunks of some 16k
-/// operations.
+/// A grain for loops whose iterations cost about `cost` scalar operations each: chunks of some 16k operations.
 constexpr int64_t grain_for(int64_t cost) {
   constexpr int64_t kOperationsPerChunk = 1 << 14;
   return cost >= kOperationsPerChunk ? 1 : kOperationsPerChunk / (cost < 1 ? 1 : cost);

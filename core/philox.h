@@ -1,6 +1,5 @@
-// The counter-based random number generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random
-// numbers: as easy as 1, 2, 3; SC 2011). Number i depends on (seed, i) alone: any thread and any device
-// computes the same bits.
+// The counter-based random number generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy
+// as 1, 2, 3; SC 2011). Number i depends on (seed, i) alone: any thread and any device computes the same bits.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Random tensors. A generator is a seed and a counter: the same seed gives the same numbers on any device and
-// any number of threads, and a checkpoint saves the two integers.
+// Random tensors. A generator is a seed and a counter: the same seed gives the same numbers on any device and any number
+// of threads, and a checkpoint saves the two integers.
 #pragma once
 
 #include <cstdint>

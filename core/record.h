@@ -1,11 +1,10 @@
 // Recording an operation. An op computes its output and ends with
 //
-//   return record("softmax", {x}, y, [y = Saved(y), axis](const Tensor& dy) -> Grads { … }, [&] { return
-//   define::softmax(x, axis); });
+//   return record("softmax", {x}, y, [y = Saved(y), axis](const Tensor& dy) -> Grads { … }, [&] { return define::softmax(x, axis); });
 //
-// The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad
-// per input. A primitive, whose backward is written in recorded ops, gives no definition; every other op
-// gives one, and a tape of order 2 or more records that in its place.
+// The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. A
+// primitive, whose backward is written in recorded ops, gives no definition; every other op gives one, and a tape of
+// order 2 or more records that in its place.
 #pragma once
 
 #include <initializer_list>
@@ -90,8 +89,7 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
 /// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns y.
 Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 
-/// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip
-/// its kernel.
+/// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.
 bool records_definitions(std::initializer_list<Tensor> inputs);
 
 /// The tape ended of tensors that a checkpointed forward reads (see core/checkpoint.h).

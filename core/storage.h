@@ -25,8 +25,7 @@ class Storage {
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  /// Counts the writes in place. A value saved for a backward remembers it and so notices that it was
-  /// overwritten.
+  /// Counts the writes in place. A value saved for a backward remembers it and so notices that it was overwritten.
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void written_by(const char* op) {
     last_writer_.store(op, std::memory_order_relaxed);

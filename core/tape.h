@@ -24,11 +24,10 @@ namespace vitrine {
 enum class Keep : bool { no, yes };
 
 struct TapeOptions {
-  /// Highest derivative wanted. From 2 on, ops are recorded through their definitions, so that every backward
-  /// can itself be recorded, and nodes live as long as the tape.
+  /// Highest derivative wanted. From 2 on, ops are recorded through their definitions, so that every backward can itself
+  /// be recorded, and nodes live as long as the tape.
   int order = 1;
-  /// Checks every output and every gradient; the first that is not finite is an error that names the op and
-  /// its place.
+  /// Checks every output and every gradient; the first that is not finite is an error that names the op and its place.
   bool anomaly = false;
 };
 
@@ -61,19 +60,18 @@ class Tape {
   Tensor watch(const Tensor& x);
   bool tracks(const Tensor& x) const;
 
-  /// Adds ∂loss/∂leaf to the grad of every leaf. `loss` has one element, or `seed` (of its shape) stands for
-  /// ∂/∂loss. Recording stops and the tape is consumed, unless Keep::yes.
+  /// Adds ∂loss/∂leaf to the grad of every leaf. `loss` has one element, or `seed` (of its shape) stands for ∂/∂loss.
+  /// Recording stops and the tape is consumed, unless Keep::yes.
   void backward(const Tensor& loss, Keep keep = Keep::no);
   void backward(const Tensor& loss, const Tensor& seed, Keep keep = Keep::no);
 
-  /// ∂y/∂x for each x, zeros where y does not depend on it; leaves are left alone. On a tape of order n the
-  /// result can itself be differentiated, n − 1 times.
+  /// ∂y/∂x for each x, zeros where y does not depend on it; leaves are left alone. On a tape of order n the result can
+  /// itself be differentiated, n − 1 times.
   std::vector<Tensor> gradient(const Tensor& y, const std::vector<Tensor>& xs, Keep keep = Keep::no);
   std::vector<Tensor> gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
                                const std::vector<Tensor>& seeds, Keep keep = Keep::no);
 
-  /// Calls `hook` with the gradient of x once it is complete; what it returns takes its place, unless
-  /// undefined.
+  /// Calls `hook` with the gradient of x once it is complete; what it returns takes its place, unless undefined.
   void on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hook);
 
   /// One step of a backward pass, for a listener.
@@ -86,8 +84,7 @@ class Tape {
   /// Calls `listener` after each node of a backward pass.
   void on_step(std::function<void(const Step&)> listener);
 
-  // -- To be seen
-  // --------------------------------------------------------------------------------------------------
+  // -- To be seen --------------------------------------------------------------------------------------------------
 
   struct NodeInfo {
     const char* op;
@@ -106,16 +103,15 @@ class Tape {
   void print() const;
   /// A drawing for Graphviz: leaves as boxes, ops as ellipses, tensors' shapes on the arrows.
   std::string to_dot() const;
-  /// Why x has no gradient (or that it has one) with respect to `loss`: never used, cut by a detach or an
-  /// integer op, recorded on a tape that has ended.
+  /// Why x has no gradient (or that it has one) with respect to `loss`: never used, cut by a detach or an integer op,
+  /// recorded on a tape that has ended.
   std::string explain(const Tensor& x, const Tensor& loss) const;
 
   int order() const { return options_.order; }
   uint64_t serial() const { return serial_; }
   const TapeOptions& options() const { return options_; }
 
-  // -- For ops (see core/record.h)
-  // ---------------------------------------------------------------------------------
+  // -- For ops (see core/record.h) ---------------------------------------------------------------------------------
 
   void push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
             BackwardFunction backward);
@@ -168,8 +164,8 @@ class Tape {
   uint64_t serial_;
   std::vector<Node> nodes_;
   std::vector<Slot> slots_;
-  /// Slots of leaves (by Leaf) and of watched tensors (by identity): they may belong to several tapes at a
-  /// time, so they carry no mark of this one.
+  /// Slots of leaves (by Leaf) and of watched tensors (by identity): they may belong to several tapes at a time, so they
+  /// carry no mark of this one.
   std::unordered_map<const void*, int32_t> shared_slots_;
   std::vector<Tensor> watched_;  ///< kept alive, so that identities stay unique
   std::function<void(const Step&)> listener_;

@@ -19,9 +19,8 @@ class Tape;
 /// What a leaf (a tensor whose gradient is wanted) owns besides its values.
 struct Leaf;
 
-/// Copying a Tensor copies the handle; views (see ops/view.h) share the storage. Like a pointer, a const
-/// Tensor may be written through: `const` says that the handle stays, and kernels take outputs as `Tensor&`
-/// to say that they write.
+/// Copying a Tensor copies the handle; views (see ops/view.h) share the storage. Like a pointer, a const Tensor may be
+/// written through: `const` says that the handle stays, and kernels take outputs as `Tensor&` to say that they write.
 class Tensor {
  public:
   /// Undefined: no storage. Only defined(), assignment and destruction are allowed.
@@ -63,9 +62,8 @@ class Tensor {
   /// All elements in row-major order, as doubles (a dual64 gives its values). Copies from a GPU.
   std::vector<double> values() const;
 
-  /// The same storage seen with another shape, strides and offset (in elements, from this tensor's first
-  /// element). Not recorded on the tape: it is what recorded views are made of. Out of the storage's bounds
-  /// is an error.
+  /// The same storage seen with another shape, strides and offset (in elements, from this tensor's first element). Not
+  /// recorded on the tape: it is what recorded views are made of. Out of the storage's bounds is an error.
   Tensor alias(const Shape& shape, const Strides& strides, int64_t offset = 0) const;
 
   /// Marks a floating leaf whose gradient backward() shall add up in grad().
@@ -74,8 +72,7 @@ class Tensor {
   /// The gradient so far; undefined where there is none. float32 for bfloat16 and float16 leaves.
   Tensor grad() const;
   void set_grad(Tensor grad) const;
-  /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not
-  /// added.
+  /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not added.
   void zero_grad() const;
   const std::shared_ptr<Leaf>& leaf() const { return impl().leaf; }
   /// Shares the gradient of `other`: for a low-precision copy of a parameter.
