@@ -1,4 +1,4 @@
-// The instruction set that the CPU kernels use, chosen once at run time.
+// The instruction set that the CPU kernels use, chosen at run time.
 #pragma once
 
 #include <string_view>
@@ -9,10 +9,29 @@ namespace vitrine {
 /// `avx512_bf16` adds vdpbf16ps.
 enum class Isa { portable, avx2, avx512, avx512_bf16 };
 
-/// The best set that this CPU has, unless the environment variable VITRINE_ISA
+/// The set in use: the best that this CPU has, unless the environment variable VITRINE_ISA
 /// (portable, avx2, avx512, avx512_bf16) asks for a lower one. An unknown or unavailable name is an error.
 Isa isa();
 
 std::string_view name(Isa isa);
 
+namespace detail {
+
+/// The best set that this CPU has.
+Isa best_isa();
+
+/// Makes isa() return another set while it lives, so that one test program can run every path. For tests: set
+/// it while no kernel runs on another thread. A set that this CPU lacks is an error.
+class IsaScope {
+ public:
+  explicit IsaScope(Isa isa);
+  ~IsaScope();
+  IsaScope(const IsaScope&) = delete;
+  IsaScope& operator=(const IsaScope&) = delete;
+
+ private:
+  Isa previous_;
+};
+
+}  // namespace detail
 }  // namespace vitrine
