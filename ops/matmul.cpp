@@ -74,6 +74,46 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
   return z;
 }
 
+Tensor linear(const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
+  check(weight0.rank() == 2 && x0.rank() >= 1 && x0.size(-1) == weight0.size(1),
+        "linear: x is {} and the weight is {}, wanted [..., in] and [out, in]", x0.shape(), weight0.shape());
+  check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "linear: the bias is {}, wanted [{}]",
+        bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
+  const DType dtype = promote(x0.dtype(), weight0.dtype());
+  const Tensor x = reshape(cast(x0, dtype), {-1, x0.size(-1)}), weight = cast(weight0, dtype);
+  const Tensor bias = bias0.defined() ? cast(bias0, dtype) : Tensor();
+  if (!is_floating(dtype) || dtype == DType::dual64) return define::linear(x0, weight0, bias0);
+  Shape shape = x0.shape();
+  shape.back() = weight.size(0);
+  const Tensor rows = readable(x), matrix = contiguous(weight), added = bias.defined() ? contiguous(bias) : bias;
+  Tensor y = empty({rows.size(0), weight.size(0)}, dtype, x.device());
+  VITRINE_RUN(linear, y, rows, matrix, added);
+  y = record(
+      "linear", {rows, matrix, added}, y,
+      [x = Saved(rows), weight = Saved(matrix)](const Backward& b) -> Grads {
+        const Tensor dy = contiguous(b.dy());
+        Grads grads(3);
+        if (b.needs(0)) grads[0] = matmul(dy, weight);
+        if (b.needs(1))
+          grads[1] = Grad::into([dy, x](Tensor& dw, bool fresh) {
+            VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh);
+          });
+        if (b.needs(2)) grads[2] = sum(dy, {0});
+        return grads;
+      },
+      [&] { return define::linear(x, weight, bias); });
+  return reshape(y, shape);
+}
+
+namespace define {
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor y = vitrine::matmul(x, transpose(weight));
+  return bias.defined() ? y + bias : y;
+}
+
+}  // namespace define
+
 namespace cpu {
 namespace {
 
@@ -164,6 +204,20 @@ void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
     case DType::int32: return plain(Type<int32_t>{});
     default: fail("matmul: wanted numbers, got {}", name(x.dtype()));
   }
+}
+
+void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const int64_t M = x.size(0), N = weight.size(0), K = weight.size(1);
+  const Operand a = layout(x);
+  visit_floating(x.dtype(), "linear", [&](auto type) {
+    using T = typename decltype(type)::type;
+    if constexpr (std::is_same_v<T, Dual>) {
+      fail("linear: dual numbers go through the definition");
+    } else {
+      const Epilogue<T> epilogue{bias.defined() ? bias.data<T>() : nullptr};
+      gemm<T, T>(a.trans, Trans::yes, M, N, K, 1, x.data<T>(), a.ld, weight.data<T>(), K, 0, y.data<T>(), N, &epilogue);
+    }
+  });
 }
 
 }  // namespace cpu

@@ -1,0 +1,67 @@
+#include "ops/activation.h"
+
+#include <cmath>
+
+#include "ops/elementwise.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace vitrine {
+
+Tensor relu(const Tensor& x) {
+  if (is_integer(x.dtype())) return run_unary(Unary::relu, x);
+  return defined(Unary::relu, x, 0, 0, [&] { return define::relu(x); });
+}
+Tensor leaky_relu(const Tensor& x, double slope) {
+  return defined(Unary::leaky_relu, x, slope, 0, [&] { return define::leaky_relu(x, slope); });
+}
+Tensor gelu(const Tensor& x) {
+  return defined(Unary::gelu, x, 0, 0, [&] { return define::gelu(x); });
+}
+Tensor gelu_tanh(const Tensor& x) {
+  return defined(Unary::gelu_tanh, x, 0, 0, [&] { return define::gelu_tanh(x); });
+}
+Tensor silu(const Tensor& x) {
+  return defined(Unary::silu, x, 0, 0, [&] { return define::silu(x); });
+}
+Tensor elu(const Tensor& x, double alpha) {
+  return defined(Unary::elu, x, alpha, 0, [&] { return define::elu(x, alpha); });
+}
+Tensor softplus(const Tensor& x) {
+  return defined(Unary::softplus, x, 0, 0, [&] { return define::softplus(x); });
+}
+Tensor softsign(const Tensor& x) {
+  return defined(Unary::softsign, x, 0, 0, [&] { return define::softsign(x); });
+}
+Tensor hardswish(const Tensor& x) {
+  return defined(Unary::hardswish, x, 0, 0, [&] { return define::hardswish(x); });
+}
+Tensor mish(const Tensor& x) {
+  return defined(Unary::mish, x, 0, 0, [&] { return define::mish(x); });
+}
+Tensor swiglu(const Tensor& x) {
+  check(x.rank() >= 1 && x.size(-1) % 2 == 0, "swiglu: the last axis of {} must have an even size", x.shape());
+  const int64_t half = x.size(-1) / 2;
+  return silu(slice(x, -1, 0, half)) * slice(x, -1, half);
+}
+
+namespace define {
+
+Tensor relu(const Tensor& x) { return where(less(x, zeros_like(x)), zeros_like(x), x) * cast(not_equal(x, zeros_like(x)), x.dtype()); }
+Tensor leaky_relu(const Tensor& x, double slope) { return where(greater(x, zeros_like(x)), x, slope * x); }
+Tensor gelu(const Tensor& x) { return 0.5 * x * (1 + erf(x / std::sqrt(2.0))); }
+Tensor gelu_tanh(const Tensor& x) {
+  return 0.5 * x * (1 + tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+Tensor silu(const Tensor& x) { return x * sigmoid(x); }
+Tensor elu(const Tensor& x, double alpha) {
+  return where(greater(x, zeros_like(x)), x, alpha * expm1(minimum(x, 0)));
+}
+Tensor softplus(const Tensor& x) { return vitrine::relu(x) + log1p(exp(neg(abs(x)))); }
+Tensor softsign(const Tensor& x) { return x / (1 + abs(x)); }
+Tensor hardswish(const Tensor& x) { return x * clamp(x / 6 + 0.5, 0, 1); }
+Tensor mish(const Tensor& x) { return x * tanh(vitrine::softplus(x)); }
+Tensor swiglu(const Tensor& x) { return vitrine::swiglu(x); }
+
+}  // namespace define
+}  // namespace vitrine

@@ -1,0 +1,45 @@
+#include "ops/cpu/elementwise.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/cpu/elementwise_unary_backward.cpp"
+#include "core/simd.h"
+#include "core/vec_loop-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vitrine {
+namespace HWY_NAMESPACE {
+namespace unary_backward {
+#include "ops/formulas-inl.h"
+
+template <class F, class T>
+void row(T* dx, const T* const* x, size_t n, double a, double b) {
+  const F f = formula::make<F>(a, b);
+  map(n, dx, [f](Vec<T> dy, Vec<T> v, Vec<T> y) HWY_ATTR { return dy * f.derivative(v, y); }, x[0], x[1], x[2]);
+}
+
+template <class T>
+cpu::Row<T> find(Unary op) {
+  switch (op) {
+#define VITRINE_CASE(name, Formula) case Unary::name: return &row<Formula, T>;
+    VITRINE_UNARY_FORMULAS(VITRINE_CASE)
+#undef VITRINE_CASE
+  }
+  return nullptr;
+}
+
+cpu::Row<float> find_float(Unary op) { return find<float>(op); }
+cpu::Row<double> find_double(Unary op) { return find<double>(op); }
+
+}  // namespace unary_backward
+}  // namespace HWY_NAMESPACE
+}  // namespace vitrine
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vitrine::cpu {
+
+template <> Row<float> unary_backward_row<float>(Unary op) { return VITRINE_DISPATCH(unary_backward::find_float)(op); }
+template <> Row<double> unary_backward_row<double>(Unary op) { return VITRINE_DISPATCH(unary_backward::find_double)(op); }
+
+}  // namespace vitrine::cpu
+#endif

@@ -1,0 +1,228 @@
+#include "ops/elementwise.h"
+
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/record.h"
+#include "ops/kernels.h"
+#include "ops/reduce.h"
+#include "ops/unary.h"
+#include "ops/view.h"
+
+namespace vitrine {
+namespace {
+
+/// Operands of one dtype (bool counts as int64 in arithmetic) and the shape to which they broadcast.
+struct Pair {
+  Tensor x, y;
+  Shape shape;
+
+  Pair(const char* op, const Tensor& x0, const Tensor& y0, bool arithmetic = true)
+      : shape(broadcast(op, x0.shape(), y0.shape())) {
+    DType dtype = promote(x0.dtype(), y0.dtype());
+    if (arithmetic && dtype == DType::boolean) dtype = DType::int64;
+    x = cast(x0, dtype);
+    y = cast(y0, dtype);
+  }
+};
+
+/// A broadcast view for a kernel; not recorded.
+Tensor seen_as(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Strides strides = Strides::filled(shape.rank(), 0);
+  const int added = shape.rank() - x.rank();
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.shape()[i] == shape[added + i]) strides[added + i] = x.strides()[i];
+  return x.alias(shape, strides);
+}
+
+Tensor run_binary(Binary op, const Pair& p) {
+  Tensor z = empty(p.shape, p.x.dtype(), p.x.device());
+  VITRINE_RUN(binary, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
+  return z;
+}
+
+Tensor run_compare(Comparison op, const char* name, const Tensor& x0, const Tensor& y0) {
+  const Pair p(name, x0, y0, false);
+  Tensor z = empty(p.shape, DType::boolean, p.x.device());
+  VITRINE_RUN(compare, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
+  return record_cut(name, x0, z);
+}
+
+Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
+  check(x.dtype() == DType::boolean && y.dtype() == DType::boolean, "{}: wanted bool, got {} and {}", name, describe(x),
+        describe(y));
+  const Shape shape = broadcast(name, x.shape(), y.shape());
+  Tensor z = empty(shape, DType::boolean, x.device());
+  VITRINE_RUN(logic, z, seen_as(x, shape), seen_as(y, shape), op);
+  return z;
+}
+
+/// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers only.
+Tensor scalar_like(const char* op, const Tensor& x, double value) {
+  check(is_floating(x.dtype()) || value == std::floor(value),
+        "{}: the number {} is not whole, but the tensor is {}; cast it to a floating dtype first", op, value, describe(x));
+  return full({}, value, x.dtype() == DType::boolean ? DType::int64 : x.dtype(), x.device());
+}
+
+/// a·x + b.
+Tensor affine(const char* op, const Tensor& x, double a, double b) {
+  Tensor y = empty(x.shape(), x.dtype(), x.device());
+  VITRINE_RUN(unary, y, x, Unary::affine, a, b);
+  return record(op, {x}, y, [a](const Tensor& dy) -> Grads { return {dy * a}; });
+}
+
+/// The share of a maximum's or minimum's gradient that goes to x: 1 where x wins, 1/2 where both are equal.
+Tensor share(const Tensor& wins, const Tensor& ties, DType dtype) { return cast(wins, dtype) + cast(ties, dtype) * 0.5; }
+
+}  // namespace
+
+Tensor add(const Tensor& x0, const Tensor& y0) {
+  const Pair p("add", x0, y0);
+  return record("add", {p.x, p.y}, run_binary(Binary::add, p),
+                [sx = p.x.shape(), sy = p.y.shape()](const Backward& b) -> Grads {
+                  return {b.needs(0) ? sum_to(b.dy(), sx) : Grad(), b.needs(1) ? sum_to(b.dy(), sy) : Grad()};
+                });
+}
+
+Tensor sub(const Tensor& x0, const Tensor& y0) {
+  const Pair p("sub", x0, y0);
+  return record("sub", {p.x, p.y}, run_binary(Binary::sub, p),
+                [sx = p.x.shape(), sy = p.y.shape()](const Backward& b) -> Grads {
+                  return {b.needs(0) ? sum_to(b.dy(), sx) : Grad(), b.needs(1) ? -sum_to(b.dy(), sy) : Grad()};
+                });
+}
+
+Tensor mul(const Tensor& x0, const Tensor& y0) {
+  const Pair p("mul", x0, y0);
+  return record("mul", {p.x, p.y}, run_binary(Binary::mul, p),
+                [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
+                  return {b.needs(0) ? sum_to(b.dy() * y, x->shape()) : Grad(),
+                          b.needs(1) ? sum_to(b.dy() * x, y->shape()) : Grad()};
+                });
+}
+
+Tensor div(const Tensor& x0, const Tensor& y0) {
+  const Pair p("div", x0, y0);
+  return record("div", {p.x, p.y}, run_binary(Binary::div, p),
+                [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
+                  const Tensor dx = b.dy() / y;
+                  return {b.needs(0) ? sum_to(dx, x->shape()) : Grad(),
+                          b.needs(1) ? sum_to(-(dx * (x.get() / y.get())), y->shape()) : Grad()};
+                });
+}
+
+Tensor pow(const Tensor& x0, const Tensor& y0) {
+  const Pair p("pow", x0, y0);
+  return record("pow", {p.x, p.y}, run_binary(Binary::pow, p),
+                [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
+                  Grads grads(2);
+                  // Where the exponent is 0 the derivative is 0, also at x = 0, where x^(y − 1) is infinite.
+                  if (b.needs(0)) {
+                    const Tensor slope = where(equal(y, zeros_like(y)), 0 * (x.get() + y.get()), y * pow(x, y - 1));
+                    grads[0] = sum_to(b.dy() * slope, x->shape());
+                  }
+                  if (b.needs(1)) {
+                    const Tensor zero = equal(x, zeros_like(x));
+                    const Tensor safe = where(zero, ones_like(x), x);
+                    grads[1] = sum_to(b.dy() * where(zero, 0 * (x.get() + y.get()), pow(x, y) * log(safe)), y->shape());
+                  }
+                  return grads;
+                });
+}
+
+namespace {
+
+/// maximum and minimum: the winner takes the gradient, equals share it.
+Tensor extreme(Binary op, const char* name, const Tensor& x0, const Tensor& y0) {
+  const Pair p(name, x0, y0);
+  const bool largest = op == Binary::maximum;
+  return record(name, {p.x, p.y}, run_binary(op, p),
+                [x = Saved(p.x), y = Saved(p.y), largest](const Backward& b) -> Grads {
+                  const Tensor ties = equal(x, y);
+                  const Tensor x_wins = largest ? greater(x, y) : less(x, y);
+                  const Tensor y_wins = largest ? greater(y, x) : less(y, x);
+                  const DType dtype = b.dy().dtype();
+                  return {b.needs(0) ? sum_to(b.dy() * share(x_wins, ties, dtype), x->shape()) : Grad(),
+                          b.needs(1) ? sum_to(b.dy() * share(y_wins, ties, dtype), y->shape()) : Grad()};
+                });
+}
+
+}  // namespace
+
+Tensor maximum(const Tensor& x, const Tensor& y) { return extreme(Binary::maximum, "maximum", x, y); }
+Tensor minimum(const Tensor& x, const Tensor& y) { return extreme(Binary::minimum, "minimum", x, y); }
+Tensor maximum(const Tensor& x, double y) { return maximum(x, scalar_like("maximum", x, y)); }
+Tensor minimum(const Tensor& x, double y) { return minimum(x, scalar_like("minimum", x, y)); }
+
+Tensor pow(const Tensor& x, double y) {
+  if (y == 2) return square(x);
+  if (y == 1) return x;
+  if (y == 0.5) return sqrt(x);
+  return pow(x, scalar_like("pow", x, y));
+}
+
+Tensor operator+(const Tensor& x, double y) {
+  return is_floating(x.dtype()) ? affine("add_scalar", x, 1, y) : add(x, scalar_like("add", x, y));
+}
+Tensor operator*(const Tensor& x, double y) {
+  return is_floating(x.dtype()) ? affine("mul_scalar", x, y, 0) : mul(x, scalar_like("mul", x, y));
+}
+Tensor operator-(const Tensor& x, double y) { return x + -y; }
+Tensor operator/(const Tensor& x, double y) { return div(x, scalar_like("div", x, y)); }
+Tensor operator+(double x, const Tensor& y) { return y + x; }
+Tensor operator*(double x, const Tensor& y) { return y * x; }
+Tensor operator-(double x, const Tensor& y) { return -y + x; }
+Tensor operator/(double x, const Tensor& y) { return div(scalar_like("div", y, x), y); }
+Tensor operator-(const Tensor& x) { return neg(x); }
+
+void add_in_place(Tensor& x, const Tensor& y, double scale) {
+  check(x.shape() == y.shape(), "add_in_place: x is {} and y is {}", x.shape(), y.shape());
+  const Tape::Pause pause;
+  VITRINE_RUN(accumulate, x, scale == 1 ? y : y * scale);
+}
+
+void scale_in_place(Tensor& x, double scale) {
+  const Tensor from = x;
+  VITRINE_RUN(unary, x, from, Unary::affine, scale, 0.0);
+}
+
+Tensor equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::equal, "equal", x, y); }
+Tensor not_equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::not_equal, "not_equal", x, y); }
+Tensor less(const Tensor& x, const Tensor& y) { return run_compare(Comparison::less, "less", x, y); }
+Tensor less_equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::less_equal, "less_equal", x, y); }
+Tensor greater(const Tensor& x, const Tensor& y) { return run_compare(Comparison::greater, "greater", x, y); }
+Tensor greater_equal(const Tensor& x, const Tensor& y) {
+  return run_compare(Comparison::greater_equal, "greater_equal", x, y);
+}
+Tensor logical_and(const Tensor& x, const Tensor& y) { return run_logic(Logic::logical_and, "logical_and", x, y); }
+Tensor logical_or(const Tensor& x, const Tensor& y) { return run_logic(Logic::logical_or, "logical_or", x, y); }
+Tensor logical_xor(const Tensor& x, const Tensor& y) { return run_logic(Logic::logical_xor, "logical_xor", x, y); }
+Tensor logical_not(const Tensor& x) {
+  return run_logic(Logic::logical_xor, "logical_not", x, full({}, 1, DType::boolean, x.device()));
+}
+Tensor is_nan(const Tensor& x) { return not_equal(x, x); }
+Tensor is_finite(const Tensor& x) {
+  if (!is_floating(x.dtype())) return full(x.shape(), 1, DType::boolean, x.device());
+  return less(abs(x), full({}, INFINITY, x.dtype(), x.device()));
+}
+
+Tensor where(const Tensor& condition, const Tensor& x0, const Tensor& y0) {
+  check(condition.dtype() == DType::boolean, "where: the condition is {}, wanted bool", describe(condition));
+  const Pair p("where", x0, y0, false);
+  const Shape shape = broadcast("where", condition.shape(), p.shape);
+  Tensor z = empty(shape, p.x.dtype(), p.x.device());
+  VITRINE_RUN(choose, z, seen_as(condition, shape), seen_as(p.x, shape), seen_as(p.y, shape));
+  return record("where", {p.x, p.y}, z,
+                [c = Saved(condition), sx = p.x.shape(), sy = p.y.shape()](const Backward& b) -> Grads {
+                  const Tensor zero = full({}, 0, b.dy().dtype(), b.dy().device());
+                  return {b.needs(0) ? sum_to(where(c, b.dy(), zero), sx) : Grad(),
+                          b.needs(1) ? sum_to(where(c, zero, b.dy()), sy) : Grad()};
+                });
+}
+
+Tensor where(const Tensor& condition, const Tensor& x, double y) {
+  return where(condition, x, full({}, y, x.dtype(), x.device()));
+}
+
+}  // namespace vitrine

@@ -1,0 +1,48 @@
+// What the elementwise functions of one operand share.
+#pragma once
+
+#include "core/creation.h"
+#include "core/record.h"
+#include "ops/kernels.h"
+
+namespace vitrine {
+
+/// y = f(x) by its formula, not recorded.
+inline Tensor run_unary(Unary op, const Tensor& x, double a = 0, double b = 0) {
+  Tensor y = empty(x.shape(), x.dtype(), x.device());
+  VITRINE_RUN(unary, y, x, op, a, b);
+  return y;
+}
+
+/// dx = dy·f'(x) by its formula, not recorded.
+inline Tensor run_unary_backward(Unary op, const Tensor& dy, const Tensor& x, const Tensor& y, double a, double b) {
+  Tensor dx = empty(x.shape(), x.dtype(), x.device());
+  VITRINE_RUN(unary_backward, dx, dy, x, y, op, a, b);
+  return dx;
+}
+
+/// A primitive: its backward is the formula's derivative or, where that is itself recorded, `slope(x, y)` in recorded ops.
+template <class Slope>
+Tensor primitive(Unary op, const Tensor& x, Slope&& slope) {
+  const Tensor y = run_unary(op, x);
+  return record(name(op), {x}, y, [op, slope, x = Saved(x), y = Saved(y)](const Backward& b) -> Grads {
+    if (b.recorded()) return {b.dy() * slope(x.get(), y.get())};
+    return {run_unary_backward(op, b.dy(), x, y, 0, 0)};
+  });
+}
+
+/// A function with a definition in simpler ops.
+template <class Definition>
+Tensor defined(Unary op, const Tensor& x, double a, double b, Definition&& definition) {
+  check(is_floating(x.dtype()), "{}: wanted a floating dtype, got {}", name(op), describe(x));
+  if (x.dtype() == DType::dual64) return definition();
+  const Tensor y = run_unary(op, x, a, b);
+  return record(
+      name(op), {x}, y,
+      [op, a, b, x = Saved(x), y = Saved(y)](const Tensor& dy) -> Grads {
+        return {run_unary_backward(op, dy, x, y, a, b)};
+      },
+      definition);
+}
+
+}  // namespace vitrine
