@@ -152,7 +152,8 @@ void multiply_shifted(S* z, const S* x, Wide<S> shift, const S* y, size_t n) {
 }
 
 template <class S>
-void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const S* weight, const S* bias, size_t n) {
+void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weight, const Wide<S>* bias,
+               size_t n) {
   using T = Wide<S>;
   const Vec<T> m(mean), r(rstd);
   if (weight != nullptr && bias != nullptr) {
@@ -270,7 +271,8 @@ void multiply_shifted(S* z, const S* x, Wide<S> shift, const S* y, size_t n) {
 }
 
 template <class S>
-void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const S* weight, const S* bias, size_t n) {
+void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weight, const Wide<S>* bias,
+               size_t n) {
   VITRINE_DISPATCH(row::normalize<S>)(y, x, mean, rstd, weight, bias, n);
 }
 
@@ -279,24 +281,24 @@ void convert(D* y, const S* x, size_t n) {
   VITRINE_DISPATCH(row::convert<D, S>)(y, x, n);
 }
 
-#define VITRINE_INSTANTIATE(S)                                                         \
-  template void apply(Function, S*, const S*, size_t);                                 \
-  template Wide<S> max(const S*, size_t);                                              \
-  template Wide<S> min(const S*, size_t);                                              \
-  template Wide<S> sum(const S*, size_t);                                              \
-  template Wide<S> sum_of_squares(const S*, size_t);                                   \
-  template Wide<S> dot(const S*, const S*, size_t);                                    \
-  template Wide<S> sum_squared_deviation(const S*, Wide<S>, size_t);                   \
-  template Wide<S> exp_shifted_sum(Wide<S>*, const S*, Wide<S>, size_t);               \
-  template void exp_shifted_scaled(S*, const S*, Wide<S>, Wide<S>, size_t);            \
-  template void scale(S*, const S*, Wide<S>, size_t, Wide<S>);                         \
-  template void axpy(Wide<S>*, Wide<S>, const S*, size_t);                             \
-  template void multiply(S*, const S*, const S*, size_t);                              \
-  template void multiply_shifted(S*, const S*, Wide<S>, const S*, size_t);             \
-  template void normalize(S*, const S*, Wide<S>, Wide<S>, const S*, const S*, size_t); \
-  template void convert(float*, const S*, size_t);                                     \
-  template void convert(double*, const S*, size_t);                                    \
-  template void convert(bfloat16*, const S*, size_t);                                  \
+#define VITRINE_INSTANTIATE(S)                                                                     \
+  template void apply(Function, S*, const S*, size_t);                                             \
+  template Wide<S> max(const S*, size_t);                                                          \
+  template Wide<S> min(const S*, size_t);                                                          \
+  template Wide<S> sum(const S*, size_t);                                                          \
+  template Wide<S> sum_of_squares(const S*, size_t);                                               \
+  template Wide<S> dot(const S*, const S*, size_t);                                                \
+  template Wide<S> sum_squared_deviation(const S*, Wide<S>, size_t);                               \
+  template Wide<S> exp_shifted_sum(Wide<S>*, const S*, Wide<S>, size_t);                           \
+  template void exp_shifted_scaled(S*, const S*, Wide<S>, Wide<S>, size_t);                        \
+  template void scale(S*, const S*, Wide<S>, size_t, Wide<S>);                                     \
+  template void axpy(Wide<S>*, Wide<S>, const S*, size_t);                                         \
+  template void multiply(S*, const S*, const S*, size_t);                                          \
+  template void multiply_shifted(S*, const S*, Wide<S>, const S*, size_t);                         \
+  template void normalize(S*, const S*, Wide<S>, Wide<S>, const Wide<S>*, const Wide<S>*, size_t); \
+  template void convert(float*, const S*, size_t);                                                 \
+  template void convert(double*, const S*, size_t);                                                \
+  template void convert(bfloat16*, const S*, size_t);                                              \
   template void convert(float16*, const S*, size_t);
 
 VITRINE_INSTANTIATE(float)

@@ -70,7 +70,8 @@ void multiply_shifted(S* z, const S* x, Wide<S> shift, const S* y, size_t n);
 /// y = (x − mean) · rstd · weight + bias; weight (1 if null) and bias (0 if null) have n elements. y may be
 /// x.
 template <class S>
-void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const S* weight, const S* bias, size_t n);
+void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weight, const Wide<S>* bias,
+               size_t n);
 
 /// y = x rounded to D (to nearest, ties to even), for every pair of the four types.
 template <class D, class S>

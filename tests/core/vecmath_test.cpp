@@ -304,14 +304,24 @@ void check_maps(size_t n) {
   check_map<S>(
       n, [n](S* y, const S* x, const S* z) { vecmath::multiply_shifted(y, x, T(0.25), z, n); },
       [](double x, double z) { return (x - 0.25) * z; });
+  const auto wide_row = [n](const S* z) { return std::vector<T>(z, z + n); };
   check_map<S>(
-      n, [n](S* y, const S* x, const S* z) { vecmath::normalize(y, x, T(0.5), T(2), z, z, n); },
+      n,
+      [n, wide_row](S* y, const S* x, const S* z) {
+        vecmath::normalize(y, x, T(0.5), T(2), wide_row(z).data(), wide_row(z).data(), n);
+      },
       [](double x, double z) { return (x - 0.5) * 2 * z + z; });
   check_map<S>(
-      n, [n](S* y, const S* x, const S* z) { vecmath::normalize<S>(y, x, T(0.5), T(2), z, nullptr, n); },
+      n,
+      [n, wide_row](S* y, const S* x, const S* z) {
+        vecmath::normalize<S>(y, x, T(0.5), T(2), wide_row(z).data(), nullptr, n);
+      },
       [](double x, double z) { return (x - 0.5) * 2 * z; });
   check_map<S>(
-      n, [n](S* y, const S* x, const S* z) { vecmath::normalize<S>(y, x, T(0.5), T(2), nullptr, z, n); },
+      n,
+      [n, wide_row](S* y, const S* x, const S* z) {
+        vecmath::normalize<S>(y, x, T(0.5), T(2), nullptr, wide_row(z).data(), n);
+      },
       [](double x, double z) { return (x - 0.5) * 2 + z; });
   check_map<S>(
       n, [n](S* y, const S* x, const S*) { vecmath::normalize<S>(y, x, T(0.5), T(2), nullptr, nullptr, n); },

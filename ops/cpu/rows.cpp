@@ -1,0 +1,154 @@
+#include "ops/cpu/rows.h"
+
+#include "core/philox.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/cpu/rows.cpp"
+#include "core/simd.h"
+#include "core/vec_loop-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vitrine {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <class S>
+void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n) {
+  using V = Vec<Wide<S>>;
+  const Wide<S>* const before = sums;
+  int64_t r = 0;
+  for (; r + 8 <= rows; r += 8) {
+    const S* const p = x + r * stride;
+    map(
+        n, sums,
+        [](V sum, V a, V b, V c, V d, V e, V f, V g, V h)
+            HWY_ATTR { return sum + (((a + b) + (c + d)) + ((e + f) + (g + h))); },
+        before, p, p + stride, p + 2 * stride, p + 3 * stride, p + 4 * stride, p + 5 * stride, p + 6 * stride,
+        p + 7 * stride);
+  }
+  for (; r < rows; ++r)
+    map(
+        n, sums, [](V sum, V a) HWY_ATTR { return sum + a; }, before, x + r * stride);
+}
+
+template <class S>
+void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n) {
+  using V = Vec<Wide<S>>;
+  const V first(a), second(b);
+  map(
+      n, y, [first, second](V v) HWY_ATTR { return (v - first) - second; }, x);
+}
+
+template <class S>
+void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n) {
+  using V = Vec<Wide<S>>;
+  const V s(shift), a(scale), b(offset);
+  map(
+      n, y, [s, a, b](V v) HWY_ATTR { return a * exp(v - s) - b; }, x);
+}
+
+template <class S>
+void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n) {
+  using V = Vec<Wide<S>>;
+  const V a(scale);
+  map(
+      n, z, [a](V v, V w) HWY_ATTR { return v - a * exp(w); }, x, y);
+}
+
+template <class S>
+void norm_backward_row(const cpu::NormBackwardRow<S>& task, size_t n) {
+  using T = Wide<S>;
+  using V = Vec<T>;
+  const V mean(task.mean), rstd(task.rstd);
+  const auto normal = [mean, rstd](V x) HWY_ATTR { return (x - mean) * rstd; };
+  const T sum_of_products = map_sum<T>(
+      n, [normal](V dy, V x, V w) HWY_ATTR { return dy * w * normal(x); }, task.dy, task.x, task.weight);
+  const T sum = !task.centered ? 0
+                               : map_sum<T>(
+                                     n, [](V dy, V w) HWY_ATTR { return dy * w; }, task.dy, task.weight);
+  if (task.dweight != nullptr)
+    map(
+        n, task.dweight, [normal](V total, V dy, V x) HWY_ATTR { return mul_add(dy, normal(x), total); },
+        static_cast<const T*>(task.dweight), task.dy, task.x);
+  if (task.dbias != nullptr)
+    map(
+        n, task.dbias, [](V total, V dy) HWY_ATTR { return total + dy; }, static_cast<const T*>(task.dbias),
+        task.dy);
+  const V slope(sum_of_products / static_cast<T>(n)), average(sum / static_cast<T>(n));
+  map(
+      n, task.dx,
+      [normal, rstd, slope, average](V dy, V x, V w)
+          HWY_ATTR { return rstd * (dy * w - slope * normal(x) - average); },
+      task.dy, task.x, task.weight);
+}
+
+template <class S>
+void dropout_row(S* y, const S* x, uint32_t limit, Wide<S> scale, uint64_t seed, uint64_t offset, size_t n) {
+  using T = Wide<S>;
+  constexpr size_t kCounters = 16;  // side by side, so that the rounds of Philox run in vectors
+  std::array<T, 4 * kCounters> factors;
+  for (size_t begin = 0; begin < n; begin += factors.size()) {
+    for (size_t i = 0; i < kCounters; ++i) {
+      const auto words = philox(seed, offset + begin / 4 + i);
+      for (size_t k = 0; k < 4; ++k) factors[4 * i + k] = words[k] >> 8 < limit ? T(0) : scale;
+    }
+    map(
+        std::min(factors.size(), n - begin), y + begin,
+        [](Vec<T> v, Vec<T> factor) HWY_ATTR { return select(factor == Vec<T>(0), Vec<T>(0), v * factor); },
+        x + begin, factors.data());
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace vitrine
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vitrine::cpu {
+
+template <class S>
+void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n) {
+  VITRINE_DISPATCH(add_rows<S>)(sums, x, stride, rows, n);
+}
+
+template <class S>
+void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n) {
+  VITRINE_DISPATCH(subtract_twice<S>)(y, x, a, b, n);
+}
+
+template <class S>
+void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n) {
+  VITRINE_DISPATCH(scaled_exp_minus<S>)(y, x, shift, scale, offset, n);
+}
+
+template <class S>
+void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n) {
+  VITRINE_DISPATCH(subtract_scaled_exp<S>)(z, x, scale, y, n);
+}
+
+template <class S>
+void norm_backward_row(const NormBackwardRow<S>& task, size_t n) {
+  VITRINE_DISPATCH(norm_backward_row<S>)(task, n);
+}
+
+template <class S>
+void dropout_row(S* y, const S* x, uint32_t limit, Wide<S> scale, uint64_t seed, uint64_t offset, size_t n) {
+  VITRINE_DISPATCH(dropout_row<S>)(y, x, limit, scale, seed, offset, n);
+}
+
+#define VITRINE_INSTANTIATE(S)                                                            \
+  template void add_rows(Wide<S>*, const S*, int64_t, int64_t, size_t);                   \
+  template void subtract_twice(S*, const S*, Wide<S>, Wide<S>, size_t);                   \
+  template void scaled_exp_minus(S*, const S*, Wide<S>, Wide<S>, Wide<S>, size_t);        \
+  template void subtract_scaled_exp(S*, const S*, Wide<S>, const S*, size_t);             \
+  template void dropout_row(S*, const S*, uint32_t, Wide<S>, uint64_t, uint64_t, size_t); \
+  template void norm_backward_row(const NormBackwardRow<S>&, size_t);
+VITRINE_INSTANTIATE(float)
+VITRINE_INSTANTIATE(double)
+VITRINE_INSTANTIATE(bfloat16)
+VITRINE_INSTANTIATE(float16)
+#undef VITRINE_INSTANTIATE
+
+}  // namespace vitrine::cpu
+#endif

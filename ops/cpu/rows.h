@@ -1,0 +1,96 @@
+// Functions of rows that several kernels share, beyond those of core/vecmath.h, whose conventions hold here
+// too: S is the type in memory, Wide<S> the type of sums and statistics.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include "core/parallel.h"
+#include "core/tensor.h"
+#include "core/vecmath.h"
+
+namespace vitrine::cpu {
+
+/// The types for which row functions exist: those of real numbers, which excludes Dual.
+template <class S>
+inline constexpr bool is_row_type = std::is_same_v<S, float> || std::is_same_v<S, double> ||
+                                    std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
+
+/// Calls f(Type<S>{}) for such a dtype; others are an error that names the kernel.
+template <class F>
+decltype(auto) visit_row_type(DType dtype, std::string_view kernel, F&& f) {
+  switch (dtype) {
+    case DType::float32: return f(Type<float>{});
+    case DType::float64: return f(Type<double>{});
+    case DType::bfloat16: return f(Type<bfloat16>{});
+    case DType::float16: return f(Type<float16>{});
+    default: fail("{}: its kernel wants float32, float64, bfloat16 or float16, got {}", kernel, name(dtype));
+  }
+}
+
+/// Calls f(Type<S>{}, row, row·n, n) for each row of the last axis, of n elements, of a contiguous x; in
+/// parallel.
+template <class F>
+void for_each_row(std::string_view kernel, const Tensor& x, F&& f) {
+  const int64_t n = x.size(-1), rows = n == 0 ? 0 : x.numel() / n;
+  visit_row_type(x.dtype(), kernel, [&](auto type) {
+    parallel_for(0, rows, grain_for(4 * n), [&](int64_t b, int64_t e) {
+      for (int64_t row = b; row < e; ++row) f(type, row, row * n, static_cast<size_t>(n));
+    });
+  });
+}
+
+/// Σ e^(x − shift) with shift = max x, or 0 where that is not finite, for ∞ − ∞ has no value. Kept as two
+/// numbers: shift + log(total) rounds at the size of x, and so would probabilities computed from it.
+template <class T>
+struct SumExp {
+  T shift, total;  ///< total is 0 in a row of only −∞ (or of nothing)
+  T log() const { return shift + std::log(total); }
+};
+
+/// The SumExp of a row. The exponentials go to y, which may be null or, for float and double, x.
+template <class S>
+SumExp<Wide<S>> sum_exp(const S* x, size_t n, Wide<S>* y = nullptr) {
+  const Wide<S> largest = vecmath::max(x, n), shift = std::isfinite(largest) ? largest : 0;
+  return {shift, vecmath::exp_shifted_sum(y, x, shift, n)};
+}
+
+/// sums[c] += Σ_r x[r·stride + c] for c < n, r < rows; pairwise among eight rows at a time.
+template <class S>
+void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n);
+
+/// y = (x − a) − b.
+template <class S>
+void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n);
+
+/// y = scale·e^(x − shift) − offset.
+template <class S>
+void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n);
+
+/// z = x − scale·e^y: the backward of log_softmax.
+template <class S>
+void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n);
+
+/// One row of the backward of layer_norm, or of rms_norm where it is not centered: mean is 0 then. With
+/// x̂ = (x − mean)·rstd and g = dy·weight,
+///   dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term only where centered,
+///   dweight += dy·x̂ and dbias += dy, where they are not null.
+template <class S>
+struct NormBackwardRow {
+  S* dx;
+  Wide<S>*dweight, *dbias;
+  const S *dy, *x;
+  const Wide<S>* weight;
+  Wide<S> mean, rstd;
+  bool centered;
+};
+template <class S>
+void norm_backward_row(const NormBackwardRow<S>& task, size_t n);
+
+/// y[i] = word i % 4 of Philox counter offset + i/4, shifted right by 8, < limit ? 0 : x[i]·scale.
+template <class S>
+void dropout_row(S* y, const S* x, uint32_t limit, Wide<S> scale, uint64_t seed, uint64_t offset, size_t n);
+
+}  // namespace vitrine::cpu

@@ -1,0 +1,154 @@
+#include "ops/join.h"
+
+#include "core/adjoint.h"
+#include "core/kernels.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/kernel_op.h"
+
+namespace vitrine {
+
+Tensor concat(const std::vector<Tensor>& xs, int64_t axis) {
+  check(!xs.empty(), "concat: there are no tensors to join");
+  const int at = check_axis("concat", xs[0].shape(), axis);
+  Shape shape = xs[0].shape();
+  DType dtype = xs[0].dtype();
+  shape[at] = 0;
+  for (const Tensor& x : xs) {
+    Shape others = x.shape();
+    if (others.rank() > at) others[at] = shape[at];
+    check(others == shape, "concat: the shapes {} and {} differ in more than the size of axis {}",
+          xs[0].shape(), x.shape(), at);
+    shape[at] += x.size(at);
+    dtype = promote(dtype, x.dtype());
+  }
+  Tensor y = empty(shape, dtype, xs[0].device());
+  int64_t offset = 0;
+  for (const Tensor& x : xs) {
+    Tensor part = y.alias(x.shape(), y.strides(), offset * y.strides()[at]);
+    VITRINE_RUN(copy, part, x);
+    offset += x.size(at);
+  }
+  std::vector<int64_t> sizes;
+  std::vector<DType> dtypes;
+  for (const Tensor& x : xs) {
+    sizes.push_back(x.size(at));
+    dtypes.push_back(x.dtype());
+  }
+  return record("concat", xs, y, [sizes, dtypes, at](const Backward& b) -> Grads {
+    const std::vector<Tensor> parts = split(b.dy(), sizes, at);
+    Grads grads(parts.size());
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (b.needs(i)) grads[i] = cast(parts[i], dtypes[i]);
+    return grads;
+  });
+}
+
+Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
+  check(!xs.empty(), "stack: there are no tensors to join");
+  std::vector<Tensor> layers;
+  for (const Tensor& x : xs) {
+    check(x.shape() == xs[0].shape(), "stack: the shapes {} and {} differ", xs[0].shape(), x.shape());
+    layers.push_back(unsqueeze(x, axis));
+  }
+  return concat(layers, axis);
+}
+
+namespace {
+
+/// Where element i of a padded axis of size n comes from, for i in [−before, n + after).
+int64_t source_of(int64_t i, int64_t n, PadMode mode) {
+  switch (mode) {
+    case PadMode::edge: return std::clamp<int64_t>(i, 0, n - 1);
+    case PadMode::wrap: return i < 0 ? i + n : (i < n ? i : i - n);
+    default: return i < 0 ? -i : (i < n ? i : 2 * (n - 1) - i);  // reflect: the border is not repeated
+  }
+}
+
+Tensor pad_by_index(const Tensor& x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
+                    PadMode mode) {
+  Tensor y = x;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    if (before[at] == 0 && after[at] == 0) continue;
+    const int64_t n = x.size(axis),
+                  most = mode == PadMode::reflect ? n - 1 : (mode == PadMode::wrap ? n : INT64_MAX);
+    check(n > 0 && before[at] <= most && after[at] <= most,
+          "pad: axis {} of {} has too few elements for {} before and {} after by {}", axis, x.shape(),
+          before[at], after[at],
+          mode == PadMode::reflect ? "reflection"
+          : mode == PadMode::wrap  ? "wrapping"
+                                   : "its edge");
+    std::vector<int64_t> index;
+    for (int64_t i = -before[at]; i < n + after[at]; ++i) index.push_back(source_of(i, n, mode));
+    y = index_select(y, axis, index_tensor(index, {static_cast<int64_t>(index.size())}, x.device()));
+  }
+  return y;
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
+           PadMode mode, double value) {
+  const auto rank = static_cast<size_t>(x.rank());
+  check(before.size() == rank && after.size() == rank,
+        "pad: before has {} entries and after {}, wanted one for each of the {} axes of x", before.size(),
+        after.size(), rank);
+  for (const auto* amounts : {&before, &after})
+    for (int64_t amount : *amounts) check(amount >= 0, "pad: an amount is {}, wanted at least 0", amount);
+  if (mode != PadMode::constant) return pad_by_index(x, before, after, mode);
+  Shape shape = x.shape();
+  for (size_t axis = 0; axis < rank; ++axis) shape[static_cast<int>(axis)] += before[axis] + after[axis];
+  Region inside{x.shape(), contiguous_strides(shape), 0};
+  for (size_t axis = 0; axis < rank; ++axis)
+    inside.offset += before[axis] * inside.strides[static_cast<int>(axis)];
+  Tensor y = full(shape, value, x.dtype(), x.device());
+  Tensor part = y.alias(inside.shape, inside.strides, inside.offset);
+  VITRINE_RUN(copy, part, x);
+  return record("pad", {x}, y, [inside](const Tensor& dy) -> Grads { return {adjoint::region(dy, inside)}; });
+}
+
+Tensor tile(const Tensor& x, const std::vector<int64_t>& times) {
+  Tensor y = x;
+  for (int64_t added = static_cast<int64_t>(times.size()) - x.rank(); added > 0; --added) y = unsqueeze(y, 0);
+  const int64_t skipped = y.rank() - static_cast<int64_t>(times.size());
+  for (size_t i = 0; i < times.size(); ++i) {
+    check(times[i] >= 0, "tile: times[{}] is {}, wanted at least 0", i, times[i]);
+    if (times[i] == 1) continue;
+    // [.., n, ..] as [.., 1, n, ..], repeated along the new axis, which is then merged with its neighbour.
+    const int axis = static_cast<int>(skipped) + static_cast<int>(i);
+    Shape repeated = y.shape(), merged = y.shape();
+    repeated.insert(axis, times[i]);
+    merged[axis] *= times[i];
+    y = reshape(expand(unsqueeze(y, axis), repeated), merged);
+  }
+  return y;
+}
+
+Tensor repeat(const Tensor& x, int64_t times, int64_t axis) {
+  const int at = check_axis("repeat", x.shape(), axis);
+  check(times >= 0, "repeat: times is {}, wanted at least 0", times);
+  Shape repeated = x.shape(), merged = x.shape();
+  repeated.insert(at + 1, times);
+  merged[at] *= times;
+  return reshape(expand(unsqueeze(x, at + 1), repeated), merged);
+}
+
+namespace {
+
+/// x where column − row ≤ diagonal (lower) or ≥ diagonal (upper), else 0.
+Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
+  check(x.rank() >= 2, "{}: x has the shape {}, wanted at least two axes", op, x.shape());
+  const auto numbers = [&](int64_t axis) {
+    return arange(0, static_cast<double>(x.size(axis)), 1, DType::int64, x.device());
+  };
+  const Tensor columns = numbers(-1), limit = unsqueeze(numbers(-2), 1) + static_cast<double>(diagonal);
+  return where(lower ? less_equal(columns, limit) : greater_equal(columns, limit), x, 0.0);
+}
+
+}  // namespace
+
+Tensor tril(const Tensor& x, int64_t diagonal) { return triangle("tril", x, diagonal, true); }
+Tensor triu(const Tensor& x, int64_t diagonal) { return triangle("triu", x, diagonal, false); }
+
+}  // namespace vitrine

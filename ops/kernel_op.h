@@ -1,0 +1,26 @@
+// What ops with a kernel of their own share.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+
+#include "core/creation.h"
+#include "core/record.h"
+
+namespace vitrine {
+
+/// x itself where it is contiguous, else a contiguous copy. Not recorded: for kernels, under an op that
+/// records x.
+inline Tensor packed(const Tensor& x) { return x.is_contiguous() ? x : copy_as(x, x.dtype()); }
+
+/// True where an op has to run as its definition, in simpler ops: on a tape of order 2 or more, or on dual
+/// numbers, which its kernel does not know.
+bool through_definition(std::initializer_list<Tensor> inputs);
+
+/// View with one axis moved to another place, the others staying in order.
+Tensor move_axis(const Tensor& x, int64_t from, int64_t to);
+
+/// An error that names the op and the argument, unless x has a floating dtype.
+void check_floating(std::string_view op, std::string_view argument, const Tensor& x);
+
+}  // namespace vitrine

@@ -1,0 +1,185 @@
+#include "ops/loss.h"
+
+#include "ops/cpu/rows.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/index_check.h"
+#include "ops/kernel_op.h"
+#include "ops/kernels.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+
+namespace vitrine {
+namespace {
+
+/// Checks the arguments of a classification loss; returns the targets as int64.
+Tensor check_classes(const char* op, const char* argument, const Tensor& scores, const Tensor& targets,
+                     const CrossEntropyOptions& options) {
+  check_floating(op, argument, scores);
+  check(scores.rank() >= 1, "{}: {} is a scalar, wanted [..., V]", op, argument);
+  Shape rows = scores.shape();
+  const int64_t classes = rows.back();
+  rows.erase(rows.rank() - 1);
+  check(targets.shape() == rows, "{}: targets has the shape {}, wanted {}, for {} of shape {}", op,
+        targets.shape(), rows, argument, scores.shape());
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+        "{}: label_smoothing is {}, wanted 0 to 1", op, options.label_smoothing);
+  const Tensor& weights = options.class_weights;
+  check(!weights.defined() || weights.shape() == Shape{classes},
+        "{}: class_weights has the shape {}, wanted [{}]", op, weights.defined() ? weights.shape() : Shape(),
+        classes);
+  return checked_index(targets, {op, "target", classes, false, options.ignore_index});
+}
+
+/// What each row's loss is multiplied by before the sum: its class weight (1 without), 0 where the target is
+/// ignored, divided by their sum for a mean. A constant.
+Tensor row_weights(const Tensor& targets, const CrossEntropyOptions& options, DType dtype) {
+  const Tape::Pause pause;
+  const Tensor valid = not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
+  Tensor weights = cast(valid, dtype);
+  if (options.class_weights.defined()) {
+    const Tensor of_class = index_select(options.class_weights, 0, where(valid, targets, 0.0));
+    weights = weights * cast(of_class, dtype);
+  }
+  if (options.reduction != Reduction::mean) return weights;
+  const Tensor total = sum(weights);
+  return weights / where(not_equal(total, zeros_like(total)), total, 1.0);  // a mean over no rows is 0
+}
+
+/// Σ losses·weights, or losses·weights for Reduction::none. A loss of weight 0 counts for nothing even if it is
+/// infinite.
+Tensor weigh(const Tensor& losses, const Tensor& weights, Reduction reduction) {
+  const Tensor weighted =
+      where(not_equal(weights, zeros({}, weights.dtype(), weights.device())), losses * weights, 0.0);
+  return reduction == Reduction::none ? weighted : sum(weighted);
+}
+
+Tensor reduce(const Tensor& losses, Reduction reduction) {
+  if (reduction == Reduction::none) return losses;
+  return reduction == Reduction::sum ? sum(losses) : mean(losses);
+}
+
+/// −log_probabilities[target], or its smoothed form, per row; 0 where ignored.
+Tensor row_losses(const Tensor& log_probabilities, const Tensor& targets,
+                  const CrossEntropyOptions& options) {
+  Tensor valid, classes;
+  {
+    const Tape::Pause pause;
+    valid = not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
+    classes = unsqueeze(where(valid, targets, 0.0), -1);
+  }
+  const double s = options.label_smoothing;
+  Tensor losses = -squeeze(gather(log_probabilities, -1, classes), {-1});
+  if (s > 0) losses = (1 - s) * losses - s * mean(log_probabilities, {-1});
+  return where(valid, losses, 0.0);
+}
+
+}  // namespace
+
+namespace define {
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  const DType dtype = wide(logits.dtype());
+  return weigh(row_losses(vitrine::log_softmax(cast(logits, dtype)), targets, options),
+               row_weights(targets, options, dtype), options.reduction);
+}
+
+}  // namespace define
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  const Tensor classes = check_classes("cross_entropy", "logits", logits, targets, options);
+  if (through_definition({logits})) return define::cross_entropy(logits, classes, options);
+  const Tensor x = packed(logits);
+  Tensor losses = empty(targets.shape(), wide(x.dtype()), x.device());
+  Tensor shift = empty_like(losses), total = empty_like(losses);
+  VITRINE_RUN(cross_entropy, losses, shift, total, x, classes, options.ignore_index, options.label_smoothing);
+  const Tensor weights = row_weights(classes, options, losses.dtype());
+  return record("cross_entropy", {logits}, weigh(losses, weights, options.reduction),
+                [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
+                 weights = Saved(weights), ignore = options.ignore_index,
+                 smoothing = options.label_smoothing](const Tensor& dy) -> Grads {
+                  Tensor dx = empty_like(x.get());
+                  VITRINE_RUN(cross_entropy_backward, dx, packed(dy * weights), x.get(), classes.get(),
+                              shift.get(), total.get(), ignore, smoothing);
+                  return {dx};
+                });
+}
+
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options) {
+  const Tensor classes = check_classes("nll_loss", "log_probabilities", log_probabilities, targets, options);
+  const DType dtype = wide(log_probabilities.dtype());
+  return weigh(row_losses(cast(log_probabilities, dtype), classes, options),
+               row_weights(classes, options, dtype), options.reduction);
+}
+
+namespace {
+
+void check_pair(const char* op, const char* x_name, const Tensor& x, const char* y_name, const Tensor& y) {
+  check_floating(op, x_name, x);
+  check(x.shape() == y.shape(), "{}: {} has the shape {} and {} the shape {}, wanted the same", op, x_name,
+        x.shape(), y_name, y.shape());
+}
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  check_pair("mse_loss", "x", x, "y", y);
+  const DType dtype = wide(promote(x.dtype(), y.dtype()));
+  return reduce(square(cast(x, dtype) - cast(y, dtype)), reduction);
+}
+
+namespace cpu {
+
+void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits, const Tensor& targets,
+                   int64_t ignore, double label_smoothing) {
+  for_each_row("cross_entropy", logits, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    const int64_t target = targets.data<int64_t>()[row];
+    const S* const x = logits.data<S>() + at;
+    T& loss = losses.data<T>()[row];
+    if (target == ignore) {
+      loss = 0;
+      return;
+    }
+    const SumExp<T> sum = sum_exp(x, n);
+    shift.data<T>()[row] = sum.shift;
+    total.data<T>()[row] = sum.total;
+    // x is subtracted from the shift first: both may be large, and their difference is exact where it is small.
+    const T log_total = std::log(sum.total);
+    const auto loss_of = [&](T score) {
+      return sum.total == 0 ? std::numeric_limits<T>::infinity() : (sum.shift - score) + log_total;
+    };
+    loss = loss_of(static_cast<T>(x[target]));
+    if (label_smoothing > 0) {
+      const T s = static_cast<T>(label_smoothing);
+      loss = (1 - s) * loss + s * loss_of(vecmath::sum(x, n) / static_cast<T>(n));
+    }
+  });
+}
+
+void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets,
+                            const Tensor& shift, const Tensor& total, int64_t ignore,
+                            double label_smoothing) {
+  for_each_row("cross_entropy_backward", logits, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    const int64_t target = targets.data<int64_t>()[row];
+    S* const to = dx.data<S>() + at;
+    const T sum = total.data<T>()[row];
+    if (target == ignore || sum == 0) {
+      std::fill_n(to, n, S(0.0f));
+      return;
+    }
+    const S* const x = logits.data<S>() + at;
+    const T by = shift.data<T>()[row], up = dlosses.data<T>()[row];
+    const T s = static_cast<T>(label_smoothing), share = s / static_cast<T>(n);
+    scaled_exp_minus(to, x, by, up / sum, up * share, n);
+    // At the target, p − (1 − s) − s/V, where p − 1 by expm1 stays exact as p comes near 1.
+    const T log_p = (static_cast<T>(x[target]) - by) - std::log(sum);
+    to[target] = S(up * (std::expm1(log_p) + (s - share)));
+  });
+}
+
+}  // namespace cpu
+}  // namespace vitrine

@@ -1,0 +1,186 @@
+#include "ops/norm.h"
+
+#include "ops/cpu/rows.h"
+#include "ops/elementwise.h"
+#include "ops/kernel_op.h"
+#include "ops/kernels.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace vitrine {
+
+namespace define {
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor centered = z - mean(z, {-1}, KeepAxes::yes);
+  Tensor y = centered * rsqrt(mean(square(centered), {-1}, KeepAxes::yes) + eps);
+  if (weight.defined()) y = y * weight;
+  if (bias.defined()) y = y + bias;
+  return cast(y, x.dtype());
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor y = z * rsqrt(mean(square(z), {-1}, KeepAxes::yes) + eps);
+  return cast(weight.defined() ? y * weight : y, x.dtype());
+}
+
+}  // namespace define
+
+namespace {
+
+void check_vector(const char* op, const char* argument, const Tensor& vector, const Tensor& x) {
+  if (!vector.defined()) return;
+  check(vector.rank() == 1 && vector.size(0) == x.size(-1),
+        "{}: {} has the shape {}, wanted [{}], the size of the last axis of x {}", op, argument,
+        vector.shape(), x.size(-1), x.shape());
+}
+
+void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  check_floating(op, "x", x);
+  check(x.rank() > 0 && x.size(-1) > 0,
+        "{}: x has the shape {}, wanted at least one element along its last axis", op, x.shape());
+  check(eps >= 0, "{}: eps is {}, wanted at least 0", op, eps);
+  check_vector(op, "weight", weight, x);
+  check_vector(op, "bias", bias, x);
+}
+
+/// The vector, or `value` everywhere where it is undefined, as kernels take it: contiguous, in the dtype of the
+/// statistics, so that a float32 weight on bfloat16 activations is not rounded.
+Tensor vector_or(const Tensor& vector, double value, const Tensor& x) {
+  const DType dtype = wide(x.dtype());
+  if (!vector.defined()) return full({x.size(-1)}, value, dtype, x.device());
+  return vector.dtype() == dtype ? packed(vector) : copy_as(vector, dtype);
+}
+
+Tensor statistic(const Tensor& x) { return empty({x.numel() / x.size(-1)}, wide(x.dtype()), x.device()); }
+
+/// Room for the gradient of the weight or bias; undefined, for kernels to leave out, where it is not wanted.
+Tensor gradient_of_vector(const Tensor& x, bool wanted) {
+  return wanted ? empty({x.size(-1)}, wide(x.dtype()), x.device()) : Tensor();
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  check_norm("layer_norm", x, weight, bias, eps);
+  if (through_definition({x, weight, bias})) return define::layer_norm(x, weight, bias, eps);
+  const Tensor scale = vector_or(weight, 1, x), from = packed(x);
+  Tensor y = empty_like(x), mean = statistic(x), rstd = statistic(x);
+  VITRINE_RUN(layer_norm, y, mean, rstd, from, scale, vector_or(bias, 0, x), eps);
+  return record("layer_norm", {x, weight, bias}, y,
+                [x = Saved(from), scale = Saved(scale), mean = Saved(mean),
+                 rstd = Saved(rstd)](const Backward& b) -> Grads {
+                  Tensor dx = empty_like(x.get());
+                  Tensor dweight = gradient_of_vector(x, b.needs(1)),
+                         dbias = gradient_of_vector(x, b.needs(2));
+                  VITRINE_RUN(layer_norm_backward, dx, dweight, dbias, packed(b.dy()), x.get(), mean.get(),
+                              rstd.get(), scale.get());
+                  return {dx, dweight, dbias};
+                });
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  check_norm("rms_norm", x, weight, {}, eps);
+  if (through_definition({x, weight})) return define::rms_norm(x, weight, eps);
+  const Tensor scale = vector_or(weight, 1, x), from = packed(x);
+  Tensor y = empty_like(x), rstd = statistic(x);
+  VITRINE_RUN(rms_norm, y, rstd, from, scale, eps);
+  return record("rms_norm", {x, weight}, y,
+                [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd)](const Backward& b) -> Grads {
+                  Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
+                  VITRINE_RUN(rms_norm_backward, dx, dweight, packed(b.dy()), x.get(), rstd.get(),
+                              scale.get());
+                  return {dx, dweight};
+                });
+}
+
+Tensor l2_normalize(const Tensor& x, double eps) {
+  check_norm("l2_normalize", x, {}, {}, eps);
+  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor squares = sum(square(z), {-1}, KeepAxes::yes) + eps;
+  // Where all is 0 the root is not taken: its derivative is infinite there.
+  const Tensor some = not_equal(squares, zeros({}, squares.dtype(), x.device()));  // true for NaN
+  return cast(z * where(some, rsqrt(where(some, squares, 1.0)), 0.0), x.dtype());
+}
+
+namespace cpu {
+
+void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, double eps) {
+  for_each_row("layer_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    const S* const from = x.data<S>() + at;
+    const T m = vecmath::sum(from, n) / static_cast<T>(n);
+    const T variance = vecmath::sum_squared_deviation(from, m, n) / static_cast<T>(n);
+    const T r = 1 / std::sqrt(variance + static_cast<T>(eps));
+    vecmath::normalize(y.data<S>() + at, from, m, r, weight.data<T>(), bias.data<T>(), n);
+    mean.data<T>()[row] = m;
+    rstd.data<T>()[row] = r;
+  });
+}
+
+void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
+  for_each_row("rms_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    const S* const from = x.data<S>() + at;
+    const T r = 1 / std::sqrt(vecmath::sum_of_squares(from, n) / static_cast<T>(n) + static_cast<T>(eps));
+    vecmath::normalize<S>(y.data<S>() + at, from, 0, r, weight.data<T>(), nullptr, n);
+    rstd.data<T>()[row] = r;
+  });
+}
+
+namespace {
+
+/// The backward of both norms; `mean` and `dbias` are undefined for rms_norm. Gradients of weight and bias are
+/// sums over rows: over chunks of a fixed number of rows first, then over the chunks, in order.
+void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
+                   const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
+  constexpr int64_t kRows = 32;
+  const int64_t n = x.size(-1), rows = x.numel() / n, chunks = (rows + kRows - 1) / kRows;
+  const auto partial = [&](const Tensor& total) {
+    return total.defined() ? zeros({1, chunks, n}, total.dtype()) : Tensor();
+  };
+  const Tensor dweights = partial(dweight), dbiases = partial(dbias);
+  visit_row_type(x.dtype(), kernel, [&](auto type) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    parallel_for(0, chunks, grain_for(kRows * n * 8), [&](int64_t b, int64_t e) {
+      for (int64_t row = b * kRows; row < std::min(rows, e * kRows); ++row) {
+        const int64_t at = row * n, sums = row / kRows * n;
+        NormBackwardRow<S> task;
+        task.dx = dx.data<S>() + at;
+        task.dweight = dweights.defined() ? dweights.data<T>() + sums : nullptr;
+        task.dbias = dbiases.defined() ? dbiases.data<T>() + sums : nullptr;
+        task.dy = dy.data<S>() + at;
+        task.x = x.data<S>() + at;
+        task.weight = weight.data<T>();
+        task.rstd = rstd.data<T>()[row];
+        task.centered = mean.defined();
+        task.mean = task.centered ? mean.data<T>()[row] : 0;
+        norm_backward_row(task, static_cast<size_t>(n));
+      }
+    });
+  });
+  for (auto [total, parts] : {std::pair{&dweight, &dweights}, std::pair{&dbias, &dbiases}})
+    if (total->defined()) sum(*total, *parts);
+}
+
+}  // namespace
+
+void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
+  norm_backward("layer_norm_backward", dx, dweight, dbias, dy, x, mean, rstd, weight);
+}
+
+void rms_norm_backward(Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                       const Tensor& weight) {
+  Tensor no_bias;
+  norm_backward("rms_norm_backward", dx, dweight, no_bias, dy, x, {}, rstd, weight);
+}
+
+}  // namespace cpu
+}  // namespace vitrine

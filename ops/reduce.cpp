@@ -1,0 +1,182 @@
+// Sums, and what is made of them. Maxima and truth values: ops/extreme.cpp; running sums: ops/cumsum.cpp.
+#include "ops/reduce.h"
+
+#include <cmath>
+
+#include "ops/cpu/rows.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/kernels.h"
+#include "ops/reduce_axes.h"
+
+namespace vitrine {
+namespace {
+
+/// Σ x over sorted axes, in `dtype`. The sum of 16-bit floats in float32 is not rounded back, so that a mean
+/// rounds once and does not overflow.
+Tensor sum_as(const Tensor& x, const std::vector<int>& axes, KeepAxes keep, DType dtype) {
+  const DType partial = is_floating(x.dtype()) ? wide(x.dtype()) : DType::int64;
+  const Tensor kept =
+      reduce_axes(x, axes, partial, dtype, [](Tensor& y, const Tensor& part) { VITRINE_RUN(sum, y, part); });
+  const Shape shape = reduced_shape(x.shape(), axes, keep);
+  const Tensor y = kept.alias(shape, contiguous_strides(shape));
+  return record("sum", {x}, y,
+                [from = x.shape(), kept = kept.shape(), dtype = x.dtype()](const Tensor& dy) -> Grads {
+                  return {expand(reshape(cast(dy, dtype), kept), from)};
+                });
+}
+
+/// √x with derivative 0 at 0, where that of sqrt is infinite: for a sum of squares that vanishes the square's
+/// derivative 0 wins.
+Tensor sqrt_of_squares(const Tensor& x) {
+  const Tensor positive = not_equal(x, zeros({}, x.dtype(), x.device()));  // true for NaN, which stays NaN
+  return where(positive, sqrt(where(positive, x, 1.0)), 0.0);
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return sum_as(x, check_axes("sum", x.shape(), axes), keep,
+                is_floating(x.dtype()) ? x.dtype() : DType::int64);
+}
+
+Tensor mean(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  check_floating("mean", "x", x);
+  const auto sorted = check_axes("mean", x.shape(), axes);
+  const auto count = static_cast<double>(reduced_count("mean", x.shape(), sorted));
+  return cast(sum_as(x, sorted, keep, wide(x.dtype())) / count, x.dtype());
+}
+
+Tensor prod(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  const auto sorted = check_axes("prod", x.shape(), axes);
+  // The reduced axes become the last one, which is then folded in halves: a product of products needs no
+  // division in its derivative, so that zeros are no special case.
+  Axes order;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);
+  order.insert(order.end(), sorted.begin(), sorted.end());
+  Shape shape = reduced_shape(x.shape(), sorted, KeepAxes::no);
+  int64_t n = 1;
+  for (int axis : sorted) n *= x.size(axis);
+  shape.push_back(n);
+  const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::int64;
+  Tensor y = reshape(permute(cast(x, wide(dtype)), order), shape);
+  for (; n > 1; n = y.size(-1)) {
+    const Tensor halves = slice(y, -1, 0, n / 2) * slice(y, -1, n / 2, n / 2 * 2);
+    y = n % 2 == 0 ? halves : concat({halves, slice(y, -1, n - 1)}, -1);
+  }
+  shape = reduced_shape(x.shape(), sorted, keep);
+  return n == 0 ? ones(shape, dtype, x.device()) : reshape(cast(y, dtype), shape);
+}
+
+namespace {
+
+/// The variance in the wide dtype.
+Tensor wide_var(const char* op, const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
+  check_floating(op, "x", x);
+  const auto sorted = check_axes(op, x.shape(), axes);
+  const int64_t count = reduced_count(op, x.shape(), sorted);
+  check(correction >= 0 && correction < count,
+        "{}: the correction is {}, wanted 0 to {}, as {} elements of {} fall into one variance", op,
+        correction, count - 1, count, describe(x));
+  const Tensor wide_x = cast(x, wide(x.dtype()));
+  const Tensor centered = wide_x - mean(wide_x, axes, KeepAxes::yes);
+  return sum(square(centered), axes, keep) / static_cast<double>(count - correction);
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
+  return cast(wide_var("var", x, axes, correction, keep), x.dtype());
+}
+
+Tensor std(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
+  return cast(sqrt_of_squares(wide_var("std", x, axes, correction, keep)), x.dtype());
+}
+
+Tensor norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
+  check_floating("norm", "x", x);
+  check(p > 0, "norm: p is {}, wanted a positive number or infinity", p);
+  const Tensor wide_x = cast(x, wide(x.dtype()));
+  Tensor y;
+  if (std::isinf(p)) {
+    y = max(abs(wide_x), axes, keep);
+  } else if (p == 1) {
+    y = sum(abs(wide_x), axes, keep);
+  } else if (p == 2) {
+    y = sqrt_of_squares(sum(square(wide_x), axes, keep));
+  } else {
+    // t^p and s^(1/p) have infinite or undefined derivatives at 0: there the argument is replaced by 1, and
+    // the result by 0.
+    const auto power = [](const Tensor& t, double exponent) {
+      const Tensor positive = not_equal(t, zeros({}, t.dtype(), t.device()));
+      return where(positive, pow(where(positive, t, 1.0), exponent), 0.0);
+    };
+    y = power(sum(power(abs(wide_x), p), axes, keep), 1 / p);
+  }
+  return cast(y, x.dtype());
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const int added = x.rank() - shape.rank();
+  check(added >= 0, "sum_to: x has the shape {}, which {} does not broadcast to", x.shape(), shape);
+  Axes axes;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (axis < added || (shape[axis - added] == 1 && x.size(axis) != 1)) {
+      axes.push_back(axis);
+    } else {
+      check(shape[axis - added] == x.size(axis), "sum_to: x has the shape {}, which {} does not broadcast to",
+            x.shape(), shape);
+    }
+  }
+  return reshape(sum(x, axes, KeepAxes::yes), shape);
+}
+
+namespace cpu {
+namespace {
+
+struct Sum {
+  template <class S>
+  using Total = std::conditional_t<is_row_type<S> || std::is_same_v<S, Dual>, Wide<S>, int64_t>;
+  template <class S>
+  static Total<S> row(const S* x, int64_t n) {
+    if constexpr (is_row_type<S>) {
+      return vecmath::sum(x, static_cast<size_t>(n));
+    } else {
+      Total<S> total(0);
+      for (int64_t i = 0; i < n; ++i) total += x[i];
+      return total;
+    }
+  }
+  template <class S>
+  static void rows(Total<S>* totals, const S* x, int64_t stride, int64_t rows, int64_t n) {
+    std::fill_n(totals, n, Total<S>(0));
+    if constexpr (is_row_type<S>) {
+      add_rows(totals, x, stride, rows, static_cast<size_t>(n));
+    } else {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < n; ++c) totals[c] += x[r * stride + c];
+    }
+  }
+};
+
+}  // namespace
+
+void sum(Tensor& y, const Tensor& x) {
+  visit_all(x.dtype(), [&](auto type) {
+    using S = typename decltype(type)::type;
+    using Total = Sum::Total<S>;
+    const auto run = [&](auto* to) {
+      reduce<Sum>(to, static_cast<const S*>(x.data<S>()), x.size(0), x.size(1), x.size(2));
+    };
+    if (y.dtype() == dtype_v<Total>) {
+      run(y.data<Total>());
+    } else {
+      run(y.data<S>());  // the last pass over a 16-bit type
+    }
+  });
+}
+
+}  // namespace cpu
+}  // namespace vitrine

@@ -1,0 +1,186 @@
+#include "ops/softmax.h"
+
+#include <limits>
+
+#include "core/parallel.h"
+#include "ops/cpu/rows.h"
+#include "ops/elementwise.h"
+#include "ops/kernel_op.h"
+#include "ops/kernels.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace vitrine {
+
+namespace define {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Shift {
+  Tensor by;  ///< the largest element of each row, a constant; 0 where it is not finite: ∞ − ∞ has no value
+  Tensor some;  ///< whether the row has an element above −∞
+};
+
+/// log Σ eˣ = m + log Σ e^(x − m) for any constant m: the largest element keeps every exponential within
+/// [0, 1].
+Shift shift(const Tensor& x, int64_t axis) {
+  const Tensor largest = detach(max(x, {axis}, KeepAxes::yes));
+  return {where(is_finite(largest), largest, 0.0),
+          not_equal(largest, full({}, -kInfinity, x.dtype(), x.device()))};
+}
+
+}  // namespace
+
+// In a row of only −∞ the sum is 0. It is replaced by 1 before a division or logarithm, whose derivative at 0
+// would make the gradient NaN, and the result by what the header promises.
+
+Tensor softmax(const Tensor& x, int64_t axis) {
+  const Tensor z = cast(x, wide(x.dtype()));
+  const auto [by, some] = shift(z, axis);
+  const Tensor exponentials = exp(z - by);
+  const Tensor total = sum(exponentials, {axis}, KeepAxes::yes);
+  return cast(exponentials / where(some, total, 1.0), x.dtype());
+}
+
+Tensor log_softmax(const Tensor& x, int64_t axis) {
+  const Tensor z = cast(x, wide(x.dtype()));
+  const auto [by, some] = shift(z, axis);
+  const Tensor total = sum(exp(z - by), {axis}, KeepAxes::yes);
+  return cast(where(some, z - by - log(where(some, total, 1.0)), -kInfinity), x.dtype());
+}
+
+Tensor log_sum_exp(const Tensor& x, int64_t axis) {
+  const Tensor z = cast(x, wide(x.dtype()));
+  const auto [by, some] = shift(z, axis);
+  const Tensor total = sum(exp(z - by), {axis}, KeepAxes::yes);
+  const Tensor lse = where(some, by + log(where(some, total, 1.0)), -kInfinity);
+  return squeeze(cast(lse, x.dtype()), {axis});
+}
+
+}  // namespace define
+
+namespace {
+
+bool is_last_axis(const char* op, const Tensor& x, int64_t axis) {
+  check_floating(op, "x", x);
+  return check_axis(op, x.shape(), axis) == x.rank() - 1;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t axis) {
+  if (!is_last_axis("softmax", x, axis)) return move_axis(softmax(move_axis(x, axis, -1)), -1, axis);
+  if (x.numel() == 0) return x;
+  if (through_definition({x})) return define::softmax(x, axis);
+  Tensor y = empty_like(x);
+  VITRINE_RUN(softmax, y, packed(x));
+  return record("softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads {
+    Tensor dx = empty_like(y.get());
+    VITRINE_RUN(softmax_backward, dx, packed(dy), y.get());
+    return {dx};
+  });
+}
+
+Tensor log_softmax(const Tensor& x, int64_t axis) {
+  if (!is_last_axis("log_softmax", x, axis)) return move_axis(log_softmax(move_axis(x, axis, -1)), -1, axis);
+  if (x.numel() == 0) return x;
+  if (through_definition({x})) return define::log_softmax(x, axis);
+  Tensor y = empty_like(x);
+  VITRINE_RUN(log_softmax, y, packed(x));
+  return record("log_softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads {
+    Tensor dx = empty_like(y.get());
+    VITRINE_RUN(log_softmax_backward, dx, packed(dy), y.get());
+    return {dx};
+  });
+}
+
+Tensor log_sum_exp(const Tensor& x, int64_t axis) {
+  if (!is_last_axis("log_sum_exp", x, axis)) return log_sum_exp(move_axis(x, axis, -1));
+  check(x.size(-1) > 0, "log_sum_exp: x has the shape {}: there are no elements along its axis {}", x.shape(),
+        axis);
+  if (through_definition({x})) return define::log_sum_exp(x, axis);
+  Shape rows = x.shape();
+  rows.erase(x.rank() - 1);
+  Tensor y = empty(rows, x.dtype(), x.device());
+  Tensor shift = empty(rows, wide(x.dtype()), x.device()), total = empty_like(shift);
+  VITRINE_RUN(log_sum_exp, y, shift, total, packed(x));
+  return record(
+      "log_sum_exp", {x}, y,
+      [x = Saved(packed(x)), shift = Saved(shift), total = Saved(total)](const Tensor& dy) -> Grads {
+        Tensor dx = empty_like(x.get());
+        VITRINE_RUN(log_sum_exp_backward, dx, packed(dy), x.get(), shift.get(), total.get());
+        return {dx};
+      });
+}
+
+namespace cpu {
+
+// x[at … at + n) is a row; its total is 0 where it holds only −∞.
+
+void softmax(Tensor& y, const Tensor& x) {
+  for_each_row("softmax", x, [&](auto type, int64_t, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    const S* const from = x.data<S>() + at;
+    S* const to = y.data<S>() + at;
+    if constexpr (std::is_same_v<S, Wide<S>>) {
+      const S total = sum_exp(from, n, to).total;
+      vecmath::scale(to, to, total == 0 ? 0 : 1 / total, n);
+    } else {  // the exponentials are not rounded to 16 bits before they are scaled
+      const auto [shift, total] = sum_exp(from, n);
+      vecmath::exp_shifted_scaled(to, from, shift, total == 0 ? 0 : 1 / total, n);
+    }
+  });
+}
+
+void softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
+  for_each_row("softmax_backward", y, [&](auto type, int64_t, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    const S *const up = dy.data<S>() + at, *const out = y.data<S>() + at;
+    vecmath::multiply_shifted(dx.data<S>() + at, up, vecmath::dot(up, out, n), out, n);
+  });
+}
+
+void log_softmax(Tensor& y, const Tensor& x) {
+  for_each_row("log_softmax", x, [&](auto type, int64_t, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    const auto [shift, total] = sum_exp(x.data<S>() + at, n);
+    subtract_twice(y.data<S>() + at, x.data<S>() + at, shift, total == 0 ? 0 : std::log(total), n);
+  });
+}
+
+void log_softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
+  for_each_row("log_softmax_backward", y, [&](auto type, int64_t, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    const S *const up = dy.data<S>() + at, *const out = y.data<S>() + at;
+    if (vecmath::max(out, n) == -std::numeric_limits<Wide<S>>::infinity()) {
+      std::fill_n(dx.data<S>() + at, n, S(0.0f));
+    } else {
+      subtract_scaled_exp(dx.data<S>() + at, up, vecmath::sum(up, n), out, n);
+    }
+  });
+}
+
+void log_sum_exp(Tensor& y, Tensor& shift, Tensor& total, const Tensor& x) {
+  for_each_row("log_sum_exp", x, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    const auto result = sum_exp(x.data<S>() + at, n);
+    shift.data<Wide<S>>()[row] = result.shift;
+    total.data<Wide<S>>()[row] = result.total;
+    y.data<S>()[row] = S(result.log());
+  });
+}
+
+void log_sum_exp_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& shift,
+                          const Tensor& total) {
+  for_each_row("log_sum_exp_backward", x, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    const T sum = total.data<T>()[row], up = static_cast<T>(dy.data<S>()[row]);
+    vecmath::exp_shifted_scaled(dx.data<S>() + at, x.data<S>() + at, shift.data<T>()[row],
+                                sum == 0 ? 0 : up / sum, n);
+  });
+}
+
+}  // namespace cpu
+}  // namespace vitrine
