@@ -179,6 +179,7 @@ void Tape::run_node(Pass& pass, size_t index) {
   Grads grads = backward(call);
   check(grads.size() == inputs.size(), "the backward of {} returned {} gradients for {} inputs", op,
         grads.size(), inputs.size());
+  if (filter_) filter_(op, grads);
   if (options_.anomaly)
     for (const Grad& grad : grads) check_finite(grad.value(), "gradient", nodes_[index], index);
   if (listener_) {

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/creation.h"
+#include "core/kernels.h"
 #include "core/state.h"
 
 namespace vitrine {
@@ -46,6 +48,28 @@ Grad Grad::into(std::function<void(Tensor&, bool)> add) {
   grad.kind_ = Kind::into;
   grad.add_ = std::move(add);
   return grad;
+}
+
+Grad Grad::scaled(double factor) const {
+  const auto times = [factor](const Tensor& x) {
+    std::vector<double> values = x.values();
+    for (double& v : values) v *= factor;
+    return tensor(values, x.shape(), x.dtype(), x.device());
+  };
+  Grad result = *this;
+  if (value_.defined()) result.value_ = times(value_);
+  if (add_)
+    result.add_ = [add = add_, times](Tensor& dx, bool fresh) {
+      Tensor alone = zeros(dx.shape(), dx.dtype(), dx.device());
+      add(alone, true);
+      alone = times(alone);
+      if (fresh) {
+        VITRINE_RUN(copy, dx, alone);
+      } else {
+        VITRINE_RUN(accumulate, dx, alone);
+      }
+    };
+  return result;
 }
 
 Saved::Saved(const Tensor& x) : tensor_(x) {

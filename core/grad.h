@@ -34,6 +34,8 @@ class Grad {
 
   bool defined() const { return value_.defined() || add_ != nullptr; }
   const Tensor& value() const { return value_; }
+  /// The same gradient times a number, of whatever kind it is.
+  Grad scaled(double factor) const;
 
  private:
   friend class Tape;

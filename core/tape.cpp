@@ -158,6 +158,8 @@ void Tape::on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hoo
   slots_[static_cast<size_t>(slot)].hooks.push_back(std::move(hook));
 }
 
+void Tape::filter_gradients(std::function<void(const char*, Grads&)> filter) { filter_ = std::move(filter); }
+
 void Tape::on_step(std::function<void(const Step&)> listener) { listener_ = std::move(listener); }
 
 Tensor Tape::apply_hooks(int32_t slot, Tensor gradient) const {

@@ -84,6 +84,9 @@ class Tape {
   /// Calls `listener` after each node of a backward pass.
   void on_step(std::function<void(const Step&)> listener);
 
+  /// Calls `filter` with what each backward returns, before it is added up; it may change it. For tests that plant mistakes.
+  void filter_gradients(std::function<void(const char* op, Grads& grads)> filter);
+
   // -- To be seen --------------------------------------------------------------------------------------------------
 
   struct NodeInfo {
@@ -169,6 +172,7 @@ class Tape {
   std::unordered_map<const void*, int32_t> shared_slots_;
   std::vector<Tensor> watched_;  ///< kept alive, so that identities stay unique
   std::function<void(const Step&)> listener_;
+  std::function<void(const char*, Grads&)> filter_;
   int64_t last_record_ = 0;
   int8_t depth_ = 1;
   bool consumed_ = false;

@@ -1,0 +1,46 @@
+// Every spec row through every check.
+#include <doctest/doctest.h>
+
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+
+namespace {
+
+template <class Check>
+void for_each_sample(Check&& check) {
+  for (const auto& row : spec::rows())
+    for (size_t sample = 0; sample < row.samples.size(); ++sample) {
+      std::string error;
+      try {
+        error = check(row, sample);
+      } catch (const std::exception& e) {
+        error = row.name + ": " + e.what();
+      }
+      CHECK_MESSAGE(error.empty(), error);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("each kernel computes what its definition says") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_values(row, i); });
+}
+TEST_CASE("each gradient agrees with 4-point central differences") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_differences(row, i); });
+}
+TEST_CASE("each gradient agrees with dual numbers to rounding") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_dual(row, i); });
+}
+TEST_CASE("second and third derivatives agree with differences of the lower ones") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_higher_orders(row, i); });
+}
+TEST_CASE("float32 and bfloat16 stay within their units of the float64 result on the same inputs") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_low_precision(row, i); });
+}
+TEST_CASE("strides of the inputs change nothing") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_layouts(row, i); });
+}
+TEST_CASE("the bits do not depend on the number of threads, and repeat") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_threads(row, i); });
+}

@@ -1,0 +1,198 @@
+// The spec rows of the library's own operations.
+#include "core/creation.h"
+#include "core/random.h"
+#include "ops/activation.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/join.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/sort.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+namespace vitrine::spec {
+namespace {
+
+using Xs = const std::vector<Tensor>&;
+
+/// A row of a function of one tensor on [3, 5] and a vector that no block divides.
+Spec unary(std::string name, Tensor (*f)(const Tensor&), double low = -2, double high = 2) {
+  return {std::move(name), [f](Xs x) { return f(x[0]); }, {{{{3, 5}, low, high}}, {{{37}, low, high}}}};
+}
+
+/// Two tensors of equal and of broadcast shapes, the second in its own range.
+Spec binary(std::string name, Tensor (*f)(const Tensor&, const Tensor&), double low = -2, double high = 2,
+            double low2 = -2, double high2 = 2) {
+  return {std::move(name),
+          [f](Xs x) { return f(x[0], x[1]); },
+          {{{{3, 5}, low, high}, {{3, 5}, low2, high2}},
+           {{{3, 1, 5}, low, high}, {{4, 1}, low2, high2}},
+           {{{}, low, high}, {{7}, low2, high2}}}};
+}
+
+Spec on(std::string name, Shape shape, Call call, double low = -2, double high = 2) {
+  return {std::move(name), std::move(call), {{{std::move(shape), low, high}}}};
+}
+
+Tensor indices(std::initializer_list<int64_t> values, const Shape& shape) {
+  return index_tensor(std::span(values.begin(), values.size()), shape);
+}
+
+std::vector<Spec> elementwise_rows() {
+  std::vector<Spec> r = {
+      unary("neg", neg),
+      unary("abs", abs, 0.1, 2),
+      unary("abs", abs, -2, -0.1),
+      unary("square", square),
+      unary("reciprocal", reciprocal, 0.5, 3),
+      unary("sqrt", sqrt, 0.3, 3),
+      unary("rsqrt", rsqrt, 0.3, 3),
+      unary("exp", exp),
+      unary("expm1", expm1),
+      unary("log", log, 0.3, 3),
+      unary("log1p", log1p, -0.6, 2),
+      unary("sin", sin, -5, 5),
+      unary("cos", cos, -5, 5),
+      unary("tanh", tanh),
+      unary("erf", erf),
+      unary("sigmoid", sigmoid, -4, 4),
+      unary("relu", relu, 0.1, 2),
+      unary("relu", relu, -2, -0.1),
+      unary("gelu", gelu, -3, 3),
+      unary("gelu_tanh", gelu_tanh, -3, 3),
+      unary("silu", silu, -4, 4),
+      unary("softplus", softplus, 0.1, 4),
+      unary("softplus", softplus, -4, -0.1),
+      unary("softsign", softsign, 0.1, 3),
+      unary("hardswish", hardswish, -2.9, 2.9),
+      unary("mish", mish, 0.1, 3),
+      on("leaky_relu", {3, 5}, [](Xs x) { return leaky_relu(x[0], 0.1); }, -2, -0.1),
+      on("elu", {3, 5}, [](Xs x) { return elu(x[0], 1.3); }, -2, -0.1),
+      on("elu", {3, 5}, [](Xs x) { return elu(x[0], 1.3); }, 0.1, 2),
+      on("clamp", {3, 5}, [](Xs x) { return clamp(x[0], -3, 2); }, -2.9, 1.9),
+      on("add_scalar", {3, 5}, [](Xs x) { return x[0] + 1.5; }),
+      on("mul_scalar", {3, 5}, [](Xs x) { return x[0] * -1.5; }),
+      binary("add", add),
+      binary("sub", sub),
+      binary("mul", mul),
+      binary("div", div, -2, 2, 0.5, 2),
+      binary("pow", pow, 0.3, 2, -2, 2),
+      binary("maximum", maximum, -2, -0.1, 0.1, 2),
+      binary("minimum", minimum, -2, -0.1, 0.1, 2),
+      {"where",
+       [](Xs x) { return where(tensor({1, 0, 1, 0, 0}, DType::boolean), x[0], x[1]); },
+       {{{{3, 5}}, {{3, 5}}}, {{{3, 5}}, {{1}}}}},
+  };
+  for (Spec& s : r)
+    if (s.name == "pow") {
+      s.float32_units = 24;
+      s.bfloat16_units = 2;
+      s.reason = "the gradient is a product of three rounded factors, one of them a rounded power";
+    }
+  return r;
+}
+
+std::vector<Spec> shape_rows() {
+  return {
+      on("reshape", {2, 3, 4}, [](Xs x) { return reshape(x[0], {4, -1}); }),
+      on("permute", {2, 3, 4}, [](Xs x) { return permute(x[0], {2, 0, 1}); }),
+      on("expand", {3, 1}, [](Xs x) { return expand(x[0], {2, 3, 4}); }),
+      on("slice", {7, 5}, [](Xs x) { return slice(x[0], 0, 1, 6, 2); }),
+      on("slice", {7, 5}, [](Xs x) { return flip(x[0], {0, 1}); }),
+      on("select", {3, 4}, [](Xs x) { return select(x[0], 1, -2); }),
+      on("diagonal", {3, 4}, [](Xs x) { return diagonal(x[0], 1); }),
+      on("clone", {3, 4}, [](Xs x) { return clone(transpose(x[0])); }),
+      {"concat", [](Xs x) { return concat({x[0], x[1]}, 1); }, {{{{3, 2}}, {{3, 4}}}}},
+      {"stack", [](Xs x) { return stack({x[0], x[1]}, 1); }, {{{{3, 2}}, {{3, 2}}}}},
+      on("pad", {3, 4}, [](Xs x) { return pad(x[0], {1, 0}, {2, 3}); }),
+      on("pad", {4, 4}, [](Xs x) { return pad(x[0], {1, 2}, {2, 1}, PadMode::reflect); }),
+      on("tile", {3, 2}, [](Xs x) { return tile(x[0], {2, 3}); }),
+      on("repeat", {3, 2}, [](Xs x) { return repeat(x[0], 3, 0); }),
+      on("tril", {3, 4}, [](Xs x) { return tril(x[0], 1); }),
+      on("triu", {3, 4}, [](Xs x) { return triu(x[0]); }),
+  };
+}
+
+std::vector<Spec> reduction_rows() {
+  return {
+      on("sum", {3, 5}, [](Xs x) { return sum(x[0]); }),
+      on("sum", {3, 4, 5}, [](Xs x) { return sum(x[0], {0, 2}); }),
+      on("sum", {37, 3}, [](Xs x) { return sum(x[0], {0}); }),
+      on("mean", {3, 4, 5}, [](Xs x) { return mean(x[0], {1}, KeepAxes::yes); }),
+      on("prod", {3, 4}, [](Xs x) { return prod(x[0], {1}); }, 0.5, 2),
+      on("max", {3, 5}, [](Xs x) { return max(x[0], {1}); }),
+      on("min", {3, 5}, [](Xs x) { return min(x[0], {0}); }),
+      on("var", {3, 5}, [](Xs x) { return var(x[0], {1}, 1); }),
+      on("std", {3, 5}, [](Xs x) { return std(x[0], {1}); }),
+      on("norm", {3, 5}, [](Xs x) { return norm(x[0], 2, {1}); }),
+      on("norm", {3, 5}, [](Xs x) { return norm(x[0], 3, {1}); }, 0.3, 2),
+      on("cumsum", {3, 5}, [](Xs x) { return cumsum(x[0], 1); }),
+      on("cumsum", {3, 5}, [](Xs x) { return cumsum(x[0], 0, true, true); }),
+  };
+}
+
+std::vector<Spec> index_rows() {
+  return {
+      on("gather", {3, 5}, [](Xs x) { return gather(x[0], 1, indices({0, 4, 4, 1, 2, -1}, {3, 2})); }),
+      {"scatter_add",
+       [](Xs x) { return scatter_add(x[0], 1, indices({0, 4, 4, 1, 2, 2}, {3, 2}), x[1]); },
+       {{{{3, 5}}, {{3, 2}}}}},
+      on("index_select", {4, 5}, [](Xs x) { return index_select(x[0], 0, indices({3, 0, 3}, {3})); }),
+      on("embedding", {6, 4}, [](Xs x) { return embedding(x[0], indices({5, 0, 5, 2}, {2, 2})); }),
+      on("sort", {3, 7}, [](Xs x) { return sort(x[0], 1).values; }),
+      on("topk", {3, 7}, [](Xs x) { return topk(x[0], 3, 1).values; }),
+  };
+}
+
+std::vector<Spec> kernel_rows() {
+  const Tensor targets = indices({1, 4, -100, 0}, {4});
+  CrossEntropyOptions smooth;
+  smooth.label_smoothing = 0.1;
+  smooth.class_weights = tensor({1, 2, 0.5, 1, 3}, DType::float64);
+  return {
+      {"matmul", [](Xs x) { return matmul(x[0], x[1]); },
+       {{{{3, 4}}, {{4, 5}}}, {{{2, 3, 4}}, {{4, 5}}}, {{{2, 1, 3, 4}}, {{5, 4, 2}}}, {{{4}}, {{4, 3}}}, {{{33, 17}}, {{17, 31}}}}},
+      {"matmul", [](Xs x) { return matmul(x[0], transpose(x[1])); }, {{{{3, 4}}, {{5, 4}}}}},
+      {"linear", [](Xs x) { return linear(x[0], x[1], x[2]); }, {{{{2, 3, 4}}, {{5, 4}}, {{5}}}, {{{1, 4}}, {{6, 4}}, {{6}}}}},
+      on("softmax", {3, 5}, [](Xs x) { return softmax(x[0]); }),
+      on("softmax", {3, 5, 2}, [](Xs x) { return softmax(x[0], 1); }),
+      on("log_softmax", {3, 5}, [](Xs x) { return log_softmax(x[0]); }),
+      on("log_sum_exp", {3, 5}, [](Xs x) { return log_sum_exp(x[0]); }),
+      {"layer_norm", [](Xs x) { return layer_norm(x[0], x[1], x[2]); }, {{{{3, 8}}, {{8}, 0.5, 2}, {{8}}}}},
+      on("layer_norm", {3, 37}, [](Xs x) { return layer_norm(x[0]); }),
+      {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 8}}, {{8}, 0.5, 2}}}},
+      on("l2_normalize", {3, 8}, [](Xs x) { return l2_normalize(x[0]); }),
+      on("cross_entropy", {4, 5}, [targets](Xs x) { return cross_entropy(x[0], targets); }),
+      on("cross_entropy", {4, 5}, [targets, smooth](Xs x) {
+        CrossEntropyOptions o = smooth;
+        o.class_weights = cast(smooth.class_weights, x[0].dtype());
+        return cross_entropy(x[0], targets, o);
+      }),
+      on("nll_loss", {4, 5}, [targets](Xs x) { return nll_loss(x[0], targets); }),
+      {"mse_loss", [](Xs x) { return mse_loss(x[0], x[1]); }, {{{{3, 4}}, {{3, 4}}}}},
+      {"binary_cross_entropy", [](Xs x) { return binary_cross_entropy(x[0], x[1]); }, {{{{3, 4}, 0.1, 3}, {{3, 4}, 0.1, 0.9}}}},
+      on("dropout", {5, 9}, [](Xs x) {
+        Generator generator(5);
+        return dropout(x[0], 0.3, generator);
+      }),
+  };
+}
+
+}  // namespace
+
+const std::vector<Spec>& rows() {
+  static const std::vector<Spec> all = [] {
+    std::vector<Spec> result;
+    for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, kernel_rows})
+      for (Spec& s : family()) result.push_back(std::move(s));
+    return result;
+  }();
+  return all;
+}
+
+}  // namespace vitrine::spec

@@ -1,0 +1,57 @@
+// One row per differentiable operation: how to call it and its sample inputs. From the row come, without further code, all
+// the checks of spec_checks.h. Installed, so that an op from outside this project is held to the same.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/tape.h"
+#include "core/tensor.h"
+
+namespace vitrine::spec {
+
+/// One input: a shape and the range from which its float64 values are drawn. Choose ranges without kinks and ties.
+struct Input {
+  Shape shape;
+  double low = -2;
+  double high = 2;
+};
+
+using Call = std::function<Tensor(const std::vector<Tensor>&)>;
+
+struct Spec {
+  std::string name;                          ///< the name under which it is recorded
+  Call call;                                 ///< the op on its differentiable inputs; constants are captured
+  std::vector<std::vector<Input>> samples;   ///< several sets of inputs
+  int order = 3;                             ///< highest derivative checked; 1 for ops that cut their gradient
+  double float32_units = 8;                  ///< allowed error in units of float32's epsilon
+  double bfloat16_units = 1;                 ///< and of bfloat16's; negative: not defined there
+  std::string reason;                        ///< why a bound differs from the defaults
+  bool has_definition = false;               ///< recorded as simpler ops on a tape of order 2
+};
+
+/// The rows of the library's own operations.
+const std::vector<Spec>& rows();
+
+/// Values of `inputs` for sample number `sample` of a row: float64, the same at every call.
+std::vector<Tensor> draw(const Spec& spec, size_t sample);
+/// A random cotangent of y's shape: float64, standard normal.
+Tensor draw_cotangent(const Tensor& y, uint64_t seed);
+
+/// max |x − y| / max(max |y|, floor): the norm in which errors are measured.
+double distance(const std::vector<double>& got, const std::vector<double>& want, double floor);
+
+/// `prepare` may change the tape before its backward, to plant a mistake.
+using Prepare = std::function<void(Tape&)>;
+
+/// Each returns "" or what is wrong: row, sample, input, element, got and wanted.
+std::string check_values(const Spec& spec, size_t sample);
+std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare = {});
+std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});
+std::string check_higher_orders(const Spec& spec, size_t sample);
+std::string check_low_precision(const Spec& spec, size_t sample);
+std::string check_layouts(const Spec& spec, size_t sample);
+std::string check_threads(const Spec& spec, size_t sample);
+
+}  // namespace vitrine::spec

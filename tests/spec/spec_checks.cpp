@@ -1,0 +1,273 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/creation.h"
+#include "core/kernels.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+namespace vitrine::spec {
+namespace {
+
+constexpr double kValueFloor = 1e-3, kGradientFloor = 0.1;
+
+std::vector<Tensor> as(const std::vector<Tensor>& inputs, DType dtype) {
+  std::vector<Tensor> result;
+  for (const Tensor& x : inputs) result.push_back(copy_as(x, dtype));
+  return result;
+}
+
+struct Result {
+  Tensor y;
+  std::vector<Tensor> gradients;
+};
+
+/// y and the gradients of Σ cotangent·y on a tape of the given order.
+Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const Tensor& cotangent, int order = 1,
+                     const Prepare& prepare = {}) {
+  Tape tape({.order = order});
+  for (const Tensor& x : inputs) tape.watch(x);
+  const Tensor y = spec.call(inputs);
+  if (prepare) prepare(tape);
+  const Tensor seed = cotangent.defined() ? cast(cotangent, y.dtype()) : Tensor();
+  return {y, tape.gradient(std::vector<Tensor>{y}, inputs, {seed})};
+}
+
+std::string compare(const std::string& what, const Tensor& got, const Tensor& want, double tolerance, double floor) {
+  if (got.shape() != want.shape())
+    return fmt::format("{}: the shape is {}, wanted {}", what, got.shape(), want.shape());
+  const auto a = got.values(), b = want.values();
+  const double error = distance(a, b, floor);
+  if (error <= tolerance) return "";
+  size_t worst = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= std::abs(a[worst] - b[worst]))) worst = i;
+  return fmt::format("{}: error {:.3g} above {:.3g}; element {}: got {:.17g}, wanted {:.17g}", what, error, tolerance,
+                     worst, a[worst], b[worst]);
+}
+
+std::string label(const Spec& spec, size_t sample, const std::string& check) {
+  return fmt::format("{}, sample {}, {}", spec.name, sample, check);
+}
+
+/// d/dt f(x + t·direction) at 0 by 4-point central differences: error O(h⁴).
+template <class F>
+std::vector<double> directional_difference(const F& f, double h) {
+  const auto a = f(-2 * h), b = f(-h), c = f(h), d = f(2 * h);
+  std::vector<double> slope(a.size());
+  for (size_t i = 0; i < a.size(); ++i) slope[i] = (a[i] - 8 * b[i] + 8 * c[i] - d[i]) / (12 * h);
+  return slope;
+}
+
+double dot(const std::vector<double>& x, const std::vector<double>& y) {
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+Tensor shifted(const Tensor& x, const std::vector<double>& direction, double t) {
+  std::vector<double> values = x.values();
+  for (size_t i = 0; i < values.size(); ++i) values[i] += t * direction[i];
+  return tensor(values, x.shape(), DType::float64);
+}
+
+bool same_bits(const Tensor& x, const Tensor& y) {
+  const Tensor a = contiguous(x), b = contiguous(y);
+  return a.shape() == b.shape() &&
+         std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
+}
+
+}  // namespace
+
+double distance(const std::vector<double>& got, const std::vector<double>& want, double floor) {
+  double difference = 0, size = floor;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const bool both_nan = std::isnan(got[i]) && std::isnan(want[i]);
+    if (both_nan || got[i] == want[i]) continue;
+    if (!std::isfinite(got[i]) || !std::isfinite(want[i])) return INFINITY;
+    difference = std::max(difference, std::abs(got[i] - want[i]));
+  }
+  for (double w : want)
+    if (std::isfinite(w)) size = std::max(size, std::abs(w));
+  return difference / size;
+}
+
+std::vector<Tensor> draw(const Spec& spec, size_t sample) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < spec.samples[sample].size(); ++i) {
+    const Input& input = spec.samples[sample][i];
+    Generator generator(1000 * sample + i + 1);
+    Tensor x = empty(input.shape, DType::float64);
+    for (int64_t k = 0; k < x.numel(); ++k)
+      x.data<double>()[k] = input.low + (input.high - input.low) * generator.next_uniform();
+    inputs.push_back(x);
+  }
+  return inputs;
+}
+
+Tensor draw_cotangent(const Tensor& y, uint64_t seed) {
+  Generator generator(seed);
+  return randn(y.shape(), DType::float64, Device::cpu, 0, 1, generator);
+}
+
+std::string check_values(const Spec& spec, size_t sample) {
+  const auto inputs = draw(spec, sample);
+  const Tensor plain = spec.call(inputs);
+  const Tensor defined = differentiate(spec, inputs, draw_cotangent(plain, 7), 2).y;
+  return compare(label(spec, sample, "kernel against definition"), plain, defined, 1e-12, kValueFloor);
+}
+
+std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare) {
+  const auto inputs = draw(spec, sample);
+  const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
+  const auto weights = cotangent.values();
+  const Result result = differentiate(spec, inputs, cotangent, 1, prepare);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    std::vector<double> want(static_cast<size_t>(inputs[k].numel()));
+    for (size_t i = 0; i < want.size(); ++i) {
+      std::vector<double> direction(want.size(), 0);
+      direction[i] = 1;
+      want[i] = directional_difference(
+          [&](double t) {
+            auto moved = inputs;
+            moved[k] = shifted(inputs[k], direction, t);
+            return std::vector<double>{dot(spec.call(moved).values(), weights)};
+          },
+          1e-3)[0];
+    }
+    const auto error = compare(label(spec, sample, fmt::format("gradient {} against differences", k)),
+                               result.gradients[k], tensor(want, inputs[k].shape(), DType::float64), 1e-6, kGradientFloor);
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare) {
+  const auto inputs = draw(spec, sample);
+  const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
+  const Result result = differentiate(spec, inputs, cotangent, 1, prepare);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    std::vector<double> want(static_cast<size_t>(inputs[k].numel()));
+    for (size_t i = 0; i < want.size(); ++i) {
+      auto duals = as(inputs, DType::dual64);
+      duals[k].data<Dual>()[i].tangent = 1;
+      const Tensor y = copy_as(spec.call(duals), DType::dual64);
+      const auto weights = cotangent.values();
+      for (size_t j = 0; j < weights.size(); ++j) want[i] += weights[j] * y.data<Dual>()[j].tangent;
+    }
+    const auto error = compare(label(spec, sample, fmt::format("gradient {} against dual numbers", k)),
+                               result.gradients[k], tensor(want, inputs[k].shape(), DType::float64), 1e-12, kGradientFloor);
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+std::string check_higher_orders(const Spec& spec, size_t sample) {
+  const auto inputs = draw(spec, sample);
+  const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
+  std::vector<std::vector<double>> directions;
+  for (const Tensor& x : inputs) directions.push_back(draw_cotangent(x, 11).values());
+  // g₁ = ∂⟨c, y⟩/∂x, g₂ = ∂⟨u, g₁⟩/∂x, g₃ = ∂⟨u, g₂⟩/∂x, all by one tape of that order.
+  const auto gradients = [&](const std::vector<Tensor>& at, int order) {
+    Tape tape({.order = order});
+    for (const Tensor& x : at) tape.watch(x);
+    Tensor s = sum(spec.call(at) * cotangent);
+    std::vector<Tensor> g = tape.gradient(s, at);
+    for (int n = 2; n <= order; ++n) {
+      Tensor next = zeros({}, DType::float64);
+      for (size_t k = 0; k < at.size(); ++k) next = next + sum(g[k] * tensor(directions[k], at[k].shape(), DType::float64));
+      g = tape.gradient(next, at);
+    }
+    return g;
+  };
+  const Result first = differentiate(spec, inputs, cotangent);
+  for (int order = 2; order <= spec.order; ++order) {
+    const auto got = gradients(inputs, order);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      // ∂⟨u, g⟩/∂x equals the change of g along u, as second derivatives commute.
+      const auto want = directional_difference(
+          [&](double t) {
+            std::vector<Tensor> moved;
+            for (size_t j = 0; j < inputs.size(); ++j) moved.push_back(shifted(inputs[j], directions[j], t));
+            return gradients(moved, order - 1)[k].values();
+          },
+          2e-3);
+      const auto error = compare(label(spec, sample, fmt::format("derivative {} of input {}", order, k)), got[k],
+                                 tensor(want, inputs[k].shape(), DType::float64), order == 2 ? 1e-6 : 1e-5, kGradientFloor);
+      if (!error.empty()) return error;
+    }
+  }
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const auto error = compare(label(spec, sample, "gradient through the definition"),
+                               differentiate(spec, inputs, cotangent, 2).gradients[k], first.gradients[k], 1e-11, kGradientFloor);
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+std::string check_low_precision(const Spec& spec, size_t sample) {
+  for (const auto& [dtype, units] : {std::pair{DType::float32, spec.float32_units}, {DType::bfloat16, spec.bfloat16_units}}) {
+    if (units < 0) continue;
+    const auto rounded = as(draw(spec, sample), dtype);
+    const auto exact = as(rounded, DType::float64);
+    const Tensor cotangent = copy_as(copy_as(draw_cotangent(spec.call(exact), 7), dtype), DType::float64);
+    const Result got = differentiate(spec, rounded, cotangent), want = differentiate(spec, exact, cotangent);
+    const double tolerance = units * epsilon(dtype);
+    auto error = compare(label(spec, sample, fmt::format("values in {}", name(dtype))), got.y, want.y, tolerance, kValueFloor);
+    if (!error.empty()) return error;
+    for (size_t k = 0; k < rounded.size(); ++k) {
+      error = compare(label(spec, sample, fmt::format("gradient {} in {}", k, name(dtype))), got.gradients[k],
+                      want.gradients[k], tolerance, kGradientFloor);
+      if (!error.empty()) return error;
+    }
+  }
+  return "";
+}
+
+std::string check_layouts(const Spec& spec, size_t sample) {
+  const auto inputs = draw(spec, sample);
+  std::vector<Tensor> strange;
+  for (const Tensor& x : inputs) {
+    // The same values with axes reversed in memory and a gap between elements.
+    Axes reversed;
+    for (int i = x.rank() - 1; i >= 0; --i) reversed.push_back(i);
+    Shape wide = permute(x, reversed).shape();
+    wide.push_back(2);
+    Tensor buffer = full(wide, NAN, DType::float64);
+    Tensor view = permute(select(buffer, -1, 1), reversed);
+    VITRINE_RUN(copy, view, x);
+    strange.push_back(view);
+  }
+  const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
+  const Result want = differentiate(spec, inputs, cotangent), got = differentiate(spec, strange, cotangent);
+  auto error = compare(label(spec, sample, "values of strided inputs"), got.y, want.y, 1e-13, kValueFloor);
+  for (size_t k = 0; k < inputs.size() && error.empty(); ++k)
+    error = compare(label(spec, sample, fmt::format("gradient {} of strided inputs", k)), got.gradients[k],
+                    want.gradients[k], 1e-12, kGradientFloor);
+  return error;
+}
+
+std::string check_threads(const Spec& spec, size_t sample) {
+  const auto inputs = as(draw(spec, sample), DType::float32);
+  const int before = threads();
+  std::vector<Result> results;
+  for (int count : {1, 1, 2, 3, 7}) {
+    set_threads(count);
+    results.push_back(differentiate(spec, inputs, draw_cotangent(spec.call(inputs), 7)));
+  }
+  set_threads(before);
+  for (const Result& r : results) {
+    if (!same_bits(r.y, results[0].y)) return label(spec, sample, "values differ with the number of threads");
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (!same_bits(r.gradients[k], results[0].gradients[k]))
+        return label(spec, sample, fmt::format("gradient {} differs with the number of threads", k));
+  }
+  return "";
+}
+
+}  // namespace vitrine::spec
