@@ -61,7 +61,6 @@ Tensor softplus(const Tensor& x) { return vitrine::relu(x) + log1p(exp(neg(abs(x
 Tensor softsign(const Tensor& x) { return x / (1 + abs(x)); }
 Tensor hardswish(const Tensor& x) { return x * clamp(x / 6 + 0.5, 0, 1); }
 Tensor mish(const Tensor& x) { return x * tanh(vitrine::softplus(x)); }
-Tensor swiglu(const Tensor& x) { return vitrine::swiglu(x); }
 
 }  // namespace define
 }  // namespace vitrine

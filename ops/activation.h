@@ -39,7 +39,6 @@ Tensor softplus(const Tensor& x);
 Tensor softsign(const Tensor& x);
 Tensor hardswish(const Tensor& x);
 Tensor mish(const Tensor& x);
-Tensor swiglu(const Tensor& x);
 }  // namespace define
 
 }  // namespace vitrine

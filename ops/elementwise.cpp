@@ -72,6 +72,13 @@ Tensor affine(const char* op, const Tensor& x, double a, double b) {
   return record(op, {x}, y, [a](const Tensor& dy) -> Grads { return {dy * a}; });
 }
 
+/// x·y summed to `shape`. Where something is summed, 16-bit products are kept wide until after the sum.
+Tensor product_to(const Tensor& x, const Tensor& y, const Shape& shape) {
+  const Shape full = broadcast("mul", x.shape(), y.shape());
+  if (full == shape || !is_low_precision(x.dtype())) return sum_to(x * y, shape);
+  return cast(sum_to(cast(x, wide(x.dtype())) * cast(y, wide(y.dtype())), shape), x.dtype());
+}
+
 /// The share of a maximum's or minimum's gradient that goes to x: 1 where x wins, 1/2 where both are equal.
 Tensor share(const Tensor& wins, const Tensor& ties, DType dtype) { return cast(wins, dtype) + cast(ties, dtype) * 0.5; }
 
@@ -97,8 +104,8 @@ Tensor mul(const Tensor& x0, const Tensor& y0) {
   const Pair p("mul", x0, y0);
   return record("mul", {p.x, p.y}, run_binary(Binary::mul, p),
                 [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
-                  return {b.needs(0) ? sum_to(b.dy() * y, x->shape()) : Grad(),
-                          b.needs(1) ? sum_to(b.dy() * x, y->shape()) : Grad()};
+                  return {b.needs(0) ? product_to(b.dy(), y, x->shape()) : Grad(),
+                          b.needs(1) ? product_to(b.dy(), x, y->shape()) : Grad()};
                 });
 }
 
@@ -108,7 +115,7 @@ Tensor div(const Tensor& x0, const Tensor& y0) {
                 [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
                   const Tensor dx = b.dy() / y;
                   return {b.needs(0) ? sum_to(dx, x->shape()) : Grad(),
-                          b.needs(1) ? sum_to(-(dx * (x.get() / y.get())), y->shape()) : Grad()};
+                          b.needs(1) ? -product_to(dx, x.get() / y.get(), y->shape()) : Grad()};
                 });
 }
 
@@ -120,12 +127,12 @@ Tensor pow(const Tensor& x0, const Tensor& y0) {
                   // Where the exponent is 0 the derivative is 0, also at x = 0, where x^(y − 1) is infinite.
                   if (b.needs(0)) {
                     const Tensor slope = where(equal(y, zeros_like(y)), 0 * (x.get() + y.get()), y * pow(x, y - 1));
-                    grads[0] = sum_to(b.dy() * slope, x->shape());
+                    grads[0] = product_to(b.dy(), slope, x->shape());
                   }
                   if (b.needs(1)) {
                     const Tensor zero = equal(x, zeros_like(x));
                     const Tensor safe = where(zero, ones_like(x), x);
-                    grads[1] = sum_to(b.dy() * where(zero, 0 * (x.get() + y.get()), pow(x, y) * log(safe)), y->shape());
+                    grads[1] = product_to(b.dy(), where(zero, 0 * (x.get() + y.get()), pow(x, y) * log(safe)), y->shape());
                   }
                   return grads;
                 });

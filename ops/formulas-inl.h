@@ -2,7 +2,8 @@
 // float and double, Dual, the vectors of every instruction set (ops/cpu/elementwise.cpp) and CUDA. It has no include guard:
 // it is included inside the namespace whose exp, log, select … it shall use (ops/formulas.h for scalars).
 //
-// value(x) is f(x); derivative(x, y) is f'(x), where y = f(x) may be used. NaN stays NaN.
+// value(x) is f(x); derivative(x, y) is f'(x), where y = f(x) may be used unless its rounding to 16 bits would show (in
+// 1 − y², say). NaN stays NaN.
 
 struct Neg {
   template <class T> VITRINE_HD T value(T x) const { return -x; }
@@ -22,7 +23,7 @@ struct Square {
 };
 struct Reciprocal {
   template <class T> VITRINE_HD T value(T x) const { return T(1) / x; }
-  template <class T> VITRINE_HD T derivative(T, T y) const { return -(y * y); }
+  template <class T> VITRINE_HD T derivative(T x, T) const { return T(-1) / (x * x); }
 };
 struct Sqrt {
   template <class T> VITRINE_HD T value(T x) const { return sqrt(x); }
@@ -30,7 +31,7 @@ struct Sqrt {
 };
 struct Rsqrt {
   template <class T> VITRINE_HD T value(T x) const { return rsqrt(x); }
-  template <class T> VITRINE_HD T derivative(T, T y) const { return T(-0.5) * (y * y * y); }
+  template <class T> VITRINE_HD T derivative(T x, T) const { return T(-0.5) * rsqrt(x) / x; }
 };
 struct Exp {
   template <class T> VITRINE_HD T value(T x) const { return exp(x); }
@@ -58,7 +59,10 @@ struct Cos {
 };
 struct Tanh {
   template <class T> VITRINE_HD T value(T x) const { return tanh(x); }
-  template <class T> VITRINE_HD T derivative(T, T y) const { return T(1) - y * y; }
+  template <class T> VITRINE_HD T derivative(T x, T) const {
+    const T t = tanh(x);
+    return T(1) - t * t;
+  }
 };
 struct Erf {
   template <class T> VITRINE_HD T value(T x) const { return erf(x); }
@@ -70,7 +74,10 @@ struct Sigmoid {
     const T e = exp(-abs(x));
     return select(x >= T(0), T(1), e) / (T(1) + e);
   }
-  template <class T> VITRINE_HD T derivative(T, T y) const { return y * (T(1) - y); }
+  template <class T> VITRINE_HD T derivative(T x, T) const {
+    const T s = value(x);
+    return s * (T(1) - s);
+  }
 };
 struct Relu {
   template <class T> VITRINE_HD T value(T x) const { return select(x < T(0), T(0), x); }

@@ -37,7 +37,7 @@ VITRINE_CPU_KERNEL(linear, Tensor& y, const Tensor& x, const Tensor& weight, con
 
 // -- Reductions: x [outer, n, inner] to y [outer, inner]
 
-/// y = Σ x over n, in x's dtype or its wide one; of bool and integers int64.
+/// y = Σ x over n, in x's wide dtype; of bool and integers int64.
 VITRINE_CPU_KERNEL(sum, Tensor& y, const Tensor& x);
 /// The largest and smallest; n ≥ 1. NaN if there is one.
 VITRINE_CPU_KERNEL(max, Tensor& y, const Tensor& x);

@@ -15,9 +15,10 @@ namespace {
 /// Σ x over sorted axes, in `dtype`. The sum of 16-bit floats in float32 is not rounded back, so that a mean
 /// rounds once and does not overflow.
 Tensor sum_as(const Tensor& x, const std::vector<int>& axes, KeepAxes keep, DType dtype) {
-  const DType partial = is_floating(x.dtype()) ? wide(x.dtype()) : DType::int64;
-  const Tensor kept =
-      reduce_axes(x, axes, partial, dtype, [](Tensor& y, const Tensor& part) { VITRINE_RUN(sum, y, part); });
+  const DType total = is_floating(x.dtype()) ? wide(x.dtype()) : DType::int64;
+  Tensor kept =
+      reduce_axes(x, axes, total, total, [](Tensor& y, const Tensor& part) { VITRINE_RUN(sum, y, part); });
+  if (dtype != total) kept = copy_as(kept, dtype);
   const Shape shape = reduced_shape(x.shape(), axes, keep);
   const Tensor y = kept.alias(shape, contiguous_strides(shape));
   return record("sum", {x}, y,
@@ -166,15 +167,7 @@ struct Sum {
 void sum(Tensor& y, const Tensor& x) {
   visit_all(x.dtype(), [&](auto type) {
     using S = typename decltype(type)::type;
-    using Total = Sum::Total<S>;
-    const auto run = [&](auto* to) {
-      reduce<Sum>(to, static_cast<const S*>(x.data<S>()), x.size(0), x.size(1), x.size(2));
-    };
-    if (y.dtype() == dtype_v<Total>) {
-      run(y.data<Total>());
-    } else {
-      run(y.data<S>());  // the last pass over a 16-bit type
-    }
+    reduce<Sum>(y.data<Sum::Total<S>>(), static_cast<const S*>(x.data<S>()), x.size(0), x.size(1), x.size(2));
   });
 }
 

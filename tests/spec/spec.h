@@ -16,6 +16,7 @@ struct Input {
   Shape shape;
   double low = -2;
   double high = 2;
+  bool separated = false;  ///< evenly spaced values in random order: no two are close
 };
 
 using Call = std::function<Tensor(const std::vector<Tensor>&)>;
