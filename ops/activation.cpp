@@ -40,14 +40,17 @@ Tensor mish(const Tensor& x) {
   return defined(Unary::mish, x, 0, 0, [&] { return define::mish(x); });
 }
 Tensor swiglu(const Tensor& x) {
-  check(x.rank() >= 1 && x.size(-1) % 2 == 0, "swiglu: the last axis of {} must have an even size", x.shape());
+  check(x.rank() >= 1 && x.size(-1) % 2 == 0, "swiglu: the last axis of {} must have an even size",
+        x.shape());
   const int64_t half = x.size(-1) / 2;
   return silu(slice(x, -1, 0, half)) * slice(x, -1, half);
 }
 
 namespace define {
 
-Tensor relu(const Tensor& x) { return where(less(x, zeros_like(x)), zeros_like(x), x) * cast(not_equal(x, zeros_like(x)), x.dtype()); }
+Tensor relu(const Tensor& x) {
+  return where(less(x, zeros_like(x)), zeros_like(x), x) * cast(not_equal(x, zeros_like(x)), x.dtype());
+}
 Tensor leaky_relu(const Tensor& x, double slope) { return where(greater(x, zeros_like(x)), x, slope * x); }
 Tensor gelu(const Tensor& x) { return 0.5 * x * (1 + erf(x / std::sqrt(2.0))); }
 Tensor gelu_tanh(const Tensor& x) {

@@ -50,8 +50,8 @@ Tensor run_compare(Comparison op, const char* name, const Tensor& x0, const Tens
 }
 
 Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
-  check(x.dtype() == DType::boolean && y.dtype() == DType::boolean, "{}: wanted bool, got {} and {}", name, describe(x),
-        describe(y));
+  check(x.dtype() == DType::boolean && y.dtype() == DType::boolean, "{}: wanted bool, got {} and {}", name,
+        describe(x), describe(y));
   const Shape shape = broadcast(name, x.shape(), y.shape());
   Tensor z = empty(shape, DType::boolean, x.device());
   VITRINE_RUN(logic, z, seen_as(x, shape), seen_as(y, shape), op);
@@ -61,7 +61,8 @@ Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
 /// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers only.
 Tensor scalar_like(const char* op, const Tensor& x, double value) {
   check(is_floating(x.dtype()) || value == std::floor(value),
-        "{}: the number {} is not whole, but the tensor is {}; cast it to a floating dtype first", op, value, describe(x));
+        "{}: the number {} is not whole, but the tensor is {}; cast it to a floating dtype first", op, value,
+        describe(x));
   return full({}, value, x.dtype() == DType::boolean ? DType::int64 : x.dtype(), x.device());
 }
 
@@ -80,7 +81,9 @@ Tensor product_to(const Tensor& x, const Tensor& y, const Shape& shape) {
 }
 
 /// The share of a maximum's or minimum's gradient that goes to x: 1 where x wins, 1/2 where both are equal.
-Tensor share(const Tensor& wins, const Tensor& ties, DType dtype) { return cast(wins, dtype) + cast(ties, dtype) * 0.5; }
+Tensor share(const Tensor& wins, const Tensor& ties, DType dtype) {
+  return cast(wins, dtype) + cast(ties, dtype) * 0.5;
+}
 
 }  // namespace
 
@@ -94,10 +97,11 @@ Tensor add(const Tensor& x0, const Tensor& y0) {
 
 Tensor sub(const Tensor& x0, const Tensor& y0) {
   const Pair p("sub", x0, y0);
-  return record("sub", {p.x, p.y}, run_binary(Binary::sub, p),
-                [sx = p.x.shape(), sy = p.y.shape()](const Backward& b) -> Grads {
-                  return {b.needs(0) ? sum_to(b.dy(), sx) : Grad(), b.needs(1) ? -sum_to(b.dy(), sy) : Grad()};
-                });
+  return record(
+      "sub", {p.x, p.y}, run_binary(Binary::sub, p),
+      [sx = p.x.shape(), sy = p.y.shape()](const Backward& b) -> Grads {
+        return {b.needs(0) ? sum_to(b.dy(), sx) : Grad(), b.needs(1) ? -sum_to(b.dy(), sy) : Grad()};
+      });
 }
 
 Tensor mul(const Tensor& x0, const Tensor& y0) {
@@ -126,13 +130,15 @@ Tensor pow(const Tensor& x0, const Tensor& y0) {
                   Grads grads(2);
                   // Where the exponent is 0 the derivative is 0, also at x = 0, where x^(y − 1) is infinite.
                   if (b.needs(0)) {
-                    const Tensor slope = where(equal(y, zeros_like(y)), 0 * (x.get() + y.get()), y * pow(x, y - 1));
+                    const Tensor slope =
+                        where(equal(y, zeros_like(y)), 0 * (x.get() + y.get()), y * pow(x, y - 1));
                     grads[0] = product_to(b.dy(), slope, x->shape());
                   }
                   if (b.needs(1)) {
                     const Tensor zero = equal(x, zeros_like(x));
                     const Tensor safe = where(zero, ones_like(x), x);
-                    grads[1] = product_to(b.dy(), where(zero, 0 * (x.get() + y.get()), pow(x, y) * log(safe)), y->shape());
+                    grads[1] = product_to(b.dy(), where(zero, 0 * (x.get() + y.get()), pow(x, y) * log(safe)),
+                                          y->shape());
                   }
                   return grads;
                 });
@@ -195,16 +201,26 @@ void scale_in_place(Tensor& x, double scale) {
 }
 
 Tensor equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::equal, "equal", x, y); }
-Tensor not_equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::not_equal, "not_equal", x, y); }
+Tensor not_equal(const Tensor& x, const Tensor& y) {
+  return run_compare(Comparison::not_equal, "not_equal", x, y);
+}
 Tensor less(const Tensor& x, const Tensor& y) { return run_compare(Comparison::less, "less", x, y); }
-Tensor less_equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::less_equal, "less_equal", x, y); }
+Tensor less_equal(const Tensor& x, const Tensor& y) {
+  return run_compare(Comparison::less_equal, "less_equal", x, y);
+}
 Tensor greater(const Tensor& x, const Tensor& y) { return run_compare(Comparison::greater, "greater", x, y); }
 Tensor greater_equal(const Tensor& x, const Tensor& y) {
   return run_compare(Comparison::greater_equal, "greater_equal", x, y);
 }
-Tensor logical_and(const Tensor& x, const Tensor& y) { return run_logic(Logic::logical_and, "logical_and", x, y); }
-Tensor logical_or(const Tensor& x, const Tensor& y) { return run_logic(Logic::logical_or, "logical_or", x, y); }
-Tensor logical_xor(const Tensor& x, const Tensor& y) { return run_logic(Logic::logical_xor, "logical_xor", x, y); }
+Tensor logical_and(const Tensor& x, const Tensor& y) {
+  return run_logic(Logic::logical_and, "logical_and", x, y);
+}
+Tensor logical_or(const Tensor& x, const Tensor& y) {
+  return run_logic(Logic::logical_or, "logical_or", x, y);
+}
+Tensor logical_xor(const Tensor& x, const Tensor& y) {
+  return run_logic(Logic::logical_xor, "logical_xor", x, y);
+}
 Tensor logical_not(const Tensor& x) {
   return run_logic(Logic::logical_xor, "logical_not", x, full({}, 1, DType::boolean, x.device()));
 }

@@ -24,13 +24,15 @@ Tensor square(const Tensor& x) {
   return primitive(Unary::square, x, [](const Tensor& x, const Tensor&) { return 2 * x; });
 }
 Tensor reciprocal(const Tensor& x) {
-  return primitive(Unary::reciprocal, floating(x), [](const Tensor& x, const Tensor&) { return neg(pow(x, -2)); });
+  return primitive(Unary::reciprocal, floating(x),
+                   [](const Tensor& x, const Tensor&) { return neg(pow(x, -2)); });
 }
 Tensor sqrt(const Tensor& x) {
   return primitive(Unary::sqrt, floating(x), [](const Tensor& x, const Tensor&) { return 0.5 * rsqrt(x); });
 }
 Tensor rsqrt(const Tensor& x) {
-  return primitive(Unary::rsqrt, floating(x), [](const Tensor& x, const Tensor&) { return -0.5 * rsqrt(x) / x; });
+  return primitive(Unary::rsqrt, floating(x),
+                   [](const Tensor& x, const Tensor&) { return -0.5 * rsqrt(x) / x; });
 }
 Tensor exp(const Tensor& x) {
   return primitive(Unary::exp, floating(x), [](const Tensor& x, const Tensor&) { return exp(x); });
@@ -42,7 +44,8 @@ Tensor log(const Tensor& x) {
   return primitive(Unary::log, floating(x), [](const Tensor& x, const Tensor&) { return reciprocal(x); });
 }
 Tensor log1p(const Tensor& x) {
-  return primitive(Unary::log1p, floating(x), [](const Tensor& x, const Tensor&) { return reciprocal(1 + x); });
+  return primitive(Unary::log1p, floating(x),
+                   [](const Tensor& x, const Tensor&) { return reciprocal(1 + x); });
 }
 Tensor sin(const Tensor& x) {
   return primitive(Unary::sin, floating(x), [](const Tensor& x, const Tensor&) { return cos(x); });
@@ -51,7 +54,8 @@ Tensor cos(const Tensor& x) {
   return primitive(Unary::cos, floating(x), [](const Tensor& x, const Tensor&) { return neg(sin(x)); });
 }
 Tensor tanh(const Tensor& x) {
-  return primitive(Unary::tanh, floating(x), [](const Tensor& x, const Tensor&) { return 1 - square(tanh(x)); });
+  return primitive(Unary::tanh, floating(x),
+                   [](const Tensor& x, const Tensor&) { return 1 - square(tanh(x)); });
 }
 Tensor erf(const Tensor& x) {
   return primitive(Unary::erf, floating(x),

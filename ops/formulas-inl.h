@@ -6,113 +6,228 @@
 // 1 − y², say). NaN stays NaN.
 
 struct Neg {
-  template <class T> VITRINE_HD T value(T x) const { return -x; }
-  template <class T> VITRINE_HD T derivative(T, T) const { return T(-1); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return -x;
+  }
+  template <class T>
+  VITRINE_HD T derivative(T, T) const {
+    return T(-1);
+  }
 };
 struct Abs {
-  template <class T> VITRINE_HD T value(T x) const { return abs(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return sign(x); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return abs(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return sign(x);
+  }
 };
 struct Sign {
-  template <class T> VITRINE_HD T value(T x) const { return sign(x); }
-  template <class T> VITRINE_HD T derivative(T, T) const { return T(0); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return sign(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T, T) const {
+    return T(0);
+  }
 };
 struct Square {
-  template <class T> VITRINE_HD T value(T x) const { return x * x; }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return x + x; }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return x * x;
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return x + x;
+  }
 };
 struct Reciprocal {
-  template <class T> VITRINE_HD T value(T x) const { return T(1) / x; }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return T(-1) / (x * x); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return T(1) / x;
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return T(-1) / (x * x);
+  }
 };
 struct Sqrt {
-  template <class T> VITRINE_HD T value(T x) const { return sqrt(x); }
-  template <class T> VITRINE_HD T derivative(T, T y) const { return T(0.5) / y; }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return sqrt(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T, T y) const {
+    return T(0.5) / y;
+  }
 };
 struct Rsqrt {
-  template <class T> VITRINE_HD T value(T x) const { return rsqrt(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return T(-0.5) * rsqrt(x) / x; }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return rsqrt(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return T(-0.5) * rsqrt(x) / x;
+  }
 };
 struct Exp {
-  template <class T> VITRINE_HD T value(T x) const { return exp(x); }
-  template <class T> VITRINE_HD T derivative(T, T y) const { return y; }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return exp(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T, T y) const {
+    return y;
+  }
 };
 struct Expm1 {
-  template <class T> VITRINE_HD T value(T x) const { return expm1(x); }
-  template <class T> VITRINE_HD T derivative(T, T y) const { return y + T(1); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return expm1(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T, T y) const {
+    return y + T(1);
+  }
 };
 struct Log {
-  template <class T> VITRINE_HD T value(T x) const { return log(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return T(1) / x; }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return log(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return T(1) / x;
+  }
 };
 struct Log1p {
-  template <class T> VITRINE_HD T value(T x) const { return log1p(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return T(1) / (T(1) + x); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return log1p(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return T(1) / (T(1) + x);
+  }
 };
 struct Sin {
-  template <class T> VITRINE_HD T value(T x) const { return sin(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return cos(x); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return sin(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return cos(x);
+  }
 };
 struct Cos {
-  template <class T> VITRINE_HD T value(T x) const { return cos(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return -sin(x); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return cos(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return -sin(x);
+  }
 };
 struct Tanh {
-  template <class T> VITRINE_HD T value(T x) const { return tanh(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return tanh(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     const T t = tanh(x);
     return T(1) - t * t;
   }
 };
 struct Erf {
-  template <class T> VITRINE_HD T value(T x) const { return erf(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return T(1.1283791670955126) * exp(-(x * x)); }  // 2/√π
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return erf(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return T(1.1283791670955126) * exp(-(x * x));
+  }  // 2/√π
 };
 /// 1/(1 + e⁻ˣ), through e^−|x| so that nothing overflows.
 struct Sigmoid {
-  template <class T> VITRINE_HD T value(T x) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
     const T e = exp(-abs(x));
     return select(x >= T(0), T(1), e) / (T(1) + e);
   }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     const T s = value(x);
     return s * (T(1) - s);
   }
 };
 struct Relu {
-  template <class T> VITRINE_HD T value(T x) const { return select(x < T(0), T(0), x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return select(x > T(0), T(1), T(0)); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return select(x < T(0), T(0), x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return select(x > T(0), T(1), T(0));
+  }
 };
 /// x for x > 0, else a·x.
 struct LeakyRelu {
   double a, b;
-  template <class T> VITRINE_HD T value(T x) const { return select(x > T(0), x, T(a) * x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return select(x > T(0), T(1), T(a)); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return select(x > T(0), x, T(a) * x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return select(x > T(0), T(1), T(a));
+  }
 };
 /// x·Φ(x), Φ(x) = (1 + erf(x/√2))/2.
 struct Gelu {
-  template <class T> VITRINE_HD T value(T x) const { return T(0.5) * x * (T(1) + erf(x * T(0.7071067811865476))); }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return T(0.5) * x * (T(1) + erf(x * T(0.7071067811865476)));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     const T cdf = T(0.5) * (T(1) + erf(x * T(0.7071067811865476)));
     return cdf + x * T(0.3989422804014327) * exp(T(-0.5) * (x * x));  // 1/√(2π)
   }
 };
 /// x/2·(1 + tanh u) with u = √(2/π)·(x + 0.044715·x³), written as x·sigmoid(2u).
 struct GeluTanh {
-  template <class T> VITRINE_HD T gate(T x) const {
+  template <class T>
+  VITRINE_HD T gate(T x) const {
     const T u2 = T(1.5957691216057308) * x * (T(1) + T(0.044715) * (x * x));  // 2u; 2√(2/π)
     return Sigmoid().value(u2);
   }
-  template <class T> VITRINE_HD T value(T x) const { return x * gate(x); }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return x * gate(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     const T s = gate(x);
     const T du2 = T(1.5957691216057308) * (T(1) + T(0.134145) * (x * x));
     return s + x * (s * (T(1) - s)) * du2;
   }
 };
 struct Silu {
-  template <class T> VITRINE_HD T value(T x) const { return x * Sigmoid().value(x); }
-  template <class T> VITRINE_HD T derivative(T x, T y) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return x * Sigmoid().value(x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T y) const {
     const T s = Sigmoid().value(x);
     return s + y * (T(1) - s);
   }
@@ -120,17 +235,33 @@ struct Silu {
 /// x for x > 0, else a·(eˣ − 1).
 struct Elu {
   double a, b;
-  template <class T> VITRINE_HD T value(T x) const { return select(x > T(0), x, T(a) * expm1(x)); }
-  template <class T> VITRINE_HD T derivative(T x, T y) const { return select(x > T(0), T(1), y + T(a)); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return select(x > T(0), x, T(a) * expm1(x));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T y) const {
+    return select(x > T(0), T(1), y + T(a));
+  }
 };
 /// max(x, 0) + log1p(e^−|x|).
 struct Softplus {
-  template <class T> VITRINE_HD T value(T x) const { return Relu().value(x) + log1p(exp(-abs(x))); }
-  template <class T> VITRINE_HD T derivative(T x, T) const { return Sigmoid().value(x); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return Relu().value(x) + log1p(exp(-abs(x)));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return Sigmoid().value(x);
+  }
 };
 struct Softsign {
-  template <class T> VITRINE_HD T value(T x) const { return x / (T(1) + abs(x)); }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return x / (T(1) + abs(x));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     const T d = T(1) + abs(x);
     return T(1) / (d * d);
   }
@@ -138,22 +269,34 @@ struct Softsign {
 /// x limited to [a, b].
 struct Clamp {
   double a, b;
-  template <class T> VITRINE_HD T value(T x) const { return select(x < T(a), T(a), select(x > T(b), T(b), x)); }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return select(x < T(a), T(a), select(x > T(b), T(b), x));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     return select(x < T(a), T(0), select(x > T(b), T(0), T(1)));
   }
 };
 /// x·clamp(x/6 + 1/2, 0, 1).
 struct Hardswish {
-  template <class T> VITRINE_HD T value(T x) const { return x * Clamp{0, 1}.value(x * T(1.0 / 6) + T(0.5)); }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return x * Clamp{0, 1}.value(x * T(1.0 / 6) + T(0.5));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     return select(x < T(-3), T(0), select(x > T(3), T(1), x * T(1.0 / 3) + T(0.5)));
   }
 };
 /// x·tanh(softplus(x)).
 struct Mish {
-  template <class T> VITRINE_HD T value(T x) const { return x * tanh(Softplus().value(x)); }
-  template <class T> VITRINE_HD T derivative(T x, T) const {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return x * tanh(Softplus().value(x));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
     const T t = tanh(Softplus().value(x));
     return t + x * (T(1) - t * t) * Sigmoid().value(x);
   }
@@ -161,29 +304,56 @@ struct Mish {
 /// a·x + b.
 struct Affine {
   double a, b;
-  template <class T> VITRINE_HD T value(T x) const { return T(a) * x + T(b); }
-  template <class T> VITRINE_HD T derivative(T, T) const { return T(a); }
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return T(a) * x + T(b);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T, T) const {
+    return T(a);
+  }
 };
 
 // Two operands. Their gradients are written in recorded ops (ops/elementwise.cpp), so that a value suffices here.
 struct Add {
-  template <class T> VITRINE_HD T value(T x, T y) const { return x + y; }
+  template <class T>
+  VITRINE_HD T value(T x, T y) const {
+    return x + y;
+  }
 };
 struct Sub {
-  template <class T> VITRINE_HD T value(T x, T y) const { return x - y; }
+  template <class T>
+  VITRINE_HD T value(T x, T y) const {
+    return x - y;
+  }
 };
 struct Mul {
-  template <class T> VITRINE_HD T value(T x, T y) const { return x * y; }
+  template <class T>
+  VITRINE_HD T value(T x, T y) const {
+    return x * y;
+  }
 };
 struct Div {
-  template <class T> VITRINE_HD T value(T x, T y) const { return x / y; }
+  template <class T>
+  VITRINE_HD T value(T x, T y) const {
+    return x / y;
+  }
 };
 struct Maximum {
-  template <class T> VITRINE_HD T value(T x, T y) const { return max(x, y); }
+  template <class T>
+  VITRINE_HD T value(T x, T y) const {
+    return max(x, y);
+  }
 };
 struct Minimum {
-  template <class T> VITRINE_HD T value(T x, T y) const { return min(x, y); }
+  template <class T>
+  VITRINE_HD T value(T x, T y) const {
+    return min(x, y);
+  }
 };
 struct Pow {
-  template <class T> VITRINE_HD T value(T x, T y) const { return pow(x, y); }
+  template <class T>
+  VITRINE_HD T value(T x, T y) const {
+    return pow(x, y);
+  }
 };

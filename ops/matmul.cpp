@@ -52,8 +52,8 @@ Tensor matrices(const Tensor& x, const Tensor& y) {
 }  // namespace
 
 Tensor matmul(const Tensor& x0, const Tensor& y0) {
-  check(x0.rank() >= 1 && y0.rank() >= 1, "matmul: x is {} and y is {}: wanted at least one axis each", x0.shape(),
-        y0.shape());
+  check(x0.rank() >= 1 && y0.rank() >= 1, "matmul: x is {} and y is {}: wanted at least one axis each",
+        x0.shape(), y0.shape());
   const DType dtype = promote(x0.dtype(), y0.dtype());
   Tensor x = cast(x0, dtype), y = cast(y0, dtype);
   if (x.rank() == 1) x = unsqueeze(x, 0);
@@ -85,7 +85,8 @@ Tensor linear(const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
   if (!is_floating(dtype) || dtype == DType::dual64) return define::linear(x0, weight0, bias0);
   Shape shape = x0.shape();
   shape.back() = weight.size(0);
-  const Tensor rows = readable(x), matrix = contiguous(weight), added = bias.defined() ? contiguous(bias) : bias;
+  const Tensor rows = readable(x), matrix = contiguous(weight),
+               added = bias.defined() ? contiguous(bias) : bias;
   Tensor y = empty({rows.size(0), weight.size(0)}, dtype, x.device());
   VITRINE_RUN(linear, y, rows, matrix, added);
   y = record(
@@ -95,9 +96,8 @@ Tensor linear(const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
         Grads grads(3);
         if (b.needs(0)) grads[0] = matmul(dy, weight);
         if (b.needs(1))
-          grads[1] = Grad::into([dy, x](Tensor& dw, bool fresh) {
-            VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh);
-          });
+          grads[1] = Grad::into(
+              [dy, x](Tensor& dw, bool fresh) { VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh); });
         if (b.needs(2)) grads[2] = sum(dy, {0});
         return grads;
       },
@@ -127,7 +127,8 @@ Operand layout(const Tensor& x) {
   const int r = x.rank();
   const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];
   const int64_t row = x.strides()[r - 2], column = x.strides()[r - 1];
-  if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) return {Trans::no, std::max(row, columns)};
+  if ((column == 1 || columns == 1) && (row >= columns || rows == 1))
+    return {Trans::no, std::max(row, columns)};
   return {Trans::yes, std::max(column, rows)};
 }
 
@@ -178,15 +179,16 @@ void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   const int64_t ldc = N;
   const auto run = [&]<class T, class TC>(Type<T>, Type<TC>) {
     for_each_batch(z, x, y, [&](const Batch& batch, const std::array<int64_t, 3>& at) {
-      gemm_batched<T, TC>(batch, a.trans, b.trans, M, N, K, 1, x.data<T>() + at[0], a.ld, y.data<T>() + at[1], b.ld,
-                          add ? 1 : 0, z.data<TC>() + at[2], ldc);
+      gemm_batched<T, TC>(batch, a.trans, b.trans, M, N, K, 1, x.data<T>() + at[0], a.ld, y.data<T>() + at[1],
+                          b.ld, add ? 1 : 0, z.data<TC>() + at[2], ldc);
     });
   };
   const auto plain = [&]<class T>(Type<T>) {
     for_each_batch(z, x, y, [&](const Batch& batch, const std::array<int64_t, 3>& at) {
       for (int64_t i = 0; i < batch.outer_count; ++i)
         for (int64_t j = 0; j < batch.inner_count; ++j)
-          gemm_plain(a.trans, b.trans, M, N, K, T(1), x.data<T>() + at[0] + i * batch.a.outer + j * batch.a.inner, a.ld,
+          gemm_plain(a.trans, b.trans, M, N, K, T(1),
+                     x.data<T>() + at[0] + i * batch.a.outer + j * batch.a.inner, a.ld,
                      y.data<T>() + at[1] + i * batch.b.outer + j * batch.b.inner, b.ld, T(add ? 1 : 0),
                      z.data<T>() + at[2] + i * batch.c.outer + j * batch.c.inner, ldc);
     });
@@ -215,7 +217,8 @@ void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias
       fail("linear: dual numbers go through the definition");
     } else {
       const Epilogue<T> epilogue{bias.defined() ? bias.data<T>() : nullptr};
-      gemm<T, T>(a.trans, Trans::yes, M, N, K, 1, x.data<T>(), a.ld, weight.data<T>(), K, 0, y.data<T>(), N, &epilogue);
+      gemm<T, T>(a.trans, Trans::yes, M, N, K, 1, x.data<T>(), a.ld, weight.data<T>(), K, 0, y.data<T>(), N,
+                 &epilogue);
     }
   });
 }

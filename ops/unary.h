@@ -15,7 +15,8 @@ inline Tensor run_unary(Unary op, const Tensor& x, double a = 0, double b = 0) {
 }
 
 /// dx = dy·f'(x) by its formula, not recorded.
-inline Tensor run_unary_backward(Unary op, const Tensor& dy, const Tensor& x, const Tensor& y, double a, double b) {
+inline Tensor run_unary_backward(Unary op, const Tensor& dy, const Tensor& x, const Tensor& y, double a,
+                                 double b) {
   Tensor dx = empty(x.shape(), x.dtype(), x.device());
   VITRINE_RUN(unary_backward, dx, dy, x, y, op, a, b);
   return dx;

@@ -24,11 +24,12 @@ Shape resolve(const Tensor& x, Shape shape) {
     }
   }
   if (unknown >= 0) {
-    check(known != 0 && x.numel() % known == 0, "reshape: {} elements of {} cannot fill {}", x.numel(), x.shape(), shape);
+    check(known != 0 && x.numel() % known == 0, "reshape: {} elements of {} cannot fill {}", x.numel(),
+          x.shape(), shape);
     shape[unknown] = x.numel() / known;
   }
-  check(numel(shape) == x.numel(), "reshape: {} has {} elements, the shape {} has {}", x.shape(), x.numel(), shape,
-        numel(shape));
+  check(numel(shape) == x.numel(), "reshape: {} has {} elements, the shape {} has {}", x.shape(), x.numel(),
+        shape, numel(shape));
   return shape;
 }
 
@@ -42,7 +43,8 @@ std::optional<Strides> strides_for(const Tensor& x, const Shape& shape) {
     int64_t run = x.shape()[in];
     const int64_t step = x.strides()[in];
     int first = in;
-    while (first > 0 && x.strides()[first - 1] == x.shape()[first] * x.strides()[first]) run *= x.shape()[--first];
+    while (first > 0 && x.strides()[first - 1] == x.shape()[first] * x.strides()[first])
+      run *= x.shape()[--first];
     int64_t left = run, stride = step;
     while (out >= 0 && left > 1) {
       if (shape[out] == 0 || left % shape[out] != 0) return std::nullopt;
@@ -94,7 +96,8 @@ Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
 
 Tensor permute(const Tensor& x, const Axes& axes) {
   const int rank = x.rank();
-  check(static_cast<int>(axes.size()) == rank, "permute: {} axes were given for the shape {}", axes.size(), x.shape());
+  check(static_cast<int>(axes.size()) == rank, "permute: {} axes were given for the shape {}", axes.size(),
+        x.shape());
   check_axes("permute", x.shape(), axes);  // each once
   Shape shape;
   Strides strides;
@@ -119,7 +122,8 @@ Tensor transpose(const Tensor& x, int64_t axis0, int64_t axis1) {
 
 Tensor expand(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  check(broadcast("expand", x.shape(), shape) == shape, "expand: {} cannot be repeated to {}", x.shape(), shape);
+  check(broadcast("expand", x.shape(), shape) == shape, "expand: {} cannot be repeated to {}", x.shape(),
+        shape);
   Strides strides = Strides::filled(shape.rank(), 0);
   const int added = shape.rank() - x.rank();
   for (int i = 0; i < x.rank(); ++i)
@@ -133,8 +137,8 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
   Shape shape;
   for (int i = 0; i < x.rank(); ++i) {
     const bool named = std::find(given.begin(), given.end(), i) != given.end();
-    check(axes.empty() || !named || x.shape()[i] == 1, "squeeze: axis {} of {} has size {}, wanted 1", i, x.shape(),
-          x.shape()[i]);
+    check(axes.empty() || !named || x.shape()[i] == 1, "squeeze: axis {} of {} has size {}, wanted 1", i,
+          x.shape(), x.shape()[i]);
     if (!named || x.shape()[i] != 1) shape.push_back(x.shape()[i]);
   }
   return reshape(x, shape);
@@ -142,14 +146,15 @@ Tensor squeeze(const Tensor& x, const Axes& axes) {
 
 Tensor unsqueeze(const Tensor& x, int64_t axis) {
   const int rank = x.rank();
-  check(axis >= -rank - 1 && axis <= rank, "unsqueeze: axis {} is outside [{}, {}] for the shape {}", axis, -rank - 1,
-        rank, x.shape());
+  check(axis >= -rank - 1 && axis <= rank, "unsqueeze: axis {} is outside [{}, {}] for the shape {}", axis,
+        -rank - 1, rank, x.shape());
   Shape shape = x.shape();
   shape.insert(static_cast<int>(axis < 0 ? axis + rank + 1 : axis), 1);
   return reshape(x, shape);
 }
 
-Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step) {
+Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::optional<int64_t> stop,
+             int64_t step) {
   const int a = check_axis("slice", x.shape(), axis);
   check(step != 0, "slice: the step is 0");
   const int64_t size = x.shape()[a];
@@ -159,7 +164,8 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::o
     return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
   };
   const int64_t b = bound(start, step > 0 ? lowest : highest), e = bound(stop, step > 0 ? highest : lowest);
-  const int64_t count = step > 0 ? (e > b ? (e - b - 1) / step + 1 : 0) : (b > e ? (b - e - 1) / -step + 1 : 0);
+  const int64_t count =
+      step > 0 ? (e > b ? (e - b - 1) / step + 1 : 0) : (b > e ? (b - e - 1) / -step + 1 : 0);
   return part_of("slice", x, [&](const Strides& whole) {
     Region region{x.shape(), whole, count == 0 ? 0 : b * whole[a]};
     region.shape[a] = count;
@@ -171,8 +177,8 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::o
 Tensor select(const Tensor& x, int64_t axis, int64_t index) {
   const int a = check_axis("select", x.shape(), axis);
   const int64_t size = x.shape()[a];
-  check(index >= -size && index < size, "select: index {} is outside [{}, {}) on axis {} of {}", index, -size, size, a,
-        x.shape());
+  check(index >= -size && index < size, "select: index {} is outside [{}, {}) on axis {} of {}", index, -size,
+        size, a, x.shape());
   const int64_t at = index < 0 ? index + size : index;
   return part_of("select", x, [&](const Strides& whole) {
     Region region{x.shape(), whole, at * whole[a]};
@@ -191,8 +197,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     parts.push_back(slice(x, a, start, start + size));
     start += size;
   }
-  check(start == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}", fmt::join(sizes, ", "), start,
-        a, x.shape(), x.shape()[a]);
+  check(start == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}",
+        fmt::join(sizes, ", "), start, a, x.shape(), x.shape()[a]);
   return parts;
 }
 

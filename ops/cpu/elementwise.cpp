@@ -13,7 +13,8 @@ namespace vitrine {
 
 const char* name(Unary op) {
   switch (op) {
-#define VITRINE_CASE(name, Formula) case Unary::name: return #name;
+#define VITRINE_CASE(name, Formula) \
+  case Unary::name: return #name;
     VITRINE_UNARY_FORMULAS(VITRINE_CASE)
 #undef VITRINE_CASE
   }
@@ -22,7 +23,8 @@ const char* name(Unary op) {
 
 const char* name(Binary op) {
   switch (op) {
-#define VITRINE_CASE(name, Formula) case Binary::name: return #name;
+#define VITRINE_CASE(name, Formula) \
+  case Binary::name: return #name;
     VITRINE_BINARY_FORMULAS(VITRINE_CASE)
 #undef VITRINE_CASE
   }
@@ -159,7 +161,8 @@ I integer(Binary op, I x, I y) {
 template <class F>
 void visit(Unary op, double a, double b, F&& f) {
   switch (op) {
-#define VITRINE_CASE(name, Formula) case Unary::name: return f(formula::make<formula::Formula>(a, b));
+#define VITRINE_CASE(name, Formula) \
+  case Unary::name: return f(formula::make<formula::Formula>(a, b));
     VITRINE_UNARY_FORMULAS(VITRINE_CASE)
 #undef VITRINE_CASE
   }
@@ -167,7 +170,8 @@ void visit(Unary op, double a, double b, F&& f) {
 template <class F>
 void visit(Binary op, F&& f) {
   switch (op) {
-#define VITRINE_CASE(name, Formula) case Binary::name: return f(formula::Formula{});
+#define VITRINE_CASE(name, Formula) \
+  case Binary::name: return f(formula::Formula{});
     VITRINE_BINARY_FORMULAS(VITRINE_CASE)
 #undef VITRINE_CASE
   }
@@ -184,14 +188,16 @@ void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
   visit_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
     if constexpr (std::is_same_v<S, Dual>) {
-      visit(op, a, b, [&](auto f) { run_plain_unary<Dual>(y, x, [&](const Dual& v) { return f.value(v); }); });
+      visit(op, a, b,
+            [&](auto f) { run_plain_unary<Dual>(y, x, [&](const Dual& v) { return f.value(v); }); });
     } else {
       run_rows<S, 1>(y, {&x}, unary_row<Wide<S>>(op), a, b);
     }
   });
 }
 
-void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op, double a, double b) {
+void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op, double a,
+                    double b) {
   visit_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
     if constexpr (std::is_same_v<S, Dual>) {
@@ -253,7 +259,8 @@ void choose(Tensor& z, const Tensor& condition, const Tensor& x, const Tensor& y
       const bool* const pick = condition.data<bool>() + at[1];
       const T* const a = x.data<T>() + at[2];
       const T* const b = y.data<T>() + at[3];
-      for (int64_t i = 0; i < count; ++i) to[i * step[0]] = pick[i * step[1]] ? a[i * step[2]] : b[i * step[3]];
+      for (int64_t i = 0; i < count; ++i)
+        to[i * step[0]] = pick[i * step[1]] ? a[i * step[2]] : b[i * step[3]];
     });
   });
 }

@@ -14,13 +14,15 @@ namespace binary {
 template <class F, class T>
 void row(T* z, const T* const* x, size_t n, double a, double b) {
   const F f = formula::make<F>(a, b);
-  map(n, z, [f](Vec<T> v, Vec<T> w) HWY_ATTR { return f.value(v, w); }, x[0], x[1]);
+  map(
+      n, z, [f](Vec<T> v, Vec<T> w) HWY_ATTR { return f.value(v, w); }, x[0], x[1]);
 }
 
 template <class T>
 cpu::Row<T> find(Binary op) {
   switch (op) {
-#define VITRINE_CASE(name, Formula) case Binary::name: return &row<Formula, T>;
+#define VITRINE_CASE(name, Formula) \
+  case Binary::name: return &row<Formula, T>;
     VITRINE_BINARY_FORMULAS(VITRINE_CASE)
 #undef VITRINE_CASE
   }
@@ -38,8 +40,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vitrine::cpu {
 
-template <> Row<float> binary_row<float>(Binary op) { return VITRINE_DISPATCH(binary::find_float)(op); }
-template <> Row<double> binary_row<double>(Binary op) { return VITRINE_DISPATCH(binary::find_double)(op); }
+template <>
+Row<float> binary_row<float>(Binary op) {
+  return VITRINE_DISPATCH(binary::find_float)(op);
+}
+template <>
+Row<double> binary_row<double>(Binary op) {
+  return VITRINE_DISPATCH(binary::find_double)(op);
+}
 
 }  // namespace vitrine::cpu
 #endif

@@ -14,13 +14,15 @@ namespace unary_forward {
 template <class F, class T>
 void row(T* y, const T* const* x, size_t n, double a, double b) {
   const F f = formula::make<F>(a, b);
-  map(n, y, [f](Vec<T> v) HWY_ATTR { return f.value(v); }, x[0]);
+  map(
+      n, y, [f](Vec<T> v) HWY_ATTR { return f.value(v); }, x[0]);
 }
 
 template <class T>
 cpu::Row<T> find(Unary op) {
   switch (op) {
-#define VITRINE_CASE(name, Formula) case Unary::name: return &row<Formula, T>;
+#define VITRINE_CASE(name, Formula) \
+  case Unary::name: return &row<Formula, T>;
     VITRINE_UNARY_FORMULAS(VITRINE_CASE)
 #undef VITRINE_CASE
   }
@@ -38,8 +40,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vitrine::cpu {
 
-template <> Row<float> unary_row<float>(Unary op) { return VITRINE_DISPATCH(unary_forward::find_float)(op); }
-template <> Row<double> unary_row<double>(Unary op) { return VITRINE_DISPATCH(unary_forward::find_double)(op); }
+template <>
+Row<float> unary_row<float>(Unary op) {
+  return VITRINE_DISPATCH(unary_forward::find_float)(op);
+}
+template <>
+Row<double> unary_row<double>(Unary op) {
+  return VITRINE_DISPATCH(unary_forward::find_double)(op);
+}
 
 }  // namespace vitrine::cpu
 #endif

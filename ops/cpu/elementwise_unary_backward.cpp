@@ -14,13 +14,16 @@ namespace unary_backward {
 template <class F, class T>
 void row(T* dx, const T* const* x, size_t n, double a, double b) {
   const F f = formula::make<F>(a, b);
-  map(n, dx, [f](Vec<T> dy, Vec<T> v, Vec<T> y) HWY_ATTR { return dy * f.derivative(v, y); }, x[0], x[1], x[2]);
+  map(
+      n, dx, [f](Vec<T> dy, Vec<T> v, Vec<T> y) HWY_ATTR { return dy * f.derivative(v, y); }, x[0], x[1],
+      x[2]);
 }
 
 template <class T>
 cpu::Row<T> find(Unary op) {
   switch (op) {
-#define VITRINE_CASE(name, Formula) case Unary::name: return &row<Formula, T>;
+#define VITRINE_CASE(name, Formula) \
+  case Unary::name: return &row<Formula, T>;
     VITRINE_UNARY_FORMULAS(VITRINE_CASE)
 #undef VITRINE_CASE
   }
@@ -38,8 +41,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vitrine::cpu {
 
-template <> Row<float> unary_backward_row<float>(Unary op) { return VITRINE_DISPATCH(unary_backward::find_float)(op); }
-template <> Row<double> unary_backward_row<double>(Unary op) { return VITRINE_DISPATCH(unary_backward::find_double)(op); }
+template <>
+Row<float> unary_backward_row<float>(Unary op) {
+  return VITRINE_DISPATCH(unary_backward::find_float)(op);
+}
+template <>
+Row<double> unary_backward_row<double>(Unary op) {
+  return VITRINE_DISPATCH(unary_backward::find_double)(op);
+}
 
 }  // namespace vitrine::cpu
 #endif

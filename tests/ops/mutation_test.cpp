@@ -26,7 +26,8 @@ TEST_CASE("each backward with a planted mistake fails its row") {
     for (size_t input = 0; input < row.samples[0].size(); ++input)
       for (double factor : {-1.0, 1.01, 0.0}) {
         planted = 0;
-        CHECK_MESSAGE(caught(input, factor), fmt::format("{}: gradient {} times {} was not noticed", row.name, input, factor));
+        CHECK_MESSAGE(caught(input, factor),
+                      fmt::format("{}: gradient {} times {} was not noticed", row.name, input, factor));
       }
   }
 }

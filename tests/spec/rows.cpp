@@ -69,13 +69,17 @@ std::vector<Spec> elementwise_rows() {
       unary("gelu", gelu, -3, 3),
       unary("gelu_tanh", gelu_tanh, -3, 3),
       unary("silu", silu, -4, 4),
-      kinked("softplus", [](Xs x) { return softplus(x[0]); }, 0, 4),
-      kinked("softsign", [](Xs x) { return softsign(x[0]); }, 0, 3),
+      kinked(
+          "softplus", [](Xs x) { return softplus(x[0]); }, 0, 4),
+      kinked(
+          "softsign", [](Xs x) { return softsign(x[0]); }, 0, 3),
       unary("hardswish", hardswish, -2.9, 2.9),
-      kinked("mish", [](Xs x) { return mish(x[0]); }, 0, 3),
+      kinked(
+          "mish", [](Xs x) { return mish(x[0]); }, 0, 3),
       kinked("leaky_relu", [](Xs x) { return leaky_relu(x[0], 0.1); }),
       kinked("elu", [](Xs x) { return elu(x[0], 1.3); }),
-      kinked("clamp", [](Xs x) { return clamp(x[0], -3, 1); }, 1),
+      kinked(
+          "clamp", [](Xs x) { return clamp(x[0], -3, 1); }, 1),
       on("add_scalar", {3, 5}, [](Xs x) { return x[0] + 1.5; }),
       on("mul_scalar", {3, 5}, [](Xs x) { return x[0] * -1.5; }),
       binary("add", add),
@@ -83,12 +87,16 @@ std::vector<Spec> elementwise_rows() {
       binary("mul", mul),
       binary("div", div, -2, 2, 0.5, 2),
       binary("pow", pow, 0.3, 2, -2, 2),
-      {"maximum", [](Xs x) { return maximum(x[0], x[1]); },
+      {"maximum",
+       [](Xs x) { return maximum(x[0], x[1]); },
        {{{{3, 5}, -2, -0.1}, {{3, 5}, 0.1, 2}}, {{{3, 5}, 0.1, 2}, {{5}, -2, -0.1}}}},
-      {"minimum", [](Xs x) { return minimum(x[0], x[1]); },
+      {"minimum",
+       [](Xs x) { return minimum(x[0], x[1]); },
        {{{{3, 5}, -2, -0.1}, {{3, 5}, 0.1, 2}}, {{{3, 5}, 0.1, 2}, {{5}, -2, -0.1}}}},
       {"where",
-       [](Xs x) { return where(tensor({1, 0, 1, 0, 0}, DType::boolean), x[0], x[1]); },
+       [](Xs x) {
+         return where(tensor({1, 0, 1, 0, 0}, DType::boolean), x[0], x[1]);
+       },
        {{{{3, 5}}, {{3, 5}}}, {{{3, 5}}, {{1}}}}},
   };
   for (Spec& s : r)
@@ -102,19 +110,45 @@ std::vector<Spec> elementwise_rows() {
 
 std::vector<Spec> shape_rows() {
   return {
-      on("reshape", {2, 3, 4}, [](Xs x) { return reshape(x[0], {4, -1}); }),
-      on("permute", {2, 3, 4}, [](Xs x) { return permute(x[0], {2, 0, 1}); }),
-      on("expand", {3, 1}, [](Xs x) { return expand(x[0], {2, 3, 4}); }),
+      on("reshape", {2, 3, 4},
+         [](Xs x) {
+           return reshape(x[0], {4, -1});
+         }),
+      on("permute", {2, 3, 4},
+         [](Xs x) {
+           return permute(x[0], {2, 0, 1});
+         }),
+      on("expand", {3, 1},
+         [](Xs x) {
+           return expand(x[0], {2, 3, 4});
+         }),
       on("slice", {7, 5}, [](Xs x) { return slice(x[0], 0, 1, 6, 2); }),
       on("slice", {7, 5}, [](Xs x) { return flip(x[0], {1}); }),
       on("select", {3, 4}, [](Xs x) { return select(x[0], 1, -2); }),
       on("diagonal", {3, 4}, [](Xs x) { return diagonal(x[0], 1); }),
       on("clone", {3, 4}, [](Xs x) { return clone(transpose(x[0])); }),
-      {"concat", [](Xs x) { return concat({x[0], x[1]}, 1); }, {{{{3, 2}}, {{3, 4}}}}},
-      {"stack", [](Xs x) { return stack({x[0], x[1]}, 1); }, {{{{3, 2}}, {{3, 2}}}}},
-      on("pad", {3, 4}, [](Xs x) { return pad(x[0], {1, 0}, {2, 3}); }),
-      on("pad", {4, 4}, [](Xs x) { return pad(x[0], {1, 2}, {2, 1}, PadMode::reflect); }),
-      on("tile", {3, 2}, [](Xs x) { return tile(x[0], {2, 3}); }),
+      {"concat",
+       [](Xs x) {
+         return concat({x[0], x[1]}, 1);
+       },
+       {{{{3, 2}}, {{3, 4}}}}},
+      {"stack",
+       [](Xs x) {
+         return stack({x[0], x[1]}, 1);
+       },
+       {{{{3, 2}}, {{3, 2}}}}},
+      on("pad", {3, 4},
+         [](Xs x) {
+           return pad(x[0], {1, 0}, {2, 3});
+         }),
+      on("pad", {4, 4},
+         [](Xs x) {
+           return pad(x[0], {1, 2}, {2, 1}, PadMode::reflect);
+         }),
+      on("tile", {3, 2},
+         [](Xs x) {
+           return tile(x[0], {2, 3});
+         }),
       on("repeat", {3, 2}, [](Xs x) { return repeat(x[0], 3, 0); }),
       on("tril", {3, 4}, [](Xs x) { return tril(x[0], 1); }),
       on("triu", {3, 4}, [](Xs x) { return triu(x[0]); }),
@@ -124,16 +158,21 @@ std::vector<Spec> shape_rows() {
 std::vector<Spec> reduction_rows() {
   return {
       on("sum", {3, 5}, [](Xs x) { return sum(x[0]); }),
-      on("sum", {3, 4, 5}, [](Xs x) { return sum(x[0], {0, 2}); }),
+      on("sum", {3, 4, 5},
+         [](Xs x) {
+           return sum(x[0], {0, 2});
+         }),
       on("sum", {37, 3}, [](Xs x) { return sum(x[0], {0}); }),
       on("mean", {3, 4, 5}, [](Xs x) { return mean(x[0], {1}, KeepAxes::yes); }),
-      on("prod", {3, 4}, [](Xs x) { return prod(x[0], {1}); }, 0.5, 2),
+      on(
+          "prod", {3, 4}, [](Xs x) { return prod(x[0], {1}); }, 0.5, 2),
       {"max", [](Xs x) { return max(x[0], {1}); }, {{{{3, 5}, -2, 2, true}}}},
       {"min", [](Xs x) { return min(x[0], {0}); }, {{{{3, 5}, -2, 2, true}}}},
       on("var", {3, 5}, [](Xs x) { return var(x[0], {1}, 1); }),
       on("std", {3, 5}, [](Xs x) { return std(x[0], {1}); }),
       on("norm", {3, 5}, [](Xs x) { return norm(x[0], 2, {1}); }),
-      on("norm", {3, 5}, [](Xs x) { return norm(x[0], 3, {1}); }, 0.3, 2),
+      on(
+          "norm", {3, 5}, [](Xs x) { return norm(x[0], 3, {1}); }, 0.3, 2),
       on("cumsum", {3, 5}, [](Xs x) { return cumsum(x[0], 1); }),
       on("cumsum", {3, 5}, [](Xs x) { return cumsum(x[0], 0, true, true); }),
   };
@@ -141,12 +180,23 @@ std::vector<Spec> reduction_rows() {
 
 std::vector<Spec> index_rows() {
   return {
-      on("gather", {3, 5}, [](Xs x) { return gather(x[0], 1, indices({0, 4, 4, 1, 2, -1}, {3, 2})); }),
+      on("gather", {3, 5},
+         [](Xs x) {
+           return gather(x[0], 1, indices({0, 4, 4, 1, 2, -1}, {3, 2}));
+         }),
       {"scatter_add",
-       [](Xs x) { return scatter_add(x[0], 1, indices({0, 4, 4, 1, 2, 2}, {3, 2}), x[1]); },
+       [](Xs x) {
+         return scatter_add(x[0], 1, indices({0, 4, 4, 1, 2, 2}, {3, 2}), x[1]);
+       },
        {{{{3, 5}}, {{3, 2}}}}},
-      on("index_select", {4, 5}, [](Xs x) { return index_select(x[0], 0, indices({3, 0, 3}, {3})); }),
-      on("embedding", {6, 4}, [](Xs x) { return embedding(x[0], indices({5, 0, 5, 2}, {2, 2})); }),
+      on("index_select", {4, 5},
+         [](Xs x) {
+           return index_select(x[0], 0, indices({3, 0, 3}, {3}));
+         }),
+      on("embedding", {6, 4},
+         [](Xs x) {
+           return embedding(x[0], indices({5, 0, 5, 2}, {2, 2}));
+         }),
       {"sort", [](Xs x) { return sort(x[0], 1).values; }, {{{{3, 7}, -2, 2, true}}}},
       {"topk", [](Xs x) { return topk(x[0], 3, 1).values; }, {{{{3, 7}, -2, 2, true}}}},
   };
@@ -158,10 +208,17 @@ std::vector<Spec> kernel_rows() {
   smooth.label_smoothing = 0.1;
   smooth.class_weights = tensor({1, 2, 0.5, 1, 3}, DType::float64);
   return {
-      {"matmul", [](Xs x) { return matmul(x[0], x[1]); },
-       {{{{3, 4}}, {{4, 5}}}, {{{2, 3, 4}}, {{4, 5}}}, {{{2, 1, 3, 4}}, {{5, 4, 2}}}, {{{4}}, {{4, 3}}}, {{{33, 17}}, {{17, 31}}}}},
+      {"matmul",
+       [](Xs x) { return matmul(x[0], x[1]); },
+       {{{{3, 4}}, {{4, 5}}},
+        {{{2, 3, 4}}, {{4, 5}}},
+        {{{2, 1, 3, 4}}, {{5, 4, 2}}},
+        {{{4}}, {{4, 3}}},
+        {{{33, 17}}, {{17, 31}}}}},
       {"matmul", [](Xs x) { return matmul(x[0], transpose(x[1])); }, {{{{3, 4}}, {{5, 4}}}}},
-      {"linear", [](Xs x) { return linear(x[0], x[1], x[2]); }, {{{{2, 3, 4}}, {{5, 4}}, {{5}}}, {{{1, 4}}, {{6, 4}}, {{6}}}}},
+      {"linear",
+       [](Xs x) { return linear(x[0], x[1], x[2]); },
+       {{{{2, 3, 4}}, {{5, 4}}, {{5}}}, {{{1, 4}}, {{6, 4}}, {{6}}}}},
       on("softmax", {3, 5}, [](Xs x) { return softmax(x[0]); }),
       on("softmax", {3, 5, 2}, [](Xs x) { return softmax(x[0], 1); }),
       on("log_softmax", {3, 5}, [](Xs x) { return log_softmax(x[0]); }),
@@ -171,17 +228,19 @@ std::vector<Spec> kernel_rows() {
       {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 8}}, {{8}, 0.5, 2}}}},
       on("l2_normalize", {3, 8}, [](Xs x) { return l2_normalize(x[0]); }),
       on("cross_entropy", {4, 5}, [targets](Xs x) { return cross_entropy(x[0], targets); }),
-      on("cross_entropy", {4, 5}, [targets, smooth](Xs x) {
-        CrossEntropyOptions o = smooth;
-        o.class_weights = cast(smooth.class_weights, x[0].dtype());
-        return cross_entropy(x[0], targets, o);
-      }),
+      on("cross_entropy", {4, 5},
+         [targets, smooth](Xs x) {
+           CrossEntropyOptions o = smooth;
+           o.class_weights = cast(smooth.class_weights, x[0].dtype());
+           return cross_entropy(x[0], targets, o);
+         }),
       on("nll_loss", {4, 5}, [targets](Xs x) { return nll_loss(x[0], targets); }),
       {"mse_loss", [](Xs x) { return mse_loss(x[0], x[1]); }, {{{{3, 4}}, {{3, 4}}}}},
-      on("dropout", {5, 9}, [](Xs x) {
-        Generator generator(5);
-        return dropout(x[0], 0.3, generator);
-      }),
+      on("dropout", {5, 9},
+         [](Xs x) {
+           Generator generator(5);
+           return dropout(x[0], 0.3, generator);
+         }),
   };
 }
 

@@ -28,8 +28,8 @@ struct Result {
 };
 
 /// y and the gradients of Σ cotangent·y on a tape of the given order.
-Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const Tensor& cotangent, int order = 1,
-                     const Prepare& prepare = {}) {
+Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const Tensor& cotangent,
+                     int order = 1, const Prepare& prepare = {}) {
   Tape tape({.order = order});
   for (const Tensor& x : inputs) tape.watch(x);
   const Tensor y = spec.call(inputs);
@@ -38,7 +38,8 @@ Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const 
   return {y, tape.gradient(std::vector<Tensor>{y}, inputs, {seed})};
 }
 
-std::string compare(const std::string& what, const Tensor& got, const Tensor& want, double tolerance, double floor) {
+std::string compare(const std::string& what, const Tensor& got, const Tensor& want, double tolerance,
+                    double floor) {
   if (got.shape() != want.shape())
     return fmt::format("{}: the shape is {}, wanted {}", what, got.shape(), want.shape());
   const auto a = got.values(), b = want.values();
@@ -47,8 +48,8 @@ std::string compare(const std::string& what, const Tensor& got, const Tensor& wa
   size_t worst = 0;
   for (size_t i = 0; i < a.size(); ++i)
     if (!(std::abs(a[i] - b[i]) <= std::abs(a[worst] - b[worst]))) worst = i;
-  return fmt::format("{}: error {:.3g} above {:.3g}; element {}: got {:.17g}, wanted {:.17g}", what, error, tolerance,
-                     worst, a[worst], b[worst]);
+  return fmt::format("{}: error {:.3g} above {:.3g}; element {}: got {:.17g}, wanted {:.17g}", what, error,
+                     tolerance, worst, a[worst], b[worst]);
 }
 
 std::string label(const Spec& spec, size_t sample, const std::string& check) {
@@ -105,7 +106,8 @@ std::vector<Tensor> draw(const Spec& spec, size_t sample) {
     Tensor x = empty(input.shape, DType::float64);
     const Tensor order = randperm(x.numel(), generator);
     for (int64_t k = 0; k < x.numel(); ++k) {
-      const double at = input.separated ? (static_cast<double>(order.data<int64_t>()[k]) + 0.5) / static_cast<double>(x.numel())
+      const double at = input.separated ? (static_cast<double>(order.data<int64_t>()[k]) + 0.5) /
+                                              static_cast<double>(x.numel())
                                         : generator.next_uniform();
       x.data<double>()[k] = input.low + (input.high - input.low) * at;
     }
@@ -144,8 +146,9 @@ std::string check_differences(const Spec& spec, size_t sample, const Prepare& pr
           },
           1e-3)[0];
     }
-    const auto error = compare(label(spec, sample, fmt::format("gradient {} against differences", k)),
-                               result.gradients[k], tensor(want, inputs[k].shape(), DType::float64), 1e-6, kGradientFloor);
+    const auto error =
+        compare(label(spec, sample, fmt::format("gradient {} against differences", k)), result.gradients[k],
+                tensor(want, inputs[k].shape(), DType::float64), 1e-6, kGradientFloor);
     if (!error.empty()) return error;
   }
   return "";
@@ -164,8 +167,9 @@ std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare) 
       const auto weights = cotangent.values();
       for (size_t j = 0; j < weights.size(); ++j) want[i] += weights[j] * y.data<Dual>()[j].tangent;
     }
-    const auto error = compare(label(spec, sample, fmt::format("gradient {} against dual numbers", k)),
-                               result.gradients[k], tensor(want, inputs[k].shape(), DType::float64), 1e-12, kGradientFloor);
+    const auto error =
+        compare(label(spec, sample, fmt::format("gradient {} against dual numbers", k)), result.gradients[k],
+                tensor(want, inputs[k].shape(), DType::float64), 1e-12, kGradientFloor);
     if (!error.empty()) return error;
   }
   return "";
@@ -184,7 +188,8 @@ std::string check_higher_orders(const Spec& spec, size_t sample) {
     std::vector<Tensor> g = tape.gradient(s, at);
     for (int n = 2; n <= order; ++n) {
       Tensor next = zeros({}, DType::float64);
-      for (size_t k = 0; k < at.size(); ++k) next = next + sum(g[k] * tensor(directions[k], at[k].shape(), DType::float64));
+      for (size_t k = 0; k < at.size(); ++k)
+        next = next + sum(g[k] * tensor(directions[k], at[k].shape(), DType::float64));
       g = tape.gradient(next, at);
     }
     return g;
@@ -201,28 +206,32 @@ std::string check_higher_orders(const Spec& spec, size_t sample) {
             return gradients(moved, order - 1)[k].values();
           },
           2e-3);
-      const auto error = compare(label(spec, sample, fmt::format("derivative {} of input {}", order, k)), got[k],
-                                 tensor(want, inputs[k].shape(), DType::float64), order == 2 ? 1e-6 : 1e-5, kGradientFloor);
+      const auto error =
+          compare(label(spec, sample, fmt::format("derivative {} of input {}", order, k)), got[k],
+                  tensor(want, inputs[k].shape(), DType::float64), order == 2 ? 1e-6 : 1e-5, kGradientFloor);
       if (!error.empty()) return error;
     }
   }
   for (size_t k = 0; k < inputs.size(); ++k) {
     const auto error = compare(label(spec, sample, "gradient through the definition"),
-                               differentiate(spec, inputs, cotangent, 2).gradients[k], first.gradients[k], 1e-11, kGradientFloor);
+                               differentiate(spec, inputs, cotangent, 2).gradients[k], first.gradients[k],
+                               1e-11, kGradientFloor);
     if (!error.empty()) return error;
   }
   return "";
 }
 
 std::string check_low_precision(const Spec& spec, size_t sample) {
-  for (const auto& [dtype, units] : {std::pair{DType::float32, spec.float32_units}, {DType::bfloat16, spec.bfloat16_units}}) {
+  for (const auto& [dtype, units] :
+       {std::pair{DType::float32, spec.float32_units}, {DType::bfloat16, spec.bfloat16_units}}) {
     if (units < 0) continue;
     const auto rounded = as(draw(spec, sample), dtype);
     const auto exact = as(rounded, DType::float64);
     const Tensor cotangent = copy_as(copy_as(draw_cotangent(spec.call(exact), 7), dtype), DType::float64);
     const Result got = differentiate(spec, rounded, cotangent), want = differentiate(spec, exact, cotangent);
     const double tolerance = units * epsilon(dtype);
-    auto error = compare(label(spec, sample, fmt::format("values in {}", name(dtype))), got.y, want.y, tolerance, kValueFloor);
+    auto error = compare(label(spec, sample, fmt::format("values in {}", name(dtype))), got.y, want.y,
+                         tolerance, kValueFloor);
     if (!error.empty()) return error;
     for (size_t k = 0; k < rounded.size(); ++k) {
       error = compare(label(spec, sample, fmt::format("gradient {} in {}", k, name(dtype))), got.gradients[k],
