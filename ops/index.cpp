@@ -89,7 +89,7 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
 Tensor embedding(const Tensor& table, const Tensor& ids) {
   check_floating("embedding", "table", table);
   check(table.rank() == 2, "embedding: table has the shape {}, wanted [V, C]", table.shape());
-  return take_rows("embedding", table, checked_index(ids, {"embedding", "id", table.size(0)}));
+  return take_rows("embedding", table, checked_index(ids, {"embedding", "ids", table.size(0)}));
 }
 
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {

@@ -14,7 +14,7 @@ Tensor checked_index(const Tensor& index, const IndexRule& rule) {
   for (int64_t i = 0; i < y.numel(); ++i) {
     if (rule.except && data[i] == *rule.except) continue;
     check(data[i] >= (rule.negative ? -rule.limit : 0) && data[i] < rule.limit,
-          "{}: {} {} at position {} is outside [{}, {})", rule.op, rule.argument, data[i], i,
+          "{}: {} has {} at position {}, outside [{}, {})", rule.op, rule.argument, data[i], i,
           rule.negative ? -rule.limit : 0, rule.limit);
     if (data[i] < 0) data[i] += rule.limit;
   }

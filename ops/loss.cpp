@@ -1,5 +1,6 @@
 #include "ops/loss.h"
 
+#include "ops/activation.h"
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
@@ -28,7 +29,7 @@ Tensor check_classes(const char* op, const char* argument, const Tensor& scores,
   check(!weights.defined() || weights.shape() == Shape{classes},
         "{}: class_weights has the shape {}, wanted [{}]", op, weights.defined() ? weights.shape() : Shape(),
         classes);
-  return checked_index(targets, {op, "target", classes, false, options.ignore_index});
+  return checked_index(targets, {op, "targets", classes, false, options.ignore_index});
 }
 
 /// What each row's loss is multiplied by before the sum: its class weight (1 without), 0 where the target is
@@ -126,6 +127,13 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   check_pair("mse_loss", "x", x, "y", y);
   const DType dtype = wide(promote(x.dtype(), y.dtype()));
   return reduce(square(cast(x, dtype) - cast(y, dtype)), reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {
+  check_pair("binary_cross_entropy", "logits", logits, "targets", targets);
+  const DType dtype = wide(promote(logits.dtype(), targets.dtype()));
+  const Tensor x = cast(logits, dtype);
+  return reduce(softplus(x) - x * cast(targets, dtype), reduction);
 }
 
 namespace cpu {
