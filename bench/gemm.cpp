@@ -1,0 +1,244 @@
+// The matrix products of a training step at three sizes of GPT, and of generation: our kernels against
+// OpenBLAS, and both against the peak of fused multiply-adds that this CPU reaches, measured in the same run.
+// Runs alternate, so that a disturbance meets both. One thread is timed by its CPU time, all threads by the
+// clock on the wall, best of all runs.
+#include <cblas.h>
+#include <fmt/format.h>
+#include <omp.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/isa.h"
+#include "core/parallel.h"
+#include "ops/cpu/gemm.h"
+
+extern "C" __attribute__((weak)) void openblas_set_num_threads(int count);
+
+using namespace vitrine;
+using cpu::Trans;
+
+namespace {
+
+double seconds(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct Product {
+  std::string size, name;
+  Trans ta, tb;
+  int64_t M, N, K;
+  int64_t batch = 1;
+  int64_t per_step = 0;  // how often in a training step; 0 where it is not part of one
+
+  double flops() const { return 2.0 * static_cast<double>(batch * M * N * K); }
+};
+
+/// y = x Wᵀ for x [tokens, in] and W [out, in], then dx = dy W and dW = dyᵀ x.
+void add_linear(std::vector<Product>& list, const std::string& size, const std::string& name, int64_t tokens,
+                int64_t in, int64_t out, int64_t layers) {
+  list.push_back({size, name + " forward", Trans::no, Trans::yes, tokens, out, in, 1, layers});
+  list.push_back({size, name + " dx", Trans::no, Trans::no, tokens, in, out, 1, layers});
+  list.push_back({size, name + " dW", Trans::yes, Trans::no, out, in, tokens, 1, layers});
+}
+
+/// The linear layers of a GPT with `layers` blocks of C channels and a vocabulary of V.
+void add_gpt(std::vector<Product>& list, const std::string& size, int64_t tokens, int64_t C, int64_t V,
+             int64_t layers) {
+  add_linear(list, size, "qkv", tokens, C, 3 * C, layers);
+  add_linear(list, size, "out", tokens, C, C, layers);
+  add_linear(list, size, "up", tokens, C, 4 * C, layers);
+  add_linear(list, size, "down", tokens, 4 * C, C, layers);
+  add_linear(list, size, "head", tokens, C, V, 1);
+}
+
+std::vector<Product> products() {
+  std::vector<Product> list;
+  add_gpt(list, "a", 768, 128, 65, 4);
+  add_gpt(list, "b", 2048, 384, 65, 6);
+  add_gpt(list, "c", 256, 768, 50304, 12);
+  list.push_back({"a", "q kT", Trans::no, Trans::yes, 64, 64, 32, 48});
+  list.push_back({"a", "weights v", Trans::no, Trans::no, 64, 32, 64, 48});
+  list.push_back({"b", "q kT", Trans::no, Trans::yes, 256, 256, 64, 48});
+  list.push_back({"b", "weights v", Trans::no, Trans::no, 256, 64, 256, 48});
+  for (int64_t n : {64, 128, 256, 512, 1024, 2048})
+    list.push_back({"square", fmt::format("{}", n), Trans::no, Trans::no, n, n, n});
+  list.push_back({"c", "one token up", Trans::no, Trans::yes, 1, 3072, 768});
+  list.push_back({"c", "one token head", Trans::no, Trans::yes, 1, 50304, 768});
+  list.push_back({"c", "one token head NN", Trans::no, Trans::no, 1, 50304, 768});
+  list.push_back({"c", "four tokens up", Trans::no, Trans::yes, 4, 3072, 768});
+  return list;
+}
+
+/// Operands of ordinary numbers: zeros and subnormals would flatter or slow the CPU.
+std::vector<float> numbers(int64_t count) {
+  std::vector<float> x(count);
+  uint32_t state = 1;
+  for (float& v : x) {
+    state = state * 1664525u + 1013904223u;
+    v = static_cast<float>(state >> 8) / (1 << 24) - 0.5f;
+  }
+  return x;
+}
+
+CBLAS_TRANSPOSE flag(Trans t) { return t == Trans::yes ? CblasTrans : CblasNoTrans; }
+
+struct Timing {
+  double ours, blas;  // seconds
+};
+
+/// Alternates both for about `budget` seconds and keeps the best of each.
+Timing time_both(const std::function<void()>& ours, const std::function<void()>& blas, clockid_t clock,
+                 double budget) {
+  Timing best{1e300, 1e300};
+  const auto once = [clock](const std::function<void()>& f) {
+    const double start = seconds(clock);
+    f();
+    return seconds(clock) - start;
+  };
+  ours();
+  blas();
+  const double end = seconds(CLOCK_MONOTONIC) + budget;
+  for (int round = 0; round < 5 || seconds(CLOCK_MONOTONIC) < end; ++round) {
+    best.ours = std::min(best.ours, once(ours));
+    best.blas = std::min(best.blas, once(blas));
+  }
+  return best;
+}
+
+Timing time_product(const Product& p, int count, double budget) {
+  const std::vector<float> A = numbers(p.batch * p.M * p.K), B = numbers(p.batch * p.K * p.N);
+  std::vector<float> C(p.batch * p.M * p.N);
+  const int64_t lda = p.ta == Trans::yes ? p.M : p.K, ldb = p.tb == Trans::yes ? p.K : p.N;
+  set_threads(count);
+  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(count);
+  const auto ours = [&] {
+    const cpu::Batch batch{p.batch, 1, {p.M * p.K, 0}, {p.K * p.N, 0}, {p.M * p.N, 0}};
+    cpu::gemm_batched(batch, p.ta, p.tb, p.M, p.N, p.K, 1.0f, A.data(), lda, B.data(), ldb, 0.0f, C.data(),
+                      p.N);
+  };
+  const auto blas = [&] {
+#pragma omp parallel for num_threads(count) if (p.batch > 1)
+    for (int64_t i = 0; i < p.batch; ++i)
+      cblas_sgemm(CblasRowMajor, flag(p.ta), flag(p.tb), p.M, p.N, p.K, 1, &A[i * p.M * p.K], lda,
+                  &B[i * p.K * p.N], ldb, 0, &C[i * p.M * p.N], p.N);
+  };
+  return time_both(ours, blas, count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, budget);
+}
+
+/// Rounds of independent chains x = x · m + c, and how many operations a round has.
+struct Chains {
+  int64_t operations;
+  void (*run)(int64_t rounds, float* sink);
+};
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) void chains_avx512(int64_t rounds, float* sink) {
+  __m512 x[12];
+  for (auto& v : x) v = _mm512_set1_ps(*sink);
+  const __m512 m = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(0.001f);
+  for (int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 12
+    for (auto& v : x) v = _mm512_fmadd_ps(v, m, c);
+  for (auto& v : x) *sink += v[0];
+}
+__attribute__((target("avx2,fma"))) void chains_avx2(int64_t rounds, float* sink) {
+  __m256 x[12];
+  for (auto& v : x) v = _mm256_set1_ps(*sink);
+  const __m256 m = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(0.001f);
+  for (int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 12
+    for (auto& v : x) v = _mm256_fmadd_ps(v, m, c);
+  for (auto& v : x) *sink += v[0];
+}
+#endif
+
+Chains chains() {
+#if defined(__x86_64__)
+  if (isa() >= Isa::avx512) return {12 * 16 * 2, chains_avx512};
+  if (isa() == Isa::avx2) return {12 * 8 * 2, chains_avx2};
+#endif
+  return {2, [](int64_t rounds, float* sink) {
+            for (int64_t i = 0; i < rounds; ++i) *sink = *sink * 0.999f + 0.001f;
+          }};
+}
+
+/// Operations per second of one thread whose operands stay in registers: the peak that shares refer to.
+double measured_peak() {
+  constexpr int64_t kRounds = 1'000'000;
+  const Chains c = chains();
+  double best = 1e300;
+  float sink = 1;
+  for (int i = 0; i < 20; ++i) {
+    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    c.run(kRounds, &sink);
+    best = std::min(best, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+  }
+  if (sink == 12345) fmt::print("\n");  // keeps the result alive
+  return static_cast<double>(c.operations * kRounds) / best;
+}
+
+/// Time per training step of all products of one size, for the summary.
+struct StepTotal {
+  std::string size;
+  int count = 0;  // threads
+  Timing time{0, 0};
+  double flops = 0;
+};
+
+void print_row(const Product& p, const Timing& t, int count, double peak) {
+  const double gflops = p.flops() * 1e-9;
+  fmt::print("{:<7}{:<18}{:>5}{:>7}{:>7}{:>7}{:>6}{:>10.1f}{:>10.1f}{:>8.2f}{:>8.0f}%\n", p.size, p.name,
+             count, p.M, p.N, p.K, p.batch, gflops / t.ours, gflops / t.blas, t.blas / t.ours,
+             100 * p.flops() / t.ours / (peak * count));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "The matrix product against OpenBLAS: GFLOP/s, ratio, and share of the peak of one's own kernels");
+  double budget = 0.3;
+  int most = threads();
+  std::string only;
+  app.add_option("--seconds", budget, "Time for each row");
+  app.add_option("--threads", most, "Threads of the second half of the rows");
+  app.add_option("--only", only, "Only rows whose size (a, b, c, square) is this");
+  CLI11_PARSE(app, argc, argv);
+
+  const double peak = measured_peak();
+  fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n", name(isa()), peak * 1e-9);
+  fmt::print("{:<7}{:<18}{:>5}{:>7}{:>7}{:>7}{:>6}{:>10}{:>10}{:>8}{:>9}\n", "size", "product", "thr", "M",
+             "N", "K", "batch", "ours", "OpenBLAS", "ratio", "of peak");
+  std::vector<StepTotal> totals;
+  for (int count : std::vector<int>(most > 1 ? std::vector<int>{1, most} : std::vector<int>{1})) {
+    for (const Product& p : products()) {
+      if (!only.empty() && p.size != only) continue;
+      const Timing t = time_product(p, count, budget);
+      print_row(p, t, count, peak);
+      if (p.per_step == 0) continue;
+      if (totals.empty() || totals.back().size != p.size || totals.back().count != count)
+        totals.push_back({p.size, count});
+      StepTotal& total = totals.back();
+      total.time.ours += static_cast<double>(p.per_step) * t.ours;
+      total.time.blas += static_cast<double>(p.per_step) * t.blas;
+      total.flops += static_cast<double>(p.per_step) * p.flops();
+    }
+  }
+  fmt::print("\nAll linear layers of a training step\n{:<7}{:>5}{:>12}{:>14}{:>8}{:>10}\n", "size", "thr",
+             "ours ms", "OpenBLAS ms", "ratio", "GFLOP/s");
+  for (const StepTotal& s : totals)
+    fmt::print("{:<7}{:>5}{:>12.2f}{:>14.2f}{:>8.2f}{:>10.1f}\n", s.size, s.count, 1e3 * s.time.ours,
+               1e3 * s.time.blas, s.time.blas / s.time.ours, s.flops * 1e-9 / s.time.ours);
+}
