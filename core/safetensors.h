@@ -1,0 +1,24 @@
+// Reading and writing safetensors: 8 bytes of little-endian header length N, N bytes of JSON
+// {name: {"dtype", "shape", "data_offsets"}}, then the data.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace vitrine {
+
+struct Safetensors {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Maps the file (privately: writing to a tensor never reaches it); tensors whose data is aligned share the mapping. A broken
+/// file is an error that says what is wrong with it; never more is allocated than the file holds.
+Safetensors read_safetensors(const std::string& path);
+
+/// Writes to a temporary file beside `path`, syncs, and renames: whatever happens, `path` is the old file or the new one.
+void write_safetensors(const std::string& path, const Safetensors& content);
+
+}  // namespace vitrine

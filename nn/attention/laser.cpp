@@ -1,0 +1,39 @@
+// LASER's read: log of a softmax-weighted sum of e^v (Duvvuri and Dhillon 2024).
+#include <cmath>
+
+#include "core/creation.h"
+#include "nn/attention/attention.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+namespace {
+
+constexpr double kNear = 2, kFar = 60;
+
+/// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for any values, at the cost of a tensor [B, H, Tq, Tk, D].
+Tensor exact_read(const Tensor& scores, const Tensor& v) {
+  const Tensor together = unsqueeze(scores, -1) + unsqueeze(v, -3);
+  return log_sum_exp(together, -2) - unsqueeze(log_sum_exp(scores, -1), -1);
+}
+
+}  // namespace
+
+/// With an anchor c per channel, o = c + log(Σ a·e^{v − c}). Where the values lie within 2 of each other c is their middle,
+/// within 60 their minimum, and e^{v − c} − 1 is summed in its place: nothing cancels when values are small, nothing
+/// overflows when they are large. The anchor cancels from the result, so that it needs no gradient. Wider channels, in
+/// which a hidden value could drown the visible ones, are read exactly.
+Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v) {
+  const Tensor values = detach(v);
+  const Tensor low = min(values, {-2}, KeepAxes::yes), high = max(values, {-2}, KeepAxes::yes);
+  const Tensor range = high - low;
+  if (!(max(range).item() <= kFar)) return exact_read(scores, v);
+  const Tensor near = less_equal(range, full({}, kNear, v.dtype(), v.device()));
+  const Tensor anchor = where(near, (low + high) * 0.5, low);
+  return anchor + log1p(matmul(weights, expm1(v - anchor)));
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,118 @@
+// Attention by name: the table of parts.
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+#include "nn/attention/attention.h"
+
+namespace vitrine::nn {
+namespace {
+
+using Setting = AttentionSetting;
+
+struct Part {
+  const char* name;
+  const char* help;
+  std::function<void(Setting&, double)> apply;
+  bool takes_number = false;
+};
+
+const std::vector<Part>& parts() {
+  static const std::vector<Part> table = {
+      {"standard", "scaled dot product, softmax, weighted mean (Vaswani et al. 2017)", [](Setting&, double) {}},
+      {"laser", "read by the log of a weighted mean of e^v (Duvvuri and Dhillon 2024)",
+       [](Setting& s, double) { s.read = Setting::Read::laser; }},
+      {"cosine", "cosine of query and key, times the gradient-optimal scale",
+       [](Setting& s, double) { s.score = Setting::Score::cosine; }},
+      {"qk_norm", "LayerNorm of queries and keys per head (Henry et al. 2020)",
+       [](Setting& s, double) { s.qk_norm = Setting::QkNorm::layer; }},
+      {"qk_norm_rms", "RMSNorm of queries and keys per head",
+       [](Setting& s, double) { s.qk_norm = Setting::QkNorm::rms; }},
+      {"temperature", "a learned scale per channel of the queries", [](Setting& s, double) { s.temperature = true; }},
+      {"rotary", "rotary positions (Su et al. 2021)", [](Setting& s, double) { s.rotary = true; }},
+      {"alibi", "scores lowered in proportion to distance (Press et al. 2021)",
+       [](Setting& s, double) { s.alibi = true; }},
+      {"optimal", "the scale that maximizes the softmax's gradient at half the context (Su 2023)",
+       [](Setting& s, double) { s.scale = Setting::Scale::optimal; }},
+      {"entropy", "a scale that keeps the entropy of the weights about constant (Su 2021)",
+       [](Setting& s, double) { s.scale = Setting::Scale::entropy; }},
+      {"scale", "scale=X: X as the whole factor of the scores",
+       [](Setting& s, double x) { s.scale = Setting::Scale::constant, s.constant = x; }, true},
+      {"softcap", "softcap=X: X·tanh(s/X)", [](Setting& s, double x) { s.softcap = x; }, true},
+  };
+  return table;
+}
+
+/// Levenshtein's distance.
+size_t edits(const std::string& x, const std::string& y) {
+  std::vector<size_t> row(y.size() + 1);
+  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= x.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 1; j <= y.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (x[i - 1] != y[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+const Part& find_part(const std::string& name, const std::string& whole) {
+  const auto& table = parts();
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Part& p) { return p.name == name; });
+  if (found != table.end()) return *found;
+  const auto nearest = std::min_element(table.begin(), table.end(), [&](const Part& x, const Part& y) {
+    return edits(name, x.name) < edits(name, y.name);
+  });
+  fail("attention: there is no part {} in {}; did you mean {}? Known are:\n{}", name, whole, nearest->name,
+       attention_parts());
+}
+
+}  // namespace
+
+std::string attention_parts() {
+  std::string text;
+  for (const Part& part : parts()) text += fmt::format("  {:<12} {}\n", part.name, part.help);
+  return text;
+}
+
+AttentionSetting parse_attention(const std::string& name) {
+  Setting setting;
+  std::vector<std::string> seen;
+  std::stringstream pieces(name);
+  for (std::string piece; std::getline(pieces, piece, '+');) {
+    const size_t sign = piece.find('=');
+    const std::string key = piece.substr(0, sign);
+    const Part& part = find_part(key, name);
+    check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} stands twice in {}", key, name);
+    seen.push_back(key);
+    double number = 0;
+    if (part.takes_number) {
+      check(sign != std::string::npos, "attention: {} wants a number, as {}=2", key, key);
+      size_t used = 0;
+      try {
+        number = std::stod(piece.substr(sign + 1), &used);
+      } catch (const std::exception&) {
+      }
+      check(used > 0 && used == piece.size() - sign - 1 && number > 0, "attention: {} wants a number above 0, got {}", key,
+            piece.substr(sign + 1));
+    } else {
+      check(sign == std::string::npos, "attention: {} takes no number", key);
+    }
+    part.apply(setting, number);
+  }
+  check(!seen.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", attention_parts());
+  const auto both = [&](const char* x, const char* y) {
+    return std::find(seen.begin(), seen.end(), x) != seen.end() && std::find(seen.begin(), seen.end(), y) != seen.end();
+  };
+  check(!both("qk_norm", "qk_norm_rms"), "attention: qk_norm and qk_norm_rms exclude each other: one norm per query");
+  check(!(both("cosine", "qk_norm") || both("cosine", "qk_norm_rms")),
+        "attention: cosine normalizes queries and keys itself, so a qk_norm has no effect on it");
+  check(!both("optimal", "entropy") && !both("optimal", "scale") && !both("entropy", "scale"),
+        "attention: optimal, entropy and scale exclude each other: there is one scale");
+  check(!both("cosine", "entropy"), "attention: entropy scales 1/√D, which cosine scores do not have");
+  return setting;
+}
+
+}  // namespace vitrine::nn

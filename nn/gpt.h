@@ -1,0 +1,102 @@
+// A decoder-only Transformer in the manner of GPT-2 (Radford et al. 2019), its parts interchangeable.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "nn/attention/attention.h"
+#include "nn/layers.h"
+
+namespace vitrine::nn {
+
+struct GptOptions {
+  int64_t vocabulary = 65;
+  int64_t context = 64;   ///< the longest sequence
+  int64_t width = 128;    ///< C
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t key_heads = 0;  ///< fewer than heads: grouped queries; 0 = heads
+  int64_t hidden = 0;     ///< of the feed-forward part; 0 = 4·width
+  double dropout = 0;
+  std::string attention = "standard";
+  Activation activation = Activation::gelu_tanh;
+  NormKind norm = NormKind::layer;
+  bool pre_norm = true;
+  Bias bias = Bias::yes;
+
+  /// Throws an error that says what is wrong with the sizes.
+  void validate() const;
+};
+
+/// Keys and values of one layer that decoding need not compute again.
+struct KeyValueCache {
+  Tensor k, v;  ///< [B, Hkv, T, D]; undefined at the start
+};
+
+/// Projections of x to queries, keys and values, attention over the heads, and the projection back.
+class MultiHeadAttention : public Module {
+ public:
+  explicit MultiHeadAttention(const GptOptions& options);
+  /// x [B, T, C] → [B, T, C], causal. With a cache, x continues what the cache holds.
+  Tensor forward(const Tensor& x, KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const;
+  void fields(Fields& f) override;
+
+  Linear query_key_value, out;
+  Attention attention;
+
+ private:
+  int64_t heads_, key_heads_, head_size_;
+};
+
+/// x + attention(norm(x)), then x + feed_forward(norm(x)); in post-norm the norm comes behind the sum.
+class Block : public Module {
+ public:
+  explicit Block(const GptOptions& options);
+  Tensor forward(const Tensor& x, KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const;
+  void fields(Fields& f) override;
+
+  Norm attention_norm;
+  MultiHeadAttention attention;
+  Norm feed_forward_norm;
+  FeedForward feed_forward;
+  Dropout dropout;
+
+ private:
+  bool pre_norm_;
+};
+
+class Gpt : public Module {
+ public:
+  explicit Gpt(const GptOptions& options);
+  /// ids [B, T] → logits [B, T, V]. With caches (one per layer), ids continue what they hold. `traces` takes one per layer.
+  Tensor forward(const Tensor& ids, std::vector<KeyValueCache>* caches = nullptr,
+                 std::vector<AttentionTrace>* traces = nullptr) const;
+  void fields(Fields& f) override;
+  const GptOptions& options() const { return options_; }
+
+  Embedding tokens;     ///< also the output layer: the weights are tied
+  Embedding positions;
+  Dropout dropout;
+  std::vector<std::unique_ptr<Block>> blocks;
+  Norm final_norm;
+
+ private:
+  GptOptions options_;
+};
+
+struct SamplingOptions {
+  double temperature = 1;  ///< 0: the most likely token
+  int64_t top_k = 0;       ///< only the k most likely; 0: all
+  double top_p = 1;        ///< only the most likely ones that together have probability p
+  uint64_t seed = 0;
+};
+
+/// Continues `prompt` by `count` tokens, decoding with the cache; beyond the context the oldest tokens are forgotten.
+std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> prompt, int64_t count, const SamplingOptions& options = {});
+
+/// The next token for logits [V].
+int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator);
+
+}  // namespace vitrine::nn

@@ -1,0 +1,73 @@
+#include "nn/layers.h"
+
+#include "core/record.h"
+#include "nn/init.h"
+#include "ops/activation.h"
+#include "ops/dropout.h"
+#include "ops/index.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+
+namespace vitrine::nn {
+
+Linear::Linear(int64_t in, int64_t out, Bias with_bias, double deviation) : weight(normal({out, in}, deviation)) {
+  if (with_bias == Bias::yes) bias = constant({out}, 0);
+}
+Tensor Linear::forward(const Tensor& x) const {
+  return vitrine::linear(x, weight, bias.defined() ? bias.value() : Tensor());
+}
+void Linear::fields(Fields& f) {
+  f("weight", weight);
+  f("bias", bias);
+}
+
+Embedding::Embedding(int64_t count, int64_t width, double deviation) : weight(normal({count, width}, deviation)) {}
+Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids); }
+void Embedding::fields(Fields& f) { f("weight", weight); }
+
+Norm::Norm(int64_t width, NormKind kind, double eps) : weight(constant({width}, 1)), kind_(kind), eps_(eps) {
+  if (kind == NormKind::layer) bias = constant({width}, 0);
+}
+Tensor Norm::forward(const Tensor& x) const {
+  return kind_ == NormKind::layer ? layer_norm(x, weight, bias, eps_) : rms_norm(x, weight, eps_);
+}
+void Norm::fields(Fields& f) {
+  f("weight", weight);
+  f("bias", bias);
+}
+
+Dropout::Dropout(double p) : p_(p) { check(p >= 0 && p < 1, "Dropout: the probability is {}, wanted [0, 1)", p); }
+Tensor Dropout::forward(const Tensor& x) const { return training() && p_ > 0 ? dropout(x, p_) : x; }
+
+Activation activation_of(const std::string& name) {
+  if (name == "relu") return Activation::relu;
+  if (name == "gelu") return Activation::gelu;
+  if (name == "gelu_tanh") return Activation::gelu_tanh;
+  if (name == "silu") return Activation::silu;
+  if (name == "swiglu") return Activation::swiglu;
+  fail("there is no activation {}: wanted relu, gelu, gelu_tanh, silu or swiglu", name);
+}
+
+FeedForward::FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation)
+    : up(width, activation == Activation::swiglu ? 2 * hidden : hidden, bias),
+      down(hidden, width, bias, out_deviation),
+      activation_(activation) {}
+
+Tensor FeedForward::forward(const Tensor& x) const {
+  const ModuleScope scope("feed_forward");
+  const Tensor h = up.forward(x);
+  switch (activation_) {
+    case Activation::relu: return down.forward(relu(h));
+    case Activation::gelu: return down.forward(gelu(h));
+    case Activation::gelu_tanh: return down.forward(gelu_tanh(h));
+    case Activation::silu: return down.forward(silu(h));
+    case Activation::swiglu: return down.forward(swiglu(h));
+  }
+  fail("FeedForward: unknown activation");
+}
+void FeedForward::fields(Fields& f) {
+  f("up", up);
+  f("down", down);
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,224 @@
+#include "nn/gpt.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "core/creation.h"
+#include "ops/elementwise.h"
+#include "ops/loss.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+const std::vector<std::string> kMechanisms = {"standard",       "laser",   "cosine",  "qk_norm",      "qk_norm_rms", "temperature",
+                                              "rotary",         "alibi",   "optimal", "entropy",      "scale=0.3",   "softcap=2",
+                                              "laser+qk_norm+alibi", "laser+cosine+rotary+temperature"};
+
+GptOptions tiny(const std::string& attention) {
+  GptOptions o;
+  o.vocabulary = 11;
+  o.context = 8;
+  o.width = 8;
+  o.layers = 2;
+  o.heads = 2;
+  o.key_heads = 1;
+  o.attention = attention;
+  return o;
+}
+
+Tensor ids(int64_t batch, int64_t time) {
+  Generator generator(3);
+  return randint(0, 11, {batch, time}, generator);
+}
+
+/// Every parameter replaced by larger random values, so that no path is negligible.
+void randomize(Gpt& model) {
+  Generator generator(9);
+  for (Parameter& p : model.parameters())
+    p.assign(randn(p.shape(), DType::float64, Device::cpu, p.shape().rank() == 1 ? 0.5 : 0, 0.4, generator));
+}
+
+}  // namespace
+
+TEST_CASE("gradients of a GPT agree with differences for every mechanism") {
+  for (const auto& name : kMechanisms) {
+    Gpt model(tiny(name));
+    model.to(DType::float64);
+    randomize(model);
+    const Tensor x = ids(2, 6), y = ids(2, 6);
+    const auto loss = [&] { return cross_entropy(model.forward(x), y); };
+    model.zero_grad();
+    {
+      Tape tape;
+      tape.backward(loss());
+    }
+    for (auto& [path, p] : model.named_parameters()) {
+      REQUIRE_MESSAGE(p.grad().defined(), path);
+      const auto gradient = p.grad().values();
+      // A few elements of each parameter, in both directions.
+      double* const data = p.master().data<double>();
+      for (int64_t i = 0; i < p.numel(); i += std::max<int64_t>(1, p.numel() / 3)) {
+        const double before = data[i], h = 1e-3;
+        double at[4];
+        int n = 0;
+        for (double t : {-2 * h, -h, h, 2 * h}) {
+          data[i] = before + t;
+          at[n++] = loss().item();
+        }
+        data[i] = before;
+        const double want = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
+        CHECK_MESSAGE(std::abs(gradient[static_cast<size_t>(i)] - want) < 1e-8,
+                      fmt::format("{}, {}[{}]: {} against {}", name, path, i, gradient[static_cast<size_t>(i)], want));
+      }
+    }
+  }
+}
+
+TEST_CASE("decoding token by token with the cache equals the full pass") {
+  for (const auto& name : kMechanisms) {
+    Gpt model(tiny(name));
+    model.to(DType::float64);
+    randomize(model);
+    model.eval();
+    const Tensor x = ids(2, 8);
+    const auto want = model.forward(x).values();
+    std::vector<KeyValueCache> caches;
+    std::vector<double> got(want.size());
+    for (int64_t t = 0; t < 8; ++t) {
+      const auto step = model.forward(slice(x, 1, t, t + 1), &caches).values();
+      for (size_t b = 0; b < 2; ++b)
+        for (size_t v = 0; v < 11; ++v) got[(b * 8 + static_cast<size_t>(t)) * 11 + v] = step[b * 11 + v];
+    }
+    CHECK_MESSAGE(spec::distance(got, want, 1e-3) < 1e-12, name);
+  }
+}
+
+TEST_CASE("a token never sees what comes after it") {
+  for (const auto& name : kMechanisms) {
+    Gpt model(tiny(name));
+    model.to(DType::float64);
+    randomize(model);
+    Tensor x = ids(1, 8);
+    const auto before = slice(model.forward(x), 1, 0, 5).values();
+    x.data<int64_t>()[6] = (x.data<int64_t>()[6] + 1) % 11;
+    // LASER's anchors depend on all keys: there a later token changes rounding, and nothing else.
+    CHECK_MESSAGE(spec::distance(slice(model.forward(x), 1, 0, 5).values(), before, 1e-3) < 1e-13, name);
+  }
+}
+
+TEST_CASE("LASER's read obeys its bounds and equals the two log-sum-exps, for small and for large values") {
+  Generator generator(4);
+  for (double size : {1e-6, 0.1, 1.0, 20.0, 500.0}) {
+    const Tensor scores = randn({1, 2, 5, 7}, DType::float64, Device::cpu, 0, 2, generator);
+    const Tensor v = randn({1, 2, 7, 3}, DType::float64, Device::cpu, 0, size, generator);
+    const Tensor weights = softmax(scores);
+    const auto read = laser_read(weights, scores, v).values();
+    const auto s = scores.values(), values = v.values();
+    for (size_t h = 0; h < 2; ++h)
+      for (size_t i = 0; i < 5; ++i)
+        for (size_t d = 0; d < 3; ++d) {
+          long double top = -INFINITY, bottom = -INFINITY, low = INFINITY, high = -INFINITY;
+          const auto add = [](long double& sum, long double x) {
+            const long double m = std::max(sum, x);
+            sum = m + std::log(std::exp(sum - m) + std::exp(x - m));
+          };
+          for (size_t j = 0; j < 7; ++j) {
+            const long double score = s[(h * 5 + i) * 7 + j], value = values[(h * 7 + j) * 3 + d];
+            add(top, score + value);
+            add(bottom, score);
+            low = std::min(low, value);
+            high = std::max(high, value);
+          }
+          const double got = read[(h * 5 + i) * 3 + d];
+          CHECK(std::abs(got - static_cast<double>(top - bottom)) <= 1e-12 * std::max(size, 1.0));
+          CHECK(got >= static_cast<double>(low) - 1e-12 * size);
+          CHECK(got <= static_cast<double>(high) + 1e-12 * size);
+        }
+  }
+}
+
+TEST_CASE("a query that sees no key gives 0 and sends back no gradient") {
+  for (const char* name : {"standard", "laser"}) {
+    const Attention attention(parse_attention(name), 2, 4, 8);
+    Generator generator(5);
+    Tensor q = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
+    Tensor k = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
+    Tensor v = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
+    AttentionMask mask;
+    mask.allowed = tensor({1, 1, 0, 0, 0, 0, 0, 1, 1}, {3, 3}, DType::boolean);
+    Tape tape;
+    for (const Tensor& t : {q, k, v}) tape.watch(t);
+    const Tensor y = attention.forward(q, k, v, mask);
+    for (double value : select(y, 2, 1).values()) CHECK(value == 0);
+    const auto gradients = tape.gradient(sum(y * y), {q, k, v});
+    for (double value : select(gradients[0], 2, 1).values()) CHECK(value == 0);
+    for (const Tensor& g : gradients)
+      for (double value : g.values()) CHECK(std::isfinite(value));
+  }
+}
+
+TEST_CASE("misspelt and senseless attention names are refused with a reason") {
+  const auto message = [](const std::string& name) -> std::string {
+    try {
+      parse_attention(name);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(message("lasr+qk_norm").find("did you mean laser?") != std::string::npos);
+  CHECK(message("").find("empty") != std::string::npos);
+  CHECK(message("cosine+qk_norm").find("normalizes queries and keys itself") != std::string::npos);
+  CHECK(message("optimal+entropy").find("exclude each other") != std::string::npos);
+  CHECK(message("laser+laser").find("twice") != std::string::npos);
+  CHECK(message("softcap").find("wants a number") != std::string::npos);
+  CHECK(message("softcap=-1").find("above 0") != std::string::npos);
+  CHECK(message("laser=2").find("takes no number") != std::string::npos);
+}
+
+TEST_CASE("sampling follows temperature, top-k, top-p and seed") {
+  const Tensor logits = tensor({0, 3, 1, 2});
+  Generator generator(1);
+  CHECK(sample_token(logits, {.temperature = 0}, generator) == 1);
+  std::vector<int> count(4);
+  for (int i = 0; i < 4000; ++i) ++count[static_cast<size_t>(sample_token(logits, {}, generator))];
+  const double total = 1 + std::exp(3) + std::exp(1) + std::exp(2);
+  for (size_t i = 0; i < 4; ++i)
+    CHECK(count[i] / 4000.0 == doctest::Approx(std::exp(logits.values()[i]) / total).epsilon(0.25));
+  for (int i = 0; i < 100; ++i) {
+    const int64_t two = sample_token(logits, {.top_k = 2}, generator), half = sample_token(logits, {.top_p = 0.5}, generator);
+    CHECK((two == 1 || two == 3));
+    CHECK(half == 1);
+  }
+  Gpt model(tiny("standard"));
+  const auto a = generate(model, {1, 2}, 20, {.seed = 4}), b = generate(model, {1, 2}, 20, {.seed = 4});
+  CHECK(a == b);
+  CHECK(a.size() == 22);
+}
+
+TEST_CASE("state dictionaries round trip, and a wrong one changes nothing") {
+  Gpt a(tiny("qk_norm")), b(tiny("qk_norm"));
+  auto state = a.state_dict();
+  b.load_state_dict(state);
+  CHECK(b.forward(ids(1, 4)).values() == a.forward(ids(1, 4)).values());
+  const auto before = b.forward(ids(1, 4)).values();
+  state.erase("final_norm.bias");
+  state["extra"] = zeros({1});
+  state["tokens.weight"] = zeros({2, 2});
+  try {
+    b.load_state_dict(state);
+    FAIL("was accepted");
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    for (const char* part : {"missing final_norm.bias", "unexpected extra", "tokens.weight is [2, 2], wanted [11, 8]"})
+      CHECK(what.find(part) != std::string::npos);
+  }
+  CHECK(b.forward(ids(1, 4)).values() == before);
+}
