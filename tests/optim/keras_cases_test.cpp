@@ -1,0 +1,84 @@
+// The optimizers against the golden tables of Keras: four digits, five steps. What is not run, and why:
+// tests/optim/keras_skips.txt.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "core/creation.h"
+#include "optim/optimizers.h"
+#include "tests/data.h"
+
+using namespace vitrine;
+using namespace vitrine::optim;
+using Json = nlohmann::json;
+
+namespace {
+
+/// The first word of every line that is no comment.
+std::set<std::string> skipped() {
+  std::ifstream file(VITRINE_SOURCE_DIR "/tests/optim/keras_skips.txt");
+  REQUIRE_MESSAGE(file, "tests/optim/keras_skips.txt is missing");
+  std::set<std::string> names;
+  for (std::string line, name; std::getline(file, line);)
+    if (std::istringstream(line) >> name && name != "#") names.insert(name);
+  return names;
+}
+
+std::unique_ptr<Optimizer> make(const std::string& name, const Json& s, const Parameter& p) {
+  if (name == "Adam") {
+    AdamOptions o;
+    o.lr = s["learning_rate"];
+    o.beta1 = s["beta_1"];
+    o.beta2 = s["beta_2"];
+    o.eps = s["epsilon"];
+    o.amsgrad = s["amsgrad"];
+    o.weight_decay = 0;
+    return std::make_unique<Adam>(std::vector{p}, o);
+  }
+  if (name == "Lion") {
+    LionOptions o;
+    o.lr = s["learning_rate"];
+    o.beta1 = s["beta_1"];
+    o.beta2 = s["beta_2"];
+    o.weight_decay = 0;
+    return std::make_unique<Lion>(std::vector{p}, o);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("optimizers follow the golden tables of Keras") {
+  const auto folder = test::data_directory();
+  if (!folder) return;
+  const Json json = Json::parse(std::ifstream(*folder / "keras_optimizer_cases.json"));
+  const std::set<std::string> skips = skipped();
+  int ran = 0;
+  for (const Json& c : json["cases"]) {
+    const std::string name = c["optimizer"];
+    if (skips.count(name)) continue;
+    Parameter p(full({10}, 1.0, DType::float64));
+    const auto optimizer = make(name, c["settings"], p);
+    REQUIRE_MESSAGE(optimizer, name, " is neither in the library nor among the skips");
+    const double rtol = c["rtol"], atol = c["atol"];
+    for (size_t step = 0; step < c["after_step"].size(); ++step) {
+      std::vector<double> g(10, 0.01);
+      if (step > 0)
+        for (size_t i = 0; i < g.size(); ++i) g[i] = 0.1 * static_cast<double>(i + 1);
+      p.master().set_grad(tensor(g, {10}, DType::float64));
+      optimizer->step();
+      const std::vector<double> x = p.master().values(), want = c["after_step"][step];
+      for (size_t i = 0; i < x.size(); ++i)
+        CHECK_MESSAGE(std::abs(x[i] - want[i]) <= atol + rtol * std::abs(want[i]), name, ", step ", step + 1,
+                      ", element ", i, ": ", x[i], ", wanted ", want[i]);
+    }
+    ++ran;
+  }
+  CHECK(ran >= 2);
+}
