@@ -1,0 +1,163 @@
+// Trains a character-level GPT on any UTF-8 text, with attention of your choice, and writes a report.
+//
+//   train_gpt --compare standard,laser
+//   train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "core/parallel.h"
+#include "nn/training/trainer.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using namespace vitrine::nn::training;
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+struct Settings {
+  std::string data, out = "reports", attention = "standard", compare, resume, dtype = "float32", prompt = "\n";
+  GptOptions gpt;
+  TrainingOptions training;
+  double lr = 1e-3, final_lr = 1e-4;
+  int64_t warmup = 100, sample = 300;
+  int threads = 0;
+};
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  check(in.good(), "cannot read {}", path.string());
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// Vitrine's own source and documentation, in a fixed order.
+std::string own_source() {
+  std::vector<std::filesystem::path> files;
+  for (const char* folder : {"core", "ops", "nn", "optim", "docs"}) {
+    const auto root = std::filesystem::path(VITRINE_SOURCE_DIR) / folder;
+    if (!std::filesystem::exists(root)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      const auto extension = entry.path().extension();
+      if (extension == ".h" || extension == ".cpp" || extension == ".md") files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::string text;
+  for (const auto& file : files) text += read_text(file);
+  check(!text.empty(), "the default text, Vitrine's own source in {}, is not there; give a text with --data", VITRINE_SOURCE_DIR);
+  return text;
+}
+
+RunReport train(const Settings& s, const std::string& attention, const CharacterVocabulary& vocabulary,
+                const std::vector<int64_t>& training, const std::vector<int64_t>& validation) {
+  GptOptions options = s.gpt;
+  options.vocabulary = vocabulary.size();
+  options.attention = attention;
+  manual_seed(s.training.seed);
+  Gpt model(options);
+  model.to(dtype_of(s.dtype));
+  std::string file_name = attention;
+  std::replace(file_name.begin(), file_name.end(), '=', '-');
+  TrainingOptions t = s.training;
+  t.checkpoint = s.out + "/" + file_name + ".safetensors";
+  Trainer trainer(model, training, validation, optim::warmup_cosine(s.lr, s.warmup, t.steps, s.final_lr), t);
+  if (!s.resume.empty()) trainer.resume(s.resume);
+  fmt::print("{}: {} parameters, {} training and {} validation tokens\n", attention, model.parameter_count(),
+             training.size(), validation.size());
+  trainer.run([] { return interrupted != 0; });
+  RunReport& report = trainer.report();
+  report.name = attention;
+  report.settings = {{"attention", attention}, {"layers", std::to_string(options.layers)},
+                     {"heads", std::to_string(options.heads)}, {"width", std::to_string(options.width)},
+                     {"context", std::to_string(options.context)}, {"batch", std::to_string(t.batch)},
+                     {"steps", std::to_string(trainer.step())}, {"learning rate", fmt::format("{} to {}", s.lr, s.final_lr)},
+                     {"dtype", s.dtype}, {"seed", std::to_string(t.seed)}};
+  if (interrupted) {
+    fmt::print("\ninterrupted at step {}; go on with --attention {} --resume {}\n", trainer.step(), attention, t.checkpoint);
+    return report;
+  }
+  inspect_attention(model, WindowLoader(validation, 4, options.context, 0).batch(0),
+                    [&](int64_t id) { return vocabulary.decode({id}); }, report);
+  const auto prompt = vocabulary.encode(s.prompt);
+  const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = t.seed});
+  report.prompt = s.prompt;
+  report.sample = vocabulary.decode({all.begin() + static_cast<int64_t>(prompt.size()), all.end()});
+  fmt::print("{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---{}\n--------------\n\n", attention,
+             report.final_validation_loss, report.seconds, report.sample);
+  std::ofstream metrics(s.out + "/" + file_name + ".jsonl");
+  for (size_t i = 0; i < report.train_loss.x.size(); ++i)
+    metrics << fmt::format("{{\"step\":{},\"loss\":{},\"lr\":{}}}\n", report.train_loss.x[i], report.train_loss.y[i],
+                           report.learning_rate.y[i]);
+  return report;
+}
+
+void run(Settings s) {
+  if (s.threads > 0) set_threads(s.threads);
+  std::filesystem::create_directories(s.out);
+  const std::string text = s.data.empty() ? own_source() : read_text(s.data);
+  const CharacterVocabulary vocabulary(text);
+  const auto tokens = vocabulary.encode(text);
+  const auto cut = tokens.begin() + static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
+  std::vector<RunReport> reports;
+  std::stringstream names(s.compare.empty() ? s.attention : s.compare);
+  std::vector<std::string> attentions;
+  for (std::string name; std::getline(names, name, ',');) {
+    parse_attention(name);  // a wrong name is an error before anything is trained
+    attentions.push_back(name);
+  }
+  for (const std::string& name : attentions) {
+    if (interrupted) break;
+    reports.push_back(train(s, name, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
+  }
+  const std::string path = s.out + "/report.html";
+  write_report(path, "Vitrine: " + (s.compare.empty() ? s.attention : s.compare), reports);
+  fmt::print("report: {}\n", path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings s;
+  CLI::App app("Trains a character-level GPT and writes a report.");
+  app.set_config("--config", "", "a file with these options as name = value");
+  app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
+  app.add_option("--attention", s.attention, "parts joined by +:\n" + attention_parts());
+  app.add_option("--compare", s.compare, "several attentions, separated by commas, on the same data and seed");
+  app.add_option("--out", s.out, "folder for report, checkpoints and metrics")->capture_default_str();
+  app.add_option("--resume", s.resume, "a checkpoint to go on from");
+  app.add_option("--steps", s.training.steps, "optimizer steps")->capture_default_str();
+  app.add_option("--batch", s.training.batch, "sequences per micro-batch")->capture_default_str();
+  app.add_option("--accumulate", s.training.accumulate, "micro-batches per step")->capture_default_str();
+  app.add_option("--layers", s.gpt.layers, "blocks")->capture_default_str();
+  app.add_option("--heads", s.gpt.heads, "query heads")->capture_default_str();
+  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads")->capture_default_str();
+  app.add_option("--width", s.gpt.width, "channels")->capture_default_str();
+  app.add_option("--context", s.gpt.context, "longest sequence")->capture_default_str();
+  app.add_option("--dropout", s.gpt.dropout, "probability")->capture_default_str();
+  app.add_option("--lr", s.lr, "highest learning rate")->capture_default_str();
+  app.add_option("--final-lr", s.final_lr, "learning rate at the end")->capture_default_str();
+  app.add_option("--warmup", s.warmup, "steps of warmup")->capture_default_str();
+  app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)")->capture_default_str();
+  app.add_option("--seed", s.training.seed, "of everything random")->capture_default_str();
+  app.add_option("--threads", s.threads, "0: all cores")->capture_default_str();
+  app.add_option("--prompt", s.prompt, "what the sample starts with");
+  app.add_option("--sample", s.sample, "characters to sample")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  try {
+    run(s);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train_gpt: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

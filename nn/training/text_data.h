@@ -1,0 +1,51 @@
+// Text as training data: characters as tokens, batches in a seeded order that a checkpoint can resume.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/random.h"
+
+namespace vitrine::nn::training {
+
+/// The distinct characters (Unicode code points) of a text, in order of their code; their places are the token ids.
+class CharacterVocabulary {
+ public:
+  explicit CharacterVocabulary(const std::string& text);
+  explicit CharacterVocabulary(const std::vector<std::string>& characters);
+
+  std::vector<int64_t> encode(const std::string& text) const;  ///< an unknown character is an error that names it
+  std::string decode(const std::vector<int64_t>& ids) const;
+  int64_t size() const { return static_cast<int64_t>(characters_.size()); }
+  const std::vector<std::string>& characters() const { return characters_; }
+
+ private:
+  std::vector<std::string> characters_;
+  std::map<std::string, int64_t> ids_;
+};
+
+/// The characters of a UTF-8 text, one string each; bytes that are not UTF-8 stand alone.
+std::vector<std::string> split_characters(const std::string& text);
+
+struct Batch {
+  Tensor inputs, targets;  ///< ids [B, T]; targets are the inputs one further
+};
+
+/// Random windows of a token sequence. Which windows batch i has depends on the seed and i alone.
+class WindowLoader {
+ public:
+  WindowLoader(std::vector<int64_t> tokens, int64_t batch, int64_t time, uint64_t seed);
+  Batch batch(int64_t index) const;
+  /// All windows one after another, without overlap, in batches: for the loss over a whole split.
+  std::vector<Batch> whole() const;
+
+ private:
+  Batch at(const std::vector<int64_t>& starts) const;
+  std::vector<int64_t> tokens_;
+  int64_t batch_, time_;
+  uint64_t seed_;
+};
+
+}  // namespace vitrine::nn::training

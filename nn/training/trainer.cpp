@@ -1,0 +1,169 @@
+#include "nn/training/trainer.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "core/creation.h"
+#include "core/safetensors.h"
+#include "ops/elementwise.h"
+#include "ops/loss.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace vitrine::nn::training {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
+std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parameter>>& named, bool matrices) {
+  std::vector<Parameter> result;
+  for (const auto& [name, p] : named)
+    if ((p.shape().rank() >= 2) == matrices) result.push_back(p);
+  return result;
+}
+
+double norm_of(const Tensor& x) { return x.defined() ? std::sqrt(sum(square(cast(x, DType::float64))).item()) : 0; }
+
+optim::AdamOptions adam_options(const TrainingOptions& o) {
+  optim::AdamOptions a;
+  a.beta2 = o.beta2;
+  a.weight_decay = o.weight_decay;
+  a.decay = optim::Decay::decoupled;
+  return a;
+}
+
+}  // namespace
+
+Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
+                 optim::Schedule schedule, TrainingOptions options)
+    : model_(model),
+      training_(training, options.batch, model.options().context, options.seed),
+      validation_(validation, options.batch, model.options().context, options.seed),
+      schedule_(std::move(schedule)),
+      options_(std::move(options)),
+      named_(model.named_parameters()),
+      optimizer_(with_rank(named_, true), adam_options(options_)) {
+  optimizer_.add_group({with_rank(named_, false), {0, 0}});
+  for (int64_t layer = 0; layer < model.options().layers; ++layer)
+    report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});
+  report_.train_loss.name = "training";
+  report_.validation_loss.name = "validation";
+  report_.parameters = model.parameter_count();
+  report_.vocabulary_size = model.options().vocabulary;
+}
+
+double Trainer::train_step() {
+  optimizer_.zero_grad();
+  double loss = 0;
+  for (int64_t i = 0; i < options_.accumulate; ++i) {
+    const Batch batch = training_.batch(step_ * options_.accumulate + i);
+    Tape tape;
+    const Tensor mean = cross_entropy(model_.forward(batch.inputs), batch.targets) * (1.0 / static_cast<double>(options_.accumulate));
+    loss += mean.item();
+    tape.backward(mean);
+  }
+  record_gradients();
+  if (options_.clip > 0) optim::clip_gradients(model_.parameters(), options_.clip);
+  optimizer_.set_lr(schedule_(step_));
+  optimizer_.step();
+  return loss;
+}
+
+void Trainer::record_gradients() {
+  if (step_ % 10 != 0) return;
+  for (size_t layer = 0; layer < report_.grad_norm_by_layer.size(); ++layer) {
+    const std::string prefix = fmt::format("blocks.{}.", layer);
+    double squares = 0;
+    for (const auto& [name, p] : named_)
+      if (name.starts_with(prefix)) squares += std::pow(norm_of(p.grad()), 2);
+    report_.grad_norm_by_layer[layer].x.push_back(static_cast<double>(step_));
+    report_.grad_norm_by_layer[layer].y.push_back(std::sqrt(squares));
+  }
+}
+
+void Trainer::show_progress(double loss, double seconds) {
+  if (!options_.progress) return;
+  const double speed = 1 / seconds, left = static_cast<double>(options_.steps - step_) * seconds;
+  const double tokens = static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
+  std::fprintf(stderr, "\r\033[Kstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB", static_cast<long>(step_),
+               static_cast<long>(options_.steps), loss, tokens, left, peak_memory() / (1 << 20));
+  if (step_ == options_.steps) std::fputc('\n', stderr);
+}
+
+void Trainer::run(const std::function<bool()>& stop) {
+  const double start = now();
+  double mean_seconds = 0;
+  while (step_ < options_.steps && !stop()) {
+    const double before = now();
+    const double loss = train_step();
+    const double seconds = now() - before;
+    mean_seconds = mean_seconds == 0 ? seconds : 0.95 * mean_seconds + 0.05 * seconds;
+    const auto x = static_cast<double>(++step_);
+    report_.train_loss.x.push_back(x);
+    report_.train_loss.y.push_back(loss);
+    report_.learning_rate.x.push_back(x);
+    report_.learning_rate.y.push_back(schedule_(step_ - 1));
+    report_.tokens_per_second.x.push_back(x);
+    report_.tokens_per_second.y.push_back(static_cast<double>(options_.batch * options_.accumulate * model_.options().context) / seconds);
+    check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_);
+    if (step_ % 10 == 0 || step_ == options_.steps) show_progress(loss, mean_seconds);
+    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) {
+      report_.validation_loss.x.push_back(x);
+      report_.validation_loss.y.push_back(validation_loss());
+    }
+  }
+  if (!report_.validation_loss.y.empty()) report_.final_validation_loss = report_.validation_loss.y.back();
+  report_.seconds = now() - start;
+  report_.peak_memory_bytes = peak_memory();
+  if (!options_.checkpoint.empty()) save(options_.checkpoint);
+}
+
+double Trainer::validation_loss() {
+  const Tape::Pause pause;
+  model_.eval();
+  double total = 0, count = 0;
+  for (const Batch& batch : validation_.whole()) {
+    const auto tokens = static_cast<double>(batch.targets.numel());
+    total += tokens * cross_entropy(model_.forward(batch.inputs), batch.targets).item();
+    count += tokens;
+  }
+  model_.train();
+  return total / count;
+}
+
+void Trainer::save(const std::string& path) {
+  Safetensors file;
+  for (const auto& [name, x] : model_.state_dict()) file.tensors["model/" + name] = x;
+  for (const auto& [name, x] : optimizer_.state_dict()) file.tensors["optimizer/" + name] = x;
+  file.metadata["step"] = std::to_string(step_);
+  // Dropout draws from the default generator.
+  file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
+  write_safetensors(path, file);
+}
+
+void Trainer::resume(const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  std::map<std::string, Tensor> model, optimizer;
+  for (const auto& [name, x] : file.tensors) {
+    if (name.starts_with("model/")) model[name.substr(6)] = x;
+    if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
+  }
+  check(file.metadata.count("step") && file.metadata.count("random"), "resume: {} is no checkpoint of a training run", path);
+  model_.load_state_dict(model);
+  optimizer_.load_state_dict(optimizer);
+  step_ = std::stoll(file.metadata.at("step"));
+  unsigned long long seed = 0, offset = 0;
+  check(std::sscanf(file.metadata.at("random").c_str(), "%llu %llu", &seed, &offset) == 2, "resume: {} is broken", path);
+  default_generator().set(seed, offset);
+}
+
+}  // namespace vitrine::nn::training

@@ -1,0 +1,66 @@
+// Training a GPT on text: the loop that programs share. Everything random depends on the seed and the step, so that the same
+// seed gives the same run, and a resumed run is the run that was interrupted.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/tape.h"
+#include "nn/gpt.h"
+#include "nn/training/report.h"
+#include "nn/training/text_data.h"
+#include "optim/optimizers.h"
+#include "optim/schedule.h"
+
+namespace vitrine::nn::training {
+
+struct TrainingOptions {
+  int64_t steps = 500;
+  int64_t batch = 12;
+  int64_t accumulate = 1;       ///< micro-batches per step
+  int64_t evaluate_every = 100; ///< steps between losses over the whole validation split
+  double clip = 1;              ///< largest norm of the gradients; 0: none
+  double weight_decay = 0.1;    ///< of matrices; vectors are not decayed
+  double beta2 = 0.99;
+  uint64_t seed = 1;
+  std::string checkpoint;       ///< written at the end and on interruption; empty: none
+  bool progress = true;         ///< one live line on standard error
+};
+
+class Trainer {
+ public:
+  Trainer(Gpt& model, const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
+          optim::Schedule schedule, TrainingOptions options);
+
+  /// Trains until options.steps or until `stop()` says so (asked after each step); then writes the checkpoint. The figures of
+  /// the run gather in report().
+  void run(const std::function<bool()>& stop = [] { return false; });
+  /// Model, optimizer and step from a checkpoint of the same setting; from it run() goes on.
+  void resume(const std::string& path);
+  void save(const std::string& path);
+
+  int64_t step() const { return step_; }
+  /// Mean loss per token over the whole validation split.
+  double validation_loss();
+  RunReport& report() { return report_; }
+
+ private:
+  double train_step();
+  void record_gradients();
+  void show_progress(double loss, double seconds);
+
+  Gpt& model_;
+  WindowLoader training_, validation_;
+  optim::Schedule schedule_;
+  TrainingOptions options_;
+  std::vector<std::pair<std::string, Parameter>> named_;
+  optim::Adam optimizer_;
+  RunReport report_;
+  int64_t step_ = 0;
+};
+
+/// Statistics of every head on one batch, and the weights of its first row as maps, with `label` naming tokens.
+void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label, RunReport& report);
+
+}  // namespace vitrine::nn::training
