@@ -16,6 +16,8 @@
 namespace vitrine::nn::training {
 namespace {
 
+constexpr int64_t kRecordEvery = 10;  // steps between recorded gradient norms
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double peak_memory() {
@@ -55,6 +57,8 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
   optimizer_.add_group({with_rank(named_, false), {0, 0}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
     report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});
+  for (int64_t layer = 0; layer < model.options().layers; ++layer)
+    report_.grad_norm_by_path.push_back({static_cast<int>(layer), {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
   report_.train_loss.name = "training";
   report_.validation_loss.name = "validation";
   report_.parameters = model.parameter_count();
@@ -67,8 +71,12 @@ double Trainer::train_step() {
   for (int64_t i = 0; i < options_.accumulate; ++i) {
     const Batch batch = training_.batch(step_ * options_.accumulate + i);
     Tape tape;
-    const Tensor mean = cross_entropy(model_.forward(batch.inputs), batch.targets) * (1.0 / static_cast<double>(options_.accumulate));
+    std::vector<AttentionTrace> traces;
+    const bool record = step_ % kRecordEvery == 0 && i + 1 == options_.accumulate;
+    const Tensor logits = model_.forward(batch.inputs, nullptr, record ? &traces : nullptr);
+    const Tensor mean = cross_entropy(logits, batch.targets) * (1.0 / static_cast<double>(options_.accumulate));
     loss += mean.item();
+    record_paths(tape, traces);
     tape.backward(mean);
   }
   record_gradients();
@@ -78,8 +86,20 @@ double Trainer::train_step() {
   return loss;
 }
 
+void Trainer::record_paths(Tape& tape, const std::vector<AttentionTrace>& traces) {
+  for (size_t layer = 0; layer < traces.size(); ++layer) {
+    PathGradients& path = report_.grad_norm_by_path[layer];
+    for (auto [x, series] : {std::pair{&traces[layer].q, &path.q}, {&traces[layer].k, &path.k}, {&traces[layer].v, &path.v}})
+      tape.on_gradient(*x, [step = step_, into = series](const Tensor& gradient) {
+        into->x.push_back(static_cast<double>(step));
+        into->y.push_back(norm_of(gradient));
+        return Tensor();
+      });
+  }
+}
+
 void Trainer::record_gradients() {
-  if (step_ % 10 != 0) return;
+  if (step_ % kRecordEvery != 0) return;
   for (size_t layer = 0; layer < report_.grad_norm_by_layer.size(); ++layer) {
     const std::string prefix = fmt::format("blocks.{}.", layer);
     double squares = 0;

@@ -47,6 +47,7 @@ class Trainer {
 
  private:
   double train_step();
+  void record_paths(Tape& tape, const std::vector<AttentionTrace>& traces);
   void record_gradients();
   void show_progress(double loss, double seconds);
 
