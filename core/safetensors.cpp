@@ -19,10 +19,9 @@ namespace vitrine {
 namespace {
 
 using Json = nlohmann::json;
-constexpr std::pair<DType, const char*> kNames[] = {{DType::float32, "F32"}, {DType::float64, "F64"},
-                                                    {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
-                                                    {DType::int64, "I64"},     {DType::int32, "I32"},
-                                                    {DType::boolean, "BOOL"}};
+constexpr std::pair<DType, const char*> kNames[] = {
+    {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
+    {DType::int64, "I64"},   {DType::int32, "I32"},   {DType::boolean, "BOOL"}};
 
 /// A file descriptor that is closed at the end of its scope.
 struct File {
@@ -46,11 +45,12 @@ std::shared_ptr<Mapping> map_file(const std::string& path) {
   const File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   check(file.descriptor >= 0, "read_safetensors: cannot open {}: {}", path, reason());
   struct stat info {};
-  check(::fstat(file.descriptor, &info) == 0 && S_ISREG(info.st_mode), "read_safetensors: {} is not a file", path);
+  check(::fstat(file.descriptor, &info) == 0 && S_ISREG(info.st_mode), "read_safetensors: {} is not a file",
+        path);
   auto mapping = std::make_shared<Mapping>();
   mapping->bytes = static_cast<size_t>(info.st_size);
-  check(mapping->bytes >= 8, "read_safetensors: {} is broken: it has {} bytes, not even a header length", path,
-        mapping->bytes);
+  check(mapping->bytes >= 8, "read_safetensors: {} is broken: it has {} bytes, not even a header length",
+        path, mapping->bytes);
   void* data = ::mmap(nullptr, mapping->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.descriptor, 0);
   check(data != MAP_FAILED, "read_safetensors: cannot map {}: {}", path, reason());
   mapping->data = static_cast<char*>(data);
@@ -61,7 +61,8 @@ std::shared_ptr<Mapping> map_file(const std::string& path) {
 Json parse_header(const char* begin, const char* end, const std::string& path) {
   constexpr int kDeepest = 4;
   const auto callback = [&](int depth, Json::parse_event_t, Json&) {
-    check(depth <= kDeepest, "read_safetensors: the header of {} is nested deeper than {} levels", path, kDeepest);
+    check(depth <= kDeepest, "read_safetensors: the header of {} is nested deeper than {} levels", path,
+          kDeepest);
     return true;
   };
   Json header;
@@ -81,7 +82,8 @@ struct Entry {
 };
 
 size_t whole_number(const Json& value, const std::string& what) {
-  check(value.is_number_unsigned(), "read_safetensors: {} is {}, wanted a whole number", what, value.dump(-1, ' ', true, Json::error_handler_t::replace));
+  check(value.is_number_unsigned(), "read_safetensors: {} is {}, wanted a whole number", what,
+        value.dump(-1, ' ', true, Json::error_handler_t::replace));
   return value.get<size_t>();
 }
 
@@ -90,11 +92,13 @@ Entry parse_entry(const std::string& name, const Json& json, size_t data_bytes) 
         "read_safetensors: the entry {} wants dtype, shape and data_offsets", name);
   const Json &dtype = json["dtype"], &shape = json["shape"], &offsets = json["data_offsets"];
   Entry entry{DType::float32, {}, 0, 0};
-  const auto known = std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& n) { return dtype == n.second; });
-  check(dtype.is_string() && known != std::end(kNames), "read_safetensors: {} has a dtype that Vitrine does not know", name);
+  const auto known =
+      std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& n) { return dtype == n.second; });
+  check(dtype.is_string() && known != std::end(kNames),
+        "read_safetensors: {} has a dtype that Vitrine does not know", name);
   entry.dtype = known->first;
-  check(shape.is_array() && shape.size() <= Dims::kMax, "read_safetensors: {} wants a shape of at most {} sizes", name,
-        Dims::kMax);
+  check(shape.is_array() && shape.size() <= Dims::kMax,
+        "read_safetensors: {} wants a shape of at most {} sizes", name, Dims::kMax);
   for (const Json& size : shape) {
     const size_t n = whole_number(size, "a size of " + name);
     check(n <= size_t{INT64_MAX}, "read_safetensors: a size of {} is too large", name);
@@ -103,8 +107,9 @@ Entry parse_entry(const std::string& name, const Json& json, size_t data_bytes) 
   check(offsets.is_array() && offsets.size() == 2, "read_safetensors: {} wants two data_offsets", name);
   entry.begin = whole_number(offsets[0], "an offset of " + name);
   entry.end = whole_number(offsets[1], "an offset of " + name);
-  check(entry.begin <= entry.end && entry.end <= data_bytes, "read_safetensors: {} lies at [{}, {}), the data has {} bytes",
-        name, entry.begin, entry.end, data_bytes);
+  check(entry.begin <= entry.end && entry.end <= data_bytes,
+        "read_safetensors: {} lies at [{}, {}), the data has {} bytes", name, entry.begin, entry.end,
+        data_bytes);
   const auto count = static_cast<size_t>(numel(entry.shape)), width = size_of(entry.dtype);
   check(count <= data_bytes / width && count * width == entry.end - entry.begin,
         "read_safetensors: {} has the shape {} but {} bytes", name, entry.shape, entry.end - entry.begin);
@@ -115,10 +120,11 @@ Tensor tensor_of(const Entry& entry, const std::shared_ptr<Mapping>& mapping, si
   char* const data = mapping->data + data_start + entry.begin;
   const size_t bytes = entry.end - entry.begin;
   if (entry.dtype == DType::boolean)
-    for (size_t i = 0; i < bytes; ++i) check(data[i] == 0 || data[i] == 1, "read_safetensors: a BOOL is neither 0 nor 1");
+    for (size_t i = 0; i < bytes; ++i)
+      check(data[i] == 0 || data[i] == 1, "read_safetensors: a BOOL is neither 0 nor 1");
   if (reinterpret_cast<uintptr_t>(data) % size_of(entry.dtype) == 0)
-    return Tensor(std::make_shared<Storage>(data, bytes, Device::cpu, mapping), entry.shape, contiguous_strides(entry.shape), 0,
-                  entry.dtype);
+    return Tensor(std::make_shared<Storage>(data, bytes, Device::cpu, mapping), entry.shape,
+                  contiguous_strides(entry.shape), 0, entry.dtype);
   Tensor copy = empty(entry.shape, entry.dtype);
   std::memcpy(copy.raw(), data, bytes);
   return copy;
@@ -140,8 +146,9 @@ Safetensors read_safetensors(const std::string& path) {
   const auto mapping = map_file(path);
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, mapping->data, 8);
-  check(header_bytes <= mapping->bytes - 8, "read_safetensors: {} is broken: a header of {} bytes in a file of {}", path,
-        header_bytes, mapping->bytes);
+  check(header_bytes <= mapping->bytes - 8,
+        "read_safetensors: {} is broken: a header of {} bytes in a file of {}", path, header_bytes,
+        mapping->bytes);
   const char* const text = mapping->data + 8;
   const Json header = parse_header(text, text + header_bytes, path);
   const size_t start = 8 + header_bytes;
@@ -167,8 +174,10 @@ void write_safetensors(const std::string& path, const Safetensors& content) {
   size_t offset = 0;
   for (const auto& [name, tensor] : content.tensors) {
     packed.push_back(to_cpu(tensor));
-    const auto type = std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& n) { return n.first == tensor.dtype(); });
-    check(type != std::end(kNames), "write_safetensors: {} is {}, which the format does not know", name, describe(tensor));
+    const auto type = std::find_if(std::begin(kNames), std::end(kNames),
+                                   [&](const auto& n) { return n.first == tensor.dtype(); });
+    check(type != std::end(kNames), "write_safetensors: {} is {}, which the format does not know", name,
+          describe(tensor));
     const auto bytes = static_cast<size_t>(tensor.numel() * tensor.element_size());
     header[name] = {{"dtype", type->second},
                     {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},
@@ -190,14 +199,15 @@ void write_safetensors(const std::string& path, const Safetensors& content) {
     write_all(file.descriptor, reinterpret_cast<const char*>(&length), 8, path);
     write_all(file.descriptor, text.data(), text.size(), path);
     for (const Tensor& t : packed)
-      write_all(file.descriptor, static_cast<const char*>(t.raw()), static_cast<size_t>(t.numel() * t.element_size()), path);
+      write_all(file.descriptor, static_cast<const char*>(t.raw()),
+                static_cast<size_t>(t.numel() * t.element_size()), path);
     check(::fsync(file.descriptor) == 0, "write_safetensors: cannot write {}: {}", path, reason());
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
-  check(::rename(temporary.c_str(), path.c_str()) == 0, "write_safetensors: cannot rename {} to {}: {}", temporary, path,
-        reason());
+  check(::rename(temporary.c_str(), path.c_str()) == 0, "write_safetensors: cannot rename {} to {}: {}",
+        temporary, path, reason());
   const auto folder = std::filesystem::path(path).parent_path();
   const File directory{::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (directory.descriptor >= 0) ::fsync(directory.descriptor);

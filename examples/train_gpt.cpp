@@ -2,8 +2,8 @@
 //
 //   train_gpt --compare standard,laser
 //   train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <csignal>
 #include <filesystem>
@@ -23,7 +23,8 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 
 struct Settings {
-  std::string data, out = "reports", attention = "standard", compare, resume, dtype = "float32", prompt = "\n";
+  std::string data, out = "reports", attention = "standard", compare, resume, dtype = "float32",
+                    prompt = "\n";
   GptOptions gpt;
   TrainingOptions training;
   double lr = 1e-3, final_lr = 1e-4;
@@ -53,7 +54,8 @@ std::string own_source() {
   std::sort(files.begin(), files.end());
   std::string text;
   for (const auto& file : files) text += read_text(file);
-  check(!text.empty(), "the default text, Vitrine's own source in {}, is not there; give a text with --data", VITRINE_SOURCE_DIR);
+  check(!text.empty(), "the default text, Vitrine's own source in {}, is not there; give a text with --data",
+        VITRINE_SOURCE_DIR);
   return text;
 }
 
@@ -76,17 +78,24 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   trainer.run([] { return interrupted != 0; });
   RunReport& report = trainer.report();
   report.name = attention;
-  report.settings = {{"attention", attention}, {"layers", std::to_string(options.layers)},
-                     {"heads", std::to_string(options.heads)}, {"width", std::to_string(options.width)},
-                     {"context", std::to_string(options.context)}, {"batch", std::to_string(t.batch)},
-                     {"steps", std::to_string(trainer.step())}, {"learning rate", fmt::format("{} to {}", s.lr, s.final_lr)},
-                     {"dtype", s.dtype}, {"seed", std::to_string(t.seed)}};
+  report.settings = {{"attention", attention},
+                     {"layers", std::to_string(options.layers)},
+                     {"heads", std::to_string(options.heads)},
+                     {"width", std::to_string(options.width)},
+                     {"context", std::to_string(options.context)},
+                     {"batch", std::to_string(t.batch)},
+                     {"steps", std::to_string(trainer.step())},
+                     {"learning rate", fmt::format("{} to {}", s.lr, s.final_lr)},
+                     {"dtype", s.dtype},
+                     {"seed", std::to_string(t.seed)}};
   if (interrupted) {
-    fmt::print("\ninterrupted at step {}; go on with --attention {} --resume {}\n", trainer.step(), attention, t.checkpoint);
+    fmt::print("\ninterrupted at step {}; go on with --attention {} --resume {}\n", trainer.step(), attention,
+               t.checkpoint);
     return report;
   }
-  inspect_attention(model, WindowLoader(validation, 4, options.context, 0).batch(0),
-                    [&](int64_t id) { return vocabulary.decode({id}); }, report);
+  inspect_attention(
+      model, WindowLoader(validation, 4, options.context, 0).batch(0),
+      [&](int64_t id) { return vocabulary.decode({id}); }, report);
   const auto prompt = vocabulary.encode(s.prompt);
   const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = t.seed});
   report.prompt = s.prompt;
@@ -95,8 +104,8 @@ RunReport train(const Settings& s, const std::string& attention, const Character
              report.final_validation_loss, report.seconds, report.sample);
   std::ofstream metrics(s.out + "/" + file_name + ".jsonl");
   for (size_t i = 0; i < report.train_loss.x.size(); ++i)
-    metrics << fmt::format("{{\"step\":{},\"loss\":{},\"lr\":{}}}\n", report.train_loss.x[i], report.train_loss.y[i],
-                           report.learning_rate.y[i]);
+    metrics << fmt::format("{{\"step\":{},\"loss\":{},\"lr\":{}}}\n", report.train_loss.x[i],
+                           report.train_loss.y[i], report.learning_rate.y[i]);
   return report;
 }
 
@@ -131,7 +140,8 @@ int main(int argc, char** argv) {
   app.set_config("--config", "", "a file with these options as name = value");
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
   app.add_option("--attention", s.attention, "parts joined by +:\n" + attention_parts());
-  app.add_option("--compare", s.compare, "several attentions, separated by commas, on the same data and seed");
+  app.add_option("--compare", s.compare,
+                 "several attentions, separated by commas, on the same data and seed");
   app.add_option("--out", s.out, "folder for report, checkpoints and metrics")->capture_default_str();
   app.add_option("--resume", s.resume, "a checkpoint to go on from");
   app.add_option("--steps", s.training.steps, "optimizer steps")->capture_default_str();
@@ -139,14 +149,16 @@ int main(int argc, char** argv) {
   app.add_option("--accumulate", s.training.accumulate, "micro-batches per step")->capture_default_str();
   app.add_option("--layers", s.gpt.layers, "blocks")->capture_default_str();
   app.add_option("--heads", s.gpt.heads, "query heads")->capture_default_str();
-  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads")->capture_default_str();
+  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads")
+      ->capture_default_str();
   app.add_option("--width", s.gpt.width, "channels")->capture_default_str();
   app.add_option("--context", s.gpt.context, "longest sequence")->capture_default_str();
   app.add_option("--dropout", s.gpt.dropout, "probability")->capture_default_str();
   app.add_option("--lr", s.lr, "highest learning rate")->capture_default_str();
   app.add_option("--final-lr", s.final_lr, "learning rate at the end")->capture_default_str();
   app.add_option("--warmup", s.warmup, "steps of warmup")->capture_default_str();
-  app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)")->capture_default_str();
+  app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)")
+      ->capture_default_str();
   app.add_option("--seed", s.training.seed, "of everything random")->capture_default_str();
   app.add_option("--threads", s.threads, "0: all cores")->capture_default_str();
   app.add_option("--prompt", s.prompt, "what the sample starts with");

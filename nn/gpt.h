@@ -13,8 +13,8 @@ namespace vitrine::nn {
 
 struct GptOptions {
   int64_t vocabulary = 65;
-  int64_t context = 64;   ///< the longest sequence
-  int64_t width = 128;    ///< C
+  int64_t context = 64;  ///< the longest sequence
+  int64_t width = 128;   ///< C
   int64_t layers = 4;
   int64_t heads = 4;
   int64_t key_heads = 0;  ///< fewer than heads: grouped queries; 0 = heads
@@ -76,7 +76,7 @@ class Gpt : public Module {
   void fields(Fields& f) override;
   const GptOptions& options() const { return options_; }
 
-  Embedding tokens;     ///< also the output layer: the weights are tied
+  Embedding tokens;  ///< also the output layer: the weights are tied
   Embedding positions;
   Dropout dropout;
   std::vector<std::unique_ptr<Block>> blocks;
@@ -94,7 +94,8 @@ struct SamplingOptions {
 };
 
 /// Continues `prompt` by `count` tokens, decoding with the cache; beyond the context the oldest tokens are forgotten.
-std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> prompt, int64_t count, const SamplingOptions& options = {});
+std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> prompt, int64_t count,
+                              const SamplingOptions& options = {});
 
 /// The next token for logits [V].
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator);

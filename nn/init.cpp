@@ -6,7 +6,8 @@ namespace vitrine::nn {
 namespace {
 
 void check_weight(const char* name, const Shape& shape) {
-  check(shape.rank() == 2 && numel(shape) > 0, "{}: wanted the shape [out, in] of a weight, got {}", name, shape);
+  check(shape.rank() == 2 && numel(shape) > 0, "{}: wanted the shape [out, in] of a weight, got {}", name,
+        shape);
 }
 
 }  // namespace

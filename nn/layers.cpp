@@ -10,7 +10,8 @@
 
 namespace vitrine::nn {
 
-Linear::Linear(int64_t in, int64_t out, Bias with_bias, double deviation) : weight(normal({out, in}, deviation)) {
+Linear::Linear(int64_t in, int64_t out, Bias with_bias, double deviation)
+    : weight(normal({out, in}, deviation)) {
   if (with_bias == Bias::yes) bias = constant({out}, 0);
 }
 Tensor Linear::forward(const Tensor& x) const {
@@ -21,7 +22,8 @@ void Linear::fields(Fields& f) {
   f("bias", bias);
 }
 
-Embedding::Embedding(int64_t count, int64_t width, double deviation) : weight(normal({count, width}, deviation)) {}
+Embedding::Embedding(int64_t count, int64_t width, double deviation)
+    : weight(normal({count, width}, deviation)) {}
 Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids); }
 void Embedding::fields(Fields& f) { f("weight", weight); }
 
@@ -36,7 +38,9 @@ void Norm::fields(Fields& f) {
   f("bias", bias);
 }
 
-Dropout::Dropout(double p) : p_(p) { check(p >= 0 && p < 1, "Dropout: the probability is {}, wanted [0, 1)", p); }
+Dropout::Dropout(double p) : p_(p) {
+  check(p >= 0 && p < 1, "Dropout: the probability is {}, wanted [0, 1)", p);
+}
 Tensor Dropout::forward(const Tensor& x) const { return training() && p_ > 0 ? dropout(x, p_) : x; }
 
 Activation activation_of(const std::string& name) {
@@ -48,7 +52,8 @@ Activation activation_of(const std::string& name) {
   fail("there is no activation {}: wanted relu, gelu, gelu_tanh, silu or swiglu", name);
 }
 
-FeedForward::FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation)
+FeedForward::FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias,
+                         double out_deviation)
     : up(width, activation == Activation::swiglu ? 2 * hidden : hidden, bias),
       down(hidden, width, bias, out_deviation),
       activation_(activation) {}

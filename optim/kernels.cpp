@@ -58,7 +58,8 @@ void sgd_step(Tensor& x0, const Tensor& g0, Tensor& buffer0, SgdScalars s) {
   });
 }
 
-void lion_step(Tensor& x0, const Tensor& g0, Tensor& m0, double lr, double beta1, double beta2, double decay) {
+void lion_step(Tensor& x0, const Tensor& g0, Tensor& m0, double lr, double beta1, double beta2,
+               double decay) {
   each("lion_step", x0, [&](auto type, int64_t b, int64_t e) {
     using T = typename decltype(type)::type;
     T *const x = x0.data<T>(), *const m = m0.data<T>();

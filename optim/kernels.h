@@ -15,7 +15,8 @@ struct AdamScalars {
 };
 /// m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², then x as above. `largest`, if defined, becomes max(largest, v) and takes v's
 /// place (amsgrad).
-VITRINE_CPU_KERNEL(adam_step, Tensor& x, const Tensor& g, Tensor& m, Tensor& v, Tensor& largest, AdamScalars s);
+VITRINE_CPU_KERNEL(adam_step, Tensor& x, const Tensor& g, Tensor& m, Tensor& v, Tensor& largest,
+                   AdamScalars s);
 
 struct SgdScalars {
   double lr = 0, momentum = 0, dampening = 0, decay = 0;
@@ -25,6 +26,7 @@ struct SgdScalars {
 VITRINE_CPU_KERNEL(sgd_step, Tensor& x, const Tensor& g, Tensor& buffer, SgdScalars s);
 
 /// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g.
-VITRINE_CPU_KERNEL(lion_step, Tensor& x, const Tensor& g, Tensor& m, double lr, double beta1, double beta2, double decay);
+VITRINE_CPU_KERNEL(lion_step, Tensor& x, const Tensor& g, Tensor& m, double lr, double beta1, double beta2,
+                   double decay);
 
 }  // namespace vitrine::optim

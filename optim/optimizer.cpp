@@ -36,7 +36,8 @@ void Optimizer::step() {
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
       check(!p.master().leaf()->stale,
-            "step: the gradient of {} is incomplete, as a backward failed; call zero_grad() and run the step again",
+            "step: the gradient of {} is incomplete, as a backward failed; call zero_grad() and run the step "
+            "again",
             p.name().empty() ? "a parameter" : p.name());
   const Tape::Pause pause;
   ++steps_;
@@ -84,12 +85,15 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters) {
       const std::string prefix = key(p) + "/";
-      for (auto it = state.lower_bound(prefix); it != state.end() && it->first.starts_with(prefix); ++it, ++used) {
-        check(it->second.shape() == p.shape(), "Optimizer: {} is {}, wanted {}", it->first, it->second.shape(), p.shape());
+      for (auto it = state.lower_bound(prefix); it != state.end() && it->first.starts_with(prefix);
+           ++it, ++used) {
+        check(it->second.shape() == p.shape(), "Optimizer: {} is {}, wanted {}", it->first,
+              it->second.shape(), p.shape());
         loaded[p.identity()][it->first.substr(prefix.size())] = copy_as(it->second, it->second.dtype());
       }
     }
-  check(used == state.size(), "Optimizer: {} entries of the state belong to no parameter here", state.size() - used);
+  check(used == state.size(), "Optimizer: {} entries of the state belong to no parameter here",
+        state.size() - used);
   steps_ = static_cast<int64_t>(state.at("step").item());
   state_ = std::move(loaded);
 }

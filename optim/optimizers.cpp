@@ -12,7 +12,8 @@ namespace vitrine::optim {
 namespace {
 
 void check_betas(const char* name, double beta1, double beta2) {
-  check(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, "{}: the betas are {} and {}, wanted [0, 1)", name, beta1, beta2);
+  check(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, "{}: the betas are {} and {}, wanted [0, 1)",
+        name, beta1, beta2);
 }
 
 double norm_of(const Tensor& x) { return std::sqrt(sum(square(x)).item()); }
@@ -27,7 +28,8 @@ AdamScalars scalars(const AdamOptions& o, const GroupOptions& group) {
 
 Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check(!o.nesterov || (o.momentum > 0 && o.dampening == 0), "Sgd: Nesterov wants a momentum and no dampening");
+  check(!o.nesterov || (o.momentum > 0 && o.dampening == 0),
+        "Sgd: Nesterov wants a momentum and no dampening");
 }
 
 void Sgd::update(Tensor& x, const Tensor& g, State& state, const GroupOptions& group, int64_t) {
@@ -35,7 +37,8 @@ void Sgd::update(Tensor& x, const Tensor& g, State& state, const GroupOptions& g
   Tensor none;
   Tensor& buffer = options_.momentum != 0 ? slot(state, "momentum", x) : none;
   VITRINE_RUN(sgd_step, x, g, buffer,
-              SgdScalars{group.lr, options_.momentum, options_.dampening, group.weight_decay, options_.nesterov, first});
+              SgdScalars{group.lr, options_.momentum, options_.dampening, group.weight_decay,
+                         options_.nesterov, first});
 }
 
 Adam::Adam(std::vector<Parameter> parameters, AdamOptions o)
@@ -102,7 +105,8 @@ Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
 }
 
 void Lamb::update(Tensor& x, const Tensor& g, State& state, const GroupOptions& group, int64_t t) {
-  AdamScalars s{-1, options_.beta1, options_.beta2, options_.eps};  // Adam from 0 with rate −1: u without its decay
+  AdamScalars s{-1, options_.beta1, options_.beta2,
+                options_.eps};  // Adam from 0 with rate −1: u without its decay
   s.m_factor = 1 / (1 - std::pow(s.beta1, t));
   s.v_factor = 1 / (1 - std::pow(s.beta2, t));
   Tensor u = zeros_like(x), none;
@@ -119,7 +123,8 @@ Lion::Lion(std::vector<Parameter> parameters, LionOptions o)
 }
 
 void Lion::update(Tensor& x, const Tensor& g, State& state, const GroupOptions& group, int64_t) {
-  VITRINE_RUN(lion_step, x, g, slot(state, "moment1", x), group.lr, options_.beta1, options_.beta2, group.weight_decay);
+  VITRINE_RUN(lion_step, x, g, slot(state, "moment1", x), group.lr, options_.beta1, options_.beta2,
+              group.weight_decay);
 }
 
 double clip_gradients(const std::vector<Parameter>& parameters, double max_norm) {

@@ -32,7 +32,8 @@ Schedule warmup_cosine(double peak, int64_t warmup, int64_t total, double floor)
 }
 
 Schedule warmup_linear(double peak, int64_t warmup, int64_t total, double floor) {
-  return warmup_then("warmup_linear", peak, warmup, total, floor, [](double progress) { return 1 - progress; });
+  return warmup_then("warmup_linear", peak, warmup, total, floor,
+                     [](double progress) { return 1 - progress; });
 }
 
 Schedule noam(int64_t width, int64_t warmup, double scale) {
@@ -53,7 +54,8 @@ Schedule inverse_sqrt(double peak, int64_t warmup, double start) {
 }
 
 Schedule cosine_times_warmup(double peak, int64_t warmup, int64_t total) {
-  check(warmup >= 0 && total > 0, "cosine_times_warmup: wanted warmup ≥ 0 and total > 0, got {} and {}", warmup, total);
+  check(warmup >= 0 && total > 0, "cosine_times_warmup: wanted warmup ≥ 0 and total > 0, got {} and {}",
+        warmup, total);
   return [=](int64_t step) {
     const double s = static_cast<double>(step);
     const double cosine = peak * (1 + std::cos(std::numbers::pi * s / static_cast<double>(total))) / 2;

@@ -41,7 +41,8 @@ Tensor spread_heads(const Tensor& x, int64_t heads) {
 
 /// −slope·|query position − key position|, [H, Tq, Tk].
 Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype) {
-  const Tensor i = reshape(arange(0, static_cast<double>(queries)) + static_cast<double>(keys - queries), {queries, 1});
+  const Tensor i =
+      reshape(arange(0, static_cast<double>(queries)) + static_cast<double>(keys - queries), {queries, 1});
   const Tensor j = reshape(arange(0, static_cast<double>(keys)), {1, keys});
   return neg(cast(slopes, dtype) * cast(abs(i - j), dtype));
 }
@@ -89,9 +90,10 @@ Tensor Attention::prepare_keys(const Tensor& k, int64_t first) const {
 
 Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                           int64_t first_query, AttentionTrace* trace) const {
-  check(q0.rank() == 4 && k.rank() == 4 && v.shape() == k.shape() && q0.size(0) == k.size(0) && q0.size(3) == k.size(3),
-        "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(), k.shape(),
-        v.shape());
+  check(q0.rank() == 4 && k.rank() == 4 && v.shape() == k.shape() && q0.size(0) == k.size(0) &&
+            q0.size(3) == k.size(3),
+        "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
+        k.shape(), v.shape());
   const Tensor q = prepare_queries(q0, first_query);
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
   const Tensor values = spread_heads(v, heads);
@@ -129,7 +131,8 @@ Tensor rotate(const Tensor& x, int64_t first, double base) {
       c[static_cast<size_t>(t * half + i)] = std::cos(angle);
       s[static_cast<size_t>(t * half + i)] = std::sin(angle);
     }
-  const Tensor cosine = tensor(c, {time, half}, x.dtype(), x.device()), sine = tensor(s, {time, half}, x.dtype(), x.device());
+  const Tensor cosine = tensor(c, {time, half}, x.dtype(), x.device()),
+               sine = tensor(s, {time, half}, x.dtype(), x.device());
   const Tensor a = slice(x, -1, 0, half), b = slice(x, -1, half);
   return concat({a * cosine - b * sine, b * cosine + a * sine}, -1);
 }
@@ -139,7 +142,8 @@ Tensor alibi_slopes(int64_t heads) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;
   std::vector<double> slopes;
-  for (int64_t i = 0; i < power; ++i) slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(power)));
+  for (int64_t i = 0; i < power; ++i)
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(power)));
   for (int64_t i = 0; static_cast<int64_t>(slopes.size()) < heads; i += 2)
     slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(2 * power)));
   return tensor(slopes, {heads}, DType::float64);

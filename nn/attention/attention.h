@@ -37,7 +37,7 @@ struct AttentionSetting {
   bool temperature = false;  ///< a learned scale per channel of q
   bool rotary = false;
   bool alibi = false;
-  double softcap = 0;        ///< c·tanh(s/c), 0 = none
+  double softcap = 0;  ///< c·tanh(s/c), 0 = none
   Read read = Read::mean;
 };
 
@@ -49,8 +49,8 @@ std::string attention_parts();
 
 /// What attention did, for display and for gradients by path.
 struct AttentionTrace {
-  Tensor q, k, v;   ///< after preparation, [B, H, T, D]
-  Tensor weights;   ///< [B, H, Tq, Tk]
+  Tensor q, k, v;  ///< after preparation, [B, H, T, D]
+  Tensor weights;  ///< [B, H, Tq, Tk]
   double scale = 1;
 };
 
@@ -62,8 +62,8 @@ class Attention : public Module {
   Attention(AttentionSetting setting, int64_t heads, int64_t head_size, int64_t context);
 
   /// `first`: the position of the first query and key, for rotary positions; keys come prepared by prepare_keys().
-  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask, int64_t first_query = 0,
-                 AttentionTrace* trace = nullptr) const;
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
+                 int64_t first_query = 0, AttentionTrace* trace = nullptr) const;
   /// Normalized and rotated keys: what a cache keeps.
   Tensor prepare_keys(const Tensor& k, int64_t first) const;
   double scale() const { return scale_; }

@@ -19,7 +19,8 @@ struct Part {
 
 const std::vector<Part>& parts() {
   static const std::vector<Part> table = {
-      {"standard", "scaled dot product, softmax, weighted mean (Vaswani et al. 2017)", [](Setting&, double) {}},
+      {"standard", "scaled dot product, softmax, weighted mean (Vaswani et al. 2017)",
+       [](Setting&, double) {}},
       {"laser", "read by the log of a weighted mean of e^v (Duvvuri and Dhillon 2024)",
        [](Setting& s, double) { s.read = Setting::Read::laser; }},
       {"cosine", "cosine of query and key, times the gradient-optimal scale",
@@ -28,7 +29,8 @@ const std::vector<Part>& parts() {
        [](Setting& s, double) { s.qk_norm = Setting::QkNorm::layer; }},
       {"qk_norm_rms", "RMSNorm of queries and keys per head",
        [](Setting& s, double) { s.qk_norm = Setting::QkNorm::rms; }},
-      {"temperature", "a learned scale per channel of the queries", [](Setting& s, double) { s.temperature = true; }},
+      {"temperature", "a learned scale per channel of the queries",
+       [](Setting& s, double) { s.temperature = true; }},
       {"rotary", "rotary positions (Su et al. 2021)", [](Setting& s, double) { s.rotary = true; }},
       {"alibi", "scores lowered in proportion to distance (Press et al. 2021)",
        [](Setting& s, double) { s.alibi = true; }},
@@ -85,7 +87,8 @@ AttentionSetting parse_attention(const std::string& name) {
     const size_t sign = piece.find('=');
     const std::string key = piece.substr(0, sign);
     const Part& part = find_part(key, name);
-    check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} stands twice in {}", key, name);
+    check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} stands twice in {}", key,
+          name);
     seen.push_back(key);
     double number = 0;
     if (part.takes_number) {
@@ -95,8 +98,8 @@ AttentionSetting parse_attention(const std::string& name) {
         number = std::stod(piece.substr(sign + 1), &used);
       } catch (const std::exception&) {
       }
-      check(used > 0 && used == piece.size() - sign - 1 && number > 0, "attention: {} wants a number above 0, got {}", key,
-            piece.substr(sign + 1));
+      check(used > 0 && used == piece.size() - sign - 1 && number > 0,
+            "attention: {} wants a number above 0, got {}", key, piece.substr(sign + 1));
     } else {
       check(sign == std::string::npos, "attention: {} takes no number", key);
     }
@@ -104,9 +107,11 @@ AttentionSetting parse_attention(const std::string& name) {
   }
   check(!seen.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", attention_parts());
   const auto both = [&](const char* x, const char* y) {
-    return std::find(seen.begin(), seen.end(), x) != seen.end() && std::find(seen.begin(), seen.end(), y) != seen.end();
+    return std::find(seen.begin(), seen.end(), x) != seen.end() &&
+           std::find(seen.begin(), seen.end(), y) != seen.end();
   };
-  check(!both("qk_norm", "qk_norm_rms"), "attention: qk_norm and qk_norm_rms exclude each other: one norm per query");
+  check(!both("qk_norm", "qk_norm_rms"),
+        "attention: qk_norm and qk_norm_rms exclude each other: one norm per query");
   check(!(both("cosine", "qk_norm") || both("cosine", "qk_norm_rms")),
         "attention: cosine normalizes queries and keys itself, so a qk_norm has no effect on it");
   check(!both("optimal", "entropy") && !both("optimal", "scale") && !both("entropy", "scale"),

@@ -48,7 +48,8 @@ double norm_of_head(const Tensor& gradient, int64_t head) {
 
 }  // namespace
 
-void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label, RunReport& report) {
+void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label,
+                       RunReport& report) {
   const bool was_training = model.training();
   model.eval();
   std::vector<AttentionTrace> traces;
@@ -71,7 +72,8 @@ void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::
       s.grad_norm_v = norm_of_head(gradients[3 * layer + 2], head / shared);
       report.heads.push_back(s);
       const auto weights = select(select(t.weights, 0, 0), 0, head).values();
-      report.maps.push_back({s.layer, s.head, labels, labels, std::vector<float>(weights.begin(), weights.end())});
+      report.maps.push_back(
+          {s.layer, s.head, labels, labels, std::vector<float>(weights.begin(), weights.end())});
     }
   }
   model.train(was_training);

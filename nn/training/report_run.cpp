@@ -213,7 +213,8 @@ std::string more_head_tables(const RunReport& run, const SharedRanges& ranges) {
     table.format = [](double value) { return readable_number(value, 2); };
     gradients += render_heat_table(table);
   }
-  return card("More about each head", R"(<div class="heats">)" + shares + R"(</div><div class="heats">)" + gradients + "</div>",
+  return card("More about each head",
+              R"(<div class="heats">)" + shares + R"(</div><div class="heats">)" + gradients + "</div>",
               "The share of small weights, and the gradient that arrives at each head's queries, keys and "
               "values (shaded by its "
               "logarithm, all three tables alike).",

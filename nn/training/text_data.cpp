@@ -10,9 +10,15 @@ std::vector<std::string> split_characters(const std::string& text) {
   std::vector<std::string> result;
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t wanted = lead < 0x80 ? 1 : lead >= 0xF0 && lead < 0xF8 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC2 && lead < 0xE0 ? 2 : 1;
+    const size_t wanted = lead < 0x80                   ? 1
+                          : lead >= 0xF0 && lead < 0xF8 ? 4
+                          : lead >= 0xE0 && lead < 0xF0 ? 3
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                                                        : 1;
     size_t length = 1;
-    while (length < wanted && i + length < text.size() && (static_cast<unsigned char>(text[i + length]) & 0xC0) == 0x80) ++length;
+    while (length < wanted && i + length < text.size() &&
+           (static_cast<unsigned char>(text[i + length]) & 0xC0) == 0x80)
+      ++length;
     if (length < wanted) length = 1;
     result.push_back(text.substr(i, length));
     i += length;
@@ -28,7 +34,8 @@ CharacterVocabulary::CharacterVocabulary(const std::string& text) {
   }());
 }
 
-CharacterVocabulary::CharacterVocabulary(const std::vector<std::string>& characters) : characters_(characters) {
+CharacterVocabulary::CharacterVocabulary(const std::vector<std::string>& characters)
+    : characters_(characters) {
   for (const std::string& c : characters_) ids_.emplace(c, static_cast<int64_t>(ids_.size()));
   check(ids_.size() == characters_.size(), "CharacterVocabulary: a character is given twice");
 }
@@ -54,9 +61,10 @@ std::string CharacterVocabulary::decode(const std::vector<int64_t>& ids) const {
 
 WindowLoader::WindowLoader(std::vector<int64_t> tokens, int64_t batch, int64_t time, uint64_t seed)
     : tokens_(std::move(tokens)), batch_(batch), time_(time), seed_(seed) {
-  check(batch > 0 && time > 0, "WindowLoader: wanted a batch and a length above 0, got {} and {}", batch, time);
-  check(static_cast<int64_t>(tokens_.size()) > time, "WindowLoader: {} tokens do not hold one window of {} and what follows it",
-        tokens_.size(), time);
+  check(batch > 0 && time > 0, "WindowLoader: wanted a batch and a length above 0, got {} and {}", batch,
+        time);
+  check(static_cast<int64_t>(tokens_.size()) > time,
+        "WindowLoader: {} tokens do not hold one window of {} and what follows it", tokens_.size(), time);
 }
 
 Batch WindowLoader::at(const std::vector<int64_t>& starts) const {
@@ -75,7 +83,8 @@ Batch WindowLoader::batch(int64_t index) const {
   Generator generator(seed_);
   generator.set(seed_, static_cast<uint64_t>(index) << 32);  // far apart, so that batches never share numbers
   std::vector<int64_t> starts;
-  for (int64_t i = 0; i < batch_; ++i) starts.push_back(generator.next_below(static_cast<int64_t>(tokens_.size()) - time_));
+  for (int64_t i = 0; i < batch_; ++i)
+    starts.push_back(generator.next_below(static_cast<int64_t>(tokens_.size()) - time_));
   return at(starts);
 }
 
@@ -85,7 +94,8 @@ std::vector<Batch> WindowLoader::whole() const {
   const int64_t last = static_cast<int64_t>(tokens_.size()) - 1 - time_;
   for (int64_t start = 0; start <= last; start += time_) {
     starts.push_back(start);
-    if (static_cast<int64_t>(starts.size()) == batch_ || start + time_ > last) result.push_back(at(std::exchange(starts, {})));
+    if (static_cast<int64_t>(starts.size()) == batch_ || start + time_ > last)
+      result.push_back(at(std::exchange(starts, {})));
   }
   return result;
 }

@@ -16,7 +16,8 @@ class CharacterVocabulary {
   explicit CharacterVocabulary(const std::string& text);
   explicit CharacterVocabulary(const std::vector<std::string>& characters);
 
-  std::vector<int64_t> encode(const std::string& text) const;  ///< an unknown character is an error that names it
+  std::vector<int64_t> encode(
+      const std::string& text) const;  ///< an unknown character is an error that names it
   std::string decode(const std::vector<int64_t>& ids) const;
   int64_t size() const { return static_cast<int64_t>(characters_.size()); }
   const std::vector<std::string>& characters() const { return characters_; }

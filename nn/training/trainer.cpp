@@ -18,7 +18,9 @@ namespace {
 
 constexpr int64_t kRecordEvery = 10;  // steps between recorded gradient norms
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 double peak_memory() {
   rusage usage{};
@@ -33,7 +35,9 @@ std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parame
   return result;
 }
 
-double norm_of(const Tensor& x) { return x.defined() ? std::sqrt(sum(square(cast(x, DType::float64))).item()) : 0; }
+double norm_of(const Tensor& x) {
+  return x.defined() ? std::sqrt(sum(square(cast(x, DType::float64))).item()) : 0;
+}
 
 optim::AdamOptions adam_options(const TrainingOptions& o) {
   optim::AdamOptions a;
@@ -58,7 +62,8 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
     report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
-    report_.grad_norm_by_path.push_back({static_cast<int>(layer), {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
+    report_.grad_norm_by_path.push_back(
+        {static_cast<int>(layer), {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
   report_.train_loss.name = "training";
   report_.validation_loss.name = "validation";
   report_.parameters = model.parameter_count();
@@ -74,7 +79,8 @@ double Trainer::train_step() {
     std::vector<AttentionTrace> traces;
     const bool record = step_ % kRecordEvery == 0 && i + 1 == options_.accumulate;
     const Tensor logits = model_.forward(batch.inputs, nullptr, record ? &traces : nullptr);
-    const Tensor mean = cross_entropy(logits, batch.targets) * (1.0 / static_cast<double>(options_.accumulate));
+    const Tensor mean =
+        cross_entropy(logits, batch.targets) * (1.0 / static_cast<double>(options_.accumulate));
     loss += mean.item();
     record_paths(tape, traces);
     tape.backward(mean);
@@ -89,7 +95,8 @@ double Trainer::train_step() {
 void Trainer::record_paths(Tape& tape, const std::vector<AttentionTrace>& traces) {
   for (size_t layer = 0; layer < traces.size(); ++layer) {
     PathGradients& path = report_.grad_norm_by_path[layer];
-    for (auto [x, series] : {std::pair{&traces[layer].q, &path.q}, {&traces[layer].k, &path.k}, {&traces[layer].v, &path.v}})
+    for (auto [x, series] :
+         {std::pair{&traces[layer].q, &path.q}, {&traces[layer].k, &path.k}, {&traces[layer].v, &path.v}})
       tape.on_gradient(*x, [step = step_, into = series](const Tensor& gradient) {
         into->x.push_back(static_cast<double>(step));
         into->y.push_back(norm_of(gradient));
@@ -113,9 +120,11 @@ void Trainer::record_gradients() {
 void Trainer::show_progress(double loss, double seconds) {
   if (!options_.progress) return;
   const double speed = 1 / seconds, left = static_cast<double>(options_.steps - step_) * seconds;
-  const double tokens = static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
-  std::fprintf(stderr, "\r\033[Kstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB", static_cast<long>(step_),
-               static_cast<long>(options_.steps), loss, tokens, left, peak_memory() / (1 << 20));
+  const double tokens =
+      static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
+  std::fprintf(stderr, "\r\033[Kstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
+               static_cast<long>(step_), static_cast<long>(options_.steps), loss, tokens, left,
+               peak_memory() / (1 << 20));
   if (step_ == options_.steps) std::fputc('\n', stderr);
 }
 
@@ -133,7 +142,8 @@ void Trainer::run(const std::function<bool()>& stop) {
     report_.learning_rate.x.push_back(x);
     report_.learning_rate.y.push_back(schedule_(step_ - 1));
     report_.tokens_per_second.x.push_back(x);
-    report_.tokens_per_second.y.push_back(static_cast<double>(options_.batch * options_.accumulate * model_.options().context) / seconds);
+    report_.tokens_per_second.y.push_back(
+        static_cast<double>(options_.batch * options_.accumulate * model_.options().context) / seconds);
     check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_);
     if (step_ % 10 == 0 || step_ == options_.steps) show_progress(loss, mean_seconds);
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) {
@@ -177,12 +187,14 @@ void Trainer::resume(const std::string& path) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
-  check(file.metadata.count("step") && file.metadata.count("random"), "resume: {} is no checkpoint of a training run", path);
+  check(file.metadata.count("step") && file.metadata.count("random"),
+        "resume: {} is no checkpoint of a training run", path);
   model_.load_state_dict(model);
   optimizer_.load_state_dict(optimizer);
   step_ = std::stoll(file.metadata.at("step"));
   unsigned long long seed = 0, offset = 0;
-  check(std::sscanf(file.metadata.at("random").c_str(), "%llu %llu", &seed, &offset) == 2, "resume: {} is broken", path);
+  check(std::sscanf(file.metadata.at("random").c_str(), "%llu %llu", &seed, &offset) == 2,
+        "resume: {} is broken", path);
   default_generator().set(seed, offset);
 }
 

@@ -18,14 +18,14 @@ namespace vitrine::nn::training {
 struct TrainingOptions {
   int64_t steps = 500;
   int64_t batch = 12;
-  int64_t accumulate = 1;       ///< micro-batches per step
-  int64_t evaluate_every = 100; ///< steps between losses over the whole validation split
-  double clip = 1;              ///< largest norm of the gradients; 0: none
-  double weight_decay = 0.1;    ///< of matrices; vectors are not decayed
+  int64_t accumulate = 1;        ///< micro-batches per step
+  int64_t evaluate_every = 100;  ///< steps between losses over the whole validation split
+  double clip = 1;               ///< largest norm of the gradients; 0: none
+  double weight_decay = 0.1;     ///< of matrices; vectors are not decayed
   double beta2 = 0.99;
   uint64_t seed = 1;
-  std::string checkpoint;       ///< written at the end and on interruption; empty: none
-  bool progress = true;         ///< one live line on standard error
+  std::string checkpoint;  ///< written at the end and on interruption; empty: none
+  bool progress = true;    ///< one live line on standard error
 };
 
 class Trainer {
@@ -62,6 +62,7 @@ class Trainer {
 };
 
 /// Statistics of every head on one batch, and the weights of its first row as maps, with `label` naming tokens.
-void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label, RunReport& report);
+void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label,
+                       RunReport& report);
 
 }  // namespace vitrine::nn::training

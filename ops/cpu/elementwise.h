@@ -12,10 +12,13 @@ template <class T>
 using Row = void (*)(T* y, const T* const* x, size_t n, double a, double b);
 
 /// y = f(x). T: float or double.
-template <class T> Row<T> unary_row(Unary op);
+template <class T>
+Row<T> unary_row(Unary op);
 /// dx = dy·f'(x), of x[0] = dy, x[1] = x, x[2] = y = f(x).
-template <class T> Row<T> unary_backward_row(Unary op);
+template <class T>
+Row<T> unary_backward_row(Unary op);
 /// z = f(x, y).
-template <class T> Row<T> binary_row(Binary op);
+template <class T>
+Row<T> binary_row(Binary op);
 
 }  // namespace vitrine::cpu

@@ -13,8 +13,11 @@
 using namespace vitrine;
 
 TEST_CASE("10,000 mutated safetensors are read or refused, without allocating beyond the file") {
-  const auto path = (std::filesystem::temp_directory_path() / fmt::format("vitrine_fuzz_{}", getpid())).string();
-  write_safetensors(path, {{{"alpha", tensor({1, 2, 3, 4}, {2, 2})}, {"beta", tensor({1, 0}, DType::boolean)}}, {{"k", "v"}}});
+  const auto path =
+      (std::filesystem::temp_directory_path() / fmt::format("vitrine_fuzz_{}", getpid())).string();
+  write_safetensors(
+      path,
+      {{{"alpha", tensor({1, 2, 3, 4}, {2, 2})}, {"beta", tensor({1, 0}, DType::boolean)}}, {{"k", "v"}}});
   std::stringstream buffer;
   buffer << std::ifstream(path, std::ios::binary).rdbuf();
   const std::string whole = buffer.str();

@@ -18,7 +18,8 @@ using namespace vitrine;
 namespace {
 
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / fmt::format("vitrine_safetensors_{}", getpid());
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / fmt::format("vitrine_safetensors_{}", getpid());
   Folder() { std::filesystem::create_directories(path); }
   ~Folder() { std::filesystem::remove_all(path); }
   std::string operator/(const char* name) const { return (path / name).string(); }
@@ -26,7 +27,8 @@ struct Folder {
 
 Safetensors sample() {
   Safetensors s;
-  for (DType t : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32, DType::boolean})
+  for (DType t : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
+                  DType::boolean})
     s.tensors[std::string(name(t))] = tensor({0, 1, 1, 0, 1, 0}, {2, 3}, t);
   s.tensors["empty"] = zeros({0, 4});
   s.tensors["scalar"] = Tensor(2.5);
@@ -35,7 +37,9 @@ Safetensors sample() {
   return s;
 }
 
-void write_bytes(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 std::string file_of(const std::string& header, size_t data_bytes = 0) {
   const uint64_t length = header.size();
@@ -90,7 +94,8 @@ TEST_CASE("broken safetensors give an error that says what is wrong") {
       {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,16]}})", 8), "the data has 8 bytes"},
       {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "lies at [8, 0)"},
       {file_of(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8), "but 8 bytes"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}})", 8), "more elements"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}})", 8),
+       "more elements"},
       {file_of(R"({"__metadata__":{"a":1}})"), "no string"},
   };
   for (const auto& [bytes, part] : cases) {

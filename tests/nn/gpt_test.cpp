@@ -17,9 +17,20 @@ using namespace vitrine::nn;
 
 namespace {
 
-const std::vector<std::string> kMechanisms = {"standard",       "laser",   "cosine",  "qk_norm",      "qk_norm_rms", "temperature",
-                                              "rotary",         "alibi",   "optimal", "entropy",      "scale=0.3",   "softcap=2",
-                                              "laser+qk_norm+alibi", "laser+cosine+rotary+temperature"};
+const std::vector<std::string> kMechanisms = {"standard",
+                                              "laser",
+                                              "cosine",
+                                              "qk_norm",
+                                              "qk_norm_rms",
+                                              "temperature",
+                                              "rotary",
+                                              "alibi",
+                                              "optimal",
+                                              "entropy",
+                                              "scale=0.3",
+                                              "softcap=2",
+                                              "laser+qk_norm+alibi",
+                                              "laser+cosine+rotary+temperature"};
 
 GptOptions tiny(const std::string& attention) {
   GptOptions o;
@@ -74,8 +85,9 @@ TEST_CASE("gradients of a GPT agree with differences for every mechanism") {
         }
         data[i] = before;
         const double want = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
-        CHECK_MESSAGE(std::abs(gradient[static_cast<size_t>(i)] - want) < 1e-8,
-                      fmt::format("{}, {}[{}]: {} against {}", name, path, i, gradient[static_cast<size_t>(i)], want));
+        CHECK_MESSAGE(
+            std::abs(gradient[static_cast<size_t>(i)] - want) < 1e-8,
+            fmt::format("{}, {}[{}]: {} against {}", name, path, i, gradient[static_cast<size_t>(i)], want));
       }
     }
   }
@@ -193,7 +205,8 @@ TEST_CASE("sampling follows temperature, top-k, top-p and seed") {
   for (size_t i = 0; i < 4; ++i)
     CHECK(count[i] / 4000.0 == doctest::Approx(std::exp(logits.values()[i]) / total).epsilon(0.25));
   for (int i = 0; i < 100; ++i) {
-    const int64_t two = sample_token(logits, {.top_k = 2}, generator), half = sample_token(logits, {.top_p = 0.5}, generator);
+    const int64_t two = sample_token(logits, {.top_k = 2}, generator),
+                  half = sample_token(logits, {.top_p = 0.5}, generator);
     CHECK((two == 1 || two == 3));
     CHECK(half == 1);
   }
@@ -217,7 +230,8 @@ TEST_CASE("state dictionaries round trip, and a wrong one changes nothing") {
     FAIL("was accepted");
   } catch (const Error& e) {
     const std::string what = e.what();
-    for (const char* part : {"missing final_norm.bias", "unexpected extra", "tokens.weight is [2, 2], wanted [11, 8]"})
+    for (const char* part :
+         {"missing final_norm.bias", "unexpected extra", "tokens.weight is [2, 2], wanted [11, 8]"})
       CHECK(what.find(part) != std::string::npos);
   }
   CHECK(b.forward(ids(1, 4)).values() == before);

@@ -37,13 +37,16 @@ std::unique_ptr<Optimizer> make(const std::string& rule, const Json& h, const Pa
   if (rule == "nadam") return std::make_unique<NAdam>(std::vector{p}, a);
   if (rule == "radam") return std::make_unique<RAdam>(std::vector{p}, a);
   if (rule == "sgd")
-    return std::make_unique<Sgd>(std::vector{p}, SgdOptions{a.lr, h.value("momentum", 0.0), h.value("dampening", 0.0),
-                                                            a.weight_decay, h.value("nesterov", false)});
+    return std::make_unique<Sgd>(
+        std::vector{p}, SgdOptions{a.lr, h.value("momentum", 0.0), h.value("dampening", 0.0), a.weight_decay,
+                                   h.value("nesterov", false)});
   if (rule == "lamb")
-    return std::make_unique<Lamb>(std::vector{p}, LambOptions{a.lr, a.beta1, a.beta2, 1e-6, a.weight_decay,
-                                                              h.value("phi_min", 0.0), h.value("phi_max", 10.0)});
+    return std::make_unique<Lamb>(
+        std::vector{p}, LambOptions{a.lr, a.beta1, a.beta2, 1e-6, a.weight_decay, h.value("phi_min", 0.0),
+                                    h.value("phi_max", 10.0)});
   if (rule == "lion")
-    return std::make_unique<Lion>(std::vector{p}, LionOptions{a.lr, a.beta1, h.value("beta2", 0.99), a.weight_decay});
+    return std::make_unique<Lion>(std::vector{p},
+                                  LionOptions{a.lr, a.beta1, h.value("beta2", 0.99), a.weight_decay});
   return nullptr;
 }
 
@@ -96,14 +99,16 @@ TEST_CASE("schedules match the reference at every step") {
     const Json& p = s["params"];
     const double peak = p.value("peak", 0.0);
     const int64_t warmup = p["warmup"], total = p.value("total", 0);
-    const Schedule schedule = name == "warmup_cosine"   ? warmup_cosine(peak, warmup, total, p.value("floor", 0.0))
-                              : name == "warmup_linear" ? warmup_linear(peak, warmup, total, p.value("floor", 0.0))
-                              : name == "noam"          ? noam(p["d_model"], warmup, p["factor"])
-                              : name == "inverse_sqrt"  ? inverse_sqrt(peak, warmup, p["start"])
-                                                        : cosine_times_warmup(peak, warmup, total);
+    const Schedule schedule =
+        name == "warmup_cosine"   ? warmup_cosine(peak, warmup, total, p.value("floor", 0.0))
+        : name == "warmup_linear" ? warmup_linear(peak, warmup, total, p.value("floor", 0.0))
+        : name == "noam"          ? noam(p["d_model"], warmup, p["factor"])
+        : name == "inverse_sqrt"  ? inverse_sqrt(peak, warmup, p["start"])
+                                  : cosine_times_warmup(peak, warmup, total);
     for (size_t i = 0; i < s["steps"].size(); ++i) {
       const double want = s["lr"][i];
-      CHECK_MESSAGE(std::abs(schedule(s["steps"][i]) - want) <= 1e-15, fmt::format("{} at {}", name, int64_t{s["steps"][i]}));
+      CHECK_MESSAGE(std::abs(schedule(s["steps"][i]) - want) <= 1e-15,
+                    fmt::format("{} at {}", name, int64_t{s["steps"][i]}));
     }
   }
 }

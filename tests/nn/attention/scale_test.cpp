@@ -7,7 +7,11 @@
 using namespace vitrine::nn;
 
 TEST_CASE("the gradient-optimal scale of normal scores has its published values") {
-  for (auto [n, alpha] : {std::pair{64.0, 1.549439}, {256.0, 1.863493}, {1024.0, 2.146531}, {4096.0, 2.405463}, {20000.0, 2.678185}})
+  for (auto [n, alpha] : {std::pair{64.0, 1.549439},
+                          {256.0, 1.863493},
+                          {1024.0, 2.146531},
+                          {4096.0, 2.405463},
+                          {20000.0, 2.678185}})
     CHECK(gradient_optimal_scale(n) == doctest::Approx(alpha).epsilon(1e-6));
 }
 
@@ -27,7 +31,9 @@ TEST_CASE("the solved scales maximize their objectives") {
   }
 }
 
-TEST_CASE("the entropy factor is 1 at 512") { CHECK(entropy_factor(512) == doctest::Approx(1).epsilon(1e-15)); }
+TEST_CASE("the entropy factor is 1 at 512") {
+  CHECK(entropy_factor(512) == doctest::Approx(1).epsilon(1e-15));
+}
 
 TEST_CASE("the exact objective of two equal scores is alpha over 2") {
   const double scores[] = {3, 3};

@@ -42,7 +42,8 @@ TEST_CASE("the report shows the figures and escapes what the model wrote") {
   CHECK(page.find("laser") != std::string::npos);
   CHECK(page.find("<script>alert(1)") == std::string::npos);
   CHECK(page.find("\xff") == std::string::npos);
-  CHECK(page.find("http://") == page.find("http://www.w3.org"));  // nothing is loaded; only namespaces name a host
+  CHECK(page.find("http://") ==
+        page.find("http://www.w3.org"));  // nothing is loaded; only namespaces name a host
 }
 
 TEST_CASE("the shares of small weights are counted") {
@@ -68,5 +69,6 @@ TEST_CASE("the report is written whole or not at all") {
   text << std::ifstream(path).rdbuf();
   CHECK(text.str() == render_report("t", {sample_run("x")}));
   std::filesystem::remove(path);
-  CHECK_THROWS_WITH_AS(write_report("/nonexistent/folder/r.html", "t", {sample_run("x")}), doctest::Contains("/nonexistent/folder"), Error);
+  CHECK_THROWS_WITH_AS(write_report("/nonexistent/folder/r.html", "t", {sample_run("x")}),
+                       doctest::Contains("/nonexistent/folder"), Error);
 }

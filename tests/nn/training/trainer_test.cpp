@@ -51,7 +51,8 @@ std::vector<double> all_values(Gpt& model) {
 }
 
 std::vector<double> train(int64_t steps, int64_t stop_at = -1) {
-  const auto path = (std::filesystem::temp_directory_path() / fmt::format("vitrine_trainer_{}", getpid())).string();
+  const auto path =
+      (std::filesystem::temp_directory_path() / fmt::format("vitrine_trainer_{}", getpid())).string();
   manual_seed(3);
   auto model = std::make_unique<Gpt>(tiny());
   const auto schedule = optim::warmup_cosine(1e-2, 5, 40);
@@ -127,5 +128,6 @@ TEST_CASE("the whole split is covered once") {
   int64_t tokens = 0;
   for (const Batch& b : loader.whole()) tokens += b.targets.numel();
   CHECK(tokens == 100);
-  CHECK_THROWS_WITH_AS(WindowLoader(counting(10), 3, 10, 1), doctest::Contains("do not hold one window"), Error);
+  CHECK_THROWS_WITH_AS(WindowLoader(counting(10), 3, 10, 1), doctest::Contains("do not hold one window"),
+                       Error);
 }
