@@ -3,6 +3,7 @@
 
 #include "core/creation.h"
 #include "core/print.h"
+#include "core/random.h"
 #include "core/tape.h"
 #include "nn/layers.h"
 #include "ops/elementwise.h"
