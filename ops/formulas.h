@@ -6,13 +6,14 @@
 #include "core/math.h"
 
 // Name of the function, type of its formula (ops/formulas-inl.h).
-#define VITRINE_UNARY_FORMULAS(X)                                                                         \
-  X(neg, Neg)                                                                                             \
-  X(abs, Abs)                                                                                             \
-  X(sign, Sign) X(square, Square) X(reciprocal, Reciprocal) X(sqrt, Sqrt) X(rsqrt, Rsqrt) X(exp, Exp)     \
-      X(expm1, Expm1) X(log, Log) X(log1p, Log1p) X(sin, Sin) X(cos, Cos) X(tanh, Tanh) X(erf, Erf)       \
-          X(sigmoid, Sigmoid) X(relu, Relu) X(leaky_relu, LeakyRelu) X(gelu, Gelu) X(gelu_tanh, GeluTanh) \
-              X(silu, Silu) X(elu, Elu) X(softplus, Softplus) X(softsign, Softsign) X(clamp, Clamp)       \
+#define VITRINE_UNARY_FORMULAS(X)                                                                       \
+  X(neg, Neg)                                                                                           \
+  X(abs, Abs)                                                                                           \
+  X(sign, Sign)                                                                                         \
+  X(square, Square) X(reciprocal, Reciprocal) X(sqrt, Sqrt) X(rsqrt, Rsqrt) X(exp, Exp) X(expm1, Expm1) \
+      X(log, Log) X(log1p, Log1p) X(sin, Sin) X(cos, Cos) X(tanh, Tanh) X(erf, Erf) X(sigmoid, Sigmoid) \
+          X(relu, Relu) X(leaky_relu, LeakyRelu) X(gelu, Gelu) X(gelu_tanh, GeluTanh) X(silu, Silu)     \
+              X(elu, Elu) X(softplus, Softplus) X(softsign, Softsign) X(clamp, Clamp)                   \
                   X(hardswish, Hardswish) X(mish, Mish) X(affine, Affine)
 
 #define VITRINE_BINARY_FORMULAS(X) \

@@ -28,7 +28,7 @@ struct Spec {
   int order = 3;                            ///< highest derivative checked; 1 for ops that cut their gradient
   double float32_units = 8;                 ///< allowed error in units of float32's epsilon
   double bfloat16_units = 1;                ///< and of bfloat16's; negative: not defined there
-  std::string reason = {};                   ///< why a bound differs from the defaults
+  std::string reason = {};                  ///< why a bound differs from the defaults
 };
 
 /// The rows of the library's own operations.
