@@ -172,7 +172,9 @@ void write_safetensors(const std::string& path, const Safetensors& content) {
   if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
   std::vector<Tensor> packed;
   size_t offset = 0;
-  for (const auto& [name, tensor] : content.tensors) {
+  for (const auto& entry : content.tensors) {
+    const std::string& name = entry.first;
+    const Tensor& tensor = entry.second;
     packed.push_back(to_cpu(tensor));
     const auto type = std::find_if(std::begin(kNames), std::end(kNames),
                                    [&](const auto& n) { return n.first == tensor.dtype(); });

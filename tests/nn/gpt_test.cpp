@@ -70,7 +70,9 @@ TEST_CASE("gradients of a GPT agree with differences for every mechanism") {
       Tape tape;
       tape.backward(loss());
     }
-    for (auto& [path, p] : model.named_parameters()) {
+    for (const auto& named : model.named_parameters()) {
+      const std::string& path = named.first;
+      const Parameter& p = named.second;
       REQUIRE_MESSAGE(p.grad().defined(), path);
       const auto gradient = p.grad().values();
       // A few elements of each parameter, in both directions.
