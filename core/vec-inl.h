@@ -10,6 +10,7 @@
 #define VITRINE_CORE_VEC_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -109,11 +110,19 @@ HWY_INLINE T reduce_sum(Vec<T> x) {
 }
 template <class T>
 HWY_INLINE T reduce_max(Vec<T> x) {
+#if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes starts at the largest negative number, above −∞
+  return *std::max_element(x.raw.raw, x.raw.raw + kLanes<T>);
+#else
   return hn::GetLane(hn::MaxOfLanes(Tag<T>(), x.raw));
+#endif
 }
 template <class T>
 HWY_INLINE T reduce_min(Vec<T> x) {
+#if HWY_TARGET == HWY_EMU128
+  return *std::min_element(x.raw.raw, x.raw.raw + kLanes<T>);
+#else
   return hn::GetLane(hn::MinOfLanes(Tag<T>(), x.raw));
+#endif
 }
 
 // ---- Loads and stores. S is the element type in memory: T itself, or for T = float also bfloat16 or
