@@ -1,9 +1,6 @@
 // Matrix products.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "core/tensor.h"
 
 namespace vitrine {
@@ -15,11 +12,6 @@ Tensor matmul(const Tensor& x, const Tensor& y);
 
 /// x·Wᵀ + b with x [..., in], W [out, in], b [out] or undefined: a fully connected layer in one pass.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-
-/// Sum of products over named axes: einsum("bthd,bshd->bhts", {q, k}). Letters name axes, "..." broadcasts,
-/// without "->" the output has the letters that occur once, in alphabetical order. Products of two operands
-/// at a time, from the left.
-Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 
 namespace define {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
