@@ -86,6 +86,9 @@ TEST_CASE("a float32 weight on bfloat16 activations is not rounded") {
   const Tensor w = tape.watch(weight), y = layer_norm(x, w, {}, 0);
   CHECK(y.dtype() == DType::bfloat16);
   CHECK(tape.gradient({y}, {w}, {ones_like(y)})[0].values() == V{1, -1});
+  // In bfloat16 the weight would be 1, and the first element 1.734375.
+  const Tensor longer = tensor({3, -1, -1, -1}, {1, 4}, DType::bfloat16);
+  CHECK(layer_norm(longer, full({4}, 1 + 0x1p-8), {}, 0).values()[0] == 1.7421875);
 }
 
 TEST_CASE("unit vectors have length 1; a zero row stays zero, with gradient 0") {
