@@ -103,7 +103,36 @@ HWY_INLINE Vec<T> polynomial(Vec<T> x, const T (&coefficients)[N]) {
   return y;
 }
 
+/// x·2^n for whole numbers n in [-150, 128], rounded once at most: also where the result is denormal or infinite.
+HWY_INLINE Vec<float> scale_by_power_of_2(Vec<float> x, Vec<float> n) {
+#if HWY_TARGET == HWY_AVX3
+  return Vec<float>(Vec<float>::Raw{_mm512_scalef_ps(x.raw.raw, n.raw.raw)});
+#else
+  const hn::Rebind<int32_t, Tag<float> > d;
+  const auto power = [d](auto e) HWY_ATTR {
+    return Vec<float>(hn::BitCast(Tag<float>(), hn::ShiftLeft<23>(hn::Add(e, hn::Set(d, 127)))));
+  };
+  const auto whole = hn::ConvertTo(d, n.raw),
+             half = hn::ShiftRight<1>(whole);  // each half is a normal number
+  return x * power(half) * power(hn::Sub(whole, half));
+#endif
+}
+
 }  // namespace detail
+
+/// e^x = 2^n·e^r with n = round(x/log 2), and r = x − n·log 2 by a log 2 in two parts (Cody and Waite 1980). e^r by a
+/// polynomial, 1 + r + r²·q(r), with a relative error of at most 3.8e-9.
+HWY_INLINE Vec<float> exp(Vec<float> x) {
+  using V = Vec<float>;
+  constexpr float kLow = -104, kHigh = 89;  // beyond these the result is 0 or infinity
+  const V z = min_of_numbers(max_of_numbers(x, V(kLow)), V(kHigh));  // anything for NaN
+  const V n = hn::Round((z * V(1.44269504f)).raw);
+  const V r = mul_add(n, V(-1.42860677e-6f), mul_add(n, V(-0.693145752f), z));
+  const V q =
+      detail::polynomial(r, {0.49999994f, 0.16666521132f, 0.04166838899f, 0.00836871751f, 0.00138145965f});
+  const V y = detail::scale_by_power_of_2(mul_add(r * r, q, r) + V(1), n);
+  return select(is_nan(x), x, y);
+}
 
 template <class T>
 HWY_INLINE Vec<T> exp(Vec<T> x) {
