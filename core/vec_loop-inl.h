@@ -13,8 +13,11 @@
 #define VITRINE_CORE_VEC_LOOP_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "core/simd.h"
 #include "core/vec-inl.h"
@@ -31,6 +34,20 @@ HWY_INLINE void map(size_t n, D* y, F f, const S*... x) {
   size_t i = 0;
   for (; i + N <= n; i += N) store(y + i, f(load(x + i)...));
   if (i < n) store_part(y + i, f(load_part(x + i, n - i)...), n - i);
+}
+
+/// The same past the caches, for rows of float or double: for results that are too large to be still there when they
+/// are read. Twice as fast then, as memory need not be read before it is written.
+template <class F, class T, class... S>
+HWY_INLINE void map_streaming(size_t n, T* y, F f, const S*... x) {
+  constexpr size_t N = kLanes<T>;
+  const size_t beyond =
+      reinterpret_cast<uintptr_t>(y) / sizeof(T) % N;  // streaming stores want whole vectors
+  size_t i = std::min(n, beyond == 0 ? 0 : N - beyond);
+  map(i, y, f, x...);
+  for (; i + N <= n; i += N) hn::Stream(f(load(x + i)...).raw, Tag<T>(), y + i);
+  map(n - i, y + i, f, (x + i)...);
+  hwy::FlushStream();
 }
 
 namespace detail {

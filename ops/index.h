@@ -1,4 +1,5 @@
-// Reading and writing by index. Indices are int64 or int32; one out of range is an error that names it.
+// Reading and writing by index. Indices are int64 or int32, negative ones counted from the end where not said
+// otherwise; one out of range is an error that names it.
 #pragma once
 
 #include "ops/view.h"
@@ -6,7 +7,7 @@
 namespace vitrine {
 
 /// y[…, i, …] = x[…, index[…, i, …], …] along an axis; index has x's rank, and sizes up to x's on the other
-/// axes. Negative indices count from the end. (PyTorch's gather, ONNX's GatherElements.)
+/// axes. (PyTorch's gather, ONNX's GatherElements.)
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
 /// y = x with y[…, index[…, i, …], …] += source[…, i, …]; in a fixed order, so that results do not depend on
 /// threads.

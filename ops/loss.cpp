@@ -169,6 +169,7 @@ void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& l
 void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets,
                             const Tensor& shift, const Tensor& total, int64_t ignore,
                             double label_smoothing) {
+  const bool stream = dx.numel() * dx.element_size() > kStreamBytes;
   for_each_row("cross_entropy_backward", logits, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
@@ -182,7 +183,7 @@ void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& log
     const S* const x = logits.data<S>() + at;
     const T by = shift.data<T>()[row], up = dlosses.data<T>()[row];
     const T s = static_cast<T>(label_smoothing), share = s / static_cast<T>(n);
-    scaled_exp_minus(to, x, by, up / sum, up * share, n);
+    scaled_exp_minus(to, x, by, up / sum, up * share, n, stream);
     const T p = std::exp(static_cast<T>(x[target]) - by) / sum;
     to[target] = S(up * (p - (1 - s) - share));  // from the wide p: rounded once
   });

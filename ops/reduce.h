@@ -1,6 +1,6 @@
 // Reductions over any axes (all of them where none are given). KeepAxes::yes leaves reduced axes with size 1.
-// bfloat16 and float16 are summed in float32. Of no elements, sum is 0, prod 1, any false, all true; the
-// others are errors.
+// bfloat16 and float16 are summed in float32 and rounded once; mean, var, std and norm want a floating dtype.
+// Of no elements, sum is 0, prod 1, any false, all true; the others are errors.
 #pragma once
 
 #include "ops/view.h"
@@ -21,7 +21,8 @@ Tensor var(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepA
 Tensor std(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepAxes keep = KeepAxes::no);
 /// (Σ|x|^p)^(1/p); p = 1, 2, other positive numbers, or infinity. The gradient at x = 0 is 0.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
-/// Running sums along an axis; `exclusive` leaves out the element itself, `reverse` sums from the end.
+/// Running sums along an axis, of bool and integers in int64; `exclusive` leaves out the element
+/// itself, `reverse` sums from the end.
 Tensor cumsum(const Tensor& x, int64_t axis, bool exclusive = false, bool reverse = false);
 
 /// int64 index of the first largest (smallest) element; a NaN counts as both.

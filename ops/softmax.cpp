@@ -124,7 +124,8 @@ void softmax(Tensor& y, const Tensor& x) {
     const S* const from = x.data<S>() + at;
     S* const to = y.data<S>() + at;
     if constexpr (std::is_same_v<S, Wide<S>>) {
-      const S total = sum_exp(from, n, to).total;
+      const S largest = vecmath::max(from, n);
+      const S total = vecmath::exp_shifted_sum(to, from, std::isfinite(largest) ? largest : 0, n);
       vecmath::scale(to, to, total == 0 ? 0 : 1 / total, n);
     } else {  // the exponentials are not rounded to 16 bits before they are scaled
       const auto [shift, total] = sum_exp(from, n);

@@ -40,11 +40,45 @@ void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n) {
 }
 
 template <class S>
-void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n) {
+void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n, bool stream) {
   using V = Vec<Wide<S>>;
   const V s(shift), a(scale), b(offset);
-  map(
-      n, y, [s, a, b](V v) HWY_ATTR { return a * exp(v - s) - b; }, x);
+  const auto f = [s, a, b](V v) HWY_ATTR { return a * exp(v - s) - b; };
+  if constexpr (!is_16_bit<S>) {
+    if (stream) return map_streaming(n, y, f, x);
+  }
+  map(n, y, f, x);
+}
+
+/// Block by block: while one block, whose maximum has just been found, is summed from the nearest cache, the next is
+/// fetched from memory. The total so far is scaled down where the maximum grows (Milakov and Gimelshein 2018).
+template <class S>
+cpu::SumExp<Wide<S>> sum_exp(const S* x, size_t n) {
+  using T = Wide<S>;
+  constexpr size_t kBlock = 8192;
+  T shift = -kInfinity<T>;
+  double total = 0;
+  for (size_t i = 0; i < n; i += kBlock) {
+    const size_t count = std::min(kBlock, n - i);
+    const T largest = vecmath::max(x + i, count);
+    if (largest == -kInfinity<T>) continue;
+    if (!std::isfinite(largest)) return {0, vecmath::exp_shifted_sum<S>(nullptr, x, 0, n)};
+    if (largest > shift) {
+      total *= std::exp(static_cast<double>(shift - largest));
+      shift = largest;
+    }
+    const Vec<T> s(shift);
+    const S* next = x + i + count;
+    total += map_sum<T>(
+        count,
+        [s, &next](Vec<T> v) HWY_ATTR {
+          hwy::Prefetch(next);
+          next += kLanes<T>;
+          return exp(v - s);
+        },
+        x + i);
+  }
+  return {total == 0 ? 0 : shift, static_cast<T>(total)};
 }
 
 template <class S>
@@ -118,8 +152,13 @@ void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n) {
 }
 
 template <class S>
-void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n) {
-  VITRINE_DISPATCH(scaled_exp_minus<S>)(y, x, shift, scale, offset, n);
+void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n, bool stream) {
+  VITRINE_DISPATCH(scaled_exp_minus<S>)(y, x, shift, scale, offset, n, stream);
+}
+
+template <class S>
+SumExp<Wide<S>> sum_exp(const S* x, size_t n) {
+  return VITRINE_DISPATCH(sum_exp<S>)(x, n);
 }
 
 template <class S>
@@ -140,7 +179,8 @@ void dropout_row(S* y, const S* x, uint32_t limit, Wide<S> scale, uint64_t seed,
 #define VITRINE_INSTANTIATE(S)                                                            \
   template void add_rows(Wide<S>*, const S*, int64_t, int64_t, size_t);                   \
   template void subtract_twice(S*, const S*, Wide<S>, Wide<S>, size_t);                   \
-  template void scaled_exp_minus(S*, const S*, Wide<S>, Wide<S>, Wide<S>, size_t);        \
+  template void scaled_exp_minus(S*, const S*, Wide<S>, Wide<S>, Wide<S>, size_t, bool);  \
+  template SumExp<Wide<S>> sum_exp(const S*, size_t);                                     \
   template void subtract_scaled_exp(S*, const S*, Wide<S>, const S*, size_t);             \
   template void dropout_row(S*, const S*, uint32_t, Wide<S>, uint64_t, uint64_t, size_t); \
   template void norm_backward_row(const NormBackwardRow<S>&, size_t);

@@ -42,20 +42,18 @@ void for_each_row(std::string_view kernel, const Tensor& x, F&& f) {
   });
 }
 
-/// Σ e^(x − shift) with shift = max x, or 0 where that is not finite, for ∞ − ∞ has no value. Kept as two
-/// numbers: shift + log(total) rounds at the size of x, and so would probabilities computed from it.
+/// Σ e^(x − shift) of a row with shift = max x, or 0 where that is not finite, for ∞ − ∞ has no value. Kept as
+/// two numbers: shift + log(total) rounds at the size of x, and so would probabilities computed from it.
 template <class T>
 struct SumExp {
   T shift, total;  ///< total is 0 in a row of only −∞ (or of nothing)
   T log() const { return shift + std::log(total); }
 };
-
-/// The SumExp of a row. The exponentials go to y, which may be null or, for float and double, x.
 template <class S>
-SumExp<Wide<S>> sum_exp(const S* x, size_t n, Wide<S>* y = nullptr) {
-  const Wide<S> largest = vecmath::max(x, n), shift = std::isfinite(largest) ? largest : 0;
-  return {shift, vecmath::exp_shifted_sum(y, x, shift, n)};
-}
+SumExp<Wide<S>> sum_exp(const S* x, size_t n);
+
+/// Results of more bytes are written past the caches, which would not keep them until they are read.
+inline constexpr int64_t kStreamBytes = 32 << 20;
 
 /// sums[c] += Σ_r x[r·stride + c] for c < n, r < rows; pairwise among eight rows at a time.
 template <class S>
@@ -65,9 +63,9 @@ void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n)
 template <class S>
 void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n);
 
-/// y = scale·e^(x − shift) − offset.
+/// y = scale·e^(x − shift) − offset; past the caches where `stream` says that they could not keep y.
 template <class S>
-void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n);
+void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n, bool stream);
 
 /// z = x − scale·e^y: the backward of log_softmax.
 template <class S>

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/elementwise.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
 
@@ -123,6 +124,22 @@ TEST_CASE("+∞ and NaN behave as e^x / Σ e^x does") {
   CHECK(softmax(x).values()[1] == 0);
   CHECK(log_sum_exp(x).values()[0] == kInfinity);
   CHECK(std::isnan(log_sum_exp(x).values()[1]));
+}
+
+TEST_CASE(
+    "rows longer than a block: a growing maximum, blocks of only −∞, an infinity or NaN in a late block") {
+  const Tensor rising = cumsum(random({2, 20000}, 6, DType::float64, 0, 0.01), 1);
+  CHECK(distance(log_sum_exp(rising), define::log_sum_exp(rising, -1)) < 1e-14);
+  CHECK(distance(log_softmax(flip(rising, {1})), define::log_softmax(flip(rising, {1}), -1)) < 1e-14);
+  Tensor x = full({1, 30000}, -kInfinity);
+  x.data<float>()[29000] = 2;
+  CHECK(log_sum_exp(x).item() == 2);
+  x.data<float>()[100] = 3;
+  CHECK(log_sum_exp(x).item() == doctest::Approx(3 + std::log1p(std::exp(-1.0))));
+  x.data<float>()[20000] = kInfinity;
+  CHECK(log_sum_exp(x).item() == kInfinity);
+  x.data<float>()[29999] = std::nanf("");
+  CHECK(std::isnan(log_sum_exp(x).item()));
 }
 
 TEST_CASE("no rows give no rows; no elements have no log-sum-exp") {
