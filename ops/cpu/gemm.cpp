@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <new>
 
@@ -12,7 +13,7 @@ namespace vitrine::cpu {
 namespace {
 
 /// Below about this many multiply-adds, waking another thread costs more than it saves.
-constexpr int64_t kSerialWork = 1 << 18;
+constexpr int64_t kSerialWork = 1 << 19;
 
 /// How the C of one product is cut into rows × columns parts, each computed by one thread from operands that
 /// it packs for itself: packing twice is cheaper than waiting for each other.
@@ -21,24 +22,25 @@ struct Grid {
   int64_t height, width;          // of a part; the last may be smaller
 };
 
-int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
-/// Cuts M × N into at most `parts` parts. Each part packs all K of its rows of A and its columns of B, of
-/// which B (transposed, and packed whole before the first tile) costs more; the cut with the least packing
-/// wins.
-Grid cut(int64_t M, int64_t N, int64_t parts) {
+/// Cuts M × N into `parts` parts. Each part packs its columns of B and, where A is transposed, its rows of A, for
+/// itself: the cut with the least work in the largest part wins.
+Grid cut(Trans ta, int64_t M, int64_t N, int64_t parts) {
+  // Packing one element takes as long as about this many multiply-adds.
+  constexpr int64_t kPackB = 11;
+  const int64_t pack_a = ta == Trans::yes ? 10 : 1;
   Grid best{1, 1, M, N};
-  double best_cost = 1e300;
+  int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t rows = 1; rows <= parts; ++rows) {
+    if (parts % rows != 0) continue;
     const int64_t columns = parts / rows;
-    if (rows * columns != parts) continue;
-    const int64_t height = std::min(M, round_up((M + rows - 1) / rows, 8));
-    const int64_t width = std::min(N, round_up((N + columns - 1) / columns, 16));
-    // In units of one multiply-add vector per element of K: the product itself, and packing.
-    const double cost = static_cast<double>(height) * width + 8.0 * width + 2.0 * height;
-    if (cost >= best_cost) continue;
-    best_cost = cost;
-    best = {(M + height - 1) / height, (N + width - 1) / width, height, width};
+    const int64_t height = round_up(ceil_div(M, rows), 8), width = round_up(ceil_div(N, columns), 16);
+    const int64_t work = height * width + pack_a * height + kPackB * width;
+    if (work >= least) continue;
+    least = work;
+    best = {ceil_div(M, height), ceil_div(N, width), height, width};
   }
   return best;
 }
@@ -47,7 +49,7 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
 Grid blas_blocks(int64_t M, int64_t N) {
   constexpr int64_t kHeight = 192, kWidth = 384;
   const int64_t height = std::min(M, kHeight), width = std::min(N, kWidth);
-  return {(M + height - 1) / height, (N + width - 1) / width, height, width};
+  return {ceil_div(M, height), ceil_div(N, width), height, width};
 }
 
 template <class T, class TC>
@@ -119,7 +121,7 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
       in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
   // Few products are cut, so that every thread has an equal share; many are dealt out whole.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
-  const Grid grid = blas ? blas_blocks(M, N) : cut(M, N, parts);
+  const Grid grid = blas ? blas_blocks(M, N) : cut(ta, M, N, parts);
   const int64_t tasks = count * grid.rows * grid.columns;
   const auto body = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

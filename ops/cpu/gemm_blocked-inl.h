@@ -135,7 +135,10 @@ void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float*
       const T* from = x + j * ldx + k;
       if (valid == S::kWidth && left == kStep) {
 #pragma GCC unroll 16
-        for (int r = 0; r < S::kWidth; ++r) rows[r] = S::load_units(from + r * ldx);
+        for (int r = 0; r < S::kWidth; ++r) {
+          rows[r] = S::load_units(from + r * ldx);
+          __builtin_prefetch(from + r * ldx + 4 * kStep);  // 16 rows at once are too many for the hardware
+        }
       } else {
         for (int r = 0; r < S::kWidth; ++r)
           rows[r] = r < valid ? S::load_units_partial(from + r * ldx, left) : S::zero();
@@ -184,7 +187,7 @@ class Blocked {
       : t(task),
         depth(even_block(t.K, S::kDepth, S::kWidth * S::kPerUnit)),
         columns(even_block(t.N, S::kColumns, S::kStrip * S::kWidth)),
-        direct_a(kFloat && t.ta == Trans::no && (t.N <= S::kFewColumns)),
+        direct_a(reads_a_in_place(t)),
         direct_b(S::kPerUnit == 1 && t.tb == Trans::no && t.M <= S::kFewRows) {}
 
   void run() {
@@ -205,25 +208,44 @@ class Blocked {
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr bool kWideC = std::is_same_v<TC, float>;
 
-  /// Strips of at most kStrip vectors, as even as possible: 4 vectors are 2 + 2, for a lone vector is slow.
-  static int64_t strip_vectors(int64_t vectors_left) {
-    const int64_t strips = ceil_div(vectors_left, S::kStrip);
-    return ceil_div(vectors_left, strips);
+  /// Rows of A are read where they lie, unless a panel of them would fall into few sets of the L2 cache.
+  static bool reads_a_in_place(const GemmTask<T, TC>& t) {
+    constexpr int64_t kBadStride = 4096;
+    return kFloat && t.ta == Trans::no && (t.N <= S::kFewColumns || t.lda * sizeof(T) % kBadStride != 0);
   }
 
+  /// Strip number `index` of n columns: at most kStrip vectors wide, and all as even as possible: 4 vectors are 2 + 2,
+  /// for a lone vector is slow.
+  struct Strip {
+    int64_t vectors, at, width, valid;
+
+    Strip(int64_t n, int64_t index) {
+      const int64_t all = ceil_div(n, S::kWidth), even = all / count(n), longer = all % count(n);
+      vectors = even + (index < longer ? 1 : 0);
+      at = (index * even + std::min(index, longer)) * S::kWidth;
+      width = vectors * S::kWidth;
+      valid = std::min(width, n - at);
+    }
+    static int64_t count(int64_t n) { return ceil_div(n, S::kStrip * S::kWidth); }
+  };
+
+  /// Strip by strip, each of them [units, width].
   void pack_b(int64_t j, int64_t n, int64_t k, int64_t d) {
     if (direct_b) return;
     const int64_t units = ceil_div(d, S::kPerUnit);
-    float* to = packed_b = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
-    for (int64_t v = ceil_div(n, S::kWidth), at = 0; v > 0;) {
-      const int64_t width = strip_vectors(v) * S::kWidth, valid = std::min(width, n - at);
-      if (t.tb == Trans::yes)
-        pack_transposed<S>(t.B + (j + at) * t.ldb + k, t.ldb, valid, d, to, width);
-      else
-        pack_columns<S>(t.B + k * t.ldb + j + at, t.ldb, valid, d, to, width);
-      to += units * width;
-      at += width;
-      v -= width / S::kWidth;
+    packed_b = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
+    // B [K, N] is packed in bands of a few rows, which are read side by side from end to end.
+    const int64_t band = t.tb == Trans::yes ? std::max<int64_t>(d, 1) : 8;
+    for (int64_t r = 0; r < d; r += band) {
+      for (int64_t index = 0; index < Strip::count(n); ++index) {
+        const Strip strip(n, index);
+        float* to = packed_b + units * strip.at + r / S::kPerUnit * strip.width;
+        if (t.tb == Trans::yes)
+          pack_transposed<S>(t.B + (j + strip.at) * t.ldb + k, t.ldb, strip.valid, d, to, strip.width);
+        else
+          pack_columns<S>(t.B + (k + r) * t.ldb + j + strip.at, t.ldb, strip.valid, std::min(band, d - r), to,
+                          strip.width);
+      }
     }
   }
 
@@ -281,20 +303,18 @@ class Blocked {
   static void strips(const float* a, int64_t lda, const TB* b, int64_t ldb, int64_t m, int64_t n,
                      int64_t units, TileOutput out) {
     float* const c = out.c;
-    for (int64_t v = ceil_div(n, S::kWidth), at = 0; v > 0;) {
-      const int64_t vectors = strip_vectors(v), width = vectors * S::kWidth;
-      const int64_t valid = std::min(width, n - at);
-      out.tail = static_cast<int>(valid - (vectors - 1) * S::kWidth);
+    const float* const bias = out.bias;
+    for (int64_t index = 0; index < Strip::count(n); ++index) {
+      const Strip strip(n, index);
+      out.tail = static_cast<int>(strip.valid - (strip.vectors - 1) * S::kWidth);
+      if (bias != nullptr) out.bias = bias + strip.at;
+      const TB* strip_b = b + (kDirectB ? strip.at : units * strip.at);
       for (int64_t i = 0; i < m; i += S::kTileRows) {
-        const int64_t rows = std::min<int64_t>(S::kTileRows, m - i);
-        out.c = c + i * out.ldc + at;
-        Tiles<S, kRowsOfA, kDirectB, TB>::of(rows, vectors)(units, kRowsOfA ? a + i * lda : a + i, lda, b,
-                                                            kDirectB ? ldb : width, out);
+        const Tile<TB> of_tile =
+            Tiles<S, kRowsOfA, kDirectB, TB>::of(std::min<int64_t>(S::kTileRows, m - i), strip.vectors);
+        out.c = c + i * out.ldc + strip.at;
+        of_tile(units, kRowsOfA ? a + i * lda : a + i, lda, strip_b, kDirectB ? ldb : strip.width, out);
       }
-      if (out.bias != nullptr) out.bias += width;
-      b += kDirectB ? width : units * width;
-      at += width;
-      v -= vectors;
     }
   }
 
