@@ -5,10 +5,6 @@
 #include <cblas.h>
 #include <fmt/format.h>
 #include <omp.h>
-#include <time.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/clock.h"
+#include "bench/measure/peak.h"
 #include "core/isa.h"
 #include "core/parallel.h"
 #include "ops/cpu/gemm.h"
@@ -24,15 +22,10 @@
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int count);
 
 using namespace vitrine;
+using bench::seconds;
 using cpu::Trans;
 
 namespace {
-
-double seconds(clockid_t clock) {
-  timespec t;
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 struct Product {
   std::string size, name;
@@ -136,58 +129,6 @@ Timing time_product(const Product& p, int count, double budget) {
   return time_both(ours, blas, count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, budget);
 }
 
-/// Rounds of independent chains x = x · m + c, and how many operations a round has.
-struct Chains {
-  int64_t operations;
-  void (*run)(int64_t rounds, float* sink);
-};
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) void chains_avx512(int64_t rounds, float* sink) {
-  __m512 x[12];
-  for (auto& v : x) v = _mm512_set1_ps(*sink);
-  const __m512 m = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(0.001f);
-  for (int64_t i = 0; i < rounds; ++i)
-#pragma GCC unroll 12
-    for (auto& v : x) v = _mm512_fmadd_ps(v, m, c);
-  for (auto& v : x) *sink += v[0];
-}
-__attribute__((target("avx2,fma"))) void chains_avx2(int64_t rounds, float* sink) {
-  __m256 x[12];
-  for (auto& v : x) v = _mm256_set1_ps(*sink);
-  const __m256 m = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(0.001f);
-  for (int64_t i = 0; i < rounds; ++i)
-#pragma GCC unroll 12
-    for (auto& v : x) v = _mm256_fmadd_ps(v, m, c);
-  for (auto& v : x) *sink += v[0];
-}
-#endif
-
-Chains chains() {
-#if defined(__x86_64__)
-  if (isa() >= Isa::avx512) return {12 * 16 * 2, chains_avx512};
-  if (isa() == Isa::avx2) return {12 * 8 * 2, chains_avx2};
-#endif
-  return {2, [](int64_t rounds, float* sink) {
-            for (int64_t i = 0; i < rounds; ++i) *sink = *sink * 0.999f + 0.001f;
-          }};
-}
-
-/// Operations per second of one thread whose operands stay in registers: the peak that shares refer to.
-double measured_peak() {
-  constexpr int64_t kRounds = 1'000'000;
-  const Chains c = chains();
-  double best = 1e300;
-  float sink = 1;
-  for (int i = 0; i < 20; ++i) {
-    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
-    c.run(kRounds, &sink);
-    best = std::min(best, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
-  }
-  if (sink == 12345) fmt::print("\n");  // keeps the result alive
-  return static_cast<double>(c.operations * kRounds) / best;
-}
-
 /// Time per training step of all products of one size, for the summary.
 struct StepTotal {
   std::string size;
@@ -217,7 +158,7 @@ int main(int argc, char** argv) {
   app.add_option("--only", only, "Only rows whose size (a, b, c, square) is this");
   CLI11_PARSE(app, argc, argv);
 
-  const double peak = measured_peak();
+  const double peak = bench::multiply_add_peak();
   fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n", name(isa()), peak * 1e-9);
   fmt::print("{:<7}{:<18}{:>5}{:>7}{:>7}{:>7}{:>6}{:>10}{:>10}{:>8}{:>9}\n", "size", "product", "thr", "M",
              "N", "K", "batch", "ours", "OpenBLAS", "ratio", "of peak");

@@ -1,0 +1,19 @@
+// Time and its summary, for every benchmark.
+#pragma once
+
+#include <time.h>
+
+#include <vector>
+
+namespace vitrine::bench {
+
+/// Seconds of CLOCK_MONOTONIC (all threads, on the wall) or CLOCK_THREAD_CPUTIME_ID (this thread alone).
+inline double seconds(clockid_t clock = CLOCK_MONOTONIC) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+double median(std::vector<double> x);
+
+}  // namespace vitrine::bench

@@ -1,0 +1,22 @@
+// Benchmarks run each contender in a process of its own, so that its peak memory is its own.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace vitrine::bench {
+
+/// Runs a command in a shell and parses the last line that it prints as JSON. Fails with the command if it fails.
+nlohmann::json run_for_json(const std::string& command);
+
+/// The path of this program, to run parts of it as processes of their own.
+std::string this_program();
+
+/// "ENVIRONMENT python3 bench/pytorch/SCRIPT" with what makes PyTorch fastest: OpenBLAS's OpenMP build, and a malloc that
+/// keeps freed memory. Empty, and says so once, where no python3 has torch.
+std::string pytorch(const std::string& script);
+
+/// Peak resident memory of this process so far, MiB.
+double peak_mib();
+
+}  // namespace vitrine::bench

@@ -1,0 +1,24 @@
+// The three models that the benchmarks train and sample.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/gpt.h"
+
+namespace vitrine::bench {
+
+struct Size {
+  std::string name;
+  nn::GptOptions model;
+  int64_t batch, time;
+  int steps;  ///< in one process of a benchmark
+};
+
+/// (a) a character model, (b) a larger one with longer sequences, (c) GPT-2 124M.
+const std::vector<Size>& sizes();
+const Size& size(const std::string& name);
+/// The size as arguments of bench/pytorch/gpt.py.
+std::string arguments(const Size& size);
+
+}  // namespace vitrine::bench

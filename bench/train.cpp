@@ -1,0 +1,140 @@
+// A training step of GPT at three sizes, float32, beside the same model in PyTorch: time, memory, and the share of what the
+// matrix product alone reaches. Each contender runs in processes of its own, in turn, so that a disturbance meets both.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/process.h"
+#include "bench/measure/sizes.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/cpu/gemm.h"
+#include "ops/loss.h"
+#include "ops/view.h"
+#include "optim/optimizers.h"
+
+using namespace vitrine;
+using nlohmann::json;
+
+namespace {
+
+/// Fresh random tokens at each step: on tokens learned by heart the gradients would become denormal.
+Tensor random_tokens(const bench::Size& s) {
+  std::vector<int64_t> ids(static_cast<size_t>(s.batch * s.time));
+  for (int64_t& id : ids)
+    id = static_cast<int64_t>(default_generator().next_uniform() * static_cast<double>(s.model.vocabulary));
+  return index_tensor(ids, {s.batch, s.time});
+}
+
+/// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints.
+void train(const bench::Size& s, int steps) {
+  nn::Gpt model(s.model);
+  optim::AdamOptions options;
+  options.beta2 = 0.95;
+  options.weight_decay = 0.1;
+  options.decay = optim::Decay::decoupled;
+  optim::Adam optimizer(model.parameters(), options);
+  optimizer.set_lr(3e-4);
+  json result;
+  for (int step = -2; step < steps; ++step) {
+    const double start = bench::seconds();
+    const Tensor x = random_tokens(s), y = random_tokens(s);
+    optimizer.zero_grad();
+    Tape tape;
+    const Tensor loss = cross_entropy(model.forward(x), y);
+    tape.backward(loss);
+    optimizer.step();
+    result["loss"] = loss.item();
+    if (step >= 0) result["seconds"].push_back(bench::seconds() - start);
+  }
+  result["peak_mib"] = bench::peak_mib();
+  fmt::print("{}\n", result.dump());
+}
+
+/// Operations per second of our own matrix product where it is at its best.
+double product_peak() {
+  constexpr int64_t n = 1536;
+  const std::vector<float> a(n * n, 0.5f), b(n * n, 0.25f);
+  std::vector<float> c(n * n);
+  double best = 1e300;
+  for (int i = 0; i < 8; ++i) {
+    const double start = bench::seconds();
+    cpu::gemm_batched({}, cpu::Trans::no, cpu::Trans::no, n, n, n, 1.0f, a.data(), n, b.data(), n, 0.0f, c.data(), n);
+    best = std::min(best, bench::seconds() - start);
+  }
+  return 2.0 * n * n * n / best;
+}
+
+/// Operations of the matrix products in one step: forward, and twice that backward. Of causal attention one half is needed.
+double product_operations(const bench::Size& s) {
+  const auto& m = s.model;
+  const double tokens = static_cast<double>(s.batch * s.time), C = static_cast<double>(m.width);
+  const double linear = static_cast<double>(m.layers) * 12 * C * C + C * static_cast<double>(m.vocabulary);
+  const double attention = static_cast<double>(m.layers) * 2 * C * static_cast<double>(s.time) / 2;
+  return 3 * 2 * tokens * (linear + attention);
+}
+
+struct Contender {
+  std::vector<double> seconds;
+  double peak_mib = 0;
+
+  void add(const json& run) {
+    for (const double x : run["seconds"]) seconds.push_back(x);
+    peak_mib = std::max(peak_mib, run["peak_mib"].get<double>());
+  }
+};
+
+void print(const bench::Size& s, const char* name, const Contender& c, double peak) {
+  const double t = bench::median(c.seconds);
+  fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>9.0f}%\n", s.name, name, 1e3 * t,
+             1e3 * *std::min_element(c.seconds.begin(), c.seconds.end()), static_cast<double>(s.batch * s.time) / t,
+             c.peak_mib, 100 * product_operations(s) / t / peak);
+  std::fflush(stdout);
+}
+
+void compare(const bench::Size& s, int rounds, double peak) {
+  Contender ours, theirs;
+  const std::string peer = bench::pytorch("gpt.py");
+  for (int round = 0; round < rounds; ++round) {
+    ours.add(bench::run_for_json(
+        fmt::format("{} --process --size {} --threads {}", bench::this_program(), s.name, threads())));
+    if (!peer.empty()) theirs.add(bench::run_for_json(peer + " train " + bench::arguments(s)));
+  }
+  print(s, "Vitrine", ours, peak);
+  if (peer.empty()) return;
+  print(s, "PyTorch", theirs, peak);
+  fmt::print("{:<5}{:<10}{:>9.2f}x{:>9.2f}x{:>12}{:>9.2f}x\n\n", s.name, "ratio",
+             bench::median(theirs.seconds) / bench::median(ours.seconds),
+             *std::min_element(theirs.seconds.begin(), theirs.seconds.end()) /
+                 *std::min_element(ours.seconds.begin(), ours.seconds.end()),
+             "", ours.peak_mib / theirs.peak_mib);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("A training step of GPT, float32, against PyTorch");
+  std::string only;
+  int rounds = 3, count = 2;
+  bool process = false;
+  app.add_option("--size", only, "Only this size: a, b or c");
+  app.add_option("--rounds", rounds, "Processes of each contender, in turn")->capture_default_str();
+  app.add_option("--threads", count, "Threads of both")->capture_default_str();
+  app.add_flag("--process", process, "Train here and print the figures as JSON: what the rounds start");
+  CLI11_PARSE(app, argc, argv);
+  set_threads(count);
+  if (process) return train(bench::size(only), bench::size(only).steps), 0;
+
+  const double peak = product_peak();
+  fmt::print("{} threads; the matrix product reaches {:.0f} GFLOP/s at its best\n\n", count, 1e-9 * peak);
+  fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>10}\n", "size", "", "median ms", "best ms", "tokens/s", "peak MiB",
+             "of product");
+  for (const bench::Size& s : bench::sizes())
+    if (only.empty() || only == s.name) compare(s, rounds, peak);
+  return 0;
+}
