@@ -64,7 +64,8 @@ double product_peak() {
   double best = 1e300;
   for (int i = 0; i < 8; ++i) {
     const double start = bench::seconds();
-    cpu::gemm_batched({}, cpu::Trans::no, cpu::Trans::no, n, n, n, 1.0f, a.data(), n, b.data(), n, 0.0f, c.data(), n);
+    cpu::gemm_batched({}, cpu::Trans::no, cpu::Trans::no, n, n, n, 1.0f, a.data(), n, b.data(), n, 0.0f,
+                      c.data(), n);
     best = std::min(best, bench::seconds() - start);
   }
   return 2.0 * n * n * n / best;
@@ -92,8 +93,8 @@ struct Contender {
 void print(const bench::Size& s, const char* name, const Contender& c, double peak) {
   const double t = bench::median(c.seconds);
   fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>9.0f}%\n", s.name, name, 1e3 * t,
-             1e3 * *std::min_element(c.seconds.begin(), c.seconds.end()), static_cast<double>(s.batch * s.time) / t,
-             c.peak_mib, 100 * product_operations(s) / t / peak);
+             1e3 * *std::min_element(c.seconds.begin(), c.seconds.end()),
+             static_cast<double>(s.batch * s.time) / t, c.peak_mib, 100 * product_operations(s) / t / peak);
   std::fflush(stdout);
 }
 
@@ -132,8 +133,8 @@ int main(int argc, char** argv) {
 
   const double peak = product_peak();
   fmt::print("{} threads; the matrix product reaches {:.0f} GFLOP/s at its best\n\n", count, 1e-9 * peak);
-  fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>10}\n", "size", "", "median ms", "best ms", "tokens/s", "peak MiB",
-             "of product");
+  fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>10}\n", "size", "", "median ms", "best ms", "tokens/s",
+             "peak MiB", "of product");
   for (const bench::Size& s : bench::sizes())
     if (only.empty() || only == s.name) compare(s, rounds, peak);
   return 0;

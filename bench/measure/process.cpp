@@ -50,13 +50,15 @@ std::string this_program() { return fs::read_symlink("/proc/self/exe").string();
 std::string pytorch(const std::string& script) {
   static const std::string python = python_with_torch();
   static const bool said = [] {
-    if (python.empty()) fmt::print("no python3 with torch here (Debian: python3-torch): nothing to compare with\n");
+    if (python.empty())
+      fmt::print("no python3 with torch here (Debian: python3-torch): nothing to compare with\n");
     return true;
   }();
   static_cast<void>(said);
   if (python.empty()) return "";
   return fmt::format(
-      "LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH MALLOC_MMAP_THRESHOLD_=4000000000 MALLOC_TRIM_THRESHOLD_=16000000000 "
+      "LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH MALLOC_MMAP_THRESHOLD_=4000000000 "
+      "MALLOC_TRIM_THRESHOLD_=16000000000 "
       "MALLOC_TOP_PAD_=67108864 {} {}/{}",
       openblas_openmp(), python, VITRINE_PYTORCH_DIR, script);
 }

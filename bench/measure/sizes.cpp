@@ -23,9 +23,10 @@ const Size& size(const std::string& name) {
 
 std::string arguments(const Size& s) {
   return fmt::format(
-      "--layers {} --heads {} --width {} --context {} --vocabulary {} --batch {} --time {} --steps {} --threads {}",
-      s.model.layers, s.model.heads, s.model.width, s.model.context, s.model.vocabulary, s.batch, s.time, s.steps,
-      threads());
+      "--layers {} --heads {} --width {} --context {} --vocabulary {} --batch {} --time {} --steps {} "
+      "--threads {}",
+      s.model.layers, s.model.heads, s.model.width, s.model.context, s.model.vocabulary, s.batch, s.time,
+      s.steps, threads());
 }
 
 }  // namespace vitrine::bench

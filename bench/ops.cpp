@@ -1,0 +1,145 @@
+// Each kernel op against its definition, and against the same op in PyTorch: forward, and forward with backward, float32.
+// Kernel and definition alternate, so that a disturbance meets both; medians.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/process.h"
+#include "core/creation.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/activation.h"
+#include "ops/dropout.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/softmax.h"
+
+using namespace vitrine;
+
+namespace {
+
+using Xs = const std::vector<Tensor>&;
+using Call = std::function<Tensor(Xs)>;
+
+struct Case {
+  std::string name;  // also that of bench/pytorch/ops.py
+  std::vector<Shape> shapes;
+  Call kernel, definition;
+};
+
+std::vector<Case> cases() {
+  const Shape wide{4096, 3072}, rows{4096, 1024};
+  std::vector<int64_t> labels(2048);
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i * 7919 % 50257);
+  const Tensor targets = index_tensor(labels, {2048});
+  return {
+      {"gelu_tanh", {wide}, [](Xs x) { return gelu_tanh(x[0]); }, [](Xs x) { return define::gelu_tanh(x[0]); }},
+      {"gelu", {wide}, [](Xs x) { return gelu(x[0]); }, [](Xs x) { return define::gelu(x[0]); }},
+      {"silu", {wide}, [](Xs x) { return silu(x[0]); }, [](Xs x) { return define::silu(x[0]); }},
+      {"softmax", {rows}, [](Xs x) { return softmax(x[0], -1); }, [](Xs x) { return define::softmax(x[0], -1); }},
+      {"log_softmax",
+       {rows},
+       [](Xs x) { return log_softmax(x[0], -1); },
+       [](Xs x) { return define::log_softmax(x[0], -1); }},
+      {"log_sum_exp",
+       {rows},
+       [](Xs x) { return log_sum_exp(x[0], -1); },
+       [](Xs x) { return define::log_sum_exp(x[0], -1); }},
+      {"layer_norm",
+       {{4096, 768}, {768}, {768}},
+       [](Xs x) { return layer_norm(x[0], x[1], x[2]); },
+       [](Xs x) { return define::layer_norm(x[0], x[1], x[2], 1e-5); }},
+      {"rms_norm",
+       {{4096, 768}, {768}},
+       [](Xs x) { return rms_norm(x[0], x[1]); },
+       [](Xs x) { return define::rms_norm(x[0], x[1], 1e-5); }},
+      {"linear",
+       {{768, 768}, {3072, 768}, {3072}},
+       [](Xs x) { return linear(x[0], x[1], x[2]); },
+       [](Xs x) { return define::linear(x[0], x[1], x[2]); }},
+      {"cross_entropy",
+       {{2048, 50257}},
+       [targets](Xs x) { return cross_entropy(x[0], targets); },
+       [targets](Xs x) { return define::cross_entropy(x[0], targets, {}); }},
+      {"dropout",
+       {rows},
+       [](Xs x) { return dropout(x[0], 0.1); },
+       [](Xs x) { return define::dropout(x[0], 0.1, 1, 0); }}};
+}
+
+double time_of(const std::function<void()>& f) {
+  const double start = bench::seconds();
+  f();
+  return bench::seconds() - start;
+}
+
+struct Pair {
+  double kernel, definition;  // seconds, medians
+};
+
+Pair alternate(const std::function<void()>& kernel, const std::function<void()>& definition, double budget) {
+  kernel();
+  definition();
+  std::vector<double> a, b;
+  const double end = bench::seconds() + 2 * budget;
+  while (a.size() < 5 || bench::seconds() < end) {
+    a.push_back(time_of(kernel));
+    b.push_back(time_of(definition));
+  }
+  return {bench::median(a), bench::median(b)};
+}
+
+void measure(const Case& c, double budget, const nlohmann::json& torch) {
+  std::vector<Tensor> x;
+  Tensor dy;
+  for (const Shape& shape : c.shapes) x.push_back(randn(shape));
+  dy = ones_like(c.kernel(x));
+  const auto both = [&](const Call& call) {
+    Tape tape;
+    for (const Tensor& t : x) tape.watch(t);
+    tape.gradient({call(x)}, x, {dy});
+  };
+  const Pair forward = alternate([&] { c.kernel(x); }, [&] { c.definition(x); }, budget);
+  const Pair all = alternate([&] { both(c.kernel); }, [&] { both(c.definition); }, budget);
+  const auto against_torch = [&](int i, double ours) {
+    return torch.contains(c.name) ? fmt::format("{:.2f}x", torch[c.name][i].get<double>() / ours) : std::string("-");
+  };
+  std::string shape = fmt::format("{}", c.shapes[0]);
+  fmt::print("{:<14}{:<15}{:>10.2f}{:>11.1f}x{:>10}{:>12.2f}{:>11.1f}x{:>10}\n", c.name, shape, 1e3 * forward.kernel,
+             forward.definition / forward.kernel, against_torch(0, forward.kernel), 1e3 * all.kernel,
+             all.definition / all.kernel, against_torch(1, all.kernel));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Each kernel op against its definition and against PyTorch, forward and with backward");
+  std::string only;
+  double budget = 1;
+  int count = 2;
+  app.add_option("--only", only, "Only this op");
+  app.add_option("--seconds", budget, "Time for each figure")->capture_default_str();
+  app.add_option("--threads", count, "Threads")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  set_threads(count);
+
+  const std::string peer = bench::pytorch("ops.py");
+  fmt::print("{:<14}{:<15}{:>10}{:>12}{:>10}{:>12}{:>12}{:>10}\n", "op", "x", "ms", "definition", "PyTorch",
+             "ms with dx", "definition", "PyTorch");
+  for (const Case& c : cases()) {
+    if (!only.empty() && c.name != only) continue;
+    nlohmann::json torch;
+    if (!peer.empty())
+      torch = bench::run_for_json(fmt::format("{} --threads {} --seconds {} --only {}", peer, count, budget, c.name));
+    measure(c, budget, torch);
+  }
+  return 0;
+}

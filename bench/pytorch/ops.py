@@ -1,0 +1,64 @@
+"""Single operations in PyTorch, for comparison: one JSON line {name: [seconds forward, seconds forward and backward]}.
+
+The names and shapes are those of bench/ops.cpp.
+"""
+import argparse
+import json
+import statistics
+import time
+
+import torch
+from torch.nn import functional as F
+
+
+def median_seconds(f, budget):
+    f()
+    times, end = [], time.perf_counter() + budget
+    while len(times) < 5 or time.perf_counter() < end:
+        start = time.perf_counter()
+        f()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def cases():
+    wide, rows = (4096, 3072), (4096, 1024)
+    targets = torch.randint(50257, (2048,))
+    yield "gelu_tanh", [wide], lambda x: F.gelu(x, approximate="tanh")
+    yield "gelu", [wide], F.gelu
+    yield "silu", [wide], F.silu
+    yield "softmax", [rows], lambda x: x.softmax(-1)
+    yield "log_softmax", [rows], lambda x: x.log_softmax(-1)
+    yield "log_sum_exp", [rows], lambda x: x.logsumexp(-1)
+    yield "layer_norm", [(4096, 768), (768,), (768,)], lambda x, w, b: F.layer_norm(x, (768,), w, b)
+    yield "linear", [(768, 768), (3072, 768), (3072,)], F.linear
+    yield "cross_entropy", [(2048, 50257)], lambda x: F.cross_entropy(x, targets)
+    yield "dropout", [rows], lambda x: F.dropout(x, 0.1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--only", default="")
+    o = parser.parse_args()
+    torch.set_num_threads(o.threads)
+    result = {}
+    for name, shapes, op in cases():
+        if o.only not in ("", name):
+            continue
+        inputs = [torch.randn(shape).requires_grad_() for shape in shapes]
+
+        def forward():
+            with torch.no_grad():
+                op(*inputs)
+
+        def both():
+            y = op(*inputs)
+            torch.autograd.grad(y, inputs, torch.ones_like(y))
+
+        result[name] = [median_seconds(forward, o.seconds), median_seconds(both, o.seconds)]
+    print(json.dumps(result))
+
+
+main()
