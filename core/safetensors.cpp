@@ -1,19 +1,11 @@
 #include "core/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-
 #include <nlohmann/json.hpp>
 
 #include "core/creation.h"
-#include "core/kernels.h"
+#include "core/file.h"
 
 namespace vitrine {
 namespace {
@@ -22,40 +14,6 @@ using Json = nlohmann::json;
 constexpr std::pair<DType, const char*> kNames[] = {
     {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
     {DType::int64, "I64"},   {DType::int32, "I32"},   {DType::boolean, "BOOL"}};
-
-/// A file descriptor that is closed at the end of its scope.
-struct File {
-  int descriptor;
-  ~File() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-};
-
-std::string reason() { return std::strerror(errno); }
-
-struct Mapping {
-  char* data = nullptr;
-  size_t bytes = 0;
-  ~Mapping() {
-    if (data) ::munmap(data, bytes);
-  }
-};
-
-std::shared_ptr<Mapping> map_file(const std::string& path) {
-  const File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  check(file.descriptor >= 0, "read_safetensors: cannot open {}: {}", path, reason());
-  struct stat info {};
-  check(::fstat(file.descriptor, &info) == 0 && S_ISREG(info.st_mode), "read_safetensors: {} is not a file",
-        path);
-  auto mapping = std::make_shared<Mapping>();
-  mapping->bytes = static_cast<size_t>(info.st_size);
-  check(mapping->bytes >= 8, "read_safetensors: {} is broken: it has {} bytes, not even a header length",
-        path, mapping->bytes);
-  void* data = ::mmap(nullptr, mapping->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.descriptor, 0);
-  check(data != MAP_FAILED, "read_safetensors: cannot map {}: {}", path, reason());
-  mapping->data = static_cast<char*>(data);
-  return mapping;
-}
 
 /// The JSON header; nesting deeper than the format has is refused before it can use up the stack.
 Json parse_header(const char* begin, const char* end, const std::string& path) {
@@ -116,40 +74,18 @@ Entry parse_entry(const std::string& name, const Json& json, size_t data_bytes) 
   return entry;
 }
 
-Tensor tensor_of(const Entry& entry, const std::shared_ptr<Mapping>& mapping, size_t data_start) {
-  char* const data = mapping->data + data_start + entry.begin;
-  const size_t bytes = entry.end - entry.begin;
-  if (entry.dtype == DType::boolean)
-    for (size_t i = 0; i < bytes; ++i)
-      check(data[i] == 0 || data[i] == 1, "read_safetensors: a BOOL is neither 0 nor 1");
-  if (reinterpret_cast<uintptr_t>(data) % size_of(entry.dtype) == 0)
-    return Tensor(std::make_shared<Storage>(data, bytes, Device::cpu, mapping), entry.shape,
-                  contiguous_strides(entry.shape), 0, entry.dtype);
-  Tensor copy = empty(entry.shape, entry.dtype);
-  std::memcpy(copy.raw(), data, bytes);
-  return copy;
-}
-
-void write_all(int descriptor, const char* data, size_t bytes, const std::string& path) {
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor, data, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    check(written > 0, "write_safetensors: cannot write {}: {}", path, reason());
-    data += written;
-    bytes -= static_cast<size_t>(written);
-  }
-}
-
 }  // namespace
 
 Safetensors read_safetensors(const std::string& path) {
-  const auto mapping = map_file(path);
+  const auto file = std::make_shared<MappedFile>("read_safetensors", path);
+  check(file->bytes() >= 8, "read_safetensors: {} is broken: it has {} bytes, not even a header length", path,
+        file->bytes());
   uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, mapping->data, 8);
-  check(header_bytes <= mapping->bytes - 8,
+  std::memcpy(&header_bytes, file->data(), 8);
+  check(header_bytes <= file->bytes() - 8,
         "read_safetensors: {} is broken: a header of {} bytes in a file of {}", path, header_bytes,
-        mapping->bytes);
-  const char* const text = mapping->data + 8;
+        file->bytes());
+  const char* const text = file->data() + 8;
   const Json header = parse_header(text, text + header_bytes, path);
   const size_t start = 8 + header_bytes;
   Safetensors result;
@@ -162,7 +98,9 @@ Safetensors read_safetensors(const std::string& path) {
       }
       continue;
     }
-    result.tensors.emplace(name, tensor_of(parse_entry(name, json, mapping->bytes - start), mapping, start));
+    const Entry entry = parse_entry(name, json, file->bytes() - start);
+    result.tensors.emplace(
+        name, tensor_in("read_safetensors", file, start + entry.begin, entry.shape, entry.dtype));
   }
   return result;
 }
@@ -193,26 +131,10 @@ void write_safetensors(const std::string& path, const Safetensors& content) {
     fail("write_safetensors: a name or the metadata is not UTF-8");
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data starts at a multiple of 8
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  try {
-    const File file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    check(file.descriptor >= 0, "write_safetensors: cannot create {}: {}", temporary, reason());
-    const uint64_t length = text.size();
-    write_all(file.descriptor, reinterpret_cast<const char*>(&length), 8, path);
-    write_all(file.descriptor, text.data(), text.size(), path);
-    for (const Tensor& t : packed)
-      write_all(file.descriptor, static_cast<const char*>(t.raw()),
-                static_cast<size_t>(t.numel() * t.element_size()), path);
-    check(::fsync(file.descriptor) == 0, "write_safetensors: cannot write {}: {}", path, reason());
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  check(::rename(temporary.c_str(), path.c_str()) == 0, "write_safetensors: cannot rename {} to {}: {}",
-        temporary, path, reason());
-  const auto folder = std::filesystem::path(path).parent_path();
-  const File directory{::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (directory.descriptor >= 0) ::fsync(directory.descriptor);
+  const uint64_t length = text.size();
+  std::vector<std::string_view> parts = {{reinterpret_cast<const char*>(&length), 8}, text};
+  for (const Tensor& t : packed) parts.push_back(bytes_of(t));
+  write_file("write_safetensors", path, parts);
 }
 
 }  // namespace vitrine

@@ -35,14 +35,15 @@ bool Dims::operator==(const Dims& other) const {
 
 int64_t numel(const Shape& shape) {
   int64_t product = 1;
-  bool overflow = false;
+  bool overflow = false, none = false;
   for (int64_t size : shape) {
     check(size >= 0, "a tensor cannot have the shape {}: the size {} is negative", shape, size);
-    if (size == 0) return 0;
-    overflow |= __builtin_mul_overflow(product, size, &product);
+    none |= size == 0;
+    // Also beside a size of 0, as strides multiply the others.
+    overflow |= __builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product);
   }
   check(!overflow, "a tensor of shape {} has more elements than an int64 can count", shape);
-  return product;
+  return none ? 0 : product;
 }
 
 Strides contiguous_strides(const Shape& shape) {

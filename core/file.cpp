@@ -1,0 +1,101 @@
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/creation.h"
+
+namespace vitrine {
+namespace {
+
+/// A file descriptor that is closed at the end of its scope.
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+std::string reason() { return std::strerror(errno); }
+
+void write_all(std::string_view op, const std::string& path, int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    check(written > 0, "{}: cannot write {}: {}", op, path, reason());
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+/// A name that no other thread or process writes to at this time.
+std::string temporary_name(const std::string& path) {
+  static std::atomic<int> count{0};
+  return fmt::format("{}.tmp{}.{}", path, ::getpid(), count++);
+}
+
+}  // namespace
+
+MappedFile::MappedFile(std::string_view op, const std::string& path) {
+  // Not blocking, so that a named pipe is refused below rather than waited for.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  check(file.number >= 0, "{}: cannot open {}: {}", op, path, reason());
+  struct stat info {};
+  check(::fstat(file.number, &info) == 0 && S_ISREG(info.st_mode), "{}: {} is not a file", op, path);
+  bytes_ = static_cast<size_t>(info.st_size);
+  if (bytes_ == 0) return;  // nothing can be mapped
+  void* data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.number, 0);
+  check(data != MAP_FAILED, "{}: cannot map {}: {}", op, path, reason());
+  data_ = static_cast<char*>(data);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(data_, bytes_);
+}
+
+Tensor tensor_in(std::string_view op, const std::shared_ptr<MappedFile>& file, size_t offset,
+                 const Shape& shape, DType dtype) {
+  char* const data = file->data() + offset;
+  const size_t bytes = static_cast<size_t>(numel(shape)) * size_of(dtype);
+  if (dtype == DType::boolean)
+    for (size_t i = 0; i < bytes; ++i)
+      check(data[i] == 0 || data[i] == 1, "{}: a bool is neither 0 nor 1", op);
+  if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0)
+    return Tensor(std::make_shared<Storage>(data, bytes, Device::cpu, file), shape, contiguous_strides(shape),
+                  0, dtype);
+  Tensor copy = empty(shape, dtype);
+  std::memcpy(copy.raw(), data, bytes);
+  return copy;
+}
+
+std::string_view bytes_of(const Tensor& x) {
+  return {static_cast<const char*>(x.raw()), static_cast<size_t>(x.numel() * x.element_size())};
+}
+
+void write_file(std::string_view op, const std::string& path, std::span<const std::string_view> parts) {
+  const std::string temporary = temporary_name(path);
+  try {
+    const Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    check(file.number >= 0, "{}: cannot create {}: {}", op, temporary, reason());
+    for (std::string_view part : parts) write_all(op, path, file.number, part);
+    check(::fsync(file.number) == 0, "{}: cannot write {}: {}", op, path, reason());
+    check(::rename(temporary.c_str(), path.c_str()) == 0, "{}: cannot rename {} to {}: {}", op, temporary,
+          path, reason());
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  // The new name lasts once the folder is on disk too; where a folder cannot be synced, nothing can be done.
+  const auto folder = std::filesystem::path(path).parent_path();
+  const Descriptor directory{
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (directory.number >= 0) ::fsync(directory.number);
+}
+
+}  // namespace vitrine
