@@ -186,10 +186,11 @@ TEST_CASE("broken npy files give an error that says what is wrong") {
       {file_of("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", eight), "structured"},
       {file_of(dictionary("|b1", "(2,)"), "\1\2"), "neither 0 nor 1"},
   };
-  for (const auto& [bytes, part] : cases) {
-    write_bytes(folder / "broken", bytes);
-    CHECK_MESSAGE(error_of(folder / "broken").find(part) != std::string::npos,
-                  fmt::format("wanted {}, got {}", part, error_of(folder / "broken")));
+  for (const auto& broken : cases) {
+    write_bytes(folder / "broken", broken.first);
+    const std::string error = error_of(folder / "broken");
+    CHECK_MESSAGE(error.find(broken.second) != std::string::npos,
+                  fmt::format("wanted {}, got {}", broken.second, error));
   }
   CHECK(error_of(folder / "missing").find("No such file") != std::string::npos);
   CHECK(error_of(folder.path.string()).find("is not a file") != std::string::npos);
