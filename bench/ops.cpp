@@ -39,39 +39,44 @@ std::vector<Case> cases() {
   std::vector<int64_t> labels(2048);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i * 7919 % 50257);
   const Tensor targets = index_tensor(labels, {2048});
-  return {
-      {"gelu_tanh", {wide}, [](Xs x) { return gelu_tanh(x[0]); }, [](Xs x) { return define::gelu_tanh(x[0]); }},
-      {"gelu", {wide}, [](Xs x) { return gelu(x[0]); }, [](Xs x) { return define::gelu(x[0]); }},
-      {"silu", {wide}, [](Xs x) { return silu(x[0]); }, [](Xs x) { return define::silu(x[0]); }},
-      {"softmax", {rows}, [](Xs x) { return softmax(x[0], -1); }, [](Xs x) { return define::softmax(x[0], -1); }},
-      {"log_softmax",
-       {rows},
-       [](Xs x) { return log_softmax(x[0], -1); },
-       [](Xs x) { return define::log_softmax(x[0], -1); }},
-      {"log_sum_exp",
-       {rows},
-       [](Xs x) { return log_sum_exp(x[0], -1); },
-       [](Xs x) { return define::log_sum_exp(x[0], -1); }},
-      {"layer_norm",
-       {{4096, 768}, {768}, {768}},
-       [](Xs x) { return layer_norm(x[0], x[1], x[2]); },
-       [](Xs x) { return define::layer_norm(x[0], x[1], x[2], 1e-5); }},
-      {"rms_norm",
-       {{4096, 768}, {768}},
-       [](Xs x) { return rms_norm(x[0], x[1]); },
-       [](Xs x) { return define::rms_norm(x[0], x[1], 1e-5); }},
-      {"linear",
-       {{768, 768}, {3072, 768}, {3072}},
-       [](Xs x) { return linear(x[0], x[1], x[2]); },
-       [](Xs x) { return define::linear(x[0], x[1], x[2]); }},
-      {"cross_entropy",
-       {{2048, 50257}},
-       [targets](Xs x) { return cross_entropy(x[0], targets); },
-       [targets](Xs x) { return define::cross_entropy(x[0], targets, {}); }},
-      {"dropout",
-       {rows},
-       [](Xs x) { return dropout(x[0], 0.1); },
-       [](Xs x) { return define::dropout(x[0], 0.1, 1, 0); }}};
+  return {{"gelu_tanh",
+           {wide},
+           [](Xs x) { return gelu_tanh(x[0]); },
+           [](Xs x) { return define::gelu_tanh(x[0]); }},
+          {"gelu", {wide}, [](Xs x) { return gelu(x[0]); }, [](Xs x) { return define::gelu(x[0]); }},
+          {"silu", {wide}, [](Xs x) { return silu(x[0]); }, [](Xs x) { return define::silu(x[0]); }},
+          {"softmax",
+           {rows},
+           [](Xs x) { return softmax(x[0], -1); },
+           [](Xs x) { return define::softmax(x[0], -1); }},
+          {"log_softmax",
+           {rows},
+           [](Xs x) { return log_softmax(x[0], -1); },
+           [](Xs x) { return define::log_softmax(x[0], -1); }},
+          {"log_sum_exp",
+           {rows},
+           [](Xs x) { return log_sum_exp(x[0], -1); },
+           [](Xs x) { return define::log_sum_exp(x[0], -1); }},
+          {"layer_norm",
+           {{4096, 768}, {768}, {768}},
+           [](Xs x) { return layer_norm(x[0], x[1], x[2]); },
+           [](Xs x) { return define::layer_norm(x[0], x[1], x[2], 1e-5); }},
+          {"rms_norm",
+           {{4096, 768}, {768}},
+           [](Xs x) { return rms_norm(x[0], x[1]); },
+           [](Xs x) { return define::rms_norm(x[0], x[1], 1e-5); }},
+          {"linear",
+           {{768, 768}, {3072, 768}, {3072}},
+           [](Xs x) { return linear(x[0], x[1], x[2]); },
+           [](Xs x) { return define::linear(x[0], x[1], x[2]); }},
+          {"cross_entropy",
+           {{2048, 50257}},
+           [targets](Xs x) { return cross_entropy(x[0], targets); },
+           [targets](Xs x) { return define::cross_entropy(x[0], targets, {}); }},
+          {"dropout",
+           {rows},
+           [](Xs x) { return dropout(x[0], 0.1); },
+           [](Xs x) { return define::dropout(x[0], 0.1, 1, 0); }}};
 }
 
 double time_of(const std::function<void()>& f) {
@@ -109,12 +114,13 @@ void measure(const Case& c, double budget, const nlohmann::json& torch) {
   const Pair forward = alternate([&] { c.kernel(x); }, [&] { c.definition(x); }, budget);
   const Pair all = alternate([&] { both(c.kernel); }, [&] { both(c.definition); }, budget);
   const auto against_torch = [&](int i, double ours) {
-    return torch.contains(c.name) ? fmt::format("{:.2f}x", torch[c.name][i].get<double>() / ours) : std::string("-");
+    return torch.contains(c.name) ? fmt::format("{:.2f}x", torch[c.name][i].get<double>() / ours)
+                                  : std::string("-");
   };
   std::string shape = fmt::format("{}", c.shapes[0]);
-  fmt::print("{:<14}{:<15}{:>10.2f}{:>11.1f}x{:>10}{:>12.2f}{:>11.1f}x{:>10}\n", c.name, shape, 1e3 * forward.kernel,
-             forward.definition / forward.kernel, against_torch(0, forward.kernel), 1e3 * all.kernel,
-             all.definition / all.kernel, against_torch(1, all.kernel));
+  fmt::print("{:<14}{:<15}{:>10.2f}{:>11.1f}x{:>10}{:>12.2f}{:>11.1f}x{:>10}\n", c.name, shape,
+             1e3 * forward.kernel, forward.definition / forward.kernel, against_torch(0, forward.kernel),
+             1e3 * all.kernel, all.definition / all.kernel, against_torch(1, all.kernel));
   std::fflush(stdout);
 }
 
@@ -138,7 +144,8 @@ int main(int argc, char** argv) {
     if (!only.empty() && c.name != only) continue;
     nlohmann::json torch;
     if (!peer.empty())
-      torch = bench::run_for_json(fmt::format("{} --threads {} --seconds {} --only {}", peer, count, budget, c.name));
+      torch = bench::run_for_json(
+          fmt::format("{} --threads {} --seconds {} --only {}", peer, count, budget, c.name));
     measure(c, budget, torch);
   }
   return 0;

@@ -3,6 +3,7 @@
 #include "core/random.h"
 #include "ops/activation.h"
 #include "ops/dropout.h"
+#include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/join.h"
@@ -216,6 +217,15 @@ std::vector<Spec> kernel_rows() {
         {{{4}}, {{4, 3}}},
         {{{33, 17}}, {{17, 31}}}}},
       {"matmul", [](Xs x) { return matmul(x[0], transpose(x[1])); }, {{{{3, 4}}, {{5, 4}}}}},
+      {"einsum",
+       [](Xs x) { return einsum("bhid,bhjd->hbij", x); },
+       {{{{2, 3, 4, 5}}, {{2, 3, 2, 5}}}, {{{1, 3, 4, 5}}, {{2, 1, 2, 5}}}}},
+      {"einsum",
+       [](Xs x) { return einsum("...ij,...j", x); },
+       {{{{2, 3, 4}}, {{4}}}, {{{3, 4}}, {{2, 1, 4}}}}},
+      {"einsum", [](Xs x) { return einsum("iji,kj->ik", x); }, {{{{3, 4, 3}}, {{5, 4}}}}},
+      {"einsum", [](Xs x) { return einsum("i,ij,ik->kij", x); }, {{{{3}}, {{3, 4}}, {{3, 2}}}}},
+      on("einsum", {3, 4, 3}, [](Xs x) { return einsum("iji->ji", x); }),
       {"linear",
        [](Xs x) { return linear(x[0], x[1], x[2]); },
        {{{{2, 3, 4}}, {{5, 4}}, {{5}}}, {{{1, 4}}, {{6, 4}}, {{6}}}}},
