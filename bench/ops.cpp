@@ -15,6 +15,7 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "ops/activation.h"
+#include "ops/attention.h"
 #include "ops/dropout.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
@@ -33,6 +34,16 @@ struct Case {
   std::vector<Shape> shapes;
   Call kernel, definition;
 };
+
+Case attention_case(const std::string& name, const Shape& shape, AttentionRead read) {
+  AttentionOptions o;
+  o.causal = true;
+  o.read = read;
+  return {name,
+          {shape, shape, shape},
+          [o](Xs x) { return attention(x[0], x[1], x[2], o); },
+          [o](Xs x) { return define::attention(x[0], x[1], x[2], o); }};
+}
 
 std::vector<Case> cases() {
   const Shape wide{4096, 3072}, rows{4096, 1024};
@@ -73,6 +84,11 @@ std::vector<Case> cases() {
            {{2048, 50257}},
            [targets](Xs x) { return cross_entropy(x[0], targets); },
            [targets](Xs x) { return define::cross_entropy(x[0], targets, {}); }},
+          attention_case("attention", {4, 6, 1024, 64}, AttentionRead::mean),
+          attention_case("attention middle", {8, 6, 256, 64}, AttentionRead::mean),
+          attention_case("attention short", {12, 4, 64, 32}, AttentionRead::mean),
+          attention_case("laser", {4, 6, 256, 64}, AttentionRead::laser),
+          attention_case("laser short", {12, 4, 64, 32}, AttentionRead::laser),
           {"dropout",
            {rows},
            [](Xs x) { return dropout(x[0], 0.1); },
@@ -118,7 +134,7 @@ void measure(const Case& c, double budget, const nlohmann::json& torch) {
                                   : std::string("-");
   };
   std::string shape = fmt::format("{}", c.shapes[0]);
-  fmt::print("{:<14}{:<15}{:>10.2f}{:>11.1f}x{:>10}{:>12.2f}{:>11.1f}x{:>10}\n", c.name, shape,
+  fmt::print("{:<17}{:<15}{:>10.2f}{:>11.1f}x{:>10}{:>12.2f}{:>11.1f}x{:>10}\n", c.name, shape,
              1e3 * forward.kernel, forward.definition / forward.kernel, against_torch(0, forward.kernel),
              1e3 * all.kernel, all.definition / all.kernel, against_torch(1, all.kernel));
   std::fflush(stdout);
@@ -138,14 +154,14 @@ int main(int argc, char** argv) {
   set_threads(count);
 
   const std::string peer = bench::pytorch("ops.py");
-  fmt::print("{:<14}{:<15}{:>10}{:>12}{:>10}{:>12}{:>12}{:>10}\n", "op", "x", "ms", "definition", "PyTorch",
+  fmt::print("{:<17}{:<15}{:>10}{:>12}{:>10}{:>12}{:>12}{:>10}\n", "op", "x", "ms", "definition", "PyTorch",
              "ms with dx", "definition", "PyTorch");
   for (const Case& c : cases()) {
     if (!only.empty() && c.name != only) continue;
     nlohmann::json torch;
     if (!peer.empty())
       torch = bench::run_for_json(
-          fmt::format("{} --threads {} --seconds {} --only {}", peer, count, budget, c.name));
+          fmt::format("{} --threads {} --seconds {} --only '{}'", peer, count, budget, c.name));
     measure(c, budget, torch);
   }
   return 0;

@@ -33,7 +33,17 @@ def cases():
     yield "layer_norm", [(4096, 768), (768,), (768,)], lambda x, w, b: F.layer_norm(x, (768,), w, b)
     yield "linear", [(768, 768), (3072, 768), (3072,)], F.linear
     yield "cross_entropy", [(2048, 50257)], lambda x: F.cross_entropy(x, targets)
+    yield "attention", [(4, 6, 1024, 64)] * 3, attention
+    yield "attention short", [(12, 4, 64, 32)] * 3, attention
+    yield "attention middle", [(8, 6, 256, 64)] * 3, attention
     yield "dropout", [rows], lambda x: F.dropout(x, 0.1)
+
+
+def attention(q, k, v):
+    time_, size = q.shape[-2:]
+    future = torch.full((time_, time_), True).triu(1)
+    scores = (q @ k.transpose(-1, -2) / size**0.5).masked_fill(future, float("-inf"))
+    return scores.softmax(-1) @ v
 
 
 def main():

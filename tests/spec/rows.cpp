@@ -2,6 +2,7 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "ops/activation.h"
+#include "ops/attention.h"
 #include "ops/dropout.h"
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
@@ -254,12 +255,48 @@ std::vector<Spec> kernel_rows() {
   };
 }
 
+/// Attention under every option. Samples: q [B, H, Tq, D], k and v [B, Hkv, Tk, ·].
+std::vector<Spec> attention_rows() {
+  const std::vector<Input> square = {{{2, 2, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 4}}};
+  const std::vector<Input> grouped = {{{1, 4, 3, 2}}, {{1, 2, 7, 2}}, {{1, 2, 7, 3}}};
+  const auto row = [&](AttentionOptions o, std::vector<std::vector<Input>> samples) {
+    // The exact read of LASER's definition cancels more than the kernel does.
+    return Spec{"attention",
+                [o](Xs x) {
+                  AttentionOptions options = o;
+                  if (o.bias.defined()) options.bias = cast(o.bias, x[0].dtype());
+                  return attention(x[0], x[1], x[2], options);
+                },
+                std::move(samples)};
+  };
+  AttentionOptions causal, window, capped, masked, biased;
+  causal.causal = true;
+  window.left = 2, window.right = 1, window.scale = 0.7;
+  capped.softcap = 1.5, capped.causal = true, capped.slopes = tensor({0.5, 0.25}, DType::float64);
+  masked.allowed = tensor({1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1, 0, 1}, {5, 5},
+                          DType::boolean);
+  biased.bias = tensor({0.5, -1, 0, 2, 1}, {1, 5}, DType::float64);
+  std::vector<Spec> rows;
+  for (const AttentionRead read : {AttentionRead::mean, AttentionRead::laser}) {
+    for (AttentionOptions o : {AttentionOptions{}, causal, window}) {
+      o.read = read;
+      rows.push_back(row(o, {square, grouped}));
+    }
+    for (AttentionOptions o : {capped, masked, biased}) {
+      o.read = read;
+      rows.push_back(row(o, {square}));
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 const std::vector<Spec>& rows() {
   static const std::vector<Spec> all = [] {
     std::vector<Spec> result;
-    for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, kernel_rows})
+    for (auto family :
+         {elementwise_rows, shape_rows, reduction_rows, index_rows, kernel_rows, attention_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     return result;
   }();

@@ -1,0 +1,162 @@
+#include "ops/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/kernel_op.h"
+#include "ops/kernels.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+
+namespace vitrine {
+namespace {
+
+using Options = AttentionOptions;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v) {
+  check_floating("attention", "q", q);
+  const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) &&
+                    q.size(3) == k.size(3) && v.size(0) == k.size(0) && v.size(1) == k.size(1) &&
+                    v.size(2) == k.size(2);
+  check(fits, "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D], [B, Hkv, Tk, D] and [B, Hkv, Tk, Dv]",
+        q.shape(), k.shape(), v.shape());
+  check(q.dtype() == k.dtype() && q.dtype() == v.dtype(),
+        "attention: q is {}, k {} and v {}, wanted one dtype", name(q.dtype()), name(k.dtype()),
+        name(v.dtype()));
+  check(k.size(1) > 0 && q.size(1) % k.size(1) == 0,
+        "attention: {} query heads cannot share {} key heads evenly", q.size(1), k.size(1));
+}
+
+void check_options(const Shape& scores, const Options& o) {
+  check(std::isfinite(o.scale) && o.softcap >= 0,
+        "attention: scale is {} and softcap {}, wanted numbers, softcap ≥ 0", o.scale, o.softcap);
+  check(o.left >= 0 && o.right >= 0, "attention: the window is [{}, {}], wanted numbers of keys ≥ 0", o.left,
+        o.right);
+  check(!o.slopes.defined() || o.slopes.shape() == Shape{scores[1]},
+        "attention: slopes are {}, wanted one for each of {} heads",
+        o.slopes.defined() ? o.slopes.shape() : Shape{}, scores[1]);
+  check(!o.allowed.defined() || o.allowed.dtype() == DType::boolean, "attention: allowed is {}, wanted bool",
+        o.allowed.defined() ? name(o.allowed.dtype()) : "");
+  for (auto [what, x] : {std::pair{"allowed", &o.allowed}, {"bias", &o.bias}})
+    check(!x->defined() || broadcast("attention", x->shape(), scores) == scores,
+          "attention: {} is {}, which does not broadcast to {}", what, x->defined() ? x->shape() : Shape{},
+          scores);
+}
+
+double scale_of(const Options& o, const Tensor& q) {
+  return o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(q.size(3)));
+}
+
+/// j − position of i, int64 [Tq, Tk].
+Tensor distances(int64_t queries, int64_t keys) {
+  const Tensor i =
+      reshape(arange(static_cast<double>(keys - queries), static_cast<double>(keys)), {queries, 1});
+  return arange(0, static_cast<double>(keys)) - i;
+}
+
+/// What causality, window and mask leave; undefined where that is everything.
+Tensor visible(const Options& o, int64_t queries, int64_t keys) {
+  Tensor seen = o.allowed;
+  const auto restrict_to = [&seen](const Tensor& more) {
+    seen = seen.defined() ? logical_and(seen, more) : more;
+  };
+  const Tensor distance = distances(queries, keys);
+  const auto number = [](int64_t x) { return full({}, static_cast<double>(x), DType::int64); };
+  if (o.causal) restrict_to(less_equal(distance, number(0)));
+  if (o.left < Options::kUnlimited) restrict_to(greater_equal(distance, number(-o.left)));
+  if (o.right < Options::kUnlimited) restrict_to(less_equal(distance, number(o.right)));
+  return seen;
+}
+
+Tensor spread_heads(const Tensor& x, int64_t heads) {
+  return x.size(1) == heads ? x : repeat(x, heads / x.size(1), 1);
+}
+
+}  // namespace
+
+namespace define {
+
+Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& o) {
+  const DType type = wide(q0.dtype());
+  const Tensor q = cast(q0, type), k = spread_heads(cast(k0, type), q.size(1)),
+               v = spread_heads(cast(v0, type), q.size(1));
+  Tensor scores = matmul(q, transpose(k)) * scale_of(o, q);
+  if (o.softcap > 0) scores = o.softcap * tanh(scores / o.softcap);
+  if (o.bias.defined()) scores = scores + cast(o.bias, type);
+  if (o.slopes.defined())
+    scores =
+        scores - cast(reshape(o.slopes, {-1, 1, 1}), type) * cast(abs(distances(q.size(2), k.size(2))), type);
+  const Tensor seen = visible(o, q.size(2), k.size(2));
+  if (seen.defined()) scores = where(seen, scores, -kInfinity);
+  if (o.read == AttentionRead::mean) return cast(matmul(vitrine::softmax(scores), v), q0.dtype());
+  const Tensor lse = vitrine::log_sum_exp(scores, -1);
+  const Tensor read = vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), -2) - unsqueeze(lse, -1);
+  const Tensor alive = unsqueeze(greater(lse, full({}, -kInfinity, type)), -1);
+  return cast(where(alive, read, 0.0), q0.dtype());
+}
+
+}  // namespace define
+
+namespace {
+
+/// x with elements of the wide dtype that lie next to each other along the last axis.
+Tensor readable(const Tensor& x) {
+  if (x.dtype() != wide(x.dtype())) return copy_as(x, wide(x.dtype()));
+  return x.strides()[3] == 1 || x.size(3) == 1 ? x : packed(x);
+}
+
+/// An uninitialized [B, H, T, D] whose heads lie beside each other, [B, T, H, D], as the projections that follow want them.
+Tensor empty_heads(const Shape& s, DType dtype, Device device) {
+  return permute(empty({s[0], s[2], s[1], s[3]}, dtype, device), {0, 2, 1, 3});
+}
+
+Tensor expanded(const Tensor& x, const Shape& scores, DType dtype) {
+  return x.defined() ? expand(x.dtype() == dtype ? x : copy_as(x, dtype), scores) : x;
+}
+
+Tensor rounded(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : copy_as(x, dtype); }
+
+/// The same for what empty_heads made, which keeps its layout.
+Tensor rounded_heads(const Tensor& x, DType dtype) {
+  return x.dtype() == dtype ? x : permute(copy_as(permute(x, {0, 2, 1, 3}), dtype), {0, 2, 1, 3});
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  check_shapes(q, k, v);
+  const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
+  check_options(scores, options);
+  const bool bias_has_gradient = options.bias.defined() && detail::tape_for({options.bias}) != nullptr;
+  if (bias_has_gradient || through_definition({q, k, v})) return define::attention(q, k, v, options);
+
+  AttentionForm form = options;
+  form.scale = scale_of(options, q);
+  const DType type = wide(q.dtype());
+  const Tensor bias = expanded(options.bias, scores, type),
+               allowed = expanded(options.allowed, scores, DType::boolean);
+  const Tensor slopes = options.slopes.defined() ? packed(rounded(options.slopes, type)) : Tensor();
+  Tensor y = empty_heads({q.size(0), q.size(1), q.size(2), v.size(3)}, type, q.device());
+  Tensor lse = empty({q.size(0), q.size(1), q.size(2)}, type, q.device());
+  Tensor sums = form.read == AttentionRead::laser ? empty_heads(y.shape(), type, q.device()) : Tensor();
+  VITRINE_RUN(attention, y, lse, sums, readable(q), readable(k), readable(v), bias, slopes, allowed, form);
+  return record(
+      "attention", {q, k, v}, rounded_heads(y, q.dtype()),
+      [q = Saved(q), k = Saved(k), v = Saved(v), sums = Saved(sums.defined() ? sums : y), lse = Saved(lse),
+       bias = Saved(bias), slopes = Saved(slopes), allowed = Saved(allowed),
+       form](const Tensor& dy) -> Grads {
+        const auto like = [&](const Tensor& x) { return empty_heads(x.shape(), lse->dtype(), x.device()); };
+        Tensor dq = like(q), dk = like(k), dv = like(v);
+        VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
+                    sums.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
+        return {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()), rounded_heads(dv, q->dtype())};
+      });
+}
+
+}  // namespace vitrine

@@ -1,0 +1,40 @@
+// Scaled dot product attention as one op that never keeps the weights: softmax(q·kᵀ·scale)·v, tile by tile.
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor.h"
+
+namespace vitrine {
+
+/// What the values are averaged by: Σ a·v, or LASER's log Σ a·eᵛ (Duvvuri, Dhillon 2024).
+enum class AttentionRead { mean, laser };
+
+/// Numbers that fix an attention. Query i stands at position i + (Tk − Tq): the last query is aligned with the last key.
+struct AttentionForm {
+  static constexpr int64_t kUnlimited = INT64_MAX / 4;
+  double scale = 0;            ///< factor of q·k; 0: 1/√D
+  bool causal = false;         ///< keys behind the query's position are hidden
+  int64_t left = kUnlimited;   ///< a window: keys more than this before the position are hidden
+  int64_t right = kUnlimited;  ///< and those more than this behind it
+  double softcap = 0;          ///< c: the scores become c·tanh(s/c); 0: none
+  AttentionRead read = AttentionRead::mean;
+};
+
+struct AttentionOptions : AttentionForm {
+  Tensor bias = {};     ///< added to the scores after the softcap, broadcast to [B, H, Tq, Tk]
+  Tensor slopes = {};   ///< [H], constants: ALiBi adds −slope·|distance|
+  Tensor allowed = {};  ///< bool, false = hidden, broadcast to [B, H, Tq, Tk]
+};
+
+/// q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] → [B, H, Tq, Dv], a view of a contiguous [B, Tq, H, Dv]. Head h
+/// reads key head h/(H/Hkv). A query that sees no key gives 0, and gradients 0; what is hidden has no influence. Saves y (LASER: its
+/// sums) and log Σ e^s per query; the backward computes the weights again. LASER anchors each channel by the range of the values
+/// that a tile of queries sees, and reads elements out of that range exactly. Dao et al. 2022.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+
+namespace define {
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+}  // namespace define
+
+}  // namespace vitrine

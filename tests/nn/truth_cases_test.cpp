@@ -1,0 +1,97 @@
+// Values and gradients against reference cases: which function answers to which op of the manifest.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "nn/attention/attention.h"
+#include "nn/layers.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/view.h"
+#include "tests/cases.h"
+
+using namespace vitrine;
+using namespace vitrine::test;
+
+namespace {
+
+/// An optional input.
+Tensor find(const Tensors& x, const std::string& name) { return x.count(name) ? x.at(name) : Tensor(); }
+
+AttentionOptions options_of(const Json& p, const Tensors& x, AttentionRead read) {
+  AttentionOptions o;
+  o.read = p.value("laser", false) ? AttentionRead::laser : read;
+  o.scale = p.value("scale", 0.0);
+  o.causal = p.value("causal", false);
+  o.softcap = p.value("softcap", 0.0);
+  if (p.contains("window")) o.left = p["window"][0], o.right = p["window"][1];
+  if (p.value("alibi", false)) o.slopes = nn::alibi_slopes(x.at("q").size(1));
+  o.allowed = find(x, "mask");
+  o.bias = find(x, "bias");
+  return o;
+}
+
+using Adapter = Tensor (*)(const Json& params, const Tensors& x);
+
+Tensor activation(const Json& p, const Tensors& x) {
+  const std::string kind = p["kind"];
+  const Tensor& in = x.at("x");
+  if (kind == "elu_plus_one") return elu(in) + 1;
+  if (kind == "gelu_erf") return gelu(in);
+  return kind == "silu" ? silu(in) : gelu_tanh(in);
+}
+
+const std::map<std::string, Adapter> kAdapters = {
+    {"attention",
+     [](const Json& p, const Tensors& x) {
+       return attention(x.at("q"), x.at("k"), x.at("v"), options_of(p, x, AttentionRead::mean));
+     }},
+    {"laser",
+     [](const Json& p, const Tensors& x) {
+       return attention(x.at("q"), x.at("k"), x.at("v"), options_of(p, x, AttentionRead::laser));
+     }},
+    {"activation", activation},
+    {"layer_norm",
+     [](const Json& p, const Tensors& x) {
+       return layer_norm(x.at("x"), find(x, "gamma"), find(x, "beta"), p["eps"]);
+     }},
+    {"rms_norm",
+     [](const Json& p, const Tensors& x) { return rms_norm(x.at("x"), x.at("gamma"), p["eps"]); }},
+    {"swiglu",
+     [](const Json&, const Tensors& x) {
+       return matmul(silu(matmul(x.at("x"), x.at("w"))) * matmul(x.at("x"), x.at("v")), x.at("w2"));
+     }},
+    {"ffn_relu",
+     [](const Json&, const Tensors& x) {
+       return matmul(relu(matmul(x.at("x"), x.at("w1")) + x.at("b1")), x.at("w2")) + x.at("b2");
+     }},
+    {"cross_entropy",
+     [](const Json& p, const Tensors& x) {
+       CrossEntropyOptions o;
+       o.label_smoothing = p["smoothing"];
+       o.ignore_index = p["ignore_index"];
+       return reshape(cross_entropy(x.at("logits"), x.at("target"), o), {1});
+     }},
+    {"alibi_slopes", [](const Json& p, const Tensors&) { return nn::alibi_slopes(p["heads"]); }},
+};
+
+}  // namespace
+
+TEST_CASE("reference cases: values and gradients at 1e-9") {
+  const auto skips = read_skips("tests/nn/truth_cases_skips.txt");
+  int run = 0;
+  for (const TruthCase& c : truth_cases()) {
+    if (skips.count(c.op)) continue;
+    INFO(c.name);
+    REQUIRE_MESSAGE(kAdapters.count(c.op), "the op ", c.op, " is neither run nor skipped with a reason");
+    const auto f = [&](const Tensors& x) { return kAdapters.at(c.op)(c.params, x); };
+    CHECK(check_truth(c, f) == "");
+    CHECK(check_float32(c, f) == "");
+    ++run;
+  }
+  if (has_default_cases()) CHECK(run == 46);
+}

@@ -1,0 +1,165 @@
+// Attention beyond its spec rows: sizes of several tiles, what must not have influence, and misuse.
+#include <doctest/doctest.h>
+
+#include "core/creation.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+
+namespace {
+
+struct Inputs {
+  Tensor q, k, v, dy;
+};
+
+Inputs inputs(int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, int64_t size, DType dtype) {
+  Generator g(7);
+  return {randn({2, heads, queries, size}, dtype, Device::cpu, 0, 1, g),
+          randn({2, key_heads, keys, size}, dtype, Device::cpu, 0, 1, g),
+          randn({2, key_heads, keys, size + 1}, dtype, Device::cpu, 0, 1, g),
+          randn({2, heads, queries, size + 1}, dtype, Device::cpu, 0, 1, g)};
+}
+
+using Function = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&);
+
+std::vector<Tensor> value_and_gradients(Function f, const Inputs& x, const AttentionOptions& o) {
+  Tape tape;
+  for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
+  const Tensor y = f(x.q, x.k, x.v, o);
+  std::vector<Tensor> result = tape.gradient({y}, {x.q, x.k, x.v}, {x.dy});
+  result.insert(result.begin(), y);
+  return result;
+}
+
+void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, double tolerance) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    INFO("0 = y, 1 = dq, 2 = dk, 3 = dv: ", i);
+    CHECK(spec::distance(got[i].values(), want[i].values(), 0.1) <= tolerance);
+  }
+}
+
+constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
+
+}  // namespace
+
+TEST_CASE("several tiles of queries and blocks of keys give what the definition gives") {
+  for (const AttentionRead read : kReads)
+    for (const auto& [queries, keys] : {std::pair{130, 130}, {70, 300}, {300, 70}, {1, 65}}) {
+      if (read == AttentionRead::laser && queries * keys > 30000)
+        continue;  // the definition would take gigabytes
+      AttentionOptions o;
+      o.read = read, o.causal = true, o.left = 290;
+      const Inputs x = inputs(4, 2, queries, keys, 5, DType::float64);
+      check_close(value_and_gradients(attention, x, o), value_and_gradients(define::attention, x, o), 1e-12);
+    }
+}
+
+TEST_CASE("float32 in several blocks stays near float64") {
+  AttentionOptions o;
+  o.causal = true;
+  Inputs x = inputs(2, 2, 700, 700, 16, DType::float32), wide = x;
+  for (Tensor* t : {&wide.q, &wide.k, &wide.v, &wide.dy}) *t = copy_as(*t, DType::float64);
+  check_close(value_and_gradients(attention, x, o), value_and_gradients(attention, wide, o), 2e-6);
+}
+
+TEST_CASE("the bits do not depend on the number of threads") {
+  for (const AttentionRead read : kReads) {
+    AttentionOptions o;
+    o.read = read, o.causal = true;
+    const Inputs x = inputs(6, 3, 200, 200, 8, DType::float32);
+    const int before = threads();
+    set_threads(1);
+    const auto want = value_and_gradients(attention, x, o);
+    for (const int count : {2, 3, 7}) {
+      set_threads(count);
+      const auto got = value_and_gradients(attention, x, o);
+      for (size_t i = 0; i < got.size(); ++i) CHECK(got[i].values() == want[i].values());
+    }
+    set_threads(before);
+  }
+}
+
+TEST_CASE("the future has no influence on what lies before its tile, and within it none beyond rounding") {
+  for (const AttentionRead read : kReads) {
+    AttentionOptions o;
+    o.read = read, o.causal = true;
+    const Inputs x = inputs(2, 2, 100, 100, 8, DType::float32);
+    const Tensor before = attention(x.q, x.k, x.v, o);
+    const Tensor k = clone(x.k), v = clone(x.v);
+    for (int64_t d = 0; d < v.size(3); ++d) v.data<float>()[99 * v.size(3) + d] = 1000;
+    for (int64_t d = 0; d < k.size(3); ++d) k.data<float>()[99 * k.size(3) + d] = -50;
+    const Tensor after = attention(x.q, k, v, o);
+    CHECK(slice(before, 2, 0, 96).values() == slice(after, 2, 0, 96).values());  // tiles of 32 queries
+    CHECK(spec::distance(slice(after, 2, 0, 99).values(), slice(before, 2, 0, 99).values(), 0.1) <= 2e-6);
+  }
+}
+
+TEST_CASE("a masked key has no influence, however large its values, and gets no gradient") {
+  for (const AttentionRead read : kReads) {
+    Inputs x = inputs(2, 1, 6, 9, 4, DType::float32);
+    AttentionOptions o;
+    o.read = read;
+    o.allowed = less(arange(0, 9), full({}, 7, DType::int64));  // the last two are padding
+    const auto before = value_and_gradients(attention, x, o);
+    x.v = clone(x.v);
+    for (int64_t j = 7; j < 9; ++j)
+      for (int64_t d = 0; d < 5; ++d) x.v.data<float>()[j * 5 + d] = 3e4f;
+    const auto after = value_and_gradients(attention, x, o);
+    for (size_t i = 0; i < before.size(); ++i) CHECK(before[i].values() == after[i].values());
+    for (const double e : slice(after[3], 2, 7, 9).values()) CHECK(e == 0);
+  }
+}
+
+TEST_CASE("a query that sees nothing gives 0 and has gradient 0") {
+  for (const AttentionRead read : kReads) {
+    const Inputs x =
+        inputs(2, 2, 7, 4, 3, DType::float32);  // causal: the first three queries stand before the first key
+    AttentionOptions o;
+    o.read = read, o.causal = true;
+    const auto result = value_and_gradients(attention, x, o);
+    for (const Tensor& t : {result[0], result[1]})
+      for (const double e : slice(t, 2, 0, 3).values()) CHECK(e == 0);
+    for (const Tensor& t : result)
+      for (const double e : t.values()) CHECK(std::isfinite(e));
+  }
+}
+
+TEST_CASE("LASER: bounds, shift, and one key") {
+  AttentionOptions o;
+  o.read = AttentionRead::laser;
+  const Inputs x = inputs(2, 2, 5, 6, 4, DType::float64);
+  const Tensor y = attention(x.q, x.k, x.v, o);
+  AttentionOptions plain;
+  for (const double e : (y - attention(x.q, x.k, x.v, plain)).values()) CHECK(e >= 0);  // Jensen
+  CHECK(spec::distance(attention(x.q, x.k, x.v + 80, o).values(), (y + 80).values(), 1) <= 1e-12);
+  const Tensor one = slice(x.v, 2, 2, 3);
+  CHECK(spec::distance(attention(x.q, slice(x.k, 2, 2, 3), one, o).values(), expand(one, y.shape()).values(),
+                       1) <= 1e-12);
+}
+
+TEST_CASE("the result lies as the projection that follows reads it") {
+  const Inputs x = inputs(4, 2, 3, 3, 4, DType::float32);
+  CHECK(permute(attention(x.q, x.k, x.v), {0, 2, 1, 3}).is_contiguous());
+}
+
+TEST_CASE("misuse of attention is told") {
+  const Tensor q = zeros({1, 4, 3, 2}), k = zeros({1, 3, 5, 2}), v = zeros({1, 3, 5, 2});
+  CHECK_THROWS_WITH(attention(q, k, v), "attention: 4 query heads cannot share 3 key heads evenly");
+  CHECK_THROWS_WITH(attention(q, k, zeros({1, 3, 4, 2})),
+                    doctest::Contains("wanted [B, H, Tq, D], [B, Hkv, Tk, D]"));
+  CHECK_THROWS_WITH(attention(q, q, cast(q, DType::float64)), doctest::Contains("wanted one dtype"));
+  AttentionOptions o;
+  o.allowed = ones({3, 4}, DType::boolean);
+  CHECK_THROWS_WITH(attention(q, q, q, o), doctest::Contains("[3, 4]"));
+  o.allowed = ones({3, 3});
+  CHECK_THROWS_WITH(attention(q, q, q, o), "attention: allowed is float32, wanted bool");
+  o.allowed = {};
+  o.left = -1;
+  CHECK_THROWS_WITH(attention(q, q, q, o), doctest::Contains("the window is [-1"));
+}
