@@ -4,8 +4,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/checkpoint.h"
 #include "core/creation.h"
 #include "core/record.h"
+#include "nn/init.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
@@ -20,9 +22,14 @@ double residual_deviation(const GptOptions& o) {
   return 0.02 / std::sqrt(2.0 * static_cast<double>(o.layers));
 }
 
-/// [B, T, H·D] → [B, H, T, D].
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, -1}), {0, 2, 1, 3});
+MultiHeadOptions attention_options(const GptOptions& o) {
+  return {o.width, o.heads, o.key_heads, o.context, o.attention, o.bias, residual_deviation(o)};
+}
+
+Positions resolved(const GptOptions& o) {
+  if (o.positions != Positions::automatic) return o.positions;
+  const AttentionSetting attention = parse_attention(o.attention);
+  return attention.rotary || attention.alibi ? Positions::none : Positions::learned;
 }
 
 }  // namespace
@@ -40,52 +47,32 @@ void GptOptions::validate() const {
   check(hidden >= 0, "Gpt: the hidden size is {}, wanted at least 0", hidden);
 }
 
-MultiHeadAttention::MultiHeadAttention(const GptOptions& o)
-    : query_key_value(o.width, o.width + 2 * o.width / o.heads * (o.key_heads ? o.key_heads : o.heads),
-                      o.bias),
-      out(o.width, o.width, o.bias, residual_deviation(o)),
-      attention(parse_attention(o.attention), o.heads, o.width / o.heads, o.context),
-      heads_(o.heads),
-      key_heads_(o.key_heads ? o.key_heads : o.heads),
-      head_size_(o.width / o.heads) {}
-
-Tensor MultiHeadAttention::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* trace) const {
-  const ModuleScope scope("attention");
-  const auto qkv = split(query_key_value.forward(x),
-                         {heads_ * head_size_, key_heads_ * head_size_, key_heads_ * head_size_}, -1);
-  const int64_t past = cache && cache->k.defined() ? cache->k.size(2) : 0;
-  const Tensor q = split_heads(qkv[0], heads_);
-  Tensor k = attention.prepare_keys(split_heads(qkv[1], key_heads_), past),
-         v = split_heads(qkv[2], key_heads_);
-  if (past > 0) {
-    k = concat({cache->k, k}, 2);
-    v = concat({cache->v, v}, 2);
-  }
-  if (cache) *cache = {k, v};
-  const Tensor y = attention.forward(q, k, v, {.causal = true, .allowed = {}}, past, trace);
-  return out.forward(reshape(permute(y, {0, 2, 1, 3}), x.shape()));
-}
-
-void MultiHeadAttention::fields(Fields& f) {
-  f("query_key_value", query_key_value);
-  f("attention", attention);
-  f("out", out);
+Positions positions_of(const std::string& name) {
+  if (name == "automatic") return Positions::automatic;
+  if (name == "learned") return Positions::learned;
+  if (name == "sinusoidal") return Positions::sinusoidal;
+  if (name == "none") return Positions::none;
+  fail(
+      "there are no positions {}: wanted automatic, learned, sinusoidal or none (rotary and alibi are parts "
+      "of attention)",
+      name);
 }
 
 Block::Block(const GptOptions& o)
     : attention_norm(o.width, o.norm),
-      attention(o),
+      attention(attention_options(o)),
       feed_forward_norm(o.width, o.norm),
       feed_forward(o.width, o.hidden ? o.hidden : 4 * o.width, o.activation, o.bias, residual_deviation(o)),
       dropout(o.dropout),
       pre_norm_(o.pre_norm) {}
 
 Tensor Block::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* trace) const {
+  const AttentionMask causal{.causal = true};
   if (pre_norm_) {
-    const Tensor h = x + dropout.forward(attention.forward(attention_norm.forward(x), cache, trace));
+    const Tensor h = x + dropout.forward(attention.forward(attention_norm.forward(x), causal, cache, trace));
     return h + dropout.forward(feed_forward.forward(feed_forward_norm.forward(h)));
   }
-  const Tensor h = attention_norm.forward(x + dropout.forward(attention.forward(x, cache, trace)));
+  const Tensor h = attention_norm.forward(x + dropout.forward(attention.forward(x, causal, cache, trace)));
   return feed_forward_norm.forward(h + dropout.forward(feed_forward.forward(h)));
 }
 
@@ -99,27 +86,39 @@ void Block::fields(Fields& f) {
 
 Gpt::Gpt(const GptOptions& options)
     : tokens((options.validate(), options.vocabulary), options.width),
-      positions(options.context, options.width),
       dropout(options.dropout),
       final_norm(options.width, options.norm),
       options_(options) {
+  options_.positions = resolved(options);
+  if (options_.positions == Positions::learned) positions = normal({options.context, options.width}, 0.02);
   for (int64_t i = 0; i < options.layers; ++i) blocks.push_back(std::make_unique<Block>(options));
 }
 
 Tensor Gpt::forward(const Tensor& ids, std::vector<KeyValueCache>* caches,
                     std::vector<AttentionTrace>* traces) const {
   check(ids.rank() == 2, "Gpt: the ids are {}, wanted [B, T]", ids.shape());
-  if (caches) caches->resize(blocks.size());
+  while (caches && caches->size() < blocks.size()) caches->emplace_back(options_.context);
   if (traces) traces->resize(blocks.size());
-  const int64_t past = caches && (*caches)[0].k.defined() ? (*caches)[0].k.size(2) : 0, time = ids.size(1);
+  const int64_t past = caches ? (*caches)[0].size() : 0, time = ids.size(1);
   check(past + time <= options_.context, "Gpt: {} positions are wanted, the context holds {}", past + time,
         options_.context);
-  Tensor x = dropout.forward(tokens.forward(ids) + slice(positions.weight, 0, past, past + time));
+  Tensor x = tokens.forward(ids);
+  if (options_.positions != Positions::none) x = x + position_rows(past, past + time, x.dtype());
+  x = dropout.forward(x);
   for (size_t i = 0; i < blocks.size(); ++i) {
     const ModuleScope scope("blocks." + std::to_string(i));
-    x = blocks[i]->forward(x, caches ? &(*caches)[i] : nullptr, traces ? &(*traces)[i] : nullptr);
+    const auto run = [&] {
+      return blocks[i]->forward(x, caches ? &(*caches)[i] : nullptr, traces ? &(*traces)[i] : nullptr);
+    };
+    const bool again = options_.checkpoint_blocks && training() && !caches && !traces;
+    x = again ? checkpoint([block = blocks[i].get(), x] { return block->forward(x); }) : run();
   }
   return linear(options_.pre_norm ? final_norm.forward(x) : x, tokens.weight);
+}
+
+Tensor Gpt::position_rows(int64_t begin, int64_t end, DType dtype) const {
+  if (options_.positions == Positions::learned) return slice(positions, 0, begin, end);
+  return sinusoidal_positions(end - begin, options_.width, 10000, begin, dtype);
 }
 
 void Gpt::fields(Fields& f) {
@@ -168,9 +167,7 @@ std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> tokens, int64_t c
   size_t seen = 0;  // tokens that the caches hold
   const auto context = static_cast<size_t>(model.options().context);
   for (int64_t i = 0; i < count; ++i) {
-    if (tokens.size() - seen +
-            (caches.empty() ? 0 : static_cast<size_t>(caches[0].k.defined() ? caches[0].k.size(2) : 0)) >
-        context) {
+    if (tokens.size() - seen + (caches.empty() ? 0 : static_cast<size_t>(caches[0].size())) > context) {
       // The positions are used up: start again from the newer half of the context.
       caches.clear();
       seen = tokens.size() - std::min(tokens.size(), std::max<size_t>(1, context / 2));

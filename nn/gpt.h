@@ -6,10 +6,15 @@
 #include <vector>
 
 #include "core/random.h"
-#include "nn/attention/attention.h"
 #include "nn/layers.h"
+#include "nn/multi_head_attention.h"
 
 namespace vitrine::nn {
+
+/// What tells tokens apart by their place. `automatic`: learned, or nothing where the attention brings its own (rotary,
+/// alibi).
+enum class Positions { automatic, learned, sinusoidal, none };
+Positions positions_of(const std::string& name);
 
 struct GptOptions {
   int64_t vocabulary = 65;
@@ -25,29 +30,12 @@ struct GptOptions {
   NormKind norm = NormKind::layer;
   bool pre_norm = true;
   Bias bias = Bias::yes;
+  Positions positions = Positions::automatic;
+  bool checkpoint_blocks =
+      false;  ///< in training, blocks keep their input only and are computed again in the backward
 
   /// Throws an error that says what is wrong with the sizes.
   void validate() const;
-};
-
-/// Keys and values of one layer that decoding need not compute again.
-struct KeyValueCache {
-  Tensor k, v;  ///< [B, Hkv, T, D]; undefined at the start
-};
-
-/// Projections of x to queries, keys and values, attention over the heads, and the projection back.
-class MultiHeadAttention : public Module {
- public:
-  explicit MultiHeadAttention(const GptOptions& options);
-  /// x [B, T, C] → [B, T, C], causal. With a cache, x continues what the cache holds.
-  Tensor forward(const Tensor& x, KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const;
-  void fields(Fields& f) override;
-
-  Linear query_key_value, out;
-  Attention attention;
-
- private:
-  int64_t heads_, key_heads_, head_size_;
 };
 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)); in post-norm the norm comes behind the sum.
@@ -76,13 +64,15 @@ class Gpt : public Module {
   void fields(Fields& f) override;
   const GptOptions& options() const { return options_; }
 
-  Embedding tokens;  ///< also the output layer: the weights are tied
-  Embedding positions;
+  Embedding tokens;     ///< also the output layer: the weights are tied
+  Parameter positions;  ///< [context, C]; undefined unless learned
   Dropout dropout;
   std::vector<std::unique_ptr<Block>> blocks;
   Norm final_norm;
 
  private:
+  Tensor position_rows(int64_t begin, int64_t end, DType dtype) const;
+
   GptOptions options_;
 };
 

@@ -1,6 +1,6 @@
 // Attention as a composition of parts, chosen by name:
 //
-//   prepare(q, k) → score → score_mod → mask → softmax → read
+//   prepare(q, k) → score → score_mod → mask → normalize → read
 //
 //   "standard"                 scaled dot product, softmax, weighted mean
 //   "laser+qk_norm+alibi"      LASER read over the values, normalized queries and keys, ALiBi distances
@@ -9,18 +9,12 @@
 #include <optional>
 #include <string>
 
+#include "nn/attention/mask.h"
+#include "nn/attention/part.h"
+#include "nn/attention/position.h"
 #include "nn/module.h"
 
 namespace vitrine::nn {
-
-/// Which keys a query may see. Query i stands at position i + (Tk − Tq): the last query is aligned with the last key.
-struct AttentionMask {
-  bool causal = false;
-  Tensor allowed;  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined = all
-
-  /// Everything combined, [.., Tq, Tk]; undefined where nothing is hidden.
-  Tensor combined(int64_t queries, int64_t keys, Device device) const;
-};
 
 struct AttentionSetting {
   enum class Score { dot, cosine };
@@ -28,17 +22,18 @@ struct AttentionSetting {
   /// What multiplies the scores. For `dot` all but `constant` come on top of 1/√D; for `cosine` the scale is the whole
   /// factor. `optimal`: the gradient-optimal scale of nn/attention/scale.h at n = context/2.
   enum class Scale { standard, optimal, entropy, constant };
-  enum class Read { mean, laser };
 
   Score score = Score::dot;
   QkNorm qk_norm = QkNorm::none;
+  double qk_norm_eps = 1e-6;
   Scale scale = Scale::standard;
   double constant = 1;
   bool temperature = false;  ///< a learned scale per channel of q
   bool rotary = false;
   bool alibi = false;
   double softcap = 0;  ///< c·tanh(s/c), 0 = none
-  Read read = Read::mean;
+  AttentionRead read = AttentionRead::mean;
+  std::vector<std::string> extra;  ///< parts of register_mechanism, in order
 };
 
 /// "laser+qk_norm+alibi" as a setting. An unknown part is an error that suggests the nearest known one; parts that exclude
@@ -55,41 +50,46 @@ struct AttentionTrace {
 };
 
 /// One attention mechanism over heads that are already split: q [B, H, Tq, D], k and v [B, Hkv, Tk, D] → [B, H, Tq, D].
-/// Query head h reads key head h / (H/Hkv). A query that sees no key gives 0, and its gradient is 0.
+/// Query head h reads key head h/(H/Hkv). A query that sees no key gives 0, and its gradient is 0.
 class Attention : public Module {
  public:
   /// `context`: the longest sequence, for the scales that depend on it.
   Attention(AttentionSetting setting, int64_t heads, int64_t head_size, int64_t context);
 
-  /// `first`: the position of the first query and key, for rotary positions; keys come prepared by prepare_keys().
+  /// `first_query`: its position, for rotary positions; keys come prepared by prepare_keys(). With a trace the weights are
+  /// kept, which the fused path never does.
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  int64_t first_query = 0, AttentionTrace* trace = nullptr) const;
   /// Normalized and rotated keys: what a cache keeps.
   Tensor prepare_keys(const Tensor& k, int64_t first) const;
+
+  /// Fused: ops/attention.h, tile by tile. Generic: the weights are a tensor.
+  enum class Path { fused, generic };
+  Path path(bool weights_wanted = false) const;
+  /// Which path runs, and why.
+  std::string explain(bool weights_wanted = false) const;
+
   double scale() const { return scale_; }
   const AttentionSetting& setting() const { return setting_; }
   void fields(Fields& f) override;
 
-  Parameter query_gain, query_bias, key_gain, key_bias;  ///< of QK-norm
-  Parameter log_temperature;                             ///< [D]; q is multiplied by softplus(w)/log 2
+  Parameter query_gain, key_gain;  ///< [D], of QK-norm
+  Parameter log_temperature;       ///< [D]; q is multiplied by softplus(w)/log 2
+  std::vector<std::unique_ptr<AttentionPart>> extra;
 
  private:
   Tensor prepare_queries(const Tensor& q, int64_t first) const;
-  Tensor normalize(const Tensor& x, const Parameter& gain, const Parameter& bias) const;
+  Tensor normalize(const Tensor& x, const Parameter& gain) const;
+  Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
+                 AttentionTrace* trace) const;
 
   AttentionSetting setting_;
   double scale_;
-  Tensor slopes_;  ///< of ALiBi, [H, 1, 1]
+  Tensor slopes_;  ///< of ALiBi, [H]
 };
 
-/// log(weights·e^v), computed so that neither small nor large values lose digits (nn/attention/laser.cpp).
-Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v);
-
-/// Rotates pairs (x_i, x_{i + D/2}) of [.., T, D] by position·base^(−2i/D). Su et al. 2021.
-Tensor rotate(const Tensor& x, int64_t first_position, double base = 10000);
-
-/// 2^(−8(i + 1)/H); for H that is no power of two the slopes of the power below, then every other one of twice that power.
-/// Press, Smith, Lewis 2021.
-Tensor alibi_slopes(int64_t heads);
+/// log(weights·e^v), computed so that neither small nor large values lose digits (nn/attention/laser.cpp). `visible`, broadcast
+/// to [B, H, Tq, Tk] or undefined, says which keys have a weight: those that none sees have no influence.
+Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible = {});
 
 }  // namespace vitrine::nn

@@ -26,14 +26,20 @@ Tensor exact_read(const Tensor& scores, const Tensor& v) {
 /// within 60 their minimum, and e^{v − c} − 1 is summed in its place: nothing cancels when values are small, nothing
 /// overflows when they are large. The anchor cancels from the result, so that it needs no gradient. Wider channels, in
 /// which a hidden value could drown the visible ones, are read exactly.
-Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v) {
+Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible) {
   const Tensor values = detach(v);
-  const Tensor low = min(values, {-2}, KeepAxes::yes), high = max(values, {-2}, KeepAxes::yes);
-  const Tensor range = high - low;
+  Tensor seen;  // [.., Tk, 1]: by any query
+  if (visible.defined()) seen = unsqueeze(any(expand(visible, weights.shape()), {-2}), -1);
+  const auto over_keys = [&](Tensor (*extreme)(const Tensor&, const Axes&, KeepAxes), double neutral) {
+    return extreme(seen.defined() ? where(seen, values, neutral) : values, {-2}, KeepAxes::yes);
+  };
+  const Tensor low = over_keys(min, INFINITY), high = over_keys(max, -INFINITY), range = high - low;
   if (!(max(range).item() <= kFar)) return exact_read(scores, v);
   const Tensor near = less_equal(range, full({}, kNear, v.dtype(), v.device()));
-  const Tensor anchor = where(near, (low + high) * 0.5, low);
-  return anchor + log1p(matmul(weights, expm1(v - anchor)));
+  const Tensor anchor =
+      where(is_finite(low), where(near, (low + high) * 0.5, low), 0.0);  // 0 where no key is seen
+  const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;  // a hidden value must not overflow
+  return anchor + log1p(matmul(weights, expm1(shown - anchor)));
 }
 
 }  // namespace vitrine::nn

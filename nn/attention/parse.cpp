@@ -22,7 +22,7 @@ const std::vector<Part>& parts() {
       {"standard", "scaled dot product, softmax, weighted mean (Vaswani et al. 2017)",
        [](Setting&, double) {}},
       {"laser", "read by the log of a weighted mean of e^v (Duvvuri and Dhillon 2024)",
-       [](Setting& s, double) { s.read = Setting::Read::laser; }},
+       [](Setting& s, double) { s.read = AttentionRead::laser; }},
       {"cosine", "cosine of query and key, times the gradient-optimal scale",
        [](Setting& s, double) { s.score = Setting::Score::cosine; }},
       {"qk_norm", "LayerNorm of queries and keys per head (Henry et al. 2020)",
@@ -60,22 +60,62 @@ size_t edits(const std::string& x, const std::string& y) {
   return row.back();
 }
 
-const Part& find_part(const std::string& name, const std::string& whole) {
+const Part* find_part(const std::string& name) {
   const auto& table = parts();
   const auto found = std::find_if(table.begin(), table.end(), [&](const Part& p) { return p.name == name; });
-  if (found != table.end()) return *found;
-  const auto nearest = std::min_element(table.begin(), table.end(), [&](const Part& x, const Part& y) {
-    return edits(name, x.name) < edits(name, y.name);
-  });
-  fail("attention: there is no part {} in {}; did you mean {}? Known are:\n{}", name, whole, nearest->name,
+  return found == table.end() ? nullptr : &*found;
+}
+
+bool is_registered(const std::string& name) {
+  const auto& table = detail::registered_parts();
+  return std::any_of(table.begin(), table.end(), [&](const auto& p) { return p.name == name; });
+}
+
+[[noreturn]] void fail_unknown(const std::string& name, const std::string& whole) {
+  std::string nearest = "standard";
+  const auto consider = [&](const std::string& known) {
+    if (edits(name, known) < edits(name, nearest)) nearest = known;
+  };
+  for (const Part& part : parts()) consider(part.name);
+  for (const auto& part : detail::registered_parts()) consider(part.name);
+  fail("attention: there is no part {} in {}; did you mean {}? Known are:\n{}", name, whole, nearest,
        attention_parts());
+}
+
+double parse_number(const std::string& key, const std::string& text) {
+  size_t used = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &used);
+  } catch (const std::exception&) {
+  }
+  check(used > 0 && used == text.size() && number > 0, "attention: {} wants a number above 0, got {}", key,
+        text);
+  return number;
+}
+
+std::vector<detail::RegisteredPart>& registry() {
+  static std::vector<detail::RegisteredPart> table;
+  return table;
 }
 
 }  // namespace
 
+const std::vector<detail::RegisteredPart>& detail::registered_parts() { return registry(); }
+
+void register_mechanism(const std::string& name, const std::string& help, AttentionPartFactory make) {
+  check(!name.empty() && name.find_first_of("+=, ") == std::string::npos,
+        "register_mechanism: `{}` is no name: wanted letters without + = , or spaces", name);
+  check(find_part(name) == nullptr && !is_registered(name), "register_mechanism: there is a part {} already",
+        name);
+  registry().push_back({name, help, std::move(make)});
+}
+
 std::string attention_parts() {
   std::string text;
   for (const Part& part : parts()) text += fmt::format("  {:<12} {}\n", part.name, part.help);
+  for (const auto& part : detail::registered_parts())
+    text += fmt::format("  {:<12} {}\n", part.name, part.help);
   return text;
 }
 
@@ -86,24 +126,19 @@ AttentionSetting parse_attention(const std::string& name) {
   for (std::string piece; std::getline(pieces, piece, '+');) {
     const size_t sign = piece.find('=');
     const std::string key = piece.substr(0, sign);
-    const Part& part = find_part(key, name);
     check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} stands twice in {}", key,
           name);
     seen.push_back(key);
-    double number = 0;
-    if (part.takes_number) {
-      check(sign != std::string::npos, "attention: {} wants a number, as {}=2", key, key);
-      size_t used = 0;
-      try {
-        number = std::stod(piece.substr(sign + 1), &used);
-      } catch (const std::exception&) {
-      }
-      check(used > 0 && used == piece.size() - sign - 1 && number > 0,
-            "attention: {} wants a number above 0, got {}", key, piece.substr(sign + 1));
+    const Part* const part = find_part(key);
+    const bool takes_number = part != nullptr && part->takes_number;
+    if (part == nullptr && !is_registered(key)) fail_unknown(key, name);
+    check(takes_number || sign == std::string::npos, "attention: {} takes no number", key);
+    check(!takes_number || sign != std::string::npos, "attention: {} wants a number, as {}=2", key, key);
+    if (part == nullptr) {
+      setting.extra.push_back(key);
     } else {
-      check(sign == std::string::npos, "attention: {} takes no number", key);
+      part->apply(setting, takes_number ? parse_number(key, piece.substr(sign + 1)) : 0);
     }
-    part.apply(setting, number);
   }
   check(!seen.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", attention_parts());
   const auto both = [&](const char* x, const char* y) {

@@ -218,6 +218,44 @@ TEST_CASE("sampling follows temperature, top-k, top-p and seed") {
   CHECK(a.size() == 22);
 }
 
+TEST_CASE("positions are learned, sinusoidal or left to the attention") {
+  const auto has_table = [](const GptOptions& o) { return Gpt(o).state_dict().count("positions") == 1; };
+  GptOptions o = tiny("standard");
+  CHECK(has_table(o));
+  CHECK(!has_table(tiny("rotary")));
+  CHECK(!has_table(tiny("laser+alibi")));
+  o.positions = Positions::none;
+  CHECK(!has_table(o));
+  o.positions = Positions::sinusoidal;
+  CHECK(!has_table(o));
+  // The same tokens in another order: only positions can tell the last token's rows apart without a mask's help.
+  const Tensor a = tensor({1, 2, 3, 3}, {1, 4}, DType::int64);
+  const auto row = [](const Tensor& y, int64_t i) { return select(select(y, 0, 0), 0, i).values(); };
+  manual_seed(1);
+  Gpt with(o);
+  CHECK(row(with.forward(a), 2) != row(with.forward(a), 3));
+  CHECK_THROWS_WITH(positions_of("rotary"), doctest::Contains("are parts of attention"));
+}
+
+TEST_CASE("blocks that are computed again in the backward give the same bits, dropout included") {
+  GptOptions o = tiny("laser");
+  o.dropout = 0.3;
+  std::vector<std::vector<double>> results[2];
+  for (const bool again : {false, true}) {
+    o.checkpoint_blocks = again;
+    manual_seed(3);
+    Gpt model(o);
+    Tape tape;
+    const Tensor loss = cross_entropy(model.forward(ids(2, 6)), ids(2, 6));
+    const size_t nodes = tape.size();
+    tape.backward(loss);
+    results[again].push_back({loss.item()});
+    for (const Parameter& p : model.parameters()) results[again].push_back(p.grad().values());
+    CHECK((again ? nodes < 12 : nodes > 30));
+  }
+  CHECK(results[0] == results[1]);
+}
+
 TEST_CASE("state dictionaries round trip, and a wrong one changes nothing") {
   Gpt a(tiny("qk_norm")), b(tiny("qk_norm"));
   auto state = a.state_dict();

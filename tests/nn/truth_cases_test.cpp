@@ -4,10 +4,11 @@
 #include <cmath>
 
 #include "nn/attention/attention.h"
-#include "nn/layers.h"
+#include "nn/multi_head_attention.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
+#include "ops/join.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
@@ -45,6 +46,29 @@ Tensor activation(const Json& p, const Tensors& x) {
   return kind == "silu" ? silu(in) : gelu_tanh(in);
 }
 
+/// An attention module with these gains and temperatures on prepared heads.
+Tensor run(nn::AttentionSetting s, const Json& p, const Tensors& x) {
+  if (p.contains("scale")) s.scale = nn::AttentionSetting::Scale::constant, s.constant = p["scale"];
+  if (p.value("laser", false)) s.read = AttentionRead::laser;
+  nn::Attention attention(s, x.at("q").size(1), x.at("q").size(3), 64);
+  if (x.count("gq")) attention.query_gain = Parameter(x.at("gq")), attention.key_gain = Parameter(x.at("gk"));
+  if (x.count("w")) attention.log_temperature = Parameter(x.at("w"));
+  const nn::AttentionMask mask{.causal = p.value("causal", false)};
+  return attention.forward(x.at("q"), attention.prepare_keys(x.at("k"), 0), x.at("v"), mask);
+}
+
+Tensor multi_head(const Json& p, const Tensors& x) {
+  nn::MultiHeadOptions o;
+  o.width = x.at("x").size(-1), o.heads = p["heads"];
+  if (p["laser"]) o.attention = "laser";
+  nn::MultiHeadAttention module(o);
+  module.query_key_value.weight = Parameter(concat({x.at("wq"), x.at("wk"), x.at("wv")}, 0));
+  module.query_key_value.bias = Parameter(concat({x.at("bq"), x.at("bk"), x.at("bv")}, 0));
+  module.out.weight = Parameter(x.at("wo")), module.out.bias = Parameter(x.at("bo"));
+  const nn::AttentionMask mask{.causal = p.value("causal", false)};
+  return x.count("ctx") ? module.cross(x.at("x"), x.at("ctx"), mask) : module.forward(x.at("x"), mask);
+}
+
 const std::map<std::string, Adapter> kAdapters = {
     {"attention",
      [](const Json& p, const Tensors& x) {
@@ -53,6 +77,37 @@ const std::map<std::string, Adapter> kAdapters = {
     {"laser",
      [](const Json& p, const Tensors& x) {
        return attention(x.at("q"), x.at("k"), x.at("v"), options_of(p, x, AttentionRead::laser));
+     }},
+    {"cosine_attention",
+     [](const Json& p, const Tensors& x) {
+       nn::AttentionSetting s;
+       s.score = nn::AttentionSetting::Score::cosine;
+       return run(s, p, x);
+     }},
+    {"qk_norm_attention",
+     [](const Json& p, const Tensors& x) {
+       nn::AttentionSetting s;
+       s.qk_norm =
+           p["kind"] == "rms" ? nn::AttentionSetting::QkNorm::rms : nn::AttentionSetting::QkNorm::layer;
+       s.qk_norm_eps = p["eps"];
+       return run(s, p, x);
+     }},
+    {"per_dim_temperature_attention",
+     [](const Json& p, const Tensors& x) {
+       nn::AttentionSetting s;
+       s.temperature = true;
+       return run(s, p, x);
+     }},
+    {"multi_head_attention", multi_head},
+    {"rope",
+     [](const Json& p, const Tensors& x) {
+       const nn::RotaryOptions o{p["base"], p.value("rotary_dim", int64_t{0}), p["interleaved"]};
+       return x.count("positions") ? nn::rotate(x.at("x"), x.at("positions"), o)
+                                   : nn::rotate(x.at("x"), 0, o);
+     }},
+    {"sinusoidal",
+     [](const Json& p, const Tensors&) {
+       return nn::sinusoidal_positions(p["n"], p["d"], p["base"], p["offset"], DType::float64);
      }},
     {"activation", activation},
     {"layer_norm",
@@ -93,5 +148,5 @@ TEST_CASE("reference cases: values and gradients at 1e-9") {
     CHECK(check_float32(c, f) == "");
     ++run;
   }
-  if (has_default_cases()) CHECK(run == 46);
+  if (has_default_cases()) CHECK(run == 60);
 }

@@ -1,0 +1,53 @@
+#include "nn/attention/mask.h"
+
+#include "core/creation.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+namespace {
+
+Tensor number(int64_t x) { return full({}, static_cast<double>(x), DType::int64); }
+
+/// Positions as a column and as a row.
+Tensor column(int64_t count, int64_t first = 0) {
+  return reshape(arange(static_cast<double>(first), static_cast<double>(first + count)), {count, 1});
+}
+Tensor row(int64_t count) { return reshape(arange(0, static_cast<double>(count)), {1, count}); }
+
+}  // namespace
+
+Tensor AttentionMask::visible(int64_t queries, int64_t keys, Device device) const {
+  Tensor seen = allowed;
+  const Tensor distance = row(keys) - column(queries, keys - queries);
+  const auto hide = [&](const Tensor& rest) {
+    const Tensor here = to(rest, device);
+    seen = seen.defined() ? logical_and(seen, here) : here;
+  };
+  const int64_t behind = causal ? std::min<int64_t>(right, 0) : right;
+  if (behind < keys - 1) hide(less_equal(distance, number(behind)));
+  if (left < keys - 1) hide(greater_equal(distance, number(-left)));
+  return seen;
+}
+
+Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys) {
+  const auto batch = static_cast<int64_t>(lengths.size());
+  for (int64_t length : lengths)
+    check(length >= 0 && length <= keys, "padding_mask: a length is {}, wanted 0 to {}", length, keys);
+  return less(reshape(row(keys), {1, 1, 1, keys}), index_tensor(lengths, {batch, 1, 1, 1}));
+}
+
+Tensor prefix_mask(int64_t prefix, int64_t time) {
+  check(prefix >= 0 && time >= 0, "prefix_mask: prefix is {} and time {}, wanted numbers ≥ 0", prefix, time);
+  return logical_or(less_equal(row(time), column(time)), less(row(time), number(prefix)));
+}
+
+Tensor block_mask(const Tensor& layout, int64_t block) {
+  check(layout.rank() == 2 && layout.dtype() == DType::boolean && block > 0,
+        "block_mask: the layout is {} and a block {}, wanted bool [blocks, blocks] and a size above 0", describe(layout), block);
+  const int64_t rows = layout.size(0), columns = layout.size(1);
+  return reshape(expand(reshape(layout, {rows, 1, columns, 1}), {rows, block, columns, block}), {rows * block, columns * block});
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,28 @@
+// Positions for attention: rotations, slopes, and sinusoids.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace vitrine::nn {
+
+struct RotaryOptions {
+  double base = 10000;
+  int64_t size = 0;          ///< the first channels that are rotated, even; 0 = all
+  bool interleaved = false;  ///< pairs (x_2i, x_2i+1) in place of (x_i, x_i+size/2)
+};
+
+/// Rotates pairs of channels of x [.., T, D] by position·base^(−2i/size). positions: int64 [T]. Su et al. 2021.
+Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {});
+/// The same for positions first, first + 1, …
+Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});
+
+/// [H] in float64: 2^(−8(i + 1)/H); for H that is no power of two the slopes of the power below, then every other one of twice
+/// that power. Press, Smith, Lewis 2021.
+Tensor alibi_slopes(int64_t heads);
+
+/// [count, width]: sin(p·base^(−2i/width)) in the even channels and cos in the odd, for positions p from `first` on. Vaswani
+/// et al. 2017.
+Tensor sinusoidal_positions(int64_t count, int64_t width, double base = 10000, int64_t first = 0,
+                            DType dtype = DType::float32);
+
+}  // namespace vitrine::nn

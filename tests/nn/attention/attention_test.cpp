@@ -1,0 +1,168 @@
+// Which path attention takes, that both give the same, masks, and parts from outside.
+#include "nn/attention/attention.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+const std::vector<std::string> kMechanisms = {"standard", "laser", "cosine", "qk_norm", "qk_norm_rms", "temperature", "rotary",
+                                              "alibi", "optimal", "entropy", "scale=0.3", "softcap=2", "laser+qk_norm+alibi",
+                                              "laser+cosine+rotary+temperature", "laser+softcap=3+entropy"};
+
+struct Inputs {
+  Tensor q, k, v, dy;
+};
+
+Inputs inputs(DType dtype = DType::float64) {
+  Generator g(11);
+  return {randn({2, 4, 5, 6}, dtype, Device::cpu, 0, 1, g), randn({2, 2, 7, 6}, dtype, Device::cpu, 0, 1, g),
+          randn({2, 2, 7, 6}, dtype, Device::cpu, 0, 1, g), randn({2, 4, 5, 6}, dtype, Device::cpu, 0, 1, g)};
+}
+
+struct Result {
+  std::vector<Tensor> tensors;  // y, then gradients of q, k, v and of the parameters
+  std::set<std::string> ops;
+};
+
+Result run(Attention& attention, const Inputs& x, const AttentionMask& mask, bool weights) {
+  Tape tape;
+  for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
+  AttentionTrace trace;
+  const Tensor y = attention.forward(x.q, attention.prepare_keys(x.k, 0), x.v, mask, 2, weights ? &trace : nullptr);
+  CHECK(trace.weights.defined() == weights);
+  Result result{{y}, {}};
+  for (size_t i = 0; i < tape.size(); ++i) result.ops.insert(tape.info(i).op);
+  std::vector<Tensor> xs = {x.q, x.k, x.v};
+  for (const Parameter& p : attention.parameters()) xs.push_back(p.value());
+  for (const Tensor& g : tape.gradient({y}, xs, {x.dy})) result.tensors.push_back(g);
+  return result;
+}
+
+std::vector<AttentionMask> masks() {
+  const int64_t lengths[] = {7, 4};
+  AttentionMask none, causal{.causal = true}, window{.left = 2, .right = 1}, padding{.causal = true}, biased;
+  padding.allowed = padding_mask(lengths, 7);
+  Generator g(5);
+  biased.bias = randn({4, 5, 7}, DType::float64, Device::cpu, 0, 1, g);
+  biased.allowed = slice(prefix_mask(2, 7), 0, 2, 7);
+  return {none, causal, window, padding, biased};
+}
+
+/// Weights that may be negative and do not sum to 1.
+class Signed : public AttentionPart {
+ public:
+  Traits traits() const override { return {.distribution = false}; }
+  Tensor normalize(const Tensor& scores) const override { return where(is_finite(scores), tanh(scores), 0.0); }
+};
+
+/// Queries times a learned factor: the fused op can follow.
+class Sharpen : public AttentionPart {
+ public:
+  explicit Sharpen(double factor) : factor(full({}, factor)) {}
+  Traits traits() const override { return {.tiled = true}; }
+  Tensor prepare_queries(const Tensor& q, int64_t) const override { return q * factor.value(); }
+  void fields(Fields& f) override { f("factor", factor); }
+  Parameter factor;
+};
+
+void register_parts() {
+  static const bool once = [] {
+    register_mechanism("signed", "tanh of the scores", [](const AttentionSizes&) { return std::make_unique<Signed>(); });
+    register_mechanism("sharpen", "a learned factor", [](const AttentionSizes&) { return std::make_unique<Sharpen>(2); });
+    return true;
+  }();
+  CHECK(once);
+}
+
+}  // namespace
+
+TEST_CASE("fused and generic path agree in value and gradient for every mechanism and mask") {
+  const Inputs x = inputs();
+  for (const std::string& name : kMechanisms) {
+    Attention attention(parse_attention(name), 4, 6, 16);
+    attention.to(DType::float64);
+    int number = 0;
+    for (const AttentionMask& mask : masks()) {
+      INFO(name, ", mask ", number++);
+      const Result fused = run(attention, x, mask, false), generic = run(attention, x, mask, true);
+      CHECK(fused.ops.count("attention") == 1);
+      CHECK(fused.ops.count("softmax") == 0);
+      CHECK(generic.ops.count("attention") == 0);
+      CHECK(generic.ops.count("softmax") == 1);
+      for (size_t i = 0; i < fused.tensors.size(); ++i)
+        CHECK(spec::distance(fused.tensors[i].values(), generic.tensors[i].values(), 0.1) <= 1e-12);
+    }
+  }
+}
+
+TEST_CASE("the path and its reason are told") {
+  register_parts();
+  const auto make = [](const std::string& name) { return Attention(parse_attention(name), 4, 6, 16); };
+  CHECK(make("laser+alibi").explain().starts_with("fused"));
+  CHECK(make("laser+alibi").path() == Attention::Path::fused);
+  CHECK(make("laser+alibi").explain(true).find("the weights are asked for") != std::string::npos);
+  CHECK(make("signed").explain().find("signed changes scores or weights") != std::string::npos);
+  CHECK(make("sharpen+laser").path() == Attention::Path::fused);
+}
+
+TEST_CASE("parts from outside: found by name, trained, composed, and refused where they make no sense") {
+  register_parts();
+  const Inputs x = inputs();
+  Attention attention(parse_attention("sharpen+qk_norm"), 4, 6, 16), plain(parse_attention("qk_norm"), 4, 6, 16);
+  attention.to(DType::float64), plain.to(DType::float64);
+  CHECK(attention.state_dict().count("sharpen.factor") == 1);
+  Inputs twice = x;
+  const AttentionMask causal{.causal = true};
+  const Result sharp = run(attention, x, causal, false);
+  CHECK(sharp.ops.count("attention") == 1);
+  CHECK(sharp.tensors.size() == 7);  // y, q, k, v, two gains, factor
+  Attention doubled(parse_attention("qk_norm+scale=0.8164965809277261"), 4, 6, 16);  // 2/√6
+  doubled.to(DType::float64);
+  CHECK(spec::distance(sharp.tensors[0].values(), run(doubled, x, causal, false).tensors[0].values(), 1e-3) <= 1e-12);
+  CHECK_THROWS_WITH(Attention(parse_attention("signed+laser"), 4, 6, 16), doctest::Contains("weights that are ≥ 0 and sum to 1"));
+  CHECK_THROWS_WITH(register_mechanism("laser", "", {}), "register_mechanism: there is a part laser already");
+  CHECK_THROWS_WITH(register_mechanism("a+b", "", {}), doctest::Contains("is no name"));
+  CHECK_THROWS_WITH(parse_attention("sharpn"), doctest::Contains("did you mean sharpen?"));
+}
+
+TEST_CASE("masks: padding, prefix, blocks and windows say what they hide") {
+  const int64_t lengths[] = {3, 0};
+  CHECK(padding_mask(lengths, 4).values() == std::vector<double>{1, 1, 1, 0, 0, 0, 0, 0});
+  CHECK(prefix_mask(2, 3).values() == std::vector<double>{1, 1, 0, 1, 1, 0, 1, 1, 1});
+  const Tensor blocks = tensor({1, 0, 1, 1}, {2, 2}, DType::boolean);
+  CHECK(block_mask(blocks, 2).values() == std::vector<double>{1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  const AttentionMask window{.causal = true, .left = 1};
+  CHECK(window.visible(2, 4, Device::cpu).values() == std::vector<double>{0, 1, 1, 0, 0, 0, 1, 1});
+  CHECK(!AttentionMask{}.visible(3, 3, Device::cpu).defined());
+  const int64_t wrong[] = {5};
+  CHECK_THROWS_WITH(padding_mask(wrong, 4), "padding_mask: a length is 5, wanted 0 to 4");
+}
+
+TEST_CASE("LASER ignores hidden values on both paths") {
+  Inputs x = inputs(DType::float32);
+  Attention attention(parse_attention("laser"), 4, 6, 16);
+  const int64_t lengths[] = {5, 5};
+  const AttentionMask mask{.allowed = padding_mask(lengths, 7)};
+  for (const bool weights : {false, true}) {
+    const Result before = run(attention, x, mask, weights);
+    Inputs hidden = x;
+    hidden.v = clone(x.v);
+    for (int64_t row = 0; row < 4; ++row)
+      for (int64_t i = 5 * 6; i < 7 * 6; ++i) hidden.v.data<float>()[row * 42 + i] = 1e4f;
+    const Result after = run(attention, hidden, mask, weights);
+    for (size_t i = 0; i < before.tensors.size(); ++i) CHECK(before.tensors[i].values() == after.tensors[i].values());
+  }
+}
