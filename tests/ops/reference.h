@@ -21,8 +21,7 @@ double distance(const Tensor& got, const Tensor& want, double floor = 1e-3);
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// The largest distance, over all orders up to `order`, between the derivative of f that the tape gives and
-/// 4-point central differences of the order below, along random cotangents. The inputs are float64.
+/// The largest error that check_gradients finds by differences, over all orders up to `order`. The inputs are float64.
 double gradient_error(const Function& f, const std::vector<Tensor>& xs, int order = 2);
 
 /// Whether f gives the same bits on 1, 2, 3 and 7 threads.
@@ -32,6 +31,6 @@ bool same_on_any_threads(const std::function<std::vector<Tensor>()>& f);
 std::string error_of(const std::function<void()>& f);
 
 /// The gradients of Σ cotangent·f(xs), with a cotangent drawn from a fixed seed.
-std::vector<Tensor> gradients(const Function& f, const std::vector<Tensor>& xs, int order = 1);
+std::vector<Tensor> gradients(const Function& f, const std::vector<Tensor>& xs);
 
 }  // namespace vitrine::test

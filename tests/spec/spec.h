@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/differences.h"
 #include "core/tape.h"
 #include "core/tensor.h"
 
@@ -39,13 +40,12 @@ std::vector<Tensor> draw(const Spec& spec, size_t sample);
 /// A random cotangent of y's shape: float64, standard normal.
 Tensor draw_cotangent(const Tensor& y, uint64_t seed);
 
-/// max |x − y| / max(max |y|, floor): the norm in which errors are measured.
-double distance(const std::vector<double>& got, const std::vector<double>& want, double floor);
+using vitrine::distance;  // the norm in which errors are measured
 
 /// `prepare` may change the tape before its backward, to plant a mistake.
 using Prepare = std::function<void(Tape&)>;
 
-/// Each returns "" or what is wrong: row, sample, input, element, got and wanted.
+/// Each returns "" or what is wrong: row, sample, input, element, got and wanted. Those of derivatives call check_gradients.
 std::string check_values(const Spec& spec, size_t sample);
 std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/check_gradients.h"
 #include "core/creation.h"
+#include "core/differences.h"
 #include "core/kernels.h"
 #include "core/parallel.h"
 #include "core/random.h"
@@ -29,11 +31,10 @@ struct Result {
 
 /// y and the gradients of Σ cotangent·y on a tape of the given order.
 Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const Tensor& cotangent,
-                     int order = 1, const Prepare& prepare = {}) {
+                     int order = 1) {
   Tape tape({.order = order});
   for (const Tensor& x : inputs) tape.watch(x);
   const Tensor y = spec.call(inputs);
-  if (prepare) prepare(tape);
   const Tensor seed = cotangent.defined() ? cast(cotangent, y.dtype()) : Tensor();
   return {y, tape.gradient(std::vector<Tensor>{y}, inputs, {seed})};
 }
@@ -56,25 +57,11 @@ std::string label(const Spec& spec, size_t sample, const std::string& check) {
   return fmt::format("{}, sample {}, {}", spec.name, sample, check);
 }
 
-/// d/dt f(x + t·direction) at 0 by 4-point central differences: error O(h⁴).
-template <class F>
-std::vector<double> directional_difference(const F& f, double h) {
-  const auto a = f(-2 * h), b = f(-h), c = f(h), d = f(2 * h);
-  std::vector<double> slope(a.size());
-  for (size_t i = 0; i < a.size(); ++i) slope[i] = (a[i] - 8 * b[i] + 8 * c[i] - d[i]) / (12 * h);
-  return slope;
-}
-
-double dot(const std::vector<double>& x, const std::vector<double>& y) {
-  double sum = 0;
-  for (size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
-  return sum;
-}
-
-Tensor shifted(const Tensor& x, const std::vector<double>& direction, double t) {
-  std::vector<double> values = x.values();
-  for (size_t i = 0; i < values.size(); ++i) values[i] += t * direction[i];
-  return tensor(values, x.shape(), DType::float64);
+/// "" where the gradients are right, else the report.
+std::string verdict(const Spec& spec, size_t sample, const std::string& what,
+                    const GradientCheckOptions& options) {
+  const GradientReport report = check_gradients(spec.call, draw(spec, sample), options);
+  return report.passed ? "" : label(spec, sample, what) + "\n" + to_string(report);
 }
 
 bool same_bits(const Tensor& x, const Tensor& y) {
@@ -84,19 +71,6 @@ bool same_bits(const Tensor& x, const Tensor& y) {
 }
 
 }  // namespace
-
-double distance(const std::vector<double>& got, const std::vector<double>& want, double floor) {
-  double difference = 0, size = floor;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const bool both_nan = std::isnan(got[i]) && std::isnan(want[i]);
-    if (both_nan || got[i] == want[i]) continue;
-    if (!std::isfinite(got[i]) || !std::isfinite(want[i])) return INFINITY;
-    difference = std::max(difference, std::abs(got[i] - want[i]));
-  }
-  for (double w : want)
-    if (std::isfinite(w)) size = std::max(size, std::abs(w));
-  return difference / size;
-}
 
 std::vector<Tensor> draw(const Spec& spec, size_t sample) {
   std::vector<Tensor> inputs;
@@ -129,94 +103,34 @@ std::string check_values(const Spec& spec, size_t sample) {
 }
 
 std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare) {
-  const auto inputs = draw(spec, sample);
-  const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
-  const auto weights = cotangent.values();
-  const Result result = differentiate(spec, inputs, cotangent, 1, prepare);
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    std::vector<double> want(static_cast<size_t>(inputs[k].numel()));
-    for (size_t i = 0; i < want.size(); ++i) {
-      std::vector<double> direction(want.size(), 0);
-      direction[i] = 1;
-      want[i] = directional_difference(
-          [&](double t) {
-            auto moved = inputs;
-            moved[k] = shifted(inputs[k], direction, t);
-            return std::vector<double>{dot(spec.call(moved).values(), weights)};
-          },
-          1e-3)[0];
-    }
-    const auto error =
-        compare(label(spec, sample, fmt::format("gradient {} against differences", k)), result.gradients[k],
-                tensor(want, inputs[k].shape(), DType::float64), 1e-6, kGradientFloor);
-    if (!error.empty()) return error;
-  }
-  return "";
+  return verdict(spec, sample, "gradient against differences",
+                 {.probe = Probe::elements, .taylor = false, .duals = Duals::no, .prepare = prepare});
 }
 
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare) {
-  const auto inputs = draw(spec, sample);
-  const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
-  const Result result = differentiate(spec, inputs, cotangent, 1, prepare);
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    std::vector<double> want(static_cast<size_t>(inputs[k].numel()));
-    for (size_t i = 0; i < want.size(); ++i) {
-      auto duals = as(inputs, DType::dual64);
-      duals[k].data<Dual>()[i].tangent = 1;
-      const Tensor y = copy_as(spec.call(duals), DType::dual64);
-      const auto weights = cotangent.values();
-      for (size_t j = 0; j < weights.size(); ++j) want[i] += weights[j] * y.data<Dual>()[j].tangent;
-    }
-    const auto error =
-        compare(label(spec, sample, fmt::format("gradient {} against dual numbers", k)), result.gradients[k],
-                tensor(want, inputs[k].shape(), DType::float64), 1e-12, kGradientFloor);
-    if (!error.empty()) return error;
-  }
-  return "";
+  return verdict(spec, sample, "gradient against dual numbers",
+                 {.probe = Probe::elements,
+                  .differences = false,
+                  .taylor = false,
+                  .duals = Duals::yes,
+                  .prepare = prepare});
 }
 
 std::string check_higher_orders(const Spec& spec, size_t sample) {
+  const auto error = verdict(spec, sample, "higher derivatives",
+                             {.probe = Probe::elements,
+                              .order = spec.order,
+                              .differences = false,
+                              .taylor = false,
+                              .duals = Duals::no});
+  if (!error.empty()) return error;
   const auto inputs = draw(spec, sample);
   const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
-  std::vector<std::vector<double>> directions;
-  for (const Tensor& x : inputs) directions.push_back(draw_cotangent(x, 11).values());
-  // g₁ = ∂⟨c, y⟩/∂x, g₂ = ∂⟨u, g₁⟩/∂x, g₃ = ∂⟨u, g₂⟩/∂x, all by one tape of that order.
-  const auto gradients = [&](const std::vector<Tensor>& at, int order) {
-    Tape tape({.order = order});
-    for (const Tensor& x : at) tape.watch(x);
-    Tensor s = sum(spec.call(at) * cotangent);
-    std::vector<Tensor> g = tape.gradient(s, at);
-    for (int n = 2; n <= order; ++n) {
-      Tensor next = zeros({}, DType::float64);
-      for (size_t k = 0; k < at.size(); ++k)
-        next = next + sum(g[k] * tensor(directions[k], at[k].shape(), DType::float64));
-      g = tape.gradient(next, at);
-    }
-    return g;
-  };
-  const Result first = differentiate(spec, inputs, cotangent);
-  for (int order = 2; order <= spec.order; ++order) {
-    const auto got = gradients(inputs, order);
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      // ∂⟨u, g⟩/∂x equals the change of g along u, as second derivatives commute.
-      const auto want = directional_difference(
-          [&](double t) {
-            std::vector<Tensor> moved;
-            for (size_t j = 0; j < inputs.size(); ++j) moved.push_back(shifted(inputs[j], directions[j], t));
-            return gradients(moved, order - 1)[k].values();
-          },
-          2e-3);
-      const auto error =
-          compare(label(spec, sample, fmt::format("derivative {} of input {}", order, k)), got[k],
-                  tensor(want, inputs[k].shape(), DType::float64), order == 2 ? 1e-6 : 1e-5, kGradientFloor);
-      if (!error.empty()) return error;
-    }
-  }
+  const Result want = differentiate(spec, inputs, cotangent), got = differentiate(spec, inputs, cotangent, 2);
   for (size_t k = 0; k < inputs.size(); ++k) {
-    const auto error = compare(label(spec, sample, "gradient through the definition"),
-                               differentiate(spec, inputs, cotangent, 2).gradients[k], first.gradients[k],
-                               1e-11, kGradientFloor);
-    if (!error.empty()) return error;
+    const auto difference = compare(label(spec, sample, "gradient through the definition"), got.gradients[k],
+                                    want.gradients[k], 1e-11, kGradientFloor);
+    if (!difference.empty()) return difference;
   }
   return "";
 }
