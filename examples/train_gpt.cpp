@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "core/parallel.h"
+#include "nn/generate.h"
 #include "nn/training/trainer.h"
 
 using namespace vitrine;

@@ -1,29 +1,24 @@
 #include "nn/gpt.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "core/checkpoint.h"
 #include "core/creation.h"
 #include "core/record.h"
 #include "nn/init.h"
 #include "ops/elementwise.h"
-#include "ops/join.h"
 #include "ops/matmul.h"
-#include "ops/softmax.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
 namespace {
 
-/// Layers that add to the residual stream start smaller, so that its variance does not grow with depth (GPT-2).
-double residual_deviation(const GptOptions& o) {
-  return 0.02 / std::sqrt(2.0 * static_cast<double>(o.layers));
-}
+constexpr double kDeviation = 0.02;  // of GPT-2's weights at the start
+
+double out_deviation(const GptOptions& o) { return residual_deviation(kDeviation, o.layers); }
 
 MultiHeadOptions attention_options(const GptOptions& o) {
-  return {o.width, o.heads, o.key_heads, o.context, o.attention, o.bias, residual_deviation(o)};
+  return {o.width, o.heads, o.key_heads, o.context, o.attention, o.bias, out_deviation(o)};
 }
 
 Positions resolved(const GptOptions& o) {
@@ -62,7 +57,7 @@ Block::Block(const GptOptions& o)
     : attention_norm(o.width, o.norm),
       attention(attention_options(o)),
       feed_forward_norm(o.width, o.norm),
-      feed_forward(o.width, o.hidden ? o.hidden : 4 * o.width, o.activation, o.bias, residual_deviation(o)),
+      feed_forward(o.width, o.hidden ? o.hidden : 4 * o.width, o.activation, o.bias, out_deviation(o)),
       dropout(o.dropout),
       pre_norm_(o.pre_norm) {}
 
@@ -85,17 +80,18 @@ void Block::fields(Fields& f) {
 }
 
 Gpt::Gpt(const GptOptions& options)
-    : tokens((options.validate(), options.vocabulary), options.width),
+    : tokens((options.validate(), options.vocabulary), options.width, kDeviation),
       dropout(options.dropout),
       final_norm(options.width, options.norm),
       options_(options) {
   options_.positions = resolved(options);
-  if (options_.positions == Positions::learned) positions = normal({options.context, options.width}, 0.02);
+  if (options_.positions == Positions::learned)
+    positions = normal({options.context, options.width}, kDeviation);
   for (int64_t i = 0; i < options.layers; ++i) blocks.push_back(std::make_unique<Block>(options));
 }
 
-Tensor Gpt::forward(const Tensor& ids, std::vector<KeyValueCache>* caches,
-                    std::vector<AttentionTrace>* traces) const {
+Tensor Gpt::features(const Tensor& ids, std::vector<KeyValueCache>* caches,
+                     std::vector<AttentionTrace>* traces) const {
   check(ids.rank() == 2, "Gpt: the ids are {}, wanted [B, T]", ids.shape());
   while (caches && caches->size() < blocks.size()) caches->emplace_back(options_.context);
   if (traces) traces->resize(blocks.size());
@@ -106,14 +102,30 @@ Tensor Gpt::forward(const Tensor& ids, std::vector<KeyValueCache>* caches,
   if (options_.positions != Positions::none) x = x + position_rows(past, past + time, x.dtype());
   x = dropout.forward(x);
   for (size_t i = 0; i < blocks.size(); ++i) {
+    Block& block = *blocks[i];
     const ModuleScope scope("blocks." + std::to_string(i));
-    const auto run = [&] {
-      return blocks[i]->forward(x, caches ? &(*caches)[i] : nullptr, traces ? &(*traces)[i] : nullptr);
-    };
-    const bool again = options_.checkpoint_blocks && training() && !caches && !traces;
-    x = again ? checkpoint([block = blocks[i].get(), x] { return block->forward(x); }) : run();
+    if (options_.checkpoint_blocks && !caches && !traces) {
+      // The second run may come after eval(), and has to be what the first was.
+      x = checkpoint([&block, x, modes = Modes(block)] {
+        const ModeScope same(block, modes);
+        return block.forward(x);
+      });
+    } else {
+      x = block.forward(x, caches ? &(*caches)[i] : nullptr, traces ? &(*traces)[i] : nullptr);
+    }
   }
-  return linear(options_.pre_norm ? final_norm.forward(x) : x, tokens.weight);
+  return options_.pre_norm ? final_norm.forward(x) : x;
+}
+
+Tensor Gpt::logits(const Tensor& features) const { return linear(features, tokens.weight); }
+
+Tensor Gpt::forward(const Tensor& ids, std::vector<KeyValueCache>* caches,
+                    std::vector<AttentionTrace>* traces) const {
+  return logits(features(ids, caches, traces));
+}
+
+Gpt Gpt::clone() {
+  return clone_into([this] { return Gpt(options_); });
 }
 
 Tensor Gpt::position_rows(int64_t begin, int64_t end, DType dtype) const {
@@ -127,59 +139,6 @@ void Gpt::fields(Fields& f) {
   f("dropout", dropout);
   for (size_t i = 0; i < blocks.size(); ++i) f("blocks." + std::to_string(i), *blocks[i]);
   if (options_.pre_norm) f("final_norm", final_norm);
-}
-
-int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& generator) {
-  check(o.temperature >= 0 && o.top_k >= 0 && o.top_p > 0 && o.top_p <= 1,
-        "generate: wanted temperature ≥ 0, top_k ≥ 0 and top_p in (0, 1], got {}, {} and {}", o.temperature,
-        o.top_k, o.top_p);
-  const std::vector<double> x = logits.values();
-  std::vector<int64_t> order(x.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return x[static_cast<size_t>(a)] > x[static_cast<size_t>(b)];
-  });
-  if (o.temperature == 0) return order[0];
-  if (o.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(o.top_k)));
-  std::vector<double> p;
-  double total = 0;
-  for (int64_t i : order) {
-    p.push_back(std::exp((x[static_cast<size_t>(i)] - x[static_cast<size_t>(order[0])]) / o.temperature));
-    total += p.back();
-  }
-  size_t kept = 0;
-  double mass = 0;
-  while (kept < p.size() && mass < o.top_p * total) mass += p[kept++];
-  double left = generator.next_uniform() * mass;
-  for (size_t i = 0; i < kept; ++i)
-    if ((left -= p[i]) < 0) return order[i];
-  return order[kept - 1];
-}
-
-std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> tokens, int64_t count,
-                              const SamplingOptions& options) {
-  check(!tokens.empty(), "generate: the prompt is empty");
-  const Tape::Pause pause;
-  const bool was_training = model.training();
-  model.eval();
-  Generator generator(options.seed);
-  std::vector<KeyValueCache> caches;
-  size_t seen = 0;  // tokens that the caches hold
-  const auto context = static_cast<size_t>(model.options().context);
-  for (int64_t i = 0; i < count; ++i) {
-    if (tokens.size() - seen + (caches.empty() ? 0 : static_cast<size_t>(caches[0].size())) > context) {
-      // The positions are used up: start again from the newer half of the context.
-      caches.clear();
-      seen = tokens.size() - std::min(tokens.size(), std::max<size_t>(1, context / 2));
-    }
-    const std::span<const int64_t> fresh(tokens.data() + seen, tokens.size() - seen);
-    const Tensor logits =
-        model.forward(index_tensor(fresh, {1, static_cast<int64_t>(fresh.size())}), &caches);
-    seen = tokens.size();
-    tokens.push_back(sample_token(select(select(logits, 0, 0), 0, -1), options, generator));
-  }
-  model.train(was_training);
-  return tokens;
 }
 
 }  // namespace vitrine::nn

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/random.h"
 #include "nn/layers.h"
 #include "nn/multi_head_attention.h"
 
@@ -31,8 +30,8 @@ struct GptOptions {
   bool pre_norm = true;
   Bias bias = Bias::yes;
   Positions positions = Positions::automatic;
-  bool checkpoint_blocks =
-      false;  ///< in training, blocks keep their input only and are computed again in the backward
+  /// Saves memory in training: blocks keep their input only and are computed again in the backward.
+  bool checkpoint_blocks = false;
 
   /// Throws an error that says what is wrong with the sizes.
   void validate() const;
@@ -61,7 +60,12 @@ class Gpt : public Module {
   /// ids [B, T] → logits [B, T, V]. With caches (one per layer), ids continue what they hold. `traces` takes one per layer.
   Tensor forward(const Tensor& ids, std::vector<KeyValueCache>* caches = nullptr,
                  std::vector<AttentionTrace>* traces = nullptr) const;
+  /// The two halves of forward: ids [B, T] → features [B, T, C] → logits [B, T, V].
+  Tensor features(const Tensor& ids, std::vector<KeyValueCache>* caches = nullptr,
+                  std::vector<AttentionTrace>* traces = nullptr) const;
+  Tensor logits(const Tensor& features) const;
   void fields(Fields& f) override;
+  Gpt clone();
   const GptOptions& options() const { return options_; }
 
   Embedding tokens;     ///< also the output layer: the weights are tied
@@ -75,19 +79,5 @@ class Gpt : public Module {
 
   GptOptions options_;
 };
-
-struct SamplingOptions {
-  double temperature = 1;  ///< 0: the most likely token
-  int64_t top_k = 0;       ///< only the k most likely; 0: all
-  double top_p = 1;        ///< only the most likely ones that together have probability p
-  uint64_t seed = 0;
-};
-
-/// Continues `prompt` by `count` tokens, decoding with the cache; beyond the context the oldest tokens are forgotten.
-std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> prompt, int64_t count,
-                              const SamplingOptions& options = {});
-
-/// The next token for logits [V].
-int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator);
 
 }  // namespace vitrine::nn

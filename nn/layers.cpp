@@ -21,11 +21,18 @@ void Linear::fields(Fields& f) {
   f("weight", weight);
   f("bias", bias);
 }
+Linear Linear::clone() {
+  return clone_into(
+      [this] { return Linear(weight.shape()[1], weight.shape()[0], bias.defined() ? Bias::yes : Bias::no); });
+}
 
 Embedding::Embedding(int64_t count, int64_t width, double deviation)
     : weight(normal({count, width}, deviation)) {}
 Tensor Embedding::forward(const Tensor& ids) const { return embedding(weight, ids); }
 void Embedding::fields(Fields& f) { f("weight", weight); }
+Embedding Embedding::clone() {
+  return clone_into([this] { return Embedding(weight.shape()[0], weight.shape()[1]); });
+}
 
 Norm::Norm(int64_t width, NormKind kind, double eps) : weight(constant({width}, 1)), kind_(kind), eps_(eps) {
   if (kind == NormKind::layer) bias = constant({width}, 0);
@@ -37,11 +44,17 @@ void Norm::fields(Fields& f) {
   f("weight", weight);
   f("bias", bias);
 }
+Norm Norm::clone() {
+  return clone_into([this] { return Norm(weight.numel(), kind_, eps_); });
+}
 
 Dropout::Dropout(double p) : p_(p) {
   check(p >= 0 && p < 1, "Dropout: the probability is {}, wanted [0, 1)", p);
 }
 Tensor Dropout::forward(const Tensor& x) const { return training() && p_ > 0 ? dropout(x, p_) : x; }
+Dropout Dropout::clone() {
+  return clone_into([this] { return Dropout(p_); });
+}
 
 Activation activation_of(const std::string& name) {
   if (name == "relu") return Activation::relu;
@@ -73,6 +86,12 @@ Tensor FeedForward::forward(const Tensor& x) const {
 void FeedForward::fields(Fields& f) {
   f("up", up);
   f("down", down);
+}
+FeedForward FeedForward::clone() {
+  return clone_into([this] {
+    const Shape& w = down.weight.shape();
+    return FeedForward(w[0], w[1], activation_, down.bias.defined() ? Bias::yes : Bias::no, 0);
+  });
 }
 
 }  // namespace vitrine::nn

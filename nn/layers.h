@@ -15,6 +15,7 @@ class Linear : public Module {
   Linear(int64_t in, int64_t out, Bias bias = Bias::yes, double deviation = 0.02);
   Tensor forward(const Tensor& x) const;
   void fields(Fields& f) override;
+  Linear clone();
 
   Parameter weight, bias;
 };
@@ -25,6 +26,7 @@ class Embedding : public Module {
   Embedding(int64_t count, int64_t width, double deviation = 0.02);
   Tensor forward(const Tensor& ids) const;
   void fields(Fields& f) override;
+  Embedding clone();
 
   Parameter weight;
 };
@@ -37,6 +39,7 @@ class Norm : public Module {
   explicit Norm(int64_t width, NormKind kind = NormKind::layer, double eps = 1e-5);
   Tensor forward(const Tensor& x) const;
   void fields(Fields& f) override;
+  Norm clone();
 
   Parameter weight, bias;
 
@@ -51,6 +54,7 @@ class Dropout : public Module {
   explicit Dropout(double p);
   Tensor forward(const Tensor& x) const;
   void fields(Fields&) override {}
+  Dropout clone();
 
  private:
   double p_;
@@ -66,6 +70,7 @@ class FeedForward : public Module {
   FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation);
   Tensor forward(const Tensor& x) const;
   void fields(Fields& f) override;
+  FeedForward clone();
 
   Linear up, down;
 

@@ -1,6 +1,7 @@
 #include "nn/module.h"
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <set>
 #include <utility>
@@ -25,6 +26,62 @@ class Visitor : public Fields {
   void on_module(const std::string& path, Module& m) override { module(path, m); }
 };
 
+/// Refuses a second member of one name: it would silently replace the first in a state dictionary.
+class UniquePaths {
+ public:
+  void add(const std::string& path) {
+    check(paths_.insert(path).second, "fields: two members are called {}", path);
+  }
+
+ private:
+  std::set<std::string> paths_;
+};
+
+/// "blocks.3.out" as "blocks.*.out".
+std::string without_numbers(const std::string& path) {
+  std::string result;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    const bool number = !part.empty() && std::all_of(part.begin(), part.end(),
+                                                     [](unsigned char c) { return std::isdigit(c) != 0; });
+    result += (result.empty() ? "" : ".") + (number ? "*" : part);
+    begin = end + 1;
+  }
+  return result;
+}
+
+/// 1234567 as "1,234,567".
+std::string grouped(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
+  return digits;
+}
+
+/// Every member of a module, tied ones at each of their names.
+struct Members {
+  explicit Members(Module& module) {
+    Visitor visitor;
+    visitor.parameter = [this](const std::string& path, Parameter& p) { parameters.emplace_back(path, &p); };
+    visitor.buffer = [this](const std::string& path, Tensor& b) { buffers.emplace_back(path, &b); };
+    module.fields(visitor);
+    module.apply([this](const std::string& path, Module& m) { modules.emplace_back(path, &m); });
+  }
+  std::vector<std::pair<std::string, Parameter*>> parameters;
+  std::vector<std::pair<std::string, Tensor*>> buffers;
+  std::vector<std::pair<std::string, Module*>> modules;
+};
+
+template <class M>
+void check_same_names(const std::vector<std::pair<std::string, M*>>& x,
+                      const std::vector<std::pair<std::string, M*>>& y) {
+  for (size_t i = 0; i < std::max(x.size(), y.size()); ++i) {
+    const std::string a = i < x.size() ? x[i].first : "nothing", b = i < y.size() ? y[i].first : "nothing";
+    check(a == b, "copy_from: the modules differ: {} stands where the source has {}", a, b);
+  }
+}
+
 }  // namespace
 
 void Fields::operator()(const std::string& name, Parameter& parameter) {
@@ -45,8 +102,11 @@ void Fields::operator()(const std::string& name, Module& module) {
 std::vector<std::pair<std::string, Parameter>> Module::named_parameters() {
   std::vector<std::pair<std::string, Parameter>> result;
   std::set<const void*> seen;
+  UniquePaths paths;
   Visitor visitor;
+  visitor.buffer = [&](const std::string& path, Tensor&) { paths.add(path); };
   visitor.parameter = [&](const std::string& path, Parameter& p) {
+    paths.add(path);
     if (!seen.insert(p.identity()).second) return;
     p.set_name(path);
     result.emplace_back(path, p);
@@ -75,6 +135,13 @@ int64_t Module::parameter_count() {
   return count;
 }
 
+void Module::apply(const std::function<void(const std::string&, Module&)>& f) {
+  f("", *this);
+  Visitor visitor;
+  visitor.module = f;
+  fields(visitor);
+}
+
 std::map<std::string, Tensor> Module::state_dict() {
   std::map<std::string, Tensor> state;
   for (const auto& [path, parameter] : named_parameters()) state.emplace(path, parameter.master());
@@ -89,9 +156,13 @@ void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
     const auto found = state.find(path);
     if (found == state.end()) {
       problems.push_back("missing " + path);
-    } else if (found->second.shape() != tensor.shape()) {
-      problems.push_back(fmt::format("{} is {}, wanted {}", path, found->second.shape(), tensor.shape()));
+      continue;
     }
+    const Tensor& given = found->second;
+    if (given.shape() != tensor.shape())
+      problems.push_back(fmt::format("{} is {}, wanted {}", path, given.shape(), tensor.shape()));
+    if (given.dtype() != tensor.dtype())
+      problems.push_back(fmt::format("{} is {}, wanted {}", path, name(given.dtype()), name(tensor.dtype())));
   }
   for (const auto& [path, tensor] : state)
     if (!own.count(path)) problems.push_back("unexpected " + path);
@@ -101,30 +172,84 @@ void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
   for (auto& [path, buffer] : named_buffers()) VITRINE_RUN(copy, buffer, state.at(path));
 }
 
+void Module::copy_from(Module& source) {
+  const Members from(source), to(*this);
+  check_same_names(to.parameters, from.parameters);
+  check_same_names(to.buffers, from.buffers);
+  check_same_names(to.modules, from.modules);
+  std::map<const void*, Parameter> copies;  // of each parameter one, so that ties are kept
+  for (size_t i = 0; i < from.parameters.size(); ++i) {
+    const Parameter& p = *from.parameters[i].second;
+    if (!copies.count(p.identity())) copies.emplace(p.identity(), p.clone());
+    *to.parameters[i].second = copies.at(p.identity());
+  }
+  for (size_t i = 0; i < from.buffers.size(); ++i)
+    *to.buffers[i].second = copy_as(*from.buffers[i].second, from.buffers[i].second->dtype());
+  for (size_t i = 0; i < from.modules.size(); ++i)
+    to.modules[i].second->training_ = from.modules[i].second->training_;
+}
+
 void Module::zero_grad() {
   for (const Parameter& parameter : parameters()) parameter.zero_grad();
 }
 
 void Module::to(DType dtype) {
   for (Parameter& parameter : parameters()) parameter.to(dtype);
+  for (auto& [path, buffer] : Members(*this).buffers)
+    if (is_floating(buffer->dtype()) && buffer->dtype() != wide(dtype))
+      *buffer = copy_as(*buffer, wide(dtype));
 }
 
 void Module::to(Device device) {
   for (Parameter& parameter : parameters()) parameter.to(device);
+  for (auto& [path, buffer] : Members(*this).buffers) {
+    if (buffer->device() == device) continue;
+    Tensor moved = empty(buffer->shape(), buffer->dtype(), device);
+    VITRINE_RUN_ON(device.is_cpu() ? buffer->device() : device, transfer, moved, *buffer);
+    *buffer = moved;
+  }
 }
 
 void Module::train(bool on) {
-  training_ = on;
-  Visitor visitor;
-  visitor.module = [on](const std::string&, Module& m) { m.training_ = on; };
-  fields(visitor);
+  apply([on](const std::string&, Module& m) { m.training_ = on; });
 }
 
 std::string Module::summary() {
-  std::string table = fmt::format("{:<48} {:<18} {:>12}\n", "parameter", "shape", "elements");
-  for (const auto& [path, parameter] : named_parameters())
-    table += fmt::format("{:<48} {:<18} {:>12}\n", path, to_string(parameter.shape()), parameter.numel());
-  return table + fmt::format("{:<48} {:<18} {:>12}\n", "all", "", parameter_count());
+  struct Row {
+    std::string path, shape, dtype;
+    int64_t numel, count;
+  };
+  std::vector<Row> rows;
+  size_t width = 9;
+  int64_t bytes = 0;
+  for (const auto& [path, p] : named_parameters()) {
+    const Row row = {without_numbers(path), to_string(p.shape()), std::string(name(p.dtype())), p.numel(), 1};
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& r) {
+      return r.path == row.path && r.shape == row.shape && r.dtype == row.dtype;
+    });
+    if (same == rows.end()) {
+      rows.push_back(row);
+    } else {
+      ++same->count;
+    }
+    width = std::max(width, row.path.size());
+    bytes += p.numel() * p.master().element_size();
+  }
+  std::string table = fmt::format("{:<{}}  {:<14} {:<9} {:>12} {:>7} {:>14}\n", "parameter", width, "shape",
+                                  "dtype", "elements", "times", "together");
+  for (const Row& r : rows)
+    table += fmt::format("{:<{}}  {:<14} {:<9} {:>12} {:>7} {:>14}\n", r.path, width, r.shape, r.dtype,
+                         grouped(r.numel), r.count, grouped(r.numel * r.count));
+  return table + fmt::format("{} parameters, {:.1f} MiB\n", grouped(parameter_count()),
+                             static_cast<double>(bytes) / (1 << 20));
+}
+
+Modes::Modes(Module& module) {
+  module.apply([this](const std::string&, Module& m) { modes_.emplace_back(&m, m.training_); });
+}
+
+void Modes::restore() const {
+  for (const auto& [module, training] : modes_) module->training_ = training;
 }
 
 }  // namespace vitrine::nn

@@ -1,14 +1,16 @@
 // Modules: parts of a model that own parameters. A module lists its members once, in fields(); names, parameters, state
-// dictionaries, conversions and printing all come from that list.
+// dictionaries, conversions, copies and printing all come from that list.
 //
 //   class Linear : public Module {
 //    public:
 //     Tensor forward(const Tensor& x) const { return linear(x, weight, bias); }
 //     void fields(Fields& f) override { f("weight", weight); f("bias", bias); }
+//     Linear clone() { return clone_into([&] { return Linear(weight.shape()[1], weight.shape()[0]); }); }
 //     Parameter weight, bias;
 //   };
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "core/parameter.h"
+#include "core/random.h"
 
 namespace vitrine::nn {
 
@@ -34,6 +37,7 @@ class Fields {
   void operator()(const std::string& name, std::vector<M>& modules) {
     for (size_t i = 0; i < modules.size(); ++i) (*this)(name + "." + std::to_string(i), modules[i]);
   }
+  /// One that is null is passed over.
   template <class M>
   void operator()(const std::string& name, std::unique_ptr<M>& module) {
     if (module) (*this)(name, *module);
@@ -49,6 +53,7 @@ class Fields {
   std::string prefix_;
 };
 
+/// Move-only: a copy would share its parameters unnoticed. Deep copies are made by clone(), which each class gives.
 class Module {
  public:
   Module() = default;
@@ -65,15 +70,21 @@ class Module {
   std::vector<std::pair<std::string, Parameter>> named_parameters();
   std::vector<Parameter> parameters();
   std::vector<std::pair<std::string, Tensor>> named_buffers();
+  /// Elements of all parameters, those of tied ones once.
   int64_t parameter_count();
+  /// Calls f(path, module) for this module (its path is "") and all below, outer before inner.
+  void apply(const std::function<void(const std::string& path, Module& module)>& f);
 
   /// Masters and buffers by path.
   std::map<std::string, Tensor> state_dict();
-  /// Copies values in. Missing, unexpected and mis-shaped entries are one error that lists them; then nothing is changed.
+  /// Copies values in. Entries that are missing, unexpected, or of another shape or dtype are one error that lists them all;
+  /// then nothing is changed.
   void load_state_dict(const std::map<std::string, Tensor>& state);
+  /// Becomes a deep copy of a module of the same structure: its values, dtypes, ties, names and modes, without gradients.
+  void copy_from(Module& source);
 
   void zero_grad();
-  /// Conversion of all parameters (core/parameter.h).
+  /// Converts all parameters (core/parameter.h), and floating buffers to the dtype in which sums are kept.
   void to(DType dtype);
   void to(Device device);
   /// Training mode (dropout acts) or evaluation mode, for this module and all below. Modules start in training mode.
@@ -81,11 +92,46 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
 
-  /// A table: path, shape, number of elements.
+  /// A table of the parameters; equal ones of numbered modules share a line, tied ones are counted once.
   std::string summary();
 
+ protected:
+  /// A deep copy, made of a module of the same structure that `make` builds. Takes no random numbers.
+  template <class Make>
+  auto clone_into(Make make) {
+    const Generator before = default_generator();
+    auto twin = make();
+    default_generator() = before;
+    twin.copy_from(*this);
+    return twin;
+  }
+
  private:
+  friend class Modes;
   bool training_ = true;
+};
+
+/// The modes of a module and all below, as they are now.
+class Modes {
+ public:
+  explicit Modes(Module& module);
+  void restore() const;
+
+ private:
+  std::vector<std::pair<Module*, bool>> modes_;
+};
+
+/// A module and all below run in other modes until the end of a scope.
+class ModeScope {
+ public:
+  ModeScope(Module& module, bool training) : before_(module) { module.train(training); }
+  ModeScope(Module& module, const Modes& modes) : before_(module) { modes.restore(); }
+  ~ModeScope() { before_.restore(); }
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+
+ private:
+  Modes before_;
 };
 
 }  // namespace vitrine::nn

@@ -15,8 +15,8 @@ Tensor split_heads(const Tensor& x, int64_t heads) {
 }
 
 const MultiHeadOptions& checked(const MultiHeadOptions& o) {
-  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0, "MultiHeadAttention: the width {} is no multiple of the {} heads",
-        o.width, o.heads);
+  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
+        "MultiHeadAttention: the width {} is no multiple of the {} heads", o.width, o.heads);
   check(o.key_heads >= 0 && (o.key_heads == 0 || o.heads % o.key_heads == 0),
         "MultiHeadAttention: {} query heads cannot share {} key heads evenly", o.heads, o.key_heads);
   return o;
@@ -28,10 +28,12 @@ int64_t key_heads_of(const MultiHeadOptions& o) { return o.key_heads ? o.key_hea
 
 std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& k, const Tensor& v) {
   const int64_t end = size_ + k.size(2);
-  check(capacity_ == 0 || end <= capacity_, "KeyValueCache: {} positions are wanted, there is room for {}", end, capacity_);
+  check(capacity_ == 0 || end <= capacity_, "KeyValueCache: {} positions are wanted, there is room for {}",
+        end, capacity_);
   const auto add = [&](Tensor& all, const Tensor& x) {
     if (!all.defined() || all.size(2) < end) {  // a cache without capacity doubles
-      const Tensor larger = empty({x.size(0), x.size(1), std::max({capacity_, end, 2 * size_}), x.size(3)}, x.dtype(), x.device());
+      const Tensor larger = empty({x.size(0), x.size(1), std::max({capacity_, end, 2 * size_}), x.size(3)},
+                                  x.dtype(), x.device());
       if (size_ > 0) {
         Tensor old = slice(larger, 2, 0, size_);
         VITRINE_RUN(copy, old, slice(all, 2, 0, size_));
@@ -67,7 +69,8 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const AttentionMask& mask, K
                          {heads_ * head_size_, key_heads_ * head_size_, key_heads_ * head_size_}, -1);
   const int64_t past = cache ? cache->size() : 0;
   const Tensor q = split_heads(qkv[0], heads_);
-  Tensor k = attention.prepare_keys(split_heads(qkv[1], key_heads_), past), v = split_heads(qkv[2], key_heads_);
+  Tensor k = attention.prepare_keys(split_heads(qkv[1], key_heads_), past),
+         v = split_heads(qkv[2], key_heads_);
   if (cache) std::tie(k, v) = cache->append(k, v);
   return merge(attention.forward(q, k, v, mask, past, trace));
 }
@@ -79,7 +82,8 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const At
   // The rows of the one weight that make queries, or keys and values.
   const auto project = [&](const Tensor& from, int64_t begin, int64_t end) {
     const Parameter& bias = query_key_value.bias;
-    return linear(from, slice(query_key_value.weight, 0, begin, end), bias.defined() ? slice(bias, 0, begin, end) : Tensor());
+    return linear(from, slice(query_key_value.weight, 0, begin, end),
+                  bias.defined() ? slice(bias, 0, begin, end) : Tensor());
   };
   const auto kv = split(project(source, width, width + 2 * key_width), key_width, -1);
   const Tensor q = split_heads(project(x, 0, width), heads_);

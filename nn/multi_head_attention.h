@@ -38,7 +38,8 @@ class MultiHeadAttention : public Module {
   Tensor forward(const Tensor& x, const AttentionMask& mask, KeyValueCache* cache = nullptr,
                  AttentionTrace* trace = nullptr) const;
   /// Queries from x [B, T, C], keys and values from source [B, S, C].
-  Tensor cross(const Tensor& x, const Tensor& source, const AttentionMask& mask, AttentionTrace* trace = nullptr) const;
+  Tensor cross(const Tensor& x, const Tensor& source, const AttentionMask& mask,
+               AttentionTrace* trace = nullptr) const;
   void fields(Fields& f) override;
 
   Linear query_key_value, out;

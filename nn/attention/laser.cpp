@@ -38,7 +38,7 @@ Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, 
   const Tensor near = less_equal(range, full({}, kNear, v.dtype(), v.device()));
   const Tensor anchor =
       where(is_finite(low), where(near, (low + high) * 0.5, low), 0.0);  // 0 where no key is seen
-  const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;  // a hidden value must not overflow
+  const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;      // a hidden value must not overflow
   return anchor + log1p(matmul(weights, expm1(shown - anchor)));
 }
 

@@ -11,10 +11,10 @@ namespace vitrine::nn {
 /// Query i stands at position i + (Tk − Tq): the last query is aligned with the last key. All conditions hold together.
 struct AttentionMask {
   bool causal = false;
-  int64_t left = AttentionForm::kUnlimited;   ///< a sliding window: at most this many keys before the position
+  int64_t left = AttentionForm::kUnlimited;  ///< a sliding window: at most this many keys before the position
   int64_t right = AttentionForm::kUnlimited;  ///< and at most this many behind it
-  Tensor allowed = {};                        ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined = all
-  Tensor bias = {};                           ///< added to the scores, broadcast to [B, H, Tq, Tk]
+  Tensor allowed = {};  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined = all
+  Tensor bias = {};     ///< added to the scores, broadcast to [B, H, Tq, Tk]
 
   /// causal, window and `allowed` in one, [.., Tq, Tk]; undefined where nothing is hidden.
   Tensor visible(int64_t queries, int64_t keys, Device device) const;

@@ -29,10 +29,10 @@ Tensor mapped(std::vector<double> x, double (*f)(double), const Shape& shape, co
 
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) {
   const int64_t time = x.size(-2), width = x.size(-1), size = o.size == 0 ? width : o.size, half = size / 2;
-  check(size % 2 == 0 && size > 0 && size <= width, "rotate: {} of {} channels cannot be rotated in pairs: wanted an even number",
-        size, width);
-  check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}", positions.shape(),
-        time, x.shape());
+  check(size % 2 == 0 && size > 0 && size <= width,
+        "rotate: {} of {} channels cannot be rotated in pairs: wanted an even number", size, width);
+  check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
+        positions.shape(), time, x.shape());
   const auto a = angles(positions.values(), half, o.base);
   const auto cosine = mapped(a, std::cos, {time, half}, x), sine = mapped(a, std::sin, {time, half}, x);
   const Tensor turned = slice(x, -1, 0, size);
@@ -67,9 +67,11 @@ Tensor alibi_slopes(int64_t heads) {
 }
 
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype) {
-  check(count >= 0 && width > 0 && width % 2 == 0, "sinusoidal_positions: [{}, {}] wants an even number of channels", count, width);
+  check(count >= 0 && width > 0 && width % 2 == 0,
+        "sinusoidal_positions: [{}, {}] wants an even number of channels", count, width);
   std::vector<double> positions(static_cast<size_t>(count)), values;
-  for (size_t p = 0; p < positions.size(); ++p) positions[p] = static_cast<double>(first) + static_cast<double>(p);
+  for (size_t p = 0; p < positions.size(); ++p)
+    positions[p] = static_cast<double>(first) + static_cast<double>(p);
   for (double a : angles(positions, width / 2, base)) values.insert(values.end(), {std::sin(a), std::cos(a)});
   return tensor(values, {count, width}, dtype);
 }

@@ -18,9 +18,21 @@ using namespace vitrine::nn;
 
 namespace {
 
-const std::vector<std::string> kMechanisms = {"standard", "laser", "cosine", "qk_norm", "qk_norm_rms", "temperature", "rotary",
-                                              "alibi", "optimal", "entropy", "scale=0.3", "softcap=2", "laser+qk_norm+alibi",
-                                              "laser+cosine+rotary+temperature", "laser+softcap=3+entropy"};
+const std::vector<std::string> kMechanisms = {"standard",
+                                              "laser",
+                                              "cosine",
+                                              "qk_norm",
+                                              "qk_norm_rms",
+                                              "temperature",
+                                              "rotary",
+                                              "alibi",
+                                              "optimal",
+                                              "entropy",
+                                              "scale=0.3",
+                                              "softcap=2",
+                                              "laser+qk_norm+alibi",
+                                              "laser+cosine+rotary+temperature",
+                                              "laser+softcap=3+entropy"};
 
 struct Inputs {
   Tensor q, k, v, dy;
@@ -41,7 +53,8 @@ Result run(Attention& attention, const Inputs& x, const AttentionMask& mask, boo
   Tape tape;
   for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
   AttentionTrace trace;
-  const Tensor y = attention.forward(x.q, attention.prepare_keys(x.k, 0), x.v, mask, 2, weights ? &trace : nullptr);
+  const Tensor y =
+      attention.forward(x.q, attention.prepare_keys(x.k, 0), x.v, mask, 2, weights ? &trace : nullptr);
   CHECK(trace.weights.defined() == weights);
   Result result{{y}, {}};
   for (size_t i = 0; i < tape.size(); ++i) result.ops.insert(tape.info(i).op);
@@ -65,7 +78,9 @@ std::vector<AttentionMask> masks() {
 class Signed : public AttentionPart {
  public:
   Traits traits() const override { return {.distribution = false}; }
-  Tensor normalize(const Tensor& scores) const override { return where(is_finite(scores), tanh(scores), 0.0); }
+  Tensor normalize(const Tensor& scores) const override {
+    return where(is_finite(scores), tanh(scores), 0.0);
+  }
 };
 
 /// Queries times a learned factor: the fused op can follow.
@@ -80,8 +95,10 @@ class Sharpen : public AttentionPart {
 
 void register_parts() {
   static const bool once = [] {
-    register_mechanism("signed", "tanh of the scores", [](const AttentionSizes&) { return std::make_unique<Signed>(); });
-    register_mechanism("sharpen", "a learned factor", [](const AttentionSizes&) { return std::make_unique<Sharpen>(2); });
+    register_mechanism("signed", "tanh of the scores",
+                       [](const AttentionSizes&) { return std::make_unique<Signed>(); });
+    register_mechanism("sharpen", "a learned factor",
+                       [](const AttentionSizes&) { return std::make_unique<Sharpen>(2); });
     return true;
   }();
   CHECK(once);
@@ -121,7 +138,8 @@ TEST_CASE("the path and its reason are told") {
 TEST_CASE("parts from outside: found by name, trained, composed, and refused where they make no sense") {
   register_parts();
   const Inputs x = inputs();
-  Attention attention(parse_attention("sharpen+qk_norm"), 4, 6, 16), plain(parse_attention("qk_norm"), 4, 6, 16);
+  Attention attention(parse_attention("sharpen+qk_norm"), 4, 6, 16),
+      plain(parse_attention("qk_norm"), 4, 6, 16);
   attention.to(DType::float64), plain.to(DType::float64);
   CHECK(attention.state_dict().count("sharpen.factor") == 1);
   Inputs twice = x;
@@ -131,8 +149,10 @@ TEST_CASE("parts from outside: found by name, trained, composed, and refused whe
   CHECK(sharp.tensors.size() == 7);  // y, q, k, v, two gains, factor
   Attention doubled(parse_attention("qk_norm+scale=0.8164965809277261"), 4, 6, 16);  // 2/√6
   doubled.to(DType::float64);
-  CHECK(spec::distance(sharp.tensors[0].values(), run(doubled, x, causal, false).tensors[0].values(), 1e-3) <= 1e-12);
-  CHECK_THROWS_WITH(Attention(parse_attention("signed+laser"), 4, 6, 16), doctest::Contains("weights that are ≥ 0 and sum to 1"));
+  CHECK(spec::distance(sharp.tensors[0].values(), run(doubled, x, causal, false).tensors[0].values(), 1e-3) <=
+        1e-12);
+  CHECK_THROWS_WITH(Attention(parse_attention("signed+laser"), 4, 6, 16),
+                    doctest::Contains("weights that are ≥ 0 and sum to 1"));
   CHECK_THROWS_WITH(register_mechanism("laser", "", {}), "register_mechanism: there is a part laser already");
   CHECK_THROWS_WITH(register_mechanism("a+b", "", {}), doctest::Contains("is no name"));
   CHECK_THROWS_WITH(parse_attention("sharpn"), doctest::Contains("did you mean sharpen?"));
@@ -143,7 +163,8 @@ TEST_CASE("masks: padding, prefix, blocks and windows say what they hide") {
   CHECK(padding_mask(lengths, 4).values() == std::vector<double>{1, 1, 1, 0, 0, 0, 0, 0});
   CHECK(prefix_mask(2, 3).values() == std::vector<double>{1, 1, 0, 1, 1, 0, 1, 1, 1});
   const Tensor blocks = tensor({1, 0, 1, 1}, {2, 2}, DType::boolean);
-  CHECK(block_mask(blocks, 2).values() == std::vector<double>{1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  CHECK(block_mask(blocks, 2).values() ==
+        std::vector<double>{1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
   const AttentionMask window{.causal = true, .left = 1};
   CHECK(window.visible(2, 4, Device::cpu).values() == std::vector<double>{0, 1, 1, 0, 0, 0, 1, 1});
   CHECK(!AttentionMask{}.visible(3, 3, Device::cpu).defined());
@@ -163,6 +184,7 @@ TEST_CASE("LASER ignores hidden values on both paths") {
     for (int64_t row = 0; row < 4; ++row)
       for (int64_t i = 5 * 6; i < 7 * 6; ++i) hidden.v.data<float>()[row * 42 + i] = 1e4f;
     const Result after = run(attention, hidden, mask, weights);
-    for (size_t i = 0; i < before.tensors.size(); ++i) CHECK(before.tensors[i].values() == after.tensors[i].values());
+    for (size_t i = 0; i < before.tensors.size(); ++i)
+      CHECK(before.tensors[i].values() == after.tensors[i].values());
   }
 }

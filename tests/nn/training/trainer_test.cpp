@@ -9,6 +9,7 @@
 #include "core/allocator.h"
 #include "core/creation.h"
 #include "core/parallel.h"
+#include "nn/generate.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;

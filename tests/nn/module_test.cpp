@@ -1,0 +1,222 @@
+#include "nn/module.h"
+
+#include <doctest/doctest.h>
+
+#include <type_traits>
+
+#include "core/creation.h"
+#include "core/tape.h"
+#include "nn/generate.h"
+#include "nn/init.h"
+#include "ops/loss.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+/// Two parameters that are one, a buffer, an absent member, and a part of its own.
+class Tied : public Module {
+ public:
+  Tied() : in(normal({2, 3}, 1)), out(in), seen(zeros({2})), norm(3) {}
+  void fields(Fields& f) override {
+    f("in", in);
+    f("out", out);
+    f("absent", absent);
+    f("seen", seen);
+    f("norm", norm);
+  }
+  Tied clone() {
+    return clone_into([] { return Tied(); });
+  }
+  Parameter in, out, absent;
+  Tensor seen;
+  Norm norm;
+};
+
+class Doubled : public Module {
+ public:
+  void fields(Fields& f) override {
+    f("x", x);
+    f("x", y);
+  }
+  Parameter x = constant({1}, 1), y = constant({1}, 2);
+};
+
+GptOptions tiny() {
+  GptOptions o;
+  o.vocabulary = 11;
+  o.context = 8;
+  o.width = 8;
+  o.layers = 2;
+  o.heads = 2;
+  return o;
+}
+
+Tensor ids(int64_t time) {
+  Generator generator(3);
+  return randint(0, 11, {2, time}, generator);
+}
+
+std::string message(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+static_assert(!std::is_copy_constructible_v<Gpt> && !std::is_copy_assignable_v<Gpt>);
+static_assert(std::is_move_constructible_v<Gpt> && std::is_move_assignable_v<Gpt>);
+
+}  // namespace
+
+TEST_CASE("a clone has values, ties, buffers, dtype and modes of its own") {
+  Tied a;
+  a.to(DType::bfloat16);
+  a.norm.eval();
+  const Generator before = default_generator();
+  Tied b = a.clone();
+  CHECK(default_generator().offset() == before.offset());
+  CHECK(b.in.is_same(b.out));
+  CHECK(!b.in.is_same(a.in));
+  CHECK(b.in.master().values() == a.in.master().values());
+  CHECK(b.in.dtype() == DType::bfloat16);
+  CHECK(b.training());
+  CHECK(!b.norm.training());
+  b.in.assign(zeros({2, 3}));
+  b.seen.data<float>()[0] = 7;
+  CHECK(a.in.master().values() != b.in.master().values());
+  CHECK(a.seen.values()[0] == 0);
+}
+
+TEST_CASE("a cloned GPT computes the same and trains apart") {
+  GptOptions o = tiny();
+  o.dropout = 0.5;
+  Gpt a(o);
+  a.eval();
+  Gpt b = a.clone();
+  const Tensor x = ids(6);
+  CHECK(!b.blocks[1]->dropout.training());
+  CHECK(b.forward(x).values() == a.forward(x).values());
+  Tape tape;
+  tape.backward(cross_entropy(b.forward(x), x));
+  for (const auto& [path, p] : b.named_parameters()) CHECK_MESSAGE(p.grad().defined(), path);
+  for (const auto& [path, p] : a.named_parameters()) CHECK_MESSAGE(!p.grad().defined(), path);
+}
+
+TEST_CASE("every layer can be cloned") {
+  const Tensor x = randn({4, 6});
+  const auto same = [&](auto&& layer) {
+    return layer.clone().forward(x).values() == layer.forward(x).values();
+  };
+  CHECK(same(Linear(6, 3)));
+  CHECK(same(Linear(6, 3, Bias::no)));
+  CHECK(same(Norm(6)));
+  CHECK(same(Norm(6, NormKind::rms)));
+  CHECK(same(FeedForward(6, 5, Activation::swiglu, Bias::yes, 1)));
+  Embedding table(11, 2);
+  CHECK(table.clone().forward(ids(3).alias({1}, {1})).values() ==
+        table.forward(ids(3).alias({1}, {1})).values());
+  Dropout dropout(0.5);
+  dropout.eval();
+  CHECK(same(std::move(dropout)));
+}
+
+TEST_CASE("copying between modules of different structure is refused") {
+  Linear with(2, 2), without(2, 2, Bias::no);
+  CHECK(contains(message([&] { with.copy_from(without); }), "bias stands where the source has nothing"));
+}
+
+TEST_CASE("members are listed under their paths, tied ones once") {
+  Tied a;
+  std::vector<std::string> paths;
+  for (const auto& [path, p] : a.named_parameters()) paths.push_back(path);
+  CHECK(paths == std::vector<std::string>{"in", "norm.weight", "norm.bias"});
+  CHECK(a.parameter_count() == 6 + 3 + 3);
+  REQUIRE(a.named_buffers().size() == 1);
+  CHECK(a.named_buffers()[0].first == "seen");
+  CHECK(a.norm.bias.name() == "norm.bias");
+  Doubled twice;
+  CHECK(contains(message([&] { twice.parameters(); }), "two members are called x"));
+}
+
+TEST_CASE("apply meets every module, outer before inner") {
+  Gpt model(tiny());
+  std::vector<std::string> paths;
+  model.apply([&](const std::string& path, Module&) { paths.push_back(path); });
+  CHECK(paths.front() == "");
+  CHECK(std::count(paths.begin(), paths.end(), "blocks.1.feed_forward.down") == 1);
+  CHECK(std::find(paths.begin(), paths.end(), "blocks.0") <
+        std::find(paths.begin(), paths.end(), "blocks.0.attention"));
+  // What apply is for: other initial values for one kind of layer.
+  model.apply([](const std::string&, Module& m) {
+    if (auto* const linear = dynamic_cast<Linear*>(&m)) linear->weight.assign(zeros(linear->weight.shape()));
+  });
+  for (double w : model.blocks[0]->feed_forward.up.weight.master().values()) CHECK(w == 0);
+}
+
+TEST_CASE("a state dictionary round trips, and a wrong one is one error that changes nothing") {
+  Tied a, b;
+  a.seen.data<float>()[1] = 5;
+  auto state = a.state_dict();
+  CHECK(state.size() == 4);
+  b.load_state_dict(state);
+  CHECK(b.out.master().values() == a.in.master().values());
+  CHECK(b.seen.values()[1] == 5);
+  const auto before = b.in.master().values();
+  state.at("in") = zeros({2, 3}, DType::float64);
+  state.at("norm.weight") = zeros({4});
+  state.erase("norm.bias");
+  state["more"] = zeros({1});
+  const std::string what = message([&] { b.load_state_dict(state); });
+  for (const char* part : {"in is float64, wanted float32", "norm.weight is [4], wanted [3]",
+                           "missing norm.bias", "unexpected more"})
+    CHECK_MESSAGE(contains(what, part), what);
+  CHECK(b.in.master().values() == before);
+}
+
+TEST_CASE("modes reach all modules and come back one by one") {
+  Gpt model(tiny());
+  model.blocks[0]->eval();
+  {
+    const ModeScope evaluation(model, false);
+    model.apply([](const std::string&, Module& m) { CHECK(!m.training()); });
+  }
+  CHECK(model.training());
+  CHECK(!model.blocks[0]->feed_forward.training());
+  CHECK(model.blocks[1]->feed_forward.training());
+}
+
+TEST_CASE("to(dtype) converts parameters and buffers; low precision keeps float32 masters and buffers") {
+  Tied a;
+  a.to(DType::bfloat16);
+  CHECK(a.in.value().dtype() == DType::bfloat16);
+  CHECK(a.in.master().dtype() == DType::float32);
+  CHECK(a.seen.dtype() == DType::float32);
+  a.to(DType::float64);
+  CHECK(a.out.value().dtype() == DType::float64);
+  CHECK(a.seen.dtype() == DType::float64);
+  CHECK(a.in.is_same(a.out));
+  a.to(Device::cpu);
+  CHECK(a.seen.dtype() == DType::float64);
+}
+
+TEST_CASE("the summary counts ties once and joins numbered modules") {
+  Gpt model(tiny());
+  const std::string table = model.summary();
+  int64_t count = 0;
+  for (const auto& [path, p] : model.named_parameters()) count += p.numel();
+  CHECK(contains(table, fmt::format("{},{:03} parameters", count / 1000, count % 1000)));
+  CHECK(contains(table, "blocks.*.feed_forward.up.weight"));
+  CHECK(!contains(table, "blocks.1"));
+  const std::string tied = Tied().summary();
+  CHECK(contains(tied, "12 parameters"));
+  CHECK(!contains(tied, "out"));
+}
