@@ -9,6 +9,7 @@
 namespace vitrine {
 
 Tensor relu(const Tensor& x) {
+  if (x.dtype() == DType::boolean) return relu(cast(x, DType::int64));
   if (is_integer(x.dtype())) return run_unary(Unary::relu, x);
   return defined(Unary::relu, x, 0, 0, [&] { return define::relu(x); });
 }

@@ -58,12 +58,16 @@ Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
   return z;
 }
 
-/// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers only.
+/// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers of its range only.
 Tensor scalar_like(const char* op, const Tensor& x, double value) {
-  check(is_floating(x.dtype()) || value == std::floor(value),
+  const DType dtype = x.dtype() == DType::boolean ? DType::int64 : x.dtype();
+  const double beyond = dtype == DType::int32 ? 0x1p31 : 0x1p63;
+  check(is_floating(dtype) || value == std::floor(value),
         "{}: the number {} is not whole, but the tensor is {}; cast it to a floating dtype first", op, value,
         describe(x));
-  return full({}, value, x.dtype() == DType::boolean ? DType::int64 : x.dtype(), x.device());
+  check(is_floating(dtype) || (value >= -beyond && value < beyond),
+        "{}: the number {} is outside the range of the tensor, {}", op, value, describe(x));
+  return full({}, value, dtype, x.device());
 }
 
 /// a·x + b.
@@ -222,6 +226,7 @@ Tensor logical_xor(const Tensor& x, const Tensor& y) {
   return run_logic(Logic::logical_xor, "logical_xor", x, y);
 }
 Tensor logical_not(const Tensor& x) {
+  check(x.dtype() == DType::boolean, "logical_not: x is {}, wanted bool", describe(x));
   return run_logic(Logic::logical_xor, "logical_not", x, full({}, 1, DType::boolean, x.device()));
 }
 Tensor is_nan(const Tensor& x) { return not_equal(x, x); }
@@ -245,7 +250,8 @@ Tensor where(const Tensor& condition, const Tensor& x0, const Tensor& y0) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& x, double y) {
-  return where(condition, x, full({}, y, x.dtype(), x.device()));
+  const bool stays = x.dtype() == DType::boolean && (y == 0 || y == 1);
+  return where(condition, x, stays ? full({}, y, x.dtype(), x.device()) : scalar_like("where", x, y));
 }
 
 }  // namespace vitrine

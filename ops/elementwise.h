@@ -1,5 +1,6 @@
 // Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a plain number
-// never changes a tensor's dtype. Each function's formula and derivative are in ops/formulas.h.
+// never changes a tensor's dtype (an integer tensor takes whole numbers of its range only; bool counts as int64 in
+// arithmetic; integers wrap around). Each function's formula and derivative are in ops/formulas.h.
 #pragma once
 
 #include "core/tensor.h"

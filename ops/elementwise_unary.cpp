@@ -1,4 +1,6 @@
 // The elementwise primitives of one operand.
+#include <cmath>
+
 #include "ops/elementwise.h"
 #include "ops/unary.h"
 #include "ops/view.h"
@@ -11,17 +13,21 @@ constexpr double kTwoOverSqrtPi = 1.1283791670955126;
 /// Integers and bool as float32, for functions that give fractions.
 Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::float32); }
 
+/// bool counts as int64 in arithmetic.
+Tensor number(const Tensor& x) { return x.dtype() == DType::boolean ? cast(x, DType::int64) : x; }
+
 }  // namespace
 
-Tensor neg(const Tensor& x) {
+Tensor neg(const Tensor& x0) {
+  const Tensor x = number(x0);
   return record("neg", {x}, run_unary(Unary::neg, x), [](const Tensor& dy) -> Grads { return {neg(dy)}; });
 }
 Tensor abs(const Tensor& x) {
-  return primitive(Unary::abs, x, [](const Tensor& x, const Tensor&) { return sign(x); });
+  return primitive(Unary::abs, number(x), [](const Tensor& x, const Tensor&) { return sign(x); });
 }
-Tensor sign(const Tensor& x) { return record_cut("sign", x, run_unary(Unary::sign, x)); }
+Tensor sign(const Tensor& x) { return record_cut("sign", x, run_unary(Unary::sign, number(x))); }
 Tensor square(const Tensor& x) {
-  return primitive(Unary::square, x, [](const Tensor& x, const Tensor&) { return 2 * x; });
+  return primitive(Unary::square, number(x), [](const Tensor& x, const Tensor&) { return 2 * x; });
 }
 Tensor reciprocal(const Tensor& x) {
   return primitive(Unary::reciprocal, floating(x),
@@ -70,7 +76,15 @@ Tensor sigmoid(const Tensor& x) {
 
 Tensor clamp(const Tensor& x, double low, double high) {
   check(low <= high, "clamp: the lower bound {} is above the upper bound {}", low, high);
-  if (!is_floating(x.dtype())) return maximum(minimum(x, high), low);
+  if (!is_floating(x.dtype())) {
+    // An infinite bound is none; others must be whole numbers.
+    for (double bound : {low, high})
+      check(std::isinf(bound) || bound == std::floor(bound),
+            "clamp: the bound {} is not whole, but x is {}; cast it to a floating dtype first", bound,
+            describe(x));
+    const Tensor below = std::isinf(high) ? number(x) : minimum(x, high);
+    return std::isinf(low) ? below : maximum(below, low);
+  }
   const Tensor y = run_unary(Unary::clamp, x, low, high);
   return record("clamp", {x}, y, [low, high, x = Saved(x)](const Tensor& dy) -> Grads {
     const Tensor inside = logical_and(greater_equal(x, full({}, low, x->dtype(), x->device())),

@@ -65,7 +65,7 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
   if (y.rank() == 2 && x.rank() > 2 && x.is_contiguous()) {
     Shape shape = x.shape();
     shape.back() = y.size(-1);
-    z = reshape(matrices(reshape(x, {-1, x.size(-1)}), y), shape);
+    z = reshape(matrices(flatten(x, 0, -2), y), shape);
   } else {
     z = matrices(x, y);
   }
@@ -80,7 +80,8 @@ Tensor linear(const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
   check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "linear: the bias is {}, wanted [{}]",
         bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
   const DType dtype = promote(x0.dtype(), weight0.dtype());
-  const Tensor x = reshape(cast(x0, dtype), {-1, x0.size(-1)}), weight = cast(weight0, dtype);
+  const Tensor rank2 = x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2);  // a size of 0 is no obstacle
+  const Tensor x = cast(rank2, dtype), weight = cast(weight0, dtype);
   const Tensor bias = bias0.defined() ? cast(bias0, dtype) : Tensor();
   if (!is_floating(dtype) || dtype == DType::dual64) return define::linear(x0, weight0, bias0);
   Shape shape = x0.shape();

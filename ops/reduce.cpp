@@ -98,6 +98,8 @@ Tensor std(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep)
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   check_floating("norm", "x", x);
   check(p > 0, "norm: p is {}, wanted a positive number or infinity", p);
+  const auto reduced = check_axes("norm", x.shape(), axes);
+  if (std::isinf(p)) reduced_count("norm", x.shape(), reduced);  // a largest one there must be
   const Tensor wide_x = cast(x, wide(x.dtype()));
   Tensor y;
   if (std::isinf(p)) {
@@ -140,13 +142,18 @@ namespace {
 struct Sum {
   template <class S>
   using Total = std::conditional_t<is_row_type<S> || std::is_same_v<S, Dual>, Wide<S>, int64_t>;
+  /// Integers wrap around, as in NumPy.
+  static Dual plus(const Dual& x, const Dual& y) { return x + y; }
+  static int64_t plus(int64_t x, int64_t y) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  }
   template <class S>
   static Total<S> row(const S* x, int64_t n) {
     if constexpr (is_row_type<S>) {
       return vecmath::sum(x, static_cast<size_t>(n));
     } else {
       Total<S> total(0);
-      for (int64_t i = 0; i < n; ++i) total += x[i];
+      for (int64_t i = 0; i < n; ++i) total = plus(total, x[i]);
       return total;
     }
   }
@@ -157,7 +164,7 @@ struct Sum {
       add_rows(totals, x, stride, rows, static_cast<size_t>(n));
     } else {
       for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < n; ++c) totals[c] += x[r * stride + c];
+        for (int64_t c = 0; c < n; ++c) totals[c] = plus(totals[c], x[r * stride + c]);
     }
   }
 };

@@ -206,7 +206,8 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
   const int a = check_axis("split", x.shape(), axis);
   check(size > 0, "split: the size is {}, wanted at least 1", size);
   std::vector<int64_t> sizes;
-  for (int64_t left = x.shape()[a]; left > 0; left -= size) sizes.push_back(std::min(size, left));
+  for (int64_t left = x.shape()[a]; left > 0 || sizes.empty(); left -= size)
+    sizes.push_back(std::min(size, left));
   return split(x, sizes, a);
 }
 

@@ -32,7 +32,7 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
              std::optional<int64_t> stop = std::nullopt, int64_t step = 1);
 /// View of x[…, index, …]: one axis less. Negative indices count from the end.
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
-/// Views of `size` elements along an axis each, the last one shorter if it must be.
+/// Views of `size` elements along an axis each, the last one shorter if it must be. An empty axis gives one view.
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
 /// Views of the given sizes along an axis; they must add up to its size.
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis = 0);
