@@ -115,7 +115,9 @@ template <class T>
 void forward(Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor& k, const Tensor& v,
              const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   const int64_t heads = q.size(1), queries = q.size(2), tiles = tiles_of(queries);
-  parallel_for(0, q.size(0) * heads * tiles, 1, [&](int64_t begin, int64_t end) {
+  const int64_t cost = queries / std::max<int64_t>(1, tiles) * k.size(2) *
+                       (q.size(3) + v.size(3));  // of a tile; small in decoding
+  parallel_for(0, q.size(0) * heads * tiles, grain_for(cost), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t batch = item / tiles / heads, h = item / tiles % heads;
       const AttentionHead<T> head(form, q, k, bias, slopes, allowed, batch, h);

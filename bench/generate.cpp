@@ -1,0 +1,127 @@
+// Generation with the cache, one token after the other, float32, beside the same model in PyTorch: tokens per second, and the
+// share of what memory allows (both at their best), as each token reads every weight once. Contenders run in processes of their own, in turn.
+#include "nn/generate.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/process.h"
+#include "bench/measure/sizes.h"
+#include "core/parallel.h"
+#include "core/tape.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+using nlohmann::json;
+
+namespace {
+
+/// One token per step: PyTorch's twin does the same, greedily from token 0. The cache holds no more than the context.
+bench::Size in_steps(bench::Size s) {
+  s.steps = static_cast<int>(std::min<int64_t>(s.model.context, 128));
+  return s;
+}
+
+/// The part of one contender, run as a process: prints what PyTorch's twin prints.
+void generate_here(const bench::Size& s) {
+  nn::Gpt model(s.model);
+  model.eval();
+  std::vector<nn::KeyValueCache> caches;
+  Generator generator(1);
+  int64_t token = 0;
+  json result;
+  for (int step = 0; step < s.steps; ++step) {
+    const double start = bench::seconds();
+    const Tensor logits = model.forward(index_tensor(std::span(&token, 1), {1, 1}), &caches);
+    token = nn::sample_token(reshape(logits, {-1}), {.temperature = 0}, generator);
+    result["seconds"].push_back(bench::seconds() - start);
+  }
+  result["peak_mib"] = bench::peak_mib();
+  fmt::print("{}\n", result.dump());
+}
+
+/// Bytes per second that all threads together read from memory.
+double read_bandwidth() {
+  std::vector<float> x(size_t{32} << 20, 1.0f);
+  std::vector<double> partial(static_cast<size_t>(threads()) * 8);
+  const auto n = static_cast<int64_t>(x.size()), part = n / threads();
+  double best = 1e300;
+  for (int i = 0; i < 40; ++i) {
+    const double start = bench::seconds();
+    parallel_for(0, threads(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        float sums[64] = {};  // independent sums, so that the additions do not wait for each other
+        for (int64_t k = t * part; k + 64 <= (t + 1) * part; k += 64)
+          for (int64_t j = 0; j < 64; ++j) sums[j] += x[static_cast<size_t>(k + j)];
+        for (float sum : sums) partial[static_cast<size_t>(8 * t)] += static_cast<double>(sum);
+      }
+    });
+    best = std::min(best, bench::seconds() - start);
+  }
+  return static_cast<double>(x.size() * sizeof(float)) / best;
+}
+
+/// Bytes of weights that one token reads.
+double weight_bytes(const bench::Size& s) {
+  const double C = static_cast<double>(s.model.width);
+  return 4 * (static_cast<double>(s.model.layers) * 12 * C * C + C * static_cast<double>(s.model.vocabulary));
+}
+
+double best(const std::vector<double>& seconds) { return *std::min_element(seconds.begin(), seconds.end()); }
+
+void print(const bench::Size& s, const char* name, const std::vector<double>& seconds, double bandwidth) {
+  // The weights of the small model stay in the caches: memory is no limit there.
+  const double limit = bandwidth / weight_bytes(s);
+  const std::string share =
+      weight_bytes(s) > 64e6 ? fmt::format("{:.0f}%", 100 / best(seconds) / limit) : "-";
+  fmt::print("{:<5}{:<10}{:>12.1f}{:>12.1f}{:>11}\n", s.name, name, 1 / bench::median(seconds),
+             1 / best(seconds), share);
+  std::fflush(stdout);
+}
+
+void compare(const bench::Size& s, int rounds, double bandwidth) {
+  std::vector<double> ours, theirs;
+  const std::string peer = bench::pytorch("gpt.py");
+  const auto add = [](std::vector<double>& all, const json& run) {
+    for (const double x : run["seconds"]) all.push_back(x);
+  };
+  for (int round = 0; round < rounds; ++round) {
+    add(ours, bench::run_for_json(fmt::format("{} --process --size {} --threads {}", bench::this_program(),
+                                              s.name, threads())));
+    if (!peer.empty()) add(theirs, bench::run_for_json(peer + " generate " + bench::arguments(s)));
+  }
+  print(s, "Vitrine", ours, bandwidth);
+  if (peer.empty()) return;
+  print(s, "PyTorch", theirs, bandwidth);
+  fmt::print("{:<5}{:<10}{:>11.2f}x{:>11.2f}x\n\n", s.name, "ratio", bench::median(theirs) / bench::median(ours),
+             best(theirs) / best(ours));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Generation with the cache, float32, against PyTorch");
+  std::string only;
+  int rounds = 3, count = 2;
+  bool process = false;
+  app.add_option("--size", only, "Only this size: a, b or c");
+  app.add_option("--rounds", rounds, "Processes of each contender, in turn")->capture_default_str();
+  app.add_option("--threads", count, "Threads of both")->capture_default_str();
+  app.add_flag("--process", process, "Generate here and print the figures as JSON: what the rounds start");
+  CLI11_PARSE(app, argc, argv);
+  set_threads(count);
+  if (process) return generate_here(in_steps(bench::size(only))), 0;
+
+  const double bandwidth = read_bandwidth();
+  fmt::print("{} threads; they read {:.1f} GB/s\n\n", count, 1e-9 * bandwidth);
+  fmt::print("{:<5}{:<10}{:>12}{:>12}{:>11}\n", "size", "", "tokens/s", "best", "of memory");
+  for (const bench::Size& s : bench::sizes())
+    if (only.empty() || only == s.name) compare(in_steps(s), rounds, bandwidth);
+  return 0;
+}
