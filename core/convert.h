@@ -10,7 +10,7 @@ namespace vitrine {
 /// Floats round to nearest, floats to integers truncate, anything to bool is "not zero", a Dual keeps its tangent only
 /// in a Dual.
 template <class To, class From>
-To convert(From x) {
+VITRINE_HD To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
   } else if constexpr (std::is_same_v<From, Dual>) {

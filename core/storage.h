@@ -49,11 +49,10 @@ class Storage {
   std::atomic<uint64_t> tracked_by_{0};
 };
 
-/// Where the memory of another device comes from: set once by the CUDA backend at start-up.
-struct DeviceAllocator {
-  void* (*allocate)(size_t bytes, Device device) = nullptr;
-  void (*release)(void* data, size_t bytes, Device device) noexcept = nullptr;
-};
-void set_device_allocator(DeviceKind kind, DeviceAllocator allocator);
+namespace cuda {
+/// The memory of a GPU, in a build with CUDA (cuda/device.cu).
+void* allocate(size_t bytes, Device device);
+void release(void* data, size_t bytes, Device device) noexcept;
+}  // namespace cuda
 
 }  // namespace vitrine

@@ -15,12 +15,12 @@ namespace vitrine {
 // -- Elementwise: equal shapes, any strides (broadcast operands are expanded views), one dtype
 
 /// y = f(x); y may be x. `a` and `b` are the formula's parameters.
-VITRINE_CPU_KERNEL(unary, Tensor& y, const Tensor& x, Unary op, double a, double b);
+VITRINE_KERNEL(unary, Tensor& y, const Tensor& x, Unary op, double a, double b);
 /// dx = dy·f'(x), where y = f(x).
-VITRINE_CPU_KERNEL(unary_backward, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op,
-                   double a, double b);
+VITRINE_KERNEL(unary_backward, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op,
+               double a, double b);
 /// z = f(x, y); z may be x or y.
-VITRINE_CPU_KERNEL(binary, Tensor& z, const Tensor& x, const Tensor& y, Binary op);
+VITRINE_KERNEL(binary, Tensor& z, const Tensor& x, const Tensor& y, Binary op);
 /// z (bool) = x op y.
 VITRINE_CPU_KERNEL(compare, Tensor& z, const Tensor& x, const Tensor& y, Comparison op);
 /// z = x op y, all bool.
@@ -32,7 +32,7 @@ VITRINE_CPU_KERNEL(choose, Tensor& z, const Tensor& condition, const Tensor& x, 
 
 /// z = x·y, or z += x·y where `add`, over the last two axes; the leading axes of x and y broadcast to those of
 /// z. Of the last two strides of x and of y one is 1. z may be float32 for 16-bit x and y.
-VITRINE_CPU_KERNEL(matmul, Tensor& z, const Tensor& x, const Tensor& y, bool add);
+VITRINE_KERNEL(matmul, Tensor& z, const Tensor& x, const Tensor& y, bool add);
 /// y = x·weightᵀ + bias: x [rows, in], weight [out, in] contiguous, bias [out] or undefined.
 VITRINE_CPU_KERNEL(linear, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
@@ -56,9 +56,9 @@ VITRINE_CPU_KERNEL(cumsum, Tensor& y, const Tensor& x, bool exclusive, bool reve
 // -- Softmax: over the last axis
 
 /// y = e^(x − lse); 0 in a row of only −∞.
-VITRINE_CPU_KERNEL(softmax, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x);
 /// dx = y·(dy − Σ dy·y).
-VITRINE_CPU_KERNEL(softmax_backward, Tensor& dx, const Tensor& dy, const Tensor& y);
+VITRINE_KERNEL(softmax_backward, Tensor& dx, const Tensor& dy, const Tensor& y);
 /// y = x − lse; −∞ in a row of only −∞.
 VITRINE_CPU_KERNEL(log_softmax, Tensor& y, const Tensor& x);
 /// dx = dy − e^y·Σ dy; 0 in a row of only −∞.

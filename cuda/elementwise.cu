@@ -1,0 +1,93 @@
+// Elementwise kernels, from the same formulas as on the CPU (ops/formulas-inl.h): one thread an element, in turn.
+#include "cuda/strided.h"
+#include "ops/kernels.h"
+
+namespace vitrine::cuda {
+namespace {
+
+template <class F, class S>
+__global__ void unary_kernel(S* y, const S* x, Strided<2> layout, F f) {
+  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
+    int64_t at[2];
+    layout.locate(i, at);
+    y[at[0]] = S(f.value(static_cast<Wide<S>>(x[at[1]])));
+  }
+}
+
+template <class F, class S>
+__global__ void unary_backward_kernel(S* dx, const S* dy, const S* x, const S* y, Strided<4> layout, F f) {
+  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
+    int64_t at[4];
+    layout.locate(i, at);
+    using T = Wide<S>;
+    const T slope = f.derivative(static_cast<T>(x[at[2]]), static_cast<T>(y[at[3]]));
+    dx[at[0]] = S(static_cast<T>(dy[at[1]]) * slope);
+  }
+}
+
+template <class F, class S>
+__global__ void binary_kernel(S* z, const S* x, const S* y, Strided<3> layout, F f) {
+  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
+    int64_t at[3];
+    layout.locate(i, at);
+    z[at[0]] = S(f.value(static_cast<Wide<S>>(x[at[1]]), static_cast<Wide<S>>(y[at[2]])));
+  }
+}
+
+/// Calls g with the formula of `op`.
+template <class G>
+void with_formula(Unary op, double a, double b, G&& g) {
+  switch (op) {
+#define VITRINE_CASE(name, Formula) \
+  case Unary::name: return g(formula::make<formula::Formula>(a, b));
+    VITRINE_UNARY_FORMULAS(VITRINE_CASE)
+#undef VITRINE_CASE
+  }
+}
+
+template <class G>
+void with_formula(Binary op, G&& g) {
+  switch (op) {
+#define VITRINE_CASE(name, Formula) \
+  case Binary::name: return g(formula::Formula{});
+    VITRINE_BINARY_FORMULAS(VITRINE_CASE)
+#undef VITRINE_CASE
+  }
+}
+
+}  // namespace
+
+void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
+  if (y.numel() == 0) return;
+  visit_device_floating(x.dtype(), name(op), [&](auto type) {
+    using S = typename decltype(type)::type;
+    with_formula(op, a, b, [&](auto f) {
+      VITRINE_LAUNCH((unary_kernel<decltype(f), S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), x.data<S>(),
+                     Strided<2>::of(y, x), f);
+    });
+  });
+}
+
+void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op, double a, double b) {
+  if (dx.numel() == 0) return;
+  visit_device_floating(x.dtype(), name(op), [&](auto type) {
+    using S = typename decltype(type)::type;
+    with_formula(op, a, b, [&](auto f) {
+      VITRINE_LAUNCH((unary_backward_kernel<decltype(f), S>), blocks_for(dx.numel()), kThreads, 0, dx.data<S>(),
+                     dy.data<S>(), x.data<S>(), y.data<S>(), Strided<4>::of(dx, dy, x, y), f);
+    });
+  });
+}
+
+void binary(Tensor& z, const Tensor& x, const Tensor& y, Binary op) {
+  if (z.numel() == 0) return;
+  visit_device_floating(x.dtype(), name(op), [&](auto type) {
+    using S = typename decltype(type)::type;
+    with_formula(op, [&](auto f) {
+      VITRINE_LAUNCH((binary_kernel<decltype(f), S>), blocks_for(z.numel()), kThreads, 0, z.data<S>(), x.data<S>(),
+                     y.data<S>(), Strided<3>::of(z, x, y), f);
+    });
+  });
+}
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,198 @@
+#include "cuda/emulator/block.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+
+#include "core/error.h"
+#include "core/parallel.h"
+
+namespace vitrine::emulator {
+namespace {
+
+std::atomic<uint64_t>& order_seed() {
+  static std::atomic<uint64_t> seed = [] {
+    const char* text = std::getenv("VITRINE_EMULATOR_SEED");
+    return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+  }();
+  return seed;
+}
+
+thread_local Block* current_block = nullptr;
+
+std::string to_string(Index3 i) { return fmt::format("({}, {}, {})", i.x, i.y, i.z); }
+std::string to_string(Place p) {
+  const std::string file = p.file;
+  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), p.line);
+}
+
+}  // namespace
+
+void set_thread_order(uint64_t seed) { order_seed() = seed; }
+
+Block& Block::current() {
+  check(current_block != nullptr, "a function of CUDA threads was called outside a kernel");
+  return *current_block;
+}
+
+void Block::prepare() {
+  const size_t count = launch_->block.count();
+  while (threads_.size() < count) threads_.push_back(std::make_unique<Thread>());
+  for (size_t i = 0; i < count; ++i) {
+    Thread& t = *threads_[i];
+    const auto x = static_cast<unsigned>(i);
+    t.index = {x % launch_->block.x, x / launch_->block.x % launch_->block.y, x / launch_->block.x / launch_->block.y};
+    t.alive = true;
+    t.waiting_on = nullptr;
+    t.fiber.start([this] {
+      try {
+        (*kernel_)();
+      } catch (...) {
+        if (!error_) error_ = std::current_exception();
+      }
+    });
+  }
+  shared_.assign(launch_->shared_bytes, static_cast<char>(0xFF));  // a NaN: shared memory starts with anything
+  groups_.clear();
+  error_ = nullptr;
+  arrived_ = 0, alive_ = count;
+  order_.resize(count);
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  if (const uint64_t seed = order_seed(); seed != 0) {
+    std::mt19937_64 random(seed + index_.x + 1000003 * (index_.y + 1000003 * uint64_t{index_.z}));
+    std::shuffle(order_.begin(), order_.end(), random);
+  }
+}
+
+void Block::run(const Launch& launch, Index3 index, const std::function<void()>& kernel) {
+  launch_ = &launch, index_ = index, kernel_ = &kernel;
+  prepare();
+  current_block = this;
+  while (alive_ > 0 && !error_) {
+    bool progress = false;
+    run_until_blocked(progress);
+    if (progress || error_ || alive_ == 0) continue;
+    try {
+      fail_blocked();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+  current_block = nullptr;
+  if (!error_) return;
+  threads_.clear();  // some stopped half-way
+  std::rethrow_exception(error_);
+}
+
+void Block::run_until_blocked(bool& progress) {
+  for (const size_t i : order_) {
+    Thread& t = *threads_[i];
+    if (!t.alive || (t.waiting_on != nullptr && *t.waiting_on == t.waiting_value)) continue;
+    t.waiting_on = nullptr;
+    progress = true;
+    running_ = i;
+    if (!t.fiber.resume()) {
+      t.alive = false;
+      --alive_;
+    }
+    if (error_) return;
+  }
+}
+
+void Block::wait(const uint64_t& generation, Place place) {
+  Thread& t = *threads_[running_];
+  t.waiting_on = &generation;
+  t.waiting_value = generation;
+  t.place = place;
+  t.fiber.yield();
+}
+
+void Block::synchronize(Place place) {
+  const size_t count = launch_->block.count();
+  threads_[running_]->place = place;
+  if (++arrived_ < count) return wait(generation_, place);
+  for (size_t i = 0; i < count; ++i)
+    if (!(threads_[i]->place == place))
+      fail_here(fmt::format("thread {} waits at the barrier {}, thread {} at {}", to_string(threads_[i]->index),
+                            to_string(threads_[i]->place), to_string(thread()), to_string(place)));
+  arrived_ = 0;
+  ++generation_;
+}
+
+Block::Group& Block::group(uint32_t mask) {
+  const size_t warp = running_ / 32;
+  for (Group& g : groups_)
+    if (g.warp == warp && g.mask == mask) return g;
+  groups_.push_back({warp, mask});
+  return groups_.back();
+}
+
+const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place) {
+  const uint32_t bit = uint32_t{1} << lane();
+  if ((mask & bit) == 0)
+    fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out", to_string(place), lane(), mask));
+  // Lanes behind the end of the block do not exist, and the full mask means those that do.
+  const size_t first = running_ / 32 * 32, lanes = std::min<size_t>(32, launch_->block.count() - first);
+  if (lanes < 32) mask &= (uint32_t{1} << lanes) - 1;
+  Group& g = group(mask);
+  if (g.arrived != 0 && !(g.place == place))
+    fail_here(fmt::format("lanes of one warp meet at {} and at {}", to_string(g.place), to_string(place)));
+  g.place = place;
+  uint64_t* const values = g.values[g.generation % 2];
+  values[lane()] = value;
+  g.arrived |= bit;
+  if (g.arrived == mask) {
+    g.arrived = 0;
+    ++g.generation;
+  } else {
+    wait(g.generation, place);
+  }
+  return values;
+}
+
+void Block::fail_here(const std::string& what) const {
+  fail("kernel {}, block {}: {}", launch_->kernel, to_string(index_), what);
+}
+
+std::string Block::describe(size_t i) const {
+  const Thread& t = *threads_[i];
+  return t.alive ? fmt::format("thread {} waits at {}", to_string(t.index), to_string(t.place))
+                 : fmt::format("thread {} has ended", to_string(t.index));
+}
+
+void Block::fail_blocked() const {
+  std::vector<std::string> kinds, shown;
+  for (size_t i = 0; i < launch_->block.count(); ++i) {
+    const Thread& t = *threads_[i];
+    const std::string kind = t.alive ? to_string(t.place) : "ended";
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
+    kinds.push_back(kind);
+    shown.push_back(describe(i));
+  }
+  fail_here(fmt::format("no thread can go on: {}. A barrier wants every thread of the block, a warp function every lane of its "
+                        "mask",
+                        fmt::join(shown, ", ")));
+}
+
+void run_grid(const Launch& launch, const std::function<void()>& kernel) {
+  const uint64_t threads = launch.block.count(), blocks = launch.grid.count();
+  check(threads >= 1 && threads <= 1024 && blocks >= 1,
+        "kernel {}: {} blocks of {} threads, wanted at least one block of 1 to 1024 threads", launch.kernel, blocks, threads);
+  constexpr size_t kShared = 227 << 10;
+  check(launch.shared_bytes <= kShared, "kernel {}: {} bytes of shared memory, a block has {}", launch.kernel,
+        launch.shared_bytes, kShared);
+  parallel_for(0, static_cast<int64_t>(blocks), 1, [&](int64_t begin, int64_t end) {
+    thread_local Block block;
+    for (int64_t i = begin; i < end; ++i) {
+      const auto x = static_cast<uint64_t>(i);
+      block.run(launch,
+                {static_cast<unsigned>(x % launch.grid.x), static_cast<unsigned>(x / launch.grid.x % launch.grid.y),
+                 static_cast<unsigned>(x / launch.grid.x / launch.grid.y)},
+                kernel);
+    }
+  });
+}
+
+}  // namespace vitrine::emulator

@@ -1,0 +1,54 @@
+// How a kernel is launched, on a GPU by nvcc's <<<>>> and without one by the emulator (docs/cuda.md).
+//
+//   template <class T>
+//   __global__ void scale_kernel(T* y, const T* x, T a, int64_t n) {
+//     VITRINE_DYNAMIC_SHARED(T, buffer);                                    // the bytes asked for at the launch
+//     for (int64_t i = first_index(); i < n; i += grid_stride()) y[i] = a * x[i];
+//   }
+//   VITRINE_LAUNCH((scale_kernel<float>), blocks_for(n), kThreads, 0, y, x, 2.0f, n);
+#pragma once
+
+#include <cstdint>
+
+#include "core/error.h"
+
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/runtime.h"
+#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...) \
+  ::vitrine::emulator::launch(#kernel, grid, block, shared_bytes, kernel, __VA_ARGS__)
+#define VITRINE_DYNAMIC_SHARED(T, name) \
+  T* const name = static_cast<T*>(::vitrine::emulator::Block::current().dynamic_shared())
+#else
+#include <cuda_runtime.h>
+#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...)     \
+  do {                                                             \
+    kernel<<<grid, block, shared_bytes>>>(__VA_ARGS__);            \
+    ::vitrine::cuda::check_launch(#kernel);                        \
+  } while (false)
+#define VITRINE_DYNAMIC_SHARED(T, name)                                  \
+  extern __shared__ __align__(16) unsigned char vitrine_dynamic_shared[]; \
+  T* const name = reinterpret_cast<T*>(vitrine_dynamic_shared)
+#endif
+
+namespace vitrine::cuda {
+
+/// Throws an Error that names `what` and CUDA's reason, unless `result` is cudaSuccess.
+void check_call(cudaError_t result, const char* what);
+/// The same for the launch of a kernel. With VITRINE_CUDA_SYNC=1 in the environment it waits for the kernel, so that an error
+/// is told where it arose.
+void check_launch(const char* kernel);
+
+inline constexpr unsigned kThreads = 256;
+
+/// Blocks of kThreads for n elements; few enough that each thread of a large grid takes several.
+inline unsigned blocks_for(int64_t n) {
+  constexpr int64_t kMost = 4096;
+  const int64_t blocks = (n + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks > kMost ? kMost : blocks);
+}
+
+/// This thread's first element and the distance to its next, for grids of one axis.
+__device__ inline int64_t first_index() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t grid_stride() { return int64_t{gridDim.x} * blockDim.x; }
+
+}  // namespace vitrine::cuda

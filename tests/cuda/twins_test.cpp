@@ -1,0 +1,148 @@
+// The CUDA twins against the CPU, from the spec rows: values and gradients in float32 near the CPU's in float64, and the same
+// bits when run twice.
+#include <doctest/doctest.h>
+
+#if VITRINE_CUDA_KERNELS
+
+#include <set>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+#include "ops/formulas.h"
+#include "ops/matmul.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+
+namespace {
+
+/// False, said once, in a build by nvcc on a machine without a GPU.
+bool has_gpu() {
+  static const bool found = [] {
+    try {
+      empty({1}, DType::float32, Device::cuda);
+      return true;
+    } catch (const Error& e) {
+      MESSAGE("NOT RUN on a GPU: ", e.what());
+      return false;
+    }
+  }();
+  return found;
+}
+
+struct Result {
+  Tensor y;
+  std::vector<Tensor> dx;
+};
+
+Result run(const spec::Call& call, const std::vector<Tensor>& inputs, const Tensor& dy, Device device, DType dtype) {
+  std::vector<Tensor> x;
+  Tape tape;
+  for (const Tensor& t : inputs) x.push_back(tape.watch(to(copy_as(t, dtype), device)));
+  const Tensor y = call(x);
+  return {y, tape.gradient({y}, x, {to(copy_as(dy, dtype), device)})};
+}
+
+/// Ops whose forward and backward have twins, and which of their samples need no other kernel (sums over broadcast axes).
+bool has_twin(const spec::Spec& row, size_t sample) {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all = {"softmax", "matmul", "add_scalar", "mul_scalar"};
+#define VITRINE_INSERT(name, formula) all.insert(#name);
+    VITRINE_UNARY_FORMULAS(VITRINE_INSERT)
+    VITRINE_BINARY_FORMULAS(VITRINE_INSERT)
+#undef VITRINE_INSERT
+    for (const char* composed : {"sign", "pow", "maximum", "minimum", "clamp"}) all.erase(composed);
+    return all;
+  }();
+  if (!names.count(row.name)) return false;
+  const auto& inputs = row.samples[sample];
+  const bool equal = inputs.size() < 2 || inputs[0].shape == inputs[1].shape;
+  return row.name == "matmul" ? inputs[0].shape.rank() == 2 && inputs[1].shape.rank() == 2 : equal;
+}
+
+void check_near(const Result& got, const Result& want, double tolerance) {
+  CHECK(spec::distance(got.y.values(), want.y.values(), 1e-3) <= tolerance);
+  for (size_t i = 0; i < want.dx.size(); ++i)
+    CHECK(spec::distance(got.dx[i].values(), want.dx[i].values(), 0.1) <= tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("every op with CUDA kernels gives the CPU's values and gradients") {
+  if (!has_gpu()) return;
+  std::set<std::string> seen;
+  for (const spec::Spec& row : spec::rows())
+    for (size_t sample = 0; sample < row.samples.size(); ++sample) {
+      if (!has_twin(row, sample)) continue;
+      INFO(row.name, ", sample ", sample);
+      seen.insert(row.name);
+      const auto inputs = spec::draw(row, sample);
+      std::vector<Tensor> rounded;
+      for (const Tensor& x : inputs) rounded.push_back(copy_as(copy_as(x, DType::float32), DType::float64));
+      const Tensor dy = copy_as(copy_as(spec::draw_cotangent(row.call(inputs), 3), DType::float32), DType::float64);
+      const Result want = run(row.call, rounded, dy, Device::cpu, DType::float64);
+      const Result got = run(row.call, rounded, dy, Device::cuda, DType::float32);
+      CHECK(got.y.device() == Device::cuda);
+      check_near(got, want, row.float32_units * 1.2e-7);
+      check_near(run(row.call, rounded, dy, Device::cuda, DType::float64), want, 1e-13);
+      const Result again = run(row.call, rounded, dy, Device::cuda, DType::float32);
+      CHECK(again.y.values() == got.y.values());
+      for (size_t i = 0; i < got.dx.size(); ++i) CHECK(again.dx[i].values() == got.dx[i].values());
+    }
+  CHECK(seen.size() >= 28);
+}
+
+TEST_CASE("softmax over long, short, infinite and 16-bit rows") {
+  if (!has_gpu()) return;
+  const double infinity = INFINITY;
+  for (const int64_t n : {1, 31, 33, 1000, 5000}) {
+    Generator g(2);
+    const Tensor x = randn({3, n}, DType::float32, Device::cpu, 0, 3, g);
+    for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+      const Tensor want = softmax(copy_as(x, dtype)), got = softmax(to(copy_as(x, dtype), Device::cuda));
+      CHECK(spec::distance(got.values(), want.values(), 1e-3) <= (dtype == DType::float32 ? 1e-6 : 8e-3));
+    }
+  }
+  const Tensor x = tensor({-infinity, -infinity, 0, -infinity, 1, 1}, {3, 2});
+  const auto y = softmax(to(x, Device::cuda)).values();
+  CHECK(y == std::vector<double>{0, 0, 1, 0, 0.5, 0.5});
+}
+
+TEST_CASE("any strides: transposed, expanded and sliced operands") {
+  if (!has_gpu()) return;
+  Generator g(4);
+  const Tensor a = randn({5, 7}, DType::float32, Device::cpu, 0, 1, g), b = randn({7}, DType::float32, Device::cpu, 0, 1, g);
+  const Tensor on_a = to(a, Device::cuda), on_b = to(b, Device::cuda);
+  CHECK((transpose(on_a) * 2).values() == (transpose(a) * 2).values());
+  CHECK((on_a + on_b).values() == (a + b).values());
+  CHECK(exp(slice(on_a, 1, 2, 5)).numel() == 15);
+  CHECK(spec::distance(matmul(transpose(on_a), slice(on_a, 1, 0, 3)).values(), matmul(transpose(a), slice(a, 1, 0, 3)).values(),
+                       1e-3) <= 1e-6);
+  const Tensor batch = randn({2, 3, 5}, DType::float32, Device::cpu, 0, 1, g);
+  CHECK(spec::distance(matmul(to(batch, Device::cuda), on_a).values(), matmul(batch, a).values(), 1e-3) <= 1e-6);
+}
+
+TEST_CASE("a small network learns on the device as on the CPU") {
+  if (!has_gpu()) return;
+  Generator g(6);
+  const Tensor x = randn({8, 6}, DType::float64, Device::cpu, 0, 1, g), w1 = randn({6, 9}, DType::float64, Device::cpu, 0, 1, g),
+               w2 = randn({9, 4}, DType::float64, Device::cpu, 0, 1, g), dy = randn({8, 4}, DType::float64, Device::cpu, 0, 1, g);
+  const spec::Call network = [](const std::vector<Tensor>& t) { return softmax(matmul(gelu(matmul(t[0], t[1])), t[2])); };
+  check_near(run(network, {x, w1, w2}, dy, Device::cuda, DType::float64), run(network, {x, w1, w2}, dy, Device::cpu, DType::float64),
+             1e-12);
+}
+
+TEST_CASE("what the device cannot do is told") {
+  if (!has_gpu()) return;
+  const Tensor x = zeros({2, 2}, DType::float32, Device::cuda);
+  CHECK_THROWS_WITH(x + zeros({2, 2}), doctest::Contains("different devices, cuda:0 and cpu"));
+  CHECK_THROWS_WITH(log_softmax(x), doctest::Contains("there is no kernel for cuda:0 yet"));
+  CHECK_THROWS_WITH(empty({1}, DType::float32, Device{DeviceKind::cuda, 9}), doctest::Contains("cuda:9"));
+}
+
+#endif
