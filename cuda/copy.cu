@@ -50,7 +50,8 @@ void fill(Tensor& y, double value) {
   if (y.numel() == 0) return;
   visit_device(y.dtype(), "fill", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((fill_kernel<S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), Strided<1>::of(y), convert<S>(value));
+    VITRINE_LAUNCH((fill_kernel<S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), Strided<1>::of(y),
+                   convert<S>(value));
   });
 }
 
@@ -61,8 +62,8 @@ void copy(Tensor& y, const Tensor& x) {
     visit_device(x.dtype(), "copy", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      VITRINE_LAUNCH((copy_kernel<To, From>), blocks_for(y.numel()), kThreads, 0, y.data<To>(), x.data<From>(),
-                     Strided<2>::of(y, x));
+      VITRINE_LAUNCH((copy_kernel<To, From>), blocks_for(y.numel()), kThreads, 0, y.data<To>(),
+                     x.data<From>(), Strided<2>::of(y, x));
     });
   });
 }
@@ -74,8 +75,8 @@ void accumulate(Tensor& y, const Tensor& x) {
     visit_device_floating(x.dtype(), "accumulate", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      VITRINE_LAUNCH((accumulate_kernel<To, From>), blocks_for(y.numel()), kThreads, 0, y.data<To>(), x.data<From>(),
-                     Strided<2>::of(y, x));
+      VITRINE_LAUNCH((accumulate_kernel<To, From>), blocks_for(y.numel()), kThreads, 0, y.data<To>(),
+                     x.data<From>(), Strided<2>::of(y, x));
     });
   });
 }

@@ -21,10 +21,11 @@ bool is_synchronous() {
 void select(Device device) {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
-  check(result == cudaSuccess && count > 0, "a tensor on {} was asked for, but there is no GPU that CUDA can use here ({})",
-        to_string(device), result == cudaSuccess ? "none is installed" : cudaGetErrorString(result));
-  check(device.index >= 0 && device.index < count, "a tensor on {} was asked for, but there are {} GPUs", to_string(device),
-        count);
+  check(result == cudaSuccess && count > 0,
+        "a tensor on {} was asked for, but there is no GPU that CUDA can use here ({})", to_string(device),
+        result == cudaSuccess ? "none is installed" : cudaGetErrorString(result));
+  check(device.index >= 0 && device.index < count, "a tensor on {} was asked for, but there are {} GPUs",
+        to_string(device), count);
   check_call(cudaSetDevice(device.index), "cudaSetDevice");
 }
 
@@ -33,7 +34,9 @@ void select(Device device) {
 void check_call(cudaError_t result, const char* what) {
   if (result == cudaSuccess) return;
   fail("CUDA: {}: {}{}", what, cudaGetErrorString(result),
-       is_synchronous() ? "" : " (noticed here, perhaps of an earlier kernel: run with VITRINE_CUDA_SYNC=1 to learn which)");
+       is_synchronous()
+           ? ""
+           : " (noticed here, perhaps of an earlier kernel: run with VITRINE_CUDA_SYNC=1 to learn which)");
 }
 
 void check_launch(const char* kernel) {
@@ -49,7 +52,8 @@ void* allocate(size_t bytes, Device device) {
     cudaGetLastError();  // it is told below, and must not be told again by the next launch
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    fail("{}: out of memory: {} bytes were asked for, {} of {} are free", to_string(device), bytes, free, total);
+    fail("{}: out of memory: {} bytes were asked for, {} of {} are free", to_string(device), bytes, free,
+         total);
   }
   check_call(result, "cudaMalloc");
   return data;
@@ -58,11 +62,13 @@ void* allocate(size_t bytes, Device device) {
 void release(void* data, size_t, Device) noexcept { cudaFree(data); }
 
 void transfer(Tensor& y, const Tensor& x) {
-  check(y.shape() == x.shape() && y.dtype() == x.dtype(), "transfer: {} to {}, wanted equal shapes and dtypes", describe(x),
-        describe(y));
+  check(y.shape() == x.shape() && y.dtype() == x.dtype(),
+        "transfer: {} to {}, wanted equal shapes and dtypes", describe(x), describe(y));
   check(y.is_contiguous() && x.is_contiguous(), "transfer: wanted contiguous tensors");
   if (x.numel() == 0) return;
-  check_call(cudaMemcpy(y.raw(), x.raw(), static_cast<size_t>(x.numel() * x.element_size()), cudaMemcpyDefault), "transfer");
+  check_call(
+      cudaMemcpy(y.raw(), x.raw(), static_cast<size_t>(x.numel() * x.element_size()), cudaMemcpyDefault),
+      "transfer");
 }
 
 }  // namespace vitrine::cuda

@@ -62,19 +62,20 @@ void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
   visit_device_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
     with_formula(op, a, b, [&](auto f) {
-      VITRINE_LAUNCH((unary_kernel<decltype(f), S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), x.data<S>(),
-                     Strided<2>::of(y, x), f);
+      VITRINE_LAUNCH((unary_kernel<decltype(f), S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(),
+                     x.data<S>(), Strided<2>::of(y, x), f);
     });
   });
 }
 
-void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op, double a, double b) {
+void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op, double a,
+                    double b) {
   if (dx.numel() == 0) return;
   visit_device_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
     with_formula(op, a, b, [&](auto f) {
-      VITRINE_LAUNCH((unary_backward_kernel<decltype(f), S>), blocks_for(dx.numel()), kThreads, 0, dx.data<S>(),
-                     dy.data<S>(), x.data<S>(), y.data<S>(), Strided<4>::of(dx, dy, x, y), f);
+      VITRINE_LAUNCH((unary_backward_kernel<decltype(f), S>), blocks_for(dx.numel()), kThreads, 0,
+                     dx.data<S>(), dy.data<S>(), x.data<S>(), y.data<S>(), Strided<4>::of(dx, dy, x, y), f);
     });
   });
 }
@@ -84,8 +85,8 @@ void binary(Tensor& z, const Tensor& x, const Tensor& y, Binary op) {
   visit_device_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
     with_formula(op, [&](auto f) {
-      VITRINE_LAUNCH((binary_kernel<decltype(f), S>), blocks_for(z.numel()), kThreads, 0, z.data<S>(), x.data<S>(),
-                     y.data<S>(), Strided<3>::of(z, x, y), f);
+      VITRINE_LAUNCH((binary_kernel<decltype(f), S>), blocks_for(z.numel()), kThreads, 0, z.data<S>(),
+                     x.data<S>(), y.data<S>(), Strided<3>::of(z, x, y), f);
     });
   });
 }

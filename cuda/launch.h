@@ -20,12 +20,12 @@
   T* const name = static_cast<T*>(::vitrine::emulator::Block::current().dynamic_shared())
 #else
 #include <cuda_runtime.h>
-#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...)     \
-  do {                                                             \
-    kernel<<<grid, block, shared_bytes>>>(__VA_ARGS__);            \
-    ::vitrine::cuda::check_launch(#kernel);                        \
+#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...) \
+  do {                                                         \
+    kernel<<<grid, block, shared_bytes>>>(__VA_ARGS__);        \
+    ::vitrine::cuda::check_launch(#kernel);                    \
   } while (false)
-#define VITRINE_DYNAMIC_SHARED(T, name)                                  \
+#define VITRINE_DYNAMIC_SHARED(T, name)                                   \
   extern __shared__ __align__(16) unsigned char vitrine_dynamic_shared[]; \
   T* const name = reinterpret_cast<T*>(vitrine_dynamic_shared)
 #endif

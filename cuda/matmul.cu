@@ -43,7 +43,8 @@ __global__ void matmul_kernel(SZ* z, const S* x, const S* y, Product p, bool add
   using T = Wide<S>;
   T sum = 0;
   for (int64_t k = 0; k < p.K; ++k)
-    sum += static_cast<T>(x[x_at + i * p.x.row + k * p.x.column]) * static_cast<T>(y[y_at + k * p.y.row + j * p.y.column]);
+    sum += static_cast<T>(x[x_at + i * p.x.row + k * p.x.column]) *
+           static_cast<T>(y[y_at + k * p.y.row + j * p.y.column]);
   SZ& out = z[z_at + i * p.z.row + j * p.z.column];
   out = SZ(add ? static_cast<T>(out) + sum : sum);
 }
@@ -52,19 +53,21 @@ __global__ void matmul_kernel(SZ* z, const S* x, const S* y, Product p, bool add
 
 void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   if (z.numel() == 0) return;
-  Product p{x.size(-2), y.size(-1), x.size(-1), z.rank() - 2, {}, Operand::of(x, z), Operand::of(y, z), Operand::of(z, z)};
+  Product p{x.size(-2), y.size(-1),        x.size(-1),        z.rank() - 2,
+            {},         Operand::of(x, z), Operand::of(y, z), Operand::of(z, z)};
   int64_t batch = 1;
   for (int axis = 0; axis < p.lead; ++axis) batch *= p.sizes[axis] = z.shape()[axis];
   const auto tiles = [](int64_t n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
-  check(batch <= 65535 && p.M <= 65535 * int64_t{kTile}, "matmul: {} matrices of {} rows are more than a grid of blocks holds",
-        batch, p.M);
+  check(batch <= 65535 && p.M <= 65535 * int64_t{kTile},
+        "matmul: {} matrices of {} rows are more than a grid of blocks holds", batch, p.M);
   const dim3 grid(tiles(p.N), tiles(p.M), static_cast<unsigned>(batch)), block(kTile, kTile);
   visit_device_floating(x.dtype(), "matmul", [&](auto type) {
     using S = typename decltype(type)::type;
     if (z.dtype() == x.dtype()) {
       VITRINE_LAUNCH((matmul_kernel<S, S>), grid, block, 0, z.data<S>(), x.data<S>(), y.data<S>(), p, add);
     } else {
-      VITRINE_LAUNCH((matmul_kernel<S, Wide<S>>), grid, block, 0, z.data<Wide<S>>(), x.data<S>(), y.data<S>(), p, add);
+      VITRINE_LAUNCH((matmul_kernel<S, Wide<S>>), grid, block, 0, z.data<Wide<S>>(), x.data<S>(), y.data<S>(),
+                     p, add);
     }
   });
 }

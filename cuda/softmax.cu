@@ -49,7 +49,8 @@ __global__ void softmax_kernel(S* y, const S* x, int64_t n) {
   using T = Wide<S>;
   const S* const row = x + int64_t{blockIdx.x} * n;
   SumExp<T> mine{minus_infinity<T>(), T(0)};
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) mine = merge(mine, SumExp<T>{static_cast<T>(row[i]), T(1)});
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    mine = merge(mine, SumExp<T>{static_cast<T>(row[i]), T(1)});
   const SumExp<T> all = merge_block(mine);
   // A row of only −∞ has no total worth the name, and gives 0.
   const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
@@ -61,7 +62,8 @@ __global__ void softmax_kernel(S* y, const S* x, int64_t n) {
 template <class T>
 __device__ T sum_block(T mine) {
   __shared__ T sums[kWarp];
-  for (unsigned step = kWarp / 2; step > 0; step /= 2) mine += __shfl_xor_sync(kAllLanes, mine, static_cast<int>(step));
+  for (unsigned step = kWarp / 2; step > 0; step /= 2)
+    mine += __shfl_xor_sync(kAllLanes, mine, static_cast<int>(step));
   if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = mine;
   __syncthreads();
   T all = 0;
@@ -74,7 +76,8 @@ __global__ void softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t 
   using T = Wide<S>;
   const int64_t row = int64_t{blockIdx.x} * n;
   T mine = 0;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += static_cast<T>(dy[row + i]) * static_cast<T>(y[row + i]);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    mine += static_cast<T>(dy[row + i]) * static_cast<T>(y[row + i]);
   const T dot = sum_block(mine);
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
     dx[row + i] = S(static_cast<T>(y[row + i]) * (static_cast<T>(dy[row + i]) - dot));
@@ -90,7 +93,8 @@ void softmax(Tensor& y, const Tensor& x) {
   if (x.numel() == 0) return;
   visit_device_floating(x.dtype(), "softmax", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((softmax_kernel<S>), static_cast<unsigned>(x.numel() / n), threads_for(n), 0, y.data<S>(), x.data<S>(), n);
+    VITRINE_LAUNCH((softmax_kernel<S>), static_cast<unsigned>(x.numel() / n), threads_for(n), 0, y.data<S>(),
+                   x.data<S>(), n);
   });
 }
 
@@ -99,8 +103,8 @@ void softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
   if (y.numel() == 0) return;
   visit_device_floating(y.dtype(), "softmax_backward", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((softmax_backward_kernel<S>), static_cast<unsigned>(y.numel() / n), threads_for(n), 0, dx.data<S>(),
-                   dy.data<S>(), y.data<S>(), n);
+    VITRINE_LAUNCH((softmax_backward_kernel<S>), static_cast<unsigned>(y.numel() / n), threads_for(n), 0,
+                   dx.data<S>(), dy.data<S>(), y.data<S>(), n);
   });
 }
 

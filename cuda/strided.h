@@ -52,7 +52,8 @@ void visit_device_floating(DType dtype, const char* kernel, F&& f) {
     case DType::float64: return f(Type<double>{});
     case DType::bfloat16: return f(Type<bfloat16>{});
     case DType::float16: return f(Type<float16>{});
-    default: fail("{}: its CUDA kernel wants float32, float64, bfloat16 or float16, got {}", kernel, name(dtype));
+    default:
+      fail("{}: its CUDA kernel wants float32, float64, bfloat16 or float16, got {}", kernel, name(dtype));
   }
 }
 

@@ -43,7 +43,8 @@ void Block::prepare() {
   for (size_t i = 0; i < count; ++i) {
     Thread& t = *threads_[i];
     const auto x = static_cast<unsigned>(i);
-    t.index = {x % launch_->block.x, x / launch_->block.x % launch_->block.y, x / launch_->block.x / launch_->block.y};
+    t.index = {x % launch_->block.x, x / launch_->block.x % launch_->block.y,
+               x / launch_->block.x / launch_->block.y};
     t.alive = true;
     t.waiting_on = nullptr;
     t.fiber.start([this] {
@@ -54,7 +55,8 @@ void Block::prepare() {
       }
     });
   }
-  shared_.assign(launch_->shared_bytes, static_cast<char>(0xFF));  // a NaN: shared memory starts with anything
+  shared_.assign(launch_->shared_bytes,
+                 static_cast<char>(0xFF));  // a NaN: shared memory starts with anything
   groups_.clear();
   error_ = nullptr;
   arrived_ = 0, alive_ = count;
@@ -115,8 +117,9 @@ void Block::synchronize(Place place) {
   if (++arrived_ < count) return wait(generation_, place);
   for (size_t i = 0; i < count; ++i)
     if (!(threads_[i]->place == place))
-      fail_here(fmt::format("thread {} waits at the barrier {}, thread {} at {}", to_string(threads_[i]->index),
-                            to_string(threads_[i]->place), to_string(thread()), to_string(place)));
+      fail_here(fmt::format("thread {} waits at the barrier {}, thread {} at {}",
+                            to_string(threads_[i]->index), to_string(threads_[i]->place), to_string(thread()),
+                            to_string(place)));
   arrived_ = 0;
   ++generation_;
 }
@@ -132,7 +135,8 @@ Block::Group& Block::group(uint32_t mask) {
 const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place) {
   const uint32_t bit = uint32_t{1} << lane();
   if ((mask & bit) == 0)
-    fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out", to_string(place), lane(), mask));
+    fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out",
+                          to_string(place), lane(), mask));
   // Lanes behind the end of the block do not exist, and the full mask means those that do.
   const size_t first = running_ / 32 * 32, lanes = std::min<size_t>(32, launch_->block.count() - first);
   if (lanes < 32) mask &= (uint32_t{1} << lanes) - 1;
@@ -171,15 +175,17 @@ void Block::fail_blocked() const {
     kinds.push_back(kind);
     shown.push_back(describe(i));
   }
-  fail_here(fmt::format("no thread can go on: {}. A barrier wants every thread of the block, a warp function every lane of its "
-                        "mask",
-                        fmt::join(shown, ", ")));
+  fail_here(fmt::format(
+      "no thread can go on: {}. A barrier wants every thread of the block, a warp function every lane of its "
+      "mask",
+      fmt::join(shown, ", ")));
 }
 
 void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   const uint64_t threads = launch.block.count(), blocks = launch.grid.count();
   check(threads >= 1 && threads <= 1024 && blocks >= 1,
-        "kernel {}: {} blocks of {} threads, wanted at least one block of 1 to 1024 threads", launch.kernel, blocks, threads);
+        "kernel {}: {} blocks of {} threads, wanted at least one block of 1 to 1024 threads", launch.kernel,
+        blocks, threads);
   constexpr size_t kShared = 227 << 10;
   check(launch.shared_bytes <= kShared, "kernel {}: {} bytes of shared memory, a block has {}", launch.kernel,
         launch.shared_bytes, kShared);
@@ -187,10 +193,11 @@ void run_grid(const Launch& launch, const std::function<void()>& kernel) {
     thread_local Block block;
     for (int64_t i = begin; i < end; ++i) {
       const auto x = static_cast<uint64_t>(i);
-      block.run(launch,
-                {static_cast<unsigned>(x % launch.grid.x), static_cast<unsigned>(x / launch.grid.x % launch.grid.y),
-                 static_cast<unsigned>(x / launch.grid.x / launch.grid.y)},
-                kernel);
+      block.run(
+          launch,
+          {static_cast<unsigned>(x % launch.grid.x), static_cast<unsigned>(x / launch.grid.x % launch.grid.y),
+           static_cast<unsigned>(x / launch.grid.x / launch.grid.y)},
+          kernel);
     }
   });
 }

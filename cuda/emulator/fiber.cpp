@@ -162,8 +162,8 @@ Fiber::Fiber() : context_(std::make_unique<Context>()) {
   c.inside.uc_stack.ss_size = kStack;
   const auto address = reinterpret_cast<uintptr_t>(&c);
   makecontext(&c.inside, reinterpret_cast<void (*)()>(+[](uint32_t high, uint32_t low) {
-                enter(reinterpret_cast<Context*>((static_cast<uintptr_t>(high) << 32) | low));
-              }),
+    enter(reinterpret_cast<Context*>((static_cast<uintptr_t>(high) << 32) | low));
+  }),
               2, static_cast<uint32_t>(address >> 32), static_cast<uint32_t>(address));
 #endif
 #if VITRINE_TSAN

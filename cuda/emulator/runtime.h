@@ -89,11 +89,13 @@ inline unsigned ballot(unsigned mask, bool predicate, Place place) {
   return result;
 }
 
-inline void warp_barrier(Place place, unsigned mask = 0xffffffffu) { Block::current().exchange(mask, 0, place); }
+inline void warp_barrier(Place place, unsigned mask = 0xffffffffu) {
+  Block::current().exchange(mask, 0, place);
+}
 
 template <class... Parameters, class... Arguments>
-void launch(const char* kernel_name, dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(Parameters...),
-            const Arguments&... arguments) {
+void launch(const char* kernel_name, dim3 grid, dim3 block, size_t shared_bytes,
+            void (*kernel)(Parameters...), const Arguments&... arguments) {
   run_grid({kernel_name, grid, block, shared_bytes}, [&] { kernel(arguments...); });
 }
 
@@ -124,9 +126,17 @@ inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst
 
 // The host's side: memory is the CPU's, and every call has finished when it returns.
 enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101 };
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 inline const char* cudaGetErrorString(cudaError_t e) {
-  return e == cudaErrorMemoryAllocation ? "out of memory" : e == cudaErrorInvalidDevice ? "invalid device ordinal" : "no error";
+  return e == cudaErrorMemoryAllocation ? "out of memory"
+         : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
+                                        : "no error";
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }

@@ -61,8 +61,8 @@ __global__ void half_warp_kernel(int* y) {
 }
 
 __global__ void index_kernel(int* y) {
-  y[(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x] =
-      static_cast<int>(1000 * blockIdx.y + 100 * blockIdx.x + 10 * threadIdx.y + threadIdx.x);
+  y[(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x * blockDim.y + threadIdx.y * blockDim.x +
+    threadIdx.x] = static_cast<int>(1000 * blockIdx.y + 100 * blockIdx.x + 10 * threadIdx.y + threadIdx.x);
 }
 
 std::vector<int> reversed(void (*kernel)(int*, const int*, int), uint64_t order) {
@@ -127,18 +127,21 @@ TEST_CASE("blocks in parallel meet in atomics, and indices count as they should"
 TEST_CASE("threads that miss a barrier are named") {
   const std::string half = message(half_barrier_kernel, 64);
   CHECK(half.find("kernel half_barrier_kernel") == std::string::npos);  // the launch names the expression
-  CHECK(half.find("block (0, 0, 0): no thread can go on: thread (0, 0, 0) waits at emulator_test.cpp:") != std::string::npos);
+  CHECK(half.find("block (0, 0, 0): no thread can go on: thread (0, 0, 0) waits at emulator_test.cpp:") !=
+        std::string::npos);
   CHECK(half.find("thread (20, 0, 0) has ended") != std::string::npos);
   CHECK(message(two_barriers_kernel, 32).find("waits at the barrier") != std::string::npos);
   CHECK(message([](int) { __syncthreads(); }, 64) == "");  // and the next kernel runs as if nothing had been
   std::vector<int> y(32);
-  CHECK_THROWS_WITH(VITRINE_LAUNCH(half_warp_kernel, 1, 32, 0, y.data()), doctest::Contains("every lane of its mask"));
+  CHECK_THROWS_WITH(VITRINE_LAUNCH(half_warp_kernel, 1, 32, 0, y.data()),
+                    doctest::Contains("every lane of its mask"));
 }
 
 TEST_CASE("impossible launches are refused, and CUDA's functions outside kernels") {
   int x = 0;
   CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, 1, 1025, 0, &x), doctest::Contains("1 to 1024 threads"));
-  CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, 1, 1, size_t{300} << 10, &x), doctest::Contains("shared memory"));
+  CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, 1, 1, size_t{300} << 10, &x),
+                    doctest::Contains("shared memory"));
   CHECK_THROWS_WITH(__syncthreads(), "a function of CUDA threads was called outside a kernel");
 }
 

@@ -40,7 +40,8 @@ struct Result {
   std::vector<Tensor> dx;
 };
 
-Result run(const spec::Call& call, const std::vector<Tensor>& inputs, const Tensor& dy, Device device, DType dtype) {
+Result run(const spec::Call& call, const std::vector<Tensor>& inputs, const Tensor& dy, Device device,
+           DType dtype) {
   std::vector<Tensor> x;
   Tape tape;
   for (const Tensor& t : inputs) x.push_back(tape.watch(to(copy_as(t, dtype), device)));
@@ -84,7 +85,8 @@ TEST_CASE("every op with CUDA kernels gives the CPU's values and gradients") {
       const auto inputs = spec::draw(row, sample);
       std::vector<Tensor> rounded;
       for (const Tensor& x : inputs) rounded.push_back(copy_as(copy_as(x, DType::float32), DType::float64));
-      const Tensor dy = copy_as(copy_as(spec::draw_cotangent(row.call(inputs), 3), DType::float32), DType::float64);
+      const Tensor dy =
+          copy_as(copy_as(spec::draw_cotangent(row.call(inputs), 3), DType::float32), DType::float64);
       const Result want = run(row.call, rounded, dy, Device::cpu, DType::float64);
       const Result got = run(row.call, rounded, dy, Device::cuda, DType::float32);
       CHECK(got.y.device() == Device::cuda);
@@ -116,25 +118,31 @@ TEST_CASE("softmax over long, short, infinite and 16-bit rows") {
 TEST_CASE("any strides: transposed, expanded and sliced operands") {
   if (!has_gpu()) return;
   Generator g(4);
-  const Tensor a = randn({5, 7}, DType::float32, Device::cpu, 0, 1, g), b = randn({7}, DType::float32, Device::cpu, 0, 1, g);
+  const Tensor a = randn({5, 7}, DType::float32, Device::cpu, 0, 1, g),
+               b = randn({7}, DType::float32, Device::cpu, 0, 1, g);
   const Tensor on_a = to(a, Device::cuda), on_b = to(b, Device::cuda);
   CHECK((transpose(on_a) * 2).values() == (transpose(a) * 2).values());
   CHECK((on_a + on_b).values() == (a + b).values());
   CHECK(exp(slice(on_a, 1, 2, 5)).numel() == 15);
-  CHECK(spec::distance(matmul(transpose(on_a), slice(on_a, 1, 0, 3)).values(), matmul(transpose(a), slice(a, 1, 0, 3)).values(),
-                       1e-3) <= 1e-6);
+  CHECK(spec::distance(matmul(transpose(on_a), slice(on_a, 1, 0, 3)).values(),
+                       matmul(transpose(a), slice(a, 1, 0, 3)).values(), 1e-3) <= 1e-6);
   const Tensor batch = randn({2, 3, 5}, DType::float32, Device::cpu, 0, 1, g);
-  CHECK(spec::distance(matmul(to(batch, Device::cuda), on_a).values(), matmul(batch, a).values(), 1e-3) <= 1e-6);
+  CHECK(spec::distance(matmul(to(batch, Device::cuda), on_a).values(), matmul(batch, a).values(), 1e-3) <=
+        1e-6);
 }
 
 TEST_CASE("a small network learns on the device as on the CPU") {
   if (!has_gpu()) return;
   Generator g(6);
-  const Tensor x = randn({8, 6}, DType::float64, Device::cpu, 0, 1, g), w1 = randn({6, 9}, DType::float64, Device::cpu, 0, 1, g),
-               w2 = randn({9, 4}, DType::float64, Device::cpu, 0, 1, g), dy = randn({8, 4}, DType::float64, Device::cpu, 0, 1, g);
-  const spec::Call network = [](const std::vector<Tensor>& t) { return softmax(matmul(gelu(matmul(t[0], t[1])), t[2])); };
-  check_near(run(network, {x, w1, w2}, dy, Device::cuda, DType::float64), run(network, {x, w1, w2}, dy, Device::cpu, DType::float64),
-             1e-12);
+  const Tensor x = randn({8, 6}, DType::float64, Device::cpu, 0, 1, g),
+               w1 = randn({6, 9}, DType::float64, Device::cpu, 0, 1, g),
+               w2 = randn({9, 4}, DType::float64, Device::cpu, 0, 1, g),
+               dy = randn({8, 4}, DType::float64, Device::cpu, 0, 1, g);
+  const spec::Call network = [](const std::vector<Tensor>& t) {
+    return softmax(matmul(gelu(matmul(t[0], t[1])), t[2]));
+  };
+  check_near(run(network, {x, w1, w2}, dy, Device::cuda, DType::float64),
+             run(network, {x, w1, w2}, dy, Device::cpu, DType::float64), 1e-12);
 }
 
 TEST_CASE("what the device cannot do is told") {
