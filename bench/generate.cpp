@@ -99,8 +99,8 @@ void compare(const bench::Size& s, int rounds, double bandwidth) {
   print(s, "Vitrine", ours, bandwidth);
   if (peer.empty()) return;
   print(s, "PyTorch", theirs, bandwidth);
-  fmt::print("{:<5}{:<10}{:>11.2f}x{:>11.2f}x\n\n", s.name, "ratio", bench::median(theirs) / bench::median(ours),
-             best(theirs) / best(ours));
+  fmt::print("{:<5}{:<10}{:>11.2f}x{:>11.2f}x\n\n", s.name, "ratio",
+             bench::median(theirs) / bench::median(ours), best(theirs) / best(ours));
 }
 
 }  // namespace
