@@ -89,8 +89,9 @@ std::string to_string(const GradientReport& report);
 std::ostream& operator<<(std::ostream& out, const GradientReport& report);
 
 /// Checks the gradients of y = f(inputs) at that point. f must read the inputs from its argument (captured ones are
-/// constants), give the same values each time and be differentiable there. Inputs are float64, or the report says why
-/// not. An input that is wrong is a failed report; an Error comes only from f itself.
+/// constants), give the same values each time and be differentiable there; else the report says which of these fails. Inputs
+/// should be float64: differences of others are coarse, and the report then says so. Errors: no inputs, or an input or y
+/// without a floating dtype; and what f itself throws. Works beside a tape that records.
 GradientReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {});
 

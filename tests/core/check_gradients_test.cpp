@@ -122,6 +122,22 @@ TEST_CASE("an input that y does not depend on is named") {
   CHECK(to_string(r).find("y does not depend on it") != std::string::npos);
 }
 
+TEST_CASE("a tape that records meanwhile sees nothing of a check") {
+  Tape tape;
+  const Tensor x = draw({3});
+  tape.watch(x);
+  CHECK(check_gradients([](Xs v) { return square(v[0]); }, {x}, {.order = 2}).passed);
+  CHECK(tape.size() == 0);
+  CHECK(tape.gradient(sum(square(x)), {x})[0].values() == (x * 2.0).values());
+}
+
+TEST_CASE("what cannot be checked is an error that says why") {
+  const auto f = [](Xs v) { return cast(v[0], DType::int64); };
+  CHECK_THROWS_WITH_AS(check_gradients(f, {}), doctest::Contains("no inputs"), Error);
+  CHECK_THROWS_WITH_AS(check_gradients(f, {arange(0, 3)}), doctest::Contains("input 0 is int64[3]"), Error);
+  CHECK_THROWS_WITH_AS(check_gradients(f, {draw({3})}), doctest::Contains("y is int64[3]"), Error);
+}
+
 TEST_CASE("a wrong sign is told") {
   CHECK(cause_of(square_claiming(-1), {draw({3, 4})}, "the negative") == Cause::sign);
   CHECK(cause_of(square_claiming(-1), {draw({1})}) == Cause::sign);
@@ -203,6 +219,8 @@ TEST_CASE("random functions, values that are not finite, and backwards that thro
   Generator generator(1);
   CHECK(cause_of([&](Xs v) { return dropout(v[0], 0.5, generator); }, {draw({30})}, "different values") ==
         Cause::random);
+  int calls = 0;
+  CHECK(cause_of([&](Xs v) { return slice(v[0], 0, 0, ++calls % 2); }, {draw({3})}) == Cause::random);
   CHECK(cause_of([](Xs v) { return sqrt(v[0]); }, {tensor({1, 0}, DType::float64)}) == Cause::not_finite);
   const auto throws = [](Xs v) {
     return claim(
