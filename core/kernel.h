@@ -5,7 +5,7 @@
 //   …
 //   VITRINE_RUN(softmax, y, x, axis);                                   // runs the twin for the device of y and x
 //
-// A parameter `Tensor&` is written, a `const Tensor&` is read. VITRINE_RUN checks that all tensors share a device, bumps
+// A parameter `Tensor&` is written, a `const Tensor&` is read; so with lists, `std::vector<Tensor>&`. VITRINE_RUN checks that all tensors share a device, bumps
 // the versions of what is written, refuses to write into what the running tape tracks, and tells the profiler.
 // In a build with CUDA, real or emulated, a missing twin is a link error.
 #pragma once
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/tensor.h"
 
@@ -75,6 +76,11 @@ void check_writable(const char* kernel, const Tensor& y);
 
 template <class Parameter, class Argument>
 void inspect_argument(const char* kernel, Device* device, bool* found, const Argument& argument) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, std::vector<Tensor>>) {
+    using Element =
+        std::conditional_t<std::is_same_v<Parameter, std::vector<Tensor>&>, Tensor&, const Tensor&>;
+    for (const Tensor& x : argument) inspect_argument<Element>(kernel, device, found, x);
+  }
   if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, Tensor>) {
     if (!argument.defined()) return;
     if (device) check_same_device(kernel, *device, *found, argument);

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/creation.h"
 #include "core/tape.h"
@@ -16,10 +17,11 @@ void Optimizer::add_group(Group group) {
   check(group.options.lr >= 0 && group.options.weight_decay >= 0,
         "Optimizer: the learning rate {} and the weight decay {} must not be negative", group.options.lr,
         group.options.weight_decay);
+  std::set<const void*> known;
+  for (const Group& other : groups_)
+    for (const Parameter& p : other.parameters) known.insert(p.identity());
   for (const Parameter& p : group.parameters)
-    for (const Group& other : groups_)
-      for (const Parameter& known : other.parameters)
-        check(!p.is_same(known), "Optimizer: the parameter {} is in two groups", p.name());
+    check(known.insert(p.identity()).second, "Optimizer: the parameter {} is given twice", p.name());
   groups_.push_back(std::move(group));
 }
 
@@ -32,6 +34,19 @@ void Optimizer::zero_grad() {
     for (Parameter& p : group.parameters) p.zero_grad();
 }
 
+Optimizer::Batch Optimizer::batch_of(Group& group) {
+  Batch batch;
+  for (const Parameter& p : group.parameters) {
+    const Tensor g = p.grad();
+    if (!g.defined()) continue;
+    const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
+    batch.x.push_back(p.master());
+    batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
+    batch.states.push_back(&state_[p.identity()]);
+  }
+  return batch;
+}
+
 void Optimizer::step() {
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
@@ -40,62 +55,79 @@ void Optimizer::step() {
             "again",
             p.name().empty() ? "a parameter" : p.name());
   const Tape::Pause pause;
+  for (Group& group : groups_) {
+    Batch batch = batch_of(group);
+    if (!batch.x.empty()) update(batch, group.options, steps_ + 1);
+    for (Parameter& p : group.parameters)
+      if (p.grad().defined()) p.refresh();
+  }
   ++steps_;
-  for (Group& group : groups_)
-    for (Parameter& p : group.parameters) {
-      if (!p.grad().defined()) continue;
-      const Tensor gradient = p.grad().is_contiguous() && p.grad().dtype() == p.master().dtype()
-                                  ? p.grad()
-                                  : copy_as(p.grad(), p.master().dtype());
-      Tensor master = p.master();
-      update(master, gradient, state_[p.identity()], group.options, steps_);
-      p.refresh();
-    }
 }
 
-Tensor& Optimizer::slot(State& state, const std::string& name, const Tensor& x) {
-  Tensor& found = state[name];
-  if (!found.defined()) found = zeros_like(x);
-  return found;
+std::vector<Tensor> Optimizer::Batch::slots(const std::string& name) const {
+  std::vector<Tensor> result;
+  for (size_t i = 0; i < x.size(); ++i) {
+    Tensor& found = (*states[i])[name];
+    if (!found.defined()) found = zeros_like(x[i]);
+    result.push_back(found);
+  }
+  return result;
 }
 
-std::string Optimizer::key(const Parameter& parameter) const {
-  int64_t index = 0;
+std::vector<std::pair<std::string, Parameter>> Optimizer::keys() const {
+  std::vector<std::pair<std::string, Parameter>> result;
+  std::set<std::string> taken;
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters) {
-      if (p.is_same(parameter)) return p.name().empty() ? std::to_string(index) : p.name();
-      ++index;
+      const std::string number = std::to_string(result.size());
+      std::string key = p.name().empty() ? number : p.name();
+      if (!taken.insert(key).second) taken.insert(key += "#" + number);
+      result.emplace_back(key, p);
     }
-  return "";
+  return result;
 }
 
 std::map<std::string, Tensor> Optimizer::state_dict() const {
   std::map<std::string, Tensor> result = {{"step", tensor({static_cast<double>(steps_)}, DType::int64)}};
-  for (const Group& group : groups_)
-    for (const Parameter& p : group.parameters)
-      if (const auto found = state_.find(p.identity()); found != state_.end())
-        for (const auto& [name, value] : found->second) result[key(p) + "/" + name] = value;
+  for (const auto& [key, p] : keys())
+    if (const auto found = state_.find(p.identity()); found != state_.end())
+      for (const auto& [name, value] : found->second) result[key + "/" + name] = value;
   return result;
 }
 
 void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
-  check(state.count("step"), "Optimizer: the state has no entry \"step\"");
+  std::vector<std::string> problems;
+  std::set<std::string> expected = {"step"};
+  if (!state.count("step")) problems.emplace_back("missing step");
   std::map<const void*, State> loaded;
-  size_t used = 1;
-  for (const Group& group : groups_)
-    for (const Parameter& p : group.parameters) {
-      const std::string prefix = key(p) + "/";
-      for (auto it = state.lower_bound(prefix); it != state.end() && it->first.starts_with(prefix);
-           ++it, ++used) {
-        check(it->second.shape() == p.shape(), "Optimizer: {} is {}, wanted {}", it->first,
-              it->second.shape(), p.shape());
-        loaded[p.identity()][it->first.substr(prefix.size())] = copy_as(it->second, it->second.dtype());
+  for (const auto& [key, p] : keys()) {
+    const auto first = state.lower_bound(key + "/");
+    if (first == state.end() || !first->first.starts_with(key + "/")) continue;  // it never had a gradient
+    for (const Slot& slot : slots(p.shape())) {
+      const std::string path = key + "/" + slot.name;
+      expected.insert(path);
+      const auto found = state.find(path);
+      if (found == state.end()) {
+        problems.push_back("missing " + path);
+      } else if (const Tensor& x = found->second;
+                 x.shape() != slot.shape || x.dtype() != p.master().dtype()) {
+        problems.push_back(
+            fmt::format("{} is {}, wanted {}{}", path, describe(x), name(p.master().dtype()), slot.shape));
+      } else {
+        loaded[p.identity()][slot.name] = copy_as(x, x.dtype());
       }
     }
-  check(used == state.size(), "Optimizer: {} entries of the state belong to no parameter here",
-        state.size() - used);
+  }
+  for (const auto& [path, x] : state)
+    if (!expected.count(path)) problems.push_back("unexpected " + path);
+  check(problems.empty(), "Optimizer: load_state_dict: {}", fmt::join(problems, "; "));
   steps_ = static_cast<int64_t>(state.at("step").item());
   state_ = std::move(loaded);
+}
+
+void check_betas(const char* optimizer, double beta1, double beta2) {
+  check(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, "{}: the betas are {} and {}, wanted [0, 1)",
+        optimizer, beta1, beta2);
 }
 
 }  // namespace vitrine::optim

@@ -27,35 +27,55 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update of every parameter that has a gradient. After a backward that failed halfway it refuses until zero_grad().
+  /// One update of every parameter that has a gradient; a step that throws does not count. After a backward that failed
+  /// halfway it refuses until zero_grad().
   void step();
   void zero_grad();
+  /// A parameter that is in a group already is an error.
   void add_group(Group group);
   std::vector<Group>& groups() { return groups_; }
   /// The same learning rate for all groups, for schedules.
   void set_lr(double lr);
   int64_t steps() const { return steps_; }
 
-  /// Everything that a resumed run needs: "step" and per parameter "NAME/moment1" and so on.
+  /// Everything that a resumed run needs: "step" and per parameter "NAME/moment1" and so on. Parameters without a name, or
+  /// with one that another has, are told apart by their number.
   std::map<std::string, Tensor> state_dict() const;
+  /// Entries that are missing, unexpected, or of a wrong shape or dtype are one error that lists them; nothing changes then.
   void load_state_dict(const std::map<std::string, Tensor>& state);
 
  protected:
   Optimizer(std::vector<Parameter> parameters, GroupOptions options);
 
   using State = std::map<std::string, Tensor>;
-  /// Updates x by its gradient g; `t` counts from 1. Both are contiguous, of one dtype, float32 or float64.
-  virtual void update(Tensor& x, const Tensor& g, State& state, const GroupOptions& options, int64_t t) = 0;
+  /// The parameters of one group that have a gradient: masters x and gradients g, contiguous, of one dtype each, float32 or
+  /// float64, and their states.
+  struct Batch {
+    std::vector<Tensor> x, g;
+    std::vector<State*> states;
+    /// The state tensors of this name, like x and zero at first.
+    std::vector<Tensor> slots(const std::string& name) const;
+  };
+  /// Updates x by g; `t` counts from 1.
+  virtual void update(Batch& batch, const GroupOptions& options, int64_t t) = 0;
 
-  /// A state tensor like x, zero at first.
-  static Tensor& slot(State& state, const std::string& name, const Tensor& x);
+  struct Slot {
+    std::string name;
+    Shape shape;
+  };
+  /// The state that a parameter of this shape has after its first step.
+  virtual std::vector<Slot> slots(const Shape& shape) const = 0;
 
  private:
-  std::string key(const Parameter& parameter) const;
+  Batch batch_of(Group& group);
+  std::vector<std::pair<std::string, Parameter>> keys() const;
 
   std::vector<Group> groups_;
   std::map<const void*, State> state_;
   int64_t steps_ = 0;
 };
+
+/// Betas outside [0, 1) are an error that names the optimizer.
+void check_betas(const char* optimizer, double beta1, double beta2);
 
 }  // namespace vitrine::optim

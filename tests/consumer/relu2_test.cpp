@@ -34,9 +34,9 @@ TEST_CASE("gradients through the mechanism") {
   nn::Attention attention(nn::parse_attention(o.attention), 2, 4, 8);
   Generator g(3);
   const auto draw = [&] { return randn({1, 2, 5, 4}, DType::float64, Device::cpu, 0, 1, g); };
-  const GradientReport report = check_gradients(
-      [&](const auto& x) { return attention.forward(x[0], x[1], x[2], {.causal = true}); },
-      {draw(), draw(), draw()});
+  const GradientReport report =
+      check_gradients([&](const auto& x) { return attention.forward(x[0], x[1], x[2], {.causal = true}); },
+                      {draw(), draw(), draw()});
   CHECK_MESSAGE(report.passed, to_string(report));
 }
 
@@ -70,6 +70,7 @@ TEST_CASE("a model with the mechanism learns a sequence by heart and repeats it"
 }
 
 TEST_CASE("what makes no sense is refused with the reason") {
-  CHECK_THROWS_WITH(nn::Gpt(options("relu2+laser")), doctest::Contains("weights that are ≥ 0 and sum to 1; those of relu2 are not"));
+  CHECK_THROWS_WITH(nn::Gpt(options("relu2+laser")),
+                    doctest::Contains("weights that are ≥ 0 and sum to 1; those of relu2 are not"));
   CHECK_THROWS_WITH(nn::Gpt(options("relu3")), doctest::Contains("did you mean relu2?"));
 }

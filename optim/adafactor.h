@@ -1,0 +1,29 @@
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace vitrine::optim {
+
+struct AdafactorOptions {
+  double lr = 0;                ///< 0: relative steps, min(1e-2, 1/√t)
+  bool scale_parameter = true;  ///< steps are times max(1e-3, RMS(x))
+  double beta1 = 0;             ///< 0: no first moment
+  double weight_decay = 0, clip = 1;
+};
+
+/// v of a matrix is kept as the means R of its rows and C of its columns, v = R·C/mean(R), of g² + 1e-30 with decay
+/// β₂ = 1 − t^−0.8; u = g/√v, divided by max(1, RMS(u)/clip); x −= step·u. Rows and columns are the last two axes; vectors
+/// keep v whole. Shazeer and Stern 2018.
+class Adafactor : public Optimizer {
+ public:
+  explicit Adafactor(std::vector<Parameter> parameters, AdafactorOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  Tensor direction(const Tensor& g, State& state, double beta2) const;
+
+  AdafactorOptions options_;
+};
+
+}  // namespace vitrine::optim

@@ -1,0 +1,73 @@
+// Adam and its relatives. Steps count from t = 1; m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ).
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace vitrine::optim {
+
+/// Coupled weight decay adds decay·x to the gradient, decoupled multiplies x by 1 − lr·decay first (Loshchilov, Hutter 2019).
+enum class Decay { coupled, decoupled };
+
+struct AdamOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  Decay decay = Decay::coupled;
+  bool amsgrad = false;         ///< the running maximum of v in place of v. Reddi et al. 2018
+  bool bias_correction = true;  ///< off: m and v as they are, as lectures compare
+};
+
+/// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay it is AdamW.
+class Adam : public Optimizer {
+ public:
+  explicit Adam(std::vector<Parameter> parameters, AdamOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  AdamOptions options_;
+};
+
+enum class Nesterov {
+  dozat,  ///< (μ_{t+1}·m/(1 − Πμ_{t+1}) + (1 − μ_t)·g/(1 − Πμ_t)), μ_t = β₁(1 − 0.96^{tψ}/2). Dozat 2016, as in PyTorch
+  simple,  ///< (β₁m + (1 − β₁)g)/(1 − β₁ᵗ), as in AlgoPerf's NAdamW
+  optax    ///< β₁m/(1 − β₁ᵗ⁺¹) + (1 − β₁)g/(1 − β₁ᵗ)
+};
+
+struct NAdamOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  Decay decay = Decay::coupled;
+  Nesterov nesterov = Nesterov::dozat;
+  double momentum_decay = 4e-3;  ///< ψ of Dozat
+};
+
+/// Adam with Nesterov's momentum: x −= lr·(the above)/(√v̂ + eps). NAdamW with decoupled decay.
+class NAdam : public Optimizer {
+ public:
+  explicit NAdam(std::vector<Parameter> parameters, NAdamOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  double mu(int64_t t) const;
+
+  NAdamOptions options_;
+  double product_ = 1;  ///< Πμ up to product_steps_
+  int64_t product_steps_ = 0;
+};
+
+struct RAdamOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  Decay decay = Decay::coupled;
+};
+
+/// Adam whose adaptive rate is rectified by its variance, and left out while ρ_t ≤ 5 (4 in the paper). Liu et al. 2020.
+class RAdam : public Optimizer {
+ public:
+  explicit RAdam(std::vector<Parameter> parameters, RAdamOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  RAdamOptions options_;
+};
+
+}  // namespace vitrine::optim

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "core/parameter.h"
+
+namespace vitrine::optim {
+
+/// ‖g‖ over the gradients of all parameters together, in one pass; 0 where there are none.
+double gradient_norm(const std::vector<Parameter>& parameters);
+
+/// Scales all gradients by min(1, max_norm/(norm + 1e-6)); returns the norm before. A norm that is not finite is an error.
+double clip_gradients(const std::vector<Parameter>& parameters, double max_norm);
+
+}  // namespace vitrine::optim

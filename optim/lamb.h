@@ -1,0 +1,23 @@
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace vitrine::optim {
+
+struct LambOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0, phi_min = 0, phi_max = 10;
+};
+
+/// u = m̂/(√v̂ + eps) + decay·x; x −= lr·φ(‖x‖)/‖u‖·u for each parameter, φ clips to [phi_min, phi_max]; ratio 1 where a norm
+/// is 0. You et al., arXiv 1904.00962 version 5.
+class Lamb : public Optimizer {
+ public:
+  explicit Lamb(std::vector<Parameter> parameters, LambOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  LambOptions options_;
+};
+
+}  // namespace vitrine::optim

@@ -1,0 +1,20 @@
+#include "optim/lion.h"
+
+#include "optim/kernels.h"
+
+namespace vitrine::optim {
+
+Lion::Lion(std::vector<Parameter> parameters, LionOptions o)
+    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+  check_betas("Lion", o.beta1, o.beta2);
+}
+
+void Lion::update(Batch& batch, const GroupOptions& group, int64_t) {
+  std::vector<Tensor> m = batch.slots("moment1");
+  VITRINE_RUN(lion_step, batch.x, batch.g, m,
+              LionScalars{group.lr, options_.beta1, options_.beta2, group.weight_decay});
+}
+
+std::vector<Optimizer::Slot> Lion::slots(const Shape& shape) const { return {{"moment1", shape}}; }
+
+}  // namespace vitrine::optim

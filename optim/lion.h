@@ -1,0 +1,22 @@
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace vitrine::optim {
+
+struct LionOptions {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+};
+
+/// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g. Chen et al. 2023.
+class Lion : public Optimizer {
+ public:
+  explicit Lion(std::vector<Parameter> parameters, LionOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  LionOptions options_;
+};
+
+}  // namespace vitrine::optim

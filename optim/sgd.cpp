@@ -1,0 +1,30 @@
+#include "optim/sgd.h"
+
+#include "core/creation.h"
+#include "optim/kernels.h"
+
+namespace vitrine::optim {
+
+Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
+    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+  check(!o.nesterov || (o.momentum > 0 && o.dampening == 0),
+        "Sgd: Nesterov wants a momentum and no dampening");
+}
+
+void Sgd::update(Batch& batch, const GroupOptions& group, int64_t) {
+  const SgdScalars scalars{group.lr, options_.momentum, options_.dampening, group.weight_decay,
+                           options_.nesterov};
+  // The buffer of a parameter starts as its first gradient.
+  std::vector<Tensor> first;
+  for (const State* state : batch.states) first.push_back(full({}, state->empty() ? 1 : 0, DType::boolean));
+  std::vector<Tensor> buffers;
+  if (options_.momentum != 0) buffers = batch.slots("momentum");
+  VITRINE_RUN(sgd_step, batch.x, batch.g, buffers, first, scalars);
+}
+
+std::vector<Optimizer::Slot> Sgd::slots(const Shape& shape) const {
+  if (options_.momentum == 0) return {};
+  return {{"momentum", shape}};
+}
+
+}  // namespace vitrine::optim
