@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/dtype.h"
 #include "ops/cpu/gemm.h"
@@ -13,7 +14,8 @@ namespace vitrine::cpu {
 template <class T, class TC>
 void gemm_plain(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha, const T* A, int64_t lda,
                 const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc) {
-  using Sum = Wide<TC>;
+  // Integers wrap around, as in NumPy.
+  using Sum = std::conditional_t<std::is_integral_v<TC>, uint64_t, Wide<TC>>;
   for (int64_t i = 0; i < M; ++i) {
     for (int64_t j = 0; j < N; ++j) {
       Sum sum = 0;
@@ -22,8 +24,8 @@ void gemm_plain(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> al
         const Sum b = static_cast<Sum>(tb == Trans::yes ? B[j * ldb + k] : B[k * ldb + j]);
         sum += a * b;
       }
-      Sum c = alpha * sum;
-      if (beta != Sum(0)) c += beta * static_cast<Sum>(C[i * ldc + j]);
+      Sum c = static_cast<Sum>(alpha) * sum;
+      if (beta != Wide<TC>(0)) c += static_cast<Sum>(beta) * static_cast<Sum>(C[i * ldc + j]);
       C[i * ldc + j] = static_cast<TC>(c);
     }
   }

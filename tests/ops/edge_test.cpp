@@ -285,7 +285,10 @@ TEST_CASE("large integers keep every bit, and wrap around as in NumPy") {
   CHECK(at(abs(x), 3) == lowest);
   CHECK(at(x / -1.0, 3) == lowest);
   CHECK(at(x * 2.0, 3) == 0);
-  CHECK(at(sum(index_tensor(std::vector<int64_t>{INT64_MAX, 1}, {2})), 0) == lowest);
+  const Tensor edge = index_tensor(std::vector<int64_t>{INT64_MAX, 1}, {2});
+  CHECK(at(sum(edge), 0) == lowest);
+  CHECK(at(cumsum(edge, 0), 1) == lowest);
+  CHECK(at(matmul(edge, index_tensor(std::vector<int64_t>{2, 1}, {2})), 0) == -1);
 }
 
 TEST_CASE("a plain number that an integer tensor cannot hold is an error, not another number") {
