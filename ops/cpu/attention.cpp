@@ -1,5 +1,6 @@
 // Attention tile by tile: the scores of some queries and a block of keys stay in cache, are never written out, and are
 // computed again by the backward from log Σ e^s. Dao et al. 2022; LASER's twist is in ops/cpu/attention_rows.h.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -16,14 +17,6 @@ namespace {
 template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
-/// Memory of this thread that grows to the largest tile and stays.
-template <class T, int kUse>
-T* buffer(int64_t count) {
-  thread_local std::vector<T> memory;
-  if (static_cast<int64_t>(memory.size()) < count) memory.resize(static_cast<size_t>(count));
-  return memory.data();
-}
-
 /// The forward of one tile of queries of one head.
 template <class T>
 class ForwardTile {
@@ -34,8 +27,8 @@ class ForwardTile {
 
   void run() {
     const int64_t rows = tile_.rows();
-    largest_.assign(rows, -kInfinity<T>);
-    total_.assign(rows, 0);
+    largest_.fill(-kInfinity<T>);
+    total_.fill(0);
     for (int64_t r = 0; r < rows; ++r) std::fill_n(sums_.row(tile_.begin + r), channels_, T(0));
     if (head_.form.read == AttentionRead::mean) {
       for (int64_t j = tile_.first; j < tile_.last; j += kKeysPerBlock)
@@ -55,10 +48,11 @@ class ForwardTile {
   /// sums += e^(s − largest)·values for a block of keys, after what they hold is scaled to the new largest score.
   void add_block(int64_t j, int64_t n, const T* values, int64_t stride) {
     const int64_t rows = tile_.rows();
-    T* const s = buffer<T, 0>(rows * kKeysPerBlock);
-    attention_scores(head_, tile_.begin, rows, j, n, s);
+    const int64_t width = tile_.stride();
+    T* const s = buffer<T, Use::scores>(rows * width);
+    attention_scores(head_, tile_.begin, rows, j, n, s, width);
     for (int64_t r = 0; r < rows; ++r) {
-      T* const row = s + r * kKeysPerBlock;
+      T* const row = s + r * width;
       const Visible seen = visible(head_, tile_.begin + r, j, n);
       const T before = largest_[r];
       if (seen.size() > 0) largest_[r] = std::max(before, vecmath::max(row + seen.begin, seen.size()));
@@ -73,7 +67,7 @@ class ForwardTile {
         total_[r] += vecmath::exp_shifted_sum(row + seen.begin, row + seen.begin, shift, seen.size());
       std::fill(row + std::max(seen.begin, seen.end), row + n, T(0));
     }
-    gemm<T, T>(Trans::no, Trans::no, rows, channels_, n, T(1), s, kKeysPerBlock, values, stride, T(1),
+    gemm<T, T>(Trans::no, Trans::no, rows, channels_, n, T(1), s, width, values, stride, T(1),
                sums_.row(tile_.begin), sums_.stride);
   }
 
@@ -108,7 +102,7 @@ class ForwardTile {
   int64_t channels_;
   Rows<T> y_, sums_;  // the same for a mean
   T* lse_;
-  std::vector<T> largest_, total_;
+  std::array<T, kMostQueries> largest_, total_;
 };
 
 template <class T>

@@ -3,6 +3,7 @@
 // LASER is the same with F in place of v and H = dy/(δ + Σ P·F) in place of dy; dv = e^(v − c)∘(Pᵀ·H). Elements that the
 // forward read exactly have H = 0 and get their terms one by one: b = e^(s + v)/Σ e^(s + v), dv += dy·b, ds += dy·b.
 // One thread owns a key head, so that nothing is added by two.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -39,10 +40,10 @@ class BackwardTile {
       : head_(head),
         tile_(tile),
         g_(g),
-        scores_(tile.rows() * kKeysPerBlock),
-        slope_of_cap_(head.form.softcap > 0 ? scores_.size() : 0),
-        dscores_(scores_.size()),
-        correction_(tile.rows()) {}
+        stride_(tile.stride()),
+        scores_(buffer<T, Use::scores>(tile.rows() * stride_)),
+        slope_of_cap_(head.form.softcap > 0 ? buffer<T, Use::slope_of_cap>(tile.rows() * stride_) : nullptr),
+        dscores_(buffer<T, Use::dscores>(tile.rows() * stride_)) {}
 
   void run() {
     if (tile_.last <= tile_.first) return;
@@ -52,7 +53,7 @@ class BackwardTile {
     for_each_block([&](int64_t j, int64_t n) {
       weights(j, n);
       score_gradients(n, g_.dy.row(tile_.begin), g_.dy.stride, g_.v.row(j), g_.v.stride);
-      gemm<T, T>(Trans::yes, Trans::no, n, g_.channels, tile_.rows(), T(1), scores_.data(), kKeysPerBlock,
+      gemm<T, T>(Trans::yes, Trans::no, n, g_.channels, tile_.rows(), T(1), scores_, stride_,
                  g_.dy.row(tile_.begin), g_.dy.stride, T(1), g_.dv.row(j), g_.dv.stride);
       add_query_and_key_gradients(j, n);
     });
@@ -68,34 +69,33 @@ class BackwardTile {
   void run_laser() {
     LaserTile<T> laser(head_, tile_, g_.v, g_.channels);
     const std::vector<ExactRead<T>> repairs = cotangents(laser);
-    std::vector<T> product(kKeysPerBlock * g_.channels), exact(repairs.empty() ? 0 : scores_.size());
+    T* const product = buffer<T, Use::products>(tile_.keys() * g_.channels);
+    std::vector<T> exact(repairs.empty() ? 0 : tile_.rows() * stride_);
     for_each_block([&](int64_t j, int64_t n) {
-      attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_.data(), slope_of_cap());
+      attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);
       if (!repairs.empty()) read_backward_exactly(repairs, j, n, exact);
       exponentiate(j, n);
       const T* const values = laser.values(j, n);
       score_gradients(n, cotangents_.data(), g_.channels, values, g_.channels);
       for (size_t e = 0; e < exact.size(); ++e) dscores_[e] += exact[e];
-      gemm<T, T>(Trans::yes, Trans::no, n, g_.channels, tile_.rows(), T(1), scores_.data(), kKeysPerBlock,
-                 cotangents_.data(), g_.channels, T(0), product.data(), g_.channels);
+      gemm<T, T>(Trans::yes, Trans::no, n, g_.channels, tile_.rows(), T(1), scores_, stride_,
+                 cotangents_.data(), g_.channels, T(0), product, g_.channels);
       for (int64_t r = 0; r < n; ++r)
-        laser_add_value_gradient(g_.dv.row(j + r), product.data() + r * g_.channels, values + r * g_.channels,
+        laser_add_value_gradient(g_.dv.row(j + r), product + r * g_.channels, values + r * g_.channels,
                                  laser.delta(), g_.channels);
       add_query_and_key_gradients(j, n);
     });
   }
 
-  T* slope_of_cap() { return slope_of_cap_.empty() ? nullptr : slope_of_cap_.data(); }
-
   void weights(int64_t j, int64_t n) {
-    attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_.data(), slope_of_cap());
+    attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);
     exponentiate(j, n);
   }
 
   /// Scores become weights, 0 where hidden.
   void exponentiate(int64_t j, int64_t n) {
     for (int64_t r = 0; r < tile_.rows(); ++r) {
-      T* const row = scores_.data() + r * kKeysPerBlock;
+      T* const row = scores_ + r * stride_;
       const T lse = g_.lse[tile_.begin + r];
       Visible seen = visible(head_, tile_.begin + r, j, n);
       if (lse == -kInfinity<T> || seen.size() == 0) seen = {n, n};
@@ -108,23 +108,23 @@ class BackwardTile {
   /// ds = P∘(dy·valuesᵀ − D), through the softcap.
   void score_gradients(int64_t n, const T* dy, int64_t dy_stride, const T* values, int64_t stride) {
     gemm<T, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), dy, dy_stride, values, stride, T(0),
-               dscores_.data(), kKeysPerBlock);
+               dscores_, stride_);
     for (int64_t r = 0; r < tile_.rows(); ++r) {
-      T* const ds = dscores_.data() + r * kKeysPerBlock;
-      vecmath::multiply_shifted(ds, ds, correction_[r], scores_.data() + r * kKeysPerBlock, n);
+      T* const ds = dscores_ + r * stride_;
+      vecmath::multiply_shifted(ds, ds, correction_[r], scores_ + r * stride_, n);
     }
   }
 
   void add_query_and_key_gradients(int64_t j, int64_t n) {
-    if (!slope_of_cap_.empty())
+    if (slope_of_cap_ != nullptr)
       for (int64_t r = 0; r < tile_.rows(); ++r) {
-        T* const ds = dscores_.data() + r * kKeysPerBlock;
-        vecmath::multiply(ds, ds, slope_of_cap_.data() + r * kKeysPerBlock, n);
+        T* const ds = dscores_ + r * stride_;
+        vecmath::multiply(ds, ds, slope_of_cap_ + r * stride_, n);
       }
     const T scale = static_cast<T>(head_.form.scale);
-    gemm<T, T>(Trans::no, Trans::no, tile_.rows(), head_.size, n, scale, dscores_.data(), kKeysPerBlock,
-               head_.k.row(j), head_.k.stride, T(1), g_.dq.row(tile_.begin), g_.dq.stride);
-    gemm<T, T>(Trans::yes, Trans::no, n, head_.size, tile_.rows(), scale, dscores_.data(), kKeysPerBlock,
+    gemm<T, T>(Trans::no, Trans::no, tile_.rows(), head_.size, n, scale, dscores_, stride_, head_.k.row(j),
+               head_.k.stride, T(1), g_.dq.row(tile_.begin), g_.dq.stride);
+    gemm<T, T>(Trans::yes, Trans::no, n, head_.size, tile_.rows(), scale, dscores_, stride_,
                head_.q.row(tile_.begin), head_.q.stride, T(1), g_.dk.row(j), g_.dk.stride);
   }
 
@@ -154,8 +154,8 @@ class BackwardTile {
       const T dy = g_.dy.row(read.i)[d] / read.total;
       const Visible seen = visible(head_, read.i, j, n);
       for (int64_t c = seen.begin; c < seen.end; ++c) {
-        const T b = dy * std::exp(scores_[r * kKeysPerBlock + c] + g_.v.row(j + c)[d] - read.largest);
-        ds[r * kKeysPerBlock + c] += b;
+        const T b = dy * std::exp(scores_[r * stride_ + c] + g_.v.row(j + c)[d] - read.largest);
+        ds[r * stride_ + c] += b;
         g_.dv.row(j + c)[d] += b;
       }
     }
@@ -164,7 +164,10 @@ class BackwardTile {
   const AttentionHead<T>& head_;
   QueryTile tile_;
   const Gradients<T>& g_;
-  std::vector<T> scores_, slope_of_cap_, dscores_, correction_, cotangents_;
+  const int64_t stride_;
+  T *scores_, *slope_of_cap_, *dscores_;
+  std::array<T, kMostQueries> correction_{};
+  std::vector<T> cotangents_;
 };
 
 template <class T>

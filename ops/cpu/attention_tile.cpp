@@ -37,18 +37,18 @@ AttentionHead<T>::AttentionHead(const AttentionForm& form, const Tensor& q, cons
 
 template <class T>
 void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
-                      T* slope_of_cap) {
+                      int64_t stride, T* slope_of_cap) {
   gemm<T, T>(Trans::no, Trans::yes, rows, n, head.size, static_cast<T>(head.form.scale), head.q.row(i),
-             head.q.stride, head.k.row(j), head.k.stride, T(0), scores, kKeysPerBlock);
+             head.q.stride, head.k.row(j), head.k.stride, T(0), scores, stride);
   const T cap = static_cast<T>(head.form.softcap);
   for (int64_t r = 0; r < rows; ++r) {
-    T* const s = scores + r * kKeysPerBlock;
+    T* const s = scores + r * stride;
     const auto [begin, end] = visible(head, i + r, j, n);
     if (cap > 0) {
       vecmath::scale(s, s, 1 / cap, n);
       vecmath::apply(vecmath::Function::tanh, s, s, n);
       if (slope_of_cap != nullptr)
-        for (int64_t c = 0; c < n; ++c) slope_of_cap[r * kKeysPerBlock + c] = 1 - s[c] * s[c];
+        for (int64_t c = 0; c < n; ++c) slope_of_cap[r * stride + c] = 1 - s[c] * s[c];
       vecmath::scale(s, s, cap, n);
     }
     if (head.bias != nullptr) {
@@ -87,16 +87,16 @@ LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Row
 
 template <class T>
 const T* LaserTile<T>::values(int64_t j, int64_t n) {
-  values_.resize(static_cast<size_t>(kKeysPerBlock * channels_));
+  T* const values = buffer<T, Use::values>(n * channels_);
   for (int64_t r = 0; r < n; ++r) {
-    T* const f = values_.data() + r * channels_;
+    T* const f = values + r * channels_;
     if (seen_.empty() || seen_[static_cast<size_t>(j + r - first_)]) {
       laser_values(f, v_.row(j + r), anchor_.data(), delta_.data(), channels_);
     } else {
       std::fill_n(f, channels_, T(0));
     }
   }
-  return values_.data();
+  return values;
 }
 
 template <class T>
@@ -104,9 +104,9 @@ std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
                                        const std::vector<int64_t>& channels, Rows<T> v) {
   if (channels.empty()) return {};
   const int64_t first = head.first_key(i), n = head.last_key(i) - first;
-  std::vector<T> scores(static_cast<size_t>(n + kKeysPerBlock));
+  std::vector<T> scores(static_cast<size_t>(n));
   for (int64_t j = 0; j < n; j += kKeysPerBlock)
-    attention_scores(head, i, 1, first + j, std::min(kKeysPerBlock, n - j), scores.data() + j);
+    attention_scores(head, i, 1, first + j, std::min(kKeysPerBlock, n - j), scores.data() + j, kKeysPerBlock);
   std::vector<ExactRead<T>> reads;
   for (const int64_t d : channels) {
     T largest = -kInfinity<T>, total = 0;
@@ -126,12 +126,13 @@ std::vector<int64_t> LaserTile<T>::out_of_range(const T* sums, int64_t keys) con
   return channels;
 }
 
-#define VITRINE_ATTENTION_TILE(T)                                                        \
-  template struct AttentionHead<T>;                                                      \
-  template std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>&, int64_t,      \
-                                                  const std::vector<int64_t>&, Rows<T>); \
-  template class LaserTile<T>;                                                           \
-  template void attention_scores(const AttentionHead<T>&, int64_t, int64_t, int64_t, int64_t, T*, T*);
+#define VITRINE_ATTENTION_TILE(T)                                                                          \
+  template struct AttentionHead<T>;                                                                        \
+  template std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>&, int64_t,                        \
+                                                  const std::vector<int64_t>&, Rows<T>);                   \
+  template class LaserTile<T>;                                                                             \
+  template void attention_scores(const AttentionHead<T>&, int64_t, int64_t, int64_t, int64_t, T*, int64_t, \
+                                 T*);
 VITRINE_ATTENTION_TILE(float)
 VITRINE_ATTENTION_TILE(double)
 #undef VITRINE_ATTENTION_TILE

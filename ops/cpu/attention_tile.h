@@ -49,15 +49,29 @@ struct AttentionHead {
   }
 };
 
+/// The tiles of a head depend on its shape alone, so that results have the same bits on any number of threads.
+constexpr int64_t kKeysPerBlock = 256, kMostQueries = 64;
+constexpr int64_t queries_per_tile(int64_t queries) { return queries <= 128 ? 32 : kMostQueries; }
+
 /// Queries [begin, end) of a head, and the keys [first, last) that any of them sees.
 struct QueryTile {
   int64_t begin, end, first, last;
   int64_t rows() const { return end - begin; }
+  /// Keys of its largest block, and elements from one row of a block of scores to the next: a cache line more than whole
+  /// vectors, as rows of a power of two would fall into few sets of the cache.
+  int64_t keys() const { return std::clamp<int64_t>(last - first, 0, kKeysPerBlock); }
+  int64_t stride() const { return (keys() + 15) / 16 * 16 + 16; }
 };
 
-/// The tiles of a head depend on its shape alone, so that results have the same bits on any number of threads.
-constexpr int64_t kKeysPerBlock = 256;
-constexpr int64_t queries_per_tile(int64_t queries) { return queries <= 128 ? 32 : 64; }
+/// Memory of this thread for one use, which grows to the largest tile and stays. A later call overwrites it.
+enum class Use { scores, slope_of_cap, dscores, values, products };
+template <class T, Use>
+T* buffer(int64_t count) {
+  thread_local std::vector<T> memory;
+  if (static_cast<int64_t>(memory.size()) < count) memory.resize(static_cast<size_t>(count));
+  return memory.data();
+}
+
 inline int64_t tiles_of(int64_t queries) {
   return (queries + queries_per_tile(queries) - 1) / queries_per_tile(queries);
 }
@@ -79,11 +93,12 @@ Visible visible(const AttentionHead<T>& head, int64_t i, int64_t j, int64_t n) {
   return {std::clamp<int64_t>(head.first_key(i) - j, 0, n), std::clamp<int64_t>(head.last_key(i) - j, 0, n)};
 }
 
-/// scores[rows, kKeysPerBlock] of queries [i, i + rows) and keys [j, j + n): scaled, capped, biased, −∞ where the mask hides.
+/// scores[rows, n], rows `stride` apart, of queries [i, i + rows) and keys [j, j + n): scaled, capped, biased, −∞ where the
+/// mask hides.
 /// `slope_of_cap` (may be null) gets the derivative 1 − tanh² of the softcap.
 template <class T>
 void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
-                      T* slope_of_cap = nullptr);
+                      int64_t stride, T* slope_of_cap = nullptr);
 
 /// The anchors of LASER for a tile, and the values F that its weights multiply (ops/cpu/attention_rows.h).
 template <class T>
@@ -101,7 +116,7 @@ class LaserTile {
   Rows<T> v_;
   int64_t channels_, first_;
   std::vector<bool> seen_;  // of keys from first_ on; empty = all
-  std::vector<T> anchor_, delta_, values_;
+  std::vector<T> anchor_, delta_;
   bool wide_ = false;
 };
 

@@ -1,0 +1,130 @@
+// Fused attention against its definition, forward and backward, on heads as they come from the split of one projection of
+// queries, keys and values. Runs alternate, so that a disturbance meets both. One thread is timed by its CPU time, all
+// threads by the clock on the wall, best of all runs. The share of the peak counts visible products alone: four
+// multiply-adds per channel and visible pair forward, ten backward, which computes the scores again.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/peak.h"
+#include "core/creation.h"
+#include "core/isa.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/attention.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+using bench::seconds;
+
+namespace {
+
+using Function = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&);
+
+struct Case {
+  std::string name;
+  Shape heads;  // [B, H, T, D]
+  AttentionOptions options;
+  bool define = true;  // LASER's definition holds [B, H, T, T, D]
+
+  double pairs() const {
+    const double T = static_cast<double>(heads[2]);
+    double seen = T * T;
+    if (options.causal) {
+      const double width = std::min(T, static_cast<double>(options.left) + 1);
+      seen = width * (width + 1) / 2 + (T - width) * width;
+    }
+    return static_cast<double>(heads[0] * heads[1]) * seen;
+  }
+};
+
+std::vector<Case> cases() {
+  AttentionOptions causal, window, capped, laser;
+  causal.causal = window.causal = capped.causal = laser.causal = true;
+  window.left = 128;
+  capped.softcap = 30;
+  laser.read = AttentionRead::laser;
+  return {{"short", {12, 4, 64, 32}, causal},
+          {"one batch", {4, 12, 64, 64}, causal},
+          {"middle", {8, 6, 256, 64}, causal},
+          {"long", {4, 6, 1024, 64}, causal},
+          {"long, all keys", {4, 6, 1024, 64}, {}},
+          {"long, window", {4, 6, 1024, 64}, window},
+          {"long, softcap", {4, 6, 1024, 64}, capped},
+          {"laser short", {12, 4, 64, 32}, laser},
+          {"laser long", {4, 6, 1024, 64}, laser, false}};
+}
+
+/// Best seconds of forward, and of backward.
+struct Timing {
+  double forward = 1e300, backward = 1e300;
+};
+
+/// q, k and v as views of [B, T, 3, H, D].
+std::vector<Tensor> split(const Tensor& qkv) {
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < 3; ++i) parts.push_back(permute(select(qkv, 2, i), {0, 2, 1, 3}));
+  return parts;
+}
+
+void time_once(Function f, const std::vector<Tensor>& x, const Tensor& dy, const AttentionOptions& o,
+               clockid_t clock, Timing& best) {
+  Tape tape;
+  for (const Tensor& t : x) tape.watch(t);
+  const double start = seconds(clock);
+  const Tensor y = f(x[0], x[1], x[2], o);
+  const double middle = seconds(clock);
+  tape.gradient({y}, x, {dy});
+  best.forward = std::min(best.forward, middle - start);
+  best.backward = std::min(best.backward, seconds(clock) - middle);
+}
+
+std::string ratio(double ours, double definition) {
+  return definition < 1e200 ? fmt::format("{:.2f}", definition / ours) : "-";
+}
+
+void measure(const Case& c, int count, double peak, double budget) {
+  set_threads(count);
+  const clockid_t clock = count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  const std::vector<Tensor> x = split(randn({c.heads[0], c.heads[2], 3, c.heads[1], c.heads[3]}));
+  const Tensor dy = permute(randn({c.heads[0], c.heads[2], c.heads[1], c.heads[3]}), {0, 2, 1, 3});
+  Timing fused, definition;
+  const double end = seconds() + budget;
+  for (int round = 0; round < 5 || seconds() < end; ++round) {
+    time_once(attention, x, dy, c.options, clock, fused);
+    if (c.define) time_once(define::attention, x, dy, c.options, clock, definition);
+  }
+  const double flops = c.pairs() * static_cast<double>(c.heads[3]);
+  const auto share = [&](double per_pair, double time) { return 100 * per_pair * flops / time / (peak * count); };
+  fmt::print("{:<16}{:>4}{:>12.3f}{:>8}{:>7.0f}%{:>12.3f}{:>8}{:>7.0f}%\n", c.name, count, 1e3 * fused.forward,
+             ratio(fused.forward, definition.forward), share(4, fused.forward), 1e3 * fused.backward,
+             ratio(fused.backward, definition.backward), share(10, fused.backward));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Fused attention against its definition: milliseconds, ratio, and share of the peak of multiply-adds");
+  double budget = 0.5;
+  int most = threads();
+  std::string only;
+  app.add_option("--seconds", budget, "Time for each row")->capture_default_str();
+  app.add_option("--threads", most, "Threads of the second half of the rows")->capture_default_str();
+  app.add_option("--only", only, "Only rows whose name begins so");
+  CLI11_PARSE(app, argc, argv);
+
+  const double peak = bench::multiply_add_peak();
+  fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n{:<16}{:>4}{:>12}{:>8}{:>8}{:>12}{:>8}{:>8}\n", name(isa()),
+             peak * 1e-9, "attention", "thr", "forward ms", "ratio", "peak", "backward ms", "ratio", "peak");
+  for (int count : std::vector<int>(most > 1 ? std::vector<int>{1, most} : std::vector<int>{1}))
+    for (const Case& c : cases())
+      if (c.name.starts_with(only)) measure(c, count, peak, budget);
+}
