@@ -102,17 +102,20 @@ void measure(const Case& c, int count, double peak, double budget) {
     if (c.define) time_once(define::attention, x, dy, c.options, clock, definition);
   }
   const double flops = c.pairs() * static_cast<double>(c.heads[3]);
-  const auto share = [&](double per_pair, double time) { return 100 * per_pair * flops / time / (peak * count); };
-  fmt::print("{:<16}{:>4}{:>12.3f}{:>8}{:>7.0f}%{:>12.3f}{:>8}{:>7.0f}%\n", c.name, count, 1e3 * fused.forward,
-             ratio(fused.forward, definition.forward), share(4, fused.forward), 1e3 * fused.backward,
-             ratio(fused.backward, definition.backward), share(10, fused.backward));
+  const auto share = [&](double per_pair, double time) {
+    return 100 * per_pair * flops / time / (peak * count);
+  };
+  fmt::print("{:<16}{:>4}{:>12.3f}{:>8}{:>7.0f}%{:>12.3f}{:>8}{:>7.0f}%\n", c.name, count,
+             1e3 * fused.forward, ratio(fused.forward, definition.forward), share(4, fused.forward),
+             1e3 * fused.backward, ratio(fused.backward, definition.backward), share(10, fused.backward));
   std::fflush(stdout);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Fused attention against its definition: milliseconds, ratio, and share of the peak of multiply-adds");
+  CLI::App app(
+      "Fused attention against its definition: milliseconds, ratio, and share of the peak of multiply-adds");
   double budget = 0.5;
   int most = threads();
   std::string only;
@@ -122,8 +125,9 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const double peak = bench::multiply_add_peak();
-  fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n{:<16}{:>4}{:>12}{:>8}{:>8}{:>12}{:>8}{:>8}\n", name(isa()),
-             peak * 1e-9, "attention", "thr", "forward ms", "ratio", "peak", "backward ms", "ratio", "peak");
+  fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n{:<16}{:>4}{:>12}{:>8}{:>8}{:>12}{:>8}{:>8}\n",
+             name(isa()), peak * 1e-9, "attention", "thr", "forward ms", "ratio", "peak", "backward ms",
+             "ratio", "peak");
   for (int count : std::vector<int>(most > 1 ? std::vector<int>{1, most} : std::vector<int>{1}))
     for (const Case& c : cases())
       if (c.name.starts_with(only)) measure(c, count, peak, budget);

@@ -185,7 +185,7 @@ void check_order(const Problem& p, int order, GradientReport& report) {
       const Diagnosis d = diagnose_ratios(c.analytic, c.reference, 1e-3);
       report.cause = d.cause;
       report.explanation =
-          fmt::format("the first derivative is right, that of order {} is not: {}", order, d.explanation);
+          fmt::format("the first derivative is right, but that of order {} {}", order, d.explanation);
     }
     begin = end;
   }

@@ -122,18 +122,18 @@ Diagnosis diagnose_ratios(const std::vector<double>& analytic, const std::vector
                           double tolerance) {
   if (!finite(analytic) || !finite(numeric))
     return {Cause::not_finite,
-            fmt::format("the {} a NaN or an infinity",
-                        finite(analytic) ? "function or its differences have" : "gradient has")};
-  if (largest(analytic) == 0) return {Cause::zero, "it is 0 everywhere"};
+            fmt::format("{} a NaN or an infinity",
+                        finite(analytic) ? "cannot be checked: the differences have" : "has")};
+  if (largest(analytic) == 0) return {Cause::zero, "is 0 everywhere"};
   const double ratio = dot(analytic, numeric) / dot(numeric, numeric);
   double rest = 0;
   for (size_t i = 0; i < analytic.size(); ++i)
     rest = std::max(rest, std::abs(analytic[i] - ratio * numeric[i]));
   if (rest <= tolerance * std::abs(ratio - 1) * largest(analytic)) {
-    if (std::abs(ratio + 1) < 0.01) return {Cause::sign, "it is the negative of what it should be"};
+    if (std::abs(ratio + 1) < 0.01) return {Cause::sign, "is the negative of what it should be"};
     const std::string exact = fraction(ratio);
     if (analytic.size() > 1 || !exact.empty())
-      return {Cause::factor, fmt::format("it is {} times what it should be",
+      return {Cause::factor, fmt::format("is {} times what it should be",
                                          exact.empty() ? fmt::format("{:.6g}", ratio) : exact)};
   }
   size_t zeros = 0, wrong = 0;
@@ -143,38 +143,39 @@ Diagnosis diagnose_ratios(const std::vector<double>& analytic, const std::vector
     zeros += analytic[i] == 0;
   }
   if (wrong > 0 && zeros == wrong)
-    return {Cause::zero, fmt::format("it is 0 at {} of {} elements looked at, where it should not be", zeros,
+    return {Cause::zero, fmt::format("is 0 at {} of {} elements looked at, where it should not be", zeros,
                                      analytic.size())};
-  return {Cause::unknown, "no single sign, factor or missing sum explains it"};
+  return {Cause::unknown,
+          "is wrong, but not by a sign, a constant factor or a missing sum: a term of the formula?"};
 }
 
 Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
   const Samples s = take_samples(p, k, worst);
-  const std::string of = fmt::format("the gradient of input {}: ", k);
+  const std::string of = fmt::format("the gradient of input {} ", k);
   Diagnosis d = diagnose_ratios(s.analytic, s.numeric, p.low_precision.empty() ? 1e-4 : 0.02);
   if (d.cause == Cause::not_finite) return {d.cause, of + d.explanation};
   const std::string kink = kink_at(p, k, worst, s.h);
   if (!kink.empty()) return {Cause::kink, kink + "; check at another point"};
   const std::string cuts = p.cuts.empty() ? "" : "; the tape is cut by " + join(p.cuts);
   if (largest(p.gradients[k]) == 0 && !p.disconnected[k].empty())
-    return {Cause::cut, p.disconnected[k] + cuts};
+    return {Cause::cut, of + "is 0: " + p.disconnected[k] + cuts};
   // Differences in float32 are right to 2 or 3 digits: what is wrong by more is wrong.
   if (!p.low_precision.empty() && distance(s.analytic, s.numeric, p.options.floor) < 1e-2)
     return {Cause::low_precision,
-            p.low_precision + ", so the differences are noise; the gradient may be right"};
+            p.low_precision + ", too coarse for differences; check in float64: copy_as(x, DType::float64)"};
   if (d.cause == Cause::sign) return {d.cause, of + d.explanation};
   const std::string slice = counted_slice(p, s);
   if (!slice.empty())
     return {Cause::missing_sum,
-            of + "it counts " + slice + " alone; where an input is broadcast, its gradient is the sum"};
+            of + "counts " + slice + " alone; where an input is broadcast, its gradient is the sum"};
   if (d.cause == Cause::factor) {
     const double ratio = dot(s.analytic, s.numeric) / dot(s.numeric, s.numeric);
     return {d.cause, of + d.explanation + meaning(p, ratio) + cuts};
   }
   if (d.cause == Cause::zero) return {d.cause, of + d.explanation + cuts};
-  if (!p.cuts.empty()) return {Cause::cut, of + "a part is missing" + cuts};
+  if (!p.cuts.empty()) return {Cause::cut, of + "lacks a part" + cuts};
   if (!p.low_precision.empty())
-    return {Cause::low_precision, p.low_precision + ", so the differences are noise"};
+    return {Cause::low_precision, p.low_precision + ", too coarse for differences"};
   return {d.cause, of + d.explanation};
 }
 

@@ -60,11 +60,11 @@ namespace {
 void inspect(Problem& p, const Tape& tape, const std::vector<Tensor>& xs, const Tensor& y) {
   for (size_t k = 0; k < xs.size(); ++k) {
     if (xs[k].dtype() != DType::float64)
-      p.low_precision =
-          fmt::format("input {} is {}: copy_as(x, DType::float64) makes it wide", k, name(xs[k].dtype()));
+      p.low_precision = fmt::format("input {} is {}", k, name(xs[k].dtype()));
     std::string reason = tape.explain(xs[k], y);
     if (reason.find("has a gradient") != std::string::npos) reason = "";
-    for (size_t at; (at = reason.find("the loss")) != std::string::npos;) reason.replace(at, 8, "y");
+    for (const auto& [from, to] : {std::pair{describe(xs[k]), "it"}, {"the loss", "y"}})
+      for (size_t at; (at = reason.find(from)) != std::string::npos;) reason.replace(at, from.size(), to);
     p.disconnected.push_back(reason);
   }
   for (size_t i = 0; i < tape.size(); ++i) {

@@ -34,11 +34,15 @@ double GradientReport::error() const {
 }
 
 std::string to_string(const GradientReport& report) {
+  // At such a point differences prove nothing: the gradient may be right.
+  const bool undecided =
+      report.cause == Cause::kink || report.cause == Cause::low_precision || report.cause == Cause::random;
+  const char* const failed = undecided ? "UNDECIDED" : "WRONG";
   std::string text =
-      fmt::format("gradient check of {}: {}\n", report.method, report.passed ? "right" : "WRONG");
+      fmt::format("gradient check of {}: {}\n", report.method, report.passed ? "right" : failed);
   for (size_t k = 0; k < report.inputs.size(); ++k) {
     const auto& input = report.inputs[k];
-    text += fmt::format("  input {}  {:<18} {:<5}", k, input.what, input.passed ? "right" : "WRONG");
+    text += fmt::format("  input {}  {:<18} {:<9}", k, input.what, input.passed ? "right" : failed);
     if (input.difference_error >= 0) text += fmt::format("  differences {:.1e}", input.difference_error);
     if (input.dual_error >= 0) text += fmt::format("  dual numbers {:.1e}", input.dual_error);
     for (size_t i = 0; i < input.higher_errors.size(); ++i)
@@ -48,7 +52,8 @@ std::string to_string(const GradientReport& report) {
     text += '\n';
     if (input.passed) continue;
     text +=
-        fmt::format("    worst at {}{}: the tape says {:.9g}, it should be {:.9g}", input.element,
+        fmt::format("    worst{}{}: the tape says {:.9g}, it should be {:.9g}",
+                    input.element == "[]" ? "" : " at " + input.element,
                     input.output.empty() ? "" : " for output " + input.output, input.analytic, input.numeric);
     if (input.uncertainty > 0) text += fmt::format(" (± {:.0e})", input.uncertainty);
     text += '\n';
@@ -56,7 +61,7 @@ std::string to_string(const GradientReport& report) {
   if (report.taylor_slope != 0)
     text += fmt::format("  the Taylor remainder falls as h^{:.2f}, wanted 2 or more\n", report.taylor_slope);
   if (!report.dual_note.empty()) text += "  no dual numbers: " + report.dual_note + "\n";
-  if (!report.passed) text += fmt::format("  likely cause: {}. {}\n", name(report.cause), report.explanation);
+  if (!report.passed) text += fmt::format("  likely cause: {}: {}\n", name(report.cause), report.explanation);
   return text;
 }
 

@@ -72,7 +72,8 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   std::replace(file_name.begin(), file_name.end(), '=', '-');
   TrainingOptions t = s.training;
   t.checkpoint = s.out + "/" + file_name + ".safetensors";
-  Trainer trainer(model, training, validation, optim::warmup_cosine(s.lr, s.warmup, t.steps, s.final_lr), t);
+  Trainer trainer(model, training, validation,
+                  optim::warmup_cosine(s.lr, std::min(s.warmup, t.steps / 2), t.steps, s.final_lr), t);
   if (!s.resume.empty()) trainer.resume(s.resume);
   fmt::print("{}: {} parameters, {} training and {} validation tokens\n", attention, model.parameter_count(),
              training.size(), validation.size());
@@ -157,7 +158,7 @@ int main(int argc, char** argv) {
   app.add_option("--dropout", s.gpt.dropout, "probability")->capture_default_str();
   app.add_option("--lr", s.lr, "highest learning rate")->capture_default_str();
   app.add_option("--final-lr", s.final_lr, "learning rate at the end")->capture_default_str();
-  app.add_option("--warmup", s.warmup, "steps of warmup")->capture_default_str();
+  app.add_option("--warmup", s.warmup, "steps of warmup; at most half of all")->capture_default_str();
   app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)")
       ->capture_default_str();
   app.add_option("--seed", s.training.seed, "of everything random")->capture_default_str();

@@ -1,0 +1,107 @@
+// What the documents quote is in the files that they name, paths exist, and `make` has the targets.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string trimmed(const std::string& line) {
+  const size_t begin = line.find_first_not_of(" \t"), end = line.find_last_not_of(" \t");
+  return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
+}
+
+/// Lines without indentation and without the marks of a comment, as code is quoted; blank ones left out.
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::ifstream in(path);
+  REQUIRE_MESSAGE(in.good(), path.string());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    line = trimmed(line);
+    if (line.starts_with("//   ")) line = trimmed(line.substr(2));
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+struct Quote {
+  int line;
+  std::vector<std::string> lines;
+};
+
+/// True where the pieces between lines of "…" are in the file, in order.
+bool contains(const std::vector<std::string>& file, const std::vector<std::string>& quoted) {
+  auto at = file.begin();
+  for (auto piece = quoted.begin(); piece != quoted.end();) {
+    const auto end = std::find(piece, quoted.end(), "…");
+    at = std::search(at, file.end(), piece, end);
+    if (at == file.end()) return false;
+    piece = end == quoted.end() ? end : end + 1;
+  }
+  return true;
+}
+
+struct Document {
+  std::vector<Quote> quotes;
+  std::vector<std::string> paths, targets;
+};
+
+Document read(const fs::path& path) {
+  static const std::regex quoted_path("`<?(?:vitrine/)?([A-Za-z0-9_./-]+)>?`"), target("make ([a-z]+)");
+  Document document;
+  std::ifstream in(path);
+  REQUIRE_MESSAGE(in.good(), path.string());
+  bool inside = false, code = false;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.starts_with("```")) {
+      inside = !inside;
+      if (inside) code = line == "```cpp" || line == "```cmake";
+      if (inside && code) document.quotes.push_back({number, {}});
+    } else if (inside) {
+      if (code && !trimmed(line).empty()) document.quotes.back().lines.push_back(trimmed(line));
+    } else {
+      for (std::sregex_iterator i(line.begin(), line.end(), quoted_path), end; i != end; ++i)
+        if ((*i)[1].str().find('/') != std::string::npos) document.paths.push_back((*i)[1]);
+      for (std::sregex_iterator i(line.begin(), line.end(), target), end; i != end; ++i)
+        if (line.starts_with("    make") || line.find("`make") != std::string::npos)
+          document.targets.push_back((*i)[1]);
+    }
+  }
+  return document;
+}
+
+}  // namespace
+
+TEST_CASE("documents quote code as it is, and name files and make targets that exist") {
+  const fs::path root = VITRINE_SOURCE_DIR;
+  const auto makefile = lines_of(root / "Makefile");
+  for (const char* name : {"README.md", "CONTRIBUTING.md", "docs/architecture.md"}) {
+    const Document document = read(root / name);
+    for (const std::string& path : document.paths) {
+      if (path.starts_with("build/") || path.starts_with("reports/")) continue;  // made by a build or a run
+      CHECK_MESSAGE(fs::exists(root / path), fmt::format("{} names {}, which is not there", name, path));
+    }
+    for (const Quote& quote : document.quotes) {
+      const bool found = std::any_of(document.paths.begin(), document.paths.end(), [&](const std::string& p) {
+        return fs::is_regular_file(root / p) && contains(lines_of(root / p), quote.lines);
+      });
+      CHECK_MESSAGE(found,
+                    fmt::format("{}:{}: the code is in no file that the document names", name, quote.line));
+    }
+    for (const std::string& target : document.targets)
+      CHECK_MESSAGE(std::any_of(makefile.begin(), makefile.end(),
+                                [&](const std::string& l) { return l.starts_with(target + ":"); }),
+                    fmt::format("{} says make {}, which the Makefile does not have", name, target));
+  }
+  CHECK(read(root / "README.md").quotes.size() >= 2);
+  CHECK(read(root / "CONTRIBUTING.md").quotes.size() >= 6);
+}
