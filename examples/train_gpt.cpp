@@ -25,7 +25,8 @@ volatile std::sig_atomic_t interrupted = 0;
 
 struct Settings {
   std::string data, out = "reports", attention = "standard", compare, resume, dtype = "float32",
-                    prompt = "\n";
+                    schedule = "cosine", positions = "automatic", prompt = "\n";
+  std::vector<uint64_t> seeds;
   GptOptions gpt;
   TrainingOptions training;
   double lr = 1e-3, final_lr = 1e-4;
@@ -65,21 +66,24 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   GptOptions options = s.gpt;
   options.vocabulary = vocabulary.size();
   options.attention = attention;
+  options.positions = positions_of(s.positions);
   manual_seed(s.training.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
   std::string file_name = attention;
   std::replace(file_name.begin(), file_name.end(), '=', '-');
+  if (s.seeds.size() > 1) file_name += fmt::format("-seed{}", s.training.seed);
   TrainingOptions t = s.training;
   t.checkpoint = s.out + "/" + file_name + ".safetensors";
+  t.metrics = s.out + "/" + file_name + ".jsonl";
   Trainer trainer(model, training, validation,
-                  optim::warmup_cosine(s.lr, std::min(s.warmup, t.steps / 2), t.steps, s.final_lr), t);
+                  optim::make_schedule(s.schedule, s.lr, std::min(s.warmup, t.steps / 2), t.steps, s.final_lr), t);
   if (!s.resume.empty()) trainer.resume(s.resume);
   fmt::print("{}: {} parameters, {} training and {} validation tokens\n", attention, model.parameter_count(),
              training.size(), validation.size());
   trainer.run([] { return interrupted != 0; });
   RunReport& report = trainer.report();
-  report.name = attention;
+  report.name = s.seeds.size() > 1 ? fmt::format("{}, seed {}", attention, s.training.seed) : attention;
   report.settings = {{"attention", attention},
                      {"layers", std::to_string(options.layers)},
                      {"heads", std::to_string(options.heads)},
@@ -87,12 +91,13 @@ RunReport train(const Settings& s, const std::string& attention, const Character
                      {"context", std::to_string(options.context)},
                      {"batch", std::to_string(t.batch)},
                      {"steps", std::to_string(trainer.step())},
-                     {"learning rate", fmt::format("{} to {}", s.lr, s.final_lr)},
+                     {"optimizer", t.optimizer},
+                     {"learning rate", fmt::format("{} to {}, {}", s.lr, s.final_lr, s.schedule)},
                      {"dtype", s.dtype},
                      {"seed", std::to_string(t.seed)}};
   if (interrupted) {
-    fmt::print("\ninterrupted at step {}; go on with --attention {} --resume {}\n", trainer.step(), attention,
-               t.checkpoint);
+    fmt::print("\ninterrupted at step {}; go on with the same options and --attention {} --seed {} --resume {}\n",
+               trainer.step(), attention, t.seed, t.checkpoint);
     return report;
   }
   inspect_attention(
@@ -104,10 +109,6 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   report.sample = vocabulary.decode({all.begin() + static_cast<int64_t>(prompt.size()), all.end()});
   fmt::print("{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---{}\n--------------\n\n", attention,
              report.final_validation_loss, report.seconds, report.sample);
-  std::ofstream metrics(s.out + "/" + file_name + ".jsonl");
-  for (size_t i = 0; i < report.train_loss.x.size(); ++i)
-    metrics << fmt::format("{{\"step\":{},\"loss\":{},\"lr\":{}}}\n", report.train_loss.x[i],
-                           report.train_loss.y[i], report.learning_rate.y[i]);
   return report;
 }
 
@@ -125,10 +126,20 @@ void run(Settings s) {
     parse_attention(name);  // a wrong name is an error before anything is trained
     attentions.push_back(name);
   }
+  if (s.seeds.empty()) s.seeds = {s.training.seed};
+  std::string means;
   for (const std::string& name : attentions) {
-    if (interrupted) break;
-    reports.push_back(train(s, name, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
+    double sum = 0;
+    for (const uint64_t seed : s.seeds) {
+      if (interrupted) break;
+      s.training.seed = seed;
+      reports.push_back(train(s, name, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
+      sum += reports.back().final_validation_loss;
+    }
+    means += fmt::format("{}: mean validation loss {:.4f} of {} seeds\n", name,
+                         sum / static_cast<double>(s.seeds.size()), s.seeds.size());
   }
+  if (s.seeds.size() > 1 && !interrupted) fmt::print("{}", means);
   const std::string path = s.out + "/report.html";
   write_report(path, "Vitrine: " + (s.compare.empty() ? s.attention : s.compare), reports);
   fmt::print("report: {}\n", path);
@@ -156,12 +167,20 @@ int main(int argc, char** argv) {
   app.add_option("--width", s.gpt.width, "channels")->capture_default_str();
   app.add_option("--context", s.gpt.context, "longest sequence")->capture_default_str();
   app.add_option("--dropout", s.gpt.dropout, "probability")->capture_default_str();
+  app.add_option("--positions", s.positions, "automatic, learned, sinusoidal or none")->capture_default_str();
+  app.add_flag("--checkpoint-blocks", s.gpt.checkpoint_blocks,
+               "less memory: compute blocks again in the backward");
+  app.add_option("--optimizer", s.training.optimizer, optim::optimizer_names())->capture_default_str();
+  app.add_option("--schedule", s.schedule, optim::schedule_names())->capture_default_str();
+  app.add_option("--weight-decay", s.training.weight_decay, "of matrices")->capture_default_str();
+  app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none")->capture_default_str();
   app.add_option("--lr", s.lr, "highest learning rate")->capture_default_str();
   app.add_option("--final-lr", s.final_lr, "learning rate at the end")->capture_default_str();
   app.add_option("--warmup", s.warmup, "steps of warmup; at most half of all")->capture_default_str();
   app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)")
       ->capture_default_str();
   app.add_option("--seed", s.training.seed, "of everything random")->capture_default_str();
+  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean")->delimiter(',');
   app.add_option("--threads", s.threads, "0: all cores")->capture_default_str();
   app.add_option("--prompt", s.prompt, "what the sample starts with");
   app.add_option("--sample", s.sample, "characters to sample")->capture_default_str();

@@ -39,14 +39,6 @@ double norm_of(const Tensor& x) {
   return x.defined() ? std::sqrt(sum(square(cast(x, DType::float64))).item()) : 0;
 }
 
-optim::AdamOptions adam_options(const TrainingOptions& o) {
-  optim::AdamOptions a;
-  a.beta2 = o.beta2;
-  a.weight_decay = o.weight_decay;
-  a.decay = optim::Decay::decoupled;
-  return a;
-}
-
 }  // namespace
 
 Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
@@ -57,8 +49,9 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
       schedule_(std::move(schedule)),
       options_(std::move(options)),
       named_(model.named_parameters()),
-      optimizer_(with_rank(named_, true), adam_options(options_)) {
-  optimizer_.add_group({with_rank(named_, false), {0, 0}});
+      optimizer_(optim::make_optimizer(options_.optimizer, with_rank(named_, true),
+                                       {.beta2 = options_.beta2, .weight_decay = options_.weight_decay})) {
+  optimizer_->add_group({with_rank(named_, false), {0, 0}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
     report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
@@ -71,7 +64,7 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
 }
 
 double Trainer::train_step() {
-  optimizer_.zero_grad();
+  optimizer_->zero_grad();
   double loss = 0;
   for (int64_t i = 0; i < options_.accumulate; ++i) {
     const Batch batch = training_.batch(step_ * options_.accumulate + i);
@@ -87,8 +80,8 @@ double Trainer::train_step() {
   }
   record_gradients();
   if (options_.clip > 0) optim::clip_gradients(model_.parameters(), options_.clip);
-  optimizer_.set_lr(schedule_(step_));
-  optimizer_.step();
+  optimizer_->set_lr(schedule_(step_));
+  optimizer_->step();
   return loss;
 }
 
@@ -128,6 +121,21 @@ void Trainer::show_progress(double loss, double seconds) {
   if (step_ == options_.steps) std::fputc('\n', stderr);
 }
 
+void Trainer::write_metrics() {
+  if (options_.metrics.empty()) return;
+  if (!metrics_.is_open()) {
+    metrics_.open(options_.metrics, step_ > 1 ? std::ios::app : std::ios::out);
+    check(metrics_.good(), "training: cannot write {}", options_.metrics);
+  }
+  const Series& validation = report_.validation_loss;
+  const bool evaluated = !validation.x.empty() && validation.x.back() == static_cast<double>(step_);
+  metrics_ << fmt::format(R"({{"step":{},"loss":{},"lr":{},"tokens_per_second":{:.0f}{}}})", step_,
+                          report_.train_loss.y.back(), report_.learning_rate.y.back(),
+                          report_.tokens_per_second.y.back(),
+                          evaluated ? fmt::format(R"(,"validation_loss":{})", validation.y.back()) : "")
+           << std::endl;
+}
+
 void Trainer::run(const std::function<bool()>& stop) {
   const double start = now();
   double mean_seconds = 0;
@@ -150,6 +158,7 @@ void Trainer::run(const std::function<bool()>& stop) {
       report_.validation_loss.x.push_back(x);
       report_.validation_loss.y.push_back(validation_loss());
     }
+    write_metrics();
   }
   if (!report_.validation_loss.y.empty()) report_.final_validation_loss = report_.validation_loss.y.back();
   report_.seconds = now() - start;
@@ -173,7 +182,7 @@ double Trainer::validation_loss() {
 void Trainer::save(const std::string& path) {
   Safetensors file;
   for (const auto& [name, x] : model_.state_dict()) file.tensors["model/" + name] = x;
-  for (const auto& [name, x] : optimizer_.state_dict()) file.tensors["optimizer/" + name] = x;
+  for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;
   file.metadata["step"] = std::to_string(step_);
   // Dropout draws from the default generator.
   file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
@@ -190,7 +199,7 @@ void Trainer::resume(const std::string& path) {
   check(file.metadata.count("step") && file.metadata.count("random"),
         "resume: {} is no checkpoint of a training run", path);
   model_.load_state_dict(model);
-  optimizer_.load_state_dict(optimizer);
+  optimizer_->load_state_dict(optimizer);
   step_ = std::stoll(file.metadata.at("step"));
   unsigned long long seed = 0, offset = 0;
   check(std::sscanf(file.metadata.at("random").c_str(), "%llu %llu", &seed, &offset) == 2,

@@ -2,6 +2,7 @@
 // seed gives the same run, and a resumed run is the run that was interrupted.
 #pragma once
 
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,21 +11,23 @@
 #include "nn/gpt.h"
 #include "nn/training/report.h"
 #include "nn/training/text_data.h"
-#include "optim/optimizers.h"
-#include "optim/schedule.h"
+#include "optim/by_name.h"
+#include "optim/clip.h"
 
 namespace vitrine::nn::training {
 
 struct TrainingOptions {
   int64_t steps = 500;
   int64_t batch = 12;
-  int64_t accumulate = 1;        ///< micro-batches per step
-  int64_t evaluate_every = 100;  ///< steps between losses over the whole validation split
-  double clip = 1;               ///< largest norm of the gradients; 0: none
-  double weight_decay = 0.1;     ///< of matrices; vectors are not decayed
+  int64_t accumulate = 1;           ///< micro-batches per step
+  int64_t evaluate_every = 100;     ///< steps between losses over the whole validation split
+  double clip = 1;                  ///< largest norm of the gradients; 0: none
+  std::string optimizer = "adamw";  ///< a name of optim/by_name.h
+  double weight_decay = 0.1;        ///< of matrices; vectors are not decayed
   double beta2 = 0.99;
   uint64_t seed = 1;
   std::string checkpoint;  ///< written at the end and on interruption; empty: none
+  std::string metrics;     ///< a line of JSON per step, as it is made; a resumed run appends. Empty: none
   bool progress = true;    ///< one live line on standard error
 };
 
@@ -49,6 +52,7 @@ class Trainer {
   double train_step();
   void record_paths(Tape& tape, const std::vector<AttentionTrace>& traces);
   void record_gradients();
+  void write_metrics();
   void show_progress(double loss, double seconds);
 
   Gpt& model_;
@@ -56,8 +60,9 @@ class Trainer {
   optim::Schedule schedule_;
   TrainingOptions options_;
   std::vector<std::pair<std::string, Parameter>> named_;
-  optim::Adam optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   RunReport report_;
+  std::ofstream metrics_;
   int64_t step_ = 0;
 };
 

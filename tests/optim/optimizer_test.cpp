@@ -8,6 +8,7 @@
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "optim/by_name.h"
 #include "optim/optimizers.h"
 
 using namespace vitrine;
@@ -182,4 +183,26 @@ TEST_CASE("bad settings and states are refused with a reason") {
   CHECK_THROWS_WITH_AS(o.add_group({{p}, {}}), doctest::Contains("is given twice"), Error);
   CHECK_THROWS_WITH_AS(Adam({p, p}), doctest::Contains("is given twice"), Error);
   CHECK_THROWS_WITH_AS(o.load_state_dict({}), doctest::Contains("missing step"), Error);
+}
+
+TEST_CASE("optimizers and schedules by name") {
+  for (const char* name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "lamb", "lion", "adafactor"}) {
+    INFO(name);
+    Parameter p = parameter(1);
+    const double before = sum(square(p.value() - 1)).item();
+    descend(*make_optimizer(name, {p}, {.lr = 1e-3}), p, 5);
+    CHECK(sum(square(p.value() - 1)).item() < before);
+  }
+  CHECK_THROWS_WITH(make_optimizer("adm", {parameter(1)}, {}),
+                    doctest::Contains("there is no optimizer adm: wanted sgd, adam, adamw"));
+  for (const char* name : {"constant", "cosine", "linear", "inverse_sqrt", "noam", "cosine_times_warmup"}) {
+    INFO(name);
+    const Schedule s = make_schedule(name, 0.5, 10, 100, 0.1);
+    double highest = 0;
+    for (int64_t t = 0; t < 100; ++t) highest = std::max(highest, s(t));
+    CHECK(highest ==
+          doctest::Approx(0.5).epsilon(0.03));  // the cosine has fallen a little when the warmup ends
+  }
+  CHECK_THROWS_WITH(make_schedule("cosin", 1, 1, 2, 0),
+                    doctest::Contains("there is no schedule cosin: wanted constant, cosine"));
 }

@@ -1,0 +1,83 @@
+#include "optim/by_name.h"
+
+#include <cmath>
+
+#include "optim/optimizers.h"
+
+namespace vitrine::optim {
+namespace {
+
+using Made = std::unique_ptr<Optimizer>;
+using Parameters = std::vector<Parameter>;
+
+template <class Options>
+Options adam_like(const CommonOptions& c, Decay decay) {
+  Options o;
+  o.lr = c.lr, o.beta1 = c.beta1, o.beta2 = c.beta2, o.weight_decay = c.weight_decay, o.decay = decay;
+  return o;
+}
+
+struct Rule {
+  const char* name;
+  Made (*make)(Parameters, const CommonOptions&);
+};
+
+const Rule kRules[] = {
+    {"sgd", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Sgd>(std::move(p), SgdOptions{.lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay});
+     }},
+    {"adam", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Adam>(std::move(p), adam_like<AdamOptions>(c, Decay::coupled));
+     }},
+    {"adamw", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Adam>(std::move(p), adam_like<AdamOptions>(c, Decay::decoupled));
+     }},
+    {"nadam", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<NAdam>(std::move(p), adam_like<NAdamOptions>(c, Decay::coupled));
+     }},
+    {"nadamw", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<NAdam>(std::move(p), adam_like<NAdamOptions>(c, Decay::decoupled));
+     }},
+    {"radam", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<RAdam>(std::move(p), adam_like<RAdamOptions>(c, Decay::decoupled));
+     }},
+    {"lamb", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Lamb>(std::move(p), LambOptions{c.lr, c.beta1, c.beta2, 1e-6, c.weight_decay});
+     }},
+    {"lion", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Lion>(std::move(p), LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
+     }},
+    {"adafactor", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Adafactor>(std::move(p), AdafactorOptions{.lr = c.lr, .weight_decay = c.weight_decay});
+     }}};
+
+const char* const kSchedules[] = {"constant", "cosine", "linear", "inverse_sqrt", "noam", "cosine_times_warmup"};
+
+}  // namespace
+
+std::string optimizer_names() {
+  std::vector<const char*> names;
+  for (const Rule& rule : kRules) names.push_back(rule.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Made make_optimizer(const std::string& name, Parameters parameters, const CommonOptions& options) {
+  for (const Rule& rule : kRules)
+    if (name == rule.name) return rule.make(std::move(parameters), options);
+  fail("there is no optimizer {}: wanted {}", name, optimizer_names());
+}
+
+std::string schedule_names() { return fmt::format("{}", fmt::join(kSchedules, ", ")); }
+
+Schedule make_schedule(const std::string& name, double peak, int64_t warmup, int64_t total, double floor) {
+  if (name == "constant") return constant(peak);
+  if (name == "cosine") return warmup_cosine(peak, warmup, total, floor);
+  if (name == "linear") return warmup_linear(peak, warmup, total, floor);
+  if (name == "inverse_sqrt") return inverse_sqrt(peak, warmup);
+  if (name == "cosine_times_warmup") return cosine_times_warmup(peak, warmup, total);
+  check(name == "noam", "there is no schedule {}: wanted {}", name, schedule_names());
+  const Schedule counted_from_1 = noam(1, warmup, peak * std::sqrt(static_cast<double>(warmup)));
+  return [counted_from_1](int64_t step) { return counted_from_1(step + 1); };
+}
+
+}  // namespace vitrine::optim
