@@ -76,8 +76,9 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   TrainingOptions t = s.training;
   t.checkpoint = s.out + "/" + file_name + ".safetensors";
   t.metrics = s.out + "/" + file_name + ".jsonl";
-  Trainer trainer(model, training, validation,
-                  optim::make_schedule(s.schedule, s.lr, std::min(s.warmup, t.steps / 2), t.steps, s.final_lr), t);
+  Trainer trainer(
+      model, training, validation,
+      optim::make_schedule(s.schedule, s.lr, std::min(s.warmup, t.steps / 2), t.steps, s.final_lr), t);
   if (!s.resume.empty()) trainer.resume(s.resume);
   fmt::print("{}: {} parameters, {} training and {} validation tokens\n", attention, model.parameter_count(),
              training.size(), validation.size());
@@ -96,8 +97,9 @@ RunReport train(const Settings& s, const std::string& attention, const Character
                      {"dtype", s.dtype},
                      {"seed", std::to_string(t.seed)}};
   if (interrupted) {
-    fmt::print("\ninterrupted at step {}; go on with the same options and --attention {} --seed {} --resume {}\n",
-               trainer.step(), attention, t.seed, t.checkpoint);
+    fmt::print(
+        "\ninterrupted at step {}; go on with the same options and --attention {} --seed {} --resume {}\n",
+        trainer.step(), attention, t.seed, t.checkpoint);
     return report;
   }
   inspect_attention(

@@ -23,35 +23,46 @@ struct Rule {
 };
 
 const Rule kRules[] = {
-    {"sgd", [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Sgd>(std::move(p), SgdOptions{.lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay});
+    {"sgd",
+     [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Sgd>(
+           std::move(p), SgdOptions{.lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay});
      }},
-    {"adam", [](Parameters p, const CommonOptions& c) -> Made {
+    {"adam",
+     [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<Adam>(std::move(p), adam_like<AdamOptions>(c, Decay::coupled));
      }},
-    {"adamw", [](Parameters p, const CommonOptions& c) -> Made {
+    {"adamw",
+     [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<Adam>(std::move(p), adam_like<AdamOptions>(c, Decay::decoupled));
      }},
-    {"nadam", [](Parameters p, const CommonOptions& c) -> Made {
+    {"nadam",
+     [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<NAdam>(std::move(p), adam_like<NAdamOptions>(c, Decay::coupled));
      }},
-    {"nadamw", [](Parameters p, const CommonOptions& c) -> Made {
+    {"nadamw",
+     [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<NAdam>(std::move(p), adam_like<NAdamOptions>(c, Decay::decoupled));
      }},
-    {"radam", [](Parameters p, const CommonOptions& c) -> Made {
+    {"radam",
+     [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<RAdam>(std::move(p), adam_like<RAdamOptions>(c, Decay::decoupled));
      }},
-    {"lamb", [](Parameters p, const CommonOptions& c) -> Made {
+    {"lamb",
+     [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<Lamb>(std::move(p), LambOptions{c.lr, c.beta1, c.beta2, 1e-6, c.weight_decay});
      }},
-    {"lion", [](Parameters p, const CommonOptions& c) -> Made {
+    {"lion",
+     [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<Lion>(std::move(p), LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
      }},
     {"adafactor", [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Adafactor>(std::move(p), AdafactorOptions{.lr = c.lr, .weight_decay = c.weight_decay});
+       return std::make_unique<Adafactor>(std::move(p),
+                                          AdafactorOptions{.lr = c.lr, .weight_decay = c.weight_decay});
      }}};
 
-const char* const kSchedules[] = {"constant", "cosine", "linear", "inverse_sqrt", "noam", "cosine_times_warmup"};
+const char* const kSchedules[] = {"constant",     "cosine", "linear",
+                                  "inverse_sqrt", "noam",   "cosine_times_warmup"};
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "core/allocator.h"
 #include "core/creation.h"
@@ -101,6 +103,54 @@ TEST_CASE("training has the same bits on 1, 2, 3 and 7 threads") {
   }
   set_threads(before);
   for (const auto& r : results) CHECK(r == results[0]);
+}
+
+TEST_CASE("metrics are a line of JSON per step, to which a resumed run appends") {
+  const auto folder = std::filesystem::temp_directory_path();
+  auto options = quiet(6);
+  options.evaluate_every = 3;
+  options.metrics = (folder / fmt::format("vitrine_metrics_{}.jsonl", getpid())).string();
+  const auto saved = (folder / fmt::format("vitrine_metrics_{}.safetensors", getpid())).string();
+  manual_seed(1);
+  Gpt model(tiny());
+  const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
+  {
+    Trainer first(model, counting(300), counting(60), schedule, options);
+    first.run([&] { return first.step() == 4; });
+    first.save(saved);
+  }
+  Trainer second(model, counting(300), counting(60), schedule, options);
+  second.resume(saved);
+  second.run();
+  std::vector<nlohmann::json> lines;
+  std::ifstream in(options.metrics);
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  REQUIRE(lines.size() == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(lines[i]["step"] == i + 1);
+    CHECK(lines[i]["lr"] == schedule(static_cast<int64_t>(i)));
+    CHECK(lines[i].contains("validation_loss") == ((i + 1) % 3 == 0));
+  }
+  CHECK(lines[5]["loss"] == second.report().train_loss.y.back());
+  CHECK(lines[5]["validation_loss"] == second.report().final_validation_loss);
+  std::filesystem::remove(options.metrics);
+  std::filesystem::remove(saved);
+}
+
+TEST_CASE("micro-batches accumulate to the step of their mean") {
+  std::vector<std::vector<double>> values;
+  for (const int64_t accumulate : {1, 3}) {
+    manual_seed(1);
+    Gpt model(tiny(0));
+    auto options = quiet(2);
+    options.accumulate = accumulate;
+    options.clip = 0;
+    options.optimizer = "sgd";  // unlike Adam it sees the scale of gradients
+    const auto one_window = counting(17);
+    Trainer(model, one_window, one_window, optim::constant(0.1), options).run();
+    values.push_back(all_values(model));
+  }
+  for (size_t i = 0; i < values[0].size(); ++i) CHECK(std::abs(values[0][i] - values[1][i]) < 1e-5);
 }
 
 TEST_CASE("a steady training step takes no memory from the system") {

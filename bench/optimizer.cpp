@@ -1,0 +1,115 @@
+// A step of AdamW over all parameters of a model: against the plain loop, against the bandwidth of a copy, and PyTorch's.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/process.h"
+#include "bench/measure/sizes.h"
+#include "core/creation.h"
+#include "core/parallel.h"
+#include "core/tape.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "optim/optimizers.h"
+
+using namespace vitrine;
+
+namespace {
+
+template <class F>
+double median_seconds(int repeats, F&& f) {
+  f();
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    const double start = bench::seconds();
+    f();
+    times.push_back(bench::seconds() - start);
+  }
+  return bench::median(times);
+}
+
+/// Bytes per second, read and written, of copies in pieces as all threads take them.
+double copy_bandwidth() {
+  constexpr int64_t n = int64_t{1} << 28, piece = int64_t{1} << 20;
+  std::vector<char> from(n, 1), to(n, 2);
+  const double t = median_seconds(7, [&] {
+    parallel_for(0, n / piece, 1, [&](int64_t b, int64_t e) {
+      std::memcpy(&to[static_cast<size_t>(b * piece)], &from[static_cast<size_t>(b * piece)],
+                  static_cast<size_t>((e - b) * piece));
+    });
+  });
+  return 2.0 * n / t;
+}
+
+/// What one writes without thought: a scalar loop on one thread.
+void plain_adamw(float* x, const float* g, float* m, float* v, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    m[i] = 0.9f * m[i] + 0.1f * g[i];
+    v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
+    x[i] = x[i] * (1 - 1e-5f) - 1e-4f * (m[i] / 0.1f) / (std::sqrt(v[i] / 0.001f) + 1e-8f);
+  }
+}
+
+double plain_seconds(const std::vector<Parameter>& parameters, int repeats) {
+  std::vector<Tensor> m, v;
+  for (const Parameter& p : parameters)
+    m.push_back(zeros_like(p.master())), v.push_back(zeros_like(p.master()));
+  return median_seconds(repeats, [&] {
+    for (size_t i = 0; i < parameters.size(); ++i)
+      plain_adamw(parameters[i].master().data<float>(), parameters[i].grad().data<float>(),
+                  m[i].data<float>(), v[i].data<float>(), parameters[i].numel());
+  });
+}
+
+void measure(const bench::Size& s, const std::string& dtype, int repeats, double bandwidth) {
+  nn::Gpt model(s.model);
+  model.to(dtype_of(dtype));
+  const std::vector<Parameter> parameters = model.parameters();
+  for (const Parameter& p : parameters) {  // gradients: a fixed pattern
+    Tape tape;
+    tape.backward(sum(p.value() * 0.01));
+  }
+  optim::AdamOptions options;
+  options.lr = 1e-4, options.weight_decay = 0.1, options.decay = optim::Decay::decoupled;
+  optim::Adam optimizer(parameters, options);
+  const double ours = median_seconds(repeats, [&] { optimizer.step(); });
+  const double norm = median_seconds(repeats, [&] { optim::clip_gradients(parameters, 1e9); });
+  const double plain = plain_seconds(parameters, repeats);
+  // x, m and v are read and written, g is read: 28 bytes a parameter, and 2 for the bfloat16 copy.
+  const double bytes = static_cast<double>(model.parameter_count()) * (dtype == "float32" ? 28 : 30);
+  fmt::print("{:<6}{:<10}{:>12}{:>10.3f}{:>10.3f}{:>8.2f}x{:>12.0f}%{:>10.3f}\n", s.name, dtype,
+             model.parameter_count(), 1e3 * ours, 1e3 * plain, plain / ours, 100 * bytes / ours / bandwidth,
+             1e3 * norm);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("A step of AdamW over a whole model");
+  std::string only;
+  int repeats = 11, count = 2;
+  app.add_option("--size", only, "Only this size: a, b or c");
+  app.add_option("--repeats", repeats, "Steps that are timed")->capture_default_str();
+  app.add_option("--threads", count, "Threads")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  set_threads(count);
+  const double bandwidth = copy_bandwidth();
+  fmt::print("{} threads; copies reach {:.1f} GB/s, read and written\n\n", count, 1e-9 * bandwidth);
+  fmt::print("{:<6}{:<10}{:>12}{:>10}{:>10}{:>9}{:>13}{:>10}\n", "size", "", "parameters", "step ms",
+             "plain ms", "ratio", "of bandwidth", "norm ms");
+  for (const bench::Size& s : bench::sizes())
+    for (const char* dtype : {"float32", "bfloat16"})
+      if (only.empty() || only == s.name) measure(s, dtype, repeats, bandwidth);
+  const std::string peer = bench::pytorch("adamw.py");
+  if (peer.empty()) return 0;
+  for (const bench::Size& s : bench::sizes()) {
+    if (!only.empty() && only != s.name) continue;
+    const auto run = bench::run_for_json(fmt::format("{} {}", peer, bench::arguments(s)));
+    fmt::print("{:<6}PyTorch {:>24.3f} ms\n", s.name, 1e3 * bench::median(run["seconds"]));
+  }
+}
