@@ -107,8 +107,8 @@ TEST_CASE("a cloned GPT computes the same and trains apart") {
   CHECK(b.forward(x).values() == a.forward(x).values());
   Tape tape;
   tape.backward(cross_entropy(b.forward(x), x));
-  for (const auto& [path, p] : b.named_parameters()) CHECK_MESSAGE(p.grad().defined(), path);
-  for (const auto& [path, p] : a.named_parameters()) CHECK_MESSAGE(!p.grad().defined(), path);
+  for (const Parameter& p : b.parameters()) CHECK_MESSAGE(p.grad().defined(), p.name());
+  for (const Parameter& p : a.parameters()) CHECK_MESSAGE(!p.grad().defined(), p.name());
 }
 
 TEST_CASE("every layer can be cloned") {
