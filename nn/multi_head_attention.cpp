@@ -27,6 +27,8 @@ int64_t key_heads_of(const MultiHeadOptions& o) { return o.key_heads ? o.key_hea
 }  // namespace
 
 std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& k, const Tensor& v) {
+  check(Tape::recording() == nullptr,
+        "KeyValueCache: what it holds has no gradient; decode under Tape::Pause");
   const int64_t end = size_ + k.size(2);
   check(capacity_ == 0 || end <= capacity_, "KeyValueCache: {} positions are wanted, there is room for {}",
         end, capacity_);

@@ -23,7 +23,7 @@ class KeyValueCache {
  public:
   explicit KeyValueCache(int64_t capacity = 0) : capacity_(capacity) {}
   int64_t size() const { return size_; }
-  /// Appends k and v [B, Hkv, T, D] and returns all so far, as views.
+  /// Appends k and v [B, Hkv, T, D] and returns all so far, as views. Not differentiable: an error while a tape records.
   std::pair<Tensor, Tensor> append(const Tensor& k, const Tensor& v);
 
  private:

@@ -6,6 +6,7 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
+#include "ops/view.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -132,4 +133,14 @@ TEST_CASE("generated text depends on the seed alone and equals decoding without 
   const std::vector<int64_t> prompt = {9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8};
   const auto next = generate(model, prompt, 1, {.temperature = 0}).back();
   CHECK(next == generate(model, {prompt.end() - 8, prompt.end()}, 1, {.temperature = 0}).back());
+}
+
+TEST_CASE("a cache holds no more than its capacity, and refuses to be differentiated") {
+  const Tensor x = ones({1, 2, 2, 4});
+  KeyValueCache cache(3);
+  CHECK(cache.append(x, x).first.shape() == Shape{1, 2, 2, 4});
+  CHECK(cache.append(slice(x, 2, 0, 1), slice(x, 2, 0, 1)).second.shape() == Shape{1, 2, 3, 4});
+  CHECK_THROWS_WITH_AS(cache.append(x, x), doctest::Contains("there is room for 3"), Error);
+  const Tape tape;
+  CHECK_THROWS_WITH_AS(KeyValueCache(3).append(x, x), doctest::Contains("has no gradient"), Error);
 }

@@ -33,7 +33,9 @@ bool close(const Tensor& x, const Tensor& y) { return spec::distance(x.values(),
 
 }  // namespace
 
-TEST_CASE("feed-forward: W₂·act(W₁·x + b₁) + b₂ for every activation; SwiGLU takes gate and value from W₁'s halves") {
+TEST_CASE(
+    "feed-forward: W₂·act(W₁·x + b₁) + b₂ for every activation; SwiGLU takes gate and value from W₁'s "
+    "halves") {
   const Tensor x = draw({3, 4});
   for (const char* name : {"relu", "gelu", "gelu_tanh", "silu", "swiglu"}) {
     FeedForward f(4, 6, activation_of(name), Bias::yes, 1);
@@ -85,7 +87,8 @@ TEST_CASE("tied weights: one parameter, whose gradient is the sum of both uses")
   o.vocabulary = 5, o.context = 4, o.width = 6, o.layers = 1, o.heads = 2;
   Gpt model(o);
   randomize(model);
-  const Tensor x = index_tensor(std::vector<int64_t>{1, 2, 1}, {1, 3}), y = index_tensor(std::vector<int64_t>{2, 1, 4}, {1, 3});
+  const Tensor x = index_tensor(std::vector<int64_t>{1, 2, 1}, {1, 3}),
+               y = index_tensor(std::vector<int64_t>{2, 1, 4}, {1, 3});
   CHECK(model.state_dict().count("tokens.weight") == 1);
   {
     Tape tape;
