@@ -4,6 +4,8 @@
 
 #if VITRINE_CUDA_KERNELS
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/creation.h"
@@ -113,6 +115,37 @@ TEST_CASE("softmax over long, short, infinite and 16-bit rows") {
   const Tensor x = tensor({-infinity, -infinity, 0, -infinity, 1, 1}, {3, 2});
   const auto y = softmax(to(x, Device::cuda)).values();
   CHECK(y == std::vector<double>{0, 0, 1, 0, 0.5, 0.5});
+}
+
+TEST_CASE("softmax of rows from one element to a million, forward and backward, twice the same bits") {
+  if (!has_gpu()) return;
+  const spec::Call call = [](const std::vector<Tensor>& x) { return softmax(x[0]); };
+  for (const int64_t n : {1, 128, 129, 1000, 5000, 1000000}) {
+    INFO("rows of ", n);
+    Generator g(8);
+    const Shape shape{n <= 5000 ? 3 : 1, n};
+    const Tensor x = randn(shape, DType::float64, Device::cpu, 0, 3, g),
+                 dy = randn(shape, DType::float64, Device::cpu, 0, 1, g);
+    const Result want = run(call, {x}, dy, Device::cpu, DType::float64);
+    const Result got = run(call, {x}, dy, Device::cuda, DType::float64);
+    // Of long rows each element is tiny, so the bound is on its share of the largest.
+    const auto largest = [](const std::vector<double>& values) {
+      double most = 0;
+      for (const double v : values) most = std::max(most, std::abs(v));
+      return most;
+    };
+    const auto near = [&](const Tensor& a, const Tensor& b) {
+      const auto u = a.values(), v = b.values();
+      double worst = 0;
+      for (size_t i = 0; i < u.size(); ++i) worst = std::max(worst, std::abs(u[i] - v[i]));
+      return worst <= 1e-12 * largest(v);
+    };
+    CHECK(near(got.y, want.y));
+    if (n > 1) CHECK(near(got.dx[0], want.dx[0]));
+    const Result again = run(call, {x}, dy, Device::cuda, DType::float64);
+    CHECK(again.y.values() == got.y.values());
+    CHECK(again.dx[0].values() == got.dx[0].values());
+  }
 }
 
 TEST_CASE("any strides: transposed, expanded and sliced operands") {
