@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -85,6 +86,7 @@ void measure(const bench::Size& s, const std::string& dtype, int repeats, double
   fmt::print("{:<6}{:<10}{:>12}{:>10.3f}{:>10.3f}{:>8.2f}x{:>12.0f}%{:>10.3f}\n", s.name, dtype,
              model.parameter_count(), 1e3 * ours, 1e3 * plain, plain / ours, 100 * bytes / ours / bandwidth,
              1e3 * norm);
+  std::fflush(stdout);
 }
 
 }  // namespace
