@@ -195,8 +195,11 @@ Tensor operator-(const Tensor& x) { return neg(x); }
 
 void add_in_place(Tensor& x, const Tensor& y, double scale) {
   check(x.shape() == y.shape(), "add_in_place: x is {} and y is {}", x.shape(), y.shape());
-  const Tape::Pause pause;
-  VITRINE_RUN(accumulate, x, scale == 1 ? y : y * scale);
+  const auto scaled = [&] {
+    const Tape::Pause pause;
+    return y * scale;
+  };
+  VITRINE_RUN(accumulate, x, scale == 1 ? y : scaled());
 }
 
 void scale_in_place(Tensor& x, double scale) {

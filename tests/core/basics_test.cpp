@@ -1,0 +1,212 @@
+// Shapes, allocator, 16-bit floats, random numbers, parallel loops, printing, parameters and the profiler.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/allocator.h"
+#include "core/creation.h"
+#include "core/parallel.h"
+#include "core/parameter.h"
+#include "core/philox.h"
+#include "core/print.h"
+#include "core/profiler.h"
+#include "core/random.h"
+#include "core/record.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+
+namespace {
+
+/// The 16-bit type's value by its definition: sign, exponent and fraction.
+double by_definition(uint16_t bits, int exponent_bits, int fraction_bits) {
+  const int bias = (1 << (exponent_bits - 1)) - 1, exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+  const double fraction = (bits & ((1 << fraction_bits) - 1)) / static_cast<double>(1 << fraction_bits);
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == (1 << exponent_bits) - 1) return fraction != 0 ? NAN : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias));
+}
+
+/// Every value of H is itself when rounded; what lies between two neighbours goes to the nearer, and halfway to the even one.
+template <class H>
+void check_all_values(int exponent_bits, int fraction_bits) {
+  for (int i = 0; i < 65536; ++i) {
+    H h;
+    h.bits = static_cast<uint16_t>(i);
+    const double value = static_cast<float>(h), want = by_definition(h.bits, exponent_bits, fraction_bits);
+    if (std::isnan(want)) {
+      CHECK_UNARY(std::isnan(value));
+      continue;
+    }
+    if (value != want || H(static_cast<float>(value)).bits != h.bits) FAIL(i);
+    const int infinity = ((1 << exponent_bits) - 1) << fraction_bits;
+    if ((i & 0x7fff) >= infinity - 1) continue;
+    H next;
+    next.bits = static_cast<uint16_t>(i + 1);
+    const double middle = (value + static_cast<float>(next)) / 2, step = std::abs(middle - value);
+    const uint16_t even = (h.bits & 1) == 0 ? h.bits : next.bits;
+    const auto round = [](double x) { return H(static_cast<float>(x)).bits; };
+    if (round(middle) != even || round(middle - std::copysign(step * 1e-3, middle)) != h.bits ||
+        round(middle + std::copysign(step * 1e-3, middle)) != next.bits)
+      FAIL(i);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("bfloat16 and float16 round every value to nearest, ties to even") {
+  check_all_values<bfloat16>(8, 7);
+  check_all_values<float16>(5, 10);
+  CHECK(static_cast<float>(float16(65519.0f)) == 65504);
+  CHECK(std::isinf(static_cast<float>(float16(65520.0f))));
+}
+
+TEST_CASE("shapes broadcast, count and refuse as NumPy's") {
+  CHECK(broadcast("op", {3, 1, 5}, {4, 1}) == Shape{3, 4, 5});
+  CHECK(broadcast("op", {}, {2}) == Shape{2});
+  CHECK(broadcast("op", {0, 1}, {1, 3}) == Shape{0, 3});
+  CHECK_THROWS_WITH(broadcast("op", {2, 3}, {2, 4}), doctest::Contains("op: "));
+  CHECK(numel({}) == 1);
+  CHECK(numel({3, 0}) == 0);
+  CHECK(contiguous_strides({2, 3, 4}) == Strides{12, 4, 1});
+  CHECK_THROWS(numel({int64_t{1} << 40, int64_t{1} << 40}));
+  CHECK(check_axis("op", {2, 3}, -1) == 1);
+  CHECK_THROWS_WITH(check_axis("op", {2, 3}, 2), doctest::Contains("op: "));
+  CHECK_THROWS(Shape({1, 1, 1, 1, 1, 1, 1, 1, 1}));
+}
+
+TEST_CASE("integers with floats keep the float; bfloat16 with float16 gives float32") {
+  CHECK(promote(DType::int64, DType::bfloat16) == DType::bfloat16);
+  CHECK(promote(DType::bfloat16, DType::float16) == DType::float32);
+  CHECK(promote(DType::float32, DType::float64) == DType::float64);
+  CHECK(promote(DType::boolean, DType::int32) == DType::int32);
+  CHECK((ones({2}, DType::bfloat16) * 1.5).dtype() == DType::bfloat16);
+}
+
+TEST_CASE("the allocator counts, aligns, reuses, and says which op asked") {
+  const auto start = memory::statistics();
+  const void* first = nullptr;
+  {
+    const Tensor x = empty({1000});
+    first = x.raw();
+    CHECK(reinterpret_cast<uintptr_t>(first) % 64 == 0);
+    CHECK(memory::statistics().now >= start.now + 4000);
+    CHECK(memory::statistics().allocations == start.allocations + 1);
+  }
+  CHECK(memory::statistics().now == start.now);
+  memory::reset_peak();
+  { const Tensor big = empty({1 << 20}); }
+  CHECK(memory::statistics().peak >= start.now + (4u << 20));
+  memory::reset_peak();
+  CHECK(memory::statistics().peak == memory::statistics().now);
+  memory::track_ops(true);
+  const Tensor y = exp(ones({500}));
+  memory::track_ops(false);
+  CHECK(memory::by_op().at("unary") >= 2000);
+  CHECK(memory::by_op().at("fill") >= 2000);
+}
+
+TEST_CASE("Philox gives the known words, uniforms lie in [0, 1), and a generator goes on where it was") {
+  CHECK(philox(0, 0) == std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(to_uniform(0) == 0);
+  CHECK(to_uniform(0xffffffff) < 1);
+  Generator a(7), b(7);
+  CHECK(rand({10}, DType::float32, Device::cpu, 0, 1, a).values() == rand({10}, DType::float32, Device::cpu, 0, 1, b).values());
+  b.set(a.seed(), a.offset());
+  CHECK(randn({5}, DType::float32, Device::cpu, 0, 1, a).values() == randn({5}, DType::float32, Device::cpu, 0, 1, b).values());
+  const auto u = rand({40000}, DType::float32, Device::cpu, -2, 3, a).values();
+  double sum = 0;
+  for (double x : u) {
+    CHECK_UNARY(x >= -2 && x < 3);
+    sum += x;
+  }
+  CHECK(sum / 40000 == doctest::Approx(0.5).epsilon(0.05));
+  double squares = 0;
+  for (double z : randn({40000}, DType::float64, Device::cpu, 1, 2, a).values()) squares += (z - 1) * (z - 1);
+  CHECK(squares / 40000 == doctest::Approx(4).epsilon(0.05));
+}
+
+TEST_CASE("parallel_for covers a range once, whatever the threads, and carries the first exception out") {
+  const int before = threads();
+  for (const int count : {1, 2, 3, 7}) {
+    set_threads(count);
+    std::vector<int> hits(1000);
+    std::vector<int64_t> chunks(100, -1);
+    parallel_for(0, 1000, 10, [&](int64_t b, int64_t e) {
+      CHECK_UNARY(in_parallel() || count == 1);
+      chunks[static_cast<size_t>(b / 10)] = e;
+      for (int64_t i = b; i < e; ++i) ++hits[static_cast<size_t>(i)];
+      parallel_for(0, 3, 1, [](int64_t, int64_t) {});  // nested: on this thread
+    });
+    for (int h : hits) CHECK_UNARY(h == 1);
+    for (size_t c = 0; c < 100; ++c) CHECK_UNARY(chunks[c] == static_cast<int64_t>(c + 1) * 10);
+    CHECK_THROWS_WITH(parallel_for(0, 1000, 10, [](int64_t b, int64_t) { if (b >= 300) fail("at {}", b); }), "at 300");
+  }
+  set_threads(before);
+}
+
+TEST_CASE("tensors print as NumPy prints them, large ones in short") {
+  CHECK(to_string(tensor({1, 2, 3, 4}, {2, 2}, DType::int64)) == "[[1, 2],\n [3, 4]] int64[2, 2] on cpu");
+  CHECK(to_string(tensor({1, 0}, DType::boolean)) == "[ true, false] bool[2] on cpu");
+  CHECK(to_string(full({}, 2.5)).starts_with("2.5"));
+  CHECK(to_string(zeros({0, 3})).find("float32[0, 3]") != std::string::npos);
+  const std::string large = to_string(arange(0, 5000));
+  CHECK(large.size() < 200);
+  CHECK(large.find("4999") != std::string::npos);
+  CHECK(large.find("2500") == std::string::npos);
+  CHECK(to_string(tensor({NAN, INFINITY, -INFINITY})).find("nan") != std::string::npos);
+}
+
+TEST_CASE("a parameter keeps a float32 master under a low-precision copy, and clones apart") {
+  Parameter p(full({2}, 1.0 / 3));
+  p.to(DType::bfloat16);
+  CHECK(p.dtype() == DType::bfloat16);
+  CHECK(p.master().dtype() == DType::float32);
+  CHECK(p.value().values()[0] == static_cast<double>(static_cast<float>(bfloat16(1.0f / 3))));
+  Parameter same = p, other = p.clone();
+  p.assign(full({2}, 5.0));
+  CHECK(same.value().values()[0] == 5);
+  CHECK(other.value().values()[0] != 5);
+  CHECK(same.is_same(p));
+  p.to(DType::float64);
+  CHECK(p.master().dtype() == DType::float64);
+  CHECK_THROWS_WITH(p.assign(zeros({3})), doctest::Contains("wanted values of shape [2]"));
+  CHECK_THROWS_WITH(Parameter(zeros({2}, DType::bfloat16)), doctest::Contains("wanted float32 or float64"));
+}
+
+TEST_CASE("the profiler sums by op and module, and writes a trace that Chrome reads") {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("vitrine_trace_{}.json", getpid());
+  Profiler profiler;
+  {
+    const ModuleScope scope("blocks.1");
+    matmul(ones({64, 64}), ones({64, 64}));
+    exp(ones({10}));
+  }
+  const auto ops = profiler.by_op(), modules = profiler.by_module();
+  const auto find = [](const std::vector<Profiler::Row>& rows, const std::string& name) {
+    for (const auto& row : rows)
+      if (row.name == name) return row.calls;
+    return int64_t{0};
+  };
+  CHECK(find(ops, "matmul") == 1);
+  CHECK(find(ops, "unary") == 1);
+  CHECK(find(ops, "fill") == 3);
+  CHECK(find(modules, "blocks.1") == 5);
+  profiler.write_chrome_trace(path.string());
+  const auto trace = nlohmann::json::parse(std::ifstream(path));
+  std::filesystem::remove(path);
+  const auto& events = trace.is_array() ? trace : trace["traceEvents"];
+  CHECK(events.size() >= 5);
+  for (const auto& e : events)
+    if (e.value("ph", "") == "X") CHECK(e["dur"].get<double>() >= 0);
+  std::ostringstream table;
+  profiler.print(table);
+  CHECK(table.str().find("matmul") != std::string::npos);
+}

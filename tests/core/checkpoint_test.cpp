@@ -1,0 +1,83 @@
+// Gradient checkpointing: bit-equal to the plain run, nested too, and what it refuses.
+#include "core/checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+
+using namespace vitrine;
+
+namespace {
+
+struct Model {
+  Tensor w = randn({6, 6}), b = randn({6});
+  Model() { w.requires_grad(), b.requires_grad(); }
+  Tensor layer(const Tensor& x) const { return dropout(tanh(matmul(x, w) + b), 0.4); }
+};
+
+/// Each layer has parameters of its own: those that several runs share would be added up in another order.
+std::vector<std::vector<double>> train(int depth_of_checkpoints) {
+  manual_seed(5);
+  const Model models[4];
+  Tensor x = randn({4, 6});
+  x.requires_grad();
+  Tape tape;
+  Tensor y = x;
+  const auto twice = [&](const Tensor& in, int i) {
+    const auto inner = [&models, in, i] { return models[i].layer(in); };
+    return models[i + 1].layer(depth_of_checkpoints == 2 ? checkpoint(inner) : inner());
+  };
+  for (int i = 0; i < 4; i += 2) {
+    const Tensor in = y;
+    y = depth_of_checkpoints > 0 ? checkpoint([&twice, in, i] { return twice(in, i); }) : twice(in, i);
+  }
+  const Tensor loss = sum(square(y));
+  tape.backward(loss);
+  std::vector<std::vector<double>> result = {{loss.item()}, x.grad().values(), randn({3}).values()};
+  for (const Model& m : models) result.insert(result.end(), {m.w.grad().values(), m.b.grad().values()});
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("with parameters and dropout inside, once and nested, it has the bits of the plain run") {
+  const auto plain = train(0);
+  CHECK(train(1) == plain);
+  CHECK(train(2) == plain);
+}
+
+TEST_CASE("it records one node, and recomputes") {
+  const Model model;
+  const Tensor x = randn({4, 6});
+  int runs = 0;
+  std::vector<bool> again;
+  Tape tape;
+  const Tensor y = checkpoint([&] {
+    ++runs;
+    again.push_back(recomputing());
+    return model.layer(x);
+  });
+  CHECK(tape.size() == 1);
+  tape.backward(sum(y));
+  CHECK(runs == 2);
+  CHECK(again == std::vector<bool>{false, true});
+  CHECK(model.b.grad().defined());
+}
+
+TEST_CASE("a parameter that is overwritten between the two runs is an error") {
+  Model model;
+  const Tensor x = randn({4, 6});
+  Tape tape;
+  const Tensor y = checkpoint([&] { return model.layer(x); });
+  {
+    const Tape::Pause pause;
+    scale_in_place(model.w, 2);
+  }
+  CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("overwritten"));
+}

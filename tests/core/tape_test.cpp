@@ -1,0 +1,278 @@
+// The tape: what is recorded, what a backward does and consumes, and what it says when it cannot.
+#include "core/tape.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "core/allocator.h"
+#include "core/creation.h"
+#include "core/parameter.h"
+#include "core/record.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/join.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+
+namespace {
+
+using Values = std::vector<double>;
+
+Tensor leaf(std::initializer_list<double> values, DType dtype = DType::float64) {
+  Tensor x = tensor(values, dtype);
+  x.requires_grad();
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("only what depends on something tracked is recorded, and only while a tape is alive") {
+  const Tensor x = leaf({1, 2}), constant = tensor({3, 4}, DType::float64);
+  x * constant;
+  Tape tape;
+  constant* constant;
+  CHECK(tape.size() == 0);
+  const Tensor y = x * constant;
+  CHECK(tape.size() == 1);
+  CHECK(std::string(tape.info(0).op) == "mul");
+  CHECK(tape.tracks(y));
+  CHECK(!tape.tracks(constant));
+  {
+    const Tape::Pause pause;
+    y* y;
+    CHECK(Tape::recording() == nullptr);
+  }
+  CHECK(tape.size() == 1);
+  CHECK(Tape::recording() == &tape);
+  const Tensor watched = tape.watch(constant);
+  CHECK((watched * 2, tape.size() == 2));
+}
+
+TEST_CASE("backward accumulates into leaves, consumes the tape, and Keep::yes keeps it") {
+  const Tensor x = leaf({1, 2, 3});
+  Tape tape;
+  const Tensor y = sum(x * x);
+  tape.backward(y, Keep::yes);
+  CHECK(x.grad().values() == Values{2, 4, 6});
+  tape.backward(y);
+  CHECK(x.grad().values() == Values{4, 8, 12});
+  CHECK_THROWS_WITH(tape.backward(y), doctest::Contains("has been consumed by a backward pass"));
+  x.zero_grad();
+  CHECK(!x.grad().defined());
+  CHECK(Tape::recording() == nullptr);  // recording stopped
+}
+
+TEST_CASE("gradient leaves the leaves alone, gives zeros where nothing depends, and takes seeds") {
+  const Tensor x = leaf({1, 2}), unused = leaf({5});
+  Tape tape;
+  const Tensor a = x * 2, b = x * x;
+  const auto g = tape.gradient({a, b}, {x, unused}, {tensor({1, 10}, DType::float64), tensor({100, 1000}, DType::float64)});
+  CHECK(g[0].values() == Values{2 + 200, 20 + 4000});
+  CHECK(g[1].values() == Values{0});
+  CHECK(!x.grad().defined());
+}
+
+TEST_CASE("an op with several outputs, some of them unused, gets undefined gradients for those") {
+  const Tensor x = leaf({1, 2, 3, 4, 5, 6});
+  Tape tape;
+  const auto parts = split(x, 2);
+  tape.backward(sum(parts[1] * 7));
+  CHECK(x.grad().values() == Values{0, 0, 7, 7, 0, 0});
+}
+
+TEST_CASE("gradients of slices and of rows cost what they touch") {
+  const int64_t n = 20000;
+  Tensor table = zeros({n, 8});
+  table.requires_grad();
+  Tape tape;
+  Tensor loss = sum(embedding(table, index_tensor(std::vector<int64_t>{3, 5, 3}, {3})));
+  for (int64_t i = 0; i < 50; ++i) loss = loss + sum(slice(table, 0, i, i + 1));
+  memory::reset_peak();
+  const size_t before = memory::statistics().now;
+  tape.backward(loss);
+  // One gradient of the table's size, not 51.
+  CHECK(memory::statistics().peak - before < 2 * static_cast<size_t>(n) * 8 * sizeof(float));
+  const auto g = table.grad().values();
+  CHECK(g[3 * 8] == 3);
+  CHECK(g[5 * 8] == 2);
+  CHECK(g[0] == 1);
+  CHECK(g[60 * 8] == 0);
+}
+
+TEST_CASE("a saved tensor that was overwritten is an error that names both ops") {
+  const Tensor x = leaf({1, 2});
+  Tape tape;
+  const Tensor y = exp(x);
+  Tensor z = y * y;
+  {
+    const Tape::Pause pause;
+    Tensor target = y;
+    add_in_place(target, tensor({1, 1}, DType::float64));
+  }
+  CHECK_THROWS_WITH(tape.backward(sum(z)), doctest::Contains("mul: float64[2] on cpu, which it saved for its backward, has "
+                                                             "been overwritten since by "));
+}
+
+TEST_CASE("writing into a tensor that the tape tracks is refused outside a pause") {
+  const Tensor x = leaf({1, 2});
+  Tape tape;
+  Tensor y = x * 2;
+  CHECK_THROWS_WITH(add_in_place(y, x), doctest::Contains("which the running tape tracks"));
+  const Tape::Pause pause;
+  CHECK_NOTHROW(scale_in_place(y, 2));
+}
+
+TEST_CASE("a second tape wants the first paused or ended; a tensor of an ended tape is a constant") {
+  const Tensor x = leaf({2});
+  Tensor old;
+  {
+    Tape first;
+    CHECK_THROWS_WITH(Tape(), doctest::Contains("another tape is recording on this thread"));
+    {
+      const Tape::Pause pause;
+      Tape second;
+      old = x * 3;
+      CHECK(second.size() == 1);
+    }
+    CHECK(first.size() == 0);
+  }
+  Tape tape;
+  const Tensor y = sum(old * old);
+  CHECK(tape.size() == 0);
+  CHECK_THROWS_WITH(tape.backward(y), doctest::Contains("was not recorded on this tape"));
+  const Tensor z = sum(old * x);
+  CHECK(tape.explain(old, z).find("was recorded on a tape that has ended") != std::string::npos);
+  tape.backward(z);
+  CHECK(x.grad().values() == Values{6});
+}
+
+TEST_CASE("a backward that throws kills the tape and marks the leaves that were changed") {
+  const Tensor a = leaf({1}), b = leaf({1});
+  Tape tape;
+  const Tensor y = record("broken", {a * 1}, a * 1 + 0, [](const Tensor&) -> Grads { fail("planted"); });
+  const Tensor loss = sum(y) + sum(b);
+  CHECK_THROWS_WITH(tape.backward(loss), doctest::Contains("planted"));
+  CHECK_THROWS_WITH(tape.backward(loss), doctest::Contains("this tape is dead, an earlier backward failed"));
+}
+
+TEST_CASE("a wrong backward is told: number and shape of its gradients") {
+  const Tensor x = leaf({1, 2});
+  {
+    Tape tape;
+    const Tensor y = record("two", {x}, clone(x), [](const Tensor& dy) -> Grads { return {dy, dy}; });
+    CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("the backward of two returned 2 gradients for 1 inputs"));
+  }
+  Tape tape;
+  const Tensor y = record("shape", {x}, clone(x), [](const Tensor&) -> Grads { return {zeros({3}, DType::float64)}; });
+  CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("the backward of shape returned a gradient of shape [3]"));
+}
+
+TEST_CASE("a million chained nodes need no recursion, and memory falls during the backward") {
+  Tensor x = tensor({1}, DType::float64);
+  x.requires_grad();
+  Tape tape;
+  Tensor y = x;
+  for (int i = 0; i < 1'000'000; ++i) y = y + 1e-6;
+  CHECK(tape.size() == 1'000'000);
+  tape.backward(sum(y));
+  CHECK(x.grad().item() == 1);
+  Tape chain;
+  Tensor z = zeros({1000});
+  z.requires_grad();
+  for (int i = 0; i < 100; ++i) z = exp(z * 0.5);
+  const size_t before = memory::statistics().now;
+  size_t half = 0;
+  chain.on_step([&](const Tape::Step& step) {
+    if (step.node == 100) half = memory::statistics().now;
+  });
+  const Tensor loss = sum(z);
+  z = Tensor();
+  chain.backward(loss);
+  CHECK(half < before - 150000);  // of some 400,000 that the first half of the nodes had saved
+}
+
+TEST_CASE("hooks see and change a gradient once it is complete") {
+  const Tensor x = leaf({1, 2});
+  Tape tape;
+  const Tensor y = x * 3;
+  int calls = 0;
+  tape.on_gradient(y, [&](const Tensor& g) {
+    ++calls;
+    CHECK(g.values() == Values{5, 5});  // of both uses
+    return g * 10;
+  });
+  tape.backward(sum(y * 2) + sum(y * 3));
+  CHECK(calls == 1);
+  CHECK(x.grad().values() == Values{150, 150});
+}
+
+TEST_CASE("anomaly mode names the first op that is not finite, and its place in the model") {
+  const Tensor x = leaf({0, 1});
+  const ModuleScope scope("blocks.3");
+  {
+    Tape tape({.anomaly = true});
+    CHECK_THROWS_WITH(log(x), doctest::Contains("log (op 0, in blocks.3)"));
+  }
+  Tape tape({.anomaly = true});
+  const Tensor y = sqrt(x);
+  CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("sqrt (op 0, in blocks.3)"));
+}
+
+TEST_CASE("why a tensor has no gradient") {
+  const Tensor x = leaf({1, 2}), unused = leaf({1});
+  Tape tape;
+  const Tensor cut = detach(x * 2), used = x * 4;
+  const Tensor loss = sum(cut * x), other = sum(argmax(x, 0));
+  CHECK(tape.explain(unused, loss).find("was never used by an op on this tape") != std::string::npos);
+  CHECK(tape.explain(x, loss).find("has a gradient") != std::string::npos);
+  const Tensor loss2 = sum(detach(used) * x);
+  CHECK(tape.explain(used, loss2).find("it is cut by detach at op") != std::string::npos);
+  CHECK(tape.explain(tensor({1}), loss).find("is a constant") != std::string::npos);
+  CHECK(tape.explain(x, other).find("the loss was not recorded on this tape") != std::string::npos);
+}
+
+TEST_CASE("the tape can be printed, drawn and stepped through") {
+  Tensor w = leaf({1, 2});
+  w.leaf()->name = "weights";
+  Tape tape;
+  const Tensor y = sum(exp(w) * 2);
+  std::ostringstream table;
+  tape.print(table);
+  for (const char* part : {"exp", "mul_scalar", "sum", "[2]", "3 ops"}) CHECK(table.str().find(part) != std::string::npos);
+  const std::string dot = tape.to_dot();
+  for (const char* part : {"digraph tape", "weights\\n[2]", "op0 -> op1", "exp"}) CHECK(dot.find(part) != std::string::npos);
+  std::vector<std::string> ops;
+  tape.on_step([&](const Tape::Step& s) { ops.emplace_back(s.op); });
+  tape.backward(y);
+  CHECK(ops == std::vector<std::string>{"sum", "mul_scalar", "exp"});
+  CHECK(tape.info(0).used);
+}
+
+TEST_CASE("gradients of low-precision leaves add up in float32") {
+  Parameter p(full({1}, 1.0));
+  p.to(DType::bfloat16);
+  for (int i = 0; i < 300; ++i) {
+    Tape tape;
+    tape.backward(sum(p.value() * 1.0));
+  }
+  CHECK(p.grad().dtype() == DType::float32);
+  CHECK(p.grad().item() == 300);  // bfloat16 would have stopped at 256
+}
+
+TEST_CASE("second and third derivatives through gradient of gradient") {
+  const Tensor x = leaf({0.7});
+  Tape tape({.order = 3});
+  const Tensor y = sum(exp(x) * x);
+  const Tensor first = tape.gradient(y, {x}, Keep::yes)[0];
+  const Tensor second = tape.gradient(sum(first), {x}, Keep::yes)[0];
+  const Tensor third = tape.gradient(sum(second), {x})[0];
+  const double e = std::exp(0.7);
+  CHECK(first.item() == doctest::Approx(e * 1.7).epsilon(1e-14));
+  CHECK(second.item() == doctest::Approx(e * 2.7).epsilon(1e-14));
+  CHECK(third.item() == doctest::Approx(e * 3.7).epsilon(1e-14));
+}
