@@ -27,7 +27,8 @@ namespace {
 
 /// The 16-bit type's value by its definition: sign, exponent and fraction.
 double by_definition(uint16_t bits, int exponent_bits, int fraction_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1, exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+  const int bias = (1 << (exponent_bits - 1)) - 1,
+            exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
   const double fraction = (bits & ((1 << fraction_bits) - 1)) / static_cast<double>(1 << fraction_bits);
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
   if (exponent == (1 << exponent_bits) - 1) return fraction != 0 ? NAN : sign * INFINITY;
@@ -118,9 +119,11 @@ TEST_CASE("Philox gives the known words, uniforms lie in [0, 1), and a generator
   CHECK(to_uniform(0) == 0);
   CHECK(to_uniform(0xffffffff) < 1);
   Generator a(7), b(7);
-  CHECK(rand({10}, DType::float32, Device::cpu, 0, 1, a).values() == rand({10}, DType::float32, Device::cpu, 0, 1, b).values());
+  CHECK(rand({10}, DType::float32, Device::cpu, 0, 1, a).values() ==
+        rand({10}, DType::float32, Device::cpu, 0, 1, b).values());
   b.set(a.seed(), a.offset());
-  CHECK(randn({5}, DType::float32, Device::cpu, 0, 1, a).values() == randn({5}, DType::float32, Device::cpu, 0, 1, b).values());
+  CHECK(randn({5}, DType::float32, Device::cpu, 0, 1, a).values() ==
+        randn({5}, DType::float32, Device::cpu, 0, 1, b).values());
   const auto u = rand({40000}, DType::float32, Device::cpu, -2, 3, a).values();
   double sum = 0;
   for (double x : u) {
@@ -147,7 +150,11 @@ TEST_CASE("parallel_for covers a range once, whatever the threads, and carries t
     });
     for (int h : hits) CHECK_UNARY(h == 1);
     for (size_t c = 0; c < 100; ++c) CHECK_UNARY(chunks[c] == static_cast<int64_t>(c + 1) * 10);
-    CHECK_THROWS_WITH(parallel_for(0, 1000, 10, [](int64_t b, int64_t) { if (b >= 300) fail("at {}", b); }), "at 300");
+    CHECK_THROWS_WITH(parallel_for(0, 1000, 10,
+                                   [](int64_t b, int64_t) {
+                                     if (b >= 300) fail("at {}", b);
+                                   }),
+                      "at 300");
   }
   set_threads(before);
 }

@@ -33,7 +33,7 @@ Tensor leaf(std::initializer_list<double> values, DType dtype = DType::float64) 
 
 TEST_CASE("only what depends on something tracked is recorded, and only while a tape is alive") {
   const Tensor x = leaf({1, 2}), constant = tensor({3, 4}, DType::float64);
-  x * constant;
+  x* constant;
   Tape tape;
   constant* constant;
   CHECK(tape.size() == 0);
@@ -71,7 +71,8 @@ TEST_CASE("gradient leaves the leaves alone, gives zeros where nothing depends, 
   const Tensor x = leaf({1, 2}), unused = leaf({5});
   Tape tape;
   const Tensor a = x * 2, b = x * x;
-  const auto g = tape.gradient({a, b}, {x, unused}, {tensor({1, 10}, DType::float64), tensor({100, 1000}, DType::float64)});
+  const auto g = tape.gradient({a, b}, {x, unused},
+                               {tensor({1, 10}, DType::float64), tensor({100, 1000}, DType::float64)});
   CHECK(g[0].values() == Values{2 + 200, 20 + 4000});
   CHECK(g[1].values() == Values{0});
   CHECK(!x.grad().defined());
@@ -114,8 +115,9 @@ TEST_CASE("a saved tensor that was overwritten is an error that names both ops")
     Tensor target = y;
     add_in_place(target, tensor({1, 1}, DType::float64));
   }
-  CHECK_THROWS_WITH(tape.backward(sum(z)), doctest::Contains("mul: float64[2] on cpu, which it saved for its backward, has "
-                                                             "been overwritten since by "));
+  CHECK_THROWS_WITH(tape.backward(sum(z)),
+                    doctest::Contains("mul: float64[2] on cpu, which it saved for its backward, has "
+                                      "been overwritten since by "));
 }
 
 TEST_CASE("writing into a tensor that the tape tracks is refused outside a pause") {
@@ -165,11 +167,14 @@ TEST_CASE("a wrong backward is told: number and shape of its gradients") {
   {
     Tape tape;
     const Tensor y = record("two", {x}, clone(x), [](const Tensor& dy) -> Grads { return {dy, dy}; });
-    CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("the backward of two returned 2 gradients for 1 inputs"));
+    CHECK_THROWS_WITH(tape.backward(sum(y)),
+                      doctest::Contains("the backward of two returned 2 gradients for 1 inputs"));
   }
   Tape tape;
-  const Tensor y = record("shape", {x}, clone(x), [](const Tensor&) -> Grads { return {zeros({3}, DType::float64)}; });
-  CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("the backward of shape returned a gradient of shape [3]"));
+  const Tensor y =
+      record("shape", {x}, clone(x), [](const Tensor&) -> Grads { return {zeros({3}, DType::float64)}; });
+  CHECK_THROWS_WITH(tape.backward(sum(y)),
+                    doctest::Contains("the backward of shape returned a gradient of shape [3]"));
 }
 
 TEST_CASE("a million chained nodes need no recursion, and memory falls during the backward") {
@@ -243,9 +248,11 @@ TEST_CASE("the tape can be printed, drawn and stepped through") {
   const Tensor y = sum(exp(w) * 2);
   std::ostringstream table;
   tape.print(table);
-  for (const char* part : {"exp", "mul_scalar", "sum", "[2]", "3 ops"}) CHECK(table.str().find(part) != std::string::npos);
+  for (const char* part : {"exp", "mul_scalar", "sum", "[2]", "3 ops"})
+    CHECK(table.str().find(part) != std::string::npos);
   const std::string dot = tape.to_dot();
-  for (const char* part : {"digraph tape", "weights\\n[2]", "op0 -> op1", "exp"}) CHECK(dot.find(part) != std::string::npos);
+  for (const char* part : {"digraph tape", "weights\\n[2]", "op0 -> op1", "exp"})
+    CHECK(dot.find(part) != std::string::npos);
   std::vector<std::string> ops;
   tape.on_step([&](const Tape::Step& s) { ops.emplace_back(s.op); });
   tape.backward(y);
