@@ -109,8 +109,11 @@ class BackwardTile {
   void score_gradients(int64_t n, const T* dy, int64_t dy_stride, const T* values, int64_t stride) {
     gemm<T, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), dy, dy_stride, values, stride, T(0),
                dscores_, stride_);
+    // Where one block holds all keys D is Σ P·dP of the very numbers that it is taken from: nothing is left of a lone key.
+    const bool all_keys = head_.form.read == AttentionRead::mean && tile_.last - tile_.first <= kKeysPerBlock;
     for (int64_t r = 0; r < tile_.rows(); ++r) {
       T* const ds = dscores_ + r * stride_;
+      if (all_keys) correction_[r] = vecmath::dot(ds, scores_ + r * stride_, n);
       vecmath::multiply_shifted(ds, ds, correction_[r], scores_ + r * stride_, n);
     }
   }

@@ -2,7 +2,8 @@
 // calls by a seccomp filter and goes on.
 #include <doctest/doctest.h>
 
-#if defined(__linux__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__linux__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define VITRINE_SANITIZED 1
@@ -37,7 +38,8 @@ constexpr int kNoFilter = 98;
 
 /// From here on mmap, munmap, mremap, brk and clone end this process.
 bool forbid_system_memory() {
-#define VITRINE_FORBID(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)
+#define VITRINE_FORBID(call) \
+  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)
   sock_filter rules[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                          VITRINE_FORBID(SYS_mmap),
                          VITRINE_FORBID(SYS_munmap),
