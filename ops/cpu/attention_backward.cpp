@@ -109,12 +109,14 @@ class BackwardTile {
   void score_gradients(int64_t n, const T* dy, int64_t dy_stride, const T* values, int64_t stride) {
     gemm<T, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), dy, dy_stride, values, stride, T(0),
                dscores_, stride_);
-    // Where one block holds all keys D is Σ P·dP of the very numbers that it is taken from: nothing is left of a lone key.
+    // Where one block holds all keys D is Σ P·dP/Σ P of the very numbers that it is taken from: nothing is left of a lone
+    // key, and the rounding of lse, which scales a row of P, does not matter.
     const bool all_keys = head_.form.read == AttentionRead::mean && tile_.last - tile_.first <= kKeysPerBlock;
     for (int64_t r = 0; r < tile_.rows(); ++r) {
-      T* const ds = dscores_ + r * stride_;
-      if (all_keys) correction_[r] = vecmath::dot(ds, scores_ + r * stride_, n);
-      vecmath::multiply_shifted(ds, ds, correction_[r], scores_ + r * stride_, n);
+      T *const ds = dscores_ + r * stride_, *const p = scores_ + r * stride_;
+      if (all_keys)
+        correction_[r] = vecmath::dot(ds, p, n) / std::max(vecmath::sum(p, n), std::numeric_limits<T>::min());
+      vecmath::multiply_shifted(ds, ds, correction_[r], p, n);
     }
   }
 
