@@ -29,7 +29,7 @@ void Adam::update(Batch& batch, const GroupOptions& group, int64_t t) {
   if (options_.bias_correction) s.m_factor = correction(s.beta1, t), s.v_factor = correction(s.beta2, t);
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), largest;
   if (options_.amsgrad) largest = batch.slots("largest");
-  VITRINE_RUN(adam_step, batch.x, batch.g, m, v, largest, s);
+  VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, largest, s);
 }
 
 std::vector<Optimizer::Slot> Adam::slots(const Shape& shape) const {
@@ -67,7 +67,7 @@ void NAdam::update(Batch& batch, const GroupOptions& group, int64_t t) {
       break;
   }
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
-  VITRINE_RUN(adam_step, batch.x, batch.g, m, v, none, s);
+  VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
 }
 
 std::vector<Optimizer::Slot> NAdam::slots(const Shape& shape) const {
@@ -92,7 +92,7 @@ void RAdam::update(Batch& batch, const GroupOptions& group, int64_t t) {
     s.v_factor = 1;
   }
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
-  VITRINE_RUN(adam_step, batch.x, batch.g, m, v, none, s);
+  VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
 }
 
 std::vector<Optimizer::Slot> RAdam::slots(const Shape& shape) const {

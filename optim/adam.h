@@ -21,6 +21,7 @@ class Adam : public Optimizer {
   explicit Adam(std::vector<Parameter> parameters, AdamOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;
   AdamOptions options_;
@@ -45,6 +46,7 @@ class NAdam : public Optimizer {
   explicit NAdam(std::vector<Parameter> parameters, NAdamOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;
   double mu(int64_t t) const;
@@ -65,6 +67,7 @@ class RAdam : public Optimizer {
   explicit RAdam(std::vector<Parameter> parameters, RAdamOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;
   RAdamOptions options_;

@@ -165,12 +165,14 @@ T* place(const List& list, size_t i, int64_t at) {
 
 }  // namespace
 
-void adam_step(List& x, const List& g, List& m, List& v, List& largest, AdamScalars s) {
+void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, AdamScalars s) {
   for_each_piece("adam_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(adam_row<T>)
     (place<T>(x, i, at), place<T>(g, i, at), place<T>(m, i, at), place<T>(v, i, at), place<T>(largest, i, at),
      n, s);
+    if (!copies.empty())
+      vecmath::convert(place<bfloat16>(copies, i, at), place<T>(x, i, at), n);  // x is in cache
   });
 }
 

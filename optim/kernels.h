@@ -16,8 +16,9 @@ struct AdamScalars {
   double m_factor = 1, g_factor = 0, v_factor = 1;
 };
 /// m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², then x as above. `largest`, if not empty, becomes max(largest, v) and takes v's
-/// place (amsgrad).
-VITRINE_CPU_KERNEL(adam_step, List& x, const List& g, List& m, List& v, List& largest, AdamScalars s);
+/// place (amsgrad). `copies`, if not empty, are bfloat16 and get the new x.
+VITRINE_CPU_KERNEL(adam_step, List& x, List& copies, const List& g, List& m, List& v, List& largest,
+                   AdamScalars s);
 
 /// m and v as above; norms [n, 2] (float64): ‖x‖ and ‖u‖ for u = m_factor·m/(√(v_factor·v) + eps) + decoupled_decay·x.
 VITRINE_CPU_KERNEL(lamb_moments, Tensor& norms, const List& x, const List& g, List& m, List& v,

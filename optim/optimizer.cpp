@@ -43,7 +43,9 @@ Optimizer::Batch Optimizer::batch_of(Group& group) {
     batch.x.push_back(p.master());
     batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
     batch.states.push_back(&state_[p.identity()]);
+    if (writes_copies() && p.dtype() == DType::bfloat16) batch.copies.push_back(p.value());
   }
+  if (batch.copies.size() != batch.x.size()) batch.copies.clear();
   return batch;
 }
 
@@ -59,7 +61,7 @@ void Optimizer::step() {
     Batch batch = batch_of(group);
     if (!batch.x.empty()) update(batch, group.options, steps_ + 1);
     for (Parameter& p : group.parameters)
-      if (p.grad().defined()) p.refresh();
+      if (p.grad().defined() && batch.copies.empty()) p.refresh();
   }
   ++steps_;
 }

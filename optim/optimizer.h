@@ -52,10 +52,14 @@ class Optimizer {
   /// float64, and their states.
   struct Batch {
     std::vector<Tensor> x, g;
+    /// The bfloat16 copies of x, where all have one and the rule writes them itself; else empty.
+    std::vector<Tensor> copies;
     std::vector<State*> states;
     /// The state tensors of this name, like x and zero at first.
     std::vector<Tensor> slots(const std::string& name) const;
   };
+  /// True if update() writes batch.copies in the same pass as x.
+  virtual bool writes_copies() const { return false; }
   /// Updates x by g; `t` counts from 1.
   virtual void update(Batch& batch, const GroupOptions& options, int64_t t) = 0;
 
