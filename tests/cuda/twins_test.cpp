@@ -2,8 +2,6 @@
 // bits when run twice.
 #include <doctest/doctest.h>
 
-#if VITRINE_CUDA_KERNELS
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -185,5 +183,3 @@ TEST_CASE("what the device cannot do is told") {
   CHECK_THROWS_WITH(log_softmax(x), doctest::Contains("there is no kernel for cuda:0 yet"));
   CHECK_THROWS_WITH(empty({1}, DType::float32, Device{DeviceKind::cuda, 9}), doctest::Contains("cuda:9"));
 }
-
-#endif

@@ -1,8 +1,6 @@
 // The emulator itself: barriers, shuffles, shared memory, atomics, and the mistakes that it finds.
 #include <doctest/doctest.h>
 
-#if VITRINE_CUDA_EMULATED
-
 #include <numeric>
 #include <vector>
 
@@ -127,7 +125,7 @@ TEST_CASE("blocks in parallel meet in atomics, and indices count as they should"
 TEST_CASE("threads that miss a barrier are named") {
   const std::string half = message(half_barrier_kernel, 64);
   CHECK(half.find("kernel half_barrier_kernel") == std::string::npos);  // the launch names the expression
-  CHECK(half.find("block (0, 0, 0): no thread can go on: thread (0, 0, 0) waits at emulator_test.cpp:") !=
+  CHECK(half.find("block (0, 0, 0): no thread can go on: thread (0, 0, 0) waits at block_test.cpp:") !=
         std::string::npos);
   CHECK(half.find("thread (20, 0, 0) has ended") != std::string::npos);
   CHECK(message(two_barriers_kernel, 32).find("waits at the barrier") != std::string::npos);
@@ -144,5 +142,3 @@ TEST_CASE("impossible launches are refused, and CUDA's functions outside kernels
                     doctest::Contains("shared memory"));
   CHECK_THROWS_WITH(__syncthreads(), "a function of CUDA threads was called outside a kernel");
 }
-
-#endif
