@@ -151,7 +151,10 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
   for (const auto& part : extra)
     if (!weights.defined()) weights = part->normalize(scores);
   if (!weights.defined()) weights = softmax(scores);
-  if (trace) *trace = {q, k, v, weights, scale_};
+  if (trace) {
+    *trace = {q, k, v, weights, scale_, visible};
+    for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
+  }
   if (setting_.read == AttentionRead::mean) return matmul(weights, values);
   const Tensor read = laser_read(weights, scores, values, visible);
   if (!mask.allowed.defined() && keys >= queries) return read;

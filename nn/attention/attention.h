@@ -47,6 +47,8 @@ struct AttentionTrace {
   Tensor q, k, v;  ///< after preparation, [B, H, T, D]
   Tensor weights;  ///< [B, H, Tq, Tk]
   double scale = 1;
+  Tensor visible;            ///< bool, broadcast to the weights; undefined where no key is hidden
+  bool distribution = true;  ///< the weights are ≥ 0 and sum to 1
 };
 
 /// One attention mechanism over heads that are already split: q [B, H, Tq, D], k and v [B, Hkv, Tk, D] → [B, H, Tq, D].

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/attention/inspect.h"
 #include "nn/training/chart.h"
 
 namespace vitrine::nn::training {
@@ -19,14 +20,9 @@ struct PathGradients {
   Series q, k, v;
 };
 
-/// What one attention head does on a batch of validation text. NaN where a figure was not measured.
-struct HeadStatistics {
+/// What one attention head does on a batch of validation text.
+struct HeadStatistics : HeadFigures {
   int layer = 0, head = 0;
-  double entropy = not_given;        // mean over query rows of −Σ p ln p, in nats
-  double entropy_limit = not_given;  // mean over query rows of ln(visible keys), the entropy of equal weights
-  double jacobian = not_given;       // mean over query rows of α(1 − Σp²): half the L1 norm of ∂p/∂s
-  double share_below_1e3 = not_given, share_below_1e7 = not_given;  // of the visible weights, in [0, 1]
-  double grad_norm_q = not_given, grad_norm_k = not_given, grad_norm_v = not_given;
 };
 
 /// The weights of one head on one text: weights[i * key_labels.size() + j] is how much query i takes from key

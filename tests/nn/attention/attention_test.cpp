@@ -3,10 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/creation.h"
 #include "core/random.h"
+#include "nn/multi_head_attention.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -66,12 +69,15 @@ Result run(Attention& attention, const Inputs& x, const AttentionMask& mask, boo
 
 std::vector<AttentionMask> masks() {
   const int64_t lengths[] = {7, 4};
-  AttentionMask none, causal{.causal = true}, window{.left = 2, .right = 1}, padding{.causal = true}, biased;
+  const int64_t empty_row[] = {7, 0};
+  AttentionMask none, causal{.causal = true}, window{.left = 2, .right = 1}, padding{.causal = true}, biased,
+      nothing;
   padding.allowed = padding_mask(lengths, 7);
+  nothing.allowed = padding_mask(empty_row, 7);
   Generator g(5);
   biased.bias = randn({4, 5, 7}, DType::float64, Device::cpu, 0, 1, g);
   biased.allowed = slice(prefix_mask(2, 7), 0, 2, 7);
-  return {none, causal, window, padding, biased};
+  return {none, causal, window, padding, biased, nothing};
 }
 
 /// Weights that may be negative and do not sum to 1.
@@ -107,20 +113,43 @@ void register_parts() {
 }  // namespace
 
 TEST_CASE("fused and generic path agree in value and gradient for every mechanism and mask") {
-  const Inputs x = inputs();
-  for (const std::string& name : kMechanisms) {
+  const auto agree = [](const std::string& name, DType dtype, double tolerance) {
+    const Inputs x = inputs(dtype);
     Attention attention(parse_attention(name), 4, 6, 16);
-    attention.to(DType::float64);
+    attention.to(dtype);
     int number = 0;
-    for (const AttentionMask& mask : masks()) {
-      INFO(name, ", mask ", number++);
+    for (AttentionMask mask : masks()) {
+      if (mask.bias.defined()) mask.bias = cast(mask.bias, dtype);
+      INFO(name, ", ", dtype == DType::float32 ? "float32" : "float64", ", mask ", number++);
       const Result fused = run(attention, x, mask, false), generic = run(attention, x, mask, true);
       CHECK(fused.ops.count("attention") == 1);
       CHECK(fused.ops.count("softmax") == 0);
       CHECK(generic.ops.count("attention") == 0);
       CHECK(generic.ops.count("softmax") == 1);
       for (size_t i = 0; i < fused.tensors.size(); ++i)
-        CHECK(spec::distance(fused.tensors[i].values(), generic.tensors[i].values(), 0.1) <= 1e-12);
+        CHECK(spec::distance(fused.tensors[i].values(), generic.tensors[i].values(), 0.1) <= tolerance);
+    }
+  };
+  for (const std::string& name : kMechanisms) {
+    agree(name, DType::float64, 1e-12);
+    agree(name, DType::float32, 5e-6);
+  }
+}
+
+TEST_CASE("a row of the batch without keys gives 0 and gradients of 0, for every mechanism on both paths") {
+  const Inputs x = inputs();
+  const int64_t lengths[] = {7, 0};
+  const AttentionMask mask{.allowed = padding_mask(lengths, 7)};
+  for (const std::string& name : kMechanisms) {
+    Attention attention(parse_attention(name), 4, 6, 16);
+    attention.to(DType::float64);
+    for (const bool weights : {false, true}) {
+      INFO(name, weights ? ", generic" : ", fused");
+      const Result result = run(attention, x, mask, weights);
+      for (size_t i = 0; i < 4; ++i) {  // y and the gradients of q, k, v
+        for (double e : select(result.tensors[i], 0, 1).values()) CHECK(e == 0);
+        for (double e : select(result.tensors[i], 0, 0).values()) CHECK(std::isfinite(e));
+      }
     }
   }
 }
@@ -186,5 +215,26 @@ TEST_CASE("LASER ignores hidden values on both paths") {
     const Result after = run(attention, hidden, mask, weights);
     for (size_t i = 0; i < before.tensors.size(); ++i)
       CHECK(before.tensors[i].values() == after.tensors[i].values());
+  }
+}
+
+TEST_CASE("decoding in steps with a cache equals the full pass under a window, for every mechanism") {
+  for (const std::string& name : kMechanisms) {
+    MultiHeadAttention attention(
+        {.width = 24, .heads = 4, .key_heads = 2, .context = 8, .attention = name, .out_deviation = 0.4});
+    attention.to(DType::float64);
+    Generator g(7);
+    const Tensor x = randn({2, 8, 24}, DType::float64, Device::cpu, 0, 1, g);
+    const AttentionMask window{.causal = true, .left = 2};
+    const Tensor whole = attention.forward(x, window);
+    KeyValueCache cache;
+    for (int64_t begin = 0; begin < 8;) {
+      const int64_t end =
+          std::min<int64_t>(8, begin + (begin == 0 ? 3 : 1));  // three tokens at once, then one by one
+      const Tensor step = attention.forward(slice(x, 1, begin, end), window, &cache);
+      INFO(name, ", tokens ", begin, " to ", end);
+      CHECK(spec::distance(step.values(), slice(whole, 1, begin, end).values(), 1e-3) <= 1e-12);
+      begin = end;
+    }
   }
 }
