@@ -17,7 +17,8 @@ std::vector<std::string> strings(const Json& list) { return list.get<std::vector
 /// What the plain formula loses in float32; 0 where it is not finite there, so that ours must do better.
 double drift(const Json& c, const char* of) {
   const Json drifts = c.value("float32_drift", Json());
-  return drifts.is_object() && drifts[of].is_number() ? drifts[of].get<double>() : 0;
+  const Json drift = drifts.is_object() ? drifts.value(of, Json()) : Json();
+  return drift.is_number() ? drift.get<double>() : 0;
 }
 
 }  // namespace
@@ -30,12 +31,12 @@ std::vector<TruthCase> truth_cases() {
   check(file.good(), "there is no {}", (folder / "manifest.json").string());
   std::vector<TruthCase> cases;
   const Json manifest = Json::parse(file);
-  for (const Json& c : manifest["cases"]) {
+  for (const Json& c : manifest.at("cases")) {
     TruthCase& t = cases.emplace_back();
-    t.name = c["name"], t.op = c["op"], t.params = c["params"];
-    t.inputs = strings(c["inputs"]), t.gradients = strings(c["gradients"]);
+    t.name = c.at("name"), t.op = c.at("op"), t.params = c.at("params");
+    t.inputs = strings(c.at("inputs")), t.gradients = strings(c.at("gradients"));
     t.float32_output_drift = drift(c, "output"), t.float32_gradient_drift = drift(c, "gradient");
-    t.tensors = read_safetensors((folder / c["file"].get<std::string>()).string()).tensors;
+    t.tensors = read_safetensors((folder / c.at("file").get<std::string>()).string()).tensors;
   }
   return cases;
 }

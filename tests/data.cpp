@@ -1,16 +1,14 @@
 #include "tests/data.h"
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "core/error.h"
+#include "tests/skip.h"
 
 namespace vitrine::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool missing = false;
 
 std::optional<fs::path> find_data_directory() {
   if (const char* wanted = std::getenv("VITRINE_DATA"); wanted != nullptr && *wanted != '\0') {
@@ -19,11 +17,8 @@ std::optional<fs::path> find_data_directory() {
   }
   const fs::path beside = (fs::path(VITRINE_SOURCE_DIR) / "../shared/data").lexically_normal();
   if (fs::is_directory(beside)) return beside;
-  fmt::print(stderr,
-             "SKIPPED, NOT PASSED: the reference data are not here. {} does not exist and VITRINE_DATA is "
-             "not set.\n",
-             beside.string());
-  missing = true;
+  skip(fmt::format("the reference data are not here. {} does not exist and VITRINE_DATA is not set.",
+                   beside.string()));
   return std::nullopt;
 }
 
@@ -33,7 +28,5 @@ std::optional<fs::path> data_directory() {
   static const std::optional<fs::path> directory = find_data_directory();
   return directory;
 }
-
-bool data_is_missing() { return missing; }
 
 }  // namespace vitrine::test

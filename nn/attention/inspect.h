@@ -17,7 +17,8 @@ struct HeadFigures {
   double entropy = kNone;        ///< −Σ p ln p, in nats
   double entropy_limit = kNone;  ///< ln(visible keys), the entropy of equal weights
   double jacobian = kNone;       ///< α(1 − Σp²): half the L1 norm of ∂p/∂s
-  double share_below_1e3 = kNone, share_below_1e7 = kNone;  ///< of the visible weights, by magnitude, in [0, 1]
+  double share_below_1e3 = kNone,
+         share_below_1e7 = kNone;  ///< of the visible weights, by magnitude, in [0, 1]
   double grad_norm_q = kNone, grad_norm_k = kNone, grad_norm_v = kNone;
 };
 

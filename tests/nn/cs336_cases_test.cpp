@@ -71,18 +71,18 @@ TEST_CASE("reference cases of CS336") {
   REQUIRE(file.good());
   int run = 0;
   const Json manifest = Json::parse(file);
-  for (const Json& c : manifest["cases"]) {
-    const std::string name = c["case"];
+  for (const Json& c : manifest.at("cases")) {
+    const std::string name = c.at("case");
     INFO(name);
     REQUIRE_MESSAGE(kAdapters.count(name), "no adapter runs this case");
-    const Tensors x = read_safetensors((folder / c["file"].get<std::string>()).string()).tensors;
+    const Tensors x = read_safetensors((folder / c.at("file").get<std::string>()).string()).tensors;
     const Tensor got = kAdapters.at(name)(x), want = x.at("expected");
     REQUIRE(got.shape() == want.shape());
     const auto a = got.values(), b = want.values();
     double worst = 0;
     for (size_t i = 0; i < a.size(); ++i)
       worst = a[i] == b[i] ? worst : std::fmax(worst, std::isfinite(a[i]) ? std::fabs(a[i] - b[i]) : 1e30);
-    CHECK(worst <= c["atol"].get<double>());
+    CHECK(worst <= c.at("atol").get<double>());
     ++run;
   }
   if (has_default_cases()) CHECK(run == 5);

@@ -2,12 +2,22 @@
 // calls by a seccomp filter and goes on.
 #include <doctest/doctest.h>
 
+#include "tests/skip.h"
+
 #if defined(__linux__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define VITRINE_SANITIZED 1
+#define VITRINE_FILTERS_CALLS 1
 #endif
+#endif
+
+#ifndef VITRINE_FILTERS_CALLS
+TEST_CASE("a training step makes no system call for memory") {
+  vitrine::test::skip(
+      "sanitizers ask the system for memory themselves; call filters are tested on Linux on x86-64");
+}
 #endif
 #ifndef VITRINE_SANITIZED
 
@@ -106,12 +116,20 @@ TEST_CASE("child of the steady step" * doctest::skip()) {
 TEST_CASE("after six steps a training step makes no mmap, munmap, mremap, brk or clone") {
   const int code = run_child(forbid_system_memory);
   if (code == kNoFilter) {
-    MESSAGE("NOT CHECKED: this system allows no seccomp filter");
+    test::skip("this system allows no seccomp filter");
     return;
   }
   CHECK(code == 0);
   CHECK(run_child(nullptr) == kBlocked);  // the filter does see a large allocation
 }
 
+#define VITRINE_FILTERS_CALLS 1
 #endif
+#endif
+
+#ifndef VITRINE_FILTERS_CALLS
+TEST_CASE("a training step makes no system call for memory") {
+  vitrine::test::skip(
+      "sanitizers ask the system for memory themselves; call filters are tested on Linux on x86-64");
+}
 #endif

@@ -29,7 +29,7 @@ AttentionOptions options_of(const Json& p, const Tensors& x, AttentionRead read)
   o.scale = p.value("scale", 0.0);
   o.causal = p.value("causal", false);
   o.softcap = p.value("softcap", 0.0);
-  if (p.contains("window")) o.left = p["window"][0], o.right = p["window"][1];
+  if (p.contains("window")) o.left = p.at("window")[0], o.right = p.at("window")[1];
   if (p.value("alibi", false)) o.slopes = nn::alibi_slopes(x.at("q").size(1));
   o.allowed = find(x, "mask");
   o.bias = find(x, "bias");
@@ -39,7 +39,7 @@ AttentionOptions options_of(const Json& p, const Tensors& x, AttentionRead read)
 using Adapter = Tensor (*)(const Json& params, const Tensors& x);
 
 Tensor activation(const Json& p, const Tensors& x) {
-  const std::string kind = p["kind"];
+  const std::string kind = p.at("kind");
   const Tensor& in = x.at("x");
   if (kind == "elu_plus_one") return elu(in) + 1;
   if (kind == "gelu_erf") return gelu(in);
@@ -48,7 +48,7 @@ Tensor activation(const Json& p, const Tensors& x) {
 
 /// An attention module with these gains and temperatures on prepared heads.
 Tensor run(nn::AttentionSetting s, const Json& p, const Tensors& x) {
-  if (p.contains("scale")) s.scale = nn::AttentionSetting::Scale::constant, s.constant = p["scale"];
+  if (p.contains("scale")) s.scale = nn::AttentionSetting::Scale::constant, s.constant = p.at("scale");
   if (p.value("laser", false)) s.read = AttentionRead::laser;
   nn::Attention attention(s, x.at("q").size(1), x.at("q").size(3), 64);
   if (x.count("gq")) attention.query_gain = Parameter(x.at("gq")), attention.key_gain = Parameter(x.at("gk"));
@@ -59,8 +59,8 @@ Tensor run(nn::AttentionSetting s, const Json& p, const Tensors& x) {
 
 Tensor multi_head(const Json& p, const Tensors& x) {
   nn::MultiHeadOptions o;
-  o.width = x.at("x").size(-1), o.heads = p["heads"];
-  if (p["laser"]) o.attention = "laser";
+  o.width = x.at("x").size(-1), o.heads = p.at("heads");
+  if (p.at("laser")) o.attention = "laser";
   nn::MultiHeadAttention module(o);
   module.query_key_value.weight = Parameter(concat({x.at("wq"), x.at("wk"), x.at("wv")}, 0));
   module.query_key_value.bias = Parameter(concat({x.at("bq"), x.at("bk"), x.at("bv")}, 0));
@@ -88,8 +88,8 @@ const std::map<std::string, Adapter> kAdapters = {
      [](const Json& p, const Tensors& x) {
        nn::AttentionSetting s;
        s.qk_norm =
-           p["kind"] == "rms" ? nn::AttentionSetting::QkNorm::rms : nn::AttentionSetting::QkNorm::layer;
-       s.qk_norm_eps = p["eps"];
+           p.at("kind") == "rms" ? nn::AttentionSetting::QkNorm::rms : nn::AttentionSetting::QkNorm::layer;
+       s.qk_norm_eps = p.at("eps");
        return run(s, p, x);
      }},
     {"per_dim_temperature_attention",
@@ -101,21 +101,21 @@ const std::map<std::string, Adapter> kAdapters = {
     {"multi_head_attention", multi_head},
     {"rope",
      [](const Json& p, const Tensors& x) {
-       const nn::RotaryOptions o{p["base"], p.value("rotary_dim", int64_t{0}), p["interleaved"]};
+       const nn::RotaryOptions o{p.at("base"), p.value("rotary_dim", int64_t{0}), p.at("interleaved")};
        return x.count("positions") ? nn::rotate(x.at("x"), x.at("positions"), o)
                                    : nn::rotate(x.at("x"), 0, o);
      }},
     {"sinusoidal",
      [](const Json& p, const Tensors&) {
-       return nn::sinusoidal_positions(p["n"], p["d"], p["base"], p["offset"], DType::float64);
+       return nn::sinusoidal_positions(p.at("n"), p.at("d"), p.at("base"), p.at("offset"), DType::float64);
      }},
     {"activation", activation},
     {"layer_norm",
      [](const Json& p, const Tensors& x) {
-       return layer_norm(x.at("x"), find(x, "gamma"), find(x, "beta"), p["eps"]);
+       return layer_norm(x.at("x"), find(x, "gamma"), find(x, "beta"), p.at("eps"));
      }},
     {"rms_norm",
-     [](const Json& p, const Tensors& x) { return rms_norm(x.at("x"), x.at("gamma"), p["eps"]); }},
+     [](const Json& p, const Tensors& x) { return rms_norm(x.at("x"), x.at("gamma"), p.at("eps")); }},
     {"swiglu",
      [](const Json&, const Tensors& x) {
        return matmul(silu(matmul(x.at("x"), x.at("w"))) * matmul(x.at("x"), x.at("v")), x.at("w2"));
@@ -127,11 +127,11 @@ const std::map<std::string, Adapter> kAdapters = {
     {"cross_entropy",
      [](const Json& p, const Tensors& x) {
        CrossEntropyOptions o;
-       o.label_smoothing = p["smoothing"];
-       o.ignore_index = p["ignore_index"];
+       o.label_smoothing = p.at("smoothing");
+       o.ignore_index = p.at("ignore_index");
        return reshape(cross_entropy(x.at("logits"), x.at("target"), o), {1});
      }},
-    {"alibi_slopes", [](const Json& p, const Tensors&) { return nn::alibi_slopes(p["heads"]); }},
+    {"alibi_slopes", [](const Json& p, const Tensors&) { return nn::alibi_slopes(p.at("heads")); }},
 };
 
 }  // namespace

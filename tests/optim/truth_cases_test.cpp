@@ -74,19 +74,19 @@ TEST_CASE("optimizers follow the reference trajectories to rounding") {
   const auto tensors = read_safetensors((*folder / "truth_cases" / "optim.safetensors").string()).tensors;
   const auto skips = test::read_skips("tests/optim/truth_cases_skips.txt");
   int ran = 0;
-  for (const Json& run : json["runs"]) {
-    const std::string rule = run["rule"];
+  for (const Json& run : json.at("runs")) {
+    const std::string rule = run.at("rule");
     if (skips.count(rule)) continue;
-    const Tensor x = tensors.at(run["x"]), g = tensors.at(run["g"]);
+    const Tensor x = tensors.at(run.at("x")), g = tensors.at(run.at("g"));
     Parameter p(copy_as(select(x, 0, 0), DType::float64));
-    const auto optimizer = make(rule, run["hyper"], p);
+    const auto optimizer = make(rule, run.at("hyper"), p);
     REQUIRE_MESSAGE(optimizer, rule);
     for (int64_t t = 0; t < 20; ++t) {
       p.master().set_grad(copy_as(select(g, 0, t), DType::float64));
       optimizer->step();
       const double error = spec::distance(p.master().values(), select(x, 0, t + 1).values(), 1e-3);
-      CHECK_MESSAGE(error <= 1e-9, fmt::format("{} {}, step {}: error {}", std::string(run["name"]),
-                                               std::string(run["problem"]), t + 1, error));
+      CHECK_MESSAGE(error <= 1e-9, fmt::format("{} {}, step {}: error {}", std::string(run.at("name")),
+                                               std::string(run.at("problem")), t + 1, error));
     }
     ++ran;
   }
@@ -98,16 +98,16 @@ TEST_CASE("clipping by the global norm matches the reference") {
   if (!folder) return;
   const Json json = Json::parse(std::ifstream(*folder / "truth_cases" / "optim.json"));
   const auto tensors = read_safetensors((*folder / "truth_cases" / "optim.safetensors").string()).tensors;
-  for (const Json& c : json["clip"]) {
+  for (const Json& c : json.at("clip")) {
     std::vector<Parameter> parameters;
-    const std::string prefix = c["prefix"];
-    for (int i = 0; i < c["tensors"]; ++i) {
+    const std::string prefix = c.at("prefix");
+    for (int i = 0; i < c.at("tensors"); ++i) {
       const Tensor g = copy_as(tensors.at(fmt::format("{}.in{}", prefix, i)), DType::float64);
       parameters.emplace_back(zeros_like(g)).master().set_grad(g);
     }
-    const double norm = c["norm"];
+    const double norm = c.at("norm");
     CHECK(gradient_norm(parameters) == doctest::Approx(norm).epsilon(1e-13));
-    CHECK(clip_gradients(parameters, c["max_norm"]) == doctest::Approx(norm).epsilon(1e-13));
+    CHECK(clip_gradients(parameters, c.at("max_norm")) == doctest::Approx(norm).epsilon(1e-13));
     for (size_t i = 0; i < parameters.size(); ++i)
       CHECK(spec::distance(parameters[i].grad().values(),
                            tensors.at(fmt::format("{}.out{}", prefix, i)).values(), 1e-3) <= 1e-12);
@@ -118,21 +118,21 @@ TEST_CASE("schedules match the reference at every step") {
   const auto folder = test::data_directory();
   if (!folder) return;
   const Json json = Json::parse(std::ifstream(*folder / "truth_cases" / "optim.json"));
-  for (const Json& s : json["schedules"]) {
-    const std::string name = s["name"];
-    const Json& p = s["params"];
+  for (const Json& s : json.at("schedules")) {
+    const std::string name = s.at("name");
+    const Json& p = s.at("params");
     const double peak = p.value("peak", 0.0);
-    const int64_t warmup = p["warmup"], total = p.value("total", 0);
+    const int64_t warmup = p.at("warmup"), total = p.value("total", 0);
     const Schedule schedule =
         name == "warmup_cosine"   ? warmup_cosine(peak, warmup, total, p.value("floor", 0.0))
         : name == "warmup_linear" ? warmup_linear(peak, warmup, total, p.value("floor", 0.0))
-        : name == "noam"          ? noam(p["d_model"], warmup, p["factor"])
-        : name == "inverse_sqrt"  ? inverse_sqrt(peak, warmup, p["start"])
+        : name == "noam"          ? noam(p.at("d_model"), warmup, p.at("factor"))
+        : name == "inverse_sqrt"  ? inverse_sqrt(peak, warmup, p.at("start"))
                                   : cosine_times_warmup(peak, warmup, total);
-    for (size_t i = 0; i < s["steps"].size(); ++i) {
-      const double want = s["lr"][i];
-      CHECK_MESSAGE(std::abs(schedule(s["steps"][i]) - want) <= 1e-15,
-                    fmt::format("{} at {}", name, int64_t{s["steps"][i]}));
+    for (size_t i = 0; i < s.at("steps").size(); ++i) {
+      const double want = s.at("lr")[i];
+      CHECK_MESSAGE(std::abs(schedule(s.at("steps")[i]) - want) <= 1e-15,
+                    fmt::format("{} at {}", name, int64_t{s.at("steps")[i]}));
     }
   }
 }
