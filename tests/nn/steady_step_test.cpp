@@ -113,8 +113,4 @@ TEST_CASE("after six steps a training step makes no mmap, munmap, mremap, brk or
   CHECK(run_child(nullptr) == kBlocked);  // the filter does see a large allocation
 }
 
-#define VITRINE_FILTERS_CALLS 1
-#endif
-#endif
-
 #endif
