@@ -7,9 +7,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <sstream>
 
 #include "core/parallel.h"
 #include "nn/generate.h"
@@ -24,23 +21,17 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 
 struct Settings {
-  std::string data, out = "reports", attention = "standard", compare, resume, dtype = "float32",
-                    schedule = "cosine", positions = "automatic", prompt = "\n";
+  std::string data, out = "reports", attention = "standard", resume, dtype = "float32", schedule = "cosine",
+                    positions = "automatic", prompt;
+  std::vector<std::string> compare;
   std::vector<uint64_t> seeds;
   GptOptions gpt;
   TrainingOptions training;
   double lr = 1e-3, final_lr = 1e-4;
   int64_t warmup = 100, sample = 300;
   int threads = 0;
+  bool one_run() const { return compare.empty() && seeds.empty(); }
 };
-
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  check(in.good(), "cannot read {}", path.string());
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 /// Vitrine's own source and documentation, in a fixed order.
 std::string own_source() {
@@ -55,21 +46,27 @@ std::string own_source() {
   }
   std::sort(files.begin(), files.end());
   std::string text;
-  for (const auto& file : files) text += read_text(file);
+  for (const auto& file : files) text += read_text(file.string());
   check(!text.empty(), "the default text, Vitrine's own source in {}, is not there; give a text with --data",
         VITRINE_SOURCE_DIR);
   return text;
 }
 
-RunReport train(const Settings& s, const std::string& attention, const CharacterVocabulary& vocabulary,
-                const std::vector<int64_t>& training, const std::vector<int64_t>& validation) {
+Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabulary) {
   GptOptions options = s.gpt;
-  options.vocabulary = vocabulary.size();
+  options.vocabulary = vocabulary;
   options.attention = attention;
   options.positions = positions_of(s.positions);
   manual_seed(s.training.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
+  return model;
+}
+
+RunReport train(const Settings& s, const std::string& attention, const CharacterVocabulary& vocabulary,
+                const std::vector<int64_t>& training, const std::vector<int64_t>& validation) {
+  Gpt model = make_model(s, attention, vocabulary.size());
+  const GptOptions& options = model.options();
   std::string file_name = attention;
   std::replace(file_name.begin(), file_name.end(), '=', '-');
   if (s.seeds.size() > 1) file_name += fmt::format("-seed{}", s.training.seed);
@@ -98,8 +95,8 @@ RunReport train(const Settings& s, const std::string& attention, const Character
                      {"seed", std::to_string(t.seed)}};
   if (interrupted) {
     fmt::print(
-        "\ninterrupted at step {}; go on with the same options and --attention {} --seed {} --resume {}\n",
-        trainer.step(), attention, t.seed, t.checkpoint);
+        "\ninterrupted at step {}; go on with the same options{} and --attention {} --seed {} --resume {}\n",
+        trainer.step(), s.one_run() ? "" : " (but --compare and --seeds)", attention, t.seed, t.checkpoint);
     return report;
   }
   inspect_attention(
@@ -115,36 +112,38 @@ RunReport train(const Settings& s, const std::string& attention, const Character
 }
 
 void run(Settings s) {
-  if (s.threads > 0) set_threads(s.threads);
+  check(s.training.steps > 0 && s.sample >= 0, "--steps is {} and --sample is {}, wanted at least 1 and 0",
+        s.training.steps, s.sample);
+  check(s.resume.empty() || s.one_run(),
+        "--resume goes on with one run: give its --attention and --seed, without --compare and --seeds");
+  if (s.threads != 0) set_threads(s.threads);
   std::filesystem::create_directories(s.out);
   const std::string text = s.data.empty() ? own_source() : read_text(s.data);
   const CharacterVocabulary vocabulary(text);
   const auto tokens = vocabulary.encode(text);
+  if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
+  // What is wrong with a later attention, or with the prompt, is an error before anything is trained.
+  vocabulary.encode(s.prompt);
+  const auto attentions = s.compare.empty() ? std::vector{s.attention} : s.compare;
+  for (const std::string& name : attentions) make_model(s, name, vocabulary.size());
   const auto cut = tokens.begin() + static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   std::vector<RunReport> reports;
-  std::stringstream names(s.compare.empty() ? s.attention : s.compare);
-  std::vector<std::string> attentions;
-  for (std::string name; std::getline(names, name, ',');) {
-    parse_attention(name);  // a wrong name is an error before anything is trained
-    attentions.push_back(name);
-  }
-  if (s.seeds.empty()) s.seeds = {s.training.seed};
+  const std::vector<uint64_t> seeds = s.seeds.empty() ? std::vector{s.training.seed} : s.seeds;
   std::string means;
   for (const std::string& name : attentions) {
     double sum = 0;
-    for (const uint64_t seed : s.seeds) {
-      if (interrupted) break;
+    for (const uint64_t seed : seeds) {
+      if (interrupted && !reports.empty()) break;
       s.training.seed = seed;
       reports.push_back(train(s, name, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
       sum += reports.back().final_validation_loss;
     }
     means += fmt::format("{}: mean validation loss {:.4f} of {} seeds\n", name,
-                         sum / static_cast<double>(s.seeds.size()), s.seeds.size());
+                         sum / static_cast<double>(seeds.size()), seeds.size());
   }
-  if (s.seeds.size() > 1 && !interrupted) fmt::print("{}", means);
-  const std::string path = s.out + "/report.html";
-  write_report(path, "Vitrine: " + (s.compare.empty() ? s.attention : s.compare), reports);
-  fmt::print("report: {}\n", path);
+  if (seeds.size() > 1 && !interrupted) fmt::print("{}", means);
+  write_report(s.out + "/report.html", fmt::format("Vitrine: {}", fmt::join(attentions, ", ")), reports);
+  fmt::print("report: {}/report.html\n", s.out);
 }
 
 }  // namespace
@@ -153,46 +152,48 @@ int main(int argc, char** argv) {
   Settings s;
   CLI::App app("Trains a character-level GPT and writes a report.");
   app.set_config("--config", "", "a file with these options as name = value");
+  app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
   app.add_option("--attention", s.attention, "parts joined by +:\n" + attention_parts());
-  app.add_option("--compare", s.compare,
-                 "several attentions, separated by commas, on the same data and seed");
-  app.add_option("--out", s.out, "folder for report, checkpoints and metrics")->capture_default_str();
+  app.add_option("--compare", s.compare, "several attentions, on the same data and seed")->delimiter(',');
   app.add_option("--resume", s.resume, "a checkpoint to go on from");
-  app.add_option("--steps", s.training.steps, "optimizer steps")->capture_default_str();
-  app.add_option("--batch", s.training.batch, "sequences per micro-batch")->capture_default_str();
-  app.add_option("--accumulate", s.training.accumulate, "micro-batches per step")->capture_default_str();
-  app.add_option("--layers", s.gpt.layers, "blocks")->capture_default_str();
-  app.add_option("--heads", s.gpt.heads, "query heads")->capture_default_str();
-  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads")
-      ->capture_default_str();
-  app.add_option("--width", s.gpt.width, "channels")->capture_default_str();
-  app.add_option("--context", s.gpt.context, "longest sequence")->capture_default_str();
-  app.add_option("--dropout", s.gpt.dropout, "probability")->capture_default_str();
-  app.add_option("--positions", s.positions, "automatic, learned, sinusoidal or none")->capture_default_str();
+  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean")->delimiter(',');
+  app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
   app.add_flag("--checkpoint-blocks", s.gpt.checkpoint_blocks,
                "less memory: compute blocks again in the backward");
-  app.add_option("--optimizer", s.training.optimizer, optim::optimizer_names())->capture_default_str();
-  app.add_option("--schedule", s.schedule, optim::schedule_names())->capture_default_str();
-  app.add_option("--weight-decay", s.training.weight_decay, "of matrices")->capture_default_str();
-  app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none")->capture_default_str();
-  app.add_option("--lr", s.lr, "highest learning rate")->capture_default_str();
-  app.add_option("--final-lr", s.final_lr, "learning rate at the end")->capture_default_str();
-  app.add_option("--warmup", s.warmup, "steps of warmup; at most half of all")->capture_default_str();
-  app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)")
-      ->capture_default_str();
-  app.add_option("--seed", s.training.seed, "of everything random")->capture_default_str();
-  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean")->delimiter(',');
-  app.add_option("--threads", s.threads, "0: all cores")->capture_default_str();
-  app.add_option("--prompt", s.prompt, "what the sample starts with");
-  app.add_option("--sample", s.sample, "characters to sample")->capture_default_str();
+  app.option_defaults()->always_capture_default();
+  app.add_option("--out", s.out, "folder for report, checkpoints and metrics");
+  app.add_option("--sample", s.sample, "characters to sample");
+  app.add_option("--steps", s.training.steps, "optimizer steps");
+  app.add_option("--batch", s.training.batch, "sequences per micro-batch");
+  app.add_option("--accumulate", s.training.accumulate, "micro-batches per step");
+  app.add_option("--layers", s.gpt.layers, "blocks");
+  app.add_option("--heads", s.gpt.heads, "query heads");
+  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads");
+  app.add_option("--width", s.gpt.width, "channels");
+  app.add_option("--context", s.gpt.context, "longest sequence");
+  app.add_option("--dropout", s.gpt.dropout, "probability");
+  app.add_option("--positions", s.positions, "automatic, learned, sinusoidal or none");
+  app.add_option("--optimizer", s.training.optimizer, optim::optimizer_names());
+  app.add_option("--schedule", s.schedule, optim::schedule_names());
+  app.add_option("--weight-decay", s.training.weight_decay, "of matrices");
+  app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none");
+  app.add_option("--lr", s.lr, "highest learning rate");
+  app.add_option("--final-lr", s.final_lr, "learning rate at the end");
+  app.add_option("--warmup", s.warmup, "steps of warmup; at most half of all");
+  app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)");
+  app.add_option("--seed", s.training.seed, "of everything random");
+  app.add_option("--threads", s.threads, "0: all cores");
   CLI11_PARSE(app, argc, argv);
-  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGINT, [](int signal) {
+    interrupted = 1;
+    std::signal(signal, SIG_DFL);  // a second one ends the program at once
+  });
   try {
     run(s);
   } catch (const std::exception& error) {
     fmt::print(stderr, "train_gpt: {}\n", error.what());
     return 1;
   }
-  return 0;
+  return interrupted ? 130 : 0;  // as shells have it
 }

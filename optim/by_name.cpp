@@ -81,6 +81,7 @@ Made make_optimizer(const std::string& name, Parameters parameters, const Common
 std::string schedule_names() { return fmt::format("{}", fmt::join(kSchedules, ", ")); }
 
 Schedule make_schedule(const std::string& name, double peak, int64_t warmup, int64_t total, double floor) {
+  check(peak >= 0 && floor >= 0, "{}: wanted learning rates of at least 0, got {} and {}", name, peak, floor);
   if (name == "constant") return constant(peak);
   if (name == "cosine") return warmup_cosine(peak, warmup, total, floor);
   if (name == "linear") return warmup_linear(peak, warmup, total, floor);

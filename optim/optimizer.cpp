@@ -26,6 +26,7 @@ void Optimizer::add_group(Group group) {
 }
 
 void Optimizer::set_lr(double lr) {
+  check(lr >= 0, "Optimizer: the learning rate is {}, wanted at least 0", lr);
   for (Group& group : groups_) group.options.lr = lr;
 }
 

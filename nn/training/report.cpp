@@ -1,16 +1,11 @@
 #include "nn/training/report.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "nn/training/html.h"
 #include "nn/training/report_parts.h"
 
@@ -74,49 +69,6 @@ std::string run_panels(const std::vector<RunReport>& runs) {
   return html;
 }
 
-/// A file being written; removed again unless keep() is reached.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& target)
-      : path_(fmt::format("{}.{}.part", target, ::getpid())),
-        descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) fail_with_cause("cannot create");
-  }
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!kept_) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void write(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t written = ::write(descriptor_, text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail_with_cause("cannot write");
-      text.remove_prefix(static_cast<size_t>(written));
-    }
-  }
-
-  void keep_as(const std::string& target) {
-    if (::fsync(descriptor_) != 0) fail_with_cause("cannot sync");
-    const int closed = ::close(descriptor_);
-    descriptor_ = -1;
-    if (closed != 0) fail_with_cause("cannot close");
-    if (std::rename(path_.c_str(), target.c_str()) != 0) fail_with_cause("cannot rename to '" + target + "'");
-    kept_ = true;
-  }
-
- private:
-  [[noreturn]] void fail_with_cause(const std::string& what) const {
-    fail("write_report: {}: '{}': {}", what, path_, std::strerror(errno));
-  }
-
-  std::string path_;
-  int descriptor_;
-  bool kept_ = false;
-};
-
 }  // namespace
 
 std::string render_report(const std::string& title, const std::vector<RunReport>& runs) {
@@ -138,9 +90,8 @@ std::string render_report(const std::string& title, const std::vector<RunReport>
 
 void write_report(const std::string& path, const std::string& title, const std::vector<RunReport>& runs) {
   const std::string html = render_report(title, runs);
-  TemporaryFile file(path);
-  file.write(html);
-  file.keep_as(path);
+  const std::string_view parts[] = {html};
+  write_file("write_report", path, parts);
 }
 
 }  // namespace vitrine::nn::training

@@ -1,10 +1,23 @@
 #include "nn/training/text_data.h"
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "core/creation.h"
 
 namespace vitrine::nn::training {
+
+std::string read_text(const std::string& path) {
+  const std::ifstream file(path, std::ios::binary);
+  check(file.good(), "read_text: cannot open {}: {}", path, std::strerror(errno));
+  std::stringstream text;
+  text << file.rdbuf();
+  check(!text.str().empty(), "read_text: {} is empty or a folder", path);
+  return text.str();
+}
 
 std::vector<std::string> split_characters(const std::string& text) {
   std::vector<std::string> result;

@@ -27,6 +27,9 @@ class CharacterVocabulary {
   std::map<std::string, int64_t> ids_;
 };
 
+/// The bytes of a file, or of a pipe; an error if there are none.
+std::string read_text(const std::string& path);
+
 /// The characters of a UTF-8 text, one string each; bytes that are not UTF-8 stand alone.
 std::vector<std::string> split_characters(const std::string& text);
 

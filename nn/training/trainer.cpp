@@ -51,6 +51,11 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
       named_(model.named_parameters()),
       optimizer_(optim::make_optimizer(options_.optimizer, with_rank(named_, true),
                                        {.beta2 = options_.beta2, .weight_decay = options_.weight_decay})) {
+  for (auto [name, value] : {std::pair{"steps", options_.steps},
+                             {"accumulate", options_.accumulate},
+                             {"evaluate_every", options_.evaluate_every}})
+    check(value > 0, "training: {} is {}, wanted at least 1", name, value);
+  check(options_.clip >= 0, "training: clip is {}, wanted at least 0", options_.clip);
   optimizer_->add_group({with_rank(named_, false), {0, 0}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
     report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});

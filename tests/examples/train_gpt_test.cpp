@@ -1,0 +1,254 @@
+// The program that README shows, run as a user runs it: as a process, with flags, files and Ctrl-C.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "nn/training/text_data.h"
+#include "tests/core/fuzz.h"
+
+using namespace vitrine;
+using nn::training::read_text;
+using test::bytes_of_file;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+/// A folder for one test case, with a text to train on.
+struct Folder {
+  Folder() : path(fs::temp_directory_path() / fmt::format("vitrine_train_gpt_{}", getpid())) {
+    fs::create_directories(path);
+    std::ofstream text(path / "text.txt");
+    for (int i = 0; i < 40; ++i) text << "the quick brown fox jumps over " << i % 7 << " lazy dogs\n";
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::string operator/(const char* name) const { return (path / name).string(); }
+
+  fs::path path;
+};
+
+/// train_gpt as a child process. What it prints on both streams goes to a file.
+class Program {
+ public:
+  Program(const Folder& folder, Arguments arguments) : log_(folder / "log") {
+    arguments.insert(arguments.begin(), VITRINE_TRAIN_GPT);
+    std::vector<char*> pointers;
+    for (std::string& a : arguments) pointers.push_back(a.data());
+    pointers.push_back(nullptr);
+    process_ = fork();
+    if (process_ != 0) return;
+    const int log = open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    alarm(300);  // one that hangs is ended, and its exit code is wrong
+    execv(VITRINE_TRAIN_GPT, pointers.data());
+    _exit(126);
+  }
+
+  bool running() {
+    if (!ended_) ended_ = waitpid(process_, &status_, WNOHANG) == process_;
+    return !ended_;
+  }
+  void interrupt() const { kill(process_, SIGINT); }
+  int exit_code() {
+    if (!ended_) ended_ = waitpid(process_, &status_, 0) == process_;
+    return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+  }
+  std::string printed() const { return bytes_of_file(log_); }
+
+ private:
+  std::string log_;
+  pid_t process_ = -1;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+/// Flags of a model so small that a step takes a millisecond, with `more` behind them.
+Arguments tiny(const Folder& folder, const Arguments& more) {
+  Arguments all = {"--data", folder / "text.txt", "--layers", "1", "--width",   "16", "--context", "16",
+                   "--batch", "2",                 "--sample", "9", "--threads", "2"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::vector<nlohmann::json> json_lines(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+Arguments words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+/// Takes what the program writes into a pipe, and interrupts it after the first line. The pipe holds a few dozen lines at most,
+/// so that the program cannot be far ahead, however slowly this process runs.
+void interrupt_after_first_line(Program& program, const std::string& pipe) {
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  REQUIRE(fcntl(reader, F_SETPIPE_SZ, 4096) > 0);
+  bool interrupted = false;
+  char bytes[512];
+  while (program.running()) {
+    const ssize_t count = read(reader, bytes, sizeof(bytes));
+    if (count <= 0) {
+      usleep(1000);
+    } else if (!interrupted && std::string_view(bytes, static_cast<size_t>(count)).find('\n') != std::string::npos) {
+      program.interrupt();
+      interrupted = true;
+    }
+  }
+  close(reader);
+  CHECK(interrupted);
+}
+
+}  // namespace
+
+TEST_CASE("--help names every flag and every part of attention") {
+  const Folder folder;
+  Program program(folder, {"--help"});
+  CHECK(program.exit_code() == 0);
+  const std::string help = program.printed();
+  for (const char* word :
+       {"--config", "--data", "--attention", "--compare", "--out", "--resume", "--steps", "--batch", "--accumulate",
+        "--layers", "--heads", "--key-heads", "--width", "--context", "--dropout", "--positions",
+        "--checkpoint-blocks", "--optimizer", "--schedule", "--weight-decay", "--clip", "--lr", "--final-lr",
+        "--warmup", "--dtype", "--seed", "--seeds", "--threads", "--prompt", "--sample", "standard", "laser",
+        "cosine", "qk_norm", "qk_norm_rms", "temperature", "rotary", "alibi", "optimal", "entropy", "scale",
+        "softcap"})
+    CHECK_MESSAGE(help.find(fmt::format("  {} ", word)) != std::string::npos, word);
+}
+
+TEST_CASE("wrong flags and values are told before anything is trained") {
+  const Folder folder;
+  const std::string out = folder / "out";
+  std::ofstream(folder / "empty.txt");
+  std::ofstream(folder / "misspelt.ini") << "layrs = 2\n";
+  const std::pair<Arguments, std::string> mistakes[] = {
+      {{"--attention", "lazer"}, "there is no part lazer in lazer; did you mean laser?"},
+      {{"--compare", "standard,rotray"}, "there is no part rotray in rotray; did you mean rotary?"},
+      {{"--attention", "qk_norm+cosine"}, "cosine normalizes queries and keys itself"},
+      {{"--steps", "-3"}, "--steps is -3"},
+      {{"--steps", "many"}, "many"},
+      {{"--heads", "3"}, "the width 16 is no multiple of the 3 heads"},
+      {{"--key-heads", "3"}, "4 query heads cannot share 3 key heads"},
+      {{"--accumulate", "0"}, "accumulate is 0, wanted at least 1"},
+      {{"--sample=-1"}, "--sample is -1"},
+      {{"--clip=-1"}, "clip is -1, wanted at least 0"},
+      {{"--lr=-1"}, "cosine: wanted learning rates of at least 0, got -1"},
+      {{"--final-lr=nan"}, "and nan"},
+      {{"--dropout", "1"}, "the probability is 1, wanted [0, 1)"},
+      {{"--dtype", "int64"}, "wanted a floating dtype, got int64"},
+      {{"--optimizer", "adamx"}, "there is no optimizer adamx: wanted sgd, "},
+      {{"--schedule", "cosinus"}, "there is no schedule cosinus: wanted constant, "},
+      {{"--positions", "where"}, "there are no positions where"},
+      {{"--threads=-1"}, "wanted 1 to 1024 threads, got -1"},
+      {{"--prompt", "Q"}, "the character \"Q\" does not occur"},
+      {{"--resume", folder / "none"}, "none: No such file"},
+      {{"--resume", folder / "text.txt"}, "text.txt is broken"},
+      {{"--resume", folder / "text.txt", "--seeds", "1,2"}, "--resume goes on with one run"},
+      {{"--data", folder / "none.txt"}, "none.txt: No such file"},
+      {{"--data", folder / "empty.txt"}, "empty.txt is empty"},
+      {{"--data", folder.path.string()}, "is empty or a folder"},
+      {{"--context", "5000"}, "do not hold one window"},
+      {{"--out", folder / "text.txt/sub"}, "Not a directory"},
+      {{"--config", folder / "none.ini"}, "none.ini was not readable"},
+      {{"--config", folder / "misspelt.ini"}, "layrs"},
+      {{"--layrs", "2"}, "--layrs"},
+      {{"surplus"}, "surplus"},
+  };
+  for (const auto& mistake : mistakes) {
+    Arguments all = tiny(folder, {"--steps", "2", "--out", out});
+    all.insert(all.end(), mistake.first.begin(), mistake.first.end());
+    Program program(folder, all);
+    CAPTURE(mistake.second);
+    CHECK(program.exit_code() > 0);
+    CHECK(program.exit_code() < 126);
+    CHECK_MESSAGE(program.printed().find(mistake.second) != std::string::npos, program.printed());
+    CHECK((!fs::exists(out) || fs::is_empty(out)));
+    fs::remove_all(out);
+  }
+}
+
+TEST_CASE("a config file gives flags, and those on the command line go first") {
+  const Folder folder;
+  std::ofstream(folder / "run.ini") << "# a comment\nsteps = 3\nattention = \"laser+qk_norm\"\nkey-heads=2\nlr = 0.01\n"
+                                       "checkpoint-blocks = true\nseeds = 5,6\n";
+  Program given(folder, tiny(folder, {"--steps", "3", "--attention", "laser+qk_norm", "--key-heads", "2", "--lr", "0.02",
+                                      "--checkpoint-blocks", "--seeds", "5,6", "--out", folder / "given"}));
+  CHECK(given.exit_code() == 0);
+  Program read(folder, tiny(folder, {"--config", folder / "run.ini", "--lr", "0.02", "--out", folder / "read"}));
+  CHECK_MESSAGE(read.exit_code() == 0, read.printed());
+  for (const char* file : {"laser+qk_norm-seed5.safetensors", "laser+qk_norm-seed6.safetensors"})
+    CHECK((bytes_of_file(folder / "read" + "/" + file) == bytes_of_file(folder / "given" + "/" + file)));
+  CHECK(json_lines(folder / "read/laser+qk_norm-seed5.jsonl").back()["step"] == 3);
+}
+
+TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if nothing had happened") {
+  const Folder folder;
+  const Arguments run = tiny(folder, {"--attention", "softcap=20", "--steps", "200", "--dropout", "0.1", "--seed", "7"});
+  const auto into = [&](const char* out, Arguments more = {}) {
+    Arguments all = run;
+    all.insert(all.end(), {"--out", folder / out});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  Program through(folder, into("through"));
+  REQUIRE(through.exit_code() == 0);
+  const auto expected = json_lines(folder / "through/softcap-20.jsonl");
+  REQUIRE(expected.size() == 200);
+
+  fs::create_directories(folder / "out");
+  const std::string pipe = folder / "out/softcap-20.jsonl";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  Program first(folder, into("out"));
+  interrupt_after_first_line(first, pipe);
+  CHECK(first.exit_code() == 130);
+  fs::remove(pipe);
+  const std::string printed = first.printed(), said = "go on with the same options and ";
+  REQUIRE_MESSAGE(printed.find(said) != std::string::npos, printed);
+  const size_t begin = printed.find(said) + said.size();
+
+  Program second(folder, into("out", words(printed.substr(begin, printed.find('\n', begin) - begin))));
+  CHECK_MESSAGE(second.exit_code() == 0, second.printed());
+  CHECK((bytes_of_file(folder / "out/softcap-20.safetensors") ==
+         bytes_of_file(folder / "through/softcap-20.safetensors")));
+  const auto rest = json_lines(pipe);
+  REQUIRE(!rest.empty());
+  CHECK(rest.size() < 200);
+  for (size_t i = 0; i < rest.size(); ++i)
+    for (const char* key : {"step", "loss", "lr"})
+      CHECK(rest[i][key] == expected[expected.size() - rest.size() + i][key]);
+}
+
+TEST_CASE("a comparison writes metrics, checkpoints and a report") {
+  const Folder folder;
+  Program program(folder, tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--out", folder / "out"}));
+  REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
+  for (const char* file : {"out/standard.jsonl", "out/laser.jsonl"}) {
+    const auto lines = json_lines(folder / file);
+    REQUIRE(lines.size() == 4);
+    for (size_t i = 0; i < 4; ++i) {
+      CHECK(lines[i]["step"] == i + 1);
+      CHECK(lines[i]["loss"].get<double>() > 0);
+    }
+    CHECK(lines[3]["validation_loss"].is_number());
+  }
+  CHECK(fs::exists(folder / "out/laser.safetensors"));
+  const std::string report = read_text(folder / "out/report.html");
+  for (const char* part : {"<!DOCTYPE html>", "Vitrine: standard, laser", "id=\"run-1\"", "</html>"})
+    CHECK_MESSAGE(report.find(part) != std::string::npos, part);
+}
