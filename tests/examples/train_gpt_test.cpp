@@ -76,8 +76,8 @@ class Program {
 
 /// Flags of a model so small that a step takes a millisecond, with `more` behind them.
 Arguments tiny(const Folder& folder, const Arguments& more) {
-  Arguments all = {"--data", folder / "text.txt", "--layers", "1", "--width",   "16", "--context", "16",
-                   "--batch", "2",                 "--sample", "9", "--threads", "2"};
+  Arguments all = {"--data", folder / "text.txt", "--layers", "1",        "--width", "16",        "--context",
+                   "16",     "--batch",           "2",        "--sample", "9",       "--threads", "2"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -106,7 +106,8 @@ void interrupt_after_first_line(Program& program, const std::string& pipe) {
     const ssize_t count = read(reader, bytes, sizeof(bytes));
     if (count <= 0) {
       usleep(1000);
-    } else if (!interrupted && std::string_view(bytes, static_cast<size_t>(count)).find('\n') != std::string::npos) {
+    } else if (!interrupted &&
+               std::string_view(bytes, static_cast<size_t>(count)).find('\n') != std::string::npos) {
       program.interrupt();
       interrupted = true;
     }
@@ -122,13 +123,48 @@ TEST_CASE("--help names every flag and every part of attention") {
   Program program(folder, {"--help"});
   CHECK(program.exit_code() == 0);
   const std::string help = program.printed();
-  for (const char* word :
-       {"--config", "--data", "--attention", "--compare", "--out", "--resume", "--steps", "--batch", "--accumulate",
-        "--layers", "--heads", "--key-heads", "--width", "--context", "--dropout", "--positions",
-        "--checkpoint-blocks", "--optimizer", "--schedule", "--weight-decay", "--clip", "--lr", "--final-lr",
-        "--warmup", "--dtype", "--seed", "--seeds", "--threads", "--prompt", "--sample", "standard", "laser",
-        "cosine", "qk_norm", "qk_norm_rms", "temperature", "rotary", "alibi", "optimal", "entropy", "scale",
-        "softcap"})
+  for (const char* word : {"--config",
+                           "--data",
+                           "--attention",
+                           "--compare",
+                           "--out",
+                           "--resume",
+                           "--steps",
+                           "--batch",
+                           "--accumulate",
+                           "--layers",
+                           "--heads",
+                           "--key-heads",
+                           "--width",
+                           "--context",
+                           "--dropout",
+                           "--positions",
+                           "--checkpoint-blocks",
+                           "--optimizer",
+                           "--schedule",
+                           "--weight-decay",
+                           "--clip",
+                           "--lr",
+                           "--final-lr",
+                           "--warmup",
+                           "--dtype",
+                           "--seed",
+                           "--seeds",
+                           "--threads",
+                           "--prompt",
+                           "--sample",
+                           "standard",
+                           "laser",
+                           "cosine",
+                           "qk_norm",
+                           "qk_norm_rms",
+                           "temperature",
+                           "rotary",
+                           "alibi",
+                           "optimal",
+                           "entropy",
+                           "scale",
+                           "softcap"})
     CHECK_MESSAGE(help.find(fmt::format("  {} ", word)) != std::string::npos, word);
 }
 
@@ -185,12 +221,15 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
 
 TEST_CASE("a config file gives flags, and those on the command line go first") {
   const Folder folder;
-  std::ofstream(folder / "run.ini") << "# a comment\nsteps = 3\nattention = \"laser+qk_norm\"\nkey-heads=2\nlr = 0.01\n"
-                                       "checkpoint-blocks = true\nseeds = 5,6\n";
-  Program given(folder, tiny(folder, {"--steps", "3", "--attention", "laser+qk_norm", "--key-heads", "2", "--lr", "0.02",
-                                      "--checkpoint-blocks", "--seeds", "5,6", "--out", folder / "given"}));
+  std::ofstream(folder / "run.ini")
+      << "# a comment\nsteps = 3\nattention = \"laser+qk_norm\"\nkey-heads=2\nlr = 0.01\n"
+         "checkpoint-blocks = true\nseeds = 5,6\n";
+  Program given(folder,
+                tiny(folder, {"--steps", "3", "--attention", "laser+qk_norm", "--key-heads", "2", "--lr",
+                              "0.02", "--checkpoint-blocks", "--seeds", "5,6", "--out", folder / "given"}));
   CHECK(given.exit_code() == 0);
-  Program read(folder, tiny(folder, {"--config", folder / "run.ini", "--lr", "0.02", "--out", folder / "read"}));
+  Program read(folder,
+               tiny(folder, {"--config", folder / "run.ini", "--lr", "0.02", "--out", folder / "read"}));
   CHECK_MESSAGE(read.exit_code() == 0, read.printed());
   for (const char* file : {"laser+qk_norm-seed5.safetensors", "laser+qk_norm-seed6.safetensors"})
     CHECK((bytes_of_file(folder / "read" + "/" + file) == bytes_of_file(folder / "given" + "/" + file)));
@@ -199,7 +238,8 @@ TEST_CASE("a config file gives flags, and those on the command line go first") {
 
 TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if nothing had happened") {
   const Folder folder;
-  const Arguments run = tiny(folder, {"--attention", "softcap=20", "--steps", "200", "--dropout", "0.1", "--seed", "7"});
+  const Arguments run =
+      tiny(folder, {"--attention", "softcap=20", "--steps", "200", "--dropout", "0.1", "--seed", "7"});
   const auto into = [&](const char* out, Arguments more = {}) {
     Arguments all = run;
     all.insert(all.end(), {"--out", folder / out});
@@ -236,7 +276,8 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
 
 TEST_CASE("a comparison writes metrics, checkpoints and a report") {
   const Folder folder;
-  Program program(folder, tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--out", folder / "out"}));
+  Program program(folder,
+                  tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--out", folder / "out"}));
   REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
   for (const char* file : {"out/standard.jsonl", "out/laser.jsonl"}) {
     const auto lines = json_lines(folder / file);
