@@ -97,14 +97,16 @@ int main(int argc, char** argv) {
   const std::string peer = bench::pytorch("dispatch.py");
   nlohmann::json torch;
   if (!peer.empty())
-    torch = bench::run_for_json(fmt::format("{} --threads {} --seconds {} --n {} --chain {}", peer, count, budget,
-                                            n, kChain));
+    torch = bench::run_for_json(
+        fmt::format("{} --threads {} --seconds {} --n {} --chain {}", peer, count, budget, n, kChain));
   fmt::print("ns per op on [{0}, {0}] in chains of {1}; x: PyTorch's time over ours\n\n", n, kChain);
-  fmt::print("{:<15}{:>8}{:>9}{:>12}{:>9}{:>18}{:>9}\n", "op", "bare", "", "recorded", "", "with backward", "");
+  fmt::print("{:<15}{:>8}{:>9}{:>12}{:>9}{:>18}{:>9}\n", "op", "bare", "", "recorded", "", "with backward",
+             "");
   for (const Case& c : cases()) {
     const Costs ours = measure(c, n, budget);
     const auto ratio = [&](int i, double own) {
-      return torch.is_null() ? std::string("-") : fmt::format("{:.1f}x", torch.at(c.name).at(i).get<double>() / own);
+      return torch.is_null() ? std::string("-")
+                             : fmt::format("{:.1f}x", torch.at(c.name).at(i).get<double>() / own);
     };
     fmt::print("{:<15}{:>8.0f}{:>9}{:>12.0f}{:>9}{:>18.0f}{:>9}\n", c.name, ours.bare, ratio(0, ours.bare),
                ours.recorded, ratio(1, ours.recorded), ours.backward, ratio(2, ours.backward));

@@ -63,7 +63,7 @@ void inspect(Problem& p, const Tape& tape, const std::vector<Tensor>& xs, const 
       p.low_precision = fmt::format("input {} is {}", k, name(xs[k].dtype()));
     std::string reason = tape.explain(xs[k], y);
     if (reason.find("has a gradient") != std::string::npos) reason = "";
-    for (const auto& [from, to] : {std::pair{describe(xs[k]), "it"}, {"the loss", "y"}})
+    for (const auto& [from, to] : {std::pair{describe(xs[k]).text(), "it"}, {"the loss", "y"}})
       for (size_t at; (at = reason.find(from)) != std::string::npos;) reason.replace(at, from.size(), to);
     p.disconnected.push_back(reason);
   }

@@ -19,9 +19,9 @@ void check_same_device(const char* kernel, Device& device, bool& found, const Te
   if (!found) {
     device = x.device();
     found = true;
-  } else {
-    check(device == x.device(), "{}: the tensors lie on different devices, {} and {}", kernel,
-          to_string(device), to_string(x.device()));
+  } else if (device != x.device()) {
+    fail("{}: the tensors lie on different devices, {} and {}", kernel, to_string(device),
+         to_string(x.device()));
   }
 }
 
@@ -29,8 +29,7 @@ void check_writable(const char* kernel, const Tensor& y) {
   const Tape* tape = Tape::recording();
   check(!tape || y.storage().tracked_by() != tape->serial(),
         "{}: writing into {}, which the running tape tracks, would change what its backward computes; do it "
-        "inside a "
-        "Tape::Pause",
+        "inside a Tape::Pause",
         kernel, describe(y));
 }
 

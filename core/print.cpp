@@ -88,7 +88,7 @@ std::string to_string(const Tensor& x, int precision) {
     printer.visit(0, 0, [&](int64_t i) {
       printer.width = std::max(printer.width, printer.element(values[static_cast<size_t>(i)]).size());
     });
-  return printer.text(0, 0, 0) + " " + describe(x);
+  return printer.text(0, 0, 0) + " " + describe(x).text();
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }

@@ -79,7 +79,7 @@ std::string Tape::to_dot() const {
 
 std::string Tape::explain(const Tensor& x, const Tensor& loss) const {
   const int32_t start = slot_of(x), end = slot_of(loss);
-  const std::string what = describe(x);
+  const std::string what = describe(x).text();
   const auto dead_read =
       std::find_if(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.reads_dead_tape; });
   const std::string hint = dead_read == nodes_.end() ? ""

@@ -76,7 +76,7 @@ Tensor Tensor::grad() const { return impl().leaf ? impl().leaf->grad : Tensor();
 void Tensor::set_grad(Tensor grad) const {
   check(requires_grad(), "set_grad: {} does not require a gradient", describe(*this));
   check(!grad.defined() || grad.shape() == shape(), "set_grad: the gradient is {} and the tensor {}",
-        grad.defined() ? describe(grad) : "undefined", describe(*this));
+        describe(grad), describe(*this));
   impl().leaf->grad = std::move(grad);
 }
 
@@ -98,9 +98,9 @@ void Tensor::wrong_type(DType wanted) const {
   fail("the elements of {} were asked for as {}", describe(*this), name(wanted));
 }
 
-std::string describe(const Tensor& x) {
-  if (!x.defined()) return "an undefined tensor";
-  return fmt::format("{}{} on {}", name(x.dtype()), x.shape(), to_string(x.device()));
+std::string Description::text() const {
+  if (!tensor.defined()) return "an undefined tensor";
+  return fmt::format("{}{} on {}", name(tensor.dtype()), tensor.shape(), to_string(tensor.device()));
 }
 
 }  // namespace vitrine

@@ -115,10 +115,23 @@ struct Leaf {
   bool stale = false;  ///< a backward failed after it had changed grad; cleared by zero_grad
 };
 
-/// "float32[2, 3] on cpu".
-std::string describe(const Tensor& x);
+/// A tensor in words, "float32[2, 3] on cpu", which are made when printed: checks that hold pay nothing for their message.
+struct Description {
+  const Tensor& tensor;
+  std::string text() const;
+};
+
+inline Description describe(const Tensor& x) { return {x}; }
 
 /// True where a row-major walk meets the elements in memory order without gaps.
 bool is_contiguous(const Shape& shape, const Strides& strides);
 
 }  // namespace vitrine
+
+template <>
+struct fmt::formatter<vitrine::Description> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const vitrine::Description& x, Context& context) const {
+    return fmt::formatter<std::string>::format(x.text(), context);
+  }
+};
