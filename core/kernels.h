@@ -12,16 +12,16 @@ VITRINE_KERNEL(copy, Tensor& y, const Tensor& x);
 /// y += x, converted to y's dtype; equal shapes, any strides, but no element of y twice.
 VITRINE_KERNEL(accumulate, Tensor& y, const Tensor& x);
 /// y[i, …] = x[rows[i], …] for a contiguous x of rank ≥ 1; rows: 1-D int64 or int32, each in range (checked).
-VITRINE_CPU_KERNEL(gather_rows, Tensor& y, const Tensor& x, const Tensor& rows);
+VITRINE_KERNEL(gather_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// y[rows[i], …] += x[i, …], in the order of i, so that the result never depends on the number of threads.
-VITRINE_CPU_KERNEL(accumulate_rows, Tensor& y, const Tensor& x, const Tensor& rows);
+VITRINE_KERNEL(accumulate_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// finite[0] (bool) = every element of x is finite.
-VITRINE_CPU_KERNEL(all_finite, Tensor& finite, const Tensor& x);
+VITRINE_KERNEL(all_finite, Tensor& finite, const Tensor& x);
 /// Contiguous copy between the CPU and a GPU, or between GPUs; equal dtypes.
 VITRINE_KERNEL(transfer, Tensor& y, const Tensor& x);
 /// y = low + (high − low)·u with u uniform in [0, 1): element i from Philox counter offset + i/4 (see core/philox.h).
-VITRINE_CPU_KERNEL(random_uniform, Tensor& y, uint64_t seed, uint64_t offset, double low, double high);
+VITRINE_KERNEL(random_uniform, Tensor& y, uint64_t seed, uint64_t offset, double low, double high);
 /// y = mean + deviation·z with z standard normal (Box and Muller): element i from Philox counter offset + i/4.
-VITRINE_CPU_KERNEL(random_normal, Tensor& y, uint64_t seed, uint64_t offset, double mean, double deviation);
+VITRINE_KERNEL(random_normal, Tensor& y, uint64_t seed, uint64_t offset, double mean, double deviation);
 
 }  // namespace vitrine

@@ -31,7 +31,7 @@ struct Product {
 constexpr unsigned kTile = 16;
 
 template <class S, class SZ>
-__global__ void matmul_kernel(SZ* z, const S* x, const S* y, Product p, bool add) {
+__global__ void matmul_kernel(SZ* z, const S* x, const S* y, const S* bias, Product p, bool add) {
   const int64_t i = int64_t{blockIdx.y} * kTile + threadIdx.y, j = int64_t{blockIdx.x} * kTile + threadIdx.x;
   if (i >= p.M || j >= p.N) return;
   int64_t rest = blockIdx.z, x_at = 0, y_at = 0, z_at = 0;
@@ -46,13 +46,13 @@ __global__ void matmul_kernel(SZ* z, const S* x, const S* y, Product p, bool add
     sum += static_cast<T>(x[x_at + i * p.x.row + k * p.x.column]) *
            static_cast<T>(y[y_at + k * p.y.row + j * p.y.column]);
   SZ& out = z[z_at + i * p.z.row + j * p.z.column];
+  if (bias != nullptr) sum += static_cast<T>(bias[j]);
   out = SZ(add ? static_cast<T>(out) + sum : sum);
 }
 
-}  // namespace
-
-void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
-  if (z.numel() == 0) return;
+/// z = x·y + bias, or z += where `add`; `bias` may be undefined.
+template <class S, class SZ>
+void multiply(Tensor& z, const Tensor& x, const Tensor& y, const Tensor& bias, bool add) {
   Product p{x.size(-2), y.size(-1),        x.size(-1),        z.rank() - 2,
             {},         Operand::of(x, z), Operand::of(y, z), Operand::of(z, z)};
   int64_t batch = 1;
@@ -61,14 +61,32 @@ void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   check(batch <= 65535 && p.M <= 65535 * int64_t{kTile},
         "matmul: {} matrices of {} rows are more than a grid of blocks holds", batch, p.M);
   const dim3 grid(tiles(p.N), tiles(p.M), static_cast<unsigned>(batch)), block(kTile, kTile);
+  VITRINE_LAUNCH((matmul_kernel<S, SZ>), grid, block, 0, z.data<SZ>(), x.data<S>(), y.data<S>(),
+                 bias.defined() ? bias.data<S>() : nullptr, p, add);
+}
+
+}  // namespace
+
+void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
+  if (z.numel() == 0) return;
+  if (is_integer(x.dtype()))
+    return visit_index(x.dtype(), "matmul", [&](auto type) {
+      using I = typename decltype(type)::type;
+      multiply<I, I>(z, x, y, {}, add);
+    });
   visit_device_floating(x.dtype(), "matmul", [&](auto type) {
     using S = typename decltype(type)::type;
-    if (z.dtype() == x.dtype()) {
-      VITRINE_LAUNCH((matmul_kernel<S, S>), grid, block, 0, z.data<S>(), x.data<S>(), y.data<S>(), p, add);
-    } else {
-      VITRINE_LAUNCH((matmul_kernel<S, Wide<S>>), grid, block, 0, z.data<Wide<S>>(), x.data<S>(), y.data<S>(),
-                     p, add);
-    }
+    z.dtype() == x.dtype() ? multiply<S, S>(z, x, y, {}, add) : multiply<S, Wide<S>>(z, x, y, {}, add);
+  });
+}
+
+void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (y.numel() == 0) return;
+  const Tensor transposed =
+      weight.alias({weight.size(1), weight.size(0)}, {weight.strides()[1], weight.strides()[0]});
+  visit_device_floating(x.dtype(), "linear", [&](auto type) {
+    using S = typename decltype(type)::type;
+    multiply<S, S>(y, x, transposed, bias, false);
   });
 }
 

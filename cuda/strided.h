@@ -57,4 +57,15 @@ void visit_device_floating(DType dtype, const char* kernel, F&& f) {
   }
 }
 
+/// Calls f(Type<S>{}) for every dtype but dual64, which is the CPU's alone.
+template <class F>
+void visit_device(DType dtype, const char* kernel, F&& f) {
+  switch (dtype) {
+    case DType::int64: return f(Type<int64_t>{});
+    case DType::int32: return f(Type<int32_t>{});
+    case DType::boolean: return f(Type<bool>{});
+    default: visit_device_floating(dtype, kernel, f);
+  }
+}
+
 }  // namespace vitrine::cuda

@@ -22,11 +22,11 @@ VITRINE_KERNEL(unary_backward, Tensor& dx, const Tensor& dy, const Tensor& x, co
 /// z = f(x, y); z may be x or y.
 VITRINE_KERNEL(binary, Tensor& z, const Tensor& x, const Tensor& y, Binary op);
 /// z (bool) = x op y.
-VITRINE_CPU_KERNEL(compare, Tensor& z, const Tensor& x, const Tensor& y, Comparison op);
+VITRINE_KERNEL(compare, Tensor& z, const Tensor& x, const Tensor& y, Comparison op);
 /// z = x op y, all bool.
-VITRINE_CPU_KERNEL(logic, Tensor& z, const Tensor& x, const Tensor& y, Logic op);
+VITRINE_KERNEL(logic, Tensor& z, const Tensor& x, const Tensor& y, Logic op);
 /// z = condition ? x : y.
-VITRINE_CPU_KERNEL(choose, Tensor& z, const Tensor& condition, const Tensor& x, const Tensor& y);
+VITRINE_KERNEL(choose, Tensor& z, const Tensor& condition, const Tensor& x, const Tensor& y);
 
 // -- Matrix products
 
@@ -34,24 +34,24 @@ VITRINE_CPU_KERNEL(choose, Tensor& z, const Tensor& condition, const Tensor& x, 
 /// z. Of the last two strides of x and of y one is 1. z may be float32 for 16-bit x and y.
 VITRINE_KERNEL(matmul, Tensor& z, const Tensor& x, const Tensor& y, bool add);
 /// y = x·weightᵀ + bias: x [rows, in], weight [out, in] contiguous, bias [out] or undefined.
-VITRINE_CPU_KERNEL(linear, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
+VITRINE_KERNEL(linear, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 // -- Reductions: x [outer, n, inner] to y [outer, inner]
 
 /// y = Σ x over n, in x's wide dtype; of bool and integers int64.
-VITRINE_CPU_KERNEL(sum, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(sum, Tensor& y, const Tensor& x);
 /// The largest and smallest; n ≥ 1. NaN if there is one.
-VITRINE_CPU_KERNEL(max, Tensor& y, const Tensor& x);
-VITRINE_CPU_KERNEL(min, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(max, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(min, Tensor& y, const Tensor& x);
 /// y (bool): whether any, or every, element is other than 0.
-VITRINE_CPU_KERNEL(any, Tensor& y, const Tensor& x);
-VITRINE_CPU_KERNEL(all, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(any, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(all, Tensor& y, const Tensor& x);
 /// y (int64): where the first largest (smallest) is; the first NaN if there is one; n ≥ 1.
-VITRINE_CPU_KERNEL(argmax, Tensor& y, const Tensor& x);
-VITRINE_CPU_KERNEL(argmin, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(argmax, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(argmin, Tensor& y, const Tensor& x);
 /// y [outer, n, inner]: running sums over n, from the end if `reverse`, without the element itself if
 /// `exclusive`.
-VITRINE_CPU_KERNEL(cumsum, Tensor& y, const Tensor& x, bool exclusive, bool reverse);
+VITRINE_KERNEL(cumsum, Tensor& y, const Tensor& x, bool exclusive, bool reverse);
 
 // -- Softmax: over the last axis
 
@@ -60,14 +60,14 @@ VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x);
 /// dx = y·(dy − Σ dy·y).
 VITRINE_KERNEL(softmax_backward, Tensor& dx, const Tensor& dy, const Tensor& y);
 /// y = x − lse; −∞ in a row of only −∞.
-VITRINE_CPU_KERNEL(log_softmax, Tensor& y, const Tensor& x);
+VITRINE_KERNEL(log_softmax, Tensor& y, const Tensor& x);
 /// dx = dy − e^y·Σ dy; 0 in a row of only −∞.
-VITRINE_CPU_KERNEL(log_softmax_backward, Tensor& dx, const Tensor& dy, const Tensor& y);
+VITRINE_KERNEL(log_softmax_backward, Tensor& dx, const Tensor& dy, const Tensor& y);
 /// y = log Σ eˣ, one per row; shift and total (statistics): y = shift + log(total).
-VITRINE_CPU_KERNEL(log_sum_exp, Tensor& y, Tensor& shift, Tensor& total, const Tensor& x);
+VITRINE_KERNEL(log_sum_exp, Tensor& y, Tensor& shift, Tensor& total, const Tensor& x);
 /// dx = dy·e^(x − shift)/total; 0 in a row of only −∞, whose total is 0.
-VITRINE_CPU_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& shift,
-                   const Tensor& total);
+VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& shift,
+               const Tensor& total);
 
 // -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse [B, H, Tq]; all in one wide
 // dtype. bias and allowed (bool) are expanded views of [B, H, Tq, Tk], slopes [H]; undefined where there are none.
@@ -86,41 +86,40 @@ VITRINE_CPU_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const
 // -- Normalization: x [..., C]; mean, rstd [rows], weight, bias and their gradients [C], all in the wide dtype
 
 /// y = (x − mean)·rstd·weight + bias with rstd = 1/√(variance + eps).
-VITRINE_CPU_KERNEL(layer_norm, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias, double eps);
+VITRINE_KERNEL(layer_norm, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
+               const Tensor& bias, double eps);
 /// dx, Σ dy·x̂ and Σ dy over rows; the latter two may be undefined: then they are not wanted.
-VITRINE_CPU_KERNEL(layer_norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-                   const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight);
+VITRINE_KERNEL(layer_norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
+               const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight);
 /// y = x·rstd·weight with rstd = 1/√(average x² + eps).
-VITRINE_CPU_KERNEL(rms_norm, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps);
-VITRINE_CPU_KERNEL(rms_norm_backward, Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x,
-                   const Tensor& rstd, const Tensor& weight);
+VITRINE_KERNEL(rms_norm, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps);
+VITRINE_KERNEL(rms_norm_backward, Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x,
+               const Tensor& rstd, const Tensor& weight);
 
 // -- Losses: logits [..., V]; targets (int64), losses and statistics [rows]
 
 /// losses = log Σ e^logits − logits[target], smoothed: (1 − s)·that + s·average over the classes as targets. 0
 /// where the target is `ignore`. shift and total as in log_sum_exp.
-VITRINE_CPU_KERNEL(cross_entropy, Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits,
-                   const Tensor& targets, int64_t ignore, double label_smoothing);
+VITRINE_KERNEL(cross_entropy, Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits,
+               const Tensor& targets, int64_t ignore, double label_smoothing);
 /// dx = dlosses·(softmax(logits) − target distribution); 0 where ignored, and in a row of only −∞.
-VITRINE_CPU_KERNEL(cross_entropy_backward, Tensor& dx, const Tensor& dlosses, const Tensor& logits,
-                   const Tensor& targets, const Tensor& shift, const Tensor& total, int64_t ignore,
-                   double label_smoothing);
+VITRINE_KERNEL(cross_entropy_backward, Tensor& dx, const Tensor& dlosses, const Tensor& logits,
+               const Tensor& targets, const Tensor& shift, const Tensor& total, int64_t ignore,
+               double label_smoothing);
 
 // -- Indices (int64, checked); any strides, equal devices
 
 /// y[…, i, …] = x[…, index[…, i, …], …] along an axis, for the positions of index.
-VITRINE_CPU_KERNEL(gather, Tensor& y, const Tensor& x, const Tensor& index, int axis);
+VITRINE_KERNEL(gather, Tensor& y, const Tensor& x, const Tensor& index, int axis);
 /// y[…, index[…, i, …], …] += source[…, i, …], in the order of i; y has the wide dtype of source.
-VITRINE_CPU_KERNEL(scatter_add, Tensor& y, const Tensor& index, const Tensor& source, int axis);
+VITRINE_KERNEL(scatter_add, Tensor& y, const Tensor& index, const Tensor& source, int axis);
 /// indices [..., k]: where the first k of each row of x [..., n] are in sorted order; stable, NaN last.
-VITRINE_CPU_KERNEL(argsort, Tensor& indices, const Tensor& x, bool descending);
+VITRINE_KERNEL(argsort, Tensor& indices, const Tensor& x, bool descending);
 
 // -- Dropout
 
 /// y = x·scale where kept, else 0. Element i is dropped where its uniform number (core/philox.h: word i % 4 of
 /// counter offset + i/4) is below p.
-VITRINE_CPU_KERNEL(dropout, Tensor& y, const Tensor& x, double p, double scale, uint64_t seed,
-                   uint64_t offset);
+VITRINE_KERNEL(dropout, Tensor& y, const Tensor& x, double p, double scale, uint64_t seed, uint64_t offset);
 
 }  // namespace vitrine

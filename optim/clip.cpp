@@ -19,7 +19,7 @@ std::vector<Tensor> gradients(const std::vector<Parameter>& parameters) {
 double norm_of(const std::vector<Tensor>& gradients) {
   std::vector<Tensor> packed;
   for (const Tensor& g : gradients) packed.push_back(g.is_contiguous() ? g : copy_as(g, g.dtype()));
-  Tensor total = empty({1}, DType::float64);
+  Tensor total = empty({1}, DType::float64, packed.empty() ? Device::cpu : packed[0].device());
   VITRINE_RUN(sum_of_squares, total, packed);
   return std::sqrt(total.item());
 }

@@ -201,11 +201,11 @@ void lamb_step(List& x, const List& m, const List& v, const std::vector<double>&
   });
 }
 
-void sgd_step(List& x, const List& g, List& buffer, const List& first, SgdScalars s) {
+void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& first, SgdScalars s) {
   for_each_piece("sgd_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(sgd_row<T>)
-    (place<T>(x, i, at), place<T>(g, i, at), place<T>(buffer, i, at), *first[i].data<bool>(), n, s);
+    (place<T>(x, i, at), place<T>(g, i, at), place<T>(buffer, i, at), first[i], n, s);
   });
 }
 

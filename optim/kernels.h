@@ -17,33 +17,32 @@ struct AdamScalars {
 };
 /// m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², then x as above. `largest`, if not empty, becomes max(largest, v) and takes v's
 /// place (amsgrad). `copies`, if not empty, are bfloat16 and get the new x.
-VITRINE_CPU_KERNEL(adam_step, List& x, List& copies, const List& g, List& m, List& v, List& largest,
-                   AdamScalars s);
+VITRINE_KERNEL(adam_step, List& x, List& copies, const List& g, List& m, List& v, List& largest,
+               AdamScalars s);
 
 /// m and v as above; norms [n, 2] (float64): ‖x‖ and ‖u‖ for u = m_factor·m/(√(v_factor·v) + eps) + decoupled_decay·x.
-VITRINE_CPU_KERNEL(lamb_moments, Tensor& norms, const List& x, const List& g, List& m, List& v,
-                   AdamScalars s);
+VITRINE_KERNEL(lamb_moments, Tensor& norms, const List& x, const List& g, List& m, List& v, AdamScalars s);
 /// x −= rates[i]·u.
-VITRINE_CPU_KERNEL(lamb_step, List& x, const List& m, const List& v, const std::vector<double>& rates,
-                   AdamScalars s);
+VITRINE_KERNEL(lamb_step, List& x, const List& m, const List& v, const std::vector<double>& rates,
+               AdamScalars s);
 
 struct SgdScalars {
   double lr = 0, momentum = 0, dampening = 0, decay = 0;
   bool nesterov = false;
 };
-/// g += decay·x; buffer ← momentum·buffer + (1 − dampening)·g, or g where first[i] (bool); x −= lr·(buffer, or
+/// g += decay·x; buffer ← momentum·buffer + (1 − dampening)·g, or g where first[i]; x −= lr·(buffer, or
 /// g + momentum·buffer). `buffer` is empty without momentum.
-VITRINE_CPU_KERNEL(sgd_step, List& x, const List& g, List& buffer, const List& first, SgdScalars s);
+VITRINE_KERNEL(sgd_step, List& x, const List& g, List& buffer, const std::vector<bool>& first, SgdScalars s);
 
 struct LionScalars {
   double lr = 0, beta1 = 0, beta2 = 0, decay = 0;
 };
 /// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g.
-VITRINE_CPU_KERNEL(lion_step, List& x, const List& g, List& m, LionScalars s);
+VITRINE_KERNEL(lion_step, List& x, const List& g, List& m, LionScalars s);
 
 /// total[0] (float64) = Σ x² over all tensors, in an order that depends on their sizes only.
-VITRINE_CPU_KERNEL(sum_of_squares, Tensor& total, const List& xs);
+VITRINE_KERNEL(sum_of_squares, Tensor& total, const List& xs);
 /// x *= factor; any strides.
-VITRINE_CPU_KERNEL(scale_all, List& xs, double factor);
+VITRINE_KERNEL(scale_all, List& xs, double factor);
 
 }  // namespace vitrine::optim

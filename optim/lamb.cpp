@@ -19,11 +19,12 @@ void Lamb::update(Batch& batch, const GroupOptions& group, int64_t t) {
   s.v_factor = 1 / (1 - std::pow(s.beta2, t));
   s.decoupled_decay = group.weight_decay;
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2");
-  Tensor norms = empty({static_cast<int64_t>(batch.x.size()), 2}, DType::float64);
+  Tensor norms = empty({static_cast<int64_t>(batch.x.size()), 2}, DType::float64, batch.x[0].device());
   VITRINE_RUN(lamb_moments, norms, batch.x, batch.g, m, v, s);
+  const std::vector<double> of = norms.values();
   std::vector<double> rates;
   for (size_t i = 0; i < batch.x.size(); ++i) {
-    const double size = norms.data<double>()[2 * i], step = norms.data<double>()[2 * i + 1];
+    const double size = of[2 * i], step = of[2 * i + 1];
     const double phi = std::clamp(size, options_.phi_min, options_.phi_max);
     rates.push_back(group.lr * (size > 0 && step > 0 ? phi / step : 1));
   }

@@ -1,6 +1,5 @@
 #include "optim/sgd.h"
 
-#include "core/creation.h"
 #include "optim/kernels.h"
 
 namespace vitrine::optim {
@@ -15,8 +14,8 @@ void Sgd::update(Batch& batch, const GroupOptions& group, int64_t) {
   const SgdScalars scalars{group.lr, options_.momentum, options_.dampening, group.weight_decay,
                            options_.nesterov};
   // The buffer of a parameter starts as its first gradient.
-  std::vector<Tensor> first;
-  for (const State* state : batch.states) first.push_back(full({}, state->empty() ? 1 : 0, DType::boolean));
+  std::vector<bool> first;
+  for (const State* state : batch.states) first.push_back(state->empty());
   std::vector<Tensor> buffers;
   if (options_.momentum != 0) buffers = batch.slots("momentum");
   VITRINE_RUN(sgd_step, batch.x, batch.g, buffers, first, scalars);

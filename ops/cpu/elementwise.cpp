@@ -7,6 +7,7 @@
 #include "core/convert.h"
 #include "core/loop.h"
 #include "core/vecmath.h"
+#include "ops/integers.h"
 #include "ops/kernels.h"
 
 namespace vitrine {
@@ -115,46 +116,12 @@ void run_plain_unary(Tensor& y, const Tensor& x, F&& f) {
   run_plain<T, T>(y, x, x, [&](const T& v, const T&) { return f(v); });
 }
 
-/// Integers wrap around, as in NumPy.
+/// The errors of integers, element by element.
 template <class I>
-I integer(Unary op, I x) {
-  using U = std::make_unsigned_t<I>;
-  switch (op) {
-    case Unary::neg: return static_cast<I>(U(0) - static_cast<U>(x));
-    case Unary::abs: return x < 0 ? static_cast<I>(U(0) - static_cast<U>(x)) : x;
-    case Unary::sign: return static_cast<I>((x > 0) - (x < 0));
-    case Unary::square: return static_cast<I>(static_cast<U>(x) * static_cast<U>(x));
-    case Unary::relu: return x > 0 ? x : 0;
-    default: fail("{}: wanted a floating dtype, got {}", name(op), name(dtype_v<I>));
-  }
-}
-
-template <class I>
-I integer_power(I x, I y) {
-  check(y >= 0, "pow: an integer cannot be raised to the negative integer {}", y);
-  using U = std::make_unsigned_t<I>;
-  U result = 1, factor = static_cast<U>(x);
-  for (auto left = static_cast<U>(y); left != 0; left >>= 1, factor *= factor)
-    if (left & 1) result *= factor;
-  return static_cast<I>(result);
-}
-
-template <class I>
-I integer(Binary op, I x, I y) {
-  using U = std::make_unsigned_t<I>;
-  const U a = static_cast<U>(x), b = static_cast<U>(y);
-  switch (op) {
-    case Binary::add: return static_cast<I>(a + b);
-    case Binary::sub: return static_cast<I>(a - b);
-    case Binary::mul: return static_cast<I>(a * b);
-    case Binary::div:
-      check(y != 0, "div: integer division by zero");
-      return y == -1 ? static_cast<I>(U(0) - a) : x / y;
-    case Binary::maximum: return x > y ? x : y;
-    case Binary::minimum: return x < y ? x : y;
-    case Binary::pow: return integer_power(x, y);
-  }
-  return 0;
+I checked_integer(Binary op, I x, I y) {
+  check(op != Binary::div || y != 0, "div: integer division by zero");
+  check(op != Binary::pow || y >= 0, "pow: an integer cannot be raised to the negative integer {}", y);
+  return integer(op, x, y);
 }
 
 /// Calls f with the scalar formula of `op`.
@@ -180,7 +147,7 @@ void visit(Binary op, F&& f) {
 }  // namespace
 
 void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
-  if (is_integer(x.dtype()))
+  if (is_integer(x.dtype()) && has_integers(op))
     return visit_index(x.dtype(), name(op), [&](auto type) {
       using I = typename decltype(type)::type;
       run_plain_unary<I>(y, x, [&](I v) { return integer(op, v); });
@@ -212,7 +179,7 @@ void binary(Tensor& z, const Tensor& x, const Tensor& y, Binary op) {
   if (is_integer(x.dtype()))
     return visit_index(x.dtype(), name(op), [&](auto type) {
       using I = typename decltype(type)::type;
-      run_plain<I, I>(z, x, y, [&](I v, I w) { return integer(op, v, w); });
+      run_plain<I, I>(z, x, y, [&](I v, I w) { return checked_integer(op, v, w); });
     });
   visit_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;

@@ -46,8 +46,8 @@ Spec kinked(std::string name, const Call& call, double kink = 0, double reach = 
   return {std::move(name), call, {{{{3, 5}, kink + 0.1, kink + reach}}, {{{37}, kink - reach, kink - 0.1}}}};
 }
 
-Tensor indices(std::initializer_list<int64_t> values, const Shape& shape) {
-  return index_tensor(std::span(values.begin(), values.size()), shape);
+Tensor indices(std::initializer_list<int64_t> values, const Shape& shape, Device device = Device::cpu) {
+  return index_tensor(std::span(values.begin(), values.size()), shape, device);
 }
 
 std::vector<Spec> elementwise_rows() {
@@ -97,7 +97,7 @@ std::vector<Spec> elementwise_rows() {
        {{{{3, 5}, -2, -0.1}, {{3, 5}, 0.1, 2}}, {{{3, 5}, 0.1, 2}, {{5}, -2, -0.1}}}},
       {"where",
        [](Xs x) {
-         return where(tensor({1, 0, 1, 0, 0}, DType::boolean), x[0], x[1]);
+         return where(tensor({1, 0, 1, 0, 0}, DType::boolean, x[0].device()), x[0], x[1]);
        },
        {{{{3, 5}}, {{3, 5}}}, {{{3, 5}}, {{1}}}}},
   };
@@ -184,20 +184,20 @@ std::vector<Spec> index_rows() {
   return {
       on("gather", {3, 5},
          [](Xs x) {
-           return gather(x[0], 1, indices({0, 4, 4, 1, 2, -1}, {3, 2}));
+           return gather(x[0], 1, indices({0, 4, 4, 1, 2, -1}, {3, 2}, x[0].device()));
          }),
       {"scatter_add",
        [](Xs x) {
-         return scatter_add(x[0], 1, indices({0, 4, 4, 1, 2, 2}, {3, 2}), x[1]);
+         return scatter_add(x[0], 1, indices({0, 4, 4, 1, 2, 2}, {3, 2}, x[0].device()), x[1]);
        },
        {{{{3, 5}}, {{3, 2}}}}},
       on("index_select", {4, 5},
          [](Xs x) {
-           return index_select(x[0], 0, indices({3, 0, 3}, {3}));
+           return index_select(x[0], 0, indices({3, 0, 3}, {3}, x[0].device()));
          }),
       on("embedding", {6, 4},
          [](Xs x) {
-           return embedding(x[0], indices({5, 0, 5, 2}, {2, 2}));
+           return embedding(x[0], indices({5, 0, 5, 2}, {2, 2}, x[0].device()));
          }),
       {"sort", [](Xs x) { return sort(x[0], 1).values; }, {{{{3, 7}, -2, 2, true}}}},
       {"topk", [](Xs x) { return topk(x[0], 3, 1).values; }, {{{{3, 7}, -2, 2, true}}}},
@@ -238,14 +238,15 @@ std::vector<Spec> kernel_rows() {
       on("layer_norm", {3, 37}, [](Xs x) { return layer_norm(x[0]); }),
       {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 8}}, {{8}, 0.5, 2}}}},
       on("l2_normalize", {3, 8}, [](Xs x) { return l2_normalize(x[0]); }),
-      on("cross_entropy", {4, 5}, [targets](Xs x) { return cross_entropy(x[0], targets); }),
+      on("cross_entropy", {4, 5},
+         [targets](Xs x) { return cross_entropy(x[0], to(targets, x[0].device())); }),
       on("cross_entropy", {4, 5},
          [targets, smooth](Xs x) {
            CrossEntropyOptions o = smooth;
-           o.class_weights = cast(smooth.class_weights, x[0].dtype());
-           return cross_entropy(x[0], targets, o);
+           o.class_weights = to(cast(smooth.class_weights, x[0].dtype()), x[0].device());
+           return cross_entropy(x[0], to(targets, x[0].device()), o);
          }),
-      on("nll_loss", {4, 5}, [targets](Xs x) { return nll_loss(x[0], targets); }),
+      on("nll_loss", {4, 5}, [targets](Xs x) { return nll_loss(x[0], to(targets, x[0].device())); }),
       {"mse_loss", [](Xs x) { return mse_loss(x[0], x[1]); }, {{{{3, 4}}, {{3, 4}}}}},
       on("dropout", {5, 9},
          [](Xs x) {
@@ -264,7 +265,10 @@ std::vector<Spec> attention_rows() {
     return Spec{"attention",
                 [o](Xs x) {
                   AttentionOptions options = o;
-                  if (o.bias.defined()) options.bias = cast(o.bias, x[0].dtype());
+                  const Device device = x[0].device();
+                  if (o.bias.defined()) options.bias = to(cast(o.bias, x[0].dtype()), device);
+                  if (o.allowed.defined()) options.allowed = to(o.allowed, device);
+                  if (o.slopes.defined()) options.slopes = to(o.slopes, device);
                   return attention(x[0], x[1], x[2], options);
                 },
                 std::move(samples)};

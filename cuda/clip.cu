@@ -1,0 +1,76 @@
+// The norm of all gradients together, and scaling them: a pass over all tensors in one launch (cuda/pieces.h).
+#include "cuda/pieces.h"
+#include "cuda/strided.h"
+#include "ops/kernels.h"
+#include "optim/kernels.h"
+
+namespace vitrine::optim::cuda {
+
+using namespace vitrine::cuda;
+
+namespace {
+
+/// Each block leaves the sum of its piece; adding to one number would add in another order in every run.
+template <class T>
+__global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
+  const Piece piece = this_piece(pieces);
+  const T* const x = pieces.at<const T>(0, piece.tensor);
+  double mine = 0;
+  for_each_element(piece, [&](int64_t i) { mine += double{x[i]} * double{x[i]}; });
+  mine = sum_block(mine);
+  if (threadIdx.x == 0) squares[blockIdx.x] = mine;
+}
+
+template <class T>
+__global__ void scale_kernel(Pieces<1> pieces, T factor) {
+  const Piece piece = this_piece(pieces);
+  T* const x = pieces.at<T>(0, piece.tensor);
+  for_each_element(piece, [&](int64_t i) { x[i] *= factor; });
+}
+
+template <class S>
+__global__ void scale_strided_kernel(S* x, Strided<1> layout, Wide<S> factor) {
+  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
+    int64_t at[1];
+    layout.locate(i, at);
+    x[at[0]] = S(static_cast<Wide<S>>(x[at[0]]) * factor);
+  }
+}
+
+}  // namespace
+
+void sum_of_squares(Tensor& total, const List& xs) {
+  int64_t count = 0;
+  for (const Tensor& x : xs) count += pieces_of(x);
+  Tensor squares = empty({1, count, 1}, DType::float64, total.device());
+  for_each_table<1>("sum_of_squares", {&xs}, {},
+                    [&](auto type, const Pieces<1>& pieces, unsigned blocks, int64_t done) {
+                      using T = typename decltype(type)::type;
+                      VITRINE_LAUNCH((sum_of_squares_kernel<T>), blocks, kThreads, 0,
+                                     squares.data<double>() + done, pieces);
+                    });
+  Tensor row = total.alias({1, 1}, {1, 1});
+  vitrine::cuda::sum(row, squares);
+}
+
+void scale_all(List& xs, double factor) {
+  List together;
+  for (const Tensor& x : xs) {
+    if (x.is_contiguous() && !is_low_precision(x.dtype())) {
+      together.push_back(x);
+    } else if (x.numel() > 0) {
+      visit_device_floating(x.dtype(), "scale_all", [&](auto type) {
+        using S = typename decltype(type)::type;
+        VITRINE_LAUNCH((scale_strided_kernel<S>), blocks_for(x.numel()), kThreads, 0, x.data<S>(),
+                       Strided<1>::of(x), static_cast<Wide<S>>(factor));
+      });
+    }
+  }
+  for_each_table<1>("scale_all", {&together}, {},
+                    [&](auto type, const Pieces<1>& pieces, unsigned blocks, int64_t) {
+                      using T = typename decltype(type)::type;
+                      VITRINE_LAUNCH((scale_kernel<T>), blocks, kThreads, 0, pieces, static_cast<T>(factor));
+                    });
+}
+
+}  // namespace vitrine::optim::cuda

@@ -1,0 +1,148 @@
+// Reading and adding by index.
+//
+//   gather: y[…, i, …] = x[…, index[…, i, …], …]        scatter_add: y[…, index[…, i, …], …] += source[…, i, …]
+//
+// Reading is one thread an element. Adding is where a GPU is easily wrong: two threads may meet at one element, and atomics would
+// add in another order in every run. So the indices are sorted first (cuda/sort.cu: stable). Then equal ones are neighbours, in
+// the order in which they came; the thread that stands where a run of equal indices begins adds up the whole run, alone.
+#include <utility>
+
+#include "core/convert.h"
+#include "core/creation.h"
+#include "cuda/block.h"
+#include "cuda/strided.h"
+#include "ops/kernels.h"
+
+namespace vitrine::cuda {
+namespace {
+
+/// Element i of `index` (contiguous) names the place places[at[1]]; at[0] is where it goes.
+template <class S>
+__global__ void gather_kernel(S* y, const S* x, const int64_t* index, Strided<3> layout, int64_t step) {
+  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
+    int64_t at[3];
+    layout.locate(i, at);
+    y[at[0]] = x[at[1] + index[at[2]] * step];
+  }
+}
+
+/// For index [lines, n] and order, the places of each line's indices in sorted order.
+template <class S>
+__global__ void scatter_add_kernel(Wide<S>* y, const S* source, const int64_t* index, const int64_t* order,
+                                   Strided<2> layout, int64_t n, int64_t y_step, int64_t source_step) {
+  using T = Wide<S>;
+  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
+    const int64_t line = i - i % n, end = line + n, place = index[line + order[i]];
+    if (i > line && index[line + order[i - 1]] == place) continue;  // an earlier thread adds this one
+    int64_t at[2];
+    layout.locate(line, at);
+    T& sum = y[at[0] + place * y_step];
+    T total = sum;
+    for (int64_t next = i; next < end && index[line + order[next]] == place; ++next)
+      total += convert<T>(source[at[1] + order[next] * source_step]);
+    sum = total;
+  }
+}
+
+template <class S>
+__global__ void gather_rows_kernel(S* y, const S* x, const int64_t* rows, int64_t width, int64_t count) {
+  for (int64_t i = first_index(); i < count; i += grid_stride())
+    y[i] = x[rows[i / width] * width + i % width];
+}
+
+/// Block b stands at place b of the sorted rows; its threads share the columns.
+template <class To, class From>
+__global__ void accumulate_rows_kernel(To* y, const From* x, const int64_t* rows, const int64_t* order,
+                                       int64_t width) {
+  using T = Wide<To>;
+  const int64_t row = rows[order[blockIdx.x]];
+  if (blockIdx.x > 0 && rows[order[blockIdx.x - 1]] == row) return;  // an earlier block adds this one
+  for (int64_t column = threadIdx.x; column < width; column += blockDim.x) {
+    To& sum = y[row * width + column];
+    T total = static_cast<T>(sum);
+    for (int64_t i = blockIdx.x; i < gridDim.x && rows[order[i]] == row; ++i)
+      total += convert<T>(x[order[i] * width + column]);
+    sum = To(total);
+  }
+}
+
+/// View with one axis moved to the end.
+Tensor with_last(const Tensor& x, int axis) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  for (int i = axis; i + 1 < x.rank(); ++i) {
+    std::swap(shape[i], shape[i + 1]);
+    std::swap(strides[i], strides[i + 1]);
+  }
+  return x.alias(shape, strides);
+}
+
+Tensor contiguous_index(const Tensor& x) {
+  if (x.is_contiguous() && x.dtype() == DType::int64) return x;
+  Tensor y = empty(x.shape(), DType::int64, x.device());
+  copy(y, x);
+  return y;
+}
+
+/// The same elements seen with the shape of `index`; element 0 of `axis` everywhere along it.
+Tensor line_starts(const Tensor& x, const Tensor& index, int axis) {
+  Strides strides = x.strides();
+  strides[axis] = 0;
+  return x.alias(index.shape(), strides);
+}
+
+}  // namespace
+
+void gather(Tensor& y, const Tensor& x, const Tensor& index, int axis) {
+  if (y.numel() == 0) return;
+  const Tensor lines = line_starts(x, index, axis);
+  visit_device(x.dtype(), "gather", [&](auto type) {
+    using S = typename decltype(type)::type;
+    VITRINE_LAUNCH((gather_kernel<S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), x.data<S>(),
+                   index.data<int64_t>(), Strided<3>::of(y, lines, index), x.strides()[axis]);
+  });
+}
+
+void scatter_add(Tensor& y, const Tensor& index, const Tensor& source, int axis) {
+  if (index.numel() == 0) return;
+  const Tensor places = contiguous_index(with_last(index, axis));
+  const Tensor lines = with_last(line_starts(y, index, axis), axis), from = with_last(source, axis);
+  Tensor order = empty(places.shape(), DType::int64, places.device());
+  argsort(order, places, false);
+  visit_device(source.dtype(), "scatter_add", [&](auto type) {
+    using S = typename decltype(type)::type;
+    VITRINE_LAUNCH((scatter_add_kernel<S>), blocks_for(places.numel()), kThreads, 0, y.data<Wide<S>>(),
+                   source.data<S>(), places.data<int64_t>(), order.data<int64_t>(),
+                   Strided<2>::of(lines, from), places.size(-1), y.strides()[axis], source.strides()[axis]);
+  });
+}
+
+void gather_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
+  check(x.is_contiguous() && y.is_contiguous(), "gather_rows: wanted contiguous tensors");
+  if (y.numel() == 0) return;
+  const Tensor places = contiguous_index(rows);
+  visit_device(x.dtype(), "gather_rows", [&](auto type) {
+    using S = typename decltype(type)::type;
+    VITRINE_LAUNCH((gather_rows_kernel<S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), x.data<S>(),
+                   places.data<int64_t>(), y.numel() / y.size(0), y.numel());
+  });
+}
+
+void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
+  check(x.is_contiguous() && y.is_contiguous(), "accumulate_rows: wanted contiguous tensors");
+  if (x.numel() == 0) return;
+  const Tensor places = contiguous_index(rows);
+  Tensor order = empty(places.shape(), DType::int64, places.device());
+  argsort(order, places, false);
+  const int64_t width = x.numel() / x.size(0);
+  visit_device_floating(y.dtype(), "accumulate_rows", [&](auto to) {
+    visit_device_floating(x.dtype(), "accumulate_rows", [&](auto from) {
+      using To = typename decltype(to)::type;
+      using From = typename decltype(from)::type;
+      VITRINE_LAUNCH((accumulate_rows_kernel<To, From>), static_cast<unsigned>(x.size(0)), threads_for(width),
+                     0, y.data<To>(), x.data<From>(), places.data<int64_t>(), order.data<int64_t>(), width);
+    });
+  });
+}
+
+}  // namespace vitrine::cuda

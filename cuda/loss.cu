@@ -1,0 +1,96 @@
+// Cross-entropy fused with softmax: one block a row of logits [rows, V].
+//
+//   loss = log Σ e^x − x[target], with smoothing s: (1 − s)·(that) + s·(log Σ e^x − average x)
+//   dx = dloss·(softmax(x) − target distribution)
+//
+// The probabilities are never stored: the forward keeps two numbers a row, from which the backward computes them again, so a
+// step reads the logits twice and writes their gradient once.
+#include "cuda/rows.h"
+#include "cuda/sum_exp.h"
+#include "ops/kernels.h"
+
+namespace vitrine::cuda {
+namespace {
+
+template <class T>
+struct Targets {
+  const int64_t* of_row;
+  int64_t ignore;
+  T smoothing;
+};
+
+template <class S>
+__global__ void cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n,
+                                     Targets<Wide<S>> targets) {
+  using T = Wide<S>;
+  const int64_t target = targets.of_row[blockIdx.x];
+  if (target == targets.ignore) {
+    if (threadIdx.x == 0) losses[blockIdx.x] = shift[blockIdx.x] = total[blockIdx.x] = T(0);
+    return;
+  }
+  const S* const row = x + row_begin(n);
+  const ShiftedTotal<T> all = with_finite_shift(sum_exp(row, n));
+  T average = 0;
+  if (targets.smoothing > T(0)) {
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) average += static_cast<T>(row[i]);
+    average = sum_block(average) / static_cast<T>(n);
+  }
+  if (threadIdx.x != 0) return;
+  // x is subtracted from the shift first: both may be large, and their difference is exact where it is small.
+  const auto loss_of = [&](T score) {
+    return all.total == T(0) ? -minus_infinity<T>() : (all.shift - score) + math::log(all.total);
+  };
+  T loss = loss_of(static_cast<T>(row[target]));
+  if (targets.smoothing > T(0))
+    loss = (T(1) - targets.smoothing) * loss + targets.smoothing * loss_of(average);
+  losses[blockIdx.x] = loss;
+  shift[blockIdx.x] = all.shift;
+  total[blockIdx.x] = all.total;
+}
+
+template <class S>
+__global__ void cross_entropy_backward_kernel(S* dx, const Wide<S>* dlosses, const S* x, const Wide<S>* shift,
+                                              const Wide<S>* total, int64_t n, Targets<Wide<S>> targets) {
+  using T = Wide<S>;
+  const int64_t target = targets.of_row[blockIdx.x];
+  const T sum = total[blockIdx.x], by = shift[blockIdx.x], up = dlosses[blockIdx.x];
+  const bool counts = target != targets.ignore && sum != T(0);
+  const T share = targets.smoothing / static_cast<T>(n);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const int64_t at = row_begin(n) + i;
+    const T p = math::exp(static_cast<T>(x[at]) - by) / sum;
+    const T wanted = i == target ? T(1) - targets.smoothing + share : share;
+    dx[at] = S(counts ? up * (p - wanted) : T(0));
+  }
+}
+
+template <class T>
+Targets<T> targets_of(const Tensor& targets, int64_t ignore, double smoothing) {
+  return {targets.data<int64_t>(), ignore, static_cast<T>(smoothing)};
+}
+
+}  // namespace
+
+void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits, const Tensor& targets,
+                   int64_t ignore, double label_smoothing) {
+  visit_rows("cross_entropy", logits, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    VITRINE_LAUNCH((cross_entropy_kernel<S>), rows, threads, 0, losses.data<T>(), shift.data<T>(),
+                   total.data<T>(), logits.data<S>(), n, targets_of<T>(targets, ignore, label_smoothing));
+  });
+}
+
+void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets,
+                            const Tensor& shift, const Tensor& total, int64_t ignore,
+                            double label_smoothing) {
+  visit_rows("cross_entropy_backward", logits, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    VITRINE_LAUNCH((cross_entropy_backward_kernel<S>), rows, threads, 0, dx.data<S>(), dlosses.data<T>(),
+                   logits.data<S>(), shift.data<T>(), total.data<T>(), n,
+                   targets_of<T>(targets, ignore, label_smoothing));
+  });
+}
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,277 @@
+// Reductions: y[o, i] = the fold of x[o, :, i] for x [outer, n, inner].
+//
+//   Where inner is 1, a row lies in one piece and a block takes it: neighbouring threads read neighbouring elements, and what
+//   each has found is merged at the end. Else a row of threads takes neighbouring columns, again for neighbouring reads.
+//   A long fold is cut into pieces of a fixed length, a block each, so that few long rows still fill the GPU; the results of
+//   the pieces are folded in turn. A tree also rounds less than one long sum.
+#include "core/convert.h"
+#include "core/creation.h"
+#include "cuda/block.h"
+#include "cuda/strided.h"
+#include "ops/kernels.h"
+
+namespace vitrine::cuda {
+namespace {
+
+// A fold has
+//   Total<S>        what is known of some elements of type S; of a Total it is the Total itself
+//   none<T>()       what is known of no element
+//   start(x, i)     what element i, of value x, says
+//   merge(a, b)     both together
+//   finish<D>(t)    the result
+
+struct Sum {
+  template <class S>
+  using Total = std::conditional_t<std::is_floating_point_v<Wide<S>>, Wide<S>, int64_t>;
+  template <class T>
+  static __device__ T none() {
+    return T(0);
+  }
+  template <class T, class S>
+  static __device__ T start(S x, int64_t) {
+    return static_cast<T>(x);
+  }
+  template <class T>
+  static __device__ T merge(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return a + b;
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // integers wrap around
+  }
+  template <class D, class T>
+  static __device__ D finish(T total) {
+    return total;
+  }
+};
+
+/// Whether y takes the place of x: NaN goes before everything.
+template <bool kMax, class T>
+__device__ bool beats(T y, T x) {
+  return (kMax ? y > x : y < x) || (y != y && x == x);
+}
+
+template <bool kMax, class T>
+__device__ T worst() {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (Limits::has_infinity) return kMax ? -Limits::infinity() : Limits::infinity();
+  return kMax ? Limits::lowest() : Limits::max();
+}
+
+template <bool kMax>
+struct Extreme {
+  template <class S>
+  using Total = std::conditional_t<std::is_same_v<S, bool>, int32_t, Wide<S>>;
+  template <class T>
+  static __device__ T none() {
+    return worst<kMax, T>();
+  }
+  template <class T, class S>
+  static __device__ T start(S x, int64_t) {
+    return static_cast<T>(x);
+  }
+  template <class T>
+  static __device__ T merge(T a, T b) {
+    return beats<kMax>(b, a) ? b : a;
+  }
+  template <class D, class T>
+  static __device__ D finish(T total) {
+    return convert<D>(total);
+  }
+};
+
+/// A candidate for the place of an extreme.
+template <class T>
+struct Place {
+  T value;
+  int64_t index;
+};
+template <class S>
+struct PlaceOf {
+  using type = Place<std::conditional_t<std::is_same_v<S, bool>, int64_t, Wide<S>>>;
+};
+template <class T>
+struct PlaceOf<Place<T>> {
+  using type = Place<T>;
+};
+
+template <bool kMax>
+struct WhereExtreme {
+  template <class S>
+  using Total = typename PlaceOf<S>::type;
+  template <class T>
+  static __device__ T none() {
+    return {worst<kMax, decltype(T::value)>(), INT64_MAX};
+  }
+  template <class T, class S>
+  static __device__ T start(S x, int64_t index) {
+    if constexpr (std::is_same_v<T, S>) return x;
+    else return {static_cast<decltype(T::value)>(x), index};
+  }
+  /// Of equals, and of NaNs, the first.
+  template <class T>
+  static __device__ T merge(T a, T b) {
+    if (beats<kMax>(a.value, b.value)) return a;
+    if (beats<kMax>(b.value, a.value)) return b;
+    return a.index < b.index ? a : b;
+  }
+  template <class D, class T>
+  static __device__ D finish(T total) {
+    return total.index;
+  }
+};
+
+/// kAll: every element holds; else any does. An element holds if Holds says so.
+template <bool kAll, class Holds>
+struct Truth {
+  template <class S>
+  using Total = int32_t;
+  template <class T>
+  static __device__ T none() {
+    return kAll;
+  }
+  template <class T, class S>
+  static __device__ T start(S x, int64_t) {
+    return Holds::test(x);
+  }
+  template <class T>
+  static __device__ T merge(T a, T b) {
+    return kAll ? a & b : a | b;
+  }
+  template <class D, class T>
+  static __device__ D finish(T total) {
+    return total != 0;
+  }
+};
+struct NotZero {
+  template <class S>
+  static __device__ bool test(S x) {
+    return convert<bool>(x);
+  }
+};
+struct Finite {
+  template <class S>
+  static __device__ bool test(S x) {
+    if constexpr (std::is_same_v<S, int32_t>) return x != 0;  // of a piece
+    else return math::is_finite(static_cast<Wide<S>>(x));
+  }
+};
+
+template <class Fold, class S, class D>
+__device__ void store(D& y, const typename Fold::template Total<S>& total) {
+  if constexpr (std::is_same_v<D, typename Fold::template Total<S>>) y = total;
+  else y = Fold::template finish<D>(total);
+}
+
+/// The shape of a pass over pieces: block b handles piece b % pieces of row (or stripe of columns) b / pieces.
+struct Pass {
+  int64_t n, inner, height, pieces, stripes;
+};
+
+template <class Fold, class S, class D>
+__global__ void fold_rows_kernel(D* y, const S* x, Pass pass) {
+  using Total = typename Fold::template Total<S>;
+  const int64_t row = blockIdx.x / pass.pieces, begin = blockIdx.x % pass.pieces * pass.height;
+  const int64_t end = begin + pass.height < pass.n ? begin + pass.height : pass.n;
+  Total mine = Fold::template none<Total>();
+  for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x)
+    mine = Fold::merge(mine, Fold::template start<Total>(x[row * pass.n + i], i));
+  mine = merge_block(mine, [](Total a, Total b) { return Fold::merge(a, b); });
+  if (threadIdx.x == 0) store<Fold, S>(y[blockIdx.x], mine);
+}
+
+template <class Fold, class S, class D>
+__global__ void fold_columns_kernel(D* y, const S* x, Pass pass) {
+  using Total = typename Fold::template Total<S>;
+  const int64_t piece = blockIdx.x / pass.stripes, outer = piece / pass.pieces;
+  const int64_t column = blockIdx.x % pass.stripes * kWarp + threadIdx.x;
+  const int64_t begin = piece % pass.pieces * pass.height;
+  const int64_t end = begin + pass.height < pass.n ? begin + pass.height : pass.n;
+  Total mine = Fold::template none<Total>();
+  if (column < pass.inner)
+    for (int64_t i = begin + threadIdx.y; i < end; i += blockDim.y)
+      mine = Fold::merge(mine,
+                         Fold::template start<Total>(x[(outer * pass.n + i) * pass.inner + column], i));
+  mine = merge_column(mine, [](Total a, Total b) { return Fold::merge(a, b); });
+  if (threadIdx.y == 0 && column < pass.inner) store<Fold, S>(y[piece * pass.inner + column], mine);
+}
+
+template <class Fold, class S, class D>
+void fold_pieces(D* y, const S* x, int64_t outer, const Pass& pass) {
+  const int64_t blocks = outer * pass.pieces * pass.stripes;
+  check(blocks <= INT32_MAX, "a reduction of {} rows of {} is more than a grid of blocks holds", outer,
+        pass.n);
+  if (pass.inner == 1) {
+    VITRINE_LAUNCH((fold_rows_kernel<Fold, S, D>), static_cast<unsigned>(blocks),
+                   threads_for(pass.n < pass.height ? pass.n : pass.height), 0, y, x, pass);
+  } else {
+    VITRINE_LAUNCH((fold_columns_kernel<Fold, S, D>), static_cast<unsigned>(blocks), dim3(kWarp, kDeep), 0, y,
+                   x, pass);
+  }
+}
+
+template <class Fold, class S, class D>
+void fold(D* y, const S* x, int64_t outer, int64_t n, int64_t inner, Device device) {
+  using Total = typename Fold::template Total<S>;
+  if (outer * inner == 0) return;
+  const int64_t height = inner == 1 ? 1 << 14 : 128, pieces = n <= height ? 1 : (n + height - 1) / height;
+  const Pass pass{n, inner, height, pieces, inner == 1 ? 1 : (inner + kWarp - 1) / kWarp};
+  if (pieces == 1) return fold_pieces<Fold>(y, x, outer, pass);
+  const Tensor room =
+      empty({outer * pieces * inner * static_cast<int64_t>(sizeof(Total))}, DType::boolean, device);
+  auto* const totals = static_cast<Total*>(room.raw());
+  fold_pieces<Fold>(totals, x, outer, pass);
+  fold<Fold>(y, static_cast<const Total*>(totals), outer, pieces, inner, device);
+}
+
+template <class Fold, class D, class S>
+void fold(Tensor& y, const Tensor& x) {
+  fold<Fold>(y.data<D>(), static_cast<const S*>(x.data<S>()), x.size(0), x.size(1), x.size(2), x.device());
+}
+
+template <bool kMax>
+void extreme(const char* kernel, Tensor& y, const Tensor& x) {
+  visit_device(x.dtype(), kernel, [&](auto type) {
+    using S = typename decltype(type)::type;
+    fold<Extreme<kMax>, S, S>(y, x);
+  });
+}
+
+template <bool kMax>
+void where_extreme(const char* kernel, Tensor& y, const Tensor& x) {
+  visit_device(x.dtype(), kernel, [&](auto type) {
+    fold<WhereExtreme<kMax>, int64_t, typename decltype(type)::type>(y, x);
+  });
+}
+
+template <bool kAll>
+void truth(const char* kernel, Tensor& y, const Tensor& x) {
+  visit_device(x.dtype(), kernel, [&](auto type) {
+    fold<Truth<kAll, NotZero>, bool, typename decltype(type)::type>(y, x);
+  });
+}
+
+}  // namespace
+
+void sum(Tensor& y, const Tensor& x) {
+  visit_device(x.dtype(), "sum", [&](auto type) {
+    using S = typename decltype(type)::type;
+    fold<Sum, Sum::Total<S>, S>(y, x);
+  });
+}
+
+void max(Tensor& y, const Tensor& x) { extreme<true>("max", y, x); }
+void min(Tensor& y, const Tensor& x) { extreme<false>("min", y, x); }
+void argmax(Tensor& y, const Tensor& x) { where_extreme<true>("argmax", y, x); }
+void argmin(Tensor& y, const Tensor& x) { where_extreme<false>("argmin", y, x); }
+void any(Tensor& y, const Tensor& x) { truth<false>("any", y, x); }
+void all(Tensor& y, const Tensor& x) { truth<true>("all", y, x); }
+
+void all_finite(Tensor& finite, const Tensor& x) {
+  Tensor row = x;
+  if (!x.is_contiguous()) copy(row = empty(x.shape(), x.dtype(), x.device()), x);
+  visit_device_floating(x.dtype(), "all_finite", [&](auto type) {
+    using S = typename decltype(type)::type;
+    fold<Truth<true, Finite>>(finite.data<bool>(), static_cast<const S*>(row.data<S>()), 1, x.numel(), 1,
+                              x.device());
+  });
+}
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,22 @@
+// For kernels over the last axis of contiguous tensors: one block a row.
+#pragma once
+
+#include "cuda/block.h"
+#include "cuda/strided.h"
+
+namespace vitrine::cuda {
+
+/// Where this block's row of n elements begins.
+__device__ inline int64_t row_begin(int64_t n) { return int64_t{blockIdx.x} * n; }
+
+/// Calls f(Type<S>{}, rows, n, threads) with the sizes of a launch, unless x is empty.
+template <class F>
+void visit_rows(const char* kernel, const Tensor& x, F&& f) {
+  if (x.numel() == 0) return;
+  const int64_t n = x.size(-1), rows = x.numel() / n;
+  check(rows <= INT32_MAX, "{}: {} rows are more than a grid of blocks holds", kernel, rows);
+  visit_device_floating(x.dtype(), kernel,
+                        [&](auto type) { f(type, static_cast<unsigned>(rows), n, threads_for(n)); });
+}
+
+}  // namespace vitrine::cuda
