@@ -11,7 +11,8 @@ VITRINE_KERNEL(fill, Tensor& y, double value);
 VITRINE_KERNEL(copy, Tensor& y, const Tensor& x);
 /// y += x, converted to y's dtype; equal shapes, any strides, but no element of y twice.
 VITRINE_KERNEL(accumulate, Tensor& y, const Tensor& x);
-/// y[i, …] = x[rows[i], …] for a contiguous x of rank ≥ 1; rows: 1-D int64 or int32, each in range (checked).
+/// y[i, …] = x[rows[i], …] for a contiguous x of rank ≥ 1; rows: 1-D int64 or int32, each in range
+/// (checked on the CPU; a GPU trusts the ops, which check).
 VITRINE_KERNEL(gather_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// y[rows[i], …] += x[i, …], in the order of i, so that the result never depends on the number of threads.
 VITRINE_KERNEL(accumulate_rows, Tensor& y, const Tensor& x, const Tensor& rows);

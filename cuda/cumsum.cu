@@ -82,7 +82,8 @@ void cumsum(Tensor& y, const Tensor& x, bool exclusive, bool reverse) {
       VITRINE_LAUNCH((cumsum_row_kernel<S>), static_cast<unsigned>(lines), threads_for(scan.n), 0, to,
                      x.data<S>(), scan);
     } else {
-      VITRINE_LAUNCH((cumsum_columns_kernel<S>), blocks_for(lines), kThreads, 0, to, x.data<S>(), lines, scan);
+      VITRINE_LAUNCH((cumsum_columns_kernel<S>), blocks_for(lines), kThreads, 0, to, x.data<S>(), lines,
+                     scan);
     }
   });
 }

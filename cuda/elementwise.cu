@@ -1,6 +1,6 @@
 // Elementwise kernels, from the same formulas as on the CPU (ops/formulas-inl.h): one thread an element, in turn.
 #include "cuda/strided.h"
-#include "ops/integers.h"
+#include "ops/formulas_integer.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {

@@ -41,8 +41,7 @@ __global__ void rms_norm_kernel(S* y, Wide<S>* rstd, const S* x, const Wide<S>* 
                                 Wide<S> eps) {
   using T = Wide<S>;
   const S* const row = x + row_begin(n);
-  const T squares =
-      average<T>(n, [&](int64_t i) { return static_cast<T>(row[i]) * static_cast<T>(row[i]); });
+  const T squares = average<T>(n, [&](int64_t i) { return static_cast<T>(row[i]) * static_cast<T>(row[i]); });
   const T r = T(1) / math::sqrt(squares + eps);
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
     y[row_begin(n) + i] = S(static_cast<T>(row[i]) * r * weight[i]);
@@ -102,8 +101,13 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
   visit_rows(kernel, x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
-    const NormBackward<S> b{dy.data<S>(),   x.data<S>(),      mean.defined() ? mean.data<T>() : nullptr,
-                            rstd.data<T>(), weight.data<T>(), int64_t{rows}, n};
+    const NormBackward<S> b{dy.data<S>(),
+                            x.data<S>(),
+                            mean.defined() ? mean.data<T>() : nullptr,
+                            rstd.data<T>(),
+                            weight.data<T>(),
+                            int64_t{rows},
+                            n};
     VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, dx.data<S>(), b);
     if (!dweight.defined() && !dbias.defined()) return;
     const int64_t pieces = (rows + kHeight - 1) / kHeight;

@@ -25,7 +25,7 @@ template <int N>
 struct Pieces {
   static constexpr int kMost = static_cast<int>((kParameterBytes - 512) / (8 * (N + 3)));
 
-  int count = 0;                // tensors in this table
+  int count = 0;                  // tensors in this table
   int64_t first[kMost + 1] = {};  // the number of tensor i's first piece, and of all pieces
   int64_t size[kMost] = {};
   double number[kMost] = {};  // what differs from tensor to tensor
@@ -72,8 +72,10 @@ void for_each_table(const char* kernel, const std::array<const std::vector<Tenso
   int64_t done = 0;
   const auto flush = [&] {
     const int64_t blocks = pieces.first[pieces.count];
-    if (blocks > 0 && dtype == DType::float32) launch(Type<float>{}, pieces, static_cast<unsigned>(blocks), done);
-    if (blocks > 0 && dtype == DType::float64) launch(Type<double>{}, pieces, static_cast<unsigned>(blocks), done);
+    if (blocks > 0 && dtype == DType::float32)
+      launch(Type<float>{}, pieces, static_cast<unsigned>(blocks), done);
+    if (blocks > 0 && dtype == DType::float64)
+      launch(Type<double>{}, pieces, static_cast<unsigned>(blocks), done);
     done += blocks;
     pieces = {};
   };

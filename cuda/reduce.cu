@@ -102,8 +102,10 @@ struct WhereExtreme {
   }
   template <class T, class S>
   static __device__ T start(S x, int64_t index) {
-    if constexpr (std::is_same_v<T, S>) return x;
-    else return {static_cast<decltype(T::value)>(x), index};
+    if constexpr (std::is_same_v<T, S>)
+      return x;
+    else
+      return {static_cast<decltype(T::value)>(x), index};
   }
   /// Of equals, and of NaNs, the first.
   template <class T>
@@ -149,15 +151,19 @@ struct NotZero {
 struct Finite {
   template <class S>
   static __device__ bool test(S x) {
-    if constexpr (std::is_same_v<S, int32_t>) return x != 0;  // of a piece
-    else return math::is_finite(static_cast<Wide<S>>(x));
+    if constexpr (std::is_same_v<S, int32_t>)
+      return x != 0;  // of a piece
+    else
+      return math::is_finite(static_cast<Wide<S>>(x));
   }
 };
 
 template <class Fold, class S, class D>
 __device__ void store(D& y, const typename Fold::template Total<S>& total) {
-  if constexpr (std::is_same_v<D, typename Fold::template Total<S>>) y = total;
-  else y = Fold::template finish<D>(total);
+  if constexpr (std::is_same_v<D, typename Fold::template Total<S>>)
+    y = total;
+  else
+    y = Fold::template finish<D>(total);
 }
 
 /// The shape of a pass over pieces: block b handles piece b % pieces of row (or stripe of columns) b / pieces.
@@ -187,8 +193,7 @@ __global__ void fold_columns_kernel(D* y, const S* x, Pass pass) {
   Total mine = Fold::template none<Total>();
   if (column < pass.inner)
     for (int64_t i = begin + threadIdx.y; i < end; i += blockDim.y)
-      mine = Fold::merge(mine,
-                         Fold::template start<Total>(x[(outer * pass.n + i) * pass.inner + column], i));
+      mine = Fold::merge(mine, Fold::template start<Total>(x[(outer * pass.n + i) * pass.inner + column], i));
   mine = merge_column(mine, [](Total a, Total b) { return Fold::merge(a, b); });
   if (threadIdx.y == 0 && column < pass.inner) store<Fold, S>(y[piece * pass.inner + column], mine);
 }
@@ -236,16 +241,14 @@ void extreme(const char* kernel, Tensor& y, const Tensor& x) {
 
 template <bool kMax>
 void where_extreme(const char* kernel, Tensor& y, const Tensor& x) {
-  visit_device(x.dtype(), kernel, [&](auto type) {
-    fold<WhereExtreme<kMax>, int64_t, typename decltype(type)::type>(y, x);
-  });
+  visit_device(x.dtype(), kernel,
+               [&](auto type) { fold<WhereExtreme<kMax>, int64_t, typename decltype(type)::type>(y, x); });
 }
 
 template <bool kAll>
 void truth(const char* kernel, Tensor& y, const Tensor& x) {
-  visit_device(x.dtype(), kernel, [&](auto type) {
-    fold<Truth<kAll, NotZero>, bool, typename decltype(type)::type>(y, x);
-  });
+  visit_device(x.dtype(), kernel,
+               [&](auto type) { fold<Truth<kAll, NotZero>, bool, typename decltype(type)::type>(y, x); });
 }
 
 }  // namespace

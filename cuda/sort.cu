@@ -77,8 +77,10 @@ __global__ void merge_runs_kernel(Key<T>* to, const Key<T>* from, Rows rows, int
     if (high > rows.k) high = rows.k;
     while (low < high) {  // low: how many of the other run come before
       const int64_t middle = (low + high) / 2;
-      if (before(from[at - i + other + middle], key, rows.descending)) low = middle + 1;
-      else high = middle;
+      if (before(from[at - i + other + middle], key, rows.descending))
+        low = middle + 1;
+      else
+        high = middle;
     }
     if (place + low < rows.k) to[at - i + pair + place + low] = key;
   }

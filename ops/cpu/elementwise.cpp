@@ -7,7 +7,7 @@
 #include "core/convert.h"
 #include "core/loop.h"
 #include "core/vecmath.h"
-#include "ops/integers.h"
+#include "ops/formulas_integer.h"
 #include "ops/kernels.h"
 
 namespace vitrine {

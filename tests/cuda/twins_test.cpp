@@ -16,29 +16,13 @@
 #include "ops/matmul.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
+#include "tests/cuda/device.h"
 #include "tests/spec/spec.h"
 
-#if VITRINE_CUDA_EMULATED
-#include "cuda/emulator/block.h"
-#endif
-
 using namespace vitrine;
+using test::has_gpu, test::in_any_order;
 
 namespace {
-
-/// False, said once, in a build by nvcc on a machine without a GPU.
-bool has_gpu() {
-  static const bool found = [] {
-    try {
-      empty({1}, DType::float32, Device::cuda);
-      return true;
-    } catch (const Error& e) {
-      MESSAGE("NOT RUN on a GPU: ", e.what());
-      return false;
-    }
-  }();
-  return found;
-}
 
 struct Result {
   Tensor y;
@@ -77,20 +61,6 @@ void check_near(const Result& got, const Result& want, double tolerance) {
 void check_same_bits(const Result& x, const Result& y) {
   CHECK(x.y.values() == y.y.values());
   for (size_t i = 0; i < x.dx.size(); ++i) CHECK(x.dx[i].values() == y.dx[i].values());
-}
-
-/// Runs f with other orders of the threads in a block, where they are emulated.
-template <class F>
-void in_any_order(F&& f) {
-#if VITRINE_CUDA_EMULATED
-  for (const uint64_t seed : {1, 2}) {
-    emulator::set_thread_order(seed);
-    f();
-  }
-  emulator::set_thread_order(0);
-#else
-  f();
-#endif
 }
 
 void check_row(const spec::Spec& row, size_t sample) {

@@ -9,7 +9,8 @@ namespace vitrine {
 
 /// Whether the function has whole results; the others want a floating dtype.
 inline bool has_integers(Unary op) {
-  return op == Unary::neg || op == Unary::abs || op == Unary::sign || op == Unary::square || op == Unary::relu;
+  return op == Unary::neg || op == Unary::abs || op == Unary::sign || op == Unary::square ||
+         op == Unary::relu;
 }
 
 template <class I>

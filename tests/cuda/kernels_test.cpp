@@ -1,0 +1,285 @@
+// CUDA kernels at sizes around those of warps, blocks and pieces. Inputs are whole numbers wherever sums are compared, so that
+// every order of adding gives the same bits, and the CPU's result must be met exactly.
+#include <doctest/doctest.h>
+
+#if VITRINE_CUDA_KERNELS
+
+#include <cmath>
+#include <cstring>
+
+#include "core/kernels.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/dropout.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/sort.h"
+#include "tests/cuda/device.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using test::has_gpu, test::in_any_order;
+
+namespace {
+
+const DType kAll[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
+                      DType::int64,   DType::int32,   DType::boolean};
+
+/// Whole numbers from −9 to 9, with many equals.
+Tensor whole(const Shape& shape, DType dtype, uint64_t seed = 1) {
+  Generator g(seed);
+  return copy_as(randint(-9, 10, shape, g), dtype);
+}
+
+Tensor normal(const Shape& shape, DType dtype = DType::float64, uint64_t seed = 2) {
+  Generator g(seed);
+  return randn(shape, dtype, Device::cpu, 0, 1, g);
+}
+
+bool same(const Tensor& x, const Tensor& y) {
+  const auto a = x.values(), b = y.values();
+  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+  return true;
+}
+
+/// f on the GPU gives the bits that it gives on the CPU, in any order of threads.
+template <class F>
+void check_same(const Tensor& x, F&& f) {
+  const Tensor want = f(x), on_device = to(x, Device::cuda);
+  CHECK(same(f(on_device), want));
+  in_any_order([&] { CHECK(same(f(on_device), want)); });
+}
+
+/// Values and gradients of f: those of the CPU but for rounding in float64, the same bits in any order of threads.
+void check_near(const spec::Call& f, const std::vector<Tensor>& inputs) {
+  const auto run = [&](Device device) {
+    std::vector<Tensor> x;
+    Tape tape;
+    for (const Tensor& t : inputs) x.push_back(tape.watch(to(t, device)));
+    const Tensor y = f(x);
+    std::vector<Tensor> results = tape.gradient({y}, x, {to(spec::draw_cotangent(y, 5), device)});
+    results.push_back(y);
+    return results;
+  };
+  const auto want = run(Device::cpu), got = run(Device::cuda);
+  for (size_t i = 0; i < want.size(); ++i)
+    CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= 1e-11);
+  in_any_order([&] {
+    const auto again = run(Device::cuda);
+    for (size_t i = 0; i < want.size(); ++i) CHECK(same(again[i], got[i]));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("reductions of rows and columns of every size and dtype") {
+  if (!has_gpu()) return;
+  for (const Shape& shape : {Shape{1, 1, 1}, {3, 31, 1}, {2, 129, 1}, {1, 1025, 1}, {2, 16384, 1}, {1, 40001, 1},
+                            {2, 1, 3}, {3, 33, 5}, {1, 127, 33}, {2, 129, 32}, {1, 300, 70}, {1, 20000, 2}})
+    for (const DType dtype : kAll) {
+      if (numel(shape) > 10000 && dtype != DType::float32) continue;
+      INFO(shape, " ", name(dtype));
+      const Tensor x = whole(shape, dtype);
+      check_same(x, [](const Tensor& t) { return sum(cast(t, wide(t.dtype())), {1}); });
+      check_same(x, [](const Tensor& t) { return max(t, {1}); });
+      check_same(x, [](const Tensor& t) { return min(t, {1}); });
+      check_same(x, [](const Tensor& t) { return argmax(t, 1); });
+      check_same(x, [](const Tensor& t) { return argmin(t, 1); });
+      check_same(equal(x, full({}, 3, dtype)), [](const Tensor& t) { return any(t, {1}); });
+      check_same(not_equal(x, full({}, 3, dtype)), [](const Tensor& t) { return all(t, {1}); });
+    }
+  check_same(whole({3, 5, 2, 7}, DType::float32), [](const Tensor& t) { return sum(t, {0, 2}); });
+  check_same(whole({5, 130, 3}, DType::float32), [](const Tensor& t) { return max(transpose(t), {0, 1}); });
+  check_same(zeros({3, 0, 2}), [](const Tensor& t) { return sum(t, {1}); });
+  check_same(zeros({3, 0}, DType::boolean), [](const Tensor& t) { return all(t, {1}); });
+}
+
+TEST_CASE("NaN and infinities in reductions: the first NaN counts as largest and smallest") {
+  if (!has_gpu()) return;
+  for (const int64_t inner : {1, 3}) {
+    Tensor x = whole({4, 300, inner}, DType::float32);
+    float* const data = x.data<float>();
+    for (const int64_t i : {70, 71, 299}) data[i * inner] = NAN;
+    data[(300 + 5) * inner] = INFINITY;
+    for (int64_t i = 0; i < 300 * inner; ++i) data[600 * inner + i] = -INFINITY;
+    check_same(x, [](const Tensor& t) { return max(t, {1}); });
+    check_same(x, [](const Tensor& t) { return min(t, {1}); });
+    check_same(x, [](const Tensor& t) { return argmax(t, 1); });
+    check_same(x, [](const Tensor& t) { return argmin(t, 1); });
+    const auto is_all_finite = [](const Tensor& t) {
+      Tensor finite = empty({1}, DType::boolean, t.device());
+      VITRINE_RUN(all_finite, finite, t);
+      return finite;
+    };
+    check_same(x, is_all_finite);
+    check_same(transpose(slice(x, 0, 3, 4)), is_all_finite);
+  }
+}
+
+TEST_CASE("running sums: every size, direction and dtype") {
+  if (!has_gpu()) return;
+  for (const Shape& shape : {Shape{2, 1}, {3, 31}, {2, 33}, {1, 129}, {2, 1025}, {1, 3000}, {3, 130, 5}, {300, 2, 3}})
+    for (const DType dtype : kAll) {
+      INFO(shape, " ", name(dtype));
+      for (const bool exclusive : {false, true})
+        for (const bool reverse : {false, true})
+          check_same(whole(shape, dtype), [&](const Tensor& t) { return cumsum(t, 1, exclusive, reverse); });
+    }
+  const Tensor x = tensor({1, INFINITY, 2, 3}, {1, 4});
+  check_same(x, [](const Tensor& t) { return cumsum(t, 1, true); });
+}
+
+TEST_CASE("softmax's logarithms and cross-entropy over rows of every length") {
+  if (!has_gpu()) return;
+  for (const int64_t n : {1, 2, 31, 33, 129, 1025, 5000}) {
+    INFO("rows of ", n);
+    const Tensor x = normal({3, n});
+    check_near([](const std::vector<Tensor>& t) { return log_softmax(t[0]); }, {x});
+    check_near([](const std::vector<Tensor>& t) { return log_sum_exp(t[0]); }, {x});
+    for (const double smoothing : {0.0, 0.1})
+      check_near(
+          [&](const std::vector<Tensor>& t) {
+            CrossEntropyOptions options;
+            options.reduction = Reduction::none;
+            options.label_smoothing = smoothing;
+            const int64_t targets[] = {n - 1, -100, n / 2};
+            return cross_entropy(t[0], index_tensor(targets, {3}, t[0].device()), options);
+          },
+          {x});
+  }
+  const double inf = INFINITY;
+  const Tensor odd = tensor({-inf, -inf, -inf, 0, -inf, 1, inf, 2, 3, 1, NAN, 2}, {4, 3});
+  check_same(odd, [](const Tensor& t) { return log_softmax(t); });
+  check_same(odd, [](const Tensor& t) { return softmax(t); });
+  check_same(tensor({-inf, -inf, 0, -inf, inf, 0, 1, NAN}, {4, 2}), [](const Tensor& t) { return log_sum_exp(t); });
+  const spec::Call gradient = [](const std::vector<Tensor>& t) { return log_softmax(t[0]); };
+  check_near(gradient, {tensor({0, -inf, 1, 0.5}, {2, 2}, DType::float64)});
+}
+
+TEST_CASE("norms of every width and number of rows") {
+  if (!has_gpu()) return;
+  for (const Shape& shape : {Shape{1, 2}, {3, 31}, {130, 33}, {2, 129}, {3, 1025}, {300, 5}, {128, 32}}) {
+    INFO(shape);
+    const Tensor x = normal(shape) + 3.0, weight = normal({shape[1]}, DType::float64, 3),
+                 bias = normal({shape[1]}, DType::float64, 4);
+    check_near([](const std::vector<Tensor>& t) { return layer_norm(t[0], t[1], t[2]); }, {x, weight, bias});
+    check_near([](const std::vector<Tensor>& t) { return layer_norm(t[0]); }, {x});
+    check_near([](const std::vector<Tensor>& t) { return rms_norm(t[0], t[1]); }, {x, weight});
+  }
+  const auto normed = [](const Tensor& t) { return layer_norm(t); };
+  CHECK(spec::distance(normed(to(copy_as(normal({3, 300}) + 1000.0, DType::float32), Device::cuda)).values(),
+                       normed(copy_as(copy_as(normal({3, 300}) + 1000.0, DType::float32), DType::float64)).values(),
+                       1e-3) <= 1e-3);  // E x² − (E x)² would be off by a tenth
+}
+
+TEST_CASE("gathering and adding by index: in the order of the index, bit for bit") {
+  if (!has_gpu()) return;
+  // Sums of normals in float32 differ in other orders.
+  for (const int64_t count : {1, 2, 33, 1000, 1024, 1025, 5000}) {
+    INFO(count, " indices");
+    Generator g(7);
+    const Tensor ids = randint(0, 7, {count}, g);
+    for (const int64_t width : {1, 33, 200}) {
+      if (count * width > 100000) continue;
+      const Tensor x = normal({count, width}, DType::float32);
+      const auto add_rows = [&](DType dtype) {
+        return [&, dtype](const Tensor& t) {
+          Tensor sums = full({7, width}, 0.5, dtype, t.device());
+          VITRINE_RUN(accumulate_rows, sums, t, to(ids, t.device()));
+          return sums;
+        };
+      };
+      check_same(x, add_rows(DType::float32));
+      check_same(copy_as(x, DType::bfloat16), add_rows(DType::float32));
+      check_same(normal({7, width}, DType::float32),
+                 [&](const Tensor& t) { return index_select(t, 0, to(ids, t.device())); });
+    }
+    const Tensor many = randint(0, 5, {3, count, 2}, g), source = normal({3, count, 2}, DType::float32);
+    check_same(source, [&](const Tensor& t) {
+      return scatter_add(full({4, 5, 2}, 0.5, DType::float32, t.device()), 1, to(many, t.device()), t);
+    });
+    check_same(transpose(source), [&](const Tensor& t) {
+      return scatter_add(full({4, 2, 5}, 0.5, DType::float32, t.device()), 2, transpose(to(many, t.device())), t);
+    });
+    check_same(whole({4, 5, 3}, DType::int32),
+               [&](const Tensor& t) { return gather(transpose(t), 2, transpose(to(many, t.device()))); });
+  }
+}
+
+TEST_CASE("sorting: stable, NaN last, every length and dtype, the first k") {
+  if (!has_gpu()) return;
+  for (const int64_t n : {1, 2, 63, 64, 65, 300, 1023, 1024, 1025, 2500, 5000})
+    for (const DType dtype : kAll) {
+      if (n > 1100 && dtype != DType::float32) continue;
+      INFO(n, " ", name(dtype));
+      Tensor x = whole({2, n}, dtype);
+      if (dtype == DType::float32 && n > 60)
+        for (const int64_t i : {n / 3, n / 2, n - 1}) x.data<float>()[i] = NAN;
+      for (const bool descending : {false, true})
+        check_same(x, [&](const Tensor& t) { return sort(t, 1, descending).indices; });
+      for (const int64_t k : {int64_t{1}, (n + 1) / 2, std::min<int64_t>(n, 40)})
+        check_same(x, [&](const Tensor& t) { return topk(t, k).indices; });
+    }
+  check_same(whole({5, 3, 4}, DType::float32), [](const Tensor& t) { return sort(t, 0).values; });
+  check_same(whole({5, 3, 4}, DType::float32), [](const Tensor& t) { return topk(t, 0, 0).indices; });
+}
+
+TEST_CASE("random numbers and dropout have the CPU's bits") {
+  if (!has_gpu()) return;
+  for (const int64_t n : {1, 2, 3, 4, 5, 1023, 20001})
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
+      INFO(n, " ", name(dtype));
+      const auto numbers = [&](auto f) {
+        return [=](const Tensor& t) {
+          Generator g(11);
+          g.set(11, uint64_t{1} << 33);
+          return f({n}, dtype, t.device(), 2, 5, g);
+        };
+      };
+      check_same(Tensor(0.0), numbers(vitrine::rand));
+      const auto normals = numbers(randn);
+      CHECK(spec::distance(normals(to(Tensor(0.0), Device::cuda)).values(), normals(Tensor(0.0)).values(), 1e-3) <=
+            2 * epsilon(dtype == DType::float64 ? DType::float32 : dtype));
+      check_same(normal({n}, dtype), [](const Tensor& t) {
+        Generator g(12);
+        return dropout(t, 0.3, g);
+      });
+    }
+  Generator one(5), other(5);
+  const Tensor weights = tensor({0.1, 0.5, 0.2, 0.2});
+  CHECK(same(multinomial(to(weights, Device::cuda), 50, true, one), multinomial(weights, 50, true, other)));
+}
+
+TEST_CASE("comparisons, logic, choices, and arithmetic of integers") {
+  if (!has_gpu()) return;
+  for (const DType dtype : kAll) {
+    INFO(name(dtype));
+    const Tensor x = whole({3, 1, 40}, dtype), y = whole({7, 1}, dtype, 2);
+    using F = Tensor (*)(const Tensor&, const Tensor&);
+    const auto with = [&](F f) { check_same(x, [&](const Tensor& t) { return f(t, to(y, t.device())); }); };
+    for (auto f : {equal, not_equal, less, less_equal, greater, greater_equal}) with(f);
+    with([](const Tensor& a, const Tensor& b) { return where(greater(a, b), a, b); });
+    if (dtype == DType::boolean)
+      for (auto f : {logical_and, logical_or, logical_xor}) with(f);
+    if (is_integer(dtype))
+      for (F f : {F(add), F(sub), F(mul), F(maximum), F(minimum)}) with(f);
+    if (is_integer(dtype)) with([](const Tensor& a, const Tensor& b) { return div(a, b * b + 1); });
+    if (is_integer(dtype)) with([](const Tensor& a, const Tensor& b) { return pow(a, b * b); });
+    if (is_integer(dtype))
+      for (auto f : {neg, abs, sign, square}) check_same(x, f);
+    if (is_integer(dtype)) check_same(x, [](const Tensor& t) { return matmul(t, transpose(t)); });
+  }
+  const Tensor odd = tensor({NAN, 1, -INFINITY, 0}, {4});
+  check_same(odd, is_nan);
+  check_same(odd, is_finite);
+  check_same(odd, [](const Tensor& t) { return less(t, flip(t, {0})); });
+}
+
+#endif

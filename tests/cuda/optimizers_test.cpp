@@ -1,0 +1,127 @@
+// Every optimizer on the device against the CPU, with more parameters than one table holds, and sizes around a block's piece.
+#include <doctest/doctest.h>
+
+#if VITRINE_CUDA_KERNELS
+
+#include <cmath>
+
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/view.h"
+#include "optim/optimizers.h"
+#include "optim/by_name.h"
+#include "tests/cuda/device.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using test::has_gpu, test::in_any_order;
+
+namespace {
+
+/// 90 small parameters and a few long ones, of two dtypes; their gradients are set by the caller.
+std::vector<Parameter> parameters(Device device, bool mixed) {
+  std::vector<Parameter> result;
+  Generator g(3);
+  for (int64_t i = 0; i < 94; ++i) {
+    const int64_t n = i < 90 ? 1 + i % 7 : std::array<int64_t, 4>{8191, 8192, 8193, 20000}[static_cast<size_t>(i - 90)];
+    result.emplace_back(randn({n}, i % 5 == 0 && !mixed ? DType::float64 : DType::float32, Device::cpu, 0, 1, g));
+    if (mixed) result.back().to(DType::bfloat16);
+    result.back().to(device);
+  }
+  return result;
+}
+
+/// The parameters, their copies and all states after three steps.
+std::vector<Tensor> train(const std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>& make,
+                          Device device, bool mixed) {
+  auto all = parameters(device, mixed);
+  const auto optimizer = make(all);
+  Generator g(4);
+  for (int step = 0; step < 3; ++step) {
+    for (Parameter& p : all)
+      p.master().set_grad(to(randn(p.shape(), p.master().dtype(), Device::cpu, 0, 1, g), device));
+    optimizer->step();
+  }
+  std::vector<Tensor> results;
+  for (const Parameter& p : all) {
+    results.push_back(p.master());
+    results.push_back(p.value());
+  }
+  for (const auto& [name, value] : optimizer->state_dict()) results.push_back(value);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("three steps of every optimizer") {
+  if (!has_gpu()) return;
+  std::map<std::string, std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>> rules;
+  for (const char* name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "lamb", "lion"})
+    rules[name] = [name](std::vector<Parameter> p) {
+      return optim::make_optimizer(name, std::move(p), {.lr = 0.01, .weight_decay = 0.1});
+    };
+  rules["amsgrad"] = [](std::vector<Parameter> p) {
+    return std::make_unique<optim::Adam>(std::move(p), optim::AdamOptions{.amsgrad = true});
+  };
+  rules["nesterov"] = [](std::vector<Parameter> p) {
+    return std::make_unique<optim::Sgd>(std::move(p), optim::SgdOptions{.momentum = 0.9, .nesterov = true});
+  };
+  rules["plain sgd"] = [](std::vector<Parameter> p) { return std::make_unique<optim::Sgd>(std::move(p)); };
+  for (const auto& [name, make] : rules)
+    for (const bool mixed : {false, true}) {
+      INFO(name, mixed ? " with bfloat16 copies" : "");
+      const auto want = train(make, Device::cpu, mixed), got = train(make, Device::cuda, mixed);
+      REQUIRE(got.size() == want.size());
+      for (size_t i = 0; i < want.size(); ++i) {
+        REQUIRE(got[i].dtype() == want[i].dtype());
+        CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= 4 * epsilon(want[i].dtype()));
+      }
+      if (name != "lamb") continue;  // the only one whose threads wait for each other
+      in_any_order([&] {
+        const auto again = train(make, Device::cuda, mixed);
+        for (size_t i = 0; i < want.size(); ++i) CHECK(again[i].values() == got[i].values());
+      });
+    }
+}
+
+TEST_CASE("the norm of all gradients, and clipping") {
+  if (!has_gpu()) return;
+  const auto clip = [](Device device) {
+    auto all = parameters(device, false);
+    for (Parameter& p : all) p.master().set_grad(copy_as(p.master(), p.master().dtype()));
+    std::vector<double> results = {optim::clip_gradients(all, 100), optim::gradient_norm(all)};
+    for (const Parameter& p : all)
+      for (const double g : p.grad().values()) results.push_back(g);
+    return results;
+  };
+  const auto want = clip(Device::cpu), got = clip(Device::cuda);
+  double squares = 0;
+  for (const Parameter& p : parameters(Device::cpu, false))
+    for (const double x : p.master().values()) squares += x * x;
+  CHECK(got[0] == doctest::Approx(std::sqrt(squares)).epsilon(1e-12));
+  CHECK(got[1] == doctest::Approx(100).epsilon(1e-6));
+  CHECK(spec::distance(got, want, 1e-3) <= 1e-6);
+  in_any_order([&] { CHECK(clip(Device::cuda) == got); });
+}
+
+TEST_CASE("Adafactor, and gradients of any strides") {
+  if (!has_gpu()) return;
+  const auto train = [](Device device) {
+    Generator g(5);
+    Parameter matrix(to(randn({37, 50}, DType::float64, Device::cpu, 0, 1, g), device));
+    Parameter vector(to(randn({300}, DType::float64, Device::cpu, 0, 1, g), device));
+    optim::Adafactor optimizer({matrix, vector});
+    for (int step = 0; step < 2; ++step) {
+      matrix.master().set_grad(transpose(to(randn({50, 37}, DType::float64, Device::cpu, 0, 1, g), device)));
+      vector.master().set_grad(to(randn({300}, DType::float64, Device::cpu, 0, 1, g), device));
+      optim::clip_gradients({matrix, vector}, 1);
+      optimizer.step();
+    }
+    auto values = matrix.master().values();
+    for (double v : vector.master().values()) values.push_back(v);
+    return values;
+  };
+  CHECK(spec::distance(train(Device::cuda), train(Device::cpu), 1e-3) <= 1e-12);
+}
+
+#endif
