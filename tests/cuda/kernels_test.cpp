@@ -81,8 +81,18 @@ void check_near(const spec::Call& f, const std::vector<Tensor>& inputs) {
 
 TEST_CASE("reductions of rows and columns of every size and dtype") {
   if (!has_gpu()) return;
-  for (const Shape& shape : {Shape{1, 1, 1}, {3, 31, 1}, {2, 129, 1}, {1, 1025, 1}, {2, 16384, 1}, {1, 40001, 1},
-                            {2, 1, 3}, {3, 33, 5}, {1, 127, 33}, {2, 129, 32}, {1, 300, 70}, {1, 20000, 2}})
+  for (const Shape& shape : {Shape{1, 1, 1},
+                             {3, 31, 1},
+                             {2, 129, 1},
+                             {1, 1025, 1},
+                             {2, 16384, 1},
+                             {1, 40001, 1},
+                             {2, 1, 3},
+                             {3, 33, 5},
+                             {1, 127, 33},
+                             {2, 129, 32},
+                             {1, 300, 70},
+                             {1, 20000, 2}})
     for (const DType dtype : kAll) {
       if (numel(shape) > 10000 && dtype != DType::float32) continue;
       INFO(shape, " ", name(dtype));
@@ -125,7 +135,8 @@ TEST_CASE("NaN and infinities in reductions: the first NaN counts as largest and
 
 TEST_CASE("running sums: every size, direction and dtype") {
   if (!has_gpu()) return;
-  for (const Shape& shape : {Shape{2, 1}, {3, 31}, {2, 33}, {1, 129}, {2, 1025}, {1, 3000}, {3, 130, 5}, {300, 2, 3}})
+  for (const Shape& shape :
+       {Shape{2, 1}, {3, 31}, {2, 33}, {1, 129}, {2, 1025}, {1, 3000}, {3, 130, 5}, {300, 2, 3}})
     for (const DType dtype : kAll) {
       INFO(shape, " ", name(dtype));
       for (const bool exclusive : {false, true})
@@ -158,7 +169,8 @@ TEST_CASE("softmax's logarithms and cross-entropy over rows of every length") {
   const Tensor odd = tensor({-inf, -inf, -inf, 0, -inf, 1, inf, 2, 3, 1, NAN, 2}, {4, 3});
   check_same(odd, [](const Tensor& t) { return log_softmax(t); });
   check_same(odd, [](const Tensor& t) { return softmax(t); });
-  check_same(tensor({-inf, -inf, 0, -inf, inf, 0, 1, NAN}, {4, 2}), [](const Tensor& t) { return log_sum_exp(t); });
+  check_same(tensor({-inf, -inf, 0, -inf, inf, 0, 1, NAN}, {4, 2}),
+             [](const Tensor& t) { return log_sum_exp(t); });
   const spec::Call gradient = [](const std::vector<Tensor>& t) { return log_softmax(t[0]); };
   check_near(gradient, {tensor({0, -inf, 1, 0.5}, {2, 2}, DType::float64)});
 }
@@ -174,9 +186,10 @@ TEST_CASE("norms of every width and number of rows") {
     check_near([](const std::vector<Tensor>& t) { return rms_norm(t[0], t[1]); }, {x, weight});
   }
   const auto normed = [](const Tensor& t) { return layer_norm(t); };
-  CHECK(spec::distance(normed(to(copy_as(normal({3, 300}) + 1000.0, DType::float32), Device::cuda)).values(),
-                       normed(copy_as(copy_as(normal({3, 300}) + 1000.0, DType::float32), DType::float64)).values(),
-                       1e-3) <= 1e-3);  // E x² − (E x)² would be off by a tenth
+  CHECK(spec::distance(
+            normed(to(copy_as(normal({3, 300}) + 1000.0, DType::float32), Device::cuda)).values(),
+            normed(copy_as(copy_as(normal({3, 300}) + 1000.0, DType::float32), DType::float64)).values(),
+            1e-3) <= 1e-3);  // E x² − (E x)² would be off by a tenth
 }
 
 TEST_CASE("gathering and adding by index: in the order of the index, bit for bit") {
@@ -206,7 +219,8 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
       return scatter_add(full({4, 5, 2}, 0.5, DType::float32, t.device()), 1, to(many, t.device()), t);
     });
     check_same(transpose(source), [&](const Tensor& t) {
-      return scatter_add(full({4, 2, 5}, 0.5, DType::float32, t.device()), 2, transpose(to(many, t.device())), t);
+      return scatter_add(full({4, 2, 5}, 0.5, DType::float32, t.device()), 2, transpose(to(many, t.device())),
+                         t);
     });
     check_same(whole({4, 5, 3}, DType::int32),
                [&](const Tensor& t) { return gather(transpose(t), 2, transpose(to(many, t.device()))); });
@@ -245,8 +259,8 @@ TEST_CASE("random numbers and dropout have the CPU's bits") {
       };
       check_same(Tensor(0.0), numbers(vitrine::rand));
       const auto normals = numbers(randn);
-      CHECK(spec::distance(normals(to(Tensor(0.0), Device::cuda)).values(), normals(Tensor(0.0)).values(), 1e-3) <=
-            2 * epsilon(dtype == DType::float64 ? DType::float32 : dtype));
+      CHECK(spec::distance(normals(to(Tensor(0.0), Device::cuda)).values(), normals(Tensor(0.0)).values(),
+                           1e-3) <= 2 * epsilon(dtype == DType::float64 ? DType::float32 : dtype));
       check_same(normal({n}, dtype), [](const Tensor& t) {
         Generator g(12);
         return dropout(t, 0.3, g);

@@ -8,8 +8,8 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "ops/view.h"
-#include "optim/optimizers.h"
 #include "optim/by_name.h"
+#include "optim/optimizers.h"
 #include "tests/cuda/device.h"
 #include "tests/spec/spec.h"
 
@@ -23,8 +23,10 @@ std::vector<Parameter> parameters(Device device, bool mixed) {
   std::vector<Parameter> result;
   Generator g(3);
   for (int64_t i = 0; i < 94; ++i) {
-    const int64_t n = i < 90 ? 1 + i % 7 : std::array<int64_t, 4>{8191, 8192, 8193, 20000}[static_cast<size_t>(i - 90)];
-    result.emplace_back(randn({n}, i % 5 == 0 && !mixed ? DType::float64 : DType::float32, Device::cpu, 0, 1, g));
+    const int64_t n =
+        i < 90 ? 1 + i % 7 : std::array<int64_t, 4>{8191, 8192, 8193, 20000}[static_cast<size_t>(i - 90)];
+    result.emplace_back(
+        randn({n}, i % 5 == 0 && !mixed ? DType::float64 : DType::float32, Device::cpu, 0, 1, g));
     if (mixed) result.back().to(DType::bfloat16);
     result.back().to(device);
   }
@@ -32,8 +34,9 @@ std::vector<Parameter> parameters(Device device, bool mixed) {
 }
 
 /// The parameters, their copies and all states after three steps.
-std::vector<Tensor> train(const std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>& make,
-                          Device device, bool mixed) {
+std::vector<Tensor> train(
+    const std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>& make, Device device,
+    bool mixed) {
   auto all = parameters(device, mixed);
   const auto optimizer = make(all);
   Generator g(4);
@@ -77,7 +80,7 @@ TEST_CASE("three steps of every optimizer") {
         CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= 4 * epsilon(want[i].dtype()));
       }
       if (name != "lamb") continue;  // the only one whose threads wait for each other
-      in_any_order([&] {
+      in_any_order([&, make = make] {
         const auto again = train(make, Device::cuda, mixed);
         for (size_t i = 0; i < want.size(); ++i) CHECK(again[i].values() == got[i].values());
       });
