@@ -70,8 +70,10 @@ TEST_CASE("three steps of every optimizer") {
     return std::make_unique<optim::Sgd>(std::move(p), optim::SgdOptions{.momentum = 0.9, .nesterov = true});
   };
   rules["plain sgd"] = [](std::vector<Parameter> p) { return std::make_unique<optim::Sgd>(std::move(p)); };
-  for (const auto& [name, make] : rules)
+  for (const auto& rule : rules)
     for (const bool mixed : {false, true}) {
+      const auto& name = rule.first;
+      const auto& make = rule.second;
       INFO(name, mixed ? " with bfloat16 copies" : "");
       const auto want = train(make, Device::cpu, mixed), got = train(make, Device::cuda, mixed);
       REQUIRE(got.size() == want.size());
@@ -80,7 +82,7 @@ TEST_CASE("three steps of every optimizer") {
         CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= 4 * epsilon(want[i].dtype()));
       }
       if (name != "lamb") continue;  // the only one whose threads wait for each other
-      in_any_order([&, make = make] {
+      in_any_order([&] {
         const auto again = train(make, Device::cuda, mixed);
         for (size_t i = 0; i < want.size(); ++i) CHECK(again[i].values() == got[i].values());
       });

@@ -66,15 +66,15 @@ void check_same_bits(const Result& x, const Result& y) {
 void check_row(const spec::Spec& row, size_t sample) {
   const auto inputs = spec::draw(row, sample);
   const Tensor drawn = spec::draw_cotangent(row.call(inputs), 7);
-  for (const auto& [dtype, tolerance] : {std::pair{DType::float64, 1e-12},
-                                         {DType::float32, row.float32_units * epsilon(DType::float32)},
-                                         {DType::bfloat16, row.bfloat16_units * epsilon(DType::bfloat16)},
-                                         {DType::float16, row.bfloat16_units * epsilon(DType::float16)}}) {
+  for (const auto& bound : {std::pair{DType::float64, 1e-12},
+                            {DType::float32, row.float32_units * epsilon(DType::float32)},
+                            {DType::bfloat16, row.bfloat16_units * epsilon(DType::bfloat16)},
+                            {DType::float16, row.bfloat16_units * epsilon(DType::float16)}}) {
+    const DType dtype = bound.first;
+    const double tolerance = bound.second;
     if (tolerance < 0) continue;
     INFO(name(dtype));
-    const auto rounded = [dtype = dtype](const Tensor& x) {
-      return copy_as(copy_as(x, dtype), DType::float64);
-    };
+    const auto rounded = [dtype](const Tensor& x) { return copy_as(copy_as(x, dtype), DType::float64); };
     std::vector<Tensor> x;
     for (const Tensor& input : inputs) x.push_back(rounded(input));
     const Tensor dy = rounded(drawn);
@@ -82,7 +82,7 @@ void check_row(const spec::Spec& row, size_t sample) {
     const Result got = run(row.call, x, dy, Device::cuda, dtype);
     CHECK(got.y.device() == Device::cuda);
     check_near(got, want, tolerance);
-    in_any_order([&, dtype = dtype] { check_same_bits(run(row.call, x, dy, Device::cuda, dtype), got); });
+    in_any_order([&] { check_same_bits(run(row.call, x, dy, Device::cuda, dtype), got); });
     check_near(run(row.call, x, dy, Device::cuda, dtype, true), want, tolerance);
   }
 }
