@@ -95,8 +95,9 @@ Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Att
   const Tensor seen = visible(o, q.size(2), k.size(2));
   if (seen.defined()) scores = where(seen, scores, -kInfinity);
   if (o.read == AttentionRead::mean) return cast(matmul(vitrine::softmax(scores), v), q0.dtype());
-  const Tensor lse = vitrine::log_sum_exp(scores, -1);
-  const Tensor read = vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), -2) - unsqueeze(lse, -1);
+  const Tensor lse = vitrine::log_sum_exp(scores);
+  const Tensor read =
+      vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), {-2}) - unsqueeze(lse, -1);
   const Tensor alive = unsqueeze(greater(lse, full({}, -kInfinity, type)), -1);
   return cast(where(alive, read, 0.0), q0.dtype());
 }

@@ -1,5 +1,7 @@
 #include "ops/norm.h"
 
+#include <algorithm>
+
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/kernel_op.h"
@@ -30,11 +32,17 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 
 namespace {
 
-void check_vector(const char* op, const char* argument, const Tensor& vector, const Tensor& x) {
-  if (!vector.defined()) return;
-  check(vector.rank() == 1 && vector.size(0) == x.size(-1),
-        "{}: {} has the shape {}, wanted [{}], the size of the last axis of x {}", op, argument,
-        vector.shape(), x.size(-1), x.shape());
+/// How many of the last axes are normalized over: as many as weight and bias have.
+int normalized_axes(const Tensor& weight, const Tensor& bias) {
+  return std::max({1, weight.defined() ? weight.rank() : 1, bias.defined() ? bias.rank() : 1});
+}
+
+void check_tail(const char* op, const char* argument, const Tensor& given, const Tensor& x, int axes) {
+  if (!given.defined()) return;
+  Shape wanted;
+  for (int axis = std::max(0, x.rank() - axes); axis < x.rank(); ++axis) wanted.push_back(x.shape()[axis]);
+  check(given.shape() == wanted, "{}: {} has the shape {}, wanted {}, the size{} of the last {} of x {}", op,
+        argument, given.shape(), wanted, axes > 1 ? "s" : "", axes > 1 ? "axes" : "axis", x.shape());
 }
 
 void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
@@ -42,9 +50,13 @@ void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Ten
   check(x.rank() > 0 && x.size(-1) > 0,
         "{}: x has the shape {}, wanted at least one element along its last axis", op, x.shape());
   check(eps >= 0, "{}: eps is {}, wanted at least 0", op, eps);
-  check_vector(op, "weight", weight, x);
-  check_vector(op, "bias", bias, x);
+  const int axes = normalized_axes(weight, bias);
+  check_tail(op, "weight", weight, x, axes);
+  check_tail(op, "bias", bias, x, axes);
 }
+
+/// x with its last axes merged into one, as the kernels take it.
+Tensor merged(const Tensor& x, int axes) { return x.defined() ? flatten(x, -axes) : x; }
 
 /// The vector, or `value` everywhere where it is undefined, as kernels take it: contiguous, in the dtype of the
 /// statistics, so that a float32 weight on bfloat16 activations is not rounded.
@@ -65,6 +77,8 @@ Tensor gradient_of_vector(const Tensor& x, bool wanted) {
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   check_norm("layer_norm", x, weight, bias, eps);
+  if (const int axes = normalized_axes(weight, bias); axes > 1)
+    return reshape(layer_norm(merged(x, axes), merged(weight, axes), merged(bias, axes), eps), x.shape());
   if (through_definition({x, weight, bias})) return define::layer_norm(x, weight, bias, eps);
   const Tensor scale = vector_or(weight, 1, x), from = packed(x);
   Tensor y = empty_like(x), mean = statistic(x), rstd = statistic(x);
@@ -83,6 +97,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   check_norm("rms_norm", x, weight, {}, eps);
+  if (const int axes = normalized_axes(weight, {}); axes > 1)
+    return reshape(rms_norm(merged(x, axes), merged(weight, axes), eps), x.shape());
   if (through_definition({x, weight})) return define::rms_norm(x, weight, eps);
   const Tensor scale = vector_or(weight, 1, x), from = packed(x);
   Tensor y = empty_like(x), rstd = statistic(x);

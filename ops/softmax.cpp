@@ -1,5 +1,6 @@
 #include "ops/softmax.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/parallel.h"
@@ -7,7 +8,7 @@
 #include "ops/elementwise.h"
 #include "ops/kernel_op.h"
 #include "ops/kernels.h"
-#include "ops/reduce.h"
+#include "ops/reduce_axes.h"
 #include "ops/view.h"
 
 namespace vitrine {
@@ -24,8 +25,8 @@ struct Shift {
 
 /// log Σ eˣ = m + log Σ e^(x − m) for any constant m: the largest element keeps every exponential within
 /// [0, 1].
-Shift shift(const Tensor& x, int64_t axis) {
-  const Tensor largest = detach(max(x, {axis}, KeepAxes::yes));
+Shift shift(const Tensor& x, const Axes& axes) {
+  const Tensor largest = detach(max(x, axes, KeepAxes::yes));
   return {where(is_finite(largest), largest, 0.0),
           not_equal(largest, full({}, -kInfinity, x.dtype(), x.device()))};
 }
@@ -37,7 +38,7 @@ Shift shift(const Tensor& x, int64_t axis) {
 
 Tensor softmax(const Tensor& x, int64_t axis) {
   const Tensor z = cast(x, wide(x.dtype()));
-  const auto [by, some] = shift(z, axis);
+  const auto [by, some] = shift(z, {axis});
   const Tensor exponentials = exp(z - by);
   const Tensor total = sum(exponentials, {axis}, KeepAxes::yes);
   return cast(exponentials / where(some, total, 1.0), x.dtype());
@@ -45,17 +46,17 @@ Tensor softmax(const Tensor& x, int64_t axis) {
 
 Tensor log_softmax(const Tensor& x, int64_t axis) {
   const Tensor z = cast(x, wide(x.dtype()));
-  const auto [by, some] = shift(z, axis);
+  const auto [by, some] = shift(z, {axis});
   const Tensor total = sum(exp(z - by), {axis}, KeepAxes::yes);
   return cast(where(some, z - by - log(where(some, total, 1.0)), -kInfinity), x.dtype());
 }
 
-Tensor log_sum_exp(const Tensor& x, int64_t axis) {
+Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep) {
   const Tensor z = cast(x, wide(x.dtype()));
-  const auto [by, some] = shift(z, axis);
-  const Tensor total = sum(exp(z - by), {axis}, KeepAxes::yes);
-  const Tensor lse = where(some, by + log(where(some, total, 1.0)), -kInfinity);
-  return squeeze(cast(lse, x.dtype()), {axis});
+  const auto [by, some] = shift(z, axes);
+  const Tensor total = sum(exp(z - by), axes, KeepAxes::yes);
+  const Tensor lse = cast(where(some, by + log(where(some, total, 1.0)), -kInfinity), x.dtype());
+  return keep == KeepAxes::yes ? lse : squeeze(lse, axes);
 }
 
 }  // namespace define
@@ -95,11 +96,21 @@ Tensor log_softmax(const Tensor& x, int64_t axis) {
   });
 }
 
-Tensor log_sum_exp(const Tensor& x, int64_t axis) {
-  if (!is_last_axis("log_sum_exp", x, axis)) return log_sum_exp(move_axis(x, axis, -1));
-  check(x.size(-1) > 0, "log_sum_exp: x has the shape {}: there are no elements along its axis {}", x.shape(),
-        axis);
-  if (through_definition({x})) return define::log_sum_exp(x, axis);
+namespace {
+
+/// x with `axes` (sorted) merged into one, the last: [.., n].
+Tensor merge_last(const Tensor& x, const std::vector<int>& axes, int64_t n) {
+  if (axes.size() == 1 && axes[0] == x.rank() - 1) return x;
+  Axes order;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (!std::binary_search(axes.begin(), axes.end(), axis)) order.push_back(axis);
+  order.insert(order.end(), axes.begin(), axes.end());
+  Shape shape = reduced_shape(x.shape(), axes, KeepAxes::no);
+  shape.push_back(n);
+  return reshape(permute(x, order), shape);
+}
+
+Tensor log_sum_exp_rows(const Tensor& x) {
   Shape rows = x.shape();
   rows.erase(x.rank() - 1);
   Tensor y = empty(rows, x.dtype(), x.device());
@@ -112,6 +123,17 @@ Tensor log_sum_exp(const Tensor& x, int64_t axis) {
         VITRINE_RUN(log_sum_exp_backward, dx, packed(dy), x.get(), shift.get(), total.get());
         return {dx};
       });
+}
+
+}  // namespace
+
+Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  check_floating("log_sum_exp", "x", x);
+  const std::vector<int> sorted = check_axes("log_sum_exp", x.shape(), axes);
+  const int64_t n = reduced_count("log_sum_exp", x.shape(), sorted);
+  if (through_definition({x})) return define::log_sum_exp(x, axes, keep);
+  const Tensor y = log_sum_exp_rows(merge_last(x, sorted, n));
+  return keep == KeepAxes::yes ? reshape(y, reduced_shape(x.shape(), sorted, keep)) : y;
 }
 
 namespace cpu {

@@ -1,8 +1,8 @@
-// Softmax and its relatives along one axis. Statistics are float32 for the 16-bit types. A row of only −inf
+// Softmax and its relatives. Statistics are float32 for the 16-bit types. A row of only −inf
 // gives 0 from softmax (nothing is chosen) and −inf from log_sum_exp; gradients are 0 there.
 #pragma once
 
-#include "core/tensor.h"
+#include "ops/reduce.h"
 
 namespace vitrine {
 
@@ -10,13 +10,14 @@ namespace vitrine {
 Tensor softmax(const Tensor& x, int64_t axis = -1);
 /// x − lse. Backward: dx = dy − e^y·Σ dy.
 Tensor log_softmax(const Tensor& x, int64_t axis = -1);
-/// log Σ eˣ = m + log Σ e^(x − m), m = max x. The axis is dropped. Backward: dx = dy·e^(x − lse).
-Tensor log_sum_exp(const Tensor& x, int64_t axis = -1);
+/// log Σ eˣ = m + log Σ e^(x − m), m = max x, over any axes (all of them where none are given), as in ops/reduce.h. Of no
+/// elements it is an error. Backward: dx = dy·e^(x − lse).
+Tensor log_sum_exp(const Tensor& x, const Axes& axes = {-1}, KeepAxes keep = KeepAxes::no);
 
 namespace define {
 Tensor softmax(const Tensor& x, int64_t axis);
 Tensor log_softmax(const Tensor& x, int64_t axis);
-Tensor log_sum_exp(const Tensor& x, int64_t axis);
+Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep = KeepAxes::no);
 }  // namespace define
 
 }  // namespace vitrine

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 
 #include "core/creation.h"
 #include "core/safetensors.h"
@@ -90,6 +91,77 @@ std::string check_float32(const TruthCase& c, const Function& f) {
   return compare(c, evaluate(c, f, DType::float32, DType::float32),
                  evaluate(c, f, DType::float64, DType::float32), tolerance(c.float32_output_drift),
                  tolerance(c.float32_gradient_drift));
+}
+
+namespace {
+
+/// The tensors of a case by slot.
+std::vector<Tensor> by_slot(const Json& slots, const Tensors& tensors) {
+  std::vector<Tensor> result;
+  for (const Json& s : slots) {
+    const size_t slot = s.at("slot");
+    if (slot >= result.size()) result.resize(slot + 1);
+    result[slot] = tensors.at(s.at("tensor"));
+  }
+  return result;
+}
+
+/// A dtype of the manifest that tensors do not have, or "".
+std::string unknown_dtype(const Json& c) {
+  const std::set<std::string> known = {"F64", "F32", "F16", "BF16", "I64", "I32", "BOOL"};
+  for (const char* slots : {"inputs", "outputs"})
+    for (const Json& s : c.at(slots))
+      if (const std::string dtype = s.at("dtype"); !known.count(dtype)) return dtype;
+  return "";
+}
+
+double onnx_tolerance(DType dtype) {
+  if (is_low_precision(dtype)) return 2 * epsilon(dtype);
+  return dtype == DType::float64 ? 1e-9 : 2e-6;
+}
+
+}  // namespace
+
+std::vector<OnnxCase> onnx_cases() {
+  const auto directory = data_directory();
+  if (!directory) return {};
+  const auto folder = *directory / "onnx_node_cases";
+  std::ifstream file(folder / "manifest.json");
+  check(file.good(), "there is no {}", (folder / "manifest.json").string());
+  std::vector<OnnxCase> cases;
+  const Json manifest = Json::parse(file);
+  for (const Json& c : manifest.at("cases")) {
+    OnnxCase& o = cases.emplace_back();
+    o.name = c.at("case"), o.group = c.at("group"), o.op = c.at("op"), o.opset = c.at("opset");
+    o.attributes = c.at("attributes");
+    o.unknown_dtype = unknown_dtype(c);
+    if (!o.unknown_dtype.empty()) continue;
+    const Tensors tensors = read_safetensors((folder / c.at("file").get<std::string>()).string()).tensors;
+    o.inputs = by_slot(c.at("inputs"), tensors), o.outputs = by_slot(c.at("outputs"), tensors);
+  }
+  return cases;
+}
+
+std::string check_onnx(const OnnxCase& c, const OnnxAdapter& adapter) {
+  std::vector<Tensor> got;
+  try {
+    got = adapter(c);
+  } catch (const std::exception& e) {
+    return fmt::format("{}: {}", c.name, e.what());
+  }
+  for (size_t slot = 0; slot < c.outputs.size(); ++slot) {
+    if (!c.wants(slot)) continue;
+    const Tensor& want = c.outputs[slot];
+    if (slot >= got.size() || !got[slot].defined())
+      return fmt::format("{}: the adapter makes no output {}", c.name, slot);
+    const Tensor& y = got[slot];
+    if (y.shape() != want.shape() || y.dtype() != want.dtype())
+      return fmt::format("{}: output {} is {}, wanted {}", c.name, slot, describe(y), describe(want));
+    const double error = spec::distance(y.values(), want.values(), 1e-3);
+    if (!(error <= (is_floating(y.dtype()) ? onnx_tolerance(y.dtype()) : 0)))
+      return fmt::format("{}: output {} is off by {:.2e}", c.name, slot, error);
+  }
+  return "";
 }
 
 std::map<std::string, std::string> read_skips(const std::string& path) {

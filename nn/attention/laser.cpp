@@ -17,7 +17,7 @@ constexpr double kNear = 2, kFar = 60;
 /// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for any values, at the cost of a tensor [B, H, Tq, Tk, D].
 Tensor exact_read(const Tensor& scores, const Tensor& v) {
   const Tensor together = unsqueeze(scores, -1) + unsqueeze(v, -3);
-  return log_sum_exp(together, -2) - unsqueeze(log_sum_exp(scores, -1), -1);
+  return log_sum_exp(together, {-2}) - log_sum_exp(scores, {-1}, KeepAxes::yes);
 }
 
 }  // namespace

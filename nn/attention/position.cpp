@@ -27,19 +27,30 @@ Tensor mapped(std::vector<double> x, double (*f)(double), const Shape& shape, co
 
 }  // namespace
 
-Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) {
-  const int64_t time = x.size(-2), width = x.size(-1), size = o.size == 0 ? width : o.size, half = size / 2;
+namespace {
+
+/// How many channels are rotated.
+int64_t rotated_channels(const Tensor& x, const RotaryOptions& o) {
+  check(x.rank() >= 2, "rotate: x has the shape {}, wanted [.., T, D]", x.shape());
+  const int64_t width = x.size(-1), size = o.size == 0 ? width : o.size;
   check(size % 2 == 0 && size > 0 && size <= width,
         "rotate: {} of {} channels cannot be rotated in pairs: wanted an even number", size, width);
-  check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
-        positions.shape(), time, x.shape());
-  const auto a = angles(positions.values(), half, o.base);
-  const auto cosine = mapped(a, std::cos, {time, half}, x), sine = mapped(a, std::sin, {time, half}, x);
+  return size;
+}
+
+}  // namespace
+
+Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& o) {
+  const int64_t size = rotated_channels(x, o), half = size / 2, width = x.size(-1);
+  Shape pairs = x.shape();
+  pairs.back() = half;
+  for (const Tensor& table : {cosine, sine})
+    check(table.rank() >= 1 && table.size(-1) == half && broadcast("rotate", table.shape(), pairs) == pairs,
+          "rotate: a table of angles is {}, wanted {} or what broadcasts to it, for {} channels of {}",
+          table.shape(), pairs, size, x.shape());
   const Tensor turned = slice(x, -1, 0, size);
   Tensor y;
   if (o.interleaved) {
-    Shape pairs = x.shape();
-    pairs[pairs.rank() - 1] = half;
     pairs.push_back(2);
     const Tensor p = reshape(turned, pairs), even = select(p, -1, 0), odd = select(p, -1, 1);
     y = reshape(stack({even * cosine - odd * sine, odd * cosine + even * sine}, -1), turned.shape());
@@ -48,6 +59,14 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) 
     y = concat({low * cosine - high * sine, high * cosine + low * sine}, -1);
   }
   return size == width ? y : concat({y, slice(x, -1, size)}, -1);
+}
+
+Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) {
+  const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
+  check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
+        positions.shape(), time, x.shape());
+  const auto a = angles(positions.values(), half, o.base);
+  return rotate(x, mapped(a, std::cos, {time, half}, x), mapped(a, std::sin, {time, half}, x), o);
 }
 
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options) {

@@ -11,7 +11,10 @@ struct RotaryOptions {
   bool interleaved = false;  ///< pairs (x_2i, x_2i+1) in place of (x_i, x_i+size/2)
 };
 
-/// Rotates pairs of channels of x [.., T, D] by position·base^(−2i/size). positions: int64 [T]. Su et al. 2021.
+/// Rotates pair i of the channels of x [.., T, D] by the angle whose cosine and sine stand in the tables [.., T, size/2], which
+/// broadcast: scaled rotary embeddings, positions that differ within a batch. `base` is not read.
+Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& options = {});
+/// The same by position·base^(−2i/size). positions: int64 [T]. Su et al. 2021.
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {});
 /// The same for positions first, first + 1, …
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});

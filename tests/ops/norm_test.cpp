@@ -59,6 +59,16 @@ TEST_CASE("kernels and their gradients equal the definitions") {
   }
 }
 
+TEST_CASE("as many axes are normalized over as weight and bias have") {
+  const Tensor x = random({2, 3, 4}, 14), weight = random({3, 4}, 15), bias = random({3, 4}, 16);
+  const auto flat = [](const Tensor& t) { return reshape(t, {t.numel() / 12, 12}); };
+  const Tensor w = reshape(weight, {12}), b = reshape(bias, {12});
+  CHECK(flat(layer_norm(x, weight, bias)).values() == layer_norm(flat(x), w, b).values());
+  CHECK(flat(layer_norm(x, {}, bias)).values() == layer_norm(flat(x), {}, b).values());
+  CHECK(flat(rms_norm(x, weight)).values() == rms_norm(flat(x), w).values());
+  CHECK(rms_norm(x, weight).shape() == x.shape());
+}
+
 TEST_CASE("gradients match differences, with and without weight and bias, to the second order") {
   const Tensor x = random({3, 4}, 7), weight = random({4}, 8), bias = random({4}, 9);
   CHECK(gradient_error([](const auto& v) { return layer_norm(v[0], v[1], v[2]); }, {x, weight, bias}) < 1e-7);
@@ -138,6 +148,13 @@ TEST_CASE("errors name the argument and the shapes") {
   CHECK(error_of([&] {
           layer_norm(x, {}, empty({3, 1}));
         }).starts_with("layer_norm: bias has the shape [3, 1]"));
+  CHECK(error_of([&] {
+          rms_norm(empty({2, 3, 4}), empty({4, 3}));
+        }) ==
+        "rms_norm: weight has the shape [4, 3], wanted [3, 4], the sizes of the last axes of x [2, 3, 4]");
+  CHECK(error_of([&] {
+          layer_norm(x, empty({2, 3}), empty({3}));
+        }).starts_with("layer_norm: bias has the shape [3], wanted [2, 3]"));
   CHECK(error_of([&] {
           rms_norm(empty({2, 0}));
         }) == "rms_norm: x has the shape [2, 0], wanted at least one element along its last axis");

@@ -14,6 +14,10 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using V = std::vector<double>;
 
+// log_sum_exp with the arguments of softmax.
+Tensor along_axis(const Tensor& x, int64_t axis) { return log_sum_exp(x, {axis}); }
+Tensor defined_along_axis(const Tensor& x, int64_t axis) { return define::log_sum_exp(x, {axis}); }
+
 /// Softmax along the last axis by the textbook, in long double.
 V textbook(const Tensor& x) {
   V y = x.values();
@@ -47,7 +51,7 @@ TEST_CASE("softmax, log_softmax and log_sum_exp equal the textbook in every dtyp
 
 TEST_CASE("the kernels equal the definitions, and their gradients the definitions' gradients") {
   const std::pair<Tensor (*)(const Tensor&, int64_t), Tensor (*)(const Tensor&, int64_t)> ops[] = {
-      {softmax, define::softmax}, {log_softmax, define::log_softmax}, {log_sum_exp, define::log_sum_exp}};
+      {softmax, define::softmax}, {log_softmax, define::log_softmax}, {along_axis, defined_along_axis}};
   for (DType dtype : kTypes)
     for (const auto& [op, definition] : ops) {
       const Tensor x = random({4, 3, 37}, 2, dtype, -5, 5), exact = copy_as(x, DType::float64);
@@ -65,7 +69,7 @@ TEST_CASE("gradients along every axis match differences, to the second order") {
   for (int64_t axis : {0, 1, 2, -2}) {
     CHECK(gradient_error([&](const auto& xs) { return softmax(xs[0], axis); }, {x}) < 1e-7);
     CHECK(gradient_error([&](const auto& xs) { return log_softmax(xs[0], axis); }, {x}) < 1e-7);
-    CHECK(gradient_error([&](const auto& xs) { return log_sum_exp(xs[0], axis); }, {x}) < 1e-7);
+    CHECK(gradient_error([&](const auto& xs) { return log_sum_exp(xs[0], {axis}); }, {x}) < 1e-7);
   }
 }
 
@@ -73,8 +77,8 @@ TEST_CASE("another axis, or a view, gives what a copy along the last axis gives"
   const Tensor x = random({3, 4, 5}, 4);
   CHECK(softmax(x, 0).values() ==
         copy_as(permute(softmax(permute(x, {1, 2, 0})), {2, 0, 1}), x.dtype()).values());
-  CHECK(log_sum_exp(x, 1).values() == log_sum_exp(copy_as(transpose(x), x.dtype())).values());
-  CHECK(log_sum_exp(x, 0).shape() == Shape{4, 5});
+  CHECK(log_sum_exp(x, {1}).values() == log_sum_exp(copy_as(transpose(x), x.dtype())).values());
+  CHECK(log_sum_exp(x, {0}).shape() == Shape{4, 5});
   CHECK(softmax(slice(x, 2, 0, 5, 2)).values() == softmax(copy_as(slice(x, 2, 0, 5, 2), x.dtype())).values());
 }
 
@@ -110,7 +114,7 @@ TEST_CASE("a row of only −∞ gives 0 and gradient 0, beside rows that have el
       return tape.gradient({y}, {watched}, {ones_like(y)})[0].values();
     };
     CHECK(first(softmax) == V{0, 0, 0, 0, 0, 0});
-    CHECK(first(log_sum_exp) == V{0, 0, 0, 0.5, 0, 0.5});
+    CHECK(first(along_axis) == V{0, 0, 0, 0.5, 0, 0.5});
     const V dx = first(log_softmax);
     CHECK(V(dx.begin(), dx.begin() + 3) == V{0, 0, 0});
     CHECK(dx[4] == 1);
@@ -129,7 +133,7 @@ TEST_CASE("+∞ and NaN behave as e^x / Σ e^x does") {
 TEST_CASE(
     "rows longer than a block: a growing maximum, blocks of only −∞, an infinity or NaN in a late block") {
   const Tensor rising = cumsum(random({2, 20000}, 6, DType::float64, 0, 0.01), 1);
-  CHECK(distance(log_sum_exp(rising), define::log_sum_exp(rising, -1)) < 1e-14);
+  CHECK(distance(log_sum_exp(rising), define::log_sum_exp(rising, {-1})) < 1e-14);
   CHECK(distance(log_softmax(flip(rising, {1})), define::log_softmax(flip(rising, {1}), -1)) < 1e-14);
   Tensor x = full({1, 30000}, -kInfinity);
   x.data<float>()[29000] = 2;
@@ -142,6 +146,17 @@ TEST_CASE(
   CHECK(std::isnan(log_sum_exp(x).item()));
 }
 
+TEST_CASE("log_sum_exp goes over any axes, which are dropped or kept") {
+  const Tensor x = random({3, 4, 5}, 8, DType::float64);
+  const Tensor flat = reshape(permute(x, {1, 0, 2}), {4, 15});
+  CHECK(distance(log_sum_exp(x, {0, -1}), log_sum_exp(flat)) < 1e-15);
+  CHECK(log_sum_exp(x, {-1, 0}, KeepAxes::yes).shape() == Shape{1, 4, 1});
+  CHECK(log_sum_exp(x, {1}, KeepAxes::yes).shape() == Shape{3, 1, 5});
+  CHECK(distance(log_sum_exp(x, {}), log(sum(exp(x)))) < 1e-15);
+  CHECK(log_sum_exp(x, {}, KeepAxes::yes).shape() == Shape{1, 1, 1});
+  CHECK(log_sum_exp(Tensor(3.5), {}).item() == 3.5);
+}
+
 TEST_CASE("no rows give no rows; no elements have no log-sum-exp") {
   CHECK(softmax(empty({0, 3})).shape() == Shape{0, 3});
   CHECK(softmax(empty({3, 0})).shape() == Shape{3, 0});
@@ -149,7 +164,7 @@ TEST_CASE("no rows give no rows; no elements have no log-sum-exp") {
   CHECK(log_sum_exp(empty({0, 3})).shape() == Shape{0});
   CHECK(error_of([] {
           log_sum_exp(empty({3, 0}));
-        }) == "log_sum_exp: x has the shape [3, 0]: there are no elements along its axis -1");
+        }) == "log_sum_exp: x has the shape [3, 0]: there are no elements along the axes [1] to reduce");
 }
 
 TEST_CASE("errors name the op, the axis and the dtype") {
@@ -167,7 +182,7 @@ TEST_CASE("the result does not depend on the number of threads") {
     const auto run = [&](auto op) {
       return gradients([&](const auto& xs) { return op(xs[0], -1); }, {x})[0];
     };
-    return std::vector<Tensor>{softmax(x), log_sum_exp(x), run(softmax), run(log_softmax), run(log_sum_exp)};
+    return std::vector<Tensor>{softmax(x), log_sum_exp(x), run(softmax), run(log_softmax), run(along_axis)};
   }));
 }
 

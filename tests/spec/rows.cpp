@@ -234,7 +234,15 @@ std::vector<Spec> kernel_rows() {
       on("softmax", {3, 5, 2}, [](Xs x) { return softmax(x[0], 1); }),
       on("log_softmax", {3, 5}, [](Xs x) { return log_softmax(x[0]); }),
       on("log_sum_exp", {3, 5}, [](Xs x) { return log_sum_exp(x[0]); }),
+      on("log_sum_exp", {3, 4, 2},
+         [](Xs x) {
+           return log_sum_exp(x[0], {0, 2}, KeepAxes::yes);
+         }),
       {"layer_norm", [](Xs x) { return layer_norm(x[0], x[1], x[2]); }, {{{{3, 8}}, {{8}, 0.5, 2}, {{8}}}}},
+      {"layer_norm",
+       [](Xs x) { return layer_norm(x[0], x[1], x[2]); },
+       {{{{3, 2, 4}}, {{2, 4}, 0.5, 2}, {{2, 4}}}}},
+      {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 2, 4}}, {{2, 4}, 0.5, 2}}}},
       on("layer_norm", {3, 37}, [](Xs x) { return layer_norm(x[0]); }),
       {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 8}}, {{8}, 0.5, 2}}}},
       on("l2_normalize", {3, 8}, [](Xs x) { return l2_normalize(x[0]); }),

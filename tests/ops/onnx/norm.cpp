@@ -1,0 +1,82 @@
+// Normalizations. Those that the library has no op for are put together from its layer_norm, means and variances.
+#include "ops/norm.h"
+#include "core/creation.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/kernel_op.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "tests/ops/onnx/adapters.h"
+
+namespace vitrine::test {
+namespace {
+
+double epsilon_of(Case c) { return c.attribute("epsilon", 1e-5); }
+
+/// Weight and bias say over which axes; the statistics are those of the same axes, kept with size 1.
+Outputs layer_norm_case(Case c) {
+  const Tensor x = c.in(0);
+  Axes axes;
+  for (int axis = check_axis("layer_norm", x.shape(), c.attribute("axis", int64_t{-1})); axis < x.rank();
+       ++axis)
+    axes.push_back(axis);
+  return {layer_norm(x, c.in(1), c.in(2), epsilon_of(c)), mean(x, axes, KeepAxes::yes),
+          rsqrt(var(x, axes, 0, KeepAxes::yes) + epsilon_of(c))};
+}
+
+Outputs rms_norm_case(Case c) { return {rms_norm(c.in(0), c.in(1), epsilon_of(c))}; }
+
+/// [C] as [C, 1, …], to broadcast along the axes behind the channels of x [B, C, …].
+Tensor per_channel(const Tensor& v, const Tensor& x) {
+  Shape shape = Shape::filled(x.rank() - 1, 1);
+  shape[0] = v.numel();
+  return reshape(v, shape);
+}
+
+/// Each row's channels in groups, which are normalized by themselves. Before opset 21 scale and bias go by group.
+Tensor normalize_groups(Case c, int64_t groups) {
+  const Tensor x = c.in(0);
+  const Tensor grouped =
+      reshape(layer_norm(reshape(x, {x.size(0), groups, -1}), {}, {}, epsilon_of(c)), x.shape());
+  const auto spread = [&](const Tensor& v) {
+    return per_channel(index_select(v, 0,
+                                    div(arange(0, static_cast<double>(x.size(1))),
+                                        full({}, static_cast<double>(x.size(1) / v.numel()), DType::int64))),
+                       x);
+  };
+  return grouped * spread(c.in(1)) + spread(c.in(2));
+}
+
+/// In training by the statistics of the batch, which are blended into the running ones.
+Outputs batch_norm(Case c) {
+  const Tensor x = c.in(0);
+  const bool training = c.attribute("training_mode", 0) != 0;
+  Axes axes = {0};
+  for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
+  const Tensor m = training ? mean(x, axes) : c.in(3), v = training ? var(x, axes) : c.in(4);
+  const Tensor y =
+      (x - per_channel(m, x)) * per_channel(rsqrt(v + epsilon_of(c)) * c.in(1), x) + per_channel(c.in(2), x);
+  const double momentum = c.attribute("momentum", 0.9);
+  return {y, c.in(3) * momentum + m * (1 - momentum), c.in(4) * momentum + v * (1 - momentum)};
+}
+
+Outputs lp_normalize(Case c) {
+  const int64_t axis = c.attribute("axis", int64_t{-1});
+  if (c.attribute("p", 2) == 2) return {move_axis(l2_normalize(move_axis(c.in(0), axis, -1)), -1, axis)};
+  const Tensor size = norm(c.in(0), 1, {axis}, KeepAxes::yes);
+  return {c.in(0) / where(equal(size, zeros_like(size)), ones_like(size), size)};
+}
+
+}  // namespace
+
+const OnnxAdapters kNormAdapters = {
+    {"BatchNormalization", batch_norm},
+    {"GroupNormalization",
+     [](Case c) -> Outputs { return {normalize_groups(c, c.attribute("num_groups", int64_t{1}))}; }},
+    {"InstanceNormalization", [](Case c) -> Outputs { return {normalize_groups(c, c.in(0).size(1))}; }},
+    {"LayerNormalization", layer_norm_case},
+    {"LpNormalization", lp_normalize},
+    {"RMSNormalization", rms_norm_case},
+};
+
+}  // namespace vitrine::test
