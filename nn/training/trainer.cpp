@@ -1,6 +1,7 @@
 #include "nn/training/trainer.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -116,14 +117,17 @@ void Trainer::record_gradients() {
 }
 
 void Trainer::show_progress(double loss, double seconds) {
-  if (!options_.progress) return;
+  // A terminal has one line that lives; a file gets ten that stay.
+  static const bool live = isatty(STDERR_FILENO) != 0;
+  const int64_t every = live ? 10 : std::max<int64_t>(options_.steps / 10, 1);
+  if (!options_.progress || (step_ % every != 0 && step_ != options_.steps)) return;
   const double speed = 1 / seconds, left = static_cast<double>(options_.steps - step_) * seconds;
   const double tokens =
       static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
-  std::fprintf(stderr, "\r\033[Kstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
-               static_cast<long>(step_), static_cast<long>(options_.steps), loss, tokens, left,
-               peak_memory() / (1 << 20));
-  if (step_ == options_.steps) std::fputc('\n', stderr);
+  std::fprintf(stderr, "%sstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
+               live ? "\r\033[K" : "", static_cast<long>(step_), static_cast<long>(options_.steps), loss,
+               tokens, left, peak_memory() / (1 << 20));
+  if (!live || step_ == options_.steps) std::fputc('\n', stderr);
 }
 
 void Trainer::write_metrics() {
@@ -158,7 +162,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     report_.tokens_per_second.y.push_back(
         static_cast<double>(options_.batch * options_.accumulate * model_.options().context) / seconds);
     check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_);
-    if (step_ % 10 == 0 || step_ == options_.steps) show_progress(loss, mean_seconds);
+    show_progress(loss, mean_seconds);
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) {
       report_.validation_loss.x.push_back(x);
       report_.validation_loss.y.push_back(validation_loss());

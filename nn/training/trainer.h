@@ -28,7 +28,7 @@ struct TrainingOptions {
   uint64_t seed = 1;
   std::string checkpoint;  ///< written at the end and on interruption; empty: none
   std::string metrics;     ///< a line of JSON per step, as it is made; a resumed run appends. Empty: none
-  bool progress = true;    ///< one live line on standard error
+  bool progress = true;    ///< one live line on standard error; ten lines where that is no terminal
 };
 
 class Trainer {
