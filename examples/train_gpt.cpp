@@ -111,11 +111,21 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   return report;
 }
 
+/// Two runs of one name would write the same files.
+template <class T>
+void refuse_twice(const char* flag, std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  const auto twice = std::adjacent_find(values.begin(), values.end());
+  if (twice != values.end()) fail("{} names {} twice", flag, *twice);
+}
+
 void run(Settings s) {
   check(s.training.steps > 0 && s.sample >= 0, "--steps is {} and --sample is {}, wanted at least 1 and 0",
         s.training.steps, s.sample);
   check(s.resume.empty() || s.one_run(),
         "--resume goes on with one run: give its --attention and --seed, without --compare and --seeds");
+  refuse_twice("--compare", s.compare);
+  refuse_twice("--seeds", s.seeds);
   if (s.threads != 0) set_threads(s.threads);
   std::filesystem::create_directories(s.out);
   const std::string text = s.data.empty() ? own_source() : read_text(s.data);

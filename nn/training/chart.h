@@ -23,6 +23,7 @@ inline constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
 struct Series {
   std::string name;
   std::vector<double> x, y;
+  void add(double at, double value) { x.push_back(at), y.push_back(value); }
 };
 
 /// One colour per theme, as "#rrggbb".

@@ -80,14 +80,14 @@ WindowLoader::WindowLoader(std::vector<int64_t> tokens, int64_t batch, int64_t t
         "WindowLoader: {} tokens do not hold one window of {} and what follows it", tokens_.size(), time);
 }
 
-Batch WindowLoader::at(const std::vector<int64_t>& starts) const {
+Batch WindowLoader::at(const std::vector<int64_t>& starts, int64_t time) const {
   const auto rows = static_cast<int64_t>(starts.size());
-  Batch batch{empty({rows, time_}, DType::int64), empty({rows, time_}, DType::int64)};
+  Batch batch{empty({rows, time}, DType::int64), empty({rows, time}, DType::int64)};
   for (int64_t b = 0; b < rows; ++b)
-    for (int64_t t = 0; t < time_; ++t) {
+    for (int64_t t = 0; t < time; ++t) {
       const auto from = static_cast<size_t>(starts[static_cast<size_t>(b)] + t);
-      batch.inputs.data<int64_t>()[b * time_ + t] = tokens_[from];
-      batch.targets.data<int64_t>()[b * time_ + t] = tokens_[from + 1];
+      batch.inputs.data<int64_t>()[b * time + t] = tokens_[from];
+      batch.targets.data<int64_t>()[b * time + t] = tokens_[from + 1];
     }
   return batch;
 }
@@ -98,19 +98,26 @@ Batch WindowLoader::batch(int64_t index) const {
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < batch_; ++i)
     starts.push_back(generator.next_below(static_cast<int64_t>(tokens_.size()) - time_));
-  return at(starts);
+  return at(starts, time_);
 }
 
 std::vector<Batch> WindowLoader::whole() const {
   std::vector<Batch> result;
   std::vector<int64_t> starts;
-  const int64_t last = static_cast<int64_t>(tokens_.size()) - 1 - time_;
+  const int64_t predicted = static_cast<int64_t>(tokens_.size()) - 1, last = predicted - time_;
   for (int64_t start = 0; start <= last; start += time_) {
     starts.push_back(start);
     if (static_cast<int64_t>(starts.size()) == batch_ || start + time_ > last)
-      result.push_back(at(std::exchange(starts, {})));
+      result.push_back(at(std::exchange(starts, {}), time_));
   }
+  if (const int64_t rest = predicted % time_; rest > 0) result.push_back(at({predicted - rest}, rest));
   return result;
+}
+
+std::string WindowLoader::fingerprint() const {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, a token at a time
+  for (const int64_t token : tokens_) hash = (hash ^ static_cast<uint64_t>(token)) * 0x100000001b3;
+  return fmt::format("{} tokens of hash {:016x}", tokens_.size(), hash);
 }
 
 }  // namespace vitrine::nn::training

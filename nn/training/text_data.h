@@ -42,11 +42,14 @@ class WindowLoader {
  public:
   WindowLoader(std::vector<int64_t> tokens, int64_t batch, int64_t time, uint64_t seed);
   Batch batch(int64_t index) const;
-  /// All windows one after another, without overlap, in batches: for the loss over a whole split.
+  /// All windows one after another, without overlap, in batches, and what is left over as a shorter one: for the loss over
+  /// a whole split.
   std::vector<Batch> whole() const;
+  /// Says which tokens these are, in a few words that other tokens hardly share.
+  std::string fingerprint() const;
 
  private:
-  Batch at(const std::vector<int64_t>& starts) const;
+  Batch at(const std::vector<int64_t>& starts, int64_t time) const;
   std::vector<int64_t> tokens_;
   int64_t batch_, time_;
   uint64_t seed_;

@@ -8,7 +8,6 @@
 #include <cstdio>
 
 #include "core/creation.h"
-#include "core/safetensors.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
@@ -96,9 +95,8 @@ void Trainer::record_paths(Tape& tape, const std::vector<AttentionTrace>& traces
     PathGradients& path = report_.grad_norm_by_path[layer];
     for (auto [x, series] :
          {std::pair{&traces[layer].q, &path.q}, {&traces[layer].k, &path.k}, {&traces[layer].v, &path.v}})
-      tape.on_gradient(*x, [step = step_, into = series](const Tensor& gradient) {
-        into->x.push_back(static_cast<double>(step));
-        into->y.push_back(norm_of(gradient));
+      tape.on_gradient(*x, [step = step_ + 1, into = series](const Tensor& gradient) {
+        into->add(static_cast<double>(step), norm_of(gradient));
         return Tensor();
       });
   }
@@ -111,8 +109,7 @@ void Trainer::record_gradients() {
     double squares = 0;
     for (const auto& [name, p] : named_)
       if (name.starts_with(prefix)) squares += std::pow(norm_of(p.grad()), 2);
-    report_.grad_norm_by_layer[layer].x.push_back(static_cast<double>(step_));
-    report_.grad_norm_by_layer[layer].y.push_back(std::sqrt(squares));
+    report_.grad_norm_by_layer[layer].add(static_cast<double>(step_ + 1), std::sqrt(squares));
   }
 }
 
@@ -130,21 +127,6 @@ void Trainer::show_progress(double loss, double seconds) {
   if (!live || step_ == options_.steps) std::fputc('\n', stderr);
 }
 
-void Trainer::write_metrics() {
-  if (options_.metrics.empty()) return;
-  if (!metrics_.is_open()) {
-    metrics_.open(options_.metrics, step_ > 1 ? std::ios::app : std::ios::out);
-    check(metrics_.good(), "training: cannot write {}", options_.metrics);
-  }
-  const Series& validation = report_.validation_loss;
-  const bool evaluated = !validation.x.empty() && validation.x.back() == static_cast<double>(step_);
-  metrics_ << fmt::format(R"({{"step":{},"loss":{},"lr":{},"tokens_per_second":{:.0f}{}}})", step_,
-                          report_.train_loss.y.back(), report_.learning_rate.y.back(),
-                          report_.tokens_per_second.y.back(),
-                          evaluated ? fmt::format(R"(,"validation_loss":{})", validation.y.back()) : "")
-           << std::endl;
-}
-
 void Trainer::run(const std::function<bool()>& stop) {
   const double start = now();
   double mean_seconds = 0;
@@ -154,22 +136,22 @@ void Trainer::run(const std::function<bool()>& stop) {
     const double seconds = now() - before;
     mean_seconds = mean_seconds == 0 ? seconds : 0.95 * mean_seconds + 0.05 * seconds;
     const auto x = static_cast<double>(++step_);
-    report_.train_loss.x.push_back(x);
-    report_.train_loss.y.push_back(loss);
-    report_.learning_rate.x.push_back(x);
-    report_.learning_rate.y.push_back(schedule_(step_ - 1));
-    report_.tokens_per_second.x.push_back(x);
-    report_.tokens_per_second.y.push_back(
-        static_cast<double>(options_.batch * options_.accumulate * model_.options().context) / seconds);
+    report_.train_loss.add(x, loss);
+    report_.learning_rate.add(x, schedule_(step_ - 1));
+    report_.tokens_per_second.add(
+        x, std::round(static_cast<double>(options_.batch * options_.accumulate * model_.options().context) /
+                      seconds));
     check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_);
     show_progress(loss, mean_seconds);
-    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) {
-      report_.validation_loss.x.push_back(x);
-      report_.validation_loss.y.push_back(validation_loss());
-    }
+    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
+      report_.validation_loss.add(x, validation_loss());
     write_metrics();
   }
-  if (!report_.validation_loss.y.empty()) report_.final_validation_loss = report_.validation_loss.y.back();
+  Series& losses = report_.validation_loss;
+  const auto last = static_cast<double>(step_);
+  if (step_ >= options_.steps && (losses.x.empty() || losses.x.back() != last))
+    losses.add(last, validation_loss());
+  if (!losses.y.empty()) report_.final_validation_loss = losses.y.back();
   report_.seconds = now() - start;
   report_.peak_memory_bytes = peak_memory();
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
@@ -186,34 +168,6 @@ double Trainer::validation_loss() {
   }
   model_.train();
   return total / count;
-}
-
-void Trainer::save(const std::string& path) {
-  Safetensors file;
-  for (const auto& [name, x] : model_.state_dict()) file.tensors["model/" + name] = x;
-  for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;
-  file.metadata["step"] = std::to_string(step_);
-  // Dropout draws from the default generator.
-  file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
-  write_safetensors(path, file);
-}
-
-void Trainer::resume(const std::string& path) {
-  const Safetensors file = read_safetensors(path);
-  std::map<std::string, Tensor> model, optimizer;
-  for (const auto& [name, x] : file.tensors) {
-    if (name.starts_with("model/")) model[name.substr(6)] = x;
-    if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
-  }
-  check(file.metadata.count("step") && file.metadata.count("random"),
-        "resume: {} is no checkpoint of a training run", path);
-  model_.load_state_dict(model);
-  optimizer_->load_state_dict(optimizer);
-  step_ = std::stoll(file.metadata.at("step"));
-  unsigned long long seed = 0, offset = 0;
-  check(std::sscanf(file.metadata.at("random").c_str(), "%llu %llu", &seed, &offset) == 2,
-        "resume: {} is broken", path);
-  default_generator().set(seed, offset);
 }
 
 }  // namespace vitrine::nn::training

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct TrainingOptions {
   double beta2 = 0.99;
   uint64_t seed = 1;
   std::string checkpoint;  ///< written at the end and on interruption; empty: none
-  std::string metrics;     ///< a line of JSON per step, as it is made; a resumed run appends. Empty: none
-  bool progress = true;    ///< one live line on standard error; ten lines where that is no terminal
+  std::string metrics;   ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
+  bool progress = true;  ///< one live line on standard error; ten lines where that is no terminal
 };
 
 class Trainer {
@@ -37,9 +38,10 @@ class Trainer {
           optim::Schedule schedule, TrainingOptions options);
 
   /// Trains until options.steps or until `stop()` says so (asked after each step); then writes the checkpoint. The figures of
-  /// the run gather in report().
+  /// the run gather in report(). A run that has its steps already only evaluates, if its loss is not known.
   void run(const std::function<bool()>& stop = [] { return false; });
-  /// Model, optimizer and step from a checkpoint of the same setting; from it run() goes on.
+  /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics where that file exists;
+  /// from them run() goes on. A run of another seed, batch, attention, optimizer or text is an error.
   void resume(const std::string& path);
   void save(const std::string& path);
 
@@ -52,7 +54,12 @@ class Trainer {
   double train_step();
   void record_paths(Tape& tape, const std::vector<AttentionTrace>& traces);
   void record_gradients();
+  /// All series of the report, each by its name in the metrics.
+  std::vector<std::pair<std::string, Series*>> series();
+  void read_metrics();
   void write_metrics();
+  /// What a resumed run has to have in common with the one before.
+  std::map<std::string, std::string> setting() const;
   void show_progress(double loss, double seconds);
 
   Gpt& model_;

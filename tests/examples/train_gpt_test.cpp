@@ -176,6 +176,8 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
   const std::pair<Arguments, std::string> mistakes[] = {
       {{"--attention", "lazer"}, "there is no part lazer in lazer; did you mean laser?"},
       {{"--compare", "standard,rotray"}, "there is no part rotray in rotray; did you mean rotary?"},
+      {{"--compare", "standard,laser,standard"}, "--compare names standard twice"},
+      {{"--seeds", "1,2,1"}, "--seeds names 1 twice"},
       {{"--attention", "qk_norm+cosine"}, "cosine normalizes queries and keys itself"},
       {{"--steps", "-3"}, "--steps is -3"},
       {{"--steps", "many"}, "many"},

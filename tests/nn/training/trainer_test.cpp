@@ -5,46 +5,20 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "core/allocator.h"
 #include "core/creation.h"
 #include "core/parallel.h"
 #include "nn/generate.h"
+#include "ops/loss.h"
+#include "tests/nn/training/tiny.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 using namespace vitrine::nn::training;
+using test::counting, test::quiet, test::tiny;
 
 namespace {
-
-GptOptions tiny(double dropout = 0.1) {
-  GptOptions o;
-  o.vocabulary = 7;
-  o.context = 16;
-  o.width = 16;
-  o.layers = 2;
-  o.heads = 2;
-  o.dropout = dropout;
-  o.attention = "laser";
-  return o;
-}
-
-/// 0 1 2 … 6 0 1 2 …: every next token is certain.
-std::vector<int64_t> counting(int64_t n) {
-  std::vector<int64_t> tokens;
-  for (int64_t i = 0; i < n; ++i) tokens.push_back(i % 7);
-  return tokens;
-}
-
-TrainingOptions quiet(int64_t steps) {
-  TrainingOptions o;
-  o.steps = steps;
-  o.batch = 4;
-  o.progress = false;
-  return o;
-}
 
 std::vector<double> all_values(Gpt& model) {
   std::vector<double> result;
@@ -105,38 +79,6 @@ TEST_CASE("training has the same bits on 1, 2, 3 and 7 threads") {
   for (const auto& r : results) CHECK(r == results[0]);
 }
 
-TEST_CASE("metrics are a line of JSON per step, to which a resumed run appends") {
-  const auto folder = std::filesystem::temp_directory_path();
-  auto options = quiet(6);
-  options.evaluate_every = 3;
-  options.metrics = (folder / fmt::format("vitrine_metrics_{}.jsonl", getpid())).string();
-  const auto saved = (folder / fmt::format("vitrine_metrics_{}.safetensors", getpid())).string();
-  manual_seed(1);
-  Gpt model(tiny());
-  const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
-  {
-    Trainer first(model, counting(300), counting(60), schedule, options);
-    first.run([&] { return first.step() == 4; });
-    first.save(saved);
-  }
-  Trainer second(model, counting(300), counting(60), schedule, options);
-  second.resume(saved);
-  second.run();
-  std::vector<nlohmann::json> lines;
-  std::ifstream in(options.metrics);
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-  REQUIRE(lines.size() == 6);
-  for (size_t i = 0; i < 6; ++i) {
-    CHECK(lines[i]["step"] == i + 1);
-    CHECK(lines[i]["lr"] == schedule(static_cast<int64_t>(i)));
-    CHECK(lines[i].contains("validation_loss") == ((i + 1) % 3 == 0));
-  }
-  CHECK(lines[5]["loss"] == second.report().train_loss.y.back());
-  CHECK(lines[5]["validation_loss"] == second.report().final_validation_loss);
-  std::filesystem::remove(options.metrics);
-  std::filesystem::remove(saved);
-}
-
 TEST_CASE("micro-batches accumulate to the step of their mean") {
   std::vector<std::vector<double>> values;
   for (const int64_t accumulate : {1, 3}) {
@@ -174,11 +116,33 @@ TEST_CASE("text becomes tokens and comes back, whatever its characters") {
   CHECK_THROWS_WITH_AS(vocabulary.decode({7}), doctest::Contains("outside [0, 7)"), Error);
 }
 
-TEST_CASE("the whole split is covered once") {
-  const WindowLoader loader(counting(101), 3, 10, 1);
-  int64_t tokens = 0;
-  for (const Batch& b : loader.whole()) tokens += b.targets.numel();
-  CHECK(tokens == 100);
+TEST_CASE("the whole split is covered once, with a shorter window at its end") {
+  const auto text = counting(105);
+  std::vector<double> seen;
+  const auto batches = WindowLoader(text, 3, 10, 1).whole();
+  for (const Batch& b : batches)
+    for (double id : b.targets.values()) seen.push_back(id);
+  CHECK(seen == std::vector<double>(text.begin() + 1, text.end()));
+  CHECK(batches.front().inputs.shape() == Shape{3, 10});
+  CHECK(batches.back().inputs.shape() == Shape{1, 4});
   CHECK_THROWS_WITH_AS(WindowLoader(counting(10), 3, 10, 1), doctest::Contains("do not hold one window"),
                        Error);
+}
+
+TEST_CASE("the validation loss is the mean over tokens, whatever the sizes of the windows") {
+  manual_seed(1);
+  Gpt model(tiny());
+  Trainer trainer(model, counting(300), counting(20), optim::constant(1e-3), quiet(1));
+  const double mean = trainer.validation_loss();
+  model.eval();
+  double sum = 0;
+  for (auto [begin, size] : {std::pair{0, 16}, {16, 3}}) {
+    Tensor x = empty({1, size}, DType::int64), y = empty({1, size}, DType::int64);
+    for (int64_t t = 0; t < size; ++t) {
+      x.data<int64_t>()[t] = (begin + t) % 7;
+      y.data<int64_t>()[t] = (begin + t + 1) % 7;
+    }
+    sum += size * cross_entropy(model.forward(x), y).item();
+  }
+  CHECK(mean == doctest::Approx(sum / 19).epsilon(1e-6));
 }

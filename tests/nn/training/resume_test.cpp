@@ -1,0 +1,125 @@
+// A run that goes on from a checkpoint: what it has to share with the run before, and what its metrics and report then hold.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "nn/training/text_data.h"
+#include "tests/nn/training/tiny.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using namespace vitrine::nn::training;
+using test::counting, test::quiet, test::tiny;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Trains six steps of one setting with metrics in a folder, in as many goes as a test wants.
+struct Run {
+  Run() : folder(fs::temp_directory_path() / fmt::format("vitrine_resume_{}", getpid())) {
+    fs::create_directories(folder);
+    options.evaluate_every = 3;
+    options.metrics = (folder / "metrics.jsonl").string();
+  }
+  ~Run() { fs::remove_all(folder); }
+
+  /// From the start, or from the checkpoint named `from`, until there are `stop` steps; then saves as `to`.
+  RunReport go(const std::string& from, int64_t stop, const std::string& to) const {
+    manual_seed(from.empty() ? 1 : 99);
+    GptOptions o = tiny();
+    o.attention = attention;
+    Gpt model(o);
+    Trainer trainer(model, counting(training), counting(validation), schedule, options);
+    if (!from.empty()) trainer.resume((folder / from).string());
+    trainer.run([&] { return trainer.step() == stop; });
+    trainer.save((folder / to).string());
+    return trainer.report();
+  }
+  std::vector<nlohmann::json> lines() const {
+    std::vector<nlohmann::json> result;
+    std::ifstream in(options.metrics);
+    for (std::string line; std::getline(in, line);) result.push_back(nlohmann::json::parse(line));
+    return result;
+  }
+
+  fs::path folder;
+  TrainingOptions options = quiet(6);
+  optim::Schedule schedule = optim::warmup_cosine(1e-2, 2, 6);
+  int64_t training = 300, validation = 60;
+  std::string attention = "laser";
+};
+
+void check_equal(const Series& x, const Series& y) {
+  CHECK(x.x == y.x);
+  CHECK(x.y == y.y);
+}
+
+void check_whole(const RunReport& report, const RunReport& whole) {
+  check_equal(report.train_loss, whole.train_loss);
+  check_equal(report.validation_loss, whole.validation_loss);
+  check_equal(report.learning_rate, whole.learning_rate);
+  CHECK(report.tokens_per_second.x == whole.tokens_per_second.x);
+  CHECK(report.final_validation_loss == whole.final_validation_loss);
+  for (size_t layer = 0; layer < 2; ++layer) {
+    CHECK(!report.grad_norm_by_layer[layer].y.empty());
+    check_equal(report.grad_norm_by_layer[layer], whole.grad_norm_by_layer[layer]);
+    check_equal(report.grad_norm_by_path[layer].q, whole.grad_norm_by_path[layer].q);
+    check_equal(report.grad_norm_by_path[layer].k, whole.grad_norm_by_path[layer].k);
+    check_equal(report.grad_norm_by_path[layer].v, whole.grad_norm_by_path[layer].v);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("metrics are a line of JSON per step, and a run that is resumed twice has each step once") {
+  Run run;
+  const RunReport whole = run.go("", 6, "whole");
+  run.go("", 4, "four");
+  run.go("four", 6, "six");
+  std::ofstream(run.options.metrics, std::ios::app) << R"({"step":7,"los)";  // a line that a crash cut off
+  const RunReport report = run.go("four", 6, "six");
+  const auto lines = run.lines();
+  REQUIRE(lines.size() == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(lines[i]["step"] == i + 1);
+    CHECK(lines[i]["loss"] == whole.train_loss.y[i]);
+    CHECK(lines[i]["lr"] == run.schedule(static_cast<int64_t>(i)));
+    CHECK(lines[i].contains("validation_loss") == ((i + 1) % 3 == 0));
+  }
+  CHECK(lines[5]["validation_loss"] == report.final_validation_loss);
+  check_whole(report, whole);
+}
+
+TEST_CASE("a finished run that is resumed keeps its metrics, curves and validation loss") {
+  Run run;
+  const RunReport whole = run.go("", 6, "six");
+  const std::string metrics = read_text(run.options.metrics);
+  check_whole(run.go("six", 6, "again"), whole);
+  CHECK(read_text(run.options.metrics) == metrics);
+  CHECK((read_text((run.folder / "again").string()) == read_text((run.folder / "six").string())));
+  fs::remove(run.options.metrics);  // then there is nothing to read the loss from
+  CHECK(run.go("six", 6, "again").final_validation_loss == whole.final_validation_loss);
+}
+
+TEST_CASE("what differs from the run that is resumed is an error that names it") {
+  Run run;
+  run.go("", 4, "four");
+  const auto refused = [&run](auto& field, auto value, const char* message) {
+    const auto before = std::exchange(field, value);
+    CHECK_THROWS_WITH_AS(run.go("four", 6, "six"), doctest::Contains(message), Error);
+    field = before;
+  };
+  refused(run.options.seed, 2, "four has the seed 1, this run has 2");
+  refused(run.options.batch, 3, "the batch 4, this run has 3");
+  refused(run.options.accumulate, 2, "the accumulate 1, this run has 2");
+  refused(run.options.optimizer, "nadam", "the optimizer adamw, this run has nadam");
+  refused(run.attention, "standard", "the attention laser, this run has standard");
+  refused(run.training, 299, "the training text 300 tokens of hash");
+  refused(run.validation, 59, "this run has 59 tokens of hash");
+  run.go("four", 6, "six");
+}

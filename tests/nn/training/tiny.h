@@ -1,0 +1,37 @@
+// A model, a text and options so small that a test can train with them.
+#pragma once
+
+#include <vector>
+
+#include "nn/training/trainer.h"
+
+namespace vitrine::test {
+
+inline nn::GptOptions tiny(double dropout = 0.1) {
+  nn::GptOptions o;
+  o.vocabulary = 7;
+  o.context = 16;
+  o.width = 16;
+  o.layers = 2;
+  o.heads = 2;
+  o.dropout = dropout;
+  o.attention = "laser";
+  return o;
+}
+
+/// 0 1 2 … 6 0 1 2 …: every next token is certain.
+inline std::vector<int64_t> counting(int64_t n) {
+  std::vector<int64_t> tokens;
+  for (int64_t i = 0; i < n; ++i) tokens.push_back(i % 7);
+  return tokens;
+}
+
+inline nn::training::TrainingOptions quiet(int64_t steps) {
+  nn::training::TrainingOptions o;
+  o.steps = steps;
+  o.batch = 4;
+  o.progress = false;
+  return o;
+}
+
+}  // namespace vitrine::test
