@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz
-STAGES = format includes lengths isa mutation asan fuzz tsan cuda consumer
+STAGES = format includes lengths isa mutation asan fuzz tsan inspect cuda consumer
 
 .NOTPARALLEL:
 .PHONY: demo test check format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -55,6 +55,8 @@ check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
 check-tsan: build-tsan
 	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)'
+check-inspect: build-inspect
+	@$(STAGE) "CUDA kernels inspected" $(CTEST) inspect -L cuda
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-consumer: build

@@ -15,7 +15,7 @@
 #if VITRINE_CUDA_EMULATED
 #include "cuda/emulator/runtime.h"
 #define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...) \
-  ::vitrine::emulator::launch(#kernel, grid, block, shared_bytes, kernel, __VA_ARGS__)
+  ::vitrine::emulator::launch(#kernel, VITRINE_TRACED, grid, block, shared_bytes, kernel, __VA_ARGS__)
 #define VITRINE_DYNAMIC_SHARED(T, name) \
   T* const name = static_cast<T*>(::vitrine::emulator::Block::current().dynamic_shared())
 #else

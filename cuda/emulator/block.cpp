@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <numeric>
-#include <random>
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "cuda/emulator/trace.h"
 
 namespace vitrine::emulator {
 namespace {
@@ -22,7 +22,6 @@ std::atomic<uint64_t>& order_seed() {
 
 thread_local Block* current_block = nullptr;
 
-std::string to_string(Index3 i) { return fmt::format("({}, {}, {})", i.x, i.y, i.z); }
 std::string to_string(Place p) {
   const std::string file = p.file;
   return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), p.line);
@@ -30,11 +29,57 @@ std::string to_string(Place p) {
 
 }  // namespace
 
+std::string to_string(Index3 i) { return fmt::format("({}, {}, {})", i.x, i.y, i.z); }
+
+std::string without_parentheses(const std::string& kernel) {
+  return kernel.starts_with('(') ? kernel.substr(1, kernel.size() - 2) : kernel;
+}
+
 void set_thread_order(uint64_t seed) { order_seed() = seed; }
+
+Index3 thread_index() { return Block::current().thread(); }
+Index3 block_index() { return Block::current().index(); }
+Size3 block_size() { return Block::current().launch().block; }
+Size3 grid_size() { return Block::current().launch().grid; }
+
+void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+void note_atomic(const void* address, size_t size, const void* pc) {
+  if (Block* const block = Block::traced()) block->note_access(address, size, Access::atomic_write, pc);
+}
+
+Block::Block() = default;
+Block::~Block() = default;
 
 Block& Block::current() {
   check(current_block != nullptr, "a function of CUDA threads was called outside a kernel");
   return *current_block;
+}
+
+Block* Block::traced() {
+  const bool inside = current_block != nullptr && current_block->launch_->traced &&
+                      current_block->threads_[current_block->running_]->in_kernel;
+  return inside ? current_block : nullptr;
+}
+
+const Launch& Block::launch() const { return *launch_; }
+Index3 Block::index() const { return index_; }
+Index3 Block::thread() const { return threads_[running_]->index; }
+unsigned Block::lane() const { return static_cast<unsigned>(running_ % 32); }
+void* Block::dynamic_shared() { return shared_.data(); }
+void Block::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; }
+
+void Block::note_access(const void* address, size_t size, Access access, const void* pc) {
+  Fiber& fiber = threads_[running_]->fiber;
+  if (!fiber.has_on_stack(address) && fails(trace_->access(address, size, running_, access, pc)))
+    fiber.yield();
+}
+
+/// Notes an error when something is wrong; the thread must then yield, and never goes on. Nothing is thrown: compilers take it
+/// that an access throws nothing.
+bool Block::fails(const std::string& wrong) {
+  if (!wrong.empty()) error_ = std::make_exception_ptr(error_here(wrong));
+  return !wrong.empty();
 }
 
 void Block::prepare() {
@@ -42,10 +87,9 @@ void Block::prepare() {
   while (threads_.size() < count) threads_.push_back(std::make_unique<Thread>());
   for (size_t i = 0; i < count; ++i) {
     Thread& t = *threads_[i];
-    const auto x = static_cast<unsigned>(i);
-    t.index = {x % launch_->block.x, x / launch_->block.x % launch_->block.y,
-               x / launch_->block.x / launch_->block.y};
+    t.index = index_of(i, launch_->block);
     t.alive = true;
+    t.in_kernel = false;
     t.waiting_on = nullptr;
     t.fiber.start([this] {
       try {
@@ -62,10 +106,15 @@ void Block::prepare() {
   arrived_ = 0, alive_ = count;
   order_.resize(count);
   std::iota(order_.begin(), order_.end(), size_t{0});
-  if (const uint64_t seed = order_seed(); seed != 0) {
-    std::mt19937_64 random(seed + index_.x + 1000003 * (index_.y + 1000003 * uint64_t{index_.z}));
-    std::shuffle(order_.begin(), order_.end(), random);
-  }
+  if (order_seed() != 0)
+    random_.seed(order_seed() + index_.x + 1000003 * (index_.y + 1000003 * uint64_t{index_.z}));
+  if (!launch_->traced) return;
+  if (!trace_) trace_ = std::make_unique<Trace>();
+  trace_->start_block(*launch_, shared_);
+}
+
+void Block::shuffle_order() {
+  if (order_seed() != 0) std::shuffle(order_.begin(), order_.end(), random_);
 }
 
 void Block::run(const Launch& launch, Index3 index, const std::function<void()>& kernel) {
@@ -74,6 +123,7 @@ void Block::run(const Launch& launch, Index3 index, const std::function<void()>&
   current_block = this;
   while (alive_ > 0 && !error_) {
     bool progress = false;
+    shuffle_order();
     run_until_blocked(progress);
     if (progress || error_ || alive_ == 0) continue;
     try {
@@ -83,6 +133,7 @@ void Block::run(const Launch& launch, Index3 index, const std::function<void()>&
     }
   }
   current_block = nullptr;
+  if (!error_ && launch.traced) fails(trace_->finish_block());
   if (!error_) return;
   threads_.clear();  // some stopped half-way
   std::rethrow_exception(error_);
@@ -98,6 +149,7 @@ void Block::run_until_blocked(bool& progress) {
     if (!t.fiber.resume()) {
       t.alive = false;
       --alive_;
+      if (launch_->traced) trace_->end(i);
     }
     if (error_) return;
   }
@@ -114,6 +166,7 @@ void Block::wait(const uint64_t& generation, Place place) {
 void Block::synchronize(Place place) {
   const size_t count = launch_->block.count();
   threads_[running_]->place = place;
+  if (launch_->traced) trace_->advance(running_);
   if (++arrived_ < count) return wait(generation_, place);
   for (size_t i = 0; i < count; ++i)
     if (!(threads_[i]->place == place))
@@ -122,6 +175,7 @@ void Block::synchronize(Place place) {
                             to_string(place)));
   arrived_ = 0;
   ++generation_;
+  if (launch_->traced && fails(trace_->synchronize())) threads_[running_]->fiber.yield();
 }
 
 Block::Group& Block::group(uint32_t mask) {
@@ -132,7 +186,7 @@ Block::Group& Block::group(uint32_t mask) {
   return groups_.back();
 }
 
-const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place) {
+const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory) {
   const uint32_t bit = uint32_t{1} << lane();
   if ((mask & bit) == 0)
     fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out",
@@ -140,6 +194,7 @@ const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place) {
   // Lanes behind the end of the block do not exist, and the full mask means those that do.
   const size_t first = running_ / 32 * 32, lanes = std::min<size_t>(32, launch_->block.count() - first);
   if (lanes < 32) mask &= (uint32_t{1} << lanes) - 1;
+  if (launch_->traced) trace_->advance(running_);
   Group& g = group(mask);
   if (g.arrived != 0 && !(g.place == place))
     fail_here(fmt::format("lanes of one warp meet at {} and at {}", to_string(g.place), to_string(place)));
@@ -150,15 +205,18 @@ const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place) {
   if (g.arrived == mask) {
     g.arrived = 0;
     ++g.generation;
+    if (orders_memory && launch_->traced) trace_->synchronize(first, mask);
   } else {
     wait(g.generation, place);
   }
   return values;
 }
 
-void Block::fail_here(const std::string& what) const {
-  fail("kernel {}, block {}: {}", launch_->kernel, to_string(index_), what);
+Error Block::error_here(const std::string& what) const {
+  return Error(fmt::format("kernel {}, block {}: {}", launch_->kernel, to_string(index_), what));
 }
+
+void Block::fail_here(const std::string& what) const { throw error_here(what); }
 
 std::string Block::describe(size_t i) const {
   const Thread& t = *threads_[i];
@@ -189,16 +247,12 @@ void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   constexpr size_t kShared = 227 << 10;
   check(launch.shared_bytes <= kShared, "kernel {}: {} bytes of shared memory, a block has {}", launch.kernel,
         launch.shared_bytes, kShared);
+  if (!launch.traced) device_memory_may_be_written();
+  if (counts_kernels()) add_counts(launch.kernel, {.launches = 1, .traced = launch.traced});
   parallel_for(0, static_cast<int64_t>(blocks), 1, [&](int64_t begin, int64_t end) {
     thread_local Block block;
-    for (int64_t i = begin; i < end; ++i) {
-      const auto x = static_cast<uint64_t>(i);
-      block.run(
-          launch,
-          {static_cast<unsigned>(x % launch.grid.x), static_cast<unsigned>(x / launch.grid.x % launch.grid.y),
-           static_cast<unsigned>(x / launch.grid.x / launch.grid.y)},
-          kernel);
-    }
+    for (int64_t i = begin; i < end; ++i)
+      block.run(launch, index_of(static_cast<uint64_t>(i), launch.grid), kernel);
   });
 }
 

@@ -7,27 +7,16 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "cuda/emulator/fiber.h"
+#include "cuda/emulator/index.h"
+#include "cuda/emulator/races.h"
 
 namespace vitrine::emulator {
-
-struct Index3 {
-  unsigned x = 0, y = 0, z = 0;
-};
-struct Size3 {
-  unsigned x = 1, y = 1, z = 1;
-  constexpr Size3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-  uint64_t count() const { return uint64_t{x} * y * z; }
-};
-
-struct Launch {
-  std::string kernel;
-  Size3 grid, block;
-  size_t shared_bytes = 0;
-};
 
 /// A line of the kernel's source.
 struct Place {
@@ -36,30 +25,44 @@ struct Place {
   bool operator==(const Place& other) const { return line == other.line && std::string(file) == other.file; }
 };
 
+class Trace;
+
+/// What kernels call of it is not inline: traced code (trace.h) would tell its accesses too.
 class Block {
  public:
+  Block();
+  ~Block();
+
   /// The block that runs on this thread; an error outside a kernel.
   static Block& current();
+  /// The same while code of a traced kernel runs, else nullptr.
+  static Block* traced();
 
   /// Runs all threads of one block to their end. Reused from block to block.
   void run(const Launch& launch, Index3 block, const std::function<void()>& kernel);
 
-  const Launch& launch() const { return *launch_; }
-  Index3 index() const { return index_; }
-  Index3 thread() const { return threads_[running_]->index; }
-  unsigned lane() const { return static_cast<unsigned>(running_ % 32); }
-  void* dynamic_shared() { return shared_.data(); }
+  const Launch& launch() const;
+  Index3 index() const;
+  Index3 thread() const;
+  unsigned lane() const;
+  void* dynamic_shared();
 
   /// __syncthreads: returns once every thread of the block is here.
   void synchronize(Place place);
-  /// Gives `value` and returns those of all lanes of the warp (0 for lanes outside `mask`), once all in `mask` are here.
-  const uint64_t* exchange(uint32_t mask, uint64_t value, Place place);
+  /// Gives `value` and returns those of all lanes of the warp (0 for lanes outside `mask`), once all in `mask` are here. Only
+  /// __syncwarp orders memory.
+  const uint64_t* exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory = false);
+
+  /// The running thread's own code begins or ends.
+  void enter_kernel(bool inside);
+  /// An access of the running thread; one that is wrong ends the block with an error.
+  void note_access(const void* address, size_t size, Access access, const void* pc);
 
  private:
   struct Thread {
     Index3 index;
     Fiber fiber;
-    bool alive = false;
+    bool alive = false, in_kernel = false;
     const uint64_t* waiting_on = nullptr;  // goes on when this has another value than
     uint64_t waiting_value = 0;
     Place place{"", 0};
@@ -73,10 +76,13 @@ class Block {
   };
 
   void prepare();
+  void shuffle_order();
   void run_until_blocked(bool& progress);
   void wait(const uint64_t& generation, Place place);
   Group& group(uint32_t mask);
   std::string describe(size_t thread) const;
+  Error error_here(const std::string& what) const;
+  bool fails(const std::string& wrong);
   [[noreturn]] void fail_here(const std::string& what) const;
   [[noreturn]] void fail_blocked() const;
 
@@ -85,17 +91,30 @@ class Block {
   const std::function<void()>* kernel_ = nullptr;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<size_t> order_;
+  std::mt19937_64 random_;
   std::vector<char> shared_;
   std::deque<Group> groups_;
   std::exception_ptr error_;
   size_t running_ = 0, arrived_ = 0, alive_ = 0;
-  uint64_t generation_ = 0;  // of block-wide barriers
+  uint64_t generation_ = 0;       // of block-wide barriers
+  std::unique_ptr<Trace> trace_;  // from the first traced kernel on
 };
+
+// CUDA's threadIdx, blockIdx, blockDim and gridDim.
+Index3 thread_index();
+Index3 block_index();
+Size3 block_size();
+Size3 grid_size();
+
+/// __threadfence.
+void fence();
+/// Tells an atomic operation of a kernel.
+void note_atomic(const void* address, size_t size, const void* pc);
 
 /// Runs kernel() once for every thread of the grid, blocks in parallel over the cores.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
 
-/// The order of a block's threads between barriers: 0 (the default) counts up, other seeds shuffle. A kernel whose result
+/// The order of a block's threads from one barrier to the next: 0 (the default) counts up, other seeds shuffle it anew each time. A kernel whose result
 /// changes with it has a race. Also set by the environment variable VITRINE_EMULATOR_SEED.
 void set_thread_order(uint64_t seed);
 

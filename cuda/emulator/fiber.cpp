@@ -196,4 +196,8 @@ bool Fiber::resume() {
 
 void Fiber::yield() { context_->switch_out(); }
 
+bool Fiber::has_on_stack(const void* address) const {
+  return static_cast<size_t>(static_cast<const char*>(address) - context_->stack) < kStack;
+}
+
 }  // namespace vitrine::emulator

@@ -21,6 +21,7 @@ class Fiber {
   bool resume();
   /// Called inside the function: back to whoever resumed.
   void yield();
+  bool has_on_stack(const void* address) const;
 
  private:
   struct Context;

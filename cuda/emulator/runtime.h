@@ -1,13 +1,19 @@
 // The stand-in for <cuda_runtime.h>: what the kernels of cuda/ use of CUDA C++, for a C++ compiler.
 #pragma once
 
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <type_traits>
 
 #include "cuda/emulator/block.h"
+#include "cuda/emulator/memory.h"
+
+// Functions of the emulator that are compiled into kernels, and whose own accesses are not the kernel's (trace.h).
+#define VITRINE_UNTRACED __attribute__((no_sanitize_thread))
+#ifndef VITRINE_TRACED
+#define VITRINE_TRACED false
+#endif
 
 #define __global__
 #define __device__
@@ -18,10 +24,10 @@
 // All threads of a block run on one thread of the CPU, so what is static there belongs to the block.
 #define __shared__ static thread_local
 
-#define threadIdx (::vitrine::emulator::Block::current().thread())
-#define blockIdx (::vitrine::emulator::Block::current().index())
-#define blockDim (::vitrine::emulator::Block::current().launch().block)
-#define gridDim (::vitrine::emulator::Block::current().launch().grid)
+#define threadIdx (::vitrine::emulator::thread_index())
+#define blockIdx (::vitrine::emulator::block_index())
+#define blockDim (::vitrine::emulator::block_size())
+#define gridDim (::vitrine::emulator::grid_size())
 #define __syncthreads() (::vitrine::emulator::Block::current().synchronize({__FILE__, __LINE__}))
 #define __syncwarp(...) (::vitrine::emulator::warp_barrier({__FILE__, __LINE__} __VA_OPT__(, ) __VA_ARGS__))
 #define __shfl_sync(mask, value, ...) \
@@ -70,7 +76,7 @@ struct Up {
 };
 
 template <class T, class Source>
-T shuffle(unsigned mask, T value, Place place, Source source) {
+VITRINE_UNTRACED T shuffle(unsigned mask, T value, Place place, Source source) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(uint64_t));
   Block& block = Block::current();
   uint64_t bits = 0;
@@ -81,7 +87,7 @@ T shuffle(unsigned mask, T value, Place place, Source source) {
   return result;
 }
 
-inline unsigned ballot(unsigned mask, bool predicate, Place place) {
+VITRINE_UNTRACED inline unsigned ballot(unsigned mask, bool predicate, Place place) {
   const uint64_t* const values = Block::current().exchange(mask, predicate, place);
   unsigned result = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
@@ -90,39 +96,65 @@ inline unsigned ballot(unsigned mask, bool predicate, Place place) {
 }
 
 inline void warp_barrier(Place place, unsigned mask = 0xffffffffu) {
-  Block::current().exchange(mask, 0, place);
+  Block::current().exchange(mask, 0, place, /*orders_memory=*/true);
 }
 
+/// The code of a kernel, whose accesses are told while this lives.
+class InKernel {
+ public:
+  InKernel() { Block::current().enter_kernel(true); }
+  ~InKernel() { Block::current().enter_kernel(false); }
+};
+
 template <class... Parameters, class... Arguments>
-void launch(const char* kernel_name, dim3 grid, dim3 block, size_t shared_bytes,
+void launch(const char* kernel_name, bool traced, dim3 grid, dim3 block, size_t shared_bytes,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
-  run_grid({kernel_name, grid, block, shared_bytes}, [&] { kernel(arguments...); });
+  run_grid({without_parentheses(kernel_name), grid, block, shared_bytes, traced}, [&]() VITRINE_UNTRACED {
+    const InKernel scope;
+    kernel(arguments...);
+  });
 }
 
 }  // namespace vitrine::emulator
 
-template <class T>
-T atomicAdd(T* address, std::type_identity_t<T> value) {
-  return std::atomic_ref<T>(*address).fetch_add(value);
+// Not inlined, so that the trace is told the kernel's line.
+#define VITRINE_ATOMIC \
+  template <class T>   \
+  __attribute__((noinline)) VITRINE_UNTRACED T
+#define VITRINE_NOTE_ATOMIC(address) \
+  ::vitrine::emulator::note_atomic(address, sizeof(*address), __builtin_return_address(0))
+VITRINE_ATOMIC atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
+  VITRINE_NOTE_ATOMIC(address);
+  __atomic_compare_exchange(address, &compare, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return compare;
 }
-template <class T>
-T atomicExch(T* address, std::type_identity_t<T> value) {
-  return std::atomic_ref<T>(*address).exchange(value);
+VITRINE_ATOMIC atomicExch(T* address, std::type_identity_t<T> value) {
+  VITRINE_NOTE_ATOMIC(address);
+  T old;
+  __atomic_exchange(address, &value, &old, __ATOMIC_SEQ_CST);
+  return old;
 }
-template <class T>
-T atomicMax(T* address, std::type_identity_t<T> value) {
-  std::atomic_ref<T> cell(*address);
-  T old = cell.load();
-  while (old < value && !cell.compare_exchange_weak(old, value)) {
+VITRINE_ATOMIC atomicAdd(T* address, std::type_identity_t<T> value) {
+  VITRINE_NOTE_ATOMIC(address);
+  T old, sum;
+  __atomic_load(address, &old, __ATOMIC_SEQ_CST);
+  do {
+    sum = old + value;
+  } while (!__atomic_compare_exchange(address, &old, &sum, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  return old;
+}
+VITRINE_ATOMIC atomicMax(T* address, std::type_identity_t<T> value) {
+  VITRINE_NOTE_ATOMIC(address);
+  T old;
+  __atomic_load(address, &old, __ATOMIC_SEQ_CST);
+  while (old < value &&
+         !__atomic_compare_exchange(address, &old, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
   }
   return old;
 }
-template <class T>
-T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
-  std::atomic_ref<T>(*address).compare_exchange_strong(compare, value);
-  return compare;
-}
-inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+#undef VITRINE_ATOMIC
+#undef VITRINE_NOTE_ATOMIC
+inline void __threadfence() { vitrine::emulator::fence(); }
 
 // The host's side: memory is the CPU's, and every call has finished when it returns.
 enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101 };
@@ -143,11 +175,13 @@ inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 inline cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
 inline cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = std::aligned_alloc(256, (bytes + 256) / 256 * 256);
+  *data = vitrine::emulator::allocate_device_memory(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-inline cudaError_t cudaFree(void* data) { return std::free(data), cudaSuccess; }
+inline cudaError_t cudaFree(void* data) {
+  return vitrine::emulator::release_device_memory(data), cudaSuccess;
+}
 inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) { return *free = *total = 0, cudaSuccess; }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  return std::memcpy(to, from, bytes), cudaSuccess;
+  return vitrine::emulator::copy_device_memory(to, from, bytes), cudaSuccess;
 }

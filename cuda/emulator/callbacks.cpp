@@ -1,0 +1,109 @@
+// What code compiled with -fsanitize=thread calls before each access: the names are those of ThreadSanitizer's runtime, which is
+// not linked. Accesses outside traced kernels are ignored. A file of its own, so that a program without such code, or with the
+// real runtime, does not link it.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cuda/emulator/block.h"
+#include "cuda/emulator/memory.h"
+
+namespace {
+
+using vitrine::emulator::Access;
+using vitrine::emulator::Block;
+
+inline void saw(const volatile void* address, size_t size, Access access, const void* pc) {
+  if (Block* const block = Block::traced())
+    block->note_access(const_cast<const void*>(address), size, access, pc);
+}
+
+}  // namespace
+
+#define VITRINE_PC __builtin_return_address(0)
+#define VITRINE_ON_ACCESS(name, size, access) \
+  void name(void* address) { saw(address, size, Access::access, VITRINE_PC); }
+#define VITRINE_ON_ACCESSES(size)                                     \
+  VITRINE_ON_ACCESS(__tsan_read##size, size, read)                    \
+  VITRINE_ON_ACCESS(__tsan_write##size, size, write)                  \
+  VITRINE_ON_ACCESS(__tsan_unaligned_read##size, size, read)          \
+  VITRINE_ON_ACCESS(__tsan_unaligned_write##size, size, write)        \
+  VITRINE_ON_ACCESS(__tsan_volatile_read##size, size, read)           \
+  VITRINE_ON_ACCESS(__tsan_volatile_write##size, size, write)         \
+  VITRINE_ON_ACCESS(__tsan_unaligned_volatile_read##size, size, read) \
+  VITRINE_ON_ACCESS(__tsan_unaligned_volatile_write##size, size, write)
+
+// Each atomic operation of a size: noted, then done.
+#define VITRINE_FETCH(bits, T, operation)                                        \
+  T __tsan_atomic##bits##_fetch_##operation(volatile T* address, T value, int) { \
+    saw(address, sizeof(T), Access::atomic_write, VITRINE_PC);                   \
+    return __atomic_fetch_##operation(address, value, __ATOMIC_SEQ_CST);         \
+  }
+#define VITRINE_COMPARE_EXCHANGE(bits, T, kind)                                                              \
+  int __tsan_atomic##bits##_compare_exchange_##kind(volatile T* address, T* expected, T value, int, int) {   \
+    saw(address, sizeof(T), Access::atomic_write, VITRINE_PC);                                               \
+    return __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+  }
+#define VITRINE_ATOMICS(bits, T)                                        \
+  T __tsan_atomic##bits##_load(const volatile T* address, int) {        \
+    saw(address, sizeof(T), Access::atomic_read, VITRINE_PC);           \
+    return __atomic_load_n(address, __ATOMIC_SEQ_CST);                  \
+  }                                                                     \
+  void __tsan_atomic##bits##_store(volatile T* address, T value, int) { \
+    saw(address, sizeof(T), Access::atomic_write, VITRINE_PC);          \
+    __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                 \
+  }                                                                     \
+  T __tsan_atomic##bits##_exchange(volatile T* address, T value, int) { \
+    saw(address, sizeof(T), Access::atomic_write, VITRINE_PC);          \
+    return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);       \
+  }                                                                     \
+  VITRINE_FETCH(bits, T, add)                                           \
+  VITRINE_FETCH(bits, T, sub)                                           \
+  VITRINE_FETCH(bits, T, and)                                           \
+  VITRINE_FETCH(bits, T, or)                                            \
+  VITRINE_FETCH(bits, T, xor)                                           \
+  VITRINE_FETCH(bits, T, nand)                                          \
+  VITRINE_COMPARE_EXCHANGE(bits, T, strong)                             \
+  VITRINE_COMPARE_EXCHANGE(bits, T, weak)
+
+extern "C" {
+
+/// Runs before main in each file of traced code.
+void __tsan_init() { vitrine::emulator::trace_device_memory(); }
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_read(void**) {}
+void __tsan_vptr_update(void**, void*) {}
+
+VITRINE_ON_ACCESSES(1)
+VITRINE_ON_ACCESSES(2)
+VITRINE_ON_ACCESSES(4)
+VITRINE_ON_ACCESSES(8)
+VITRINE_ON_ACCESSES(16)
+void __tsan_read_range(void* address, size_t size) { saw(address, size, Access::read, VITRINE_PC); }
+void __tsan_write_range(void* address, size_t size) { saw(address, size, Access::write, VITRINE_PC); }
+// Of clang from version 15 on.
+void* __tsan_memcpy(void* to, const void* from, size_t size) {
+  saw(from, size, Access::read, VITRINE_PC);
+  saw(to, size, Access::write, VITRINE_PC);
+  return std::memcpy(to, from, size);
+}
+void* __tsan_memmove(void* to, const void* from, size_t size) {
+  saw(from, size, Access::read, VITRINE_PC);
+  saw(to, size, Access::write, VITRINE_PC);
+  return std::memmove(to, from, size);
+}
+void* __tsan_memset(void* to, int value, size_t size) {
+  saw(to, size, Access::write, VITRINE_PC);
+  return std::memset(to, value, size);
+}
+
+VITRINE_ATOMICS(8, uint8_t)
+VITRINE_ATOMICS(16, uint16_t)
+VITRINE_ATOMICS(32, uint32_t)
+VITRINE_ATOMICS(64, uint64_t)
+void __tsan_atomic_thread_fence(int) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void __tsan_atomic_signal_fence(int) {}
+
+}  // extern "C"
