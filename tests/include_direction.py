@@ -18,7 +18,7 @@ ALLOWED = {
     "nn": r"(core|ops|nn)/(?!training/)",
     "nn/training": r"(core|ops|optim|nn)/",
     "cuda": rf"((core|cuda)/|{CONTRACTS})",
-    "examples": r"(core|ops|optim|nn|examples)/",
+    "examples": r"(core|ops|optim|nn|cuda|examples)/",
     "bench": r"(core|ops|optim|nn|cuda|bench)/",
     "tests": r"(core|ops|optim|nn|cuda|tests)/",
 }
