@@ -11,13 +11,8 @@
 namespace vitrine::optim {
 namespace {
 
-double rms(const Tensor& x) { return std::sqrt(mean(square(x)).item()); }
-
-/// old ← beta·old + (1 − beta)·x, from 0 at first.
-const Tensor& average(Tensor& old, const Tensor& x, double beta) {
-  old = old.defined() ? beta * old + (1 - beta) * x : (1 - beta) * x;
-  return old;
-}
+/// √(mean of x²), a tensor [], so that no step waits for its value.
+Tensor rms(const Tensor& x) { return sqrt(mean(square(x))); }
 
 Shape without(Shape shape, int64_t axis) {
   shape[axis < 0 ? shape.rank() + axis : axis] = 1;
@@ -42,17 +37,18 @@ Tensor Adafactor::direction(const Tensor& g, State& state, double beta2) const {
     const Tensor& columns = average(state["columns"], mean(squares, {-2}, KeepAxes::yes), beta2);
     u = g * rsqrt(rows / mean(rows, {-2}, KeepAxes::yes)) * rsqrt(columns);
   }
-  return u * (1 / std::max(1.0, rms(u) / options_.clip));
+  return u / maximum(rms(u) / options_.clip, 1);
 }
 
 void Adafactor::update(Batch& batch, const GroupOptions& group, int64_t t) {
   const auto step = static_cast<double>(t);
   const double beta2 = 1 - std::pow(step, -0.8),
-               rate = group.lr > 0 ? group.lr : std::min(1e-2, 1 / std::sqrt(step));
+               rate = options_.relative_step ? std::min(group.lr, 1 / std::sqrt(step)) : group.lr;
   for (size_t i = 0; i < batch.x.size(); ++i) {
     Tensor& x = batch.x[i];
     State& state = *batch.states[i];
-    const double size = rate * (options_.scale_parameter ? std::max(1e-3, rms(x)) : 1);
+    const Tensor size =
+        options_.scale_parameter ? rate * maximum(rms(x), 1e-3) : full({}, rate, x.dtype(), x.device());
     Tensor u = direction(batch.g[i], state, beta2) * size;
     if (options_.beta1 > 0) u = average(state["moment1"], u, options_.beta1);
     VITRINE_RUN(copy, x, x * (1 - size * group.weight_decay) - u);

@@ -5,7 +5,8 @@
 namespace vitrine::optim {
 
 struct AdafactorOptions {
-  double lr = 0;                ///< 0: relative steps, min(1e-2, 1/√t)
+  double lr = 1e-2;
+  bool relative_step = true;    ///< steps min(lr, 1/√t) in place of lr
   bool scale_parameter = true;  ///< steps are times max(1e-3, RMS(x))
   double beta1 = 0;             ///< 0: no first moment
   double weight_decay = 0, clip = 1;

@@ -56,9 +56,27 @@ const Rule kRules[] = {
      [](Parameters p, const CommonOptions& c) -> Made {
        return std::make_unique<Lion>(std::move(p), LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
      }},
-    {"adafactor", [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Adafactor>(std::move(p),
-                                          AdafactorOptions{.lr = c.lr, .weight_decay = c.weight_decay});
+    {"adafactor",
+     [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Adafactor>(
+           std::move(p),
+           AdafactorOptions{.lr = c.lr, .relative_step = false, .weight_decay = c.weight_decay});
+     }},
+    {"rmsprop",
+     [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Rmsprop>(
+           std::move(p),
+           RmspropOptions{
+               .lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay, .momentum = c.momentum});
+     }},
+    {"adagrad",
+     [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Adagrad>(std::move(p),
+                                        AdagradOptions{.lr = c.lr, .weight_decay = c.weight_decay});
+     }},
+    {"adadelta", [](Parameters p, const CommonOptions& c) -> Made {
+       return std::make_unique<Adadelta>(std::move(p),
+                                         AdadeltaOptions{.lr = c.lr, .weight_decay = c.weight_decay});
      }}};
 
 const char* const kSchedules[] = {"constant",     "cosine", "linear",

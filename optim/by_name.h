@@ -14,7 +14,8 @@ struct CommonOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, weight_decay = 0, momentum = 0.9;
 };
 
-/// sgd, adam, adamw, nadam, nadamw, radam, lamb, lion or adafactor; others are an error that lists these.
+/// sgd, adam, adamw, nadam, nadamw, radam, lamb, lion, adafactor (of steps lr), rmsprop, adagrad or adadelta; others are an
+/// error that lists these.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Parameter> parameters,
                                           const CommonOptions& options);
 std::string optimizer_names();

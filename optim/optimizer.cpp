@@ -5,6 +5,7 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
+#include "ops/elementwise.h"
 
 namespace vitrine::optim {
 
@@ -28,6 +29,11 @@ void Optimizer::add_group(Group group) {
 void Optimizer::set_lr(double lr) {
   check(lr >= 0, "Optimizer: the learning rate is {}, wanted at least 0", lr);
   for (Group& group : groups_) group.options.lr = lr;
+}
+
+void Optimizer::set_lr_factor(double factor) {
+  check(factor >= 0, "Optimizer: the factor of the learning rates is {}, wanted at least 0", factor);
+  lr_factor_ = factor;
 }
 
 void Optimizer::zero_grad() {
@@ -60,7 +66,9 @@ void Optimizer::step() {
   const Tape::Pause pause;
   for (Group& group : groups_) {
     Batch batch = batch_of(group);
-    if (!batch.x.empty()) update(batch, group.options, steps_ + 1);
+    GroupOptions now = group.options;
+    now.lr *= lr_factor_;
+    if (!batch.x.empty()) update(batch, now, steps_ + 1);
     for (Parameter& p : group.parameters)
       if (p.grad().defined() && batch.copies.empty()) p.refresh();
   }
@@ -75,6 +83,11 @@ std::vector<Tensor> Optimizer::Batch::slots(const std::string& name) const {
     result.push_back(found);
   }
   return result;
+}
+
+const Tensor& Optimizer::average(Tensor& old, const Tensor& x, double beta) {
+  old = old.defined() ? beta * old + (1 - beta) * x : (1 - beta) * x;
+  return old;
 }
 
 std::vector<std::pair<std::string, Parameter>> Optimizer::keys() const {

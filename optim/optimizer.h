@@ -36,6 +36,8 @@ class Optimizer {
   std::vector<Group>& groups() { return groups_; }
   /// The same learning rate for all groups, for schedules.
   void set_lr(double lr);
+  /// Every group steps at its own rate times this, 1 at first: a schedule for groups of different rates.
+  void set_lr_factor(double factor);
   int64_t steps() const { return steps_; }
 
   /// Everything that a resumed run needs: "step" and per parameter "NAME/moment1" and so on. Parameters without a name, or
@@ -70,6 +72,9 @@ class Optimizer {
   /// The state that a parameter of this shape has after its first step.
   virtual std::vector<Slot> slots(const Shape& shape) const = 0;
 
+  /// old ← beta·old + (1 − beta)·x, from 0 where it is undefined.
+  static const Tensor& average(Tensor& old, const Tensor& x, double beta);
+
  private:
   Batch batch_of(Group& group);
   std::vector<std::pair<std::string, Parameter>> keys() const;
@@ -77,6 +82,7 @@ class Optimizer {
   std::vector<Group> groups_;
   std::map<const void*, State> state_;
   int64_t steps_ = 0;
+  double lr_factor_ = 1;
 };
 
 /// Betas outside [0, 1) are an error that names the optimizer.

@@ -4,6 +4,7 @@
 
 #include "core/creation.h"
 #include "core/record.h"
+#include "core/tape.h"
 #include "nn/attention/scale.h"
 #include "nn/init.h"
 #include "ops/activation.h"
@@ -101,22 +102,25 @@ Tensor Attention::prepare_keys(const Tensor& k, int64_t first) const {
   return y;
 }
 
-Attention::Path Attention::path(bool weights_wanted) const {
-  bool tiled = !weights_wanted;
-  for (const auto& part : extra) tiled = tiled && part->traits().tiled;
-  return tiled ? Path::fused : Path::generic;
-}
-
-std::string Attention::explain(bool weights_wanted) const {
-  if (path(weights_wanted) == Path::fused)
-    return "fused: every part is computed tile by tile, and the weights are never kept";
+Attention::Choice Attention::choose(bool weights_wanted, const AttentionMask& mask) const {
   if (weights_wanted)
-    return "generic: the weights are asked for, so they are kept as a tensor [B, H, Tq, Tk]";
+    return {Path::generic, "generic: the weights are asked for, so they are kept as a tensor [B, H, Tq, Tk]"};
   for (size_t i = 0; i < extra.size(); ++i)
     if (!extra[i]->traits().tiled)
-      return fmt::format("generic: {} changes scores or weights in a way that the fused op does not know",
-                         setting_.extra[i]);
-  return "generic";
+      return {Path::generic,
+              fmt::format("generic: {} changes scores or weights in a way that the fused op does not know",
+                          setting_.extra[i])};
+  const Tape* const tape = Tape::recording();
+  if (tape != nullptr && tape->order() > 1)
+    return {
+        Path::definition,
+        fmt::format("definition: a tape of order {} records simpler ops, which keep the weights, for what it "
+                    "tracks",
+                    tape->order())};
+  if (tape != nullptr && tape->tracks(mask.bias))
+    return {Path::definition,
+            "definition: the mask's bias has a gradient, which the fused op does not compute"};
+  return {Path::fused, "fused: every part is computed tile by tile, and the weights are never kept"};
 }
 
 Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, const AttentionMask& mask,
@@ -126,7 +130,7 @@ Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, co
       "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
       k.shape(), v.shape());
   const Tensor q = prepare_queries(q0, first_query);
-  if (path(trace != nullptr) == Path::generic) return generic(q, k, v, mask, trace);
+  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, trace);
   AttentionOptions o;
   o.scale = scale_;
   o.causal = mask.causal, o.left = mask.left, o.right = mask.right;
@@ -139,28 +143,42 @@ Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, co
 Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                           AttentionTrace* trace) const {
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
-  const Tensor values = spread_heads(v, heads);
-  Tensor scores = matmul(q * scale_, transpose(spread_heads(k, heads)));
+  // As in the fused op nothing between the inputs and the output is rounded to low precision.
+  const DType type = wide(q.dtype());
+  const Tensor values = spread_heads(cast(v, type), heads);
+  Tensor scores = matmul(cast(q, type) * scale_, transpose(spread_heads(cast(k, type), heads)));
   if (setting_.softcap > 0) scores = setting_.softcap * tanh(scores / setting_.softcap);
-  if (mask.bias.defined()) scores = scores + mask.bias;
-  if (setting_.alibi) scores = scores + alibi_bias(slopes_, queries, keys, scores.dtype());
+  if (mask.bias.defined()) scores = scores + cast(mask.bias, type);
+  if (setting_.alibi) scores = scores + alibi_bias(slopes_, queries, keys, type);
   for (const auto& part : extra) scores = part->modify_scores(scores);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
-  Tensor weights;
-  for (const auto& part : extra)
-    if (!weights.defined()) weights = part->normalize(scores);
-  if (!weights.defined()) weights = softmax(scores);
+  const Tensor weights = weigh(scores);
   if (trace) {
     *trace = {q, k, v, weights, scale_, visible};
     for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
   }
-  if (setting_.read == AttentionRead::mean) return matmul(weights, values);
-  const Tensor read = laser_read(weights, scores, values, visible);
-  if (!mask.allowed.defined() && keys >= queries) return read;
-  // A row of no visible key has weights 0, from which the logarithm would make −∞.
-  const Tensor alive = greater(sum(detach(weights), {-1}, KeepAxes::yes), full({}, 0.5, weights.dtype()));
-  return where(alive, read, 0.0);
+  if (setting_.read == AttentionRead::mean) return cast(matmul(weights, values), q.dtype());
+  Tensor y = laser_read(weights, scores, values, visible);
+  if (mask.allowed.defined() || mask.bias.defined() || !extra.empty() || keys < queries) {
+    // A row of no visible key has weights 0, from which the logarithm would make −∞.
+    const Tensor total = sum(detach(weights), {-1}, KeepAxes::yes);
+    y = where(greater(total, full({}, 0.5, type, total.device())), y, 0.0);
+  }
+  return cast(y, q.dtype());
+}
+
+Tensor Attention::weigh(const Tensor& scores) const {
+  Tensor weights;
+  const std::string* by = nullptr;
+  for (size_t i = 0; i < extra.size(); ++i) {
+    const Tensor own = extra[i]->normalize(scores);
+    if (!own.defined()) continue;
+    check(by == nullptr, "attention: {} and {} both take the place of softmax", by ? *by : "",
+          setting_.extra[i]);
+    weights = own, by = &setting_.extra[i];
+  }
+  return weights.defined() ? weights : softmax(scores);
 }
 
 void Attention::fields(Fields& f) {

@@ -65,11 +65,16 @@ class Attention : public Module {
   /// Normalized and rotated keys: what a cache keeps.
   Tensor prepare_keys(const Tensor& k, int64_t first) const;
 
-  /// Fused: ops/attention.h, tile by tile. Generic: the weights are a tensor.
-  enum class Path { fused, generic };
-  Path path(bool weights_wanted = false) const;
-  /// Which path runs, and why.
-  std::string explain(bool weights_wanted = false) const;
+  /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the weights are a tensor.
+  enum class Path { fused, definition, generic };
+  /// The path of a forward on this thread with this mask, under the tape that records now.
+  Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
+    return choose(weights_wanted, mask).path;
+  }
+  /// Which path that is, and why.
+  std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const {
+    return choose(weights_wanted, mask).reason;
+  }
 
   double scale() const { return scale_; }
   const AttentionSetting& setting() const { return setting_; }
@@ -82,6 +87,12 @@ class Attention : public Module {
  private:
   Tensor prepare_queries(const Tensor& q, int64_t first) const;
   Tensor normalize(const Tensor& x, const Parameter& gain) const;
+  struct Choice {
+    Path path;
+    std::string reason;
+  };
+  Choice choose(bool weights_wanted, const AttentionMask& mask) const;
+  Tensor weigh(const Tensor& scores) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  AttentionTrace* trace) const;
 
@@ -90,8 +101,9 @@ class Attention : public Module {
   Tensor slopes_;  ///< of ALiBi, [H]
 };
 
-/// log(weights·e^v), computed so that neither small nor large values lose digits (nn/attention/laser.cpp). `visible`, broadcast
-/// to [B, H, Tq, Tk] or undefined, says which keys have a weight: those that none sees have no influence.
+/// log(weights·e^v), computed so that neither small nor large values lose digits (nn/attention/laser.cpp), in float32 or
+/// float64: e^v does not fit into less. `visible`, broadcast to [B, H, Tq, Tk] or undefined, says which keys have a weight: those
+/// that none sees have no influence.
 Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible = {});
 
 }  // namespace vitrine::nn

@@ -27,6 +27,7 @@ Tensor exact_read(const Tensor& scores, const Tensor& v) {
 /// overflows when they are large. The anchor cancels from the result, so that it needs no gradient. Wider channels, in
 /// which a hidden value could drown the visible ones, are read exactly.
 Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible) {
+  check(v.dtype() == wide(v.dtype()), "laser_read: v is {}, wanted float32 or float64", name(v.dtype()));
   const Tensor values = detach(v);
   Tensor seen;  // [.., Tk, 1]: by any query
   if (visible.defined()) seen = unsqueeze(any(expand(visible, weights.shape()), {-2}), -1);

@@ -1,5 +1,6 @@
 // Attention by name: the table of parts.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <sstream>
 
@@ -89,8 +90,8 @@ double parse_number(const std::string& key, const std::string& text) {
     number = std::stod(text, &used);
   } catch (const std::exception&) {
   }
-  check(used > 0 && used == text.size() && number > 0, "attention: {} wants a number above 0, got {}", key,
-        text);
+  check(used > 0 && used == text.size() && number > 0 && std::isfinite(number),
+        "attention: {} wants a finite number above 0, got {}", key, text);
   return number;
 }
 
@@ -108,6 +109,7 @@ void register_mechanism(const std::string& name, const std::string& help, Attent
         "register_mechanism: `{}` is no name: wanted letters without + = , or spaces", name);
   check(find_part(name) == nullptr && !is_registered(name), "register_mechanism: there is a part {} already",
         name);
+  check(make != nullptr, "register_mechanism: {} has no function that makes it", name);
   registry().push_back({name, help, std::move(make)});
 }
 

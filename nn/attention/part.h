@@ -21,8 +21,8 @@ struct AttentionSizes {
   int64_t heads, head_size, context;
 };
 
-/// Tensors are [B, H, T, D], scores [B, H, Tq, Tk] after scale, softcap, ALiBi and bias; hidden keys have −∞. Parameters and
-/// buffers are listed in fields() as in any module.
+/// Tensors are [B, H, T, D], scores [B, H, Tq, Tk] after scale, softcap, ALiBi and bias, float32 where the queries are of low
+/// precision; hidden keys have −∞. Parameters and buffers are listed in fields() as in any module.
 class AttentionPart : public Module {
  public:
   struct Traits {
@@ -34,14 +34,15 @@ class AttentionPart : public Module {
   virtual Tensor prepare_queries(const Tensor& q, int64_t first) const;
   virtual Tensor prepare_keys(const Tensor& k, int64_t first) const;
   virtual Tensor modify_scores(const Tensor& scores) const { return scores; }
-  /// Weights from scores; must give 0 for −∞. Undefined: softmax.
+  /// Weights from scores; must give 0 for −∞. Undefined: softmax. Two parts that define it are an error.
   virtual Tensor normalize(const Tensor&) const { return {}; }
   void fields(Fields&) override {}
 };
 
 using AttentionPartFactory = std::function<std::unique_ptr<AttentionPart>(const AttentionSizes&)>;
 
-/// Makes a part known by name, for "name+laser" and the like. A name that is taken, or holds + or =, is an error.
+/// Makes a part known by name, for "name+laser" and the like. A name that is taken, or holds + or =, and an empty `make` are
+/// errors.
 void register_mechanism(const std::string& name, const std::string& help, AttentionPartFactory make);
 
 namespace detail {

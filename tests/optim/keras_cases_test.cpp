@@ -38,6 +38,13 @@ std::unique_ptr<Optimizer> make(const std::string& name, const Json& s, const Pa
     o.weight_decay = 0;
     return std::make_unique<Lion>(std::vector{p}, o);
   }
+  if (name == "RMSprop")
+    return std::make_unique<Rmsprop>(std::vector{p},
+                                     RmspropOptions{s.at("learning_rate"), s.at("rho"), s.at("epsilon"), 0,
+                                                    s.at("momentum"), s.at("centered")});
+  if (name == "Adadelta")
+    return std::make_unique<Adadelta>(
+        std::vector{p}, AdadeltaOptions{s.at("learning_rate"), s.at("rho"), s.at("epsilon"), 0});
   return nullptr;
 }
 
@@ -69,5 +76,5 @@ TEST_CASE("optimizers follow the golden tables of Keras") {
     }
     ++ran;
   }
-  if (test::has_default_cases()) CHECK(ran == 2);
+  if (test::has_default_cases()) CHECK(ran == 4);
 }

@@ -10,6 +10,7 @@
 #include "ops/reduce.h"
 #include "optim/by_name.h"
 #include "optim/optimizers.h"
+#include "tests/optim/rules.h"
 
 using namespace vitrine;
 using namespace vitrine::optim;
@@ -34,37 +35,8 @@ void descend(Optimizer& optimizer, const Parameter& p, int steps) {
 
 }  // namespace
 
-namespace {
-
-using Make = std::unique_ptr<Optimizer> (*)(std::vector<Parameter>);
-
-/// Every rule, with all its state.
-const std::vector<std::pair<const char*, Make>> kRules = {
-    {"Sgd",
-     [](std::vector<Parameter> p) -> std::unique_ptr<Optimizer> {
-       return std::make_unique<Sgd>(p, SgdOptions{.lr = 1e-2, .momentum = 0.5});
-     }},
-    {"Adam",
-     [](std::vector<Parameter> p) -> std::unique_ptr<Optimizer> {
-       return std::make_unique<Adam>(
-           p, AdamOptions{.weight_decay = 0.1, .decay = Decay::decoupled, .amsgrad = true});
-     }},
-    {"NAdam",
-     [](std::vector<Parameter> p) -> std::unique_ptr<Optimizer> { return std::make_unique<NAdam>(p); }},
-    {"RAdam",
-     [](std::vector<Parameter> p) -> std::unique_ptr<Optimizer> { return std::make_unique<RAdam>(p); }},
-    {"Lamb",
-     [](std::vector<Parameter> p) -> std::unique_ptr<Optimizer> { return std::make_unique<Lamb>(p); }},
-    {"Lion",
-     [](std::vector<Parameter> p) -> std::unique_ptr<Optimizer> { return std::make_unique<Lion>(p); }},
-    {"Adafactor", [](std::vector<Parameter> p) -> std::unique_ptr<Optimizer> {
-       return std::make_unique<Adafactor>(p, AdafactorOptions{.beta1 = 0.9});
-     }}};
-
-}  // namespace
-
 TEST_CASE("every optimizer lowers a loss") {
-  for (const auto& rule : kRules) {
+  for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
     Parameter p = parameter(1);
     const double before = sum(square(p.value() - 1)).item();
@@ -73,9 +45,9 @@ TEST_CASE("every optimizer lowers a loss") {
   }
 }
 
-TEST_CASE("steps have the same bits on any number of threads, and one at a time or all together") {
+TEST_CASE("steps have the same bits on any number of threads, and beside a parameter without gradient") {
   const int before = threads();
-  for (const auto& rule : kRules) {
+  for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
     std::vector<std::vector<double>> results;
     for (int count : {1, 2, 3, 7}) {
@@ -95,7 +67,7 @@ TEST_CASE("steps have the same bits on any number of threads, and one at a time 
 }
 
 TEST_CASE("a run that is resumed from its state equals one that ran through") {
-  for (const auto& rule : kRules) {
+  for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
     Parameter a = parameter(3), b = parameter(3);
     const auto through = rule.second({a}), first = rule.second({b});
@@ -186,7 +158,8 @@ TEST_CASE("bad settings and states are refused with a reason") {
 }
 
 TEST_CASE("optimizers and schedules by name") {
-  for (const char* name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "lamb", "lion", "adafactor"}) {
+  for (const std::string name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "lamb", "lion",
+                                 "adafactor", "rmsprop", "adagrad", "adadelta"}) {
     INFO(name);
     Parameter p = parameter(1);
     const double before = sum(square(p.value() - 1)).item();

@@ -71,13 +71,15 @@ std::vector<AttentionMask> masks() {
   const int64_t lengths[] = {7, 4};
   const int64_t empty_row[] = {7, 0};
   AttentionMask none, causal{.causal = true}, window{.left = 2, .right = 1}, padding{.causal = true}, biased,
-      nothing;
+      nothing, hidden_by_bias;
   padding.allowed = padding_mask(lengths, 7);
   nothing.allowed = padding_mask(empty_row, 7);
   Generator g(5);
   biased.bias = randn({4, 5, 7}, DType::float64, Device::cpu, 0, 1, g);
   biased.allowed = slice(prefix_mask(2, 7), 0, 2, 7);
-  return {none, causal, window, padding, biased, nothing};
+  hidden_by_bias.bias = where(equal(reshape(arange(0, 5), {5, 1}), full({}, 2, DType::int64)),
+                              full({5, 7}, -INFINITY, DType::float64), 0.0);
+  return {none, causal, window, padding, biased, nothing, hidden_by_bias};
 }
 
 /// Weights that may be negative and do not sum to 1.
@@ -99,10 +101,23 @@ class Sharpen : public AttentionPart {
   Parameter factor;
 };
 
+/// Hides the first two keys.
+class Forget : public AttentionPart {
+ public:
+  Tensor modify_scores(const Tensor& scores) const override {
+    const Tensor late = greater(arange(0, static_cast<double>(scores.size(-1))), full({}, 1, DType::int64));
+    return where(late, scores, -INFINITY);
+  }
+};
+
 void register_parts() {
   static const bool once = [] {
     register_mechanism("signed", "tanh of the scores",
                        [](const AttentionSizes&) { return std::make_unique<Signed>(); });
+    register_mechanism("opposite", "tanh of the scores as well",
+                       [](const AttentionSizes&) { return std::make_unique<Signed>(); });
+    register_mechanism("forget", "hides the first two keys",
+                       [](const AttentionSizes&) { return std::make_unique<Forget>(); });
     register_mechanism("sharpen", "a learned factor",
                        [](const AttentionSizes&) { return std::make_unique<Sharpen>(2); });
     return true;
@@ -154,6 +169,50 @@ TEST_CASE("a row of the batch without keys gives 0 and gradients of 0, for every
   }
 }
 
+TEST_CASE("LASER gives 0 for a row that a part from outside hides") {
+  register_parts();
+  const Inputs x = inputs();
+  Attention attention(parse_attention("laser+forget"), 4, 6, 16);
+  const int64_t lengths[] = {7, 2};  // of the second example only the two keys that the part hides remain
+  AttentionMask mask;
+  mask.bias = where(padding_mask(lengths, 7), full({}, 0, DType::float64), -INFINITY);
+  const Result result = run(attention, x, mask, false);
+  CHECK(result.ops.count("softmax") == 1);
+  for (const double e : select(result.tensors[0], 0, 1).values()) CHECK(e == 0);
+  for (const double e : select(result.tensors[0], 0, 0).values()) CHECK(e != 0);
+  for (const Tensor& t : result.tensors)
+    for (const double e : t.values()) CHECK(std::isfinite(e));
+}
+
+TEST_CASE("in bfloat16 and float16 both paths stay within a unit of float64 on the same rounded inputs") {
+  const auto widened = [](Inputs x) {
+    for (Tensor* t : {&x.q, &x.k, &x.v, &x.dy}) *t = copy_as(*t, DType::float64);
+    return x;
+  };
+  for (const DType dtype : {DType::bfloat16, DType::float16})
+    for (const std::string mechanism : {"standard", "laser", "laser+alibi", "softcap=2", "scale=1.3"}) {
+      Inputs x = inputs(dtype);
+      if (dtype == DType::float16) x.v = x.v * 5;  // e^v does not fit into float16
+      Attention attention(parse_attention(mechanism), 4, 6, 16);
+      int number = 0;
+      for (AttentionMask mask : masks()) {
+        if (mask.bias.defined()) mask.bias = cast(mask.bias, DType::float32);
+        const Result want = run(attention, widened(x), mask, true);
+        for (const bool weights : {false, true}) {
+          const Result got = run(attention, x, mask, weights);
+          INFO(mechanism, ", ", name(dtype), ", mask ", number,
+               weights ? std::string(", generic") : ", fused");
+          for (size_t i = 0; i < got.tensors.size(); ++i) {
+            INFO("0 = y, 1 = dq, 2 = dk, 3 = dv: ", i);
+            CHECK(got.tensors[i].dtype() == dtype);
+            CHECK(spec::distance(got.tensors[i].values(), want.tensors[i].values(), 0.1) <= epsilon(dtype));
+          }
+        }
+        ++number;
+      }
+    }
+}
+
 TEST_CASE("the path and its reason are told") {
   register_parts();
   const auto make = [](const std::string& name) { return Attention(parse_attention(name), 4, 6, 16); };
@@ -162,6 +221,37 @@ TEST_CASE("the path and its reason are told") {
   CHECK(make("laser+alibi").explain(true).find("the weights are asked for") != std::string::npos);
   CHECK(make("signed").explain().find("signed changes scores or weights") != std::string::npos);
   CHECK(make("sharpen+laser").path() == Attention::Path::fused);
+}
+
+TEST_CASE("the path that is told is the one that runs: under a learned bias and for higher derivatives too") {
+  const Inputs x = inputs();
+  const Attention attention(parse_attention("standard"), 4, 6, 16);
+  const AttentionMask biased{.bias = zeros({5, 7}, DType::float64)};
+  const auto ran = [&](const Tape& tape) {
+    attention.forward(x.q, x.k, x.v, biased);
+    std::set<std::string> ops;
+    for (size_t i = 0; i < tape.size(); ++i) ops.insert(tape.info(i).op);
+    return ops;
+  };
+  CHECK(attention.path(false, biased) == Attention::Path::fused);
+  {
+    Tape tape;
+    tape.watch(x.q);
+    CHECK(attention.path(false, biased) == Attention::Path::fused);
+    CHECK(ran(tape).count("attention") == 1);
+  }
+  {
+    Tape tape;
+    tape.watch(biased.bias);
+    CHECK(attention.explain(false, biased).starts_with("definition: the mask's bias has a gradient"));
+    CHECK(attention.path() == Attention::Path::fused);
+    CHECK(ran(tape).count("softmax") == 1);
+  }
+  Tape tape{{.order = 2}};
+  tape.watch(x.q);
+  CHECK(attention.explain().starts_with("definition: a tape of order 2"));
+  CHECK(attention.path(true) == Attention::Path::generic);
+  CHECK(ran(tape).count("attention") == 0);
 }
 
 TEST_CASE("parts from outside: found by name, trained, composed, and refused where they make no sense") {
@@ -184,6 +274,12 @@ TEST_CASE("parts from outside: found by name, trained, composed, and refused whe
                     doctest::Contains("weights that are ≥ 0 and sum to 1"));
   CHECK_THROWS_WITH(register_mechanism("laser", "", {}), "register_mechanism: there is a part laser already");
   CHECK_THROWS_WITH(register_mechanism("a+b", "", {}), doctest::Contains("is no name"));
+  CHECK_THROWS_WITH(register_mechanism("empty", "", {}),
+                    "register_mechanism: empty has no function that makes it");
+  Attention both(parse_attention("signed+opposite"), 4, 6, 16);
+  CHECK_THROWS_WITH(run(both, x, {}, true), "attention: signed and opposite both take the place of softmax");
+  for (const char* number : {"softcap=inf", "scale=inf", "softcap=nan", "scale=-1"})
+    CHECK_THROWS_WITH(parse_attention(number), doctest::Contains("wants a finite number above 0, got"));
   CHECK_THROWS_WITH(parse_attention("sharpn"), doctest::Contains("did you mean sharpen?"));
 }
 

@@ -3,22 +3,68 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "nn/attention/attention.h"
+#include "tests/cases.h"
+#include "tests/data.h"
+
+using namespace vitrine;
 using namespace vitrine::nn;
+using Json = nlohmann::json;
 
-TEST_CASE("the gradient-optimal scale of normal scores has its published values") {
-  for (auto [n, alpha] : {std::pair{64.0, 1.549439},
-                          {256.0, 1.863493},
-                          {1024.0, 2.146531},
-                          {4096.0, 2.405463},
-                          {20000.0, 2.678185}})
-    CHECK(gradient_optimal_scale(n) == doctest::Approx(alpha).epsilon(1e-6));
+TEST_CASE("scales, their objectives and the entropy factor equal the reference") {
+  const auto folder = test::data_directory();
+  if (!folder) return;
+  const Json json = Json::parse(std::ifstream(*folder / "truth_cases" / "scale.json"));
+  const auto near = [](double x) { return doctest::Approx(x).epsilon(1e-9); };
+  int normal = 0, cosine = 0, exact = 0;
+  for (const Json& row : json.at("rows")) {
+    const double n = row.at("n"), alpha = row.at("alpha"), objective = row.at("max_objective");
+    INFO(row.dump());
+    if (row.at("law") == "normal") {
+      CHECK(gradient_optimal_scale(n) == near(alpha));
+      CHECK(normal_objective(alpha, n) == near(objective));
+      CHECK(entropy_factor(n) == near(row.at("entropy_factor_log512_n")));
+      ++normal;
+    } else {
+      const double d = row.at("d");
+      CHECK(gradient_optimal_cosine_scale(n, d) == near(alpha));
+      CHECK(cosine_objective(alpha, n, d) == near(objective));
+      ++cosine;
+    }
+  }
+  for (const Json& c : json.at("exact_objective")) {
+    INFO(c.dump());
+    const std::vector<double> scores = c.at("s");
+    CHECK(exact_objective(c.at("alpha"), scores) == near(c.at("half_l1_of_jacobian")));
+    ++exact;
+  }
+  if (test::has_default_cases()) {
+    CHECK(normal == 7);
+    CHECK(cosine == 21);
+    CHECK(exact == 10);
+  }
 }
 
-TEST_CASE("the gradient-optimal scale of cosine scores has its published values") {
-  CHECK(gradient_optimal_cosine_scale(1000, 128) == doctest::Approx(26.020597).epsilon(1e-7));
-  CHECK(gradient_optimal_cosine_scale(1024, 128) == doctest::Approx(26.083826).epsilon(1e-7));
-  CHECK(gradient_optimal_cosine_scale(20000, 128) == doctest::Approx(33.683825).epsilon(1e-7));
+TEST_CASE("an attention has the scale of its policy, with n half its context and at least 2") {
+  const auto scale = [](const char* name, int64_t context) {
+    return Attention(parse_attention(name), 4, 64, context).scale();
+  };
+  for (auto [context, alpha] :
+       {std::pair{64, 1.377667}, {512, 1.863493}, {1024, 2.008395}, {2048, 2.146531}, {4096, 2.278673}}) {
+    CHECK(scale("optimal", context) * 8 == doctest::Approx(alpha).epsilon(1e-6));
+    CHECK(scale("entropy", context) * 8 ==
+          doctest::Approx(std::log(context / 2.0) / std::log(512.0)).epsilon(1e-12));
+    CHECK(scale("standard", context) == 0.125);
+    CHECK(scale("scale=0.3", context) == 0.3);
+  }
+  CHECK(Attention(parse_attention("cosine"), 4, 128, 2000).scale() ==
+        doctest::Approx(26.020597).epsilon(1e-7));
+  CHECK(Attention(parse_attention("cosine"), 4, 128, 2048).scale() ==
+        doctest::Approx(26.083826).epsilon(1e-7));
+  CHECK(scale("optimal", 1) * 8 == doctest::Approx(gradient_optimal_scale(2)).epsilon(1e-12));
 }
 
 TEST_CASE("the solved scales maximize their objectives") {

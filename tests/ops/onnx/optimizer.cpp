@@ -53,6 +53,14 @@ Outputs adam(Case c) {
               [&](const auto& parameters) { return std::make_unique<Adam>(parameters, o); });
 }
 
+Outputs adagrad(Case c) {
+  AdagradOptions o;
+  o.lr = rate(c), o.eps = c.attribute("epsilon", 1e-6), o.lr_decay = c.attribute("decay_factor", 0.0);
+  o.weight_decay = c.attribute("norm_coefficient", 0.0);
+  return step(c, {"moment2"}, steps_done(c),
+              [&](const auto& parameters) { return std::make_unique<Adagrad>(parameters, o); });
+}
+
 Outputs momentum(Case c) {
   SgdOptions o;
   o.lr = rate(c), o.momentum = c.attribute("alpha", 0.0);
@@ -65,6 +73,6 @@ Outputs momentum(Case c) {
 
 }  // namespace
 
-const OnnxAdapters kOptimizerAdapters = {{"Adam", adam}, {"Momentum", momentum}};
+const OnnxAdapters kOptimizerAdapters = {{"Adagrad", adagrad}, {"Adam", adam}, {"Momentum", momentum}};
 
 }  // namespace vitrine::test

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace vitrine::optim {
+
+struct AdadeltaOptions {
+  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
+};
+
+/// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(w + eps)/√(v + eps)·g; w ← ρw + (1 − ρ)u²; x −= lr·u. Zeiler 2012.
+class Adadelta : public Optimizer {
+ public:
+  explicit Adadelta(std::vector<Parameter> parameters, AdadeltaOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  AdadeltaOptions options_;
+};
+
+}  // namespace vitrine::optim

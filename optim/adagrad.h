@@ -1,0 +1,23 @@
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace vitrine::optim {
+
+struct AdagradOptions {
+  double lr = 1e-2, eps = 1e-10, weight_decay = 0;
+  double lr_decay = 0;  ///< the rate at step t is lr/(1 + (t − 1)·lr_decay)
+};
+
+/// g += decay·x; v ← v + g²; x −= lr·g/(√v + eps). Duchi, Hazan, Singer 2011.
+class Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(std::vector<Parameter> parameters, AdagradOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  AdagradOptions options_;
+};
+
+}  // namespace vitrine::optim

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace vitrine::optim {
+
+struct RmspropOptions {
+  double lr = 1e-2, beta2 = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+  bool centered = false;  ///< the variance of g in place of its square
+};
+
+/// g += decay·x; v ← β₂v + (1 − β₂)g²; u = g/(√v + eps); buffer ← μ·buffer + u; x −= lr·buffer. Centered: √(v − m²) with
+/// m ← β₂m + (1 − β₂)g. Tieleman and Hinton 2012; β₂ is also called α or ρ.
+class Rmsprop : public Optimizer {
+ public:
+  explicit Rmsprop(std::vector<Parameter> parameters, RmspropOptions options = {});
+
+ private:
+  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<Slot> slots(const Shape& shape) const override;
+  RmspropOptions options_;
+};
+
+}  // namespace vitrine::optim

@@ -1,0 +1,143 @@
+// What is known of LASER, on the fused and the generic path.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "nn/attention/attention.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+struct Inputs {
+  Tensor q, k, v, dy;
+};
+
+/// q, k and dy are standard normal, v has this deviation.
+Inputs inputs(DType dtype, double deviation, int64_t time = 33) {
+  Generator g(3);
+  const auto normal = [&](double d) {
+    return copy_as(randn({2, 2, time, 8}, DType::float64, Device::cpu, 0, d, g), dtype);
+  };
+  return {normal(1), normal(1), normal(deviation), normal(1)};
+}
+
+Inputs widened(Inputs x) {
+  for (Tensor* t : {&x.q, &x.k, &x.v, &x.dy}) *t = copy_as(*t, DType::float64);
+  return x;
+}
+
+/// y, dq, dk, dv.
+std::vector<Tensor> run(const char* name, const Inputs& x, bool generic, const AttentionMask& mask = {}) {
+  const Attention attention(parse_attention(name), x.q.size(1), x.q.size(3), 64);
+  Tape tape;
+  for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
+  AttentionTrace trace;
+  const Tensor y = attention.forward(x.q, x.k, x.v, mask, 0, generic ? &trace : nullptr);
+  auto result = tape.gradient({y}, {x.q, x.k, x.v}, {x.dy});
+  result.insert(result.begin(), y);
+  return result;
+}
+
+std::string path(bool generic) { return generic ? "generic" : "fused"; }
+
+double error(const Tensor& got, const Tensor& want) { return spec::distance(got.values(), want.values(), 1e-9); }
+
+/// ‖got − want‖/‖want‖.
+double relative(const Tensor& got, const Tensor& want) {
+  const Tensor off = cast(got, DType::float64) - want;
+  return std::sqrt(sum(square(off)).item() / sum(square(want)).item());
+}
+
+}  // namespace
+
+TEST_CASE("LASER(ε·v)/ε tends to standard attention as ε tends to 0") {
+  for (const bool generic : {false, true})
+    for (const DType dtype : {DType::float64, DType::float32}) {
+      const double rounding = dtype == DType::float64 ? 1e-9 : 2e-6;
+      const Inputs x = inputs(dtype, 1);
+      const Tensor standard = run("standard", x, generic)[0];
+      for (const double small : {1e-2, 1e-4, 1e-6}) {
+        INFO(path(generic), ", ", name(dtype), ", ε = ", small);
+        Inputs scaled = x;
+        scaled.v = x.v * small;
+        const double off = error(run("laser", scaled, generic)[0] / small, standard);
+        CHECK(off <= 2 * small + rounding);  // ε/2 times the variance of v, to first order
+        CHECK(off >= small / 20 - rounding);
+      }
+    }
+}
+
+TEST_CASE("the gradient by the scores of two keys has the published values") {
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  for (const bool generic : {false, true})
+    for (const double gap : {-4.0, 4.0}) {
+      INFO(path(generic), ", Δa = ", gap);
+      const auto one = [](std::vector<double> x) {
+        const auto n = static_cast<int64_t>(x.size());
+        return tensor(x, {1, 1, n, 1}, DType::float64);
+      };
+      const Inputs x{one({1}), one({gap, 0}), one({10, 0}), one({1})};
+      const double of_laser = run("laser+scale=1", x, generic)[2].values()[0],
+                   of_standard = run("standard+scale=1", x, generic)[2].values()[0];
+      CHECK(std::abs(of_laser - (gap < 0 ? 0.980 : 0.018)) <= 5e-4);
+      CHECK(std::abs(of_standard - 0.177) <= 5e-4);
+      CHECK(of_laser == doctest::Approx(sigmoid(gap + 10) - sigmoid(gap)).epsilon(1e-12));
+      CHECK(of_standard == doctest::Approx(10 * sigmoid(gap) * sigmoid(-gap)).epsilon(1e-12));
+    }
+}
+
+TEST_CASE("in bfloat16 small values cost LASER no digits: 0.2 % of the output, 0.55 % of dq") {
+  for (const bool generic : {false, true})
+    for (const double deviation : {0.01, 0.1, 1.0}) {
+      INFO(path(generic), ", deviation ", deviation);
+      const Inputs x = inputs(DType::bfloat16, deviation, 64);
+      const auto got = run("laser", x, generic), want = run("laser", widened(x), generic);
+      CHECK(relative(got[0], want[0]) <= 0.002);
+      CHECK(relative(got[1], want[1]) <= 0.0055);
+    }
+}
+
+TEST_CASE("LASER reads what its anchor cannot reach: a far future, and values over a wide range") {
+  const AttentionMask causal{.causal = true};
+  for (const bool generic : {false, true}) {
+    INFO(path(generic));
+    Inputs x = inputs(DType::float32, 1);
+    const Tensor before = run("laser", x, generic, causal)[0];
+    x.v = clone(x.v);
+    for (int64_t row = 0; row < 4; ++row)
+      for (int64_t d = 0; d < 8; ++d) x.v.data<float>()[(row * 33 + 32) * 8 + d] = 1000;
+    const Tensor after = run("laser", x, generic, causal)[0];
+    CHECK(error(slice(after, 2, 0, 32), slice(before, 2, 0, 32)) <= 2e-6);
+
+    // Most pairs of values lie further apart than e^x can hold in float32.
+    const Inputs wide = inputs(DType::float32, 100);
+    const auto got = run("laser", wide, generic, causal), want = run("laser", widened(wide), !generic, causal);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(error(got[i], want[i]) <= 2e-5);
+  }
+}
+
+TEST_CASE("a row without keys gives 0 and gradients 0 also where LASER reads exactly") {
+  const int64_t lengths[] = {33, 0};
+  AttentionMask masked, biased;
+  masked.allowed = padding_mask(lengths, 33);
+  biased.bias = where(masked.allowed, full({}, 0, DType::float64), -INFINITY);
+  const Inputs x = inputs(DType::float64, 100);
+  for (const bool generic : {false, true})
+    for (const AttentionMask& mask : {masked, biased}) {
+      INFO(path(generic), mask.bias.defined() ? ", hidden by a bias" : ", hidden by a mask");
+      for (const Tensor& t : run("laser", x, generic, mask)) {
+        for (const double e : select(t, 0, 1).values()) CHECK(e == 0);
+        for (const double e : select(t, 0, 0).values()) CHECK(std::isfinite(e));
+      }
+    }
+}
