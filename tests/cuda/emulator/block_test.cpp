@@ -1,6 +1,7 @@
 // The emulator itself: barriers, shuffles, shared memory, atomics, and the mistakes that it finds.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -63,6 +64,22 @@ __global__ void index_kernel(int* y) {
     threadIdx.x] = static_cast<int>(1000 * blockIdx.y + 100 * blockIdx.x + 10 * threadIdx.y + threadIdx.x);
 }
 
+/// Which thread came when, before a barrier and after it.
+__global__ void arrival_kernel(int* arrivals, int* counters) {
+  arrivals[atomicAdd(&counters[0], 1)] = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  arrivals[32 + atomicAdd(&counters[1], 1)] = static_cast<int>(threadIdx.x);
+}
+
+std::vector<int> arrivals(uint64_t order) {
+  std::vector<int> result(64);
+  int counters[2] = {};
+  emulator::set_thread_order(order);
+  VITRINE_LAUNCH(arrival_kernel, 1, 32, 0, result.data(), &counters[0]);
+  emulator::set_thread_order(0);
+  return result;
+}
+
 std::vector<int> reversed(void (*kernel)(int*, const int*, int), uint64_t order) {
   std::vector<int> x(5 * 96), y(x.size());
   std::iota(x.begin(), x.end(), 0);
@@ -88,6 +105,16 @@ TEST_CASE("a barrier makes shared memory of all threads visible, in any order of
     const auto y = reversed(reverse_kernel, order);
     for (int i = 0; i < 5 * 96; ++i) CHECK(y[static_cast<size_t>(i)] == i / 96 * 96 + 95 - i % 96);
   }
+}
+
+TEST_CASE("a seed gives the threads an order, another one after each barrier, and the same when run again") {
+  const auto first = arrivals(1);
+  CHECK(first == arrivals(1));
+  CHECK(first != arrivals(2));
+  CHECK(first != arrivals(0));
+  CHECK(!std::equal(first.begin(), first.begin() + 31,
+                    first.begin() + 33));  // the last thread at a barrier goes on at once
+  for (const int thread : {0, 7, 31}) CHECK(std::count(first.begin(), first.end(), thread) == 2);
 }
 
 TEST_CASE("a missing barrier shows: the result depends on the order of the threads or is wrong") {

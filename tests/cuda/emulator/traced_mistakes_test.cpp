@@ -58,6 +58,16 @@ __global__ void rotate_kernel(int* y, const int* x) {
   y[threadIdx.x] = value;
 }
 
+/// All threads read one value, and one of them overwrites it: its own warp is ordered with it, the others are not.
+__global__ void broadcast_kernel(int* y, unsigned writer) {
+  __shared__ int value;
+  if (threadIdx.x == 0) value = 1;
+  __syncthreads();
+  y[threadIdx.x] = value;
+  __syncwarp();
+  if (threadIdx.x == writer) value = 2;
+}
+
 enum class Order { shuffle, warp, block };
 
 /// Each thread reads what its neighbour `distance` further has written.
@@ -133,6 +143,13 @@ __global__ void sum_kernel(int* y, const int* x, int n) {
   y[blockIdx.x] = sum;
 }
 
+/// What another block left in shared memory is not this one's.
+__global__ void first_block_writes_kernel(int* y) {
+  __shared__ int value;
+  if (blockIdx.x == 0) value = 1;
+  y[blockIdx.x] = value;
+}
+
 __global__ void add_kernel(int* y, const int* x) { y[threadIdx.x] += x[threadIdx.x]; }
 
 struct Padded {
@@ -191,6 +208,14 @@ TEST_CASE("__syncwarp orders the lanes of a warp, a shuffle none, and neither ot
   CHECK(contains(complaint(neighbour_kernel<Order::warp>, 64, 0, y.data<int>(), 32), "race on buffer + "));
 }
 
+TEST_CASE("of many readers none is forgotten: whoever overwrites what other warps read is found") {
+  Tensor y = unwritten(kThreads);
+  for (const unsigned writer : {0u, 1u, 31u, 64u, 95u})
+    CHECK(contains(complaint(broadcast_kernel, kThreads, 0, y.data<int>(), writer),
+                   "race on value + 0 of 4 bytes"));
+  CHECK(complaint(broadcast_kernel, 32, 0, y.data<int>(), 3u) == "");  // a single warp
+}
+
 TEST_CASE("atomics do not race with each other, and order what surrounds them") {
   Tensor y = unwritten(2);
   CHECK(complaint(count_kernel<true, true>, kThreads, 0, y.data<int>()) == "");
@@ -237,6 +262,8 @@ TEST_CASE("a read of shared or global memory that nothing has written is found")
   INFO(found);
   CHECK(contains(found, "thread (0, 0, 0) reads 4 bytes at traced_mistakes_test.cpp:"));
   CHECK(contains(found, "that no thread of the block has written: buffer + 124 of 128 bytes"));
+  CHECK(contains(complaint(first_block_writes_kernel, 1, 0, y.data<int>()),
+                 "block (1, 0, 0): thread (0, 0, 0) reads 4 bytes"));
   Tensor z = unwritten(32);
   CHECK(contains(complaint(add_kernel, 32, 0, z.data<int>(), x.data<int>()),
                  "that nothing has written: byte 0 of an allocation of 128 bytes"));
