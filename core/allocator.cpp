@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "core/error.h"
 
@@ -93,7 +94,14 @@ class Arena {
  private:
   Block* grow(size_t bytes) {
     const size_t size = round_up(std::max(bytes, kSegment), kHugePage);
-    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const auto ask = [&] {
+      return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    };
+    void* data = ask();
+    if (data == MAP_FAILED) {
+      release_cached();
+      data = ask();
+    }
     check(data != MAP_FAILED, "out of memory: asked the system for {} MiB, {} MiB are already held",
           size >> 20, reserved_ >> 20);
     madvise(data, size, MADV_HUGEPAGE);
@@ -227,12 +235,12 @@ std::map<std::string, size_t> by_op() {
   return s.by_op;
 }
 
-void charge(const char* op) {
-  if (!tracking.load(std::memory_order_relaxed) || uncharged == 0) return;
+size_t charge(const char* op) {
+  if (!tracking.load(std::memory_order_relaxed) || uncharged == 0) return 0;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.by_op[op] += uncharged;
-  uncharged = 0;
+  return std::exchange(uncharged, 0);
 }
 
 void poison_new_memory(bool on) { poisoning = on; }

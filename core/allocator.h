@@ -30,8 +30,8 @@ void release_cached();
 /// Bytes allocated by op, counted while `on`. An op is charged what was allocated before each of its kernels ran.
 void track_ops(bool on);
 std::map<std::string, size_t> by_op();
-/// Charges the calling thread's uncharged allocations to `op`. Called by VITRINE_RUN.
-void charge(const char* op);
+/// Charges the calling thread's uncharged allocations to `op`, and says how many bytes they are. Called by VITRINE_RUN.
+size_t charge(const char* op);
 
 /// Fills new memory with 0xFF bytes (a NaN in every floating type), so that reads of unwritten elements show. For tests.
 void poison_new_memory(bool on);

@@ -18,10 +18,20 @@ struct Tape::Pass {
   bool to_leaves;  ///< add into leaves (backward), or return gradients (gradient)
   bool recorded;   ///< the pass is itself recorded
   bool keep;
-  std::vector<Tensor> gradients;     ///< by slot
-  std::vector<bool> needed;          ///< by slot
-  std::vector<bool> wanted;          ///< by slot: asked for by gradient()
-  std::vector<const Leaf*> changed;  ///< leaves added to so far
+  std::vector<Tensor> gradients;  ///< by slot
+  std::vector<bool> needed;       ///< by slot
+  std::vector<bool> wanted;       ///< by slot: asked for by gradient()
+  struct Change {
+    Leaf* leaf;
+    bool was_stale;
+  };
+  std::vector<Change>
+      changed;  ///< leaves added to so far, marked as stale until the pass has come to its end
+
+  void will_change(Leaf& leaf) {
+    if (std::any_of(changed.begin(), changed.end(), [&](const Change& c) { return c.leaf == &leaf; })) return;
+    changed.push_back({&leaf, std::exchange(leaf.stale, true)});
+  }
 };
 
 namespace {
@@ -85,13 +95,27 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
   run(pass);
   depth_ = outer_depth;
   std::vector<Tensor> result;
-  const Pause pause;
-  for (const Tensor& x : xs) {
-    const Tensor& gradient = pass.gradients[static_cast<size_t>(slot_of(x))];
-    const Slot& slot = slots_[static_cast<size_t>(slot_of(x))];
-    result.push_back(gradient.defined() ? gradient : zeros(slot.shape, slot.dtype, slot.device));
+  {
+    const Pause pause;
+    for (const Tensor& x : xs) {
+      const Tensor& gradient = pass.gradients[static_cast<size_t>(slot_of(x))];
+      const Slot& slot = slots_[static_cast<size_t>(slot_of(x))];
+      result.push_back(gradient.defined() ? gradient : zeros(slot.shape, slot.dtype, slot.device));
+    }
   }
+  if (!recorded && recording() == this) forbid_derivatives(xs, ys, result, depth);
   return result;
+}
+
+void Tape::forbid_derivatives(std::vector<Tensor> xs, const std::vector<Tensor>& ys,
+                              std::vector<Tensor>& gradients, int depth) {
+  xs.insert(xs.end(), ys.begin(), ys.end());  // they depend on whatever ys does
+  push("gradient", xs, gradients, [depth](const Backward&) -> Grads {
+    fail(
+        "this is a derivative of order {0} from a tape of order {0}, and was not recorded: use "
+        "Tape({{.order = {1}}}), or detach() it if it is meant as a constant",
+        depth, depth + 1);
+  });
 }
 
 void Tape::seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds) {
@@ -142,12 +166,14 @@ void Tape::run(Pass& pass) {
     death_ = fmt::format("{} failed: {}", where, error.what());
     consume();
     std::vector<std::string> names;
-    for (const Leaf* leaf : pass.changed) names.push_back(leaf->name.empty() ? "(unnamed)" : leaf->name);
+    for (const auto& [leaf, was_stale] : pass.changed)
+      names.push_back(leaf->name.empty() ? "(unnamed)" : leaf->name);
     if (names.empty()) throw Error(death_);
     throw Error(
         fmt::format("{}; already changed are the gradients of {}: call zero_grad() before the next step",
                     death_, fmt::join(names, ", ")));
   }
+  for (const auto& [leaf, was_stale] : pass.changed) leaf->stale = was_stale;
   if (!pass.keep) consume();
 }
 
@@ -180,20 +206,32 @@ void Tape::run_node(Pass& pass, size_t index) {
   check(grads.size() == inputs.size(), "the backward of {} returned {} gradients for {} inputs", op,
         grads.size(), inputs.size());
   if (filter_) filter_(op, grads);
-  if (options_.anomaly)
-    for (const Grad& grad : grads) check_finite(grad.value(), "gradient", nodes_[index], index);
-  if (listener_) {
-    std::vector<Tensor> dx;
-    for (const Grad& grad : grads) dx.push_back(grad.value());
-    listener_({index, op, call.dy_, dx});
+  if (listener_) show_step(index, call, grads);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!call.needs_[i] || !grads[i].defined()) continue;
+    const Tensor& sum = add_gradient(pass, inputs[i], std::move(grads[i]), op);
+    if (options_.anomaly) check_finite(sum, "gradient", nodes_[index], index);
   }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (call.needs_[i] && grads[i].defined()) add_gradient(pass, inputs[i], std::move(grads[i]), op);
   detail::set_backward_op("");
   if (start != 0) Profiler::note(op, "backward", start, detail::now_nanoseconds());
 }
 
-void Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const char* op) {
+void Tape::show_step(size_t index, const Backward& call, Grads& grads) {
+  const Node& node = nodes_[index];
+  std::vector<Tensor> dx;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (grads[i].kind_ == Grad::Kind::into && call.needs(i)) {  // what would be added unseen is made visible
+      const Slot& slot = slots_[static_cast<size_t>(node.inputs[i])];
+      Tensor dense = empty(slot.shape, slot.dtype, slot.device);
+      grads[i].add_(dense, true);
+      grads[i] = dense;
+    }
+    dx.push_back(call.needs(i) ? grads[i].value() : Tensor());
+  }
+  listener_({index, node.op, call.dy_, dx});
+}
+
+const Tensor& Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const char* op) {
   const auto i = static_cast<size_t>(index);
   const Slot slot = slots_[i];
   if (grad.kind_ == Grad::Kind::dense)
@@ -203,10 +241,9 @@ void Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const char* op) {
   // A leaf without hooks is added to directly: no second buffer.
   const bool direct = pass.to_leaves && slot.leaf && slot.hooks.empty();
   Tensor& sum = direct ? slot.leaf->grad : pass.gradients[i];
-  if (direct && std::find(pass.changed.begin(), pass.changed.end(), slot.leaf.get()) == pass.changed.end())
-    pass.changed.push_back(slot.leaf.get());
-  if (direct) slot.leaf->stale = true;  // until the pass has come to its end
+  if (direct) pass.will_change(*slot.leaf);
   add_to(slot, sum, grad, pass.recorded);
+  return sum;
 }
 
 void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
@@ -256,11 +293,9 @@ void Tape::add_to_leaves(Pass& pass) {
     const Slot& slot = slots_[i];
     if (!slot.leaf || !pass.gradients[i].defined()) continue;
     Grad grad(apply_hooks(static_cast<int32_t>(i), std::move(pass.gradients[i])));
-    pass.changed.push_back(slot.leaf.get());
+    pass.will_change(*slot.leaf);
     add_to(slot, slot.leaf->grad, grad, false);
   }
-  for (const Slot& slot : slots_)
-    if (slot.leaf) slot.leaf->stale = false;
 }
 
 void Tape::consume() {

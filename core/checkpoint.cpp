@@ -11,24 +11,36 @@ namespace {
 
 thread_local bool running_again = false;
 
-/// Puts the generator back to where it stood, and afterwards to where it had come.
+using Drawn = ReadRecorder::Drawn;
+
+/// Puts the generators back to where they stood, and afterwards to where they had come.
 class Replay {
  public:
-  explicit Replay(const Generator& state)
-      : later_(default_generator()), outer_(std::exchange(running_again, true)) {
-    default_generator() = state;
+  explicit Replay(const std::vector<Drawn>& drawn) : outer_(std::exchange(running_again, true)) {
+    for (const Drawn& d : drawn) later_.push_back({d.generator, std::exchange(*d.generator, d.before)});
   }
   ~Replay() {
-    default_generator() = later_;
+    for (const Drawn& d : later_) *d.generator = d.before;
     running_again = outer_;
   }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
  private:
-  Generator later_;
+  std::vector<Drawn> later_;
   bool outer_;
 };
+
+void check_unchanged(const std::vector<ReadRecorder::Memory>& memory) {
+  for (const auto& [weak, version] : memory) {
+    const auto storage = weak.lock();
+    check(!storage || storage->version() == version,
+          "checkpoint: a tensor of {} bytes that the forward read was overwritten since, by {}: its second "
+          "run would "
+          "compute something else",
+          storage ? storage->bytes() : 0, storage ? storage->last_writer() : "");
+  }
+}
 
 }  // namespace
 
@@ -37,25 +49,27 @@ bool recomputing() { return running_again; }
 Tensor checkpoint(const std::function<Tensor()>& f) {
   Tape* tape = Tape::recording();
   if (!tape || tape->order() > 1) return f();
-  const Generator before = default_generator();
   std::vector<Tensor> inputs;
+  std::vector<ReadRecorder::Memory> memory;
+  std::vector<Drawn> drawn;
   Tensor y;
   {
     ReadRecorder reads(tape);
     const Tape::Pause pause;
     y = f();
-    inputs = reads.read();
+    inputs = reads.tracked(), memory = reads.memory(), drawn = reads.generators();
   }
   detail::discard_saved_bytes();
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
-  return record("checkpoint", inputs, y, [f, saved, before](const Backward& b) -> Grads {
-    const Replay replay(before);
-    Tape again;
+  return record("checkpoint", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
+    const Replay replay(drawn);
+    Tape again({.anomaly = anomaly});
     std::vector<Tensor> wanted;
     for (size_t i = 0; i < saved.size(); ++i) {
       const Tensor& x = saved[i];
       if (b.needs(i)) wanted.push_back(again.watch(x));
     }
+    check_unchanged(memory);
     const Tensor y = f();
     std::vector<Tensor> gradients = again.gradient({y}, wanted, {b.dy()});
     Grads result(saved.size());

@@ -2,20 +2,21 @@
 
 #include "core/allocator.h"
 #include "core/profiler.h"
+#include "core/record.h"
 #include "core/state.h"
 #include "core/tape.h"
 
 namespace vitrine::detail {
 
-KernelScope::KernelScope(const char* name) : name_(name), start_(Profiler::active() ? now_nanoseconds() : 0) {
-  memory::charge(name);
-}
+KernelScope::KernelScope(const char* name)
+    : name_(name), bytes_(memory::charge(name)), start_(Profiler::active() ? now_nanoseconds() : 0) {}
 
 KernelScope::~KernelScope() {
-  if (start_ != 0) Profiler::note(name_, "kernel", start_, now_nanoseconds());
+  if (start_ != 0) Profiler::note(name_, "kernel", start_, now_nanoseconds(), bytes_);
 }
 
-void check_same_device(const char* kernel, Device& device, bool& found, const Tensor& x) {
+void inspect(const char* kernel, Device& device, bool& found, const Tensor& x) {
+  if (ReadRecorder* recorder = ReadRecorder::current()) recorder->note_memory(x);
   if (!found) {
     device = x.device();
     found = true;

@@ -40,8 +40,11 @@
 #endif
 
 /// Runs kernel `name` on the device that its tensor arguments share.
-#define VITRINE_RUN(name, ...) \
-  ::vitrine::detail::run_kernel(#name, &cpu::name, VITRINE_CUDA_TWIN(name), nullptr, __VA_ARGS__)
+#define VITRINE_RUN(name, ...) VITRINE_RUN_AS(#name, name, __VA_ARGS__)
+
+/// The same for a kernel that serves several ops: messages and the profiler speak of `op`, a string that lives on.
+#define VITRINE_RUN_AS(op, name, ...) \
+  ::vitrine::detail::run_kernel(op, &cpu::name, VITRINE_CUDA_TWIN(name), nullptr, __VA_ARGS__)
 
 /// Runs kernel `name` of a given device, for kernels whose tensors lie on different ones (transfers).
 #define VITRINE_RUN_ON(device, name, ...)                                                        \
@@ -67,10 +70,12 @@ class KernelScope {
 
  private:
   const char* name_;
+  size_t bytes_;  // allocated since the kernel before: outputs and temporaries
   int64_t start_;
 };
 
-void check_same_device(const char* kernel, Device& device, bool& found, const Tensor& x);
+/// All tensors of a kernel share a device; a checkpointed forward notes what it reads.
+void inspect(const char* kernel, Device& device, bool& found, const Tensor& x);
 void check_writable(const char* kernel, const Tensor& y);
 [[noreturn]] void no_kernel_for(const char* kernel, Device device);
 
@@ -83,7 +88,7 @@ void inspect_argument(const char* kernel, Device* device, bool* found, const Arg
   }
   if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, Tensor>) {
     if (!argument.defined()) return;
-    if (device) check_same_device(kernel, *device, *found, argument);
+    if (device) inspect(kernel, *device, *found, argument);
     if constexpr (std::is_same_v<Parameter, Tensor&>) {
       check_writable(kernel, argument);
       argument.storage().written_by(kernel);

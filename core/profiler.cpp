@@ -28,6 +28,7 @@ std::vector<Profiler::Row> sum_by(const std::vector<Profiler::Event>& events,
     auto& row = rows[key(event)];
     row.name = key(event);
     ++row.calls;
+    row.bytes += event.bytes;
     row.milliseconds += 1e-6 * static_cast<double>(event.end - event.start);
   }
   std::vector<Profiler::Row> result;
@@ -52,12 +53,12 @@ Profiler::~Profiler() {
 
 bool Profiler::active() { return current.load(std::memory_order_relaxed) != nullptr; }
 
-void Profiler::note(const char* name, const char* category, int64_t start, int64_t end) {
+void Profiler::note(const char* name, const char* category, int64_t start, int64_t end, size_t bytes) {
   Profiler* profiler = current.load();
   if (!profiler) return;
   const auto thread = std::hash<std::thread::id>{}(std::this_thread::get_id()) % 1'000'000;
   const std::lock_guard lock(profiler->mutex_);
-  profiler->events_.push_back({name, category, &ModuleScope::current(), start, end, thread});
+  profiler->events_.push_back({name, category, &ModuleScope::current(), start, end, thread, bytes});
 }
 
 std::vector<Profiler::Event> Profiler::events() const {
@@ -66,11 +67,7 @@ std::vector<Profiler::Event> Profiler::events() const {
 }
 
 std::vector<Profiler::Row> Profiler::by_op() const {
-  auto rows = sum_by(events(), [](const Event& event) { return std::string(event.name); });
-  const auto bytes = memory::by_op();
-  for (auto& row : rows)
-    if (const auto found = bytes.find(row.name); found != bytes.end()) row.bytes = found->second;
-  return rows;
+  return sum_by(events(), [](const Event& event) { return std::string(event.name); });
 }
 
 std::vector<Profiler::Row> Profiler::by_module() const {
@@ -79,13 +76,15 @@ std::vector<Profiler::Row> Profiler::by_module() const {
 }
 
 void Profiler::print(std::ostream& out) const {
-  fmt::print(out, "{:<28} {:>8} {:>12} {:>12}\n", "kernel", "calls", "ms", "MiB");
-  for (const Row& row : by_op())
-    fmt::print(out, "{:<28} {:>8} {:>12.3f} {:>12.2f}\n", row.name, row.calls, row.milliseconds,
-               static_cast<double>(row.bytes) / (1 << 20));
-  fmt::print(out, "\n{:<40} {:>8} {:>12}\n", "module", "kernels", "ms");
-  for (const Row& row : by_module())
-    fmt::print(out, "{:<40} {:>8} {:>12.3f}\n", row.name, row.calls, row.milliseconds);
+  const auto table = [&](const char* title, const std::vector<Row>& rows) {
+    fmt::print(out, "{:<40} {:>8} {:>12} {:>12}\n", title, "calls", "ms", "MiB");
+    for (const Row& row : rows)
+      fmt::print(out, "{:<40} {:>8} {:>12.3f} {:>12.2f}\n", row.name, row.calls, row.milliseconds,
+                 static_cast<double>(row.bytes) / (1 << 20));
+  };
+  table("op", by_op());
+  out << "\n";
+  table("module", by_module());
 }
 
 void Profiler::write_chrome_trace(const std::string& path) const {
@@ -98,7 +97,7 @@ void Profiler::write_chrome_trace(const std::string& path) const {
                       {"dur", 1e-3 * static_cast<double>(e.end - e.start)},
                       {"pid", 1},
                       {"tid", e.thread},
-                      {"args", {{"module", *e.module}}}});
+                      {"args", {{"module", *e.module}, {"bytes", e.bytes}}}});
   std::ofstream out(path);
   out << nlohmann::json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
   out.flush();

@@ -1,4 +1,4 @@
-// Time by op and by module.
+// Time and memory by op and by module.
 //
 //   Profiler profiler;
 //   … a few training steps …
@@ -28,12 +28,13 @@ class Profiler {
     const std::string* module;  ///< interned path
     int64_t start, end;         ///< nanoseconds
     uint64_t thread;
+    size_t bytes;  ///< allocated for it
   };
   struct Row {
     std::string name;
     int64_t calls = 0;
     double milliseconds = 0;
-    size_t bytes = 0;  ///< allocated for it; by op only
+    size_t bytes = 0;  ///< allocated
   };
 
   std::vector<Event> events() const;
@@ -45,7 +46,7 @@ class Profiler {
   void write_chrome_trace(const std::string& path) const;
 
   static bool active();
-  static void note(const char* name, const char* category, int64_t start, int64_t end);
+  static void note(const char* name, const char* category, int64_t start, int64_t end, size_t bytes = 0);
 
  private:
   mutable std::mutex mutex_;

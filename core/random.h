@@ -8,6 +8,12 @@
 
 namespace vitrine {
 
+class Generator;
+namespace detail {
+/// Tells a checkpoint that runs on this thread that numbers are about to be drawn.
+void note_draw(Generator& generator);
+}  // namespace detail
+
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : seed_(seed) {}
@@ -20,6 +26,7 @@ class Generator {
   }
   /// The counter at which `count` numbers start; moves on behind them.
   uint64_t reserve(int64_t count) {
+    detail::note_draw(*this);
     const uint64_t start = offset_;
     offset_ += static_cast<uint64_t>(count + 3) / 4;
     return start;

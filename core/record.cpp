@@ -23,7 +23,7 @@ const std::string* intern(std::string path) {
 template <class Inputs>
 Tape* find_tape(const Inputs& inputs) {
   if (read_recorder)
-    for (const Tensor& x : inputs) read_recorder->note(x);
+    for (const Tensor& x : inputs) read_recorder->note_input(x);
   Tape* tape = Tape::recording();
   if (!tape) return nullptr;
   return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return tape->tracks(x); })
@@ -62,10 +62,32 @@ bool records_definitions(std::initializer_list<Tensor> inputs) {
 ReadRecorder::ReadRecorder(Tape* outer) : outer_(outer), previous_(read_recorder) { read_recorder = this; }
 ReadRecorder::~ReadRecorder() { read_recorder = previous_; }
 
-void ReadRecorder::note(const Tensor& x) {
+ReadRecorder* ReadRecorder::current() { return read_recorder; }
+
+void ReadRecorder::note_input(const Tensor& x) {
   if (!x.defined() || !outer_->tracks(x)) return;
-  const bool known = std::any_of(read_.begin(), read_.end(), [&](const Tensor& r) { return r.is_same(x); });
-  if (!known) read_.push_back(x);
+  const bool known =
+      std::any_of(tracked_.begin(), tracked_.end(), [&](const Tensor& t) { return t.is_same(x); });
+  if (!known) tracked_.push_back(x);
+}
+
+void ReadRecorder::note_memory(const Tensor& x) { memory_.push_back(x.shared_storage()); }
+
+void ReadRecorder::note_draw(Generator& generator) {
+  const bool known = std::any_of(generators_.begin(), generators_.end(),
+                                 [&](const Drawn& d) { return d.generator == &generator; });
+  if (!known) generators_.push_back({&generator, generator});
+}
+
+std::vector<ReadRecorder::Memory> ReadRecorder::memory() const {
+  std::vector<Memory> result;
+  for (const auto& storage : memory_)
+    if (const auto alive = storage.lock()) result.push_back({storage, alive->version()});
+  return result;
+}
+
+void detail::note_draw(Generator& generator) {
+  if (read_recorder) read_recorder->note_draw(generator);
 }
 
 ModuleScope::ModuleScope(const std::string& name) : previous_(module_path) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/random.h"
 #include "core/tape.h"
 
 namespace vitrine {
@@ -92,21 +93,43 @@ Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 /// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.
 bool records_definitions(std::initializer_list<Tensor> inputs);
 
-/// The tape ended of tensors that a checkpointed forward reads (see core/checkpoint.h).
+/// What a checkpointed forward reads while it lives, so that a second run can be the same (see core/checkpoint.h).
 class ReadRecorder {
  public:
   explicit ReadRecorder(Tape* outer);
   ~ReadRecorder();
   ReadRecorder(const ReadRecorder&) = delete;
   ReadRecorder& operator=(const ReadRecorder&) = delete;
-  void note(const Tensor& x);
+
+  /// Memory that a kernel read, such as a batch or a mask, and its version when the recorder was asked.
+  struct Memory {
+    std::weak_ptr<Storage> storage;
+    uint32_t version;
+  };
+  /// A generator and where it stood before it was first used.
+  struct Drawn {
+    Generator* generator;
+    Generator before;
+  };
+
+  void note_input(const Tensor& x);   ///< of a recorded op
+  void note_memory(const Tensor& x);  ///< an argument of a kernel
+  void note_draw(Generator& generator);
+  /// The recorder that lives on this thread, or null.
+  static ReadRecorder* current();
+
   /// Tracked tensors and leaves that were read, each once, in order of first use.
-  const std::vector<Tensor>& read() const { return read_; }
+  const std::vector<Tensor>& tracked() const { return tracked_; }
+  /// All memory that was read and lives on; temporaries of the forward do not.
+  std::vector<Memory> memory() const;
+  const std::vector<Drawn>& generators() const { return generators_; }
 
  private:
   Tape* outer_;
   ReadRecorder* previous_;
-  std::vector<Tensor> read_;
+  std::vector<Tensor> tracked_;
+  std::vector<std::weak_ptr<Storage>> memory_;
+  std::vector<Drawn> generators_;
 };
 
 /// The module that runs on this thread, for messages, tables and the profiler: "blocks.0.attention".

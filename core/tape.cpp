@@ -37,11 +37,11 @@ Tape* Tape::recording() { return active; }
 void Tape::resume_recording() { active = this; }
 void Tape::stop_recording() { active = nullptr; }
 
-void backward(const Tensor& loss) {
+void Tensor::backward() const {
   Tape* tape = Tape::recording();
   check(tape != nullptr,
         "backward: no tape is recording on this thread; create a Tape before the forward pass");
-  tape->backward(loss);
+  tape->backward(*this);
 }
 
 void Tape::check_usable(const char* what) const {
@@ -109,6 +109,9 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
     node.inputs.push_back(find_or_add_slot(x));
     node.input_shapes.push_back(x.defined() ? x.shape() : Shape());
     node.reads_dead_tape |= was_on_dead_tape(x);
+    const int32_t producer =
+        node.inputs.back() < 0 ? -1 : slots_[static_cast<size_t>(node.inputs.back())].producer;
+    if (producer >= 0) node.depth = std::max(node.depth, nodes_[static_cast<size_t>(producer)].depth);
   }
   const auto index = static_cast<int32_t>(nodes_.size());
   for (Tensor& y : outputs) {

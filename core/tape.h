@@ -66,7 +66,7 @@ class Tape {
   void backward(const Tensor& loss, const Tensor& seed, Keep keep = Keep::no);
 
   /// ∂y/∂x for each x, zeros where y does not depend on it; leaves are left alone. On a tape of order n the result can
-  /// itself be differentiated, n − 1 times.
+  /// itself be differentiated, n − 1 times; once more is an error.
   std::vector<Tensor> gradient(const Tensor& y, const std::vector<Tensor>& xs, Keep keep = Keep::no);
   std::vector<Tensor> gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
                                const std::vector<Tensor>& seeds, Keep keep = Keep::no);
@@ -79,7 +79,8 @@ class Tape {
     size_t node;
     const char* op;
     std::span<const Tensor> dy;  ///< gradients of the outputs
-    std::span<const Tensor> dx;  ///< gradients of the inputs, undefined where not wanted
+    std::span<const Tensor>
+        dx;  ///< gradients of the inputs (of a region or rows of one, where only they have any), undefined where not wanted
   };
   /// Calls `listener` after each node of a backward pass.
   void on_step(std::function<void(const Step&)> listener);
@@ -140,7 +141,8 @@ class Tape {
     BackwardFunction backward;
     size_t bytes_saved;
     float microseconds;
-    int8_t depth;  ///< 1 for what the user ran, n + 1 for the backward of depth n
+    int8_t
+        depth;  ///< 1 + how often it has been differentiated: what a backward of depth n ran or led to has n + 1
     bool cut;
     bool reads_dead_tape;  ///< an input was recorded on a tape that has ended
   };
@@ -154,7 +156,12 @@ class Tape {
   void run(Pass& pass);
   void seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds);
   void run_node(Pass& pass, size_t index);
-  void add_gradient(Pass& pass, int32_t slot, Grad grad, const char* op);
+  /// Returns the sum so far.
+  const Tensor& add_gradient(Pass& pass, int32_t slot, Grad grad, const char* op);
+  void show_step(size_t index, const Backward& call, Grads& grads);
+  /// Records derivatives that were not recorded, so that a derivative of theirs is an error and not a silent zero.
+  void forbid_derivatives(std::vector<Tensor> xs, const std::vector<Tensor>& ys,
+                          std::vector<Tensor>& gradients, int depth);
   void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
   void add_to_leaves(Pass& pass);
   void consume();
@@ -179,8 +186,5 @@ class Tape {
   bool dead_ = false;  ///< a backward failed
   std::string death_;  ///< why
 };
-
-/// The same as Tape::recording()->backward(loss).
-void backward(const Tensor& loss);
 
 }  // namespace vitrine

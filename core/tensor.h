@@ -66,7 +66,8 @@ class Tensor {
   /// recorded on the tape: it is what recorded views are made of. Out of the storage's bounds is an error.
   Tensor alias(const Shape& shape, const Strides& strides, int64_t offset = 0) const;
 
-  /// Marks a floating leaf whose gradient backward() shall add up in grad().
+  /// Marks a floating leaf whose gradient backward() shall add up in grad(). The output of an op stays that: its gradient
+  /// goes on to what it was computed from (Tape::gradient and on_gradient tell it).
   Tensor& requires_grad(bool on = true);
   bool requires_grad() const { return impl_ && impl_->leaf != nullptr; }
   /// The gradient so far; undefined where there is none. float32 for bfloat16 and float16 leaves.
@@ -74,6 +75,8 @@ class Tensor {
   void set_grad(Tensor grad) const;
   /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not added.
   void zero_grad() const;
+  /// The same as Tape::recording()->backward(*this).
+  void backward() const;
   const std::shared_ptr<Leaf>& leaf() const { return impl().leaf; }
   /// Shares the gradient of `other`: for a low-precision copy of a parameter.
   void share_leaf(const Tensor& other, DType grad_dtype);

@@ -38,14 +38,14 @@ Tensor seen_as(const Tensor& x, const Shape& shape) {
 
 Tensor run_binary(Binary op, const Pair& p) {
   Tensor z = empty(p.shape, p.x.dtype(), p.x.device());
-  VITRINE_RUN(binary, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
+  VITRINE_RUN_AS(name(op), binary, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
   return z;
 }
 
 Tensor run_compare(Comparison op, const char* name, const Tensor& x0, const Tensor& y0) {
   const Pair p(name, x0, y0, false);
   Tensor z = empty(p.shape, DType::boolean, p.x.device());
-  VITRINE_RUN(compare, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
+  VITRINE_RUN_AS(name, compare, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
   return record_cut(name, x0, z);
 }
 
@@ -54,7 +54,7 @@ Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
         describe(x), describe(y));
   const Shape shape = broadcast(name, x.shape(), y.shape());
   Tensor z = empty(shape, DType::boolean, x.device());
-  VITRINE_RUN(logic, z, seen_as(x, shape), seen_as(y, shape), op);
+  VITRINE_RUN_AS(name, logic, z, seen_as(x, shape), seen_as(y, shape), op);
   return z;
 }
 
@@ -73,7 +73,7 @@ Tensor scalar_like(const char* op, const Tensor& x, double value) {
 /// a·x + b.
 Tensor affine(const char* op, const Tensor& x, double a, double b) {
   Tensor y = empty(x.shape(), x.dtype(), x.device());
-  VITRINE_RUN(unary, y, x, Unary::affine, a, b);
+  VITRINE_RUN_AS(op, unary, y, x, Unary::affine, a, b);
   return record(op, {x}, y, [a](const Tensor& dy) -> Grads { return {dy * a}; });
 }
 
@@ -199,12 +199,12 @@ void add_in_place(Tensor& x, const Tensor& y, double scale) {
     const Tape::Pause pause;
     return y * scale;
   };
-  VITRINE_RUN(accumulate, x, scale == 1 ? y : scaled());
+  VITRINE_RUN_AS("add_in_place", accumulate, x, scale == 1 ? y : scaled());
 }
 
 void scale_in_place(Tensor& x, double scale) {
   const Tensor from = x;
-  VITRINE_RUN(unary, x, from, Unary::affine, scale, 0.0);
+  VITRINE_RUN_AS("scale_in_place", unary, x, from, Unary::affine, scale, 0.0);
 }
 
 Tensor equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::equal, "equal", x, y); }
@@ -243,7 +243,7 @@ Tensor where(const Tensor& condition, const Tensor& x0, const Tensor& y0) {
   const Pair p("where", x0, y0, false);
   const Shape shape = broadcast("where", condition.shape(), p.shape);
   Tensor z = empty(shape, p.x.dtype(), p.x.device());
-  VITRINE_RUN(choose, z, seen_as(condition, shape), seen_as(p.x, shape), seen_as(p.y, shape));
+  VITRINE_RUN_AS("where", choose, z, seen_as(condition, shape), seen_as(p.x, shape), seen_as(p.y, shape));
   return record("where", {p.x, p.y}, z,
                 [c = Saved(condition), sx = p.x.shape(), sy = p.y.shape()](const Backward& b) -> Grads {
                   const Tensor zero = full({}, 0, b.dy().dtype(), b.dy().device());

@@ -10,7 +10,7 @@ namespace vitrine {
 /// y = f(x) by its formula, not recorded.
 inline Tensor run_unary(Unary op, const Tensor& x, double a = 0, double b = 0) {
   Tensor y = empty(x.shape(), x.dtype(), x.device());
-  VITRINE_RUN(unary, y, x, op, a, b);
+  VITRINE_RUN_AS(name(op), unary, y, x, op, a, b);
   return y;
 }
 

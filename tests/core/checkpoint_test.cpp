@@ -81,3 +81,40 @@ TEST_CASE("a parameter that is overwritten between the two runs is an error") {
   }
   CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("overwritten"));
 }
+
+TEST_CASE(
+    "a batch that is overwritten between the two runs is an error; temporaries of the forward are not "
+    "missed") {
+  Model model;
+  Tensor x = randn({4, 6});
+  Tape tape;
+  const Tensor y = checkpoint([&] { return model.layer(x * 2); });
+  {
+    const Tape::Pause pause;
+    scale_in_place(x, 2);
+  }
+  CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("was overwritten since, by scale_in_place"));
+}
+
+TEST_CASE("a generator of one's own draws the same numbers in the second run, and goes on where it was") {
+  const auto train = [](bool checkpointed) {
+    Generator generator(3);
+    Tensor x = full({1000}, 2.0, DType::float64);
+    x.requires_grad();
+    Tape tape;
+    const auto f = [&] { return square(dropout(x, 0.5, generator)); };
+    tape.backward(sum(checkpointed ? checkpoint(f) : f()));
+    auto result = x.grad().values();
+    result.push_back(static_cast<double>(generator.offset()));
+    return result;
+  };
+  CHECK(train(true) == train(false));
+}
+
+TEST_CASE("anomaly mode looks inside") {
+  Tensor x = zeros({2}, DType::float64);
+  x.requires_grad();
+  Tape tape({.anomaly = true});
+  const Tensor y = checkpoint([&] { return sqrt(x); });
+  CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("the gradient of sqrt"));
+}
