@@ -86,8 +86,9 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
   const bool recorded = depth < options_.order;
   Pass pass{"gradient", false, recorded, keep == Keep::yes || options_.order > 1, {}, {}, {}, {}};
   for (const Tensor& x : xs)
-    check(find_or_add_slot(x) >= 0, "gradient: {} is not tracked by this tape; watch() it before it is used",
-          describe(x));
+    check(find_or_add_slot(x) >= 0, "gradient: {} is not tracked by this tape; {}", describe(x),
+          x.defined() && !is_floating(x.dtype()) ? "only floating tensors have gradients"
+                                                 : "watch() it before it is used");
   seed_pass(pass, ys, seeds);
   for (const Tensor& x : xs)
     pass.needed[static_cast<size_t>(slot_of(x))] = pass.wanted[static_cast<size_t>(slot_of(x))] = true;
@@ -123,7 +124,8 @@ void Tape::seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vecto
   pass.needed.assign(slots_.size(), false);
   pass.wanted.assign(slots_.size(), false);
   for (size_t i = 0; i < ys.size(); ++i) {
-    check(seeds[i].shape() == ys[i].shape(), "{}: the seed is {} and the output {}", pass.name,
+    check(seeds[i].shape() == ys[i].shape() && seeds[i].dtype() == ys[i].dtype(),
+          "{}: the seed is {} and the output {}, wanted the same shape and dtype", pass.name,
           describe(seeds[i]), describe(ys[i]));
     const int32_t slot = slot_of(ys[i]);
     if (slot < 0) continue;  // a constant: nothing depends on it

@@ -5,18 +5,46 @@
 #include "core/kernels.h"
 
 namespace vitrine {
+namespace {
+
+/// float64 numbers in the CPU's memory as another dtype, on any device.
+Tensor converted(std::string_view op, const Tensor& source, DType dtype, Device device) {
+  const double* const values = source.data<double>();
+  if (is_integer(dtype))
+    for (int64_t i = 0; i < source.numel(); ++i) check_number(op, values[i], dtype);
+  const Tensor x = dtype == DType::float64 ? source : copy_as(source, dtype);
+  if (device.is_cpu()) return x;
+  Tensor y = empty(x.shape(), dtype, device);
+  VITRINE_RUN_ON(device, transfer, y, x);
+  return y;
+}
+
+/// The vector f(0), f(1), …
+template <class F>
+Tensor computed(std::string_view op, int64_t count, DType dtype, Device device, F f) {
+  Tensor source = empty({count}, DType::float64);
+  for (int64_t i = 0; i < count; ++i) source.data<double>()[i] = f(i);
+  return converted(op, source, dtype, device);
+}
+
+}  // namespace
 
 Tensor empty(const Shape& shape, DType dtype, Device device) {
   const int64_t count = numel(shape);
   const auto size = static_cast<int64_t>(size_of(dtype));
   check(count <= INT64_MAX / size, "a tensor of shape {} needs more bytes than an int64 can count", shape);
-  return Tensor(std::make_shared<Storage>(static_cast<size_t>(count * size), device), shape,
-                contiguous_strides(shape), 0, dtype);
+  try {
+    return Tensor(std::make_shared<Storage>(static_cast<size_t>(count * size), device), shape,
+                  contiguous_strides(shape), 0, dtype);
+  } catch (const Error& error) {
+    fail("a tensor {}{}: {}", name(dtype), shape, error.what());
+  }
 }
 
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  check_number("full", value, dtype);
   Tensor y = empty(shape, dtype, device);
   VITRINE_RUN(fill, y, value);
   return y;
@@ -35,19 +63,17 @@ Tensor arange(double start, double stop, double step, DType dtype, Device device
         stop);
   const double count = std::ceil((stop - start) / step);
   check(count < 1e15, "arange: {} elements from {} to {} by {} are too many", count, start, stop, step);
-  std::vector<double> values(count > 0 ? static_cast<size_t>(count) : 0);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * step;
-  return tensor(values, {static_cast<int64_t>(values.size())}, dtype, device);
+  const auto n = static_cast<int64_t>(std::max(count, 0.0));
+  return computed("arange", n, dtype, device,
+                  [&](int64_t i) { return start + static_cast<double>(i) * step; });
 }
 
 Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device) {
   check(count >= 0, "linspace: the count is {}, wanted at least 0", count);
-  std::vector<double> values(static_cast<size_t>(count), start);
-  for (int64_t i = 1; i < count; ++i)
-    values[static_cast<size_t>(i)] =
-        i == count - 1 ? stop
-                       : start + (stop - start) * static_cast<double>(i) / static_cast<double>(count - 1);
-  return tensor(values, {count}, dtype, device);
+  return computed("linspace", count, dtype, device, [&](int64_t i) {
+    if (i == 0 || i == count - 1) return i == 0 ? start : stop;
+    return start + (stop - start) * static_cast<double>(i) / static_cast<double>(count - 1);
+  });
 }
 
 Tensor eye(int64_t n, int64_t m, DType dtype, Device device) {
@@ -65,12 +91,7 @@ Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, D
         values.size(), shape);
   Tensor source = empty(shape, DType::float64);
   std::copy(values.begin(), values.end(), source.data<double>());
-  if (dtype == DType::float64 && device.is_cpu()) return source;
-  Tensor converted = copy_as(source, dtype);
-  if (device.is_cpu()) return converted;
-  Tensor y = empty(shape, dtype, device);
-  VITRINE_RUN_ON(device, transfer, y, converted);
-  return y;
+  return converted("tensor", source, dtype, device);
 }
 
 Tensor tensor(std::initializer_list<double> values, DType dtype, Device device) {

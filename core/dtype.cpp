@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace vitrine {
 namespace {
@@ -39,6 +40,16 @@ DType dtype_of(std::string_view name) {
   for (size_t i = 0; i < kTypes.size(); ++i)
     if (kTypes[i].name == name) return static_cast<DType>(i);
   fail("there is no dtype {}: wanted float32, float64, bfloat16, float16, int64, int32 or bool", name);
+}
+
+void check_number(std::string_view op, double value, DType dtype) {
+  if (!is_integer(dtype)) return;
+  const double beyond = dtype == DType::int32 ? 0x1p31 : 0x1p63;
+  check(value == std::floor(value),
+        "{}: the number {} is not whole, but the tensor is {}; wanted a floating one", op, value,
+        name(dtype));
+  check(value >= -beyond && value < beyond, "{}: the number {} is outside the range of {}", op, value,
+        name(dtype));
 }
 
 DType promote(DType x, DType y) {

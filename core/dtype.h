@@ -35,6 +35,9 @@ constexpr DType wide(DType t) { return is_low_precision(t) ? DType::float32 : t;
 /// bfloat16 with float16 gives float32.
 DType promote(DType x, DType y);
 
+/// An integer dtype takes whole numbers of its range only; another number is an error that names `op`.
+void check_number(std::string_view op, double value, DType dtype);
+
 /// The distance from 1 to the next larger number; 0 for integers and booleans.
 double epsilon(DType dtype);
 

@@ -79,20 +79,28 @@ void inspect(const char* kernel, Device& device, bool& found, const Tensor& x);
 void check_writable(const char* kernel, const Tensor& y);
 [[noreturn]] void no_kernel_for(const char* kernel, Device device);
 
+/// Checks an argument; with `device` null, any device will do.
 template <class Parameter, class Argument>
-void inspect_argument(const char* kernel, Device* device, bool* found, const Argument& argument) {
+void check_argument(const char* kernel, Device* device, bool* found, const Argument& argument) {
   if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, std::vector<Tensor>>) {
     using Element =
         std::conditional_t<std::is_same_v<Parameter, std::vector<Tensor>&>, Tensor&, const Tensor&>;
-    for (const Tensor& x : argument) inspect_argument<Element>(kernel, device, found, x);
+    for (const Tensor& x : argument) check_argument<Element>(kernel, device, found, x);
   }
   if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, Tensor>) {
     if (!argument.defined()) return;
     if (device) inspect(kernel, *device, *found, argument);
-    if constexpr (std::is_same_v<Parameter, Tensor&>) {
-      check_writable(kernel, argument);
-      argument.storage().written_by(kernel);
-    }
+    if constexpr (std::is_same_v<Parameter, Tensor&>) check_writable(kernel, argument);
+  }
+}
+
+/// Counts the write, once nothing refuses it any more.
+template <class Parameter, class Argument>
+void note_write(const char* kernel, const Argument& argument) {
+  if constexpr (std::is_same_v<Parameter, std::vector<Tensor>&>) {
+    for (const Tensor& x : argument) note_write<Tensor&>(kernel, x);
+  } else if constexpr (std::is_same_v<Parameter, Tensor&>) {
+    if (argument.defined()) argument.storage().written_by(kernel);
   }
 }
 
@@ -102,7 +110,8 @@ void run_kernel(const char* name, void (*on_cpu)(Parameters...), Twin on_cuda, c
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "wrong number of arguments for this kernel");
   Device device = forced ? *forced : Device::cpu;
   bool found = false;
-  (inspect_argument<Parameters>(name, forced ? nullptr : &device, &found, arguments), ...);
+  (check_argument<Parameters>(name, forced ? nullptr : &device, &found, arguments), ...);
+  (note_write<Parameters>(name, arguments), ...);
   const KernelScope scope(name);
   if (device.is_cpu()) {
     on_cpu(std::forward<Arguments>(arguments)...);

@@ -33,6 +33,8 @@ Generator& default_generator() {
 void manual_seed(uint64_t seed) { default_generator().set(seed); }
 
 Tensor rand(const Shape& shape, DType dtype, Device device, double low, double high, Generator& generator) {
+  check(is_floating(dtype), "rand: wanted a floating dtype, got {}", name(dtype));
+  check(low <= high, "rand: the range [{}, {}) is empty", low, high);
   Tensor y = empty(shape, dtype, device);
   VITRINE_RUN(random_uniform, y, generator.seed(), generator.reserve(y.numel()), low, high);
   return y;
@@ -40,6 +42,8 @@ Tensor rand(const Shape& shape, DType dtype, Device device, double low, double h
 
 Tensor randn(const Shape& shape, DType dtype, Device device, double mean, double deviation,
              Generator& generator) {
+  check(is_floating(dtype), "randn: wanted a floating dtype, got {}", name(dtype));
+  check(deviation >= 0, "randn: the deviation is {}, wanted at least 0", deviation);
   Tensor y = empty(shape, dtype, device);
   VITRINE_RUN(random_normal, y, generator.seed(), generator.reserve(y.numel()), mean, deviation);
   return y;
@@ -53,6 +57,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generat
 }
 
 Tensor randperm(int64_t n, Generator& generator) {
+  check(n >= 0, "randperm: n is {}, wanted at least 0", n);
   Tensor y = arange(0, static_cast<double>(n));
   auto* data = y.data<int64_t>();
   for (int64_t i = n - 1; i > 0; --i) std::swap(data[i], data[generator.next_below(i + 1)]);

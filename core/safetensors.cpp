@@ -113,11 +113,14 @@ void write_safetensors(const std::string& path, const Safetensors& content) {
   for (const auto& entry : content.tensors) {
     const std::string& name = entry.first;
     const Tensor& tensor = entry.second;
-    packed.push_back(to_cpu(tensor));
+    check(tensor.defined() && name != "__metadata__",
+          "write_safetensors: {} is {}, wanted a tensor of another name than __metadata__", name,
+          describe(tensor));
     const auto type = std::find_if(std::begin(kNames), std::end(kNames),
                                    [&](const auto& n) { return n.first == tensor.dtype(); });
     check(type != std::end(kNames), "write_safetensors: {} is {}, which the format does not know", name,
           describe(tensor));
+    packed.push_back(to_cpu(tensor));
     const auto bytes = static_cast<size_t>(tensor.numel() * tensor.element_size());
     header[name] = {{"dtype", type->second},
                     {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},

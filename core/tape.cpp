@@ -114,6 +114,8 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
     if (producer >= 0) node.depth = std::max(node.depth, nodes_[static_cast<size_t>(producer)].depth);
   }
   const auto index = static_cast<int32_t>(nodes_.size());
+  if (options_.anomaly)
+    for (const Tensor& y : outputs) check_finite(y, "output", node, nodes_.size());
   for (Tensor& y : outputs) {
     // An op may hand an input through; the output needs an identity of its own.
     if (tracks(y) || y.tape_mark().tape != 0) y = y.alias(y.shape(), y.strides());
@@ -125,8 +127,6 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
   node.microseconds = 1e-3f * static_cast<float>(now - last_record_);
   last_record_ = now;
   nodes_.push_back(std::move(node));
-  if (options_.anomaly)
-    for (const Tensor& y : outputs) check_finite(y, "output", nodes_.back(), nodes_.size() - 1);
 }
 
 void Tape::cut(const char* op, const Tensor& x) {

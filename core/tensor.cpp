@@ -92,7 +92,9 @@ void Tensor::share_leaf(const Tensor& other, DType grad_dtype) {
   impl().leaf->grad_dtype = grad_dtype;
 }
 
-void Tensor::undefined() { fail("an undefined tensor was used: it has no shape and no values"); }
+void Tensor::undefined() {
+  fail("an undefined tensor was used: it was never given a value, or is the grad() of one that has none");
+}
 
 void Tensor::wrong_type(DType wanted) const {
   fail("the elements of {} were asked for as {}", describe(*this), name(wanted));

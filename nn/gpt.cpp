@@ -40,6 +40,10 @@ void GptOptions::validate() const {
   check(key_heads >= 0 && (key_heads == 0 || heads % key_heads == 0),
         "Gpt: {} query heads cannot share {} key heads evenly", heads, key_heads);
   check(hidden >= 0, "Gpt: the hidden size is {}, wanted at least 0", hidden);
+  check(dropout >= 0 && dropout < 1, "Gpt: dropout: the probability is {}, wanted [0, 1)", dropout);
+  parse_attention(attention);
+  check(positions != Positions::sinusoidal || width % 2 == 0,
+        "Gpt: the width {} is odd, and sinusoidal positions come in pairs of channels", width);
 }
 
 Positions positions_of(const std::string& name) {

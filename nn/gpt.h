@@ -33,7 +33,7 @@ struct GptOptions {
   /// Saves memory in training: blocks keep their input only and are computed again in the backward.
   bool checkpoint_blocks = false;
 
-  /// Throws an error that says what is wrong with the sizes.
+  /// Throws an error that says what is wrong with them.
   void validate() const;
 };
 

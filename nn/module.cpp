@@ -149,12 +149,12 @@ std::map<std::string, Tensor> Module::state_dict() {
   return state;
 }
 
-void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
+void Module::check_state_dict(const std::map<std::string, Tensor>& state) {
   std::vector<std::string> problems;
   const auto own = state_dict();
   for (const auto& [path, tensor] : own) {
     const auto found = state.find(path);
-    if (found == state.end()) {
+    if (found == state.end() || !found->second.defined()) {
       problems.push_back("missing " + path);
       continue;
     }
@@ -167,6 +167,10 @@ void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
   for (const auto& [path, tensor] : state)
     if (!own.count(path)) problems.push_back("unexpected " + path);
   check(problems.empty(), "load_state_dict: {}", fmt::join(problems, "; "));
+}
+
+void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
+  check_state_dict(state);
   for (auto& [path, parameter] : named_parameters()) parameter.assign(state.at(path));
   const Tape::Pause pause;
   for (auto& [path, buffer] : named_buffers()) VITRINE_RUN(copy, buffer, state.at(path));

@@ -80,6 +80,8 @@ class Module {
   /// Copies values in. Entries that are missing, unexpected, or of another shape or dtype are one error that lists them all;
   /// then nothing is changed.
   void load_state_dict(const std::map<std::string, Tensor>& state);
+  /// Throws what load_state_dict would, and changes nothing.
+  void check_state_dict(const std::map<std::string, Tensor>& state);
   /// Becomes a deep copy of a module of the same structure: its values, dtypes, ties, names and modes, without gradients.
   void copy_from(Module& source);
 

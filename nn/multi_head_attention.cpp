@@ -29,6 +29,16 @@ int64_t key_heads_of(const MultiHeadOptions& o) { return o.key_heads ? o.key_hea
 std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& k, const Tensor& v) {
   check(Tape::recording() == nullptr,
         "KeyValueCache: what it holds has no gradient; decode under Tape::Pause");
+  const auto continues = [this](const Tensor& all, const Tensor& x) {
+    return !all.defined() || (x.size(0) == all.size(0) && x.size(1) == all.size(1) &&
+                              x.size(3) == all.size(3) && x.dtype() == all.dtype());
+  };
+  check(k.rank() == 4 && v.rank() == 4 && k.size(2) == v.size(2),
+        "KeyValueCache: k is {} and v {}, wanted [B, Hkv, T, D] for the same positions", describe(k),
+        describe(v));
+  check(continues(k_, k) && continues(v_, v),
+        "KeyValueCache: k is {} and v {}, which do not continue {} and {}", describe(k), describe(v),
+        describe(k_), describe(v_));
   const int64_t end = size_ + k.size(2);
   check(capacity_ == 0 || end <= capacity_, "KeyValueCache: {} positions are wanted, there is room for {}",
         end, capacity_);
@@ -66,6 +76,7 @@ Tensor MultiHeadAttention::merge(const Tensor& y) const {
 
 Tensor MultiHeadAttention::forward(const Tensor& x, const AttentionMask& mask, KeyValueCache* cache,
                                    AttentionTrace* trace) const {
+  check(x.rank() == 3, "MultiHeadAttention: x is {}, wanted [B, T, {}]", x.shape(), heads_ * head_size_);
   const ModuleScope scope("attention");
   const auto qkv = split(query_key_value.forward(x),
                          {heads_ * head_size_, key_heads_ * head_size_, key_heads_ * head_size_}, -1);
@@ -79,6 +90,9 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const AttentionMask& mask, K
 
 Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const AttentionMask& mask,
                                  AttentionTrace* trace) const {
+  check(x.rank() == 3 && source.rank() == 3,
+        "MultiHeadAttention: x is {} and source {}, wanted [B, T, {}] each", x.shape(), source.shape(),
+        heads_ * head_size_);
   const ModuleScope scope("attention");
   const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
   // The rows of the one weight that make queries, or keys and values.

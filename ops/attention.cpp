@@ -44,7 +44,7 @@ void check_options(const Shape& scores, const Options& o) {
   check(!o.allowed.defined() || o.allowed.dtype() == DType::boolean, "attention: allowed is {}, wanted bool",
         o.allowed.defined() ? name(o.allowed.dtype()) : "");
   for (auto [what, x] : {std::pair{"allowed", &o.allowed}, {"bias", &o.bias}})
-    check(!x->defined() || broadcast("attention", x->shape(), scores) == scores,
+    check(!x->defined() || broadcast(fmt::format("attention, {}", what), x->shape(), scores) == scores,
           "attention: {} is {}, which does not broadcast to {}", what, x->defined() ? x->shape() : Shape{},
           scores);
 }

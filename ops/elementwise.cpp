@@ -61,12 +61,7 @@ Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
 /// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers of its range only.
 Tensor scalar_like(const char* op, const Tensor& x, double value) {
   const DType dtype = x.dtype() == DType::boolean ? DType::int64 : x.dtype();
-  const double beyond = dtype == DType::int32 ? 0x1p31 : 0x1p63;
-  check(is_floating(dtype) || value == std::floor(value),
-        "{}: the number {} is not whole, but the tensor is {}; cast it to a floating dtype first", op, value,
-        describe(x));
-  check(is_floating(dtype) || (value >= -beyond && value < beyond),
-        "{}: the number {} is outside the range of the tensor, {}", op, value, describe(x));
+  check_number(op, value, dtype);
   return full({}, value, dtype, x.device());
 }
 
@@ -194,7 +189,8 @@ Tensor operator/(double x, const Tensor& y) { return div(scalar_like("div", y, x
 Tensor operator-(const Tensor& x) { return neg(x); }
 
 void add_in_place(Tensor& x, const Tensor& y, double scale) {
-  check(x.shape() == y.shape(), "add_in_place: x is {} and y is {}", x.shape(), y.shape());
+  check(x.shape() == y.shape() && is_floating(x.dtype()) && is_floating(y.dtype()),
+        "add_in_place: x is {} and y is {}, wanted floating tensors of one shape", describe(x), describe(y));
   const auto scaled = [&] {
     const Tape::Pause pause;
     return y * scale;
@@ -203,6 +199,7 @@ void add_in_place(Tensor& x, const Tensor& y, double scale) {
 }
 
 void scale_in_place(Tensor& x, double scale) {
+  check(is_floating(x.dtype()), "scale_in_place: x is {}, wanted a floating dtype", describe(x));
   const Tensor from = x;
   VITRINE_RUN_AS("scale_in_place", unary, x, from, Unary::affine, scale, 0.0);
 }

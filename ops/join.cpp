@@ -46,11 +46,10 @@ Tensor concat(const std::vector<Tensor>& xs, int64_t axis) {
 
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
   check(!xs.empty(), "stack: there are no tensors to join");
-  std::vector<Tensor> layers;
-  for (const Tensor& x : xs) {
+  for (const Tensor& x : xs)
     check(x.shape() == xs[0].shape(), "stack: the shapes {} and {} differ", xs[0].shape(), x.shape());
-    layers.push_back(unsqueeze(x, axis));
-  }
+  std::vector<Tensor> layers;
+  for (const Tensor& x : xs) layers.push_back(unsqueeze(x, axis));
   return concat(layers, axis);
 }
 

@@ -29,8 +29,10 @@ Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : contiguous(x);
 
 /// op(x)·op(y) of batched matrices with equal or broadcast leading axes.
 Tensor product(const Tensor& x, const Tensor& y) {
-  Shape shape = broadcast("matmul", Shape(std::span(x.shape().begin(), static_cast<size_t>(x.rank() - 2))),
-                          Shape(std::span(y.shape().begin(), static_cast<size_t>(y.rank() - 2))));
+  const auto leading = [](const Shape& s) {
+    return Shape(std::span(s.begin(), static_cast<size_t>(s.rank() - 2)));
+  };
+  Shape shape = broadcast("matmul, axes before the last two", leading(x.shape()), leading(y.shape()));
   shape.push_back(x.size(-2));
   shape.push_back(y.size(-1));
   Tensor z = empty(shape, x.dtype(), x.device());

@@ -96,8 +96,8 @@ Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
 
 Tensor permute(const Tensor& x, const Axes& axes) {
   const int rank = x.rank();
-  check(static_cast<int>(axes.size()) == rank, "permute: {} axes were given for the shape {}", axes.size(),
-        x.shape());
+  check(static_cast<int>(axes.size()) == rank, "permute: {} axes were given, wanted the {} of x {}",
+        axes.size(), rank, x.shape());
   check_axes("permute", x.shape(), axes);  // each once
   Shape shape;
   Strides strides;
@@ -190,15 +190,19 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis) {
   const int a = check_axis("split", x.shape(), axis);
+  int64_t end = 0;
+  for (int64_t size : sizes) {
+    check(size >= 0, "split: the size {} is negative", size);
+    end += size;
+  }
+  check(end == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}",
+        fmt::join(sizes, ", "), end, a, x.shape(), x.shape()[a]);
   std::vector<Tensor> parts;
   int64_t start = 0;
   for (int64_t size : sizes) {
-    check(size >= 0, "split: the size {} is negative", size);
     parts.push_back(slice(x, a, start, start + size));
     start += size;
   }
-  check(start == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}",
-        fmt::join(sizes, ", "), start, a, x.shape(), x.shape()[a]);
   return parts;
 }
 

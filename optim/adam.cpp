@@ -21,7 +21,7 @@ double correction(double beta, int64_t t) { return 1 / (1 - std::pow(beta, t)); 
 
 Adam::Adam(std::vector<Parameter> parameters, AdamOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check_betas("Adam", o.beta1, o.beta2);
+  check_betas("Adam", o.beta1, o.beta2, o.eps);
 }
 
 void Adam::update(Batch& batch, const GroupOptions& group, int64_t t) {
@@ -40,7 +40,7 @@ std::vector<Optimizer::Slot> Adam::slots(const Shape& shape) const {
 
 NAdam::NAdam(std::vector<Parameter> parameters, NAdamOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check_betas("NAdam", o.beta1, o.beta2);
+  check_betas("NAdam", o.beta1, o.beta2, o.eps);
 }
 
 double NAdam::mu(int64_t t) const {
@@ -76,7 +76,7 @@ std::vector<Optimizer::Slot> NAdam::slots(const Shape& shape) const {
 
 RAdam::RAdam(std::vector<Parameter> parameters, RAdamOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check_betas("RAdam", o.beta1, o.beta2);
+  check_betas("RAdam", o.beta1, o.beta2, o.eps);
 }
 
 void RAdam::update(Batch& batch, const GroupOptions& group, int64_t t) {

@@ -10,7 +10,7 @@ namespace vitrine::optim {
 
 Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check_betas("Lamb", o.beta1, o.beta2);
+  check_betas("Lamb", o.beta1, o.beta2, o.eps);
 }
 
 void Lamb::update(Batch& batch, const GroupOptions& group, int64_t t) {

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/creation.h"
@@ -8,6 +9,21 @@
 #include "ops/elementwise.h"
 
 namespace vitrine::optim {
+namespace {
+
+void check_lr(double lr) {
+  check(lr >= 0 && std::isfinite(lr),
+        "Optimizer: the learning rate is {}, wanted a finite number of at least 0", lr);
+}
+
+/// The name of p, or what it looks like.
+std::string called(const Parameter& p) {
+  return p.name().empty() ? fmt::format("{}", describe(p.master())) : p.name();
+}
+
+bool is_step(const Tensor& x) { return x.dtype() == DType::int64 && x.numel() == 1 && x.item() >= 0; }
+
+}  // namespace
 
 Optimizer::Optimizer(std::vector<Parameter> parameters, GroupOptions options) {
   add_group({std::move(parameters), options});
@@ -15,19 +31,19 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, GroupOptions options) {
 
 void Optimizer::add_group(Group group) {
   check(!group.parameters.empty(), "Optimizer: a group without parameters");
-  check(group.options.lr >= 0 && group.options.weight_decay >= 0,
-        "Optimizer: the learning rate {} and the weight decay {} must not be negative", group.options.lr,
+  check_lr(group.options.lr);
+  check(group.options.weight_decay >= 0, "Optimizer: the weight decay is {}, wanted at least 0",
         group.options.weight_decay);
   std::set<const void*> known;
   for (const Group& other : groups_)
     for (const Parameter& p : other.parameters) known.insert(p.identity());
   for (const Parameter& p : group.parameters)
-    check(known.insert(p.identity()).second, "Optimizer: the parameter {} is given twice", p.name());
+    check(known.insert(p.identity()).second, "Optimizer: the parameter {} is given twice", called(p));
   groups_.push_back(std::move(group));
 }
 
 void Optimizer::set_lr(double lr) {
-  check(lr >= 0, "Optimizer: the learning rate is {}, wanted at least 0", lr);
+  check_lr(lr);
   for (Group& group : groups_) group.options.lr = lr;
 }
 
@@ -59,10 +75,11 @@ Optimizer::Batch Optimizer::batch_of(Group& group) {
 void Optimizer::step() {
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
-      check(!p.master().leaf()->stale,
+      if (p.master().leaf()->stale)
+        fail(
             "step: the gradient of {} is incomplete, as a backward failed; call zero_grad() and run the step "
             "again",
-            p.name().empty() ? "a parameter" : p.name());
+            called(p));
   const Tape::Pause pause;
   for (Group& group : groups_) {
     Batch batch = batch_of(group);
@@ -111,11 +128,14 @@ std::map<std::string, Tensor> Optimizer::state_dict() const {
   return result;
 }
 
-void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
+void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) const {
   std::vector<std::string> problems;
   std::set<std::string> expected = {"step"};
-  if (!state.count("step")) problems.emplace_back("missing step");
-  std::map<const void*, State> loaded;
+  if (const auto step = state.find("step"); step == state.end() || !step->second.defined()) {
+    problems.emplace_back("missing step");
+  } else if (!is_step(step->second)) {
+    problems.push_back(fmt::format("step is {}, wanted one int64 of at least 0", describe(step->second)));
+  }
   for (const auto& [key, p] : keys()) {
     const auto first = state.lower_bound(key + "/");
     if (first == state.end() || !first->first.starts_with(key + "/")) continue;  // it never had a gradient
@@ -123,27 +143,35 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
       const std::string path = key + "/" + slot.name;
       expected.insert(path);
       const auto found = state.find(path);
-      if (found == state.end()) {
+      if (found == state.end() || !found->second.defined()) {
         problems.push_back("missing " + path);
       } else if (const Tensor& x = found->second;
                  x.shape() != slot.shape || x.dtype() != p.master().dtype()) {
         problems.push_back(
             fmt::format("{} is {}, wanted {}{}", path, describe(x), name(p.master().dtype()), slot.shape));
-      } else {
-        loaded[p.identity()][slot.name] = copy_as(x, x.dtype());
       }
     }
   }
   for (const auto& [path, x] : state)
     if (!expected.count(path)) problems.push_back("unexpected " + path);
   check(problems.empty(), "Optimizer: load_state_dict: {}", fmt::join(problems, "; "));
+}
+
+void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
+  check_state_dict(state);
+  std::map<const void*, State> loaded;
+  for (const auto& [key, p] : keys())
+    for (const Slot& slot : slots(p.shape()))
+      if (const auto found = state.find(key + "/" + slot.name); found != state.end())
+        loaded[p.identity()][slot.name] = copy_as(found->second, found->second.dtype());
   steps_ = static_cast<int64_t>(state.at("step").item());
   state_ = std::move(loaded);
 }
 
-void check_betas(const char* optimizer, double beta1, double beta2) {
+void check_betas(const char* optimizer, double beta1, double beta2, double eps) {
   check(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, "{}: the betas are {} and {}, wanted [0, 1)",
         optimizer, beta1, beta2);
+  check(eps >= 0, "{}: eps is {}, wanted at least 0", optimizer, eps);
 }
 
 }  // namespace vitrine::optim

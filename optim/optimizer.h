@@ -45,6 +45,8 @@ class Optimizer {
   std::map<std::string, Tensor> state_dict() const;
   /// Entries that are missing, unexpected, or of a wrong shape or dtype are one error that lists them; nothing changes then.
   void load_state_dict(const std::map<std::string, Tensor>& state);
+  /// Throws what load_state_dict would, and changes nothing.
+  void check_state_dict(const std::map<std::string, Tensor>& state) const;
 
  protected:
   Optimizer(std::vector<Parameter> parameters, GroupOptions options);
@@ -85,7 +87,7 @@ class Optimizer {
   double lr_factor_ = 1;
 };
 
-/// Betas outside [0, 1) are an error that names the optimizer.
-void check_betas(const char* optimizer, double beta1, double beta2);
+/// Betas outside [0, 1) and a negative eps are errors that name the optimizer.
+void check_betas(const char* optimizer, double beta1, double beta2, double eps = 0);
 
 }  // namespace vitrine::optim

@@ -6,8 +6,9 @@ namespace vitrine::optim {
 
 Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+  check(o.momentum >= 0, "Sgd: the momentum is {}, wanted at least 0", o.momentum);
   check(!o.nesterov || (o.momentum > 0 && o.dampening == 0),
-        "Sgd: Nesterov wants a momentum and no dampening");
+        "Sgd: Nesterov wants a momentum and no dampening, got {} and {}", o.momentum, o.dampening);
 }
 
 void Sgd::update(Batch& batch, const GroupOptions& group, int64_t) {

@@ -33,8 +33,9 @@ Tensor AttentionMask::visible(int64_t queries, int64_t keys, Device device) cons
 
 Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys) {
   const auto batch = static_cast<int64_t>(lengths.size());
-  for (int64_t length : lengths)
-    check(length >= 0 && length <= keys, "padding_mask: a length is {}, wanted 0 to {}", length, keys);
+  for (size_t i = 0; i < lengths.size(); ++i)
+    check(lengths[i] >= 0 && lengths[i] <= keys, "padding_mask: lengths[{}] is {}, wanted 0 to {}", i,
+          lengths[i], keys);
   return less(reshape(row(keys), {1, 1, 1, keys}), index_tensor(lengths, {batch, 1, 1, 1}));
 }
 

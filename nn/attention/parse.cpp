@@ -124,6 +124,7 @@ std::string attention_parts() {
 AttentionSetting parse_attention(const std::string& name) {
   Setting setting;
   std::vector<std::string> seen;
+  check(!name.ends_with('+'), "attention: wanted a part behind the last + of {}", name);
   std::stringstream pieces(name);
   for (std::string piece; std::getline(pieces, piece, '+');) {
     const size_t sign = piece.find('=');

@@ -9,8 +9,7 @@ namespace vitrine::nn::training {
 
 void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label,
                        RunReport& report) {
-  const bool was_training = model.training();
-  model.eval();
+  const ModeScope evaluation(model, false);
   std::vector<AttentionTrace> traces;
   Tape tape;
   const Tensor loss = cross_entropy(model.forward(batch.inputs, nullptr, &traces), batch.targets);
@@ -32,7 +31,6 @@ void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::
           {s.layer, s.head, labels, labels, std::vector<float>(weights.begin(), weights.end())});
     }
   }
-  model.train(was_training);
 }
 
 }  // namespace vitrine::nn::training

@@ -1,4 +1,5 @@
 // What a run leaves behind, and how a later one goes on from it: the checkpoint and the metrics.
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +10,27 @@
 #include "nn/training/trainer.h"
 
 namespace vitrine::nn::training {
+namespace {
+
+int64_t step_in(const std::string& text, const std::string& path) {
+  int64_t step = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  check(error == std::errc() && end == text.data() + text.size() && step >= 0,
+        "resume: {} is broken: its step is \"{}\", wanted a whole number", path, text);
+  return step;
+}
+
+/// Where the generator stood.
+Generator generator_in(const std::string& text, const std::string& path) {
+  unsigned long long seed = 0, offset = 0;
+  check(std::sscanf(text.c_str(), "%llu %llu", &seed, &offset) == 2,
+        "resume: {} is broken: its random state is \"{}\", wanted a seed and an offset", path, text);
+  Generator generator;
+  generator.set(seed, offset);
+  return generator;
+}
+
+}  // namespace
 
 std::map<std::string, std::string> Trainer::setting() const {
   return {{"seed", std::to_string(options_.seed)},
@@ -42,20 +64,19 @@ void Trainer::resume(const std::string& path) {
   };
   for (const auto& [key, here] : setting())
     check(metadata(key) == here, "resume: {} has the {} {}, this run has {}", path, key, metadata(key), here);
-  long long step = 0;
-  unsigned long long seed = 0, offset = 0;
-  check(std::sscanf(metadata("step").c_str(), "%lld", &step) == 1 && step >= 0 &&
-            std::sscanf(metadata("random").c_str(), "%llu %llu", &seed, &offset) == 2,
-        "resume: {} is broken", path);
+  const int64_t step = step_in(metadata("step"), path);
+  const Generator generator = generator_in(metadata("random"), path);
   std::map<std::string, Tensor> model, optimizer;
   for (const auto& [name, x] : file.tensors) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
-  model_.load_state_dict(model);
+  model_.check_state_dict(model);
+  optimizer_->check_state_dict(optimizer);
+  model_.load_state_dict(model);  // what fits nowhere has changed nothing
   optimizer_->load_state_dict(optimizer);
   step_ = step;
-  default_generator().set(seed, offset);
+  default_generator() = generator;
   read_metrics();
 }
 

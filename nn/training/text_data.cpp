@@ -49,6 +49,7 @@ CharacterVocabulary::CharacterVocabulary(const std::string& text) {
 
 CharacterVocabulary::CharacterVocabulary(const std::vector<std::string>& characters)
     : characters_(characters) {
+  check(!characters.empty(), "CharacterVocabulary: the text is empty");
   for (const std::string& c : characters_) ids_.emplace(c, static_cast<int64_t>(ids_.size()));
   check(ids_.size() == characters_.size(), "CharacterVocabulary: a character is given twice");
 }
@@ -57,7 +58,9 @@ std::vector<int64_t> CharacterVocabulary::encode(const std::string& text) const 
   std::vector<int64_t> result;
   for (const std::string& c : split_characters(text)) {
     const auto found = ids_.find(c);
-    check(found != ids_.end(), "the character \"{}\" does not occur in the training text", c);
+    check(found != ids_.end(),
+          "encode: the character \"{}\" at position {} does not occur in the training text", c,
+          result.size());
     result.push_back(found->second);
   }
   return result;
@@ -65,9 +68,10 @@ std::vector<int64_t> CharacterVocabulary::encode(const std::string& text) const 
 
 std::string CharacterVocabulary::decode(const std::vector<int64_t>& ids) const {
   std::string text;
-  for (int64_t id : ids) {
-    check(id >= 0 && id < size(), "decode: the token {} is outside [0, {})", id, size());
-    text += characters_[static_cast<size_t>(id)];
+  for (size_t i = 0; i < ids.size(); ++i) {
+    check(ids[i] >= 0 && ids[i] < size(), "decode: ids has {} at position {}, outside [0, {})", ids[i], i,
+          size());
+    text += characters_[static_cast<size_t>(ids[i])];
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "core/creation.h"
 #include "ops/elementwise.h"
@@ -39,23 +40,50 @@ double norm_of(const Tensor& x) {
   return x.defined() ? std::sqrt(sum(square(cast(x, DType::float64))).item()) : 0;
 }
 
+/// What would else be found out after an hour of training.
+const TrainingOptions& checked(const TrainingOptions& o) {
+  for (auto [name, value] : {std::pair{"steps", o.steps},
+                             {"batch", o.batch},
+                             {"accumulate", o.accumulate},
+                             {"evaluate_every", o.evaluate_every}})
+    check(value > 0, "training: {} is {}, wanted at least 1", name, value);
+  check(o.clip >= 0, "training: clip is {}, wanted at least 0", o.clip);
+  for (const auto& [name, path] : {std::pair{"checkpoint", &o.checkpoint}, {"metrics", &o.metrics}}) {
+    const auto folder = std::filesystem::path(*path).parent_path();
+    check(folder.empty() || std::filesystem::is_directory(folder), "training: there is no folder for {} {}",
+          name, *path);
+  }
+  return o;
+}
+
+/// The tokens of a split, all of which the model must know, and as many as a window wants.
+const std::vector<int64_t>& checked(const char* split, const std::vector<int64_t>& tokens,
+                                    const GptOptions& model) {
+  check(std::ssize(tokens) > model.context,
+        "training: the {} text has {} tokens, wanted more than the context of {}", split, tokens.size(),
+        model.context);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    check(tokens[i] >= 0 && tokens[i] < model.vocabulary,
+          "training: the {} text has the token {} at position {}, outside [0, {})", split, tokens[i], i,
+          model.vocabulary);
+  return tokens;
+}
+
 }  // namespace
 
 Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
                  optim::Schedule schedule, TrainingOptions options)
     : model_(model),
-      training_(training, options.batch, model.options().context, options.seed),
-      validation_(validation, options.batch, model.options().context, options.seed),
+      training_(checked("training", training, model.options()), checked(options).batch,
+                model.options().context, options.seed),
+      validation_(checked("validation", validation, model.options()), options.batch, model.options().context,
+                  options.seed),
       schedule_(std::move(schedule)),
       options_(std::move(options)),
       named_(model.named_parameters()),
       optimizer_(optim::make_optimizer(options_.optimizer, with_rank(named_, true),
                                        {.beta2 = options_.beta2, .weight_decay = options_.weight_decay})) {
-  for (auto [name, value] : {std::pair{"steps", options_.steps},
-                             {"accumulate", options_.accumulate},
-                             {"evaluate_every", options_.evaluate_every}})
-    check(value > 0, "training: {} is {}, wanted at least 1", name, value);
-  check(options_.clip >= 0, "training: clip is {}, wanted at least 0", options_.clip);
+  check(schedule_ != nullptr, "training: there is no schedule");
   optimizer_->add_group({with_rank(named_, false), {0, 0}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
     report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});
@@ -83,6 +111,7 @@ double Trainer::train_step() {
     record_paths(tape, traces);
     tape.backward(mean);
   }
+  check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_ + 1);
   record_gradients();
   if (options_.clip > 0) optim::clip_gradients(model_.parameters(), options_.clip);
   optimizer_->set_lr(schedule_(step_));
@@ -128,6 +157,7 @@ void Trainer::show_progress(double loss, double seconds) {
 }
 
 void Trainer::run(const std::function<bool()>& stop) {
+  const ModeScope training(model_, true);
   const double start = now();
   double mean_seconds = 0;
   while (step_ < options_.steps && !stop()) {
@@ -141,7 +171,6 @@ void Trainer::run(const std::function<bool()>& stop) {
     report_.tokens_per_second.add(
         x, std::round(static_cast<double>(options_.batch * options_.accumulate * model_.options().context) /
                       seconds));
-    check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_);
     show_progress(loss, mean_seconds);
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
       report_.validation_loss.add(x, validation_loss());
@@ -159,14 +188,13 @@ void Trainer::run(const std::function<bool()>& stop) {
 
 double Trainer::validation_loss() {
   const Tape::Pause pause;
-  model_.eval();
+  const ModeScope evaluation(model_, false);
   double total = 0, count = 0;
   for (const Batch& batch : validation_.whole()) {
     const auto tokens = static_cast<double>(batch.targets.numel());
     total += tokens * cross_entropy(model_.forward(batch.inputs), batch.targets).item();
     count += tokens;
   }
-  model_.train();
   return total / count;
 }
 

@@ -294,7 +294,7 @@ TEST_CASE("masks: padding, prefix, blocks and windows say what they hide") {
   CHECK(window.visible(2, 4, Device::cpu).values() == std::vector<double>{0, 1, 1, 0, 0, 0, 1, 1});
   CHECK(!AttentionMask{}.visible(3, 3, Device::cpu).defined());
   const int64_t wrong[] = {5};
-  CHECK_THROWS_WITH(padding_mask(wrong, 4), "padding_mask: a length is 5, wanted 0 to 4");
+  CHECK_THROWS_WITH(padding_mask(wrong, 4), "padding_mask: lengths[0] is 5, wanted 0 to 4");
 }
 
 TEST_CASE("LASER ignores hidden values on both paths") {

@@ -112,7 +112,8 @@ TEST_CASE("text becomes tokens and comes back, whatever its characters") {
   const CharacterVocabulary vocabulary(text);
   CHECK(vocabulary.size() == 7);
   CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
-  CHECK_THROWS_WITH_AS(vocabulary.encode("z"), doctest::Contains("\"z\" does not occur"), Error);
+  CHECK_THROWS_WITH_AS(vocabulary.encode("z"), doctest::Contains("\"z\" at position 0 does not occur"),
+                       Error);
   CHECK_THROWS_WITH_AS(vocabulary.decode({7}), doctest::Contains("outside [0, 7)"), Error);
 }
 

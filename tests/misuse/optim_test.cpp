@@ -1,0 +1,193 @@
+// Misuse of optimizers and schedules: parameters and states stay, and the next step is the one it would have been.
+#include "core/creation.h"
+#include "core/kernels.h"
+#include "core/tape.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "optim/by_name.h"
+#include "optim/optimizers.h"
+#include "tests/misuse/misuse.h"
+
+using namespace vitrine;
+using namespace vitrine::optim;
+using namespace vitrine::test;
+
+namespace {
+
+Parameter parameter(std::initializer_list<double> values, const std::string& name) {
+  Parameter p(tensor(values));
+  p.set_name(name);
+  p.master().set_grad(tensor(values) * 0.5);
+  return p;
+}
+
+/// An optimizer after its first step.
+struct Stepped : Scene {
+  Parameter a = parameter({1, 2}, "a"), b = parameter({3}, ""), fresh = parameter({4, 5}, "fresh");
+  mutable Adam adam{{a, b}, {.lr = 0.1}};
+  std::map<std::string, Tensor> saved;
+
+  Stepped() {
+    adam.step();
+    saved = adam.state_dict();
+  }
+  std::string state() const override {
+    std::string text = show(a.master()) + show(b.master()) + show(fresh.master());
+    for (const auto& [name, x] : adam.state_dict()) text += name + " " + show(x);
+    for (const Group& group : adam.groups())
+      text +=
+          fmt::format("{} {} {}\n", group.parameters.size(), group.options.lr, group.options.weight_decay);
+    return text;
+  }
+  std::string outcome(const Tensor& y) override { return show(y) + state(); }
+  Tensor step() {
+    adam.step();
+    return a.master();
+  }
+};
+
+std::vector<Misuse> settings(Stepped& s) {
+  const auto right = [&] { return s.step(); };
+  const auto making = [&s](auto options) { return [&s, options] { Adam({s.fresh}, options); }; };
+  return {
+      {"a negative learning rate",
+       making(AdamOptions{.lr = -1}),
+       {"the learning rate is -1, wanted", "at least 0"},
+       right},
+      {"an infinite learning rate",
+       making(AdamOptions{.lr = INFINITY}),
+       {"the learning rate is inf, wanted a finite"},
+       right},
+      {"a negative learning rate later", [&] { s.adam.set_lr(-0.5); }, {"the learning rate is -0.5"}, right},
+      {"a learning rate that is NaN", [&] { s.adam.set_lr(NAN); }, {"the learning rate is nan"}, right},
+      {"a negative weight decay",
+       making(AdamOptions{.weight_decay = -1}),
+       {"the weight decay is -1, wanted at least 0"},
+       right},
+      {"a beta of 1",
+       making(AdamOptions{.beta1 = 1}),
+       {"Adam: the betas are 1 and 0.999, wanted [0, 1)"},
+       right},
+      {"a negative beta",
+       [&] { Lion({s.fresh}, {.beta2 = -0.5}); },
+       {"Lion: the betas are 0.9 and -0.5, wanted [0, 1)"},
+       right},
+      {"a negative eps", making(AdamOptions{.eps = -1}), {"Adam: eps is -1, wanted at least 0"}, right},
+      {"a negative momentum",
+       [&] { Sgd({s.fresh}, {.momentum = -1}); },
+       {"Sgd: the momentum is -1, wanted at least 0"},
+       right},
+      {"Nesterov without momentum",
+       [&] { Sgd({s.fresh}, {.nesterov = true}); },
+       {"Sgd: Nesterov wants a momentum and no dampening, got 0 and 0"},
+       right},
+      {"Adafactor that clips everything",
+       [&] { Adafactor({s.fresh}, {.clip = 0}); },
+       {"Adafactor: clip is 0, wanted more than 0"},
+       right},
+      {"an optimizer of nothing", [] { Adam({}, {}); }, {"a group without parameters"}, right},
+      {"an undefined parameter",
+       [&] {
+         s.adam.add_group({{Parameter()}, {}});
+       },
+       {"undefined parameter"},
+       right},
+      {"a parameter in two groups",
+       [&] {
+         s.adam.add_group({{s.fresh, s.a}, {}});
+       },
+       {"Optimizer: the parameter a is given twice"},
+       right},
+      {"an unnamed parameter in two groups",
+       [&] {
+         s.adam.add_group({{s.b}, {}});
+       },
+       {"Optimizer: the parameter float32[1] on cpu is given twice"},
+       right},
+      {"a group with a negative learning rate",
+       [&] {
+         s.adam.add_group({{s.fresh}, {.lr = -1}});
+       },
+       {"the learning rate is -1"},
+       right},
+      {"an optimizer that is not there",
+       [&] { make_optimizer("adamm", {s.fresh}, {}); },
+       {"there is no optimizer adamm", "wanted sgd, adam, adamw"},
+       right},
+      {"a schedule that is not there",
+       [] { make_schedule("cosin", 1, 1, 2, 0); },
+       {"there is no schedule cosin", "wanted constant, cosine"},
+       right},
+      {"a warmup longer than the training",
+       [] { make_schedule("linear", 1, 5, 2, 0); },
+       {"warmup_linear: wanted 0 ≤ warmup < total, got 5 and 2"},
+       right},
+      {"noam without warmup",
+       [] { make_schedule("noam", 1, 0, 2, 0); },
+       {"noam: wanted", "warmup above 0", "and 0"},
+       right},
+      {"noam's step 0", [] { noam(64, 10)(0); }, {"noam: steps count from 1, got 0"}, right},
+  };
+}
+
+std::vector<Misuse> states(Stepped& s) {
+  const auto load = [&] { s.adam.load_state_dict(s.saved); };
+  const auto right = [&] { return s.step(); };
+  return {
+      {"a state of which much is wrong",
+       load,
+       {"missing a/moment1", "a/moment2 is float32[3] on cpu, wanted float32[2]", "unexpected c/moment1",
+        "1/moment1 is float64[1] on cpu, wanted float32[1]"},
+       right,
+       [&] {
+         s.saved.erase("a/moment1");
+         s.saved["a/moment2"] = zeros({3});
+         s.saved["1/moment1"] = zeros({1}, DType::float64);
+         s.saved["c/moment1"] = zeros({1});
+       }},
+      {"a state without its step", load, {"missing step"}, right, [&] { s.saved.erase("step"); }},
+      {"a step that is NaN",
+       load,
+       {"step is float32[]", "wanted one int64 of at least 0"},
+       right,
+       [&] { s.saved["step"] = Tensor(NAN); }},
+      {"a negative step",
+       load,
+       {"step is int64[1]", "wanted one int64 of at least 0"},
+       right,
+       [&] { s.saved["step"] = tensor({-1}, DType::int64); }},
+      {"an undefined state", load, {"missing a/moment1"}, right, [&] { s.saved["a/moment1"] = Tensor(); }},
+      {"clipping to nothing",
+       [&] {
+         clip_gradients({s.a, s.b}, 0);
+       },
+       {"clip_gradients: the largest norm is 0, wanted more than 0"},
+       right},
+      {"clipping a gradient that is NaN",
+       [&] {
+         clip_gradients({s.a, s.b}, 1);
+       },
+       {"clip_gradients: the norm of the gradients is nan"},
+       [&] { return s.a.master(); },
+       [&] { s.b.master().set_grad(tensor({NAN})); }},
+      {"a step after a backward that failed halfway",
+       [&] { s.adam.step(); },
+       {"step: the gradient of a is incomplete", "call zero_grad()"},
+       [&] {
+         s.adam.zero_grad();
+         s.a.master().set_grad(tensor({1, 1}));
+         return s.step();
+       },
+       [&] {
+         Tape tape;
+         const Tensor y = s.a.value() * 2;
+         tape.on_gradient(y, [](const Tensor&) -> Tensor { throw Error("planted"); });
+         CHECK_THROWS_AS(tape.backward(sum(y) + sum(s.a.value())), Error);
+       }},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("misuse of settings of optimizers and schedules") { check_all<Stepped>(settings); }
+TEST_CASE("misuse of states of optimizers, and of gradients") { check_all<Stepped>(states); }

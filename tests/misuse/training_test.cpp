@@ -1,0 +1,259 @@
+// Misuse of training: model, optimizer and step stay, and what would be found out late is told at once.
+#include <optional>
+
+#include "core/creation.h"
+#include "core/safetensors.h"
+#include "nn/training/trainer.h"
+#include "tests/misuse/folder.h"
+#include "tests/misuse/misuse.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using namespace vitrine::nn::training;
+using namespace vitrine::test;
+
+namespace {
+
+GptOptions tiny() {
+  GptOptions o;
+  o.vocabulary = 7;
+  o.context = 4;
+  o.width = 4;
+  o.layers = 1;
+  o.heads = 2;
+  return o;
+}
+
+TrainingOptions quiet(int64_t steps) {
+  TrainingOptions o;
+  o.steps = steps;
+  o.batch = 2;
+  o.progress = false;
+  return o;
+}
+
+/// A run that has trained two of three steps, and its checkpoint.
+struct Run : Scene {
+  Folder folder;
+  Gpt model = [] {
+    manual_seed(3);
+    return Gpt(tiny());
+  }();
+  std::vector<int64_t> tokens;
+  double lr = 1e-2;
+  mutable std::optional<Trainer> trainer;
+  CharacterVocabulary vocabulary{"abc"};
+  std::string saved = folder / "saved.safetensors", other = folder / "other.safetensors";
+
+  Run() {
+    for (int64_t i = 0; i < 40; ++i) tokens.push_back(i % 7);
+    trainer.emplace(
+        model, tokens, tokens, [this](int64_t) { return lr; }, quiet(3));
+    trainer->run([this] { return trainer->step() == 2; });
+    trainer->save(saved);
+  }
+  /// All that a checkpoint holds: model, optimizer, step and generator.
+  std::string state() const override {
+    const std::string path = folder / "state";
+    trainer->save(path);
+    const Safetensors now = read_safetensors(path);
+    std::string text = fmt::format("{}\n{}\n", now.metadata.at("step"), model.training());
+    for (const auto& [name, x] : now.tensors) text += name + " " + show(x);
+    return text + bytes_at(saved);
+  }
+  std::string outcome(const Tensor& y) override { return show(y) + state(); }
+  /// The third step.
+  Tensor go_on() {
+    lr = 1e-2;
+    trainer->run();
+    return Tensor(trainer->validation_loss());
+  }
+  void make(const TrainingOptions& o) { Trainer(model, tokens, tokens, optim::constant(1), o); }
+  /// Writes another checkpoint, in which something is changed.
+  void change(const std::function<void(Safetensors&)>& f) {
+    Safetensors file = read_safetensors(saved);
+    f(file);
+    write_safetensors(other, file);
+  }
+};
+
+std::vector<Misuse> options(Run& s) {
+  const auto right = [&] { return s.go_on(); };
+  const auto making = [&s](auto change) {
+    return [&s, change] {
+      TrainingOptions o = quiet(3);
+      change(o);
+      s.make(o);
+    };
+  };
+  return {
+      {"a batch of 0",
+       making([](TrainingOptions& o) { o.batch = 0; }),
+       {"training: batch is 0, wanted at least 1"},
+       right},
+      {"no micro-batches",
+       making([](TrainingOptions& o) { o.accumulate = 0; }),
+       {"training: accumulate is 0, wanted at least 1"},
+       right},
+      {"an evaluation every 0 steps",
+       making([](TrainingOptions& o) { o.evaluate_every = 0; }),
+       {"training: evaluate_every is 0, wanted at least 1"},
+       right},
+      {"a negative number of steps",
+       making([](TrainingOptions& o) { o.steps = -1; }),
+       {"training: steps is -1, wanted at least 1"},
+       right},
+      {"a negative clip",
+       making([](TrainingOptions& o) { o.clip = -1; }),
+       {"clip is -1, wanted at least 0"},
+       right},
+      {"an optimizer by a wrong name",
+       making([](TrainingOptions& o) { o.optimizer = "adm"; }),
+       {"there is no optimizer adm", "wanted sgd"},
+       right},
+      {"a beta beyond 1",
+       making([](TrainingOptions& o) { o.beta2 = 2; }),
+       {"the betas are 0.9 and 2, wanted [0, 1)"},
+       right},
+      {"a checkpoint in a folder that is not there",
+       making([](TrainingOptions& o) { o.checkpoint = "/none/x"; }),
+       {"training: there is no folder for checkpoint /none/x"},
+       right},
+      {"metrics in a folder that is not there",
+       making([](TrainingOptions& o) { o.metrics = "/none/x"; }),
+       {"training: there is no folder for metrics /none/x"},
+       right},
+      {"no schedule",
+       [&] { Trainer(s.model, s.tokens, s.tokens, nullptr, quiet(1)); },
+       {"training: there is no schedule"},
+       right},
+      {"a schedule that falls below 0",
+       [&] { s.trainer->run(); },
+       {"the learning rate is -1, wanted"},
+       right,
+       [&] { s.lr = -1; }},
+      {"a loss that is not finite",
+       [&] { s.trainer->run(); },
+       {"training: the loss is nan at step 3"},
+       [&] { return Tensor(1.0); },
+       [&] { s.model.tokens.weight.master().data<float>()[0] = NAN; }},
+  };
+}
+
+std::vector<Misuse> texts(Run& s) {
+  const auto right = [&] { return s.go_on(); };
+  return {
+      {"an empty text",
+       [] { CharacterVocabulary(std::string()); },
+       {"CharacterVocabulary: the text is empty"},
+       right},
+      {"a character that the text lacks",
+       [&] { s.vocabulary.encode("aéb"); },
+       {"encode: the character \"é\" at position 1 does not occur"},
+       right},
+      {"a token that the vocabulary lacks",
+       [&] {
+         s.vocabulary.decode({0, 3});
+       },
+       {"decode: ids has 3 at position 1, outside [0, 3)"},
+       right},
+      {"characters that are not distinct",
+       [] {
+         CharacterVocabulary(std::vector<std::string>{"a", "a"});
+       },
+       {"CharacterVocabulary: a character is given twice"},
+       right},
+      {"windows of no tokens",
+       [] { WindowLoader({}, 1, 4, 0); },
+       {"WindowLoader: 0 tokens do not hold one window of 4"},
+       right},
+      {"windows of no length",
+       [&] { WindowLoader(s.tokens, 1, 0, 0); },
+       {"WindowLoader: wanted a batch and a length above 0, got 1 and 0"},
+       right},
+      {"a text shorter than the context",
+       [&] {
+         Trainer(s.model, s.tokens, {1, 2}, optim::constant(1), quiet(1));
+       },
+       {"training: the validation text has 2 tokens, wanted more than the context of 4"},
+       right},
+      {"a token that the model lacks",
+       [&] {
+         std::vector<int64_t> wrong = s.tokens;
+         wrong[9] = 7;
+         Trainer(s.model, wrong, s.tokens, optim::constant(1), quiet(1));
+       },
+       {"training: the training text has the token 7 at position 9, outside [0, 7)"},
+       right},
+  };
+}
+
+std::vector<Misuse> checkpoints(Run& s) {
+  const auto right = [&] {
+    s.trainer->resume(s.saved);
+    return s.go_on();
+  };
+  const auto resume = [&] { s.trainer->resume(s.other); };
+  const auto changed = [&s](auto change) { return [&s, change] { s.change(change); }; };
+  return {
+      {"a checkpoint that is not there", resume, {"cannot open", "other.safetensors", "No such file"}, right},
+      {"a checkpoint of something else",
+       resume,
+       {"resume:", "other.safetensors is no checkpoint of a training run"},
+       right,
+       changed([](Safetensors& file) { file.metadata.clear(); })},
+      {"a checkpoint whose step is no number",
+       resume,
+       {"resume:", "its step is \"7x\", wanted a whole number"},
+       right,
+       changed([](Safetensors& file) { file.metadata["step"] = "7x"; })},
+      {"a checkpoint of a negative step",
+       resume,
+       {"its step is \"-3\""},
+       right,
+       changed([](Safetensors& file) { file.metadata["step"] = "-3"; })},
+      {"a checkpoint whose step is beyond counting",
+       resume,
+       {"its step is \"99999999999999999999\""},
+       right,
+       changed([](Safetensors& file) { file.metadata["step"] = "99999999999999999999"; })},
+      {"a checkpoint without a random state",
+       resume,
+       {"its random state is \"\", wanted a seed and an offset"},
+       right,
+       changed([](Safetensors& file) { file.metadata["random"] = ""; })},
+      {"a checkpoint of a wider model",
+       resume,
+       {"load_state_dict: positions is [4, 8], wanted [4, 4]"},
+       right,
+       changed([](Safetensors& file) {
+         file.tensors["model/positions"] = zeros({4, 8});
+       })},
+      {"a checkpoint of another optimizer",
+       resume,
+       {"Optimizer: load_state_dict: missing positions/moment1"},
+       right,
+       changed([](Safetensors& file) {
+         file.tensors["model/positions"] = ones({4, 4});  // must not come in
+         file.tensors.erase("optimizer/positions/moment1");
+       })},
+      {"a checkpoint cut in half",
+       resume,
+       {"read_safetensors", "the data has"},
+       right,
+       [&] {
+         const std::string bytes = bytes_at(s.saved);
+         write_bytes(s.other, bytes.substr(0, bytes.size() - 8));
+       }},
+      {"a checkpoint on a full disk",
+       [&] { in_poor_child([&] { s.trainer->save(s.saved); }, 1024); },
+       {"write_safetensors: cannot write", "saved.safetensors", "File too large"},
+       right},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("misuse of training options") { check_all<Run>(options); }
+TEST_CASE("misuse of texts and tokens") { check_all<Run>(texts); }
+TEST_CASE("a checkpoint that does not fit changes nothing") { check_all<Run>(checkpoints); }
