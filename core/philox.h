@@ -10,11 +10,12 @@
 
 namespace vitrine {
 
-/// Four 32-bit words for a 64-bit key and a 64-bit counter (the upper half of the 128-bit counter is 0).
-VITRINE_HD inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter) {
+/// Four 32-bit words for a 64-bit key and the two halves of a 128-bit counter.
+VITRINE_HD inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter, uint64_t upper = 0) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
-  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32), c2 = 0, c3 = 0;
+  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
+  uint32_t c2 = static_cast<uint32_t>(upper), c3 = static_cast<uint32_t>(upper >> 32);
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{kMultiplier0} * c0, p1 = uint64_t{kMultiplier1} * c2;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/checkpoint.h"
 #include "core/creation.h"
 #include "core/record.h"
 #include "nn/init.h"
@@ -109,11 +108,7 @@ Tensor Gpt::features(const Tensor& ids, std::vector<KeyValueCache>* caches,
     Block& block = *blocks[i];
     const ModuleScope scope("blocks." + std::to_string(i));
     if (options_.checkpoint_blocks && !caches && !traces) {
-      // The second run may come after eval(), and has to be what the first was.
-      x = checkpoint([&block, x, modes = Modes(block)] {
-        const ModeScope same(block, modes);
-        return block.forward(x);
-      });
+      x = checkpoint(block, [&block, x] { return block.forward(x); });
     } else {
       x = block.forward(x, caches ? &(*caches)[i] : nullptr, traces ? &(*traces)[i] : nullptr);
     }

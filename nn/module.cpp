@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "core/checkpoint.h"
 #include "core/creation.h"
 #include "core/kernels.h"
 #include "core/tape.h"
@@ -254,6 +255,13 @@ Modes::Modes(Module& module) {
 
 void Modes::restore() const {
   for (const auto& [module, training] : modes_) module->training_ = training;
+}
+
+Tensor checkpoint(Module& module, const std::function<Tensor()>& f) {
+  return vitrine::checkpoint([&module, f, modes = Modes(module)] {
+    const ModeScope same(module, modes);
+    return f();
+  });
 }
 
 }  // namespace vitrine::nn

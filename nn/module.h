@@ -136,4 +136,7 @@ class ModeScope {
   Modes before_;
 };
 
+/// As in core/checkpoint.h; the second run has the modes that the module and all below had in the first.
+Tensor checkpoint(Module& module, const std::function<Tensor()>& f);
+
 }  // namespace vitrine::nn

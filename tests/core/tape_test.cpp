@@ -241,6 +241,40 @@ TEST_CASE("why a tensor has no gradient") {
   CHECK(tape.explain(x, other).find("the loss was not recorded on this tape") != std::string::npos);
 }
 
+TEST_CASE("a path that ends in an op without a gradient is told, by op and place") {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  Tape tape;
+  const Tensor rounded = sign(x * 2);                                  // ops 0 and 1
+  const Tensor counted = cast(cast(y, DType::int64), DType::float64);  // op 2
+  const Tensor loss = sum(rounded * counted + exp(leaf({5, 6})));
+  CHECK(tape.explain(x, loss).ends_with(
+      "has no gradient: its path ends in sign at op 1, which has no gradient"));
+  CHECK(tape.explain(y, loss).ends_with(
+      "has no gradient: its path ends in cast at op 2, which has no gradient"));
+  const auto grads = tape.gradient(loss, {x, y});
+  CHECK(grads[0].values() == Values{0, 0});
+  CHECK(grads[1].values() == Values{0, 0});
+}
+
+TEST_CASE("what is used but not by the loss, or was on a tape that has ended, is told so") {
+  const Tensor x = leaf({1, 2}), z = leaf({1});
+  Tensor old;
+  {
+    Tape ended;
+    old = x * 3;
+  }
+  Tape tape;
+  const Tensor aside = exp(x), loss = sum(old * z);
+  CHECK(tape.explain(old, loss).ends_with("was recorded on a tape that has ended, so it is a constant here"));
+  const std::string why = tape.explain(x, loss);
+  CHECK(why.find("it is used, last by op 0 (exp), but the loss does not depend on that") !=
+        std::string::npos);
+  CHECK(why.find("note that op 1 (mul) read a tensor recorded on a tape that has ended") !=
+        std::string::npos);
+  CHECK(tape.explain(x, sum(old)).find("the loss was not recorded on this tape") != std::string::npos);
+  CHECK(tape.explain(x, old).ends_with("it was on one that has ended"));
+}
+
 TEST_CASE("the tape can be printed, drawn and stepped through") {
   Tensor w = leaf({1, 2});
   w.leaf()->name = "weights";
