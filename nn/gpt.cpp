@@ -62,16 +62,20 @@ Block::Block(const GptOptions& o)
       feed_forward_norm(o.width, o.norm),
       feed_forward(o.width, o.hidden ? o.hidden : 4 * o.width, o.activation, o.bias, out_deviation(o)),
       dropout(o.dropout),
-      pre_norm_(o.pre_norm) {}
+      options_(o) {}
 
 Tensor Block::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* trace) const {
   const AttentionMask causal{.causal = true};
-  if (pre_norm_) {
+  if (options_.pre_norm) {
     const Tensor h = x + dropout.forward(attention.forward(attention_norm.forward(x), causal, cache, trace));
     return h + dropout.forward(feed_forward.forward(feed_forward_norm.forward(h)));
   }
   const Tensor h = attention_norm.forward(x + dropout.forward(attention.forward(x, causal, cache, trace)));
   return feed_forward_norm.forward(h + dropout.forward(feed_forward.forward(h)));
+}
+
+Block Block::clone() {
+  return clone_into([this] { return Block(options_); });
 }
 
 void Block::fields(Fields& f) {

@@ -43,6 +43,7 @@ class Block : public Module {
   explicit Block(const GptOptions& options);
   Tensor forward(const Tensor& x, KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const;
   void fields(Fields& f) override;
+  Block clone();
 
   Norm attention_norm;
   MultiHeadAttention attention;
@@ -51,7 +52,7 @@ class Block : public Module {
   Dropout dropout;
 
  private:
-  bool pre_norm_;
+  GptOptions options_;
 };
 
 class Gpt : public Module {

@@ -66,6 +66,7 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadOptions& o)
     : query_key_value(checked(o).width, o.width + 2 * o.width / o.heads * key_heads_of(o), o.bias),
       out(o.width, o.width, o.bias, o.out_deviation),
       attention(parse_attention(o.attention), o.heads, o.width / o.heads, o.context),
+      options_(o),
       heads_(o.heads),
       key_heads_(key_heads_of(o)),
       head_size_(o.width / o.heads) {}
@@ -105,6 +106,10 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const At
   const Tensor q = split_heads(project(x, 0, width), heads_);
   const Tensor k = attention.prepare_keys(split_heads(kv[0], key_heads_), 0);
   return merge(attention.forward(q, k, split_heads(kv[1], key_heads_), mask, 0, trace));
+}
+
+MultiHeadAttention MultiHeadAttention::clone() {
+  return clone_into([this] { return MultiHeadAttention(options_); });
 }
 
 void MultiHeadAttention::fields(Fields& f) {

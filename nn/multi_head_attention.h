@@ -41,6 +41,7 @@ class MultiHeadAttention : public Module {
   Tensor cross(const Tensor& x, const Tensor& source, const AttentionMask& mask,
                AttentionTrace* trace = nullptr) const;
   void fields(Fields& f) override;
+  MultiHeadAttention clone();
 
   Linear query_key_value, out;
   Attention attention;
@@ -48,6 +49,7 @@ class MultiHeadAttention : public Module {
  private:
   Tensor merge(const Tensor& y) const;
 
+  MultiHeadOptions options_;
   int64_t heads_, key_heads_, head_size_;
 };
 

@@ -60,7 +60,9 @@ Tensor AttentionPart::prepare_queries(const Tensor& q, int64_t) const { return q
 Tensor AttentionPart::prepare_keys(const Tensor& k, int64_t) const { return k; }
 
 Attention::Attention(Setting setting, int64_t heads, int64_t head_size, int64_t context)
-    : setting_(std::move(setting)), scale_(scale_for(setting_, head_size, context)) {
+    : setting_(std::move(setting)),
+      sizes_{heads, head_size, context},
+      scale_(scale_for(setting_, head_size, context)) {
   if (setting_.qk_norm != Setting::QkNorm::none) {
     query_gain = constant({head_size}, 1);
     key_gain = constant({head_size}, 1);
@@ -69,7 +71,7 @@ Attention::Attention(Setting setting, int64_t heads, int64_t head_size, int64_t 
   if (setting_.alibi) slopes_ = alibi_slopes(heads);
   check(!setting_.rotary || head_size % 2 == 0, "rotary: the head size is {}, wanted an even one", head_size);
   for (const std::string& name : setting_.extra) {
-    extra.push_back(make_part(name, {heads, head_size, context}));
+    extra.push_back(make_part(name, sizes_));
     check(setting_.read == AttentionRead::mean || extra.back()->traits().distribution,
           "attention: laser takes the logarithm of a weighted mean of e^v, so it wants weights that are ≥ 0 "
           "and sum to 1; "
@@ -179,6 +181,10 @@ Tensor Attention::weigh(const Tensor& scores) const {
     weights = own, by = &setting_.extra[i];
   }
   return weights.defined() ? weights : softmax(scores);
+}
+
+Attention Attention::clone() {
+  return clone_into([this] { return Attention(setting_, sizes_.heads, sizes_.head_size, sizes_.context); });
 }
 
 void Attention::fields(Fields& f) {

@@ -79,6 +79,7 @@ class Attention : public Module {
   double scale() const { return scale_; }
   const AttentionSetting& setting() const { return setting_; }
   void fields(Fields& f) override;
+  Attention clone();
 
   Parameter query_gain, key_gain;  ///< [D], of QK-norm
   Parameter log_temperature;       ///< [D]; q is multiplied by softplus(w)/log 2
@@ -97,6 +98,7 @@ class Attention : public Module {
                  AttentionTrace* trace) const;
 
   AttentionSetting setting_;
+  AttentionSizes sizes_;
   double scale_;
   Tensor slopes_;  ///< of ALiBi, [H]
 };

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/ranges.h>
+
+#include <set>
 #include <type_traits>
 
 #include "core/creation.h"
@@ -72,6 +75,30 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+/// Equal names, values, dtypes and modes, and no storage in common: masters, low-precision copies and buffers.
+void check_apart(Module& a, Module& b) {
+  std::set<const void*> storages;
+  std::vector<std::string> states[2];
+  for (Module* m : {&a, &b}) {
+    std::set<const void*> own;
+    auto& state = states[m == &b];
+    const auto note = [&](const std::string& path, const Tensor& x) {
+      own.insert(x.raw());
+      state.push_back(fmt::format("{} {} {}", path, name(x.dtype()), x.values()));
+    };
+    for (const auto& [path, p] : m->named_parameters()) {
+      note(path, p.master());
+      note(p.name() + ", read", p.value());
+    }
+    for (const auto& [path, buffer] : m->named_buffers()) note(path, buffer);
+    m->apply([&](const std::string& path, Module& inner) {
+      state.push_back(path + (inner.training() ? " trains" : ""));
+    });
+    for (const void* storage : own) CHECK(storages.insert(storage).second);
+  }
+  CHECK(states[0] == states[1]);
+}
+
 static_assert(!std::is_copy_constructible_v<Gpt> && !std::is_copy_assignable_v<Gpt>);
 static_assert(std::is_move_constructible_v<Gpt> && std::is_move_assignable_v<Gpt>);
 
@@ -111,6 +138,52 @@ TEST_CASE("a cloned GPT computes the same and trains apart") {
   for (const Parameter& p : a.parameters()) CHECK_MESSAGE(!p.grad().defined(), p.name());
 }
 
+TEST_CASE("clones of attention, blocks and models have equal names and values, and share no memory") {
+  const Tensor x = randn({2, 6, 8});
+  const auto computed_apart = [&](auto& a, auto forward) {
+    for (Parameter& p : a.parameters()) p.assign(randn(p.shape()));  // not what the constructor sets
+    a.to(DType::bfloat16);
+    auto b = a.clone();
+    check_apart(a, b);
+    CHECK(forward(a).values() == forward(b).values());
+    const auto before = forward(a).values();
+    for (Parameter& p : b.parameters()) p.assign(randn(p.shape()));
+    CHECK(forward(a).values() == before);
+    CHECK(forward(b).values() != before);
+  };
+  for (const char* name :
+       {"standard", "laser+qk_norm+temperature+rotary", "cosine+alibi", "qk_norm_rms+softcap=5"})
+    for (const bool pre_norm : {true, false}) {
+      CAPTURE(std::string(name));
+      GptOptions o = tiny();
+      o.attention = name;
+      o.key_heads = 1;
+      o.pre_norm = pre_norm;
+      o.activation = Activation::swiglu;
+      const AttentionMask causal{.causal = true};
+      const Tensor low = cast(x, DType::bfloat16);
+      MultiHeadAttention attention({8, 2, 1, 8, name, pre_norm ? Bias::yes : Bias::no});
+      computed_apart(attention, [&](MultiHeadAttention& m) { return m.forward(low, causal); });
+      Block block(o);
+      computed_apart(block, [&](Block& m) { return m.forward(low); });
+      Gpt model(o);
+      computed_apart(model, [](Gpt& m) { return m.forward(ids(6)); });
+    }
+}
+
+TEST_CASE("weights that are tied stay tied within a cloned model") {
+  Gpt a(tiny());
+  a.blocks[1]->feed_forward.up.weight = a.blocks[0]->feed_forward.up.weight;
+  Gpt b = a.clone();
+  check_apart(a, b);
+  CHECK(b.blocks[1]->feed_forward.up.weight.is_same(b.blocks[0]->feed_forward.up.weight));
+  CHECK(b.parameter_count() == a.parameter_count());
+  const Tensor features = randn({1, 3, 8});
+  b.tokens.weight.assign(zeros({11, 8}));  // the embedding is the output layer
+  CHECK(b.logits(features).values() == zeros({1, 3, 11}).values());
+  CHECK(a.logits(features).values() != b.logits(features).values());
+}
+
 TEST_CASE("every layer can be cloned") {
   const Tensor x = randn({4, 6});
   const auto same = [&](auto&& layer) {
@@ -127,6 +200,11 @@ TEST_CASE("every layer can be cloned") {
   Dropout dropout(0.5);
   dropout.eval();
   CHECK(same(std::move(dropout)));
+  Attention attention(parse_attention("qk_norm+alibi+softcap=5"), 2, 4, 8);
+  attention.query_gain.assign(randn({4}));
+  const Tensor q = randn({1, 2, 5, 4});
+  const AttentionMask causal{.causal = true};
+  CHECK(attention.clone().forward(q, q, q, causal).values() == attention.forward(q, q, q, causal).values());
 }
 
 TEST_CASE("copying between modules of different structure is refused") {
