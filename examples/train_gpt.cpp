@@ -152,7 +152,7 @@ void run(Settings s) {
                          sum / static_cast<double>(seeds.size()), seeds.size());
   }
   if (seeds.size() > 1 && !interrupted) fmt::print("{}", means);
-  write_report(s.out + "/report.html", fmt::format("Vitrine: {}", fmt::join(attentions, ", ")), reports);
+  write_report(s.out + "/report.html", "Training with Vitrine", reports);
   fmt::print("report: {}/report.html\n", s.out);
 }
 

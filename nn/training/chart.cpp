@@ -167,7 +167,7 @@ std::string render_line_chart(const LineChart& chart) {
   frame.x_label = chart.x.label;
   frame.y_label = chart.y.label;
   frame.x = settle(chart.x, joint_range(x_ranges), 0.01);
-  frame.y = settle(chart.y, joint_range(y_ranges), 0.05);
+  frame.y = settle(chart.y, joint_range(y_ranges), y_margin);
   frame.marks = chart.marks;
   frame.height = chart.height;
   std::string drawing;

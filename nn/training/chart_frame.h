@@ -12,6 +12,9 @@ namespace vitrine::nn::training {
 /// Width and height of the coordinate system in which the SVG of a chart is drawn.
 inline constexpr double canvas_size = 1000;
 
+/// The share of its range that a y axis leaves free on each side, so that no line touches the border.
+inline constexpr double y_margin = 0.05;
+
 /// An axis with its range settled.
 struct Scale {
   AxisScale kind;

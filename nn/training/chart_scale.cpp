@@ -52,9 +52,9 @@ std::string signed_number(double value, int decimals) {
 }
 
 std::string linear_tick_label(double value, double distance, double largest) {
+  if (value == 0) return "0";
   if (largest < 1e-3 || largest >= 1e12) {
     const int exponent = static_cast<int>(std::floor(std::log10(largest) + 1e-9));
-    if (value == 0) return "0";
     return fmt::format("{:.4g}×{}", value / std::pow(10, exponent), power_of_ten(exponent));
   }
   static constexpr std::array<std::pair<double, const char*>, 3> units = {

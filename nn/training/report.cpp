@@ -27,7 +27,7 @@ std::string script_json(const nlohmann::json& data) {
   return out;
 }
 
-std::string page_head(const std::string& title) {
+std::string page_head(const std::string& title, const std::string& names) {
   // The policy forbids the page to load anything at all: it shows the same without a network, and tells
   // nobody.
   return R"(<!DOCTYPE html>
@@ -35,16 +35,15 @@ std::string page_head(const std::string& title) {
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>)" +
-         escape_html(title) + "</title>\n<style>" + report_style() + "</style></head>\n<body>\n";
+         escape_html(title + ": " + names) + "</title>\n<style>" + report_style() +
+         "</style></head>\n<body>\n";
 }
 
-std::string page_header(const std::string& title, const std::vector<RunReport>& runs) {
-  std::string names;
-  for (const RunReport& run : runs) names += (names.empty() ? "" : " · ") + escape_html(run.name);
+std::string page_header(const std::string& title, const std::string& names) {
   return fmt::format(
       "<header><div><h1>{}</h1><p class=\"subtitle\">{}</p></div>"
       "<button type=\"button\" class=\"theme\" aria-label=\"Colour theme\">Theme: auto</button></header>\n",
-      escape_html(title), names);
+      escape_html(title), escape_html(names));
 }
 
 std::string run_tabs(const std::vector<RunReport>& runs) {
@@ -74,9 +73,13 @@ std::string run_panels(const std::vector<RunReport>& runs) {
 std::string render_report(const std::string& title, const std::vector<RunReport>& runs) {
   check(!runs.empty(), "render_report: there are no runs");
   nlohmann::json data = nlohmann::json::array();
-  for (const RunReport& run : runs) data.push_back(map_data(run));
+  std::string names;
+  for (const RunReport& run : runs) {
+    data.push_back(map_data(run));
+    names += (names.empty() ? "" : " · ") + run.name;
+  }
 
-  std::string html = page_head(title) + page_header(title, runs);
+  std::string html = page_head(title, names) + page_header(title, names);
   if (runs.size() > 1) html += comparison_section(runs) + run_tabs(runs);
   html += run_panels(runs);
   html +=

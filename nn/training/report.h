@@ -67,8 +67,8 @@ struct RunReport {
 
   // Totals.
   double final_validation_loss =
-      not_given;  // over the whole validation split; else the last of validation_loss
-  double peak_memory_bytes = not_given;
+      not_given;                         // over the whole validation split; else the last of validation_loss
+  double peak_memory_bytes = not_given;  // in tensors, while training
   double seconds = not_given;
   int64_t parameters = 0;       // 0: not stated
   int64_t vocabulary_size = 0;  // 0: not stated; else ln V marks the loss of guessing

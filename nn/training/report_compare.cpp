@@ -105,7 +105,7 @@ std::vector<TotalsRow> totals_rows(const std::vector<RunReport>& runs) {
       {"perplexity", of_each(runs, [](const RunReport& run) { return std::exp(final_validation_loss(run)); }),
        digits(4)},
       {"tokens per second (median)", of_each(runs, median_tokens_per_second), digits(4)},
-      {"peak memory", of_each(runs, [](const RunReport& run) { return run.peak_memory_bytes; }),
+      {"peak memory of tensors", of_each(runs, [](const RunReport& run) { return run.peak_memory_bytes; }),
        readable_bytes},
       {"parameters", of_each(runs, count), digits(4)},
       {"time", of_each(runs, [](const RunReport& run) { return run.seconds; }), readable_duration},
@@ -207,7 +207,8 @@ std::string samples_card(const std::vector<RunReport>& runs) {
   for (const RunReport& run : runs) {
     html += fmt::format("<div><h4>{}</h4>{}</div>", escape_html(run.name), sample_text(run));
   }
-  return card("Samples", html + "</div>", "Each model continues the prompt in bold.", "wide");
+  return card("Samples", html + "</div>", "What each model writes; a prompt that it continues is in bold.",
+              "wide");
 }
 
 std::string differing_settings_card(const std::vector<RunReport>& runs) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "nn/training/chart_frame.h"
 #include "nn/training/html.h"
 #include "nn/training/report_parts.h"
 
@@ -23,6 +24,13 @@ void include(Range& range, const std::vector<double>& values, AxisScale scale) {
     return;
   }
   range = {std::min(range.first, more.first), std::max(range.second, more.second)};
+}
+
+/// As wide as a chart of these values alone would be.
+void add_margin(Range& range, AxisScale kind) {
+  if (std::isnan(range.first)) return;
+  const Scale scale = settle({"", kind}, range, y_margin);
+  range = {scale.low, scale.high};
 }
 
 }  // namespace
@@ -67,6 +75,10 @@ SharedRanges shared_ranges(const std::vector<RunReport>& runs) {
       if (std::isfinite(head.jacobian)) ranges.jacobian_high = std::fmax(ranges.jacobian_high, head.jacobian);
     }
   }
+  add_margin(ranges.learning_rate, AxisScale::linear);
+  add_margin(ranges.tokens_per_second, AxisScale::linear);
+  add_margin(ranges.layer_gradients, AxisScale::log);
+  add_margin(ranges.path_gradients, AxisScale::log);
   return ranges;
 }
 
@@ -79,6 +91,8 @@ std::string card(const std::string& heading, const std::string& content, const s
 
 std::string sample_text(const RunReport& run) {
   if (run.prompt.empty() && run.sample.empty()) return R"(<p class="missing">No sample was drawn.</p>)";
+  const bool blank = run.prompt.find_first_not_of(" \t\r\n") == run.prompt.npos;
+  if (blank) return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n{}</pre>", escape_html(run.sample));
   // The line break that a parser swallows right behind <pre> is written, so that the text keeps its own.
   return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n<b>{}</b>{}</pre>", escape_html(run.prompt),
                      escape_html(run.sample));

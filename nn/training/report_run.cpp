@@ -233,7 +233,7 @@ std::string summary_tiles(const RunReport& run) {
   add(!std::isnan(loss), readable_number(std::exp(loss), 4), "perplexity e<sup>L</sup>");
   const double speed = median_tokens_per_second(run);
   add(!std::isnan(speed), readable_number(speed, 4), "tokens per second (median)");
-  add(!std::isnan(run.peak_memory_bytes), readable_bytes(run.peak_memory_bytes), "peak memory");
+  add(!std::isnan(run.peak_memory_bytes), readable_bytes(run.peak_memory_bytes), "peak memory of tensors");
   add(run.parameters > 0, readable_number(static_cast<double>(run.parameters), 4), "parameters");
   add(!std::isnan(run.seconds), readable_duration(run.seconds), "time");
   return html + "</div>\n";
@@ -250,8 +250,9 @@ std::string run_section(const RunReport& run, int index, const SharedRanges& ran
   } else {
     html += entropy_card(run) + jacobian_card(run, ranges) + more_head_tables(run, ranges);
   }
-  html += card("Sample", sample_text(run),
-               "Text that the trained model continued from the prompt in bold, token by token.", "wide");
+  html +=
+      card("Sample", sample_text(run),
+           "What the trained model writes, token by token; a prompt that it continues is in bold.", "wide");
   if (!run.settings.empty()) html += card("Settings", settings_table(run.settings), "", "wide");
   return html + "</div>\n";
 }

@@ -68,7 +68,9 @@ table { border-collapse: collapse; font-size: 0.88rem; font-variant-numeric: tab
 .totals th, .totals td, .settings th, .settings td { text-align: left; font-weight: 400; padding: 0.35rem 0.9rem 0.35rem 0;
   border-bottom: 1px solid var(--grid); vertical-align: top; overflow-wrap: anywhere; }
 .totals tbody th, .settings th { color: var(--soft); min-width: 8rem; }
-.totals thead th { font-weight: 600; min-width: 6rem; }
+.totals thead th { font-weight: 600; min-width: 6rem; position: relative; padding-left: 1.05rem;
+  overflow-wrap: break-word; }
+.totals thead .disc { position: absolute; left: 0; top: 0.7rem; }
 .totals tbody tr:last-child > *, .settings tr:last-child > * { border-bottom: 0; }
 .totals .best { font-weight: 700; color: var(--accent); }
 .settings th { width: 40%; }
@@ -140,7 +142,7 @@ constexpr const char* chart_rules = R"css(
 )css";
 
 constexpr const char* heat_rules = R"css(
-.heat caption { text-align: left; color: var(--soft); font-size: 0.82rem; padding-bottom: 0.3rem; }
+.heat caption { text-align: left; color: var(--soft); font-size: 0.82rem; padding: 0 0 0.3rem 2px; }
 .heat { border-spacing: 2px; border-collapse: separate; margin-left: -2px; width: 100%; }
 .heat th { font-weight: 400; color: var(--soft); padding: 0.15rem 0.4rem; white-space: nowrap; font-size: 0.82rem; }
 .heat td { text-align: center; padding: 0.35rem 0.3rem; border-radius: 0.25rem; min-width: 2.6rem; font-size: 0.82rem;

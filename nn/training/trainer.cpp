@@ -1,6 +1,5 @@
 #include "nn/training/trainer.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -8,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/allocator.h"
 #include "core/creation.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
@@ -21,12 +21,6 @@ constexpr int64_t kRecordEvery = 10;  // steps between recorded gradient norms
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double peak_memory() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return 1024.0 * static_cast<double>(usage.ru_maxrss);
 }
 
 std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parameter>>& named, bool matrices) {
@@ -152,7 +146,7 @@ void Trainer::show_progress(double loss, double seconds) {
       static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
   std::fprintf(stderr, "%sstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
                live ? "\r\033[K" : "", static_cast<long>(step_), static_cast<long>(options_.steps), loss,
-               tokens, left, peak_memory() / (1 << 20));
+               tokens, left, static_cast<double>(memory::statistics().peak) / (1 << 20));
   if (!live || step_ == options_.steps) std::fputc('\n', stderr);
 }
 
@@ -160,6 +154,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   const ModeScope training(model_, true);
   const double start = now();
   double mean_seconds = 0;
+  memory::reset_peak();  // of this run alone, whatever ran before in the process
   while (step_ < options_.steps && !stop()) {
     const double before = now();
     const double loss = train_step();
@@ -182,7 +177,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     losses.add(last, validation_loss());
   if (!losses.y.empty()) report_.final_validation_loss = losses.y.back();
   report_.seconds = now() - start;
-  report_.peak_memory_bytes = peak_memory();
+  report_.peak_memory_bytes = static_cast<double>(memory::statistics().peak);
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
 }
 

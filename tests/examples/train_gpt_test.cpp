@@ -292,6 +292,7 @@ TEST_CASE("a comparison writes metrics, checkpoints and a report") {
   }
   CHECK(fs::exists(folder / "out/laser.safetensors"));
   const std::string report = read_text(folder / "out/report.html");
-  for (const char* part : {"<!DOCTYPE html>", "Vitrine: standard, laser", "id=\"run-1\"", "</html>"})
+  for (const char* part :
+       {"<!DOCTYPE html>", "Training with Vitrine: standard · laser", "id=\"run-1\"", "</html>"})
     CHECK_MESSAGE(report.find(part) != std::string::npos, part);
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "nn/training/report_parts.h"
 
 using namespace vitrine;
 using namespace vitrine::nn::training;
@@ -37,13 +38,34 @@ RunReport sample_run(const std::string& name) {
 
 TEST_CASE("the report shows the figures and escapes what the model wrote") {
   const std::string page = render_report("one & two", {sample_run("standard"), sample_run("laser")});
-  CHECK(page.find("one &amp; two") != std::string::npos);
+  CHECK(page.find("<title>one &amp; two: standard · laser</title>") != std::string::npos);
   CHECK(page.find("2.125") != std::string::npos);
   CHECK(page.find("laser") != std::string::npos);
   CHECK(page.find("<script>alert(1)") == std::string::npos);
   CHECK(page.find("\xff") == std::string::npos);
   CHECK(page.find("http://") ==
         page.find("http://www.w3.org"));  // nothing is loaded; only namespaces name a host
+}
+
+TEST_CASE("a prompt stands in bold before the sample; a blank one, that none could see, is left out") {
+  RunReport run = sample_run("standard");
+  run.prompt = "Once";
+  run.sample = " upon";
+  CHECK(render_report("t", {run}).find("<b>Once</b> upon") != std::string::npos);
+  run.prompt = " \n";
+  CHECK(render_report("t", {run}).find("\n upon</pre>") != std::string::npos);
+}
+
+TEST_CASE("lines that share an axis keep off its ends, and zero has no unit") {
+  RunReport run = sample_run("standard");
+  run.learning_rate = {"", {1, 2, 3}, {0, 1, 2}};
+  run.grad_norm_by_layer = {{"layer 0", {1, 2}, {1e-3, 1e-1}}};
+  const SharedRanges ranges = shared_ranges({run});
+  CHECK(ranges.learning_rate.second > 2);
+  CHECK(ranges.layer_gradients.first < 1e-3);
+  CHECK(ranges.layer_gradients.second > 1e-1);
+  CHECK(std::isnan(ranges.path_gradients.first));
+  CHECK(tick_labels({0, 20000, 40000}, AxisScale::linear) == std::vector<std::string>{"0", "20k", "40k"});
 }
 
 TEST_CASE("the shares of small weights are counted") {

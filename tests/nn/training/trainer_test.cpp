@@ -107,6 +107,17 @@ TEST_CASE("a steady training step takes no memory from the system") {
   });
 }
 
+TEST_CASE("the peak of memory is that of the run, not of what ran before") {
+  constexpr int64_t kLarge = 1 << 24;
+  { const Tensor before = zeros({kLarge}); }
+  manual_seed(1);
+  Gpt model(tiny());
+  Trainer trainer(model, counting(300), counting(60), optim::constant(1e-3), quiet(2));
+  trainer.run();
+  CHECK(trainer.report().peak_memory_bytes > 4.0 * static_cast<double>(model.parameter_count()));
+  CHECK(trainer.report().peak_memory_bytes < 4.0 * kLarge);
+}
+
 TEST_CASE("text becomes tokens and comes back, whatever its characters") {
   const std::string text = "a ∂ b\xff c 𝛼";
   const CharacterVocabulary vocabulary(text);
