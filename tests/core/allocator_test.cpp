@@ -42,7 +42,8 @@ TEST_CASE("ten thousand blocks in random order keep their bytes, and all memory 
       continue;
     }
     // From one byte to megabytes, small ones more often.
-    const auto size = static_cast<size_t>(1 + generator.next_below(int64_t{1} << (3 * generator.next_below(8))));
+    const auto size =
+        static_cast<size_t>(1 + generator.next_below(int64_t{1} << (3 * generator.next_below(8))));
     auto* data = static_cast<uint8_t*>(memory::allocate(size));
     REQUIRE(reinterpret_cast<uintptr_t>(data) % 64 == 0);
     live.push_back({data, size, static_cast<uint8_t>(step)});

@@ -42,7 +42,9 @@ std::vector<Tensor> sincos(const Tensor& x) {
         if (b.dy(1).defined()) dx = dx.defined() ? dx - b.dy(1) * sin(x.get()) : -b.dy(1) * sin(x.get());
         return {dx};
       },
-      [&] { return std::vector<Tensor>{sin(x), cos(x)}; });
+      [&] {
+        return std::vector<Tensor>{sin(x), cos(x)};
+      });
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ std::vector<Misuse> options(Model& s) {
        right},
       {"a softcap of 0",
        making([](GptOptions& o) { o.attention = "softcap=0"; }),
-       {"softcap wants a number above 0, got 0"},
+       {"softcap wants a finite number above 0, got 0"},
        right},
       {"a number for a part that takes none",
        making([](GptOptions& o) { o.attention = "laser=2"; }),

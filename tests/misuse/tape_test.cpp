@@ -97,7 +97,7 @@ std::vector<Misuse> backwards(Recorded& s) {
        {"backward: the loss", "was not recorded on this tape"},
        right},
       {"backward without a tape",
-       [&] { backward(s.loss); },
+       [&] { s.loss.backward(); },
        {"backward: no tape is recording on this thread", "create a Tape"},
        again,
        [&] { s.tape.reset(); }},
@@ -206,7 +206,8 @@ std::vector<Misuse> failures(Failing& s) {
   return {
       {"a saved tensor that is overwritten",
        [&] { s.tape->backward(s.loss); },
-       {"mul: float32[3] on cpu, which it saved for its backward, has been overwritten since by accumulate"},
+       {"mul: float32[3] on cpu, which it saved for its backward, has been overwritten since by "
+        "add_in_place"},
        again,
        [&] {
          const Tape::Pause pause;

@@ -180,11 +180,11 @@ std::vector<Misuse> devices(Tensors& s) {
   return {
       {"a sum of two devices",
        [&] { s.x + to(s.x, Device::cuda); },
-       {"binary: the tensors lie on different devices, cpu and cuda:0"},
+       {"add: the tensors lie on different devices, cpu and cuda:0"},
        right},
       {"a write in place from another device",
        [&] { add_in_place(s.x, to(s.x, Device::cuda)); },
-       {"accumulate: the tensors lie on different devices, cpu and cuda:0"},
+       {"add_in_place: the tensors lie on different devices, cpu and cuda:0"},
        right},
   };
 #else

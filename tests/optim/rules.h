@@ -19,7 +19,9 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules() {
   using Parameters = std::vector<Parameter>;
   return {
       {"Sgd",
-       [](Parameters p) -> Made { return std::make_unique<Sgd>(p, SgdOptions{.lr = 1e-2, .momentum = 0.5}); }},
+       [](Parameters p) -> Made {
+         return std::make_unique<Sgd>(p, SgdOptions{.lr = 1e-2, .momentum = 0.5});
+       }},
       {"Adam",
        [](Parameters p) -> Made {
          return std::make_unique<Adam>(
@@ -33,7 +35,8 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules() {
        [](Parameters p) -> Made { return std::make_unique<Adafactor>(p, AdafactorOptions{.beta1 = 0.9}); }},
       {"Adafactor, fixed steps",
        [](Parameters p) -> Made {
-         return std::make_unique<Adafactor>(p, AdafactorOptions{.relative_step = false, .scale_parameter = false});
+         return std::make_unique<Adafactor>(
+             p, AdafactorOptions{.relative_step = false, .scale_parameter = false});
        }},
       {"Rmsprop",
        [](Parameters p) -> Made {

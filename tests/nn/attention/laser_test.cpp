@@ -50,7 +50,9 @@ std::vector<Tensor> run(const char* name, const Inputs& x, bool generic, const A
 
 std::string path(bool generic) { return generic ? "generic" : "fused"; }
 
-double error(const Tensor& got, const Tensor& want) { return spec::distance(got.values(), want.values(), 1e-9); }
+double error(const Tensor& got, const Tensor& want) {
+  return spec::distance(got.values(), want.values(), 1e-9);
+}
 
 /// ‖got − want‖/‖want‖.
 double relative(const Tensor& got, const Tensor& want) {
@@ -121,7 +123,8 @@ TEST_CASE("LASER reads what its anchor cannot reach: a far future, and values ov
 
     // Most pairs of values lie further apart than e^x can hold in float32.
     const Inputs wide = inputs(DType::float32, 100);
-    const auto got = run("laser", wide, generic, causal), want = run("laser", widened(wide), !generic, causal);
+    const auto got = run("laser", wide, generic, causal),
+               want = run("laser", widened(wide), !generic, causal);
     for (size_t i = 0; i < got.size(); ++i) CHECK(error(got[i], want[i]) <= 2e-5);
   }
 }
