@@ -1,6 +1,11 @@
 #include "nn/attention/position.h"
 
+#include <bit>
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "core/creation.h"
@@ -11,23 +16,42 @@
 namespace vitrine::nn {
 namespace {
 
-/// [T, pairs]: position·base^(−2i/(2·pairs)).
-std::vector<double> angles(const std::vector<double>& positions, int64_t pairs, double base) {
-  std::vector<double> result;
+enum class Wave { sine, cosine, both };  // both: sin, cos, sin, cos, …
+
+/// [positions, pairs], or twice as wide for both: the wave at position·base^(−i/pairs).
+Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, double base, DType dtype,
+             Device device) {
+  std::vector<double> values;
   for (double p : positions)
-    for (int64_t i = 0; i < pairs; ++i)
-      result.push_back(p * std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs)));
-  return result;
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double angle = p * std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
+      if (wave != Wave::cosine) values.push_back(std::sin(angle));
+      if (wave != Wave::sine) values.push_back(std::cos(angle));
+    }
+  return tensor(values, {static_cast<int64_t>(positions.size()), wave == Wave::both ? 2 * pairs : pairs},
+                dtype, device);
 }
 
-Tensor mapped(std::vector<double> x, double (*f)(double), const Shape& shape, const Tensor& like) {
-  for (double& e : x) e = f(e);
-  return tensor(x, shape, like.dtype(), like.device());
+/// The same for positions first, first + 1, …: rows of a table, not to be written to, that is computed once for all layers and
+/// steps and doubles when longer ones are asked for.
+Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base, DType dtype,
+             Device device) {
+  constexpr int64_t kLongest = 1 << 16;
+  const auto compute = [&](int64_t begin, int64_t rows) {
+    std::vector<double> positions(static_cast<size_t>(rows));
+    std::iota(positions.begin(), positions.end(), static_cast<double>(begin));
+    return waves(wave, positions, pairs, base, dtype, device);
+  };
+  if (first < 0 || first + count > kLongest) return compute(first, count);
+  static std::mutex mutex;
+  static auto* const tables =
+      new std::map<std::tuple<Wave, int64_t, double, DType, DeviceKind, int8_t>, Tensor>;
+  const std::lock_guard lock(mutex);
+  Tensor& table = (*tables)[{wave, pairs, base, dtype, device.kind, device.index}];
+  if (!table.defined() || table.size(0) < first + count)
+    table = compute(0, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(first + count))));
+  return slice(table, 0, first, first + count);
 }
-
-}  // namespace
-
-namespace {
 
 /// How many channels are rotated.
 int64_t rotated_channels(const Tensor& x, const RotaryOptions& o) {
@@ -65,12 +89,16 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) 
   const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
   check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
         positions.shape(), time, x.shape());
-  const auto a = angles(positions.values(), half, o.base);
-  return rotate(x, mapped(a, std::cos, {time, half}, x), mapped(a, std::sin, {time, half}, x), o);
+  const auto table = [&](Wave wave) {
+    return waves(wave, positions.values(), half, o.base, x.dtype(), x.device());
+  };
+  return rotate(x, table(Wave::cosine), table(Wave::sine), o);
 }
 
-Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options) {
-  return rotate(x, arange(static_cast<double>(first), static_cast<double>(first + x.size(-2))), options);
+Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& o) {
+  const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
+  const auto table = [&](Wave wave) { return waves(wave, first, time, half, o.base, x.dtype(), x.device()); };
+  return rotate(x, table(Wave::cosine), table(Wave::sine), o);
 }
 
 Tensor alibi_slopes(int64_t heads) {
@@ -88,11 +116,7 @@ Tensor alibi_slopes(int64_t heads) {
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype) {
   check(count >= 0 && width > 0 && width % 2 == 0,
         "sinusoidal_positions: [{}, {}] wants an even number of channels", count, width);
-  std::vector<double> positions(static_cast<size_t>(count)), values;
-  for (size_t p = 0; p < positions.size(); ++p)
-    positions[p] = static_cast<double>(first) + static_cast<double>(p);
-  for (double a : angles(positions, width / 2, base)) values.insert(values.end(), {std::sin(a), std::cos(a)});
-  return tensor(values, {count, width}, dtype);
+  return copy_as(waves(Wave::both, first, count, width / 2, base, dtype, Device::cpu), dtype);
 }
 
 }  // namespace vitrine::nn

@@ -21,6 +21,8 @@ TEST_CASE("a training step makes no system call for memory") {
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
+#include <string>
 
 #include "core/creation.h"
 #include "core/random.h"
@@ -55,15 +57,33 @@ bool forbid_system_memory() {
          syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
 }
 
-/// Trains a small GPT; `between` runs when it is warm. Executed in a process of its own.
-void train(bool (*when_warm)()) {
+struct Run {
+  const char* attention;
+  int64_t context = 64, batch = 4;
+  double dropout = 0;
+  nn::Positions positions = nn::Positions::automatic;
+  DType dtype = DType::float32;
+};
+
+/// Long contexts: tables of positions are large there.
+const Run kRuns[] = {{"standard"},
+                     {"rotary", 1024, 1, 0.1},
+                     {"standard", 1024, 1, 0, nn::Positions::sinusoidal},
+                     {"laser+qk_norm+alibi", 64, 4, 0.1, nn::Positions::automatic, DType::bfloat16}};
+
+/// Trains a small GPT; `when_warm` runs after six steps. Executed in a process of its own.
+void train(const Run& run, bool (*when_warm)()) {
   nn::GptOptions options;
   options.width = 64, options.layers = 2;
+  options.attention = run.attention, options.context = run.context;
+  options.dropout = run.dropout, options.positions = run.positions;
   nn::Gpt model(options);
+  model.to(run.dtype);
   optim::Adam optimizer(model.parameters());
   for (int step = 0; step < 12; ++step) {
     if (step == 6 && !when_warm()) _exit(kNoFilter);
-    const Tensor x = randint(0, 65, {4, 64}), y = randint(0, 65, {4, 64});
+    const Shape shape{run.batch, run.context};
+    const Tensor x = randint(0, 65, shape), y = randint(0, 65, shape);
     optimizer.zero_grad();
     Tape tape;
     tape.backward(cross_entropy(model.forward(x), y));
@@ -72,12 +92,12 @@ void train(bool (*when_warm)()) {
   }
 }
 
-int run_child(bool (*when_warm)()) {
+/// The number of a run for a child that trains, or "plant" for one that allocates.
+int run_child(const std::string& what) {
   // A fresh image: a forked child of an OpenMP process has lost its threads.
   const pid_t child = fork();
   if (child == 0) {
-    const char* what = when_warm == nullptr ? "VITRINE_STEADY_PLANT" : "VITRINE_STEADY_CHILD";
-    setenv(what, "1", 1);
+    setenv("VITRINE_STEADY_CHILD", what.c_str(), 1);
     execl("/proc/self/exe", "vitrine_tests", "--test-case=child of the steady step", "--no-skip", nullptr);
     _exit(1);
   }
@@ -98,19 +118,24 @@ TEST_CASE("child of the steady step" * doctest::skip()) {
   struct sigaction action {};
   action.sa_handler = [](int) { _exit(kBlocked); };
   sigaction(SIGSYS, &action, nullptr);
-  if (std::getenv("VITRINE_STEADY_CHILD")) train(forbid_system_memory);
-  if (std::getenv("VITRINE_STEADY_PLANT")) train(plant_an_allocation);
+  if (const char* what = std::getenv("VITRINE_STEADY_CHILD")) {
+    const bool plant = std::string(what) == "plant";
+    train(kRuns[plant ? 0 : std::stoul(what)], plant ? plant_an_allocation : forbid_system_memory);
+  }
   _exit(0);
 }
 
 TEST_CASE("after six steps a training step makes no mmap, munmap, mremap, brk or clone") {
-  const int code = run_child(forbid_system_memory);
-  if (code == kNoFilter) {
+  const int planted = run_child("plant");
+  if (planted == kNoFilter) {
     test::skip("this system allows no seccomp filter");
     return;
   }
-  CHECK(code == 0);
-  CHECK(run_child(nullptr) == kBlocked);  // the filter does see a large allocation
+  CHECK(planted == kBlocked);  // the filter does see a large allocation
+  for (size_t i = 0; i < std::size(kRuns); ++i) {
+    INFO("run ", i, ": ", std::string(kRuns[i].attention));
+    CHECK(run_child(std::to_string(i)) == 0);
+  }
 }
 
 #endif

@@ -25,6 +25,27 @@ TEST_CASE("rotating by tables of angles equals rotating by positions") {
   }
 }
 
+TEST_CASE("positions have the angles of their own, whatever was asked for before") {
+  const auto want = [](int64_t position, int64_t channel) {
+    const double a = static_cast<double>(position) * std::pow(10000, -static_cast<double>(channel / 2) / 3);
+    return channel % 2 ? std::cos(a) : std::sin(a);
+  };
+  for (const int64_t first : {0, 7, 2, 300, 5, -4, 1'000'000'000}) {
+    INFO("from ", first);
+    Tensor rows = nn::sinusoidal_positions(3, 6, 10000, first, DType::float64);
+    for (int64_t p = 0; p < 3; ++p)
+      for (int64_t i = 0; i < 6; ++i) CHECK(rows.data<double>()[p * 6 + i] == want(first + p, i));
+    rows.data<double>()[0] = 9;  // is the caller's own
+    const Tensor ones = full({3, 6}, 1, DType::float64), turned = nn::rotate(ones, first);
+    for (int64_t p = 0; p < 3; ++p)
+      for (int64_t i = 0; i < 3; ++i)
+        CHECK(turned.data<double>()[p * 6 + i] == want(first + p, 2 * i + 1) - want(first + p, 2 * i));
+  }
+  CHECK(nn::rotate(full({3, 6}, 1), 0).dtype() == DType::float32);
+  CHECK(nn::rotate(full({1, 6}, 1, DType::float64), 1, {.base = 10}).values() !=
+        nn::rotate(full({1, 6}, 1, DType::float64), 1).values());
+}
+
 TEST_CASE("tables may differ within a batch") {
   const Tensor x = random({2, 3, 1, 2}, 2, DType::float64);
   // No turn in the first row of the batch, a quarter in the second.
