@@ -98,7 +98,7 @@ Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Att
   const Tensor lse = vitrine::log_sum_exp(scores);
   const Tensor read =
       vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), {-2}) - unsqueeze(lse, -1);
-  const Tensor alive = unsqueeze(greater(lse, full({}, -kInfinity, type)), -1);
+  const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type)), -1);  // NaN stays
   return cast(where(alive, read, 0.0), q0.dtype());
 }
 

@@ -91,8 +91,8 @@ struct Expm1 {
     return expm1(x);
   }
   template <class T>
-  VITRINE_HD T derivative(T, T y) const {
-    return y + T(1);
+  VITRINE_HD T derivative(T x, T) const {
+    return exp(x);
   }
 };
 struct Log {
@@ -191,6 +191,18 @@ struct LeakyRelu {
     return select(x > T(0), T(1), T(a));
   }
 };
+/// x limited to [a, b].
+struct Clamp {
+  double a, b;
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return select(x < T(a), T(a), select(x > T(b), T(b), x));
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return select(x < T(a), T(0), select(x > T(b), T(0), T(1)));
+  }
+};
 /// x·Φ(x), Φ(x) = (1 + erf(x/√2))/2.
 struct Gelu {
   template <class T>
@@ -217,8 +229,9 @@ struct GeluTanh {
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
     const T s = gate(x);
-    const T du2 = T(1.5957691216057308) * (T(1) + T(0.134145) * (x * x));
-    return s + x * (s * (T(1) - s)) * du2;
+    const T z = Clamp{-30, 30}.value(x);  // beyond, s is 0 or 1 in every type, but x² may be infinite
+    const T du2 = T(1.5957691216057308) * (T(1) + T(0.134145) * (z * z));
+    return s + z * (s * (T(1) - s)) * du2;
   }
 };
 struct Silu {
@@ -240,8 +253,8 @@ struct Elu {
     return select(x > T(0), x, T(a) * expm1(x));
   }
   template <class T>
-  VITRINE_HD T derivative(T x, T y) const {
-    return select(x > T(0), T(1), y + T(a));
+  VITRINE_HD T derivative(T x, T) const {
+    return select(x > T(0), T(1), T(a) * exp(x));
   }
 };
 /// max(x, 0) + log1p(e^−|x|).
@@ -264,18 +277,6 @@ struct Softsign {
   VITRINE_HD T derivative(T x, T) const {
     const T d = T(1) + abs(x);
     return T(1) / (d * d);
-  }
-};
-/// x limited to [a, b].
-struct Clamp {
-  double a, b;
-  template <class T>
-  VITRINE_HD T value(T x) const {
-    return select(x < T(a), T(a), select(x > T(b), T(b), x));
-  }
-  template <class T>
-  VITRINE_HD T derivative(T x, T) const {
-    return select(x < T(a), T(0), select(x > T(b), T(0), T(1)));
   }
 };
 /// x·clamp(x/6 + 1/2, 0, 1).

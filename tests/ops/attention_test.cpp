@@ -147,6 +147,17 @@ TEST_CASE("LASER: bounds, shift, and one key") {
                        1) <= 1e-12);
 }
 
+TEST_CASE("a query with NaN gives NaN, in the kernel and in the definition") {
+  Inputs x = inputs(2, 2, 5, 6, 4, DType::float64);
+  x.q.data<double>()[0] = NAN;
+  AttentionOptions o;
+  for (AttentionRead read : kReads) {
+    o.read = read;
+    for (const Tensor& y : {attention(x.q, x.k, x.v, o), define::attention(x.q, x.k, x.v, o)})
+      CHECK(std::isnan(y.values()[0]));
+  }
+}
+
 TEST_CASE("the result lies as the projection that follows reads it") {
   const Inputs x = inputs(4, 2, 3, 3, 4, DType::float32);
   CHECK(permute(attention(x.q, x.k, x.v), {0, 2, 1, 3}).is_contiguous());

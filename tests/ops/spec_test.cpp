@@ -35,7 +35,10 @@ TEST_CASE("each gradient agrees with dual numbers to rounding") {
 TEST_CASE("second and third derivatives agree with differences of the lower ones") {
   for_each_sample([](const auto& row, size_t i) { return spec::check_higher_orders(row, i); });
 }
-TEST_CASE("float32 and bfloat16 stay within their units of the float64 result on the same inputs") {
+TEST_CASE("NaN, infinities, very large and very small inputs give in every type what plain functions give") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_extremes(row, i); });
+}
+TEST_CASE("float32, bfloat16 and float16 stay within their units of the float64 result on the same inputs") {
   for_each_sample([](const auto& row, size_t i) { return spec::check_low_precision(row, i); });
 }
 TEST_CASE("strides of the inputs change nothing") {

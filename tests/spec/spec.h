@@ -29,7 +29,10 @@ struct Spec {
   int order = 3;                            ///< highest derivative checked; 1 for ops that cut their gradient
   double float32_units = 8;                 ///< allowed error in units of float32's epsilon
   double bfloat16_units = 1;                ///< and of bfloat16's; negative: not defined there
-  std::string reason = {};                  ///< why a bound differs from the defaults
+  double float16_units = 1;                 ///< and of float16's
+  bool not_finite = true;   ///< whether NaN and ±∞ as inputs give what the definition gives
+  double largest = 1e30;    ///< inputs up to this size give in float32 what they give in float64
+  std::string reason = {};  ///< why a bound differs from the defaults
 };
 
 /// The rows of the library's own operations.
@@ -51,6 +54,7 @@ std::string check_differences(const Spec& spec, size_t sample, const Prepare& pr
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_higher_orders(const Spec& spec, size_t sample);
 std::string check_low_precision(const Spec& spec, size_t sample);
+std::string check_extremes(const Spec& spec, size_t sample);
 std::string check_layouts(const Spec& spec, size_t sample);
 std::string check_threads(const Spec& spec, size_t sample);
 

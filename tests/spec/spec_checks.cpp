@@ -48,7 +48,7 @@ std::string compare(const std::string& what, const Tensor& got, const Tensor& wa
   if (error <= tolerance) return "";
   size_t worst = 0;
   for (size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= std::abs(a[worst] - b[worst]))) worst = i;
+    if (distance({a[i]}, {b[i]}, 1) > distance({a[worst]}, {b[worst]}, 1)) worst = i;
   return fmt::format("{}: error {:.3g} above {:.3g}; element {}: got {:.17g}, wanted {:.17g}", what, error,
                      tolerance, worst, a[worst], b[worst]);
 }
@@ -136,8 +136,9 @@ std::string check_higher_orders(const Spec& spec, size_t sample) {
 }
 
 std::string check_low_precision(const Spec& spec, size_t sample) {
-  for (const auto& [dtype, units] :
-       {std::pair{DType::float32, spec.float32_units}, {DType::bfloat16, spec.bfloat16_units}}) {
+  for (const auto& [dtype, units] : {std::pair{DType::float32, spec.float32_units},
+                                     {DType::bfloat16, spec.bfloat16_units},
+                                     {DType::float16, spec.float16_units}}) {
     if (units < 0) continue;
     const auto rounded = as(draw(spec, sample), dtype);
     const auto exact = as(rounded, DType::float64);
@@ -153,6 +154,53 @@ std::string check_low_precision(const Spec& spec, size_t sample) {
       if (!error.empty()) return error;
     }
   }
+  return "";
+}
+
+namespace {
+
+/// `want` rounded to the dtype of `got`; where that overflows, so may what came before, and any infinity or NaN will do.
+Tensor rounded_like(const Tensor& got, const Tensor& want) {
+  const auto g = got.values(), exact = want.values();
+  auto rounded = copy_as(want, got.dtype()).values();
+  for (size_t i = 0; i < rounded.size(); ++i)
+    if (std::isfinite(exact[i]) && !std::isfinite(rounded[i]) && !std::isfinite(g[i])) rounded[i] = g[i];
+  return tensor(rounded, want.shape(), DType::float64);
+}
+
+/// With one element of input k replaced.
+std::string check_extreme(const Spec& spec, size_t sample, size_t k, double extreme, DType dtype) {
+  auto inputs = draw(spec, sample);
+  if (inputs[k].numel() == 0) return "";
+  inputs[k].data<double>()[inputs[k].numel() / 2] = extreme;
+  const auto rounded = as(inputs, dtype), exact = as(rounded, DType::float64);
+  // The plain functions, on dual numbers, share no code with the vectors'.
+  const Tensor plain = copy_as(spec.call(as(rounded, DType::dual64)), DType::float64);
+  const Tensor cotangent = copy_as(copy_as(draw_cotangent(plain, 7), dtype), DType::float64);
+  const Result got = differentiate(spec, rounded, cotangent), want = differentiate(spec, exact, cotangent);
+  const auto what = [&](const std::string& of) {
+    return label(spec, sample, fmt::format("{} in {} where input {} has {}", of, name(dtype), k, extreme));
+  };
+  const double tolerance = dtype == DType::float64 ? 1e-11 : 8 * epsilon(dtype);
+  auto error = compare(what("values"), got.y, rounded_like(got.y, plain), tolerance, kValueFloor);
+  for (size_t i = 0; i < inputs.size() && error.empty(); ++i)
+    error = compare(what(fmt::format("gradient {}", i)), got.gradients[i],
+                    rounded_like(got.gradients[i], want.gradients[i]), tolerance, kGradientFloor);
+  return error;
+}
+
+}  // namespace
+
+std::string check_extremes(const Spec& spec, size_t sample) {
+  for (size_t k = 0; k < spec.samples[sample].size(); ++k)
+    for (double extreme : {double{NAN}, double{INFINITY}, spec.largest, 1e-10 / spec.largest, 0.0}) {
+      if (!spec.not_finite && !std::isfinite(extreme)) continue;
+      for (double sign : {1.0, -1.0})
+        for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
+          const auto error = check_extreme(spec, sample, k, sign * extreme, dtype);
+          if (!error.empty()) return error;
+        }
+    }
   return "";
 }
 
