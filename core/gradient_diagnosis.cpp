@@ -96,6 +96,7 @@ std::string kink_at(const Problem& p, size_t k, int64_t element, double h) {
 
 /// Whether the gradient counts but one slice of y along an axis: "slice 0 along axis 1".
 std::string counted_slice(const Problem& p, const Samples& s) {
+  if (p.y.numel() == 0) return "";
   int64_t inner = p.y.numel();
   for (int axis = 0; axis < p.y.rank(); ++axis) {
     const int64_t size = p.y.shape()[axis];

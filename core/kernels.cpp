@@ -8,6 +8,7 @@
 #include "core/convert.h"
 #include "core/loop.h"
 #include "core/philox.h"
+#include "core/uniform.h"
 
 namespace vitrine::cpu {
 namespace {
@@ -169,7 +170,7 @@ template <class T, class F>
 void store_four(Tensor& y, int64_t block, F&& value) {
   T* const data = y.data<T>();
   const int64_t end = std::min<int64_t>(4, y.numel() - 4 * block);
-  for (int64_t k = 0; k < end; ++k) data[4 * block + k] = convert<T>(value(k));
+  for (int64_t k = 0; k < end; ++k) data[4 * block + k] = value(k);
 }
 
 }  // namespace
@@ -177,9 +178,9 @@ void store_four(Tensor& y, int64_t block, F&& value) {
 void random_uniform(Tensor& y, uint64_t seed, uint64_t offset, double low, double high) {
   visit_floating(y.dtype(), "random_uniform", [&](auto type) {
     using T = typename decltype(type)::type;
+    const Uniform<T> uniform(low, high);
     for_each_philox_block(y, seed, offset, [&](int64_t i, const std::array<uint32_t, 4>& words) {
-      store_four<T>(
-          y, i, [&](int64_t k) { return low + (high - low) * to_uniform(words[static_cast<size_t>(k)]); });
+      store_four<T>(y, i, [&](int64_t k) { return uniform(words[static_cast<size_t>(k)]); });
     });
   });
 }
@@ -189,7 +190,8 @@ void random_normal(Tensor& y, uint64_t seed, uint64_t offset, double mean, doubl
     using T = typename decltype(type)::type;
     for_each_philox_block(y, seed, offset, [&](int64_t i, const std::array<uint32_t, 4>& words) {
       const auto normals = to_normals(words);
-      store_four<T>(y, i, [&](int64_t k) { return mean + deviation * normals[static_cast<size_t>(k)]; });
+      store_four<T>(
+          y, i, [&](int64_t k) { return convert<T>(mean + deviation * normals[static_cast<size_t>(k)]); });
     });
   });
 }

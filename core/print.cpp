@@ -1,8 +1,13 @@
 #include "core/print.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ostream>
+#include <utility>
+
+#include "core/creation.h"
+#include "core/kernels.h"
 
 namespace vitrine {
 namespace {
@@ -10,59 +15,106 @@ namespace {
 constexpr int64_t kSummarizeAbove = 1000;
 constexpr int64_t kEdge = 3;
 
-struct Printer {
-  const Shape& shape;
-  const std::vector<double>& values;
-  bool summarize;
-  int precision;
-  DType dtype;
-  bool scientific = false;
-  bool whole = true;
-  size_t width = 0;
+/// Copies to y what it shows of x: all of an axis of equal size, of a longer one the ends.
+void copy_shown(Tensor y, const Tensor& x, int axis) {
+  if (axis == x.rank()) {
+    VITRINE_RUN(copy, y, x);
+  } else if (x.shape()[axis] == y.shape()[axis]) {
+    copy_shown(y, x, axis + 1);
+  } else {
+    const auto end = [axis](const Tensor& t, int64_t from) {
+      Shape shape = t.shape();
+      shape[axis] = kEdge;
+      return t.alias(shape, t.strides(), from * t.strides()[axis]);
+    };
+    // Both ends have kEdge elements, so that the halves have equal sizes and the next axes are looked at.
+    copy_shown(end(y, 0), end(x, 0), axis + 1);
+    copy_shown(end(y, kEdge), end(x, x.shape()[axis] - kEdge), axis + 1);
+  }
+}
 
-  std::string element(double v) const {
-    if (dtype == DType::boolean) return v != 0 ? "true" : "false";
-    if (!is_floating(dtype)) return fmt::format("{}", static_cast<int64_t>(v));
+/// The elements of x that are printed, in the CPU's memory.
+Tensor shown(const Tensor& x) {
+  if (x.numel() <= kSummarizeAbove) return to_cpu(x);
+  Shape shape = x.shape();
+  for (int64_t& size : shape) size = std::min(size, 2 * kEdge);
+  const Tensor y = empty(shape, x.dtype(), x.device());
+  copy_shown(y, x, 0);
+  return to_cpu(y);
+}
+
+/// How the numbers of a tensor are written: all with the same digits.
+struct Format {
+  bool scientific;
+  int digits;
+
+  std::string number(double v) const {
+    return scientific ? fmt::format("{:#.{}e}", v, digits) : fmt::format("{:#.{}f}", v, digits);
+  }
+  std::string text(double v) const {
     if (std::isnan(v)) return "nan";
     if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
-    if (scientific) return fmt::format("{:.{}e}", v, precision);
-    if (whole) return fmt::format("{:.0f}.", v);
-    return fmt::format("{:.{}f}", v, precision);
+    std::string s = number(v);
+    // The points stand one above the other, and zeros behind them are left blank.
+    for (auto c = s.rbegin(); !scientific && *c == '0'; ++c) *c = ' ';
+    return s;
   }
+};
 
-  bool shown(int64_t i, int64_t size) const {
-    return !summarize || i < kEdge || i >= size - kEdge || size <= 2 * kEdge;
+/// Fixed where that keeps the digits of all; no more digits than the one that has most of them needs.
+Format format_of(const std::vector<double>& values, int precision) {
+  double largest = 0, smallest = INFINITY;
+  bool whole = true;
+  for (double v : values) {
+    if (!std::isfinite(v) || v == 0) continue;
+    largest = std::max(largest, std::abs(v));
+    smallest = std::min(smallest, std::abs(v));
+    whole &= v == std::floor(v);
   }
-
-  /// Calls f(index) for the elements that will be printed.
-  template <class F>
-  void visit(int axis, int64_t base, const F& f) const {
-    if (axis == shape.rank()) return f(base);
-    for (int64_t i = 0; i < shape[axis]; ++i)
-      if (shown(i, shape[axis])) visit(axis + 1, base * shape[axis] + i, f);
+  const bool scientific = largest >= 1e8 || (!whole && (smallest < 1e-4 || largest / smallest > 1e3));
+  const Format all{scientific, precision};
+  Format needed{scientific, 0};
+  for (double v : values) {
+    if (!std::isfinite(v)) continue;
+    const std::string s = all.number(v);
+    const size_t point = s.find('.'), last = s.find_last_not_of('0', s.find('e') - 1);
+    needed.digits = std::max(needed.digits, static_cast<int>(last - point));
   }
+  return needed;
+}
 
-  std::string text(int axis, int64_t base, size_t indent) const {
-    if (axis == shape.rank()) {
-      std::string s = element(values[static_cast<size_t>(base)]);
-      return std::string(width - std::min(width, s.size()), ' ') + s;
-    }
-    const bool last = axis + 1 == shape.rank();
-    const std::string separator = last ? ", "
-                                       : "," +
-                                             std::string(static_cast<size_t>(shape.rank() - axis - 1), '\n') +
-                                             std::string(indent + 1, ' ');
+std::vector<std::string> texts_of(const Tensor& x, int precision) {
+  std::vector<std::string> texts;
+  if (x.dtype() == DType::int64) {  // not through double, which cannot hold them all
+    const int64_t* const data = x.data<int64_t>();
+    for (int64_t i = 0; i < x.numel(); ++i) texts.push_back(fmt::to_string(data[i]));
+    return texts;
+  }
+  const auto values = x.values();
+  const Format format = format_of(values, precision);
+  for (double v : values)
+    texts.push_back(x.dtype() == DType::boolean ? (v != 0 ? "true" : "false")
+                    : is_floating(x.dtype())    ? format.text(v)
+                                                : fmt::to_string(static_cast<int64_t>(v)));
+  return texts;
+}
+
+/// Nested brackets; "..." where an axis of `whole` is longer than what is shown of it.
+struct Brackets {
+  const Shape& whole;
+  const Shape& shape;
+  std::vector<std::string> texts;  ///< of one width
+
+  std::string text(int axis, int64_t base) const {
+    if (axis == shape.rank()) return texts[static_cast<size_t>(base)];
+    const auto below = static_cast<size_t>(shape.rank() - axis - 1), indent = static_cast<size_t>(axis + 1);
+    const std::string separator =
+        below == 0 ? ", " : "," + std::string(below, '\n') + std::string(indent, ' ');
     std::string result = "[";
-    bool gap = false, first = true;
     for (int64_t i = 0; i < shape[axis]; ++i) {
-      if (!shown(i, shape[axis])) {
-        gap = true;
-        continue;
-      }
-      if (!first) result += separator;
-      if (std::exchange(gap, false)) result += "..." + separator;
-      result += text(axis + 1, base * shape[axis] + i, indent + 1);
-      first = false;
+      if (i > 0) result += separator;
+      if (i == kEdge && shape[axis] != whole[axis]) result += "..." + separator;
+      result += text(axis + 1, base * shape[axis] + i);
     }
     return result + "]";
   }
@@ -72,23 +124,13 @@ struct Printer {
 
 std::string to_string(const Tensor& x, int precision) {
   if (!x.defined()) return "an undefined tensor";
-  const std::vector<double> values = x.values();
-  Printer printer{x.shape(), values, x.numel() > kSummarizeAbove, precision, x.dtype()};
-  double largest = 0, smallest = INFINITY;
-  printer.visit(0, 0, [&](int64_t i) {
-    const double v = std::abs(values[static_cast<size_t>(i)]);
-    if (!std::isfinite(v) || v == 0) return;
-    largest = std::max(largest, v);
-    smallest = std::min(smallest, v);
-    printer.whole &= v == std::floor(v);
-  });
-  printer.scientific = is_floating(x.dtype()) && largest > 0 &&
-                       (largest >= 1e8 || (!printer.whole && (smallest < 1e-4 || largest / smallest > 1e3)));
-  if (x.numel() > 0)
-    printer.visit(0, 0, [&](int64_t i) {
-      printer.width = std::max(printer.width, printer.element(values[static_cast<size_t>(i)]).size());
-    });
-  return printer.text(0, 0, 0) + " " + describe(x).text();
+  if (x.numel() == 0) return "[] " + describe(x).text();
+  const Tensor y = shown(x);
+  Brackets brackets{x.shape(), y.shape(), texts_of(y, precision)};
+  size_t width = 0;
+  for (const std::string& s : brackets.texts) width = std::max(width, s.size());
+  for (std::string& s : brackets.texts) s.insert(0, width - s.size(), ' ');
+  return brackets.text(0, 0) + " " + describe(x).text();
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) { return out << to_string(x); }

@@ -51,8 +51,11 @@ Tensor randn(const Shape& shape, DType dtype, Device device, double mean, double
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator) {
   check(low < high, "randint: the range [{}, {}) is empty", low, high);
+  int64_t count = 0;
+  check(!__builtin_sub_overflow(high, low, &count),
+        "randint: the range [{}, {}) has more numbers than an int64 can count", low, high);
   Tensor y = empty(shape, DType::int64);
-  for (int64_t i = 0; i < y.numel(); ++i) y.data<int64_t>()[i] = low + generator.next_below(high - low);
+  for (int64_t i = 0; i < y.numel(); ++i) y.data<int64_t>()[i] = low + generator.next_below(count);
   return y;
 }
 

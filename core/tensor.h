@@ -57,9 +57,9 @@ class Tensor {
   void* raw() const { return static_cast<char*>(impl().storage->data()) + impl().offset * element_size(); }
   int64_t element_size() const { return static_cast<int64_t>(size_of(impl().dtype)); }
 
-  /// The only element, as a double; an error if there are more or fewer. Copies from a GPU.
+  /// The only element, as a double (see values); an error if there are more or fewer. Copies from a GPU.
   double item() const;
-  /// All elements in row-major order, as doubles (a dual64 gives its values). Copies from a GPU.
+  /// All elements in row-major order, as doubles (a dual64 gives its values; int64 beyond ±2^53 is rounded). Copies from a GPU.
   std::vector<double> values() const;
 
   /// The same storage seen with another shape, strides and offset (in elements, from this tensor's first element). Not

@@ -3,6 +3,7 @@
 #include "core/convert.h"
 #include "core/kernels.h"
 #include "core/philox.h"
+#include "core/uniform.h"
 #include "cuda/strided.h"
 #include "ops/kernels.h"
 
@@ -23,10 +24,8 @@ __device__ void for_each_number(int64_t n, Stream stream, F&& f) {
 }
 
 template <class S>
-__global__ void uniform_kernel(S* y, int64_t n, Stream stream, double low, double high) {
-  for_each_number(n, stream, [&](int64_t i, unsigned k, const auto& words) {
-    y[i] = convert<S>(low + (high - low) * static_cast<double>(to_uniform(words[k])));
-  });
+__global__ void uniform_kernel(S* y, int64_t n, Stream stream, Uniform<S> uniform) {
+  for_each_number(n, stream, [&](int64_t i, unsigned k, const auto& words) { y[i] = uniform(words[k]); });
 }
 
 template <class S>
@@ -52,7 +51,7 @@ void random_uniform(Tensor& y, uint64_t seed, uint64_t offset, double low, doubl
   visit_device_floating(y.dtype(), "random_uniform", [&](auto type) {
     using S = typename decltype(type)::type;
     VITRINE_LAUNCH((uniform_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), y.numel(),
-                   Stream{seed, offset}, low, high);
+                   Stream{seed, offset}, Uniform<S>(low, high));
   });
 }
 

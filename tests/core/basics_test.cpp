@@ -142,6 +142,35 @@ TEST_CASE("Philox gives the known words, uniforms lie in [0, 1), and a generator
   CHECK(squares / 40000 == doctest::Approx(4).epsilon(0.05));
 }
 
+TEST_CASE("rand stays below its upper bound in every dtype, also where rounding would reach it") {
+  for (DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16})
+    for (const auto& [low, high] :
+         {std::pair{0.0, 1.0}, {-2.0, 3.0}, {-1.0, 0.0}, {-3.0, -1.0}, {100.0, 100.1}}) {
+      Generator generator(1);
+      const Tensor x = rand({100000}, dtype, Device::cpu, low, high, generator);
+      const auto values = x.values();
+      // What is below `high` may be rounded to a number above it, or to one below `low`, where the type has few there.
+      const double lowest = copy_as(Tensor(low, DType::float64), dtype).item();
+      CHECK(*std::max_element(values.begin(), values.end()) < high);
+      CHECK(*std::min_element(values.begin(), values.end()) >= std::min(low, lowest));
+    }
+  CHECK(rand({3}, DType::float32, Device::cpu, 2, 2).values() == std::vector<double>(3, 2));
+  CHECK_THROWS_WITH(rand({3}, DType::float32, Device::cpu, 1, 0), "rand: the range [1, 0) is empty");
+  CHECK_THROWS_WITH(randint(INT64_MIN, INT64_MAX, {3}), doctest::Contains("randint: the range"));
+}
+
+TEST_CASE("floats that no integer holds become the nearest end, and NaN becomes 0") {
+  const std::vector<double> values = {NAN, 1e30, -1e30, INFINITY, -INFINITY, -2.9};
+  for (DType from : {DType::float32, DType::float64, DType::bfloat16}) {
+    const Tensor x = tensor(values, {6}, from);
+    const Tensor small = copy_as(x, DType::int32), large = copy_as(x, DType::int64);
+    const std::vector<int32_t> got32(small.data<int32_t>(), small.data<int32_t>() + 6);
+    const std::vector<int64_t> got64(large.data<int64_t>(), large.data<int64_t>() + 6);
+    CHECK(got32 == std::vector<int32_t>{0, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, -2});
+    CHECK(got64 == std::vector<int64_t>{0, INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN, -2});
+  }
+}
+
 TEST_CASE("parallel_for covers a range once, whatever the threads, and carries the first exception out") {
   const int before = threads();
   for (const int count : {1, 2, 3, 7}) {
@@ -168,8 +197,30 @@ TEST_CASE("parallel_for covers a range once, whatever the threads, and carries t
 TEST_CASE("tensors print as NumPy prints them, large ones in short") {
   CHECK(to_string(tensor({1, 2, 3, 4}, {2, 2}, DType::int64)) == "[[1, 2],\n [3, 4]] int64[2, 2] on cpu");
   CHECK(to_string(tensor({1, 0}, DType::boolean)) == "[ true, false] bool[2] on cpu");
-  CHECK(to_string(full({}, 2.5)).starts_with("2.5"));
-  CHECK(to_string(zeros({0, 3})).find("float32[0, 3]") != std::string::npos);
+  CHECK(to_string(full({}, 2.5)) == "2.5 float32[] on cpu");
+  CHECK(to_string(tensor({1, 2.5, -0.125})) == "[ 1.   ,  2.5  , -0.125] float32[3] on cpu");
+  CHECK(to_string(tensor({1, 2})) == "[1., 2.] float32[2] on cpu");
+  CHECK(to_string(tensor({1e8, -1.5e9})) == "[ 1.0e+08, -1.5e+09] float32[2] on cpu");
+  CHECK(to_string(tensor({0.00001, 1, NAN})) == "[1.e-05, 1.e+00,    nan] float32[3] on cpu");
+  CHECK(to_string(full({2}, 2.0 / 3), 2) == "[0.67, 0.67] float32[2] on cpu");
+  CHECK(to_string(zeros({0, 3})) == "[] float32[0, 3] on cpu");
+  CHECK(to_string(zeros({int64_t{1} << 40, 0})) == "[] float32[1099511627776, 0] on cpu");
+  const std::vector<int64_t> exact = {INT64_MAX, (int64_t{1} << 53) + 1};
+  CHECK(to_string(index_tensor(exact, {2})) == "[9223372036854775807,    9007199254740993] int64[2] on cpu");
+  const Tensor cube = reshape(arange(0, 7 * 2 * 700), {7, 2, 700});
+  CHECK(to_string(transpose(cube, 0, 1))
+            .starts_with("[[[   0,    1,    2, ...,  697,  698,  699],\n  [1400, "));
+  CHECK(to_string(select(cube, 1, 0)) ==
+        "[[   0,    1,    2, ...,  697,  698,  699],\n [1400, 1401, 1402, ..., 2097, 2098, 2099],\n"
+        " [2800, 2801, 2802, ..., 3497, 3498, 3499],\n ...,\n"
+        " [5600, 5601, 5602, ..., 6297, 6298, 6299],\n [7000, 7001, 7002, ..., 7697, 7698, 7699],\n"
+        " [8400, 8401, 8402, ..., 9097, 9098, 9099]] int64[7, 700] on cpu");
+  memory::reset_peak();
+  const size_t before = memory::statistics().now;
+  const Tensor everywhere =
+      expand(tensor({1.5}), {int64_t{1} << 20, int64_t{1} << 20});  // 4 TiB if it were copied
+  CHECK(to_string(everywhere).starts_with("[[1.5, 1.5, 1.5, ..., 1.5, 1.5, 1.5],"));
+  CHECK(memory::statistics().peak < before + 100000);
   const std::string large = to_string(arange(0, 5000));
   CHECK(large.size() < 200);
   CHECK(large.find("4999") != std::string::npos);

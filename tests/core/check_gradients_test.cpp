@@ -315,3 +315,14 @@ TEST_CASE("differences are exact for polynomials of degree 4, and settle where o
   CHECK(distance({1}, {NAN}, 1) == INFINITY);
   CHECK(distance({1.5}, {1}, 10) == 0.05);
 }
+
+TEST_CASE("a wrong gradient of a function without outputs is told, not a crash") {
+  const auto report = check_gradients(
+      [](Xs v) {
+        return record(
+            "broken", {v[0]}, zeros({0}, DType::float64),
+            [shape = v[0].shape()](const Tensor&) -> Grads { return {ones(shape, DType::float64)}; });
+      },
+      {draw({3})});
+  CHECK_FALSE(report.passed);
+}

@@ -237,6 +237,8 @@ TEST_CASE("why a tensor has no gradient") {
   CHECK(tape.explain(x, loss).find("has a gradient") != std::string::npos);
   const Tensor loss2 = sum(detach(used) * x);
   CHECK(tape.explain(used, loss2).find("it is cut by detach at op") != std::string::npos);
+  const Tensor compared = x * 5, loss3 = sum(cast(less(tensor({1.5}), compared), DType::float32) * x);
+  CHECK(tape.explain(compared, loss3).find("less") != std::string::npos);
   CHECK(tape.explain(tensor({1}), loss).find("is a constant") != std::string::npos);
   CHECK(tape.explain(x, other).find("the loss was not recorded on this tape") != std::string::npos);
 }
