@@ -15,7 +15,7 @@ Tensor empty_like(const Tensor& x);
 Tensor full(const Shape& shape, double value, DType dtype = DType::float32, Device device = Device::cpu);
 Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu);
 Tensor ones(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu);
-Tensor zeros_like(const Tensor& x);
+Tensor zeros_like(const Tensor& x);  ///< constants with the shape, dtype and device of x, as the next two
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 

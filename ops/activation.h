@@ -28,7 +28,7 @@ Tensor mish(const Tensor& x);
 /// silu(a)·b where x = [a, b] along the last axis, its size halved: the gate of SwiGLU. Shazeer 2020.
 Tensor swiglu(const Tensor& x);
 
-namespace define {
+namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope);
 Tensor gelu(const Tensor& x);

@@ -34,7 +34,7 @@ struct AttentionOptions : AttentionForm {
 /// can change how LASER rounds another. An infinite or NaN value, though hidden, makes a mean NaN (0·∞). Dao et al. 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
-namespace define {
+namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 }  // namespace define
 

@@ -9,7 +9,7 @@ namespace vitrine {
 /// below p; only the generator's position is saved, not the mask. Srivastava et al. 2014.
 Tensor dropout(const Tensor& x, double p, Generator& generator = default_generator());
 
-namespace define {
+namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 /// x times the mask that dropout draws at `offset`.
 Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t offset);
 }  // namespace define

@@ -46,7 +46,7 @@ Tensor run_compare(Comparison op, const char* name, const Tensor& x0, const Tens
   const Pair p(name, x0, y0, false);
   Tensor z = empty(p.shape, DType::boolean, p.x.device());
   VITRINE_RUN_AS(name, compare, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
-  return record_cut(name, x0, z);
+  return record_cut(name, x0, y0.is_same(x0) ? z : record_cut(name, y0, z));
 }
 
 Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
@@ -129,15 +129,13 @@ Tensor pow(const Tensor& x0, const Tensor& y0) {
                   Grads grads(2);
                   // Where the exponent is 0 the derivative is 0, also at x = 0, where x^(y − 1) is infinite.
                   if (b.needs(0)) {
-                    const Tensor slope =
-                        where(equal(y, zeros_like(y)), 0 * (x.get() + y.get()), y * pow(x, y - 1));
+                    const Tensor slope = where(not_equal(y, zeros_like(y)), y * pow(x, y - 1), 0);
                     grads[0] = product_to(b.dy(), slope, x->shape());
                   }
                   if (b.needs(1)) {
-                    const Tensor zero = equal(x, zeros_like(x));
-                    const Tensor safe = where(zero, ones_like(x), x);
-                    grads[1] = product_to(b.dy(), where(zero, 0 * (x.get() + y.get()), pow(x, y) * log(safe)),
-                                          y->shape());
+                    const Tensor nonzero = not_equal(x, zeros_like(x));
+                    const Tensor slope = where(nonzero, pow(x, y) * log(where(nonzero, x, 1)), 0);
+                    grads[1] = product_to(b.dy(), slope, y->shape());
                   }
                   return grads;
                 });
@@ -168,9 +166,11 @@ Tensor maximum(const Tensor& x, double y) { return maximum(x, scalar_like("maxim
 Tensor minimum(const Tensor& x, double y) { return minimum(x, scalar_like("minimum", x, y)); }
 
 Tensor pow(const Tensor& x, double y) {
-  if (y == 2) return square(x);
-  if (y == 1) return x;
-  if (y == 0.5) return sqrt(x);
+  if (is_floating(x.dtype())) {
+    if (y == 2) return square(x);
+    if (y == 1) return x;
+    if (y == 0.5) return sqrt(x);
+  }
   return pow(x, scalar_like("pow", x, y));
 }
 
@@ -178,7 +178,8 @@ Tensor operator+(const Tensor& x, double y) {
   return is_floating(x.dtype()) ? affine("add_scalar", x, 1, y) : add(x, scalar_like("add", x, y));
 }
 Tensor operator*(const Tensor& x, double y) {
-  return is_floating(x.dtype()) ? affine("mul_scalar", x, y, 0) : mul(x, scalar_like("mul", x, y));
+  // Adding −0 leaves every number as it is, −0 too.
+  return is_floating(x.dtype()) ? affine("mul_scalar", x, y, -0.0) : mul(x, scalar_like("mul", x, y));
 }
 Tensor operator-(const Tensor& x, double y) { return x + -y; }
 Tensor operator/(const Tensor& x, double y) { return div(x, scalar_like("div", x, y)); }
@@ -201,7 +202,7 @@ void add_in_place(Tensor& x, const Tensor& y, double scale) {
 void scale_in_place(Tensor& x, double scale) {
   check(is_floating(x.dtype()), "scale_in_place: x is {}, wanted a floating dtype", describe(x));
   const Tensor from = x;
-  VITRINE_RUN_AS("scale_in_place", unary, x, from, Unary::affine, scale, 0.0);
+  VITRINE_RUN_AS("scale_in_place", unary, x, from, Unary::affine, scale, -0.0);
 }
 
 Tensor equal(const Tensor& x, const Tensor& y) { return run_compare(Comparison::equal, "equal", x, y); }

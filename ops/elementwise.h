@@ -1,18 +1,18 @@
-// Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a plain number
-// never changes a tensor's dtype (an integer tensor takes whole numbers of its range only; bool counts as int64 in
-// arithmetic; integers wrap around). Each function's formula and derivative are in ops/formulas.h.
+// Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a plain number never changes a
+// tensor's dtype (integers take whole numbers of their range). bool counts as int64 in arithmetic, integers wrap around and
+// give float32 where fractions come out. Each function's formula and derivative are in ops/formulas-inl.h.
 #pragma once
 
 #include "core/tensor.h"
 
 namespace vitrine {
 
-Tensor add(const Tensor& x, const Tensor& y);
-Tensor sub(const Tensor& x, const Tensor& y);
-Tensor mul(const Tensor& x, const Tensor& y);
-/// x / y. Of two integers it is the truncated quotient; a zero divisor is an error there.
+Tensor add(const Tensor& x, const Tensor& y);  ///< x + y
+Tensor sub(const Tensor& x, const Tensor& y);  ///< x − y
+Tensor mul(const Tensor& x, const Tensor& y);  ///< x · y
+/// x / y; ±∞ or NaN for y = 0. Of integers it is truncated as in C++, −7/2 = −3 (NumPy: −3.5); y = 0 is an error there.
 Tensor div(const Tensor& x, const Tensor& y);
-/// x^y; ∂/∂y = x^y·log x, 0 where x = 0. Integers: y ≥ 0.
+/// x^y; NaN where x < 0 and y is not whole. ∂/∂x is 0 where y = 0; ∂/∂y = x^y·log x, 0 where x = 0. Integers: whole y ≥ 0.
 Tensor pow(const Tensor& x, const Tensor& y);
 /// The larger (smaller) one; NaN if either is. The gradient goes to the chosen operand, half to each where
 /// they are equal.
@@ -37,17 +37,17 @@ Tensor operator*(double x, const Tensor& y);
 Tensor operator/(double x, const Tensor& y);
 Tensor operator-(const Tensor& x);
 
-Tensor neg(const Tensor& x);
-Tensor abs(const Tensor& x);   ///< |x|; derivative 0 at 0
-Tensor sign(const Tensor& x);  ///< −1, 0 or 1; derivative 0
-Tensor square(const Tensor& x);
-Tensor reciprocal(const Tensor& x);
-Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);  ///< 1/√x
+Tensor neg(const Tensor& x);         ///< −x
+Tensor abs(const Tensor& x);         ///< |x|; derivative 0 at 0
+Tensor sign(const Tensor& x);        ///< −1, 0 or 1; derivative 0
+Tensor square(const Tensor& x);      ///< x²
+Tensor reciprocal(const Tensor& x);  ///< 1/x; ±∞ at ±0
+Tensor sqrt(const Tensor& x);        ///< √x; NaN for x < 0; derivative ∞ at 0
+Tensor rsqrt(const Tensor& x);       ///< 1/√x; ∞ at 0, NaN for x < 0
 Tensor exp(const Tensor& x);
 Tensor expm1(const Tensor& x);  ///< eˣ − 1, exact near 0
-Tensor log(const Tensor& x);
-Tensor log1p(const Tensor& x);  ///< log(1 + x), exact near 0
+Tensor log(const Tensor& x);    ///< natural logarithm; −∞ at 0, NaN for x < 0
+Tensor log1p(const Tensor& x);  ///< log(1 + x), exact near 0; −∞ at −1, NaN below
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
@@ -60,7 +60,7 @@ Tensor clamp(const Tensor& x, double low, double high);
 void add_in_place(Tensor& x, const Tensor& y, double scale = 1);
 void scale_in_place(Tensor& x, double scale);
 
-// Comparisons and logic give bool and have no gradient.
+// Comparisons and logic give bool and have no gradient; with NaN only not_equal is true. Logic takes bool only.
 Tensor equal(const Tensor& x, const Tensor& y);
 Tensor not_equal(const Tensor& x, const Tensor& y);
 Tensor less(const Tensor& x, const Tensor& y);
@@ -71,8 +71,8 @@ Tensor logical_and(const Tensor& x, const Tensor& y);
 Tensor logical_or(const Tensor& x, const Tensor& y);
 Tensor logical_xor(const Tensor& x, const Tensor& y);
 Tensor logical_not(const Tensor& x);
-Tensor is_nan(const Tensor& x);
-Tensor is_finite(const Tensor& x);
+Tensor is_nan(const Tensor& x);     ///< false for integers and bool
+Tensor is_finite(const Tensor& x);  ///< neither NaN nor ±∞; true for integers and bool
 
 /// condition ? x : y, all three broadcast; condition is bool. The gradient goes to the chosen operand only.
 Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y);

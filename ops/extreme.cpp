@@ -1,4 +1,6 @@
 // Largest and smallest elements, where they are, and whether any or all hold. Declared in ops/reduce.h.
+#include <numeric>
+
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/kernels.h"
@@ -38,11 +40,23 @@ Tensor min(const Tensor& x, const Axes& axes, KeepAxes keep) {
 namespace {
 
 template <class Run>
-Tensor where_extreme(const char* op, const Tensor& x, int64_t axis, KeepAxes keep, Run run) {
-  const std::array<int, 1> axes = {check_axis(op, x.shape(), axis)};
-  reduced_count(op, x.shape(), axes);
-  const Tensor y = reduce_axes(x, axes, DType::int64, DType::int64, run);
-  const Shape shape = reduced_shape(x.shape(), axes, keep);
+Tensor where_extreme(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep, Run run) {
+  const auto sorted = check_axes(op, x.shape(), axes);
+  reduced_count(op, x.shape(), sorted);
+  const Shape shape = reduced_shape(x.shape(), sorted, keep);
+  Tensor grouped = x;
+  auto together = sorted;
+  if (!sorted.empty() && sorted.back() - sorted.front() >= static_cast<int>(sorted.size())) {
+    // Positions count over all the axes in one pass: they come last, one behind the other.
+    Axes order;
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);
+    std::iota(together.begin(), together.end(), static_cast<int>(order.size()));
+    order.insert(order.end(), sorted.begin(), sorted.end());
+    const Tape::Pause pause;
+    grouped = permute(x, order);
+  }
+  const Tensor y = reduce_axes(grouped, together, DType::int64, DType::int64, run);
   return record_cut(op, x, y.alias(shape, contiguous_strides(shape)));
 }
 
@@ -56,13 +70,13 @@ Tensor truth(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep, R
 
 }  // namespace
 
-Tensor argmax(const Tensor& x, int64_t axis, KeepAxes keep) {
-  return where_extreme("argmax", x, axis, keep,
+Tensor argmax(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return where_extreme("argmax", x, axes, keep,
                        [](Tensor& y, const Tensor& part) { VITRINE_RUN(argmax, y, part); });
 }
 
-Tensor argmin(const Tensor& x, int64_t axis, KeepAxes keep) {
-  return where_extreme("argmin", x, axis, keep,
+Tensor argmin(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return where_extreme("argmin", x, axes, keep,
                        [](Tensor& y, const Tensor& part) { VITRINE_RUN(argmin, y, part); });
 }
 

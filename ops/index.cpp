@@ -119,6 +119,16 @@ void for_each_line(const Tensor& index, const Tensor& along, const Tensor& besid
   });
 }
 
+/// Integers wrap around, as in NumPy.
+template <class T>
+T plus(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  } else {
+    return x + y;
+  }
+}
+
 }  // namespace
 
 void gather(Tensor& y, const Tensor& x, const Tensor& index, int axis) {
@@ -145,8 +155,10 @@ void scatter_add(Tensor& y, const Tensor& index, const Tensor& source, int axis)
       const int64_t* const places = index.data<int64_t>() + at[0];
       T* const to = y.data<T>() + at[1];
       const S* const from = source.data<S>() + at[2];
-      for (int64_t i = 0; i < n; ++i)
-        to[places[i * index_step] * y_step] += convert<T>(from[i * source_step]);
+      for (int64_t i = 0; i < n; ++i) {
+        T& sum = to[places[i * index_step] * y_step];
+        sum = plus(sum, convert<T>(from[i * source_step]));
+      }
     });
   });
 }

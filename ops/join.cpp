@@ -55,6 +55,18 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
 
 namespace {
 
+/// Sums and products of sizes that a caller chose: beyond int64 they are errors.
+int64_t sum_of(const char* op, int64_t a, int64_t b) {
+  int64_t sum = 0;
+  check(!__builtin_add_overflow(a, b, &sum), "{}: an axis of {} + {} elements is too long", op, a, b);
+  return sum;
+}
+int64_t product_of(const char* op, int64_t a, int64_t b) {
+  int64_t product = 0;
+  check(!__builtin_mul_overflow(a, b, &product), "{}: an axis of {} · {} elements is too long", op, a, b);
+  return product;
+}
+
 /// Where element i of a padded axis of size n comes from, for i in [−before, n + after).
 int64_t source_of(int64_t i, int64_t n, PadMode mode) {
   switch (mode) {
@@ -78,9 +90,10 @@ Tensor pad_by_index(const Tensor& x, const std::vector<int64_t>& before, const s
           mode == PadMode::reflect ? "reflection"
           : mode == PadMode::wrap  ? "wrapping"
                                    : "its edge");
-    std::vector<int64_t> index;
-    for (int64_t i = -before[at]; i < n + after[at]; ++i) index.push_back(source_of(i, n, mode));
-    y = index_select(y, axis, index_tensor(index, {static_cast<int64_t>(index.size())}, x.device()));
+    const int64_t padded = sum_of("pad", sum_of("pad", n, before[at]), after[at]);
+    Tensor index = empty({padded}, DType::int64);
+    for (int64_t i = 0; i < padded; ++i) index.data<int64_t>()[i] = source_of(i - before[at], n, mode);
+    y = index_select(y, axis, to(index, x.device()));
   }
   return y;
 }
@@ -97,7 +110,10 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vecto
     for (int64_t amount : *amounts) check(amount >= 0, "pad: an amount is {}, wanted at least 0", amount);
   if (mode != PadMode::constant) return pad_by_index(x, before, after, mode);
   Shape shape = x.shape();
-  for (size_t axis = 0; axis < rank; ++axis) shape[static_cast<int>(axis)] += before[axis] + after[axis];
+  for (size_t axis = 0; axis < rank; ++axis) {
+    int64_t& size = shape[static_cast<int>(axis)];
+    size = sum_of("pad", sum_of("pad", size, before[axis]), after[axis]);
+  }
   Region inside{x.shape(), contiguous_strides(shape), 0};
   for (size_t axis = 0; axis < rank; ++axis)
     inside.offset += before[axis] * inside.strides[static_cast<int>(axis)];
@@ -118,7 +134,7 @@ Tensor tile(const Tensor& x, const std::vector<int64_t>& times) {
     const int axis = static_cast<int>(skipped) + static_cast<int>(i);
     Shape repeated = y.shape(), merged = y.shape();
     repeated.insert(axis, times[i]);
-    merged[axis] *= times[i];
+    merged[axis] = product_of("tile", merged[axis], times[i]);
     y = reshape(expand(unsqueeze(y, axis), repeated), merged);
   }
   return y;
@@ -129,7 +145,7 @@ Tensor repeat(const Tensor& x, int64_t times, int64_t axis) {
   check(times >= 0, "repeat: times is {}, wanted at least 0", times);
   Shape repeated = x.shape(), merged = x.shape();
   repeated.insert(at + 1, times);
-  merged[at] *= times;
+  merged[at] = product_of("repeat", merged[at], times);
   return reshape(expand(unsqueeze(x, at + 1), repeated), merged);
 }
 

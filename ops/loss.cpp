@@ -121,6 +121,17 @@ void check_pair(const char* op, const char* x_name, const Tensor& x, const char*
         x.shape(), y_name, y.shape());
 }
 
+/// Targets that are shares lie in [0, 1].
+void check_shares(const char* op, const Tensor& targets) {
+  const Tape::Pause pause;
+  const Tensor outside = logical_not(
+      logical_and(greater_equal(targets, zeros_like(targets)), less_equal(targets, ones_like(targets))));
+  if (!any(outside).item()) return;
+  const auto at = static_cast<int64_t>(argmax(outside).item());
+  fail("{}: targets has {} at position {}, outside [0, 1]", op, targets.values()[static_cast<size_t>(at)],
+       at);
+}
+
 }  // namespace
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -131,9 +142,11 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {
   check_pair("binary_cross_entropy", "logits", logits, "targets", targets);
+  check_shares("binary_cross_entropy", targets);
   const DType dtype = wide(promote(logits.dtype(), targets.dtype()));
-  const Tensor x = cast(logits, dtype);
-  return reduce(softplus(x) - x * cast(targets, dtype), reduction);
+  const Tensor x = cast(logits, dtype), y = cast(targets, dtype);
+  // Both terms are positive, so that a small loss is not the difference of large numbers.
+  return reduce(y * softplus(-x) + (1 - y) * softplus(x), reduction);
 }
 
 namespace cpu {

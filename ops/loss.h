@@ -25,11 +25,11 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets,
                 const CrossEntropyOptions& options = {});
 /// (x − y)² for x and y of equal shape.
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
-/// −y·log σ(x) − (1 − y)·log(1 − σ(x)) of logits x and targets y in [0, 1], as softplus(x) − x·y.
+/// −y·log σ(x) − (1 − y)·log(1 − σ(x)) of logits x and targets y in [0, 1], as y·softplus(−x) + (1 − y)·softplus(x).
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets,
                             Reduction reduction = Reduction::mean);
 
-namespace define {
+namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options);
 }  // namespace define
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "core/creation.h"
-#include "core/record.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/gemm_plain.h"
 #include "ops/elementwise.h"
+#include "ops/kernel_op.h"
 #include "ops/kernels.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -25,7 +24,7 @@ bool reads_in_place(const Tensor& x) {
   return by_rows || by_columns;
 }
 
-Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : contiguous(x); }
+Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
 
 /// op(x)·op(y) of batched matrices with equal or broadcast leading axes.
 Tensor product(const Tensor& x, const Tensor& y) {
@@ -88,12 +87,11 @@ Tensor linear(const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
   if (!is_floating(dtype) || dtype == DType::dual64) return define::linear(x0, weight0, bias0);
   Shape shape = x0.shape();
   shape.back() = weight.size(0);
-  const Tensor rows = readable(x), matrix = contiguous(weight),
-               added = bias.defined() ? contiguous(bias) : bias;
+  const Tensor rows = readable(x), matrix = packed(weight), added = bias.defined() ? packed(bias) : bias;
   Tensor y = empty({rows.size(0), weight.size(0)}, dtype, x.device());
   VITRINE_RUN(linear, y, rows, matrix, added);
   y = record(
-      "linear", {rows, matrix, added}, y,
+      "linear", {x, weight, bias}, y,
       [x = Saved(rows), weight = Saved(matrix)](const Backward& b) -> Grads {
         const Tensor dy = contiguous(b.dy());
         Grads grads(3);

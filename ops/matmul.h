@@ -13,7 +13,7 @@ Tensor matmul(const Tensor& x, const Tensor& y);
 /// x·Wᵀ + b with x [..., in], W [out, in], b [out] or undefined: a fully connected layer in one pass.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-namespace define {
+namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 }  // namespace define
 

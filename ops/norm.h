@@ -14,7 +14,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
 /// x/√(Σx² + eps) over the last axis: unit vectors, for cosine attention. A zero row stays zero.
 Tensor l2_normalize(const Tensor& x, double eps = 0);
 
-namespace define {
+namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 }  // namespace define

@@ -3,15 +3,18 @@
 // Of no elements, sum is 0, prod 1, any false, all true; the others are errors.
 #pragma once
 
+#include <concepts>
+
 #include "ops/view.h"
 
 namespace vitrine {
 
 enum class KeepAxes : bool { no, yes };
 
-/// Of bool and integers the sum is int64.
+/// Of bool and integers the sum is int64, and wraps around.
 Tensor sum(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 Tensor mean(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+/// Of bool and integers the product is int64. Its gradient is right at zeros too.
 Tensor prod(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 /// NaN if any element is. The gradient is shared evenly among equal extremes.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
@@ -25,9 +28,17 @@ Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepAxes keep 
 /// itself, `reverse` sums from the end.
 Tensor cumsum(const Tensor& x, int64_t axis, bool exclusive = false, bool reverse = false);
 
-/// int64 index of the first largest (smallest) element; a NaN counts as both.
-Tensor argmax(const Tensor& x, int64_t axis, KeepAxes keep = KeepAxes::no);
-Tensor argmin(const Tensor& x, int64_t axis, KeepAxes keep = KeepAxes::no);
+/// int64 position of the first largest (smallest) element along an axis, or among those of several axes in row-major
+/// order; a NaN counts as both. No gradient.
+Tensor argmax(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+Tensor argmin(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+Tensor argmax(const Tensor& x, std::integral auto axis, KeepAxes keep = KeepAxes::no) {
+  return argmax(x, Axes{static_cast<int64_t>(axis)}, keep);
+}
+Tensor argmin(const Tensor& x, std::integral auto axis, KeepAxes keep = KeepAxes::no) {
+  return argmin(x, Axes{static_cast<int64_t>(axis)}, keep);
+}
+/// Whether any element is not 0, and whether none is 0. No gradient.
 Tensor any(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 Tensor all(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 

@@ -14,7 +14,7 @@ Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 /// elements it is an error. Backward: dx = dy·e^(x − lse).
 Tensor log_sum_exp(const Tensor& x, const Axes& axes = {-1}, KeepAxes keep = KeepAxes::no);
 
-namespace define {
+namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 Tensor softmax(const Tensor& x, int64_t axis);
 Tensor log_softmax(const Tensor& x, int64_t axis);
 Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep = KeepAxes::no);

@@ -13,17 +13,18 @@ namespace {
 /// The shape with one −1 replaced by what remains.
 Shape resolve(const Tensor& x, Shape shape) {
   int unknown = -1;
-  int64_t known = 1;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == -1) {
       check(unknown < 0, "reshape: more than one size of {} is -1", shape);
       unknown = i;
     } else {
       check(shape[i] >= 0, "reshape: the size {} in {} is negative", shape[i], shape);
-      known *= shape[i];
     }
   }
   if (unknown >= 0) {
+    Shape others = shape;
+    others[unknown] = 1;
+    const int64_t known = numel(others);
     check(known != 0 && x.numel() % known == 0, "reshape: {} elements of {} cannot fill {}", x.numel(),
           x.shape(), shape);
     shape[unknown] = x.numel() / known;
@@ -164,12 +165,13 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::o
     return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
   };
   const int64_t b = bound(start, step > 0 ? lowest : highest), e = bound(stop, step > 0 ? highest : lowest);
+  // The step may be any int64, so it is neither negated nor, where no second element follows, multiplied.
   const int64_t count =
-      step > 0 ? (e > b ? (e - b - 1) / step + 1 : 0) : (b > e ? (b - e - 1) / -step + 1 : 0);
+      step > 0 ? (e > b ? (e - b - 1) / step + 1 : 0) : (b > e ? (e - b + 1) / step + 1 : 0);
   return part_of("slice", x, [&](const Strides& whole) {
     Region region{x.shape(), whole, count == 0 ? 0 : b * whole[a]};
     region.shape[a] = count;
-    region.strides[a] = whole[a] * step;
+    if (count > 1) region.strides[a] = whole[a] * step;
     return region;
   });
 }
@@ -193,7 +195,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   int64_t end = 0;
   for (int64_t size : sizes) {
     check(size >= 0, "split: the size {} is negative", size);
-    end += size;
+    end = size > INT64_MAX - end ? INT64_MAX : end + size;
   }
   check(end == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}",
         fmt::join(sizes, ", "), end, a, x.shape(), x.shape()[a]);

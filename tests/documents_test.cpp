@@ -84,7 +84,7 @@ Document read(const fs::path& path) {
 TEST_CASE("documents quote code as it is, and name files and make targets that exist") {
   const fs::path root = VITRINE_SOURCE_DIR;
   const auto makefile = lines_of(root / "Makefile");
-  for (const char* name : {"README.md", "CONTRIBUTING.md", "docs/architecture.md"}) {
+  for (const char* name : {"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cuda.md"}) {
     const Document document = read(root / name);
     for (const std::string& path : document.paths) {
       if (path.starts_with("build/") || path.starts_with("reports/")) continue;  // made by a build or a run

@@ -112,6 +112,7 @@ const std::vector<Row>& rows() {
       {"cumsum", [](X x) { return cumsum(x, -1); }, Of::int64, "[0, 3]", "[2, 0]", "error"},
       {"argmax", [](X x) { return argmax(x, -1); }, Of::int64, "[0]", "error", "error"},
       {"argmin", [](X x) { return argmin(x, 0); }, Of::int64, "error", "[0]", "error"},
+      {"argmax", [](X x) { return argmax(x); }, Of::int64, "error", "error", "[]"},
       {"any", [](X x) { return any(x, {-1}); }, Of::boolean, "[0]", "[2]", "error"},
       {"all", [](X x) { return all(x, {0}); }, Of::boolean, "[3]", "[0]", "error"},
       {"softmax", [](X x) { return softmax(x); }, Of::nothing, "[0, 3]", "[2, 0]", "error"},
@@ -146,11 +147,7 @@ const std::vector<Row>& rows() {
       {"diagonal", [](X x) { return diagonal(x); }, Of::same, "[0]", "[0]", "error"},
       {"contiguous", contiguous, Of::same, "[0, 3]", "[2, 0]", "[]"},
       {"clone", clone, Of::same, "[0, 3]", "[2, 0]", "[]"},
-      {"concat",
-       [](X x) {
-         return concat({x, x}, 0);
-       },
-       Of::same, "[0, 3]", "[4, 0]", "error"},
+      {"concat", [](X x) { return concat({x, x}, 0); }, Of::same, "[0, 3]", "[4, 0]", "error"},
       {"stack", [](X x) { return stack({x, x}, -1); }, Of::same, "[0, 3, 2]", "[2, 0, 2]", "[2]"},
       {"pad", [](X x) { return pad(x, {1, 0}, {0, 2}); }, Of::same, "[1, 5]", "[3, 2]", "error"},
       {"pad", [](X x) { return pad(x, {1, 0}, {0, 0}, PadMode::edge); }, Of::same, "error", "[3, 0]",
@@ -303,6 +300,49 @@ TEST_CASE("a plain number that an integer tensor cannot hold is an error, not an
   CHECK(where(logical_not(yes), yes, 2).values() == std::vector<double>{2, 2});
   CHECK(error_of([&] { x / 0.0; }) == "div: integer division by zero");
   CHECK(error_of([&] { logical_not(x); }) == "logical_not: x is int32[2] on cpu, wanted bool");
+}
+
+TEST_CASE("sizes, steps and amounts near the ends of int64 are errors, or right; none overflows") {
+  const Tensor x = arange(0, 6), m = reshape(x, {2, 3});
+  const int64_t huge = int64_t{1} << 62;
+  CHECK(error_of([&] {
+          reshape(m, {-1, huge, 4});
+        }).find("more elements than an int64 can count") != std::string::npos);
+  CHECK(slice(x, 0, {}, {}, INT64_MIN).values() == std::vector<double>{5});
+  CHECK(slice(x, 0, {}, {}, INT64_MAX).values() == std::vector<double>{0});
+  CHECK(slice(m, 0, INT64_MIN, INT64_MAX, INT64_MAX).values() == std::vector<double>{0, 1, 2});
+  CHECK(slice(m, 0, {}, {}, -INT64_MAX).values() == std::vector<double>{3, 4, 5});
+  CHECK(slice(x, 0, {}, {}, -2).values() == std::vector<double>{5, 3, 1});
+  CHECK(slice(x, 0, 4, 0, -2).values() == std::vector<double>{4, 2});
+  CHECK(error_of([&] { split(x, {INT64_MAX, 2}); }).starts_with("split: the sizes ["));
+  for (PadMode mode : {PadMode::constant, PadMode::edge})
+    CHECK(error_of([&] { pad(x, {INT64_MAX}, {INT64_MAX}, mode); }).starts_with("pad: "));
+  CHECK(error_of([&] { tile(m, {1, huge}); }).starts_with("tile: "));
+  CHECK(error_of([&] { repeat(m, huge, 0); }).starts_with("repeat: "));
+  const Tensor most = index_tensor(std::vector<int64_t>{INT64_MAX}, {1});
+  CHECK(scatter_add(most, 0, zero_index(), ones({1}, DType::int64)).data<int64_t>()[0] == INT64_MIN);
+}
+
+TEST_CASE("an integer with an exponent that is not whole is an error, also 0.5; 1.0 times −0 is −0") {
+  for (double exponent : {0.5, 1.5})
+    CHECK(error_of([&] { pow(ones({2}, DType::int32), exponent); }).starts_with("pow: the number"));
+  CHECK(pow(ones({2}, DType::boolean), 1).dtype() == DType::int64);
+  for (DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
+    Tensor zero = Tensor(-0.0, dtype);
+    CHECK(std::signbit((zero * 1.0).item()));
+    scale_in_place(zero, 1);
+    CHECK(std::signbit(zero.item()));
+    CHECK_FALSE(std::signbit((zero + 0.0).item()));  // IEEE 754: −0 + 0 is 0
+  }
+}
+
+TEST_CASE("an operand that a product cannot read as it lies is copied, but the copy is not recorded") {
+  const Tensor w = select(ones({4, 4, 2}), -1, 0);
+  Tape tape;
+  const Tensor x = tape.watch(select(ones({3, 4, 2}), -1, 0));
+  const Tensor y = matmul(x, w) + linear(x, w, select(ones({4, 2}), -1, 0));
+  for (size_t i = 0; i < tape.size(); ++i) CHECK(std::string_view(tape.info(i).op) != "clone");
+  CHECK(tape.gradient(sum(y), {x})[0].values() == std::vector<double>(12, 8));
 }
 
 TEST_CASE("sums over nothing are 0 in products of matrices, and a bias stays") {

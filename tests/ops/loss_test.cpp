@@ -106,7 +106,7 @@ TEST_CASE("gradients match differences, to the second order") {
           1e-7);
   }
   for (Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
-    const Tensor y = random({4, 5}, 6, DType::float64, 0, 1);
+    const Tensor y = random({4, 5}, 6, DType::float64, 0.2, 0.8);
     CHECK(gradient_error([&](const auto& v) { return mse_loss(v[0], v[1], reduction); }, {logits, y}) < 1e-7);
     CHECK(gradient_error([&](const auto& v) { return binary_cross_entropy(v[0], v[1], reduction); },
                          {logits, y}) < 1e-7);
@@ -192,6 +192,14 @@ TEST_CASE("mse_loss and binary_cross_entropy match hand numbers and stay finite 
   CHECK(distance(binary_cross_entropy(x, y, Reduction::none), tensor(want, {2, 2}, DType::float64)) < 1e-14);
   CHECK(binary_cross_entropy(tensor({1000, -1000}), tensor({1, 0})).item() == 0);
   CHECK(binary_cross_entropy(tensor({1000, -1000}), tensor({0, 1})).item() == 1000);
+  const Tensor sure = tensor({20, -20, 20}), truth = tensor({1, 0, 0.75});
+  const V small = binary_cross_entropy(sure, truth, Reduction::none).values();
+  CHECK(small[0] == doctest::Approx(std::log1p(std::exp(-20.0))).epsilon(1e-6));
+  CHECK(small[1] == small[0]);
+  CHECK(small[2] == doctest::Approx(5));
+  CHECK(
+      gradients([&](const auto& v) { return binary_cross_entropy(v[0], truth, Reduction::none); }, {sure})[0]
+          .values()[0] < 0);
   CHECK(mse_loss(full({2}, 1, DType::bfloat16), full({2}, 2, DType::bfloat16)).dtype() == DType::float32);
   Tape tape;  // at 0 the derivative of max(x, 0) is a matter of convention, that of the loss is not
   const Tensor zero = tape.watch(Tensor(0.0)), loss = binary_cross_entropy(zero, Tensor(0.25));
@@ -234,6 +242,12 @@ TEST_CASE("errors name the target, its position and the shapes") {
   CHECK(error_of([&] {
           binary_cross_entropy(empty({2}, DType::int64), empty({2}));
         }).starts_with("binary_cross_entropy: logits is int64[2]"));
+  for (double wrong : {1.5, -0.25})
+    CHECK(error_of([&] {
+            binary_cross_entropy(zeros({3}), tensor({0, wrong, 1}));
+          }) == fmt::format("binary_cross_entropy: targets has {} at position 1, outside [0, 1]", wrong));
+  CHECK(error_of([&] { binary_cross_entropy(zeros({1}), full({1}, NAN)); }).find("has nan at") !=
+        std::string::npos);
 }
 
 }  // namespace

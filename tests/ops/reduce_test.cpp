@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/elementwise.h"
+#include "ops/index.h"
 #include "tests/ops/reference.h"
 
 namespace vitrine::test {
@@ -117,6 +118,31 @@ TEST_CASE("argmax and argmin give the first extreme, or the first NaN") {
   CHECK(argmax(x, 0, KeepAxes::yes).shape() == Shape{1, 3});
   CHECK(argmin(tensor({2, -1, 5}, DType::int64), 0).item() == 1);
   CHECK(argmax(full({4}, -kInfinity), 0).item() == 0);
+  CHECK(argmax(Tensor(3.0)).item() == 0);
+  CHECK(argmin(tensor({2, 7, 1, 5}, {2, 2})).item() == 2);
+}
+
+TEST_CASE("argmax and argmin over several axes count positions among their elements, row by row") {
+  const Tensor x = random({3, 4, 5, 2}, 1, DType::float32);
+  const Axes all_axes = {0, 1, 2, 3};
+  for (const Axes& axes : {Axes{0, 1}, {1, 3}, {3, 0}, {0, 2, 3}, {-1}, {2}, all_axes, {}}) {
+    Axes kept, order;
+    for (int64_t axis : all_axes) {
+      const bool reduced =
+          axes.empty() ||
+          std::count(axes.begin(), axes.end(), axis) + std::count(axes.begin(), axes.end(), axis - 4) > 0;
+      (reduced ? order : kept).push_back(axis);
+    }
+    order.insert(order.begin(), kept.begin(), kept.end());
+    const Tensor flat = flatten(permute(x, order), static_cast<int64_t>(kept.size()));
+    for (const Tensor& from : {x, transpose(clone(transpose(x)))}) {
+      const Tensor y = argmax(from, axes), z = argmin(from, axes, KeepAxes::yes);
+      CHECK(distance(squeeze(gather(flat, -1, unsqueeze(y, -1)), {-1}), max(x, axes)) == 0);
+      CHECK(z.shape() == min(x, axes, KeepAxes::yes).shape());
+      CHECK(argmin(from, axes).values() == z.values());
+      CHECK(distance(squeeze(gather(flat, -1, unsqueeze(argmin(from, axes), -1)), {-1}), min(x, axes)) == 0);
+    }
+  }
 }
 
 TEST_CASE("any and all count everything but 0 as true, NaN too") {
