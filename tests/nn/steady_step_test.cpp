@@ -71,7 +71,7 @@ const Run kRuns[] = {{"standard"},
                      {"standard", 1024, 1, 0, nn::Positions::sinusoidal},
                      {"laser+qk_norm+alibi", 64, 4, 0.1, nn::Positions::automatic, DType::bfloat16}};
 
-/// Trains a small GPT; `when_warm` runs after six steps. Executed in a process of its own.
+/// Trains a small GPT; `when_warm` runs after fifteen steps. Executed in a process of its own.
 void train(const Run& run, bool (*when_warm)()) {
   nn::GptOptions options;
   options.width = 64, options.layers = 2;
@@ -80,8 +80,8 @@ void train(const Run& run, bool (*when_warm)()) {
   nn::Gpt model(options);
   model.to(run.dtype);
   optim::Adam optimizer(model.parameters());
-  for (int step = 0; step < 12; ++step) {
-    if (step == 6 && !when_warm()) _exit(kNoFilter);
+  for (int step = 0; step < 30; ++step) {
+    if (step == 15 && !when_warm()) _exit(kNoFilter);
     const Shape shape{run.batch, run.context};
     const Tensor x = randint(0, 65, shape), y = randint(0, 65, shape);
     optimizer.zero_grad();
@@ -125,7 +125,7 @@ TEST_CASE("child of the steady step" * doctest::skip()) {
   _exit(0);
 }
 
-TEST_CASE("after six steps a training step makes no mmap, munmap, mremap, brk or clone") {
+TEST_CASE("after fifteen steps a training step makes no mmap, munmap, mremap, brk or clone") {
   const int planted = run_child("plant");
   if (planted == kNoFilter) {
     test::skip("this system allows no seccomp filter");
