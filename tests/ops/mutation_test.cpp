@@ -12,6 +12,8 @@ TEST_CASE("each backward with a planted mistake fails its row") {
     size_t planted = 0;
     const auto caught = [&](size_t input, double factor) {
       for (size_t sample = 0; sample < row.samples.size(); ++sample) {
+        if (numel(row.samples[sample][input].shape) == 0)
+          continue;  // a gradient without elements has no mistakes
         const auto error = spec::check_differences(row, sample, [&](Tape& tape) {
           tape.filter_gradients([&](const char* op, Grads& grads) {
             if (row.name != op || input >= grads.size() || !grads[input].defined()) return;
