@@ -22,7 +22,8 @@ volatile std::sig_atomic_t interrupted = 0;
 
 struct Settings {
   std::string data, out = "reports", attention = "standard", resume, dtype = "float32", schedule = "cosine",
-                    positions = "automatic", prompt;
+                    positions = "automatic", prompt, activation = "gelu_tanh", norm = "layer";
+  bool post_norm = false, no_bias = false;
   std::vector<std::string> compare;
   std::vector<uint64_t> seeds;
   GptOptions gpt;
@@ -57,6 +58,10 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
   options.vocabulary = vocabulary;
   options.attention = attention;
   options.positions = positions_of(s.positions);
+  options.activation = activation_of(s.activation);
+  options.norm = norm_kind_of(s.norm);
+  options.pre_norm = !s.post_norm;
+  options.bias = s.no_bias ? Bias::no : Bias::yes;
   manual_seed(s.training.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
@@ -71,7 +76,7 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   std::replace(file_name.begin(), file_name.end(), '=', '-');
   if (s.seeds.size() > 1) file_name += fmt::format("-seed{}", s.training.seed);
   TrainingOptions t = s.training;
-  t.checkpoint = s.out + "/" + file_name + ".safetensors";
+  if (t.checkpoint.empty()) t.checkpoint = s.out + "/" + file_name + ".safetensors";
   t.metrics = s.out + "/" + file_name + ".jsonl";
   Trainer trainer(
       model, training, validation,
@@ -87,6 +92,8 @@ RunReport train(const Settings& s, const std::string& attention, const Character
                      {"heads", std::to_string(options.heads)},
                      {"width", std::to_string(options.width)},
                      {"context", std::to_string(options.context)},
+                     {"feed-forward", s.activation},
+                     {"norm", fmt::format("{}, {}", s.norm, s.post_norm ? "post" : "pre")},
                      {"batch", std::to_string(t.batch)},
                      {"steps", std::to_string(trainer.step())},
                      {"optimizer", t.optimizer},
@@ -124,6 +131,8 @@ void run(Settings s) {
         s.training.steps, s.sample);
   check(s.resume.empty() || s.one_run(),
         "--resume goes on with one run: give its --attention and --seed, without --compare and --seeds");
+  check(s.training.checkpoint.empty() || s.one_run(),
+        "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
   refuse_twice("--compare", s.compare);
   refuse_twice("--seeds", s.seeds);
   if (s.threads != 0) set_threads(s.threads);
@@ -169,6 +178,11 @@ int main(int argc, char** argv) {
   app.add_option("--resume", s.resume, "a checkpoint to go on from");
   app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean")->delimiter(',');
   app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
+  app.add_option("--checkpoint", s.training.checkpoint,
+                 "where to save; by default in --out, by the run's name");
+  app.add_flag("--post-norm", s.post_norm,
+               "norms behind the sums instead of before attention and feed-forward");
+  app.add_flag("--no-bias", s.no_bias, "linear layers without bias");
   app.add_flag("--checkpoint-blocks", s.gpt.checkpoint_blocks,
                "less memory: compute blocks again in the backward");
   app.option_defaults()->always_capture_default();
@@ -177,21 +191,28 @@ int main(int argc, char** argv) {
   app.add_option("--steps", s.training.steps, "optimizer steps");
   app.add_option("--batch", s.training.batch, "sequences per micro-batch");
   app.add_option("--accumulate", s.training.accumulate, "micro-batches per step");
+  app.add_option("--evaluate-every", s.training.evaluate_every, "steps between validation losses");
+  app.add_option("--save-every", s.training.save_every, "steps between checkpoints; 0: at the end alone");
   app.add_option("--layers", s.gpt.layers, "blocks");
   app.add_option("--heads", s.gpt.heads, "query heads");
   app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads");
   app.add_option("--width", s.gpt.width, "channels");
   app.add_option("--context", s.gpt.context, "longest sequence");
+  app.add_option("--hidden", s.gpt.hidden, "size of the feed-forward layer; 0: four times the width");
+  app.add_option("--activation", s.activation, "relu, gelu, gelu_tanh, silu or swiglu");
+  app.add_option("--norm", s.norm, "layer or rms");
   app.add_option("--dropout", s.gpt.dropout, "probability");
   app.add_option("--positions", s.positions, "automatic, learned, sinusoidal or none");
   app.add_option("--optimizer", s.training.optimizer, optim::optimizer_names());
   app.add_option("--schedule", s.schedule, optim::schedule_names());
   app.add_option("--weight-decay", s.training.weight_decay, "of matrices");
+  app.add_option("--beta2", s.training.beta2, "of Adam and its relatives");
   app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none");
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--final-lr", s.final_lr, "learning rate at the end");
   app.add_option("--warmup", s.warmup, "steps of warmup; at most half of all");
-  app.add_option("--dtype", s.dtype, "float32, float64 or bfloat16 (with float32 masters)");
+  app.add_option("--dtype", s.dtype,
+                 "float32, float64, bfloat16 or float16 (with float32 masters; float16 scales the loss)");
   app.add_option("--seed", s.training.seed, "of everything random");
   app.add_option("--threads", s.threads, "0: all cores");
   CLI11_PARSE(app, argc, argv);

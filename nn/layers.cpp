@@ -56,6 +56,12 @@ Dropout Dropout::clone() {
   return clone_into([this] { return Dropout(p_); });
 }
 
+NormKind norm_kind_of(const std::string& name) {
+  if (name == "layer") return NormKind::layer;
+  if (name == "rms") return NormKind::rms;
+  fail("there is no norm {}: wanted layer or rms", name);
+}
+
 Activation activation_of(const std::string& name) {
   if (name == "relu") return Activation::relu;
   if (name == "gelu") return Activation::gelu;

@@ -32,6 +32,7 @@ class Embedding : public Module {
 };
 
 enum class NormKind { layer, rms };
+NormKind norm_kind_of(const std::string& name);  ///< layer or rms; others are an error that lists them
 
 /// LayerNorm or RMSNorm over the last axis, with a gain (and a bias for LayerNorm).
 class Norm : public Module {

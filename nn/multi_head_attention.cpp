@@ -83,8 +83,9 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const AttentionMask& mask, K
                          {heads_ * head_size_, key_heads_ * head_size_, key_heads_ * head_size_}, -1);
   const int64_t past = cache ? cache->size() : 0;
   const Tensor q = split_heads(qkv[0], heads_);
-  Tensor k = attention.prepare_keys(split_heads(qkv[1], key_heads_), past),
-         v = split_heads(qkv[2], key_heads_);
+  Tensor k = split_heads(qkv[1], key_heads_), v = split_heads(qkv[2], key_heads_);
+  if (on_projected) on_projected(q, k, v);
+  k = attention.prepare_keys(k, past);
   if (cache) std::tie(k, v) = cache->append(k, v);
   return merge(attention.forward(q, k, v, mask, past, trace));
 }
@@ -104,8 +105,9 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const At
   };
   const auto kv = split(project(source, width, width + 2 * key_width), key_width, -1);
   const Tensor q = split_heads(project(x, 0, width), heads_);
-  const Tensor k = attention.prepare_keys(split_heads(kv[0], key_heads_), 0);
-  return merge(attention.forward(q, k, split_heads(kv[1], key_heads_), mask, 0, trace));
+  const Tensor k = split_heads(kv[0], key_heads_), v = split_heads(kv[1], key_heads_);
+  if (on_projected) on_projected(q, k, v);
+  return merge(attention.forward(q, attention.prepare_keys(k, 0), v, mask, 0, trace));
 }
 
 MultiHeadAttention MultiHeadAttention::clone() {

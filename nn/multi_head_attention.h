@@ -1,6 +1,7 @@
 // Projections to queries, keys and values, any attention over the heads, and the projection back.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "nn/attention/attention.h"
@@ -45,6 +46,9 @@ class MultiHeadAttention : public Module {
 
   Linear query_key_value, out;
   Attention attention;
+  /// Called in every pass with the projected queries, keys and values, to hook their gradients, say. Where a checkpoint runs
+  /// its function again this is called again, while that second run's tape records.
+  std::function<void(const Tensor& q, const Tensor& k, const Tensor& v)> on_projected;
 
  private:
   Tensor merge(const Tensor& y) const;

@@ -38,6 +38,7 @@ std::map<std::string, std::string> Trainer::setting() const {
           {"accumulate", std::to_string(options_.accumulate)},
           {"context", std::to_string(model_.options().context)},
           {"attention", model_.options().attention},
+          {"dtype", std::string(name(model_.tokens.weight.dtype()))},
           {"optimizer", options_.optimizer},
           {"training text", training_.fingerprint()},
           {"validation text", validation_.fingerprint()}};
@@ -51,6 +52,7 @@ void Trainer::save(const std::string& path) {
   file.metadata["step"] = std::to_string(step_);
   // Dropout draws from the default generator.
   file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
+  file.metadata["loss_scale"] = fmt::format("{} {}", scale_.value(), scale_.steps());
   write_safetensors(path, file);
 }
 
@@ -66,6 +68,11 @@ void Trainer::resume(const std::string& path) {
     check(metadata(key) == here, "resume: {} has the {} {}, this run has {}", path, key, metadata(key), here);
   const int64_t step = step_in(metadata("step"), path);
   const Generator generator = generator_in(metadata("random"), path);
+  double scale = 1;
+  long long scaled = 0;
+  check(std::sscanf(metadata("loss_scale").c_str(), "%lf %lld", &scale, &scaled) == 2 && scale >= 1 &&
+            scaled >= 0,
+        "resume: {} is broken: its loss scale is {}", path, metadata("loss_scale"));
   std::map<std::string, Tensor> model, optimizer;
   for (const auto& [name, x] : file.tensors) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
@@ -76,6 +83,7 @@ void Trainer::resume(const std::string& path) {
   model_.load_state_dict(model);  // what fits nowhere has changed nothing
   optimizer_->load_state_dict(optimizer);
   step_ = step;
+  scale_.restore(scale, scaled);
   default_generator() = generator;
   read_metrics();
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "core/allocator.h"
 #include "core/creation.h"
@@ -41,6 +42,8 @@ const TrainingOptions& checked(const TrainingOptions& o) {
                              {"accumulate", o.accumulate},
                              {"evaluate_every", o.evaluate_every}})
     check(value > 0, "training: {} is {}, wanted at least 1", name, value);
+  check(o.save_every >= 0 && (o.save_every == 0 || !o.checkpoint.empty()),
+        "training: save_every is {}, wanted at least 0, and a checkpoint to write", o.save_every);
   check(o.clip >= 0, "training: clip is {}, wanted at least 0", o.clip);
   for (const auto& [name, path] : {std::pair{"checkpoint", &o.checkpoint}, {"metrics", &o.metrics}}) {
     const auto folder = std::filesystem::path(*path).parent_path();
@@ -63,6 +66,33 @@ const std::vector<int64_t>& checked(const char* split, const std::vector<int64_t
   return tokens;
 }
 
+/// While it lives, what a backward brings to the projected queries, keys and values of each layer is measured. It asks for no
+/// weights: attention stays fused, and checkpointed blocks stay checkpointed.
+class PathRecorder {
+ public:
+  PathRecorder(Gpt& model, std::vector<PathGradients>& paths, double step, double scale) : model_(model) {
+    for (size_t layer = 0; layer < paths.size(); ++layer)
+      model.blocks[layer]->attention.on_projected = [&path = paths[layer], step, scale](
+                                                        const Tensor& q, const Tensor& k, const Tensor& v) {
+        Tape* tape = Tape::recording();
+        if (tape == nullptr) return;  // the first run of a checkpointed block
+        for (auto [x, series] : {std::pair{&q, &path.q}, {&k, &path.k}, {&v, &path.v}})
+          tape->on_gradient(*x, [step, scale, into = series](const Tensor& gradient) {
+            into->add(step, norm_of(gradient) / scale);
+            return Tensor();
+          });
+      };
+  }
+  ~PathRecorder() {
+    for (const auto& block : model_.blocks) block->attention.on_projected = nullptr;
+  }
+  PathRecorder(const PathRecorder&) = delete;
+  PathRecorder& operator=(const PathRecorder&) = delete;
+
+ private:
+  Gpt& model_;
+};
+
 }  // namespace
 
 Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
@@ -76,7 +106,8 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
       options_(std::move(options)),
       named_(model.named_parameters()),
       optimizer_(optim::make_optimizer(options_.optimizer, with_rank(named_, true),
-                                       {.beta2 = options_.beta2, .weight_decay = options_.weight_decay})) {
+                                       {.beta2 = options_.beta2, .weight_decay = options_.weight_decay})),
+      scale_(model.tokens.weight.dtype()) {
   check(schedule_ != nullptr, "training: there is no schedule");
   optimizer_->add_group({with_rank(named_, false), {0, 0}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
@@ -95,34 +126,23 @@ double Trainer::train_step() {
   double loss = 0;
   for (int64_t i = 0; i < options_.accumulate; ++i) {
     const Batch batch = training_.batch(step_ * options_.accumulate + i);
+    std::optional<PathRecorder> paths;
+    if (step_ % kRecordEvery == 0 && i + 1 == options_.accumulate)
+      paths.emplace(model_, report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
     Tape tape;
-    std::vector<AttentionTrace> traces;
-    const bool record = step_ % kRecordEvery == 0 && i + 1 == options_.accumulate;
-    const Tensor logits = model_.forward(batch.inputs, nullptr, record ? &traces : nullptr);
-    const Tensor mean =
-        cross_entropy(logits, batch.targets) * (1.0 / static_cast<double>(options_.accumulate));
+    const Tensor mean = cross_entropy(model_.forward(batch.inputs), batch.targets) *
+                        (1.0 / static_cast<double>(options_.accumulate));
     loss += mean.item();
-    record_paths(tape, traces);
-    tape.backward(mean);
+    tape.backward(scale_.value() == 1 ? mean : mean * scale_.value());
   }
   check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_ + 1);
+  const bool finite = scale_.unscale(model_.parameters());
   record_gradients();
-  if (options_.clip > 0) optim::clip_gradients(model_.parameters(), options_.clip);
   optimizer_->set_lr(schedule_(step_));
+  if (!finite) return loss;
+  if (options_.clip > 0) optim::clip_gradients(model_.parameters(), options_.clip);
   optimizer_->step();
   return loss;
-}
-
-void Trainer::record_paths(Tape& tape, const std::vector<AttentionTrace>& traces) {
-  for (size_t layer = 0; layer < traces.size(); ++layer) {
-    PathGradients& path = report_.grad_norm_by_path[layer];
-    for (auto [x, series] :
-         {std::pair{&traces[layer].q, &path.q}, {&traces[layer].k, &path.k}, {&traces[layer].v, &path.v}})
-      tape.on_gradient(*x, [step = step_ + 1, into = series](const Tensor& gradient) {
-        into->add(static_cast<double>(step), norm_of(gradient));
-        return Tensor();
-      });
-  }
 }
 
 void Trainer::record_gradients() {
@@ -138,9 +158,9 @@ void Trainer::record_gradients() {
 
 void Trainer::show_progress(double loss, double seconds) {
   // A terminal has one line that lives; a file gets ten that stay.
-  static const bool live = isatty(STDERR_FILENO) != 0;
-  const int64_t every = live ? 10 : std::max<int64_t>(options_.steps / 10, 1);
-  if (!options_.progress || (step_ % every != 0 && step_ != options_.steps)) return;
+  const bool live = isatty(STDERR_FILENO) != 0;
+  const auto lines = [&](int64_t step) { return live ? step / 10 : step * 10 / options_.steps; };
+  if (!options_.progress || (lines(step_) == lines(step_ - 1) && step_ != options_.steps)) return;
   const double speed = 1 / seconds, left = static_cast<double>(options_.steps - step_) * seconds;
   const double tokens =
       static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
@@ -170,6 +190,8 @@ void Trainer::run(const std::function<bool()>& stop) {
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
       report_.validation_loss.add(x, validation_loss());
     write_metrics();
+    if (options_.save_every > 0 && step_ % options_.save_every == 0 && step_ < options_.steps)
+      save(options_.checkpoint);
   }
   Series& losses = report_.validation_loss;
   const auto last = static_cast<double>(step_);

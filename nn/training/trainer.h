@@ -10,6 +10,7 @@
 
 #include "core/tape.h"
 #include "nn/gpt.h"
+#include "nn/training/loss_scale.h"
 #include "nn/training/report.h"
 #include "nn/training/text_data.h"
 #include "optim/by_name.h"
@@ -28,6 +29,7 @@ struct TrainingOptions {
   double beta2 = 0.99;
   uint64_t seed = 1;
   std::string checkpoint;  ///< written at the end and on interruption; empty: none
+  int64_t save_every = 0;  ///< steps between checkpoints on the way; 0: none
   std::string metrics;   ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
   bool progress = true;  ///< one live line on standard error; ten lines where that is no terminal
 };
@@ -52,7 +54,6 @@ class Trainer {
 
  private:
   double train_step();
-  void record_paths(Tape& tape, const std::vector<AttentionTrace>& traces);
   void record_gradients();
   /// All series of the report, each by its name in the metrics.
   std::vector<std::pair<std::string, Series*>> series();
@@ -68,6 +69,7 @@ class Trainer {
   TrainingOptions options_;
   std::vector<std::pair<std::string, Parameter>> named_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  LossScale scale_;
   RunReport report_;
   std::ofstream metrics_;
   int64_t step_ = 0;

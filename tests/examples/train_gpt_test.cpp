@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/safetensors.h"
 #include "nn/training/text_data.h"
 #include "tests/core/fuzz.h"
 
@@ -139,6 +140,15 @@ TEST_CASE("--help names every flag and every part of attention") {
                            "--context",
                            "--dropout",
                            "--positions",
+                           "--hidden",
+                           "--activation",
+                           "--norm",
+                           "--post-norm",
+                           "--no-bias",
+                           "--beta2",
+                           "--evaluate-every",
+                           "--save-every",
+                           "--checkpoint",
                            "--checkpoint-blocks",
                            "--optimizer",
                            "--schedule",
@@ -178,6 +188,13 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--compare", "standard,rotray"}, "there is no part rotray in rotray; did you mean rotary?"},
       {{"--compare", "standard,laser,standard"}, "--compare names standard twice"},
       {{"--seeds", "1,2,1"}, "--seeds names 1 twice"},
+      {{"--checkpoint", folder / "one", "--seeds", "1,2"}, "--checkpoint names the file of one run"},
+      {{"--save-every=-1"}, "save_every is -1"},
+      {{"--evaluate-every", "0"}, "evaluate_every is 0"},
+      {{"--hidden=-1"}, "the hidden size is -1"},
+      {{"--activation", "tanh"}, "there is no activation tanh: wanted relu, "},
+      {{"--norm", "batch"}, "there is no norm batch: wanted layer or rms"},
+      {{"--beta2", "1"}, "beta"},
       {{"--attention", "qk_norm+cosine"}, "cosine normalizes queries and keys itself"},
       {{"--steps", "-3"}, "--steps is -3"},
       {{"--steps", "many"}, "many"},
@@ -295,4 +312,47 @@ TEST_CASE("a comparison writes metrics, checkpoints and a report") {
   for (const char* part :
        {"<!DOCTYPE html>", "Training with Vitrine: standard · laser", "id=\"run-1\"", "</html>"})
     CHECK_MESSAGE(report.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("the runs of a comparison are those that each attention has alone: same text, same seed") {
+  const Folder folder;
+  Program both(folder, tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--dropout", "0.1",
+                                     "--out", folder / "both"}));
+  CHECK(both.exit_code() == 0);
+  for (const std::string name : {"standard", "laser"}) {
+    Program alone(folder, tiny(folder, {"--attention", name, "--steps", "4", "--dropout", "0.1", "--out",
+                                        folder / "alone"}));
+    CHECK(alone.exit_code() == 0);
+    const std::string file = "/" + name + ".safetensors";
+    CHECK((bytes_of_file(folder / "both" + file) == bytes_of_file(folder / "alone" + file)));
+  }
+}
+
+TEST_CASE("flags of the block reach the model, and those of saving and evaluating the run") {
+  const Folder folder;
+  const auto trained = [&](const Arguments& more) {
+    Arguments all = tiny(folder, {"--steps", "4", "--checkpoint", folder / "saved", "--save-every", "3",
+                                  "--evaluate-every", "2", "--out", folder / "out"});
+    all.insert(all.end(), more.begin(), more.end());
+    Program program(folder, all);
+    CHECK_MESSAGE(program.exit_code() == 0, program.printed());
+    return read_safetensors(folder / "saved").tensors;
+  };
+  const auto plain = trained({});
+  CHECK(plain.count("model/final_norm.bias") == 1);
+  CHECK(plain.at("model/blocks.0.feed_forward.up.weight").shape() == Shape{64, 16});
+  const auto lines = json_lines(folder / "out/standard.jsonl");
+  REQUIRE(lines.size() == 4);
+  for (size_t i = 0; i < 4; ++i) CHECK(lines[i].contains("validation_loss") == (i % 2 == 1));
+  CHECK(!fs::exists(folder / "out/standard.safetensors"));
+
+  const auto bare =
+      trained({"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--post-norm", "--no-bias"});
+  CHECK(bare.at("model/blocks.0.feed_forward.up.weight").shape() == Shape{48, 16});
+  for (const auto& [name, x] : bare)
+    CHECK_MESSAGE((name.find("bias") == name.npos && name.find("final_norm") == name.npos), name);
+
+  const auto slower = trained({"--beta2", "0.9"});
+  const char* weight = "model/tokens.weight";
+  CHECK(slower.at(weight).values() != plain.at(weight).values());
 }

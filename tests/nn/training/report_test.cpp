@@ -68,6 +68,44 @@ TEST_CASE("lines that share an axis keep off its ends, and zero has no unit") {
   CHECK(tick_labels({0, 20000, 40000}, AxisScale::linear) == std::vector<std::string>{"0", "20k", "40k"});
 }
 
+TEST_CASE("the report has every figure") {
+  RunReport run = sample_run("standard");
+  run.learning_rate = {"", {1, 2, 3}, {0, 1e-3, 5e-4}};
+  run.tokens_per_second = {"", {1, 2, 3}, {900, 1000, 1100}};
+  run.grad_norm_by_layer = {{"first layer", {1, 2}, {0.5, 0.25}}};
+  run.grad_norm_by_path = {
+      {7, {"Q", {1, 2}, {1e-2, 2e-2}}, {"K", {1, 2}, {3e-2, 1e-2}}, {"V", {1, 2}, {0.5, 1}}}};
+  run.heads[0].share_below_1e3 = 0.625;
+  run.heads[0].share_below_1e7 = 0.375;
+  run.heads[0].grad_norm_q = 0.021, run.heads[0].grad_norm_k = 0.022, run.heads[0].grad_norm_v = 0.023;
+  const std::string page = render_report("t", {run});
+  // The part of the page from one heading to the next.
+  const auto figure = [&](const std::string& heading) {
+    const size_t begin = page.find(">" + heading + "<");
+    REQUIRE_MESSAGE(begin != page.npos, heading);
+    return page.substr(begin, page.find("<section", begin) - begin);
+  };
+  const auto has = [&](const char* heading, const std::string& what, size_t times = 1) {
+    const std::string text = figure(heading);
+    size_t count = 0;
+    for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+    CHECK_MESSAGE(count >= times, heading << ": " << what);
+  };
+  has("Loss", "data-name=\"training, smoothed\"");
+  has("Loss", "data-name=\"validation\"");
+  has("Learning rate", "data-name=\"learning rate\"");
+  has("Speed", "data-name=\"tokens per second\"");
+  has("Gradients by layer", "data-name=\"first layer\"");
+  has("Gradients along queries, keys and values", "data-name=\"7\"", 3);
+  has("Attention maps", "<canvas");
+  has("Distribution of the weights", ">50.0 %<");  // below 1e-3
+  has("Distribution of the weights", ">25.0 %<");  // below 1e-7
+  has("Entropy of each head", ">1.50<");
+  has("Size of the softmax&#39;s Jacobian", ">0.250<");
+  for (const char* value : {">62<", ">38<", ">0.021<", ">0.022<", ">0.023<"})
+    has("More about each head", value);
+}
+
 TEST_CASE("the shares of small weights are counted") {
   const RunReport run = sample_run("x");
   CHECK(run.weights.total() == 4);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/safetensors.h"
 #include "nn/training/text_data.h"
 #include "tests/nn/training/tiny.h"
 
@@ -34,6 +35,7 @@ struct Run {
     GptOptions o = tiny();
     o.attention = attention;
     Gpt model(o);
+    model.to(dtype);
     Trainer trainer(model, counting(training), counting(validation), schedule, options);
     if (!from.empty()) trainer.resume((folder / from).string());
     trainer.run([&] { return trainer.step() == stop; });
@@ -52,6 +54,7 @@ struct Run {
   optim::Schedule schedule = optim::warmup_cosine(1e-2, 2, 6);
   int64_t training = 300, validation = 60;
   std::string attention = "laser";
+  DType dtype = DType::float32;
 };
 
 void check_equal(const Series& x, const Series& y) {
@@ -106,6 +109,35 @@ TEST_CASE("a finished run that is resumed keeps its metrics, curves and validati
   CHECK(run.go("six", 6, "again").final_validation_loss == whole.final_validation_loss);
 }
 
+TEST_CASE("in 16 bits too a resumed run has the bits of the run that was not stopped") {
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    CAPTURE(name(dtype));
+    Run run;
+    run.dtype = dtype;
+    run.go("", 6, "whole");
+    run.go("", 4, "four");
+    run.go("four", 6, "six");
+    CHECK((read_text((run.folder / "six").string()) == read_text((run.folder / "whole").string())));
+  }
+}
+
+TEST_CASE("checkpoints are saved on the way") {
+  Run run;
+  run.options.checkpoint = (run.folder / "last").string();
+  run.options.save_every = 2;
+  manual_seed(1);
+  Gpt model(tiny());
+  Trainer trainer(model, counting(run.training), counting(run.validation), run.schedule, run.options);
+  std::vector<std::string> steps;
+  trainer.run([&] {
+    const bool there = fs::exists(run.options.checkpoint);
+    steps.push_back(there ? read_safetensors(run.options.checkpoint).metadata.at("step") : "none");
+    return false;
+  });
+  CHECK(steps == std::vector<std::string>{"none", "none", "2", "2", "4", "4"});
+  CHECK(read_safetensors(run.options.checkpoint).metadata.at("step") == "6");
+}
+
 TEST_CASE("what differs from the run that is resumed is an error that names it") {
   Run run;
   run.go("", 4, "four");
@@ -119,6 +151,7 @@ TEST_CASE("what differs from the run that is resumed is an error that names it")
   refused(run.options.accumulate, 2, "the accumulate 1, this run has 2");
   refused(run.options.optimizer, "nadam", "the optimizer adamw, this run has nadam");
   refused(run.attention, "standard", "the attention laser, this run has standard");
+  refused(run.dtype, DType::bfloat16, "the dtype float32, this run has bfloat16");
   refused(run.training, 299, "the training text 300 tokens of hash");
   refused(run.validation, 59, "this run has 59 tokens of hash");
   run.go("four", 6, "six");

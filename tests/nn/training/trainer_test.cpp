@@ -10,7 +10,9 @@
 #include "core/creation.h"
 #include "core/parallel.h"
 #include "nn/generate.h"
+#include "ops/elementwise.h"
 #include "ops/loss.h"
+#include "ops/reduce.h"
 #include "tests/nn/training/tiny.h"
 
 using namespace vitrine;
@@ -19,6 +21,15 @@ using namespace vitrine::nn::training;
 using test::counting, test::quiet, test::tiny;
 
 namespace {
+
+/// Tokens of which half follow from the one before: a text with a loss that cannot reach 0.
+std::vector<int64_t> noisy(int64_t n) {
+  Generator generator(5);
+  std::vector<int64_t> tokens = {0};
+  while (static_cast<int64_t>(tokens.size()) < n)
+    tokens.push_back(generator.next_below(2) == 0 ? generator.next_below(7) : (tokens.back() + 1) % 7);
+  return tokens;
+}
 
 std::vector<double> all_values(Gpt& model) {
   std::vector<double> result;
@@ -77,6 +88,112 @@ TEST_CASE("training has the same bits on 1, 2, 3 and 7 threads") {
   }
   set_threads(before);
   for (const auto& r : results) CHECK(r == results[0]);
+}
+
+TEST_CASE("in 16 bits the loss ends where it ends in float32") {
+  std::vector<double> losses;
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+    manual_seed(1);
+    Gpt model(tiny());
+    model.to(dtype);
+    Trainer trainer(model, noisy(2000), noisy(300), optim::warmup_cosine(1e-2, 10, 100), quiet(100));
+    trainer.run();
+    losses.push_back(trainer.report().final_validation_loss);
+  }
+  CHECK(losses[0] < 1.7);  // of ln 7 = 1.95 at the start: something has been learned
+  CHECK(std::abs(losses[1] - losses[0]) < 0.02);
+  CHECK(std::abs(losses[2] - losses[0]) < 0.02);
+}
+
+TEST_CASE("gradients that float16 cannot hold are saved by the scale of the loss") {
+  std::vector<std::vector<double>> norms;
+  for (const DType dtype : {DType::float32, DType::float16}) {
+    manual_seed(1);
+    Gpt model(tiny(0));
+    model.to(dtype);
+    auto options = quiet(1);
+    options.batch = 1024;  // the mean over so many tokens leaves each a gradient of 1e-5 and less
+    Trainer trainer(model, noisy(2000), noisy(60), optim::constant(1e-3), options);
+    trainer.run();
+    norms.emplace_back();
+    for (const Series& layer : trainer.report().grad_norm_by_layer) norms.back().push_back(layer.y.at(0));
+    for (const PathGradients& path : trainer.report().grad_norm_by_path)
+      for (const Series& s : {path.q, path.k, path.v}) norms.back().push_back(s.y.at(0));
+  }
+  REQUIRE(norms[0].size() == 8);
+  for (size_t i = 0; i < 8; ++i) CHECK(norms[1][i] == doctest::Approx(norms[0][i]).epsilon(0.02));
+}
+
+TEST_CASE("a gradient that overflows leaves its step out and halves the scale of the loss") {
+  const Parameter p(full({2}, 1.5));
+  const auto add_gradient = [&](double g) {
+    p.zero_grad();
+    Tape tape;
+    tape.backward(sum(p * g));
+  };
+  LossScale none(DType::bfloat16), scale(DType::float16);
+  CHECK(none.value() == 1);
+  add_gradient(65536 * 3);
+  CHECK(scale.unscale({p}));
+  CHECK(p.grad().values() == std::vector<double>{3, 3});
+  add_gradient(INFINITY);
+  CHECK(!scale.unscale({p}));
+  CHECK(scale.value() == 32768);
+  add_gradient(1);
+  for (int i = 0; i < 2000; ++i) CHECK(scale.unscale({p}));
+  CHECK(scale.value() == 65536);
+  add_gradient(NAN);
+  for (int i = 0; i < 16; ++i) CHECK(!scale.unscale({p}));
+  CHECK_THROWS_WITH_AS(scale.unscale({p}), doctest::Contains("not finite, whatever the scale"), Error);
+}
+
+TEST_CASE("gradients along Q, K and V are those of the trace, also where blocks are checkpointed") {
+  std::vector<std::vector<double>> norms;
+  for (const bool checkpointed : {false, true}) {
+    manual_seed(1);
+    auto o = tiny(0);
+    o.checkpoint_blocks = checkpointed;
+    Gpt model(o);
+    Trainer trainer(model, counting(500), counting(100), optim::constant(0), quiet(1));
+    trainer.run();
+    norms.emplace_back();
+    for (const PathGradients& path : trainer.report().grad_norm_by_path)
+      for (const Series& s : {path.q, path.k, path.v}) norms.back().push_back(s.y.at(0));
+  }
+  CHECK(norms[0] == norms[1]);
+  manual_seed(1);
+  Gpt model(tiny(0));
+  const Batch batch = WindowLoader(counting(500), 4, 16, quiet(1).seed).batch(0);
+  std::vector<AttentionTrace> traces;
+  Tape tape;
+  const Tensor loss = cross_entropy(model.forward(batch.inputs, nullptr, &traces), batch.targets);
+  std::vector<Tensor> paths;
+  for (const AttentionTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
+  const auto gradients = tape.gradient(loss, paths);
+  for (size_t i = 0; i < 6; ++i)
+    CHECK(norms[0][i] == doctest::Approx(std::sqrt(sum(square(gradients[i])).item())).epsilon(1e-3));
+}
+
+TEST_CASE(
+    "a step whose gradients are recorded needs no more memory than others, so checkpointing saves it too") {
+  for (const bool checkpointed : {false, true}) {
+    manual_seed(1);
+    auto o = tiny();
+    o.context = 96;
+    o.layers = 3;
+    o.checkpoint_blocks = checkpointed;
+    Gpt model(o);
+    Trainer trainer(model, counting(500), counting(100), optim::constant(1e-3), quiet(12));
+    std::vector<double> peaks;
+    trainer.run([&] {
+      peaks.push_back(static_cast<double>(memory::statistics().peak));
+      memory::reset_peak();
+      return false;
+    });
+    REQUIRE(peaks.size() == 12);
+
+    CHECK(peaks[11] < 1.05 * peaks[10]);  // of step 10, which is recorded, and of step 9
+  }
 }
 
 TEST_CASE("micro-batches accumulate to the step of their mean") {
