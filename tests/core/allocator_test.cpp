@@ -62,7 +62,7 @@ TEST_CASE("free neighbours are joined: a block of their size needs no new memory
   for (size_t i = 0; i < kCount; ++i) parts.push_back(memory::allocate(kPart));
   for (size_t i = 0; i < kCount; i += 2) memory::release(parts[i], kPart);
   for (size_t i = 1; i < kCount; i += 2) memory::release(parts[i], kPart);
-  const size_t reserved = memory::statistics().reserved;
+  [[maybe_unused]] const size_t reserved = memory::statistics().reserved;
   void* whole = memory::allocate(12 * kPart);  // within one segment of 16 MiB
 #ifndef VITRINE_SANITIZED                      // where every block comes from malloc
   CHECK(memory::statistics().reserved == reserved);
