@@ -29,7 +29,7 @@ int64_t key_heads_of(const MultiHeadOptions& o) { return o.key_heads ? o.key_hea
 std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& k, const Tensor& v) {
   check(Tape::recording() == nullptr,
         "KeyValueCache: what it holds has no gradient; decode under Tape::Pause");
-  const auto continues = [this](const Tensor& all, const Tensor& x) {
+  const auto continues = [](const Tensor& all, const Tensor& x) {
     return !all.defined() || (x.size(0) == all.size(0) && x.size(1) == all.size(1) &&
                               x.size(3) == all.size(3) && x.dtype() == all.dtype());
   };

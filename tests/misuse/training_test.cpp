@@ -144,7 +144,7 @@ std::vector<Misuse> texts(Run& s) {
   const auto right = [&] { return s.go_on(); };
   return {
       {"an empty text",
-       [] { CharacterVocabulary(std::string()); },
+       [] { CharacterVocabulary(""); },
        {"CharacterVocabulary: the text is empty"},
        right},
       {"a character that the text lacks",
