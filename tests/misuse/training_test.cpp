@@ -143,10 +143,7 @@ std::vector<Misuse> options(Run& s) {
 std::vector<Misuse> texts(Run& s) {
   const auto right = [&] { return s.go_on(); };
   return {
-      {"an empty text",
-       [] { CharacterVocabulary(""); },
-       {"CharacterVocabulary: the text is empty"},
-       right},
+      {"an empty text", [] { CharacterVocabulary(""); }, {"CharacterVocabulary: the text is empty"}, right},
       {"a character that the text lacks",
        [&] { s.vocabulary.encode("aéb"); },
        {"encode: the character \"é\" at position 1 does not occur"},

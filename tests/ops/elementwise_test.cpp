@@ -22,6 +22,8 @@ constexpr int64_t kMany = 40013;  // pieces have up to 16,384 elements
 
 /// The elements of x, broadcast to `shape`, each at the place that the strides say.
 V elements(const Tensor& x, const Shape& shape) {
+  if (broadcast("elements", x.shape(), shape) != shape)
+    return V(static_cast<size_t>(numel(shape)));  // no operand of it
   V result;
   const int added = shape.rank() - x.rank();
   for (int64_t i = 0; i < numel(shape); ++i) {
