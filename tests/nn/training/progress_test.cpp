@@ -1,6 +1,7 @@
 // The line that tells how training goes: one that lives on a terminal, ten in a file.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -33,10 +34,16 @@ void train_into(int descriptor) {
   close(before);
 }
 
+/// What comes until a line ends and nothing more is there; a terminal hands on what was written with some delay.
 std::string read_all(int descriptor) {
-  std::string text(1 << 16, '\0');
-  const ssize_t count = read(descriptor, text.data(), text.size());
-  text.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  std::string text;
+  char buffer[4096];
+  pollfd waiting{descriptor, POLLIN, 0};
+  while (poll(&waiting, 1, text.ends_with('\n') ? 0 : 5000) > 0) {
+    const ssize_t count = read(descriptor, buffer, sizeof buffer);
+    if (count <= 0) break;
+    text.append(buffer, static_cast<size_t>(count));
+  }
   return text;
 }
 
