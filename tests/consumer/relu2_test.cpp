@@ -1,20 +1,34 @@
-// The mechanism in a model: gradient, cached decoding, training, and composition with parts of the library.
+// The mechanism alone, held to what the library's ops are held to, and in a model: cached decoding, training, and
+// composition with parts of the library.
 #include "relu2.h"
 
 #include <doctest/doctest.h>
-#include <vitrine/core/check_gradients.h>
+#include <vitrine/core/creation.h>
 #include <vitrine/nn/generate.h>
 #include <vitrine/ops/loss.h>
 #include <vitrine/ops/view.h>
 #include <vitrine/optim/optimizers.h>
+#include <vitrine/tests/spec/spec.h>
 
 using namespace vitrine;
 
 namespace {
 
+[[maybe_unused]] const bool kRegistered = (outside::register_relu2(), true);
+
+/// The mechanism as a function of q [B, H, Tq, D], k and v [B, Hkv, Tk, D].
+spec::Spec row(bool causal) {
+  const spec::Call call = [causal](const std::vector<Tensor>& x) {
+    const nn::Attention attention(nn::parse_attention("relu2"), 2, 4, 8);
+    return attention.forward(x[0], x[1], x[2], {.causal = causal});
+  };
+  return {
+      "relu2",
+      call,
+      {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}}, {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}}};
+}
+
 nn::GptOptions options(const std::string& attention) {
-  static const bool once = (outside::register_relu2(), true);
-  REQUIRE(once);
   nn::GptOptions o;
   o.vocabulary = 7;
   o.context = 8;
@@ -29,15 +43,16 @@ Tensor ids() { return index_tensor(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 0, 1},
 
 }  // namespace
 
-TEST_CASE("gradients through the mechanism") {
-  const nn::GptOptions o = options("relu2");
-  nn::Attention attention(nn::parse_attention(o.attention), 2, 4, 8);
-  Generator g(3);
-  const auto draw = [&] { return randn({1, 2, 5, 4}, DType::float64, Device::cpu, 0, 1, g); };
-  const GradientReport report =
-      check_gradients([&](const auto& x) { return attention.forward(x[0], x[1], x[2], {.causal = true}); },
-                      {draw(), draw(), draw()});
-  CHECK_MESSAGE(report.passed, to_string(report));
+TEST_CASE("the mechanism passes every check of the library's own, with and without a causal mask") {
+  const std::string errors = spec::check_all({row(false), row(true)});
+  CHECK_MESSAGE(errors.empty(), errors);
+}
+
+TEST_CASE("weights are squared positive scores over the context") {
+  const auto column = [](double a, double b) { return tensor({a, b}, {1, 1, 2, 1}, DType::float64); };
+  const nn::Attention attention(nn::parse_attention("relu2"), 1, 1, 8);
+  const Tensor y = attention.forward(column(2, -1), column(3, 1), column(1, 10), {});
+  CHECK(y.values() == std::vector<double>{(36 * 1 + 4 * 10) / 8.0, 0});
 }
 
 TEST_CASE("decoding with the cache equals the full pass") {

@@ -1,5 +1,8 @@
 // One row per differentiable operation: how to call it and its sample inputs. From the row come, without further code, all
-// the checks of spec_checks.h. Installed, so that an op from outside this project is held to the same.
+// the checks below. Installed, so that ops and attention mechanisms from outside this project are held to the same:
+//
+//   const std::string errors = spec::check_all({{"snake", [](const auto& x) { return snake(x[0]); }, {{{{3, 5}}}}}});
+//   CHECK_MESSAGE(errors.empty(), errors);
 #pragma once
 
 #include <functional>
@@ -22,15 +25,16 @@ struct Input {
 
 using Call = std::function<Tensor(const std::vector<Tensor>&)>;
 
+/// A row. `call` gives the same at every call, in every floating dtype and for dual64.
 struct Spec {
-  std::string name;                         ///< the name under which it is recorded
+  std::string name;                         ///< under which it is recorded; of a composite, any
   Call call;                                ///< the op on its differentiable inputs; constants are captured
   std::vector<std::vector<Input>> samples;  ///< several sets of inputs
   int order = 3;                            ///< highest derivative checked; 1 for ops that cut their gradient
   double float32_units = 8;                 ///< allowed error in units of float32's epsilon
   double bfloat16_units = 1;                ///< and of bfloat16's; negative: not defined there
   double float16_units = 1;                 ///< and of float16's
-  bool not_finite = true;   ///< whether NaN and ±∞ as inputs give what the definition gives
+  bool not_finite = true;   ///< whether NaN and ±∞ as inputs give what plain functions give
   double largest = 1e30;    ///< inputs up to this size give in float32 what they give in float64
   std::string reason = {};  ///< why a bound differs from the defaults
 };
@@ -49,6 +53,8 @@ using vitrine::distance;  // the norm in which errors are measured
 using Prepare = std::function<void(Tape&)>;
 
 /// Each returns "" or what is wrong: row, sample, input, element, got and wanted. Those of derivatives call check_gradients.
+/// Kernel against definition; gradient against 4-point differences (1e-6) and dual numbers (1e-12); derivatives up to
+/// spec.order; each low precision against float64; NaN, ±∞, large, small and zero; strided inputs; 1, 2, 3 and 7 threads.
 std::string check_values(const Spec& spec, size_t sample);
 std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});
@@ -57,5 +63,14 @@ std::string check_low_precision(const Spec& spec, size_t sample);
 std::string check_extremes(const Spec& spec, size_t sample);
 std::string check_layouts(const Spec& spec, size_t sample);
 std::string check_threads(const Spec& spec, size_t sample);
+
+/// The gradient of each input with its sign flipped, times 1.01 and zeroed has to fail check_differences on some sample.
+/// Nothing is planted in a composite: the ops that it is made of have rows of their own, as check_names sees to.
+std::string check_mutations(const Spec& spec);
+/// What the row records has a row: itself, one of rows() or one of `others`.
+std::string check_names(const Spec& spec, const std::vector<Spec>& others = {});
+
+/// All of these, on all samples of the rows given: "" or the errors, a line or more each. What throws is an error, too.
+std::string check_all(const std::vector<Spec>& rows);
 
 }  // namespace vitrine::spec

@@ -1,0 +1,80 @@
+// Checks of a whole row: its names, mistakes planted in its backward, and everything at once.
+#include <exception>
+#include <set>
+
+#include "tests/spec/spec.h"
+
+namespace vitrine::spec {
+namespace {
+
+/// Whether some sample shows that the gradient of input `input` was multiplied by `factor`, or nothing could be planted:
+/// in a composite, whose ops have rows of their own, or in a gradient without elements.
+bool notices(const Spec& spec, size_t input, double factor) {
+  bool planted = false;
+  const Prepare plant = [&](Tape& tape) {
+    tape.filter_gradients([&](const char* op, Grads& grads) {
+      if (spec.name != op || input >= grads.size() || !grads[input].defined()) return;
+      grads[input] = grads[input].scaled(factor);
+      planted = true;
+    });
+  };
+  for (size_t sample = 0; sample < spec.samples.size(); ++sample)
+    if (numel(spec.samples[sample][input].shape) > 0 && !check_differences(spec, sample, plant).empty())
+      return true;
+  return !planted;
+}
+
+}  // namespace
+
+std::string check_mutations(const Spec& spec) {
+  for (size_t input = 0; input < spec.samples[0].size(); ++input)
+    for (double factor : {-1.0, 1.01, 0.0})
+      if (!notices(spec, input, factor))
+        return fmt::format("{}: gradient {} times {} was not noticed", spec.name, input, factor);
+  return "";
+}
+
+std::string check_names(const Spec& spec, const std::vector<Spec>& others) {
+  // What adds gradients of parts up (core/adjoint.h), and transfers.
+  std::set<std::string> known = {spec.name, "region", "embed", "take_rows", "put_rows", "to"};
+  for (const auto* list : {&rows(), &others})
+    for (const Spec& row : *list) known.insert(row.name);
+  const auto inputs = draw(spec, 0);
+  for (int order : {1, 2}) {
+    Tape tape({.order = order});
+    for (const Tensor& x : inputs) tape.watch(x);
+    const Tensor y = spec.call(inputs);
+    for (size_t i = 0; i < tape.size(); ++i) {
+      const auto node = tape.info(i);
+      if (!node.output_slots.empty() && !known.count(node.op))
+        return fmt::format("{} records {}, which has no row", spec.name, node.op);
+    }
+  }
+  return "";
+}
+
+std::string check_all(const std::vector<Spec>& rows) {
+  std::string errors;
+  const auto add = [&](const Spec& row, auto&& check) {
+    std::string error;
+    try {
+      error = check();
+    } catch (const std::exception& e) {
+      error = fmt::format("{}: {}", row.name, e.what());
+    }
+    if (!error.empty()) errors += error + "\n";
+  };
+  for (const Spec& row : rows) {
+    for (size_t sample = 0; sample < row.samples.size(); ++sample) {
+      for (auto* check : {check_values, check_higher_orders, check_low_precision, check_extremes,
+                          check_layouts, check_threads})
+        add(row, [&] { return check(row, sample); });
+      for (auto* check : {check_differences, check_dual}) add(row, [&] { return check(row, sample, {}); });
+    }
+    add(row, [&] { return check_names(row, rows); });
+    add(row, [&] { return check_mutations(row); });
+  }
+  return errors;
+}
+
+}  // namespace vitrine::spec
