@@ -28,6 +28,7 @@ enum class Probe {
 /// Whether f is also run on dual numbers (core/dual.h): exact, but all of f must be able to.
 enum class Duals { no, where_possible, yes };
 
+/// What is checked, and how strictly. The defaults are those for float64.
 struct GradientCheckOptions {
   Probe probe = Probe::automatic;
   int order = 1;  ///< highest derivative; from the second on each against differences of the one below
@@ -43,6 +44,7 @@ struct GradientCheckOptions {
   std::function<void(Tape&)> prepare = {};
 };
 
+/// A likely cause of what is wrong.
 enum class Cause {
   none,           ///< nothing is wrong
   sign,           ///< the negative of what it should be
@@ -59,6 +61,7 @@ enum class Cause {
 };
 std::string_view name(Cause cause);
 
+/// The outcome; printed, it is a few lines that say all of it.
 struct GradientReport {
   struct Input {
     std::string what;  ///< "float64[3, 5]"
@@ -79,7 +82,7 @@ struct GradientReport {
       0;  ///< 2 or more is right, 1 is wrong; 0: not measured or the remainder is rounding only
   std::string dual_note;  ///< why there was no run on dual numbers; may be empty
   Cause cause = Cause::none;
-  std::string explanation;
+  std::string explanation;  ///< of the cause, in a sentence; empty where all is right
 
   /// The largest of all errors measured.
   double error() const;

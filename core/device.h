@@ -8,12 +8,13 @@ namespace vitrine {
 
 enum class DeviceKind : uint8_t { cpu, cuda };
 
+/// The CPU, or one of the GPUs. In a build that emulates CUDA `cuda` is the emulator.
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int8_t index = 0;  ///< which GPU; 0 for the CPU
 
   static const Device cpu;
-  static const Device cuda;
+  static const Device cuda;  ///< the first GPU
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   bool operator==(const Device&) const = default;

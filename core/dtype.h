@@ -16,10 +16,10 @@ namespace vitrine {
 /// only the plain CPU kernels know it.
 enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, boolean, dual64 };
 
-std::string_view name(DType dtype);
+std::string_view name(DType dtype);  ///< as dtype_of() takes it
 /// The DType of that name; an unknown name is an error that lists the known ones.
 DType dtype_of(std::string_view name);
-size_t size_of(DType dtype);
+size_t size_of(DType dtype);  ///< bytes of an element
 
 constexpr bool is_floating(DType t) {
   return t == DType::float32 || t == DType::float64 || t == DType::bfloat16 || t == DType::float16 ||
@@ -41,6 +41,7 @@ void check_number(std::string_view op, double value, DType dtype);
 /// The distance from 1 to the next larger number; 0 for integers and booleans.
 double epsilon(DType dtype);
 
+/// The DType of a C++ type.
 template <class T>
 inline constexpr DType dtype_v = DType::boolean;
 template <>
@@ -64,6 +65,7 @@ inline constexpr DType dtype_v<Dual> = DType::dual64;
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
 
+/// A C++ type as a value: what the visitors below call their function with.
 template <class T>
 struct Type {
   using type = T;

@@ -7,6 +7,7 @@
 
 namespace vitrine {
 
+/// value + tangent·ε. Operators and functions follow the rules of derivatives; |x| has tangent 0 at 0.
 struct Dual {
   double value = 0;
   double tangent = 0;

@@ -10,6 +10,7 @@
 
 namespace vitrine {
 
+/// The one exception of the library; what() is the message.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}

@@ -13,6 +13,7 @@ namespace vitrine {
 /// A file mapped privately: writing to the memory never reaches it. `op` begins the errors.
 class MappedFile {
  public:
+  /// A file that cannot be opened or mapped is an error with the system's reason.
   MappedFile(std::string_view op, const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -34,7 +35,7 @@ Tensor tensor_in(std::string_view op, const std::shared_ptr<MappedFile>& file, s
 std::string_view bytes_of(const Tensor& x);
 
 /// Writes the parts one behind the other to a temporary file beside `path`, syncs, and renames: whatever happens, `path`
-/// is the old file or the new one.
+/// is the old file or the new one. What fails is an error with the system's reason.
 void write_file(std::string_view op, const std::string& path, std::span<const std::string_view> parts);
 
 }  // namespace vitrine

@@ -32,7 +32,7 @@ int64_t now_nanoseconds() {
 Grad Grad::region(Tensor value, Region region) {
   Grad grad(std::move(value));
   grad.kind_ = Kind::region;
-  grad.region_ = std::move(region);
+  grad.region_ = region;
   return grad;
 }
 

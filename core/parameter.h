@@ -32,14 +32,14 @@ class Parameter {
   const Shape& shape() const { return master().shape(); }
   int64_t numel() const { return master().numel(); }
   DType dtype() const { return value().dtype(); }
-  Tensor grad() const { return master().grad(); }
+  Tensor grad() const { return master().grad(); }  ///< in the master's dtype; undefined where there is none
   void zero_grad() const { master().zero_grad(); }
 
   /// bfloat16 and float16 keep the float32 master and add a copy; float32 and float64 convert the master
   /// itself.
   void to(DType dtype);
   void to(Device device);
-  /// Copies values of the same shape into the master (and the copy).
+  /// Copies values into the master (and the copy); another shape is an error.
   void assign(const Tensor& values);
   /// The name in the model, as "blocks.0.attention.query.weight", for messages.
   void set_name(const std::string& name);

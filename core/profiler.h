@@ -22,6 +22,7 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
+  /// One run of a kernel, or of a backward with all its kernels.
   struct Event {
     const char* name;
     const char* category;       ///< "kernel" or "backward"
@@ -30,22 +31,25 @@ class Profiler {
     uint64_t thread;
     size_t bytes;  ///< allocated for it
   };
+  /// A sum over events.
   struct Row {
-    std::string name;
+    std::string name;  ///< of the op, or the module's path
     int64_t calls = 0;
     double milliseconds = 0;
     size_t bytes = 0;  ///< allocated
   };
 
-  std::vector<Event> events() const;
+  std::vector<Event> events() const;  ///< so far, in order of their ends
   /// Kernels by time, longest first.
   std::vector<Row> by_op() const;
   /// Kernels by the module that ran them.
   std::vector<Row> by_module() const;
-  void print(std::ostream& out) const;
+  void print(std::ostream& out) const;  ///< both tables
+  /// JSON in Chrome's trace event format; a file that cannot be written is an error.
   void write_chrome_trace(const std::string& path) const;
 
-  static bool active();
+  static bool active();  ///< whether one lives, on any thread
+  /// An event that has ended, for the one that lives.
   static void note(const char* name, const char* category, int64_t start, int64_t end, size_t bytes = 0);
 
  private:

@@ -14,12 +14,14 @@ namespace detail {
 void note_draw(Generator& generator);
 }  // namespace detail
 
+/// Philox4x32-10 (core/philox.h) with seed and counter. A counter gives four 32-bit words, so `count` numbers take ⌈count/4⌉.
+/// Not for several threads at a time.
 class Generator {
  public:
   explicit Generator(uint64_t seed = 0) : seed_(seed) {}
 
   uint64_t seed() const { return seed_; }
-  uint64_t offset() const { return offset_; }
+  uint64_t offset() const { return offset_; }  ///< the counter of the next number
   void set(uint64_t seed, uint64_t offset = 0) {
     seed_ = seed;
     offset_ = offset;
@@ -45,9 +47,9 @@ class Generator {
 
 /// The calling thread's generator, used where none is given. Seed 0 until manual_seed says otherwise.
 Generator& default_generator();
-void manual_seed(uint64_t seed);
+void manual_seed(uint64_t seed);  ///< starts the calling thread's generator anew
 
-/// Uniform in [low, high).
+/// Uniform in [low, high); low = high gives low. A dtype that is not floating is an error, here and in randn.
 Tensor rand(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, double low = 0,
             double high = 1, Generator& generator = default_generator());
 /// Normal with the given mean and standard deviation. Drawn in float32, whatever the dtype.

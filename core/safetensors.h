@@ -9,9 +9,10 @@
 
 namespace vitrine {
 
+/// What such a file holds: tensors by name, and words about them by key.
 struct Safetensors {
   std::map<std::string, Tensor> tensors;
-  std::map<std::string, std::string> metadata;
+  std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
 /// Maps the file (privately: writing to a tensor never reaches it); tensors whose data is aligned share the mapping. A broken

@@ -20,7 +20,7 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   Dims(const std::vector<int64_t>& values) : Dims(std::span(values)) {}
-  explicit Dims(std::span<const int64_t> values);
+  explicit Dims(std::span<const int64_t> values);  ///< more than kMax are an error
   /// `rank` copies of `value`.
   static Dims filled(int rank, int64_t value);
 
@@ -36,7 +36,7 @@ class Dims {
   int64_t* end() { return values_.data() + rank_; }
 
   void push_back(int64_t value);
-  void insert(int at, int64_t value);
+  void insert(int at, int64_t value);  ///< before place `at`, 0 ≤ at ≤ rank
   void erase(int at);
 
   bool operator==(const Dims& other) const;

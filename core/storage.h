@@ -11,6 +11,7 @@
 
 namespace vitrine {
 
+/// Bytes on a device, with a count of the writes into them. Lives as long as a tensor or a Saved refers to it.
 class Storage {
  public:
   /// Uninitialized memory from the device's allocator.

@@ -24,13 +24,16 @@ namespace vitrine {
 enum class Keep : bool { no, yes };
 
 struct TapeOptions {
-  /// Highest derivative wanted. From 2 on, ops are recorded through their definitions, so that every backward can itself
+  /// Highest derivative wanted, 1 to 100. From 2 on, ops are recorded through their definitions, so that every backward can itself
   /// be recorded, and nodes live as long as the tape.
   int order = 1;
   /// Checks every output and every gradient; the first that is not finite is an error that names the op and its place.
   bool anomaly = false;
 };
 
+/// A record of the ops of one forward pass, and their backward pass. One records per thread; it does not move, and ends with its
+/// scope. An op is recorded where an input is tracked: a leaf that requires a gradient, a watched tensor, or an output of this
+/// tape. Of a tape that has ended the outputs are constants.
 class Tape {
  public:
   using BackwardFunction = std::function<Grads(const Backward&)>;
@@ -90,6 +93,7 @@ class Tape {
 
   // -- To be seen --------------------------------------------------------------------------------------------------
 
+  /// A recorded op.
   struct NodeInfo {
     const char* op;
     std::string module;  ///< where in the model, as "blocks.0.attention"; may be empty
@@ -100,11 +104,11 @@ class Tape {
     double microseconds;  ///< from the record before to this one
     bool used;            ///< freed by a backward pass
   };
-  size_t size() const { return nodes_.size(); }
+  size_t size() const { return nodes_.size(); }  ///< number of nodes, in the order in which they ran
   NodeInfo info(size_t node) const;
   /// A table, one row a node: op, module, inputs, output, bytes saved, time.
   void print(std::ostream& out, size_t max_rows = 200) const;
-  void print() const;
+  void print() const;  ///< to standard output
   /// A drawing for Graphviz: leaves as boxes, ops as ellipses, tensors' shapes on the arrows.
   std::string to_dot() const;
   /// Why x has no gradient (or that it has one) with respect to `loss`: never used, cut by a detach or an integer op,
@@ -112,11 +116,12 @@ class Tape {
   std::string explain(const Tensor& x, const Tensor& loss) const;
 
   int order() const { return options_.order; }
-  uint64_t serial() const { return serial_; }
+  uint64_t serial() const { return serial_; }  ///< no two tapes of a process share one
   const TapeOptions& options() const { return options_; }
 
   // -- For ops (see core/record.h) ---------------------------------------------------------------------------------
 
+  /// Appends a node and marks the outputs as its own. `op` is a string that lives on.
   void push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
             BackwardFunction backward);
   /// Notes that gradients end here: detach, or an op with integer outputs.

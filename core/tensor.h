@@ -72,6 +72,7 @@ class Tensor {
   bool requires_grad() const { return impl_ && impl_->leaf != nullptr; }
   /// The gradient so far; undefined where there is none. float32 for bfloat16 and float16 leaves.
   Tensor grad() const;
+  /// Puts a gradient of this shape in the place of the one so far; an error where none is required.
   void set_grad(Tensor grad) const;
   /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not added.
   void zero_grad() const;
@@ -112,10 +113,10 @@ class Tensor {
 };
 
 struct Leaf {
-  Tensor grad;
-  DType grad_dtype = DType::float32;
-  std::string name;    ///< the parameter's name in its model, for messages; may be empty
-  bool stale = false;  ///< a backward failed after it had changed grad; cleared by zero_grad
+  Tensor grad;                        ///< undefined where there is none
+  DType grad_dtype = DType::float32;  ///< in which gradients are added up
+  std::string name;                   ///< the parameter's name in its model, for messages; may be empty
+  bool stale = false;                 ///< a backward failed after it had changed grad; cleared by zero_grad
 };
 
 /// A tensor in words, "float32[2, 3] on cpu", which are made when printed: checks that hold pay nothing for their message.
@@ -124,6 +125,7 @@ struct Description {
   std::string text() const;
 };
 
+/// For messages: check(…, "… got {}", describe(x)).
 inline Description describe(const Tensor& x) { return {x}; }
 
 /// True where a row-major walk meets the elements in memory order without gaps.

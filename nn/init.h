@@ -12,6 +12,7 @@ Parameter normal(const Shape& shape, double deviation, Generator& generator = de
 Parameter uniform(const Shape& shape, double bound, Generator& generator = default_generator());
 /// N(0, deviation²) without what lies beyond two deviations, which is drawn again; its own deviation is 0.88 of that.
 Parameter truncated_normal(const Shape& shape, double deviation, Generator& generator = default_generator());
+/// The same value everywhere.
 Parameter constant(const Shape& shape, double value);
 
 // Weights are [out, in]. A gain makes up for what the activation behind it loses: 1 for none or tanh's middle, √2 for ReLU.

@@ -7,30 +7,32 @@
 
 namespace vitrine::nn {
 
+/// Whether a layer adds a learned constant per output.
 enum class Bias : bool { no, yes };
 
 /// y = x·Wᵀ + b. W [out, in] starts as N(0, deviation²), b as 0.
 class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out, Bias bias = Bias::yes, double deviation = 0.02);
-  Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x) const;  ///< x [..., in] → [..., out]
   void fields(Fields& f) override;
   Linear clone();
 
-  Parameter weight, bias;
+  Parameter weight, bias;  ///< [out, in] and [out]; no bias: undefined
 };
 
 /// Rows of a table [count, width], N(0, deviation²) at the start.
 class Embedding : public Module {
  public:
   Embedding(int64_t count, int64_t width, double deviation = 0.02);
-  Tensor forward(const Tensor& ids) const;
+  Tensor forward(const Tensor& ids) const;  ///< ids [...] in [0, count) → [..., width]
   void fields(Fields& f) override;
   Embedding clone();
 
   Parameter weight;
 };
 
+/// LayerNorm, or RMSNorm, which leaves out mean and bias.
 enum class NormKind { layer, rms };
 NormKind norm_kind_of(const std::string& name);  ///< layer or rms; others are an error that lists them
 
@@ -38,7 +40,7 @@ NormKind norm_kind_of(const std::string& name);  ///< layer or rms; others are a
 class Norm : public Module {
  public:
   explicit Norm(int64_t width, NormKind kind = NormKind::layer, double eps = 1e-5);
-  Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x) const;  ///< x [..., width], of the same shape
   void fields(Fields& f) override;
   Norm clone();
 
@@ -49,7 +51,7 @@ class Norm : public Module {
   double eps_;
 };
 
-/// Dropout that acts in training mode only.
+/// Dropout (ops/dropout.h) that acts in training mode only, with the thread's generator. p in [0, 1), else an error.
 class Dropout : public Module {
  public:
   explicit Dropout(double p);
@@ -61,6 +63,7 @@ class Dropout : public Module {
   double p_;
 };
 
+/// Functions of ops/activation.h.
 enum class Activation { relu, gelu, gelu_tanh, silu, swiglu };
 /// "gelu_tanh" and so on; an unknown name is an error that lists the known ones.
 Activation activation_of(const std::string& name);
@@ -69,7 +72,7 @@ Activation activation_of(const std::string& name);
 class FeedForward : public Module {
  public:
   FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation);
-  Tensor forward(const Tensor& x) const;
+  Tensor forward(const Tensor& x) const;  ///< x [..., width], of the same shape
   void fields(Fields& f) override;
   FeedForward clone();
 

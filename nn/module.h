@@ -68,8 +68,8 @@ class Module {
 
   /// Parameters with their paths, as "blocks.0.attention.query.weight"; a tied one under its first name only.
   std::vector<std::pair<std::string, Parameter>> named_parameters();
-  std::vector<Parameter> parameters();
-  std::vector<std::pair<std::string, Tensor>> named_buffers();
+  std::vector<Parameter> parameters();  ///< the same without paths: what an optimizer takes
+  std::vector<std::pair<std::string, Tensor>> named_buffers();  ///< tensors that are state but not learned
   /// Elements of all parameters, those of tied ones once.
   int64_t parameter_count();
   /// Calls f(path, module) for this module (its path is "") and all below, outer before inner.
@@ -85,10 +85,10 @@ class Module {
   /// Becomes a deep copy of a module of the same structure: its values, dtypes, ties, names and modes, without gradients.
   void copy_from(Module& source);
 
-  void zero_grad();
+  void zero_grad();  ///< drops the gradients of all parameters
   /// Converts all parameters (core/parameter.h), and floating buffers to the dtype in which sums are kept.
   void to(DType dtype);
-  void to(Device device);
+  void to(Device device);  ///< moves parameters and buffers
   /// Training mode (dropout acts) or evaluation mode, for this module and all below. Modules start in training mode.
   void train(bool on = true);
   void eval() { train(false); }

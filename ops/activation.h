@@ -28,14 +28,14 @@ Tensor mish(const Tensor& x);
 /// silu(a)·b where x = [a, b] along the last axis, its size halved: the gate of SwiGLU. Shazeer 2020.
 Tensor swiglu(const Tensor& x);
 
-namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
-Tensor relu(const Tensor& x);
+namespace define {             // the same functions in simpler ops: what tests and higher derivatives use
+Tensor relu(const Tensor& x);  ///< NaN and −0 stay, as in the kernel
 Tensor leaky_relu(const Tensor& x, double slope);
 Tensor gelu(const Tensor& x);
 Tensor gelu_tanh(const Tensor& x);
 Tensor silu(const Tensor& x);
 Tensor elu(const Tensor& x, double alpha);
-Tensor softplus(const Tensor& x);
+Tensor softplus(const Tensor& x);  ///< by log1p, so that no eˣ overflows
 Tensor softsign(const Tensor& x);
 Tensor hardswish(const Tensor& x);
 Tensor mish(const Tensor& x);

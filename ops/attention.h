@@ -21,6 +21,7 @@ struct AttentionForm {
   AttentionRead read = AttentionRead::mean;
 };
 
+/// And tensors that the scores depend on; undefined where there are none.
 struct AttentionOptions : AttentionForm {
   Tensor bias = {};     ///< added to the scores after the softcap, broadcast to [B, H, Tq, Tk]
   Tensor slopes = {};   ///< [H], constants: ALiBi adds −slope·|distance|
@@ -35,6 +36,7 @@ struct AttentionOptions : AttentionForm {
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+/// Keeps the weights [B, H, Tq, Tk]; LASER as log Σ e^(s + v) − log Σ e^s, over a tensor [B, H, Tq, Tk, Dv].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 }  // namespace define
 

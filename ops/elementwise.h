@@ -19,6 +19,7 @@ Tensor pow(const Tensor& x, const Tensor& y);
 Tensor maximum(const Tensor& x, const Tensor& y);
 Tensor minimum(const Tensor& x, const Tensor& y);
 
+// With a plain number: as above with y everywhere, but x keeps its dtype.
 Tensor pow(const Tensor& x, double y);
 Tensor maximum(const Tensor& x, double y);
 Tensor minimum(const Tensor& x, double y);
@@ -44,15 +45,15 @@ Tensor square(const Tensor& x);      ///< x²
 Tensor reciprocal(const Tensor& x);  ///< 1/x; ±∞ at ±0
 Tensor sqrt(const Tensor& x);        ///< √x; NaN for x < 0; derivative ∞ at 0
 Tensor rsqrt(const Tensor& x);       ///< 1/√x; ∞ at 0, NaN for x < 0
-Tensor exp(const Tensor& x);
-Tensor expm1(const Tensor& x);  ///< eˣ − 1, exact near 0
-Tensor log(const Tensor& x);    ///< natural logarithm; −∞ at 0, NaN for x < 0
-Tensor log1p(const Tensor& x);  ///< log(1 + x), exact near 0; −∞ at −1, NaN below
-Tensor sin(const Tensor& x);
-Tensor cos(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor erf(const Tensor& x);
-Tensor sigmoid(const Tensor& x);  ///< 1/(1 + e⁻ˣ)
+Tensor exp(const Tensor& x);         ///< eˣ
+Tensor expm1(const Tensor& x);       ///< eˣ − 1, exact near 0
+Tensor log(const Tensor& x);         ///< natural logarithm; −∞ at 0, NaN for x < 0
+Tensor log1p(const Tensor& x);       ///< log(1 + x), exact near 0; −∞ at −1, NaN below
+Tensor sin(const Tensor& x);         ///< of radians; NaN for ±∞
+Tensor cos(const Tensor& x);         ///< of radians; NaN for ±∞
+Tensor tanh(const Tensor& x);        ///< (eˣ − e⁻ˣ)/(eˣ + e⁻ˣ)
+Tensor erf(const Tensor& x);         ///< 2/√π·∫₀ˣ e^(−t²) dt
+Tensor sigmoid(const Tensor& x);     ///< 1/(1 + e⁻ˣ)
 /// x limited to [low, high]; the gradient passes where low ≤ x ≤ high.
 Tensor clamp(const Tensor& x, double low, double high);
 

@@ -28,6 +28,7 @@ enum class Binary : uint8_t { VITRINE_BINARY_FORMULAS(VITRINE_ENUMERATOR) };
 enum class Comparison : uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
 enum class Logic : uint8_t { logical_and, logical_or, logical_xor };
 
+/// As the op is called in C++.
 const char* name(Unary op);
 const char* name(Binary op);
 

@@ -8,6 +8,7 @@
 
 namespace vitrine {
 
+/// What an op takes as an index.
 struct IndexRule {
   std::string_view op, argument;       ///< for messages
   int64_t limit;                       ///< indices are below it

@@ -10,6 +10,7 @@ Tensor concat(const std::vector<Tensor>& xs, int64_t axis = 0);
 /// Joins tensors of equal shape along a new axis at the given place of the result.
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
 
+/// What padding is filled with: a value, the neighbours mirrored without the edge itself, the edge, or the other end.
 enum class PadMode { constant, reflect, edge, wrap };
 /// Adds before[i] and after[i] elements along axis i (one entry per axis; at least 0; reflect and wrap need
 /// enough elements). `value` fills in constant mode.

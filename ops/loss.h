@@ -5,11 +5,12 @@
 
 namespace vitrine {
 
+/// The mean over all elements (rows, in cross_entropy), their sum, or each by itself.
 enum class Reduction { mean, sum, none };
 
 struct CrossEntropyOptions {
-  Reduction reduction = Reduction::mean;
-  double label_smoothing = 0;   ///< s: the target is (1 − s) at the label plus s/V everywhere
+  Reduction reduction = Reduction::mean;  ///< over the rows that are not ignored
+  double label_smoothing = 0;   ///< s in [0, 1]: the target is (1 − s) at the label plus s/V everywhere
   int64_t ignore_index = -100;  ///< rows with this target count for nothing
   /// [V], constants: each row counts by its target's weight (mean divides by the sum of weights).
   Tensor class_weights = {};
@@ -30,6 +31,7 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets,
                             Reduction reduction = Reduction::mean);
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+/// −log_softmax(logits)[target], gathered.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options);
 }  // namespace define
 

@@ -14,6 +14,7 @@ Tensor matmul(const Tensor& x, const Tensor& y);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+/// matmul(x, weightᵀ) + bias.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 }  // namespace define
 

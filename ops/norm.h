@@ -15,6 +15,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
 Tensor l2_normalize(const Tensor& x, double eps = 0);
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+// In the wide dtype, rounded once; the variance is the mean of (x − mean)².
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 }  // namespace define

@@ -9,17 +9,19 @@
 
 namespace vitrine {
 
+/// Whether reduced axes stay, with size 1.
 enum class KeepAxes : bool { no, yes };
 
 /// Of bool and integers the sum is int64, and wraps around.
 Tensor sum(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
+/// Σ x/n.
 Tensor mean(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 /// Of bool and integers the product is int64. Its gradient is right at zeros too.
 Tensor prod(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 /// NaN if any element is. The gradient is shared evenly among equal extremes.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 Tensor min(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
-/// Σ(x − mean)²/(n − correction); correction 0 is the biased variance, 1 the unbiased one.
+/// Σ(x − mean)²/(n − correction); correction 0 is the biased variance, 1 the unbiased one; std is its root.
 Tensor var(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepAxes keep = KeepAxes::no);
 Tensor std(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepAxes keep = KeepAxes::no);
 /// (Σ|x|^p)^(1/p); p = 1, 2, other positive numbers, or infinity. The gradient at x = 0 is 0.

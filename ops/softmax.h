@@ -15,6 +15,7 @@ Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 Tensor log_sum_exp(const Tensor& x, const Axes& axes = {-1}, KeepAxes keep = KeepAxes::no);
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+// Shifted by the row's maximum, detached: e^(x − m) never overflows, and the gradient is that of the unshifted formula.
 Tensor softmax(const Tensor& x, int64_t axis);
 Tensor log_softmax(const Tensor& x, int64_t axis);
 Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep = KeepAxes::no);

@@ -5,6 +5,7 @@
 
 namespace vitrine {
 
+/// Values in order, and where in x they stood along the axis.
 struct Sorted {
   Tensor values;
   Tensor indices;  ///< int64
@@ -15,7 +16,7 @@ struct Sorted {
 Sorted sort(const Tensor& x, int64_t axis = -1, bool descending = false);
 /// The k largest (or smallest) along an axis, in order; of equals the earlier comes first.
 Sorted topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
-/// `count` int64 draws per row of non-negative weights [..., V], with or without replacement. A row whose
+/// `count` int64 draws per row of non-negative weights [..., V], with or without replacement; no gradient. A row whose
 /// weights do not suffice, or contain a negative or non-finite number, is an error.
 Tensor multinomial(const Tensor& weights, int64_t count, bool replacement = false,
                    Generator& generator = default_generator());

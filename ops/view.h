@@ -9,6 +9,7 @@
 
 namespace vitrine {
 
+/// Numbers of axes; negative ones count from the end.
 using Axes = std::vector<int64_t>;
 
 /// View where the strides allow it, else a copy. One size may be −1: what remains.

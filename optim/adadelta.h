@@ -5,7 +5,10 @@
 namespace vitrine::optim {
 
 struct AdadeltaOptions {
-  double lr = 1, rho = 0.9, eps = 1e-6, weight_decay = 0;
+  double lr = 1;            ///< ≥ 0
+  double rho = 0.9;         ///< of both averages, [0, 1)
+  double eps = 1e-6;        ///< > 0: the first step is 0 without
+  double weight_decay = 0;  ///< ≥ 0, coupled
 };
 
 /// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(w + eps)/√(v + eps)·g; w ← ρw + (1 − ρ)u²; x −= lr·u. Zeiler 2012.

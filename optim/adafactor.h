@@ -5,11 +5,12 @@
 namespace vitrine::optim {
 
 struct AdafactorOptions {
-  double lr = 1e-2;
+  double lr = 1e-2;             ///< ≥ 0
   bool relative_step = true;    ///< steps min(lr, 1/√t) in place of lr
   bool scale_parameter = true;  ///< steps are times max(1e-3, RMS(x))
-  double beta1 = 0;             ///< 0: no first moment
-  double weight_decay = 0, clip = 1;
+  double beta1 = 0;             ///< [0, 1); 0: no first moment
+  double weight_decay = 0;      ///< ≥ 0, decoupled: x is multiplied by 1 − step·decay first
+  double clip = 1;              ///< > 0: largest RMS of an update
 };
 
 /// v of a matrix is kept as the means R of its rows and C of its columns, v = R·C/mean(R), of g² + 1e-30 with decay

@@ -9,7 +9,11 @@ namespace vitrine::optim {
 enum class Decay { coupled, decoupled };
 
 struct AdamOptions {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  double lr = 1e-3;         ///< ≥ 0
+  double beta1 = 0.9;       ///< of m, [0, 1)
+  double beta2 = 0.999;     ///< of v, [0, 1)
+  double eps = 1e-8;        ///< ≥ 0
+  double weight_decay = 0;  ///< ≥ 0
   Decay decay = Decay::coupled;
   bool amsgrad = false;         ///< the running maximum of v in place of v. Reddi et al. 2018
   bool bias_correction = true;  ///< off: m and v as they are, as lectures compare
@@ -27,12 +31,14 @@ class Adam : public Optimizer {
   AdamOptions options_;
 };
 
+/// What takes the place of m̂.
 enum class Nesterov {
   dozat,  ///< (μ_{t+1}·m/(1 − Πμ_{t+1}) + (1 − μ_t)·g/(1 − Πμ_t)), μ_t = β₁(1 − 0.96^{tψ}/2). Dozat 2016, as in PyTorch
   simple,  ///< (β₁m + (1 − β₁)g)/(1 − β₁ᵗ), as in AlgoPerf's NAdamW
   optax    ///< β₁m/(1 − β₁ᵗ⁺¹) + (1 − β₁)g/(1 − β₁ᵗ)
 };
 
+/// The first five are Adam's.
 struct NAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   Decay decay = Decay::coupled;
@@ -40,7 +46,7 @@ struct NAdamOptions {
   double momentum_decay = 4e-3;  ///< ψ of Dozat
 };
 
-/// Adam with Nesterov's momentum: x −= lr·(the above)/(√v̂ + eps). NAdamW with decoupled decay.
+/// Adam with Nesterov's momentum: x −= lr·(what Nesterov says)/(√v̂ + eps). NAdamW with decoupled decay.
 class NAdam : public Optimizer {
  public:
   explicit NAdam(std::vector<Parameter> parameters, NAdamOptions options = {});
@@ -56,6 +62,7 @@ class NAdam : public Optimizer {
   int64_t product_steps_ = 0;
 };
 
+/// As Adam's.
 struct RAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   Decay decay = Decay::coupled;

@@ -11,18 +11,21 @@ namespace vitrine::optim {
 
 /// What rules have in common; each takes of it what it knows and its own defaults for the rest.
 struct CommonOptions {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, weight_decay = 0, momentum = 0.9;
+  double lr = 1e-3;                   ///< ≥ 0
+  double beta1 = 0.9, beta2 = 0.999;  ///< [0, 1)
+  double weight_decay = 0;            ///< ≥ 0
+  double momentum = 0.9;              ///< ≥ 0; of sgd
 };
 
 /// sgd, adam, adamw, nadam, nadamw, radam, lamb, lion, adafactor (of steps lr), rmsprop, adagrad or adadelta; others are an
 /// error that lists these.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Parameter> parameters,
                                           const CommonOptions& options);
-std::string optimizer_names();
+std::string optimizer_names();  ///< separated by commas, for help
 
 /// constant, cosine, linear, inverse_sqrt, noam or cosine_times_warmup: `peak` after `warmup` steps of `total`, down to `floor`
 /// where the schedule has one. noam is scaled so that its peak is `peak`. Steps count from 0.
 Schedule make_schedule(const std::string& name, double peak, int64_t warmup, int64_t total, double floor);
-std::string schedule_names();
+std::string schedule_names();  ///< as optimizer_names()
 
 }  // namespace vitrine::optim

@@ -5,7 +5,11 @@
 namespace vitrine::optim {
 
 struct LambOptions {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0, phi_min = 0, phi_max = 10;
+  double lr = 1e-3;                   ///< ≥ 0
+  double beta1 = 0.9, beta2 = 0.999;  ///< of m and v, [0, 1)
+  double eps = 1e-6;                  ///< ≥ 0
+  double weight_decay = 0;            ///< ≥ 0, a part of u
+  double phi_min = 0, phi_max = 10;   ///< the bounds of φ
 };
 
 /// u = m̂/(√v̂ + eps) + decay·x; x −= lr·φ(‖x‖)/‖u‖·u for each parameter, φ clips to [phi_min, phi_max]; ratio 1 where a norm

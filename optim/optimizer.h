@@ -12,15 +12,21 @@ namespace vitrine::optim {
 
 /// What differs between groups of parameters; the rest is the optimizer's.
 struct GroupOptions {
-  double lr = 1e-3;
-  double weight_decay = 0;
+  double lr = 1e-3;         ///< ≥ 0, finite
+  double weight_decay = 0;  ///< ≥ 0; what it does is the rule's
 };
 
+/// Parameters that share settings; at least one, each in one group of an optimizer.
 struct Group {
   std::vector<Parameter> parameters;
   GroupOptions options;
 };
 
+/// An update rule with its state. Parameters are handles, so it changes the model's own; masters of float32 or float64 are
+/// updated, low-precision copies follow. Rules derive from it and write update() and slots().
+///
+///   optim::Adam adam(model.parameters(), {.lr = 1e-3});
+///   adam.zero_grad();  …  tape.backward(loss);  adam.step();
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -30,6 +36,7 @@ class Optimizer {
   /// One update of every parameter that has a gradient; a step that throws does not count. After a backward that failed
   /// halfway it refuses until zero_grad().
   void step();
+  /// Drops the gradients of all parameters.
   void zero_grad();
   /// A parameter that is in a group already is an error.
   void add_group(Group group);
@@ -38,7 +45,7 @@ class Optimizer {
   void set_lr(double lr);
   /// Every group steps at its own rate times this, 1 at first: a schedule for groups of different rates.
   void set_lr_factor(double factor);
-  int64_t steps() const { return steps_; }
+  int64_t steps() const { return steps_; }  ///< made so far; a resumed run goes on counting
 
   /// Everything that a resumed run needs: "step" and per parameter "NAME/moment1" and so on. Parameters without a name, or
   /// with one that another has, are told apart by their number.
@@ -67,6 +74,7 @@ class Optimizer {
   /// Updates x by g; `t` counts from 1.
   virtual void update(Batch& batch, const GroupOptions& options, int64_t t) = 0;
 
+  /// A state tensor by its name, the same for every parameter.
   struct Slot {
     std::string name;
     Shape shape;

@@ -5,8 +5,12 @@
 namespace vitrine::optim {
 
 struct RmspropOptions {
-  double lr = 1e-2, beta2 = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
-  bool centered = false;  ///< the variance of g in place of its square
+  double lr = 1e-2;     ///< ≥ 0
+  double beta2 = 0.99;  ///< of v, [0, 1)
+  double eps = 1e-8;
+  double weight_decay = 0;  ///< ≥ 0, coupled
+  double momentum = 0;      ///< μ ≥ 0; 0: no buffer
+  bool centered = false;    ///< the variance of g in place of its square
 };
 
 /// g += decay·x; v ← β₂v + (1 − β₂)g²; u = g/(√v + eps); buffer ← μ·buffer + u; x −= lr·buffer. Centered: √(v − m²) with

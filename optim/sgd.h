@@ -5,12 +5,15 @@
 namespace vitrine::optim {
 
 struct SgdOptions {
-  double lr = 1e-2, momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
+  double lr = 1e-2;         ///< ≥ 0
+  double momentum = 0;      ///< μ ≥ 0; 0: no buffer
+  double dampening = 0;     ///< the share of g that the buffer does not take
+  double weight_decay = 0;  ///< ≥ 0, coupled: added to the gradient
+  bool nesterov = false;    ///< wants a momentum and no dampening
 };
 
 /// g += decay·x; buffer ← μ·buffer + (1 − dampening)·g (g itself at first); x −= lr·buffer, or lr·(g + μ·buffer) with
-/// Nesterov.
+/// Nesterov. Sutskever et al. 2013. State: `momentum` where μ > 0.
 class Sgd : public Optimizer {
  public:
   explicit Sgd(std::vector<Parameter> parameters, SgdOptions options = {});

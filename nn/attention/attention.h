@@ -16,9 +16,10 @@
 
 namespace vitrine::nn {
 
+/// Which parts an attention is made of. parse_attention makes one from a name.
 struct AttentionSetting {
-  enum class Score { dot, cosine };
-  enum class QkNorm { none, layer, rms };
+  enum class Score { dot, cosine };        ///< q·k, or that of unit vectors
+  enum class QkNorm { none, layer, rms };  ///< of queries and keys before the scores, with learned gains
   /// What multiplies the scores. For `dot` all but `constant` come on top of 1/√D; for `cosine` the scale is the whole
   /// factor. `optimal`: the gradient-optimal scale of nn/attention/scale.h at n = context/2.
   enum class Scale { standard, optimal, entropy, constant };
@@ -27,11 +28,11 @@ struct AttentionSetting {
   QkNorm qk_norm = QkNorm::none;
   double qk_norm_eps = 1e-6;
   Scale scale = Scale::standard;
-  double constant = 1;
+  double constant = 1;       ///< of Scale::constant
   bool temperature = false;  ///< a learned scale per channel of q
-  bool rotary = false;
-  bool alibi = false;
-  double softcap = 0;  ///< c·tanh(s/c), 0 = none
+  bool rotary = false;       ///< positions as rotations; wants an even head size
+  bool alibi = false;        ///< positions as a slope per head
+  double softcap = 0;        ///< c·tanh(s/c), 0 = none
   AttentionRead read = AttentionRead::mean;
   std::vector<std::string> extra;  ///< parts of register_mechanism, in order
 };
@@ -44,9 +45,9 @@ std::string attention_parts();
 
 /// What attention did, for display and for gradients by path.
 struct AttentionTrace {
-  Tensor q, k, v;  ///< after preparation, [B, H, T, D]
-  Tensor weights;  ///< [B, H, Tq, Tk]
-  double scale = 1;
+  Tensor q, k, v;            ///< after preparation, [B, H, T, D]
+  Tensor weights;            ///< [B, H, Tq, Tk]
+  double scale = 1;          ///< what multiplied q·k
   Tensor visible;            ///< bool, broadcast to the weights; undefined where no key is hidden
   bool distribution = true;  ///< the weights are ≥ 0 and sum to 1
 };
@@ -76,14 +77,14 @@ class Attention : public Module {
     return choose(weights_wanted, mask).reason;
   }
 
-  double scale() const { return scale_; }
+  double scale() const { return scale_; }  ///< the factor of q·k, or of the cosine
   const AttentionSetting& setting() const { return setting_; }
   void fields(Fields& f) override;
   Attention clone();
 
-  Parameter query_gain, key_gain;  ///< [D], of QK-norm
-  Parameter log_temperature;       ///< [D]; q is multiplied by softplus(w)/log 2
-  std::vector<std::unique_ptr<AttentionPart>> extra;
+  Parameter query_gain, key_gain;                     ///< [D], of QK-norm
+  Parameter log_temperature;                          ///< [D]; q is multiplied by softplus(w)/log 2
+  std::vector<std::unique_ptr<AttentionPart>> extra;  ///< one per name in setting().extra
 
  private:
   Tensor prepare_queries(const Tensor& q, int64_t first) const;

@@ -19,6 +19,7 @@ struct HeadFigures {
   double jacobian = kNone;       ///< α(1 − Σp²): half the L1 norm of ∂p/∂s
   double share_below_1e3 = kNone,
          share_below_1e7 = kNone;  ///< of the visible weights, by magnitude, in [0, 1]
+  /// L2 norms of this head's part of the gradients handed in.
   double grad_norm_q = kNone, grad_norm_k = kNone, grad_norm_v = kNone;
 };
 

@@ -6,7 +6,7 @@
 namespace vitrine::nn {
 
 struct RotaryOptions {
-  double base = 10000;
+  double base = 10000;       ///< the slowest pair turns by about 1/base per position
   int64_t size = 0;          ///< the first channels that are rotated, even; 0 = all
   bool interleaved = false;  ///< pairs (x_2i, x_2i+1) in place of (x_i, x_i+size/2)
 };

@@ -13,7 +13,7 @@ namespace vitrine::nn::training {
 class LossScale {
  public:
   explicit LossScale(DType dtype) : active_(dtype == DType::float16), value_(active_ ? 65536 : 1) {}
-  double value() const { return value_; }
+  double value() const { return value_; }   ///< a power of 2
   int64_t steps() const { return steps_; }  ///< since it last changed
   /// Goes on from a saved value() and steps().
   void restore(double value, int64_t steps) { value_ = value, steps_ = steps; }

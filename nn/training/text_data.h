@@ -13,12 +13,13 @@ namespace vitrine::nn::training {
 /// The distinct characters (Unicode code points) of a text, in order of their code; their places are the token ids.
 class CharacterVocabulary {
  public:
-  explicit CharacterVocabulary(const std::string& text);
+  explicit CharacterVocabulary(const std::string& text);  ///< an empty text is an error
+  /// In this order, as characters() gave them; one given twice is an error.
   explicit CharacterVocabulary(const std::vector<std::string>& characters);
 
   std::vector<int64_t> encode(
       const std::string& text) const;  ///< an unknown character is an error that names it
-  std::string decode(const std::vector<int64_t>& ids) const;
+  std::string decode(const std::vector<int64_t>& ids) const;  ///< an id outside [0, size) is an error
   int64_t size() const { return static_cast<int64_t>(characters_.size()); }
   const std::vector<std::string>& characters() const { return characters_; }
 
@@ -33,6 +34,7 @@ std::string read_text(const std::string& path);
 /// The characters of a UTF-8 text, one string each; bytes that are not UTF-8 stand alone.
 std::vector<std::string> split_characters(const std::string& text);
 
+/// Training examples: B windows of T tokens.
 struct Batch {
   Tensor inputs, targets;  ///< ids [B, T]; targets are the inputs one further
 };
@@ -40,8 +42,9 @@ struct Batch {
 /// Random windows of a token sequence. Which windows batch i has depends on the seed and i alone.
 class WindowLoader {
  public:
+  /// Windows of `time` tokens, `batch` at a time; more tokens than `time` are wanted, else an error.
   WindowLoader(std::vector<int64_t> tokens, int64_t batch, int64_t time, uint64_t seed);
-  Batch batch(int64_t index) const;
+  Batch batch(int64_t index) const;  ///< any index ≥ 0, in any order
   /// All windows one after another, without overlap, in batches, and what is left over as a shorter one: for the loss over
   /// a whole split.
   std::vector<Batch> whole() const;

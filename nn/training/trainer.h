@@ -18,24 +18,29 @@
 
 namespace vitrine::nn::training {
 
+/// How a Trainer trains; what is out of range, or a folder that is not there, is an error before the first step.
 struct TrainingOptions {
-  int64_t steps = 500;
-  int64_t batch = 12;
-  int64_t accumulate = 1;           ///< micro-batches per step
+  int64_t steps = 500;              ///< optimizer steps of the whole run, ≥ 1
+  int64_t batch = 12;               ///< windows per micro-batch, ≥ 1
+  int64_t accumulate = 1;           ///< micro-batches per step, ≥ 1; each counts by its tokens
   int64_t evaluate_every = 100;     ///< steps between losses over the whole validation split
   double clip = 1;                  ///< largest norm of the gradients; 0: none
   std::string optimizer = "adamw";  ///< a name of optim/by_name.h
   double weight_decay = 0.1;        ///< of matrices; vectors are not decayed
-  double beta2 = 0.99;
-  uint64_t seed = 1;
-  std::string checkpoint;  ///< written at the end and on interruption; empty: none
-  int64_t save_every = 0;  ///< steps between checkpoints on the way; 0: none
+  double beta2 = 0.99;              ///< of optimizers that have one; their β₁ is 0.9
+  uint64_t seed = 1;                ///< of batches and dropout
+  std::string checkpoint;           ///< written at the end and on interruption; empty: none
+  int64_t save_every = 0;           ///< steps between checkpoints on the way; 0: none
   std::string metrics;   ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
   bool progress = true;  ///< one live line on standard error; ten lines where that is no terminal
 };
 
+/// Trains a Gpt on the tokens of a training split and evaluates it on those of a validation split: batches, accumulation, loss
+/// scaling for float16, clipping, schedule, evaluation, checkpoints and figures. Two runs with one seed have the same bits, and
+/// so has a run that was stopped and resumed. A loss that is not finite is an error.
 class Trainer {
  public:
+  /// Refers to the model, which has to outlive it. Tokens are ids in [0, V), more than the context, else an error.
   Trainer(Gpt& model, const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
           optim::Schedule schedule, TrainingOptions options);
 
@@ -45,12 +50,13 @@ class Trainer {
   /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics where that file exists;
   /// from them run() goes on. A run of another seed, batch, attention, optimizer or text is an error.
   void resume(const std::string& path);
+  /// Model, optimizer, step and what a resumed run has to have in common, as safetensors.
   void save(const std::string& path);
 
-  int64_t step() const { return step_; }
+  int64_t step() const { return step_; }  ///< optimizer steps so far
   /// Mean loss per token over the whole validation split.
   double validation_loss();
-  RunReport& report() { return report_; }
+  RunReport& report() { return report_; }  ///< what the run has shown, for write_report
 
  private:
   double train_step();
