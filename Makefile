@@ -54,7 +54,7 @@ check-asan: build-asan
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
 check-tsan: build-tsan
-	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)'
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples'
 check-inspect: build-inspect
 	@$(STAGE) "CUDA kernels inspected" $(CTEST) inspect -L cuda
 check-cuda:

@@ -349,8 +349,10 @@ TEST_CASE("flags of the block reach the model, and those of saving and evaluatin
   const auto bare =
       trained({"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--post-norm", "--no-bias"});
   CHECK(bare.at("model/blocks.0.feed_forward.up.weight").shape() == Shape{48, 16});
-  for (const auto& [name, x] : bare)
+  for (const auto& entry : bare) {
+    const std::string& name = entry.first;
     CHECK_MESSAGE((name.find("bias") == name.npos && name.find("final_norm") == name.npos), name);
+  }
 
   const auto slower = trained({"--beta2", "0.9"});
   const char* weight = "model/tokens.weight";
