@@ -1,5 +1,5 @@
-// Training a GPT on text: the loop that programs share. Everything random depends on the seed and the step, so that the same
-// seed gives the same run, and a resumed run is the run that was interrupted.
+// Training a GPT on text: the loop that programs share. Batches depend on the seed and the step, and checkpoints keep the
+// position of the thread's generator, so that a resumed run is the run that was interrupted.
 #pragma once
 
 #include <fstream>
@@ -22,13 +22,13 @@ namespace vitrine::nn::training {
 struct TrainingOptions {
   int64_t steps = 500;              ///< optimizer steps of the whole run, ≥ 1
   int64_t batch = 12;               ///< windows per micro-batch, ≥ 1
-  int64_t accumulate = 1;           ///< micro-batches per step, ≥ 1; each counts by its tokens
+  int64_t accumulate = 1;           ///< micro-batches per step, ≥ 1; the loss is their mean
   int64_t evaluate_every = 100;     ///< steps between losses over the whole validation split
   double clip = 1;                  ///< largest norm of the gradients; 0: none
   std::string optimizer = "adamw";  ///< a name of optim/by_name.h
   double weight_decay = 0.1;        ///< of matrices; vectors are not decayed
   double beta2 = 0.99;              ///< of optimizers that have one; their β₁ is 0.9
-  uint64_t seed = 1;                ///< of batches and dropout
+  uint64_t seed = 1;                ///< of batches; dropout draws from the thread's generator
   std::string checkpoint;           ///< written at the end and on interruption; empty: none
   int64_t save_every = 0;           ///< steps between checkpoints on the way; 0: none
   std::string metrics;   ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
@@ -36,8 +36,8 @@ struct TrainingOptions {
 };
 
 /// Trains a Gpt on the tokens of a training split and evaluates it on those of a validation split: batches, accumulation, loss
-/// scaling for float16, clipping, schedule, evaluation, checkpoints and figures. Two runs with one seed have the same bits, and
-/// so has a run that was stopped and resumed. A loss that is not finite is an error.
+/// scaling for float16, clipping, schedule, evaluation, checkpoints and figures. Runs from equal states and seeds have the same bits,
+/// and so has one that was stopped and resumed. A loss that is not finite is an error.
 class Trainer {
  public:
   /// Refers to the model, which has to outlive it. Tokens are ids in [0, V), more than the context, else an error.
