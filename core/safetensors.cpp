@@ -98,7 +98,7 @@ Safetensors read_safetensors(const std::string& path) {
       }
       continue;
     }
-    const Entry entry = parse_entry(name, json, file->bytes() - start);
+    const Entry entry = parse_entry(fmt::format("{} of {}", name, path), json, file->bytes() - start);
     result.tensors.emplace(
         name, tensor_in("read_safetensors", file, start + entry.begin, entry.shape, entry.dtype));
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/cases.h"
+#include "tests/onnx_cases.h"
 
 namespace vitrine::test {
 
@@ -18,5 +18,7 @@ extern const OnnxAdapters kElementwiseAdapters, kShapeAdapters, kIndexAdapters, 
 
 /// What an operator takes as a tensor of whole numbers: axes, sizes, a shape. None where it is left out.
 std::vector<int64_t> integers(const Tensor& x);
+/// The same where older opsets have it as an attribute.
+std::vector<int64_t> integers(Case c, size_t slot, const char* attribute);
 
 }  // namespace vitrine::test

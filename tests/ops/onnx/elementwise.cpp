@@ -24,7 +24,7 @@ OnnxAdapter binary(Tensor (*f)(const Tensor&, const Tensor&)) {
 OnnxAdapter fold(Tensor (*f)(const Tensor&, const Tensor&)) {
   return [f](Case c) -> Outputs {
     Tensor y = c.in(0);
-    for (size_t slot = 1; slot < c.inputs.size(); ++slot) y = f(y, c.in(slot));
+    for (size_t slot = 1; slot < c.slots; ++slot) y = f(y, c.in(slot));
     return {y};
   };
 }

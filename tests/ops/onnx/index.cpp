@@ -35,6 +35,8 @@ Outputs cumsum_case(Case c) {
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& update,
                const std::string& reduction) {
   if (reduction == "add") return scatter_add(x, axis, index, update);
+  check(reduction == "none" || reduction == "mul" || reduction == "min" || reduction == "max",
+        "scatter: the reduction {} is not known", reduction);
   Tensor y = x;
   for (int64_t i = 0; i < index.size(axis); ++i) {
     const Tensor at = slice(index, axis, i, i + 1), source = slice(update, axis, i, i + 1);
@@ -93,11 +95,15 @@ Outputs tensor_scatter(Case c) {
   const Tensor cache = c.in(0), update = c.in(1);
   const int axis = check_axis("tensor_scatter", cache.shape(), c.attribute("axis", int64_t{-2}));
   const int64_t size = cache.size(axis), count = update.size(axis);
+  const bool circular = c.attribute<std::string>("mode", "linear") == "circular";
   std::vector<int64_t> starts = integers(c.in(2));
   starts.resize(static_cast<size_t>(cache.size(0)), 0);
   std::vector<int64_t> places;
-  for (int64_t start : starts)
+  for (int64_t start : starts) {
+    check(circular || start + count <= size, "TensorScatter: {} rows from {} on do not fit into {}", count,
+          start, size);
     for (int64_t i = 0; i < count; ++i) places.push_back((start + i) % size);
+  }
   Shape shape = Shape::filled(cache.rank(), 1);
   shape[0] = cache.size(0), shape[axis] = count;
   return {scatter(cache, axis, expand(index_tensor(places, shape), update.shape()), update, "none")};

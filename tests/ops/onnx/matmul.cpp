@@ -17,7 +17,8 @@ Outputs gemm(Case c) {
     return c.attribute(transposed, 0) != 0 ? transpose(c.in(slot)) : c.in(slot);
   };
   const Tensor product = matmul(operand(0, "transA"), operand(1, "transB")) * c.attribute("alpha", 1.0);
-  return {c.has(2) ? product + c.in(2) * c.attribute("beta", 1.0) : product};
+  const double beta = c.attribute("beta", 1.0);
+  return {c.has(2) ? product + c.in(2) * beta : product};
 }
 
 CrossEntropyOptions loss_options(Case c) {
@@ -34,7 +35,7 @@ CrossEntropyOptions loss_options(Case c) {
 
 const OnnxAdapters kMatmulAdapters = {
     {"Einsum",
-     [](Case c) -> Outputs { return {einsum(c.attribute<std::string>("equation", ""), c.inputs)}; }},
+     [](Case c) -> Outputs { return {einsum(c.attribute<std::string>("equation", ""), c.all_inputs())}; }},
     {"Gemm", gemm},
     {"MatMul", [](Case c) -> Outputs { return {matmul(c.in(0), c.in(1))}; }},
 };

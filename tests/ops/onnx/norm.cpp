@@ -13,18 +13,34 @@ namespace {
 
 double epsilon_of(Case c) { return c.attribute("epsilon", 1e-5); }
 
-/// Weight and bias say over which axes; the statistics are those of the same axes, kept with size 1.
-Outputs layer_norm_case(Case c) {
-  const Tensor x = c.in(0);
-  Axes axes;
-  for (int axis = check_axis("layer_norm", x.shape(), c.attribute("axis", int64_t{-1})); axis < x.rank();
-       ++axis)
+/// The axes from `axis` on, which are normalized over.
+std::vector<int> normalized_axes(Case c, const Tensor& x) {
+  std::vector<int> axes;
+  for (int axis = check_axis("norm", x.shape(), c.attribute("axis", int64_t{-1})); axis < x.rank(); ++axis)
     axes.push_back(axis);
-  return {layer_norm(x, c.in(1), c.in(2), epsilon_of(c)), mean(x, axes, KeepAxes::yes),
-          rsqrt(var(x, axes, 0, KeepAxes::yes) + epsilon_of(c))};
+  return axes;
 }
 
-Outputs rms_norm_case(Case c) { return {rms_norm(c.in(0), c.in(1), epsilon_of(c))}; }
+/// A weight or bias over all these axes: by how many it has the op knows over which it normalizes.
+Tensor spread(const Tensor& w, const Tensor& x, const std::vector<int>& axes) {
+  Shape shape;
+  for (int axis : axes) shape.push_back(x.size(axis));
+  return w.defined() ? expand(w, shape) : w;
+}
+
+/// The statistics are those of the same axes, kept with size 1.
+Outputs layer_norm_case(Case c) {
+  const Tensor x = c.in(0);
+  const std::vector<int> axes = normalized_axes(c, x);
+  const Axes over(axes.begin(), axes.end());
+  return {layer_norm(x, spread(c.in(1), x, axes), spread(c.in(2), x, axes), epsilon_of(c)),
+          mean(x, over, KeepAxes::yes), rsqrt(var(x, over, 0, KeepAxes::yes) + epsilon_of(c))};
+}
+
+Outputs rms_norm_case(Case c) {
+  const Tensor x = c.in(0);
+  return {rms_norm(x, spread(c.in(1), x, normalized_axes(c, x)), epsilon_of(c))};
+}
 
 /// [C] as [C, 1, …], to broadcast along the axes behind the channels of x [B, C, …].
 Tensor per_channel(const Tensor& v, const Tensor& x) {
@@ -62,7 +78,9 @@ Outputs batch_norm(Case c) {
 
 Outputs lp_normalize(Case c) {
   const int64_t axis = c.attribute("axis", int64_t{-1});
-  if (c.attribute("p", 2) == 2) return {move_axis(l2_normalize(move_axis(c.in(0), axis, -1)), -1, axis)};
+  const int p = c.attribute("p", 2);
+  check(p == 1 || p == 2, "LpNormalization: p is {}", p);
+  if (p == 2) return {move_axis(l2_normalize(move_axis(c.in(0), axis, -1)), -1, axis)};
   const Tensor size = norm(c.in(0), 1, {axis}, KeepAxes::yes);
   return {c.in(0) / where(equal(size, zeros_like(size)), ones_like(size), size)};
 }

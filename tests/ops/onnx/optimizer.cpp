@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/creation.h"
+#include "ops/elementwise.h"
 #include "optim/optimizers.h"
 #include "tests/ops/onnx/adapters.h"
 
@@ -17,7 +18,7 @@ int64_t steps_done(Case c) { return static_cast<int64_t>(c.in(1).item()); }
 /// Steps `make(parameters)`, whose states have these names; `before` is the number of steps that it takes for done.
 Outputs step(Case c, const std::vector<std::string>& states, int64_t before,
              const std::function<std::unique_ptr<Optimizer>(std::vector<Parameter>)>& make) {
-  const size_t count = (c.inputs.size() - 2) / (2 + states.size());
+  const size_t count = (c.slots - 2) / (2 + states.size());
   const auto input = [&](size_t kind, size_t i) {
     const Tensor x = c.in(2 + kind * count + i);
     return copy_as(x, x.dtype());
@@ -48,9 +49,11 @@ Outputs adam(Case c) {
   o.weight_decay = c.attribute("norm_coefficient", 0.0);
   o.bias_correction = t > 0;
   o.eps = c.attribute("epsilon", 1e-6) / (t > 0 ? std::sqrt(1 - std::pow(o.beta2, t)) : 1);
-  check(c.attribute("norm_coefficient_post", 0.0) == 0, "Adam: norm_coefficient_post is not run");
-  return step(c, {"moment1", "moment2"}, std::max<int64_t>(0, steps_done(c) - 1),
-              [&](const auto& parameters) { return std::make_unique<Adam>(parameters, o); });
+  const double kept = 1 - c.attribute("norm_coefficient_post", 0.0);
+  Outputs result = step(c, {"moment1", "moment2"}, std::max<int64_t>(0, steps_done(c) - 1),
+                        [&](const auto& parameters) { return std::make_unique<Adam>(parameters, o); });
+  for (size_t i = 0; i < result.size() / 3; ++i) result[i] = result[i] * kept;
+  return result;
 }
 
 Outputs adagrad(Case c) {
@@ -64,7 +67,8 @@ Outputs adagrad(Case c) {
 Outputs momentum(Case c) {
   SgdOptions o;
   o.lr = rate(c), o.momentum = c.attribute("alpha", 0.0);
-  o.dampening = steps_done(c) > 0 ? 1 - c.attribute("beta", 1.0) : 0;
+  const double beta = c.attribute("beta", 1.0);
+  o.dampening = steps_done(c) > 0 ? 1 - beta : 0;
   o.weight_decay = c.attribute("norm_coefficient", 0.0);
   o.nesterov = c.attribute<std::string>("mode", "standard") == "nesterov";
   return step(c, {"momentum"}, steps_done(c),

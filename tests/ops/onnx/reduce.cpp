@@ -18,19 +18,20 @@ using Reduction = Tensor (*)(const Tensor&, const Axes&, KeepAxes);
 OnnxAdapter over_axes(Reduction f, Tensor (*g)(const Tensor&) = nullptr) {
   return [f, g](Case c) -> Outputs {
     const Tensor x = g == nullptr ? c.in(0) : g(c.in(0));
-    const Axes axes = integers(c.in(1));
-    if (axes.empty() && c.attribute("noop_with_empty_axes", 0) != 0) return {x};
-    return {f(x, axes, c.attribute("keepdims", 1) != 0 ? KeepAxes::yes : KeepAxes::no)};
+    const Axes axes = integers(c, 1, "axes");
+    const KeepAxes keep = c.attribute("keepdims", 1) != 0 ? KeepAxes::yes : KeepAxes::no;
+    const bool over_none = axes.empty() && c.attribute("noop_with_empty_axes", 0) != 0;
+    return {over_none ? x : f(x, axes, keep)};
   };
 }
 
-/// ONNX reduces no elements to `end`. Here, as in NumPy, that is an error, and the element has to be given.
+/// ONNX reduces no elements to `end` (of bool: false or true). Here, as in NumPy, that is an error, and the element has to be given.
 Tensor with_end(const Tensor& x, const Axes& axes, double end) {
   if (x.numel() > 0) return x;
   std::vector<int64_t> none(static_cast<size_t>(x.rank()), 0), one = none;
   for (int axis : check_axes("extreme", x.shape(), axes))
     if (x.size(axis) == 0) one[static_cast<size_t>(axis)] = 1;
-  return pad(x, none, one, PadMode::constant, end);
+  return pad(x, none, one, PadMode::constant, x.dtype() == DType::boolean && end < 0 ? 0 : end);
 }
 
 /// The operator's result has the dtype of x; our sums of integers are int64.

@@ -14,13 +14,18 @@ std::vector<int64_t> integers(const Tensor& x) {
   return {whole.data<int64_t>(), whole.data<int64_t>() + whole.numel()};
 }
 
+std::vector<int64_t> integers(Case c, size_t slot, const char* attribute) {
+  return c.has(slot) ? integers(c.in(slot)) : c.attribute(attribute, std::vector<int64_t>());
+}
+
 namespace {
 
 /// A size of 0 stands for the size of x at the same place.
 Outputs reshape_case(Case c) {
   std::vector<int64_t> shape = integers(c.in(1));
+  const bool allow_zero = c.attribute("allowzero", 0) != 0;
   for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] == 0 && c.attribute("allowzero", 0) == 0) shape[i] = c.in(0).size(static_cast<int64_t>(i));
+    if (shape[i] == 0 && !allow_zero) shape[i] = c.in(0).size(static_cast<int64_t>(i));
   return {reshape(c.in(0), shape)};
 }
 
@@ -40,7 +45,7 @@ Outputs transpose_case(Case c) {
 }
 
 Outputs unsqueeze_case(Case c) {
-  const Axes axes = integers(c.in(1));
+  const Axes axes = integers(c, 1, "axes");
   const auto rank = c.in(0).rank() + static_cast<int64_t>(axes.size());
   Axes sorted;
   for (int64_t axis : axes) sorted.push_back(axis < 0 ? axis + rank : axis);
@@ -63,9 +68,10 @@ Outputs slice_case(Case c) {
 /// Without sizes: as many equal parts as there are outputs, the last one smaller if it must be.
 Outputs split_case(Case c) {
   const int64_t axis = c.attribute("axis", int64_t{0});
-  const std::vector<int64_t> sizes = integers(c.in(1));
+  const std::vector<int64_t> sizes = integers(c, 1, "split");
   if (!sizes.empty()) return split(c.in(0), sizes, axis);
-  const int64_t n = c.in(0).size(axis), parts = static_cast<int64_t>(c.outputs.size());
+  const auto outputs = static_cast<int64_t>(c.outputs.size());
+  const int64_t n = c.in(0).size(axis), parts = c.attribute("num_outputs", outputs);
   return split(c.in(0), (n + parts - 1) / parts, axis);
 }
 
@@ -95,7 +101,7 @@ Outputs pad_case(Case c) {
 }  // namespace
 
 const OnnxAdapters kShapeAdapters = {
-    {"Concat", [](Case c) -> Outputs { return {concat(c.inputs, c.attribute("axis", int64_t{0}))}; }},
+    {"Concat", [](Case c) -> Outputs { return {concat(c.all_inputs(), c.attribute("axis", int64_t{0}))}; }},
     {"Expand",
      [](Case c) -> Outputs {
        return {expand(c.in(0), broadcast("expand", c.in(0).shape(), integers(c.in(1))))};
@@ -105,7 +111,7 @@ const OnnxAdapters kShapeAdapters = {
     {"Reshape", reshape_case},
     {"Slice", slice_case},
     {"Split", split_case},
-    {"Squeeze", [](Case c) -> Outputs { return {squeeze(c.in(0), integers(c.in(1)))}; }},
+    {"Squeeze", [](Case c) -> Outputs { return {squeeze(c.in(0), integers(c, 1, "axes"))}; }},
     {"Tile", [](Case c) -> Outputs { return {tile(c.in(0), integers(c.in(1)))}; }},
     {"Transpose", transpose_case},
     {"Unsqueeze", unsqueeze_case},

@@ -1,0 +1,111 @@
+#include "tests/truth_cases.h"
+
+#include "core/creation.h"
+#include "core/safetensors.h"
+#include "core/tape.h"
+#include "ops/view.h"
+#include "tests/cases.h"
+#include "tests/data.h"
+#include "tests/spec/spec.h"
+
+namespace vitrine::test {
+namespace {
+
+/// What a manifest says of a case that is not mathematics.
+Json without_remarks(Json params) {
+  for (const char* remark : {"convention", "exact_only"}) params.erase(remark);
+  return params;
+}
+
+std::optional<Float32Drift> drift_of(const Json& c) {
+  const Json drifts = c.value("float32_drift", Json());
+  if (!drifts.is_object()) return std::nullopt;
+  const Settings drift(drifts);
+  return Float32Drift{drift.value("output", 0.0), drift.value("gradient", 0.0)};
+}
+
+struct Result {
+  Tensor y;
+  std::vector<Tensor> gradients;
+};
+
+/// The adapter in `dtype` on the inputs of the case, rounded to `rounded` before.
+Result evaluate(const TruthCase& c, const TruthAdapter& adapter, DType dtype, DType rounded) {
+  const auto as = [=](const Tensor& x) {
+    return is_floating(x.dtype()) ? copy_as(copy_as(x, rounded), dtype) : x;
+  };
+  Tensors given;
+  for (const std::string& name : c.inputs) given[name] = as(c.tensors.at("in." + name));
+  Tape tape;
+  std::vector<Tensor> xs;
+  for (const std::string& name : c.gradients) xs.push_back(tape.watch(given.at(name)));
+  const Inputs inputs(given);
+  Tensor y = adapter(c.params, inputs);
+  c.params.check_all_read(c.op);
+  inputs.check_all_read(c.op);
+  const Shape wanted = c.tensors.at("out." + c.outputs.at(0)).shape();
+  if (y.numel() == 1 && numel(wanted) == 1) y = reshape(y, wanted);  // a number, whatever its rank
+  if (xs.empty() || y.shape() != wanted) return {y, {}};
+  return {y, tape.gradient({y}, xs, {as(c.tensors.at("cot." + c.outputs[0]))})};
+}
+
+void compare(const TruthCase& c, const Result& got, const Result& want, double y_tolerance,
+             double dx_tolerance) {
+  check(got.y.shape() == want.y.shape(), "the output is {}, wanted {}", got.y.shape(), want.y.shape());
+  const double error = spec::distance(got.y.values(), want.y.values(), 1e-3);
+  check(error <= y_tolerance, "the output is off by {:.2e}", error);
+  for (size_t i = 0; i < c.gradients.size(); ++i) {
+    const double off = spec::distance(got.gradients[i].values(), want.gradients[i].values(), 0.1);
+    check(off <= dx_tolerance, "the gradient of {} is off by {:.2e}", c.gradients[i], off);
+  }
+}
+
+/// "" or the error that f throws.
+template <class F>
+std::string error_of(const TruthCase& c, F f) {
+  try {
+    check(c.outputs.size() == 1, "the case has {} outputs, of which the adapter of {} makes one",
+          c.outputs.size(), c.op);
+    f();
+    return "";
+  } catch (const std::exception& e) {
+    return fmt::format("{}: {}", c.name, e.what());
+  }
+}
+
+}  // namespace
+
+std::vector<TruthCase> truth_cases() {
+  const auto manifest = read_json("truth_cases/manifest.json");
+  if (!manifest) return {};
+  std::vector<TruthCase> cases;
+  for (const Json& c : manifest->at("cases")) {
+    TruthCase& t = cases.emplace_back();
+    t.name = c.at("name"), t.op = c.at("op"), t.params = Settings(without_remarks(c.at("params")));
+    t.inputs = c.at("inputs"), t.outputs = c.at("outputs"), t.gradients = c.at("gradients");
+    t.float32_drift = drift_of(c);
+    const auto file = *data_directory() / "truth_cases" / c.at("file").get<std::string>();
+    t.tensors = read_safetensors(file.string()).tensors;
+  }
+  return cases;
+}
+
+std::string check_truth(const TruthCase& c, const TruthAdapter& adapter) {
+  return error_of(c, [&] {
+    Result want{c.tensors.at("out." + c.outputs[0]), {}};
+    for (const std::string& name : c.gradients) want.gradients.push_back(c.tensors.at("grad." + name));
+    compare(c, evaluate(c, adapter, DType::float64, DType::float64), want, 1e-9, 1e-9);
+  });
+}
+
+std::string check_float32(const TruthCase& c, const TruthAdapter& adapter) {
+  if (!c.float32_drift) return "";
+  const auto tolerance = [](double drift) { return std::max(2e-6, 10 * drift); };
+  return error_of(c, [&] {
+    compare(c, evaluate(c, adapter, DType::float32, DType::float32),
+            evaluate(c, adapter, DType::float64, DType::float32), tolerance(c.float32_drift->output),
+            tolerance(c.float32_drift->gradient));
+  });
+}
+
+}  // namespace vitrine::test

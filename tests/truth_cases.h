@@ -1,0 +1,41 @@
+// Values and gradients of truth_cases/manifest.json.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/noted.h"
+
+namespace vitrine::test {
+
+/// What the plain formula loses in float32; 0 where it is not finite there, so that ours must do better.
+struct Float32Drift {
+  double output = 0, gradient = 0;
+};
+
+/// One case of the manifest.
+struct TruthCase {
+  std::string name, op;
+  Settings params;
+  std::optional<Float32Drift> float32_drift;            ///< none where the manifest does not say
+  std::vector<std::string> inputs, outputs, gradients;  ///< names
+  Tensors tensors;                                      ///< in.…, out.…, cot.…, grad.…
+};
+
+/// All cases of the manifest; none where it is absent.
+std::vector<TruthCase> truth_cases();
+
+/// Makes the output of a case.
+using TruthAdapter = std::function<Tensor(const Settings& params, const Inputs& inputs)>;
+
+/// Runs the adapter in float64 and compares value and gradients at 1e-9 in the norm of the reference:
+/// max |got − want| ≤ tolerance·max(max |want|, floor), the floor 1e-3 for values and 0.1 for gradients. "" or what is wrong,
+/// which may be that the adapter has not read all that the case sets.
+std::string check_truth(const TruthCase& c, const TruthAdapter& adapter);
+/// The same in float32 against float64 on the same rounded inputs, at 2e-6 or ten times what the plain formula loses. A case
+/// that does not say what that is cannot be checked.
+std::string check_float32(const TruthCase& c, const TruthAdapter& adapter);
+
+}  // namespace vitrine::test
