@@ -60,14 +60,14 @@ TEST_CASE("another directory runs what its manifest lists, however little that i
 }
 
 TEST_CASE("a case of another directory that is not met is a failure") {
-  const OneCase folder({}, 0.0039);
+  const OneCase folder(Json::object(), 0.0039);
   const Outcome outcome = run_cases(folder.path.string(), folder);
   CHECK(outcome.code == 1);
   CHECK_MESSAGE(contains(outcome.output, "slopes: the output is off by"), outcome.output);
 }
 
 TEST_CASE("a setting that the adapter does not read is a failure that names it") {
-  const OneCase folder({{"base", 4.0}});
+  const OneCase folder(Json{{"base", 4.0}});
   const Outcome outcome = run_cases(folder.path.string(), folder);
   CHECK(outcome.code == 1);
   CHECK_MESSAGE(
@@ -76,7 +76,7 @@ TEST_CASE("a setting that the adapter does not read is a failure that names it")
 }
 
 TEST_CASE("remarks of a case are no settings") {
-  const OneCase folder({{"convention", true}, {"exact_only", true}});
+  const OneCase folder(Json{{"convention", true}, {"exact_only", true}});
   CHECK(run_cases(folder.path.string(), folder).code == 0);
 }
 
