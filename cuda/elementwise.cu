@@ -93,27 +93,6 @@ __global__ void choose_kernel(S* z, const bool* condition, const S* x, const S* 
   }
 }
 
-/// Calls g with the formula of `op`.
-template <class G>
-void with_formula(Unary op, double a, double b, G&& g) {
-  switch (op) {
-#define VITRINE_CASE(name, Formula) \
-  case Unary::name: return g(formula::make<formula::Formula>(a, b));
-    VITRINE_UNARY_FORMULAS(VITRINE_CASE)
-#undef VITRINE_CASE
-  }
-}
-
-template <class G>
-void with_formula(Binary op, G&& g) {
-  switch (op) {
-#define VITRINE_CASE(name, Formula) \
-  case Binary::name: return g(formula::Formula{});
-    VITRINE_BINARY_FORMULAS(VITRINE_CASE)
-#undef VITRINE_CASE
-  }
-}
-
 }  // namespace
 
 void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
@@ -126,7 +105,7 @@ void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
     });
   visit_device_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
-    with_formula(op, a, b, [&](auto f) {
+    visit_formula(op, a, b, [&](auto f) {
       VITRINE_LAUNCH((unary_kernel<decltype(f), S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(),
                      x.data<S>(), Strided<2>::of(y, x), f);
     });
@@ -138,7 +117,7 @@ void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor&
   if (dx.numel() == 0) return;
   visit_device_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
-    with_formula(op, a, b, [&](auto f) {
+    visit_formula(op, a, b, [&](auto f) {
       VITRINE_LAUNCH((unary_backward_kernel<decltype(f), S>), blocks_for(dx.numel()), kThreads, 0,
                      dx.data<S>(), dy.data<S>(), x.data<S>(), y.data<S>(), Strided<4>::of(dx, dy, x, y), f);
     });
@@ -155,7 +134,7 @@ void binary(Tensor& z, const Tensor& x, const Tensor& y, Binary op) {
     });
   visit_device_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
-    with_formula(op, [&](auto f) {
+    visit_formula(op, [&](auto f) {
       VITRINE_LAUNCH((binary_kernel<decltype(f), S>), blocks_for(z.numel()), kThreads, 0, z.data<S>(),
                      x.data<S>(), y.data<S>(), Strided<3>::of(z, x, y), f);
     });

@@ -46,4 +46,25 @@ VITRINE_HD F make([[maybe_unused]] double a, [[maybe_unused]] double b) {
   }
 }
 }  // namespace formula
+
+/// Calls f with the scalar formula of `op`, its parameters set.
+template <class F>
+void visit_formula(Unary op, double a, double b, F&& f) {
+  switch (op) {
+#define VITRINE_CASE(name, Formula) \
+  case Unary::name: return f(formula::make<formula::Formula>(a, b));
+    VITRINE_UNARY_FORMULAS(VITRINE_CASE)
+#undef VITRINE_CASE
+  }
+}
+template <class F>
+void visit_formula(Binary op, F&& f) {
+  switch (op) {
+#define VITRINE_CASE(name, Formula) \
+  case Binary::name: return f(formula::Formula{});
+    VITRINE_BINARY_FORMULAS(VITRINE_CASE)
+#undef VITRINE_CASE
+  }
+}
+
 }  // namespace vitrine

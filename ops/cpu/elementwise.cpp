@@ -124,26 +124,6 @@ I checked_integer(Binary op, I x, I y) {
   return integer(op, x, y);
 }
 
-/// Calls f with the scalar formula of `op`.
-template <class F>
-void visit(Unary op, double a, double b, F&& f) {
-  switch (op) {
-#define VITRINE_CASE(name, Formula) \
-  case Unary::name: return f(formula::make<formula::Formula>(a, b));
-    VITRINE_UNARY_FORMULAS(VITRINE_CASE)
-#undef VITRINE_CASE
-  }
-}
-template <class F>
-void visit(Binary op, F&& f) {
-  switch (op) {
-#define VITRINE_CASE(name, Formula) \
-  case Binary::name: return f(formula::Formula{});
-    VITRINE_BINARY_FORMULAS(VITRINE_CASE)
-#undef VITRINE_CASE
-  }
-}
-
 }  // namespace
 
 void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
@@ -155,8 +135,8 @@ void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
   visit_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
     if constexpr (std::is_same_v<S, Dual>) {
-      visit(op, a, b,
-            [&](auto f) { run_plain_unary<Dual>(y, x, [&](const Dual& v) { return f.value(v); }); });
+      visit_formula(op, a, b,
+                    [&](auto f) { run_plain_unary<Dual>(y, x, [&](const Dual& v) { return f.value(v); }); });
     } else {
       run_rows<S, 1>(y, {&x}, unary_row<Wide<S>>(op), a, b);
     }
@@ -184,7 +164,7 @@ void binary(Tensor& z, const Tensor& x, const Tensor& y, Binary op) {
   visit_floating(x.dtype(), name(op), [&](auto type) {
     using S = typename decltype(type)::type;
     if constexpr (std::is_same_v<S, Dual>) {
-      visit(op, [&](auto f) {
+      visit_formula(op, [&](auto f) {
         run_plain<Dual, Dual>(z, x, y, [&](const Dual& v, const Dual& w) { return f.value(v, w); });
       });
     } else {
