@@ -10,11 +10,17 @@ namespace {
 using Made = std::unique_ptr<Optimizer>;
 using Parameters = std::vector<Parameter>;
 
-template <class Options>
-Options adam_like(const CommonOptions& c, Decay decay) {
-  Options o;
-  o.lr = c.lr, o.beta1 = c.beta1, o.beta2 = c.beta2, o.weight_decay = c.weight_decay, o.decay = decay;
-  return o;
+template <class R, class Options>
+Made made(Parameters p, const Options& o) {
+  return std::make_unique<R>(std::move(p), o);
+}
+
+template <class R, class Options, Decay decay>
+Made made_adam(Parameters p, const CommonOptions& c) {
+  return made<R>(
+      std::move(p),
+      Options{
+          .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay, .decay = decay});
 }
 
 struct Rule {
@@ -22,62 +28,38 @@ struct Rule {
   Made (*make)(Parameters, const CommonOptions&);
 };
 
+// clang-format off
 const Rule kRules[] = {
-    {"sgd",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Sgd>(
-           std::move(p), SgdOptions{.lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay});
+    {"sgd", [](Parameters p, const CommonOptions& c) {
+       return made<Sgd>(p, SgdOptions{.lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay});
      }},
-    {"adam",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Adam>(std::move(p), adam_like<AdamOptions>(c, Decay::coupled));
+    {"adam", made_adam<Adam, AdamOptions, Decay::coupled>},
+    {"adamw", made_adam<Adam, AdamOptions, Decay::decoupled>},
+    {"nadam", made_adam<NAdam, NAdamOptions, Decay::coupled>},
+    {"nadamw", made_adam<NAdam, NAdamOptions, Decay::decoupled>},
+    {"radam", made_adam<RAdam, RAdamOptions, Decay::decoupled>},
+    {"lamb", [](Parameters p, const CommonOptions& c) {
+       return made<Lamb>(p, LambOptions{
+           .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay});
      }},
-    {"adamw",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Adam>(std::move(p), adam_like<AdamOptions>(c, Decay::decoupled));
+    {"lion", [](Parameters p, const CommonOptions& c) {
+       return made<Lion>(p, LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
      }},
-    {"nadam",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<NAdam>(std::move(p), adam_like<NAdamOptions>(c, Decay::coupled));
+    {"adafactor", [](Parameters p, const CommonOptions& c) {
+       return made<Adafactor>(p, AdafactorOptions{
+           .lr = c.lr, .relative_step = false, .weight_decay = c.weight_decay});
      }},
-    {"nadamw",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<NAdam>(std::move(p), adam_like<NAdamOptions>(c, Decay::decoupled));
+    {"rmsprop", [](Parameters p, const CommonOptions& c) {
+       return made<Rmsprop>(p, RmspropOptions{
+           .lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay, .momentum = c.momentum});
      }},
-    {"radam",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<RAdam>(std::move(p), adam_like<RAdamOptions>(c, Decay::decoupled));
+    {"adagrad", [](Parameters p, const CommonOptions& c) {
+       return made<Adagrad>(p, AdagradOptions{.lr = c.lr, .weight_decay = c.weight_decay});
      }},
-    {"lamb",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Lamb>(std::move(p), LambOptions{c.lr, c.beta1, c.beta2, 1e-6, c.weight_decay});
-     }},
-    {"lion",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Lion>(std::move(p), LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
-     }},
-    {"adafactor",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Adafactor>(
-           std::move(p),
-           AdafactorOptions{.lr = c.lr, .relative_step = false, .weight_decay = c.weight_decay});
-     }},
-    {"rmsprop",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Rmsprop>(
-           std::move(p),
-           RmspropOptions{
-               .lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay, .momentum = c.momentum});
-     }},
-    {"adagrad",
-     [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Adagrad>(std::move(p),
-                                        AdagradOptions{.lr = c.lr, .weight_decay = c.weight_decay});
-     }},
-    {"adadelta", [](Parameters p, const CommonOptions& c) -> Made {
-       return std::make_unique<Adadelta>(std::move(p),
-                                         AdadeltaOptions{.lr = c.lr, .weight_decay = c.weight_decay});
+    {"adadelta", [](Parameters p, const CommonOptions& c) {
+       return made<Adadelta>(p, AdadeltaOptions{.lr = c.lr, .weight_decay = c.weight_decay});
      }}};
+// clang-format on
 
 const char* const kSchedules[] = {"constant",     "cosine", "linear",
                                   "inverse_sqrt", "noam",   "cosine_times_warmup"};
