@@ -50,50 +50,81 @@ HWY_INLINE void map_streaming(size_t n, T* y, F f, const S*... x) {
   hwy::FlushStream();
 }
 
+/// Calls f(get, put) for each vector of n elements, of which the last may be a part: get(x) reads it from a row, put(y, v)
+/// writes it. For kernels that write several rows at once.
+template <class T, class F>
+HWY_INLINE void for_each_vector(size_t n, F&& f) {
+  constexpr size_t N = kLanes<T>;
+  size_t i = 0;
+  for (; i + N <= n; i += N)
+    f([i](const auto* x) HWY_ATTR { return load(x + i); },
+      [i](auto* y, Vec<T> v) HWY_ATTR { store(y + i, v); });
+  const size_t rest = n - i;
+  if (rest > 0)
+    f([i, rest](const auto* x) HWY_ATTR { return load_part(x + i, rest); },
+      [i, rest](auto* y, Vec<T> v) HWY_ATTR { store_part(y + i, v, rest); });
+}
+
 namespace detail {
 
-/// Σ f(x[i]…) over one block, in four vectors of partial sums.
-template <class T, class F, class D, class... S>
-HWY_INLINE T sum_block(size_t n, D* y, F f, const S*... x) {
+/// totals[k] += Σ f(x[i]…)[k] over one block, in four vectors of partial sums; f(x[i]…)[0] is y[i].
+template <class T, size_t K, class F, class D, class... S>
+HWY_INLINE void add_block(std::array<double, K>& totals, size_t n, D* y, F f, const S*... x) {
   constexpr size_t N = kLanes<T>, kSums = 4;
-  Vec<T> sums[kSums] = {Vec<T>(0), Vec<T>(0), Vec<T>(0), Vec<T>(0)};
+  Vec<T> sums[kSums][K];
+  for (auto& sum : sums)
+    for (Vec<T>& s : sum) s = Vec<T>(0);
   size_t i = 0;
-  const auto add = [&](Vec<T>& sum) HWY_ATTR {
-    const Vec<T> v = f(load(x + i)...);
-    if (y != nullptr) store(y + i, v);
-    sum += v;
+  const auto add = [&](Vec<T>* sum) HWY_ATTR {
+    const std::array<Vec<T>, K> v = f(load(x + i)...);
+    if (y != nullptr) store(y + i, v[0]);
+    for (size_t k = 0; k < K; ++k) sum[k] += v[k];
     i += N;
   };
   while (i + kSums * N <= n)
-    for (Vec<T>& sum : sums) add(sum);
+    for (auto& sum : sums) add(sum);
   while (i + N <= n) add(sums[0]);
   if (i < n) {
-    const Vec<T> v = f(load_part(x + i, n - i)...);
-    if (y != nullptr) store_part(y + i, v, n - i);
-    sums[1] += select<T>({hn::FirstN(Tag<T>(), n - i)}, v, T(0));
+    const std::array<Vec<T>, K> v = f(load_part(x + i, n - i)...);
+    if (y != nullptr) store_part(y + i, v[0], n - i);
+    for (size_t k = 0; k < K; ++k) sums[1][k] += select<T>({hn::FirstN(Tag<T>(), n - i)}, v[k], T(0));
   }
-  return reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (size_t k = 0; k < K; ++k)
+    totals[k] += reduce_sum((sums[0][k] + sums[1][k]) + (sums[2][k] + sums[3][k]));
+}
+
+/// The same over a whole row. Blocks of 256 vectors are summed in T, the blocks in double.
+template <class T, size_t K, class F, class D, class... S>
+HWY_INLINE std::array<T, K> sums_of_blocks(size_t n, D* y, F f, const S*... x) {
+  constexpr size_t kBlock = 256 * kLanes<T>;  // 64 additions to each partial sum
+  std::array<double, K> totals = {};
+  for (size_t i = 0; i < n; i += kBlock)
+    add_block<T>(totals, std::min(kBlock, n - i), y == nullptr ? nullptr : y + i, f, (x + i)...);
+  std::array<T, K> result;
+  for (size_t k = 0; k < K; ++k) result[k] = static_cast<T>(totals[k]);
+  return result;
 }
 
 }  // namespace detail
 
 /// y[i] = f(x[i]…) for i < n, and returns their sum (of the values before they are rounded to y's type); y
-/// may be null, or one of the x. Blocks of 256 vectors are summed in T, the blocks in double.
+/// may be null, or one of the x.
 template <class T, class F, class D, class... S>
 HWY_INLINE T map_and_sum(size_t n, D* y, F f, const S*... x) {
-  constexpr size_t kBlock = 256 * kLanes<T>;  // 64 additions to each partial sum
-  double total = 0;
-  for (size_t i = 0; i < n; i += kBlock) {
-    const size_t size = std::min(kBlock, n - i);
-    total += detail::sum_block<T>(size, y == nullptr ? nullptr : y + i, f, (x + i)...);
-  }
-  return static_cast<T>(total);
+  return detail::sums_of_blocks<T, 1>(
+      n, y, [f](auto... v) HWY_ATTR { return std::array<Vec<T>, 1>{f(v...)}; }, x...)[0];
 }
 
 /// Σ f(x[i]…) for i < n.
 template <class T, class F, class... S>
 HWY_INLINE T map_sum(size_t n, F f, const S*... x) {
   return map_and_sum<T>(n, static_cast<T*>(nullptr), f, x...);
+}
+
+/// Σ f(x[i]…)[k] for i < n, for each k < K, in one pass.
+template <class T, size_t K, class F, class... S>
+HWY_INLINE std::array<T, K> map_sums(size_t n, F f, const S*... x) {
+  return detail::sums_of_blocks<T, K>(n, static_cast<T*>(nullptr), f, x...);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -19,19 +19,6 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Calls f(i, lanes, whole) for each vector of n elements; the last may be part of one.
-template <class T, class F>
-HWY_INLINE void vectors(size_t n, F&& f) {
-  constexpr size_t N = kLanes<T>;
-  size_t i = 0;
-  for (; i + N <= n; i += N)
-    f([i](const T* p) HWY_ATTR { return load(p + i); }, [i](T* p, Vec<T> v) HWY_ATTR { store(p + i, v); });
-  const size_t rest = n - i;
-  if (rest > 0)
-    f([i, rest](const T* p) HWY_ATTR { return load_part(p + i, rest); },
-      [i, rest](T* p, Vec<T> v) HWY_ATTR { store_part(p + i, v, rest); });
-}
-
 template <class T>
 void adam_row(T* x, const T* grad, T* m, T* v, T* largest, size_t n, const optim::AdamScalars& s) {
   using V = Vec<T>;
@@ -39,7 +26,7 @@ void adam_row(T* x, const T* grad, T* m, T* v, T* largest, size_t n, const optim
   const V b1(T(s.beta1)), b2(T(s.beta2)), c1(T(1 - s.beta1)), c2(T(1 - s.beta2));
   const V mf(T(s.m_factor)), gf(T(s.g_factor)), vf(T(s.v_factor));
   const bool adaptive = s.v_factor != 0;
-  vectors<T>(n, [&](auto get, auto put) HWY_ATTR {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
     const V old = get(x), g = get(grad) + decay * old;
     const V m1 = b1 * get(m) + c1 * g;
     V m2 = b2 * get(v) + c2 * g * g;
@@ -67,7 +54,7 @@ void lamb_moments_row(double* squares, const T* x, const T* grad, T* m, T* v, si
   using V = Vec<T>;
   const V b1(T(s.beta1)), b2(T(s.beta2)), c1(T(1 - s.beta1)), c2(T(1 - s.beta2));
   V of_x(T(0)), of_u(T(0));
-  vectors<T>(n, [&](auto get, auto put) HWY_ATTR {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
     const V g = get(grad), at = get(x), m1 = b1 * get(m) + c1 * g, m2 = b2 * get(v) + c2 * g * g;
     put(m, m1);
     put(v, m2);
@@ -82,7 +69,7 @@ void lamb_moments_row(double* squares, const T* x, const T* grad, T* m, T* v, si
 template <class T>
 void lamb_row(T* x, const T* m, const T* v, size_t n, double rate, const optim::AdamScalars& s) {
   const Vec<T> lr(static_cast<T>(rate));
-  vectors<T>(n, [&](auto get, auto put) HWY_ATTR {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
     const Vec<T> at = get(x);
     put(x, at - lr * lamb_direction<T>(at, get(m), get(v), s));
   });
@@ -92,7 +79,7 @@ template <class T>
 void sgd_row(T* x, const T* grad, T* buffer, bool first, size_t n, const optim::SgdScalars& s) {
   using V = Vec<T>;
   const V lr(T(s.lr)), momentum(T(s.momentum)), rest(T(1 - s.dampening)), decay(T(s.decay));
-  vectors<T>(n, [&](auto get, auto put) HWY_ATTR {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
     const V old = get(x);
     V g = get(grad) + decay * old;
     if (buffer != nullptr) {
@@ -109,7 +96,7 @@ void lion_row(T* x, const T* grad, T* m, size_t n, const optim::LionScalars& s) 
   using V = Vec<T>;
   const V lr(T(s.lr)), decay(T(s.decay));
   const V b1(T(s.beta1)), c1(T(1 - s.beta1)), b2(T(s.beta2)), c2(T(1 - s.beta2));
-  vectors<T>(n, [&](auto get, auto put) HWY_ATTR {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
     const V old = get(x), g = get(grad), m1 = get(m);
     put(x, old - lr * (sign(b1 * m1 + c1 * g) + decay * old));
     put(m, b2 * m1 + c2 * g);

@@ -89,31 +89,36 @@ void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n) 
       n, z, [a](V v, V w) HWY_ATTR { return v - a * exp(w); }, x, y);
 }
 
+/// Two passes over a row: both sums, then all that is written. Neither waits for memory: the first fetches the lines that the
+/// second writes, and the second the row that comes next.
 template <class S>
 void norm_backward_row(const cpu::NormBackwardRow<S>& task, size_t n) {
   using T = Wide<S>;
   using V = Vec<T>;
-  const V mean(task.mean), rstd(task.rstd);
+  const cpu::NormBackwardRow<S> t = task;  // a copy that no store can change
+  const V mean(t.mean), rstd(t.rstd);
   const auto normal = [mean, rstd](V x) HWY_ATTR { return (x - mean) * rstd; };
-  const T sum_of_products = map_sum<T>(
-      n, [normal](V dy, V x, V w) HWY_ATTR { return dy * w * normal(x); }, task.dy, task.x, task.weight);
-  const T sum = !task.centered ? 0
-                               : map_sum<T>(
-                                     n, [](V dy, V w) HWY_ATTR { return dy * w; }, task.dy, task.weight);
-  if (task.dweight != nullptr)
-    map(
-        n, task.dweight, [normal](V total, V dy, V x) HWY_ATTR { return mul_add(dy, normal(x), total); },
-        static_cast<const T*>(task.dweight), task.dy, task.x);
-  if (task.dbias != nullptr)
-    map(
-        n, task.dbias, [](V total, V dy) HWY_ATTR { return total + dy; }, static_cast<const T*>(task.dbias),
-        task.dy);
-  const V slope(sum_of_products / static_cast<T>(n)), average(sum / static_cast<T>(n));
-  map(
-      n, task.dx,
-      [normal, rstd, slope, average](V dy, V x, V w)
-          HWY_ATTR { return rstd * (dy * w - slope * normal(x) - average); },
-      task.dy, task.x, task.weight);
+  const S* to = t.dx;
+  const std::array<T, 2> sums = map_sums<T, 2>(
+      n,
+      [normal, &to](V dy, V x, V w) HWY_ATTR {
+        hwy::Prefetch(to);
+        to += kLanes<T>;
+        const V g = dy * w;
+        return std::array<V, 2>{g * normal(x), g};
+      },
+      t.dy, t.x, t.weight);
+  const V slope(sums[0] / static_cast<T>(n)), average(t.centered ? sums[1] / static_cast<T>(n) : 0);
+  const S *next_dy = t.dy + n, *next_x = t.x + n;
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
+    hwy::Prefetch(next_dy);
+    hwy::Prefetch(next_x);
+    next_dy += kLanes<T>, next_x += kLanes<T>;
+    const V dy = get(t.dy), z = normal(get(t.x));
+    if (t.dweight != nullptr) put(t.dweight, mul_add(dy, z, get(t.dweight)));
+    if (t.dbias != nullptr) put(t.dbias, get(t.dbias) + dy);
+    put(t.dx, rstd * (dy * get(t.weight) - slope * z - average));
+  });
 }
 
 template <class S>
