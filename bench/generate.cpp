@@ -4,14 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "bench/measure/clock.h"
-#include "bench/measure/process.h"
-#include "bench/measure/sizes.h"
+#include "bench/measure/contest.h"
 #include "core/parallel.h"
 #include "core/tape.h"
 #include "ops/reduce.h"
@@ -73,57 +72,36 @@ double weight_bytes(const bench::Size& s) {
   return 4 * (static_cast<double>(s.model.layers) * 12 * C * C + C * static_cast<double>(s.model.vocabulary));
 }
 
-double best(const std::vector<double>& seconds) { return *std::min_element(seconds.begin(), seconds.end()); }
-
 void print(const bench::Size& s, const char* name, const std::vector<double>& seconds, double bandwidth) {
   // The weights of the small model stay in the caches: memory is no limit there.
   const double limit = bandwidth / weight_bytes(s);
   const std::string share =
-      weight_bytes(s) > 64e6 ? fmt::format("{:.0f}%", 100 / best(seconds) / limit) : "-";
+      weight_bytes(s) > 64e6 ? fmt::format("{:.0f}%", 100 / bench::best(seconds) / limit) : "-";
   fmt::print("{:<5}{:<10}{:>12.1f}{:>12.1f}{:>11}\n", s.name, name, 1 / bench::median(seconds),
-             1 / best(seconds), share);
+             1 / bench::best(seconds), share);
   std::fflush(stdout);
 }
 
-void compare(const bench::Size& s, int rounds) {
-  std::vector<double> ours, theirs;
-  double bandwidth = 0;  // the best of all rounds, as other programs disturb it
-  const std::string peer = bench::pytorch("gpt.py");
-  const auto add = [](std::vector<double>& all, const json& run) {
-    for (const double x : run["seconds"]) all.push_back(x);
-  };
-  for (int round = 0; round < rounds; ++round) {
-    const json run = bench::run_for_json(
-        fmt::format("{} --process --size {} --threads {}", bench::this_program(), s.name, threads()));
-    add(ours, run);
-    bandwidth = std::max(bandwidth, run["bandwidth"].get<double>());
-    if (!peer.empty()) add(theirs, bench::run_for_json(peer + " generate " + bench::arguments(s)));
-  }
+void compare(const bench::Contest& contest, const bench::Size& s) {
+  const bench::Runs runs = bench::run(contest, s, "generate");
+  const auto ours = bench::seconds_of(runs.ours), theirs = bench::seconds_of(runs.theirs);
+  const double bandwidth = bench::largest(runs.ours, "bandwidth");  // the best, as other programs disturb it
   print(s, "Vitrine", ours, bandwidth);
-  if (peer.empty()) return;
+  if (theirs.empty()) return;
   print(s, "PyTorch", theirs, bandwidth);
   fmt::print("{:<5}{:<10}{:>11.2f}x{:>11.2f}x\n\n", s.name, "ratio",
-             bench::median(theirs) / bench::median(ours), best(theirs) / best(ours));
+             bench::median(theirs) / bench::median(ours), bench::best(theirs) / bench::best(ours));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Generation with the cache, float32, against PyTorch");
-  std::string only;
-  int rounds = 3, count = 2;
-  bool process = false;
-  app.add_option("--size", only, "Only this size: a, b or c");
-  app.add_option("--rounds", rounds, "Processes of each contender, in turn")->capture_default_str();
-  app.add_option("--threads", count, "Threads of both")->capture_default_str();
-  app.add_flag("--process", process, "Generate here and print the figures as JSON: what the rounds start");
-  CLI11_PARSE(app, argc, argv);
-  set_threads(count);
-  if (process) return generate_here(in_steps(bench::size(only))), 0;
+  const bench::Contest contest =
+      bench::parse_contest("Generation with the cache, float32, against PyTorch", argc, argv);
+  if (contest.process) return generate_here(in_steps(bench::size(contest.only))), 0;
 
-  fmt::print("{} threads\n\n", count);
+  fmt::print("{} threads\n\n", threads());
   fmt::print("{:<5}{:<10}{:>12}{:>12}{:>11}\n", "size", "", "tokens/s", "best", "of memory");
-  for (const bench::Size& s : bench::sizes())
-    if (only.empty() || only == s.name) compare(in_steps(s), rounds);
+  for (const bench::Size& s : contest.sizes()) compare(contest, in_steps(s));
   return 0;
 }

@@ -2,14 +2,14 @@
 // matrix product alone reaches. Each contender runs in processes of its own, in turn, so that a disturbance meets both.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "bench/measure/clock.h"
+#include "bench/measure/contest.h"
 #include "bench/measure/process.h"
-#include "bench/measure/sizes.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "core/tape.h"
@@ -80,62 +80,37 @@ double product_operations(const bench::Size& s) {
   return 3 * 2 * tokens * (linear + attention);
 }
 
-struct Contender {
-  std::vector<double> seconds;
-  double peak_mib = 0;
-
-  void add(const json& run) {
-    for (const double x : run["seconds"]) seconds.push_back(x);
-    peak_mib = std::max(peak_mib, run["peak_mib"].get<double>());
-  }
-};
-
-void print(const bench::Size& s, const char* name, const Contender& c, double peak) {
-  const double t = bench::median(c.seconds);
+void print(const bench::Size& s, const char* name, const std::vector<json>& runs, double peak) {
+  const auto seconds = bench::seconds_of(runs);
+  const double t = bench::median(seconds);
   fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>9.0f}%\n", s.name, name, 1e3 * t,
-             1e3 * *std::min_element(c.seconds.begin(), c.seconds.end()),
-             static_cast<double>(s.batch * s.time) / t, c.peak_mib, 100 * product_operations(s) / t / peak);
+             1e3 * bench::best(seconds), static_cast<double>(s.batch * s.time) / t,
+             bench::largest(runs, "peak_mib"), 100 * product_operations(s) / t / peak);
   std::fflush(stdout);
 }
 
-void compare(const bench::Size& s, int rounds, double peak) {
-  Contender ours, theirs;
-  const std::string peer = bench::pytorch("gpt.py");
-  for (int round = 0; round < rounds; ++round) {
-    ours.add(bench::run_for_json(
-        fmt::format("{} --process --size {} --threads {}", bench::this_program(), s.name, threads())));
-    if (!peer.empty()) theirs.add(bench::run_for_json(peer + " train " + bench::arguments(s)));
-  }
-  print(s, "Vitrine", ours, peak);
-  if (peer.empty()) return;
-  print(s, "PyTorch", theirs, peak);
+void compare(const bench::Contest& contest, const bench::Size& s, double peak) {
+  const bench::Runs runs = bench::run(contest, s, "train");
+  print(s, "Vitrine", runs.ours, peak);
+  if (runs.theirs.empty()) return;
+  print(s, "PyTorch", runs.theirs, peak);
+  const auto ours = bench::seconds_of(runs.ours), theirs = bench::seconds_of(runs.theirs);
   fmt::print("{:<5}{:<10}{:>9.2f}x{:>9.2f}x{:>12}{:>9.2f}x\n\n", s.name, "ratio",
-             bench::median(theirs.seconds) / bench::median(ours.seconds),
-             *std::min_element(theirs.seconds.begin(), theirs.seconds.end()) /
-                 *std::min_element(ours.seconds.begin(), ours.seconds.end()),
-             "", ours.peak_mib / theirs.peak_mib);
+             bench::median(theirs) / bench::median(ours), bench::best(theirs) / bench::best(ours), "",
+             bench::largest(runs.ours, "peak_mib") / bench::largest(runs.theirs, "peak_mib"));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("A training step of GPT, float32, against PyTorch");
-  std::string only;
-  int rounds = 3, count = 2;
-  bool process = false;
-  app.add_option("--size", only, "Only this size: a, b or c");
-  app.add_option("--rounds", rounds, "Processes of each contender, in turn")->capture_default_str();
-  app.add_option("--threads", count, "Threads of both")->capture_default_str();
-  app.add_flag("--process", process, "Train here and print the figures as JSON: what the rounds start");
-  CLI11_PARSE(app, argc, argv);
-  set_threads(count);
-  if (process) return train(bench::size(only), bench::size(only).steps), 0;
+  const bench::Contest contest =
+      bench::parse_contest("A training step of GPT, float32, against PyTorch", argc, argv);
+  if (contest.process) return train(bench::size(contest.only), bench::size(contest.only).steps), 0;
 
   const double peak = product_peak();
-  fmt::print("{} threads; the matrix product reaches {:.0f} GFLOP/s at its best\n\n", count, 1e-9 * peak);
+  fmt::print("{} threads; the matrix product reaches {:.0f} GFLOP/s at its best\n\n", threads(), 1e-9 * peak);
   fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>10}\n", "size", "", "median ms", "best ms", "tokens/s",
              "peak MiB", "of product");
-  for (const bench::Size& s : bench::sizes())
-    if (only.empty() || only == s.name) compare(s, rounds, peak);
+  for (const bench::Size& s : contest.sizes()) compare(contest, s, peak);
   return 0;
 }

@@ -10,4 +10,6 @@ double median(std::vector<double> x) {
   return n == 0 ? 0 : (x[(n - 1) / 2] + x[n / 2]) / 2;
 }
 
+double best(const std::vector<double>& seconds) { return *std::min_element(seconds.begin(), seconds.end()); }
+
 }  // namespace vitrine::bench

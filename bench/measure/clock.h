@@ -15,5 +15,7 @@ inline double seconds(clockid_t clock = CLOCK_MONOTONIC) {
 }
 
 double median(std::vector<double> x);
+/// The shortest of some times.
+double best(const std::vector<double>& seconds);
 
 }  // namespace vitrine::bench
