@@ -45,15 +45,9 @@ struct Ops : Scene {
   }
 };
 
-AttentionOptions with_mask(const Tensor& allowed) {
+AttentionOptions with(Tensor AttentionOptions::*field, const Tensor& x) {
   AttentionOptions o;
-  o.allowed = allowed;
-  return o;
-}
-
-AttentionOptions with_bias(const Tensor& bias) {
-  AttentionOptions o;
-  o.bias = bias;
+  o.*field = x;
   return o;
 }
 
@@ -139,19 +133,19 @@ std::vector<Misuse> products(Ops& s) {
        [&] { return attention(s.q, s.k, s.k); }},
       {"attention with a mask of numbers",
        [&] {
-         attention(s.q, s.k, s.k, with_mask(ones({3, 3})));
+         attention(s.q, s.k, s.k, with(&AttentionOptions::allowed, ones({3, 3})));
        },
        {"attention: allowed is float32, wanted bool"},
        [&] {
-         return attention(s.q, s.k, s.k, with_mask(ones({3, 3}, DType::boolean)));
+         return attention(s.q, s.k, s.k, with(&AttentionOptions::allowed, ones({3, 3}, DType::boolean)));
        }},
       {"attention with a bias for other sizes",
        [&] {
-         attention(s.q, s.k, s.k, with_bias(ones({3, 4})));
+         attention(s.q, s.k, s.k, with(&AttentionOptions::bias, ones({3, 4})));
        },
        {"attention, bias: the shapes [3, 4] and [1, 4, 3, 3] do not broadcast"},
        [&] {
-         return attention(s.q, s.k, s.k, with_bias(ones({3, 3})));
+         return attention(s.q, s.k, s.k, with(&AttentionOptions::bias, ones({3, 3})));
        }},
   };
 }
