@@ -6,12 +6,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
-#include <set>
-#include <unordered_map>
 #include <utility>
 
+#include "core/arena.h"
 #include "core/error.h"
+#include "core/gpu.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define VITRINE_PASS_THROUGH 1
@@ -24,138 +25,140 @@
 namespace vitrine::memory {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kSegment = 8 * kHugePage;
+#ifdef VITRINE_PASS_THROUGH
+constexpr bool kPassThrough = true;
+#else
+constexpr bool kPassThrough = false;
+#endif
 
 constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// A run of bytes inside a segment, in a list ordered by address.
-struct Block {
-  char* data;
-  size_t size;
-  bool free;
-  bool heads_segment;
-  Block* previous;
-  Block* next;
-};
+Source of_system() {
+  const auto take = [](size_t bytes) -> void* {
+    if (kPassThrough) return std::aligned_alloc(64, bytes);
+    void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return nullptr;
+    madvise(data, bytes, MADV_HUGEPAGE);
+    return data;
+  };
+  const auto give = [](void* data, size_t bytes) noexcept {
+    kPassThrough ? std::free(data) : void(munmap(data, bytes));
+  };
+  return {take, give, 64, 8 * kHugePage, kHugePage};
+}
 
-struct BySize {
-  bool operator()(const Block* x, const Block* y) const {
-    return x->size != y->size ? x->size < y->size : x->data < y->data;
-  }
-};
+Source of_gpu(Device device) {
+  return {[device](size_t bytes) { return cuda::take_memory(bytes, device); },
+          [device](void* data, size_t) noexcept { cuda::give_memory(data); }, 512, 8 * kHugePage, kHugePage};
+}
 
-/// Best fit over segments of at least 16 MiB. A block is split when what remains is worth keeping, and joined with its
-/// free neighbours when it is released. Not thread safe by itself.
-class Arena {
+/// The memory of a device: an arena for each stream.
+class Pool {
  public:
-  void* take(size_t bytes) {
-    Block key{nullptr, bytes, true, false, nullptr, nullptr};
-    auto found = free_.lower_bound(&key);
-    Block* block = found == free_.end() ? grow(bytes) : *found;
-    free_.erase(block);
-    if (block->size >= bytes + kAlignment) split(block, bytes);
-    block->free = false;
-    live_.emplace(block->data, block);
-    return block->data;
+  explicit Pool(Device device) : device_(device), source_(device.is_cpu() ? of_system() : of_gpu(device)) {}
+
+  void* allocate(size_t bytes) {
+    const size_t size = rounded(bytes);
+    check(size >= bytes && size < (size_t{1} << 48), "out of memory: {} bytes were asked for", bytes);
+    if (!device_.is_cpu()) cuda::release_finished();
+    const void* const stream = device_.is_cpu() ? nullptr : cuda::current_stream(device_);
+    const std::lock_guard lock(mutex_);
+    void* data = take(size, stream);
+    if (data == nullptr) {
+      release_cached_here();
+      data = take(size, stream);
+    }
+    if (data == nullptr) fail_for(bytes);
+    statistics_.now += size;
+    statistics_.peak = std::max(statistics_.peak, statistics_.now);
+    ++statistics_.allocations;
+    return data;
   }
 
-  void give(void* data) {
-    const auto found = live_.find(data);
-    Block* block = found->second;
-    live_.erase(found);
-    block->free = true;
-    if (block->next && block->next->free && !block->next->heads_segment) join(block, block->next);
-    if (block->previous && block->previous->free && !block->heads_segment) {
-      block = block->previous;
-      join(block, block->next, /*left_is_listed=*/true);
-    }
-    free_.insert(block);
+  void release(void* data, size_t bytes) noexcept {
+    const size_t size = rounded(bytes);
+    const std::lock_guard lock(mutex_);
+    statistics_.now -= size;
+    for (auto& [stream, arena] : arenas_)
+      if (arena.give(data)) return;
+    source_.give(data, size);
+    uncached_ -= size;
+  }
+
+  Statistics statistics() {
+    const std::lock_guard lock(mutex_);
+    Statistics result = statistics_;
+    result.reserved = reserved();
+    return result;
+  }
+
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    statistics_.peak = statistics_.now;
   }
 
   void release_cached() {
-    for (auto it = free_.begin(); it != free_.end();) {
-      Block* block = *it;
-      const bool whole = block->heads_segment && (!block->next || block->next->heads_segment);
-      if (!whole) {
-        ++it;
-        continue;
-      }
-      it = free_.erase(it);
-      reserved_ -= block->size;
-      munmap(block->data, block->size);
-      unlink(block);
-    }
+    if (!device_.is_cpu()) cuda::release_finished();
+    const std::lock_guard lock(mutex_);
+    release_cached_here();
   }
 
-  size_t reserved() const { return reserved_; }
+  size_t rounded(size_t bytes) const { return round_up(std::max<size_t>(bytes, 1), source_.alignment); }
 
  private:
-  Block* grow(size_t bytes) {
-    const size_t size = round_up(std::max(bytes, kSegment), kHugePage);
-    const auto ask = [&] {
-      return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    };
-    void* data = ask();
-    if (data == MAP_FAILED) {
-      release_cached();
-      data = ask();
-    }
-    check(data != MAP_FAILED, "out of memory: asked the system for {} MiB, {} MiB are already held",
-          size >> 20, reserved_ >> 20);
-    madvise(data, size, MADV_HUGEPAGE);
-    reserved_ += size;
-    auto* block = new Block{static_cast<char*>(data), size, true, true, nullptr, head_};
-    if (head_) head_->previous = block;
-    head_ = block;
-    free_.insert(block);
-    return block;
+  void* take(size_t size, const void* stream) {
+    if (!kPassThrough && (device_.is_cpu() || cuda::caches_memory()))
+      return arenas_.try_emplace(stream, source_).first->second.take(size);
+    void* const data = source_.take(size);
+    if (data != nullptr) uncached_ += size;
+    return data;
   }
 
-  void split(Block* block, size_t bytes) {
-    auto* rest = new Block{block->data + bytes, block->size - bytes, true, false, block, block->next};
-    if (block->next) block->next->previous = rest;
-    block->next = rest;
-    block->size = bytes;
-    free_.insert(rest);
+  void release_cached_here() {
+    for (auto& [stream, arena] : arenas_) arena.release_cached();
   }
 
-  /// Grows `left` over `right`, which is free and listed.
-  void join(Block* left, Block* right, bool left_is_listed = false) {
-    if (left_is_listed) {
-      free_.erase(left);
-    } else {
-      free_.erase(right);
-    }
-    left->size += right->size;
-    unlink(right);
+  size_t reserved() const {
+    size_t sum = uncached_;
+    for (const auto& [stream, arena] : arenas_) sum += arena.reserved();
+    return sum;
   }
 
-  void unlink(Block* block) {
-    if (block->previous) block->previous->next = block->next;
-    if (block->next) block->next->previous = block->previous;
-    if (head_ == block) head_ = block->next;
-    delete block;
+  [[noreturn]] void fail_for(size_t bytes) const {
+    fail("out of memory{}: {} bytes were asked for; {} MiB are held, {} of them by tensors{}",
+         device_.is_cpu() ? "" : " on " + to_string(device_), bytes, reserved() >> 20, statistics_.now >> 20,
+         device_.is_cpu() ? "" : cuda::describe_free_memory(device_));
   }
 
-  Block* head_ = nullptr;
-  std::set<Block*, BySize> free_;
-  std::unordered_map<void*, Block*> live_;
-  size_t reserved_ = 0;
+  const Device device_;
+  const Source source_;
+  std::mutex mutex_;
+  size_t uncached_ = 0;
+  Statistics statistics_;
+  std::map<const void*, Arena> arenas_;
 };
 
 struct State {
   std::mutex mutex;
-  Arena arena;
-  Statistics statistics;
+  std::map<int, std::unique_ptr<Pool>> gpus;
   std::map<std::string, size_t> by_op;
 };
 
-/// Never destroyed: tensors with static lifetime may be released after main.
+/// Never destroyed, as the pools: tensors with static lifetime may be released after main.
 State& state() {
-  static State* instance = new State;
+  static State* const instance = new State;
   return *instance;
+}
+
+Pool& pool(Device device) {
+  static Pool* const cpu = new Pool(Device::cpu);
+  if (device.is_cpu()) return *cpu;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  std::unique_ptr<Pool>& gpu = s.gpus[device.index];
+  if (!gpu) gpu = std::make_unique<Pool>(device);
+  return *gpu;
 }
 
 std::atomic<bool> tracking{false};
@@ -164,62 +167,19 @@ thread_local size_t uncharged = 0;
 
 }  // namespace
 
-void* allocate(size_t bytes) {
-  const size_t size = round_up(std::max<size_t>(bytes, 1), kAlignment);
-  check(size >= bytes && size < (size_t{1} << 48), "out of memory: {} bytes were asked for", bytes);
-  void* data = nullptr;
-  {
-    State& s = state();
-    const std::lock_guard lock(s.mutex);
-#if VITRINE_PASS_THROUGH
-    data = std::aligned_alloc(kAlignment, size);
-    check(data != nullptr, "out of memory: {} bytes were asked for", bytes);
-#else
-    data = s.arena.take(size);
-#endif
-    s.statistics.now += size;
-    s.statistics.peak = std::max(s.statistics.peak, s.statistics.now);
-    ++s.statistics.allocations;
-  }
+void* allocate(size_t bytes, Device device) {
+  Pool& from = pool(device);
+  void* const data = from.allocate(bytes);
+  const size_t size = from.rounded(bytes);
   if (tracking.load(std::memory_order_relaxed)) uncharged += size;
-  if (poisoning.load(std::memory_order_relaxed)) std::memset(data, 0xFF, size);
+  if (device.is_cpu() && poisoning.load(std::memory_order_relaxed)) std::memset(data, 0xFF, size);
   return data;
 }
 
-void release(void* block, size_t bytes) noexcept {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-#if VITRINE_PASS_THROUGH
-  std::free(block);
-#else
-  s.arena.give(block);
-#endif
-  s.statistics.now -= round_up(std::max<size_t>(bytes, 1), kAlignment);
-}
-
-Statistics statistics() {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  Statistics result = s.statistics;
-#if VITRINE_PASS_THROUGH
-  result.reserved = result.now;
-#else
-  result.reserved = s.arena.reserved();
-#endif
-  return result;
-}
-
-void reset_peak() {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  s.statistics.peak = s.statistics.now;
-}
-
-void release_cached() {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  s.arena.release_cached();
-}
+void release(void* block, size_t bytes, Device device) noexcept { pool(device).release(block, bytes); }
+Statistics statistics(Device device) { return pool(device).statistics(); }
+void reset_peak(Device device) { pool(device).reset_peak(); }
+void release_cached(Device device) { pool(device).release_cached(); }
 
 void track_ops(bool on) {
   State& s = state();

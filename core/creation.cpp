@@ -13,10 +13,7 @@ Tensor converted(std::string_view op, const Tensor& source, DType dtype, Device 
   if (is_integer(dtype))
     for (int64_t i = 0; i < source.numel(); ++i) check_number(op, values[i], dtype);
   const Tensor x = dtype == DType::float64 ? source : copy_as(source, dtype);
-  if (device.is_cpu()) return x;
-  Tensor y = empty(x.shape(), dtype, device);
-  VITRINE_RUN_ON(device, transfer, y, x);
-  return y;
+  return device.is_cpu() ? x : copy_to(x, device);
 }
 
 /// The vector f(0), f(1), …
@@ -29,7 +26,7 @@ Tensor computed(std::string_view op, int64_t count, DType dtype, Device device, 
 
 }  // namespace
 
-Tensor empty(const Shape& shape, DType dtype, Device device) {
+Tensor empty(const Shape& shape, DType dtype, Device device, const char* op) {
   const int64_t count = numel(shape);
   const auto size = static_cast<int64_t>(size_of(dtype));
   check(count <= INT64_MAX / size, "a tensor of shape {} needs more bytes than an int64 can count", shape);
@@ -37,11 +34,14 @@ Tensor empty(const Shape& shape, DType dtype, Device device) {
     return Tensor(std::make_shared<Storage>(static_cast<size_t>(count * size), device), shape,
                   contiguous_strides(shape), 0, dtype);
   } catch (const Error& error) {
-    fail("a tensor {}{}: {}", name(dtype), shape, error.what());
+    // Without a template's arguments. A lambda is a backward, whose op the tape names.
+    const std::string_view by = std::string_view(op).substr(0, std::string_view(op).find('<'));
+    fail("{}{}a tensor {}{}: {}", by == "operator()" ? "" : by, by == "operator()" ? "" : ": ", name(dtype),
+         shape, error.what());
   }
 }
 
-Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
+Tensor empty_like(const Tensor& x, const char* op) { return empty(x.shape(), x.dtype(), x.device(), op); }
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
   check_number("full", value, dtype);
@@ -108,10 +108,7 @@ Tensor index_tensor(std::span<const int64_t> values, const Shape& shape, Device 
         "index_tensor: {} values do not fill the shape {}", values.size(), shape);
   Tensor source = empty(shape, DType::int64);
   std::copy(values.begin(), values.end(), source.data<int64_t>());
-  if (device.is_cpu()) return source;
-  Tensor y = empty(shape, DType::int64, device);
-  VITRINE_RUN_ON(device, transfer, y, source);
-  return y;
+  return device.is_cpu() ? source : copy_to(source, device);
 }
 
 Tensor copy_as(const Tensor& x, DType dtype) {
@@ -120,11 +117,11 @@ Tensor copy_as(const Tensor& x, DType dtype) {
   return y;
 }
 
-Tensor to_cpu(const Tensor& x) {
-  if (x.device().is_cpu()) return copy_as(x, x.dtype());
+Tensor copy_to(const Tensor& x, Device device) {
+  if (x.device() == device) return copy_as(x, x.dtype());
   const Tensor packed = x.is_contiguous() ? x : copy_as(x, x.dtype());
-  Tensor y = empty(x.shape(), x.dtype());
-  VITRINE_RUN_ON(x.device(), transfer, y, packed);
+  Tensor y = empty(x.shape(), x.dtype(), device);
+  VITRINE_RUN_ON(device.is_cpu() ? x.device() : device, transfer, y, packed, /*wait=*/true);
   return y;
 }
 

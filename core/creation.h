@@ -8,10 +8,11 @@
 
 namespace vitrine {
 
-/// Uninitialized.
-Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu);
+/// Uninitialized. `op`, the calling function unless told otherwise, is who asked for the memory, should there be too little.
+Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
+             const char* op = __builtin_FUNCTION());
 /// Uninitialized, contiguous, with the shape, dtype and device of `x`.
-Tensor empty_like(const Tensor& x);
+Tensor empty_like(const Tensor& x, const char* op = __builtin_FUNCTION());
 Tensor full(const Shape& shape, double value, DType dtype = DType::float32, Device device = Device::cpu);
 Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu);
 Tensor ones(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu);
@@ -42,7 +43,7 @@ Tensor index_tensor(std::span<const int64_t> values, const Shape& shape, Device 
 
 /// A contiguous copy in another dtype, not recorded (ops/view.h has the recorded `cast`).
 Tensor copy_as(const Tensor& x, DType dtype);
-/// A contiguous copy in the CPU's memory, not recorded.
-Tensor to_cpu(const Tensor& x);
+/// A contiguous copy in the memory of a device, not recorded (ops/view.h has the recorded `to`).
+Tensor copy_to(const Tensor& x, Device device);
 
 }  // namespace vitrine

@@ -8,12 +8,22 @@
 
 namespace vitrine::detail {
 
+namespace {
+thread_local const KernelScope* current_scope = nullptr;
+}
+
 KernelScope::KernelScope(const char* name)
-    : name_(name), bytes_(memory::charge(name)), start_(Profiler::active() ? now_nanoseconds() : 0) {}
+    : name_(name),
+      outer_(std::exchange(current_scope, this)),
+      bytes_(memory::charge(name)),
+      start_(Profiler::active() ? now_nanoseconds() : 0) {}
 
 KernelScope::~KernelScope() {
+  current_scope = outer_;
   if (start_ != 0) Profiler::note(name_, "kernel", start_, now_nanoseconds(), bytes_);
 }
+
+const char* KernelScope::innermost() { return current_scope ? current_scope->name_ : ""; }
 
 void inspect(const char* kernel, Device& device, bool& found, const Tensor& x) {
   if (ReadRecorder* recorder = ReadRecorder::current()) recorder->note_memory(x);

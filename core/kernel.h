@@ -5,8 +5,9 @@
 //   …
 //   VITRINE_RUN(softmax, y, x, axis);                                   // runs the twin for the device of y and x
 //
-// A parameter `Tensor&` is written, a `const Tensor&` is read; so with lists, `std::vector<Tensor>&`. VITRINE_RUN checks that all tensors share a device, bumps
-// the versions of what is written, refuses to write into what the running tape tracks, and tells the profiler.
+// A parameter `Tensor&` is written, a `const Tensor&` is read; so with lists, `std::vector<Tensor>&`. VITRINE_RUN checks that
+// all tensors share a device, bumps the versions of what is written, refuses to write into what the running tape tracks, and
+// tells the profiler.
 // In a build with CUDA, real or emulated, a missing twin is a link error.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/gpu.h"
 #include "core/tensor.h"
 
 #define VITRINE_KERNEL(name, ...) \
@@ -67,9 +69,15 @@ class KernelScope {
  public:
   explicit KernelScope(const char* name);
   ~KernelScope();
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
+
+  /// The kernel that this thread runs, for messages; "" if none.
+  static const char* innermost();
 
  private:
   const char* name_;
+  const KernelScope* outer_;
   size_t bytes_;  // allocated since the kernel before: outputs and temporaries
   int64_t start_;
 };
@@ -119,6 +127,7 @@ void run_kernel(const char* name, void (*on_cpu)(Parameters...), Twin on_cuda, c
     if constexpr (std::is_same_v<Twin, std::nullptr_t>) {
       no_kernel_for(name, device);
     } else {
+      cuda::select(device);
       on_cuda(std::forward<Arguments>(arguments)...);
     }
   }

@@ -153,7 +153,7 @@ void all_finite(Tensor& finite, const Tensor& x) {
   *finite.data<bool>() = all;
 }
 
-void transfer(Tensor& y, const Tensor& x) { copy(y, x); }
+void transfer(Tensor& y, const Tensor& x, bool) { copy(y, x); }
 
 namespace {
 

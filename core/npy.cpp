@@ -180,7 +180,7 @@ void write_npy(const std::string& path, const Tensor& x) {
   std::string prefix = std::string(kMagic) + '\1' + '\0';
   prefix += static_cast<char>(header.size() % 256);
   prefix += static_cast<char>(header.size() / 256);
-  const Tensor packed = to_cpu(x);
+  const Tensor packed = copy_to(x, Device::cpu);
   const std::string_view parts[] = {prefix, header, bytes_of(packed)};
   write_file("write_npy", path, parts);
 }

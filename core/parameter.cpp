@@ -56,9 +56,7 @@ void Parameter::to(Device device) {
   State& s = state();
   if (s.master.device() == device) return;
   const DType dtype = value().dtype();
-  Tensor moved = empty(s.master.shape(), s.master.dtype(), device);
-  VITRINE_RUN_ON(device.is_cpu() ? s.master.device() : device, transfer, moved, s.master);
-  replace_master(std::move(moved));
+  replace_master(copy_to(s.master, device));
   to(dtype);
 }
 

@@ -35,12 +35,12 @@ void copy_shown(Tensor y, const Tensor& x, int axis) {
 
 /// The elements of x that are printed, in the CPU's memory.
 Tensor shown(const Tensor& x) {
-  if (x.numel() <= kSummarizeAbove) return to_cpu(x);
+  if (x.numel() <= kSummarizeAbove) return copy_to(x, Device::cpu);
   Shape shape = x.shape();
   for (int64_t& size : shape) size = std::min(size, 2 * kEdge);
   const Tensor y = empty(shape, x.dtype(), x.device());
   copy_shown(y, x, 0);
-  return to_cpu(y);
+  return copy_to(y, Device::cpu);
 }
 
 /// How the numbers of a tensor are written: all with the same digits.

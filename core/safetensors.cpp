@@ -120,7 +120,7 @@ void write_safetensors(const std::string& path, const Safetensors& content) {
                                    [&](const auto& n) { return n.first == tensor.dtype(); });
     check(type != std::end(kNames), "write_safetensors: {} is {}, which the format does not know", name,
           describe(tensor));
-    packed.push_back(to_cpu(tensor));
+    packed.push_back(copy_to(tensor, Device::cpu));
     const auto bytes = static_cast<size_t>(tensor.numel() * tensor.element_size());
     header[name] = {{"dtype", type->second},
                     {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},

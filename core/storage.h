@@ -50,10 +50,4 @@ class Storage {
   std::atomic<uint64_t> tracked_by_{0};
 };
 
-namespace cuda {
-/// The memory of a GPU, in a build with CUDA (cuda/device.cu).
-void* allocate(size_t bytes, Device device);
-void release(void* data, size_t bytes, Device device) noexcept;
-}  // namespace cuda
-
 }  // namespace vitrine

@@ -38,7 +38,7 @@ double Tensor::item() const {
 std::vector<double> Tensor::values() const {
   // Through Dual, so that a dual64 gives its values; every other dtype converts to it exactly as to double.
   const Tensor wide =
-      device().is_cpu() ? copy_as(*this, DType::dual64) : copy_as(to_cpu(*this), DType::dual64);
+      device().is_cpu() ? copy_as(*this, DType::dual64) : copy_as(copy_to(*this, Device::cpu), DType::dual64);
   const Dual* data = wide.data<Dual>();
   std::vector<double> result(static_cast<size_t>(numel()));
   for (size_t i = 0; i < result.size(); ++i) result[i] = data[i].value;

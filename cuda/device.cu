@@ -1,10 +1,11 @@
-// Memory of a GPU, and errors. A build with CUDA links neither the driver nor large libraries, so it also runs, as a CPU
-// library, where there is no GPU.
+// GPUs: choosing one, its memory, and errors. A build with CUDA links neither the driver nor large libraries, so it also
+// runs, as a CPU library, where there is no GPU.
 #include <cstdlib>
 #include <string>
+#include <utility>
 
-#include "core/kernels.h"
-#include "core/storage.h"
+#include "core/gpu.h"
+#include "core/kernel.h"
 #include "cuda/launch.h"
 
 namespace vitrine::cuda {
@@ -18,22 +19,24 @@ bool is_synchronous() {
   return on;
 }
 
-void select(Device device) {
-  int count = 0;
+int count_devices(Device wanted) {
+  static int count = 0;
+  if (count > 0) return count;
   const cudaError_t result = cudaGetDeviceCount(&count);
   check(result == cudaSuccess && count > 0,
-        "a tensor on {} was asked for, but there is no GPU that CUDA can use here ({})", to_string(device),
+        "a tensor on {} was asked for, but there is no GPU that CUDA can use here ({})", to_string(wanted),
         result == cudaSuccess ? "none is installed" : cudaGetErrorString(result));
-  check(device.index >= 0 && device.index < count, "a tensor on {} was asked for, but there are {} GPUs",
-        to_string(device), count);
-  check_call(cudaSetDevice(device.index), "cudaSetDevice");
+  return count;
 }
+
+thread_local int selected = -1;
 
 }  // namespace
 
 void check_call(cudaError_t result, const char* what) {
   if (result == cudaSuccess) return;
-  fail("CUDA: {}: {}{}", what, cudaGetErrorString(result),
+  const std::string op = detail::KernelScope::innermost();
+  fail("CUDA: {}{}: {}{}", op.empty() ? "" : op + ": ", what, cudaGetErrorString(result),
        is_synchronous()
            ? ""
            : " (noticed here, perhaps of an earlier kernel: run with VITRINE_CUDA_SYNC=1 to learn which)");
@@ -44,31 +47,55 @@ void check_launch(const char* kernel) {
   if (is_synchronous()) check_call(cudaDeviceSynchronize(), kernel);
 }
 
-void* allocate(size_t bytes, Device device) {
+void select(Device device) {
+  if (device.index == selected) return;
+  const int count = count_devices(device);
+  check(device.index >= 0 && device.index < count, "a tensor on {} was asked for, but there are {} GPUs",
+        to_string(device), count);
+  check_call(cudaSetDevice(device.index), "cudaSetDevice");
+  // Copies between GPUs then go straight from one to the other, where the machine can do that.
+  static bool reaches[64][64];
+  for (int peer = 0; peer < count; ++peer) {
+    int possible = 0;
+    if (peer == device.index || std::exchange(reaches[device.index][peer], true)) continue;
+    if (cudaDeviceCanAccessPeer(&possible, device.index, peer) == cudaSuccess && possible != 0)
+      cudaDeviceEnablePeerAccess(peer, 0);
+    cudaGetLastError();  // a copy through the CPU's memory will do
+  }
+  selected = device.index;
+}
+
+cudaStream_t selected_stream() {
+  return static_cast<cudaStream_t>(current_stream({DeviceKind::cuda, static_cast<int8_t>(selected)}));
+}
+
+void* take_memory(size_t bytes, Device device) {
   select(device);
   void* data = nullptr;
-  const cudaError_t result = cudaMalloc(&data, bytes == 0 ? 1 : bytes);
+  const cudaError_t result = cudaMalloc(&data, bytes);
   if (result == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is told below, and must not be told again by the next launch
-    size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
-    fail("{}: out of memory: {} bytes were asked for, {} of {} are free", to_string(device), bytes, free,
-         total);
+    cudaGetLastError();  // the allocator tells it; the next launch must not
+    return nullptr;
   }
   check_call(result, "cudaMalloc");
   return data;
 }
 
-void release(void* data, size_t, Device) noexcept { cudaFree(data); }
+void give_memory(void* data) noexcept { cudaFree(data); }
 
-void transfer(Tensor& y, const Tensor& x) {
-  check(y.shape() == x.shape() && y.dtype() == x.dtype(),
-        "transfer: {} to {}, wanted equal shapes and dtypes", describe(x), describe(y));
-  check(y.is_contiguous() && x.is_contiguous(), "transfer: wanted contiguous tensors");
-  if (x.numel() == 0) return;
-  check_call(
-      cudaMemcpy(y.raw(), x.raw(), static_cast<size_t>(x.numel() * x.element_size()), cudaMemcpyDefault),
-      "transfer");
+bool caches_memory() {
+#if VITRINE_CUDA_EMULATED
+  return !emulator::traces_device_memory();
+#else
+  return true;
+#endif
+}
+
+std::string describe_free_memory(Device device) {
+  select(device);
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return "";
+  return fmt::format("; {} of the GPU's {} MiB are free", free >> 20, total >> 20);
 }
 
 }  // namespace vitrine::cuda

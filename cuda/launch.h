@@ -14,16 +14,20 @@
 
 #if VITRINE_CUDA_EMULATED
 #include "cuda/emulator/runtime.h"
-#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...) \
-  ::vitrine::emulator::launch(#kernel, VITRINE_TRACED, grid, block, shared_bytes, kernel, __VA_ARGS__)
+#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...)                            \
+  do {                                                                                    \
+    ::vitrine::emulator::launch(#kernel, VITRINE_TRACED, grid, block, shared_bytes,       \
+                                ::vitrine::cuda::selected_stream(), kernel, __VA_ARGS__); \
+    ::vitrine::cuda::check_launch(#kernel);                                               \
+  } while (false)
 #define VITRINE_DYNAMIC_SHARED(T, name) \
   T* const name = static_cast<T*>(::vitrine::emulator::Block::current().dynamic_shared())
 #else
 #include <cuda_runtime.h>
-#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...) \
-  do {                                                         \
-    kernel<<<grid, block, shared_bytes>>>(__VA_ARGS__);        \
-    ::vitrine::cuda::check_launch(#kernel);                    \
+#define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...)                              \
+  do {                                                                                      \
+    kernel<<<grid, block, shared_bytes, ::vitrine::cuda::selected_stream()>>>(__VA_ARGS__); \
+    ::vitrine::cuda::check_launch(#kernel);                                                 \
   } while (false)
 #define VITRINE_DYNAMIC_SHARED(T, name)                                   \
   extern __shared__ __align__(16) unsigned char vitrine_dynamic_shared[]; \
@@ -37,6 +41,9 @@ void check_call(cudaError_t result, const char* what);
 /// The same for the launch of a kernel. With VITRINE_CUDA_SYNC=1 in the environment it waits for the kernel, so that an error
 /// is told where it arose.
 void check_launch(const char* kernel);
+
+/// The current stream of the GPU that this thread has selected: where a launch goes.
+cudaStream_t selected_stream();
 
 inline constexpr unsigned kThreads = 256;
 

@@ -208,10 +208,7 @@ void Module::to(DType dtype) {
 void Module::to(Device device) {
   for (Parameter& parameter : parameters()) parameter.to(device);
   for (auto& [path, buffer] : Members(*this).buffers) {
-    if (buffer->device() == device) continue;
-    Tensor moved = empty(buffer->shape(), buffer->dtype(), device);
-    VITRINE_RUN_ON(device.is_cpu() ? buffer->device() : device, transfer, moved, *buffer);
-    *buffer = moved;
+    if (!(buffer->device() == device)) *buffer = copy_to(*buffer, device);
   }
 }
 

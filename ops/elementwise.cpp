@@ -37,14 +37,14 @@ Tensor seen_as(const Tensor& x, const Shape& shape) {
 }
 
 Tensor run_binary(Binary op, const Pair& p) {
-  Tensor z = empty(p.shape, p.x.dtype(), p.x.device());
+  Tensor z = empty(p.shape, p.x.dtype(), p.x.device(), name(op));
   VITRINE_RUN_AS(name(op), binary, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
   return z;
 }
 
 Tensor run_compare(Comparison op, const char* name, const Tensor& x0, const Tensor& y0) {
   const Pair p(name, x0, y0, false);
-  Tensor z = empty(p.shape, DType::boolean, p.x.device());
+  Tensor z = empty(p.shape, DType::boolean, p.x.device(), name);
   VITRINE_RUN_AS(name, compare, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
   return record_cut(name, x0, y0.is_same(x0) ? z : record_cut(name, y0, z));
 }
@@ -53,7 +53,7 @@ Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
   check(x.dtype() == DType::boolean && y.dtype() == DType::boolean, "{}: wanted bool, got {} and {}", name,
         describe(x), describe(y));
   const Shape shape = broadcast(name, x.shape(), y.shape());
-  Tensor z = empty(shape, DType::boolean, x.device());
+  Tensor z = empty(shape, DType::boolean, x.device(), name);
   VITRINE_RUN_AS(name, logic, z, seen_as(x, shape), seen_as(y, shape), op);
   return z;
 }
@@ -67,7 +67,7 @@ Tensor scalar_like(const char* op, const Tensor& x, double value) {
 
 /// a·x + b.
 Tensor affine(const char* op, const Tensor& x, double a, double b) {
-  Tensor y = empty(x.shape(), x.dtype(), x.device());
+  Tensor y = empty(x.shape(), x.dtype(), x.device(), op);
   VITRINE_RUN_AS(op, unary, y, x, Unary::affine, a, b);
   return record(op, {x}, y, [a](const Tensor& dy) -> Grads { return {dy * a}; });
 }

@@ -34,7 +34,7 @@ Tensor product(const Tensor& x, const Tensor& y) {
   Shape shape = broadcast("matmul, axes before the last two", leading(x.shape()), leading(y.shape()));
   shape.push_back(x.size(-2));
   shape.push_back(y.size(-1));
-  Tensor z = empty(shape, x.dtype(), x.device());
+  Tensor z = empty(shape, x.dtype(), x.device(), "matmul");
   const Tensor a = readable(x), b = readable(y);
   VITRINE_RUN(matmul, z, a, b, false);
   return z;

@@ -76,7 +76,7 @@ std::vector<int64_t> draw_different(const double* weights, int64_t n, int64_t co
 Tensor multinomial(const Tensor& weights, int64_t count, bool replacement, Generator& generator) {
   check(weights.rank() >= 1, "multinomial: weights is a scalar, wanted [..., V]");
   check(count >= 0, "multinomial: count is {}, wanted at least 0", count);
-  const Tensor rows = copy_as(to_cpu(weights), DType::float64);
+  const Tensor rows = copy_as(copy_to(weights, Device::cpu), DType::float64);
   const int64_t n = weights.size(-1);
   Shape shape = weights.shape();
   shape.back() = count;

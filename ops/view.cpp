@@ -254,10 +254,8 @@ Tensor cast(const Tensor& x, DType dtype) {
 
 Tensor to(const Tensor& x, Device device) {
   if (x.device() == device) return x;
-  const Tensor packed = contiguous(x);
-  Tensor y = empty(x.shape(), x.dtype(), device);
-  VITRINE_RUN_ON(device.is_cpu() ? x.device() : device, transfer, y, packed);
-  return record("to", {packed}, y, [from = x.device()](const Tensor& dy) -> Grads { return {to(dy, from)}; });
+  return record("to", {x}, copy_to(x, device),
+                [from = x.device()](const Tensor& dy) -> Grads { return {to(dy, from)}; });
 }
 
 Tensor detach(const Tensor& x) { return record_cut("detach", x, x.alias(x.shape(), x.strides())); }

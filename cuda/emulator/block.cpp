@@ -239,7 +239,7 @@ void Block::fail_blocked() const {
       fmt::join(shown, ", ")));
 }
 
-void run_grid(const Launch& launch, const std::function<void()>& kernel) {
+void check_launch(const Launch& launch) {
   const uint64_t threads = launch.block.count(), blocks = launch.grid.count();
   check(threads >= 1 && threads <= 1024 && blocks >= 1,
         "kernel {}: {} blocks of {} threads, wanted at least one block of 1 to 1024 threads", launch.kernel,
@@ -247,9 +247,12 @@ void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   constexpr size_t kShared = 227 << 10;
   check(launch.shared_bytes <= kShared, "kernel {}: {} bytes of shared memory, a block has {}", launch.kernel,
         launch.shared_bytes, kShared);
+}
+
+void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   if (!launch.traced) device_memory_may_be_written();
   if (counts_kernels()) add_counts(launch.kernel, {.launches = 1, .traced = launch.traced});
-  parallel_for(0, static_cast<int64_t>(blocks), 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, static_cast<int64_t>(launch.grid.count()), 1, [&](int64_t begin, int64_t end) {
     thread_local Block block;
     for (int64_t i = begin; i < end; ++i)
       block.run(launch, index_of(static_cast<uint64_t>(i), launch.grid), kernel);

@@ -111,11 +111,13 @@ void fence();
 /// Tells an atomic operation of a kernel.
 void note_atomic(const void* address, size_t size, const void* pc);
 
+/// An error where a GPU would refuse the launch.
+void check_launch(const Launch& launch);
 /// Runs kernel() once for every thread of the grid, blocks in parallel over the cores.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
 
-/// The order of a block's threads from one barrier to the next: 0 (the default) counts up, other seeds shuffle it anew each time. A kernel whose result
-/// changes with it has a race. Also set by the environment variable VITRINE_EMULATOR_SEED.
+/// The order of a block's threads from one barrier to the next: 0 (the default) counts up, other seeds shuffle it anew each
+/// time. A kernel whose result changes with it has a race. Also set by the environment variable VITRINE_EMULATOR_SEED.
 void set_thread_order(uint64_t seed);
 
 }  // namespace vitrine::emulator

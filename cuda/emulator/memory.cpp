@@ -15,6 +15,7 @@ namespace {
 constexpr size_t kAlignment = 256;
 
 std::atomic<bool> traced = false;
+std::atomic<size_t> memory_size = size_t{1} << 40, in_use = 0;
 
 struct Allocations {
   std::shared_mutex mutex;
@@ -38,15 +39,21 @@ void Allocation::write(size_t offset, size_t size) {
     for (size_t i = offset; i < offset + size; ++i) written_[i].store(true, std::memory_order_relaxed);
 }
 
-void trace_device_memory() { traced = true; }
+void trace_device_memory(bool on) { traced = on; }
+bool traces_device_memory() { return traced; }
+void set_device_memory_size(size_t bytes) { memory_size = bytes; }
+size_t device_memory_size() { return memory_size; }
+size_t device_memory_in_use() { return in_use; }
 
 void* allocate_device_memory(size_t bytes) {
+  if (bytes > memory_size - std::min(memory_size.load(), in_use.load())) return nullptr;
   auto* const data =
       static_cast<char*>(std::aligned_alloc(kAlignment, (bytes / kAlignment + 2) * kAlignment));
   if (data == nullptr) return nullptr;
   Allocations& all = allocations();
   const std::unique_lock lock(all.mutex);
   all.by_begin[data] = std::make_shared<Allocation>(data, bytes);
+  in_use += bytes;
   return data;
 }
 
@@ -54,7 +61,10 @@ void release_device_memory(void* data) {
   Allocations& all = allocations();
   {
     const std::unique_lock lock(all.mutex);
-    all.by_begin.erase(data);
+    const auto found = all.by_begin.find(data);
+    if (found == all.by_begin.end()) return;
+    in_use -= found->second->size();
+    all.by_begin.erase(found);
   }
   std::free(data);
 }

@@ -30,8 +30,14 @@ class Allocation {
   std::unique_ptr<std::atomic<bool>[]> written_;  // by byte
 };
 
-/// From now on new memory knows which of its bytes were written.
-void trace_device_memory();
+/// From now on new memory knows, or knows no more, which of its bytes were written, and the allocator takes every tensor's by
+/// itself.
+void trace_device_memory(bool on = true);
+bool traces_device_memory();
+/// The emulated GPUs' size, for trying what happens without enough of it; at first all that the CPU has.
+void set_device_memory_size(size_t bytes);
+size_t device_memory_size();
+size_t device_memory_in_use();
 
 /// 256-byte aligned, with some bytes behind it that belong to nobody; nullptr when there is no more.
 void* allocate_device_memory(size_t bytes);

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <type_traits>
 
 #include "cuda/emulator/block.h"
 #include "cuda/emulator/memory.h"
+#include "cuda/emulator/streams.h"
 
 // Functions of the emulator that are compiled into kernels, and whose own accesses are not the kernel's (trace.h).
 #define VITRINE_UNTRACED __attribute__((no_sanitize_thread))
@@ -107,11 +109,15 @@ class InKernel {
 };
 
 template <class... Parameters, class... Arguments>
-void launch(const char* kernel_name, bool traced, dim3 grid, dim3 block, size_t shared_bytes,
+void launch(const char* kernel_name, bool traced, dim3 grid, dim3 block, size_t shared_bytes, Stream* stream,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
-  run_grid({without_parentheses(kernel_name), grid, block, shared_bytes, traced}, [&]() VITRINE_UNTRACED {
-    const InKernel scope;
-    kernel(arguments...);
+  const Launch launch{without_parentheses(kernel_name), grid, block, shared_bytes, traced};
+  check_launch(launch);
+  enqueue(stream, [=] {
+    run_grid(launch, [&]() VITRINE_UNTRACED {
+      const InKernel scope;
+      kernel(arguments...);
+    });
   });
 }
 
@@ -156,32 +162,4 @@ VITRINE_ATOMIC atomicMax(T* address, std::type_identity_t<T> value) {
 #undef VITRINE_NOTE_ATOMIC
 inline void __threadfence() { vitrine::emulator::fence(); }
 
-// The host's side: memory is the CPU's, and every call has finished when it returns.
-enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101 };
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost,
-  cudaMemcpyHostToDevice,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault
-};
-inline const char* cudaGetErrorString(cudaError_t e) {
-  return e == cudaErrorMemoryAllocation ? "out of memory"
-         : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
-                                        : "no error";
-}
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-inline cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
-inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
-inline cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = vitrine::emulator::allocate_device_memory(bytes);
-  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-inline cudaError_t cudaFree(void* data) {
-  return vitrine::emulator::release_device_memory(data), cudaSuccess;
-}
-inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) { return *free = *total = 0, cudaSuccess; }
-inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  return vitrine::emulator::copy_device_memory(to, from, bytes), cudaSuccess;
-}
+#include "cuda/emulator/host.h"

@@ -166,7 +166,7 @@ void Trainer::show_progress(double loss, double seconds) {
       static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
   std::fprintf(stderr, "%sstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
                live ? "\r\033[K" : "", static_cast<long>(step_), static_cast<long>(options_.steps), loss,
-               tokens, left, static_cast<double>(memory::statistics().peak) / (1 << 20));
+               tokens, left, static_cast<double>(memory::statistics(device()).peak) / (1 << 20));
   if (!live || step_ == options_.steps) std::fputc('\n', stderr);
 }
 
@@ -174,7 +174,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   const ModeScope training(model_, true);
   const double start = now();
   double mean_seconds = 0;
-  memory::reset_peak();  // of this run alone, whatever ran before in the process
+  memory::reset_peak(device());  // of this run alone, whatever ran before in the process
   while (step_ < options_.steps && !stop()) {
     const double before = now();
     const double loss = train_step();
@@ -199,7 +199,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     losses.add(last, validation_loss());
   if (!losses.y.empty()) report_.final_validation_loss = losses.y.back();
   report_.seconds = now() - start;
-  report_.peak_memory_bytes = static_cast<double>(memory::statistics().peak);
+  report_.peak_memory_bytes = static_cast<double>(memory::statistics(device()).peak);
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
 }
 

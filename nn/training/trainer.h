@@ -60,6 +60,7 @@ class Trainer {
 
  private:
   double train_step();
+  Device device() const { return named_.front().second.value().device(); }
   void record_gradients();
   /// All series of the report, each by its name in the metrics.
   std::vector<std::pair<std::string, Series*>> series();

@@ -9,6 +9,7 @@
 #include "core/creation.h"
 #include "core/kernels.h"
 #include "core/random.h"
+#include "core/stream.h"
 #include "core/tape.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
@@ -92,6 +93,9 @@ void check_row(const spec::Spec& row, size_t sample) {
 TEST_CASE(
     "every spec row on the device: values, gradients, strides, and the same bits in any order of threads") {
   if (!has_gpu()) return;
+  const Stream stream(
+      Device::cuda);  // whose work the emulator runs late: nothing may be read without waiting
+  const StreamScope scope(stream);
   std::set<std::string> missing;
   for (const spec::Spec& row : spec::rows())
     for (size_t sample = 0; sample < row.samples.size(); ++sample) {

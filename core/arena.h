@@ -1,0 +1,65 @@
+// Memory of one place, the CPU's or a GPU's, cut into blocks. What the allocator is made of.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <unordered_map>
+
+namespace vitrine::memory {
+
+/// Where memory comes from.
+struct Source {
+  std::function<void*(size_t bytes)> take;             ///< nullptr when there is no more
+  std::function<void(void* data, size_t bytes)> give;  ///< takes back what `take` gave, whole
+  size_t alignment;                                    ///< of blocks, whose sizes are multiples of it
+  size_t segment;                                      ///< at least as much is taken at a time
+  size_t granularity;                                  ///< and a multiple of this
+};
+
+/// Best fit over segments. A block is split when what remains is worth keeping, and joined with its free neighbours when it
+/// is released. Not thread safe by itself.
+class Arena {
+ public:
+  explicit Arena(const Source& source) : source_(source) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// `bytes`, a multiple of the alignment; nullptr when the source has no more.
+  void* take(size_t bytes);
+  /// False if the block is not of this arena.
+  bool give(void* data);
+  /// Gives segments without a live block back to the source.
+  void release_cached();
+  size_t reserved() const { return reserved_; }
+
+ private:
+  /// A run of bytes inside a segment, in a list ordered by address.
+  struct Block {
+    char* data;
+    size_t size;
+    bool free;
+    bool heads_segment;
+    Block* previous;
+    Block* next;
+  };
+  struct BySize {
+    bool operator()(const Block* x, const Block* y) const {
+      return x->size != y->size ? x->size < y->size : x->data < y->data;
+    }
+  };
+
+  Block* grow(size_t bytes);
+  void split(Block* block, size_t bytes);
+  /// `left` grows over `right`; neither is listed as free.
+  void join(Block* left, Block* right);
+  void unlink(Block* block);
+
+  const Source& source_;
+  Block* head_ = nullptr;
+  std::set<Block*, BySize> free_;
+  std::unordered_map<void*, Block*> live_;
+  size_t reserved_ = 0;
+};
+
+}  // namespace vitrine::memory

@@ -1,0 +1,20 @@
+// A build without CUDA: there is no GPU, and the CPU's streams do nothing.
+#include "core/gpu.h"
+
+#if !VITRINE_CUDA_KERNELS
+#include "core/error.h"
+
+namespace vitrine::cuda {
+
+void select(Device device) {
+  fail("a tensor on {} was asked for, but this Vitrine was built without CUDA", to_string(device));
+}
+void* take_memory(size_t, Device device) { return select(device), nullptr; }
+void give_memory(void*) noexcept {}
+bool caches_memory() { return false; }
+std::string describe_free_memory(Device) { return ""; }
+void* current_stream(Device) { return nullptr; }
+void release_finished() {}
+
+}  // namespace vitrine::cuda
+#endif

@@ -1,0 +1,27 @@
+// What the core asks of GPUs. cuda/device.cu and cuda/stream.cu answer; in a build without CUDA core/gpu.cpp does.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "core/device.h"
+
+namespace vitrine::cuda {
+
+/// Makes `device` the one that this thread's calls of CUDA mean; an Error where there is no such GPU.
+void select(Device device);
+
+/// A GPU's memory, for the allocator; nullptr when there is no more.
+void* take_memory(size_t bytes, Device device);
+void give_memory(void* data) noexcept;
+/// False where each block is to be taken by itself, so that an inspection sees its bounds.
+bool caches_memory();
+/// "; 3 of 80 GiB are free on the GPU"
+std::string describe_free_memory(Device device);
+
+/// The stream on which this thread's work for a GPU goes.
+void* current_stream(Device device);
+/// Lets go of what Stream::keep held for work that has finished since.
+void release_finished();
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,103 @@
+// The host's side of the stand-in for <cuda_runtime.h>: devices, memory, streams, events. Memory is the CPU's.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+
+#include "cuda/emulator/memory.h"
+#include "cuda/emulator/streams.h"
+
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+using cudaStream_t = vitrine::emulator::Stream*;
+using cudaEvent_t = vitrine::emulator::Event*;
+enum { cudaStreamDefault, cudaStreamNonBlocking };
+
+inline const char* cudaGetErrorString(cudaError_t e) {
+  return e == cudaErrorMemoryAllocation ? "out of memory"
+         : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
+         : e == cudaErrorNotReady       ? "device not ready"
+                                        : "no error";
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+// There are two GPUs, so that programs for several can be tried.
+inline constexpr int kEmulatedDevices = 2;
+inline cudaError_t cudaGetDeviceCount(int* count) { return *count = kEmulatedDevices, cudaSuccess; }
+inline cudaError_t cudaSetDevice(int device) {
+  return device >= 0 && device < kEmulatedDevices ? cudaSuccess : cudaErrorInvalidDevice;
+}
+inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) { return *possible = 1, cudaSuccess; }
+inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return vitrine::emulator::synchronize_streams(), cudaSuccess; }
+
+inline cudaError_t cudaMalloc(void** data, size_t bytes) {
+  *data = vitrine::emulator::allocate_device_memory(bytes);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+inline cudaError_t cudaFree(void* data) {
+  cudaDeviceSynchronize();  // as the real one does
+  return vitrine::emulator::release_device_memory(data), cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *total = vitrine::emulator::device_memory_size();
+  *free = *total - vitrine::emulator::device_memory_in_use();
+  return cudaSuccess;
+}
+inline cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* data) { return std::free(data), cudaSuccess; }
+
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t stream = nullptr) {
+  vitrine::emulator::enqueue(stream, [=] { vitrine::emulator::copy_device_memory(to, from, bytes); });
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return cudaMemcpyAsync(to, from, bytes, kind);
+}
+
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return *stream = vitrine::emulator::create_stream(), cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return vitrine::emulator::destroy_stream(stream), cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return vitrine::emulator::synchronize(stream), cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return vitrine::emulator::wait_for_event(stream, event), cudaSuccess;
+}
+inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return *event = vitrine::emulator::create_event(), cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return vitrine::emulator::destroy_event(event), cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
+  return vitrine::emulator::record_event(event, stream), cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return vitrine::emulator::synchronize_event(event), cudaSuccess;
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return vitrine::emulator::query_event(event) ? cudaSuccess : cudaErrorNotReady;
+}
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t second) {
+  *milliseconds = static_cast<float>(1e3 * vitrine::emulator::seconds_between(first, second));
+  return cudaSuccess;
+}
