@@ -36,7 +36,7 @@ constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1)
 
 Source of_system() {
   const auto take = [](size_t bytes) -> void* {
-    if (kPassThrough) return std::aligned_alloc(64, bytes);
+    if (kPassThrough) return std::aligned_alloc(64, round_up(bytes, 64));
     void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
     madvise(data, bytes, MADV_HUGEPAGE);
@@ -64,10 +64,10 @@ class Pool {
     if (!device_.is_cpu()) cuda::release_finished();
     const void* const stream = device_.is_cpu() ? nullptr : cuda::current_stream(device_);
     const std::lock_guard lock(mutex_);
-    void* data = take(size, stream);
+    void* data = take(bytes, stream);
     if (data == nullptr) {
       release_cached_here();
-      data = take(size, stream);
+      data = take(bytes, stream);
     }
     if (data == nullptr) fail_for(bytes);
     statistics_.now += size;
@@ -107,11 +107,11 @@ class Pool {
   size_t rounded(size_t bytes) const { return round_up(std::max<size_t>(bytes, 1), source_.alignment); }
 
  private:
-  void* take(size_t size, const void* stream) {
+  void* take(size_t bytes, const void* stream) {
     if (!kPassThrough && (device_.is_cpu() || cuda::caches_memory()))
-      return arenas_.try_emplace(stream, source_).first->second.take(size);
-    void* const data = source_.take(size);
-    if (data != nullptr) uncached_ += size;
+      return arenas_.try_emplace(stream, source_).first->second.take(rounded(bytes));
+    void* const data = source_.take(bytes);
+    if (data != nullptr) uncached_ += rounded(bytes);
     return data;
   }
 
