@@ -113,8 +113,9 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = t.seed});
   report.prompt = s.prompt;
   report.sample = vocabulary.decode({all.begin() + static_cast<int64_t>(prompt.size()), all.end()});
-  fmt::print("{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---{}\n--------------\n\n", attention,
-             report.final_validation_loss, report.seconds, report.sample);
+  fmt::print("{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
+             attention, report.final_validation_loss, report.seconds, s.prompt == "\n" ? "" : s.prompt,
+             report.sample);
   return report;
 }
 
