@@ -88,6 +88,7 @@ struct GradientReport {
   double error() const;
 };
 
+/// The report in lines, as the README shows one.
 std::string to_string(const GradientReport& report);
 std::ostream& operator<<(std::ostream& out, const GradientReport& report);
 

@@ -14,6 +14,7 @@ using Path = std::function<std::vector<double>(double t)>;
 /// The derivative at t = 0 by 4 points, (8(f(h) − f(−h)) − (f(2h) − f(−2h)))/12h: the error is O(h⁴).
 std::vector<double> central_difference(const Path& f, double h);
 
+/// A derivative by differences, and how far to trust it.
 struct SettledDifference {
   std::vector<double> slope;
   double

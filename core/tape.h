@@ -23,6 +23,7 @@ namespace vitrine {
 /// Whether a backward pass keeps the nodes for another one, or frees each as soon as it has been used.
 enum class Keep : bool { no, yes };
 
+/// How a tape records.
 struct TapeOptions {
   /// Highest derivative wanted, 1 to 100. From 2 on, ops are recorded through their definitions, so that every backward can itself
   /// be recorded, and nodes live as long as the tape.

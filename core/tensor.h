@@ -112,6 +112,7 @@ class Tensor {
   std::shared_ptr<Impl> impl_;
 };
 
+/// Shared by all handles of a leaf, and by its low-precision copy.
 struct Leaf {
   Tensor grad;                        ///< undefined where there is none
   DType grad_dtype = DType::float32;  ///< in which gradients are added up

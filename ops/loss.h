@@ -8,6 +8,7 @@ namespace vitrine {
 /// The mean over all elements (rows, in cross_entropy), their sum, or each by itself.
 enum class Reduction { mean, sum, none };
 
+/// What the target of a row is, and for how much the row counts.
 struct CrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< over the rows that are not ignored
   double label_smoothing = 0;   ///< s in [0, 1]: the target is (1 − s) at the label plus s/V everywhere

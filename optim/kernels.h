@@ -8,6 +8,7 @@ namespace vitrine::optim {
 
 using List = std::vector<Tensor>;
 
+/// What a step of Adam and its relatives multiplies by.
 struct AdamScalars {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0;
   double coupled_decay = 0;    ///< added to the gradient, times x

@@ -5,6 +5,7 @@
 
 namespace vitrine::nn {
 
+/// Which channels turn together, and how fast.
 struct RotaryOptions {
   double base = 10000;       ///< the slowest pair turns by about 1/base per position
   int64_t size = 0;          ///< the first channels that are rotated, even; 0 = all

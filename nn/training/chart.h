@@ -17,6 +17,7 @@
 
 namespace vitrine::nn::training {
 
+/// Stands for a number that was not given.
 inline constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
 
 /// y over x. Both hold the same number of values.
@@ -51,6 +52,7 @@ struct Axis {
 
 enum class LineStyle { solid, faint, dashed, dots };
 
+/// A series and its looks.
 struct Line {
   Series series;
   Color color;
@@ -66,6 +68,7 @@ struct Mark {
   std::string label;
 };
 
+/// Lines over a common x axis.
 struct LineChart {
   std::string title;  // what a screen reader says the picture shows
   Axis x, y;
