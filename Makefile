@@ -65,5 +65,6 @@ check-consumer: build
 format:
 	@bash .ci/format -i
 tidy:
+	@bash .ci/install build tidy
 	@cmake --preset clang -B build-tidy -DVITRINE_PCH=OFF >/dev/null
 	@run-clang-tidy -quiet -p build-tidy -j $(JOBS) '$(CURDIR)/($(or $(FILES),core|ops|nn|optim)).*' 2>/dev/null
