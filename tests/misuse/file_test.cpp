@@ -67,7 +67,7 @@ std::vector<Misuse> reading(Files& s) {
       {"an empty file", read, {"other is broken: it has 0 bytes"}, right, holding("")},
       {"a file without its last bytes",
        read,
-       {"read_safetensors", "x lies at [0, 12), the data has 11 bytes"},
+       {"read_safetensors", "x of", "other lies at [0, 12), the data has 11 bytes"},
        right,
        [&] {
          const std::string bytes = bytes_at(s.good);

@@ -84,7 +84,12 @@ TEST_CASE("reference cases: values and gradients at 1e-9") {
     CHECK_MESSAGE(adapters.count(c.op), "the op ", c.op, " is neither run nor skipped with a reason");
     if (!adapters.count(c.op)) continue;
     CHECK(check_truth(c, adapters.at(c.op)) == "");
-    CHECK(check_float32(c, adapters.at(c.op)) == "");
+    // How far float32 may be off was measured for the default cases. Of other ones it is said, but no failure.
+    const std::string in_float32 = check_float32(c, adapters.at(c.op));
+    if (is_default_data_directory())
+      CHECK(in_float32 == "");
+    else
+      WARN(in_float32 == "");
     if (c.float32_drift) ++run_in_float32;
   }
   if (!is_default_data_directory()) return;
