@@ -58,7 +58,12 @@ Tensors read_tensors(const std::string& path) {
   const Folder folder;
   write_bytes(folder / "signed",
               std::string(reinterpret_cast<const char*>(&text_length), 8) + text + bytes.substr(8 + length));
-  Tensors tensors = read_safetensors(folder / "signed").tensors;
+  Tensors tensors;
+  try {
+    tensors = read_safetensors(folder / "signed").tensors;
+  } catch (const std::exception& e) {
+    fail("{}: {}", path, e.what());
+  }
   for (const auto& entry : unsigned_ones) tensors[entry.first] = widen(tensors.at(entry.first), entry.second);
   return tensors;
 }
