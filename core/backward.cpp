@@ -29,7 +29,10 @@ struct Tape::Pass {
       changed;  ///< leaves added to so far, marked as stale until the pass has come to its end
 
   void will_change(Leaf& leaf) {
-    if (std::any_of(changed.begin(), changed.end(), [&](const Change& c) { return c.leaf == &leaf; })) return;
+    // A leaf that is not stale has not been changed by this pass: only a second use has to be looked for.
+    if (leaf.stale &&
+        std::any_of(changed.begin(), changed.end(), [&](const Change& c) { return c.leaf == &leaf; }))
+      return;
     changed.push_back({&leaf, std::exchange(leaf.stale, true)});
   }
 };

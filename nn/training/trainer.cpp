@@ -31,9 +31,7 @@ std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parame
   return result;
 }
 
-double norm_of(const Tensor& x) {
-  return x.defined() ? std::sqrt(sum(square(cast(x, DType::float64))).item()) : 0;
-}
+double norm_of(const Tensor& x) { return std::sqrt(sum(square(cast(x, DType::float64))).item()); }
 
 /// What would else be found out after an hour of training.
 const TrainingOptions& checked(const TrainingOptions& o) {
@@ -149,10 +147,10 @@ void Trainer::record_gradients() {
   if (step_ % kRecordEvery != 0) return;
   for (size_t layer = 0; layer < report_.grad_norm_by_layer.size(); ++layer) {
     const std::string prefix = fmt::format("blocks.{}.", layer);
-    double squares = 0;
+    std::vector<Parameter> own;
     for (const auto& [name, p] : named_)
-      if (name.starts_with(prefix)) squares += std::pow(norm_of(p.grad()), 2);
-    report_.grad_norm_by_layer[layer].add(static_cast<double>(step_ + 1), std::sqrt(squares));
+      if (name.starts_with(prefix)) own.push_back(p);
+    report_.grad_norm_by_layer[layer].add(static_cast<double>(step_ + 1), optim::gradient_norm(own));
   }
 }
 
