@@ -212,6 +212,68 @@ TEST_CASE("micro-batches accumulate to the step of their mean") {
   for (size_t i = 0; i < values[0].size(); ++i) CHECK(std::abs(values[0][i] - values[1][i]) < 1e-5);
 }
 
+TEST_CASE("every micro-batch of every step is the next one of the text") {
+  const auto text = noisy(500);
+  auto options = quiet(2);
+  options.accumulate = 3;
+  options.clip = 0;
+  options.optimizer = "sgd";
+  options.weight_decay = 0;
+  manual_seed(1);
+  Gpt model(tiny(0));
+  Trainer(model, text, text, optim::constant(0.1), options).run();
+  manual_seed(1);
+  Gpt want(tiny(0));
+  const auto sgd = optim::make_optimizer("sgd", want.parameters(), {.lr = 0.1});
+  const WindowLoader windows(text, 4, 16, options.seed);
+  for (int64_t i = 0; i < 6; ++i) {
+    if (i % 3 == 0) sgd->zero_grad();
+    const Batch batch = windows.batch(i);
+    {
+      Tape tape;
+      tape.backward(cross_entropy(want.forward(batch.inputs), batch.targets) * (1.0 / 3));
+    }
+    if (i % 3 == 2) sgd->step();
+  }
+  CHECK(all_values(model) == all_values(want));
+}
+
+TEST_CASE("the norm of a layer is that of the gradients of its parameters, together") {
+  manual_seed(1);
+  Gpt model(tiny(0));
+  auto options = quiet(1);
+  options.clip = 0;
+  Trainer trainer(model, noisy(500), noisy(60), optim::constant(1e-3), options);
+  trainer.run();
+  double squares[2] = {};
+  for (const auto& [name, p] : model.named_parameters())  // whose gradients the step has left
+    for (size_t layer = 0; layer < 2; ++layer)
+      if (name.starts_with(fmt::format("blocks.{}.", layer)))
+        for (const double g : p.grad().values()) squares[layer] += g * g;
+  const auto& layers = trainer.report().grad_norm_by_layer;
+  REQUIRE(layers.size() == 2);
+  for (size_t i = 0; i < 2; ++i)
+    CHECK(layers[i].y.at(0) == doctest::Approx(std::sqrt(squares[i])).epsilon(1e-6));
+  CHECK(std::abs(squares[0] / squares[1] - 1) > 1e-3);
+}
+
+TEST_CASE("weight decay moves matrices, and neither biases nor the gains of norms") {
+  std::vector<std::vector<double>> values[2];
+  for (const bool decays : {false, true}) {
+    manual_seed(1);
+    Gpt model(tiny(0));
+    for (Parameter& p : model.parameters()) p.assign(randn(p.shape()));  // a bias of 0 could not decay
+    auto options = quiet(1);
+    options.weight_decay = decays ? 0.5 : 0;
+    Trainer(model, counting(300), counting(60), optim::constant(1e-2), options).run();
+    for (const Parameter& p : model.parameters()) values[decays].push_back(p.master().values());
+  }
+  Gpt model(tiny(0));
+  const auto named = model.named_parameters();
+  for (size_t i = 0; i < named.size(); ++i)
+    CHECK_MESSAGE((values[0][i] != values[1][i]) == (named[i].second.shape().rank() >= 2), named[i].first);
+}
+
 TEST_CASE("a steady training step takes no memory from the system") {
   manual_seed(1);
   Gpt model(tiny());
