@@ -29,14 +29,7 @@ spec::Spec row(bool causal) {
 }
 
 nn::GptOptions options(const std::string& attention) {
-  nn::GptOptions o;
-  o.vocabulary = 7;
-  o.context = 8;
-  o.width = 16;
-  o.layers = 2;
-  o.heads = 2;
-  o.attention = attention;
-  return o;
+  return {.vocabulary = 7, .context = 8, .width = 16, .layers = 2, .heads = 2, .attention = attention};
 }
 
 Tensor ids() { return index_tensor(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 0, 1}, {1, 8}); }

@@ -7,6 +7,7 @@
 #include "nn/init.h"
 #include "ops/index.h"
 #include "tests/misuse/misuse.h"
+#include "tests/nn/tiny_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -14,23 +15,13 @@ using namespace vitrine::test;
 
 namespace {
 
-GptOptions tiny() {
-  GptOptions o;
-  o.vocabulary = 7;
-  o.context = 8;
-  o.width = 8;
-  o.layers = 1;
-  o.heads = 4;
-  return o;
-}
-
 /// A model that has decoded six of eight positions, and a cache with three of four.
 struct Model : Scene {
   mutable Gpt gpt = [] {
     manual_seed(3);
-    return Gpt(tiny());
+    return Gpt(tiny_gpt());
   }();
-  Tensor ids = tensor({1, 2, 3}, {1, 3}, DType::int64), far = tensor({1, 9}, {1, 2}, DType::int64);
+  Tensor ids = tensor({1, 2, 3}, {1, 3}, DType::int64), far = tensor({1, 11}, {1, 2}, DType::int64);
   Tensor keys = ones({1, 2, 3, 4}), one = ones({1, 2, 1, 4});
   std::vector<KeyValueCache> caches;
   KeyValueCache cache{4};
@@ -56,7 +47,7 @@ std::vector<Misuse> options(Model& s) {
   const auto right = [&] { return s.logits(); };
   const auto making = [](auto change) {
     return [change] {
-      GptOptions o = tiny();
+      GptOptions o = tiny_gpt();
       change(o);
       Gpt model(o);
     };
@@ -68,7 +59,7 @@ std::vector<Misuse> options(Model& s) {
        right},
       {"key heads that cannot be shared",
        making([](GptOptions& o) { o.key_heads = 3; }),
-       {"Gpt: 4 query heads cannot share 3 key heads evenly"},
+       {"Gpt: 2 query heads cannot share 3 key heads evenly"},
        right},
       {"no layers",
        making([](GptOptions& o) { o.layers = 0; }),
@@ -162,11 +153,11 @@ std::vector<Misuse> inputs(Model& s) {
        [&] {
          s.gpt.forward(zeros({2, 1}, DType::int64), &s.caches);
        },
-       {"KeyValueCache: k is float32[2, 4, 1, 2]", "do not continue float32[1, 4, 8, 2]"},
+       {"KeyValueCache: k is float32[2, 2, 1, 4]", "do not continue float32[1, 2, 8, 4]"},
        decode},
       {"an unknown token while decoding",
        [&] { s.gpt.forward(s.far, &s.caches); },
-       {"embedding: ids has 9 at position 1, outside [0, 7)"},
+       {"embedding: ids has 11 at position 1, outside [0, 11)"},
        decode},
       {"ids without a batch",
        [&] { s.gpt.forward(select(s.ids, 0, 0)); },
@@ -211,9 +202,9 @@ std::vector<Misuse> inputs(Model& s) {
       {"no prompt", [&] { generate(s.gpt, {}, 3); }, {"generate: the prompt is empty"}, right},
       {"a prompt with an unknown token",
        [&] {
-         generate(s.gpt, {1, 9}, 3);
+         generate(s.gpt, {1, 11}, 3);
        },
-       {"embedding: ids has 9 at position 1, outside [0, 7)"},
+       {"embedding: ids has 11 at position 1, outside [0, 11)"},
        right},
       {"a negative temperature",
        [&] { generate(s.gpt, {1}, 3, {.temperature = -1}); },
@@ -247,14 +238,14 @@ std::vector<Misuse> states(Model& s) {
       {"an undefined state", load, {"missing positions"}, right, [&] { s.saved["positions"] = Tensor(); }},
       {"a copy of another structure",
        [&] {
-         GptOptions two = tiny();
-         two.layers = 2;
+         GptOptions three = tiny_gpt();
+         three.layers = 3;
          const Generator before = default_generator();
-         Gpt other(two);
+         Gpt other(three);
          default_generator() = before;
          s.gpt.copy_from(other);
        },
-       {"copy_from: the modules differ: final_norm.weight stands where the source has blocks.1"},
+       {"copy_from: the modules differ: final_norm.weight stands where the source has blocks.2"},
        right},
   };
 }

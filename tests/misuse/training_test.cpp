@@ -14,16 +14,6 @@ using namespace vitrine::test;
 
 namespace {
 
-GptOptions tiny() {
-  GptOptions o;
-  o.vocabulary = 7;
-  o.context = 4;
-  o.width = 4;
-  o.layers = 1;
-  o.heads = 2;
-  return o;
-}
-
 TrainingOptions quiet(int64_t steps) {
   TrainingOptions o;
   o.steps = steps;
@@ -37,7 +27,7 @@ struct Run : Scene {
   Folder folder;
   Gpt model = [] {
     manual_seed(3);
-    return Gpt(tiny());
+    return Gpt({.vocabulary = 7, .context = 4, .width = 4, .layers = 1, .heads = 2});
   }();
   std::vector<int64_t> tokens;
   double lr = 1e-2;

@@ -7,21 +7,13 @@
 #include "core/creation.h"
 #include "core/tape.h"
 #include "ops/view.h"
+#include "tests/nn/tiny_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using test::tiny_gpt;
 
 namespace {
-
-GptOptions tiny() {
-  GptOptions o;
-  o.vocabulary = 11;
-  o.context = 8;
-  o.width = 8;
-  o.layers = 2;
-  o.heads = 2;
-  return o;
-}
 
 /// How often each token comes in `draws` draws.
 std::vector<double> shares(const Tensor& logits, const SamplingOptions& o, int draws = 20000) {
@@ -106,13 +98,13 @@ TEST_CASE("senseless sampling is refused") {
   CHECK_THROWS_WITH_AS(sample_token(tensor({-INFINITY}), {}, g), doctest::Contains("highest logit is -inf"),
                        Error);
   CHECK_THROWS_WITH_AS(sample_token(zeros({2, 2}), {}, g), doctest::Contains("wanted [V]"), Error);
-  Gpt model(tiny());
+  Gpt model(tiny_gpt());
   CHECK_THROWS_WITH_AS(generate(model, {}, 1), doctest::Contains("prompt is empty"), Error);
   CHECK_THROWS_WITH_AS(generate(model, {1}, -1), doctest::Contains("-1 tokens"), Error);
 }
 
 TEST_CASE("generated text depends on the seed alone and equals decoding without a cache") {
-  Gpt model(tiny());
+  Gpt model(tiny_gpt());
   for (Parameter& p : model.parameters()) {
     Generator g(p.name().size());
     p.assign(randn(p.shape(), DType::float32, Device::cpu, 0, 0.5, g));

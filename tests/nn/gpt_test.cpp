@@ -11,43 +11,21 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
+#include "tests/nn/mechanisms.h"
+#include "tests/nn/tiny_gpt.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using test::ids, test::kMechanisms;
 
 namespace {
 
-const std::vector<std::string> kMechanisms = {"standard",
-                                              "laser",
-                                              "cosine",
-                                              "qk_norm",
-                                              "qk_norm_rms",
-                                              "temperature",
-                                              "rotary",
-                                              "alibi",
-                                              "optimal",
-                                              "entropy",
-                                              "scale=0.3",
-                                              "softcap=2",
-                                              "laser+qk_norm+alibi",
-                                              "laser+cosine+rotary+temperature"};
-
+/// Queries share keys.
 GptOptions tiny(const std::string& attention) {
-  GptOptions o;
-  o.vocabulary = 11;
-  o.context = 8;
-  o.width = 8;
-  o.layers = 2;
-  o.heads = 2;
+  GptOptions o = test::tiny_gpt(attention);
   o.key_heads = 1;
-  o.attention = attention;
   return o;
-}
-
-Tensor ids(int64_t batch, int64_t time) {
-  Generator generator(3);
-  return randint(0, 11, {batch, time}, generator);
 }
 
 /// Every mechanism, and every other choice with the standard one.

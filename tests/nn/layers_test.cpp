@@ -83,9 +83,7 @@ TEST_CASE("dropout acts in training only, keeps the mean, and wants a probabilit
 }
 
 TEST_CASE("tied weights: one parameter, whose gradient is the sum of both uses") {
-  GptOptions o;
-  o.vocabulary = 5, o.context = 4, o.width = 6, o.layers = 1, o.heads = 2;
-  Gpt model(o);
+  Gpt model({.vocabulary = 5, .context = 4, .width = 6, .layers = 1, .heads = 2});
   randomize(model);
   const Tensor x = index_tensor(std::vector<int64_t>{1, 2, 1}, {1, 3}),
                y = index_tensor(std::vector<int64_t>{2, 1, 4}, {1, 3});

@@ -13,9 +13,11 @@
 #include "nn/init.h"
 #include "ops/loss.h"
 #include "ops/view.h"
+#include "tests/nn/tiny_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using test::ids, test::tiny_gpt;
 
 namespace {
 
@@ -46,21 +48,6 @@ class Doubled : public Module {
   }
   Parameter x = constant({1}, 1), y = constant({1}, 2);
 };
-
-GptOptions tiny() {
-  GptOptions o;
-  o.vocabulary = 11;
-  o.context = 8;
-  o.width = 8;
-  o.layers = 2;
-  o.heads = 2;
-  return o;
-}
-
-Tensor ids(int64_t time) {
-  Generator generator(3);
-  return randint(0, 11, {2, time}, generator);
-}
 
 std::string message(const std::function<void()>& f) {
   try {
@@ -124,12 +111,12 @@ TEST_CASE("a clone has values, ties, buffers, dtype and modes of its own") {
 }
 
 TEST_CASE("a cloned GPT computes the same and trains apart") {
-  GptOptions o = tiny();
+  GptOptions o = tiny_gpt();
   o.dropout = 0.5;
   Gpt a(o);
   a.eval();
   Gpt b = a.clone();
-  const Tensor x = ids(6);
+  const Tensor x = ids(2, 6);
   CHECK(!b.blocks[1]->dropout.training());
   CHECK(b.forward(x).values() == a.forward(x).values());
   Tape tape;
@@ -155,7 +142,7 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
        {"standard", "laser+qk_norm+temperature+rotary", "cosine+alibi", "qk_norm_rms+softcap=5"})
     for (const bool pre_norm : {true, false}) {
       CAPTURE(std::string(name));
-      GptOptions o = tiny();
+      GptOptions o = tiny_gpt();
       o.attention = name;
       o.key_heads = 1;
       o.pre_norm = pre_norm;
@@ -167,12 +154,12 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
       Block block(o);
       computed_apart(block, [&](Block& m) { return m.forward(low); });
       Gpt model(o);
-      computed_apart(model, [](Gpt& m) { return m.forward(ids(6)); });
+      computed_apart(model, [](Gpt& m) { return m.forward(ids(2, 6)); });
     }
 }
 
 TEST_CASE("weights that are tied stay tied within a cloned model") {
-  Gpt a(tiny());
+  Gpt a(tiny_gpt());
   a.blocks[1]->feed_forward.up.weight = a.blocks[0]->feed_forward.up.weight;
   Gpt b = a.clone();
   check_apart(a, b);
@@ -195,8 +182,8 @@ TEST_CASE("every layer can be cloned") {
   CHECK(same(Norm(6, NormKind::rms)));
   CHECK(same(FeedForward(6, 5, Activation::swiglu, Bias::yes, 1)));
   Embedding table(11, 2);
-  CHECK(table.clone().forward(ids(3).alias({1}, {1})).values() ==
-        table.forward(ids(3).alias({1}, {1})).values());
+  CHECK(table.clone().forward(ids(2, 3).alias({1}, {1})).values() ==
+        table.forward(ids(2, 3).alias({1}, {1})).values());
   Dropout dropout(0.5);
   dropout.eval();
   CHECK(same(std::move(dropout)));
@@ -226,7 +213,7 @@ TEST_CASE("members are listed under their paths, tied ones once") {
 }
 
 TEST_CASE("apply meets every module, outer before inner") {
-  Gpt model(tiny());
+  Gpt model(tiny_gpt());
   std::vector<std::string> paths;
   model.apply([&](const std::string& path, Module&) { paths.push_back(path); });
   CHECK(paths.front() == "");
@@ -261,7 +248,7 @@ TEST_CASE("a state dictionary round trips, and a wrong one is one error that cha
 }
 
 TEST_CASE("modes reach all modules and come back one by one") {
-  Gpt model(tiny());
+  Gpt model(tiny_gpt());
   model.blocks[0]->eval();
   {
     const ModeScope evaluation(model, false);
@@ -287,7 +274,7 @@ TEST_CASE("to(dtype) converts parameters and buffers; low precision keeps float3
 }
 
 TEST_CASE("the summary counts ties once and joins numbered modules") {
-  Gpt model(tiny());
+  Gpt model(tiny_gpt());
   const std::string table = model.summary();
   int64_t count = 0;
   for (const auto& [path, p] : model.named_parameters()) count += p.numel();

@@ -14,28 +14,14 @@
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/nn/mechanisms.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using test::kMechanisms;
 
 namespace {
-
-const std::vector<std::string> kMechanisms = {"standard",
-                                              "laser",
-                                              "cosine",
-                                              "qk_norm",
-                                              "qk_norm_rms",
-                                              "temperature",
-                                              "rotary",
-                                              "alibi",
-                                              "optimal",
-                                              "entropy",
-                                              "scale=0.3",
-                                              "softcap=2",
-                                              "laser+qk_norm+alibi",
-                                              "laser+cosine+rotary+temperature",
-                                              "laser+softcap=3+entropy"};
 
 struct Inputs {
   Tensor q, k, v, dy;

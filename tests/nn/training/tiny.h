@@ -8,15 +8,13 @@
 namespace vitrine::test {
 
 inline nn::GptOptions tiny(double dropout = 0.1) {
-  nn::GptOptions o;
-  o.vocabulary = 7;
-  o.context = 16;
-  o.width = 16;
-  o.layers = 2;
-  o.heads = 2;
-  o.dropout = dropout;
-  o.attention = "laser";
-  return o;
+  return {.vocabulary = 7,
+          .context = 16,
+          .width = 16,
+          .layers = 2,
+          .heads = 2,
+          .dropout = dropout,
+          .attention = "laser"};
 }
 
 /// 0 1 2 … 6 0 1 2 …: every next token is certain.
