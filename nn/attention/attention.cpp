@@ -22,7 +22,11 @@ namespace {
 using Setting = AttentionSetting;
 
 double scale_for(const Setting& s, int64_t head_size, int64_t context) {
-  if (s.scale == Setting::Scale::constant) return s.constant;
+  if (s.scale == Setting::Scale::constant) {
+    check(s.constant > 0 && std::isfinite(s.constant),
+          "attention: the constant scale is {}, wanted more than 0", s.constant);
+    return s.constant;
+  }
   const double n = std::max<double>(2, static_cast<double>(context) / 2), d = static_cast<double>(head_size);
   if (s.score == Setting::Score::cosine) return gradient_optimal_cosine_scale(n, d);
   const double root = 1 / std::sqrt(d);

@@ -28,7 +28,7 @@ struct AttentionSetting {
   QkNorm qk_norm = QkNorm::none;
   double qk_norm_eps = 1e-6;
   Scale scale = Scale::standard;
-  double constant = 1;       ///< of Scale::constant
+  double constant = 1;       ///< of Scale::constant; more than 0
   bool temperature = false;  ///< a learned scale per channel of q
   bool rotary = false;       ///< positions as rotations; wants an even head size
   bool alibi = false;        ///< positions as a slope per head

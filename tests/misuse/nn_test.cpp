@@ -105,6 +105,14 @@ std::vector<Misuse> options(Model& s) {
        making([](GptOptions& o) { o.attention = "laser=2"; }),
        {"laser takes no number"},
        right},
+      {"a scale of nothing",
+       [] {
+         AttentionSetting setting;
+         setting.scale = AttentionSetting::Scale::constant, setting.constant = 0;
+         Attention(setting, 2, 4, 8);
+       },
+       {"attention: the constant scale is 0, wanted more than 0"},
+       right},
       {"rotary positions of odd heads",
        [] { Attention(parse_attention("rotary"), 2, 3, 8); },
        {"rotary: the head size is 3, wanted an even one"},
