@@ -1,0 +1,178 @@
+// Kernels of a GPU that memory bounds: the bytes that each has to read and write, per second, as a share of what a copy
+// reaches in the same run. Tensors take turns where they are smaller than the cache, so that every byte comes from memory.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "core/creation.h"
+#include "core/error.h"
+#include "core/kernels.h"
+#include "core/random.h"
+#include "core/stream.h"
+#include "ops/kernels.h"
+#include "ops/view.h"
+#include "optim/optimizers.h"
+
+using namespace vitrine;
+
+namespace {
+
+constexpr Device kGpu = Device::cuda;
+
+/// Tensors of one shape that take turns, so that none is still in the cache when its turn comes.
+class Turns {
+ public:
+  Turns(const Shape& shape, DType dtype, int64_t together) {
+    const int64_t bytes = std::max<int64_t>(1, numel(shape) * static_cast<int64_t>(size_of(dtype)));
+    for (int64_t i = 0; i < std::max<int64_t>(1, together / bytes); ++i) {
+      tensors_.push_back(empty(shape, dtype, kGpu));
+      VITRINE_RUN(random_normal, tensors_.back(), 1, static_cast<uint64_t>(i) << 32, 0.0, 1.0);
+    }
+  }
+  Tensor& next() { return tensors_[at_++ % tensors_.size()]; }
+
+ private:
+  std::vector<Tensor> tensors_;
+  size_t at_ = 0;
+};
+
+/// Seconds of one run, the median of several measurements of `runs` runs each.
+double seconds_of(const std::function<void()>& run, int runs, int repeats) {
+  run();
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    Event begin(kGpu), end(kGpu);
+    begin.record();
+    for (int k = 0; k < runs; ++k) run();
+    end.record();
+    times.push_back(end.milliseconds_since(begin) * 1e-3 / runs);
+  }
+  return bench::median(times);
+}
+
+class Table {
+ public:
+  Table(int64_t rows, int64_t columns, DType dtype, int64_t together, int repeats)
+      : rows_(rows),
+        columns_(columns),
+        dtype_(dtype),
+        together_(together),
+        repeats_(repeats),
+        x_({rows, columns}, dtype, together),
+        y_({rows, columns}, dtype, together),
+        bytes_(static_cast<double>(rows * columns) * static_cast<double>(size_of(dtype))) {
+    copy_ = 2 * bytes_ / time([&] { VITRINE_RUN_ON(kGpu, transfer, y_.next(), x_.next(), false); });
+    fmt::print("\n{} [{}, {}], {:.0f} MiB; a copy by the driver moves {:.0f} GB/s\n", name(dtype), rows,
+               columns, bytes_ / (1 << 20), copy_ * 1e-9);
+    fmt::print("{:<26} {:>10} {:>10} {:>14}\n", "kernel", "µs", "GB/s", "share of copy");
+  }
+
+  void elementwise() {
+    row("copy", 2, [&] { VITRINE_RUN(copy, y_.next(), x_.next()); });
+    row("exp", 2, [&] { VITRINE_RUN(unary, y_.next(), x_.next(), Unary::exp, 0.0, 0.0); });
+    row("gelu_tanh", 2, [&] { VITRINE_RUN(unary, y_.next(), x_.next(), Unary::gelu_tanh, 0.0, 0.0); });
+    Turns z({rows_, columns_}, dtype_, together_);
+    row("add", 3, [&] { VITRINE_RUN(binary, z.next(), x_.next(), y_.next(), Binary::add); });
+  }
+
+  void softmax() {
+    row("softmax", 2, [&] { VITRINE_RUN(softmax, y_.next(), x_.next()); });
+    Turns dx({rows_, columns_}, dtype_, together_);
+    row("softmax backward", 3, [&] { VITRINE_RUN(softmax_backward, dx.next(), x_.next(), y_.next()); });
+    row("log_softmax", 2, [&] { VITRINE_RUN(log_softmax, y_.next(), x_.next()); });
+  }
+
+  void norms() {
+    const DType statistics = wide(dtype_);
+    Tensor weight = full({columns_}, 1, statistics, kGpu), bias = full({columns_}, 0, statistics, kGpu);
+    Tensor mean = empty({rows_}, statistics, kGpu), rstd = empty({rows_}, statistics, kGpu);
+    Tensor dweight = empty_like(weight), dbias = empty_like(bias);
+    row("layer_norm", 2,
+        [&] { VITRINE_RUN(layer_norm, y_.next(), mean, rstd, x_.next(), weight, bias, 1e-5); });
+    Turns dx({rows_, columns_}, dtype_, together_);
+    row("layer_norm backward", 3, [&] {
+      VITRINE_RUN(layer_norm_backward, dx.next(), dweight, dbias, y_.next(), x_.next(), mean, rstd, weight);
+    });
+    row("rms_norm", 2, [&] { VITRINE_RUN(rms_norm, y_.next(), rstd, x_.next(), weight, 1e-5); });
+    row("rms_norm backward", 3,
+        [&] { VITRINE_RUN(rms_norm_backward, dx.next(), dweight, y_.next(), x_.next(), rstd, weight); });
+  }
+
+  void cross_entropy() {
+    const DType statistics = wide(dtype_);
+    Tensor losses = empty({rows_}, statistics, kGpu), shift = empty_like(losses), total = empty_like(losses);
+    const Tensor targets = full({rows_}, 1, DType::int64, kGpu);
+    row("cross_entropy", 1,
+        [&] { VITRINE_RUN(cross_entropy, losses, shift, total, x_.next(), targets, -100, 0.0); });
+    row("cross_entropy backward", 2, [&] {
+      VITRINE_RUN(cross_entropy_backward, y_.next(), losses, x_.next(), targets, shift, total, -100, 0.0);
+    });
+  }
+
+  /// x, m and v are read and written, g is read.
+  void adamw() {
+    const Tensor x = copy_as(x_.next(), DType::float32);
+    Parameter parameter(x);
+    parameter.master().set_grad(zeros_like(x));
+    optim::Adam optimizer({parameter}, {.lr = 1e-4, .weight_decay = 0.1, .decay = optim::Decay::decoupled});
+    row("AdamW, float32", 7 * 4 / static_cast<double>(size_of(dtype_)), [&] { optimizer.step(); });
+  }
+
+ private:
+  double time(const std::function<void()>& run) const { return seconds_of(run, 10, repeats_); }
+
+  /// `passes`: how many tensors of the table's size are read or written.
+  void row(const char* kernel, double passes, const std::function<void()>& run) const {
+    const double t = time(run), speed = passes * bytes_ / t;
+    fmt::print("{:<26} {:>10.1f} {:>10.0f} {:>13.0f}%\n", kernel, t * 1e6, speed * 1e-9, 100 * speed / copy_);
+  }
+
+  int64_t rows_, columns_;
+  DType dtype_;
+  int64_t together_;
+  int repeats_;
+  Turns x_, y_;
+  double bytes_, copy_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Kernels that memory bounds, as shares of a GPU's copy bandwidth");
+  int64_t mib = 256, together = 256;
+  int repeats = 9;
+  app.add_option("--mib", mib, "size of a tensor")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--together", together, "MiB of tensors that take turns: several times the GPU's cache")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--repeats", repeats, "measurements, of which the median counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    empty({1}, DType::float32, kGpu);
+  } catch (const Error& e) {
+    fmt::print("not measured: {}\n", e.what());
+    return 0;
+  }
+#if VITRINE_CUDA_EMULATED
+  fmt::print("The GPU is emulated: these are times of the CPU, and say nothing of a GPU.\n");
+#endif
+  for (const DType dtype : {DType::float32, DType::bfloat16})
+    for (const int64_t columns : {768, 4096, 50257}) {
+      const int64_t rows =
+          std::max<int64_t>(1, (mib << 20) / (columns * static_cast<int64_t>(size_of(dtype))));
+      Table table(rows, columns, dtype, together << 20, repeats);
+      table.elementwise();
+      table.softmax();
+      table.norms();
+      table.cross_entropy();
+      table.adamw();
+    }
+}
