@@ -30,10 +30,10 @@ __device__ T lane_xor(const T& value, int step) {
   }
 }
 
-/// Of the 32 threads of a warp, known to each of them.
+/// Of the 32 threads of a warp, or of each group of `lanes` neighbours, known to each of them.
 template <class T, class Merge>
-__device__ T merge_warp(T mine, Merge merge) {
-  for (int step = kWarp / 2; step > 0; step /= 2) mine = merge(mine, lane_xor(mine, step));
+__device__ T merge_warp(T mine, Merge merge, int lanes = kWarp) {
+  for (int step = lanes / 2; step > 0; step /= 2) mine = merge(mine, lane_xor(mine, step));
   return mine;
 }
 

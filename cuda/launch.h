@@ -45,6 +45,14 @@ void check_launch(const char* kernel);
 /// The current stream of the GPU that this thread has selected: where a launch goes.
 cudaStream_t selected_stream();
 
+/// Lets a kernel take that much dynamic shared memory: above 48 KiB it has to be asked for.
+template <class Kernel>
+void allow_shared(Kernel* kernel, size_t bytes) {
+  check_call(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+      "dynamic shared memory");
+}
+
 inline constexpr unsigned kThreads = 256;
 
 /// Blocks of kThreads for n elements; few enough that each thread of a large grid takes several.

@@ -54,20 +54,21 @@ double scale_of(const Options& o, const Tensor& q) {
 }
 
 /// j − position of i, int64 [Tq, Tk].
-Tensor distances(int64_t queries, int64_t keys) {
-  const Tensor i =
-      reshape(arange(static_cast<double>(keys - queries), static_cast<double>(keys)), {queries, 1});
-  return arange(0, static_cast<double>(keys)) - i;
+Tensor distances(int64_t queries, int64_t keys, Device device) {
+  const auto positions = [device](int64_t first, int64_t last) {
+    return arange(static_cast<double>(first), static_cast<double>(last), 1, DType::int64, device);
+  };
+  return positions(0, keys) - reshape(positions(keys - queries, keys), {queries, 1});
 }
 
 /// What causality, window and mask leave; undefined where that is everything.
-Tensor visible(const Options& o, int64_t queries, int64_t keys) {
+Tensor visible(const Options& o, int64_t queries, int64_t keys, Device device) {
   Tensor seen = o.allowed;
   const auto restrict_to = [&seen](const Tensor& more) {
     seen = seen.defined() ? logical_and(seen, more) : more;
   };
-  const Tensor distance = distances(queries, keys);
-  const auto number = [](int64_t x) { return full({}, static_cast<double>(x), DType::int64); };
+  const Tensor distance = distances(queries, keys, device);
+  const auto number = [device](int64_t x) { return full({}, static_cast<double>(x), DType::int64, device); };
   if (o.causal) restrict_to(less_equal(distance, number(0)));
   if (o.left < Options::kUnlimited) restrict_to(greater_equal(distance, number(-o.left)));
   if (o.right < Options::kUnlimited) restrict_to(less_equal(distance, number(o.right)));
@@ -90,15 +91,15 @@ Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Att
   if (o.softcap > 0) scores = o.softcap * tanh(scores / o.softcap);
   if (o.bias.defined()) scores = scores + cast(o.bias, type);
   if (o.slopes.defined())
-    scores =
-        scores - cast(reshape(o.slopes, {-1, 1, 1}), type) * cast(abs(distances(q.size(2), k.size(2))), type);
-  const Tensor seen = visible(o, q.size(2), k.size(2));
+    scores = scores - cast(reshape(o.slopes, {-1, 1, 1}), type) *
+                          cast(abs(distances(q.size(2), k.size(2), q.device())), type);
+  const Tensor seen = visible(o, q.size(2), k.size(2), q.device());
   if (seen.defined()) scores = where(seen, scores, -kInfinity);
   if (o.read == AttentionRead::mean) return cast(matmul(vitrine::softmax(scores), v), q0.dtype());
   const Tensor lse = vitrine::log_sum_exp(scores);
   const Tensor read =
       vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), {-2}) - unsqueeze(lse, -1);
-  const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type)), -1);  // NaN stays
+  const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type, q.device())), -1);  // NaN stays
   return cast(where(alive, read, 0.0), q0.dtype());
 }
 
@@ -106,9 +107,12 @@ Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Att
 
 namespace {
 
-/// x with elements of the wide dtype that lie next to each other along the last axis.
+/// What the kernel reads and writes: a GPU's converts 16-bit numbers itself.
+DType kernel_dtype(const Tensor& x) { return x.device().is_cpu() ? wide(x.dtype()) : x.dtype(); }
+
+/// x with elements of that dtype that lie next to each other along the last axis.
 Tensor readable(const Tensor& x) {
-  if (x.dtype() != wide(x.dtype())) return copy_as(x, wide(x.dtype()));
+  if (x.dtype() != kernel_dtype(x)) return copy_as(x, kernel_dtype(x));
   return x.strides()[3] == 1 || x.size(3) == 1 ? x : packed(x);
 }
 
@@ -152,7 +156,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
       [q = Saved(q), k = Saved(k), v = Saved(v), sums = Saved(sums.defined() ? sums : y), lse = Saved(lse),
        bias = Saved(bias), slopes = Saved(slopes), allowed = Saved(allowed),
        form](const Tensor& dy) -> Grads {
-        const auto like = [&](const Tensor& x) { return empty_heads(x.shape(), lse->dtype(), x.device()); };
+        const auto like = [&](const Tensor& x) {
+          return empty_heads(x.shape(), kernel_dtype(x), x.device());
+        };
         Tensor dq = like(q), dk = like(k), dv = like(v);
         VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
                     sums.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);

@@ -69,19 +69,19 @@ VITRINE_KERNEL(log_sum_exp, Tensor& y, Tensor& shift, Tensor& total, const Tenso
 VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& shift,
                const Tensor& total);
 
-// -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse [B, H, Tq]; all in one wide
-// dtype. bias and allowed (bool) are expanded views of [B, H, Tq, Tk], slopes [H]; undefined where there are none.
+// -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse [B, H, Tq]; all in one
+// dtype, which is wide on the CPU; on a GPU y, sums, lse, bias and slopes have its wide dtype. bias and allowed (bool) are expanded
+// views of [B, H, Tq, Tk], slopes [H]; undefined where there are none.
 
 /// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where nothing is visible; sums
-/// (for LASER only, like y): the sums of which LASER takes the logarithm.
-VITRINE_CPU_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor& k,
-                   const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
-                   const AttentionForm& form);
+/// (for LASER only, like y): the sums of which LASER takes the logarithm, as the device's own backward reads them.
+VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor& k,
+               const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
+               const AttentionForm& form);
 /// `sums` is y for a mean.
-VITRINE_CPU_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                   const Tensor& k, const Tensor& v, const Tensor& sums, const Tensor& lse,
-                   const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
-                   const AttentionForm& form);
+VITRINE_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
+               const Tensor& k, const Tensor& v, const Tensor& sums, const Tensor& lse, const Tensor& bias,
+               const Tensor& slopes, const Tensor& allowed, const AttentionForm& form);
 
 // -- Normalization: x [..., C]; mean, rstd [rows], weight, bias and their gradients [C], all in the wide dtype
 

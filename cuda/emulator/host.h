@@ -42,6 +42,13 @@ inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) { return *po
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaDeviceSynchronize() { return vitrine::emulator::synchronize_streams(), cudaSuccess; }
 
+// Each block may have all the shared memory that there is (check_launch).
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+
 inline cudaError_t cudaMalloc(void** data, size_t bytes) {
   *data = vitrine::emulator::allocate_device_memory(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;

@@ -1,0 +1,244 @@
+// Attention's kernels on the device at sizes around those of pieces and tiles, under every option, against the CPU in float64.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/view.h"
+#include "tests/cuda/device.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using test::has_gpu, test::in_any_order;
+
+namespace {
+
+struct Sizes {
+  int64_t heads, key_heads, queries, keys, size, channels;
+};
+
+struct Inputs {
+  Tensor q, k, v, dy;
+};
+
+Inputs draw(const Sizes& s, double deviation = 1) {
+  Generator g(7);
+  const auto normal = [&](const Shape& shape, double by = 1) {
+    return randn(shape, DType::float64, Device::cpu, 0, by, g);
+  };
+  return {normal({2, s.heads, s.queries, s.size}), normal({2, s.key_heads, s.keys, s.size}),
+          normal({2, s.key_heads, s.keys, s.channels}, deviation),
+          normal({2, s.heads, s.queries, s.channels})};
+}
+
+Inputs cast_all(const Inputs& x, DType dtype, Device device = Device::cpu) {
+  const auto moved = [&](const Tensor& t) { return to(copy_as(t, dtype), device); };
+  return {moved(x.q), moved(x.k), moved(x.v), moved(x.dy)};
+}
+
+/// y, dq, dk and dv.
+std::vector<Tensor> run(const Inputs& x, AttentionOptions o) {
+  for (Tensor* t : {&o.bias, &o.slopes, &o.allowed})
+    if (t->defined()) *t = to(*t, x.q.device());
+  Tape tape;
+  for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
+  const Tensor y = attention(x.q, x.k, x.v, o);
+  std::vector<Tensor> result = tape.gradient({y}, {x.q, x.k, x.v}, {x.dy});
+  result.insert(result.begin(), y);
+  return result;
+}
+
+void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, double tolerance) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    INFO("0 = y, 1 = dq, 2 = dk, 3 = dv: ", i);
+    CHECK(spec::distance(got[i].values(), want[i].values(), 0.1) <= tolerance);
+  }
+}
+
+bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].values() != b[i].values()) return false;
+  return true;
+}
+
+/// In float64 as on the CPU but for rounding, and the same bits in any order of threads.
+void check_as_on_cpu(const Inputs& x, const AttentionOptions& o, double tolerance = 1e-11) {
+  const auto got = run(cast_all(x, DType::float64, Device::cuda), o);
+  check_close(got, run(x, o), tolerance);
+  in_any_order([&] { CHECK(same(run(cast_all(x, DType::float64, Device::cuda), o), got)); });
+}
+
+/// The same in float32, whose tiles are larger.
+void check_float32(const Inputs& x, const AttentionOptions& o) {
+  const Inputs rounded = cast_all(x, DType::float32);
+  const auto got = run(cast_all(rounded, DType::float32, Device::cuda), o);
+  check_close(got, run(cast_all(rounded, DType::float64), o), 4e-6);
+  in_any_order([&] { CHECK(same(run(cast_all(rounded, DType::float32, Device::cuda), o), got)); });
+}
+
+constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
+
+}  // namespace
+
+TEST_CASE("attention at sizes around those of pieces and tiles") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads)
+    for (const auto& [queries, keys] : {std::pair{1, 1},
+                                        {1, 33},
+                                        {31, 32},
+                                        {32, 31},
+                                        {16, 65},
+                                        {17, 64},
+                                        {33, 33},
+                                        {64, 1},
+                                        {65, 65},
+                                        {130, 40}}) {
+      INFO(queries, " queries, ", keys, " keys, LASER: ", read == AttentionRead::laser);
+      AttentionOptions o;
+      o.read = read;
+      const Inputs x = draw({2, 1, queries, keys, 3, 5});
+      check_float32(x, o);
+      o.causal = true;
+      check_float32(x, o);
+      check_as_on_cpu(x, o);
+    }
+}
+
+TEST_CASE("attention with heads of every size, odd ones too") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads)
+    for (const auto& [size, channels] :
+         {std::pair{1, 2}, {3, 33}, {80, 32}, {31, 80}, {128, 128}, {129, 64}, {256, 256}}) {
+      INFO(size, " and ", channels, " channels, LASER: ", read == AttentionRead::laser);
+      AttentionOptions o;
+      o.read = read, o.causal = true;
+      const Inputs x = draw({1, 1, 18, 35, size, channels});
+      check_float32(x, o);
+      if (size != 80) check_as_on_cpu(x, o);
+    }
+}
+
+TEST_CASE("attention with windows, masks, bias, softcap, ALiBi and grouped queries") {
+  if (!has_gpu()) return;
+  Generator g(3);
+  const Sizes sizes{4, 2, 70, 75, 4, 6};
+  const Inputs x = draw(sizes);
+  std::vector<AttentionOptions> all(7);
+  all[0].left = 9, all[0].right = 3;
+  all[1].left = 40, all[1].causal = true, all[1].right = 5;
+  all[2].allowed = greater(rand({2, 4, 70, 75}, DType::float64, Device::cpu, 0, 1, g), Tensor(0.7));
+  all[3].allowed = less(arange(0, 75), full({}, 41, DType::int64));  // padding
+  all[4].bias = randn({4, 70, 1}, DType::float64, Device::cpu, 0, 1, g);
+  all[4].softcap = 1.5;
+  all[5].slopes = tensor({0.5, 0.25, 0, 1}, DType::float64);
+  all[5].causal = true, all[5].scale = 0.3;
+  all[6].bias = randn({2, 1, 70, 75}, DType::float64, Device::cpu, 0, 1, g);
+  all[6].left = 0, all[6].right = 0;
+  for (const AttentionRead read : kReads)
+    for (size_t i = 0; i < all.size(); ++i) {
+      INFO("option ", i, ", LASER: ", read == AttentionRead::laser);
+      all[i].read = read;
+      check_as_on_cpu(x, all[i]);
+      // Of a lone key nothing but rounding is left, which has no relative error: LASER's moves with its anchors.
+      if (i < 6 || read == AttentionRead::mean) check_float32(x, all[i]);
+    }
+}
+
+TEST_CASE("queries that see nothing give 0 and have gradient 0 on the device") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads) {
+    AttentionOptions o;
+    o.read = read, o.causal = true;  // the first 30 queries stand before the first key
+    Tensor allowed = ones({40}, DType::boolean);
+    for (int64_t j = 0; j < 35; ++j) allowed.data<bool>()[j] = false;  // and the next 35 see what is masked
+    o.allowed = allowed;
+    const Inputs x = cast_all(draw({2, 2, 70, 40, 3, 3}), DType::float32, Device::cuda);
+    const auto result = run(x, o);
+    for (const Tensor& t : {result[0], result[1]})
+      for (const double e : slice(t, 2, 0, 65).values()) CHECK(e == 0);
+    for (const Tensor& t : {result[2], result[3]})
+      for (const double e : slice(t, 2, 0, 35).values()) CHECK(e == 0);
+    for (const Tensor& t : result)
+      for (const double e : t.values()) CHECK(std::isfinite(e));
+  }
+}
+
+TEST_CASE("nothing to attend to, and nobody who attends") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads)
+    for (const auto& [queries, keys] : {std::pair{3, 0}, {0, 3}}) {
+      AttentionOptions o;
+      o.read = read;
+      const auto result = run(cast_all(draw({2, 1, queries, keys, 3, 2}), DType::float32, Device::cuda), o);
+      for (const Tensor& t : result)
+        for (const double e : t.values()) CHECK(e == 0);
+    }
+}
+
+TEST_CASE("what is hidden has no influence on the device: no bit of a mean, and of LASER's in other tiles") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads) {
+    AttentionOptions o;
+    o.read = read, o.causal = true;
+    Inputs x = cast_all(draw({1, 1, 130, 130, 8, 8}), DType::float32);
+    const auto attend = [&] {
+      const Inputs moved = cast_all(x, DType::float32, Device::cuda);
+      return attention(moved.q, moved.k, moved.v, o);
+    };
+    const Tensor before = attend();
+    const float huge = read == AttentionRead::mean ? 1e30f : 1000;
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t d = 0; d < 8; ++d) {
+        x.v.data<float>()[(b * 130 + 129) * 8 + d] = huge;
+        x.k.data<float>()[(b * 130 + 129) * 8 + d] = -50;
+      }
+    const Tensor after = attend();
+    const int64_t tile = 64, same = read == AttentionRead::mean ? 129 : 2 * tile;
+    CHECK(slice(before, 2, 0, same).values() == slice(after, 2, 0, same).values());
+    CHECK(spec::distance(slice(after, 2, 0, 129).values(), slice(before, 2, 0, 129).values(), 0.1) <= 2e-6);
+    o.causal = false;
+    o.allowed = less(arange(0, 130, 1, DType::int64, Device::cuda),
+                     full({}, 129, DType::int64, Device::cuda));  // the last key is padding
+    const Tensor hidden = attend();
+    for (int64_t e = 0; e < 8; ++e) x.v.data<float>()[129 * 8 + e] = -500;
+    CHECK(hidden.values() == attend().values());
+  }
+}
+
+TEST_CASE("LASER on the device: anchors that move, values of every size, elements that are read exactly") {
+  if (!has_gpu()) return;
+  AttentionOptions o;
+  o.read = AttentionRead::laser;
+  for (const bool causal : {false, true}) {
+    o.causal = causal;
+    for (const double deviation : {0.01, 1.0, 10.0, 100.0}) {
+      INFO("deviation ", deviation, ", causal: ", causal);
+      Inputs x = draw({2, 1, 70, 70, 4, 34}, deviation);
+      // float64 rounds at the size of the values, which the exponents see.
+      check_as_on_cpu(x, o, deviation < 10 ? 1e-11 : 1e-10);
+      if (deviation < 100) check_float32(x, o);
+      if (deviation == 1.0) {
+        for (int64_t d = 0; d < 34; d += 3)
+          x.v.data<double>()[60 * 34 + d] = 1000;  // a late outlier: δ goes from 1 to 0
+        check_as_on_cpu(x, o);
+      }
+    }
+  }
+}
+
+TEST_CASE("LASER in float16 and bfloat16: the bounds of its weights, whatever the range of values") {
+  if (!has_gpu()) return;
+  AttentionOptions o;
+  o.read = AttentionRead::laser, o.causal = true;
+  for (const DType dtype : {DType::float16, DType::bfloat16})
+    for (const double deviation : {0.01, 1.0, 8.0, 100.0}) {
+      INFO(name(dtype), ", deviation ", deviation);
+      const Inputs x = cast_all(draw({2, 2, 40, 40, 8, 8}, deviation), dtype);
+      const auto got = run(cast_all(x, dtype, Device::cuda), o), want = run(cast_all(x, DType::float64), o);
+      check_close(got, want, epsilon(dtype));
+    }
+}
