@@ -84,6 +84,7 @@ std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> tokens, int64_t c
   const ModeScope evaluation(model, false);
   Generator generator(options.seed);
   std::vector<KeyValueCache> caches;
+  const Device device = model.tokens.weight.value().device();
   const auto context = static_cast<size_t>(model.options().context);
   size_t seen = tokens.size() - std::min(tokens.size(), context);  // where what the caches lack begins
   for (int64_t i = 0; i < count; ++i) {
@@ -94,7 +95,7 @@ std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> tokens, int64_t c
     }
     const std::span<const int64_t> fresh(tokens.data() + seen, tokens.size() - seen);
     const auto time = static_cast<int64_t>(fresh.size());
-    const Tensor features = model.features(index_tensor(fresh, {1, time}), &caches);
+    const Tensor features = model.features(index_tensor(fresh, {1, time}, device), &caches);
     const Tensor logits = model.logits(slice(features, 1, time - 1));  // of the last token alone
     seen = tokens.size();
     tokens.push_back(sample_token(reshape(logits, {-1}), options, generator));

@@ -106,7 +106,7 @@ Tensor Gpt::features(const Tensor& ids, std::vector<KeyValueCache>* caches,
   check(past + time <= options_.context, "Gpt: {} positions are wanted, the context holds {}", past + time,
         options_.context);
   Tensor x = tokens.forward(ids);
-  if (options_.positions != Positions::none) x = x + position_rows(past, past + time, x.dtype());
+  if (options_.positions != Positions::none) x = x + position_rows(past, past + time, x);
   x = dropout.forward(x);
   for (size_t i = 0; i < blocks.size(); ++i) {
     Block& block = *blocks[i];
@@ -131,9 +131,9 @@ Gpt Gpt::clone() {
   return clone_into([this] { return Gpt(options_); });
 }
 
-Tensor Gpt::position_rows(int64_t begin, int64_t end, DType dtype) const {
+Tensor Gpt::position_rows(int64_t begin, int64_t end, const Tensor& like) const {
   if (options_.positions == Positions::learned) return slice(positions, 0, begin, end);
-  return sinusoidal_positions(end - begin, options_.width, 10000, begin, dtype);
+  return sinusoidal_positions(end - begin, options_.width, 10000, begin, like.dtype(), like.device());
 }
 
 void Gpt::fields(Fields& f) {

@@ -81,7 +81,8 @@ class Gpt : public Module {
   Norm final_norm;
 
  private:
-  Tensor position_rows(int64_t begin, int64_t end, DType dtype) const;
+  /// With the dtype and on the device of `like`.
+  Tensor position_rows(int64_t begin, int64_t end, const Tensor& like) const;
 
   GptOptions options_;
 };

@@ -32,7 +32,8 @@ struct AttentionOptions : AttentionForm {
 /// reads key head h/(H/Hkv). A query that sees no key gives 0, and gradients 0. Saves y (LASER: its sums) and log Σ e^s per query;
 /// the backward computes the weights again. LASER anchors each channel by the range of the values that a tile of queries sees, and
 /// reads elements out of that range exactly. Hidden keys with finite values change no bit of a mean; what one query of a tile sees
-/// can change how LASER rounds another. An infinite or NaN value, though hidden, makes a mean NaN (0·∞). Dao et al. 2022.
+/// can change how LASER rounds another. An infinite or NaN value, though hidden, makes a mean NaN (0·∞). On a GPU heads have at most
+/// 256 channels. Dao et al. 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use

@@ -46,9 +46,11 @@ Tensor spread_heads(const Tensor& x, int64_t heads) {
 
 /// −slope·|query position − key position|, [H, Tq, Tk].
 Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype) {
-  const Tensor i =
-      reshape(arange(static_cast<double>(keys - queries), static_cast<double>(keys)), {queries, 1});
-  const Tensor distance = abs(i - reshape(arange(0, static_cast<double>(keys)), {1, keys}));
+  const auto positions = [&](int64_t first, int64_t last) {
+    return arange(static_cast<double>(first), static_cast<double>(last), 1, DType::int64, slopes.device());
+  };
+  const Tensor distance =
+      abs(reshape(positions(keys - queries, keys), {queries, 1}) - reshape(positions(0, keys), {1, keys}));
   return neg(cast(reshape(slopes, {-1, 1, 1}), dtype) * cast(distance, dtype));
 }
 
@@ -142,8 +144,12 @@ Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, co
   o.causal = mask.causal, o.left = mask.left, o.right = mask.right;
   o.softcap = setting_.softcap;
   o.read = setting_.read;
-  o.bias = mask.bias, o.allowed = mask.allowed, o.slopes = slopes_;
+  o.bias = mask.bias, o.allowed = mask.allowed, o.slopes = slopes(q.device());
   return attention(q, k, v, o);
+}
+
+Tensor Attention::slopes(Device device) const {
+  return setting_.alibi ? vitrine::to(slopes_, device) : Tensor();
 }
 
 Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
@@ -155,7 +161,7 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
   Tensor scores = matmul(cast(q, type) * scale_, transpose(spread_heads(cast(k, type), heads)));
   if (setting_.softcap > 0) scores = setting_.softcap * tanh(scores / setting_.softcap);
   if (mask.bias.defined()) scores = scores + cast(mask.bias, type);
-  if (setting_.alibi) scores = scores + alibi_bias(slopes_, queries, keys, type);
+  if (setting_.alibi) scores = scores + alibi_bias(slopes(q.device()), queries, keys, type);
   for (const auto& part : extra) scores = part->modify_scores(scores);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);

@@ -95,6 +95,7 @@ class Attention : public Module {
   };
   Choice choose(bool weights_wanted, const AttentionMask& mask) const;
   Tensor weigh(const Tensor& scores) const;
+  Tensor slopes(Device device) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  AttentionTrace* trace) const;
 

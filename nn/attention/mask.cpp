@@ -8,40 +8,42 @@
 namespace vitrine::nn {
 namespace {
 
-Tensor number(int64_t x) { return full({}, static_cast<double>(x), DType::int64); }
+Tensor number(int64_t x, Device device) { return full({}, static_cast<double>(x), DType::int64, device); }
 
 /// Positions as a column and as a row.
-Tensor column(int64_t count, int64_t first = 0) {
-  return reshape(arange(static_cast<double>(first), static_cast<double>(first + count)), {count, 1});
+Tensor row(int64_t count, Device device, int64_t first = 0) {
+  return reshape(
+      arange(static_cast<double>(first), static_cast<double>(first + count), 1, DType::int64, device),
+      {1, count});
 }
-Tensor row(int64_t count) { return reshape(arange(0, static_cast<double>(count)), {1, count}); }
+Tensor column(int64_t count, Device device, int64_t first = 0) {
+  return reshape(row(count, device, first), {count, 1});
+}
 
 }  // namespace
 
 Tensor AttentionMask::visible(int64_t queries, int64_t keys, Device device) const {
   Tensor seen = allowed;
-  const Tensor distance = row(keys) - column(queries, keys - queries);
-  const auto hide = [&](const Tensor& rest) {
-    const Tensor here = to(rest, device);
-    seen = seen.defined() ? logical_and(seen, here) : here;
-  };
+  const Tensor distance = row(keys, device) - column(queries, device, keys - queries);
+  const auto hide = [&seen](const Tensor& rest) { seen = seen.defined() ? logical_and(seen, rest) : rest; };
   const int64_t behind = causal ? std::min<int64_t>(right, 0) : right;
-  if (behind < keys - 1) hide(less_equal(distance, number(behind)));
-  if (left < keys - 1) hide(greater_equal(distance, number(-left)));
+  if (behind < keys - 1) hide(less_equal(distance, number(behind, device)));
+  if (left < keys - 1) hide(greater_equal(distance, number(-left, device)));
   return seen;
 }
 
-Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys) {
+Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys, Device device) {
   const auto batch = static_cast<int64_t>(lengths.size());
   for (size_t i = 0; i < lengths.size(); ++i)
     check(lengths[i] >= 0 && lengths[i] <= keys, "padding_mask: lengths[{}] is {}, wanted 0 to {}", i,
           lengths[i], keys);
-  return less(reshape(row(keys), {1, 1, 1, keys}), index_tensor(lengths, {batch, 1, 1, 1}));
+  return less(reshape(row(keys, device), {1, 1, 1, keys}), index_tensor(lengths, {batch, 1, 1, 1}, device));
 }
 
-Tensor prefix_mask(int64_t prefix, int64_t time) {
+Tensor prefix_mask(int64_t prefix, int64_t time, Device device) {
   check(prefix >= 0 && time >= 0, "prefix_mask: prefix is {} and time {}, wanted numbers ≥ 0", prefix, time);
-  return logical_or(less_equal(row(time), column(time)), less(row(time), number(prefix)));
+  return logical_or(less_equal(row(time, device), column(time, device)),
+                    less(row(time, device), number(prefix, device)));
 }
 
 Tensor block_mask(const Tensor& layout, int64_t block) {

@@ -21,9 +21,9 @@ struct AttentionMask {
 };
 
 /// bool [B, 1, 1, Tk]: row b sees its first lengths[b] keys.
-Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys);
+Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys, Device device = Device::cpu);
 /// bool [T, T]: everyone sees the first `prefix` keys, and what lies before himself.
-Tensor prefix_mask(int64_t prefix, int64_t time);
+Tensor prefix_mask(int64_t prefix, int64_t time, Device device = Device::cpu);
 /// bool [T, T]: blocks of `block` positions; a query sees the blocks that `layout` [T/block, T/block] (bool) allows.
 Tensor block_mask(const Tensor& layout, int64_t block);
 

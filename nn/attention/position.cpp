@@ -113,10 +113,11 @@ Tensor alibi_slopes(int64_t heads) {
   return tensor(slopes, {heads}, DType::float64);
 }
 
-Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype) {
+Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype,
+                            Device device) {
   check(count >= 0 && width > 0 && width % 2 == 0,
         "sinusoidal_positions: [{}, {}] wants an even number of channels", count, width);
-  return copy_as(waves(Wave::both, first, count, width / 2, base, dtype, Device::cpu), dtype);
+  return copy_as(waves(Wave::both, first, count, width / 2, base, dtype, device), dtype);
 }
 
 }  // namespace vitrine::nn

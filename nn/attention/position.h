@@ -27,6 +27,6 @@ Tensor alibi_slopes(int64_t heads);
 /// [count, width]: sin(p·base^(−2i/width)) in the even channels and cos in the odd, for positions p from `first` on. Vaswani
 /// et al. 2017.
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base = 10000, int64_t first = 0,
-                            DType dtype = DType::float32);
+                            DType dtype = DType::float32, Device device = Device::cpu);
 
 }  // namespace vitrine::nn

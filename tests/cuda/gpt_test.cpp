@@ -1,0 +1,116 @@
+// A whole GPT on the device: training, generation and every attention give what they give on the CPU.
+#include "nn/gpt.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "nn/generate.h"
+#include "ops/loss.h"
+#include "ops/view.h"
+#include "optim/adam.h"
+#include "tests/cuda/device.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using test::has_gpu;
+
+namespace {
+
+/// The losses of the first steps of training on random windows of a text that can be learned: each token follows from the last.
+std::vector<double> first_losses(nn::Gpt& model, int64_t batch, int steps, Device device) {
+  model.to(device);
+  const int64_t time = model.options().context, vocabulary = model.options().vocabulary;
+  optim::Adam optimizer(model.parameters(), {.weight_decay = 0.1, .decay = optim::Decay::decoupled});
+  std::vector<double> losses;
+  Generator g(5);
+  for (int step = 0; step < steps; ++step) {
+    std::vector<int64_t> inputs, targets;
+    for (const double first : randint(0, vocabulary, {batch}, g).values())
+      for (int64_t t = 0, token = static_cast<int64_t>(first); t < time; ++t) {
+        inputs.push_back(token);
+        targets.push_back(token = (5 * token + 3) % vocabulary);
+      }
+    optimizer.zero_grad();
+    Tape tape;
+    const Tensor loss = cross_entropy(model.forward(index_tensor(inputs, {batch, time}, device)),
+                                      index_tensor(targets, {batch, time}, device));
+    losses.push_back(loss.item());
+    tape.backward(loss);
+    optimizer.step();
+  }
+  return losses;
+}
+
+nn::GptOptions tiny(const std::string& attention = "standard") {
+  nn::GptOptions o;
+  o.vocabulary = 11, o.context = 10, o.width = 12, o.layers = 2, o.heads = 2;
+  o.attention = attention;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("the first losses of a GPT's training are those of the CPU") {
+  if (!has_gpu()) return;
+  nn::GptOptions o;
+  o.vocabulary = 65, o.context = 64, o.width = 128, o.layers = 4, o.heads = 4;
+  manual_seed(3);
+  nn::Gpt model(o), twin = model.clone();
+  const auto want = first_losses(model, 12, 3, Device::cpu), got = first_losses(twin, 12, 3, Device::cuda);
+  for (size_t i = 0; i < want.size(); ++i) {
+    INFO("step ", i, ": ", got[i], " against ", want[i]);
+    CHECK(std::abs(got[i] - want[i]) <= 2e-6 * want[i]);
+  }
+  CHECK(want[2] < want[0]);
+}
+
+TEST_CASE("generation on the device gives the CPU's tokens") {
+  if (!has_gpu()) return;
+  for (const char* attention : {"standard", "laser+alibi", "rotary+qk_norm"}) {
+    INFO(attention);
+    manual_seed(4);
+    nn::Gpt model(tiny(attention));
+    first_losses(model, 4, 5, Device::cpu);
+    nn::Gpt twin = model.clone();
+    twin.to(Device::cuda);
+    const auto tokens = nn::generate(model, {1, 8}, 25, {});  // further than the context
+    CHECK(nn::generate(twin, {1, 8}, 25, {}) == tokens);
+    CHECK(nn::generate(twin, {1, 8}, 25, {.temperature = 0}) ==
+          nn::generate(model, {1, 8}, 25, {.temperature = 0}));
+  }
+}
+
+TEST_CASE("every attention on the device, fused and with its weights kept, gives the CPU's logits") {
+  if (!has_gpu()) return;
+  for (const char* attention : {"standard", "laser", "cosine", "qk_norm_rms", "temperature", "rotary",
+                                "alibi", "softcap=2", "laser+entropy+alibi"}) {
+    INFO(attention);
+    nn::GptOptions o = tiny(attention);
+    o.heads = 2, o.key_heads = 1;
+    if (std::string(attention) == "cosine") o.positions = nn::Positions::sinusoidal;
+    nn::Gpt model(o);
+    nn::Gpt twin = model.clone();
+    twin.to(Device::cuda);
+    const Tensor ids = index_tensor(std::array<int64_t, 8>{1, 5, 10, 0, 3, 3, 7, 2}, {2, 4});
+    const auto want = model.forward(ids).values();
+    std::vector<nn::AttentionTrace> traces;
+    for (const Tensor& got :
+         {twin.forward(to(ids, Device::cuda)), twin.forward(to(ids, Device::cuda), nullptr, &traces)})
+      CHECK(spec::distance(got.values(), want, 0.1) <= 1e-5);
+    CHECK(traces[0].weights.device() == Device::cuda);
+  }
+}
+
+TEST_CASE("masks made on the device are those of the CPU") {
+  if (!has_gpu()) return;
+  const int64_t lengths[] = {3, 0, 5};
+  CHECK(nn::padding_mask(lengths, 5, Device::cuda).values() == nn::padding_mask(lengths, 5).values());
+  CHECK(nn::prefix_mask(2, 5, Device::cuda).values() == nn::prefix_mask(2, 5).values());
+  const nn::AttentionMask window{.causal = true, .left = 1};
+  CHECK(window.visible(3, 5, Device::cuda).values() == window.visible(3, 5, Device::cpu).values());
+}
