@@ -7,7 +7,6 @@
 #include "cuda/attention_laser.h"
 #include "cuda/attention_tile.h"
 #include "cuda/sum_exp.h"
-#include "ops/kernels.h"
 
 namespace vitrine::cuda {
 namespace {
@@ -62,14 +61,14 @@ class ForwardTile {
       if (own_ < end_) add_block(j);
     });
     write_lse();
-    for (int piece = 0; piece < kPieces; ++piece)
-      if (piece * kPieceColumns < in_.channels) in_.laser ? finish_laser(piece) : finish_mean(piece);
+    for (int first = 0; first < in_.channels; first += kPieceColumns)
+      in_.laser ? finish_laser(first, sums(first)) : finish_mean(first, sums(first));
   }
 
  private:
   /// Calls f(j) with keys and values from j on in shared memory.
   template <class F>
-  __device__ void for_each_block(F&& f) {
+  __device__ void for_each_block(F&& f) const {
     const int last = scores_.last_key(end_ - 1);
     for (int j = scores_.first_key(begin_) / kPieceColumns * kPieceColumns; j < last; j += kPieceColumns) {
       __syncthreads();  // the block before has been read
@@ -97,6 +96,7 @@ class ForwardTile {
     rescale(s, shift, factor);
     each([&](Place at, T& x) { added[at.half] += x = math::exp(x - shift[at.half]); }, s);
     share(own(memory_.p), memory_.p.stride, s);
+#pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
       const int first = piece * kPieceColumns;
       if (first >= in_.channels) break;
@@ -144,21 +144,28 @@ class ForwardTile {
     return own_ + at.row < end_ && first + at.column < in_.channels;
   }
 
-  __device__ void finish_mean(int piece) {
+  /// The sums of channels from `first` on.
+  __device__ Piece<T> sums(int first) const {
+    Piece<T> x;
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece)
+      if (piece * kPieceColumns == first) x = sums_[piece];
+    return x;
+  }
+
+  __device__ void finish_mean(int first, Piece<T> averages) const {
     const Rows<T> y = out_.y.rows(b_, h_);
-    const int first = piece * kPieceColumns;
     each(
         [&](Place at, T& x) {
           if (is_output(at, first))
             y.row(own_ + at.row)[first + at.column] = total_[at.half] == T(0) ? T(0) : x / total_[at.half];
         },
-        sums_[piece]);
+        averages);
   }
 
-  __device__ void finish_laser(int piece) {
+  __device__ void finish_laser(int first, Piece<T> averages) const {
     const auto& laser = memory_.laser;
     const Rows<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
-    const int first = piece * kPieceColumns;
     int repairs = 0;
     each(
         [&](Place at, T& x) {
@@ -172,9 +179,9 @@ class ForwardTile {
           x = T(-1);  // as read_exactly() knows it
           repairs = 1;
         },
-        sums_[piece]);
+        averages);
     if (!merge_block(repairs, [](int a, int b) { return a | b; })) return;
-    Piece<SumExp<T>> exact = read_exactly(piece);
+    Piece<SumExp<T>> exact = read_exactly(first, averages);
     each(
         [&](Place at, T& x, SumExp<T>& all) {
           if (!is_output(at, first) || !laser.anchor(first + at.column).was_read_exactly(x)) return;
@@ -183,12 +190,11 @@ class ForwardTile {
           y.row(i)[d] = read;
           sums.row(i)[d] = read - laser.c[d];
         },
-        sums_[piece], exact);
+        averages, exact);
   }
 
-  /// Σ e^(s + v) over all keys, for the elements of a piece that are marked.
-  __device__ Piece<SumExp<T>> read_exactly(int piece) {
-    const int first = piece * kPieceColumns;
+  /// Σ e^(s + v) over all keys, for the elements of channels from `first` on that are marked.
+  __device__ Piece<SumExp<T>> read_exactly(int first, Piece<T>& marks) const {
     Piece<SumExp<T>> exact;
     each([](Place, SumExp<T>& all) { all = {minus_infinity<T>(), T(0)}; }, exact);
     for_each_block([&](int j) {
@@ -205,7 +211,7 @@ class ForwardTile {
                 all = merge(all, SumExp<T>{score + memory_.v.row(c)[d], T(1)});
             }
           },
-          sums_[piece], exact);
+          marks, exact);
     });
     return exact;
   }

@@ -8,7 +8,6 @@
 #include "core/creation.h"
 #include "cuda/attention_laser.h"
 #include "cuda/attention_tile.h"
-#include "ops/kernels.h"
 
 namespace vitrine::cuda {
 namespace {
@@ -116,6 +115,7 @@ class QueryGradients {
       }
       if (own_ < end_) add_block(j);
     });
+#pragma unroll
     for (int piece = 0; piece < kPieces; ++piece)
       write(dq.rows(b_, h_), dq_[piece], own_, end_, piece * kPieceColumns, in_.size, scores_.scale);
   }
@@ -195,6 +195,7 @@ class QueryGradients {
         },
         s, ds);
     share(own(memory_.p), memory_.p.stride, ds);
+#pragma unroll
     for (int piece = 0; piece < kPieces && piece * kPieceColumns < in_.size; ++piece)
       multiply_by(dq_[piece], own(memory_.p), memory_.p.stride, memory_.k, piece * kPieceColumns);
   }
@@ -277,6 +278,7 @@ class KeyGradients {
         if (own_ < end_) add_block(i);
       }
     }
+#pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
       const int first = piece * kPieceColumns;
       write(dk.rows(b_, blockIdx.y), dk_[piece], own_, end_, first, in_.size, scores_.scale);
@@ -339,8 +341,10 @@ class KeyGradients {
         },
         p, ds);
     share(own(memory_.p), memory_.p.stride, p);
+#pragma unroll
     for (int piece = 0; piece < kPieces && piece * kPieceColumns < in_.channels; ++piece) add_values(piece);
     share(own(memory_.p), memory_.p.stride, ds);
+#pragma unroll
     for (int piece = 0; piece < kPieces && piece * kPieceColumns < in_.size; ++piece)
       multiply_by(dk_[piece], own(memory_.p), memory_.p.stride, memory_.q, piece * kPieceColumns);
   }
@@ -373,6 +377,7 @@ class KeyGradients {
   __device__ void add_exact_values(int i, Piece<T> products) {
     each([&](Place at, T& x) { x = log_weight_at(at, i, x, nullptr); }, products);
     share(own(memory_.p), memory_.p.stride, products);
+#pragma unroll
     for (int piece = 0; piece < kPieces; ++piece)
       each(
           [&](Place at, T& sum) {

@@ -12,7 +12,7 @@
 #include "core/math.h"
 #include "cuda/block.h"
 #include "cuda/strided.h"
-#include "ops/attention.h"
+#include "ops/kernels.h"
 
 namespace vitrine::cuda {
 
@@ -29,11 +29,14 @@ struct Place {
   int half, row, column;
 };
 
-/// Calls f(place, element of each piece) for all that this lane has.
+/// Calls f(place, element of each piece) for all that this lane has. Unrolled, as all loops over pieces are: registers have no
+/// index at run time.
 template <class F, class... Pieces>
 __device__ void each(F&& f, Pieces&... pieces) {
   const int lane = threadIdx.x % kWarp, row = lane / 4, column = lane % 4 * 2;
+#pragma unroll
   for (int block = 0; block < kPieceColumns / 8; ++block)
+#pragma unroll
     for (int e = 0; e < 4; ++e)
       f(Place{e / 2, row + e / 2 * 8, 8 * block + column + e % 2}, pieces.at[block][e]...);
 }
@@ -129,6 +132,7 @@ __device__ void multiply(Piece<T>& c, const T* a, int a_stride, const T* b, int 
   b += lane % 4 * 2 * across;
   for (int k = 0; k < depth; ++k) {
     const T a0 = a[k], a1 = a[8 * a_stride + k];
+#pragma unroll
     for (int block = 0; block < kPieceColumns / 8; ++block) {
       const T b0 = b[k * along + 8 * block * across], b1 = b[k * along + (8 * block + 1) * across];
       T(&sum)[4] = c.at[block];
