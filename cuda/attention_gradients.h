@@ -1,0 +1,55 @@
+// What the two kernels of attention's backward share (cuda/attention_backward.cu).
+#pragma once
+
+#include "cuda/attention_laser.h"
+#include "cuda/attention_tile.h"
+
+namespace vitrine::cuda {
+
+template <class S>
+struct Cotangents {
+  using T = Wide<S>;
+  Heads<S> dy;
+  Heads<T> sums;  // y for a mean
+  const T* lse;
+};
+
+/// What the first kernel leaves for the second, per head.
+template <class T>
+struct Kept {
+  T* correction;  // D [Tq]
+  T* anchors;     // [tiles, 2, Dv]
+  int* exact;     // [tiles]: whether any element was read exactly
+};
+
+/// dy·b of one element (i, d) and key, where log P = `log_weight`; 0 unless the element was read exactly.
+template <class T>
+__device__ T exact_term(const Anchor<T>& anchor, T sum, T dy, T v, T log_weight) {
+  return anchor.was_read_exactly(sum) ? dy * math::exp(log_weight + ((v - anchor.c) - sum)) : T(0);
+}
+
+/// log P of a score: −∞ where it is hidden, and in a row that sees nothing, whose lse is −∞.
+template <class T>
+__device__ T log_weight(T score, T lse) {
+  return score == -static_cast<T>(INFINITY) ? score : score - lse;
+}
+
+/// P·(dP − D), which is 0 where P is 0 even if dP is infinite.
+template <class T>
+__device__ T score_gradient(T p, T dp, T correction) {
+  return p == T(0) ? T(0) : p * (dp - correction);
+}
+
+/// Stores a warp's piece of a gradient, times `by`: its columns from `first` on and rows from `own` on, as far as there are any.
+template <class S, class T>
+__device__ void write_gradient(const Rows<S>& x, Piece<T>& piece, int own, int end, int first, int columns,
+                               T by) {
+  each(
+      [&](Place at, T& value) {
+        if (own + at.row < end && first + at.column < columns)
+          x.row(own + at.row)[first + at.column] = S(value * by);
+      },
+      piece);
+}
+
+}  // namespace vitrine::cuda
