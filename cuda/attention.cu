@@ -239,16 +239,17 @@ __global__ void attention_kernel(AttentionInputs<S> in, AttentionOutputs<Wide<S>
 void attention(Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor& k, const Tensor& v,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   if (lse.numel() == 0) return;
-  visit_attention("attention", q, k, v, bias, slopes, allowed, form,
-                  [&](auto type, const auto& in, auto pieces) {
-                    using S = typename decltype(type)::type;
-                    using T = Wide<S>;
-                    constexpr auto kernel = attention_kernel<S, decltype(pieces)::value>;
-                    const AttentionOutputs<T> out{Heads<T>::of(y), Heads<T>::of(sums), lse.data<T>()};
-                    const size_t bytes = bytes_of<ForwardMemory<T>, T>(in.tile, in.size, in.channels);
-                    allow_shared(kernel, bytes);
-                    VITRINE_LAUNCH(kernel, tile_grid(q, in.tile), tile_threads(in.tile), bytes, in, out);
-                  });
+  const auto launch = [&](auto type, const auto& in, auto pieces) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    constexpr int kPieces = decltype(pieces)::value;
+    const AttentionOutputs<T> out{Heads<T>::of(y), Heads<T>::of(sums), lse.data<T>()};
+    const size_t bytes = bytes_of<ForwardMemory<T>, T>(in.tile, in.size, in.channels);
+    allow_shared(attention_kernel<S, kPieces>, bytes);
+    VITRINE_LAUNCH((attention_kernel<S, kPieces>), tile_grid(q, in.tile), tile_threads(in.tile), bytes, in,
+                   out);
+  };
+  visit_attention("attention", q, k, v, bias, slopes, allowed, form, launch);
 }
 
 }  // namespace vitrine::cuda

@@ -34,34 +34,31 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                         const AttentionForm& form) {
   const int64_t heads = q.size(0) * q.size(1);
   if (heads == 0) return;
-  visit_attention("attention_backward", q, k, v, bias, slopes, allowed, form,
-                  [&](auto type, const auto& in, auto pieces) {
-                    using S = typename decltype(type)::type;
-                    using T = Wide<S>;
-                    constexpr int kPieces = decltype(pieces)::value;
-                    const int64_t tiles = (q.size(2) + in.tile - 1) / in.tile;
-                    Tensor corrections = empty({heads, q.size(2)}, lse.dtype(), q.device());
-                    Tensor anchors =
-                        empty({in.laser ? heads * tiles * 2 * in.channels : 0}, lse.dtype(), q.device());
-                    Tensor exact = empty({in.laser ? heads * tiles : 0}, DType::int32, q.device());
-                    const Kept<T> kept{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>()};
-                    const Cotangents<S> out{Heads<S>::of(dy), Heads<T>::of(sums), lse.data<T>()};
-                    if (tiles > 0) {
-                      constexpr auto kernel = query_gradients_kernel<S, kPieces>;
-                      const size_t bytes = bytes_of<QueryMemory<T>, T>(in.tile, in.size, in.channels);
-                      allow_shared(kernel, bytes);
-                      VITRINE_LAUNCH(kernel, tile_grid(q, in.tile), tile_threads(in.tile), bytes,
-                                     Heads<S>::of(dq), in, out, kept);
-                    }
-                    if (k.size(2) > 0) {
-                      constexpr auto kernel = key_gradients_kernel<S, kPieces>;
-                      const int tile = tile_rows<T>(k.size(2), in.size, in.channels);
-                      const size_t bytes = bytes_of<KeyMemory<T>, T>(tile, in.size, in.channels);
-                      allow_shared(kernel, bytes);
-                      VITRINE_LAUNCH(kernel, tile_grid(k, tile), tile_threads(tile), bytes, Heads<S>::of(dk),
-                                     Heads<S>::of(dv), in, out, kept, tile);
-                    }
-                  });
+  const auto launch = [&](auto type, const auto& in, auto pieces) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    constexpr int kPieces = decltype(pieces)::value;
+    const int64_t tiles = (q.size(2) + in.tile - 1) / in.tile;
+    Tensor corrections = empty({heads, q.size(2)}, lse.dtype(), q.device());
+    Tensor anchors = empty({in.laser ? heads * tiles * 2 * in.channels : 0}, lse.dtype(), q.device());
+    Tensor exact = empty({in.laser ? heads * tiles : 0}, DType::int32, q.device());
+    const Kept<T> kept{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>()};
+    const Cotangents<S> out{Heads<S>::of(dy), Heads<T>::of(sums), lse.data<T>()};
+    if (tiles > 0) {
+      const size_t bytes = bytes_of<QueryMemory<T>, T>(in.tile, in.size, in.channels);
+      allow_shared(query_gradients_kernel<S, kPieces>, bytes);
+      VITRINE_LAUNCH((query_gradients_kernel<S, kPieces>), tile_grid(q, in.tile), tile_threads(in.tile),
+                     bytes, Heads<S>::of(dq), in, out, kept);
+    }
+    if (k.size(2) > 0) {
+      const int tile = tile_rows<T>(k.size(2), in.size, in.channels);
+      const size_t bytes = bytes_of<KeyMemory<T>, T>(tile, in.size, in.channels);
+      allow_shared(key_gradients_kernel<S, kPieces>, bytes);
+      VITRINE_LAUNCH((key_gradients_kernel<S, kPieces>), tile_grid(k, tile), tile_threads(tile), bytes,
+                     Heads<S>::of(dk), Heads<S>::of(dv), in, out, kept, tile);
+    }
+  };
+  visit_attention("attention_backward", q, k, v, bias, slopes, allowed, form, launch);
 }
 
 }  // namespace vitrine::cuda

@@ -87,16 +87,17 @@ constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
 TEST_CASE("attention at sizes around those of pieces and tiles") {
   if (!has_gpu()) return;
   for (const AttentionRead read : kReads)
-    for (const auto& [queries, keys] : {std::pair{1, 1},
-                                        {1, 33},
-                                        {31, 32},
-                                        {32, 31},
-                                        {16, 65},
-                                        {17, 64},
-                                        {33, 33},
-                                        {64, 1},
-                                        {65, 65},
-                                        {130, 40}}) {
+    for (const auto& counts : {std::pair{1, 1},
+                               {1, 33},
+                               {31, 32},
+                               {32, 31},
+                               {16, 65},
+                               {17, 64},
+                               {33, 33},
+                               {64, 1},
+                               {65, 65},
+                               {130, 40}}) {
+      const auto queries = counts.first, keys = counts.second;
       INFO(queries, " queries, ", keys, " keys, LASER: ", read == AttentionRead::laser);
       AttentionOptions o;
       o.read = read;
@@ -110,8 +111,9 @@ TEST_CASE("attention at sizes around those of pieces and tiles") {
 TEST_CASE("attention with heads of every size, odd ones too") {
   if (!has_gpu()) return;
   for (const AttentionRead read : kReads)
-    for (const auto& [size, channels] :
+    for (const auto& widths :
          {std::pair{1, 2}, {3, 33}, {80, 32}, {31, 80}, {128, 128}, {129, 64}, {256, 256}}) {
+      const auto size = widths.first, channels = widths.second;
       INFO(size, " and ", channels, " channels, LASER: ", read == AttentionRead::laser);
       AttentionOptions o;
       o.read = read, o.causal = true;
@@ -127,7 +129,8 @@ TEST_CASE("attention with windows, masks, bias, softcap, ALiBi and grouped queri
   const Sizes sizes{4, 2, 70, 75, 4, 6};
   const Inputs x = draw(sizes);
   std::vector<AttentionOptions> all(7);
-  all[0].left = 9, all[0].right = 3;
+  all[0].left = 6,
+  all[0].right = 28;  // queries 0 to 64 see a key of the first tile, 31 and later one of the second
   all[1].left = 40, all[1].causal = true, all[1].right = 5;
   all[2].allowed = greater(rand({2, 4, 70, 75}, DType::float64, Device::cpu, 0, 1, g), Tensor(0.7));
   all[3].allowed = less(arange(0, 75), full({}, 41, DType::int64));  // padding
