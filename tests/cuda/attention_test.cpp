@@ -242,3 +242,42 @@ TEST_CASE("LASER in float16 and bfloat16: the bounds of its weights, whatever th
       check_close(got, want, epsilon(dtype));
     }
 }
+
+TEST_CASE("attention by its definition on the device, as where the bias has a gradient") {
+  if (!has_gpu()) return;
+  const Inputs x = draw({2, 1, 5, 7, 3, 4});
+  Generator g(5);
+  const Tensor bias = randn({2, 5, 7}, DType::float64, Device::cpu, 0, 1, g);
+  for (const AttentionRead read : kReads) {
+    const auto results = [&](Device device) {
+      const Inputs here = cast_all(x, DType::float64, device);
+      AttentionOptions o;
+      o.read = read, o.causal = true, o.left = 3, o.right = 1, o.softcap = 2;
+      o.bias = to(bias, device), o.slopes = to(tensor({0.5, 0.25}, DType::float64), device);
+      o.allowed = not_equal(arange(0, 7, 1, DType::int64, device), full({}, 3, DType::int64, device));
+      Tape tape;
+      for (const Tensor& t : {here.q, here.k, here.v, o.bias}) tape.watch(t);
+      const Tensor y = attention(here.q, here.k, here.v, o);
+      std::vector<Tensor> all = tape.gradient({y}, {here.q, here.k, here.v, o.bias}, {here.dy});
+      all.insert(all.begin(), y);
+      return all;
+    };
+    check_close(results(Device::cuda), results(Device::cpu), 1e-12);
+  }
+}
+
+TEST_CASE(
+    "on the device a query with NaN gives NaN, and the result lies as the projection that follows reads it") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads) {
+    Inputs x = draw({2, 1, 5, 40, 4, 4});
+    x.q.data<double>()[0] = NAN;
+    AttentionOptions o;
+    o.read = read;
+    const Inputs here = cast_all(x, DType::float32, Device::cuda);
+    const Tensor y = attention(here.q, here.k, here.v, o);
+    CHECK(std::isnan(y.values()[0]));
+    CHECK(std::isfinite(y.values()[4]));
+    CHECK(permute(y, {0, 2, 1, 3}).is_contiguous());
+  }
+}
