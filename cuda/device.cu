@@ -69,6 +69,14 @@ cudaStream_t selected_stream() {
   return static_cast<cudaStream_t>(current_stream({DeviceKind::cuda, static_cast<int8_t>(selected)}));
 }
 
+int compute_capability() {
+  int device = 0, major = 0, minor = 0;
+  check_call(cudaGetDevice(&device), "cudaGetDevice");
+  check_call(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "compute capability");
+  check_call(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "compute capability");
+  return 10 * major + minor;
+}
+
 void* take_memory(size_t bytes, Device device) {
   select(device);
   void* data = nullptr;

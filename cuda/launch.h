@@ -53,6 +53,9 @@ void allow_shared(Kernel* kernel, size_t bytes) {
       "dynamic shared memory");
 }
 
+/// Of the current device, times ten: 80 for 8.0.
+int compute_capability();
+
 inline constexpr unsigned kThreads = 256;
 
 /// Blocks of kThreads for n elements; few enough that each thread of a large grid takes several.

@@ -44,8 +44,8 @@ Size3 grid_size() { return Block::current().launch().grid; }
 
 void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-void note_atomic(const void* address, size_t size, const void* pc) {
-  if (Block* const block = Block::traced()) block->note_access(address, size, Access::atomic_write, pc);
+void note_access(const void* address, size_t size, Access access, const void* pc) {
+  if (Block* const block = Block::traced()) block->note_access(address, size, access, pc);
 }
 
 Block::Block() = default;

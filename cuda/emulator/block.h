@@ -108,8 +108,8 @@ Size3 grid_size();
 
 /// __threadfence.
 void fence();
-/// Tells an atomic operation of a kernel.
-void note_atomic(const void* address, size_t size, const void* pc);
+/// Tells an access that the compiler does not: an atomic operation, or that of an instruction's twin.
+void note_access(const void* address, size_t size, Access access, const void* pc);
 
 /// An error where a GPU would refuse the launch.
 void check_launch(const Launch& launch);

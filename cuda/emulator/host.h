@@ -35,8 +35,16 @@ inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 // There are two GPUs, so that programs for several can be tried.
 inline constexpr int kEmulatedDevices = 2;
 inline cudaError_t cudaGetDeviceCount(int* count) { return *count = kEmulatedDevices, cudaSuccess; }
+inline thread_local int emulated_device = 0;
 inline cudaError_t cudaSetDevice(int device) {
-  return device >= 0 && device < kEmulatedDevices ? cudaSuccess : cudaErrorInvalidDevice;
+  if (device < 0 || device >= kEmulatedDevices) return cudaErrorInvalidDevice;
+  return emulated_device = device, cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) { return *device = emulated_device, cudaSuccess; }
+/// What the emulator has twins for: the instructions of compute capability 8.0 (cuda/instructions/).
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  return *value = attribute == cudaDevAttrComputeCapabilityMajor ? 8 : 0, cudaSuccess;
 }
 inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) { return *possible = 1, cudaSuccess; }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }

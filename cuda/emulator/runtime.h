@@ -127,8 +127,9 @@ void launch(const char* kernel_name, bool traced, dim3 grid, dim3 block, size_t 
 #define VITRINE_ATOMIC \
   template <class T>   \
   __attribute__((noinline)) VITRINE_UNTRACED T
-#define VITRINE_NOTE_ATOMIC(address) \
-  ::vitrine::emulator::note_atomic(address, sizeof(*address), __builtin_return_address(0))
+#define VITRINE_NOTE_ATOMIC(address)                                                                     \
+  ::vitrine::emulator::note_access(address, sizeof(*address), ::vitrine::emulator::Access::atomic_write, \
+                                   __builtin_return_address(0))
 VITRINE_ATOMIC atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
   VITRINE_NOTE_ATOMIC(address);
   __atomic_compare_exchange(address, &compare, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

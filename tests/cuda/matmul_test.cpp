@@ -1,0 +1,241 @@
+// Every step of the ladder of matrix products against the product in float64, at sizes that its tiles do not divide.
+#include <doctest/doctest.h>
+
+#if VITRINE_CUDA_KERNELS
+
+#include <string>
+
+#include "core/differences.h"
+#include "core/kernels.h"
+#include "core/random.h"
+#include "cuda/matmul/steps.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/view.h"
+#include "tests/cuda/device.h"
+
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/counts.h"
+#endif
+
+using namespace vitrine;
+using cuda::MatmulStep, cuda::Product;
+using test::has_gpu, test::in_any_order;
+
+namespace {
+
+struct Types {
+  DType in, out;
+};
+const Types kFloating[] = {{DType::float32, DType::float32},   {DType::float64, DType::float64},
+                           {DType::bfloat16, DType::bfloat16}, {DType::float16, DType::float16},
+                           {DType::bfloat16, DType::float32},  {DType::float16, DType::float32}};
+
+/// How a matrix lies in memory: along rows or columns, with unused elements behind each line.
+struct Layout {
+  bool by_rows;
+  int64_t gap;
+};
+const Layout kLayouts[] = {{true, 0}, {false, 0}, {true, 8}, {false, 8}, {true, 1}, {false, 3}};
+
+/// The same matrices on the GPU, and as float64 on the CPU.
+struct Both {
+  Tensor device, wide;
+};
+
+Both draw(const Shape& shape, DType dtype, Layout layout, uint64_t seed) {
+  Shape base = shape;
+  const int r = base.rank();
+  if (!layout.by_rows) std::swap(base[r - 2], base[r - 1]);
+  base[r - 1] += layout.gap;
+  Generator g(seed);
+  const Tensor numbers = is_integer(dtype)
+                             ? copy_as(randint(-9, 10, base, g), dtype)
+                             : copy_as(randn(base, DType::float64, Device::cpu, 0, 1, g), dtype);
+  const auto view = [&](const Tensor& t) {
+    const Tensor used = slice(t, -1, 0, base[r - 1] - layout.gap);
+    return layout.by_rows ? used : transpose(used);
+  };
+  return {view(to(numbers, Device::cuda)), view(copy_as(numbers, DType::float64))};
+}
+
+struct Case {
+  int64_t M, N, K;
+  Layout x{true, 0}, y{true, 0};
+  Shape x_batch = {}, y_batch = {}, z_batch = {};
+  bool bias = false, gelu = false, add = false;
+};
+
+Shape with(Shape shape, int64_t rows, int64_t columns) {
+  shape.push_back(rows);
+  shape.push_back(columns);
+  return shape;
+}
+
+/// Whether a step multiplied right; false where it does not support the case.
+bool check_case(const MatmulStep& step, const Case& c, Types types) {
+  const Both x = draw(with(c.x_batch, c.M, c.K), types.in, c.x, 1);
+  const Both y = draw(with(c.y_batch, c.K, c.N), types.in, c.y, 2);
+  const Both bias = draw({1, c.N}, types.in, {true, 0}, 3);
+  const Both old = draw(with(c.z_batch, c.M, c.N), types.out, {true, 0}, 4);
+  const auto prepare = [&](Tensor& z) {
+    Product p = cuda::product_of(z, x.device, y.device, c.bias ? bias.device : Tensor(), c.add);
+    p.gelu = c.gelu;
+    return p;
+  };
+  Tensor z = copy_as(old.device, types.out);
+  if (!step.supports(prepare(z))) return false;
+
+  INFO(step.name, " [", c.M, ", ", c.K, "]·[", c.K, ", ", c.N, "] ", name(types.in), " to ", name(types.out),
+       c.x.by_rows ? ", x by rows + " : ", x by columns + ", c.x.gap,
+       c.y.by_rows ? ", y by rows + " : ", y by columns + ", c.y.gap);
+  Tensor want = matmul(x.wide, y.wide);
+  if (c.bias) want = want + reshape(bias.wide, {c.N});
+  if (c.gelu) want = gelu_tanh(want);
+  if (c.add) want = want + old.wide;
+  step.run(prepare(z));
+  const double units = is_low_precision(types.out) ? 1 : 8;
+  CHECK(distance(z.values(), want.values(), 1e-3) <= units * epsilon(types.out));
+
+  Tensor again = copy_as(old.device, types.out);
+  step.run(prepare(again));
+  CHECK(again.values() == z.values());
+  return true;
+}
+
+const MatmulStep& find(std::string_view name) {
+  for (const MatmulStep& step : cuda::matmul_steps())
+    if (step.name == name) return step;
+  fail("no step {}", name);
+}
+
+Types typical(const MatmulStep& step) { return step.name == "tensor_core" ? kFloating[2] : kFloating[0]; }
+
+/// Checks the step with every floating type that it knows; how many cases it supported.
+int check_types(const MatmulStep& step, const Case& c) {
+  int supported = 0;
+  for (const Types& types : kFloating) supported += check_case(step, c, types);
+  return supported;
+}
+
+}  // namespace
+
+TEST_CASE("every step multiplies matrices of any size, however they lie") {
+  if (!has_gpu()) return;
+  const int64_t sizes[][3] = {{1, 1, 1},      {15, 17, 16},  {16, 15, 1},   {17, 63, 65},  {63, 65, 127},
+                              {127, 129, 17}, {65, 200, 63}, {1, 129, 200}, {200, 1, 129}, {129, 127, 15}};
+  for (const MatmulStep& step : cuda::matmul_steps()) {
+    int cases = 0;
+    size_t turn = 0;
+    for (const auto& [M, N, K] : sizes) {
+      const Layout x = kLayouts[turn % 6], y = kLayouts[turn / 2 % 6];
+      ++turn;
+      cases += check_types(step, {.M = M, .N = N, .K = K, .x = x, .y = y});
+    }
+    for (const Layout& x : kLayouts)
+      for (const Layout& y : kLayouts)
+        cases += check_case(step, {.M = 33, .N = 66, .K = 40, .x = x, .y = y}, typical(step));
+    if (step.name != "cublas" || cuda::cublas_absence().empty()) CHECK(cases >= 36 + 40);
+  }
+}
+
+TEST_CASE("every step adds a bias, applies GELU, and adds to what is there") {
+  if (!has_gpu()) return;
+  for (const MatmulStep& step : cuda::matmul_steps())
+    for (const int options : {1, 2, 3, 4, 5}) {
+      const Case c{.M = 65,
+                   .N = 17,
+                   .K = 33,
+                   .bias = (options & 1) != 0,
+                   .gelu = (options & 2) != 0,
+                   .add = (options & 4) != 0};
+      check_types(step, c);
+    }
+}
+
+TEST_CASE("every step takes batches, broadcast and strided, and an empty inner axis") {
+  if (!has_gpu()) return;
+  for (const MatmulStep& step : cuda::matmul_steps()) {
+    check_types(
+        step,
+        {.M = 17, .N = 15, .K = 24, .x = {false, 8}, .x_batch = {2, 1}, .y_batch = {3}, .z_batch = {2, 3}});
+    check_types(step, {.M = 16,
+                       .N = 33,
+                       .K = 17,
+                       .y = {false, 0},
+                       .x_batch = {3},
+                       .y_batch = {2, 3},
+                       .z_batch = {2, 3},
+                       .add = true});
+    check_types(step, {.M = 3, .N = 5, .K = 0});
+    check_types(step, {.M = 3, .N = 5, .K = 0, .bias = true, .add = true});
+  }
+}
+
+TEST_CASE("integers are multiplied exactly, by the steps that know them") {
+  if (!has_gpu()) return;
+  for (const DType dtype : {DType::int32, DType::int64}) {
+    int steps = 0;
+    for (const MatmulStep& step : cuda::matmul_steps())
+      steps += check_case(step, {.M = 17, .N = 65, .K = 33, .x = {false, 1}}, {dtype, dtype});
+    CHECK(steps == 2);
+  }
+}
+
+TEST_CASE("the same bits in any order of threads") {
+  if (!has_gpu()) return;
+  for (const MatmulStep& step : cuda::matmul_steps()) {
+    for (const bool by_rows : {false, true})
+      in_any_order([&] {
+        check_case(step, {.M = 66, .N = 129, .K = 130, .x = {by_rows, 6}, .y = {!by_rows, 0}}, typical(step));
+      });
+  }
+}
+
+TEST_CASE("the best step that supports a product is taken, or the one that is asked for") {
+  if (!has_gpu()) return;
+  const auto chosen = [](std::string_view setting, DType dtype) {
+    const Tensor x = zeros({4, 4}, dtype, Device::cuda);
+    Tensor z = zeros({4, 4}, dtype, Device::cuda);
+    return cuda::choose_matmul(setting, cuda::product_of(z, x, x, {}, false)).name;
+  };
+  if (!cuda::cublas_absence().empty()) {
+    CHECK(chosen("auto", DType::bfloat16) == "tensor_core");
+    CHECK(chosen("auto", DType::float32) == "blocked");
+    CHECK(chosen("auto", DType::float64) == "blocked");
+    const std::string message = "VITRINE_CUDA_MATMUL is cublas, but " + cuda::cublas_absence();
+    CHECK_THROWS_WITH_AS(chosen("cublas", DType::float32), message.c_str(), Error);
+  }
+  CHECK(chosen("auto", DType::int64) == "tiled");
+  CHECK(chosen("tensor_core", DType::float32) == "blocked");
+  CHECK(chosen("tensor_core", DType::float16) == "tensor_core");
+  CHECK(chosen("blocked", DType::int32) == "tiled");
+  for (const std::string_view name : {"blocked", "tiled", "naive"})
+    CHECK(chosen(name, DType::bfloat16) == name);
+  CHECK_THROWS_WITH_AS(
+      chosen("fast", DType::float32),
+      "VITRINE_CUDA_MATMUL is fast: wanted auto or one of naive, tiled, blocked, tensor_core, cublas", Error);
+}
+
+#if VITRINE_CUDA_EMULATED
+TEST_CASE("each step launches a kernel of its own") {
+  for (const std::string_view name : {"naive", "tiled", "blocked", "tensor_core"}) {
+    emulator::count_kernels(true);
+    check_case(find(name), {.M = 16, .N = 16, .K = 16}, {DType::bfloat16, DType::bfloat16});
+    const auto counts = emulator::kernel_counts();
+    emulator::count_kernels(false);
+    int launches = 0, of_step = 0;
+    for (const auto& [kernel, count] : counts) {
+      if (!kernel.starts_with("matmul_")) continue;
+      launches += static_cast<int>(count.launches);
+      if (kernel.starts_with("matmul_" + std::string(name) + "<"))
+        of_step += static_cast<int>(count.launches);
+    }
+    CHECK(launches == 2);
+    CHECK(of_step == 2);
+  }
+}
+#endif
+
+#endif
