@@ -4,7 +4,7 @@
 // multiplication, and that is its limit; here it is once for every four (for two in float64, whose sums need twice the
 // registers). The larger tile, 128 × 128, also divides the loads from global memory by 8. And the elements of the next tiles
 // are loaded into registers while this one is multiplied, so that nobody waits for global memory.
-#include "cuda/matmul/steps.h"
+#include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
 namespace {

@@ -1,5 +1,6 @@
 // NVIDIA's cuBLASLt, which chooses among its own kernels: the measure of the ladder. It is 500 MB large, so nothing links it; it
 // is opened by the first product that wants it.
+#include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 
 #if VITRINE_CUDA_EMULATED
@@ -26,9 +27,11 @@ namespace {
 // The functions that are used, as in cublasLt.h.
 #define VITRINE_CUBLASLT_FUNCTIONS(X)                                                                    \
   X(Create)                                                                                              \
-  X(GetStatusString) X(Matmul) X(MatmulAlgoGetHeuristic) X(MatmulDescCreate) X(MatmulDescDestroy)        \
-      X(MatmulDescSetAttribute) X(MatrixLayoutCreate) X(MatrixLayoutDestroy) X(MatrixLayoutSetAttribute) \
-          X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)
+  X(GetStatusString)                                                                                     \
+  X(Matmul)                                                                                              \
+  X(MatmulAlgoGetHeuristic) X(MatmulDescCreate) X(MatmulDescDestroy) X(MatmulDescSetAttribute)           \
+      X(MatrixLayoutCreate) X(MatrixLayoutDestroy) X(MatrixLayoutSetAttribute) X(MatmulPreferenceCreate) \
+          X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)
 
 struct Library {
 #define VITRINE_POINTER(name) decltype(&cublasLt##name) name = nullptr;

@@ -2,7 +2,7 @@
 //
 // Every element of x is read N times and every one of y M times: 2·M·N·K loads for as many multiplications. Caches help, but
 // the units that load limit it, not those that multiply.
-#include "cuda/matmul/steps.h"
+#include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
 namespace {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
-#include "core/tensor.h"
 #include "cuda/matmul/product.h"
 
 namespace vitrine::cuda {

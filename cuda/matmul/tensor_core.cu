@@ -5,7 +5,7 @@
 // time: kStages of them are in shared memory, of which one is multiplied while the next ones are on their way.
 #include "cuda/instructions/async_copy.h"
 #include "cuda/instructions/mma.h"
-#include "cuda/matmul/steps.h"
+#include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
 namespace {

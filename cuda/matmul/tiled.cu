@@ -3,7 +3,7 @@
 // What it buys: an element that a block needs is loaded from global memory once and not by each of kTile threads, so there are
 // kTile times fewer loads. And threads that are neighbours load neighbours in memory, whichever way an operand lies: the
 // tile is read as the memory goes, and turned in shared memory.
-#include "cuda/matmul/steps.h"
+#include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
 namespace {

@@ -1,0 +1,165 @@
+// The ladder of matrix products on a GPU (cuda/matmul/) against cuBLASLt: squares, and the products of a training step of GPT-2
+// 124M. Each step's result is first compared with that of cuBLASLt. Times are the GPU's own, by events; runs alternate, so that
+// a disturbance meets all, and the median counts.
+#include <fmt/format.h>
+
+#if VITRINE_CUDA_KERNELS && !VITRINE_CUDA_EMULATED
+
+#include <cuda_runtime.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "core/creation.h"
+#include "core/differences.h"
+#include "core/random.h"
+#include "cuda/matmul/steps.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+using cuda::MatmulStep, cuda::Product;
+
+namespace {
+
+/// z = x·y, or z += for a weight's gradient.
+struct Size {
+  std::string name;
+  int64_t M, N, K;
+  bool x_by_rows = true, y_by_rows = true, add = false;
+
+  double flops() const {
+    return 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K);
+  }
+};
+
+std::vector<Size> sizes() {
+  std::vector<Size> list;
+  for (const int64_t n : {1024, 2048, 4096, 8192}) list.push_back({fmt::format("{0}", n), n, n, n});
+  constexpr int64_t kTokens = 16 * 1024, C = 768, V = 50257;
+  const auto add_linear = [&](const std::string& name, int64_t in, int64_t out) {
+    list.push_back({name + " forward", kTokens, out, in, true, false});
+    list.push_back({name + " dx", kTokens, in, out});
+    list.push_back({name + " dW", out, in, kTokens, false, true, true});
+  };
+  add_linear("qkv", C, 3 * C);
+  add_linear("out", C, C);
+  add_linear("up", C, 4 * C);
+  add_linear("down", 4 * C, C);
+  add_linear("head", C, V);
+  return list;
+}
+
+void check_call(cudaError_t result) { check(result == cudaSuccess, "CUDA: {}", cudaGetErrorString(result)); }
+
+/// Milliseconds of the GPU from one mark to the next.
+class Events {
+ public:
+  Events() { check_call(cudaEventCreate(&begin_)), check_call(cudaEventCreate(&end_)); }
+  ~Events() { cudaEventDestroy(begin_), cudaEventDestroy(end_); }
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
+  double time(const MatmulStep& step, const Product& p) {
+    check_call(cudaEventRecord(begin_));
+    step.run(p);
+    check_call(cudaEventRecord(end_));
+    check_call(cudaEventSynchronize(end_));
+    float milliseconds = 0;
+    check_call(cudaEventElapsedTime(&milliseconds, begin_, end_));
+    return milliseconds;
+  }
+
+ private:
+  cudaEvent_t begin_, end_;
+};
+
+Tensor matrix(int64_t rows, int64_t columns, bool by_rows, DType dtype) {
+  return by_rows ? randn({rows, columns}, dtype, Device::cuda)
+                 : transpose(randn({columns, rows}, dtype, Device::cuda));
+}
+
+/// One row of the table: TFLOP/s of cuBLASLt, and of each step as a share of it.
+void print_row(const Size& size, DType dtype, double budget) {
+  const Tensor x = matrix(size.M, size.K, size.x_by_rows, dtype),
+               y = matrix(size.K, size.N, size.y_by_rows, dtype);
+  const auto product = [&](Tensor& z) { return cuda::product_of(z, x, y, {}, size.add); };
+  std::vector<const MatmulStep*> steps;
+  std::map<std::string_view, std::vector<double>> times;
+  Tensor z = zeros({size.M, size.N}, dtype, Device::cuda);
+  for (const MatmulStep& step : cuda::matmul_steps())
+    if (step.supports(product(z))) steps.push_back(&step);
+
+  std::vector<double> want;
+  const double allowed = (8 + std::sqrt(static_cast<double>(size.K))) * epsilon(dtype);
+  for (size_t i = steps.size(); i-- > 0;) {  // from the top: cuBLASLt, where it is, says what is right
+    z = zeros({size.M, size.N}, dtype, Device::cuda);
+    steps[i]->run(product(z));
+    const std::vector<double> got = slice(slice(z, 0, 0, 256), 1, 0, 256).values();
+    if (want.empty()) want = got;
+    const double off = distance(got, want, 1e-3);
+    check(off <= allowed, "{} {}: {} is off by {:.2g}", size.name, name(dtype), steps[i]->name, off);
+  }
+  Events events;
+  const double end = bench::seconds() + budget;
+  for (int round = 0; round < 5 || bench::seconds() < end; ++round)
+    for (const MatmulStep* step : steps) times[step->name].push_back(events.time(*step, product(z)));
+
+  const auto rate = [&](std::string_view step) {
+    return times.contains(step) ? size.flops() / bench::median(times[step]) * 1e-9 : 0;
+  };
+  fmt::print("{:<9}{:<14}{:>7}{:>7}{:>7}{:>10.1f}", name(dtype), size.name, size.M, size.N, size.K,
+             rate("cublas"));
+  for (const MatmulStep& step : cuda::matmul_steps()) {
+    if (step.name == "cublas") continue;
+    if (rate(step.name) == 0)
+      fmt::print("{:>20}", "-");
+    else if (rate("cublas") == 0)
+      fmt::print("{:>20}", fmt::format("{:.1f}", rate(step.name)));
+    else
+      fmt::print("{:>20}",
+                 fmt::format("{:.1f} ({:.0f} %)", rate(step.name), 100 * rate(step.name) / rate("cublas")));
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Matrix products on a GPU: TFLOP/s of cuBLASLt, and of our steps with their share of it");
+  double budget = 0.3;
+  std::string only;
+  app.add_option("--seconds", budget, "Time for each row");
+  app.add_option("--only", only, "Only rows whose name begins with this");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    empty({1}, DType::float32, Device::cuda);
+  } catch (const Error& e) {
+    fmt::print("NOT MEASURED: {}\n", e.what());
+    return 0;
+  }
+  cudaDeviceProp device;
+  check_call(cudaGetDeviceProperties(&device, 0));
+  fmt::print("{}{}\n\n", device.name,
+             cuda::cublas_absence().empty() ? "" : "; without ratios: " + cuda::cublas_absence());
+  fmt::print("{:<9}{:<14}{:>7}{:>7}{:>7}{:>10}", "dtype", "product", "M", "N", "K", "cuBLASLt");
+  for (const MatmulStep& step : cuda::matmul_steps())
+    if (step.name != "cublas") fmt::print("{:>20}", step.name);
+  fmt::print("\n");
+  for (const DType dtype : {DType::bfloat16, DType::float32})
+    for (const Size& size : sizes())
+      if (size.name.starts_with(only)) print_row(size, dtype, budget);
+}
+
+#else
+
+int main() {
+  fmt::print("NOT MEASURED: this build has no CUDA kernels for a GPU (VITRINE_CUDA=on builds them)\n");
+}
+
+#endif
