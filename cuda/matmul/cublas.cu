@@ -25,12 +25,13 @@ namespace vitrine::cuda {
 namespace {
 
 // The functions that are used, as in cublasLt.h.
-#define VITRINE_CUBLASLT_FUNCTIONS(X)                                                                    \
-  X(Create)                                                                                              \
-  X(GetStatusString)                                                                                     \
-  X(Matmul)                                                                                              \
-  X(MatmulAlgoGetHeuristic) X(MatmulDescCreate) X(MatmulDescDestroy) X(MatmulDescSetAttribute)           \
-      X(MatrixLayoutCreate) X(MatrixLayoutDestroy) X(MatrixLayoutSetAttribute) X(MatmulPreferenceCreate) \
+#define VITRINE_CUBLASLT_FUNCTIONS(X)                                                      \
+  X(Create)                                                                                \
+  X(GetStatusString)                                                                       \
+  X(Matmul)                                                                                \
+  X(MatmulAlgoGetHeuristic)                                                                \
+  X(MatmulDescCreate) X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) \
+      X(MatrixLayoutDestroy) X(MatrixLayoutSetAttribute) X(MatmulPreferenceCreate)         \
           X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)
 
 struct Library {

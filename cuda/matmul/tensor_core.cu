@@ -55,7 +55,8 @@ struct Source {
     const int64_t line0 = kAlongK ? first : k, at0 = kAlongK ? k : first;
     const int64_t lines = kAlongK ? count : K, length = kAlongK ? K : count;
 #pragma unroll
-    for (int n = threadIdx.x; n < Shared::kLines * Shared::kLine; n += kThreadsOfBlock) {
+    for (int i = 0; i < Shared::kLines * Shared::kLine / kThreadsOfBlock; ++i) {
+      const int n = static_cast<int>(threadIdx.x) + i * kThreadsOfBlock;
       const int line = n / Shared::kLine, c = n % Shared::kLine;
       const int64_t at = at0 + c * kChunk;
       const int64_t left = line0 + line < lines && at < length ? length - at : 0;
@@ -66,7 +67,7 @@ struct Source {
         copies.copy16(to, elements, inside * static_cast<int>(sizeof(S)));
       } else {
 #pragma unroll
-        for (int i = 0; i < kChunk; ++i) to[i] = i < inside ? elements[i] : S(0);
+        for (int e = 0; e < kChunk; ++e) to[e] = e < inside ? elements[e] : S(0);
       }
     }
   }
