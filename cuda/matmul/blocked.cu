@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 2) matmul_blocked(Product p, 
     x.store(tiles.x), y.store(tiles.y);
     __syncthreads();  // the tiles are complete
     if (k + B::kDepth < K) x.load(k + B::kDepth), y.load(k + B::kDepth);
-#pragma unroll
+#pragma unroll 2  // all of them at once would not fit into the registers
     for (int d = 0; d < B::kDepth; ++d) {
       T a[kEach], b[kEach];
 #pragma unroll

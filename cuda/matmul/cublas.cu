@@ -24,37 +24,40 @@ void cublas_matmul(const Product&) { fail("matmul: {}", cublas_absence()); }
 namespace vitrine::cuda {
 namespace {
 
-// The functions that are used, as in cublasLt.h.
-#define VITRINE_CUBLASLT_FUNCTIONS(X)                                                      \
-  X(Create)                                                                                \
-  X(GetStatusString)                                                                       \
-  X(Matmul)                                                                                \
-  X(MatmulAlgoGetHeuristic)                                                                \
-  X(MatmulDescCreate) X(MatmulDescDestroy) X(MatmulDescSetAttribute) X(MatrixLayoutCreate) \
-      X(MatrixLayoutDestroy) X(MatrixLayoutSetAttribute) X(MatmulPreferenceCreate)         \
-          X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)
-
+/// The functions that are used, under the names of cublasLt.h without their prefix.
 struct Library {
-#define VITRINE_POINTER(name) decltype(&cublasLt##name) name = nullptr;
-  VITRINE_CUBLASLT_FUNCTIONS(VITRINE_POINTER)
-#undef VITRINE_POINTER
   std::string absence;  // why there is none
+  void* file = open();
 
-  Library() {
-    const std::string file = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
-    void* const opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (opened == nullptr) {
-      absence = fmt::format("cuBLASLt cannot be opened: {}", dlerror());
-      return;
-    }
-    const auto find = [&](auto& function, const char* name) {
-      void* const symbol = dlsym(opened, name);
-      if (symbol == nullptr) absence = fmt::format("{} has no function {}", file, name);
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)> >(symbol);
-    };
-#define VITRINE_FIND(name) find(name, "cublasLt" #name);
-    VITRINE_CUBLASLT_FUNCTIONS(VITRINE_FIND)
-#undef VITRINE_FIND
+#define VITRINE_CUBLASLT(name) decltype(&cublasLt##name) name = find<decltype(name)>("cublasLt" #name)
+  VITRINE_CUBLASLT(Create);
+  VITRINE_CUBLASLT(GetStatusString);
+  VITRINE_CUBLASLT(Matmul);
+  VITRINE_CUBLASLT(MatmulAlgoGetHeuristic);
+  VITRINE_CUBLASLT(MatmulDescCreate);
+  VITRINE_CUBLASLT(MatmulDescDestroy);
+  VITRINE_CUBLASLT(MatmulDescSetAttribute);
+  VITRINE_CUBLASLT(MatmulPreferenceCreate);
+  VITRINE_CUBLASLT(MatmulPreferenceDestroy);
+  VITRINE_CUBLASLT(MatmulPreferenceSetAttribute);
+  VITRINE_CUBLASLT(MatrixLayoutCreate);
+  VITRINE_CUBLASLT(MatrixLayoutDestroy);
+  VITRINE_CUBLASLT(MatrixLayoutSetAttribute);
+#undef VITRINE_CUBLASLT
+
+ private:
+  void* open() {
+    const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
+    void* const opened = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (opened == nullptr) absence = fmt::format("cuBLASLt cannot be opened: {}", dlerror());
+    return opened;
+  }
+
+  template <class F>
+  F find(const char* name) {
+    void* const symbol = file == nullptr ? nullptr : dlsym(file, name);
+    if (file != nullptr && symbol == nullptr) absence = fmt::format("cuBLASLt has no function {}", name);
+    return reinterpret_cast<F>(symbol);
   }
 };
 
