@@ -54,7 +54,7 @@ struct Source {
     using Shared = SharedTile<S, kAlongK>;
     const int64_t line0 = kAlongK ? first : k, at0 = kAlongK ? k : first;
     const int64_t lines = kAlongK ? count : K, length = kAlongK ? K : count;
-#pragma unroll
+#pragma unroll 1  // side by side, the addresses would not fit into the registers
     for (int i = 0; i < Shared::kLines * Shared::kLine / kThreadsOfBlock; ++i) {
       const int n = static_cast<int>(threadIdx.x) + i * kThreadsOfBlock;
       const int line = n / Shared::kLine, c = n % Shared::kLine;
