@@ -18,6 +18,7 @@ constexpr std::array<MatmulStep, 5> kSteps = {{
     {"cublas", cublas_supports, cublas_matmul},
 }};
 
+/// Where the matrices of t lie, for the batch of z.
 Operand operand(const Tensor& t, const Tensor& z) {
   const int r = t.rank();
   Operand o{t.strides()[r - 2], t.strides()[r - 1], {}};
