@@ -18,6 +18,7 @@
 #include "core/creation.h"
 #include "core/differences.h"
 #include "core/random.h"
+#include "core/stream.h"
 #include "cuda/matmul/steps.h"
 #include "ops/view.h"
 
@@ -56,27 +57,14 @@ std::vector<Size> sizes() {
 
 void check_call(cudaError_t result) { check(result == cudaSuccess, "CUDA: {}", cudaGetErrorString(result)); }
 
-/// Milliseconds of the GPU from one mark to the next.
-class Events {
- public:
-  Events() { check_call(cudaEventCreate(&begin_)), check_call(cudaEventCreate(&end_)); }
-  ~Events() { cudaEventDestroy(begin_), cudaEventDestroy(end_); }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-
-  double time(const MatmulStep& step, const Product& p) {
-    check_call(cudaEventRecord(begin_));
-    step.run(p);
-    check_call(cudaEventRecord(end_));
-    check_call(cudaEventSynchronize(end_));
-    float milliseconds = 0;
-    check_call(cudaEventElapsedTime(&milliseconds, begin_, end_));
-    return milliseconds;
-  }
-
- private:
-  cudaEvent_t begin_, end_;
-};
+/// Milliseconds of the GPU that a step takes.
+double time_of(const MatmulStep& step, const Product& p) {
+  Event begin(Device::cuda), end(Device::cuda);
+  begin.record();
+  step.run(p);
+  end.record();
+  return end.milliseconds_since(begin);
+}
 
 Tensor matrix(int64_t rows, int64_t columns, bool by_rows, DType dtype) {
   return by_rows ? randn({rows, columns}, dtype, Device::cuda)
@@ -104,10 +92,9 @@ void print_row(const Size& size, DType dtype, double budget) {
     const double off = distance(got, want, 1e-3);
     check(off <= allowed, "{} {}: {} is off by {:.2g}", size.name, name(dtype), steps[i]->name, off);
   }
-  Events events;
   const double end = bench::seconds() + budget;
   for (int round = 0; round < 5 || bench::seconds() < end; ++round)
-    for (const MatmulStep* step : steps) times[step->name].push_back(events.time(*step, product(z)));
+    for (const MatmulStep* step : steps) times[step->name].push_back(time_of(*step, product(z)));
 
   const auto rate = [&](std::string_view step) {
     return times.contains(step) ? size.flops() / bench::median(times[step]) * 1e-9 : 0;

@@ -20,6 +20,7 @@ void cublas_matmul(const Product&) { fail("matmul: {}", cublas_absence()); }
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 namespace vitrine::cuda {
 namespace {
@@ -80,11 +81,11 @@ struct Context {
 
 const Context& context() {
   static std::mutex mutex;
-  static std::map<int, Context> contexts;
+  static std::map<std::pair<int, cudaStream_t>, Context> contexts;  // streams cannot share a workspace
   int device = 0;
   check_call(cudaGetDevice(&device), "cudaGetDevice");
   const std::lock_guard lock(mutex);
-  Context& c = contexts[device];
+  Context& c = contexts[{device, selected_stream()}];
   if (c.handle == nullptr) {
     check_call(cudaMalloc(&c.workspace, kWorkspace), "memory for cuBLASLt");
     check_status(library().Create(&c.handle), "cublasLtCreate");
@@ -202,7 +203,7 @@ void run(const Product& p, const Strides& batch, const void* x, const void* y, v
   const float one32 = 1, add32 = p.add ? 1 : 0;
   check_status(lt.Matmul(c.handle, operation, wide ? static_cast<const void*>(&one64) : &one32, y, of_y, x,
                          of_x, wide ? static_cast<const void*>(&add64) : &add32, z, of_z, z, of_z,
-                         &found.algo, c.workspace, kWorkspace, nullptr),
+                         &found.algo, c.workspace, kWorkspace, selected_stream()),
                "cublasLtMatmul");
 }
 
