@@ -241,10 +241,10 @@ TEST_CASE("each step launches a kernel of its own") {
     CHECK(count(name, 16).launches == 1);
 }
 
-// The table of docs/cuda.md, where kernels are traced.
+// As in the table of docs/cuda.md, where kernels are traced.
 TEST_CASE("each step reads less than the one before") {
   if (!count("naive", 16).traced) return;
-  const int64_t n = 256, elements = n * n, products = n * n * n;
+  const int64_t n = 128, elements = n * n, products = n * n * n;
   const auto naive = count("naive", n), tiled = count("tiled", n), blocked = count("blocked", n),
              tensor_core = count("tensor_core", n);
   const auto as_signed = [](uint64_t x) { return static_cast<int64_t>(x); };
