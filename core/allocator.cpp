@@ -36,7 +36,7 @@ constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1)
 
 Source of_system() {
   const auto take = [](size_t bytes) -> void* {
-    if (kPassThrough) return std::aligned_alloc(64, round_up(bytes, 64));
+    if (kPassThrough) return std::aligned_alloc(64, round_up(std::max<size_t>(bytes, 1), 64));
     void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
     madvise(data, bytes, MADV_HUGEPAGE);
@@ -50,7 +50,7 @@ Source of_system() {
 
 Source of_gpu(Device device) {
   return {[device](size_t bytes) { return cuda::take_memory(bytes, device); },
-          [device](void* data, size_t) noexcept { cuda::give_memory(data); }, 512, 8 * kHugePage, kHugePage};
+          [](void* data, size_t) noexcept { cuda::give_memory(data); }, 512, 8 * kHugePage, kHugePage};
 }
 
 /// The memory of a device: an arena for each stream.
