@@ -64,7 +64,8 @@ void Parameter::assign(const Tensor& values) {
   check(values.shape() == shape(), "{}: wanted values of shape {}, got {}",
         name().empty() ? "assign" : name(), shape(), describe(values));
   const Tape::Pause pause;
-  VITRINE_RUN(copy, state().master, values);
+  Tensor& master = state().master;
+  VITRINE_RUN(copy, master, values.device() == master.device() ? values : copy_to(values, master.device()));
   refresh();
 }
 

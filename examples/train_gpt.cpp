@@ -21,8 +21,9 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 
 struct Settings {
-  std::string data, out = "reports", attention = "standard", resume, dtype = "float32", schedule = "cosine",
-                    positions = "automatic", prompt, activation = "gelu_tanh", norm = "layer";
+  std::string data, out = "reports", attention = "standard", resume, device = "cpu", dtype = "float32",
+                    schedule = "cosine", positions = "automatic", prompt, activation = "gelu_tanh",
+                    norm = "layer";
   bool post_norm = false, no_bias = false;
   std::vector<std::string> compare;
   std::vector<uint64_t> seeds;
@@ -65,6 +66,7 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
   manual_seed(s.training.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
+  model.to(s.device == "cuda" ? Device::cuda : Device::cpu);
   return model;
 }
 
@@ -99,6 +101,7 @@ RunReport train(const Settings& s, const std::string& attention, const Character
                      {"optimizer", t.optimizer},
                      {"learning rate", fmt::format("{} to {}, {}", s.lr, s.final_lr, s.schedule)},
                      {"dtype", s.dtype},
+                     {"device", s.device},
                      {"seed", std::to_string(t.seed)}};
   if (interrupted) {
     fmt::print(
@@ -214,6 +217,8 @@ int main(int argc, char** argv) {
   app.add_option("--warmup", s.warmup, "steps of warmup; at most half of all");
   app.add_option("--dtype", s.dtype,
                  "float32, float64, bfloat16 or float16 (with float32 masters; float16 scales the loss)");
+  app.add_option("--device", s.device, "cpu or cuda (in builds without nvcc the emulator's, which is slow)")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--seed", s.training.seed, "of everything random");
   app.add_option("--threads", s.threads, "0: all cores");
   CLI11_PARSE(app, argc, argv);

@@ -174,7 +174,8 @@ void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
   check_state_dict(state);
   for (auto& [path, parameter] : named_parameters()) parameter.assign(state.at(path));
   const Tape::Pause pause;
-  for (auto& [path, buffer] : named_buffers()) VITRINE_RUN(copy, buffer, state.at(path));
+  for (auto& [path, buffer] : named_buffers())
+    VITRINE_RUN(copy, buffer, copy_to(state.at(path), buffer.device()));
 }
 
 void Module::copy_from(Module& source) {

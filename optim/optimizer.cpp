@@ -163,7 +163,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   for (const auto& [key, p] : keys())
     for (const Slot& slot : slots(p.shape()))
       if (const auto found = state.find(key + "/" + slot.name); found != state.end())
-        loaded[p.identity()][slot.name] = copy_as(found->second, found->second.dtype());
+        loaded[p.identity()][slot.name] = copy_to(found->second, p.master().device());
   steps_ = static_cast<int64_t>(state.at("step").item());
   state_ = std::move(loaded);
 }

@@ -7,8 +7,9 @@
 
 namespace vitrine::nn::training {
 
-void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label,
+void inspect_attention(Gpt& model, const Batch& on_cpu, const std::function<std::string(int64_t)>& label,
                        RunReport& report) {
+  const Batch batch = on_cpu.to(model.parameters().front().value().device());
   const ModeScope evaluation(model, false);
   std::vector<AttentionTrace> traces;
   Tape tape;
@@ -17,7 +18,7 @@ void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::
   for (const AttentionTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
   const auto gradients = tape.gradient(loss, paths);
   std::vector<std::string> labels;
-  for (double id : select(batch.inputs, 0, 0).values()) labels.push_back(label(static_cast<int64_t>(id)));
+  for (double id : select(on_cpu.inputs, 0, 0).values()) labels.push_back(label(static_cast<int64_t>(id)));
   for (size_t layer = 0; layer < traces.size(); ++layer) {
     const AttentionTrace& t = traces[layer];
     const auto figures =

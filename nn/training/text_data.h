@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "ops/view.h"
 
 namespace vitrine::nn::training {
 
@@ -37,6 +38,8 @@ std::vector<std::string> split_characters(const std::string& text);
 /// Training examples: B windows of T tokens.
 struct Batch {
   Tensor inputs, targets;  ///< ids [B, T]; targets are the inputs one further
+
+  Batch to(Device device) const { return {vitrine::to(inputs, device), vitrine::to(targets, device)}; }
 };
 
 /// Random windows of a token sequence. Which windows batch i has depends on the seed and i alone.

@@ -123,7 +123,7 @@ double Trainer::train_step() {
   optimizer_->zero_grad();
   double loss = 0;
   for (int64_t i = 0; i < options_.accumulate; ++i) {
-    const Batch batch = training_.batch(step_ * options_.accumulate + i);
+    const Batch batch = training_.batch(step_ * options_.accumulate + i).to(device());
     std::optional<PathRecorder> paths;
     if (step_ % kRecordEvery == 0 && i + 1 == options_.accumulate)
       paths.emplace(model_, report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
@@ -205,7 +205,8 @@ double Trainer::validation_loss() {
   const Tape::Pause pause;
   const ModeScope evaluation(model_, false);
   double total = 0, count = 0;
-  for (const Batch& batch : validation_.whole()) {
+  for (const Batch& on_cpu : validation_.whole()) {
+    const Batch batch = on_cpu.to(device());
     const auto tokens = static_cast<double>(batch.targets.numel());
     total += tokens * cross_entropy(model_.forward(batch.inputs), batch.targets).item();
     count += tokens;

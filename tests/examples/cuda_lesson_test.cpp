@@ -9,6 +9,8 @@
 
 #include "tests/skip.h"
 
+#ifdef VITRINE_CUDA_LESSON
+
 namespace {
 
 /// Words apart by one blank.
@@ -19,8 +21,6 @@ std::string words(std::istream& in) {
 }
 
 }  // namespace
-
-#ifdef VITRINE_CUDA_LESSON
 
 TEST_CASE("what the lesson in CUDA prints of races, bounds, unwritten memory and costs is in docs/cuda.md") {
   const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(VITRINE_CUDA_LESSON, "r"), pclose);
