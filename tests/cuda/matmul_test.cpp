@@ -104,12 +104,6 @@ bool check_case(const MatmulStep& step, const Case& c, Types types) {
   return true;
 }
 
-const MatmulStep& find(std::string_view name) {
-  for (const MatmulStep& step : cuda::matmul_steps())
-    if (step.name == name) return step;
-  fail("no step {}", name);
-}
-
 Types typical(const MatmulStep& step) { return step.name == "tensor_core" ? kFloating[2] : kFloating[0]; }
 
 /// Checks the step with every floating type that it knows; how many cases it supported.
@@ -219,7 +213,14 @@ TEST_CASE("the best step that supports a product is taken, or the one that is as
 }
 
 #if VITRINE_CUDA_EMULATED
+
 namespace {
+
+const MatmulStep& find(std::string_view name) {
+  for (const MatmulStep& step : cuda::matmul_steps())
+    if (step.name == name) return step;
+  fail("no step {}", name);
+}
 
 /// What the kernel of a step does for one product of n × n matrices.
 emulator::Counts count(std::string_view step, int64_t n) {

@@ -29,7 +29,7 @@ std::vector<float> values(const Tensor& x) {
 }
 
 /// The allocator's own blocks while this lives, also where kernels are inspected.
-struct Caching {
+struct [[maybe_unused]] Caching {
 #if VITRINE_CUDA_EMULATED
   Caching() : traced(emulator::traces_device_memory()) { emulator::trace_device_memory(false); }
   ~Caching() { emulator::trace_device_memory(traced); }

@@ -45,11 +45,13 @@ RunReport train(Device device, Device later) {
 TEST_CASE("a model trains on the GPU as on the CPU, with dropout, and goes on from the other's checkpoint") {
   if (!has_gpu()) return;
   const RunReport wanted = train(Device::cpu, Device::cpu);
-  for (const auto& [device, later] :
-       {std::pair{Device::cuda, Device::cuda}, std::pair{Device::cpu, Device::cuda},
-        std::pair{Device::cuda, Device::cpu}}) {
-    INFO(to_string(device), " then ", to_string(later));
-    const RunReport report = train(device, later);
+  struct Devices {
+    Device first, later;
+  };
+  for (const Devices& d : {Devices{Device::cuda, Device::cuda}, Devices{Device::cpu, Device::cuda},
+                           Devices{Device::cuda, Device::cpu}}) {
+    INFO(to_string(d.first), " then ", to_string(d.later));
+    const RunReport report = train(d.first, d.later);
     CHECK(report.final_validation_loss == doctest::Approx(wanted.final_validation_loss).epsilon(1e-4));
     CHECK(report.train_loss.y.back() == doctest::Approx(wanted.train_loss.y.back()).epsilon(1e-4));
     CHECK(report.peak_memory_bytes > 0);
