@@ -10,6 +10,7 @@
 #include "ops/elementwise.h"
 #include "ops/view.h"
 #include "tests/cuda/device.h"
+#include "tests/ops/attention_inputs.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -21,9 +22,8 @@ struct Sizes {
   int64_t heads, key_heads, queries, keys, size, channels;
 };
 
-struct Inputs {
-  Tensor q, k, v, dy;
-};
+using Inputs = test::AttentionInputs;
+using test::check_close;
 
 Inputs draw(const Sizes& s, double deviation = 1) {
   Generator g(7);
@@ -40,23 +40,11 @@ Inputs cast_all(const Inputs& x, DType dtype, Device device = Device::cpu) {
   return {moved(x.q), moved(x.k), moved(x.v), moved(x.dy)};
 }
 
-/// y, dq, dk and dv.
+/// y, dq, dk and dv, where x lies.
 std::vector<Tensor> run(const Inputs& x, AttentionOptions o) {
   for (Tensor* t : {&o.bias, &o.slopes, &o.allowed})
     if (t->defined()) *t = to(*t, x.q.device());
-  Tape tape;
-  for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
-  const Tensor y = attention(x.q, x.k, x.v, o);
-  std::vector<Tensor> result = tape.gradient({y}, {x.q, x.k, x.v}, {x.dy});
-  result.insert(result.begin(), y);
-  return result;
-}
-
-void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, double tolerance) {
-  for (size_t i = 0; i < got.size(); ++i) {
-    INFO("0 = y, 1 = dq, 2 = dk, 3 = dv: ", i);
-    CHECK(spec::distance(got[i].values(), want[i].values(), 0.1) <= tolerance);
-  }
+  return test::value_and_gradients(attention, x, o);
 }
 
 bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {

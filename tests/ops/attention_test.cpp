@@ -8,15 +8,15 @@
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
+#include "tests/ops/attention_inputs.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
 
 namespace {
 
-struct Inputs {
-  Tensor q, k, v, dy;
-};
+using Inputs = test::AttentionInputs;
+using test::check_close, test::value_and_gradients;
 
 Inputs inputs(int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, int64_t size, DType dtype) {
   Generator g(7);
@@ -24,24 +24,6 @@ Inputs inputs(int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, i
           randn({2, key_heads, keys, size}, dtype, Device::cpu, 0, 1, g),
           randn({2, key_heads, keys, size + 1}, dtype, Device::cpu, 0, 1, g),
           randn({2, heads, queries, size + 1}, dtype, Device::cpu, 0, 1, g)};
-}
-
-using Function = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&);
-
-std::vector<Tensor> value_and_gradients(Function f, const Inputs& x, const AttentionOptions& o) {
-  Tape tape;
-  for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
-  const Tensor y = f(x.q, x.k, x.v, o);
-  std::vector<Tensor> result = tape.gradient({y}, {x.q, x.k, x.v}, {x.dy});
-  result.insert(result.begin(), y);
-  return result;
-}
-
-void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, double tolerance) {
-  for (size_t i = 0; i < got.size(); ++i) {
-    INFO("0 = y, 1 = dq, 2 = dk, 3 = dv: ", i);
-    CHECK(spec::distance(got[i].values(), want[i].values(), 0.1) <= tolerance);
-  }
 }
 
 constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
