@@ -123,19 +123,19 @@ TEST_CASE("a stream uses again at once what its tensors leave, other streams do 
   const Caching caching;
   const Device gpu = Device::cuda;
   const Stream first(gpu), second(gpu);
+#ifndef VITRINE_SANITIZED  // under sanitizers memory is not kept for a stream, but freed when all work is done
   const void* left = nullptr;
   {
     const StreamScope scope(first);
     left = zeros({1000}, DType::float32, gpu).raw();
-#ifndef VITRINE_SANITIZED  // where nothing is used again
     CHECK(empty({1000}, DType::float32, gpu).raw() == left);
-#endif
   }
   {
     const StreamScope scope(second);
     const Tensor other = empty({1000}, DType::float32, gpu);
     CHECK(other.raw() != left);
   }
+#endif
   SUBCASE("nor does the first while another stream still works with it") {
     Tensor sum;
     {
