@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
 
   const double peak = product_peak();
   fmt::print("{} threads; the matrix product reaches {:.0f} GFLOP/s at its best\n\n", threads(), 1e-9 * peak);
-  fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>10}\n", "size", "", "median ms", "best ms", "tokens/s",
+  fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>11}\n", "size", "", "median ms", "best ms", "tokens/s",
              "peak MiB", "of product");
   for (const bench::Size& s : contest.sizes()) compare(contest, s, peak);
   return 0;

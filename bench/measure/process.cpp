@@ -21,6 +21,12 @@ std::string openblas_openmp() {
   return "";
 }
 
+/// The kernels that OpenBLAS is to use: of a CPU that is newer than itself it may take those of the oldest.
+std::string openblas_kernels() {
+  const bool is_told = std::getenv("OPENBLAS_CORETYPE") != nullptr;
+  return is_told || !__builtin_cpu_supports("avx512vl") ? "" : "OPENBLAS_CORETYPE=SkylakeX ";
+}
+
 std::string python_with_torch() {
   for (const char* python : {"/usr/bin/python3", "python3"})
     if (std::system(fmt::format("{} -c 'import torch' 2>/dev/null", python).c_str()) == 0) return python;
@@ -57,10 +63,10 @@ std::string pytorch(const std::string& script) {
   static_cast<void>(said);
   if (python.empty()) return "";
   return fmt::format(
-      "LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH MALLOC_MMAP_THRESHOLD_=4000000000 "
+      "{}LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH MALLOC_MMAP_THRESHOLD_=4000000000 "
       "MALLOC_TRIM_THRESHOLD_=16000000000 "
       "MALLOC_TOP_PAD_=67108864 {} {}/{}",
-      openblas_openmp(), python, VITRINE_PYTORCH_DIR, script);
+      openblas_kernels(), openblas_openmp(), python, VITRINE_PYTORCH_DIR, script);
 }
 
 double peak_mib() {
