@@ -83,7 +83,7 @@ double product_operations(const bench::Size& s) {
 void print(const bench::Size& s, const char* name, const std::vector<json>& runs, double peak) {
   const auto seconds = bench::seconds_of(runs);
   const double t = bench::median(seconds);
-  fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>9.0f}%\n", s.name, name, 1e3 * t,
+  fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>10.0f}%\n", s.name, name, 1e3 * t,
              1e3 * bench::best(seconds), static_cast<double>(s.batch * s.time) / t,
              bench::largest(runs, "peak_mib"), 100 * product_operations(s) / t / peak);
   std::fflush(stdout);
