@@ -26,11 +26,12 @@ int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
 /// Cuts M × N into `parts` parts. Each part packs its columns of B and, where A is transposed, its rows of A, for
-/// itself: the cut with the least work in the largest part wins.
+/// itself: the cut with the least work in the largest part wins. Rows of A count also where they are not packed: other
+/// operations cut by rows too, so that each core's cache holds its own.
 Grid cut(Trans ta, int64_t M, int64_t N, int64_t parts) {
   // Packing one element takes as long as about this many multiply-adds.
   constexpr int64_t kPackB = 11;
-  const int64_t pack_a = ta == Trans::yes ? 10 : 1;
+  const int64_t pack_a = ta == Trans::yes ? 12 : 16;
   Grid best{1, 1, M, N};
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t rows = 1; rows <= parts; ++rows) {
