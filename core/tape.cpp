@@ -16,6 +16,20 @@ namespace {
 thread_local Tape* active = nullptr;
 std::atomic<uint64_t> next_serial{1};
 
+/// Memory of this thread's last tape for the next, so that steps of a training do not grow it anew.
+template <class Vector>
+Vector& spare() {
+  thread_local Vector memory;
+  return memory;
+}
+template <class Vector>
+void keep_spare(Vector& ended) {
+  constexpr size_t kMostBytes = 4 << 20;
+  ended.clear();
+  if (ended.capacity() * sizeof(ended[0]) <= kMostBytes && ended.capacity() > spare<Vector>().capacity())
+    ended.swap(spare<Vector>());
+}
+
 }  // namespace
 
 Tape::Tape(TapeOptions options) : options_(options), serial_(next_serial++) {
@@ -23,11 +37,15 @@ Tape::Tape(TapeOptions options) : options_(options), serial_(next_serial++) {
   check(active == nullptr,
         "Tape: another tape is recording on this thread; pause it (Tape::Pause) or let it end first");
   active = this;
+  nodes_.swap(spare<decltype(nodes_)>());
+  slots_.swap(spare<decltype(slots_)>());
   last_record_ = detail::now_nanoseconds();
 }
 
 Tape::~Tape() {
   if (active == this) active = nullptr;
+  keep_spare(nodes_);
+  keep_spare(slots_);
 }
 
 Tape::Pause::Pause() : paused_(active) { active = nullptr; }

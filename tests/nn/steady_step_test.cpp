@@ -11,6 +11,7 @@ TEST_CASE("a training step makes no system call for memory") {
 }
 #else
 
+#include <execinfo.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -38,6 +39,7 @@ namespace {
 
 constexpr int kBlocked = 97;  // the child's exit code when a forbidden call was made
 constexpr int kNoFilter = 98;
+constexpr int kWarm = 30;  // steps until every thread and the C library's heap have what they need
 
 /// From here on mmap, munmap, mremap, brk and clone end this process.
 bool forbid_system_memory() {
@@ -72,7 +74,7 @@ const Run kRuns[] = {{"standard"},
                      {"standard", 1024, 1, 0, nn::Positions::sinusoidal},
                      {"laser+qk_norm+alibi", 64, 4, 0.1, nn::Positions::automatic, DType::bfloat16}};
 
-/// Trains a small GPT; `when_warm` runs after fifteen steps. Executed in a process of its own.
+/// Trains a small GPT; `when_warm` runs after kWarm steps. Executed in a process of its own.
 void train(const Run& run, bool (*when_warm)()) {
   nn::GptOptions options;
   options.width = 64, options.layers = 2;
@@ -81,8 +83,8 @@ void train(const Run& run, bool (*when_warm)()) {
   nn::Gpt model(options);
   model.to(run.dtype);
   optim::Adam optimizer(model.parameters());
-  for (int step = 0; step < 30; ++step) {
-    if (step == 15 && !when_warm()) _exit(kNoFilter);
+  for (int step = 0; step < 2 * kWarm; ++step) {
+    if (step == kWarm && !when_warm()) _exit(kNoFilter);
     const Shape shape{run.batch, run.context};
     const Tensor x = randint(0, 65, shape), y = randint(0, 65, shape);
     optimizer.zero_grad();
@@ -104,7 +106,7 @@ int run_child(const std::string& what) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kBlocked;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 bool plant_an_allocation() {
@@ -117,7 +119,13 @@ bool plant_an_allocation() {
 
 TEST_CASE("child of the steady step" * doctest::skip()) {
   struct sigaction action {};
-  action.sa_handler = [](int) { _exit(kBlocked); };
+  action.sa_handler = [](int) {
+    void* callers[32];
+    backtrace_symbols_fd(callers, backtrace(callers, 32), STDERR_FILENO);
+    _exit(kBlocked);
+  };
+  void* callers[1];
+  backtrace(callers, 1);  // loads what it needs
   sigaction(SIGSYS, &action, nullptr);
   if (const char* what = std::getenv("VITRINE_STEADY_CHILD")) {
     const bool plant = std::string(what) == "plant";
@@ -126,7 +134,7 @@ TEST_CASE("child of the steady step" * doctest::skip()) {
   _exit(0);
 }
 
-TEST_CASE("after fifteen steps a training step makes no mmap, munmap, mremap, brk or clone") {
+TEST_CASE("after thirty steps a training step makes no mmap, munmap, mremap, brk or clone") {
   if (isa() == Isa::portable) {
     test::skip("on portable code OpenBLAS multiplies, which takes a buffer when two threads first meet in it");
     return;
