@@ -3,37 +3,23 @@
 //   train_gpt --compare standard,laser
 //   train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <csignal>
 #include <filesystem>
 
 #include "core/parallel.h"
+#include "examples/train_gpt_settings.h"
 #include "nn/generate.h"
 #include "nn/training/trainer.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 using namespace vitrine::nn::training;
+using examples::Settings;
 
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
-
-struct Settings {
-  std::string data, out = "reports", attention = "standard", resume, device = "cpu", dtype = "float32",
-                    schedule = "cosine", positions = "automatic", prompt, activation = "gelu_tanh",
-                    norm = "layer";
-  bool post_norm = false, no_bias = false;
-  std::vector<std::string> compare;
-  std::vector<uint64_t> seeds;
-  GptOptions gpt;
-  TrainingOptions training;
-  double lr = 1e-3, final_lr = 1e-4;
-  int64_t warmup = 100, sample = 300;
-  int threads = 0;
-  bool one_run() const { return compare.empty() && seeds.empty(); }
-};
 
 /// Vitrine's own source and documentation, in a fixed order.
 std::string own_source() {
@@ -174,53 +160,7 @@ void run(Settings s) {
 int main(int argc, char** argv) {
   Settings s;
   CLI::App app("Trains a character-level GPT and writes a report.");
-  app.set_config("--config", "", "a file with these options as name = value");
-  app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
-  app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
-  app.add_option("--attention", s.attention, "parts joined by +:\n" + attention_parts());
-  app.add_option("--compare", s.compare, "several attentions, on the same data and seed")->delimiter(',');
-  app.add_option("--resume", s.resume, "a checkpoint to go on from");
-  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean")->delimiter(',');
-  app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
-  app.add_option("--checkpoint", s.training.checkpoint,
-                 "where to save; by default in --out, by the run's name");
-  app.add_flag("--post-norm", s.post_norm,
-               "norms behind the sums instead of before attention and feed-forward");
-  app.add_flag("--no-bias", s.no_bias, "linear layers without bias");
-  app.add_flag("--checkpoint-blocks", s.gpt.checkpoint_blocks,
-               "less memory: compute blocks again in the backward");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--out", s.out, "folder for report, checkpoints and metrics");
-  app.add_option("--sample", s.sample, "characters to sample");
-  app.add_option("--steps", s.training.steps, "optimizer steps");
-  app.add_option("--batch", s.training.batch, "sequences per micro-batch");
-  app.add_option("--accumulate", s.training.accumulate, "micro-batches per step");
-  app.add_option("--evaluate-every", s.training.evaluate_every, "steps between validation losses");
-  app.add_option("--save-every", s.training.save_every, "steps between checkpoints; 0: at the end alone");
-  app.add_option("--layers", s.gpt.layers, "blocks");
-  app.add_option("--heads", s.gpt.heads, "query heads");
-  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads");
-  app.add_option("--width", s.gpt.width, "channels");
-  app.add_option("--context", s.gpt.context, "longest sequence");
-  app.add_option("--hidden", s.gpt.hidden, "size of the feed-forward layer; 0: four times the width");
-  app.add_option("--activation", s.activation, "relu, gelu, gelu_tanh, silu or swiglu");
-  app.add_option("--norm", s.norm, "layer or rms");
-  app.add_option("--dropout", s.gpt.dropout, "probability");
-  app.add_option("--positions", s.positions, "automatic, learned, sinusoidal or none");
-  app.add_option("--optimizer", s.training.optimizer, optim::optimizer_names());
-  app.add_option("--schedule", s.schedule, optim::schedule_names());
-  app.add_option("--weight-decay", s.training.weight_decay, "of matrices");
-  app.add_option("--beta2", s.training.beta2, "of Adam and its relatives");
-  app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none");
-  app.add_option("--lr", s.lr, "highest learning rate");
-  app.add_option("--final-lr", s.final_lr, "learning rate at the end");
-  app.add_option("--warmup", s.warmup, "steps of warmup; at most half of all");
-  app.add_option("--dtype", s.dtype,
-                 "float32, float64, bfloat16 or float16 (with float32 masters; float16 scales the loss)");
-  app.add_option("--device", s.device, "cpu or cuda (in builds without nvcc the emulator's, which is slow)")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--seed", s.training.seed, "of everything random");
-  app.add_option("--threads", s.threads, "0: all cores");
+  examples::add_options(app, s);
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGINT, [](int signal) {
     interrupted = 1;

@@ -136,7 +136,8 @@ TEST_CASE("child of the steady step" * doctest::skip()) {
 
 TEST_CASE("after thirty steps a training step makes no mmap, munmap, mremap, brk or clone") {
   if (isa() == Isa::portable) {
-    test::skip("on portable code OpenBLAS multiplies, which takes a buffer when two threads first meet in it");
+    test::skip(
+        "on portable code OpenBLAS multiplies, which takes a buffer when two threads first meet in it");
     return;
   }
   const int planted = run_child("plant");
