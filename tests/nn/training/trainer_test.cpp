@@ -121,7 +121,7 @@ TEST_CASE("gradients that float16 cannot hold are saved by the scale of the loss
       for (const Series& s : {path.q, path.k, path.v}) norms.back().push_back(s.y.at(0));
   }
   REQUIRE(norms[0].size() == 8);
-  for (size_t i = 0; i < 8; ++i) CHECK(norms[1][i] == doctest::Approx(norms[0][i]).epsilon(0.02));
+  for (size_t i = 0; i < 8; ++i) CHECK(norms[1][i] / norms[0][i] == doctest::Approx(1).epsilon(1e-3));
 }
 
 TEST_CASE("a gradient that overflows leaves its step out and halves the scale of the loss") {
