@@ -37,7 +37,8 @@ const Rule kRules[] = {
     {"adamw", made_adam<Adam, AdamOptions, Decay::decoupled>},
     {"nadam", made_adam<NAdam, NAdamOptions, Decay::coupled>},
     {"nadamw", made_adam<NAdam, NAdamOptions, Decay::decoupled>},
-    {"radam", made_adam<RAdam, RAdamOptions, Decay::decoupled>},
+    {"radam", made_adam<RAdam, RAdamOptions, Decay::coupled>},
+    {"radamw", made_adam<RAdam, RAdamOptions, Decay::decoupled>},
     {"lamb", [](Parameters p, const CommonOptions& c) {
        return made<Lamb>(p, LambOptions{
            .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay});

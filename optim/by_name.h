@@ -17,8 +17,8 @@ struct CommonOptions {
   double momentum = 0.9;              ///< ≥ 0; of sgd
 };
 
-/// sgd, adam, adamw, nadam, nadamw, radam, lamb, lion, adafactor (of steps lr), rmsprop, adagrad or adadelta; others are an
-/// error that lists these.
+/// sgd, adam, adamw, nadam, nadamw, radam, radamw, lamb, lion, adafactor (of steps lr), rmsprop, adagrad or adadelta, where a
+/// closing w means that the decay of weights is decoupled; others are an error that lists these.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Parameter> parameters,
                                           const CommonOptions& options);
 std::string optimizer_names();  ///< separated by commas, for help

@@ -59,7 +59,7 @@ std::vector<Tensor> train(
 TEST_CASE("three steps of every optimizer") {
   if (!has_gpu()) return;
   std::map<std::string, std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>> rules;
-  for (const char* name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "lamb", "lion"})
+  for (const char* name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "radamw", "lamb", "lion"})
     rules[name] = [name](std::vector<Parameter> p) {
       return optim::make_optimizer(name, std::move(p), {.lr = 0.01, .weight_decay = 0.1});
     };

@@ -157,8 +157,27 @@ TEST_CASE("bad settings and states are refused with a reason") {
   CHECK_THROWS_WITH_AS(o.load_state_dict({}), doctest::Contains("missing step"), Error);
 }
 
+TEST_CASE("a name that ends in w means weights that decay by themselves") {
+  for (const std::string name : {"adam", "nadam", "radam"})
+    for (const bool decoupled : {false, true}) {
+      INFO(name << " " << decoupled);
+      const Parameter p(ones({1}));
+      const auto optimizer =
+          make_optimizer(name + (decoupled ? "w" : ""), {p}, {.lr = 0.1, .weight_decay = 0.01});
+      for (int i = 0; i < 20; ++i) {
+        optimizer->zero_grad();
+        Tape tape;
+        tape.backward(sum(p * 0.0));
+        optimizer->step();
+      }
+      const double decayed = std::pow(1 - 0.1 * 0.01, 20);
+      CHECK((std::abs(p.value().item() - decayed) < 1e-5) ==
+            decoupled);  // through the gradient it is steps of lr
+    }
+}
+
 TEST_CASE("optimizers and schedules by name") {
-  for (const std::string name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "lamb", "lion",
+  for (const std::string name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "radamw", "lamb", "lion",
                                  "adafactor", "rmsprop", "adagrad", "adadelta"}) {
     INFO(name);
     Parameter p = parameter(1);
