@@ -77,6 +77,13 @@ int compute_capability() {
   return 10 * major + minor;
 }
 
+int multiprocessors() {
+  int device = 0, count = 0;
+  check_call(cudaGetDevice(&device), "cudaGetDevice");
+  check_call(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  return count;
+}
+
 void* take_memory(size_t bytes, Device device) {
   select(device);
   void* data = nullptr;

@@ -56,6 +56,9 @@ void allow_shared(Kernel* kernel, size_t bytes) {
 /// Of the current device, times ten: 80 for 8.0.
 int compute_capability();
 
+/// Multiprocessors of the current device.
+int multiprocessors();
+
 inline constexpr unsigned kThreads = 256;
 
 /// Blocks of kThreads for n elements; few enough that each thread of a large grid takes several.

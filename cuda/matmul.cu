@@ -10,11 +10,12 @@
 namespace vitrine::cuda {
 namespace {
 
-constexpr std::array<MatmulStep, 5> kSteps = {{
+constexpr std::array<MatmulStep, 6> kSteps = {{
     {"naive", naive_supports, naive_matmul},
     {"tiled", tiled_supports, tiled_matmul},
     {"blocked", blocked_supports, blocked_matmul},
     {"tensor_core", tensor_core_supports, tensor_core_matmul},
+    {"hopper", hopper_supports, hopper_matmul},
     {"cublas", cublas_supports, cublas_matmul},
 }};
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "cuda/emulator/mbarrier.h"
 #include "cuda/emulator/trace.h"
 
 namespace vitrine::emulator {
@@ -67,6 +68,19 @@ Index3 Block::index() const { return index_; }
 Index3 Block::thread() const { return threads_[running_]->index; }
 unsigned Block::lane() const { return static_cast<unsigned>(running_ % 32); }
 void* Block::dynamic_shared() { return shared_.data(); }
+
+/// The window begins at a multiple of 1024, after which swizzles repeat.
+uint32_t Block::shared_address(const void* shared) const {
+  const auto window = reinterpret_cast<uintptr_t>(shared_.data()) / 1024 * 1024;
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(shared) - window;
+  check(offset < (size_t{256} << 10), "an address outside of dynamic shared memory");
+  return static_cast<uint32_t>(offset);
+}
+
+char* Block::at_shared_address(uint32_t address) const {
+  return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(shared_.data()) / 1024 * 1024 + address);
+}
+
 void Block::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; }
 
 void Block::note_access(const void* address, size_t size, Access access, const void* pc) {
@@ -102,6 +116,8 @@ void Block::prepare() {
   shared_.assign(launch_->shared_bytes,
                  static_cast<char>(0xFF));  // a NaN: shared memory starts with anything
   groups_.clear();
+  warpgroups_.clear();
+  box_copies_.clear();
   error_ = nullptr;
   arrived_ = 0, alive_ = count;
   order_.resize(count);
@@ -133,6 +149,7 @@ void Block::run(const Launch& launch, Index3 index, const std::function<void()>&
     }
   }
   current_block = nullptr;
+  if (!error_ && !box_copies_.empty()) fails("it has ended before all tiles that it loads are there");
   if (!error_ && launch.traced) fails(trace_->finish_block());
   if (!error_) return;
   threads_.clear();  // some stopped half-way
@@ -161,6 +178,11 @@ void Block::wait(const uint64_t& generation, Place place) {
   t.waiting_value = generation;
   t.place = place;
   t.fiber.yield();
+}
+
+void Block::wait_for_change(const uint64_t& word, Place place) {
+  if (launch_->traced) trace_->advance(running_);
+  wait(word, place);
 }
 
 void Block::synchronize(Place place) {
@@ -212,6 +234,27 @@ const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place, bool
   return values;
 }
 
+const uint64_t* Block::exchange_in_warpgroup(uint64_t value, Place place) {
+  const size_t lane = running_ % 128, number = running_ / 128;
+  if (number * 128 + 128 > launch_->block.count())
+    fail_here(fmt::format("{}: there are no 128 threads of this warpgroup", to_string(place)));
+  if (launch_->traced) trace_->advance(running_);
+  while (warpgroups_.size() <= number) warpgroups_.emplace_back();
+  Warpgroup& w = warpgroups_[number];
+  if (w.arrived != 0 && !(w.place == place))
+    fail_here(fmt::format("threads of one warpgroup meet at {} and at {}", to_string(w.place), to_string(place)));
+  w.place = place;
+  uint64_t* const values = w.values[w.generation % 2];
+  values[lane] = value;
+  if (++w.arrived == 128) {
+    w.arrived = 0;
+    ++w.generation;
+  } else {
+    wait(w.generation, place);
+  }
+  return values;
+}
+
 Error Block::error_here(const std::string& what) const {
   return Error(fmt::format("kernel {}, block {}: {}", launch_->kernel, to_string(index_), what));
 }
@@ -235,7 +278,7 @@ void Block::fail_blocked() const {
   }
   fail_here(fmt::format(
       "no thread can go on: {}. A barrier wants every thread of the block, a warp function every lane of its "
-      "mask",
+      "mask, an mbarrier its arrivals and bytes",
       fmt::join(shown, ", ")));
 }
 

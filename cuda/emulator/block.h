@@ -26,6 +26,7 @@ struct Place {
 };
 
 class Trace;
+struct BoxCopy;
 
 /// What kernels call of it is not inline: traced code (trace.h) would tell its accesses too.
 class Block {
@@ -45,13 +46,27 @@ class Block {
   Index3 index() const;
   Index3 thread() const;
   unsigned lane() const;
+  unsigned thread_number() const { return static_cast<unsigned>(running_); }
   void* dynamic_shared();
+  /// An address of dynamic shared memory as instructions know it, from the begin of a window of 256 KiB; and back.
+  uint32_t shared_address(const void* shared) const;
+  char* at_shared_address(uint32_t address) const;
 
   /// __syncthreads: returns once every thread of the block is here.
   void synchronize(Place place);
   /// Gives `value` and returns those of all lanes of the warp (0 for lanes outside `mask`), once all in `mask` are here. Only
   /// __syncwarp orders memory.
   const uint64_t* exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory = false);
+
+  /// The same for the 128 threads of a warpgroup, which orders no memory.
+  const uint64_t* exchange_in_warpgroup(uint64_t value, Place place);
+  /// Returns once another thread has changed the word, which must not come back to what it is: how spin waits yield.
+  void wait_for_change(const uint64_t& word, Place place);
+  /// Tiles on their way to shared memory (mbarrier.h). A block must not end before they are there.
+  std::vector<BoxCopy>& box_copies() { return box_copies_; }
+
+  /// Ends the block with an error that names it and its kernel.
+  [[noreturn]] void fail_here(const std::string& what) const;
 
   /// The running thread's own code begins or ends.
   void enter_kernel(bool inside);
@@ -74,6 +89,12 @@ class Block {
     uint64_t values[2][32] = {};
     Place place{"", 0};
   };
+  struct Warpgroup {
+    size_t arrived = 0;
+    uint64_t generation = 0;
+    uint64_t values[2][128] = {};
+    Place place{"", 0};
+  };
 
   void prepare();
   void shuffle_order();
@@ -83,7 +104,6 @@ class Block {
   std::string describe(size_t thread) const;
   Error error_here(const std::string& what) const;
   bool fails(const std::string& wrong);
-  [[noreturn]] void fail_here(const std::string& what) const;
   [[noreturn]] void fail_blocked() const;
 
   const Launch* launch_ = nullptr;
@@ -94,6 +114,8 @@ class Block {
   std::mt19937_64 random_;
   std::vector<char> shared_;
   std::deque<Group> groups_;
+  std::deque<Warpgroup> warpgroups_;
+  std::vector<BoxCopy> box_copies_;
   std::exception_ptr error_;
   size_t running_ = 0, arrived_ = 0, alive_ = 0;
   uint64_t generation_ = 0;       // of block-wide barriers

@@ -41,10 +41,16 @@ inline cudaError_t cudaSetDevice(int device) {
   return emulated_device = device, cudaSuccess;
 }
 inline cudaError_t cudaGetDevice(int* device) { return *device = emulated_device, cudaSuccess; }
-/// What the emulator has twins for: the instructions of compute capability 8.0 (cuda/instructions/).
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
+/// What the emulator has twins for: the instructions of compute capability 9.0 (cuda/instructions/). It has few multiprocessors,
+/// so that blocks of small tests, too, compute several tiles.
+enum cudaDeviceAttr {
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor,
+  cudaDevAttrMultiProcessorCount
+};
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  return *value = attribute == cudaDevAttrComputeCapabilityMajor ? 8 : 0, cudaSuccess;
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : attribute == cudaDevAttrMultiProcessorCount ? 4 : 0;
+  return cudaSuccess;
 }
 inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) { return *possible = 1, cudaSuccess; }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }

@@ -23,6 +23,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __restrict__
+#define __grid_constant__
 // All threads of a block run on one thread of the CPU, so what is static there belongs to the block.
 #define __shared__ static thread_local
 
@@ -43,6 +44,10 @@
 #define __ballot_sync(mask, predicate) (::vitrine::emulator::ballot(mask, predicate, {__FILE__, __LINE__}))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, !(predicate)) == 0)
+
+inline size_t __cvta_generic_to_shared(const void* shared) {
+  return vitrine::emulator::Block::current().shared_address(shared);
+}
 
 using dim3 = vitrine::emulator::Size3;
 struct alignas(16) float4 {

@@ -60,13 +60,12 @@ struct Tiling {
 struct Tile {
   int64_t batch, row, column;
 
-  /// Blocks that run at the same time have neighbouring tiles: eight rows of tiles by some columns, which read the same parts
-  /// of x and y, and find them in the L2 cache.
-  __device__ static Tile of(int64_t block, const Tiling& tiling) {
-    constexpr int64_t kTogether = 8;
+  /// Blocks that run at the same time have neighbouring tiles: `together` rows of tiles by some columns, which read the same
+  /// parts of x and y, and find them in the L2 cache.
+  __device__ static Tile of(int64_t block, const Tiling& tiling, int64_t together = 8) {
     const int64_t in_matrix = block % (tiling.rows * tiling.columns);
-    const int64_t first = in_matrix / (kTogether * tiling.columns) * kTogether;
-    const int64_t rows = tiling.rows - first < kTogether ? tiling.rows - first : kTogether;
+    const int64_t first = in_matrix / (together * tiling.columns) * together;
+    const int64_t rows = tiling.rows - first < together ? tiling.rows - first : together;
     const int64_t in_group = in_matrix - first * tiling.columns;
     return {block / (tiling.rows * tiling.columns), first + in_group % rows, in_group / rows};
   }
@@ -82,15 +81,21 @@ __device__ T multiply_add(T x, T y, T sum) {
   }
 }
 
-/// Stores z[i, j], whose sum over k is given.
+/// What z in column j becomes, whose sum over k is given; `old` is what is there.
 template <class S, class SZ>
-__device__ void finish(SZ* z, const Product& p, int64_t i, int64_t j, Wide<S> sum) {
+__device__ SZ finished(const Product& p, int64_t j, Wide<S> sum, const SZ& old) {
   using T = Wide<S>;
   if (p.bias != nullptr) sum += static_cast<T>(static_cast<const S*>(p.bias)[j]);
   if constexpr (!std::is_integral_v<T>)
     if (p.gelu) sum = formula::GeluTanh().value(sum);
+  return SZ(p.add ? static_cast<T>(old) + sum : sum);
+}
+
+/// Stores z[i, j], whose sum over k is given.
+template <class S, class SZ>
+__device__ void finish(SZ* z, const Product& p, int64_t i, int64_t j, Wide<S> sum) {
   SZ& out = z[i * p.z.row + j * p.z.column];
-  out = SZ(p.add ? static_cast<T>(out) + sum : sum);
+  out = finished<S>(p, j, sum, out);
 }
 
 }  // namespace vitrine::cuda

@@ -37,6 +37,8 @@ bool blocked_supports(const Product& p);
 void blocked_matmul(const Product& p);
 bool tensor_core_supports(const Product& p);
 void tensor_core_matmul(const Product& p);
+bool hopper_supports(const Product& p);
+void hopper_matmul(const Product& p);
 bool cublas_supports(const Product& p);
 void cublas_matmul(const Product& p);
 /// Why cuBLASLt cannot be used here, or "".

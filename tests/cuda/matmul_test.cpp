@@ -8,6 +8,7 @@
 #include "core/differences.h"
 #include "core/kernels.h"
 #include "core/random.h"
+#include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -104,7 +105,23 @@ bool check_case(const MatmulStep& step, const Case& c, Types types) {
   return true;
 }
 
-Types typical(const MatmulStep& step) { return step.name == "tensor_core" ? kFloating[2] : kFloating[0]; }
+Types typical(const MatmulStep& step) {
+  return step.name == "tensor_core" || step.name == "hopper" ? kFloating[2] : kFloating[0];
+}
+
+const MatmulStep& find(std::string_view name) {
+  for (const MatmulStep& step : cuda::matmul_steps())
+    if (step.name == name) return step;
+  fail("no step {}", name);
+}
+
+/// A matrix whose lines begin at multiples of 16 bytes, with elements of 2.
+Layout aligned(bool by_rows, int64_t rows, int64_t columns) {
+  return {by_rows, (8 - (by_rows ? columns : rows) % 8) % 8};
+}
+
+/// Whether this GPU has what the step `hopper` needs.
+bool is_hopper() { return cuda::compute_capability() / 10 == 9; }
 
 /// Checks the step with every floating type that it knows; how many cases it supported.
 int check_types(const MatmulStep& step, const Case& c) {
@@ -130,8 +147,34 @@ TEST_CASE("every step multiplies matrices of any size, however they lie") {
     for (const Layout& x : kLayouts)
       for (const Layout& y : kLayouts)
         cases += check_case(step, {.M = 33, .N = 66, .K = 40, .x = x, .y = y}, typical(step));
-    if (step.name != "cublas" || cuda::cublas_absence().empty()) CHECK(cases >= 36 + 40);
+    if (step.name == "hopper" || (step.name == "cublas" && !cuda::cublas_absence().empty())) continue;
+    CHECK(cases >= 36 + 40);
   }
+}
+
+TEST_CASE("the Hopper step multiplies what the copy engine takes, at sizes that tiles do not divide") {
+  if (!has_gpu() || !is_hopper()) return;
+  // From one element of a tile to several tiles a block.
+  const int64_t sizes[][3] = {{1, 3, 8},      {128, 256, 64}, {63, 65, 40},   {129, 257, 65},
+                              {200, 31, 320}, {16, 777, 63},  {385, 515, 130}};
+  size_t turn = 0;
+  for (const auto& [M, N, K] : sizes)
+    for (const bool x_by_rows : {true, false})
+      for (const bool y_by_rows : {true, false}) {
+        const Case c{.M = M, .N = N, .K = K, .x = aligned(x_by_rows, M, K), .y = aligned(y_by_rows, K, N)};
+        CHECK(check_case(find("hopper"), c, kFloating[2 + turn++ % 4]));
+      }
+  for (const int options : {1, 2, 3, 4, 5})
+    for (const int64_t N : {260, 263}) {  // whole runs of z, and parts of them
+      const Case c{.M = 70,
+                   .N = N,
+                   .K = 72,
+                   .y = aligned(true, 72, N),
+                   .bias = (options & 1) != 0,
+                   .gelu = (options & 2) != 0,
+                   .add = (options & 4) != 0};
+      CHECK(check_case(find("hopper"), c, kFloating[2 + options % 4]));
+    }
 }
 
 TEST_CASE("every step adds a bias, applies GELU, and adds to what is there") {
@@ -183,19 +226,21 @@ TEST_CASE("the same bits in any order of threads") {
     for (const bool by_rows : {false, true})
       in_any_order([&] {
         check_case(step, {.M = 66, .N = 129, .K = 130, .x = {by_rows, 6}, .y = {!by_rows, 0}}, typical(step));
+        check_case(step, {.M = 136, .N = 264, .K = 200, .x = {by_rows, 0}, .y = {!by_rows, 0}}, typical(step));
       });
   }
 }
 
 TEST_CASE("the best step that supports a product is taken, or the one that is asked for") {
   if (!has_gpu()) return;
-  const auto chosen = [](std::string_view setting, DType dtype) {
-    const Tensor x = zeros({4, 4}, dtype, Device::cuda);
-    Tensor z = zeros({4, 4}, dtype, Device::cuda);
+  const auto chosen = [](std::string_view setting, DType dtype, int64_t n = 4) {
+    const Tensor x = zeros({n, n}, dtype, Device::cuda);
+    Tensor z = zeros({n, n}, dtype, Device::cuda);
     return cuda::choose_matmul(setting, cuda::product_of(z, x, x, {}, false)).name;
   };
   if (!cuda::cublas_absence().empty()) {
-    CHECK(chosen("auto", DType::bfloat16) == "tensor_core");
+    CHECK(chosen("auto", DType::bfloat16, 8) == (is_hopper() ? "hopper" : "tensor_core"));
+    CHECK(chosen("auto", DType::bfloat16) == "tensor_core");  // rows of 8 bytes
     CHECK(chosen("auto", DType::float32) == "blocked");
     CHECK(chosen("auto", DType::float64) == "blocked");
     const std::string message = "VITRINE_CUDA_MATMUL is cublas, but " + cuda::cublas_absence();
@@ -203,24 +248,20 @@ TEST_CASE("the best step that supports a product is taken, or the one that is as
   }
   CHECK(chosen("auto", DType::int64) == "tiled");
   CHECK(chosen("tensor_core", DType::float32) == "blocked");
-  CHECK(chosen("tensor_core", DType::float16) == "tensor_core");
+  CHECK(chosen("tensor_core", DType::float16, 8) == "tensor_core");
+  CHECK(chosen("hopper", DType::float16, 8) == (is_hopper() ? "hopper" : "tensor_core"));
+  CHECK(chosen("hopper", DType::float32, 8) == "blocked");
   CHECK(chosen("blocked", DType::int32) == "tiled");
   for (const std::string_view name : {"blocked", "tiled", "naive"})
     CHECK(chosen(name, DType::bfloat16) == name);
   CHECK_THROWS_WITH_AS(
       chosen("fast", DType::float32),
-      "VITRINE_CUDA_MATMUL is fast: wanted auto or one of naive, tiled, blocked, tensor_core, cublas", Error);
+      "VITRINE_CUDA_MATMUL is fast: wanted auto or one of naive, tiled, blocked, tensor_core, hopper, cublas", Error);
 }
 
 #if VITRINE_CUDA_EMULATED
 
 namespace {
-
-const MatmulStep& find(std::string_view name) {
-  for (const MatmulStep& step : cuda::matmul_steps())
-    if (step.name == name) return step;
-  fail("no step {}", name);
-}
 
 /// What the kernel of a step does for one product of n × n matrices.
 emulator::Counts count(std::string_view step, int64_t n) {
@@ -238,7 +279,7 @@ emulator::Counts count(std::string_view step, int64_t n) {
 }  // namespace
 
 TEST_CASE("each step launches a kernel of its own") {
-  for (const std::string_view name : {"naive", "tiled", "blocked", "tensor_core"})
+  for (const std::string_view name : {"naive", "tiled", "blocked", "tensor_core", "hopper"})
     CHECK(count(name, 16).launches == 1);
 }
 
@@ -247,7 +288,7 @@ TEST_CASE("each step reads less than the one before") {
   if (!count("naive", 16).traced) return;
   const int64_t n = 128, elements = n * n, products = n * n * n;
   const auto naive = count("naive", n), tiled = count("tiled", n), blocked = count("blocked", n),
-             tensor_core = count("tensor_core", n);
+             tensor_core = count("tensor_core", n), hopper = count("hopper", n);
   const auto as_signed = [](uint64_t x) { return static_cast<int64_t>(x); };
   CHECK(as_signed(naive.loads) == 2 * products);
   CHECK(as_signed(tiled.loads) == 2 * products / 16);
@@ -255,8 +296,11 @@ TEST_CASE("each step reads less than the one before") {
   CHECK(as_signed(tensor_core.loads) == 2 * products / 128 / 8);
   CHECK(as_signed(tiled.shared_loads) == 2 * products);
   CHECK(as_signed(blocked.shared_loads) == 2 * products / 8);
+  CHECK(as_signed(hopper.loads) == 2 * products / 128 / 64);
   CHECK(tensor_core.bank_conflicts == 0);
+  CHECK(hopper.bank_conflicts == 0);
   for (const auto& counts : {naive, tiled, blocked, tensor_core}) CHECK(as_signed(counts.stores) == elements);
+  CHECK(as_signed(hopper.stores) == elements / 4);
 }
 #endif
 

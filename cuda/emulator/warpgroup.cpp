@@ -1,0 +1,122 @@
+#include "cuda/emulator/warpgroup.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "core/error.h"
+#include "cuda/emulator/mbarrier.h"
+
+namespace vitrine::emulator {
+namespace {
+
+constexpr int kRows = 64, kColumns = 256, kDepth = 16, kThreads = 128, kChunk = 8;
+
+/// A matrix as its descriptor tells it (PTX ISA, "Matrix Descriptor Format" and "Strides"): lines of 128 bytes, or of 32 bytes of
+/// them, in groups of 8.
+class SharedMatrix {
+ public:
+  SharedMatrix(uint64_t descriptor, bool along_k) : along_k_(along_k) {
+    const auto field = [&](int bit) { return static_cast<uint32_t>(descriptor >> bit & 0x3FFF) << 4; };
+    check(descriptor >> 62 == 1 && (descriptor >> 49 & 7) == 0,
+          "wgmma: the emulator knows the swizzle of 128 bytes alone, without a base offset");
+    begin_ = Block::current().at_shared_address(field(0));
+    leading_ = field(16), stride_ = field(32);
+  }
+
+  /// Where the 8 elements from (row of x or column of y) i and from k on lie that follow each other in memory.
+  char* chunk(int i, int k) const {
+    return swizzled(along_k_ ? begin_ + i / 8 * stride_ + i % 8 * 128 + k * 2
+                             : begin_ + i / 64 * leading_ + k / 8 * stride_ + k % 8 * 128 + i % 64 * 2);
+  }
+
+  /// Calls f(chunk, i, k, step in i, step in k) for those of lines (columns) `first` to `last`.
+  template <class F>
+  void for_chunks(int first, int last, F&& f) const {
+    for (int i = first; i < last; i += along_k_ ? 1 : kChunk)
+      for (int k = 0; k < kDepth; k += along_k_ ? kChunk : 1) f(chunk(i, k), i, k);
+  }
+
+  /// values[k·count + i], or values[i·kDepth + k].
+  void read(float* values, int count, bool k_first, float (*value)(uint16_t)) const {
+    for_chunks(0, count, [&](const char* from, int i, int k) {
+      uint16_t bits[kChunk];
+      std::memcpy(bits, from, sizeof(bits));
+      for (int e = 0; e < kChunk; ++e) {
+        const int at_i = along_k_ ? i : i + e, at_k = along_k_ ? k + e : k;
+        values[k_first ? at_k * count + at_i : at_i * kDepth + at_k] = value(bits[e]);
+      }
+    });
+  }
+
+ private:
+  char* begin_;
+  ptrdiff_t leading_, stride_;
+  bool along_k_;
+};
+
+struct Sums {
+  float rows[kRows][kColumns];
+
+  /// f(an element, its place with a thread) for all.
+  template <class F>
+  void for_fragments(F&& f) {
+    for (int t = 0; t < kThreads; ++t)
+      for (int i = 0; i < WarpgroupProducts::kSums; ++i)
+        f(rows[t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8][i / 4 * 8 + t % 4 * 2 + i % 2], t, i);
+  }
+
+  void add(const WarpgroupProduct& p) {
+    static thread_local float x[kRows * kDepth], y[kDepth * kColumns];
+    SharedMatrix(p.x, p.x_along_k).read(x, kRows, false, p.value);
+    SharedMatrix(p.y, p.y_along_k).read(y, kColumns, true, p.value);
+    for (int i = 0; i < kRows; ++i)
+      for (int k = 0; k < kDepth; ++k)
+        for (int j = 0; j < kColumns; ++j) rows[i][j] += x[i * kDepth + k] * y[k * kColumns + j];
+  }
+};
+
+}  // namespace
+
+void WarpgroupProducts::begin(float* sums) {
+  std::fill_n(sums_, kSums, 0.f);
+  std::fill_n(sums, kSums, std::numeric_limits<float>::quiet_NaN());
+}
+
+void WarpgroupProducts::add(WarpgroupProduct product) {
+  product.group = group_;
+  under_way_.push_back(product);
+}
+
+void WarpgroupProducts::wait(int open, const void* pc) {
+  const auto done = std::find_if(under_way_.begin(), under_way_.end(),
+                                 [&](const WarpgroupProduct& p) { return p.group >= group_ - open; });
+  // Each warp reads its rows of x, and a quarter of y for all; its first lane stands for it.
+  Block& block = Block::current();
+  const unsigned thread = block.thread_number() % kThreads;
+  if (const int warp = static_cast<int>(thread) / 32; thread % 32 == 0)
+    for (auto p = under_way_.begin(); p != done; ++p) {
+      const auto note = [&](char* chunk, int, int) { note_access(chunk, 2 * kChunk, Access::read, pc); };
+      SharedMatrix(p->x, p->x_along_k).for_chunks(warp * 16, warp * 16 + 16, note);
+      SharedMatrix(p->y, p->y_along_k).for_chunks(warp * 64, warp * 64 + 64, note);
+    }
+  // The first thread multiplies for all, which wait for it.
+  const Place place{__FILE__, __LINE__};
+  const uint64_t* const all = block.exchange_in_warpgroup(reinterpret_cast<uint64_t>(this), place);
+  if (thread == 0 && done != under_way_.begin()) {
+    static thread_local Sums sums;
+    const auto of = [&](int t) { return reinterpret_cast<WarpgroupProducts*>(all[t]); };
+    for (int t = 0; t < kThreads; ++t)
+      check(of(t)->under_way_.size() == under_way_.size() && of(t)->group_ == group_,
+            "wgmma: the threads of a warpgroup have not asked for the same products");
+    sums.for_fragments([&](float& element, int t, int i) { element = of(t)->sums_[i]; });
+    for (auto p = under_way_.begin(); p != done; ++p) sums.add(*p);
+    sums.for_fragments([&](float& element, int t, int i) { of(t)->sums_[i] = element; });
+  }
+  block.exchange_in_warpgroup(0, place);
+  under_way_.erase(under_way_.begin(), done);
+}
+
+void WarpgroupProducts::finish(float* sums) const { std::copy_n(sums_, kSums, sums); }
+
+}  // namespace vitrine::emulator

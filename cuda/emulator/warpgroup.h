@@ -1,0 +1,36 @@
+// The twin of Hopper's tensor cores (cuda/instructions/wgmma.h): products are made when they are waited for, and not before, from
+// what shared memory holds then.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace vitrine::emulator {
+
+/// sums [64, 256] += x [64, 16] · y [16, 256].
+struct WarpgroupProduct {
+  uint64_t x, y;  // descriptors
+  bool x_along_k, y_along_k;
+  float (*value)(uint16_t bits);
+  int group = 0;
+};
+
+/// One thread's.
+class WarpgroupProducts {
+ public:
+  static constexpr int kSums = 128;
+  /// The thread's sums are NaN until finish().
+  void begin(float* sums);
+  void add(WarpgroupProduct product);
+  void commit() { ++group_; }
+  /// `pc` says whose accesses these are.
+  void wait(int open, const void* pc);
+  void finish(float* sums) const;
+
+ private:
+  std::vector<WarpgroupProduct> under_way_;
+  int group_ = 0;
+  float sums_[kSums] = {};
+};
+
+}  // namespace vitrine::emulator

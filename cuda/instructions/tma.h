@@ -1,0 +1,50 @@
+// Hopper's copy engine (TMA; PTX ISA, "cp.async.bulk.tensor"): one thread asks for a whole tile of a matrix, and an mbarrier
+// says when its bytes are there. No thread computes addresses, and what lies outside the matrix arrives as zeros.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "cuda/instructions/mbarrier.h"
+
+#if !VITRINE_CUDA_EMULATED
+#include <cuda.h>
+#endif
+
+namespace vitrine::cuda {
+
+/// Tiles are boxes of kBox × kBox elements of 16 bits: kBox lines of 128 bytes in shared memory, from a multiple of 1024 bytes
+/// on. The 16-byte chunks of a line change places, by exclusive or with the line's number modulo 8 (the swizzle of 128 bytes),
+/// so that the same chunk of eight lines lies in different banks.
+inline constexpr int kBox = 64, kBoxBytes = kBox * 128;
+
+/// Where a matrix lies, for the copy engine; a kernel takes it as `const __grid_constant__ TensorMap`.
+#if VITRINE_CUDA_EMULATED
+using TensorMap = emulator::TensorMap;
+#else
+using TensorMap = CUtensorMap;
+#endif
+
+/// `lines` lines of `length` elements of 16 bits, `stride` elements apart. Both data and stride are aligned to 16 bytes.
+TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t lines, int64_t stride);
+
+/// Copies the box from element `at` of line `line` on, and tells the barrier of kBoxBytes when it is there.
+__device__ void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line, Mbarrier& barrier);
+
+#if VITRINE_CUDA_EMULATED
+VITRINE_UNTRACED inline void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line,
+                                      Mbarrier& barrier) {
+  emulator::load_box({map, static_cast<char*>(shared), at, line, &barrier.state}, __builtin_return_address(0));
+}
+#else
+__device__ inline void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line,
+                                Mbarrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+      "[%4];\n" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(static_cast<int>(at)), "r"(static_cast<int>(line)), "r"(shared_address(&barrier))
+      : "memory");
+}
+#endif
+
+}  // namespace vitrine::cuda

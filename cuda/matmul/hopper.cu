@@ -1,0 +1,241 @@
+// Step 5, for bfloat16 and float16 on Hopper: the copy engine fetches tiles, warpgroups multiply them where they lie, and each does
+// nothing else.
+//
+// What it buys: in the step before, every warp computes addresses, copies, reads fragments and multiplies, and a tensor core
+// waits for all of that. Here
+// - one thread asks the copy engine (TMA) for whole tiles: no addresses, no bounds, no registers for data;
+// - `wgmma` reads both matrices from shared memory itself: a warpgroup multiplies 64 × 16 by 16 × 256, 262144 products, in one
+//   instruction, and its threads hold only the sums: 128 × 256 of them a block, so that each element from global memory is used
+//   twice as often as with tiles of 128 × 128;
+// - warps are specialized: one warpgroup produces tiles, two consume them, and a ring of kStages tiles between them, with two
+//   mbarriers for each, is all that they have in common. Whoever needs few registers gives them to the others;
+// - blocks are persistent, one a multiprocessor: while the consumers store one tile of z, the producer already fetches for the
+//   next.
+#include <algorithm>
+
+#include "cuda/instructions/wgmma.h"
+#include "cuda/matmul/kernel.h"
+
+namespace vitrine::cuda {
+namespace {
+
+constexpr int kRows = 128, kColumns = 256, kDepth = kBox, kStages = 4;  // of z; along k
+constexpr int kWarpgroup = 128, kConsumers = 2, kThreadsOfBlock = (1 + kConsumers) * kWarpgroup;
+constexpr int kRowsOfWarpgroup = 64, kStep = 16;  // of x, and along k, for an instruction
+constexpr int64_t kTogether = 16;                 // rows of tiles: with 132 blocks about a square of z
+
+/// kWide rows of x (columns of y) by kDepth, as boxes of 64 rows.
+template <bool kAlongK, int kWide>
+struct SharedTile {
+  alignas(1024) char boxes[kWide / kBox][kBoxBytes];
+
+  /// By one thread; outside of the matrix it becomes 0.
+  __device__ void load(const TensorMap& map, int64_t first, int64_t k, Mbarrier& full) {
+    for (int i = 0; i < kWide / kBox; ++i) {
+      const int64_t row = first + i * kBox;
+      load_box(boxes[i], map, kAlongK ? k : row, kAlongK ? row : k, full);
+    }
+  }
+
+  /// Of what lies from row `first`, a multiple of 64, and k on.
+  __device__ uint64_t descriptor(int first, int k) const {
+    return matrix_descriptor<kAlongK>(boxes[first / kBox] + (kAlongK ? k * 2 : k * 128));
+  }
+};
+
+template <bool kXAlongK, bool kYAlongK>
+struct Stage {
+  SharedTile<kXAlongK, kRows> x;
+  SharedTile<kYAlongK, kColumns> y;
+};
+
+/// `full` when a stage's tiles are there, `empty` when each warp of the consumers has read them.
+struct Barriers {
+  Mbarrier full[kStages], empty[kStages];
+};
+
+/// Producer and consumers walk through the ring in the same order.
+struct Turn {
+  int stage = 0;
+  unsigned parity = 0;  // of the round
+
+  __device__ void advance() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
+template <bool kXAlongK, bool kYAlongK>
+__device__ void produce(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, const Product& p, const Tiling& tiling,
+                        const TensorMap& x, const TensorMap& y) {
+  Turn turn;
+  for (int64_t t = blockIdx.x; t < tiling.rows * tiling.columns; t += gridDim.x) {
+    const Tile tile = Tile::of(t, tiling, kTogether);
+    for (int64_t k = 0; k < p.K; k += kDepth, turn.advance()) {
+      auto& [stage_x, stage_y] = stages[turn.stage];
+      Mbarrier& full = barriers.full[turn.stage];
+      barriers.empty[turn.stage].wait(turn.parity ^ 1);
+      full.arrive_expecting(sizeof(stages[0]));
+      stage_x.load(x, tile.row * kRows, k, full);
+      stage_y.load(y, tile.column * kColumns, k, full);
+    }
+  }
+}
+
+/// A warp's 16 rows of z, 32 columns at a time. A thread's sums lie in pairs all over them: in shared memory they change owners, so
+/// that a warp stores whole rows. Lines are 8 banks apart, so that the pairs of four rows do not conflict.
+constexpr int kStoreRows = 16, kStoreColumns = 32, kRun = 4;
+using StoreBuffer = float[kStoreRows][kStoreColumns + 8];
+
+/// z from (row, column) on. With `whole` runs begin at multiples of their size, and are stored at once.
+template <class S, class SZ>
+__device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool whole, int64_t row, int64_t column) {
+  struct alignas(kRun * sizeof(SZ)) Run {
+    SZ values[kRun];
+  };
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  constexpr int kRuns = kStoreColumns / kRun;  // in a row
+#pragma unroll 1
+  for (int r = lane / kRuns; r < kStoreRows; r += 32 / kRuns) {
+    const int64_t i = row + r, j = column + lane % kRuns * kRun;
+    const float* const sums = &buffer[r][lane % kRuns * kRun];
+    if (i >= p.M) return;
+    if (whole && j + kRun <= p.N) {
+      Run& out = *reinterpret_cast<Run*>(&z[i * p.z.row + j]);
+      Run run = p.add ? out : Run{};
+#pragma unroll
+      for (int e = 0; e < kRun; ++e) run.values[e] = finished<S>(p, j + e, sums[e], run.values[e]);
+      out = run;
+    } else {
+#pragma unroll 1
+      for (int e = 0; e < kRun && j + e < p.N; ++e) finish<S>(z, p, i, j + e, sums[e]);
+    }
+  }
+}
+
+template <class S, class SZ, bool kXAlongK, bool kYAlongK>
+__device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, StoreBuffer& buffer, const Product& p,
+                        const Tiling& tiling, bool whole) {
+  const int thread = static_cast<int>(threadIdx.x) - kWarpgroup, lane = thread % 32, warp = thread / 32;
+  const int warpgroup_row = thread / kWarpgroup * kRowsOfWarpgroup;
+  Turn turn;
+  for (int64_t t = blockIdx.x; t < tiling.rows * tiling.columns; t += gridDim.x) {
+    const Tile tile = Tile::of(t, tiling, kTogether);
+    float sums[kSums];
+    WarpgroupProducts products;
+    products.begin(sums);
+    int before = -1;  // the stage whose products are under way
+    const auto release = [&] {
+      if (before >= 0 && lane == 0) barriers.empty[before].arrive();
+    };
+    for (int64_t k = 0; k < p.K; k += kDepth, turn.advance()) {
+      const auto& [x, y] = stages[turn.stage];
+      barriers.full[turn.stage].wait(turn.parity);
+      products.fence();
+#pragma unroll
+      for (int at = 0; at < kDepth; at += kStep)
+        products.multiply_accumulate<S, kXAlongK, kYAlongK>(sums, x.descriptor(warpgroup_row, at),
+                                                           y.descriptor(0, at));
+      products.commit();
+      products.wait<1>();
+      release();
+      before = turn.stage;
+    }
+    products.finish(sums);
+    release();
+
+    const int64_t row = tile.row * kRows + warp * kStoreRows, column = tile.column * kColumns;
+#pragma unroll
+    for (int j = 0; j < kColumns; j += kStoreColumns) {
+#pragma unroll
+      for (int e = 0; e < kStoreColumns / 2; ++e)
+        buffer[lane / 4 + e / 2 % 2 * 8][e / 4 * 8 + lane % 4 * 2 + e % 2] = sums[j / 2 + e];
+      __syncwarp();
+      store<S>(buffer, static_cast<SZ*>(p.z_data), p, whole, row, column + j);
+      __syncwarp();
+    }
+  }
+}
+
+template <bool kXAlongK, bool kYAlongK>
+struct Shared {
+  Stage<kXAlongK, kYAlongK> stages[kStages];
+  StoreBuffer buffers[kConsumers * kWarpgroup / 32];
+};
+
+template <class S, class SZ, bool kXAlongK, bool kYAlongK>
+__global__ void __launch_bounds__(kThreadsOfBlock, 1)
+    matmul_hopper(const Product p, const Tiling tiling, const __grid_constant__ TensorMap x,
+                  const __grid_constant__ TensorMap y, const bool whole) {
+#if VITRINE_HAS_WGMMA
+  __shared__ Barriers barriers;
+  VITRINE_DYNAMIC_SHARED(char, memory);
+  auto& shared = *reinterpret_cast<Shared<kXAlongK, kYAlongK>*>(memory + (1024 - reinterpret_cast<uintptr_t>(memory) % 1024) % 1024);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) {
+      barriers.full[i].init(1);
+      barriers.empty[i].init(kConsumers * kWarpgroup / 32);
+    }
+    Mbarrier::fence_init();
+  }
+  __syncthreads();
+  if (threadIdx.x < kWarpgroup) {
+    give_registers<40>();
+    if (threadIdx.x == 0) produce(shared.stages, barriers, p, tiling, x, y);
+  } else {
+    take_registers<232>();
+    consume<S, SZ>(shared.stages, barriers, shared.buffers[threadIdx.x / 32 - kWarpgroup / 32], p, tiling, whole);
+  }
+#endif
+}
+
+template <class S, class SZ, bool kXAlongK, bool kYAlongK>
+void launch(const Product& p) {
+  const auto kernel = matmul_hopper<S, SZ, kXAlongK, kYAlongK>;
+  constexpr size_t kShared = sizeof(Shared<kXAlongK, kYAlongK>) + 1024;  // to begin at a multiple of 1024
+  const Tiling tiling(p, kRows, kColumns);
+  const auto map = [&](const Operand& o, const void* data, int64_t rows, int64_t columns) {
+    return o.by_rows() ? tensor_map(p.dtype, data, columns, rows, o.line())
+                       : tensor_map(p.dtype, data, rows, columns, o.line());
+  };
+  const bool whole = p.z.column == 1 && p.z.row % kRun == 0 && reinterpret_cast<uintptr_t>(p.z_data) % (kRun * sizeof(SZ)) == 0;
+  const unsigned blocks = std::min(tiling.blocks(p), static_cast<unsigned>(multiprocessors()));
+  allow_shared(kernel, kShared);
+  VITRINE_LAUNCH((matmul_hopper<S, SZ, kXAlongK, kYAlongK>), blocks, kThreadsOfBlock, kShared, p, tiling,
+                 map(p.x, p.x_data, p.M, p.K), map(p.y, p.y_data, p.K, p.N), whole);
+}
+
+/// Whether this library has code for Hopper: compiled for anything but sm_90a, the kernel is empty and has no barriers.
+bool has_code() {
+#if VITRINE_CUDA_EMULATED
+  return true;
+#else
+  static const bool found = [] {
+    cudaFuncAttributes attributes;
+    const bool known = cudaFuncGetAttributes(&attributes, matmul_hopper<bfloat16, bfloat16, true, true>) == cudaSuccess;
+    cudaGetLastError();
+    return known && attributes.sharedSizeBytes >= sizeof(Barriers);
+  }();
+  return found;
+#endif
+}
+
+}  // namespace
+
+bool hopper_supports(const Product& p) {
+  return is_low_precision(p.dtype) && p.batch() == 1 && p.K > 0 && std::max({p.M, p.N, p.K}) < INT32_MAX &&
+         is_aligned(p.x, p.x_data, 2) && is_aligned(p.y, p.y_data, 2) && compute_capability() / 10 == 9 && has_code();
+}
+
+void hopper_matmul(const Product& p) {
+  visit_types(p, [&]<class S, class SZ>(Type<S>, Type<SZ>) {
+    if constexpr (sizeof(S) == 2) {
+      if (p.x.by_rows()) {
+        p.y.by_rows() ? launch<S, SZ, true, false>(p) : launch<S, SZ, true, true>(p);
+      } else {
+        p.y.by_rows() ? launch<S, SZ, false, false>(p) : launch<S, SZ, false, true>(p);
+      }
+    }
+  });
+}
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,163 @@
+// The emulated twins of Hopper's instructions: a small product through a ring of tiles, and what happens when one wait or one
+// number of it is wrong. This file is compiled with VITRINE_TRACE_OPTIONS.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+#include "core/creation.h"
+#include "core/differences.h"
+#include "core/random.h"
+#include "cuda/instructions/wgmma.h"
+#include "ops/matmul.h"
+#include "ops/view.h"
+#include "tests/cuda/device.h"
+
+namespace {
+
+using namespace vitrine;
+using cuda::kBox, cuda::kBoxBytes, cuda::kSums, cuda::Mbarrier, cuda::TensorMap;
+
+constexpr int kM = 64, kN = 256, kK = 4 * kBox, kStages = 2, kConsumers = 128;
+
+struct Stage {
+  char x[kBoxBytes], y[kN / kBox][kBoxBytes];
+};
+
+enum class Mistake { none, no_wait_for_tiles, no_wait_for_room, no_wait_for_products, swizzle, bytes, more_bytes, sums };
+
+/// z [64, 256] = x · y. Threads 0 to 127 multiply, thread 128 loads; others do nothing.
+template <class T, bool kXAlongK, bool kYAlongK, Mistake kMistake>
+__global__ void multiply(float* z, const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y) {
+  __shared__ Mbarrier full[kStages], empty[kStages];
+  VITRINE_DYNAMIC_SHARED(char, memory);
+  auto* const stages = reinterpret_cast<Stage*>((reinterpret_cast<uintptr_t>(memory) + 1023) / 1024 * 1024);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) full[i].init(1), empty[i].init(kConsumers / 32);
+    Mbarrier::fence_init();
+  }
+  __syncthreads();
+  if (threadIdx.x == kConsumers) {
+    for (int step = 0; step < kK / kBox; ++step) {
+      const int i = step % kStages;
+      Stage& s = stages[i];
+      if (kMistake != Mistake::no_wait_for_room) empty[i].wait(step / kStages % 2 == 0 ? 1 : 0);
+      full[i].arrive_expecting(kMistake == Mistake::bytes        ? sizeof(Stage) - kBoxBytes
+                               : kMistake == Mistake::more_bytes ? sizeof(Stage) + kBoxBytes
+                                                                 : sizeof(Stage));
+      const int k = step * kBox;
+      cuda::load_box(s.x, x, kXAlongK ? k : 0, kXAlongK ? 0 : k, full[i]);
+      for (int j = 0; j < kN / kBox; ++j)
+        cuda::load_box(s.y[j], y, kYAlongK ? k : j * kBox, kYAlongK ? j * kBox : k, full[i]);
+    }
+  } else if (threadIdx.x < kConsumers) {
+    float sums[kSums];
+    cuda::WarpgroupProducts products;
+    products.begin(sums);
+    for (int step = 0; step < kK / kBox; ++step) {
+      const int i = step % kStages;
+      if (kMistake != Mistake::no_wait_for_tiles) full[i].wait(static_cast<unsigned>(step / kStages % 2));
+      products.fence();
+      for (int k = 0; k < kBox; k += 16) {
+        const uint64_t other = kMistake == Mistake::swizzle ? uint64_t{1} << 62 : 0;
+        products.multiply_accumulate<T, kXAlongK, kYAlongK>(
+            sums, cuda::matrix_descriptor<kXAlongK>(stages[i].x + (kXAlongK ? k * 2 : k * 128)) ^ other,
+            cuda::matrix_descriptor<kYAlongK>(stages[i].y[0] + (kYAlongK ? k * 2 : k * 128)));
+      }
+      products.commit();
+      if (kMistake != Mistake::no_wait_for_products) products.wait<0>();
+      if (threadIdx.x % 32 == 0) empty[i].arrive();
+    }
+    if (kMistake == Mistake::sums) {
+      z[threadIdx.x] = sums[0];
+      products.wait<0>();
+      return;
+    }
+    products.finish(sums);
+    const unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4;
+    for (unsigned e = 0; e < kSums; ++e)
+      z[(row + e / 2 % 2 * 8) * kN + e / 4 * 8 + lane % 4 * 2 + e % 2] = sums[e];
+  }
+}
+
+/// Matrices whose last 8 rows (columns) do not exist, and how they lie.
+struct Operands {
+  Tensor x, y, z = zeros({kM, kN}, DType::float32, Device::cuda);
+  TensorMap x_map, y_map;
+
+  Operands(DType dtype, bool x_along_k, bool y_along_k) {
+    Generator g(1);
+    x = to(copy_as(randn(x_along_k ? Shape{kM - 8, kK} : Shape{kK, kM - 8}, DType::float32, Device::cpu, 0, 1, g), dtype),
+           Device::cuda);
+    y = to(copy_as(randn(y_along_k ? Shape{kN - 8, kK} : Shape{kK, kN - 8}, DType::float32, Device::cpu, 0, 1, g), dtype),
+           Device::cuda);
+    x_map = cuda::tensor_map(dtype, x.raw(), x.size(1), x.size(0), x.size(1));
+    y_map = cuda::tensor_map(dtype, y.raw(), y.size(1), y.size(0), y.size(1));
+    if (!x_along_k) x = transpose(x);
+    if (y_along_k) y = transpose(y);
+  }
+  double error() const {
+    const auto wide = [](const Tensor& t) { return copy_as(to(t, Device::cpu), DType::float64); };
+    const Tensor got = slice(slice(z, 0, 0, kM - 8), 1, 0, kN - 8);
+    return distance(got.values(), matmul(wide(x), wide(y)).values(), 1e-3);
+  }
+};
+
+template <class T, bool kXAlongK, bool kYAlongK, Mistake kMistake = Mistake::none>
+Operands run() {
+  Operands o(dtype_v<T>, kXAlongK, kYAlongK);
+  VITRINE_LAUNCH((multiply<T, kXAlongK, kYAlongK, kMistake>), 1, 160, kStages * sizeof(Stage) + 1024,
+                 static_cast<float*>(o.z.raw()), o.x_map, o.y_map);
+  return o;
+}
+
+template <class T, bool kXAlongK, bool kYAlongK>
+void check_product() {
+  const Operands o = run<T, kXAlongK, kYAlongK>();
+  CHECK(o.error() <= 8 * epsilon(DType::float32));
+  CHECK(o.z.values().back() == 0);  // outside of x and y the copies brought zeros
+}
+
+/// What the emulator says of a mistake.
+template <Mistake kMistake>
+std::string complaint() {
+  try {
+    run<bfloat16, true, true, kMistake>();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a warpgroup multiplies tiles that the copy engine brings, however the matrices lie") {
+  test::in_any_order([] {
+    check_product<bfloat16, true, true>();
+    check_product<bfloat16, true, false>();
+    check_product<bfloat16, false, true>();
+    check_product<float16, false, false>();
+  });
+}
+
+TEST_CASE("a missing wait for tiles, for room or for products is noticed") {
+  const std::string tiles = complaint<Mistake::no_wait_for_tiles>();
+  CHECK(contains(tiles, "race on dynamic shared memory"));
+  CHECK(contains(tiles, "reads 16 bytes at traced_hopper_test.cpp:"));
+  CHECK(contains(complaint<Mistake::no_wait_for_room>(), "block (0, 0, 0): an mbarrier gets arrivals of a phase before"));
+  // Too late, the products are made of other tiles.
+  CHECK(!(run<bfloat16, true, true, Mistake::no_wait_for_products>().error() < 1));
+}
+
+TEST_CASE("a barrier that expects other bytes than come, and a descriptor that tells of no swizzle, are errors") {
+  CHECK(contains(complaint<Mistake::bytes>(), "gets more bytes than it expects"));
+  CHECK(contains(complaint<Mistake::more_bytes>(), "no thread can go on"));
+  CHECK(contains(complaint<Mistake::more_bytes>(), "an mbarrier its arrivals and bytes"));
+  CHECK(contains(complaint<Mistake::swizzle>(), "swizzle of 128 bytes"));
+}
+
+TEST_CASE("sums are not there before the products are finished") {
+  CHECK(std::isnan(run<bfloat16, true, true, Mistake::sums>().z.values()[0]));
+}
