@@ -17,7 +17,8 @@ TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t line
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found;
-    check_call(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
+    check_call(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                                &found),
                "cuTensorMapEncodeTiled");
     check(found == cudaDriverEntryPointSuccess, "CUDA: the driver has no cuTensorMapEncodeTiled");
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
@@ -30,8 +31,8 @@ TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t line
       &map, dtype == DType::bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
       const_cast<void*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check(result == CUDA_SUCCESS, "CUDA: cuTensorMapEncodeTiled of {} lines of {}, {} apart: error {}", lines, length,
-        stride, static_cast<int>(result));
+  check(result == CUDA_SUCCESS, "CUDA: cuTensorMapEncodeTiled of {} lines of {}, {} apart: error {}", lines,
+        length, stride, static_cast<int>(result));
   return map;
 }
 

@@ -242,7 +242,8 @@ const uint64_t* Block::exchange_in_warpgroup(uint64_t value, Place place) {
   while (warpgroups_.size() <= number) warpgroups_.emplace_back();
   Warpgroup& w = warpgroups_[number];
   if (w.arrived != 0 && !(w.place == place))
-    fail_here(fmt::format("threads of one warpgroup meet at {} and at {}", to_string(w.place), to_string(place)));
+    fail_here(
+        fmt::format("threads of one warpgroup meet at {} and at {}", to_string(w.place), to_string(place)));
   w.place = place;
   uint64_t* const values = w.values[w.generation % 2];
   values[lane] = value;

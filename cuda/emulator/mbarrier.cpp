@@ -27,7 +27,9 @@ void write(uint64_t& state, State s) {
 
 /// Bytes of a line of the box that lie inside the matrix.
 int64_t inside(const BoxCopy& copy, int64_t line) {
-  return copy.line + line < copy.map.lines ? std::clamp<int64_t>(copy.map.length - copy.at, 0, kBox) * kElement : 0;
+  return copy.line + line < copy.map.lines
+             ? std::clamp<int64_t>(copy.map.length - copy.at, 0, kBox) * kElement
+             : 0;
 }
 
 const char* source(const BoxCopy& copy, int64_t line) {
@@ -37,7 +39,8 @@ const char* source(const BoxCopy& copy, int64_t line) {
 void deliver(const BoxCopy& copy) {
   for (int64_t line = 0; line < kBox; ++line) {
     char bytes[kLine] = {};
-    if (const int64_t count = inside(copy, line)) std::memcpy(bytes, source(copy, line), static_cast<size_t>(count));
+    if (const int64_t count = inside(copy, line))
+      std::memcpy(bytes, source(copy, line), static_cast<size_t>(count));
     for (int64_t c = 0; c < kLine; c += kChunk)
       std::memcpy(swizzled(copy.shared + line * kLine + c), bytes + c, kChunk);
   }
@@ -46,7 +49,8 @@ void deliver(const BoxCopy& copy) {
 /// The copies that the barrier waits for arrive.
 void deliver_all(uint64_t& state) {
   auto& copies = Block::current().box_copies();
-  const auto first = std::stable_partition(copies.begin(), copies.end(), [&](const BoxCopy& c) { return c.barrier != &state; });
+  const auto first = std::stable_partition(copies.begin(), copies.end(),
+                                           [&](const BoxCopy& c) { return c.barrier != &state; });
   State s = read(state);
   for (auto c = first; c != copies.end(); ++c) {
     if (s.bytes < kBox * kLine) Block::current().fail_here("an mbarrier gets more bytes than it expects");
@@ -65,7 +69,9 @@ void init_mbarrier(uint64_t& state, unsigned arrivals) {
 
 void arrive(uint64_t& state, unsigned bytes) {
   State s = read(state);
-  if (s.missing == 0) Block::current().fail_here("an mbarrier gets arrivals of a phase before anybody has waited for the last one");
+  if (s.missing == 0)
+    Block::current().fail_here(
+        "an mbarrier gets arrivals of a phase before anybody has waited for the last one");
   --s.missing;
   s.bytes += bytes;
   write(state, s);
@@ -81,7 +87,8 @@ void wait(uint64_t& state, unsigned parity, Place place) {
 }
 
 void load_box(const BoxCopy& copy, const void* pc) {
-  check(reinterpret_cast<uintptr_t>(copy.shared) % 1024 == 0, "load_box: an address that is no multiple of 1024");
+  check(reinterpret_cast<uintptr_t>(copy.shared) % 1024 == 0,
+        "load_box: an address that is no multiple of 1024");
   check(copy.at >= 0 && copy.line >= 0, "load_box: element {} of line {}", copy.at, copy.line);
   for (int64_t line = 0; line < kBox; ++line) {
     if (const int64_t count = inside(copy, line))
@@ -90,7 +97,8 @@ void load_box(const BoxCopy& copy, const void* pc) {
   }
   std::memset(copy.shared, 0xFF, kBox * kLine);
   Block::current().box_copies().push_back(copy);
-  note_access(copy.barrier, sizeof(*copy.barrier), Access::atomic_write, pc);  // who waits for it sees the box
+  note_access(copy.barrier, sizeof(*copy.barrier), Access::atomic_write,
+              pc);  // who waits for it sees the box
 }
 
 }  // namespace vitrine::emulator

@@ -55,6 +55,18 @@ class SharedMatrix {
   bool along_k_;
 };
 
+uint64_t content(const WarpgroupProduct& p) {
+  uint64_t hash = 0;
+  const auto add = [&](const char* chunk, int, int) {
+    uint64_t words[2];
+    std::memcpy(words, chunk, sizeof(words));
+    for (const uint64_t word : words) hash = (hash ^ word) * 0x9E3779B97F4A7C15 + (hash >> 32);
+  };
+  SharedMatrix(p.x, p.x_along_k).for_chunks(0, kRows, add);
+  SharedMatrix(p.y, p.y_along_k).for_chunks(0, kColumns, add);
+  return hash;
+}
+
 struct Sums {
   float rows[kRows][kColumns];
 
@@ -85,6 +97,7 @@ void WarpgroupProducts::begin(float* sums) {
 
 void WarpgroupProducts::add(WarpgroupProduct product) {
   product.group = group_;
+  if (Block::current().thread_number() % kThreads == 0) product.content = content(product);
   under_way_.push_back(product);
 }
 
@@ -107,10 +120,14 @@ void WarpgroupProducts::wait(int open, const void* pc) {
     static thread_local Sums sums;
     const auto of = [&](int t) { return reinterpret_cast<WarpgroupProducts*>(all[t]); };
     for (int t = 0; t < kThreads; ++t)
-      check(of(t)->under_way_.size() == under_way_.size() && of(t)->group_ == group_,
-            "wgmma: the threads of a warpgroup have not asked for the same products");
+      if (of(t)->under_way_.size() != under_way_.size() || of(t)->group_ != group_)
+        block.fail_here("wgmma: the threads of a warpgroup have not asked for the same products");
     sums.for_fragments([&](float& element, int t, int i) { element = of(t)->sums_[i]; });
-    for (auto p = under_way_.begin(); p != done; ++p) sums.add(*p);
+    for (auto p = under_way_.begin(); p != done; ++p) {
+      if (content(*p) != p->content)
+        block.fail_here("wgmma: x or y has changed before the product was waited for");
+      sums.add(*p);
+    }
     sums.for_fragments([&](float& element, int t, int i) { of(t)->sums_[i] = element; });
   }
   block.exchange_in_warpgroup(0, place);

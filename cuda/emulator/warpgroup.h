@@ -1,5 +1,5 @@
-// The twin of Hopper's tensor cores (cuda/instructions/wgmma.h): products are made when they are waited for, and not before, from
-// what shared memory holds then.
+// The twin of Hopper's tensor cores (cuda/instructions/wgmma.h): products are made when they are waited for, and not before, and
+// shared memory must not change until then.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ struct WarpgroupProduct {
   bool x_along_k, y_along_k;
   float (*value)(uint16_t bits);
   int group = 0;
+  uint64_t content = 0;  // a hash of x and y
 };
 
 /// One thread's.

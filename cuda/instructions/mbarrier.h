@@ -67,7 +67,8 @@ __device__ inline void Mbarrier::arrive() {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(this)) : "memory");
 }
 __device__ inline void Mbarrier::arrive_expecting(unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(this)), "r"(bytes)
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(this)),
+               "r"(bytes)
                : "memory");
 }
 __device__ inline void Mbarrier::wait(unsigned parity) {

@@ -34,13 +34,15 @@ __device__ void load_box(void* shared, const TensorMap& map, int64_t at, int64_t
 #if VITRINE_CUDA_EMULATED
 VITRINE_UNTRACED inline void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line,
                                       Mbarrier& barrier) {
-  emulator::load_box({map, static_cast<char*>(shared), at, line, &barrier.state}, __builtin_return_address(0));
+  emulator::load_box({map, static_cast<char*>(shared), at, line, &barrier.state},
+                     __builtin_return_address(0));
 }
 #else
 __device__ inline void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line,
                                 Mbarrier& barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3}], "
       "[%4];\n" ::"r"(shared_address(shared)),
       "l"(&map), "r"(static_cast<int>(at)), "r"(static_cast<int>(line)), "r"(shared_address(&barrier))
       : "memory");

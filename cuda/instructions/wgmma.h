@@ -119,7 +119,9 @@ __device__ inline void WarpgroupProducts::begin(float (&sums)[kSums]) {
   for (int i = 0; i < kSums; ++i) sums[i] = 0;
   pin(sums);
 }
-__device__ inline void WarpgroupProducts::fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
+__device__ inline void WarpgroupProducts::fence() {
+  asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+}
 __device__ inline void WarpgroupProducts::commit() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
@@ -134,8 +136,10 @@ __device__ inline void WarpgroupProducts::finish(float (&sums)[kSums]) {
 
 // The last five operands: add to the sums, no minus sign for x or y, and whether x and y lie across.
 #define VITRINE_SUMS4(i) "+f"(s[i]), "+f"(s[(i) + 1]), "+f"(s[(i) + 2]), "+f"(s[(i) + 3])
-#define VITRINE_SUMS16(i) VITRINE_SUMS4(i), VITRINE_SUMS4((i) + 4), VITRINE_SUMS4((i) + 8), VITRINE_SUMS4((i) + 12)
-#define VITRINE_SUMS64(i) VITRINE_SUMS16(i), VITRINE_SUMS16((i) + 16), VITRINE_SUMS16((i) + 32), VITRINE_SUMS16((i) + 48)
+#define VITRINE_SUMS16(i) \
+  VITRINE_SUMS4(i), VITRINE_SUMS4((i) + 4), VITRINE_SUMS4((i) + 8), VITRINE_SUMS4((i) + 12)
+#define VITRINE_SUMS64(i) \
+  VITRINE_SUMS16(i), VITRINE_SUMS16((i) + 16), VITRINE_SUMS16((i) + 32), VITRINE_SUMS16((i) + 48)
 // clang-format off
 #define VITRINE_WGMMA(type)                                                                            \
   asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"                                          \

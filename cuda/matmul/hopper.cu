@@ -65,8 +65,8 @@ struct Turn {
 };
 
 template <bool kXAlongK, bool kYAlongK>
-__device__ void produce(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, const Product& p, const Tiling& tiling,
-                        const TensorMap& x, const TensorMap& y) {
+__device__ void produce(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, const Product& p,
+                        const Tiling& tiling, const TensorMap& x, const TensorMap& y) {
   Turn turn;
   for (int64_t t = blockIdx.x; t < tiling.rows * tiling.columns; t += gridDim.x) {
     const Tile tile = Tile::of(t, tiling, kTogether);
@@ -88,7 +88,8 @@ using StoreBuffer = float[kStoreRows][kStoreColumns + 8];
 
 /// z from (row, column) on. With `whole` runs begin at multiples of their size, and are stored at once.
 template <class S, class SZ>
-__device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool whole, int64_t row, int64_t column) {
+__device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool whole, int64_t row,
+                      int64_t column) {
   struct alignas(kRun * sizeof(SZ)) Run {
     SZ values[kRun];
   };
@@ -113,8 +114,8 @@ __device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool w
 }
 
 template <class S, class SZ, bool kXAlongK, bool kYAlongK>
-__device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, StoreBuffer& buffer, const Product& p,
-                        const Tiling& tiling, bool whole) {
+__device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, StoreBuffer& buffer,
+                        const Product& p, const Tiling& tiling, bool whole) {
   const int thread = static_cast<int>(threadIdx.x) - kWarpgroup, lane = thread % 32, warp = thread / 32;
   const int warpgroup_row = thread / kWarpgroup * kRowsOfWarpgroup;
   Turn turn;
@@ -134,7 +135,7 @@ __device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, S
 #pragma unroll
       for (int at = 0; at < kDepth; at += kStep)
         products.multiply_accumulate<S, kXAlongK, kYAlongK>(sums, x.descriptor(warpgroup_row, at),
-                                                           y.descriptor(0, at));
+                                                            y.descriptor(0, at));
       products.commit();
       products.wait<1>();
       release();
@@ -169,7 +170,8 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 1)
 #if VITRINE_HAS_WGMMA
   __shared__ Barriers barriers;
   VITRINE_DYNAMIC_SHARED(char, memory);
-  auto& shared = *reinterpret_cast<Shared<kXAlongK, kYAlongK>*>(memory + (1024 - reinterpret_cast<uintptr_t>(memory) % 1024) % 1024);
+  auto& shared = *reinterpret_cast<Shared<kXAlongK, kYAlongK>*>(
+      memory + (1024 - reinterpret_cast<uintptr_t>(memory) % 1024) % 1024);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barriers.full[i].init(1);
@@ -183,7 +185,8 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 1)
     if (threadIdx.x == 0) produce(shared.stages, barriers, p, tiling, x, y);
   } else {
     take_registers<232>();
-    consume<S, SZ>(shared.stages, barriers, shared.buffers[threadIdx.x / 32 - kWarpgroup / 32], p, tiling, whole);
+    consume<S, SZ>(shared.stages, barriers, shared.buffers[threadIdx.x / 32 - kWarpgroup / 32], p, tiling,
+                   whole);
   }
 #endif
 }
@@ -197,7 +200,8 @@ void launch(const Product& p) {
     return o.by_rows() ? tensor_map(p.dtype, data, columns, rows, o.line())
                        : tensor_map(p.dtype, data, rows, columns, o.line());
   };
-  const bool whole = p.z.column == 1 && p.z.row % kRun == 0 && reinterpret_cast<uintptr_t>(p.z_data) % (kRun * sizeof(SZ)) == 0;
+  const bool whole = p.z.column == 1 && p.z.row % kRun == 0 &&
+                     reinterpret_cast<uintptr_t>(p.z_data) % (kRun * sizeof(SZ)) == 0;
   const unsigned blocks = std::min(tiling.blocks(p), static_cast<unsigned>(multiprocessors()));
   allow_shared(kernel, kShared);
   VITRINE_LAUNCH((matmul_hopper<S, SZ, kXAlongK, kYAlongK>), blocks, kThreadsOfBlock, kShared, p, tiling,
@@ -211,7 +215,8 @@ bool has_code() {
 #else
   static const bool found = [] {
     cudaFuncAttributes attributes;
-    const bool known = cudaFuncGetAttributes(&attributes, matmul_hopper<bfloat16, bfloat16, true, true>) == cudaSuccess;
+    const bool known =
+        cudaFuncGetAttributes(&attributes, matmul_hopper<bfloat16, bfloat16, true, true>) == cudaSuccess;
     cudaGetLastError();
     return known && attributes.sharedSizeBytes >= sizeof(Barriers);
   }();
@@ -223,7 +228,8 @@ bool has_code() {
 
 bool hopper_supports(const Product& p) {
   return is_low_precision(p.dtype) && p.batch() == 1 && p.K > 0 && std::max({p.M, p.N, p.K}) < INT32_MAX &&
-         is_aligned(p.x, p.x_data, 2) && is_aligned(p.y, p.y_data, 2) && compute_capability() / 10 == 9 && has_code();
+         is_aligned(p.x, p.x_data, 2) && is_aligned(p.y, p.y_data, 2) && compute_capability() / 10 == 9 &&
+         has_code();
 }
 
 void hopper_matmul(const Product& p) {

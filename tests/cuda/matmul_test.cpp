@@ -226,7 +226,8 @@ TEST_CASE("the same bits in any order of threads") {
     for (const bool by_rows : {false, true})
       in_any_order([&] {
         check_case(step, {.M = 66, .N = 129, .K = 130, .x = {by_rows, 6}, .y = {!by_rows, 0}}, typical(step));
-        check_case(step, {.M = 136, .N = 264, .K = 200, .x = {by_rows, 0}, .y = {!by_rows, 0}}, typical(step));
+        check_case(step, {.M = 136, .N = 264, .K = 200, .x = {by_rows, 0}, .y = {!by_rows, 0}},
+                   typical(step));
       });
   }
 }
@@ -256,7 +257,8 @@ TEST_CASE("the best step that supports a product is taken, or the one that is as
     CHECK(chosen(name, DType::bfloat16) == name);
   CHECK_THROWS_WITH_AS(
       chosen("fast", DType::float32),
-      "VITRINE_CUDA_MATMUL is fast: wanted auto or one of naive, tiled, blocked, tensor_core, hopper, cublas", Error);
+      "VITRINE_CUDA_MATMUL is fast: wanted auto or one of naive, tiled, blocked, tensor_core, hopper, cublas",
+      Error);
 }
 
 #if VITRINE_CUDA_EMULATED

@@ -24,7 +24,16 @@ struct Stage {
   char x[kBoxBytes], y[kN / kBox][kBoxBytes];
 };
 
-enum class Mistake { none, no_wait_for_tiles, no_wait_for_room, no_wait_for_products, swizzle, bytes, more_bytes, sums };
+enum class Mistake {
+  none,
+  no_wait_for_tiles,
+  no_wait_for_room,
+  no_wait_for_products,
+  swizzle,
+  bytes,
+  more_bytes,
+  sums
+};
 
 /// z [64, 256] = x · y. Threads 0 to 127 multiply, thread 128 loads; others do nothing.
 template <class T, bool kXAlongK, bool kYAlongK, Mistake kMistake>
@@ -87,9 +96,13 @@ struct Operands {
 
   Operands(DType dtype, bool x_along_k, bool y_along_k) {
     Generator g(1);
-    x = to(copy_as(randn(x_along_k ? Shape{kM - 8, kK} : Shape{kK, kM - 8}, DType::float32, Device::cpu, 0, 1, g), dtype),
+    x = to(copy_as(
+               randn(x_along_k ? Shape{kM - 8, kK} : Shape{kK, kM - 8}, DType::float32, Device::cpu, 0, 1, g),
+               dtype),
            Device::cuda);
-    y = to(copy_as(randn(y_along_k ? Shape{kN - 8, kK} : Shape{kK, kN - 8}, DType::float32, Device::cpu, 0, 1, g), dtype),
+    y = to(copy_as(
+               randn(y_along_k ? Shape{kN - 8, kK} : Shape{kK, kN - 8}, DType::float32, Device::cpu, 0, 1, g),
+               dtype),
            Device::cuda);
     x_map = cuda::tensor_map(dtype, x.raw(), x.size(1), x.size(0), x.size(1));
     y_map = cuda::tensor_map(dtype, y.raw(), y.size(1), y.size(0), y.size(1));
@@ -129,7 +142,9 @@ std::string complaint() {
   return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -145,13 +160,15 @@ TEST_CASE("a warpgroup multiplies tiles that the copy engine brings, however the
 TEST_CASE("a missing wait for tiles, for room or for products is noticed") {
   const std::string tiles = complaint<Mistake::no_wait_for_tiles>();
   CHECK(contains(tiles, "race on dynamic shared memory"));
-  CHECK(contains(tiles, "reads 16 bytes at traced_hopper_test.cpp:"));
-  CHECK(contains(complaint<Mistake::no_wait_for_room>(), "block (0, 0, 0): an mbarrier gets arrivals of a phase before"));
-  // Too late, the products are made of other tiles.
-  CHECK(!(run<bfloat16, true, true, Mistake::no_wait_for_products>().error() < 1));
+  CHECK(contains(tiles, "thread (128, 0, 0) writes 128 bytes at traced_hopper_test.cpp:"));
+  CHECK(contains(complaint<Mistake::no_wait_for_room>(),
+                 "block (0, 0, 0): an mbarrier gets arrivals of a phase before"));
+  CHECK(contains(complaint<Mistake::no_wait_for_products>(),
+                 "x or y has changed before the product was waited for"));
 }
 
-TEST_CASE("a barrier that expects other bytes than come, and a descriptor that tells of no swizzle, are errors") {
+TEST_CASE(
+    "a barrier that expects other bytes than come, and a descriptor that tells of no swizzle, are errors") {
   CHECK(contains(complaint<Mistake::bytes>(), "gets more bytes than it expects"));
   CHECK(contains(complaint<Mistake::more_bytes>(), "no thread can go on"));
   CHECK(contains(complaint<Mistake::more_bytes>(), "an mbarrier its arrivals and bytes"));
