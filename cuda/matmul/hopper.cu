@@ -5,8 +5,7 @@
 // waits for all of that. Here
 // - one thread asks the copy engine (TMA) for whole tiles: no addresses, no bounds, no registers for data;
 // - `wgmma` reads both matrices from shared memory itself: a warpgroup multiplies 64 × 16 by 16 × 256, 262144 products, in one
-//   instruction, and its threads hold only the sums: 128 × 256 of them a block, so that each element from global memory is used
-//   twice as often as with tiles of 128 × 128;
+//   instruction, and its threads hold only the sums: 128 × 256 of them a block, so that a tile of x serves for twice as many;
 // - warps are specialized: one warpgroup produces tiles, two consume them, and a ring of kStages tiles between them, with two
 //   mbarriers for each, is all that they have in common. Whoever needs few registers gives them to the others;
 // - blocks are persistent, one a multiprocessor: while the consumers store one tile of z, the producer already fetches for the
@@ -58,7 +57,6 @@ struct Barriers {
 struct Turn {
   int stage = 0;
   unsigned parity = 0;  // of the round
-
   __device__ void advance() {
     if (++stage == kStages) stage = 0, parity ^= 1;
   }
@@ -81,34 +79,39 @@ __device__ void produce(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, c
   }
 }
 
-/// A warp's 16 rows of z, 32 columns at a time. A thread's sums lie in pairs all over them: in shared memory they change owners, so
-/// that a warp stores whole rows. Lines are 8 banks apart, so that the pairs of four rows do not conflict.
-constexpr int kStoreRows = 16, kStoreColumns = 32, kRun = 4;
-using StoreBuffer = float[kStoreRows][kStoreColumns + 8];
+/// Neighbours in a row, which are loaded and stored at once.
+template <class T, int kCount>
+struct alignas(kCount * sizeof(T)) Run {
+  T values[kCount];
+};
+constexpr int kRun = 4;
 
-/// z from (row, column) on. With `whole` runs begin at multiples of their size, and are stored at once.
+/// A warp's 16 rows of z, 32 columns at a time. A thread's sums lie in pairs all over them: in shared memory they change owners,
+/// so that a warp stores whole rows. Lines are 8 banks apart, so that the pairs of four rows do not conflict.
+constexpr int kStoreRows = 16, kStoreColumns = 32;
+using StoreBuffer = Run<float, kRun>[kStoreRows][(kStoreColumns + 8) / kRun];
+
+/// z from (row, column) on. With `whole` its runs begin at multiples of their size.
 template <class S, class SZ>
 __device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool whole, int64_t row,
                       int64_t column) {
-  struct alignas(kRun * sizeof(SZ)) Run {
-    SZ values[kRun];
-  };
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   constexpr int kRuns = kStoreColumns / kRun;  // in a row
+  const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 1
   for (int r = lane / kRuns; r < kStoreRows; r += 32 / kRuns) {
     const int64_t i = row + r, j = column + lane % kRuns * kRun;
-    const float* const sums = &buffer[r][lane % kRuns * kRun];
     if (i >= p.M) return;
+    const Run<float, kRun> sums = buffer[r][lane % kRuns];
     if (whole && j + kRun <= p.N) {
-      Run& out = *reinterpret_cast<Run*>(&z[i * p.z.row + j]);
-      Run run = p.add ? out : Run{};
+      auto& out = *reinterpret_cast<Run<SZ, kRun>*>(&z[i * p.z.row + j]);
+      Run<SZ, kRun> run = p.add ? out : Run<SZ, kRun>{};
 #pragma unroll
-      for (int e = 0; e < kRun; ++e) run.values[e] = finished<S>(p, j + e, sums[e], run.values[e]);
+      for (int e = 0; e < kRun; ++e) run.values[e] = finished<S>(p, j + e, sums.values[e], run.values[e]);
       out = run;
     } else {
-#pragma unroll 1
-      for (int e = 0; e < kRun && j + e < p.N; ++e) finish<S>(z, p, i, j + e, sums[e]);
+#pragma unroll
+      for (int e = 0; e < kRun; ++e)
+        if (j + e < p.N) finish<S>(z, p, i, j + e, sums.values[e]);
     }
   }
 }
@@ -148,8 +151,10 @@ __device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, S
 #pragma unroll
     for (int j = 0; j < kColumns; j += kStoreColumns) {
 #pragma unroll
-      for (int e = 0; e < kStoreColumns / 2; ++e)
-        buffer[lane / 4 + e / 2 % 2 * 8][e / 4 * 8 + lane % 4 * 2 + e % 2] = sums[j / 2 + e];
+      for (int e = 0; e < kStoreColumns / 2; e += 2) {  // pairs of elements
+        auto* const line = reinterpret_cast<Run<float, 2>*>(buffer[lane / 4 + e / 2 % 2 * 8]);
+        line[e / 4 * 4 + lane % 4] = {sums[j / 2 + e], sums[j / 2 + e + 1]};
+      }
       __syncwarp();
       store<S>(buffer, static_cast<SZ*>(p.z_data), p, whole, row, column + j);
       __syncwarp();
@@ -214,11 +219,10 @@ bool has_code() {
   return true;
 #else
   static const bool found = [] {
-    cudaFuncAttributes attributes;
-    const bool known =
-        cudaFuncGetAttributes(&attributes, matmul_hopper<bfloat16, bfloat16, true, true>) == cudaSuccess;
-    cudaGetLastError();
-    return known && attributes.sharedSizeBytes >= sizeof(Barriers);
+    cudaFuncAttributes kernel{};  // stays 0 without any code for this GPU
+    if (cudaFuncGetAttributes(&kernel, matmul_hopper<bfloat16, bfloat16, true, true>) != cudaSuccess)
+      cudaGetLastError();
+    return kernel.sharedSizeBytes >= sizeof(Barriers);
   }();
   return found;
 #endif
