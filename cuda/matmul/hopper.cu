@@ -18,10 +18,11 @@
 namespace vitrine::cuda {
 namespace {
 
-constexpr int kRows = 128, kColumns = 256, kDepth = kBox, kStages = 4;  // of z; along k
+constexpr int kRows = 128, kColumns = 256, kStages = 4;  // of z
 constexpr int kWarpgroup = 128, kConsumers = 2, kThreadsOfBlock = (1 + kConsumers) * kWarpgroup;
-constexpr int kRowsOfWarpgroup = 64, kStep = 16;  // of x, and along k, for an instruction
-constexpr int64_t kTogether = 16;                 // rows of tiles: with 132 blocks about a square of z
+// Not used where the kernel is empty.
+[[maybe_unused]] constexpr int kDepth = kBox;                      // of the tiles along k
+[[maybe_unused]] constexpr int kRowsOfWarpgroup = 64, kStep = 16;  // of x, and along k, for an instruction
 
 /// kWide rows of x (columns of y) by kDepth, as boxes of 64 rows.
 template <bool kAlongK, int kWide>
@@ -53,30 +54,28 @@ struct Barriers {
   Mbarrier full[kStages], empty[kStages];
 };
 
-/// Producer and consumers walk through the ring in the same order.
-struct Turn {
-  int stage = 0;
-  unsigned parity = 0;  // of the round
-  __device__ void advance() {
-    if (++stage == kStages) stage = 0, parity ^= 1;
-  }
-};
+/// Calls f(tile) for each tile of this block.
+template <class F>
+__device__ void for_tiles(const Tiling& tiling, F&& f) {
+  constexpr int64_t kTogether = 16;  // with 132 blocks about a square of z
+  for (int64_t t = blockIdx.x; t < tiling.rows * tiling.columns; t += gridDim.x)
+    f(Tile::of(t, tiling, kTogether));
+}
 
 template <bool kXAlongK, bool kYAlongK>
 __device__ void produce(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, const Product& p,
                         const Tiling& tiling, const TensorMap& x, const TensorMap& y) {
-  Turn turn;
-  for (int64_t t = blockIdx.x; t < tiling.rows * tiling.columns; t += gridDim.x) {
-    const Tile tile = Tile::of(t, tiling, kTogether);
-    for (int64_t k = 0; k < p.K; k += kDepth, turn.advance()) {
-      auto& [stage_x, stage_y] = stages[turn.stage];
-      Mbarrier& full = barriers.full[turn.stage];
-      barriers.empty[turn.stage].wait(turn.parity ^ 1);
+  unsigned turn = 0;  // stages are filled in turn, round after round
+  for_tiles(tiling, [&](const Tile& tile) {
+    for (int64_t k = 0; k < p.K; k += kDepth, ++turn) {
+      const unsigned stage = turn % kStages, round = turn / kStages;
+      Mbarrier& full = barriers.full[stage];
+      barriers.empty[stage].wait((round + 1) % 2);
       full.arrive_expecting(sizeof(stages[0]));
-      stage_x.load(x, tile.row * kRows, k, full);
-      stage_y.load(y, tile.column * kColumns, k, full);
+      stages[stage].x.load(x, tile.row * kRows, k, full);
+      stages[stage].y.load(y, tile.column * kColumns, k, full);
     }
-  }
+  });
 }
 
 /// Neighbours in a row, which are loaded and stored at once.
@@ -121,19 +120,17 @@ __device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, S
                         const Product& p, const Tiling& tiling, bool whole) {
   const int thread = static_cast<int>(threadIdx.x) - kWarpgroup, lane = thread % 32, warp = thread / 32;
   const int warpgroup_row = thread / kWarpgroup * kRowsOfWarpgroup;
-  Turn turn;
-  for (int64_t t = blockIdx.x; t < tiling.rows * tiling.columns; t += gridDim.x) {
-    const Tile tile = Tile::of(t, tiling, kTogether);
+  unsigned turn = 0;
+  for_tiles(tiling, [&](const Tile& tile) {
     float sums[kSums];
     WarpgroupProducts products;
     products.begin(sums);
-    int before = -1;  // the stage whose products are under way
-    const auto release = [&] {
-      if (before >= 0 && lane == 0) barriers.empty[before].arrive();
+    const auto release = [&](unsigned of_turn) {
+      if (lane == 0) barriers.empty[of_turn % kStages].arrive();
     };
-    for (int64_t k = 0; k < p.K; k += kDepth, turn.advance()) {
-      const auto& [x, y] = stages[turn.stage];
-      barriers.full[turn.stage].wait(turn.parity);
+    for (int64_t k = 0; k < p.K; k += kDepth, ++turn) {
+      const auto& [x, y] = stages[turn % kStages];
+      barriers.full[turn % kStages].wait(turn / kStages % 2);
       products.fence();
 #pragma unroll
       for (int at = 0; at < kDepth; at += kStep)
@@ -141,11 +138,10 @@ __device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, S
                                                             y.descriptor(0, at));
       products.commit();
       products.wait<1>();
-      release();
-      before = turn.stage;
+      if (k > 0) release(turn - 1);
     }
     products.finish(sums);
-    release();
+    release(turn - 1);
 
     const int64_t row = tile.row * kRows + warp * kStoreRows, column = tile.column * kColumns;
 #pragma unroll
@@ -159,7 +155,7 @@ __device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, S
       store<S>(buffer, static_cast<SZ*>(p.z_data), p, whole, row, column + j);
       __syncwarp();
     }
-  }
+  });
 }
 
 template <bool kXAlongK, bool kYAlongK>
