@@ -8,7 +8,6 @@
 #include "core/differences.h"
 #include "core/kernels.h"
 #include "core/random.h"
-#include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -120,8 +119,16 @@ Layout aligned(bool by_rows, int64_t rows, int64_t columns) {
   return {by_rows, (8 - (by_rows ? columns : rows) % 8) % 8};
 }
 
-/// Whether this GPU has what the step `hopper` needs.
-bool is_hopper() { return cuda::compute_capability() / 10 == 9; }
+/// Whether this GPU has what the step `hopper` needs; the emulated one has.
+bool is_hopper() {
+#if VITRINE_CUDA_EMULATED
+  return true;
+#else
+  const Tensor x = zeros({8, 8}, DType::bfloat16, Device::cuda);
+  Tensor z = zeros({8, 8}, DType::bfloat16, Device::cuda);
+  return find("hopper").supports(cuda::product_of(z, x, x, {}, false));
+#endif
+}
 
 /// Checks the step with every floating type that it knows; how many cases it supported.
 int check_types(const MatmulStep& step, const Case& c) {
