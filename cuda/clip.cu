@@ -14,9 +14,10 @@ namespace {
 template <class T>
 __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
   const Piece piece = this_piece(pieces);
-  const T* const x = pieces.at<const T>(0, piece.tensor);
+  const T* const x = pieces.at<const T>(0, piece);
   double mine = 0;
-  for_each_element(piece, [&](int64_t i) { mine += double{x[i]} * double{x[i]}; });
+  for_each_element(
+      piece.size, [&](T x) { mine += double{x} * double{x}; }, x);
   mine = sum_block(mine);
   if (threadIdx.x == 0) squares[blockIdx.x] = mine;
 }
@@ -24,17 +25,15 @@ __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
 template <class T>
 __global__ void scale_kernel(Pieces<1> pieces, T factor) {
   const Piece piece = this_piece(pieces);
-  T* const x = pieces.at<T>(0, piece.tensor);
-  for_each_element(piece, [&](int64_t i) { x[i] *= factor; });
+  T* const x = pieces.at<T>(0, piece);
+  map_elements(
+      piece.size, [&](T x) { return x * factor; }, x, x);
 }
 
 template <class S>
-__global__ void scale_strided_kernel(S* x, Strided<1> layout, Wide<S> factor) {
-  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
-    int64_t at[1];
-    layout.locate(i, at);
-    x[at[0]] = S(static_cast<Wide<S>>(x[at[0]]) * factor);
-  }
+__global__ void scale_strided_kernel(S* x, Strided<2> layout, Wide<S> factor) {
+  map_all(
+      layout, [&](S x) { return S(static_cast<Wide<S>>(x) * factor); }, x, x);
 }
 
 }  // namespace
@@ -61,8 +60,9 @@ void scale_all(List& xs, double factor) {
     } else if (x.numel() > 0) {
       visit_device_floating(x.dtype(), "scale_all", [&](auto type) {
         using S = typename decltype(type)::type;
-        VITRINE_LAUNCH((scale_strided_kernel<S>), blocks_for(x.numel()), kThreads, 0, x.data<S>(),
-                       Strided<1>::of(x), static_cast<Wide<S>>(factor));
+        const auto layout = Strided<2>::of(x, x);
+        VITRINE_LAUNCH((scale_strided_kernel<S>), layout.blocks(), kThreads, 0, x.data<S>(), layout,
+                       static_cast<Wide<S>>(factor));
       });
     }
   }

@@ -8,29 +8,21 @@ namespace {
 
 template <class S>
 __global__ void fill_kernel(S* y, Strided<1> layout, S value) {
-  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
-    int64_t at[1];
-    layout.locate(i, at);
-    y[at[0]] = value;
-  }
+  map_all(
+      layout, [&] { return value; }, y);
 }
 
 template <class To, class From>
 __global__ void copy_kernel(To* y, const From* x, Strided<2> layout) {
-  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
-    int64_t at[2];
-    layout.locate(i, at);
-    y[at[0]] = convert<To>(x[at[1]]);
-  }
+  map_all(
+      layout, [](From x) { return convert<To>(x); }, y, x);
 }
 
 template <class To, class From>
-__global__ void accumulate_kernel(To* y, const From* x, Strided<2> layout) {
-  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
-    int64_t at[2];
-    layout.locate(i, at);
-    y[at[0]] = To(static_cast<Wide<To>>(y[at[0]]) + convert<Wide<To>>(x[at[1]]));
-  }
+__global__ void accumulate_kernel(To* y, const From* x, Strided<3> layout) {
+  using T = Wide<To>;
+  map_all(
+      layout, [](To y, From x) { return To(static_cast<T>(y) + convert<T>(x)); }, y, y, x);
 }
 
 }  // namespace
@@ -39,8 +31,8 @@ void fill(Tensor& y, double value) {
   if (y.numel() == 0) return;
   visit_device(y.dtype(), "fill", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((fill_kernel<S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), Strided<1>::of(y),
-                   convert<S>(value));
+    const auto layout = Strided<1>::of(y);
+    VITRINE_LAUNCH((fill_kernel<S>), layout.blocks(), kThreads, 0, y.data<S>(), layout, convert<S>(value));
   });
 }
 
@@ -51,8 +43,9 @@ void copy(Tensor& y, const Tensor& x) {
     visit_device(x.dtype(), "copy", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      VITRINE_LAUNCH((copy_kernel<To, From>), blocks_for(y.numel()), kThreads, 0, y.data<To>(),
-                     x.data<From>(), Strided<2>::of(y, x));
+      const auto layout = Strided<2>::of(y, x);
+      VITRINE_LAUNCH((copy_kernel<To, From>), layout.blocks(), kThreads, 0, y.data<To>(), x.data<From>(),
+                     layout);
     });
   });
 }
@@ -64,8 +57,9 @@ void accumulate(Tensor& y, const Tensor& x) {
     visit_device_floating(x.dtype(), "accumulate", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      VITRINE_LAUNCH((accumulate_kernel<To, From>), blocks_for(y.numel()), kThreads, 0, y.data<To>(),
-                     x.data<From>(), Strided<2>::of(y, x));
+      const auto layout = Strided<3>::of(y, y, x);
+      VITRINE_LAUNCH((accumulate_kernel<To, From>), layout.blocks(), kThreads, 0, y.data<To>(),
+                     x.data<From>(), layout);
     });
   });
 }

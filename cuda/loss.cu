@@ -32,7 +32,8 @@ __global__ void cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* t
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(row, n));
   T average = 0;
   if (targets.smoothing > T(0)) {
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) average += static_cast<T>(row[i]);
+    for_each_element(
+        n, [&](S x) { average += static_cast<T>(x); }, row);
     average = sum_block(average) / static_cast<T>(n);
   }
   if (threadIdx.x != 0) return;
@@ -56,12 +57,20 @@ __global__ void cross_entropy_backward_kernel(S* dx, const Wide<S>* dlosses, con
   const T sum = total[blockIdx.x], by = shift[blockIdx.x], up = dlosses[blockIdx.x];
   const bool counts = target != targets.ignore && sum != T(0);
   const T share = targets.smoothing / static_cast<T>(n);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const int64_t at = row_begin(n) + i;
-    const T p = math::exp(static_cast<T>(x[at]) - by) / sum;
-    const T wanted = i == target ? T(1) - targets.smoothing + share : share;
-    dx[at] = S(counts ? up * (p - wanted) : T(0));
-  }
+  const auto value = [&](S x, T wanted) {
+    const T p = math::exp(static_cast<T>(x) - by) / sum;
+    return S(counts ? up * (p - wanted) : T(0));
+  };
+  dx += row_begin(n), x += row_begin(n);
+  const auto walk = [&](int64_t i, auto lanes) {
+    const auto row = load<lanes>(x + i);
+    Vector<S, lanes> slopes;
+#pragma unroll
+    for (int k = 0; k < lanes; ++k)
+      slopes.at[k] = value(row.at[k], i + k == target ? T(1) - targets.smoothing + share : share);
+    store(dx + i, slopes);
+  };
+  for_each_vector(n, walk, dx, x);
 }
 
 template <class T>

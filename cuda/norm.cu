@@ -12,11 +12,12 @@
 namespace vitrine::cuda {
 namespace {
 
-/// Average of f(i) over 0 ≤ i < n, known to each thread of the block.
-template <class T, class F>
-__device__ T average(int64_t n, F&& f) {
+/// Average of f(x[i]…) over 0 ≤ i < n, known to each thread of the block.
+template <class T, class F, class... X>
+__device__ T average(int64_t n, const F& f, const X*... x) {
   T mine = 0;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += f(i);
+  for_each_element(
+      n, [&](X... x) { mine += f(x...); }, x...);
   return sum_block(mine) / static_cast<T>(n);
 }
 
@@ -25,14 +26,15 @@ __global__ void layer_norm_kernel(S* y, Wide<S>* mean, Wide<S>* rstd, const S* x
                                   const Wide<S>* bias, int64_t n, Wide<S> eps) {
   using T = Wide<S>;
   const S* const row = x + row_begin(n);
-  const T m = average<T>(n, [&](int64_t i) { return static_cast<T>(row[i]); });
-  const T variance = average<T>(n, [&](int64_t i) {
-    const T centered = static_cast<T>(row[i]) - m;
+  const T m = average<T>(
+      n, [](S x) { return static_cast<T>(x); }, row);
+  const auto squared = [&](S x) {
+    const T centered = static_cast<T>(x) - m;
     return centered * centered;
-  });
-  const T r = T(1) / math::sqrt(variance + eps);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    y[row_begin(n) + i] = S((static_cast<T>(row[i]) - m) * r * weight[i] + bias[i]);
+  };
+  const T r = T(1) / math::sqrt(average<T>(n, squared, row) + eps);
+  const auto value = [&](S x, T weight, T bias) { return S((static_cast<T>(x) - m) * r * weight + bias); };
+  map_elements(n, value, y + row_begin(n), row, weight, bias);
   if (threadIdx.x == 0) mean[blockIdx.x] = m, rstd[blockIdx.x] = r;
 }
 
@@ -41,10 +43,10 @@ __global__ void rms_norm_kernel(S* y, Wide<S>* rstd, const S* x, const Wide<S>* 
                                 Wide<S> eps) {
   using T = Wide<S>;
   const S* const row = x + row_begin(n);
-  const T squares = average<T>(n, [&](int64_t i) { return static_cast<T>(row[i]) * static_cast<T>(row[i]); });
-  const T r = T(1) / math::sqrt(squares + eps);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    y[row_begin(n) + i] = S(static_cast<T>(row[i]) * r * weight[i]);
+  const auto squared = [](S x) { return static_cast<T>(x) * static_cast<T>(x); };
+  const T r = T(1) / math::sqrt(average<T>(n, squared, row) + eps);
+  map_elements(
+      n, [&](S x, T weight) { return S(static_cast<T>(x) * r * weight); }, y + row_begin(n), row, weight);
   if (threadIdx.x == 0) rstd[blockIdx.x] = r;
 }
 
@@ -55,9 +57,9 @@ struct NormBackward {
   const Wide<S>*mean, *rstd, *weight;
   int64_t rows, n;
 
+  __device__ Wide<S> mean_of(int64_t row) const { return mean == nullptr ? Wide<S>(0) : mean[row]; }
   __device__ Wide<S> normalized(int64_t row, int64_t i) const {
-    const Wide<S> m = mean == nullptr ? Wide<S>(0) : mean[row];
-    return (static_cast<Wide<S>>(x[row * n + i]) - m) * rstd[row];
+    return (static_cast<Wide<S>>(x[row * n + i]) - mean_of(row)) * rstd[row];
   }
 };
 
@@ -65,12 +67,25 @@ struct NormBackward {
 template <class S>
 __global__ void norm_backward_kernel(S* dx, NormBackward<S> b) {
   using T = Wide<S>;
-  const int64_t row = blockIdx.x;
-  const auto g = [&](int64_t i) { return static_cast<T>(b.dy[row * b.n + i]) * b.weight[i]; };
-  const T along = average<T>(b.n, [&](int64_t i) { return g(i) * b.normalized(row, i); });
-  const T level = b.mean == nullptr ? T(0) : average<T>(b.n, g);
-  for (int64_t i = threadIdx.x; i < b.n; i += blockDim.x)
-    dx[row * b.n + i] = S(b.rstd[row] * (g(i) - along * b.normalized(row, i) - level));
+  const int64_t row = blockIdx.x, begin = row_begin(b.n);
+  const T m = b.mean_of(row), r = b.rstd[row];
+  struct Sums {
+    T along = 0, level = 0;  // Σ g·x̂ and Σ g
+  } sums;
+  const auto add = [&](S dy, S x, T weight) {
+    const T g = static_cast<T>(dy) * weight;
+    sums.along += g * ((static_cast<T>(x) - m) * r);
+    sums.level += g;
+  };
+  for_each_element(b.n, add, b.dy + begin, b.x + begin, b.weight);
+  sums = merge_block(sums, [](Sums a, Sums b) { return Sums{a.along + b.along, a.level + b.level}; });
+  const T along = sums.along / static_cast<T>(b.n);
+  const T level = b.mean == nullptr ? T(0) : sums.level / static_cast<T>(b.n);
+  const auto value = [&](S dy, S x, T weight) {
+    const T normalized = (static_cast<T>(x) - m) * r;
+    return S(r * (static_cast<T>(dy) * weight - along * normalized - level));
+  };
+  map_elements(b.n, value, dx + begin, b.dy + begin, b.x + begin, b.weight);
 }
 
 constexpr int64_t kHeight = 128;  // rows that one block adds up

@@ -13,23 +13,22 @@ namespace {
 template <class T>
 __global__ void adam_kernel(Pieces<6> pieces, AdamScalars s) {
   const Piece piece = this_piece(pieces);
-  T* const x = pieces.at<T>(0, piece.tensor);
-  auto* const copies = pieces.at<bfloat16>(1, piece.tensor);
-  const T* const grad = pieces.at<const T>(2, piece.tensor);
-  T *const m = pieces.at<T>(3, piece.tensor), *const v = pieces.at<T>(4, piece.tensor);
-  T* const largest = pieces.at<T>(5, piece.tensor);
+  T* const largest_squares = pieces.at<T>(5, piece);
+  const bool keeps_largest = largest_squares != nullptr;
   const T keep = T(1 - s.lr * s.decoupled_decay), c1 = T(1 - s.beta1), c2 = T(1 - s.beta2);
-  for_each_element(piece, [&](int64_t i) {
-    const T g = grad[i] + T(s.coupled_decay) * x[i];
-    m[i] = T(s.beta1) * m[i] + c1 * g;
-    T square = v[i] = T(s.beta2) * v[i] + c2 * g * g;
-    if (largest != nullptr) square = largest[i] = math::max(largest[i], square);
-    T step = T(s.m_factor) * m[i] + T(s.g_factor) * g;
+  const auto update = [&](T& x, bfloat16& copy, T grad, T& m, T& v, T& largest) {
+    const T g = grad + T(s.coupled_decay) * x;
+    m = T(s.beta1) * m + c1 * g;
+    T square = v = T(s.beta2) * v + c2 * g * g;
+    if (keeps_largest) square = largest = math::max(largest, square);
+    T step = T(s.m_factor) * m + T(s.g_factor) * g;
     if (s.v_factor != 0) step = step / (math::sqrt(square * T(s.v_factor)) + T(s.eps));
-    const T updated = keep * x[i] - T(s.lr) * step;
-    x[i] = updated;
-    if (copies != nullptr) copies[i] = bfloat16(static_cast<float>(updated));
-  });
+    x = keep * x - T(s.lr) * step;
+    copy = bfloat16(static_cast<float>(x));
+  };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<bfloat16>(1, piece),
+                  pieces.at<const T>(2, piece), pieces.at<T>(3, piece), pieces.at<T>(4, piece),
+                  largest_squares);
 }
 
 /// u of LAMB.
@@ -42,16 +41,16 @@ __device__ T lamb_direction(T x, T m, T v, const AdamScalars& s) {
 template <class T>
 __global__ void lamb_moments_kernel(double* squares, Pieces<4> pieces, AdamScalars s) {
   const Piece piece = this_piece(pieces);
-  const T *const x = pieces.at<const T>(0, piece.tensor), *const grad = pieces.at<const T>(1, piece.tensor);
-  T *const m = pieces.at<T>(2, piece.tensor), *const v = pieces.at<T>(3, piece.tensor);
   double of_x = 0, of_u = 0;
-  for_each_element(piece, [&](int64_t i) {
-    m[i] = T(s.beta1) * m[i] + T(1 - s.beta1) * grad[i];
-    v[i] = T(s.beta2) * v[i] + T(1 - s.beta2) * grad[i] * grad[i];
-    const T u = lamb_direction(x[i], m[i], v[i], s);
-    of_x += double{x[i]} * double{x[i]};
+  const auto update = [&](T x, T grad, T& m, T& v) {
+    m = T(s.beta1) * m + T(1 - s.beta1) * grad;
+    v = T(s.beta2) * v + T(1 - s.beta2) * grad * grad;
+    const T u = lamb_direction(x, m, v, s);
+    of_x += double{x} * double{x};
     of_u += double{u} * double{u};
-  });
+  };
+  update_elements(piece.size, update, pieces.at<const T>(0, piece), pieces.at<const T>(1, piece),
+                  pieces.at<T>(2, piece), pieces.at<T>(3, piece));
   of_x = sum_block(of_x);
   of_u = sum_block(of_u);
   if (threadIdx.x == 0) squares[2 * blockIdx.x] = of_x, squares[2 * blockIdx.x + 1] = of_u;
@@ -71,40 +70,38 @@ __global__ void lamb_norms_kernel(double* norms, const double* squares, const in
 template <class T>
 __global__ void lamb_kernel(Pieces<3> pieces, AdamScalars s) {
   const Piece piece = this_piece(pieces);
-  T* const x = pieces.at<T>(0, piece.tensor);
-  const T *const m = pieces.at<const T>(1, piece.tensor), *const v = pieces.at<const T>(2, piece.tensor);
   const T rate = T(pieces.number[piece.tensor]);
-  for_each_element(piece, [&](int64_t i) { x[i] -= rate * lamb_direction(x[i], m[i], v[i], s); });
+  const auto update = [&](T& x, T m, T v) { x -= rate * lamb_direction(x, m, v, s); };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
+                  pieces.at<const T>(2, piece));
 }
 
 template <class T>
 __global__ void sgd_kernel(Pieces<3> pieces, SgdScalars s) {
   const Piece piece = this_piece(pieces);
-  T* const x = pieces.at<T>(0, piece.tensor);
-  const T* const grad = pieces.at<const T>(1, piece.tensor);
-  T* const buffer = pieces.at<T>(2, piece.tensor);
-  const bool first = pieces.number[piece.tensor] != 0;
-  for_each_element(piece, [&](int64_t i) {
-    T g = grad[i] + T(s.decay) * x[i];
-    if (buffer != nullptr) {
-      const T b = buffer[i] = first ? g : T(s.momentum) * buffer[i] + T(1 - s.dampening) * g;
-      g = s.nesterov ? g + T(s.momentum) * b : b;
+  T* const buffers = pieces.at<T>(2, piece);
+  const bool has_momentum = buffers != nullptr, first = pieces.number[piece.tensor] != 0;
+  const auto update = [&](T& x, T grad, T& buffer) {
+    T g = grad + T(s.decay) * x;
+    if (has_momentum) {
+      buffer = first ? g : T(s.momentum) * buffer + T(1 - s.dampening) * g;
+      g = s.nesterov ? g + T(s.momentum) * buffer : buffer;
     }
-    x[i] -= T(s.lr) * g;
-  });
+    x -= T(s.lr) * g;
+  };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece), buffers);
 }
 
 template <class T>
 __global__ void lion_kernel(Pieces<3> pieces, LionScalars s) {
   const Piece piece = this_piece(pieces);
-  T* const x = pieces.at<T>(0, piece.tensor);
-  const T* const grad = pieces.at<const T>(1, piece.tensor);
-  T* const m = pieces.at<T>(2, piece.tensor);
-  for_each_element(piece, [&](int64_t i) {
-    const T direction = math::sign(T(s.beta1) * m[i] + T(1 - s.beta1) * grad[i]);
-    x[i] -= T(s.lr) * (direction + T(s.decay) * x[i]);
-    m[i] = T(s.beta2) * m[i] + T(1 - s.beta2) * grad[i];
-  });
+  const auto update = [&](T& x, T grad, T& m) {
+    const T direction = math::sign(T(s.beta1) * m + T(1 - s.beta1) * grad);
+    x -= T(s.lr) * (direction + T(s.decay) * x);
+    m = T(s.beta2) * m + T(1 - s.beta2) * grad;
+  };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
+                  pieces.at<T>(2, piece));
 }
 
 }  // namespace

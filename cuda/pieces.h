@@ -8,10 +8,11 @@
 
 #include "core/creation.h"
 #include "cuda/block.h"
+#include "cuda/vector.h"
 
 namespace vitrine::cuda {
 
-inline constexpr int64_t kPiece = 1 << 13;  // elements of a block
+inline constexpr int64_t kPiece = 1 << 13;  // elements of a block; pieces begin where 16 bytes do
 
 /// Bytes that a kernel's parameters may take.
 #if VITRINE_CUDA_EMULATED || CUDART_VERSION < 12010
@@ -19,6 +20,12 @@ inline constexpr size_t kParameterBytes = 4096;
 #else
 inline constexpr size_t kParameterBytes = 32764;
 #endif
+
+/// Elements begin … begin + size − 1 of a tensor.
+struct Piece {
+  int tensor;
+  int64_t begin, size;
+};
 
 /// Where tensor i of each of N lists lies, and which pieces it is cut into.
 template <int N>
@@ -31,18 +38,15 @@ struct Pieces {
   double number[kMost] = {};  // what differs from tensor to tensor
   void* data[N][kMost] = {};  // null for a list that is empty
 
+  /// Where a piece's elements lie in an array of list `list`.
   template <class T>
-  __device__ T* at(int list, int tensor) const {
-    return static_cast<T*>(data[list][tensor]);
+  __device__ T* at(int list, const Piece& piece) const {
+    T* const begin = static_cast<T*>(data[list][piece.tensor]);
+    return begin == nullptr ? begin : begin + piece.begin;
   }
 };
 
-/// The elements of this block, and the tensor in whose arrays they are.
-struct Piece {
-  int tensor;
-  int64_t begin, end;
-};
-
+/// The elements of this block.
 template <int N>
 __device__ Piece this_piece(const Pieces<N>& pieces) {
   int low = 0, high = pieces.count;  // tensor `low` begins at or before this block, tensor `high` behind it
@@ -50,14 +54,8 @@ __device__ Piece this_piece(const Pieces<N>& pieces) {
     const int middle = (low + high) / 2;
     (pieces.first[middle] <= int64_t{blockIdx.x} ? low : high) = middle;
   }
-  const int64_t begin = (blockIdx.x - pieces.first[low]) * kPiece, end = begin + kPiece;
-  return {low, begin, end < pieces.size[low] ? end : pieces.size[low]};
-}
-
-/// Calls f(i) for the elements of this block's piece that are this thread's.
-template <class F>
-__device__ void for_each_element(const Piece& piece, F&& f) {
-  for (int64_t i = piece.begin + threadIdx.x; i < piece.end; i += blockDim.x) f(i);
+  const int64_t begin = (blockIdx.x - pieces.first[low]) * kPiece, left = pieces.size[low] - begin;
+  return {low, begin, left < kPiece ? left : kPiece};
 }
 
 inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }

@@ -3,6 +3,7 @@
 
 #include "cuda/block.h"
 #include "cuda/strided.h"
+#include "cuda/vector.h"
 
 namespace vitrine::cuda {
 

@@ -18,8 +18,10 @@ __global__ void softmax_kernel(S* y, const S* x, int64_t n) {
   const SumExp<T> all = sum_exp(x + row, n);
   // A row of only −∞ has no total worth the name, and gives 0.
   const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    y[row + i] = S(scale == T(0) ? T(0) : math::exp(static_cast<T>(x[row + i]) - all.largest) * scale);
+  const auto value = [&](S x) {
+    return S(scale == T(0) ? T(0) : math::exp(static_cast<T>(x) - all.largest) * scale);
+  };
+  map_elements(n, value, y + row, x + row);
 }
 
 template <class S>
@@ -27,11 +29,11 @@ __global__ void softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t 
   using T = Wide<S>;
   const int64_t row = row_begin(n);
   T mine = 0;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    mine += static_cast<T>(dy[row + i]) * static_cast<T>(y[row + i]);
+  const auto add = [&](S dy, S y) { mine += static_cast<T>(dy) * static_cast<T>(y); };
+  for_each_element(n, add, dy + row, y + row);
   const T dot = sum_block(mine);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    dx[row + i] = S(static_cast<T>(y[row + i]) * (static_cast<T>(dy[row + i]) - dot));
+  const auto value = [&](S dy, S y) { return S(static_cast<T>(y) * (static_cast<T>(dy) - dot)); };
+  map_elements(n, value, dx + row, dy + row, y + row);
 }
 
 template <class S>
@@ -41,8 +43,8 @@ __global__ void log_softmax_kernel(S* y, const S* x, int64_t n) {
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(x + row, n));
   // Subtracted one after the other: the shift is of the size of x, and their difference is exact where it is small.
   const T log_total = all.total == T(0) ? T(0) : math::log(all.total);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    y[row + i] = S((static_cast<T>(x[row + i]) - all.shift) - log_total);
+  const auto value = [&](S x) { return S((static_cast<T>(x) - all.shift) - log_total); };
+  map_elements(n, value, y + row, x + row);
 }
 
 template <class S>
@@ -51,14 +53,17 @@ __global__ void log_softmax_backward_kernel(S* dx, const S* dy, const S* y, int6
   const int64_t row = row_begin(n);
   T mine = 0;
   bool some = false;  // an element above −∞
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    mine += static_cast<T>(dy[row + i]);
-    some |= static_cast<T>(y[row + i]) != minus_infinity<T>();
-  }
+  const auto look = [&](S dy, S y) {
+    mine += static_cast<T>(dy);
+    some |= static_cast<T>(y) != minus_infinity<T>();
+  };
+  for_each_element(n, look, dy + row, y + row);
   const T total = sum_block(mine);
   const int any = merge_block(int{some}, [](int a, int b) { return a | b; });
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    dx[row + i] = S(any ? static_cast<T>(dy[row + i]) - math::exp(static_cast<T>(y[row + i])) * total : T(0));
+  const auto value = [&](S dy, S y) {
+    return S(any ? static_cast<T>(dy) - math::exp(static_cast<T>(y)) * total : T(0));
+  };
+  map_elements(n, value, dx + row, dy + row, y + row);
 }
 
 template <class S>
@@ -76,8 +81,9 @@ __global__ void log_sum_exp_backward_kernel(S* dx, const S* dy, const S* x, cons
   using T = Wide<S>;
   const int64_t row = row_begin(n);
   const T sum = total[blockIdx.x], scale = sum == T(0) ? T(0) : static_cast<T>(dy[blockIdx.x]) / sum;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    dx[row + i] = S(math::exp(static_cast<T>(x[row + i]) - shift[blockIdx.x]) * scale);
+  const T by = shift[blockIdx.x];
+  map_elements(
+      n, [&](S x) { return S(math::exp(static_cast<T>(x) - by) * scale); }, dx + row, x + row);
 }
 
 }  // namespace

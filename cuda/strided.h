@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "core/tensor.h"
 #include "cuda/launch.h"
+#include "cuda/vector.h"
 
 namespace vitrine::cuda {
 
-/// N tensors of equal shape and any strides.
+/// N tensors of equal shape and any strides. Axes that lie as one in all of them are one here.
 template <int N>
 struct Strided {
   int rank = 0;
-  bool contiguous = true;  // all of them: offsets are indices
   int64_t count = 1;
+  int64_t vectors =
+      0;  // groups of kLanes elements that are neighbours, or one and the same, in each tensor; begin at 0
   int64_t sizes[Dims::kMax] = {};
   int64_t strides[N][Dims::kMax] = {};
 
@@ -22,27 +25,84 @@ struct Strided {
     static_assert(sizeof...(rest) + 1 == N);
     Strided s;
     const Tensor* const tensors[N] = {&first, &rest...};
-    s.rank = first.rank();
     s.count = first.numel();
-    for (int k = 0; k < N; ++k) s.contiguous = s.contiguous && tensors[k]->is_contiguous();
-    for (int axis = 0; axis < s.rank; ++axis) {
-      s.sizes[axis] = first.shape()[axis];
-      for (int k = 0; k < N; ++k) s.strides[k][axis] = tensors[k]->strides()[axis];
-    }
+    for (int axis = 0; axis < first.rank(); ++axis) s.append(axis, tensors);
+    s.find_vectors(tensors);
     return s;
   }
 
+  /// Blocks of kThreads for a walk over all elements.
+  unsigned blocks() const { return blocks_for(vectors > 0 ? vectors : count); }
+
   /// The place of element i of each tensor.
   __device__ void locate(int64_t i, int64_t (&at)[N]) const {
-    for (int k = 0; k < N; ++k) at[k] = contiguous ? i : 0;
-    if (contiguous) return;
-    for (int axis = rank - 1; axis >= 0; --axis) {
+    for (int k = 0; k < N; ++k) at[k] = 0;
+    for (int axis = rank - 1; axis > 0; --axis) {
       const int64_t index = i % sizes[axis];
       i /= sizes[axis];
       for (int k = 0; k < N; ++k) at[k] += index * strides[k][axis];
     }
+    if (rank > 0)
+      for (int k = 0; k < N; ++k) at[k] += i * strides[k][0];
+  }
+
+  /// Lanes of tensor k from p on, inside a group.
+  template <int kCount, class T>
+  __device__ Vector<T, kCount> load(int k, const T* p) const {
+    if (strides[k][rank - 1] == 1) return cuda::load<kCount>(p);
+    Vector<T, kCount> same;
+    for (int lane = 0; lane < kCount; ++lane) same.at[lane] = *p;
+    return same;
+  }
+
+ private:
+  void append(int axis, const Tensor* const (&tensors)[N]) {
+    const int64_t size = tensors[0]->shape()[axis];
+    if (size == 1) return;
+    bool joins = rank > 0;  // the axis before it
+    for (int k = 0; k < N; ++k) joins = joins && strides[k][rank - 1] == tensors[k]->strides()[axis] * size;
+    rank += joins ? 0 : 1;
+    sizes[rank - 1] = joins ? sizes[rank - 1] * size : size;
+    for (int k = 0; k < N; ++k) strides[k][rank - 1] = tensors[k]->strides()[axis];
+  }
+
+  void find_vectors(const Tensor* const (&tensors)[N]) {
+    size_t widest = 1;
+    for (const Tensor* t : tensors) widest = size_of(t->dtype()) > widest ? size_of(t->dtype()) : widest;
+    const int64_t lanes = lanes_of(widest);
+    if (lanes == 1 || rank == 0 || (rank > 1 && sizes[rank - 1] % lanes != 0)) return;
+    for (int k = 0; k < N; ++k) {
+      const int64_t inner = strides[k][rank - 1];
+      if (inner == 0 && k > 0) continue;
+      if (inner != 1 || reinterpret_cast<uintptr_t>(tensors[k]->raw()) % kVectorBytes != 0) return;
+      for (int axis = 0; axis < rank - 1; ++axis)
+        if (strides[k][axis] % lanes != 0) return;
+    }
+    vectors = count / lanes;
   }
 };
+
+template <int... k, class F, class Y, class... X>
+__device__ void map_all(std::integer_sequence<int, k...>, const Strided<1 + sizeof...(X)>& layout, const F& f,
+                        Y* y, const X*... x) {
+  constexpr int kN = kLanes<Y, X...>;
+  int64_t at[1 + sizeof...(X)];
+  if constexpr (kN > 1)
+    for (int64_t v = first_index(); v < layout.vectors; v += grid_stride()) {
+      layout.locate(v * kN, at);
+      store(y + at[0], map<kN>(f, layout.template load<kN>(k + 1, x + at[k + 1])...));
+    }
+  for (int64_t i = layout.vectors * kN + first_index(); i < layout.count; i += grid_stride()) {
+    layout.locate(i, at);
+    y[at[0]] = f(x[at[k + 1]]...);
+  }
+}
+
+/// y[i] = f(x[i]…) for all elements, with all threads of the grid; `layout` is that of y and x….
+template <class F, class Y, class... X>
+__device__ void map_all(const Strided<1 + sizeof...(X)>& layout, const F& f, Y* y, const X*... x) {
+  map_all(std::make_integer_sequence<int, static_cast<int>(sizeof...(X))>{}, layout, f, y, x...);
+}
 
 /// Calls f(Type<S>{}) for the dtypes that kernels know: float32, float64, bfloat16, float16.
 template <class F>

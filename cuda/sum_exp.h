@@ -4,6 +4,7 @@
 
 #include "core/math.h"
 #include "cuda/block.h"
+#include "cuda/vector.h"
 
 namespace vitrine::cuda {
 
@@ -18,14 +19,31 @@ __device__ T minus_infinity() {
   return -static_cast<T>(INFINITY);
 }
 
+/// NaN if one of them is.
+template <class T>
+__device__ T larger(T a, T b) {
+  return a >= b || a != a ? a : b;
+}
+
 /// The two as one. Where both are alike nothing is scaled: ∞ − ∞ has no value.
 template <class T>
 __device__ SumExp<T> merge(SumExp<T> a, SumExp<T> b) {
-  const T largest = a.largest >= b.largest || a.largest != a.largest ? a.largest : b.largest;
+  const T largest = larger(a.largest, b.largest);
   const auto scaled = [&](const SumExp<T>& part) {
     return part.largest == largest ? part.total : part.total * math::exp(part.largest - largest);
   };
   return {largest, scaled(a) + scaled(b)};
+}
+
+/// `sum`, and further elements: scaled at most once for all of them.
+template <class T, int N>
+__device__ SumExp<T> merge(SumExp<T> sum, const Vector<T, N>& x) {
+  T largest = sum.largest;
+  for (int k = 0; k < N; ++k) largest = larger(largest, x.at[k]);
+  const auto scaled = [&](T of, T total) { return of == largest ? total : total * math::exp(of - largest); };
+  T total = scaled(sum.largest, sum.total);
+  for (int k = 0; k < N; ++k) total += scaled(x.at[k], T(1));
+  return {largest, total};
 }
 
 /// Of a row of n elements that a block reads together, known to each of its threads.
@@ -33,8 +51,9 @@ template <class S>
 __device__ SumExp<Wide<S>> sum_exp(const S* row, int64_t n) {
   using T = Wide<S>;
   SumExp<T> mine{minus_infinity<T>(), T(0)};
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    mine = merge(mine, SumExp<T>{static_cast<T>(row[i]), T(1)});
+  const auto widen = [](S x) { return static_cast<T>(x); };
+  for_each_vector(
+      n, [&](int64_t i, auto lanes) { mine = merge(mine, map<lanes>(widen, load<lanes>(row + i))); }, row);
   return merge_block(mine, [](SumExp<T> a, SumExp<T> b) { return merge(a, b); });
 }
 

@@ -1,0 +1,133 @@
+// Elements that a thread reads and writes together. Memory is slow to answer and fast to deliver: it is busy only where enough
+// bytes are on their way, and a warp asks for 512 of them with one instruction where each lane takes 16.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/launch.h"
+
+namespace vitrine::cuda {
+
+inline constexpr int kVectorBytes = 16;  // the most that one instruction moves
+
+/// N neighbours.
+template <class T, int N>
+struct alignas(N * sizeof(T) < kVectorBytes ? N * sizeof(T) : kVectorBytes) Vector {
+  T at[N];
+};
+
+/// How many elements of the widest of these sizes a thread takes at a time. Those of 8 bytes come alone: that is half of what memory
+/// can deliver, but saves compiling the long formulas of doubles once more.
+constexpr int lanes_of(size_t widest) { return widest < 8 ? static_cast<int>(kVectorBytes / widest) : 1; }
+
+template <class... T>
+inline constexpr int kLanes = [] {
+  size_t widest = 1;
+  ((widest = sizeof(T) > widest ? sizeof(T) : widest), ...);
+  return lanes_of(widest);
+}();
+
+/// The N elements that begin at p, where is_aligned<N>(p).
+template <int N, class T>
+__device__ Vector<T, N> load(const T* p) {
+  return *reinterpret_cast<const Vector<T, N>*>(p);
+}
+template <class T, int N>
+__device__ void store(T* p, const Vector<T, N>& x) {
+  *reinterpret_cast<Vector<T, N>*>(p) = x;
+}
+
+/// f(x…) of each lane.
+template <int N, class F, class... T>
+__device__ auto map(const F& f, const Vector<T, N>&... x) {
+  Vector<decltype(f(x.at[0]...)), N> y;
+#pragma unroll
+  for (int k = 0; k < N; ++k) y.at[k] = f(x.at[k]...);
+  return y;
+}
+
+template <int N, class T>
+__device__ bool is_aligned(const T* p) {
+  return reinterpret_cast<uintptr_t>(p) % alignof(Vector<T, N>) == 0;
+}
+
+/// A number of lanes that is known when the code is compiled.
+template <int N>
+struct Lanes {
+  __device__ constexpr operator int() const { return N; }
+};
+
+/// Walks over the elements 0 ≤ i < n of arrays, with the threads of a block: calls f(i, Lanes<N>{}) for the elements i … i + N − 1,
+/// 16 bytes of the first array, which are aligned in every one. The first and last ones come alone, as Lanes<1>, and so do all where
+/// the arrays do not reach a multiple of 16 bytes together. An array that is null does not matter.
+template <class F, class First, class... T>
+__device__ void for_each_vector(int64_t n, const F& f, const First* first, const T*... others) {
+  constexpr int N = kLanes<First>;
+  int64_t head = 0, vectors = 0;
+  if constexpr (N > 1) {
+    while (head < N && head < n && !is_aligned<N>(first + head)) ++head;
+    const bool together = ((others == nullptr || is_aligned<N>(others + head)) && ...);
+    if (together) vectors = (n - head) / N;
+    for (int64_t v = threadIdx.x; v < vectors; v += blockDim.x) f(head + v * N, Lanes<N>{});
+  }
+  const int64_t alone = n - vectors * N;
+  for (int64_t i = threadIdx.x; i < alone; i += blockDim.x) f(i < head ? i : i + vectors * N, Lanes<1>{});
+}
+
+/// Calls f(x[i]…) for 0 ≤ i < n, with the threads of a block.
+template <class F, class... T>
+__device__ void for_each_element(int64_t n, const F& f, const T*... x) {
+  for_each_vector(
+      n,
+      [&](int64_t i, auto lanes) {
+        const auto call = [&](const auto&... vectors) {
+#pragma unroll
+          for (int k = 0; k < lanes; ++k) f(vectors.at[k]...);
+        };
+        call(load<lanes>(x + i)...);
+      },
+      x...);
+}
+
+/// y[i] = f(x[i]…) for 0 ≤ i < n, with the threads of a block.
+template <class F, class Y, class... T>
+__device__ void map_elements(int64_t n, const F& f, Y* y, const T*... x) {
+  for_each_vector(
+      n, [&](int64_t i, auto lanes) { store(y + i, map<lanes>(f, load<lanes>(x + i)...)); }, y, x...);
+}
+
+/// N neighbours from p[i] on, as they are now; 0 where p is null.
+template <class T, int N>
+struct Held {
+  T* p;
+  int64_t i;
+  Vector<std::remove_const_t<T>, N> value = {};
+
+  __device__ Held(T* p, int64_t i) : p(p), i(i) {
+    if (p != nullptr) value = load<N>(p + i);
+  }
+  __device__ void write_back() const {
+    if constexpr (!std::is_const_v<T>)
+      if (p != nullptr) store(p + i, value);
+  }
+};
+
+/// Calls f(x[i]…) for 0 ≤ i < n, with the threads of a block, where f may change its arguments: those of arrays that are not const
+/// are written back. An array that is null gives 0 and takes nothing.
+template <class F, class... T>
+__device__ void update_elements(int64_t n, const F& f, T*... x) {
+  for_each_vector(
+      n,
+      [&](int64_t i, auto lanes) {
+        const auto update = [&](auto... held) {
+#pragma unroll
+          for (int k = 0; k < lanes; ++k) f(held.value.at[k]...);
+          (held.write_back(), ...);
+        };
+        update(Held<T, lanes>(x, i)...);
+      },
+      x...);
+}
+
+}  // namespace vitrine::cuda
