@@ -9,12 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/gpu.h"
 #include "core/creation.h"
-#include "core/error.h"
 #include "core/kernels.h"
 #include "core/random.h"
-#include "core/stream.h"
 #include "ops/kernels.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
@@ -41,20 +39,6 @@ class Turns {
   std::vector<Tensor> tensors_;
   size_t at_ = 0;
 };
-
-/// Seconds of one run, the median of several measurements of `runs` runs each.
-double seconds_of(const std::function<void()>& run, int runs, int repeats) {
-  run();
-  std::vector<double> times;
-  for (int i = 0; i < repeats; ++i) {
-    Event begin(kGpu), end(kGpu);
-    begin.record();
-    for (int k = 0; k < runs; ++k) run();
-    end.record();
-    times.push_back(end.milliseconds_since(begin) * 1e-3 / runs);
-  }
-  return bench::median(times);
-}
 
 class Table {
  public:
@@ -125,7 +109,7 @@ class Table {
   }
 
  private:
-  double time(const std::function<void()>& run) const { return seconds_of(run, 10, repeats_); }
+  double time(const std::function<void()>& run) const { return bench::gpu_seconds(run, 10, repeats_); }
 
   /// `passes`: how many tensors of the table's size are read or written.
   void row(const char* kernel, double passes, const std::function<void()>& run) const {
@@ -155,15 +139,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  try {
-    empty({1}, DType::float32, kGpu);
-  } catch (const Error& e) {
-    fmt::print("not measured: {}\n", e.what());
-    return 0;
-  }
-#if VITRINE_CUDA_EMULATED
-  fmt::print("The GPU is emulated: these are times of the CPU, and say nothing of a GPU.\n");
-#endif
+  if (!bench::has_gpu()) return 0;
   for (const DType dtype : {DType::float32, DType::bfloat16})
     for (const int64_t columns : {768, 4096, 50257}) {
       const int64_t rows =

@@ -11,7 +11,6 @@
 #include "bench/measure/contest.h"
 #include "bench/measure/process.h"
 #include "core/parallel.h"
-#include "core/random.h"
 #include "core/tape.h"
 #include "ops/cpu/gemm.h"
 #include "ops/loss.h"
@@ -22,14 +21,6 @@ using namespace vitrine;
 using nlohmann::json;
 
 namespace {
-
-/// Fresh random tokens at each step: on tokens learned by heart the gradients would become denormal.
-Tensor random_tokens(const bench::Size& s) {
-  std::vector<int64_t> ids(static_cast<size_t>(s.batch * s.time));
-  for (int64_t& id : ids)
-    id = static_cast<int64_t>(default_generator().next_uniform() * static_cast<double>(s.model.vocabulary));
-  return index_tensor(ids, {s.batch, s.time});
-}
 
 /// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints.
 void train(const bench::Size& s, int steps) {
@@ -43,7 +34,7 @@ void train(const bench::Size& s, int steps) {
   json result;
   for (int step = -2; step < steps; ++step) {
     const double start = bench::seconds();
-    const Tensor x = random_tokens(s), y = random_tokens(s);
+    const Tensor x = bench::random_tokens(s), y = bench::random_tokens(s);
     optimizer.zero_grad();
     Tape tape;
     const Tensor loss = cross_entropy(model.forward(x), y);
@@ -71,21 +62,12 @@ double product_peak() {
   return 2.0 * n * n * n / best;
 }
 
-/// Operations of the matrix products in one step: forward, and twice that backward. Of causal attention one half is needed.
-double product_operations(const bench::Size& s) {
-  const auto& m = s.model;
-  const double tokens = static_cast<double>(s.batch * s.time), C = static_cast<double>(m.width);
-  const double linear = static_cast<double>(m.layers) * 12 * C * C + C * static_cast<double>(m.vocabulary);
-  const double attention = static_cast<double>(m.layers) * 2 * C * static_cast<double>(s.time) / 2;
-  return 3 * 2 * tokens * (linear + attention);
-}
-
 void print(const bench::Size& s, const char* name, const std::vector<json>& runs, double peak) {
   const auto seconds = bench::seconds_of(runs);
   const double t = bench::median(seconds);
   fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>10.0f}%\n", s.name, name, 1e3 * t,
              1e3 * bench::best(seconds), static_cast<double>(s.batch * s.time) / t,
-             bench::largest(runs, "peak_mib"), 100 * product_operations(s) / t / peak);
+             bench::largest(runs, "peak_mib"), 100 * bench::product_operations(s) / t / peak);
   std::fflush(stdout);
 }
 

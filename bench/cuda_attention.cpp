@@ -1,0 +1,108 @@
+// Attention on a GPU, forward and backward, standard and LASER: TFLOP/s, beside PyTorch's scaled_dot_product_attention where torch
+// with CUDA is installed. As in the papers on flash attention 2048 channels are cut into heads, and 16384 tokens into sequences;
+// causal, bfloat16. Counted are the products of visible pairs alone: four multiply-adds per channel and pair forward, ten backward.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/measure/gpu.h"
+#include "bench/measure/process.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/attention.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+
+namespace {
+
+struct Size {
+  int64_t channels = 2048, tokens = 16384, D = 64, T = 1024;
+
+  int64_t heads() const { return channels / D; }
+  int64_t batch() const { return tokens / T; }
+  /// Of the two products forward; backward has five.
+  double operations() const {
+    return 4.0 * static_cast<double>(batch() * heads() * D) * static_cast<double>(T) *
+           static_cast<double>(T + 1) / 2;
+  }
+};
+
+struct Times {
+  double forward = 0, backward = 0;
+};
+
+Times ours(const Size& s, AttentionRead read, int repeats) {
+  const auto draw = [&] {
+    return transpose(randn({s.batch(), s.T, s.heads(), s.D}, DType::bfloat16, Device::cuda), 1, 2);
+  };
+  const Tensor q = draw(), k = draw(), v = draw(), dy = draw();
+  AttentionOptions options;
+  options.causal = true;
+  options.read = read;
+  Times times;
+  times.forward = bench::gpu_seconds([&] { attention(q, k, v, options); }, 3, repeats);
+  Tape tape;
+  for (const Tensor& x : {q, k, v}) tape.watch(x);
+  const Tensor y = attention(q, k, v, options);
+  times.backward = bench::gpu_seconds([&] { tape.gradient({y}, {q, k, v}, {dy}, Keep::yes); }, 3, repeats);
+  return times;
+}
+
+/// All 0 where torch has no GPU.
+Times theirs(const Size& s, int repeats) {
+  const std::string script = bench::pytorch("cuda_attention.py");
+  if (script.empty()) return {};
+  const auto result =
+      bench::run_for_json(fmt::format("{} --batch {} --heads {} --time {} --size {} --repeats {}", script,
+                                      s.batch(), s.heads(), s.T, s.D, repeats));
+  if (result.is_null()) return {};
+  return {result["forward"], result["backward"]};
+}
+
+void print_row(const Size& s, int repeats) {
+  const Times mean = ours(s, AttentionRead::mean, repeats), laser = ours(s, AttentionRead::laser, repeats),
+              torch = theirs(s, repeats);
+  const auto cell = [](double operations, double seconds) {
+    return seconds == 0 ? "-" : fmt::format("{:.1f}", operations / seconds * 1e-12);
+  };
+  const auto print = [&](const char* pass, double operations, double Times::*time) {
+    const double t = mean.*time;
+    fmt::print("{:>5}{:>7}  {:<9}{:>10}{:>10}{:>9.2f}x{:>10}{:>10}\n", s.D, s.T, pass, cell(operations, t),
+               cell(operations, laser.*time), laser.*time / t, cell(operations, torch.*time),
+               torch.*time == 0 ? "-" : fmt::format("{:.2f}x", torch.*time / t));
+  };
+  print("forward", s.operations(), &Times::forward);
+  print("backward", 2.5 * s.operations(), &Times::backward);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Attention on a GPU: TFLOP/s, forward and backward, standard, LASER and PyTorch's");
+  Size size;
+  std::vector<int64_t> head_sizes = {64, 128}, times = {1024, 2048, 4096, 8192};
+  int repeats = 9;
+  app.add_option("--channels", size.channels, "of all heads together")->capture_default_str();
+  app.add_option("--tokens", size.tokens, "of all sequences together")->capture_default_str();
+  app.add_option("--head-sizes", head_sizes)->capture_default_str();
+  app.add_option("--times", times, "lengths of a sequence")->capture_default_str();
+  app.add_option("--repeats", repeats, "measurements, of which the median counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (!bench::has_gpu()) return 0;
+  fmt::print("TFLOP/s; LASER's time over ours, PyTorch's time over ours\n\n");
+  fmt::print("{:>5}{:>7}  {:<9}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "D", "T", "", "standard", "LASER", "",
+             "PyTorch", "");
+  for (const int64_t D : head_sizes)
+    for (const int64_t T : times) {
+      size.D = D;
+      size.T = T;
+      print_row(size, repeats);
+    }
+}
