@@ -155,9 +155,7 @@ void set_operation(const Product& p, cublasLtMatmulDesc_t operation) {
   set(CUBLASLT_MATMUL_DESC_TRANSB, p.x.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
   if (p.bias != nullptr) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
-  } else if (p.gelu) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_GELU);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
   }
 }
 
@@ -212,9 +210,9 @@ void run(const Product& p, const Strides& batch, const void* x, const void* y, v
 std::string cublas_absence() { return library().absence; }
 
 bool cublas_supports(const Product& p) {
-  const bool epilogue = p.bias != nullptr || p.gelu;
-  return is_floating(p.dtype) && p.K > 0 && !(epilogue && (p.dtype == DType::float64 || p.add)) &&
-         !(p.bias != nullptr && p.out != p.dtype) && cublas_absence().empty();
+  const bool bias = p.bias != nullptr;
+  return is_floating(p.dtype) && p.K > 0 &&
+         !(bias && (p.dtype == DType::float64 || p.add || p.out != p.dtype)) && cublas_absence().empty();
 }
 
 void cublas_matmul(const Product& p) {

@@ -7,7 +7,6 @@
 
 #include "cuda/matmul/steps.h"
 #include "cuda/strided.h"
-#include "ops/formulas.h"
 
 namespace vitrine::cuda {
 
@@ -86,8 +85,6 @@ template <class S, class SZ>
 __device__ SZ finished(const Product& p, int64_t j, Wide<S> sum, const SZ& old) {
   using T = Wide<S>;
   if (p.bias != nullptr) sum += static_cast<T>(static_cast<const S*>(p.bias)[j]);
-  if constexpr (!std::is_integral_v<T>)
-    if (p.gelu) sum = formula::GeluTanh().value(sum);
   return SZ(p.add ? static_cast<T>(old) + sum : sum);
 }
 

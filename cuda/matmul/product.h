@@ -25,7 +25,7 @@ inline bool is_aligned(const Operand& o, const void* data, int64_t element_size)
   return aligned;
 }
 
-/// z = x·y + bias, then GELU where asked for; or z += that, where `add`. x is [M, K], y [K, N], z [M, N], bias [N] or nullptr.
+/// z = x·y + bias, or z += that, where `add`. x is [M, K], y [K, N], z [M, N], bias [N] or nullptr.
 struct Product {
   DType dtype, out;  // of x, y and bias; of z, which may be wider
   int64_t M, N, K;
@@ -35,7 +35,6 @@ struct Product {
   const void *x_data, *y_data, *bias;
   void* z_data;
   bool add = false;
-  bool gelu = false;  // x/2·(1 + tanh …), as formula::GeluTanh
 
   int64_t batch() const {
     int64_t count = 1;
