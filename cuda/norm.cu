@@ -21,33 +21,71 @@ __device__ T average(int64_t n, const F& f, const X*... x) {
   return sum_block(mine) / static_cast<T>(n);
 }
 
+/// What every forward writes, and reads beside x. `mean` and `bias` are null for rms_norm, which takes 0 for them.
 template <class S>
-__global__ void layer_norm_kernel(S* y, Wide<S>* mean, Wide<S>* rstd, const S* x, const Wide<S>* weight,
-                                  const Wide<S>* bias, int64_t n, Wide<S> eps) {
+struct NormForward {
   using T = Wide<S>;
-  const S* const row = x + row_begin(n);
-  const T m = average<T>(
-      n, [](S x) { return static_cast<T>(x); }, row);
-  const auto squared = [&](S x) {
-    const T centered = static_cast<T>(x) - m;
-    return centered * centered;
-  };
-  const T r = T(1) / math::sqrt(average<T>(n, squared, row) + eps);
-  const auto value = [&](S x, T weight, T bias) { return S((static_cast<T>(x) - m) * r * weight + bias); };
-  map_elements(n, value, y + row_begin(n), row, weight, bias);
-  if (threadIdx.x == 0) mean[blockIdx.x] = m, rstd[blockIdx.x] = r;
-}
+
+  S* y;
+  T *mean, *rstd;
+  const T *weight, *bias;
+  int64_t n;
+  T eps;
+
+  /// y of this block's row of x.
+  __device__ void normalize(const S* x) const {
+    const S* const row = x + row_begin(n);
+    const T m = mean == nullptr ? T(0)
+                                : average<T>(
+                                      n, [](S x) { return static_cast<T>(x); }, row);
+    const auto squared = [&](S x) {
+      const T centered = static_cast<T>(x) - m;
+      return centered * centered;
+    };
+    const T r = T(1) / math::sqrt(average<T>(n, squared, row) + eps);
+    const auto scaled = [&](S x, T weight) { return (static_cast<T>(x) - m) * r * weight; };
+    S* const to = y + row_begin(n);
+    if (bias == nullptr) {
+      map_elements(
+          n, [&](S x, T weight) { return S(scaled(x, weight)); }, to, row, weight);
+    } else {
+      map_elements(
+          n, [&](S x, T weight, T bias) { return S(scaled(x, weight) + bias); }, to, row, weight, bias);
+    }
+    if (threadIdx.x != 0) return;
+    if (mean != nullptr) mean[blockIdx.x] = m;
+    rstd[blockIdx.x] = r;
+  }
+};
 
 template <class S>
-__global__ void rms_norm_kernel(S* y, Wide<S>* rstd, const S* x, const Wide<S>* weight, int64_t n,
-                                Wide<S> eps) {
+__global__ void norm_kernel(const S* x, NormForward<S> norm) {
+  norm.normalize(x);
+}
+
+/// The same of x + residual, which goes to `sum` and is read again from a cache.
+template <class S>
+__global__ void add_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
   using T = Wide<S>;
-  const S* const row = x + row_begin(n);
-  const auto squared = [](S x) { return static_cast<T>(x) * static_cast<T>(x); };
-  const T r = T(1) / math::sqrt(average<T>(n, squared, row) + eps);
-  map_elements(
-      n, [&](S x, T weight) { return S(static_cast<T>(x) * r * weight); }, y + row_begin(n), row, weight);
-  if (threadIdx.x == 0) rstd[blockIdx.x] = r;
+  const int64_t row = row_begin(norm.n);
+  const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
+  map_elements(norm.n, add, sum + row, x + row, residual + row);
+  __syncthreads();  // a thread may read what another has written
+  norm.normalize(sum);
+}
+
+/// Calls launch(norm, rows, threads) for tensors as they are in ops/kernels.h.
+template <class F>
+void visit_norm(const char* kernel, Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+                const Tensor& bias, double eps, F&& launch) {
+  visit_rows(kernel, y, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    launch(
+        NormForward<S>{y.data<S>(), mean.defined() ? mean.data<T>() : nullptr, rstd.data<T>(),
+                       weight.data<T>(), bias.defined() ? bias.data<T>() : nullptr, n, static_cast<T>(eps)},
+        type, rows, threads);
+  });
 }
 
 /// What both backwards read. `mean` is null for rms_norm, which takes 0 for it.
@@ -63,9 +101,10 @@ struct NormBackward {
   }
 };
 
-/// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was subtracted.
+/// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was subtracted; plus dsum, the gradient of x
+/// itself, unless that is null.
 template <class S>
-__global__ void norm_backward_kernel(S* dx, NormBackward<S> b) {
+__global__ void norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b) {
   using T = Wide<S>;
   const int64_t row = blockIdx.x, begin = row_begin(b.n);
   const T m = b.mean_of(row), r = b.rstd[row];
@@ -83,9 +122,18 @@ __global__ void norm_backward_kernel(S* dx, NormBackward<S> b) {
   const T level = b.mean == nullptr ? T(0) : sums.level / static_cast<T>(b.n);
   const auto value = [&](S dy, S x, T weight) {
     const T normalized = (static_cast<T>(x) - m) * r;
-    return S(r * (static_cast<T>(dy) * weight - along * normalized - level));
+    return r * (static_cast<T>(dy) * weight - along * normalized - level);
   };
-  map_elements(b.n, value, dx + begin, b.dy + begin, b.x + begin, b.weight);
+  const S *const dy = b.dy + begin, *const x = b.x + begin;
+  if (dsum == nullptr) {
+    map_elements(
+        b.n, [&](S dy, S x, T weight) { return S(value(dy, x, weight)); }, dx + begin, dy, x, b.weight);
+  } else {
+    const auto with_sum = [&](S dy, S x, T weight, S dsum) {
+      return S(value(dy, x, weight) + static_cast<T>(dsum));
+    };
+    map_elements(b.n, with_sum, dx + begin, dy, x, b.weight, dsum + begin);
+  }
 }
 
 constexpr int64_t kHeight = 128;  // rows that one block adds up
@@ -112,7 +160,8 @@ __global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBac
 }
 
 void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-                   const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
+                   const Tensor& dsum, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                   const Tensor& weight) {
   visit_rows(kernel, x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
@@ -123,7 +172,8 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
                             weight.data<T>(),
                             int64_t{rows},
                             n};
-    VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, dx.data<S>(), b);
+    VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, dx.data<S>(),
+                   dsum.defined() ? dsum.data<S>() : nullptr, b);
     if (!dweight.defined() && !dbias.defined()) return;
     const int64_t pieces = (rows + kHeight - 1) / kHeight;
     check(pieces <= 65535, "{}: {} rows are more than a grid of blocks holds", kernel, rows);
@@ -144,32 +194,45 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
 
 void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, double eps) {
-  visit_rows("layer_norm", x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
-    using S = typename decltype(type)::type;
-    using T = Wide<S>;
-    VITRINE_LAUNCH((layer_norm_kernel<S>), rows, threads, 0, y.data<S>(), mean.data<T>(), rstd.data<T>(),
-                   x.data<S>(), weight.data<T>(), bias.data<T>(), n, static_cast<T>(eps));
-  });
+  visit_norm("layer_norm", y, mean, rstd, weight, bias, eps,
+             [&](const auto& norm, auto type, unsigned rows, unsigned threads) {
+               using S = typename decltype(type)::type;
+               VITRINE_LAUNCH((norm_kernel<S>), rows, threads, 0, x.data<S>(), norm);
+             });
 }
 
 void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
                          const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
-  norm_backward("layer_norm_backward", dx, dweight, dbias, dy, x, mean, rstd, weight);
+  norm_backward("layer_norm_backward", dx, dweight, dbias, dy, {}, x, mean, rstd, weight);
 }
 
 void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
-  visit_rows("rms_norm", x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
-    using S = typename decltype(type)::type;
-    using T = Wide<S>;
-    VITRINE_LAUNCH((rms_norm_kernel<S>), rows, threads, 0, y.data<S>(), rstd.data<T>(), x.data<S>(),
-                   weight.data<T>(), n, static_cast<T>(eps));
-  });
+  visit_norm("rms_norm", y, {}, rstd, weight, {}, eps,
+             [&](const auto& norm, auto type, unsigned rows, unsigned threads) {
+               using S = typename decltype(type)::type;
+               VITRINE_LAUNCH((norm_kernel<S>), rows, threads, 0, x.data<S>(), norm);
+             });
 }
 
 void rms_norm_backward(Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x, const Tensor& rstd,
                        const Tensor& weight) {
   Tensor no_bias;
-  norm_backward("rms_norm_backward", dx, dweight, no_bias, dy, x, {}, rstd, weight);
+  norm_backward("rms_norm_backward", dx, dweight, no_bias, dy, {}, x, {}, rstd, weight);
+}
+
+void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& residual,
+              const Tensor& weight, const Tensor& bias, double eps) {
+  visit_norm("add_norm", y, mean, rstd, weight, bias, eps,
+             [&](const auto& norm, auto type, unsigned rows, unsigned threads) {
+               using S = typename decltype(type)::type;
+               VITRINE_LAUNCH((add_norm_kernel<S>), rows, threads, 0, sum.data<S>(), x.data<S>(),
+                              residual.data<S>(), norm);
+             });
+}
+
+void add_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
+                       const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
+  norm_backward("add_norm_backward", dx, dweight, dbias, dy, dsum, sum, mean, rstd, weight);
 }
 
 }  // namespace vitrine::cuda

@@ -67,11 +67,12 @@ Block::Block(const GptOptions& o)
 Tensor Block::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* trace) const {
   const AttentionMask causal{.causal = true};
   if (options_.pre_norm) {
-    const Tensor h = x + dropout.forward(attention.forward(attention_norm.forward(x), causal, cache, trace));
-    return h + dropout.forward(feed_forward.forward(feed_forward_norm.forward(h)));
+    const Tensor attended = attention.forward(attention_norm.forward(x), causal, cache, trace);
+    const AddNorm h = feed_forward_norm.forward(x, dropout.forward(attended));
+    return h.sum + dropout.forward(feed_forward.forward(h.y));
   }
-  const Tensor h = attention_norm.forward(x + dropout.forward(attention.forward(x, causal, cache, trace)));
-  return feed_forward_norm.forward(h + dropout.forward(feed_forward.forward(h)));
+  const Tensor h = attention_norm.forward(x, dropout.forward(attention.forward(x, causal, cache, trace))).y;
+  return feed_forward_norm.forward(h, dropout.forward(feed_forward.forward(h))).y;
 }
 
 Block Block::clone() {

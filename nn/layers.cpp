@@ -40,6 +40,10 @@ Norm::Norm(int64_t width, NormKind kind, double eps) : weight(constant({width}, 
 Tensor Norm::forward(const Tensor& x) const {
   return kind_ == NormKind::layer ? layer_norm(x, weight, bias, eps_) : rms_norm(x, weight, eps_);
 }
+AddNorm Norm::forward(const Tensor& x, const Tensor& residual) const {
+  return kind_ == NormKind::layer ? add_layer_norm(x, residual, weight, bias, eps_)
+                                  : add_rms_norm(x, residual, weight, eps_);
+}
 void Norm::fields(Fields& f) {
   f("weight", weight);
   f("bias", bias);

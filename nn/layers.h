@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nn/module.h"
+#include "ops/norm.h"
 
 namespace vitrine::nn {
 
@@ -40,7 +41,8 @@ NormKind norm_kind_of(const std::string& name);  ///< layer or rms; others are a
 class Norm : public Module {
  public:
   explicit Norm(int64_t width, NormKind kind = NormKind::layer, double eps = 1e-5);
-  Tensor forward(const Tensor& x) const;  ///< x [..., width], of the same shape
+  Tensor forward(const Tensor& x) const;                           ///< x [..., width], of the same shape
+  AddNorm forward(const Tensor& x, const Tensor& residual) const;  ///< x + residual, and its norm
   void fields(Fields& f) override;
   Norm clone();
 

@@ -96,6 +96,14 @@ VITRINE_KERNEL(rms_norm, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor&
 VITRINE_KERNEL(rms_norm_backward, Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x,
                const Tensor& rstd, const Tensor& weight);
 
+/// sum = x + residual, and y as above of that: layer_norm, or rms_norm where `mean` and `bias` are undefined.
+VITRINE_KERNEL(add_norm, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x,
+               const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
+/// dx as of the norm at `sum`, plus dsum; dx is also the gradient of `residual`.
+VITRINE_KERNEL(add_norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
+               const Tensor& dsum, const Tensor& sum, const Tensor& mean, const Tensor& rstd,
+               const Tensor& weight);
+
 // -- Losses: logits [..., V]; targets (int64), losses and statistics [rows]
 
 /// losses = log Σ e^logits − logits[target], smoothed: (1 − s)·that + s·average over the classes as targets. 0

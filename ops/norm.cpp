@@ -28,6 +28,17 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return cast(weight.defined() ? y * weight : y, x.dtype());
 }
 
+AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                       double eps) {
+  const Tensor sum = x + residual;
+  return {sum, define::layer_norm(sum, weight, bias, eps)};
+}
+
+AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+  const Tensor sum = x + residual;
+  return {sum, define::rms_norm(sum, weight, eps)};
+}
+
 }  // namespace define
 
 namespace {
@@ -110,6 +121,56 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
                               scale.get());
                   return {dx, dweight};
                 });
+}
+
+namespace {
+
+/// Both ops; `definition` is theirs. An rms_norm has no mean and no bias.
+template <class D>
+AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, const Tensor& weight,
+                 const Tensor& bias, double eps, bool centered, const D& definition) {
+  check_norm(op, x0, weight, bias, eps);
+  check_floating(op, "residual", residual0);
+  check(x0.shape() == residual0.shape(), "{}: x is {} and residual is {}, wanted one shape", op, x0.shape(),
+        residual0.shape());
+  check(normalized_axes(weight, bias) == 1, "{}: wanted a weight and bias of one axis", op);
+  if (through_definition({x0, residual0, weight, bias})) return definition();
+  const DType dtype = promote(x0.dtype(), residual0.dtype());
+  const Tensor x = cast(x0, dtype), residual = cast(residual0, dtype);
+  const Tensor scale = vector_or(weight, 1, x), shift = centered ? vector_or(bias, 0, x) : Tensor();
+  Tensor sum = empty_like(x), y = empty_like(x), rstd = statistic(x);
+  Tensor mean = centered ? statistic(x) : Tensor();
+  VITRINE_RUN_AS(op, add_norm, sum, y, mean, rstd, packed(x), packed(residual), scale, shift, eps);
+  const auto backward = [sum = Saved(sum), scale = Saved(scale), mean = Saved(mean), rstd = Saved(rstd),
+                         op](const Backward& b) -> Grads {
+    const Tensor dsum = b.dy(0).defined() ? packed(b.dy(0)) : Tensor();
+    if (!b.dy(1).defined()) return {dsum, dsum, Grad(), Grad()};
+    Tensor dx = empty_like(sum.get());
+    Tensor dweight = gradient_of_vector(sum, b.needs(2)), dbias = gradient_of_vector(sum, b.needs(3));
+    VITRINE_RUN_AS(op, add_norm_backward, dx, dweight, dbias, packed(b.dy(1)), dsum, sum.get(), mean.get(),
+                   rstd.get(), scale.get());
+    return {dx, dx, dweight, dbias};
+  };
+  const auto defined = [&] {
+    const AddNorm result = definition();
+    return std::vector<Tensor>{result.sum, result.y};
+  };
+  const std::vector<Tensor> results =
+      record_all(op, {x, residual, weight, bias}, {sum, y}, backward, defined);
+  return {results[0], results[1]};
+}
+
+}  // namespace
+
+AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                       double eps) {
+  return add_norm("add_layer_norm", x, residual, weight, bias, eps, true,
+                  [&] { return define::add_layer_norm(x, residual, weight, bias, eps); });
+}
+
+AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+  return add_norm("add_rms_norm", x, residual, weight, {}, eps, false,
+                  [&] { return define::add_rms_norm(x, residual, weight, eps); });
 }
 
 Tensor l2_normalize(const Tensor& x, double eps) {

@@ -11,6 +11,14 @@ namespace vitrine {
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// x/√(mean x² + eps)·weight over the same axes. Zhang, Sennrich 2019.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
+/// A residual connection and the norm behind it in one pass: sum = x + residual, and y = layer_norm(sum, …) or rms_norm(sum, …) over
+/// the last axis. x and residual have one shape; the results have their common dtype. Saves sum, and per row what the norm saves.
+struct AddNorm {
+  Tensor sum, y;
+};
+AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {},
+                       const Tensor& bias = {}, double eps = 1e-5);
+AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {}, double eps = 1e-5);
 /// x/√(Σx² + eps) over the last axis: unit vectors, for cosine attention. A zero row stays zero.
 Tensor l2_normalize(const Tensor& x, double eps = 0);
 
@@ -18,6 +26,9 @@ namespace define {  // the same functions in simpler ops: what tests and higher 
 // In the wide dtype, rounded once; the variance is the mean of (x − mean)².
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
+AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                       double eps);
+AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps);
 }  // namespace define
 
 }  // namespace vitrine

@@ -270,6 +270,18 @@ std::vector<Spec> kernel_rows() {
       on("layer_norm", {3, 37}, [](Xs x) { return layer_norm(x[0]); }),
       on("layer_norm", {0, 37}, [](Xs x) { return layer_norm(x[0]); }),
       {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 8}}, {{8}, 0.5, 2}}}},
+      {"add_layer_norm",
+       [](Xs x) {
+         const AddNorm a = add_layer_norm(x[0], x[1], x[2], x[3]);
+         return concat({a.sum, a.y}, 0);
+       },
+       {{{{3, 8}}, {{3, 8}}, {{8}, 0.5, 2}, {{8}}}, {{{2, 37}}, {{2, 37}}, {{37}, 0.5, 2}, {{37}}}}},
+      {"add_rms_norm",
+       [](Xs x) {
+         const AddNorm a = add_rms_norm(x[0], x[1], x[2]);
+         return concat({a.sum, a.y}, 0);
+       },
+       {{{{3, 8}}, {{3, 8}}, {{8}, 0.5, 2}}}},
       on("l2_normalize", {3, 8}, [](Xs x) { return l2_normalize(x[0]); }),
       on("cross_entropy", {4, 5},
          [targets](Xs x) { return cross_entropy(x[0], to(targets, x[0].device())); }),
@@ -348,7 +360,8 @@ const std::vector<Spec>& rows() {
          {elementwise_rows, shape_rows, reduction_rows, index_rows, kernel_rows, attention_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
-      for (const char* name : {"pow", "std", "norm", "layer_norm", "rms_norm", "l2_normalize"})
+      for (const char* name :
+           {"pow", "std", "norm", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "l2_normalize"})
         if (s.name == name) s.largest = 1e10;  // powers of larger numbers overflow in float32
     return result;
   }();

@@ -1,0 +1,43 @@
+// A residual connection and the norm behind it: each row is added up and normalized while a cache holds it.
+#include <cmath>
+
+#include "core/kernels.h"
+#include "core/vecmath.h"
+#include "ops/cpu/rows.h"
+#include "ops/kernels.h"
+
+namespace vitrine::cpu {
+
+void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& residual,
+              const Tensor& weight, const Tensor& bias, double eps) {
+  for_each_row("add_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = Wide<S>;
+    S* const to = sum.data<S>() + at;
+    const S *const from = x.data<S>() + at, *const add = residual.data<S>() + at;
+    for (size_t i = 0; i < n; ++i) to[i] = S(static_cast<T>(from[i]) + static_cast<T>(add[i]));
+    const auto count = static_cast<T>(n);
+    T m = 0, squares = 0;
+    if (mean.defined()) {
+      mean.data<T>()[row] = m = vecmath::sum(to, n) / count;
+      squares = vecmath::sum_squared_deviation(to, m, n);
+    } else {
+      squares = vecmath::sum_of_squares(to, n);
+    }
+    const T r = rstd.data<T>()[row] = 1 / std::sqrt(squares / count + static_cast<T>(eps));
+    vecmath::normalize<S>(y.data<S>() + at, to, m, r, weight.data<T>(),
+                          bias.defined() ? bias.data<T>() : nullptr, n);
+  });
+}
+
+void add_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
+                       const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
+  if (mean.defined()) {
+    layer_norm_backward(dx, dweight, dbias, dy, sum, mean, rstd, weight);
+  } else {
+    rms_norm_backward(dx, dweight, dy, sum, rstd, weight);
+  }
+  if (dsum.defined()) accumulate(dx, dsum);
+}
+
+}  // namespace vitrine::cpu
