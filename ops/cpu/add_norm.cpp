@@ -1,5 +1,7 @@
 // A residual connection and the norm behind it: each row is added up and normalized while a cache holds it.
 #include <cmath>
+#include <type_traits>
+#include <vector>
 
 #include "core/kernels.h"
 #include "core/vecmath.h"
@@ -7,6 +9,23 @@
 #include "ops/kernels.h"
 
 namespace vitrine::cpu {
+namespace {
+
+/// sum = x + y, rounded once.
+template <class S>
+void add_row(S* sum, const S* x, const S* y, size_t n) {
+  if constexpr (std::is_same_v<S, Wide<S>>) {
+    for (size_t i = 0; i < n; ++i) sum[i] = x[i] + y[i];
+  } else {
+    thread_local std::vector<Wide<S>> wide;
+    wide.resize(n);
+    vecmath::convert(wide.data(), x, n);
+    vecmath::axpy(wide.data(), Wide<S>(1), y, n);
+    vecmath::convert(sum, wide.data(), n);
+  }
+}
+
+}  // namespace
 
 void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& residual,
               const Tensor& weight, const Tensor& bias, double eps) {
@@ -14,8 +33,7 @@ void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& 
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     S* const to = sum.data<S>() + at;
-    const S *const from = x.data<S>() + at, *const add = residual.data<S>() + at;
-    for (size_t i = 0; i < n; ++i) to[i] = S(static_cast<T>(from[i]) + static_cast<T>(add[i]));
+    add_row(to, x.data<S>() + at, residual.data<S>() + at, n);
     const auto count = static_cast<T>(n);
     T m = 0, squares = 0;
     if (mean.defined()) {

@@ -40,6 +40,27 @@ TEST_CASE("layer_norm and rms_norm equal double loops in every dtype") {
     }
 }
 
+TEST_CASE("a sum and its norm are those of two ops, also where only one of them is used") {
+  for (DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
+    const std::vector<Tensor> xs = {random({5, 33}, 1, dtype), random({5, 33}, 2, dtype),
+                                    random({33}, 3, dtype), random({33}, 4, dtype)};
+    const auto check_equal = [&](const auto& fused, const auto& separate) {
+      const auto got = gradients(fused, xs), want = gradients(separate, xs);
+      for (size_t i = 0; i < want.size(); ++i) CHECK(distance(got[i], want[i], 0.1) < 2 * tolerance(dtype));
+    };
+    check_equal([](const auto& v) { return add_layer_norm(v[0], v[1], v[2], v[3]).y; },
+                [](const auto& v) { return layer_norm(v[0] + v[1], v[2], v[3]); });
+    check_equal([](const auto& v) { return add_layer_norm(v[0], v[1], v[2], v[3]).sum + v[2] * v[3]; },
+                [](const auto& v) { return v[0] + v[1] + v[2] * v[3]; });
+    check_equal([](const auto& v) { return add_rms_norm(v[0], v[1], v[2]).y + v[3]; },
+                [](const auto& v) { return rms_norm(v[0] + v[1], v[2]) + v[3]; });
+  }
+  CHECK(add_layer_norm(random({2, 3}, 1, DType::bfloat16), random({2, 3}, 2)).sum.dtype() ==
+        promote(DType::bfloat16, random({1}, 1).dtype()));
+  CHECK_THROWS_WITH(add_layer_norm(random({2, 3}, 1), random({3}, 2)),
+                    "add_layer_norm: x is [2, 3] and residual is [3], wanted one shape");
+}
+
 TEST_CASE("kernels and their gradients equal the definitions") {
   for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
     const std::vector<Tensor> xs = {random({9, 33}, 4, dtype), random({33}, 5, dtype),
