@@ -28,13 +28,28 @@ inline constexpr int kLanes = [] {
   return lanes_of(widest);
 }();
 
+template <int N, class T>
+__device__ bool is_aligned(const T* p) {
+  return reinterpret_cast<uintptr_t>(p) % alignof(Vector<T, N>) == 0;
+}
+
+/// What a GPU ends with "misaligned address", and a CPU forgives.
+template <int N, class T>
+__device__ void check_aligned([[maybe_unused]] const T* p) {
+#if VITRINE_CUDA_EMULATED
+  check(is_aligned<N>(p), "misaligned address: {} elements of {} bytes", N, sizeof(T));
+#endif
+}
+
 /// The N elements that begin at p, where is_aligned<N>(p).
 template <int N, class T>
 __device__ Vector<T, N> load(const T* p) {
+  check_aligned<N>(p);
   return *reinterpret_cast<const Vector<T, N>*>(p);
 }
 template <class T, int N>
 __device__ void store(T* p, const Vector<T, N>& x) {
+  check_aligned<N>(p);
   *reinterpret_cast<Vector<T, N>*>(p) = x;
 }
 
@@ -45,11 +60,6 @@ __device__ auto map(const F& f, const Vector<T, N>&... x) {
 #pragma unroll
   for (int k = 0; k < N; ++k) y.at[k] = f(x.at[k]...);
   return y;
-}
-
-template <int N, class T>
-__device__ bool is_aligned(const T* p) {
-  return reinterpret_cast<uintptr_t>(p) % alignof(Vector<T, N>) == 0;
 }
 
 /// A number of lanes that is known when the code is compiled.
