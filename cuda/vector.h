@@ -2,6 +2,7 @@
 // bytes are on their way, and a warp asks for 512 of them with one instruction where each lane takes 16.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -50,6 +51,12 @@ __device__ Vector<T, N> load(const T* p) {
 template <class T, int N>
 __device__ void store(T* p, const Vector<T, N>& x) {
   check_aligned<N>(p);
+#if !VITRINE_CUDA_EMULATED
+  if constexpr (sizeof(x) == sizeof(uint4)) {  // as one instruction: nvcc takes an assignment apart
+    __stwb(reinterpret_cast<uint4*>(p), std::bit_cast<uint4>(x));
+    return;
+  }
+#endif
   *reinterpret_cast<Vector<T, N>*>(p) = x;
 }
 
