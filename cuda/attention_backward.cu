@@ -6,24 +6,37 @@
 // Two kernels, so that no sum has two writers: in the first a block owns queries, in the second keys. The first leaves D and
 // LASER's anchors for the second. That costs two products more than the textbook's five, and gives the same bits in every run.
 #include "core/creation.h"
+#include "core/kernels.h"
 #include "cuda/attention_key_gradients.h"
 #include "cuda/attention_query_gradients.h"
 
 namespace vitrine::cuda {
 namespace {
 
-template <class S, int kPieces>
-__global__ void query_gradients_kernel(Heads<S> dq, AttentionInputs<S> in, Cotangents<S> out,
-                                       Kept<Wide<S>> kept) {
-  VITRINE_DYNAMIC_SHARED(Wide<S>, shared);
-  QueryGradients<S, kPieces>(in, out, kept, shared).run(dq);
+template <class S, int kHeight>
+__global__ void __launch_bounds__(kAttentionThreads, 2)
+    query_gradients_kernel(Heads<S> dq, AttentionInputs<S> in, Cotangents<S> out, Kept<S> kept) {
+  VITRINE_DYNAMIC_SHARED(char, shared);
+  QueryGradients<S, kHeight>(in, out, kept, shared).run(dq);
 }
 
-template <class S, int kPieces>
-__global__ void key_gradients_kernel(Heads<S> dk, Heads<S> dv, AttentionInputs<S> in, Cotangents<S> out,
-                                     Kept<Wide<S>> kept, int tile) {
-  VITRINE_DYNAMIC_SHARED(Wide<S>, shared);
-  KeyGradients<S, kPieces>(in, out, kept, tile, shared).run(dk, dv);
+template <class S>
+__global__ void __launch_bounds__(kAttentionThreads, 2)
+    key_gradients_kernel(Heads<S> dk, Heads<S> dv, AttentionInputs<S> in, Cotangents<S> out, Kept<S> kept,
+                         int tile, int parts) {
+  VITRINE_DYNAMIC_SHARED(char, shared);
+  KeyGradients<S>(in, out, kept, tile, parts, shared).run(dk, dv);
+}
+
+/// Computes in float32 what float16 cannot hold.
+void widened_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q, const Tensor& k,
+                      const Tensor& v, const Tensor& sums, const Tensor& lse, const Tensor& bias,
+                      const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
+  const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
+  Tensor wide_dq = wide(dq), wide_dk = wide(dk), wide_dv = wide(dv);
+  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), sums, lse, bias, slopes,
+                     allowed, form);
+  copy(dq, wide_dq), copy(dk, wide_dk), copy(dv, wide_dv);
 }
 
 }  // namespace
@@ -34,28 +47,33 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                         const AttentionForm& form) {
   const int64_t heads = q.size(0) * q.size(1);
   if (heads == 0) return;
-  const auto launch = [&](auto type, const auto& in, auto pieces) {
+  const bool laser = form.read == AttentionRead::laser;
+  if (laser && q.dtype() == DType::float16)
+    return widened_backward(dq, dk, dv, dy, q, k, v, sums, lse, bias, slopes, allowed, form);
+  const auto launch = [&](auto type, const auto& in, auto height) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
-    constexpr int kPieces = decltype(pieces)::value;
+    constexpr int kHeight = decltype(height)::value;
     const int64_t tiles = (q.size(2) + in.tile - 1) / in.tile;
     Tensor corrections = empty({heads, q.size(2)}, lse.dtype(), q.device());
-    Tensor anchors = empty({in.laser ? heads * tiles * 2 * in.channels : 0}, lse.dtype(), q.device());
-    Tensor exact = empty({in.laser ? heads * tiles : 0}, DType::int32, q.device());
-    const Kept<T> kept{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>()};
+    Tensor anchors = empty({laser ? heads * tiles * 2 * in.channels : 0}, lse.dtype(), q.device());
+    Tensor exact = empty({laser ? heads * tiles : 0}, DType::int32, q.device());
+    const Tensor h = laser ? empty(dy.shape(), dy.dtype(), q.device()) : dy;
+    const Kept<S> kept{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>(), Heads<S>::of(h)};
     const Cotangents<S> out{Heads<S>::of(dy), Heads<T>::of(sums), lse.data<T>()};
     if (tiles > 0) {
-      const size_t bytes = bytes_of<QueryMemory<T>, T>(in.tile, in.size, in.channels);
-      allow_shared(query_gradients_kernel<S, kPieces>, bytes);
-      VITRINE_LAUNCH((query_gradients_kernel<S, kPieces>), tile_grid(q, in.tile), tile_threads(in.tile),
-                     bytes, Heads<S>::of(dq), in, out, kept);
+      const size_t bytes = bytes_of<QueryMemory<S>>(in.tile, in.size, in.channels, in.laser);
+      allow_shared(query_gradients_kernel<S, kHeight>, bytes);
+      VITRINE_LAUNCH((query_gradients_kernel<S, kHeight>), tile_grid(q, in.tile),
+                     tile_threads<kHeight>(in.tile), bytes, Heads<S>::of(dq), in, out, kept);
     }
     if (k.size(2) > 0) {
-      const int tile = tile_rows<T>(k.size(2), in.size, in.channels);
-      const size_t bytes = bytes_of<KeyMemory<T>, T>(tile, in.size, in.channels);
-      allow_shared(key_gradients_kernel<S, kPieces>, bytes);
-      VITRINE_LAUNCH((key_gradients_kernel<S, kPieces>), tile_grid(k, tile), tile_threads(tile), bytes,
-                     Heads<S>::of(dk), Heads<S>::of(dv), in, out, kept, tile);
+      const int tile = tile_rows<S>(k.size(2), 16, in.size, in.channels);
+      const int parts = std::max(in.size, in.channels) <= KeyGradients<S>::kPartChannels ? 1 : 2;
+      const size_t bytes = bytes_of<KeyMemory<S>>(tile, in.size, in.channels, in.laser);
+      allow_shared(key_gradients_kernel<S>, bytes);
+      VITRINE_LAUNCH((key_gradients_kernel<S>), tile_grid(k, tile, parts), tile_threads<1>(tile), bytes,
+                     Heads<S>::of(dk), Heads<S>::of(dv), in, out, kept, tile, parts);
     }
   };
   visit_attention("attention_backward", q, k, v, bias, slopes, allowed, form, launch);

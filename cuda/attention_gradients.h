@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cuda/attention_laser.h"
-#include "cuda/attention_tile.h"
 
 namespace vitrine::cuda {
 
@@ -15,11 +14,12 @@ struct Cotangents {
 };
 
 /// What the first kernel leaves for the second, per head.
-template <class T>
+template <class S>
 struct Kept {
-  T* correction;  // D [Tq]
-  T* anchors;     // [tiles, 2, Dv]
-  int* exact;     // [tiles]: whether any element was read exactly
+  Wide<S>* correction;  // D [Tq]
+  Wide<S>* anchors;     // LASER's [tiles, 2, Dv]
+  int* exact;           // [tiles]: whether any element was read exactly
+  Heads<S> h;           // LASER's H; dy for a mean
 };
 
 /// dy·b of one element (i, d) and key, where log P = `log_weight`; 0 unless the element was read exactly.
@@ -41,9 +41,9 @@ __device__ T score_gradient(T p, T dp, T correction) {
 }
 
 /// Stores a warp's piece of a gradient, times `by`: its columns from `first` on and rows from `own` on, as far as there are any.
-template <class S, class T>
-__device__ void write_gradient(const Rows<S>& x, Piece<T>& piece, int own, int end, int first, int columns,
-                               T by) {
+template <class S, class T, int kHeight>
+__device__ void write_gradient(const Rows<S>& x, Piece<T, kHeight>& piece, int own, int end, int first,
+                               int columns, T by) {
   each(
       [&](Place at, T& value) {
         if (own + at.row < end && first + at.column < columns)

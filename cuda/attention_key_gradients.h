@@ -5,141 +5,164 @@
 
 namespace vitrine::cuda {
 
-template <class T>
+template <class S>
 struct KeyMemory {
-  Tile<T> k, v, q, dy, p;
-  T *lse, *correction, *c, *delta;
+  using T = Wide<S>;
+  Tile<S> k, v, q, dy;  // v, and dy of all stages, are LASER's F and H; q: of all stages
+  Tile<T> p;            // for scalar products, and for what is read exactly
+  T *lse, *correction;  // [stages, 32]
+  T *c, *delta;
 
-  VITRINE_HD KeyMemory(Arena<T>& arena, int tile, int size, int channels)
-      : k(arena.tile(tile, size)),
-        v(arena.tile(tile, channels)),
-        q(arena.tile(kPieceColumns, size)),
-        dy(arena.tile(kPieceColumns, channels)),
-        p(arena.tile(tile, kPieceColumns)),
-        lse(arena.take(kPieceColumns)),
-        correction(arena.take(kPieceColumns)),
-        c(arena.take(channels)),
-        delta(arena.take(channels)) {}
+  VITRINE_HD KeyMemory(Arena& arena, int tile, int size, int channels, bool with_laser)
+      : k(arena.tile<S>(tile, size)),
+        v(arena.tile<S>(tile, channels)),
+        q(arena.tile<S>(kPieceColumns * kStages<S>, size)),
+        dy(arena.tile<S>(kPieceColumns * kStages<S>, channels)),
+        p(arena.tile<T>(with_laser || !kTensorCores<S> ? tile : 0, kPieceColumns)),
+        lse(arena.take<T>(kPieceColumns * kStages<S>)),
+        correction(arena.take<T>(kPieceColumns * kStages<S>)),
+        c(arena.take<T>(with_laser ? channels : 0)),
+        delta(arena.take<T>(with_laser ? channels : 0)) {}
 
   __device__ Anchor<T> anchor(int d) const { return {c[d], delta[d]}; }
 };
 
-/// A tile of keys: dk and dv, over all query heads that read them.
-template <class S, int kPieces>
+/// A tile of keys: 128 channels of dk and dv, over all query heads that read them. Wider heads have a block for each 128, which
+/// computes the weights again: a warp has no registers for more.
+template <class S>
 class KeyGradients {
  public:
   using T = Wide<S>;
+  static constexpr int kPieces = kMostPieces / 2, kPartChannels = kPieces * kPieceColumns;
 
-  __device__ KeyGradients(const AttentionInputs<S>& in, const Cotangents<S>& out, const Kept<T>& kept,
-                          int tile, T* shared)
+  __device__ KeyGradients(const AttentionInputs<S>& in, const Cotangents<S>& out, const Kept<S>& kept,
+                          int tile, int parts, char* shared)
       : in_(in),
         out_(out),
         kept_(kept),
         b_(blockIdx.z),
+        first_channel_(static_cast<int>(blockIdx.x) % parts * kPartChannels),
         arena_(shared),
-        memory_(arena_, tile, in.size, in.channels),
+        memory_(arena_, tile, in.size, in.channels, in.laser),
         scores_(in.scores),
         v_(in.v.rows(b_, blockIdx.y)),
-        begin_(static_cast<int>(blockIdx.x) * tile),
+        begin_(static_cast<int>(blockIdx.x) / parts * tile),
         end_(begin_ + tile < scores_.keys ? begin_ + tile : scores_.keys),
-        own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * kPieceRows) {}
+        own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * kRows) {}
 
   __device__ void run(const Heads<S>& dk, const Heads<S>& dv) {
-    memory_.k.load(in_.k.rows(b_, blockIdx.y), begin_, end_, in_.size);
-    memory_.v.load(v_, begin_, end_, in_.channels);
-    const int step =
-        in_.tile < kPieceColumns ? in_.tile : kPieceColumns;  // queries of one tile, and so of one anchor
-    for (h_ = static_cast<int>(blockIdx.y) * in_.group; h_ < static_cast<int>(blockIdx.y + 1) * in_.group;
-         ++h_) {
+    memory_.k.load(copies_, in_.k.rows(b_, blockIdx.y), begin_, end_, in_.size);
+    memory_.v.load(copies_, v_, begin_, end_, in_.channels);
+    step_ = in_.tile < kPieceColumns ? in_.tile : kPieceColumns;  // queries of one tile, and so of one anchor
+    const int first_head = static_cast<int>(blockIdx.y) * in_.group;
+    for (h_ = first_head; h_ < first_head + in_.group; ++h_) {
       scores_ = in_.scores.of_head(b_, h_);
-      const int last = scores_.last_query(end_ - 1);
-      for (int i = scores_.first_query(begin_) / step * step; i < last; i += step) {
-        __syncthreads();  // the block before has been read
-        load(i, i + step < scores_.queries ? i + step : scores_.queries);
-        __syncthreads();
-        if (own_ < end_) add_block(i);
-      }
+      sums_ = out_.sums.rows(b_, h_), dy_ = out_.dy.rows(b_, h_);
+      laser_tile_ = -1;
+      stream<kStages<S>>(
+          copies_, scores_.first_query(begin_) / step_ * step_, scores_.last_query(end_ - 1), step_,
+          [&](int i) { load(i); },
+          [&](int i) {
+            if (in_.laser) change_anchors(i);
+            if (own_ < end_ && !scores_.hides_all(i, queries_end(i), own_, own_ + kRows)) add_block(i);
+          });
     }
-#pragma unroll
+#pragma unroll kUnrolled < S>
     for (int piece = 0; piece < kPieces; ++piece) {
-      const int first = piece * kPieceColumns;
+      const int first = channel_of(piece);
       write_gradient(dk.rows(b_, blockIdx.y), dk_[piece], own_, end_, first, in_.size, scores_.scale);
       write_gradient(dv.rows(b_, blockIdx.y), dv_[piece], own_, end_, first, in_.channels, T(1));
     }
   }
 
  private:
-  /// Queries [first, last) and what belongs to them.
-  __device__ void load(int first, int last) {
-    last_query_ = last;
-    sums_ = out_.sums.rows(b_, h_), dy_ = out_.dy.rows(b_, h_);
-    const int64_t heads = int64_t{gridDim.y} * in_.group, head = b_ * heads + h_;
-    memory_.q.load(in_.q.rows(b_, h_), first, last, in_.size);
-    memory_.dy.load(dy_, first, last, in_.channels);
+  static constexpr int kRows = 16;
+
+  __device__ int queries_end(int i) const {
+    return i + step_ < scores_.queries ? i + step_ : scores_.queries;
+  }
+  __device__ int channel_of(int piece) const { return first_channel_ + piece * kPieceColumns; }
+  __device__ int stage(int i) const { return i / step_ % kStages<S>; }
+  __device__ T* own_p() const { return memory_.p.row(own_ - begin_); }
+
+  /// Queries from i on and what belongs to them.
+  __device__ void load(int i) {
+    const int64_t heads = int64_t{gridDim.y} * in_.group, row = (b_ * heads + h_) * scores_.queries + i;
+    const int end = queries_end(i);
+    memory_.q.part(stage(i)).load(copies_, in_.q.rows(b_, h_), i, end, in_.size);
+    memory_.dy.part(stage(i)).load(copies_, kept_.h.rows(b_, h_), i, end, in_.channels);
     for (int r = threadIdx.x; r < kPieceColumns; r += blockDim.x) {
-      const bool there = first + r < last;
-      memory_.lse[r] = there ? out_.lse[head * scores_.queries + first + r] : T(0);
-      memory_.correction[r] = there ? kept_.correction[head * scores_.queries + first + r] : T(0);
+      memory_.lse[kPieceColumns * stage(i) + r] = i + r < end ? out_.lse[row + r] : T(0);
+      memory_.correction[kPieceColumns * stage(i) + r] = i + r < end ? kept_.correction[row + r] : T(0);
     }
-    if (!in_.laser) return;
-    const int64_t tile = head * ((scores_.queries + in_.tile - 1) / in_.tile) + first / in_.tile;
+  }
+
+  /// F by the anchors of the queries' tile, where it is another one than before.
+  __device__ void change_anchors(int i) {
+    if (i / in_.tile == laser_tile_) return;
+    laser_tile_ = i / in_.tile;
+    const int64_t head = int64_t{b_} * gridDim.y * in_.group + h_;
+    const int64_t tile = head * ((scores_.queries + in_.tile - 1) / in_.tile) + laser_tile_;
     exact_ = kept_.exact[tile];
-    memory_.v.load(v_, begin_, end_, in_.channels);
-    __syncthreads();
     const T* const anchors = kept_.anchors + tile * 2 * in_.channels;
     for (int d = threadIdx.x; d < in_.channels; d += blockDim.x) {
       const Anchor<T> anchor{anchors[d], anchors[in_.channels + d]};
       memory_.c[d] = anchor.c, memory_.delta[d] = anchor.delta;
-      for (int r = 0; r < memory_.v.rows; ++r) memory_.v.row(r)[d] = anchor.value(memory_.v.row(r)[d]);
-      for (int r = 0; first + r < last; ++r) {
-        const T sum = sums_.row(first + r)[d], total = anchor.delta + sum;
-        T& h = memory_.dy.row(r)[d];
-        h = total == T(0) || anchor.was_read_exactly(sum) ? T(0) : h / total;
-      }
+#pragma unroll 4
+      for (int r = 0; begin_ + r < end_; ++r)
+        memory_.v.row(r)[d] = S(anchor.value(static_cast<T>(v_.row(begin_ + r)[d])));
     }
+    __syncthreads();
   }
-
-  __device__ T* own(const Tile<T>& tile) const { return tile.row(own_ - begin_); }
 
   /// log P of key own + row and query i + column.
   __device__ T log_weight_at(Place at, int i, T product, T* slope) const {
-    if (i + at.column >= last_query_) return -static_cast<T>(INFINITY);
-    return log_weight(scores_.score(product, i + at.column, own_ + at.row, slope), memory_.lse[at.column]);
+    if (i + at.column >= queries_end(i)) return -static_cast<T>(INFINITY);
+    return log_weight(scores_.score(product, i + at.column, own_ + at.row, slope),
+                      memory_.lse[kPieceColumns * stage(i) + at.column]);
   }
 
   __device__ void add_block(int i) {
     Piece<T> p, ds;
-    multiply_transposed(p, own(memory_.k), memory_.k.stride, memory_.q, in_.size);
-    multiply_transposed(ds, own(memory_.v), memory_.v.stride, memory_.dy, in_.channels);
+    const Tile<S> q = memory_.q.part(stage(i)), dy = memory_.dy.part(stage(i));
+    const T* const lse = memory_.lse + kPieceColumns * stage(i);
+    const T* const correction = memory_.correction + kPieceColumns * stage(i);
+    multiply_transposed(p, memory_.k.row(own_ - begin_), q, in_.size);
+    multiply_transposed(ds, memory_.v.row(own_ - begin_), dy, in_.channels);
     if (exact_) add_exact_values(i, p);
+    const bool plain = step_ == kPieceColumns && scores_.is_plain(i, i + kPieceColumns, own_, own_ + kRows) &&
+                       own_ + kRows <= end_;
     each(
         [&](Place at, T& x, T& g) {
           T slope = 1;
-          const T l = log_weight_at(at, i, x, &slope);
-          x = math::exp(l);
-          g = score_gradient(x, g, memory_.correction[at.column]);
+          const T l = plain ? log_weight(x * scores_.scale, lse[at.column]) : log_weight_at(at, i, x, &slope);
+          x = exp_for<S>(l);
+          g = score_gradient(x, g, correction[at.column]);
           if (exact_ && l != -static_cast<T>(INFINITY)) g += read_exactly(i + at.column, own_ + at.row, l);
           g *= slope;
         },
         p, ds);
-    share(own(memory_.p), memory_.p.stride, p);
-#pragma unroll
-    for (int piece = 0; piece < kPieces && piece * kPieceColumns < in_.channels; ++piece) add_values(piece);
-    share(own(memory_.p), memory_.p.stride, ds);
-#pragma unroll
-    for (int piece = 0; piece < kPieces && piece * kPieceColumns < in_.size; ++piece)
-      multiply_by(dk_[piece], own(memory_.p), memory_.p.stride, memory_.q, piece * kPieceColumns);
+    const Weights<S, 1> weights(p, own_p());
+#pragma unroll kUnrolled < S>
+    for (int piece = 0; piece < kPieces; ++piece)
+      if (channel_of(piece) < in_.channels) add_values(piece, weights, dy);
+    const Weights<S, 1> gradients(ds, own_p());
+#pragma unroll kUnrolled < S>
+    for (int piece = 0; piece < kPieces; ++piece)
+      if (channel_of(piece) < in_.size) gradients.multiply_by(dk_[piece], q, channel_of(piece));
   }
 
-  __device__ void add_values(int piece) {
-    const int first = piece * kPieceColumns;
-    if (!in_.laser) return multiply_by(dv_[piece], own(memory_.p), memory_.p.stride, memory_.dy, first);
+  __device__ void add_values(int piece, const Weights<S, 1>& weights, const Tile<S>& dy) {
+    const int first = channel_of(piece);
+    if (!in_.laser) return weights.multiply_by(dv_[piece], dy, first);
     Piece<T> product;
-    multiply_by(product, own(memory_.p), memory_.p.stride, memory_.dy, first);
+    weights.multiply_by(product, dy, first);
+    const S* const f = memory_.v.row(own_ - begin_);
     each(
         [&](Place at, T& sum, T& x) {
           const int d = first + at.column;
-          if (d < in_.channels) sum += x * (own(memory_.v)[at.row * memory_.v.stride + d] + memory_.delta[d]);
+          if (d < in_.channels)
+            sum += x * (static_cast<T>(f[at.row * memory_.v.stride + d]) + memory_.delta[d]);
         },
         dv_[piece], product);
   }
@@ -151,6 +174,7 @@ class KeyGradients {
 
   __device__ T read_exactly(int i, int j, T l) const {
     T sum = 0;
+#pragma unroll 1
     for (int d = 0; d < in_.channels; ++d) sum += exact_at(i, j, d, l);
     return sum;
   }
@@ -158,32 +182,35 @@ class KeyGradients {
   /// dv of the elements that were read exactly; `products`: q·k.
   __device__ void add_exact_values(int i, Piece<T> products) {
     each([&](Place at, T& x) { x = log_weight_at(at, i, x, nullptr); }, products);
-    share(own(memory_.p), memory_.p.stride, products);
-#pragma unroll
+    share(own_p(), memory_.p.stride, products);
+#pragma unroll kUnrolled < S>
     for (int piece = 0; piece < kPieces; ++piece)
       each(
           [&](Place at, T& sum) {
-            const int d = piece * kPieceColumns + at.column, j = own_ + at.row;
+            const int d = channel_of(piece) + at.column, j = own_ + at.row;
             if (d >= in_.channels || j >= end_) return;
-            for (int c = 0; i + c < last_query_; ++c)
-              sum += exact_at(i + c, j, d, own(memory_.p)[at.row * memory_.p.stride + c]);
+#pragma unroll 1
+            for (int c = 0; i + c < queries_end(i); ++c)
+              sum += exact_at(i + c, j, d, own_p()[at.row * memory_.p.stride + c]);
           },
           dv_[piece]);
   }
 
   const AttentionInputs<S>& in_;
   const Cotangents<S>& out_;
-  const Kept<T>& kept_;
+  const Kept<S>& kept_;
   const int b_;
   int h_ = 0;
-  Arena<T> arena_;
-  const KeyMemory<T> memory_;
+  const int first_channel_;  // of dk and dv
+  Arena arena_;
+  const KeyMemory<S> memory_;
   Scores<T> scores_;  // of head h_
   const Rows<S> v_;
   Rows<S> dy_{};
   Rows<T> sums_{};
   const int begin_, end_, own_;  // the tile's keys, and this warp's first
-  int last_query_ = 0, exact_ = 0;
+  int step_ = 0, laser_tile_ = -1, exact_ = 0;
+  AsyncCopies copies_;
   Piece<T> dk_[kPieces], dv_[kPieces];
 };
 

@@ -4,10 +4,10 @@
 //
 //   Σ p·F′ = f·Σ p·F + g·Σ p,   g = f − 1, f or 0 where (δ, δ′) is (1, 1), (1, 0) or (0, 0).
 //
-// F and the cotangents H are float32 for 16-bit tensors, which float16 could not hold.
+// F and the cotangents H are stored in the dtype of v. For float16, which could not hold them, attention is that of float32.
 #pragma once
 
-#include "cuda/attention_tile.h"
+#include "cuda/attention_scores.h"
 
 namespace vitrine::cuda {
 
@@ -45,19 +45,20 @@ struct Anchor {
 /// The channels' anchors and ranges, in shared memory, each channel moved by one thread.
 template <class T>
 struct LaserChannels {
+  static constexpr int kMostStages = 2;
   int channels;
   T *low, *high, *c, *delta, *f, *g;
-  T* seen;  // of the 32 keys at hand: whether any query of the tile sees it
+  T* seen;  // [stages, 32], of the keys at hand: whether any query of the tile sees one
 
-  VITRINE_HD LaserChannels(Arena<T>& arena, int channels)
+  VITRINE_HD LaserChannels(Arena& arena, int channels)
       : channels(channels),
-        low(arena.take(channels)),
-        high(arena.take(channels)),
-        c(arena.take(channels)),
-        delta(arena.take(channels)),
-        f(arena.take(channels)),
-        g(arena.take(channels)),
-        seen(arena.take(kPieceColumns)) {}
+        low(arena.take<T>(channels)),
+        high(arena.take<T>(channels)),
+        c(arena.take<T>(channels)),
+        delta(arena.take<T>(channels)),
+        f(arena.take<T>(channels)),
+        g(arena.take<T>(channels)),
+        seen(arena.take<T>(kMostStages * kPieceColumns)) {}
 
   __device__ Anchor<T> anchor(int d) const { return {c[d], delta[d]}; }
 
@@ -77,19 +78,25 @@ struct LaserChannels {
       any = false;
       for (int i = begin; i < end && !any; ++i) any = scores.sees(i, key);
     }
-    seen[threadIdx.x] = any ? T(1) : T(0);
+    seen_at(j)[threadIdx.x] = any ? T(1) : T(0);
   }
 
-  /// Widens the ranges by the values that are seen, moves the anchors, and says by f and g what becomes of the sums.
-  __device__ void advance(const Tile<T>& values) const {
+  /// Widens the ranges by the values of keys from j on that are seen, moves the anchors, and says by f and g what becomes of the
+  /// sums.
+  template <class S>
+  __device__ void advance(const Tile<S>& values, int j) const {
+    const T* const seen_here = seen_at(j);
     for (int d = threadIdx.x; d < channels; d += blockDim.x) {
       const bool first = low[d] > high[d];
-      for (int r = 0; r < values.rows; ++r)
-        if (seen[r] != T(0)) {
-          low[d] = math::min(low[d], values.row(r)[d]);
-          high[d] = math::max(high[d], values.row(r)[d]);
+      T least = low[d], most = high[d];
+#pragma unroll 8
+      for (int r = 0; r < kPieceColumns; ++r)
+        if (seen_here[r] != T(0)) {
+          const auto v = static_cast<T>(values.row(r)[d]);
+          least = math::min(least, v), most = math::max(most, v);
         }
-      const Anchor<T> before = anchor(d), now = Anchor<T>::of(low[d], high[d]);
+      low[d] = least, high[d] = most;
+      const Anchor<T> before = anchor(d), now = Anchor<T>::of(least, most);
       const T by = before.c - now.c;
       f[d] = first ? T(0) : math::exp(by);
       g[d] = first || before.delta == T(0) ? T(0) : now.delta == T(0) ? f[d] : math::expm1(by);
@@ -97,11 +104,26 @@ struct LaserChannels {
     }
   }
 
-  /// Values become F; each thread those of the channels that it advances.
-  __device__ void transform(const Tile<T>& values) const {
-    for (int d = threadIdx.x; d < channels; d += blockDim.x)
-      for (int r = 0; r < values.rows; ++r) values.row(r)[d] = anchor(d).value(values.row(r)[d]);
+  /// Whether a warp's sums of any channel move.
+  __device__ bool moves() const {
+    bool any = false;
+    for (int d = threadIdx.x % kWarp; d < channels; d += kWarp) any = any || f[d] != T(1) || g[d] != T(0);
+    return __any_sync(kAllLanes, any);
   }
+
+  /// Values become F; each thread those of the channels that it advances.
+  template <class S>
+  __device__ void transform(const Tile<S>& values) const {
+    for (int d = threadIdx.x; d < channels; d += blockDim.x) {
+      const Anchor<T> here = anchor(d);
+#pragma unroll 4
+      for (int r = 0; r < values.rows; ++r)
+        values.row(r)[d] = S(here.value(static_cast<T>(values.row(r)[d])));
+    }
+  }
+
+ private:
+  __device__ T* seen_at(int j) const { return seen + j / kPieceColumns % kMostStages * kPieceColumns; }
 };
 
 }  // namespace vitrine::cuda

@@ -5,33 +5,34 @@
 
 namespace vitrine::cuda {
 
-template <class T>
+template <class S>
 struct QueryMemory {
-  Tile<T> q, dy, k, v, p;
-  LaserChannels<T> laser;
+  Tile<S> q, dy, k, v;  // k and v: of all stages
+  Tile<Wide<S>> ds;     // for scalar products
+  LaserChannels<Wide<S>> laser;
 
-  VITRINE_HD QueryMemory(Arena<T>& arena, int tile, int size, int channels)
-      : q(arena.tile(tile, size)),
-        dy(arena.tile(tile, channels)),
-        k(arena.tile(kPieceColumns, size)),
-        v(arena.tile(kPieceColumns, channels)),
-        p(arena.tile(tile, kPieceColumns)),
-        laser(arena, channels) {}
+  VITRINE_HD QueryMemory(Arena& arena, int tile, int size, int channels, bool with_laser)
+      : q(arena.tile<S>(tile, size)),
+        dy(arena.tile<S>(tile, channels)),
+        k(arena.tile<S>(kPieceColumns * kStages<S>, size)),
+        v(arena.tile<S>(kPieceColumns * kStages<S>, channels)),
+        ds(arena.tile<Wide<S>>(kTensorCores<S> ? 0 : tile, kPieceColumns)),
+        laser(arena, with_laser ? channels : 0) {}
 };
 
 /// A tile of queries: dq.
-template <class S, int kPieces>
+template <class S, int kHeight>
 class QueryGradients {
  public:
   using T = Wide<S>;
 
-  __device__ QueryGradients(const AttentionInputs<S>& in, const Cotangents<S>& out, const Kept<T>& kept,
-                            T* shared)
+  __device__ QueryGradients(const AttentionInputs<S>& in, const Cotangents<S>& out, const Kept<S>& kept,
+                            char* shared)
       : in_(in),
         b_(blockIdx.z),
         h_(blockIdx.y),
         arena_(shared),
-        memory_(arena_, in.tile, in.size, in.channels),
+        memory_(arena_, in.tile, in.size, in.channels, in.laser),
         scores_(in.scores.of_head(b_, h_)),
         k_(in.k.rows(b_, h_ / in.group)),
         v_(in.v.rows(b_, h_ / in.group)),
@@ -40,116 +41,141 @@ class QueryGradients {
         head_(int64_t{b_} * gridDim.y + h_),
         begin_(static_cast<int>(blockIdx.x) * in.tile),
         end_(begin_ + in.tile < scores_.queries ? begin_ + in.tile : scores_.queries),
-        own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * kPieceRows),
+        own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * kRows),
         kept_(kept) {
-    for (int half = 0; half < 2; ++half) {
-      const int i = own_ + static_cast<int>(threadIdx.x % kWarp) / 4 + 8 * half;
-      lse_[half] = i < end_ ? out.lse[head_ * scores_.queries + i] : T(0);
+    for (int own = 0; own < kOwn; ++own) {
+      const int i = own_ + static_cast<int>(threadIdx.x % kWarp) / 4 + 8 * own;
+      lse_[own] = i < end_ ? out.lse[head_ * scores_.queries + i] : T(0);
     }
   }
 
   __device__ void run(const Heads<S>& dq) {
-    memory_.q.load(in_.q.rows(b_, h_), begin_, end_, in_.size);
-    memory_.dy.load(dy_, begin_, end_, in_.channels);
+    memory_.q.load(copies_, in_.q.rows(b_, h_), begin_, end_, in_.size);
+    memory_.dy.load(copies_, dy_, begin_, end_, in_.channels);
+    copies_.commit();
     if (in_.laser) find_anchors();
+    copies_.wait<0>();
     __syncthreads();
     correct();
-    for_each_block([&](int j) {
-      memory_.k.load(k_, j, scores_.keys, in_.size);
-      __syncthreads();
+    const auto load = [&](int j) {
+      stage(memory_.k, j).load(copies_, k_, j, scores_.keys, in_.size);
+      load_values(j);
+    };
+    for_each_block(load, [&](int j) {
       if (in_.laser) {
-        memory_.laser.transform(memory_.v);
+        memory_.laser.transform(stage(memory_.v, j));
         __syncthreads();
       }
-      if (own_ < end_) add_block(j);
+      const int own_end = own_ + kRows < end_ ? own_ + kRows : end_;
+      if (own_ < end_ && !scores_.hides_all(own_, own_end, j, j + kPieceColumns)) add_block(j);
     });
-#pragma unroll
+#pragma unroll kUnrolled < S>
     for (int piece = 0; piece < kPieces; ++piece)
       write_gradient(dq.rows(b_, h_), dq_[piece], own_, end_, piece * kPieceColumns, in_.size, scores_.scale);
   }
 
  private:
-  /// Calls f(j) with values from j on in shared memory, once a barrier has followed.
-  template <class F>
-  __device__ void for_each_block(F&& f) {
-    const int last = scores_.last_key(end_ - 1);
-    for (int j = scores_.first_key(begin_) / kPieceColumns * kPieceColumns; j < last; j += kPieceColumns) {
-      __syncthreads();  // the block before has been read
-      memory_.v.load(v_, j, scores_.keys, in_.channels);
-      f(j);
-    }
+  static constexpr int kRows = 16 * kHeight, kPieces = kMostPieces / kHeight;
+  static constexpr int kOwn = 2 * kHeight;  // rows of a lane
+  using Block = Piece<T, kHeight>;
+
+  template <class Load, class F>
+  __device__ void for_each_block(Load&& load, F&& f) {
+    const int first = scores_.first_key(begin_) / kPieceColumns * kPieceColumns;
+    stream<kStages<S>>(copies_, first, scores_.last_key(end_ - 1), kPieceColumns, load, f);
   }
+
+  __device__ Tile<S> stage(const Tile<S>& all, int j) const {
+    return all.part(j / kPieceColumns % kStages<S>);
+  }
+  __device__ void load_values(int j) { stage(memory_.v, j).load(copies_, v_, j, scores_.keys, in_.channels); }
 
   /// LASER's anchors as the forward left them.
   __device__ void find_anchors() {
     const auto& laser = memory_.laser;
     laser.start();
-    for_each_block([&](int j) {
+    const auto load = [&](int j) {
+      load_values(j);
       laser.look(scores_, begin_, end_, j);
-      __syncthreads();
-      laser.advance(memory_.v);
-    });
+    };
+    for_each_block(load, [&](int j) { laser.advance(stage(memory_.v, j), j); });
     T* const c = kept_.anchors + (head_ * gridDim.x + blockIdx.x) * 2 * in_.channels;
     for (int d = threadIdx.x; d < in_.channels; d += blockDim.x)
       c[d] = laser.c[d], c[in_.channels + d] = laser.delta[d];
   }
 
-  /// D of this warp's rows, a lane each; LASER's dy becomes H. The sum has the order of dP's, so that nothing is left of the two
-  /// where a query sees one key.
+  /// D of this warp's rows; LASER's dy becomes H, here and for the second kernel. Scalar products are added in the order of dP's, so
+  /// that nothing is left of dP − D where a query sees one key.
   __device__ void correct() {
-    const int lane = threadIdx.x % kWarp, i = own_ + lane;
-    T mine = 0;
+    const int lane = threadIdx.x % kWarp;
+    T* const corrections = kept_.correction + head_ * scores_.queries;
     int exact = 0;
-    if (lane < kPieceRows && i < end_) {
-      T* const dy = own(memory_.dy) + lane * memory_.dy.stride;
-      for (int d = 0; d < in_.channels; ++d)
-        mine += in_.laser ? laser_cotangent(dy[d], i, d, exact) : dy[d] * sums_.row(i)[d];
-      kept_.correction[head_ * scores_.queries + i] = mine;
+    if constexpr (kTensorCores<S>) {
+      for (int i = own_; i < own_ + kRows && i < end_; ++i) {
+        const T sum = merge_warp(add_corrections(i, lane, kWarp, exact), [](T x, T y) { return x + y; });
+        if (lane == 0) corrections[i] = sum;
+      }
+    } else {
+      if (lane < kRows && own_ + lane < end_)
+        corrections[own_ + lane] = add_corrections(own_ + lane, 0, 1, exact);
     }
-    for (int half = 0; half < 2; ++half)
-      correction_[half] = __shfl_sync(kAllLanes, mine, lane / 4 + 8 * half);
     __syncwarp();
+    for (int own = 0; own < kOwn; ++own) {
+      const int i = own_ + lane / 4 + 8 * own;
+      correction_[own] = i < end_ ? corrections[i] : T(0);
+    }
     if (!in_.laser) return;
     exact_ = merge_block(exact, [](int a, int b) { return a | b; });
     if (threadIdx.x == 0) kept_.exact[head_ * gridDim.x + blockIdx.x] = exact_;
   }
 
-  /// dy becomes H; returns its term of D.
-  __device__ T laser_cotangent(T& dy, int i, int d, int& exact) const {
-    const T up = dy, sum = sums_.row(i)[d];
-    const Anchor<T> anchor = memory_.laser.anchor(d);
-    if (anchor.was_read_exactly(sum)) {
-      dy = 0, exact = 1;
-      return up;
-    }
-    dy = anchor.delta + sum == T(0) ? T(0) : up / (anchor.delta + sum);  // 0: a row that sees nothing
-    return anchor.delta == T(0) ? up : dy * sum;
+  /// The terms of D_i of every `step`-th channel.
+  __device__ T add_corrections(int i, int first, int step, int& exact) const {
+    S* const dy = memory_.dy.row(i - begin_);
+    T sum = 0;
+    for (int d = first; d < in_.channels; d += step)
+      sum += in_.laser ? laser_cotangent(dy[d], i, d, exact) : static_cast<T>(dy[d]) * sums_.row(i)[d];
+    return sum;
   }
 
-  __device__ T* own(const Tile<T>& tile) const { return tile.row(own_ - begin_); }
+  /// dy becomes H; returns its term of D, of H as it is rounded.
+  __device__ T laser_cotangent(S& dy, int i, int d, int& exact) const {
+    const T up = static_cast<T>(dy), sum = sums_.row(i)[d];
+    const Anchor<T> anchor = memory_.laser.anchor(d);
+    const bool read_exactly = anchor.was_read_exactly(sum);
+    if (read_exactly) exact = 1;
+    const bool nothing = read_exactly || anchor.delta + sum == T(0);  // the latter: a row that sees nothing
+    dy = S(nothing ? T(0) : up / (anchor.delta + sum));
+    kept_.h.rows(b_, h_).row(i)[d] = dy;
+    return read_exactly ? up : static_cast<T>(dy) * sum;
+  }
 
   __device__ void add_block(int j) {
-    Piece<T> s, ds;
-    multiply_transposed(s, own(memory_.q), memory_.q.stride, memory_.k, in_.size);
-    multiply_transposed(ds, own(memory_.dy), memory_.dy.stride, memory_.v, in_.channels);
+    Block s, ds;
+    multiply_transposed(s, memory_.q.row(own_ - begin_), stage(memory_.k, j), in_.size);
+    multiply_transposed(ds, memory_.dy.row(own_ - begin_), stage(memory_.v, j), in_.channels);
+    const bool plain = scores_.is_plain(own_, own_ + kRows, j, j + kPieceColumns);
     each(
         [&](Place at, T& product, T& x) {
           T slope = 1;
           const int i = own_ + at.row, key = j + at.column;
-          const T l = log_weight(scores_.score(product, i, key, &slope), lse_[at.half]);
-          x = score_gradient(math::exp(l), x, correction_[at.half]);
+          const T score = plain ? product * scores_.scale : scores_.score(product, i, key, &slope);
+          const T l = log_weight(score, lse_[at.own]);
+          x = score_gradient(exp_for<S>(l), x, correction_[at.own]);
           if (exact_ && l != -static_cast<T>(INFINITY)) x += read_exactly(i, key, l);
           x *= slope;
         },
         s, ds);
-    share(own(memory_.p), memory_.p.stride, ds);
-#pragma unroll
-    for (int piece = 0; piece < kPieces && piece * kPieceColumns < in_.size; ++piece)
-      multiply_by(dq_[piece], own(memory_.p), memory_.p.stride, memory_.k, piece * kPieceColumns);
+    const Weights<S, kHeight> weights(ds, memory_.ds.row(own_ - begin_));
+#pragma unroll kUnrolled < S>
+    for (int piece = 0; piece < kPieces; ++piece)
+      if (piece * kPieceColumns < in_.size)
+        weights.multiply_by(dq_[piece], stage(memory_.k, j), piece * kPieceColumns);
   }
 
   __device__ T read_exactly(int i, int j, T l) const {
     T sum = 0;
+#pragma unroll 1
     for (int d = 0; d < in_.channels; ++d)
       sum += exact_term(memory_.laser.anchor(d), sums_.row(i)[d], static_cast<T>(dy_.row(i)[d]),
                         static_cast<T>(v_.row(j)[d]), l);
@@ -158,17 +184,18 @@ class QueryGradients {
 
   const AttentionInputs<S>& in_;
   const int b_, h_;
-  Arena<T> arena_;
-  const QueryMemory<T> memory_;
+  Arena arena_;
+  const QueryMemory<S> memory_;
   const Scores<T> scores_;
   const Rows<S> k_, v_, dy_;
   const Rows<T> sums_;
   const int64_t head_;
   const int begin_, end_, own_;  // the tile's queries, and this warp's first
-  const Kept<T>& kept_;
-  T lse_[2], correction_[2] = {0, 0};
+  const Kept<S>& kept_;
+  AsyncCopies copies_;
+  T lse_[kOwn], correction_[kOwn];
   int exact_ = 0;
-  Piece<T> dq_[kPieces];
+  Block dq_[kPieces];
 };
 
 }  // namespace vitrine::cuda

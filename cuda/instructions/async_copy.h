@@ -32,7 +32,7 @@ class AsyncCopies {
     const void* global;
     int bytes, group;
   };
-  static constexpr int kMost = 32;
+  static constexpr int kMost = 512;
   Copy copies_[kMost];
   int count_ = 0, group_ = 0;
 #endif
