@@ -156,12 +156,13 @@ class ForwardTile {
     return total_[own] == T(0) ? minus_infinity<T>() : largest_[own] + math::log(total_[own]);
   }
 
+  __device__ T* lse_of_head() const { return out_.lse + (int64_t{b_} * gridDim.y + h_) * scores_.queries; }
+
   __device__ void write_lse() const {
     const int lane = threadIdx.x % kWarp;
-    T* const lse_of_head = out_.lse + (int64_t{b_} * gridDim.y + h_) * scores_.queries;
     for (int own = 0; own < kOwn; ++own) {
       const int i = own_ + lane / 4 + 8 * own;
-      if (lane % 4 == 0 && i < end_) lse_of_head[i] = lse(own);
+      if (lane % 4 == 0 && i < end_) lse_of_head()[i] = lse(own);
     }
   }
 
@@ -199,41 +200,41 @@ class ForwardTile {
         averages);
   }
 
-  /// Reads the elements of channels from `first` on that are marked: log Σ e^(s + v) over all keys, less log Σ e^s.
+  /// Reads the marked elements of 32 channels, a lane each: log Σ e^(s + v) over all keys, less log Σ e^s. It is rare, so its sums are
+  /// in memory, and its loops stay loops.
   __device__ void repair(int first) {
     const Rows<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
-    const auto is_marked = [&](Place at) {
-      const int d = first + at.column;
-      return is_output(at, first) && memory_.laser.anchor(d).was_read_exactly(sums.row(own_ + at.row)[d]);
+    const int d = first + static_cast<int>(threadIdx.x % kWarp), rows = own_end() - own_;
+    const auto is_marked = [&](int r) {
+      return d < in_.channels && memory_.laser.anchor(d).was_read_exactly(sums.row(own_ + r)[d]);
     };
-    Piece<SumExp<T>, kHeight> exact;
-    each([](Place, SumExp<T>& all) { all = {minus_infinity<T>(), T(0)}; }, exact);
+    SumExp<T> exact[16 * kHeight];
+#pragma unroll 1
+    for (SumExp<T>& all : exact) all = {minus_infinity<T>(), T(0)};
     for_each_block([&](int j) {
-      if (own_ >= end_) return;
-      Block s;
-      find_scores(s, j);
-      share(own_scores(), memory_.scores.stride, s);
-      const Tile<S> values = stage(memory_.v, j);
-      each(
-          [&](Place at, SumExp<T>& all) {
-            if (!is_marked(at)) return;
-            for (int c = 0; c < kPieceColumns; ++c) {
-              const T score = own_scores()[at.row * memory_.scores.stride + c];
-              if (score != minus_infinity<T>())
-                all = merge(all, SumExp<T>{score + static_cast<T>(values.row(c)[first + at.column]), T(1)});
-            }
-          },
-          exact);
+      if (rows <= 0) return;
+      Block products;
+      multiply_transposed(products, memory_.q.row(own_ - begin_), stage(memory_.k, j), in_.size);
+      share(own_scores(), memory_.scores.stride, products);
+#pragma unroll 1
+      for (int r = 0; r < rows; ++r) {
+        if (!is_marked(r)) continue;
+#pragma unroll 1
+        for (int c = 0; c < kPieceColumns; ++c) {
+          const T score = scores_.score(own_scores()[r * memory_.scores.stride + c], own_ + r, j + c);
+          if (score != minus_infinity<T>())
+            exact[r] =
+                merge(exact[r], SumExp<T>{score + static_cast<T>(stage(memory_.v, j).row(c)[d]), T(1)});
+        }
+      }
     });
-    each(
-        [&](Place at, SumExp<T>& all) {
-          if (!is_marked(at)) return;
-          const int i = own_ + at.row, d = first + at.column;
-          const T read = all.largest - lse(at.own) + math::log(all.total);
-          y.row(i)[d] = read;
-          sums.row(i)[d] = read - memory_.laser.c[d];
-        },
-        exact);
+#pragma unroll 1
+    for (int r = 0; r < rows; ++r) {
+      if (!is_marked(r)) continue;
+      const T read = exact[r].largest - lse_of_head()[own_ + r] + math::log(exact[r].total);
+      y.row(own_ + r)[d] = read;
+      sums.row(own_ + r)[d] = read - memory_.laser.c[d];
+    }
   }
 
   const AttentionInputs<S>& in_;

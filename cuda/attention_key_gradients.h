@@ -45,19 +45,17 @@ class KeyGradients {
         arena_(shared),
         memory_(arena_, tile, in.size, in.channels, in.laser),
         scores_(in.scores),
-        v_(in.v.rows(b_, blockIdx.y)),
         begin_(static_cast<int>(blockIdx.x) / parts * tile),
         end_(begin_ + tile < scores_.keys ? begin_ + tile : scores_.keys),
         own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * kRows) {}
 
   __device__ void run(const Heads<S>& dk, const Heads<S>& dv) {
     memory_.k.load(copies_, in_.k.rows(b_, blockIdx.y), begin_, end_, in_.size);
-    memory_.v.load(copies_, v_, begin_, end_, in_.channels);
+    memory_.v.load(copies_, values(), begin_, end_, in_.channels);
     step_ = in_.tile < kPieceColumns ? in_.tile : kPieceColumns;  // queries of one tile, and so of one anchor
     const int first_head = static_cast<int>(blockIdx.y) * in_.group;
     for (h_ = first_head; h_ < first_head + in_.group; ++h_) {
       scores_ = in_.scores.of_head(b_, h_);
-      sums_ = out_.sums.rows(b_, h_), dy_ = out_.dy.rows(b_, h_);
       laser_tile_ = -1;
       stream<kStages<S>>(
           copies_, scores_.first_query(begin_) / step_ * step_, scores_.last_query(end_ - 1), step_,
@@ -78,6 +76,7 @@ class KeyGradients {
  private:
   static constexpr int kRows = 16;
 
+  __device__ Rows<S> values() const { return in_.v.rows(b_, blockIdx.y); }
   __device__ int queries_end(int i) const {
     return i + step_ < scores_.queries ? i + step_ : scores_.queries;
   }
@@ -110,7 +109,7 @@ class KeyGradients {
       memory_.c[d] = anchor.c, memory_.delta[d] = anchor.delta;
 #pragma unroll 4
       for (int r = 0; begin_ + r < end_; ++r)
-        memory_.v.row(r)[d] = S(anchor.value(static_cast<T>(v_.row(begin_ + r)[d])));
+        memory_.v.row(r)[d] = S(anchor.value(static_cast<T>(values().row(begin_ + r)[d])));
     }
     __syncthreads();
   }
@@ -168,8 +167,8 @@ class KeyGradients {
   }
 
   __device__ T exact_at(int i, int j, int d, T l) const {
-    return exact_term(memory_.anchor(d), sums_.row(i)[d], static_cast<T>(dy_.row(i)[d]),
-                      static_cast<T>(v_.row(j)[d]), l);
+    return exact_term(memory_.anchor(d), out_.sums.rows(b_, h_).row(i)[d],
+                      static_cast<T>(out_.dy.rows(b_, h_).row(i)[d]), static_cast<T>(values().row(j)[d]), l);
   }
 
   __device__ T read_exactly(int i, int j, T l) const {
@@ -204,10 +203,7 @@ class KeyGradients {
   const int first_channel_;  // of dk and dv
   Arena arena_;
   const KeyMemory<S> memory_;
-  Scores<T> scores_;  // of head h_
-  const Rows<S> v_;
-  Rows<S> dy_{};
-  Rows<T> sums_{};
+  Scores<T> scores_;             // of head h_
   const int begin_, end_, own_;  // the tile's keys, and this warp's first
   int step_ = 0, laser_tile_ = -1, exact_ = 0;
   AsyncCopies copies_;

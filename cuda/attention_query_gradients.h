@@ -29,15 +29,12 @@ class QueryGradients {
   __device__ QueryGradients(const AttentionInputs<S>& in, const Cotangents<S>& out, const Kept<S>& kept,
                             char* shared)
       : in_(in),
+        out_(out),
         b_(blockIdx.z),
         h_(blockIdx.y),
         arena_(shared),
         memory_(arena_, in.tile, in.size, in.channels, in.laser),
         scores_(in.scores.of_head(b_, h_)),
-        k_(in.k.rows(b_, h_ / in.group)),
-        v_(in.v.rows(b_, h_ / in.group)),
-        dy_(out.dy.rows(b_, h_)),
-        sums_(out.sums.rows(b_, h_)),
         head_(int64_t{b_} * gridDim.y + h_),
         begin_(static_cast<int>(blockIdx.x) * in.tile),
         end_(begin_ + in.tile < scores_.queries ? begin_ + in.tile : scores_.queries),
@@ -51,14 +48,14 @@ class QueryGradients {
 
   __device__ void run(const Heads<S>& dq) {
     memory_.q.load(copies_, in_.q.rows(b_, h_), begin_, end_, in_.size);
-    memory_.dy.load(copies_, dy_, begin_, end_, in_.channels);
+    memory_.dy.load(copies_, dy(), begin_, end_, in_.channels);
     copies_.commit();
     if (in_.laser) find_anchors();
     copies_.wait<0>();
     __syncthreads();
     correct();
     const auto load = [&](int j) {
-      stage(memory_.k, j).load(copies_, k_, j, scores_.keys, in_.size);
+      stage(memory_.k, j).load(copies_, in_.k.rows(b_, h_ / in_.group), j, scores_.keys, in_.size);
       load_values(j);
     };
     for_each_block(load, [&](int j) {
@@ -79,6 +76,10 @@ class QueryGradients {
   static constexpr int kOwn = 2 * kHeight;  // rows of a lane
   using Block = Piece<T, kHeight>;
 
+  __device__ Rows<S> values() const { return in_.v.rows(b_, h_ / in_.group); }
+  __device__ Rows<S> dy() const { return out_.dy.rows(b_, h_); }
+  __device__ Rows<T> sums() const { return out_.sums.rows(b_, h_); }
+
   template <class Load, class F>
   __device__ void for_each_block(Load&& load, F&& f) {
     const int first = scores_.first_key(begin_) / kPieceColumns * kPieceColumns;
@@ -88,7 +89,9 @@ class QueryGradients {
   __device__ Tile<S> stage(const Tile<S>& all, int j) const {
     return all.part(j / kPieceColumns % kStages<S>);
   }
-  __device__ void load_values(int j) { stage(memory_.v, j).load(copies_, v_, j, scores_.keys, in_.channels); }
+  __device__ void load_values(int j) {
+    stage(memory_.v, j).load(copies_, values(), j, scores_.keys, in_.channels);
+  }
 
   /// LASER's anchors as the forward left them.
   __device__ void find_anchors() {
@@ -131,23 +134,23 @@ class QueryGradients {
 
   /// The terms of D_i of every `step`-th channel.
   __device__ T add_corrections(int i, int first, int step, int& exact) const {
-    S* const dy = memory_.dy.row(i - begin_);
+    S* const row = memory_.dy.row(i - begin_);
     T sum = 0;
     for (int d = first; d < in_.channels; d += step)
-      sum += in_.laser ? laser_cotangent(dy[d], i, d, exact) : static_cast<T>(dy[d]) * sums_.row(i)[d];
+      sum += in_.laser ? laser_cotangent(row[d], i, d, exact) : static_cast<T>(row[d]) * sums().row(i)[d];
     return sum;
   }
 
-  /// dy becomes H; returns its term of D, of H as it is rounded.
-  __device__ T laser_cotangent(S& dy, int i, int d, int& exact) const {
-    const T up = static_cast<T>(dy), sum = sums_.row(i)[d];
+  /// An element of dy becomes H; returns its term of D, of H as it is rounded.
+  __device__ T laser_cotangent(S& at, int i, int d, int& exact) const {
+    const T up = static_cast<T>(at), sum = sums().row(i)[d];
     const Anchor<T> anchor = memory_.laser.anchor(d);
     const bool read_exactly = anchor.was_read_exactly(sum);
     if (read_exactly) exact = 1;
     const bool nothing = read_exactly || anchor.delta + sum == T(0);  // the latter: a row that sees nothing
-    dy = S(nothing ? T(0) : up / (anchor.delta + sum));
-    kept_.h.rows(b_, h_).row(i)[d] = dy;
-    return read_exactly ? up : static_cast<T>(dy) * sum;
+    at = S(nothing ? T(0) : up / (anchor.delta + sum));
+    kept_.h.rows(b_, h_).row(i)[d] = at;
+    return read_exactly ? up : static_cast<T>(at) * sum;
   }
 
   __device__ void add_block(int j) {
@@ -177,18 +180,17 @@ class QueryGradients {
     T sum = 0;
 #pragma unroll 1
     for (int d = 0; d < in_.channels; ++d)
-      sum += exact_term(memory_.laser.anchor(d), sums_.row(i)[d], static_cast<T>(dy_.row(i)[d]),
-                        static_cast<T>(v_.row(j)[d]), l);
+      sum += exact_term(memory_.laser.anchor(d), sums().row(i)[d], static_cast<T>(dy().row(i)[d]),
+                        static_cast<T>(values().row(j)[d]), l);
     return sum;
   }
 
   const AttentionInputs<S>& in_;
+  const Cotangents<S>& out_;
   const int b_, h_;
   Arena arena_;
   const QueryMemory<S> memory_;
   const Scores<T> scores_;
-  const Rows<S> k_, v_, dy_;
-  const Rows<T> sums_;
   const int64_t head_;
   const int begin_, end_, own_;  // the tile's queries, and this warp's first
   const Kept<S>& kept_;

@@ -25,14 +25,17 @@ struct Place {
   int own, row, column;
 };
 
+template <class T>
+inline constexpr int kUnrolledBlocks = sizeof(T) == 8 ? 1 : kPieceColumns / 8;
+
 /// Calls f(place, element of each piece) for all that this lane has. Unrolled, as all loops over pieces are: registers have no
-/// index at run time.
+/// index at run time. float64 stays in memory and in loops, which compile in a fraction of the time.
 template <class F, class T, int kHeight, class... Pieces>
 __device__ void each(F&& f, Piece<T, kHeight>& piece, Pieces&... others) {
   const int lane = threadIdx.x % kWarp, row = lane / 4, column = lane % 4 * 2;
 #pragma unroll
   for (int r = 0; r < kHeight; ++r)
-#pragma unroll
+#pragma unroll kUnrolledBlocks < T>
     for (int block = 0; block < kPieceColumns / 8; ++block)
 #pragma unroll
       for (int e = 0; e < 4; ++e)

@@ -49,6 +49,10 @@ void note_access(const void* address, size_t size, Access access, const void* pc
   if (Block* const block = Block::traced()) block->note_access(address, size, access, pc);
 }
 
+void note_matrix_product() {
+  if (Block* const block = Block::traced()) block->note_matrix_product();
+}
+
 Block::Block() = default;
 Block::~Block() = default;
 
@@ -82,6 +86,8 @@ char* Block::at_shared_address(uint32_t address) const {
 }
 
 void Block::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; }
+
+void Block::note_matrix_product() { trace_->multiply_matrices(); }
 
 void Block::note_access(const void* address, size_t size, Access access, const void* pc) {
   Fiber& fiber = threads_[running_]->fiber;

@@ -72,6 +72,7 @@ class Block {
   void enter_kernel(bool inside);
   /// An access of the running thread; one that is wrong ends the block with an error.
   void note_access(const void* address, size_t size, Access access, const void* pc);
+  void note_matrix_product();
 
  private:
   struct Thread {
@@ -132,6 +133,8 @@ Size3 grid_size();
 void fence();
 /// Tells an access that the compiler does not: an atomic operation, or that of an instruction's twin.
 void note_access(const void* address, size_t size, Access access, const void* pc);
+/// Tells that a warp multiplies matrices; called by one lane.
+void note_matrix_product();
 
 /// An error where a GPU would refuse the launch.
 void check_launch(const Launch& launch);

@@ -53,6 +53,7 @@ Counts& Counts::operator+=(const Counts& o) {
   transactions += o.transactions, least_transactions += o.least_transactions;
   shared_loads += o.shared_loads, shared_stores += o.shared_stores, shared_atomics += o.shared_atomics;
   shared_accesses += o.shared_accesses, bank_conflicts += o.bank_conflicts;
+  matrix_products += o.matrix_products;
   return *this;
 }
 
@@ -81,9 +82,9 @@ std::string to_table(const std::map<std::string, Counts>& kernels) {
   size_t width = 6;
   for (const auto& [name, counts] : kernels) width = std::max(width, name.size());
   std::string table = fmt::format(
-      "{:<{}}  {:>8}  {:>10}  {:>10}  {:>8}  {:>12}  {:>12}  {:>10}  {:>9}  {:>12}  {:>12}  {:>9}\n",
+      "{:<{}}  {:>8}  {:>10}  {:>10}  {:>8}  {:>12}  {:>12}  {:>10}  {:>9}  {:>12}  {:>12}  {:>9}  {:>9}\n",
       "kernel", width, "launches", "loads", "stores", "atomics", "bytes", "transactions", "per access",
-      "coalesced", "shared loads", "shared stores", "conflicts");
+      "coalesced", "shared loads", "shared stores", "conflicts", "mma");
   for (const auto& [name, c] : kernels) {
     table += fmt::format("{:<{}}  {:>8}", name, width, c.launches);
     if (!c.traced) {
@@ -92,10 +93,11 @@ std::string to_table(const std::map<std::string, Counts>& kernels) {
     }
     const double per_access =
         c.accesses == 0 ? 0 : static_cast<double>(c.transactions) / static_cast<double>(c.accesses);
-    table += fmt::format("  {:>10}  {:>10}  {:>8}  {:>12}  {:>12}  {:>10.1f}  {:>9}  {:>12}  {:>13}  {:>9}\n",
-                         c.loads, c.stores, c.atomics, c.bytes, c.transactions, per_access,
-                         percent(c.least_transactions, c.transactions), c.shared_loads, c.shared_stores,
-                         c.bank_conflicts);
+    table += fmt::format(
+        "  {:>10}  {:>10}  {:>8}  {:>12}  {:>12}  {:>10.1f}  {:>9}  {:>12}  {:>13}  {:>9}  {:>9}\n", c.loads,
+        c.stores, c.atomics, c.bytes, c.transactions, per_access,
+        percent(c.least_transactions, c.transactions), c.shared_loads, c.shared_stores, c.bank_conflicts,
+        c.matrix_products);
   }
   return table;
 }

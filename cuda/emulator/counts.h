@@ -28,6 +28,8 @@ struct Counts {
   uint64_t shared_accesses = 0;  // by warps
   uint64_t bank_conflicts = 0;   // further rounds because two words lie in one bank
 
+  uint64_t matrix_products = 0;  // of 16 × 16 by 16 × 8 elements, by warps on tensor cores
+
   Counts& operator+=(const Counts& other);
 };
 
@@ -49,6 +51,7 @@ class WarpCounter {
   /// The thread has come to a barrier or a warp function.
   void advance(size_t thread);
   void end(size_t thread);
+  void multiply_matrices() { ++counts_.matrix_products; }
   const Counts& counts() const { return counts_; }
 
  private:

@@ -24,6 +24,10 @@ class Trace {
   /// shared memory, unless a race has explained it.
   std::string access(const void* address, size_t size, size_t thread, Access access, const void* pc);
 
+  /// A warp multiplies matrices on tensor cores.
+  void multiply_matrices() {
+    if (counting_) warps_.multiply_matrices();
+  }
   /// A thread comes to a barrier or a warp function.
   void advance(size_t thread);
   /// The threads of a barrier are all there: those of the block, or lanes of the warp that begins with thread `first`.

@@ -13,6 +13,10 @@
 #include "tests/ops/attention_inputs.h"
 #include "tests/spec/spec.h"
 
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/counts.h"
+#endif
+
 using namespace vitrine;
 using test::has_gpu, test::in_any_order;
 
@@ -68,6 +72,17 @@ void check_float32(const Inputs& x, const AttentionOptions& o) {
   in_any_order([&] { CHECK(same(run(cast_all(rounded, DType::float32, Device::cuda), o), got)); });
 }
 
+/// And in 16 bits, on tensor cores: within two units of their rounding, as weights and their gradients are rounded before a product.
+void check_16_bits(const Inputs& x, const AttentionOptions& o) {
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    INFO(name(dtype));
+    const Inputs rounded = cast_all(x, dtype);
+    const auto got = run(cast_all(rounded, dtype, Device::cuda), o);
+    check_close(got, run(cast_all(rounded, DType::float64), o), 2 * epsilon(dtype));
+    in_any_order([&] { CHECK(same(run(cast_all(rounded, dtype, Device::cuda), o), got)); });
+  }
+}
+
 constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
 
 }  // namespace
@@ -96,6 +111,19 @@ TEST_CASE("attention at sizes around those of pieces and tiles") {
     }
 }
 
+TEST_CASE("attention in float16 and bfloat16 at sizes around those of its larger tiles") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads)
+    for (const auto& counts :
+         {std::pair{1, 1}, {31, 33}, {33, 31}, {129, 64}, {64, 129}, {130, 40}, {160, 160}})
+      for (const int64_t size : {5, 16}) {
+        INFO(counts.first, " queries, ", counts.second, " keys, LASER: ", read == AttentionRead::laser);
+        AttentionOptions o;
+        o.read = read, o.causal = size == 16;  // rows of 5 elements do not begin at multiples of 16 bytes
+        check_16_bits(draw({2, 1, counts.first, counts.second, size, size}), o);
+      }
+}
+
 TEST_CASE("attention with heads of every size, odd ones too") {
   if (!has_gpu()) return;
   for (const AttentionRead read : kReads)
@@ -108,6 +136,7 @@ TEST_CASE("attention with heads of every size, odd ones too") {
       const Inputs x = draw({1, 1, 18, 35, size, channels});
       if (size > 31) check_float32(x, o);
       if (size <= 31 || size == 256) check_as_on_cpu(x, o);
+      check_16_bits(x, o);
     }
 }
 
@@ -134,6 +163,8 @@ TEST_CASE("attention with windows, masks, bias, softcap, ALiBi and grouped queri
       all[i].read = read;
       check_as_on_cpu(x, all[i]);
       if (i == 0 || i == 2) check_float32(x, all[i]);
+      // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves of it is no share of that.
+      if (read == AttentionRead::mean || i != 6) check_16_bits(x, all[i]);
     }
 }
 
@@ -268,3 +299,34 @@ TEST_CASE(
     CHECK(permute(y, {0, 2, 1, 3}).is_contiguous());
   }
 }
+
+#if VITRINE_CUDA_EMULATED
+// As in docs/cuda.md, where kernels are traced.
+TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
+  const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product
+  const auto count = [&](DType dtype) {
+    const Inputs x = cast_all(draw({1, 1, n, n, size, size}), dtype, Device::cuda);
+    emulator::count_kernels(true);
+    run(x, {});
+    auto counts = emulator::kernel_counts();
+    emulator::count_kernels(false);
+    return counts;
+  };
+  const auto found = [](const std::map<std::string, emulator::Counts>& all, const std::string& kernel) {
+    for (const auto& [name, counts] : all)
+      if (name.starts_with(kernel)) return counts;
+    fail("no kernel {}", kernel);
+  };
+  const auto low = count(DType::bfloat16), wide = count(DType::float32);
+  const std::pair<const char*, int64_t> products[] = {
+      {"attention_kernel", 2}, {"query_gradients_kernel", 3}, {"key_gradients_kernel", 4}};
+  for (const auto& expected : products) {
+    INFO(expected.first);
+    const emulator::Counts counts = found(low, expected.first);
+    if (!counts.traced) return;
+    CHECK(static_cast<int64_t>(counts.matrix_products) == 2 * expected.second * product);  // of two batches
+    CHECK(counts.bank_conflicts == 0);
+    CHECK(found(wide, expected.first).matrix_products == 0);
+  }
+}
+#endif
