@@ -91,10 +91,11 @@ struct Tile {
   /// 32 rows of it.
   __device__ Tile part(int number) const { return {row(number * kPieceColumns), kPieceColumns, stride}; }
 
-  /// Begins to copy rows [first, last) of x; 0 behind them and behind the columns. A warp copies 64 bytes of each of eight rows.
+  /// Begins to copy rows [first, last) of x; 0 behind them and behind the columns. Eight lanes copy 128 bytes of a row, which are in
+  /// all banks.
   __device__ void load(AsyncCopies& copies, const Rows<T>& x, int first, int last, int columns) const {
-    for (int r = threadIdx.x / 4; r < rows; r += blockDim.x / 4)
-      for (int c = threadIdx.x % 4 * kChunk; c < stride - kChunk; c += 4 * kChunk) {
+    for (int r = threadIdx.x / 8; r < rows; r += blockDim.x / 8)
+      for (int c = threadIdx.x % 8 * kChunk; c < stride - kChunk; c += 8 * kChunk) {
         const int left = first + r < last && c < columns ? columns - c : 0;
         const int inside = left < kChunk ? left : kChunk;
         const T* const from = inside == 0 ? x.data : x.row(first + r) + c;
