@@ -30,7 +30,7 @@ class Turns {
     const int64_t bytes = std::max<int64_t>(1, numel(shape) * static_cast<int64_t>(size_of(dtype)));
     for (int64_t i = 0; i < std::max<int64_t>(1, together / bytes); ++i) {
       tensors_.push_back(empty(shape, dtype, kGpu));
-      VITRINE_RUN(random_normal, tensors_.back(), 1, static_cast<uint64_t>(i) << 32, 0.0, 1.0);
+      VITRINE_RUN(random_normal, tensors_.back(), Draw{1, static_cast<uint64_t>(i) << 32}, 0.0, 1.0);
     }
   }
   Tensor& next() { return tensors_[at_++ % tensors_.size()]; }

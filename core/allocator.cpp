@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "core/arena.h"
@@ -104,11 +105,28 @@ class Pool {
     release_cached_here();
   }
 
+  void hold(const void* stream) {
+    const std::lock_guard lock(mutex_);
+    held_.insert(stream);
+  }
+
+  void let_go(const void* stream) {
+    const std::lock_guard lock(mutex_);
+    held_.erase(stream);
+  }
+
+  bool is_of(const void* stream, const void* block) {
+    const std::lock_guard lock(mutex_);
+    const auto arena = arenas_.find(stream);
+    return arena != arenas_.end() && arena->second.holds(block);
+  }
+
   size_t rounded(size_t bytes) const { return round_up(std::max<size_t>(bytes, 1), source_.alignment); }
 
  private:
   void* take(size_t bytes, const void* stream) {
-    if (!kPassThrough && (device_.is_cpu() || cuda::caches_memory()))
+    const bool caches = !kPassThrough && (device_.is_cpu() || cuda::caches_memory());
+    if (caches || held_.contains(stream))
       return arenas_.try_emplace(stream, source_).first->second.take(rounded(bytes));
     void* const data = source_.take(bytes);
     if (data != nullptr) uncached_ += rounded(bytes);
@@ -116,7 +134,8 @@ class Pool {
   }
 
   void release_cached_here() {
-    for (auto& [stream, arena] : arenas_) arena.release_cached();
+    for (auto& [stream, arena] : arenas_)
+      if (!held_.contains(stream)) arena.release_cached();
   }
 
   size_t reserved() const {
@@ -137,6 +156,7 @@ class Pool {
   size_t uncached_ = 0;
   Statistics statistics_;
   std::map<const void*, Arena> arenas_;
+  std::set<const void*> held_;
 };
 
 struct State {
@@ -180,6 +200,10 @@ void release(void* block, size_t bytes, Device device) noexcept { pool(device).r
 Statistics statistics(Device device) { return pool(device).statistics(); }
 void reset_peak(Device device) { pool(device).reset_peak(); }
 void release_cached(Device device) { pool(device).release_cached(); }
+
+void hold(const void* stream, Device device) { pool(device).hold(stream); }
+void let_go(const void* stream, Device device) { pool(device).let_go(stream); }
+bool is_of(const void* stream, const void* block, Device device) { return pool(device).is_of(stream, block); }
 
 void track_ops(bool on) {
   State& s = state();

@@ -35,6 +35,13 @@ void reset_peak(Device device = Device::cpu);  ///< the peak starts again from w
 /// before it gives up.
 void release_cached(Device device = Device::cpu);
 
+/// While a stream is held, the memory that its tensors have left is not given back: a graph that was captured there goes on
+/// using it.
+void hold(const void* stream, Device device);
+void let_go(const void* stream, Device device);
+/// Whether a tensor of that stream lives in the block.
+bool is_of(const void* stream, const void* block, Device device);
+
 /// Bytes allocated by op, counted while `on`. An op is charged what was allocated before each of its kernels ran.
 void track_ops(bool on);
 /// What was counted, by the op's name.

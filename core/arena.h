@@ -29,6 +29,7 @@ class Arena {
   void* take(size_t bytes);
   /// False if the block is not of this arena.
   bool give(void* data);
+  bool holds(const void* data) const { return live_.contains(data); }
   /// Gives segments without a live block back to the source.
   void release_cached();
   size_t reserved() const { return reserved_; }
@@ -58,7 +59,7 @@ class Arena {
   const Source& source_;
   Block* head_ = nullptr;
   std::set<Block*, BySize> free_;
-  std::unordered_map<void*, Block*> live_;
+  std::unordered_map<const void*, Block*> live_;
   size_t reserved_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/capture.h"
 #include "core/kernels.h"
 
 namespace vitrine {
@@ -13,6 +14,7 @@ Tensor converted(std::string_view op, const Tensor& source, DType dtype, Device 
   if (is_integer(dtype))
     for (int64_t i = 0; i < source.numel(); ++i) check_number(op, values[i], dtype);
   const Tensor x = dtype == DType::float64 ? source : copy_as(source, dtype);
+  if (!device.is_cpu()) detail::refuse_in_capture(op);
   return device.is_cpu() ? x : copy_to(x, device);
 }
 
@@ -108,6 +110,7 @@ Tensor index_tensor(std::span<const int64_t> values, const Shape& shape, Device 
         "index_tensor: {} values do not fill the shape {}", values.size(), shape);
   Tensor source = empty(shape, DType::int64);
   std::copy(values.begin(), values.end(), source.data<int64_t>());
+  if (!device.is_cpu()) detail::refuse_in_capture("index_tensor");
   return device.is_cpu() ? source : copy_to(source, device);
 }
 
@@ -119,6 +122,7 @@ Tensor copy_as(const Tensor& x, DType dtype) {
 
 Tensor copy_to(const Tensor& x, Device device) {
   if (x.device() == device) return copy_as(x, x.dtype());
+  detail::refuse_in_capture("to");
   const Tensor packed = x.is_contiguous() ? x : copy_as(x, x.dtype());
   Tensor y = empty(x.shape(), x.dtype(), device);
   VITRINE_RUN_ON(device.is_cpu() ? x.device() : device, transfer, y, packed, /*wait=*/true);

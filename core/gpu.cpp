@@ -14,6 +14,12 @@ void give_memory(void*) noexcept {}
 bool caches_memory() { return false; }
 std::string describe_free_memory(Device) { return ""; }
 void* current_stream(Device) { return nullptr; }
+void begin_capture(void*) {}
+void* end_capture(void*) { return nullptr; }
+void abandon_capture(void*) noexcept {}
+void launch_graph(void*, void*) {}
+void destroy_graph(void*, void*) noexcept {}
+void write_page(void*, const LivePage&) {}
 void release_finished() {}
 
 }  // namespace vitrine::cuda

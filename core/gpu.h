@@ -21,6 +21,18 @@ std::string describe_free_memory(Device device);
 
 /// The stream on which this thread's work for a GPU goes.
 void* current_stream(Device device);
+/// From here on what the stream is given is noted, and not done, until end_capture() makes a graph of it, or throws it away.
+void begin_capture(void* stream);
+void* end_capture(void* stream);
+void abandon_capture(void* stream) noexcept;
+void launch_graph(void* graph, void* stream);
+/// Waits for the stream first.
+void destroy_graph(void* graph, void* stream) noexcept;
+/// Numbers for the kernels of a graph. They travel as the argument of a kernel, so that no memory of the CPU has to wait for it.
+struct LivePage {
+  alignas(16) unsigned char bytes[2048];
+};
+void write_page(void* to, const LivePage& page);
 /// Lets go of what Stream::keep held for work that has finished since.
 void release_finished();
 

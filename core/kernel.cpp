@@ -1,6 +1,7 @@
 #include "core/kernel.h"
 
 #include "core/allocator.h"
+#include "core/capture.h"
 #include "core/profiler.h"
 #include "core/record.h"
 #include "core/state.h"
@@ -27,6 +28,7 @@ const char* KernelScope::innermost() { return current_scope ? current_scope->nam
 
 void inspect(const char* kernel, Device& device, bool& found, const Tensor& x) {
   if (ReadRecorder* recorder = ReadRecorder::current()) recorder->note_memory(x);
+  if (capturing() && !x.device().is_cpu()) note_use(x);
   if (!found) {
     device = x.device();
     found = true;
@@ -42,6 +44,7 @@ void check_writable(const char* kernel, const Tensor& y) {
         "{}: writing into {}, which the running tape tracks, would change what its backward computes; do it "
         "inside a Tape::Pause",
         kernel, describe(y));
+  if (capturing()) note_write(y);
 }
 
 void no_kernel_for(const char* kernel, Device device) {

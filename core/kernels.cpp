@@ -159,10 +159,10 @@ namespace {
 
 /// Calls f(i, four 32-bit words) for elements 4i .. 4i+3.
 template <class F>
-void for_each_philox_block(const Tensor& y, uint64_t seed, uint64_t offset, F&& f) {
+void for_each_philox_block(const Tensor& y, Draw draw, F&& f) {
   check(y.is_contiguous(), "random: wanted a contiguous tensor");
   parallel_for(0, (y.numel() + 3) / 4, 2048, [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; ++i) f(i, philox(seed, offset + static_cast<uint64_t>(i)));
+    for (int64_t i = b; i < e; ++i) f(i, philox(draw.seed, draw.offset + static_cast<uint64_t>(i)));
   });
 }
 
@@ -175,20 +175,20 @@ void store_four(Tensor& y, int64_t block, F&& value) {
 
 }  // namespace
 
-void random_uniform(Tensor& y, uint64_t seed, uint64_t offset, double low, double high) {
+void random_uniform(Tensor& y, Draw draw, double low, double high) {
   visit_floating(y.dtype(), "random_uniform", [&](auto type) {
     using T = typename decltype(type)::type;
     const Uniform<T> uniform(low, high);
-    for_each_philox_block(y, seed, offset, [&](int64_t i, const std::array<uint32_t, 4>& words) {
+    for_each_philox_block(y, draw, [&](int64_t i, const std::array<uint32_t, 4>& words) {
       store_four<T>(y, i, [&](int64_t k) { return uniform(words[static_cast<size_t>(k)]); });
     });
   });
 }
 
-void random_normal(Tensor& y, uint64_t seed, uint64_t offset, double mean, double deviation) {
+void random_normal(Tensor& y, Draw draw, double mean, double deviation) {
   visit_floating(y.dtype(), "random_normal", [&](auto type) {
     using T = typename decltype(type)::type;
-    for_each_philox_block(y, seed, offset, [&](int64_t i, const std::array<uint32_t, 4>& words) {
+    for_each_philox_block(y, draw, [&](int64_t i, const std::array<uint32_t, 4>& words) {
       const auto normals = to_normals(words);
       store_four<T>(
           y, i, [&](int64_t k) { return convert<T>(mean + deviation * normals[static_cast<size_t>(k)]); });

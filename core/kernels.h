@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/kernel.h"
+#include "core/philox.h"
 
 namespace vitrine {
 
@@ -21,9 +22,9 @@ VITRINE_KERNEL(all_finite, Tensor& finite, const Tensor& x);
 /// Contiguous copy between the CPU and a GPU, or between GPUs; equal dtypes. Without `wait` it is done when the GPU's current
 /// stream comes to it.
 VITRINE_KERNEL(transfer, Tensor& y, const Tensor& x, bool wait);
-/// y = low + (high − low)·u with u uniform in [0, 1): element i from Philox counter offset + i/4 (see core/philox.h).
-VITRINE_KERNEL(random_uniform, Tensor& y, uint64_t seed, uint64_t offset, double low, double high);
-/// y = mean + deviation·z with z standard normal (Box and Muller): element i from Philox counter offset + i/4.
-VITRINE_KERNEL(random_normal, Tensor& y, uint64_t seed, uint64_t offset, double mean, double deviation);
+/// y = low + (high − low)·u with u uniform in [0, 1): element i from Philox counter draw.offset + i/4 (see core/philox.h).
+VITRINE_KERNEL(random_uniform, Tensor& y, Draw draw, double low, double high);
+/// y = mean + deviation·z with z standard normal (Box and Muller): element i from Philox counter draw.offset + i/4.
+VITRINE_KERNEL(random_normal, Tensor& y, Draw draw, double mean, double deviation);
 
 }  // namespace vitrine

@@ -10,6 +10,14 @@
 
 namespace vitrine {
 
+/// Where the random numbers of one kernel start.
+struct Draw {
+  uint64_t seed = 0, offset = 0;
+  /// In a graph, on the GPU: the generator's seed at a replay, and how far it has come since the capture.
+  const Draw* moved = nullptr;
+  VITRINE_HD Draw now() const { return moved == nullptr ? *this : Draw{moved->seed, offset + moved->offset}; }
+};
+
 /// Four 32-bit words for a 64-bit key and the two halves of a 128-bit counter.
 VITRINE_HD inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter, uint64_t upper = 0) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <utility>
 
+#include "core/capture.h"
 #include "core/creation.h"
 #include "core/kernels.h"
 
@@ -125,6 +126,7 @@ struct Brackets {
 std::string to_string(const Tensor& x, int precision) {
   if (!x.defined()) return "an undefined tensor";
   if (x.numel() == 0) return "[] " + describe(x).text();
+  if (!x.device().is_cpu()) detail::refuse_in_capture("print");
   const Tensor y = shown(x);
   Brackets brackets{x.shape(), y.shape(), texts_of(y, precision)};
   size_t width = 0;

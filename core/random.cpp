@@ -2,10 +2,16 @@
 
 #include <utility>
 
+#include "core/capture.h"
 #include "core/kernels.h"
 #include "core/philox.h"
 
 namespace vitrine {
+
+Draw Generator::draw(int64_t count) {
+  const Draw* const moved = detail::moved(*this);
+  return {seed_, reserve(count), moved};
+}
 
 uint32_t Generator::next_word() { return philox(seed_, reserve(1))[0]; }
 
@@ -30,13 +36,16 @@ Generator& default_generator() {
   return generator;
 }
 
-void manual_seed(uint64_t seed) { default_generator().set(seed); }
+void manual_seed(uint64_t seed) {
+  detail::refuse_in_capture("manual_seed");
+  default_generator().set(seed);
+}
 
 Tensor rand(const Shape& shape, DType dtype, Device device, double low, double high, Generator& generator) {
   check(is_floating(dtype), "rand: wanted a floating dtype, got {}", name(dtype));
   check(low <= high, "rand: the range [{}, {}) is empty", low, high);
   Tensor y = empty(shape, dtype, device);
-  VITRINE_RUN(random_uniform, y, generator.seed(), generator.reserve(y.numel()), low, high);
+  VITRINE_RUN(random_uniform, y, generator.draw(y.numel()), low, high);
   return y;
 }
 
@@ -45,7 +54,7 @@ Tensor randn(const Shape& shape, DType dtype, Device device, double mean, double
   check(is_floating(dtype), "randn: wanted a floating dtype, got {}", name(dtype));
   check(deviation >= 0, "randn: the deviation is {}, wanted at least 0", deviation);
   Tensor y = empty(shape, dtype, device);
-  VITRINE_RUN(random_normal, y, generator.seed(), generator.reserve(y.numel()), mean, deviation);
+  VITRINE_RUN(random_normal, y, generator.draw(y.numel()), mean, deviation);
   return y;
 }
 

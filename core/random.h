@@ -5,13 +5,17 @@
 #include <cstdint>
 
 #include "core/creation.h"
+#include "core/philox.h"
 
 namespace vitrine {
 
 class Generator;
+
 namespace detail {
 /// Tells a checkpoint that runs on this thread that numbers are about to be drawn.
 void note_draw(Generator& generator);
+/// Draw::moved; null unless this thread captures a graph.
+const Draw* moved(Generator& generator);
 }  // namespace detail
 
 /// Philox4x32-10 (core/philox.h) with seed and counter. A counter gives four 32-bit words, so `count` numbers take ⌈count/4⌉.
@@ -33,6 +37,8 @@ class Generator {
     offset_ += static_cast<uint64_t>(count + 3) / 4;
     return start;
   }
+  /// The same for a kernel, which in a graph draws other numbers in each replay: of the thread's generator alone.
+  Draw draw(int64_t count);
   /// One 32-bit word, for host code such as shuffling.
   uint32_t next_word();
   /// A uniform integer in [0, limit), without bias.

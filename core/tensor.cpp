@@ -1,5 +1,6 @@
 #include "core/tensor.h"
 
+#include "core/capture.h"
 #include "core/creation.h"
 #include "core/kernels.h"
 
@@ -31,11 +32,13 @@ Tensor::Tensor(double value, DType dtype) : Tensor(full({}, value, dtype)) {}
 int64_t Tensor::size(int64_t axis) const { return shape()[check_axis("size", shape(), axis)]; }
 
 double Tensor::item() const {
+  if (!device().is_cpu()) detail::refuse_in_capture("item");
   check(numel() == 1, "item: wanted a tensor of one element, got {}", describe(*this));
   return values().front();
 }
 
 std::vector<double> Tensor::values() const {
+  if (!device().is_cpu()) detail::refuse_in_capture("values");
   // Through Dual, so that a dual64 gives its values; every other dtype converts to it exactly as to double.
   const Tensor wide =
       device().is_cpu() ? copy_as(*this, DType::dual64) : copy_as(copy_to(*this, Device::cpu), DType::dual64);

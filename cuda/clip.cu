@@ -1,4 +1,6 @@
 // The norm of all gradients together, and scaling them: a pass over all tensors in one launch (cuda/pieces.h).
+#include "core/math.h"
+#include "cuda/device_error.h"
 #include "cuda/pieces.h"
 #include "cuda/strided.h"
 #include "ops/kernels.h"
@@ -22,16 +24,36 @@ __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
   if (threadIdx.x == 0) squares[blockIdx.x] = mine;
 }
 
+/// What is multiplied by: a number, or what brings a norm down to it.
+struct Factor {
+  double number;
+  const double* norm = nullptr;
+  DeviceError* error = nullptr;
+
+  /// 1 where nothing is to be done.
+  __device__ double get() const {
+    if (norm == nullptr) return number;
+    const double factor = number / (*norm + 1e-6);
+    if (math::is_finite(*norm)) return factor < 1 ? factor : 1;
+    leave(error, {.kind = DeviceError::Kind::norm, .op = "clip_gradients", .number = *norm});
+    return 1;
+  }
+};
+
 template <class T>
-__global__ void scale_kernel(Pieces<1> pieces, T factor) {
+__global__ void scale_kernel(Pieces<1> pieces, Factor by) {
   const Piece piece = this_piece(pieces);
   T* const x = pieces.at<T>(0, piece);
+  const T factor = static_cast<T>(by.get());
+  if (factor == T(1)) return;
   map_elements(
       piece.size, [&](T x) { return x * factor; }, x, x);
 }
 
 template <class S>
-__global__ void scale_strided_kernel(S* x, Strided<2> layout, Wide<S> factor) {
+__global__ void scale_strided_kernel(S* x, Strided<2> layout, Factor by) {
+  const auto factor = static_cast<Wide<S>>(by.get());
+  if (factor == Wide<S>(1)) return;
   map_all(
       layout, [&](S x) { return S(static_cast<Wide<S>>(x) * factor); }, x, x);
 }
@@ -52,7 +74,9 @@ void sum_of_squares(Tensor& total, const List& xs) {
   vitrine::cuda::sum(row, squares);
 }
 
-void scale_all(List& xs, double factor) {
+namespace {
+
+void scale(const List& xs, const Factor& factor) {
   List together;
   for (const Tensor& x : xs) {
     if (x.is_contiguous() && !is_low_precision(x.dtype())) {
@@ -61,16 +85,23 @@ void scale_all(List& xs, double factor) {
       visit_device_floating(x.dtype(), "scale_all", [&](auto type) {
         using S = typename decltype(type)::type;
         const auto layout = Strided<2>::of(x, x);
-        VITRINE_LAUNCH((scale_strided_kernel<S>), layout.blocks(), kThreads, 0, x.data<S>(), layout,
-                       static_cast<Wide<S>>(factor));
+        VITRINE_LAUNCH((scale_strided_kernel<S>), layout.blocks(), kThreads, 0, x.data<S>(), layout, factor);
       });
     }
   }
   for_each_table<1>("scale_all", {&together}, {},
                     [&](auto type, const Pieces<1>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
-                      VITRINE_LAUNCH((scale_kernel<T>), blocks, kThreads, 0, pieces, static_cast<T>(factor));
+                      VITRINE_LAUNCH((scale_kernel<T>), blocks, kThreads, 0, pieces, factor);
                     });
+}
+
+}  // namespace
+
+void scale_all(List& xs, double factor) { scale(xs, {factor}); }
+
+void clip_all(List& xs, const Tensor& norm, double max_norm) {
+  scale(xs, {max_norm, norm.data<double>(), device_error()});
 }
 
 }  // namespace vitrine::optim::cuda

@@ -4,9 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "core/capture.h"
 #include "core/gpu.h"
 #include "core/kernel.h"
-#include "cuda/launch.h"
+#include "cuda/device_error.h"
 
 namespace vitrine::cuda {
 namespace {
@@ -44,7 +45,9 @@ void check_call(cudaError_t result, const char* what) {
 
 void check_launch(const char* kernel) {
   check_call(cudaGetLastError(), kernel);
-  if (is_synchronous()) check_call(cudaDeviceSynchronize(), kernel);
+  if (!is_synchronous() || detail::capturing()) return;
+  check_call(cudaDeviceSynchronize(), kernel);
+  tell_device_error();
 }
 
 void select(Device device) {

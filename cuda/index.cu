@@ -1,4 +1,4 @@
-// Reading and adding by index.
+// Checking indices, reading and adding by them.
 //
 //   gather: y[…, i, …] = x[…, index[…, i, …], …]        scatter_add: y[…, index[…, i, …], …] += source[…, i, …]
 //
@@ -10,11 +10,42 @@
 #include "core/convert.h"
 #include "core/creation.h"
 #include "cuda/block.h"
+#include "cuda/device_error.h"
 #include "cuda/strided.h"
+#include "ops/index_check.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {
 namespace {
+
+/// IndexRule, for a kernel.
+struct Range {
+  const char *op, *argument;
+  int64_t low, limit, except;
+  bool has_except;
+};
+
+template <class I>
+__global__ void check_index_kernel(int64_t* y, const I* index, Strided<1> layout, Range range,
+                                   DeviceError* error) {
+  for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
+    int64_t at[1];
+    layout.locate(i, at);
+    const auto x = static_cast<int64_t>(index[at[0]]);
+    const bool excepted = range.has_except && x == range.except;
+    if (excepted || (x >= range.low && x < range.limit)) {
+      y[i] = x < 0 && !excepted ? x + range.limit : x;
+      continue;
+    }
+    y[i] = range.has_except ? range.except : 0;
+    leave(error, {.op = range.op,
+                  .argument = range.argument,
+                  .index = x,
+                  .position = i,
+                  .low = range.low,
+                  .high = range.limit});
+  }
+}
 
 /// Element i of `index` (contiguous) names the place places[at[1]]; at[0] is where it goes.
 template <class S>
@@ -92,6 +123,18 @@ Tensor line_starts(const Tensor& x, const Tensor& index, int axis) {
 }
 
 }  // namespace
+
+void check_index(Tensor& y, const Tensor& index, const IndexRule& rule) {
+  if (y.numel() == 0) return;
+  const Range range{rule.op,    rule.argument,           rule.negative ? -rule.limit : 0,
+                    rule.limit, rule.except.value_or(0), rule.except.has_value()};
+  const auto launch = [&](auto type) {
+    using I = typename decltype(type)::type;
+    VITRINE_LAUNCH((check_index_kernel<I>), blocks_for(y.numel()), kThreads, 0, y.data<int64_t>(),
+                   index.data<I>(), Strided<1>::of(index), range, device_error());
+  };
+  index.dtype() == DType::int64 ? launch(Type<int64_t>{}) : launch(Type<int32_t>{});
+}
 
 void gather(Tensor& y, const Tensor& x, const Tensor& index, int axis) {
   if (y.numel() == 0) return;

@@ -11,7 +11,8 @@ using namespace vitrine::cuda;
 namespace {
 
 template <class T>
-__global__ void adam_kernel(Pieces<6> pieces, AdamScalars s) {
+__global__ void adam_kernel(Pieces<6> pieces, Live<AdamScalars> scalars) {
+  const AdamScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   T* const largest_squares = pieces.at<T>(5, piece);
   const bool keeps_largest = largest_squares != nullptr;
@@ -77,7 +78,8 @@ __global__ void lamb_kernel(Pieces<3> pieces, AdamScalars s) {
 }
 
 template <class T>
-__global__ void sgd_kernel(Pieces<3> pieces, SgdScalars s) {
+__global__ void sgd_kernel(Pieces<3> pieces, Live<SgdScalars> scalars) {
+  const SgdScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   T* const buffers = pieces.at<T>(2, piece);
   const bool has_momentum = buffers != nullptr, first = pieces.number[piece.tensor] != 0;
@@ -93,7 +95,8 @@ __global__ void sgd_kernel(Pieces<3> pieces, SgdScalars s) {
 }
 
 template <class T>
-__global__ void lion_kernel(Pieces<3> pieces, LionScalars s) {
+__global__ void lion_kernel(Pieces<3> pieces, Live<LionScalars> scalars) {
+  const LionScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   const auto update = [&](T& x, T grad, T& m) {
     const T direction = math::sign(T(s.beta1) * m + T(1 - s.beta1) * grad);
@@ -106,7 +109,7 @@ __global__ void lion_kernel(Pieces<3> pieces, LionScalars s) {
 
 }  // namespace
 
-void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, AdamScalars s) {
+void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, Live<AdamScalars> s) {
   for_each_table<6>("adam_step", {&x, &copies, &g, &m, &v, &largest}, {},
                     [&](auto type, const Pieces<6>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
@@ -137,7 +140,7 @@ void lamb_step(List& x, const List& m, const List& v, const std::vector<double>&
                     });
 }
 
-void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& first, SgdScalars s) {
+void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& first, Live<SgdScalars> s) {
   for_each_table<3>("sgd_step", {&x, &g, &buffer}, std::vector<double>(first.begin(), first.end()),
                     [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
@@ -145,7 +148,7 @@ void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& fir
                     });
 }
 
-void lion_step(List& x, const List& g, List& m, LionScalars s) {
+void lion_step(List& x, const List& g, List& m, Live<LionScalars> s) {
   for_each_table<3>("lion_step", {&x, &g, &m}, {},
                     [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;

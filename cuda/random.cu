@@ -10,34 +10,31 @@
 namespace vitrine::cuda {
 namespace {
 
-struct Stream {
-  uint64_t seed, offset;
-};
-
 /// Calls f(i, k, words) for the elements i of this thread's counters; element i comes from word k.
 template <class F>
-__device__ void for_each_number(int64_t n, Stream stream, F&& f) {
+__device__ void for_each_number(int64_t n, Draw draw, F&& f) {
+  const Draw from = draw.now();
   for (int64_t block = first_index(); 4 * block < n; block += grid_stride()) {
-    const auto words = philox(stream.seed, stream.offset + static_cast<uint64_t>(block));
+    const auto words = philox(from.seed, from.offset + static_cast<uint64_t>(block));
     for (unsigned k = 0; k < 4 && 4 * block + k < n; ++k) f(4 * block + k, k, words);
   }
 }
 
 template <class S>
-__global__ void uniform_kernel(S* y, int64_t n, Stream stream, Uniform<S> uniform) {
-  for_each_number(n, stream, [&](int64_t i, unsigned k, const auto& words) { y[i] = uniform(words[k]); });
+__global__ void uniform_kernel(S* y, int64_t n, Draw draw, Uniform<S> uniform) {
+  for_each_number(n, draw, [&](int64_t i, unsigned k, const auto& words) { y[i] = uniform(words[k]); });
 }
 
 template <class S>
-__global__ void normal_kernel(S* y, int64_t n, Stream stream, double mean, double deviation) {
-  for_each_number(n, stream, [&](int64_t i, unsigned k, const auto& words) {
+__global__ void normal_kernel(S* y, int64_t n, Draw draw, double mean, double deviation) {
+  for_each_number(n, draw, [&](int64_t i, unsigned k, const auto& words) {
     y[i] = convert<S>(mean + deviation * static_cast<double>(to_normals(words)[k]));
   });
 }
 
 template <class S>
-__global__ void dropout_kernel(S* y, const S* x, int64_t n, Stream stream, uint32_t limit, Wide<S> scale) {
-  for_each_number(n, stream, [&](int64_t i, unsigned k, const auto& words) {
+__global__ void dropout_kernel(S* y, const S* x, int64_t n, Draw draw, uint32_t limit, Wide<S> scale) {
+  for_each_number(n, draw, [&](int64_t i, unsigned k, const auto& words) {
     y[i] = S(words[k] >> 8 < limit ? Wide<S>(0) : static_cast<Wide<S>>(x[i]) * scale);
   });
 }
@@ -46,31 +43,31 @@ unsigned blocks_for_numbers(const Tensor& y) { return blocks_for((y.numel() + 3)
 
 }  // namespace
 
-void random_uniform(Tensor& y, uint64_t seed, uint64_t offset, double low, double high) {
+void random_uniform(Tensor& y, Draw draw, double low, double high) {
   check(y.is_contiguous(), "random: wanted a contiguous tensor");
   visit_device_floating(y.dtype(), "random_uniform", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((uniform_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), y.numel(),
-                   Stream{seed, offset}, Uniform<S>(low, high));
+    VITRINE_LAUNCH((uniform_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), y.numel(), draw,
+                   Uniform<S>(low, high));
   });
 }
 
-void random_normal(Tensor& y, uint64_t seed, uint64_t offset, double mean, double deviation) {
+void random_normal(Tensor& y, Draw draw, double mean, double deviation) {
   check(y.is_contiguous(), "random: wanted a contiguous tensor");
   visit_device_floating(y.dtype(), "random_normal", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((normal_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), y.numel(),
-                   Stream{seed, offset}, mean, deviation);
+    VITRINE_LAUNCH((normal_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), y.numel(), draw, mean,
+                   deviation);
   });
 }
 
-void dropout(Tensor& y, const Tensor& x, double p, double scale, uint64_t seed, uint64_t offset) {
+void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   // A uniform is k·2⁻²⁴ for a whole k, so u < p where k < ⌈p·2²⁴⌉: the comparison needs no floats.
   const auto limit = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   visit_device_floating(x.dtype(), "dropout", [&](auto type) {
     using S = typename decltype(type)::type;
     VITRINE_LAUNCH((dropout_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), x.data<S>(),
-                   x.numel(), Stream{seed, offset}, limit, static_cast<Wide<S>>(scale));
+                   x.numel(), draw, limit, static_cast<Wide<S>>(scale));
   });
 }
 

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/capture.h"
 #include "core/gpu.h"
 #include "core/kernels.h"
-#include "cuda/launch.h"
+#include "cuda/device_error.h"
 
 namespace vitrine {
 namespace {
@@ -49,6 +50,7 @@ Keeper& keeper() {
 }
 
 void keep_until_now(const Stream& stream, std::vector<std::shared_ptr<Storage>> memory) {
+  if (detail::capturing()) return;  // the graph keeps it
   const StreamScope scope(stream);
   Event until(stream.device());
   until.record();
@@ -108,8 +110,10 @@ Stream Stream::current(Device device) {
 
 void Stream::synchronize() const {
   if (device_.is_cpu()) return;
+  detail::refuse_in_capture("synchronize");
   cuda::select(device_);
   check_call(cudaStreamSynchronize(stream_of(*this)), "waiting for a stream");
+  cuda::tell_device_error();
 }
 
 void Stream::wait_for(const Stream& other) const {
@@ -122,6 +126,7 @@ void Stream::wait_for(const Stream& other) const {
 
 void Stream::wait_for(const Event& event) const {
   if (device_.is_cpu() || event.handle_ == nullptr) return;
+  detail::refuse_in_capture("wait_for");
   cuda::select(device_);
   check_call(cudaStreamWaitEvent(stream_of(*this), event_of(event.handle_), 0), "letting a stream wait");
 }
@@ -132,6 +137,7 @@ void Stream::keep(const Tensor& x) const {
 
 StreamScope::StreamScope(const Stream& stream) : device_(stream.device()), before_(nullptr) {
   if (device_.is_cpu()) return;
+  if (stream.handle() != cuda::current_stream(device_)) detail::refuse_in_capture("StreamScope");
   cuda::select(device_);
   before_ = std::exchange(current_streams[device_.index], stream.handle());
 }
@@ -159,11 +165,15 @@ Event::Event(Event&& other) noexcept
 
 void Event::record() {
   if (handle_ == nullptr) return;
+  detail::refuse_in_capture("record");
   check_call(cudaEventRecord(event_of(handle_), stream_of(Stream::current(device_))), "recording an event");
 }
 
 void Event::synchronize() const {
-  if (handle_ != nullptr) check_call(cudaEventSynchronize(event_of(handle_)), "waiting for an event");
+  if (handle_ == nullptr) return;
+  detail::refuse_in_capture("synchronize");
+  check_call(cudaEventSynchronize(event_of(handle_)), "waiting for an event");
+  cuda::tell_device_error();
 }
 
 bool Event::is_done() const {
@@ -185,8 +195,10 @@ double Event::milliseconds_since(const Event& earlier) const {
 
 void synchronize(Device device) {
   if (device.is_cpu()) return;
+  detail::refuse_in_capture("synchronize");
   cuda::select(device);
   check_call(cudaDeviceSynchronize(), "waiting for the device");
+  cuda::tell_device_error();
 }
 
 // Copies ----------------------------------------------------------------------------------------------------------------
@@ -216,6 +228,10 @@ void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
         "transfer: {} to {}, wanted equal shapes and dtypes", describe(x), describe(y));
   check(y.is_contiguous() && x.is_contiguous(), "transfer: wanted contiguous tensors");
   const Stream stream = Stream::current(y.device().is_cpu() ? x.device() : y.device());
+  if (detail::capturing()) {
+    detail::note_use(x);
+    detail::note_use(y);
+  }
   if (!x.device().is_cpu()) stream.wait_for(Stream::current(x.device()));  // of two GPUs, what made x
   if (x.numel() != 0)
     check_call(cudaMemcpyAsync(y.raw(), x.raw(), static_cast<size_t>(x.numel() * x.element_size()),

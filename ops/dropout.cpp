@@ -12,10 +12,9 @@ namespace vitrine {
 
 namespace define {
 
-Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t offset) {
-  Generator generator;
-  generator.set(seed, offset);
-  const Tensor u = rand(x.shape(), DType::float32, x.device(), 0, 1, generator);
+Tensor dropout(const Tensor& x, double p, Draw draw) {
+  Tensor u = empty(x.shape(), DType::float32, x.device());
+  VITRINE_RUN(random_uniform, u, draw, 0.0, 1.0);
   const Tensor kept = greater_equal(u, full({}, p, DType::float64, x.device()));
   return where(kept, p < 1 ? x * (1 / (1 - p)) : x, 0.0);
 }
@@ -26,21 +25,21 @@ Tensor dropout(const Tensor& x, double p, Generator& generator) {
   check_floating("dropout", "x", x);
   check(p >= 0 && p <= 1, "dropout: p is {}, wanted a probability of 0 to 1", p);
   if (p == 0) return x;
-  const uint64_t seed = generator.seed(), offset = generator.reserve(x.numel());
-  if (through_definition({x})) return define::dropout(x, p, seed, offset);
+  const Draw draw = generator.draw(x.numel());
+  if (through_definition({x})) return define::dropout(x, p, draw);
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   Tensor y = empty_like(x);
-  VITRINE_RUN(dropout, y, packed(x), p, scale, seed, offset);
-  return record("dropout", {x}, y, [p, scale, seed, offset](const Tensor& dy) -> Grads {
+  VITRINE_RUN(dropout, y, packed(x), p, scale, draw);
+  return record("dropout", {x}, y, [p, scale, draw](const Tensor& dy) -> Grads {
     Tensor dx = empty_like(dy);
-    VITRINE_RUN(dropout, dx, packed(dy), p, scale, seed, offset);
+    VITRINE_RUN(dropout, dx, packed(dy), p, scale, draw);
     return {dx};
   });
 }
 
 namespace cpu {
 
-void dropout(Tensor& y, const Tensor& x, double p, double scale, uint64_t seed, uint64_t offset) {
+void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   // A uniform is k·2⁻²⁴ for a whole k, so u < p where k < ⌈p·2²⁴⌉: the comparison needs no floats.
   const auto limit = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   constexpr int64_t kBlock = 4096;  // a multiple of the 4 numbers of a counter
@@ -48,8 +47,8 @@ void dropout(Tensor& y, const Tensor& x, double p, double scale, uint64_t seed, 
     using S = typename decltype(type)::type;
     parallel_for(0, (x.numel() + kBlock - 1) / kBlock, 4, [&](int64_t b, int64_t e) {
       const int64_t begin = b * kBlock, end = std::min(x.numel(), e * kBlock);
-      dropout_row(y.data<S>() + begin, x.data<S>() + begin, limit, static_cast<Wide<S>>(scale), seed,
-                  offset + static_cast<uint64_t>(begin / 4), static_cast<size_t>(end - begin));
+      dropout_row(y.data<S>() + begin, x.data<S>() + begin, limit, static_cast<Wide<S>>(scale), draw.seed,
+                  draw.offset + static_cast<uint64_t>(begin / 4), static_cast<size_t>(end - begin));
     });
   });
 }

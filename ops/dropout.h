@@ -11,7 +11,7 @@ Tensor dropout(const Tensor& x, double p, Generator& generator = default_generat
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 /// x times the mask that dropout draws at `offset`.
-Tensor dropout(const Tensor& x, double p, uint64_t seed, uint64_t offset);
+Tensor dropout(const Tensor& x, double p, Draw draw);
 }  // namespace define
 
 }  // namespace vitrine

@@ -8,17 +8,24 @@ namespace vitrine {
 Tensor checked_index(const Tensor& index, const IndexRule& rule) {
   check(is_integer(index.dtype()), "{}: {} is {}, wanted int64 or int32", rule.op, rule.argument,
         describe(index));
-  // The check needs the numbers, so an index that lies on a GPU is copied from there.
-  Tensor y = copy_as(index.device().is_cpu() ? index : copy_to(index, Device::cpu), DType::int64);
+  // Of nothing there is no element that a GPU could read in the meantime.
+  check(index.device().is_cpu() || rule.limit > 0 || rule.except || index.numel() == 0,
+        "{}: {} has {} indices, but there are none in [0, 0)", rule.op, rule.argument, index.numel());
+  Tensor y = empty(index.shape(), DType::int64, index.device());
+  VITRINE_RUN(check_index, y, index, rule);
+  return y;
+}
+
+void cpu::check_index(Tensor& y, const Tensor& index, const IndexRule& rule) {
+  copy(y, index);
   int64_t* const data = y.data<int64_t>();
+  const int64_t low = rule.negative ? -rule.limit : 0;
   for (int64_t i = 0; i < y.numel(); ++i) {
     if (rule.except && data[i] == *rule.except) continue;
-    check(data[i] >= (rule.negative ? -rule.limit : 0) && data[i] < rule.limit,
-          "{}: {} has {} at position {}, outside [{}, {})", rule.op, rule.argument, data[i], i,
-          rule.negative ? -rule.limit : 0, rule.limit);
+    check(data[i] >= low && data[i] < rule.limit, "{}: {} has {} at position {}, outside [{}, {})", rule.op,
+          rule.argument, data[i], i, low, rule.limit);
     if (data[i] < 0) data[i] += rule.limit;
   }
-  return index.device().is_cpu() ? y : copy_to(y, index.device());
 }
 
 }  // namespace vitrine

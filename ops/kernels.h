@@ -127,7 +127,7 @@ VITRINE_KERNEL(argsort, Tensor& indices, const Tensor& x, bool descending);
 // -- Dropout
 
 /// y = x·scale where kept, else 0. Element i is dropped where its uniform number (core/philox.h: word i % 4 of
-/// counter offset + i/4) is below p.
-VITRINE_KERNEL(dropout, Tensor& y, const Tensor& x, double p, double scale, uint64_t seed, uint64_t offset);
+/// counter draw.offset + i/4) is below p.
+VITRINE_KERNEL(dropout, Tensor& y, const Tensor& x, double p, double scale, Draw draw);
 
 }  // namespace vitrine

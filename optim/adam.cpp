@@ -24,9 +24,13 @@ Adam::Adam(std::vector<Parameter> parameters, AdamOptions o)
   check_betas("Adam", o.beta1, o.beta2, o.eps);
 }
 
-void Adam::update(Batch& batch, const GroupOptions& group, int64_t t) {
-  AdamScalars s = scalars(options_, group);
-  if (options_.bias_correction) s.m_factor = correction(s.beta1, t), s.v_factor = correction(s.beta2, t);
+void Adam::update(Batch& batch, const GroupOptions&, int64_t) {
+  const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
+    AdamScalars result = scalars(options_, group);
+    if (options_.bias_correction)
+      result.m_factor = correction(result.beta1, t), result.v_factor = correction(result.beta2, t);
+    return result;
+  });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), largest;
   if (options_.amsgrad) largest = batch.slots("largest");
   VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, largest, s);
@@ -47,7 +51,7 @@ double NAdam::mu(int64_t t) const {
   return options_.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * options_.momentum_decay));
 }
 
-void NAdam::update(Batch& batch, const GroupOptions& group, int64_t t) {
+AdamScalars NAdam::scalars_of(const GroupOptions& group, int64_t t) {
   AdamScalars s = scalars(options_, group);
   s.v_factor = correction(s.beta2, t);
   switch (options_.nesterov) {
@@ -66,6 +70,12 @@ void NAdam::update(Batch& batch, const GroupOptions& group, int64_t t) {
       s.g_factor = (1 - s.beta1) * correction(s.beta1, t);
       break;
   }
+  return s;
+}
+
+void NAdam::update(Batch& batch, const GroupOptions&, int64_t) {
+  const auto s =
+      numbers(batch, [this](const GroupOptions& group, int64_t t) { return scalars_of(group, t); });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
   VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
 }
@@ -79,7 +89,7 @@ RAdam::RAdam(std::vector<Parameter> parameters, RAdamOptions o)
   check_betas("RAdam", o.beta1, o.beta2, o.eps);
 }
 
-void RAdam::update(Batch& batch, const GroupOptions& group, int64_t t) {
+AdamScalars RAdam::scalars_of(const GroupOptions& group, int64_t t) {
   AdamScalars s = scalars(options_, group);
   const double power = std::pow(s.beta2, t), limit = 2 / (1 - s.beta2) - 1;
   const double rho = limit - 2 * static_cast<double>(t) * power / (1 - power);
@@ -91,6 +101,12 @@ void RAdam::update(Batch& batch, const GroupOptions& group, int64_t t) {
     s.m_factor *= rectification * std::sqrt(1 - power);
     s.v_factor = 1;
   }
+  return s;
+}
+
+void RAdam::update(Batch& batch, const GroupOptions&, int64_t) {
+  const auto s =
+      numbers(batch, [this](const GroupOptions& group, int64_t t) { return scalars_of(group, t); });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
   VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
 }

@@ -5,6 +5,8 @@
 
 namespace vitrine::optim {
 
+struct AdamScalars;
+
 /// Coupled weight decay adds decay·x to the gradient, decoupled multiplies x by 1 − lr·decay first (Loshchilov, Hutter 2019).
 enum class Decay { coupled, decoupled };
 
@@ -26,6 +28,7 @@ class Adam : public Optimizer {
 
  private:
   bool writes_copies() const override { return true; }
+  bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;
   AdamOptions options_;
@@ -53,8 +56,10 @@ class NAdam : public Optimizer {
 
  private:
   bool writes_copies() const override { return true; }
+  bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;
+  AdamScalars scalars_of(const GroupOptions& group, int64_t t);
   double mu(int64_t t) const;
 
   NAdamOptions options_;
@@ -75,8 +80,10 @@ class RAdam : public Optimizer {
 
  private:
   bool writes_copies() const override { return true; }
+  bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;
+  AdamScalars scalars_of(const GroupOptions& group, int64_t t);
   RAdamOptions options_;
 };
 

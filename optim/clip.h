@@ -9,7 +9,8 @@ namespace vitrine::optim {
 /// ‖g‖ over the gradients of all parameters together, in one pass; 0 where there are none.
 double gradient_norm(const std::vector<Parameter>& parameters);
 
-/// Scales all gradients by min(1, max_norm/(norm + 1e-6)); returns the norm before. A norm that is not finite is an error.
-double clip_gradients(const std::vector<Parameter>& parameters, double max_norm);
+/// Scales all gradients by min(1, max_norm/(norm + 1e-6)); returns the norm before, a float64 []. A norm that is not finite is
+/// an error, in a graph when the CPU next waits for it.
+Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm);
 
 }  // namespace vitrine::optim

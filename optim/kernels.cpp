@@ -152,12 +152,12 @@ T* place(const List& list, size_t i, int64_t at) {
 
 }  // namespace
 
-void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, AdamScalars s) {
+void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, Live<AdamScalars> s) {
   for_each_piece("adam_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(adam_row<T>)
     (place<T>(x, i, at), place<T>(g, i, at), place<T>(m, i, at), place<T>(v, i, at), place<T>(largest, i, at),
-     n, s);
+     n, s.value);
     if (!copies.empty())
       vecmath::convert(place<bfloat16>(copies, i, at), place<T>(x, i, at), n);  // x is in cache
   });
@@ -188,18 +188,18 @@ void lamb_step(List& x, const List& m, const List& v, const std::vector<double>&
   });
 }
 
-void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& first, SgdScalars s) {
+void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& first, Live<SgdScalars> s) {
   for_each_piece("sgd_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(sgd_row<T>)
-    (place<T>(x, i, at), place<T>(g, i, at), place<T>(buffer, i, at), first[i], n, s);
+    (place<T>(x, i, at), place<T>(g, i, at), place<T>(buffer, i, at), first[i], n, s.value);
   });
 }
 
-void lion_step(List& x, const List& g, List& m, LionScalars s) {
+void lion_step(List& x, const List& g, List& m, Live<LionScalars> s) {
   for_each_piece("lion_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
     using T = typename decltype(type)::type;
-    VITRINE_DISPATCH(lion_row<T>)(place<T>(x, i, at), place<T>(g, i, at), place<T>(m, i, at), n, s);
+    VITRINE_DISPATCH(lion_row<T>)(place<T>(x, i, at), place<T>(g, i, at), place<T>(m, i, at), n, s.value);
   });
 }
 
@@ -212,6 +212,12 @@ void sum_of_squares(Tensor& total, const List& xs) {
   double sum = 0;
   for (double s : squares) sum += s;
   *total.data<double>() = sum;
+}
+
+void clip_all(List& xs, const Tensor& norm, double max_norm) {
+  const double of_all = *norm.data<double>(), factor = max_norm / (of_all + 1e-6);
+  check(std::isfinite(of_all), "clip_gradients: the norm of the gradients is {}", of_all);
+  if (factor < 1) scale_all(xs, factor);
 }
 
 void scale_all(List& xs, double factor) {

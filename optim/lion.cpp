@@ -9,10 +9,12 @@ Lion::Lion(std::vector<Parameter> parameters, LionOptions o)
   check_betas("Lion", o.beta1, o.beta2);
 }
 
-void Lion::update(Batch& batch, const GroupOptions& group, int64_t) {
+void Lion::update(Batch& batch, const GroupOptions&, int64_t) {
   std::vector<Tensor> m = batch.slots("moment1");
-  VITRINE_RUN(lion_step, batch.x, batch.g, m,
-              LionScalars{group.lr, options_.beta1, options_.beta2, group.weight_decay});
+  const auto scalars = numbers(batch, [this](const GroupOptions& group, int64_t) {
+    return LionScalars{group.lr, options_.beta1, options_.beta2, group.weight_decay};
+  });
+  VITRINE_RUN(lion_step, batch.x, batch.g, m, scalars);
 }
 
 std::vector<Optimizer::Slot> Lion::slots(const Shape& shape) const { return {{"moment1", shape}}; }

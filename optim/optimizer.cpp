@@ -57,9 +57,16 @@ void Optimizer::zero_grad() {
     for (Parameter& p : group.parameters) p.zero_grad();
 }
 
-Optimizer::Batch Optimizer::batch_of(Group& group) {
+GroupOptions Optimizer::options_now(size_t group) const {
+  GroupOptions now = groups_[group].options;
+  now.lr *= lr_factor_;
+  return now;
+}
+
+Optimizer::Batch Optimizer::batch_of(size_t group) {
   Batch batch;
-  for (const Parameter& p : group.parameters) {
+  batch.group = group;
+  for (const Parameter& p : groups_[group].parameters) {
     const Tensor g = p.grad();
     if (!g.defined()) continue;
     const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
@@ -80,21 +87,25 @@ void Optimizer::step() {
             "step: the gradient of {} is incomplete, as a backward failed; call zero_grad() and run the step "
             "again",
             called(p));
+  check(is_capturable() || !detail::capturing(),
+        "step: a graph is being captured, and this rule works out its rates on the CPU, so that each replay "
+        "would repeat those of "
+        "the capture; use sgd, lion or one of adam's relatives");
   const Tape::Pause pause;
-  for (Group& group : groups_) {
-    Batch batch = batch_of(group);
-    GroupOptions now = group.options;
-    now.lr *= lr_factor_;
-    if (!batch.x.empty()) update(batch, now, steps_ + 1);
-    for (Parameter& p : group.parameters)
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Batch batch = batch_of(i);
+    if (!batch.x.empty()) update(batch, options_now(i), steps_ + 1);
+    for (Parameter& p : groups_[i].parameters)
       if (p.grad().defined() && batch.copies.empty()) p.refresh();
   }
-  ++steps_;
+  each_time([this] { ++steps_; });
 }
 
 std::vector<Tensor> Optimizer::Batch::slots(const std::string& name) const {
   std::vector<Tensor> result;
   for (size_t i = 0; i < x.size(); ++i) {
+    if (!states[i]->contains(name))
+      detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
     Tensor& found = (*states[i])[name];
     if (!found.defined()) found = zeros_like(x[i]);
     result.push_back(found);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/capture.h"
 #include "core/parameter.h"
 
 namespace vitrine::optim {
@@ -66,13 +67,23 @@ class Optimizer {
     /// The bfloat16 copies of x, where all have one and the rule writes them itself; else empty.
     std::vector<Tensor> copies;
     std::vector<State*> states;
+    size_t group = 0;
     /// The state tensors of this name, like x and zero at first.
     std::vector<Tensor> slots(const std::string& name) const;
   };
   /// True if update() writes batch.copies in the same pass as x.
   virtual bool writes_copies() const { return false; }
+  /// True if all that update() makes of its options and t comes from numbers(), so that a graph can be captured.
+  virtual bool is_capturable() const { return false; }
   /// Updates x by g; `t` counts from 1.
   virtual void update(Batch& batch, const GroupOptions& options, int64_t t) = 0;
+
+  /// f(options, t) of the batch's group, for a kernel that is given Live numbers; in a graph (core/graph.h) those of each
+  /// replay.
+  template <class F>
+  auto numbers(const Batch& batch, F f) const {
+    return live([this, group = batch.group, f] { return f(options_now(group), steps_ + 1); });
+  }
 
   /// A state tensor by its name, the same for every parameter.
   struct Slot {
@@ -86,7 +97,8 @@ class Optimizer {
   static const Tensor& average(Tensor& old, const Tensor& x, double beta);
 
  private:
-  Batch batch_of(Group& group);
+  Batch batch_of(size_t group);
+  GroupOptions options_now(size_t group) const;
   std::vector<std::pair<std::string, Parameter>> keys() const;
 
   std::vector<Group> groups_;

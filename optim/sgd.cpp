@@ -11,9 +11,10 @@ Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
         "Sgd: Nesterov wants a momentum and no dampening, got {} and {}", o.momentum, o.dampening);
 }
 
-void Sgd::update(Batch& batch, const GroupOptions& group, int64_t) {
-  const SgdScalars scalars{group.lr, options_.momentum, options_.dampening, group.weight_decay,
-                           options_.nesterov};
+void Sgd::update(Batch& batch, const GroupOptions&, int64_t) {
+  const auto scalars = numbers(batch, [this](const GroupOptions& group, int64_t) {
+    return SgdScalars{group.lr, options_.momentum, options_.dampening, group.weight_decay, options_.nesterov};
+  });
   // The buffer of a parameter starts as its first gradient.
   std::vector<bool> first;
   for (const State* state : batch.states) first.push_back(state->empty());

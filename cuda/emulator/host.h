@@ -4,15 +4,10 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "cuda/emulator/errors.h"
 #include "cuda/emulator/memory.h"
 #include "cuda/emulator/streams.h"
 
-enum cudaError_t {
-  cudaSuccess,
-  cudaErrorMemoryAllocation = 2,
-  cudaErrorInvalidDevice = 101,
-  cudaErrorNotReady = 600
-};
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
@@ -25,10 +20,18 @@ using cudaEvent_t = vitrine::emulator::Event*;
 enum { cudaStreamDefault, cudaStreamNonBlocking };
 
 inline const char* cudaGetErrorString(cudaError_t e) {
-  return e == cudaErrorMemoryAllocation ? "out of memory"
-         : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
-         : e == cudaErrorNotReady       ? "device not ready"
-                                        : "no error";
+  switch (e) {
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorIllegalState: return "the operation cannot be performed in the present state";
+    case cudaErrorNotReady: return "device not ready";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureIsolation: return "dependency created on uncaptured work in another stream";
+    case cudaErrorCapturedEvent:
+      return "operation not permitted on an event last recorded in a capturing stream";
+    default: return "no error";
+  }
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 
@@ -56,7 +59,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
 }
 inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) { return *possible = 1, cudaSuccess; }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return vitrine::emulator::synchronize_streams(), cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return vitrine::emulator::synchronize_streams(); }
 
 // Each block may have all the shared memory that there is (check_launch).
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
@@ -70,7 +73,7 @@ inline cudaError_t cudaMalloc(void** data, size_t bytes) {
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 inline cudaError_t cudaFree(void* data) {
-  cudaDeviceSynchronize();  // as the real one does
+  if (!vitrine::emulator::any_capture()) cudaDeviceSynchronize();  // as the real one does
   return vitrine::emulator::release_device_memory(data), cudaSuccess;
 }
 inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
@@ -79,10 +82,12 @@ inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMallocHost(void** data, size_t bytes) {
-  *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  *data = vitrine::emulator::allocate_host_memory(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-inline cudaError_t cudaFreeHost(void* data) { return std::free(data), cudaSuccess; }
+inline cudaError_t cudaFreeHost(void* data) {
+  return vitrine::emulator::release_device_memory(data), cudaSuccess;
+}
 
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                                    cudaStream_t stream = nullptr) {
@@ -100,10 +105,10 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return vitrine::emulator::destroy_stream(stream), cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return vitrine::emulator::synchronize(stream), cudaSuccess;
+  return vitrine::emulator::synchronize(stream);
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return vitrine::emulator::wait_for_event(stream, event), cudaSuccess;
+  return vitrine::emulator::wait_for_event(stream, event);
 }
 inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return *event = vitrine::emulator::create_event(), cudaSuccess;
@@ -115,12 +120,34 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = null
   return vitrine::emulator::record_event(event, stream), cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return vitrine::emulator::synchronize_event(event), cudaSuccess;
+  return vitrine::emulator::synchronize_event(event);
 }
-inline cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return vitrine::emulator::query_event(event) ? cudaSuccess : cudaErrorNotReady;
-}
+inline cudaError_t cudaEventQuery(cudaEvent_t event) { return vitrine::emulator::query_event(event); }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t second) {
   *milliseconds = static_cast<float>(1e3 * vitrine::emulator::seconds_between(first, second));
   return cudaSuccess;
+}
+
+// Graphs.
+using cudaGraph_t = vitrine::emulator::Graph*;
+using cudaGraphExec_t = vitrine::emulator::Graph*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return vitrine::emulator::begin_capture(stream);
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return vitrine::emulator::end_capture(stream, graph);
+}
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* graph, cudaGraph_t captured,
+                                                 unsigned long long) {
+  return *graph = vitrine::emulator::copy_graph(captured), cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  return vitrine::emulator::launch_graph(graph, stream), cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  return vitrine::emulator::destroy_graph(graph), cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  return vitrine::emulator::destroy_graph(graph), cudaSuccess;
 }

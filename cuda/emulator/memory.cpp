@@ -57,6 +57,12 @@ void* allocate_device_memory(size_t bytes) {
   return data;
 }
 
+void* allocate_host_memory(size_t bytes) {
+  void* const data = allocate_device_memory(bytes);
+  if (data != nullptr) find_allocation(data)->write_all();
+  return data;
+}
+
 void release_device_memory(void* data) {
   Allocations& all = allocations();
   {

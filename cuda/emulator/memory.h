@@ -41,6 +41,8 @@ size_t device_memory_in_use();
 
 /// 256-byte aligned, with some bytes behind it that belong to nobody; nullptr when there is no more.
 void* allocate_device_memory(size_t bytes);
+/// Page-locked: kernels reach it as well, and what the CPU has written there is not known.
+void* allocate_host_memory(size_t bytes);
 void release_device_memory(void* data);
 /// cudaMemcpy: `to` is as written as `from`, and all of it when that is the host's.
 void copy_device_memory(void* to, const void* from, size_t bytes);

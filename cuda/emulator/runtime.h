@@ -167,5 +167,6 @@ VITRINE_ATOMIC atomicMax(T* address, std::type_identity_t<T> value) {
 #undef VITRINE_ATOMIC
 #undef VITRINE_NOTE_ATOMIC
 inline void __threadfence() { vitrine::emulator::fence(); }
+inline void __threadfence_system() { vitrine::emulator::fence(); }
 
 #include "cuda/emulator/host.h"

@@ -1,5 +1,6 @@
 #include "cuda/emulator/streams.h"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -16,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 struct Moment {
   Stream* stream = nullptr;
   uint64_t recorded = 0, come = 0;  // how often
+  bool captured = false;            // last recorded for a graph
   Clock::time_point time;
 };
 
@@ -34,6 +36,8 @@ std::set<Stream*>& streams() {
 class Stream {
  public:
   std::deque<Work> queue;
+  std::unique_ptr<Graph> captured;  // of what it is given while there is one
+  bool spoiled = false;             // by what a capture does not allow
 
   /// False if there is nothing to do.
   bool step() {
@@ -51,6 +55,11 @@ class Event {
 };
 
 namespace {
+
+cudaError_t spoil(Stream* stream, cudaError_t error) {
+  stream->spoiled = true;
+  return error;
+}
 
 /// Runs the event's stream until the `count`-th recording has come.
 void run_until(Moment& moment, uint64_t count) {
@@ -75,18 +84,25 @@ void destroy_stream(Stream* stream) {
 void enqueue(Stream* stream, Work work) {
   if (stream == nullptr) return work();
   const std::lock_guard lock(mutex());
+  if (stream->captured) return stream->captured->push_back(std::move(work));
   stream->queue.push_back(std::move(work));
 }
 
-void synchronize(Stream* stream) {
+cudaError_t synchronize(Stream* stream) {
   const std::lock_guard lock(mutex());
-  while (stream != nullptr && stream->step()) {
+  if (stream == nullptr) return cudaSuccess;
+  if (stream->captured) return spoil(stream, cudaErrorStreamCaptureUnsupported);
+  while (stream->step()) {
   }
+  return cudaSuccess;
 }
 
-void synchronize_streams() {
+cudaError_t synchronize_streams() {
   const std::lock_guard lock(mutex());
-  for (Stream* const stream : streams()) synchronize(stream);
+  cudaError_t result = cudaSuccess;
+  for (Stream* const stream : streams())
+    if (const cudaError_t error = synchronize(stream); error != cudaSuccess) result = error;
+  return result;
 }
 
 Event* create_event() { return new Event; }
@@ -95,31 +111,72 @@ void destroy_event(Event* event) { delete event; }
 void record_event(Event* event, Stream* stream) {
   const std::lock_guard lock(mutex());
   event->moment->stream = stream;
+  event->moment->captured = stream != nullptr && stream->captured;
   enqueue(stream, [moment = event->moment, count = ++event->moment->recorded] {
     moment->come = count;
     moment->time = Clock::now();
   });
 }
 
-void wait_for_event(Stream* stream, Event* event) {
+cudaError_t wait_for_event(Stream* stream, Event* event) {
   const std::lock_guard lock(mutex());
+  const bool captured = stream != nullptr && stream->captured;
+  if (captured != event->moment->captured)
+    return captured ? spoil(stream, cudaErrorStreamCaptureIsolation) : cudaErrorStreamCaptureIsolation;
   enqueue(stream, [moment = event->moment, count = event->moment->recorded] { run_until(*moment, count); });
+  return cudaSuccess;
 }
 
-void synchronize_event(Event* event) {
+cudaError_t synchronize_event(Event* event) {
   const std::lock_guard lock(mutex());
+  if (event->moment->captured) return cudaErrorCapturedEvent;
   run_until(*event->moment, event->moment->recorded);
+  return cudaSuccess;
 }
 
-bool query_event(Event* event) {
+cudaError_t query_event(Event* event) {
   const std::lock_guard lock(mutex());
   Moment& moment = *event->moment;
+  if (moment.captured) return cudaErrorCapturedEvent;
   if (moment.come < moment.recorded) moment.stream->step();
-  return moment.come >= moment.recorded;
+  return moment.come >= moment.recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
 double seconds_between(const Event* first, const Event* second) {
   return std::chrono::duration<double>(second->moment->time - first->moment->time).count();
 }
+
+cudaError_t begin_capture(Stream* stream) {
+  const std::lock_guard lock(mutex());
+  if (stream == nullptr) return cudaErrorStreamCaptureUnsupported;
+  if (stream->captured) return cudaErrorIllegalState;
+  stream->captured = std::make_unique<Graph>();
+  stream->spoiled = false;
+  return cudaSuccess;
+}
+
+cudaError_t end_capture(Stream* stream, Graph** graph) {
+  const std::lock_guard lock(mutex());
+  *graph = nullptr;
+  if (stream == nullptr || !stream->captured) return cudaErrorIllegalState;
+  const auto captured = std::move(stream->captured);
+  if (stream->spoiled) return cudaErrorStreamCaptureInvalidated;
+  *graph = copy_graph(captured.get());
+  return cudaSuccess;
+}
+
+bool any_capture() {
+  const std::lock_guard lock(mutex());
+  return std::any_of(streams().begin(), streams().end(),
+                     [](const Stream* s) { return s->captured != nullptr; });
+}
+
+Graph* copy_graph(const Graph* graph) { return new Graph(*graph); }
+
+void launch_graph(const Graph* graph, Stream* stream) {
+  for (const Work& work : *graph) enqueue(stream, work);
+}
+
+void destroy_graph(Graph* graph) { delete graph; }
 
 }  // namespace vitrine::emulator

@@ -74,7 +74,6 @@ Attention::Attention(Setting setting, int64_t heads, int64_t head_size, int64_t 
     key_gain = constant({head_size}, 1);
   }
   if (setting_.temperature) log_temperature = constant({head_size}, 0);
-  if (setting_.alibi) slopes_ = alibi_slopes(heads);
   check(!setting_.rotary || head_size % 2 == 0, "rotary: the head size is {}, wanted an even one", head_size);
   for (const std::string& name : setting_.extra) {
     extra.push_back(make_part(name, sizes_));
@@ -149,7 +148,7 @@ Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, co
 }
 
 Tensor Attention::slopes(Device device) const {
-  return setting_.alibi ? vitrine::to(slopes_, device) : Tensor();
+  return setting_.alibi ? alibi_slopes(sizes_.heads, device) : Tensor();
 }
 
 Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,

@@ -102,7 +102,6 @@ class Attention : public Module {
   AttentionSetting setting_;
   AttentionSizes sizes_;
   double scale_;
-  Tensor slopes_;  ///< of ALiBi, [H]
 };
 
 /// log(weights·e^v), computed so that neither small nor large values lose digits (nn/attention/laser.cpp), in float32 or

@@ -101,8 +101,13 @@ Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& o) {
   return rotate(x, table(Wave::cosine), table(Wave::sine), o);
 }
 
-Tensor alibi_slopes(int64_t heads) {
+Tensor alibi_slopes(int64_t heads, Device device) {
   check(heads > 0, "alibi_slopes: wanted at least one head, got {}", heads);
+  static std::mutex mutex;
+  static auto* const tables = new std::map<std::tuple<int64_t, DeviceKind, int8_t>, Tensor>;
+  const std::lock_guard lock(mutex);
+  Tensor& table = (*tables)[{heads, device.kind, device.index}];
+  if (table.defined()) return table;
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;
   std::vector<double> slopes;
@@ -110,7 +115,7 @@ Tensor alibi_slopes(int64_t heads) {
     slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(power)));
   for (int64_t i = 0; static_cast<int64_t>(slopes.size()) < heads; i += 2)
     slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(2 * power)));
-  return tensor(slopes, {heads}, DType::float64);
+  return table = tensor(slopes, {heads}, DType::float64, device);
 }
 
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype,

@@ -20,9 +20,9 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& opt
 /// The same for positions first, first + 1, …
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});
 
-/// [H] in float64: 2^(−8(i + 1)/H); for H that is no power of two the slopes of the power below, then every other one of twice
+/// [H] in float64, not to be written to: 2^(−8(i + 1)/H); for H that is no power of two the slopes of the power below, then every other one of twice
 /// that power. Press, Smith, Lewis 2021.
-Tensor alibi_slopes(int64_t heads);
+Tensor alibi_slopes(int64_t heads, Device device = Device::cpu);
 
 /// [count, width]: sin(p·base^(−2i/width)) in the even channels and cos in the odd, for positions p from `first` on. Vaswani
 /// et al. 2017.

@@ -10,6 +10,7 @@
 
 #include "core/allocator.h"
 #include "core/creation.h"
+#include "core/stream.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
@@ -107,6 +108,8 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
                                        {.beta2 = options_.beta2, .weight_decay = options_.weight_decay})),
       scale_(model.tokens.weight.dtype()) {
   check(schedule_ != nullptr, "training: there is no schedule");
+  check(!options_.graph || scale_.value() == 1,
+        "training: the scale of float16 losses is chosen on the CPU, which a graph leaves out; use bfloat16");
   optimizer_->add_group({with_rank(named_, false), {0, 0}});
   for (int64_t layer = 0; layer < model.options().layers; ++layer)
     report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});
@@ -119,32 +122,68 @@ Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::ve
   report_.vocabulary_size = model.options().vocabulary;
 }
 
-double Trainer::train_step() {
+void Trainer::load_batches() {
+  batches_.resize(static_cast<size_t>(options_.accumulate));
+  for (size_t i = 0; i < batches_.size(); ++i) {
+    const Batch on_cpu = training_.batch(step_ * options_.accumulate + static_cast<int64_t>(i));
+    for (const auto part : {&Batch::inputs, &Batch::targets}) {
+      Tensor& x = batches_[i].*part;
+      if (!x.defined()) x = empty((on_cpu.*part).shape(), DType::int64, device());
+      copy_async(x, on_cpu.*part);
+    }
+  }
+}
+
+std::vector<Tensor> Trainer::compute_gradients(bool recorded) {
   optimizer_->zero_grad();
-  double loss = 0;
-  for (int64_t i = 0; i < options_.accumulate; ++i) {
-    const Batch batch = training_.batch(step_ * options_.accumulate + i).to(device());
+  std::vector<Tensor> losses;
+  for (const Batch& batch : batches_) {
     std::optional<PathRecorder> paths;
-    if (step_ % kRecordEvery == 0 && i + 1 == options_.accumulate)
+    if (recorded && &batch == &batches_.back())
       paths.emplace(model_, report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
     Tape tape;
     const Tensor mean = cross_entropy(model_.forward(batch.inputs), batch.targets) *
                         (1.0 / static_cast<double>(options_.accumulate));
-    loss += mean.item();
+    losses.push_back(mean);
     tape.backward(scale_.value() == 1 ? mean : mean * scale_.value());
   }
-  check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss, step_ + 1);
-  const bool finite = scale_.unscale(model_.parameters());
-  record_gradients();
-  optimizer_->set_lr(schedule_(step_));
-  if (!finite) return loss;
+  return losses;
+}
+
+void Trainer::update() {
   if (options_.clip > 0) optim::clip_gradients(model_.parameters(), options_.clip);
   optimizer_->step();
+}
+
+double Trainer::train_step() {
+  load_batches();
+  optimizer_->set_lr(schedule_(step_));
+  const auto sum_of = [this](const std::vector<Tensor>& losses) {
+    double loss = 0;
+    for (const Tensor& x : losses) loss += x.item();
+    check(std::isfinite(loss), "training: the loss is {} at step {}; lower the learning rate", loss,
+          step_ + 1);
+    return loss;
+  };
+  const bool recorded = step_ % kRecordEvery == 0;
+  if (options_.graph && warm_ && !recorded) {
+    if (!graph_)
+      graph_.emplace(device(), [this] {
+        losses_of_graph_ = compute_gradients(false);
+        update();
+      });
+    graph_->replay();
+    return sum_of(losses_of_graph_);
+  }
+  const double loss = sum_of(compute_gradients(recorded));
+  const bool finite = scale_.unscale(model_.parameters());
+  if (recorded) record_gradients();
+  if (finite) update();
+  warm_ = true;
   return loss;
 }
 
 void Trainer::record_gradients() {
-  if (step_ % kRecordEvery != 0) return;
   for (size_t layer = 0; layer < report_.grad_norm_by_layer.size(); ++layer) {
     const std::string prefix = fmt::format("blocks.{}.", layer);
     std::vector<Parameter> own;

@@ -5,9 +5,11 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/graph.h"
 #include "core/tape.h"
 #include "nn/gpt.h"
 #include "nn/training/loss_scale.h"
@@ -31,7 +33,9 @@ struct TrainingOptions {
   uint64_t seed = 1;                ///< of batches; dropout draws from the thread's generator
   std::string checkpoint;           ///< written at the end and on interruption; empty: none
   int64_t save_every = 0;           ///< steps between checkpoints on the way; 0: none
-  std::string metrics;   ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
+  std::string metrics;  ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
+  /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU scales.
+  bool graph = false;
   bool progress = true;  ///< one live line on standard error; ten lines where that is no terminal
 };
 
@@ -60,6 +64,10 @@ class Trainer {
 
  private:
   double train_step();
+  /// Of all micro-batches of the step; returns the shares of their losses.
+  std::vector<Tensor> compute_gradients(bool recorded);
+  void update();
+  void load_batches();
   Device device() const { return named_.front().second.value().device(); }
   void record_gradients();
   /// All series of the report, each by its name in the metrics.
@@ -77,6 +85,10 @@ class Trainer {
   std::vector<std::pair<std::string, Parameter>> named_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   LossScale scale_;
+  std::vector<Batch> batches_;  ///< of a step; they stay where they are
+  std::optional<Graph> graph_;
+  std::vector<Tensor> losses_of_graph_;
+  bool warm_ = false;  ///< a step has been made, and with it what is made on first use
   RunReport report_;
   std::ofstream metrics_;
   int64_t step_ = 0;

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "core/profiler.h"
 #include "tests/cuda/device.h"
 #include "tests/nn/training/tiny.h"
 
@@ -17,6 +18,16 @@ using namespace vitrine::test;
 namespace {
 
 constexpr int64_t kSteps = 6;
+
+/// A run of `steps` on the GPU, in graphs or without, with two micro-batches a step.
+RunReport train_in_graph(bool graph, Gpt& model, int64_t steps) {
+  model.to(Device::cuda);
+  TrainingOptions o = quiet(steps);
+  o.accumulate = 2, o.graph = graph, o.clip = 0.1, o.evaluate_every = 4;
+  Trainer trainer(model, counting(200), counting(40), optim::warmup_cosine(1e-2, 2, steps), o);
+  trainer.run();
+  return trainer.report();
+}
 
 /// A run on one device; or, from step 3 on, on another, through a checkpoint.
 RunReport train(Device device, Device later) {
@@ -56,4 +67,26 @@ TEST_CASE("a model trains on the GPU as on the CPU, with dropout, and goes on fr
     CHECK(report.train_loss.y.back() == doctest::Approx(wanted.train_loss.y.back()).epsilon(1e-4));
     CHECK(report.peak_memory_bytes > 0);
   }
+}
+
+TEST_CASE("a run in graphs has the bits of one without, also around steps whose gradients are recorded") {
+  if (!has_gpu()) return;
+  constexpr int64_t kLong = 13;
+  manual_seed(3);
+  Gpt eager(tiny()), in_graph = eager.clone();
+  manual_seed(4);
+  const RunReport want = train_in_graph(false, eager, kLong);
+  manual_seed(4);
+  const Profiler profiler;
+  const RunReport got = train_in_graph(true, in_graph, kLong);
+  int64_t replays = 0;
+  for (const Profiler::Row& row : profiler.by_op()) replays += row.name == "replay" ? row.calls : 0;
+  CHECK(replays == kLong - 2);  // steps 1 and 11 are recorded
+  CHECK(got.train_loss.y == want.train_loss.y);
+  CHECK(got.validation_loss.y == want.validation_loss.y);
+  CHECK(got.grad_norm_by_layer[0].y == want.grad_norm_by_layer[0].y);
+  CHECK(want.grad_norm_by_layer[0].y.size() == 2);
+  Gpt low(tiny());
+  low.to(DType::float16);
+  CHECK_THROWS_WITH(train_in_graph(true, low, kLong), doctest::Contains("a graph leaves out; use bfloat16"));
 }

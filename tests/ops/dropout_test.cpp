@@ -44,7 +44,7 @@ TEST_CASE("an element whose uniform equals p is kept") {
 TEST_CASE("the definition draws the same mask") {
   const Tensor x = random({3, 111}, 2);
   Generator generator(7);
-  CHECK(distance(dropout(x, 0.3, generator), define::dropout(x, 0.3, 7, 0)) < 1e-15);
+  CHECK(distance(dropout(x, 0.3, generator), define::dropout(x, 0.3, {7, 0})) < 1e-15);
 }
 
 TEST_CASE("the backward drops what the forward dropped; its derivatives go through the definition") {
@@ -68,7 +68,7 @@ TEST_CASE("p = 0 changes nothing and draws nothing, p = 1 drops everything, NaN 
   CHECK(dropout(x, 0, generator).is_same(x));
   CHECK(generator.offset() == 0);
   CHECK(dropout(x, 1, generator).values() == V{0, 0, 0});
-  CHECK(distance(define::dropout(x, 1, 0, 0), zeros({3})) == 0);
+  CHECK(distance(define::dropout(x, 1, {}), zeros({3})) == 0);
 }
 
 TEST_CASE("the mean is kept, and masks differ from call to call") {

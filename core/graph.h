@@ -1,0 +1,61 @@
+// Graphs: what a function gives a GPU to do, a training step say, done again by one launch in place of a thousand.
+//
+//   train_step();                                          // once as ever: what is made on first use is made
+//   Graph step(Device::cuda, [&] {
+//     optimizer.zero_grad();
+//     Tape tape;
+//     loss = cross_entropy(model.forward(inputs), targets);
+//     tape.backward(loss);
+//     optim::clip_gradients(model.parameters(), 1);
+//     optimizer.step();
+//   });
+//   for (int64_t i = 0; i < steps; ++i) {
+//     copy_async(inputs, …), copy_async(targets, …);       // into the tensors that were captured
+//     optimizer.set_lr(schedule(i));
+//     step.replay();
+//   }
+//   std::cout << loss.item();                              // of the last replay
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/device.h"
+
+namespace vitrine {
+
+namespace detail {
+struct Capture;
+}
+
+class Graph {
+ public:
+  /// Runs f, whose kernels are noted and not run: tensors that it makes have no values before the first replay. Then and later
+  /// they stay where they are and each replay writes them anew. What f allocates comes from memory of the graph's own; other
+  /// memory that its kernels use is kept as long as the graph.
+  ///
+  /// Each replay gives bit for bit what calling f would give: learning rates, the steps of optimizers and the position of the
+  /// thread's generator go on as then. All else that the CPU computes (shapes, ifs, plain numbers) stays as it was.
+  ///
+  /// Errors, after which stream, generator, optimizers and memory are as before (but what f assigned, gradients too, was never
+  /// computed): what waits for results (item, values, printing, copies to and from the CPU but for
+  /// copy_async, synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of optimizers
+  /// that work out rates on the CPU (all but sgd, adam, adamw, nadam, nadamw, radam and lion).
+  ///
+  /// On the CPU nothing is captured: replay() calls f, so that programs run on both.
+  Graph(Device device, std::function<void()> f);
+  /// Waits until the last replay is done.
+  ~Graph();
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+
+  /// Puts all of it once on the thread's current stream, and does not wait. An index out of range is told by what waits next, as
+  /// without a graph.
+  void replay();
+
+ private:
+  std::function<void()> function_;  // of the CPU
+  std::unique_ptr<detail::Capture> captured_;
+};
+
+}  // namespace vitrine

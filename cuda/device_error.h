@@ -1,0 +1,34 @@
+// What a kernel finds wrong with the numbers that it reads. It cannot throw: it leaves a note where the CPU sees it, goes on with
+// a number that does no harm, and what next waits for the GPU throws the Error.
+#pragma once
+
+#include "cuda/launch.h"
+
+namespace vitrine::cuda {
+
+/// In page-locked memory of the CPU, which every GPU writes and nobody has to copy. The first error stays until it is told.
+struct DeviceError {
+  enum class Kind { index, norm };
+
+  unsigned taken = 0, complete = 0;
+  Kind kind = Kind::index;
+  const char* op = "";        // of literals on the CPU, as a kernel was given them
+  const char* argument = "";  // … of an index
+  int64_t index = 0, position = 0, low = 0, high = 0;
+  double number = 0;  // a norm
+};
+
+/// Where kernels leave it.
+DeviceError* device_error();
+/// Throws what kernels that have finished left.
+void tell_device_error();
+
+__device__ inline void leave(DeviceError* place, DeviceError error) {
+  if (atomicCAS(&place->taken, 0u, 1u) != 0u) return;
+  error.taken = 1;
+  *place = error;
+  __threadfence_system();
+  place->complete = 1;
+}
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,333 @@
+// Graphs: a captured training step gives, replay by replay, the bits that calling it gives.
+#include "core/graph.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "core/allocator.h"
+#include "core/creation.h"
+#include "core/kernels.h"
+#include "core/print.h"
+#include "core/random.h"
+#include "core/stream.h"
+#include "core/tape.h"
+#include "nn/gpt.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/loss.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "optim/by_name.h"
+#include "optim/clip.h"
+#include "tests/cuda/device.h"
+
+using namespace vitrine;
+using test::has_gpu;
+
+namespace {
+
+constexpr Device kGpu = Device::cuda;
+constexpr int64_t kBatch = 2, kSteps = 5;
+
+nn::GptOptions tiny() {
+  nn::GptOptions o;
+  o.vocabulary = 11, o.context = 8, o.width = 12, o.layers = 2, o.heads = 2;
+  o.dropout = 0.2, o.attention = "rotary+alibi";
+  return o;
+}
+
+/// A GPT with dropout, an optimizer, and the tensors of its batch.
+struct Training {
+  explicit Training(const std::string& rule, const nn::GptOptions& options = tiny(), Device device = kGpu,
+                    DType dtype = DType::float32)
+      : model((manual_seed(3), options)) {
+    model.to(dtype);
+    model.to(device);
+    optimizer = optim::make_optimizer(rule, model.parameters(), {.weight_decay = 0.1, .momentum = 0.9});
+    inputs = zeros({kBatch, options.context}, DType::int64, device);
+    targets = zeros({kBatch, options.context}, DType::int64, device);
+    step();
+  }
+
+  void step() {
+    optimizer->zero_grad();
+    Tape tape;
+    loss = cross_entropy(model.forward(inputs), targets);
+    tape.backward(loss);
+    norm = optim::clip_gradients(model.parameters(), 0.5);
+    optimizer->step();
+  }
+
+  /// What changes from step to step: the batch and the learning rate.
+  void prepare(int64_t i) {
+    Generator g(static_cast<uint64_t>(i));
+    for (Tensor* x : {&inputs, &targets}) {
+      Tensor on_cpu = empty_pinned(x->shape(), DType::int64);
+      const Tensor drawn = randint(0, model.options().vocabulary, x->shape(), g);
+      std::copy_n(drawn.data<int64_t>(), drawn.numel(), on_cpu.data<int64_t>());
+      copy_async(*x, on_cpu);
+    }
+    optimizer->set_lr(0.01 * static_cast<double>(i + 1));
+  }
+
+  std::vector<double> state() const {
+    std::vector<double> all;
+    for (const auto& [name, p] : const_cast<nn::Gpt&>(model).named_parameters())
+      for (const double x : p.master().values()) all.push_back(x);
+    for (const auto& [name, x] : optimizer->state_dict())
+      for (const double value : x.values()) all.push_back(value);
+    return all;
+  }
+
+  nn::Gpt model;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  Tensor inputs, targets, loss, norm;
+};
+
+/// Losses and norms of some steps, and the state after them; `graph` says which steps are replays.
+std::vector<double> train(Training& training, const std::function<bool(int64_t)>& graph) {
+  std::vector<double> figures;
+  std::optional<Graph> captured;
+  manual_seed(21);
+  for (int64_t i = 0; i < kSteps; ++i) {
+    training.prepare(i);
+    if (graph(i)) {
+      if (!captured) captured.emplace(training.inputs.device(), [&] { training.step(); });
+      captured->replay();
+      figures.push_back(training.loss.item());
+      figures.push_back(training.norm.item());
+    } else {
+      const Tensor loss = training.loss, norm = training.norm;  // a graph goes on writing its own
+      training.step();
+      figures.push_back(training.loss.item());
+      figures.push_back(training.norm.item());
+      if (captured) training.loss = loss, training.norm = norm;
+    }
+  }
+  figures.push_back(static_cast<double>(default_generator().offset()));
+  for (const double x : training.state()) figures.push_back(x);
+  return figures;
+}
+
+}  // namespace
+
+TEST_CASE("replayed steps give the bits of eager ones: losses, norms, parameters, states, random numbers") {
+  if (!has_gpu()) return;
+  for (const char* rule : {"adamw", "nadamw", "radam", "sgd", "lion"}) {
+    INFO(rule);
+    Training eager(rule), replayed(rule), mixed(rule);
+    const auto want = train(eager, [](int64_t) { return false; });
+    CHECK(train(replayed, [](int64_t) { return true; }) == want);
+    if (std::string(rule) == "adamw") CHECK(train(mixed, [](int64_t i) { return i != 2; }) == want);
+    CHECK(eager.optimizer->steps() == kSteps + 1);
+  }
+}
+
+TEST_CASE("so does a step whose blocks run again in the backward, in bfloat16, with LASER") {
+  if (!has_gpu()) return;
+  nn::GptOptions options = tiny();
+  options.checkpoint_blocks = true, options.attention = "laser+qk_norm";
+  Training eager("adamw", options, kGpu, DType::bfloat16), replayed("adamw", options, kGpu, DType::bfloat16);
+  CHECK(train(replayed, [](int64_t) { return true; }) == train(eager, [](int64_t) { return false; }));
+}
+
+TEST_CASE("on a stream of one's own, and on the CPU, replays do the same") {
+  if (!has_gpu()) return;
+  Training eager("adamw"), replayed("adamw");
+  const auto want = train(eager, [](int64_t) { return false; });
+  const Stream stream(kGpu);
+  stream.wait_for(Stream::current(kGpu));
+  {
+    const StreamScope scope(stream);
+    CHECK(train(replayed, [](int64_t) { return true; }) == want);
+  }
+  Training on_cpu("adamw", tiny(), Device::cpu), graph_of_cpu("adamw", tiny(), Device::cpu);
+  CHECK(train(graph_of_cpu, [](int64_t) { return true; }) == train(on_cpu, [](int64_t) { return false; }));
+}
+
+TEST_CASE("a graph follows the thread's generator, also through manual_seed") {
+  if (!has_gpu()) return;
+  Tensor x, y;
+  const auto draw = [&] { x = rand({5}, DType::float32, kGpu), y = randn({3}, DType::float32, kGpu); };
+  const auto values = [&] {
+    std::vector<double> both = x.values();
+    for (const double v : y.values()) both.push_back(v);
+    return both;
+  };
+  manual_seed(4);
+  std::vector<std::vector<double>> want;
+  for (int i = 0; i < 3; ++i) draw(), want.push_back(values());
+  manual_seed(99);
+  Graph graph(kGpu, draw);
+  CHECK(default_generator().offset() == 0);  // a capture draws nothing
+  manual_seed(4);
+  for (const auto& numbers : want) {
+    graph.replay();
+    CHECK(values() == numbers);
+  }
+  CHECK(default_generator().offset() == 9);
+}
+
+TEST_CASE("capturing runs nothing; a graph keeps what it reads and counts what it writes") {
+  if (!has_gpu()) return;
+  Tensor y = zeros({4}, DType::float32, kGpu);
+  Graph graph = [&] {
+    const Tensor x = ones({4}, DType::float32, kGpu);
+    return Graph(kGpu, [&] { add_in_place(y, x * 2); });
+  }();
+  const Tensor other = full({4}, 7, DType::float32, kGpu);  // in the place of x, were x not kept
+  CHECK(y.values() == std::vector<double>(4, 0));
+  const uint32_t version = y.storage().version();
+  graph.replay();
+  graph.replay();
+  CHECK(y.values() == std::vector<double>(4, 4));
+  CHECK(y.storage().version() == version + 2);
+  CHECK(std::string(y.storage().last_writer()) == "replay");
+}
+
+TEST_CASE("an index out of range is told by what waits next, in a graph and without one") {
+  if (!has_gpu()) return;
+  const Tensor table = ones({4, 2}, DType::float32, kGpu), x = ones({2, 3}, DType::float32, kGpu);
+  Tensor ids = to(tensor({1, 3}, DType::int64), kGpu), y;
+  const auto set_ids = [&](std::initializer_list<double> values) {
+    Tensor pinned = empty_pinned({2}, DType::int64);
+    std::copy(values.begin(), values.end(), pinned.data<int64_t>());
+    copy_async(ids, pinned);
+    synchronize(kGpu);
+  };
+  struct Case {
+    std::function<Tensor()> f;
+    const char* error;
+  };
+  for (const Case& c :
+       {Case{[&] { return embedding(table, ids); }, "embedding: ids has 9 at position 1, outside [0, 4)"},
+        Case{[&] { return index_select(table, 0, ids); },
+             "index_select: index has 9 at position 1, outside [-4, 4)"},
+        Case{[&] {
+               return gather(table, 0, reshape(ids, {2, 1}));
+             },
+             "gather: index has 9 at position 1, outside [-4, 4)"},
+        Case{[&] { return cross_entropy(x, ids); },
+             "cross_entropy: targets has 9 at position 1, outside [0, 3)"}}) {
+    INFO(c.error);
+    set_ids({1, 2});
+    c.f().values();
+    Graph graph(kGpu, [&] { y = c.f(); });
+    graph.replay();
+    const auto right = y.values();
+    set_ids({1, 9});
+    CHECK_NOTHROW(graph.replay());
+    CHECK_THROWS_WITH(sum(y).item(), c.error);
+    CHECK_NOTHROW(synchronize(kGpu));  // told once
+    CHECK_NOTHROW(c.f());
+    CHECK_THROWS_WITH(Stream::current(kGpu).synchronize(), c.error);
+    set_ids({1, 2});
+    graph.replay();
+    CHECK(y.values() == right);
+  }
+  CHECK_THROWS_WITH(embedding(zeros({0, 2}, DType::float32, kGpu), ids),
+                    "embedding: ids has 2 indices, but there are none in [0, 0)");
+}
+
+TEST_CASE("gradients that are not finite are told behind the replay, and not scaled") {
+  if (!has_gpu()) return;
+  const Parameter p(ones({2}, DType::float32, kGpu));
+  p.master().set_grad(to(tensor({1e18, 3}), kGpu));
+  Tensor norm;
+  Graph graph(kGpu, [&] { norm = optim::clip_gradients({p}, 1); });
+  graph.replay();
+  CHECK(norm.item() == doctest::Approx(1e18));
+  CHECK(p.grad().values()[0] == doctest::Approx(1));
+  Tensor gradient = p.grad();
+  VITRINE_RUN(fill, gradient, INFINITY);
+  graph.replay();
+  CHECK_THROWS_WITH(norm.item(), "clip_gradients: the norm of the gradients is inf");
+  CHECK(p.grad().values() == std::vector<double>(2, INFINITY));
+  CHECK_THROWS_WITH(optim::clip_gradients({p}, 1), "clip_gradients: the norm of the gradients is inf");
+}
+
+TEST_CASE("the memory of a graph is its own, kept while it lives and then given back") {
+  if (!has_gpu()) return;
+  synchronize(kGpu);
+  memory::release_cached(kGpu);
+  const auto before = memory::statistics(kGpu);
+  Tensor y = zeros({1 << 20}, DType::float32, kGpu);
+  {
+    Graph graph(kGpu, [&] {
+      const Tensor x = ones({1 << 20}, DType::float32, kGpu) + 1;  // temporary
+      add_in_place(y, x);
+    });
+    memory::release_cached(kGpu);  // what x has left is not given away
+    const Tensor other = full({4 << 20}, 9, DType::float32, kGpu);
+    graph.replay();
+    CHECK(y.values()[77] == 2);
+    CHECK(other.values()[77] == 9);
+    CHECK(memory::statistics(kGpu).reserved > before.reserved + (4 << 20));
+  }
+  y = Tensor();
+  memory::release_cached(kGpu);
+  CHECK(memory::statistics(kGpu).now == before.now);
+  CHECK(memory::statistics(kGpu).reserved == before.reserved);
+}
+
+TEST_CASE("what cannot be captured is an error that names it, and leaves everything as it was") {
+  if (!has_gpu()) return;
+  const Tensor x = ones({3}, DType::float32, kGpu);
+  Generator own(5);
+  Parameter p(ones({3}, DType::float32, kGpu));
+  p.master().set_grad(ones({3}, DType::float32, kGpu));
+  const auto rule = [&](const char* name) { return optim::make_optimizer(name, {p}, {}); };
+  const auto adam = rule("adam"), rmsprop = rule("rmsprop"), lamb = rule("lamb");
+  rmsprop->step(), lamb->step();
+  Graph other(kGpu, [&] { x + 1; });
+  Event event(kGpu);
+  struct Case {
+    const char* error;
+    std::function<void()> f;
+  };
+  const std::vector<Case> cases = {
+      {"item: a graph is being captured", [&] { sum(x).item(); }},
+      {"values: a graph is being captured", [&] { x.values(); }},
+      {"print: a graph is being captured", [&] { to_string(x); }},
+      {"to: a graph is being captured", [&] { to(x, Device::cpu); }},
+      {"tensor: a graph is being captured",
+       [&] {
+         tensor({1, 2}, DType::float32, kGpu);
+       }},
+      {"arange: a graph is being captured", [&] { arange(0, 3, 1, DType::int64, kGpu); }},
+      {"synchronize: a graph is being captured", [&] { Stream::current(kGpu).synchronize(); }},
+      {"synchronize: a graph is being captured", [&] { synchronize(kGpu); }},
+      {"record: a graph is being captured", [&] { event.record(); }},
+      {"StreamScope: a graph is being captured", [&] { const StreamScope scope{Stream(kGpu)}; }},
+      {"manual_seed: a graph is being captured", [&] { manual_seed(1); }},
+      {"random: a graph is being captured", [&] { rand({3}, DType::float32, kGpu, 0, 1, own); }},
+      {"Graph: a graph is being captured", [&] { const Graph inner(kGpu, [] {}); }},
+      {"replay: a graph is being captured", [&] { other.replay(); }},
+      {"step (the first one", [&] { adam->step(); }},
+      {"step: a graph is being captured, and this rule works out its rates on the CPU",
+       [&] { rmsprop->step(); }},
+      {"step: a graph is being captured, and this rule", [&] { lamb->step(); }},
+      {"matmul", [&] { fail("matmul: an error of the function's own"); }},
+  };
+  manual_seed(8);
+  const auto before = memory::statistics(kGpu);
+  for (const Case& c : cases) {
+    INFO(c.error);
+    CHECK_THROWS_WITH(Graph(kGpu,
+                            [&] {
+                              rand({10}, DType::float32, kGpu);
+                              c.f();
+                            }),
+                      doctest::Contains(c.error));
+    CHECK(Stream::current(kGpu).handle() == nullptr);
+    CHECK(default_generator().offset() == 0);
+    CHECK((x + 1).values() == std::vector<double>(3, 2));
+    CHECK(memory::statistics(kGpu).now == before.now);
+  }
+  CHECK(adam->steps() == 0);
+  Tensor y = zeros({3}, DType::float32, kGpu);
+  Graph graph(kGpu, [&] { add_in_place(y, x); });
+  graph.replay();
+  CHECK(y.values() == std::vector<double>(3, 1));
+}
