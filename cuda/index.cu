@@ -12,7 +12,6 @@
 #include "cuda/block.h"
 #include "cuda/device_error.h"
 #include "cuda/strided.h"
-#include "ops/index_check.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {

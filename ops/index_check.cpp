@@ -1,7 +1,6 @@
 #include "ops/index_check.h"
 
 #include "core/creation.h"
-#include "core/kernels.h"
 
 namespace vitrine {
 

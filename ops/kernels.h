@@ -6,6 +6,8 @@
 // for the 16-bit types).
 #pragma once
 
+#include <optional>
+
 #include "core/kernels.h"
 #include "ops/attention.h"
 #include "ops/formulas.h"
@@ -116,6 +118,17 @@ VITRINE_KERNEL(cross_entropy_backward, Tensor& dx, const Tensor& dlosses, const 
                double label_smoothing);
 
 // -- Indices (int64, checked); any strides, equal devices
+
+/// What an op takes as an index.
+struct IndexRule {
+  const char *op, *argument;           ///< for messages; literals
+  int64_t limit;                       ///< indices are below it
+  bool negative = false;               ///< −limit … −1 count from the end
+  std::optional<int64_t> except = {};  ///< allowed beside, and kept as it is
+};
+/// y (int64, contiguous) = index (int64 or int32), negative ones counted from the end; one out of range is an error, which on a GPU
+/// what next waits tells: until then it counts as `except`, or 0.
+VITRINE_KERNEL(check_index, Tensor& y, const Tensor& index, const IndexRule& rule);
 
 /// y[…, i, …] = x[…, index[…, i, …], …] along an axis, for the positions of index.
 VITRINE_KERNEL(gather, Tensor& y, const Tensor& x, const Tensor& index, int axis);
