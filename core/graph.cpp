@@ -6,7 +6,6 @@
 
 #include "core/allocator.h"
 #include "core/capture.h"
-#include "core/creation.h"
 #include "core/kernel.h"
 #include "core/random.h"
 #include "core/stream.h"
@@ -15,10 +14,18 @@ namespace vitrine {
 
 /// A graph, and what is noted for it while it is captured.
 struct detail::Capture {
-  /// Numbers that the CPU writes before each replay.
+  /// Numbers that the CPU writes before each replay. Their memory is not the graph's, whose kernels share what lies there: one that
+  /// comes before the numbers were asked for may write a temporary of its own in their place.
   struct Page {
+    explicit Page(Device device) : on_device(cuda::take_memory(sizeof(cuda::LivePage), device)) {
+      check(on_device != nullptr, "graph: there is no memory for its numbers on {}", to_string(device));
+    }
+    ~Page() { cuda::give_memory(on_device); }
+    Page(const Page&) = delete;
+    Page& operator=(const Page&) = delete;
+
     cuda::LivePage numbers;
-    Tensor on_device;
+    void* on_device;
   };
 
   explicit Capture(Device device) : stream(device), last(device) { memory::hold(stream.handle(), device); }
@@ -82,13 +89,12 @@ const void* detail::Capture::live_memory(size_t bytes, std::function<void(void*)
   check(size <= sizeof(cuda::LivePage), "live: {} bytes are wanted, there is room for {}", bytes,
         sizeof(cuda::LivePage));
   if (used + size > sizeof(cuda::LivePage)) {
-    pages.push_back(std::make_unique<Page>());
-    pages.back()->on_device = empty({sizeof(cuda::LivePage)}, DType::boolean, stream.device());
+    pages.push_back(std::make_unique<Page>(stream.device()));
     used = 0;
   }
   Page& page = *pages.back();
   before.push_back([compute = std::move(compute), to = page.numbers.bytes + used] { compute(to); });
-  const void* const result = static_cast<char*>(page.on_device.raw()) + used;
+  const void* const result = static_cast<char*>(page.on_device) + used;
   used += size;
   return result;
 }
@@ -167,7 +173,7 @@ void Graph::replay() {
   const Stream stream = Stream::current(c.stream.device());
   for (const auto& f : c.before) f();
   stream.wait_for(c.last);  // a replay on another stream still reads the numbers
-  for (const auto& page : c.pages) cuda::write_page(page->on_device.raw(), page->numbers);
+  for (const auto& page : c.pages) cuda::write_page(page->on_device, page->numbers);
   cuda::launch_graph(c.graph, stream.handle());
   c.last.record();
   c.stream.wait_for(c.last);
