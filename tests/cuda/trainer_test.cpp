@@ -23,8 +23,8 @@ constexpr int64_t kSteps = 6;
 RunReport train_in_graph(bool graph, Gpt& model, int64_t steps) {
   model.to(Device::cuda);
   TrainingOptions o = quiet(steps);
-  o.accumulate = 2, o.graph = graph, o.clip = 0.1, o.evaluate_every = 4;
-  Trainer trainer(model, counting(200), counting(40), optim::warmup_cosine(1e-2, 2, steps), o);
+  o.batch = 1, o.accumulate = 2, o.graph = graph, o.clip = 0.1;
+  Trainer trainer(model, counting(200), counting(18), optim::warmup_cosine(1e-2, 2, steps), o);
   trainer.run();
   return trainer.report();
 }
