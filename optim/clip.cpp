@@ -1,8 +1,9 @@
 #include "optim/clip.h"
 
+#include <cmath>
+
 #include "core/capture.h"
 #include "core/creation.h"
-#include "core/stream.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "optim/kernels.h"
@@ -37,9 +38,11 @@ Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm)
   const Tape::Pause pause;
   std::vector<Tensor> g = gradients(parameters);
   const Tensor norm = norm_of(g);
+  if (!detail::capturing()) {  // where it would be told when the step is done
+    const double total = norm.item();
+    check(std::isfinite(total), "clip_gradients: the norm of the gradients is {}", total);
+  }
   VITRINE_RUN(clip_all, g, norm, max_norm);
-  // No step may be made with what is not finite.
-  if (!detail::capturing()) Stream::current(norm.device()).synchronize();
   return norm;
 }
 
