@@ -33,7 +33,8 @@ void widened_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, cons
                       const Tensor& v, const Tensor& sums, const Tensor& lse, const Tensor& bias,
                       const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
-  Tensor wide_dq = wide(dq), wide_dk = wide(dk), wide_dv = wide(dv);
+  const auto room = [](const Tensor& x) { return empty(x.shape(), DType::float32, x.device()); };
+  Tensor wide_dq = room(dq), wide_dk = room(dk), wide_dv = room(dv);
   attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), sums, lse, bias, slopes,
                      allowed, form);
   copy(dq, wide_dq), copy(dk, wide_dk), copy(dv, wide_dv);

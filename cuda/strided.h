@@ -94,7 +94,7 @@ __device__ void map_all(std::integer_sequence<int, k...>, const Strided<1 + size
     }
   for (int64_t i = layout.vectors * kN + first_index(); i < layout.count; i += grid_stride()) {
     layout.locate(i, at);
-    y[at[0]] = f(x[at[k + 1]]...);
+    store(y + at[0], map<1>(f, cuda::load<1>(x + at[k + 1])...));
   }
 }
 

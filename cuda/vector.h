@@ -34,31 +34,39 @@ __device__ bool is_aligned(const T* p) {
   return reinterpret_cast<uintptr_t>(p) % alignof(Vector<T, N>) == 0;
 }
 
-/// What a GPU ends with "misaligned address", and a CPU forgives.
-template <int N, class T>
-__device__ void check_aligned([[maybe_unused]] const T* p) {
 #if VITRINE_CUDA_EMULATED
+/// What a GPU ends with "misaligned address", and a CPU forgives; told as the one access that it is.
+template <int N, class T>
+VITRINE_UNTRACED void note_vector(const T* p, emulator::Access access, const void* pc) {
   check(is_aligned<N>(p), "misaligned address: {} elements of {} bytes", N, sizeof(T));
-#endif
+  emulator::note_access(p, N * sizeof(T), access, pc);
 }
 
+template <int N, class T>
+VITRINE_UNTRACED Vector<T, N> load(const T* p) {
+  note_vector<N>(p, emulator::Access::read, __builtin_return_address(0));
+  return *reinterpret_cast<const Vector<T, N>*>(p);
+}
+template <class T, int N>
+VITRINE_UNTRACED void store(T* p, const Vector<T, N>& x) {
+  note_vector<N>(p, emulator::Access::write, __builtin_return_address(0));
+  *reinterpret_cast<Vector<T, N>*>(p) = x;
+}
+#else
 /// The N elements that begin at p, where is_aligned<N>(p).
 template <int N, class T>
 __device__ Vector<T, N> load(const T* p) {
-  check_aligned<N>(p);
   return *reinterpret_cast<const Vector<T, N>*>(p);
 }
 template <class T, int N>
 __device__ void store(T* p, const Vector<T, N>& x) {
-  check_aligned<N>(p);
-#if !VITRINE_CUDA_EMULATED
   if constexpr (sizeof(x) == sizeof(uint4)) {  // as one instruction: nvcc takes an assignment apart
     __stwb(reinterpret_cast<uint4*>(p), std::bit_cast<uint4>(x));
-    return;
+  } else {
+    *reinterpret_cast<Vector<T, N>*>(p) = x;
   }
-#endif
-  *reinterpret_cast<Vector<T, N>*>(p) = x;
 }
+#endif
 
 /// f(x…) of each lane.
 template <int N, class F, class... T>

@@ -105,7 +105,7 @@ __device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool w
       auto& out = *reinterpret_cast<Run<SZ, kRun>*>(&z[i * p.z.row + j]);
       Run<SZ, kRun> run = p.add ? out : Run<SZ, kRun>{};
 #pragma unroll
-      for (int e = 0; e < kRun; ++e) run.values[e] = finished<S>(p, j + e, sums.values[e], run.values[e]);
+      for (int e = 0; e < kRun; ++e) run.values[e] = SZ(finished<S>(p, j + e, sums.values[e], run.values[e]));
       out = run;
     } else {
 #pragma unroll

@@ -82,17 +82,17 @@ __device__ T multiply_add(T x, T y, T sum) {
 
 /// What z in column j becomes, whose sum over k is given; `old` is what is there.
 template <class S, class SZ>
-__device__ SZ finished(const Product& p, int64_t j, Wide<S> sum, const SZ& old) {
+__device__ Wide<S> finished(const Product& p, int64_t j, Wide<S> sum, const SZ& old) {
   using T = Wide<S>;
   if (p.bias != nullptr) sum += static_cast<T>(static_cast<const S*>(p.bias)[j]);
-  return SZ(p.add ? static_cast<T>(old) + sum : sum);
+  return p.add ? static_cast<T>(old) + sum : sum;
 }
 
 /// Stores z[i, j], whose sum over k is given.
 template <class S, class SZ>
 __device__ void finish(SZ* z, const Product& p, int64_t i, int64_t j, Wide<S> sum) {
   SZ& out = z[i * p.z.row + j * p.z.column];
-  out = finished<S>(p, j, sum, out);
+  out = SZ(finished<S>(p, j, sum, out));
 }
 
 }  // namespace vitrine::cuda
