@@ -233,14 +233,8 @@ bool hopper_supports(const Product& p) {
 }
 
 void hopper_matmul(const Product& p) {
-  visit_types(p, [&]<class S, class SZ>(Type<S>, Type<SZ>) {
-    if constexpr (sizeof(S) == 2) {
-      if (p.x.by_rows()) {
-        p.y.by_rows() ? launch<S, SZ, true, false>(p) : launch<S, SZ, true, true>(p);
-      } else {
-        p.y.by_rows() ? launch<S, SZ, false, false>(p) : launch<S, SZ, false, true>(p);
-      }
-    }
+  visit_layouts(p, [&]<class S, class SZ>(Type<S>, Type<SZ>, auto x_along_k, auto y_along_k) {
+    launch<S, SZ, x_along_k, y_along_k>(p);
   });
 }
 

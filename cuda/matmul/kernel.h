@@ -22,6 +22,22 @@ void visit_types(const Product& p, F&& f) {
   });
 }
 
+/// For steps of 16-bit types: calls f(Type<S>{}, Type<SZ>{}, x, y), where x and y are constants that say whether the lines of x
+/// and y run along k.
+template <class F>
+void visit_layouts(const Product& p, F&& f) {
+  visit_types(p, [&](auto type, auto out) {
+    using S = typename decltype(type)::type;
+    if constexpr (sizeof(S) == 2) {
+      const auto visit = [&](auto x_along_k) {
+        p.y.by_rows() ? f(type, out, x_along_k, std::false_type())
+                      : f(type, out, x_along_k, std::true_type());
+      };
+      p.x.by_rows() ? visit(std::true_type()) : visit(std::false_type());
+    }
+  });
+}
+
 /// The matrices of one product of the batch.
 template <class S, class SZ>
 struct Matrices {
