@@ -96,14 +96,17 @@ void WarpgroupProducts::begin(float* sums) {
 }
 
 void WarpgroupProducts::add(WarpgroupProduct product) {
+  if (count_ == under_way_.size())
+    Block::current().fail_here("wgmma: more than 32 products wait; the emulator holds no more");
   product.group = group_;
   if (Block::current().thread_number() % kThreads == 0) product.content = content(product);
-  under_way_.push_back(product);
+  under_way_[count_++] = product;
 }
 
 void WarpgroupProducts::wait(int open, const void* pc) {
-  const auto done = std::find_if(under_way_.begin(), under_way_.end(),
-                                 [&](const WarpgroupProduct& p) { return p.group >= group_ - open; });
+  const auto end = under_way_.begin() + count_;
+  const auto done =
+      std::find_if(under_way_.begin(), end, [&](const WarpgroupProduct& p) { return p.group >= group_ - open; });
   // Each warp reads its rows of x, and a quarter of y for all; its first lane stands for it.
   Block& block = Block::current();
   const unsigned thread = block.thread_number() % kThreads;
@@ -120,7 +123,7 @@ void WarpgroupProducts::wait(int open, const void* pc) {
     static thread_local Sums sums;
     const auto of = [&](int t) { return reinterpret_cast<WarpgroupProducts*>(all[t]); };
     for (int t = 0; t < kThreads; ++t)
-      if (of(t)->under_way_.size() != under_way_.size() || of(t)->group_ != group_)
+      if (of(t)->count_ != count_ || of(t)->group_ != group_)
         block.fail_here("wgmma: the threads of a warpgroup have not asked for the same products");
     sums.for_fragments([&](float& element, int t, int i) { element = of(t)->sums_[i]; });
     for (auto p = under_way_.begin(); p != done; ++p) {
@@ -131,7 +134,7 @@ void WarpgroupProducts::wait(int open, const void* pc) {
     sums.for_fragments([&](float& element, int t, int i) { of(t)->sums_[i] = element; });
   }
   block.exchange_in_warpgroup(0, place);
-  under_way_.erase(under_way_.begin(), done);
+  count_ = std::move(done, end, under_way_.begin()) - under_way_.begin();
 }
 
 void WarpgroupProducts::finish(float* sums) const { std::copy_n(sums_, kSums, sums); }

@@ -2,8 +2,9 @@
 // shared memory must not change until then.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace vitrine::emulator {
 
@@ -16,7 +17,7 @@ struct WarpgroupProduct {
   uint64_t content = 0;  // a hash of x and y
 };
 
-/// One thread's.
+/// One thread's. It takes no memory: a thread that an error stops half-way never gives any back.
 class WarpgroupProducts {
  public:
   static constexpr int kSums = 128;
@@ -29,7 +30,8 @@ class WarpgroupProducts {
   void finish(float* sums) const;
 
  private:
-  std::vector<WarpgroupProduct> under_way_;
+  std::array<WarpgroupProduct, 32> under_way_;
+  size_t count_ = 0;
   int group_ = 0;
   float sums_[kSums] = {};
 };
