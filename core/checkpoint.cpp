@@ -36,8 +36,7 @@ void check_unchanged(const std::vector<ReadRecorder::Memory>& memory) {
     const auto storage = weak.lock();
     check(!storage || storage->version() == version,
           "checkpoint: a tensor of {} bytes that the forward read was overwritten since, by {}: its second "
-          "run would "
-          "compute something else",
+          "run would compute something else",
           storage ? storage->bytes() : 0, storage ? storage->last_writer() : "");
   }
 }

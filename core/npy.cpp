@@ -134,8 +134,7 @@ DType dtype_from(std::string_view descr, const std::string& path) {
                                   [&](const auto& n) { return ordered && descr.substr(1) == n.second; });
   check(known != std::end(kNames),
         "read_npy: {} has elements of type {:?}, wanted f2, f4, f8, i4, i8, b1 or V2 (bfloat16) with '<', "
-        "'>' or "
-        "'|' before it; in Python, x.astype('int32') converts other integers",
+        "'>' or '|' before it; in Python, x.astype('int32') converts other integers",
         path, descr.substr(0, 32));
   return known->first;
 }

@@ -64,8 +64,7 @@ std::string pytorch(const std::string& script) {
   if (python.empty()) return "";
   return fmt::format(
       "{}LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH MALLOC_MMAP_THRESHOLD_=4000000000 "
-      "MALLOC_TRIM_THRESHOLD_=16000000000 "
-      "MALLOC_TOP_PAD_=67108864 {} {}/{}",
+      "MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=67108864 {} {}/{}",
       openblas_kernels(), openblas_openmp(), python, VITRINE_PYTORCH_DIR, script);
 }
 

@@ -105,8 +105,8 @@ void WarpgroupProducts::add(WarpgroupProduct product) {
 
 void WarpgroupProducts::wait(int open, const void* pc) {
   const auto end = under_way_.begin() + count_;
-  const auto done =
-      std::find_if(under_way_.begin(), end, [&](const WarpgroupProduct& p) { return p.group >= group_ - open; });
+  const auto done = std::find_if(under_way_.begin(), end,
+                                 [&](const WarpgroupProduct& p) { return p.group >= group_ - open; });
   // Each warp reads its rows of x, and a quarter of y for all; its first lane stands for it.
   Block& block = Block::current();
   const unsigned thread = block.thread_number() % kThreads;

@@ -79,8 +79,7 @@ Attention::Attention(Setting setting, int64_t heads, int64_t head_size, int64_t 
     extra.push_back(make_part(name, sizes_));
     check(setting_.read == AttentionRead::mean || extra.back()->traits().distribution,
           "attention: laser takes the logarithm of a weighted mean of e^v, so it wants weights that are ≥ 0 "
-          "and sum to 1; "
-          "those of {} are not",
+          "and sum to 1; those of {} are not",
           name);
   }
 }

@@ -187,10 +187,9 @@ std::string gradients_card(const std::vector<RunReport>& runs) {
       "Gradients along queries, keys and values",
       path_charts(lines, drawable_range(values, AxisScale::log), ""),
       "The gradient that arrives at the projected queries, keys and values, as the geometric mean over the "
-      "layers. "
-      "Q and K learn only through the Jacobian of the softmax, α(<i>p<sub>i</sub></i>δ<sub><i>ij</i></sub> − "
-      "<i>p<sub>i</sub>p<sub>j</sub></i>); a mechanism that keeps it from vanishing lifts their lines "
-      "against V.",
+      "layers. Q and K learn only through the Jacobian of the softmax, "
+      "α(<i>p<sub>i</sub></i>δ<sub><i>ij</i></sub> − <i>p<sub>i</sub>p<sub>j</sub></i>); a mechanism that "
+      "keeps it from vanishing lifts their lines against V.",
       "wide");
 }
 

@@ -37,10 +37,8 @@ std::string loss_card(const RunReport& run) {
       "Loss", render_line_chart(chart),
       "The cross-entropy <i>L</i> = −mean ln <i>p</i>(next token | text before it): the surprise per token, "
       "e<sup><i>L</i></sup> choices that seem equally likely. Faint is each step's batch, solid the mean "
-      "over the "
-      "hundredth of the run on each side, and the dots are text that the model never trains on. Where the "
-      "dots "
-      "part from the line, the model begins to learn its text by heart.",
+      "over the hundredth of the run on each side, and the dots are text that the model never trains on. "
+      "Where the dots part from the line, the model begins to learn its text by heart.",
       "wide");
 }
 
@@ -55,8 +53,7 @@ std::string learning_rate_card(const RunReport& run, const SharedRanges& ranges)
   return card(
       "Learning rate", render_line_chart(chart),
       "How far the optimizer steps along the (rescaled) gradient. The rise at the start is the warmup: "
-      "Adam's "
-      "estimates of the gradient's size rest on few batches then, and large steps would trust noise.");
+      "Adam's estimates of the gradient's size rest on few batches then, and large steps would trust noise.");
 }
 
 std::string speed_card(const RunReport& run, const SharedRanges& ranges) {
@@ -88,11 +85,9 @@ std::string layer_gradients_card(const RunReport& run, const SharedRanges& range
   return card(
       "Gradients by layer", render_line_chart(chart),
       "The length ‖<i>g</i>‖ = √Σ<i>g</i>² of the gradient of each layer's parameters, on a logarithmic "
-      "axis. "
-      "Under plain gradient descent layers far apart would learn at very different speeds; Adam evens that "
-      "out. A line "
-      "that falls to nothing is a layer that no longer hears of its mistakes, a spike a batch that may throw "
-      "the model off (why gradients are clipped).",
+      "axis. Under plain gradient descent layers far apart would learn at very different speeds; Adam evens "
+      "that out. A line that falls to nothing is a layer that no longer hears of its mistakes, a spike a "
+      "batch that may throw the model off (why gradients are clipped).",
       "wide");
 }
 
@@ -137,8 +132,7 @@ std::string weights_card(const RunReport& run, int index) {
       "Distribution of the weights", content,
       "All attention weights <i>p<sub>ij</sub></i> of visible keys, by size. The gradient into a score is "
       "<i>p<sub>ij</sub></i> times something of ordinary size: weights below 10⁻³ hardly pass one on, "
-      "weights "
-      "below 10⁻⁷ vanish beside 1 in single precision.",
+      "weights below 10⁻⁷ vanish beside 1 in single precision.",
       "wide");
 }
 
@@ -216,8 +210,7 @@ std::string more_head_tables(const RunReport& run, const SharedRanges& ranges) {
   return card("More about each head",
               R"(<div class="heats">)" + shares + R"(</div><div class="heats">)" + gradients + "</div>",
               "The share of small weights, and the gradient that arrives at each head's queries, keys and "
-              "values (shaded by its "
-              "logarithm, all three tables alike).",
+              "values (shaded by its logarithm, all three tables alike).",
               "wide");
 }
 
