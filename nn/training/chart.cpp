@@ -123,8 +123,8 @@ std::string draw_bars(const Histogram::Group& group, size_t index, const std::ve
     path += "L" + canvas_point(x.place(edges[i]), top) + "L" + canvas_point(x.place(edges[i + 1]), top);
   }
   path += "L" + canvas_point(x.place(edges.back()), 0) + "Z";
-  return fmt::format(R"(<path class="bars" style="{}" data-series="{}" d="{}"/>)", color_style(group.color),
-                     index, path);
+  return fmt::format(R"(<path class="bars {}" style="{}" data-series="{}" d="{}"/>)", css_class(group.style),
+                     color_style(group.color), index, path);
 }
 
 /// An invisible strip over the full height of one bin, which carries the tooltip with the values of all
@@ -200,8 +200,9 @@ std::string render_histogram(const Histogram& histogram) {
   frame.height = histogram.height;
   std::string drawing;
   for (size_t i = 0; i < histogram.groups.size(); ++i) {
-    frame.legend.push_back({histogram.groups[i].name, histogram.groups[i].color, LineStyle::solid});
-    drawing += draw_bars(histogram.groups[i], i, histogram.edges, frame.x, frame.y);
+    const Histogram::Group& group = histogram.groups[i];
+    frame.legend.push_back({group.name, group.color, group.style});
+    drawing += draw_bars(group, i, histogram.edges, frame.x, frame.y);
   }
   for (size_t bin = 0; bin + 1 < histogram.edges.size(); ++bin)
     drawing += draw_bin_tip(histogram, bin, frame.x);

@@ -34,7 +34,7 @@ struct Color {
 
 /// Colour of the index-th of several things without order: the palette of Okabe and Ito (2008), made to be
 /// told apart with every common colour blindness, ordered by contrast on the theme's ground. Repeats after
-/// six.
+/// six, which categorical_style() tells apart.
 Color categorical_color(int index);
 
 /// Colour of the index-th of `count` ordered things (layers): viridis, cut to the part that stands out from
@@ -51,6 +51,9 @@ struct Axis {
 };
 
 enum class LineStyle { solid, faint, dashed, dots };
+
+/// Solid for six things, dashed for the next six.
+LineStyle categorical_style(int index);
 
 /// A series and its looks.
 struct Line {
@@ -88,6 +91,7 @@ struct Histogram {
   struct Group {
     std::string name;
     Color color;
+    LineStyle style;              // of the outline
     std::vector<double> heights;  // edges.size() - 1 of them
   };
   std::string title;

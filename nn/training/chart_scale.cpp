@@ -89,17 +89,23 @@ std::string viridis(double t) {
                      static_cast<int>(rgb[2]));
 }
 
+constexpr int categories = 6;
+
 }  // namespace
 
 Color categorical_color(int index) {
-  static const std::array<Color, 6> palette = {
+  static const std::array<Color, categories> palette = {
       {{"#0072b2", "#56b4e9"},    // blue, sky blue
        {"#d55e00", "#e69f00"},    // vermillion, orange
        {"#009e73", "#2fc79b"},    // bluish green, lightened on dark
        {"#b0578d", "#cc79a7"},    // reddish purple, darkened on light
        {"#b37c00", "#f0e442"},    // orange, darkened on light; yellow
        {"#3d4450", "#d9dee6"}}};  // the palette's black, its counterpart
-  return palette[static_cast<size_t>(index) % palette.size()];
+  return palette[static_cast<size_t>(index % categories)];
+}
+
+LineStyle categorical_style(int index) {
+  return index / categories % 2 == 0 ? LineStyle::solid : LineStyle::dashed;
 }
 
 Color ordered_color(int index, int count) {

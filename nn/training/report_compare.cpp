@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "nn/training/chart_frame.h"
 #include "nn/training/html.h"
 #include "nn/training/report_parts.h"
 
@@ -15,11 +16,12 @@ namespace {
 std::vector<Line> loss_lines(const std::vector<RunReport>& runs) {
   std::vector<Line> lines;
   for (size_t i = 0; i < runs.size(); ++i) {
-    const Color color = categorical_color(static_cast<int>(i));
+    const int index = static_cast<int>(i);
+    const Color color = categorical_color(index);
     Series validation = runs[i].validation_loss;
     validation.name = runs[i].name + ", validation";
-    lines.push_back(
-        {smoothed(runs[i].train_loss, runs[i].name + ", training"), color, LineStyle::solid, runs[i].name});
+    lines.push_back({smoothed(runs[i].train_loss, runs[i].name + ", training"), color,
+                     categorical_style(index), runs[i].name});
     lines.push_back({validation, color, LineStyle::dots, runs[i].name});
   }
   return lines;
@@ -123,9 +125,10 @@ std::vector<TotalsRow> totals_rows(const std::vector<RunReport>& runs) {
 std::string header_cells(const std::vector<RunReport>& runs) {
   std::string html;
   for (size_t i = 0; i < runs.size(); ++i) {
-    html += fmt::format(R"(<th scope="col"><i class="swatch disc" style="--l:{};--d:{}"></i>{}</th>)",
-                        categorical_color(static_cast<int>(i)).light,
-                        categorical_color(static_cast<int>(i)).dark, escape_html(runs[i].name));
+    const int index = static_cast<int>(i);
+    html += fmt::format(R"(<th scope="col"><i class="swatch disc {}" style="{}"></i>{}</th>)",
+                        css_class(categorical_style(index)), color_style(categorical_color(index)),
+                        escape_html(runs[i].name));
   }
   return html;
 }
@@ -172,11 +175,12 @@ std::string gradients_card(const std::vector<RunReport>& runs) {
   PathLines lines;
   std::vector<double> values;
   for (size_t i = 0; i < runs.size(); ++i) {
-    const Color color = categorical_color(static_cast<int>(i));
+    const int index = static_cast<int>(i);
     const auto add = [&](std::vector<Line>& panel, Series PathGradients::*path) {
       std::vector<const Series*> layers;
       for (const PathGradients& layer : runs[i].grad_norm_by_path) layers.push_back(&(layer.*path));
-      panel.push_back({geometric_mean(layers, runs[i].name), color});
+      panel.push_back(
+          {geometric_mean(layers, runs[i].name), categorical_color(index), categorical_style(index)});
       values.insert(values.end(), panel.back().series.y.begin(), panel.back().series.y.end());
     };
     add(lines.q, &PathGradients::q);

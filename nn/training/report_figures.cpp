@@ -180,7 +180,8 @@ std::string weight_histogram(const std::vector<RunReport>& runs, int first_color
   for (size_t i = 0; i < runs.size(); ++i) {
     const WeightDistribution& weights = runs[i].weights;
     if (weights.total() == 0) continue;
-    Histogram::Group group{runs[i].name, categorical_color(first_color + static_cast<int>(i)), {}};
+    const int index = first_color + static_cast<int>(i);
+    Histogram::Group group{runs[i].name, categorical_color(index), categorical_style(index), {}};
     for (double count : weights.counts) group.heights.push_back(100 * count / weights.total());
     histogram.groups.push_back(group);
   }

@@ -102,6 +102,7 @@ constexpr const char* chart_rules = R"css(
 .swatch.dots { border-top: 0; height: 0.55rem; width: 0.55rem; border-radius: 50%; background: var(--color); }
 .swatch.disc { display: inline-block; border: 0; height: 0.65rem; width: 0.65rem; border-radius: 50%;
   background: var(--color); margin-right: 0.4rem; }
+.swatch.disc.dashed { background: none; border: 0.15rem solid var(--color); }
 .y-label, .x-label { color: var(--soft); }
 .y-label::before { content: "↑ "; }
 .x-label { grid-column: 1 / -1; text-align: right; }
@@ -125,7 +126,7 @@ constexpr const char* chart_rules = R"css(
 .mark-label.left { transform: translateX(calc(-100% - 0.2rem)); }
 .line { fill: none; stroke: var(--color); stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round; }
 .line.faint { stroke-width: 1; opacity: 0.3; }
-.line.dashed { stroke-dasharray: 7 5; }
+.dashed:not(.swatch) { stroke-dasharray: 7 5; }
 .line.dots { stroke-width: 1.4; }
 .markers { fill: none; stroke: var(--color); stroke-width: 7; stroke-linecap: round; }
 .bars { fill: var(--color); fill-opacity: 0.22; stroke: var(--color); stroke-width: 1.8; }

@@ -41,8 +41,8 @@ void check_same(const Tensor& x, const Tensor& y, const F& f) {
 
 }  // namespace
 
-TEST_CASE("elements are the CPU's wherever operands begin and however many there are" *
-          doctest::skip(!has_gpu())) {
+TEST_CASE("elements are the CPU's wherever operands begin and however many there are") {
+  if (!has_gpu()) return;
   for (const DType dtype : kNarrow)
     for (const int64_t n : {1, 15, 16, 17, 100})
       for (const int64_t begin : {0, 1, 4, 8}) {
@@ -54,8 +54,8 @@ TEST_CASE("elements are the CPU's wherever operands begin and however many there
       }
 }
 
-TEST_CASE("operands that are broadcast, transposed or cut give the CPU's elements" *
-          doctest::skip(!has_gpu())) {
+TEST_CASE("operands that are broadcast, transposed or cut give the CPU's elements") {
+  if (!has_gpu()) return;
   const auto last_but_one = [](const Tensor& t) { return slice(t, -1, 0, t.size(-1) - 1); };
   for (const DType dtype : kFloating)
     for (const int64_t columns : {6, 16, 33}) {
@@ -74,7 +74,8 @@ TEST_CASE("operands that are broadcast, transposed or cut give the CPU's element
     }
 }
 
-TEST_CASE("rows of any length that begin anywhere are normalized as on the CPU" * doctest::skip(!has_gpu())) {
+TEST_CASE("rows of any length that begin anywhere are normalized as on the CPU") {
+  if (!has_gpu()) return;
   for (const DType dtype : kFloating)
     for (const int64_t n : {1, 8, 30, 33, 64})
       for (const int64_t begin : {0, 1, 8}) {
