@@ -35,7 +35,7 @@ class Arena {
   size_t reserved() const { return reserved_; }
 
  private:
-  /// A run of bytes inside a segment, in a list ordered by address.
+  /// A run of bytes inside a segment, in a list that is ordered by address within each segment.
   struct Block {
     char* data;
     size_t size;

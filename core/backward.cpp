@@ -46,6 +46,17 @@ void make_writable(Tensor& sum, DType dtype) {
 
 std::string place(const std::string& module) { return module.empty() ? "" : ", in " + module; }
 
+/// Of the exception that is being handled.
+std::string message() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
 }  // namespace
 
 void Tape::backward(const Tensor& loss, Keep keep) {
@@ -78,8 +89,14 @@ std::vector<Tensor> Tape::gradient(const Tensor& y, const std::vector<Tensor>& x
 
 std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
                                    const std::vector<Tensor>& seeds, Keep keep) {
+  return gradient(ys, xs, seeds, std::vector<Tensor>(xs.size()), keep);
+}
+
+std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
+                                   const std::vector<Tensor>& seeds, std::vector<Tensor> sums, Keep keep) {
   check_usable("gradient");
   check(ys.size() == seeds.size(), "gradient: {} outputs and {} seeds were given", ys.size(), seeds.size());
+  check(xs.size() == sums.size(), "gradient: {} tensors and {} sums were given", xs.size(), sums.size());
   int8_t depth = 1;
   for (const Tensor& y : ys) {
     const int32_t slot = slot_of(y);
@@ -92,6 +109,9 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
     check(find_or_add_slot(x) >= 0, "gradient: {} is not tracked by this tape; {}", describe(x),
           x.defined() && !is_floating(x.dtype()) ? "only floating tensors have gradients"
                                                  : "watch() it before it is used");
+  pass.gradients.resize(slots_.size());
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (sums[i].defined()) pass.gradients[static_cast<size_t>(slot_of(xs[i]))] = std::move(sums[i]);
   seed_pass(pass, ys, seeds);
   for (const Tensor& x : xs)
     pass.needed[static_cast<size_t>(slot_of(x))] = pass.wanted[static_cast<size_t>(slot_of(x))] = true;
@@ -135,6 +155,10 @@ void Tape::seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vecto
     Tensor& gradient = pass.gradients[static_cast<size_t>(slot)];
     gradient = gradient.defined() ? adjoint::add(gradient, seeds[i]) : seeds[i];
   }
+  // A sum of seeds that are tracked was itself recorded.
+  pass.gradients.resize(slots_.size());
+  pass.needed.resize(slots_.size());
+  pass.wanted.resize(slots_.size());
 }
 
 void Tape::run(Pass& pass) {
@@ -162,13 +186,13 @@ void Tape::run(Pass& pass) {
     for (size_t slot = 0; slot < pass.wanted.size(); ++slot)
       if (pass.wanted[slot] && pass.gradients[slot].defined() && slots_[slot].producer < 0)
         pass.gradients[slot] = apply_hooks(static_cast<int32_t>(slot), pass.gradients[slot]);
-  } catch (const std::exception& error) {
+  } catch (...) {
     detail::set_backward_op("");
     dead_ = true;
     std::string where = index < count ? fmt::format("backward of {} (op {}{})", nodes_[index].op, index,
                                                     place(*nodes_[index].module))
                                       : std::string(pass.name);
-    death_ = fmt::format("{} failed: {}", where, error.what());
+    death_ = fmt::format("{} failed: {}", where, message());
     consume();
     std::vector<std::string> names;
     for (const auto& [leaf, was_stale] : pass.changed)
@@ -207,6 +231,11 @@ void Tape::run_node(Pass& pass, size_t index) {
   const char* const op = node.op;
   const std::vector<int32_t> inputs = node.inputs;
   const BackwardFunction backward = pass.keep ? node.backward : std::exchange(node.backward, nullptr);
+  const auto take_sum = [&](size_t i) {
+    const bool seen = listener_ || filter_;  // they want what this backward adds, alone
+    return seen ? Tensor() : std::exchange(sum_of(pass, inputs[i]), Tensor());
+  };
+  call.take_sum_ = std::ref(take_sum);
   Grads grads = backward(call);
   check(grads.size() == inputs.size(), "the backward of {} returned {} gradients for {} inputs", op,
         grads.size(), inputs.size());
@@ -236,28 +265,32 @@ void Tape::show_step(size_t index, const Backward& call, Grads& grads) {
   listener_({index, node.op, call.dy_, dx});
 }
 
-const Tensor& Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const char* op) {
+Tensor& Tape::sum_of(Pass& pass, int32_t index) {
   const auto i = static_cast<size_t>(index);
-  const Slot slot = slots_[i];
+  const Slot& slot = slots_[i];
+  if (!pass.to_leaves || !slot.leaf || !slot.hooks.empty()) return pass.gradients[i];
+  pass.will_change(*slot.leaf);
+  return slot.leaf->grad;
+}
+
+const Tensor& Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const char* op) {
+  const Slot slot = slots_[static_cast<size_t>(index)];
   if (grad.kind_ == Grad::Kind::dense)
     check(grad.value_.shape() == slot.shape,
           "the backward of {} returned a gradient of shape {} for an input of {}", op, grad.value_.shape(),
           slot.shape);
-  // A leaf without hooks is added to directly: no second buffer.
-  const bool direct = pass.to_leaves && slot.leaf && slot.hooks.empty();
-  Tensor& sum = direct ? slot.leaf->grad : pass.gradients[i];
-  if (direct) pass.will_change(*slot.leaf);
+  Tensor& sum = sum_of(pass, index);
   add_to(slot, sum, grad, pass.recorded);
   return sum;
 }
 
 void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
   if (recorded) {
+    check(grad.kind_ != Grad::Kind::into, "a recorded backward returned Grad::into");
     Tensor dense = grad.kind_ == Grad::Kind::dense ? grad.value_
                    : grad.kind_ == Grad::Kind::region
                        ? adjoint::embed(grad.value_, grad.region_, slot.shape)
                        : adjoint::put_rows(grad.value_, grad.rows_, slot.shape);
-    check(grad.kind_ != Grad::Kind::into, "a recorded backward returned Grad::into");
     if (dense.dtype() != slot.dtype) dense = adjoint::cast(dense, slot.dtype);
     sum = sum.defined() ? adjoint::add(sum, dense) : dense;
     return;

@@ -67,7 +67,7 @@ struct GradientReport {
     std::string what;  ///< "float64[3, 5]"
     bool passed = true;
     bool used = true;  ///< some derivative is not 0
-    /// The errors, −1 where not measured. higher[0] is that of the second derivatives.
+    /// The errors, −1 where not measured. higher_errors[0] is that of the second derivatives.
     double difference_error = -1, dual_error = -1;
     std::vector<double> higher_errors = {};
     /// The worst element, and what the tape and the better reference say of it. `output` is empty unless a Jacobian was compared.

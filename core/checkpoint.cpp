@@ -17,10 +17,10 @@ using Drawn = ReadRecorder::Drawn;
 class Replay {
  public:
   explicit Replay(const std::vector<Drawn>& drawn) : outer_(std::exchange(running_again, true)) {
-    for (const Drawn& d : drawn) later_.push_back({d.generator, std::exchange(*d.generator, d.before)});
+    for (const Drawn& d : drawn) later_.push_back({d.state, std::exchange(*d.state, d.before)});
   }
   ~Replay() {
-    for (const Drawn& d : later_) *d.generator = d.before;
+    for (const Drawn& d : later_) *d.state = d.before;
     running_again = outer_;
   }
   Replay(const Replay&) = delete;
@@ -63,14 +63,17 @@ Tensor checkpoint(const std::function<Tensor()>& f) {
   return record("checkpoint", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
     const Replay replay(drawn);
     Tape again({.anomaly = anomaly});
-    std::vector<Tensor> wanted;
+    std::vector<Tensor> wanted, sums;
     for (size_t i = 0; i < saved.size(); ++i) {
       const Tensor& x = saved[i];
       if (b.needs(i)) wanted.push_back(again.watch(x));
     }
     check_unchanged(memory);
     const Tensor y = f();
-    std::vector<Tensor> gradients = again.gradient({y}, wanted, {b.dy()});
+    // Gradients go on where the outer pass stands, so that all are added up in the order of a plain run.
+    for (size_t i = 0; i < saved.size(); ++i)
+      if (b.needs(i)) sums.push_back(b.take_sum(i));
+    std::vector<Tensor> gradients = again.gradient({y}, wanted, {b.dy()}, std::move(sums));
     Grads result(saved.size());
     for (size_t i = 0, k = 0; i < saved.size(); ++i)
       if (b.needs(i)) result[i] = std::move(gradients[k++]);

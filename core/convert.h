@@ -1,6 +1,7 @@
 // Conversion of one scalar to another dtype's type.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -8,6 +9,20 @@
 #include "core/dtype.h"
 
 namespace vitrine {
+
+/// Double to a 16-bit type with one rounding: the float between, if inexact, is cut and its last bit set
+/// ("rounding to odd"), which a second rounding to half as many bits cannot mistake for a tie.
+template <class To>
+VITRINE_HD To round_once(double x) {
+  float y = static_cast<float>(x);
+  if (static_cast<double>(y) != x) {
+    uint32_t bits = std::bit_cast<uint32_t>(y);
+    const double size = static_cast<double>(y);
+    if ((size < 0 ? -size : size) > (x < 0 ? -x : x)) --bits;
+    y = std::bit_cast<float>(bits | 1u);
+  }
+  return To(y);
+}
 
 /// Floats round to nearest; floats to integers truncate, out of range to the nearest end, NaN to 0; anything to bool is
 /// "not zero"; a Dual keeps its tangent only in a Dual.
@@ -22,7 +37,8 @@ VITRINE_HD To convert(From x) {
   } else if constexpr (std::is_same_v<To, bool>) {
     return static_cast<Wide<From>>(x) != 0;
   } else if constexpr (!std::is_same_v<Wide<To>, To>) {
-    return To(static_cast<float>(x));
+    if constexpr (std::is_same_v<Wide<From>, float>) return To(static_cast<float>(x));
+    return round_once<To>(static_cast<double>(x));
   } else if constexpr (std::is_integral_v<To> && !std::is_integral_v<From>) {
     using Limits = std::numeric_limits<To>;
     constexpr To least = Limits::min(), most = Limits::max();

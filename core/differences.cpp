@@ -35,7 +35,7 @@ SettledDifference settled_difference(const Path& f, double scale) {
 Tensor shifted(const Tensor& x, const std::vector<double>& direction, double t) {
   std::vector<double> values = x.values();
   for (size_t i = 0; i < values.size(); ++i) values[i] += t * direction[i];
-  return tensor(values, x.shape(), x.dtype());
+  return copy_to(tensor(values, x.shape(), x.dtype()), x.device());
 }
 
 double distance(const std::vector<double>& got, const std::vector<double>& want, double floor) {

@@ -1,6 +1,5 @@
 #include "core/dtype.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -39,7 +38,8 @@ double epsilon(DType dtype) { return entry(dtype).epsilon; }
 DType dtype_of(std::string_view name) {
   for (size_t i = 0; i < kTypes.size(); ++i)
     if (kTypes[i].name == name) return static_cast<DType>(i);
-  fail("there is no dtype {}: wanted float32, float64, bfloat16, float16, int64, int32 or bool", name);
+  fail("there is no dtype {}: wanted float32, float64, bfloat16, float16, int64, int32, bool or dual64",
+       name);
 }
 
 void check_number(std::string_view op, double value, DType dtype) {

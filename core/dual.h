@@ -65,11 +65,11 @@ inline Dual erf(const Dual& x) {
   constexpr double kTwoOverSqrtPi = 1.1283791670955126;
   return detail::chain(x, std::erf(x.value), kTwoOverSqrtPi * std::exp(-x.value * x.value));
 }
-/// x^y with both tangents: y·x^(y−1)·x' + x^y·log(x)·y'.
+/// x^y with both tangents: y·x^(y−1)·x' + x^y·log(x)·y'; the first is 0 where y = 0, the second where x = 0.
 inline Dual pow(const Dual& x, const Dual& y) {
   const double p = std::pow(x.value, y.value);
-  const double dx = x.tangent == 0 ? 0 : x.tangent * y.value * std::pow(x.value, y.value - 1);
-  const double dy = y.tangent == 0 ? 0 : y.tangent * p * std::log(x.value);
+  const double dx = x.tangent == 0 || y.value == 0 ? 0 : x.tangent * y.value * std::pow(x.value, y.value - 1);
+  const double dy = y.tangent == 0 || x.value == 0 ? 0 : y.tangent * p * std::log(x.value);
   return {p, dx + dy};
 }
 inline bool isnan(const Dual& x) { return std::isnan(x.value); }

@@ -1,6 +1,7 @@
 #include "core/file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +22,27 @@ struct Descriptor {
   ~Descriptor() {
     if (number >= 0) ::close(number);
   }
+};
+
+/// While it lives, writing beyond the limit of a file's size (ulimit -f) is an error of this thread's write, as a full disk is,
+/// and no signal that ends the process.
+class NoSizeSignal {
+ public:
+  NoSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~NoSizeSignal() {
+    const timespec at_once{};
+    if (!sigismember(&before_, SIGXFSZ)) sigtimedwait(&signal_, nullptr, &at_once);  // one that waits
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSizeSignal(const NoSizeSignal&) = delete;
+  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+
+ private:
+  sigset_t signal_, before_;
 };
 
 std::string reason() { return std::strerror(errno); }
@@ -80,13 +102,15 @@ std::string_view bytes_of(const Tensor& x) {
 
 void write_file(std::string_view op, const std::string& path, std::span<const std::string_view> parts) {
   const std::string temporary = temporary_name(path);
+  const NoSizeSignal guard;
   try {
     const Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
     check(file.number >= 0, "{}: cannot create {}: {}", op, temporary, reason());
     for (std::string_view part : parts) write_all(op, path, file.number, part);
-    check(::fsync(file.number) == 0, "{}: cannot write {}: {}", op, path, reason());
-    check(::rename(temporary.c_str(), path.c_str()) == 0, "{}: cannot rename {} to {}: {}", op, temporary,
-          path, reason());
+    const bool synced = ::fsync(file.number) == 0;
+    check(synced, "{}: cannot write {}: {}", op, path, reason());
+    const bool renamed = ::rename(temporary.c_str(), path.c_str()) == 0;
+    check(renamed, "{}: cannot rename {} to {}: {}", op, temporary, path, reason());
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

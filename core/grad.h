@@ -73,12 +73,16 @@ class Backward {
   bool needs(size_t i) const { return needs_[i]; }
   /// True where this backward is itself recorded, for higher derivatives: use recorded ops only.
   bool recorded() const { return recorded_; }
+  /// Takes what has been added up for input i so far (undefined: nothing). The gradient to return is then the whole sum: for a
+  /// backward that itself adds up several gradients, and wants to do so in the order in which the tape would.
+  Tensor take_sum(size_t i) const { return take_sum_(i); }
 
  private:
   friend class Tape;
   std::vector<Tensor> dy_;
   std::vector<bool> needs_;
   bool recorded_ = false;
+  std::function<Tensor(size_t)> take_sum_;
 };
 
 }  // namespace vitrine

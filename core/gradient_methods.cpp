@@ -78,6 +78,11 @@ void inspect(Problem& p, const Tape& tape, const std::vector<Tensor>& xs, const 
 
 }  // namespace
 
+/// The values as a tensor of y's kind.
+Tensor seed(const std::vector<double>& values, const Tensor& y) {
+  return copy_to(tensor(values, y.shape(), y.dtype()), y.device());
+}
+
 void differentiate(Problem& p) {
   const auto xs = copies(p.inputs);
   Tape tape;
@@ -86,8 +91,7 @@ void differentiate(Problem& p) {
   inspect(p, tape, xs, y);
   if (p.options.prepare) p.options.prepare(tape);
   const auto pull = [&](const std::vector<double>& cotangent) {
-    const Tensor seed = tensor(cotangent, y.shape(), y.dtype());
-    return tape.gradient(std::vector<Tensor>{y}, xs, {seed}, Keep::yes);
+    return tape.gradient(std::vector<Tensor>{y}, xs, {seed(cotangent, y)}, Keep::yes);
   };
   try {
     for (const Tensor& g : pull(p.weights)) p.gradients.push_back(g.values());
@@ -158,12 +162,11 @@ std::vector<double> derivatives(const Problem& p, const std::vector<Tensor>& at,
                                 const std::vector<std::vector<double>>& directions, int order) {
   Tape tape({.order = order});
   for (const Tensor& x : at) tape.watch(x);
-  std::vector<Tensor> g = {p.f(at)}, seeds = {tensor(p.weights, g[0].shape(), g[0].dtype())};
+  std::vector<Tensor> g = {p.f(at)}, seeds = {seed(p.weights, g[0])};
   for (int n = 1; n <= order; ++n) {
     g = tape.gradient(g, at, seeds);
     seeds.clear();
-    for (size_t k = 0; k < at.size(); ++k)
-      seeds.push_back(tensor(directions[k], at[k].shape(), g[k].dtype()));
+    for (size_t k = 0; k < at.size(); ++k) seeds.push_back(seed(directions[k], g[k]));
   }
   std::vector<double> result;
   for (const Tensor& x : g) {

@@ -1,7 +1,7 @@
 // How a kernel is declared once for both devices, and run on the one where its tensors lie.
 //
 //   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);      // declares cpu::softmax and cuda::softmax
-//   VITRINE_CPU_KERNEL(sort, Tensor& values, …);                        // no CUDA twin: a clear error on a GPU
+//   VITRINE_CPU_KERNEL(snake, Tensor& y, …);                            // no CUDA twin: a clear error on a GPU
 //   …
 //   VITRINE_RUN(softmax, y, x, axis);                                   // runs the twin for the device of y and x
 //
@@ -102,7 +102,7 @@ void check_argument(const char* kernel, Device* device, bool* found, const Argum
   }
 }
 
-/// Counts the write, once nothing refuses it any more.
+/// Counts the write, after the checks of all arguments.
 template <class Parameter, class Argument>
 void note_write(const char* kernel, const Argument& argument) {
   if constexpr (std::is_same_v<Parameter, std::vector<Tensor>&>) {

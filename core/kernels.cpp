@@ -1,9 +1,7 @@
 // The CPU kernels of core/kernels.h.
 #include "core/kernels.h"
 
-#include <cmath>
 #include <cstring>
-#include <numbers>
 
 #include "core/convert.h"
 #include "core/loop.h"

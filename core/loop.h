@@ -40,8 +40,8 @@ class StridedLoop {
   int64_t outer = 0;                      ///< number of runs
   std::array<int64_t, N> inner_stride{};  ///< step inside a run, per operand
 
-  /// Calls f(offsets, begin, count) in parallel: a piece of a run, `count` elements from index begin · inner_stride[k]
-  /// on, where offsets[k] is the element offset at which the piece starts in operand k.
+  /// Calls f(offsets, count) in parallel: a piece of a run, `count` elements, inner_stride[k] apart in operand k, of which
+  /// offsets[k] is the first.
   template <class F>
   void parallel(int64_t cost_per_element, F&& f) const {
     if (outer == 0) return;
@@ -66,12 +66,6 @@ class StridedLoop {
         advance(index, at);
       }
     });
-  }
-
-  /// The same on the calling thread, in order.
-  template <class F>
-  void serial(F&& f) const {
-    for (int64_t i = 0; i < outer; ++i) f(offsets(i), inner);
   }
 
  private:

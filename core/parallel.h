@@ -8,7 +8,8 @@ namespace vitrine {
 
 /// Number of threads that parallel_for uses: OMP_NUM_THREADS, or the number of cores, or what set_threads said.
 int threads();
-void set_threads(int count);  ///< 1 to 1024, else an error
+/// For calls from this thread. 1 to 1024, else an error.
+void set_threads(int count);
 
 /// True inside a parallel_for body; a nested parallel_for runs on the calling thread.
 bool in_parallel();

@@ -1,10 +1,8 @@
 #include "core/print.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <ostream>
-#include <utility>
 
 #include "core/capture.h"
 #include "core/creation.h"

@@ -10,24 +10,22 @@ namespace vitrine {
 
 Draw Generator::draw(int64_t count) {
   const Draw* const moved = detail::moved(*this);
-  return {seed_, reserve(count), moved};
+  return {seed(), reserve(count), moved};
 }
-
-uint32_t Generator::next_word() { return philox(seed_, reserve(1))[0]; }
 
 int64_t Generator::next_below(int64_t limit) {
   check(limit > 0, "next_below: the limit is {}, wanted at least 1", limit);
   const auto range = static_cast<uint64_t>(limit);
   const uint64_t reject_from = UINT64_MAX - UINT64_MAX % range;  // a multiple of the range
   for (;;) {
-    const auto words = philox(seed_, reserve(1));
+    const auto words = philox(seed(), reserve(1));
     const uint64_t draw = uint64_t{words[0]} << 32 | words[1];
     if (draw < reject_from) return static_cast<int64_t>(draw % range);
   }
 }
 
 double Generator::next_uniform() {
-  const auto words = philox(seed_, reserve(1));
+  const auto words = philox(seed(), reserve(1));
   return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 

@@ -73,10 +73,10 @@ void ReadRecorder::note_input(const Tensor& x) {
 
 void ReadRecorder::note_memory(const Tensor& x) { memory_.push_back(x.shared_storage()); }
 
-void ReadRecorder::note_draw(Generator& generator) {
-  const bool known = std::any_of(generators_.begin(), generators_.end(),
-                                 [&](const Drawn& d) { return d.generator == &generator; });
-  if (!known) generators_.push_back({&generator, generator});
+void ReadRecorder::note_draw(const std::shared_ptr<RandomState>& state) {
+  const bool known =
+      std::any_of(generators_.begin(), generators_.end(), [&](const Drawn& d) { return d.state == state; });
+  if (!known) generators_.push_back({state, *state});
 }
 
 std::vector<ReadRecorder::Memory> ReadRecorder::memory() const {
@@ -86,8 +86,8 @@ std::vector<ReadRecorder::Memory> ReadRecorder::memory() const {
   return result;
 }
 
-void detail::note_draw(Generator& generator) {
-  if (read_recorder) read_recorder->note_draw(generator);
+void detail::note_draw(const std::shared_ptr<RandomState>& state) {
+  if (read_recorder) read_recorder->note_draw(state);
 }
 
 ModuleScope::ModuleScope(const std::string& name) : previous_(module_path) {

@@ -106,15 +106,15 @@ class ReadRecorder {
     std::weak_ptr<Storage> storage;
     uint32_t version;
   };
-  /// A generator and where it stood before it was first used.
+  /// A generator's state, and what it was before the first draw.
   struct Drawn {
-    Generator* generator;
-    Generator before;
+    std::shared_ptr<RandomState> state;
+    RandomState before;
   };
 
   void note_input(const Tensor& x);   ///< of a recorded op
   void note_memory(const Tensor& x);  ///< an argument of a kernel
-  void note_draw(Generator& generator);
+  void note_draw(const std::shared_ptr<RandomState>& state);
   /// The recorder that lives on this thread, or null.
   static ReadRecorder* current();
 

@@ -11,6 +11,7 @@ namespace vitrine {
 namespace {
 
 using Json = nlohmann::json;
+constexpr uint64_t kLargestHeader = 100'000'000;  // as in the format's own library
 constexpr std::pair<DType, const char*> kNames[] = {
     {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
     {DType::int64, "I64"},   {DType::int32, "I32"},   {DType::boolean, "BOOL"}};
@@ -34,6 +35,7 @@ Json parse_header(const char* begin, const char* end, const std::string& path) {
 }
 
 struct Entry {
+  std::string name;
   DType dtype;
   Shape shape;
   size_t begin, end;
@@ -45,11 +47,12 @@ size_t whole_number(const Json& value, const std::string& what) {
   return value.get<size_t>();
 }
 
-Entry parse_entry(const std::string& name, const Json& json, size_t data_bytes) {
+Entry parse_entry(const std::string& key, const Json& json, size_t data_bytes, const std::string& path) {
+  const std::string name = fmt::format("{} of {}", key, path);
   check(json.is_object() && json.contains("dtype") && json.contains("shape") && json.contains("data_offsets"),
         "read_safetensors: the entry {} wants dtype, shape and data_offsets", name);
   const Json &dtype = json["dtype"], &shape = json["shape"], &offsets = json["data_offsets"];
-  Entry entry{DType::float32, {}, 0, 0};
+  Entry entry{key, DType::float32, {}, 0, 0};
   const auto known =
       std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& n) { return dtype == n.second; });
   check(dtype.is_string() && known != std::end(kNames),
@@ -74,6 +77,23 @@ Entry parse_entry(const std::string& name, const Json& json, size_t data_bytes) 
   return entry;
 }
 
+/// As the format has it, the tensors fill the data without gaps and overlaps: so a file cannot stand for more memory than it
+/// has bytes.
+void check_tiling(std::vector<Entry> entries, size_t data_bytes, const std::string& path) {
+  std::sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) {
+    return std::pair(x.begin, x.end) < std::pair(y.begin, y.end);
+  });
+  size_t end = 0;
+  for (const Entry& entry : entries) {
+    check(entry.begin == end,
+          "read_safetensors: {} of {} begins at byte {} of the data, wanted {}, where the one before it ends",
+          entry.name, path, entry.begin, end);
+    end = entry.end;
+  }
+  check(end == data_bytes, "read_safetensors: {} is broken: its tensors end at byte {} of {} bytes of data",
+        path, end, data_bytes);
+}
+
 }  // namespace
 
 Safetensors read_safetensors(const std::string& path) {
@@ -85,10 +105,13 @@ Safetensors read_safetensors(const std::string& path) {
   check(header_bytes <= file->bytes() - 8,
         "read_safetensors: {} is broken: a header of {} bytes in a file of {}", path, header_bytes,
         file->bytes());
+  check(header_bytes <= kLargestHeader, "read_safetensors: the header of {} has {} bytes, wanted at most {}",
+        path, header_bytes, kLargestHeader);
   const char* const text = file->data() + 8;
   const Json header = parse_header(text, text + header_bytes, path);
   const size_t start = 8 + header_bytes;
   Safetensors result;
+  std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
     if (name == "__metadata__") {
       check(json.is_object(), "read_safetensors: __metadata__ of {} is no object", path);
@@ -98,10 +121,12 @@ Safetensors read_safetensors(const std::string& path) {
       }
       continue;
     }
-    const Entry entry = parse_entry(fmt::format("{} of {}", name, path), json, file->bytes() - start);
-    result.tensors.emplace(
-        name, tensor_in("read_safetensors", file, start + entry.begin, entry.shape, entry.dtype));
+    entries.push_back(parse_entry(name, json, file->bytes() - start, path));
   }
+  check_tiling(entries, file->bytes() - start, path);
+  for (const Entry& entry : entries)
+    result.tensors.emplace(
+        entry.name, tensor_in("read_safetensors", file, start + entry.begin, entry.shape, entry.dtype));
   return result;
 }
 

@@ -187,8 +187,9 @@ Tensor Tape::apply_hooks(int32_t slot, Tensor gradient) const {
   for (const auto& hook : slots_[static_cast<size_t>(slot)].hooks) {
     Tensor changed = hook(gradient);
     if (!changed.defined()) continue;
-    check(changed.shape() == gradient.shape(), "on_gradient: the hook returned {} for a gradient of {}",
-          describe(changed), describe(gradient));
+    check(changed.shape() == gradient.shape() && changed.dtype() == gradient.dtype() &&
+              changed.device() == gradient.device(),
+          "on_gradient: the hook returned {} for a gradient of {}", describe(changed), describe(gradient));
     gradient = std::move(changed);
   }
   return gradient;

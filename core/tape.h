@@ -74,6 +74,10 @@ class Tape {
   std::vector<Tensor> gradient(const Tensor& y, const std::vector<Tensor>& xs, Keep keep = Keep::no);
   std::vector<Tensor> gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
                                const std::vector<Tensor>& seeds, Keep keep = Keep::no);
+  /// The same added to `sums`, one for each x (undefined: nothing yet), gradient by gradient.
+  std::vector<Tensor> gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
+                               const std::vector<Tensor>& seeds, std::vector<Tensor> sums,
+                               Keep keep = Keep::no);
 
   /// Calls `hook` with the gradient of x once it is complete; what it returns takes its place, unless undefined.
   void on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hook);
@@ -162,6 +166,8 @@ class Tape {
   void run(Pass& pass);
   void seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds);
   void run_node(Pass& pass, size_t index);
+  /// Where the gradient of a slot is added up: a leaf without hooks needs no second buffer.
+  Tensor& sum_of(Pass& pass, int32_t slot);
   /// Returns the sum so far.
   const Tensor& add_gradient(Pass& pass, int32_t slot, Grad grad, const char* op);
   void show_step(size_t index, const Backward& call, Grads& grads);

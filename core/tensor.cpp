@@ -78,8 +78,9 @@ Tensor Tensor::grad() const { return impl().leaf ? impl().leaf->grad : Tensor();
 
 void Tensor::set_grad(Tensor grad) const {
   check(requires_grad(), "set_grad: {} does not require a gradient", describe(*this));
-  check(!grad.defined() || grad.shape() == shape(), "set_grad: the gradient is {} and the tensor {}",
-        describe(grad), describe(*this));
+  check(!grad.defined() || (grad.shape() == shape() && grad.device() == device() &&
+                            (grad.dtype() == dtype() || grad.dtype() == wide(dtype()))),
+        "set_grad: the gradient is {} and the tensor {}", describe(grad), describe(*this));
   impl().leaf->grad = std::move(grad);
 }
 

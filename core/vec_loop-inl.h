@@ -1,8 +1,8 @@
 // Loops over rows in vectors, for kernels that are compiled once per instruction set (core/simd.h). The
 // function f is a lambda on vectors, marked HWY_ATTR:
 //
-//   map(n, y, [&](Vec<T> v) HWY_ATTR { return exp(v - shift) * scale; }, x);                    // softmax
-//   from its sum T s = map_sum<T>(n, [&](Vec<T> v) HWY_ATTR { v -= mean; return v * v; }, x); // n · variance
+//   map(n, y, [&](Vec<T> v) HWY_ATTR { return exp(v - shift) * scale; }, x);                 // softmax from its sum
+//   T s = map_sum<T>(n, [&](Vec<T> v) HWY_ATTR { v -= mean; return v * v; }, x);             // n · variance
 //
 // Rows may be of T = float or double, or of bfloat16 or float16 where T = float. An element's result does not
 // depend on its position in the row, and a sum depends on n and the instruction set only.

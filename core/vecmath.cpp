@@ -1,7 +1,6 @@
 #include "core/vecmath.h"
 
-#include <bit>
-#include <cmath>
+#include "core/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/vecmath.cpp"
@@ -170,19 +169,6 @@ void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weig
     map(
         n, y, [m, r](Vec<T> v) HWY_ATTR { return (v - m) * r; }, x);
   }
-}
-
-/// Double to a 16-bit type with one rounding: the float between, if inexact, is cut and its last bit set
-/// ("rounding to odd"), which a second rounding to half as many bits cannot mistake for a tie.
-template <class D>
-D round_once(double x) {
-  float y = static_cast<float>(x);
-  if (static_cast<double>(y) != x) {
-    uint32_t bits = std::bit_cast<uint32_t>(y);
-    if (std::abs(static_cast<double>(y)) > std::abs(x)) --bits;
-    y = std::bit_cast<float>(bits | 1u);
-  }
-  return D(y);
 }
 
 template <class D, class S>

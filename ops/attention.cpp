@@ -34,8 +34,8 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 void check_options(const Shape& scores, const Options& o) {
-  check(std::isfinite(o.scale) && o.softcap >= 0,
-        "attention: scale is {} and softcap {}, wanted numbers, softcap ≥ 0", o.scale, o.softcap);
+  check(std::isfinite(o.scale) && std::isfinite(o.softcap) && o.softcap >= 0,
+        "attention: scale is {} and softcap {}, wanted finite numbers, softcap ≥ 0", o.scale, o.softcap);
   check(o.left >= 0 && o.right >= 0, "attention: the window is [{}, {}], wanted numbers of keys ≥ 0", o.left,
         o.right);
   check(!o.slopes.defined() || o.slopes.shape() == Shape{scores[1]},
@@ -143,6 +143,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 
   AttentionForm form = options;
   form.scale = scale_of(options, q);
+  form.left = std::min(form.left, Options::kUnlimited),
+  form.right = std::min(form.right, Options::kUnlimited);
   const DType type = wide(q.dtype());
   const Tensor bias = expanded(options.bias, scores, type),
                allowed = expanded(options.allowed, scores, DType::boolean);

@@ -10,7 +10,7 @@ namespace vitrine {
 Tensor dropout(const Tensor& x, double p, Generator& generator = default_generator());
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
-/// x times the mask that dropout draws at `offset`.
+/// x times the mask of `draw`.
 Tensor dropout(const Tensor& x, double p, Draw draw);
 }  // namespace define
 

@@ -113,6 +113,7 @@ Tensor mul(const Tensor& x0, const Tensor& y0) {
 }
 
 Tensor div(const Tensor& x0, const Tensor& y0) {
+  if (!is_floating(promote(x0.dtype(), y0.dtype()))) return div(floating(x0), floating(y0));
   const Pair p("div", x0, y0);
   return record("div", {p.x, p.y}, run_binary(Binary::div, p),
                 [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
@@ -127,15 +128,15 @@ Tensor pow(const Tensor& x0, const Tensor& y0) {
   return record("pow", {p.x, p.y}, run_binary(Binary::pow, p),
                 [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
                   Grads grads(2);
-                  // Where the exponent is 0 the derivative is 0, also at x = 0, where x^(y − 1) is infinite.
+                  // Where x is 0, 1 stands in its place for powers and logarithms that would be infinite there.
+                  const Tensor nonzero = not_equal(x, zeros_like(x));
                   if (b.needs(0)) {
-                    const Tensor slope = where(not_equal(y, zeros_like(y)), y * pow(x, y - 1), 0);
-                    grads[0] = product_to(b.dy(), slope, x->shape());
+                    const Tensor either = logical_or(nonzero, not_equal(y, zeros_like(y)));
+                    grads[0] = product_to(b.dy(), y * pow(where(either, x, 1), y - 1), x->shape());
                   }
                   if (b.needs(1)) {
-                    const Tensor nonzero = not_equal(x, zeros_like(x));
-                    const Tensor slope = where(nonzero, pow(x, y) * log(where(nonzero, x, 1)), 0);
-                    grads[1] = product_to(b.dy(), slope, y->shape());
+                    const Tensor base = where(nonzero, x, 1);
+                    grads[1] = product_to(b.dy(), pow(base, y) * log(base), y->shape());
                   }
                   return grads;
                 });
@@ -182,11 +183,11 @@ Tensor operator*(const Tensor& x, double y) {
   return is_floating(x.dtype()) ? affine("mul_scalar", x, y, -0.0) : mul(x, scalar_like("mul", x, y));
 }
 Tensor operator-(const Tensor& x, double y) { return x + -y; }
-Tensor operator/(const Tensor& x, double y) { return div(x, scalar_like("div", x, y)); }
+Tensor operator/(const Tensor& x, double y) { return div(x, scalar_like("div", floating(x), y)); }
 Tensor operator+(double x, const Tensor& y) { return y + x; }
 Tensor operator*(double x, const Tensor& y) { return y * x; }
 Tensor operator-(double x, const Tensor& y) { return -y + x; }
-Tensor operator/(double x, const Tensor& y) { return div(scalar_like("div", y, x), y); }
+Tensor operator/(double x, const Tensor& y) { return div(scalar_like("div", floating(y), x), y); }
 Tensor operator-(const Tensor& x) { return neg(x); }
 
 void add_in_place(Tensor& x, const Tensor& y, double scale) {

@@ -10,7 +10,7 @@ namespace vitrine {
 Tensor add(const Tensor& x, const Tensor& y);  ///< x + y
 Tensor sub(const Tensor& x, const Tensor& y);  ///< x − y
 Tensor mul(const Tensor& x, const Tensor& y);  ///< x · y
-/// x / y; ±∞ or NaN for y = 0. Of integers it is truncated as in C++, −7/2 = −3 (NumPy: −3.5); y = 0 is an error there.
+/// x / y; ±∞ or NaN for y = 0. Integers and bool are divided as float32, −7/2 = −3.5 (NumPy: as float64).
 Tensor div(const Tensor& x, const Tensor& y);
 /// x^y; NaN where x < 0 and y is not whole. ∂/∂x is 0 where y = 0; ∂/∂y = x^y·log x, 0 where x = 0. Integers: whole y ≥ 0.
 Tensor pow(const Tensor& x, const Tensor& y);

@@ -10,9 +10,6 @@ namespace {
 
 constexpr double kTwoOverSqrtPi = 1.1283791670955126;
 
-/// Integers and bool as float32, for functions that give fractions.
-Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::float32); }
-
 /// bool counts as int64 in arithmetic.
 Tensor number(const Tensor& x) { return x.dtype() == DType::boolean ? cast(x, DType::int64) : x; }
 

@@ -1,5 +1,5 @@
 // Every elementwise function as one formula: its value and its derivative, templates on the scalar. The same text serves
-// float and double, Dual, the vectors of every instruction set (ops/cpu/elementwise.cpp) and CUDA. It has no include guard:
+// float and double, Dual, the vectors of every instruction set (ops/cpu/elementwise_*.cpp) and CUDA. It has no include guard:
 // it is included inside the namespace whose exp, log, select … it shall use (ops/formulas.h for scalars).
 //
 // value(x) is f(x); derivative(x, y) is f'(x), where y = f(x) may be used unless its rounding to 16 bits would show (in

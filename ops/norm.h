@@ -6,8 +6,8 @@
 namespace vitrine {
 
 /// (x − mean)/√(var + eps)·weight + bias over the last axis, [C], or as many of the last axes as weight and bias have; biased
-/// variance; weight and bias may be undefined. The result has x's dtype, whatever those of weight and bias. Saves mean and 1/√(var + eps) per row, in float32 for the
-/// 16-bit types. Ba, Kiros, Hinton: Layer normalization, 2016.
+/// variance; weight and bias may be undefined. The result has x's dtype, whatever those of weight and bias. Saves mean and
+/// 1/√(var + eps) per row, in float32 for the 16-bit types. Ba, Kiros, Hinton: Layer normalization, 2016.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// x/√(mean x² + eps)·weight over the same axes. Zhang, Sennrich 2019.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);

@@ -4,8 +4,12 @@
 #include "core/creation.h"
 #include "core/record.h"
 #include "ops/kernels.h"
+#include "ops/view.h"
 
 namespace vitrine {
+
+/// Integers and bool as float32, for functions that give fractions.
+inline Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::float32); }
 
 /// y = f(x) by its formula, not recorded.
 inline Tensor run_unary(Unary op, const Tensor& x, double a = 0, double b = 0) {

@@ -227,7 +227,8 @@ Tensor diagonal(const Tensor& x, int64_t offset) {
   check(x.rank() >= 2, "diagonal: wanted at least 2 axes, got {}", x.shape());
   const int row = x.rank() - 2, column = x.rank() - 1;
   const int64_t rows = x.shape()[row], columns = x.shape()[column];
-  const int64_t first_row = std::max<int64_t>(0, -offset), first_column = std::max<int64_t>(0, offset);
+  const int64_t by = std::clamp(offset, -rows, columns);  // beyond there is nothing either
+  const int64_t first_row = std::max<int64_t>(0, -by), first_column = std::max<int64_t>(0, by);
   const int64_t count = std::max<int64_t>(0, std::min(rows - first_row, columns - first_column));
   return part_of("diagonal", x, [&](const Strides& whole) {
     Region region{x.shape(), whole, count == 0 ? 0 : first_row * whole[row] + first_column * whole[column]};

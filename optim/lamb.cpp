@@ -11,6 +11,8 @@ namespace vitrine::optim {
 Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("Lamb", o.beta1, o.beta2, o.eps);
+  check(o.phi_min >= 0 && o.phi_min <= o.phi_max, "Lamb: phi is to lie in [{}, {}], wanted 0 ≤ least ≤ most",
+        o.phi_min, o.phi_max);
 }
 
 void Lamb::update(Batch& batch, const GroupOptions& group, int64_t t) {

@@ -1,6 +1,5 @@
 #include "optim/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 

@@ -8,7 +8,7 @@ namespace vitrine::optim {
 
 Rmsprop::Rmsprop(std::vector<Parameter> parameters, RmspropOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check_betas("Rmsprop", 0, o.beta2);
+  check_betas("Rmsprop", 0, o.beta2, o.eps);
   check(o.momentum >= 0, "Rmsprop: the momentum is {}, wanted at least 0", o.momentum);
 }
 

@@ -5,9 +5,9 @@
 namespace vitrine::optim {
 
 struct RmspropOptions {
-  double lr = 1e-2;     ///< ≥ 0
-  double beta2 = 0.99;  ///< of v, [0, 1)
-  double eps = 1e-8;
+  double lr = 1e-2;         ///< ≥ 0
+  double beta2 = 0.99;      ///< of v, [0, 1)
+  double eps = 1e-8;        ///< ≥ 0
   double weight_decay = 0;  ///< ≥ 0, coupled
   double momentum = 0;      ///< μ ≥ 0; 0: no buffer
   bool centered = false;    ///< the variance of g in place of its square

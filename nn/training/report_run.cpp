@@ -1,7 +1,6 @@
 // The section of one run.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "core/parallel.h"
 #include "core/vecmath.h"

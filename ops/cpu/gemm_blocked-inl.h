@@ -1,13 +1,12 @@
 // The packed matrix product, written once for every instruction set. Included inside a VITRINE_TARGET region
-// by gemm_avx2.cpp and gemm_avx512.cpp; `S` is their description of the vector unit.
+// by gemm_avx2.cpp, gemm_avx512.cpp and gemm_avx512_bf16.cpp; `S` is their description of the vector unit.
 //
 // The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
 //
 //   for each block of S::kColumns columns       B block [kDepth, kColumns] is packed and stays in L2
 //     for each block of kDepth in K
 //       for each panel of S::kRows rows         A panel [kRows, kDepth] stays in L1
-//         for each strip of kStrip vectors      B strip is read from L2 once per panel, C is walked along its
-//         rows
+//         for each strip of kStrip vectors      B strip is read from L2 once per panel, C is walked along its rows
 //           for each S::kTileRows rows          the tile of C stays in registers
 //
 // Every element of C is a chain of fused multiply-adds in rising k within a block of K, and blocks are added
@@ -17,7 +16,7 @@
 // S::fma multiplies and adds at once. K is counted in units below.
 #pragma once
 
-// One row of a block of C is `alpha · sum + beta · c + bias`.
+// What becomes of the sums: a row of a block of C is `alpha · sum + beta · c + bias`.
 struct TileOutput {
   float* c;
   int64_t ldc;

@@ -69,6 +69,20 @@ TEST_CASE("bfloat16 and float16 round every value to nearest, ties to even") {
   CHECK(std::isinf(static_cast<float>(float16(65520.0f))));
 }
 
+TEST_CASE("casts to 16 bits round once, from double and from integers too") {
+  const double tie =
+      1 + 0x1p-8;  // between two bfloat16; as a float it would still be one after a hair was added
+  CHECK(cast(tensor({tie, tie + 0x1p-40, -tie - 0x1p-40}, DType::float64), DType::bfloat16).values() ==
+        std::vector<double>{1, 1 + 0x1p-7, -1 - 0x1p-7});
+  const double half = 1 + 0x1p-11;
+  CHECK(cast(tensor({half, half + 0x1p-40}, DType::float64), DType::float16).values() ==
+        std::vector<double>{1, 1 + 0x1p-10});
+  const int64_t number = (int64_t{1} << 40) + (int64_t{1} << 32) + 1;
+  CHECK(cast(index_tensor(std::vector<int64_t>{number}, {1}), DType::bfloat16).item() == 0x1p40 + 0x1p33);
+  CHECK(cast(tensor({1e300, NAN, -INFINITY}, DType::float64), DType::float16).values()[0] == INFINITY);
+  CHECK(std::isnan(cast(tensor({NAN}, DType::float64), DType::bfloat16).item()));
+}
+
 TEST_CASE("shapes broadcast, count and refuse as NumPy's") {
   CHECK(broadcast("op", {3, 1, 5}, {4, 1}) == Shape{3, 4, 5});
   CHECK(broadcast("op", {}, {2}) == Shape{2});

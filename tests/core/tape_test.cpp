@@ -78,6 +78,19 @@ TEST_CASE("gradient leaves the leaves alone, gives zeros where nothing depends, 
   CHECK(!x.grad().defined());
 }
 
+TEST_CASE("seeds of one output add up, also those that are tracked") {
+  const Tensor x = leaf({1, 2}), s = leaf({3, 4});
+  Tape tape;
+  const Tensor y = x * 2;
+  CHECK(tape.gradient(std::vector{y, y}, {x}, {s, s})[0].values() == Values{12, 16});
+  Tape::Pause pause;
+  Tape second({.order = 2});
+  const Tensor z = x * x;
+  const Tensor g = second.gradient(std::vector{z, z}, {x}, {s, s})[0];
+  CHECK(g.values() == Values{12, 32});
+  CHECK(second.gradient(sum(g), {s})[0].values() == Values{4, 8});
+}
+
 TEST_CASE("an op with several outputs, some of them unused, gets undefined gradients for those") {
   const Tensor x = leaf({1, 2, 3, 4, 5, 6});
   Tape tape;
@@ -160,6 +173,14 @@ TEST_CASE("a backward that throws kills the tape and marks the leaves that were 
   const Tensor loss = sum(y) + sum(b);
   CHECK_THROWS_WITH(tape.backward(loss), doctest::Contains("planted"));
   CHECK_THROWS_WITH(tape.backward(loss), doctest::Contains("this tape is dead, an earlier backward failed"));
+}
+
+TEST_CASE("so does one that throws what is no std::exception") {
+  const Tensor a = leaf({1});
+  Tape tape;
+  const Tensor loss = sum(record("broken", {a * 1}, a * 1 + 0, [](const Tensor&) -> Grads { throw 7; }));
+  CHECK_THROWS_WITH_AS(tape.backward(loss), doctest::Contains("broken"), Error);
+  CHECK_THROWS_WITH(tape.backward(loss), doctest::Contains("this tape is dead"));
 }
 
 TEST_CASE("a wrong backward is told: number and shape of its gradients") {

@@ -98,6 +98,18 @@ std::vector<Misuse> reading(Files& s) {
        {"wanted a whole number"},
        right,
        holding(safetensors(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8))},
+      {"two tensors of the same bytes",
+       read,
+       {"read_safetensors: y of", "other begins at byte 0 of the data, wanted 8"},
+       right,
+       holding(safetensors(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                           R"("y":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                           8))},
+      {"bytes that belong to no tensor",
+       read,
+       {"other is broken: its tensors end at byte 8 of 12 bytes of data"},
+       right,
+       holding(safetensors(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 12))},
   };
 }
 

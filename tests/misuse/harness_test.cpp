@@ -45,7 +45,7 @@ TEST_CASE(
       [](Vector& s) {
         s.x.requires_grad().set_grad(tensor({0, 0}));
       },
-      [](Vector&) { default_generator().next_word(); },
+      [](Vector&) { default_generator().next_uniform(); },
       [&](Vector& s) { kept = s.x + 1; },
   };
   for (const auto& harm : harms)

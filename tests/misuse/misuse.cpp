@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <sstream>
 
 #include "core/allocator.h"
@@ -82,7 +81,6 @@ void in_poor_child(const std::function<void()>& f, size_t file_bytes) {
   check(pipe(ends) == 0, "in_poor_child: there is no pipe");
   const pid_t child = fork();
   if (child == 0) {
-    std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{file_bytes, file_bytes};
     std::string message;
     try {

@@ -102,6 +102,16 @@ TEST_CASE("a masked key has no influence, however large its values, and gets no 
   }
 }
 
+TEST_CASE("a window as wide as numbers go hides nothing") {
+  Generator g(4);
+  const auto draw = [&] { return randn({1, 1, 5, 4}, DType::float32, Device::cpu, 0, 1, g); };
+  const Tensor q = draw(), k = draw(), v = draw();
+  const Tensor want = attention(q, k, v);
+  AttentionOptions wide;
+  wide.left = wide.right = INT64_MAX;
+  CHECK(attention(q, k, v, wide).values() == want.values());
+}
+
 TEST_CASE("a query that sees nothing gives 0 and has gradient 0") {
   for (const AttentionRead read : kReads) {
     const Inputs x =

@@ -5,10 +5,14 @@
 #include <cmath>
 
 #include "core/convert.h"
+#include "core/creation.h"
 #include "core/differences.h"
+#include "core/dual.h"
 #include "core/kernels.h"
+#include "core/tape.h"
 #include "ops/index.h"
 #include "ops/join.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
 
@@ -111,6 +115,24 @@ TEST_CASE(
         CHECK_MESSAGE(same_on_any_threads([&] { return std::vector<Tensor>{kernel.call(operands)}; }),
                       fmt::format("{}, {}, {}: threads", kernel.name, layout.name, name(dtype)));
       }
+}
+
+TEST_CASE("powers of 0 have all their derivatives, from the tape and from dual numbers") {
+  // x⁰, x¹, x², x³ at 0, and their first three derivatives there.
+  const std::vector<std::vector<double>> want = {{0, 1, 0, 0}, {0, 0, 2, 0}, {0, 0, 0, 6}};
+  const Tensor exponents = tensor({0, 1, 2, 3}, DType::float64);
+  Tape tape({.order = 3});
+  const Tensor x = tape.watch(zeros({4}, DType::float64));
+  Tensor y = pow(x, exponents);
+  CHECK(y.values() == std::vector<double>{1, 0, 0, 0});
+  for (const auto& values : want) {
+    y = tape.gradient(sum(y), {x}, Keep::yes)[0];
+    CHECK(y.values() == values);
+  }
+  const Dual p = pow(Dual(0, 1), Dual(0, 1)), r = pow(Dual(0, 1), Dual(2, 1));
+  CHECK(p.value == 1);
+  CHECK(p.tangent == 0);
+  CHECK(r.tangent == 0);
 }
 
 TEST_CASE("kernels that write into strided memory reach every element once, and none between") {

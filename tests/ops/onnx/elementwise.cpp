@@ -80,7 +80,9 @@ const OnnxAdapters kElementwiseAdapters = {
     {"Tanh", unary(tanh)},
 
     {"Add", binary(add)},
-    {"Div", binary(div)},
+    {"Div", binary([](const Tensor& x, const Tensor& y) {
+       return cast(div(x, y), x.dtype());
+     })},  // truncates integers
     {"Mul", binary(mul)},
     {"Sub", binary(sub)},
     {"Pow", power},

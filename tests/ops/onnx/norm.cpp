@@ -2,7 +2,7 @@
 #include "ops/norm.h"
 #include "core/creation.h"
 #include "ops/elementwise.h"
-#include "ops/index.h"
+#include "ops/join.h"
 #include "ops/kernel_op.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -54,12 +54,7 @@ Tensor normalize_groups(Case c, int64_t groups) {
   const Tensor x = c.in(0);
   const Tensor grouped =
       reshape(layer_norm(reshape(x, {x.size(0), groups, -1}), {}, {}, epsilon_of(c)), x.shape());
-  const auto spread = [&](const Tensor& v) {
-    return per_channel(index_select(v, 0,
-                                    div(arange(0, static_cast<double>(x.size(1))),
-                                        full({}, static_cast<double>(x.size(1) / v.numel()), DType::int64))),
-                       x);
-  };
+  const auto spread = [&](const Tensor& v) { return per_channel(repeat(v, x.size(1) / v.numel(), 0), x); };
   return grouped * spread(c.in(1)) + spread(c.in(2));
 }
 
