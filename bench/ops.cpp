@@ -45,17 +45,34 @@ Case attention_case(const std::string& name, const Shape& shape, AttentionRead r
           [o](Xs x) { return define::attention(x[0], x[1], x[2], o); }};
 }
 
+const Shape kWide{4096, 3072};
+
+/// A function of each element.
+Case elements(const std::string& name, Tensor (*kernel)(const Tensor&), Tensor (*definition)(const Tensor&)) {
+  return {name,
+          {kWide},
+          [kernel](Xs x) { return kernel(x[0]); },
+          [definition](Xs x) { return definition(x[0]); }};
+}
+
 std::vector<Case> cases() {
-  const Shape wide{4096, 3072}, rows{4096, 1024};
+  const Shape rows{4096, 1024};
   std::vector<int64_t> labels(2048);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i * 7919 % 50257);
   const Tensor targets = index_tensor(labels, {2048});
-  return {{"gelu_tanh",
-           {wide},
-           [](Xs x) { return gelu_tanh(x[0]); },
-           [](Xs x) { return define::gelu_tanh(x[0]); }},
-          {"gelu", {wide}, [](Xs x) { return gelu(x[0]); }, [](Xs x) { return define::gelu(x[0]); }},
-          {"silu", {wide}, [](Xs x) { return silu(x[0]); }, [](Xs x) { return define::silu(x[0]); }},
+  return {elements("relu", relu, define::relu),
+          elements("gelu_tanh", gelu_tanh, define::gelu_tanh),
+          elements("gelu", gelu, define::gelu),
+          elements("silu", silu, define::silu),
+          elements("softplus", softplus, define::softplus),
+          elements("softsign", softsign, define::softsign),
+          elements("hardswish", hardswish, define::hardswish),
+          elements("mish", mish, define::mish),
+          {"elu", {kWide}, [](Xs x) { return elu(x[0]); }, [](Xs x) { return define::elu(x[0], 1); }},
+          {"leaky_relu",
+           {kWide},
+           [](Xs x) { return leaky_relu(x[0]); },
+           [](Xs x) { return define::leaky_relu(x[0], 0.01); }},
           {"softmax",
            {rows},
            [](Xs x) { return softmax(x[0], -1); },
@@ -76,6 +93,14 @@ std::vector<Case> cases() {
            {{4096, 768}, {768}},
            [](Xs x) { return rms_norm(x[0], x[1]); },
            [](Xs x) { return define::rms_norm(x[0], x[1], 1e-5); }},
+          {"add_layer_norm",
+           {{4096, 768}, {4096, 768}, {768}, {768}},
+           [](Xs x) { return add_layer_norm(x[0], x[1], x[2], x[3]).y; },
+           [](Xs x) { return define::add_layer_norm(x[0], x[1], x[2], x[3], 1e-5).y; }},
+          {"add_rms_norm",
+           {{4096, 768}, {4096, 768}, {768}},
+           [](Xs x) { return add_rms_norm(x[0], x[1], x[2]).y; },
+           [](Xs x) { return define::add_rms_norm(x[0], x[1], x[2], 1e-5).y; }},
           {"linear",
            {{768, 768}, {3072, 768}, {3072}},
            [](Xs x) { return linear(x[0], x[1], x[2]); },

@@ -25,12 +25,13 @@ def cases():
     wide, rows = (4096, 3072), (4096, 1024)
     targets = torch.randint(50257, (2048,))
     yield "gelu_tanh", [wide], lambda x: F.gelu(x, approximate="tanh")
-    yield "gelu", [wide], F.gelu
-    yield "silu", [wide], F.silu
+    for name in ("relu", "gelu", "silu", "softplus", "softsign", "hardswish", "mish", "elu", "leaky_relu"):
+        yield name, [wide], getattr(F, name)
     yield "softmax", [rows], lambda x: x.softmax(-1)
     yield "log_softmax", [rows], lambda x: x.log_softmax(-1)
     yield "log_sum_exp", [rows], lambda x: x.logsumexp(-1)
     yield "layer_norm", [(4096, 768), (768,), (768,)], lambda x, w, b: F.layer_norm(x, (768,), w, b)
+    yield "add_layer_norm", [(4096, 768), (4096, 768), (768,), (768,)], lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b)
     yield "linear", [(768, 768), (3072, 768), (3072,)], F.linear
     yield "cross_entropy", [(2048, 50257)], lambda x: F.cross_entropy(x, targets)
     yield "attention", [(4, 6, 1024, 64)] * 3, attention
