@@ -5,10 +5,11 @@
 #include "core/creation.h"
 #include "core/record.h"
 #include "core/tape.h"
-#include "nn/attention/scale.h"
+#include "nn/attention/scale_policy.h"
 #include "nn/init.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
+#include "ops/index.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
@@ -21,20 +22,14 @@ namespace {
 
 using Setting = AttentionSetting;
 
-double scale_for(const Setting& s, int64_t head_size, int64_t context) {
-  if (s.scale == Setting::Scale::constant) {
+/// The setting, if its numbers are in their ranges.
+Setting checked(Setting s) {
+  if (s.scale == Setting::Scale::constant)
     check(s.constant > 0 && std::isfinite(s.constant),
           "attention: the constant scale is {}, wanted more than 0", s.constant);
-    return s.constant;
-  }
-  const double n = std::max<double>(2, static_cast<double>(context) / 2), d = static_cast<double>(head_size);
-  if (s.score == Setting::Score::cosine) return gradient_optimal_cosine_scale(n, d);
-  const double root = 1 / std::sqrt(d);
-  switch (s.scale) {
-    case Setting::Scale::optimal: return gradient_optimal_scale(n) * root;
-    case Setting::Scale::entropy: return entropy_factor(n) * root;
-    default: return root;
-  }
+  if (s.keys == Setting::Keys::given)
+    check(s.n >= 2 && std::isfinite(s.n), "attention: the scale is for n = {} keys, wanted 2 or more", s.n);
+  return s;
 }
 
 /// Repeats each key head for the query heads that read it.
@@ -66,9 +61,9 @@ Tensor AttentionPart::prepare_queries(const Tensor& q, int64_t) const { return q
 Tensor AttentionPart::prepare_keys(const Tensor& k, int64_t) const { return k; }
 
 Attention::Attention(Setting setting, int64_t heads, int64_t head_size, int64_t context)
-    : setting_(std::move(setting)),
+    : setting_(checked(std::move(setting))),
       sizes_{heads, head_size, context},
-      scale_(scale_for(setting_, head_size, context)) {
+      scale_(score_scale(setting_, head_size, common_keys(setting_, context))) {
   if (setting_.qk_norm != Setting::QkNorm::none) {
     query_gain = constant({head_size}, 1);
     key_gain = constant({head_size}, 1);
@@ -135,15 +130,30 @@ Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, co
       q0.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q0.size(0) == k.size(0) && q0.size(3) == k.size(3),
       "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
       k.shape(), v.shape());
-  const Tensor q = prepare_queries(q0, first_query);
-  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, trace);
+  const DType type = wide(q0.dtype());
+  const Tensor q = prepare_queries(q0, first_query),
+               rows = row_scale(mask, q.size(2), k.size(2), type, q.device());
+  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, rows, trace);
   AttentionOptions o;
   o.scale = scale_;
   o.causal = mask.causal, o.left = mask.left, o.right = mask.right;
   o.softcap = setting_.softcap;
   o.read = setting_.read;
   o.bias = mask.bias, o.allowed = mask.allowed, o.slopes = slopes(q.device());
-  return attention(q, k, v, o);
+  return attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, o);
+}
+
+std::string Attention::explain(bool weights_wanted, const AttentionMask& mask) const {
+  return fmt::format("{}; {}", choose(weights_wanted, mask).reason,
+                     describe_scale(setting_, sizes_.head_size, sizes_.context));
+}
+
+/// What each query is multiplied by on top of scale_.
+Tensor Attention::row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
+                            Device device) const {
+  if (setting_.keys != Setting::Keys::visible) return {};
+  const Tensor scales = score_scales(setting_, sizes_.head_size, keys, device);
+  return cast(index_select(scales, 0, mask.visible_keys(queries, keys, device)) / scale_, dtype);
 }
 
 Tensor Attention::slopes(Device device) const {
@@ -151,12 +161,14 @@ Tensor Attention::slopes(Device device) const {
 }
 
 Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-                          AttentionTrace* trace) const {
+                          const Tensor& row_scale, AttentionTrace* trace) const {
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
   // As in the fused op nothing between the inputs and the output is rounded to low precision.
   const DType type = wide(q.dtype());
   const Tensor values = spread_heads(cast(v, type), heads);
-  Tensor scores = matmul(cast(q, type) * scale_, transpose(spread_heads(cast(k, type), heads)));
+  Tensor scaled = cast(q, type) * scale_;
+  if (row_scale.defined()) scaled = scaled * row_scale;
+  Tensor scores = matmul(scaled, transpose(spread_heads(cast(k, type), heads)));
   if (setting_.softcap > 0) scores = setting_.softcap * tanh(scores / setting_.softcap);
   if (mask.bias.defined()) scores = scores + cast(mask.bias, type);
   if (setting_.alibi) scores = scores + alibi_bias(slopes(q.device()), queries, keys, type);
@@ -165,7 +177,7 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
   const Tensor weights = weigh(scores);
   if (trace) {
-    *trace = {q, k, v, weights, scale_, visible};
+    *trace = {q, k, v, weights, scale_, row_scale, visible};
     for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
   }
   if (setting_.read == AttentionRead::mean) return cast(matmul(weights, values), q.dtype());

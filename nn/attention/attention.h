@@ -21,14 +21,20 @@ struct AttentionSetting {
   enum class Score { dot, cosine };        ///< q·k, or that of unit vectors
   enum class QkNorm { none, layer, rms };  ///< of queries and keys before the scores, with learned gains
   /// What multiplies the scores. For `dot` all but `constant` come on top of 1/√D; for `cosine` the scale is the whole
-  /// factor. `optimal`: the gradient-optimal scale of nn/attention/scale.h at n = context/2.
+  /// factor. `optimal`, `entropy` and cosine scores have the scales of nn/attention/scale.h for n keys.
   enum class Scale { standard, optimal, entropy, constant };
+  /// Which n: half the context, a number of the user's, or how many keys each query sees. The last is folded into the
+  /// queries, so that the fused op can follow; under a causal mask it depends on a query's position alone, so that decoding
+  /// gives what the full pass gives.
+  enum class Keys { half_context, given, visible };
 
   Score score = Score::dot;
   QkNorm qk_norm = QkNorm::none;
   double qk_norm_eps = 1e-6;
   Scale scale = Scale::standard;
-  double constant = 1;       ///< of Scale::constant; more than 0
+  double constant = 1;  ///< of Scale::constant; more than 0
+  Keys keys = Keys::half_context;
+  double n = 2;              ///< of Keys::given; at least 2
   bool temperature = false;  ///< a learned scale per channel of q
   bool rotary = false;       ///< positions as rotations; wants an even head size
   bool alibi = false;        ///< positions as a slope per head
@@ -45,10 +51,11 @@ std::string attention_parts();
 
 /// What attention did, for display and for gradients by path.
 struct AttentionTrace {
-  Tensor q, k, v;            ///< after preparation, [B, H, T, D]
-  Tensor weights;            ///< [B, H, Tq, Tk]
-  double scale = 1;          ///< what multiplied q·k
-  Tensor visible;            ///< bool, broadcast to the weights; undefined where no key is hidden
+  Tensor q, k, v;    ///< after preparation, [B, H, T, D]
+  Tensor weights;    ///< [B, H, Tq, Tk]
+  double scale = 1;  ///< what multiplied q·k
+  Tensor row_scale;  ///< and that, for each query: broadcast to [B, H, Tq, 1]; undefined where it is 1
+  Tensor visible;    ///< bool, broadcast to the weights; undefined where no key is hidden
   bool distribution = true;  ///< the weights are ≥ 0 and sum to 1
 };
 
@@ -72,12 +79,11 @@ class Attention : public Module {
   Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
     return choose(weights_wanted, mask).path;
   }
-  /// Which path that is, and why.
-  std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const {
-    return choose(weights_wanted, mask).reason;
-  }
+  /// Which path that is, and why; and what the scores are multiplied by.
+  std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const;
 
-  double scale() const { return scale_; }  ///< the factor of q·k, or of the cosine
+  /// The factor of q·k, or of the cosine; for Keys::visible that of a query which sees context/2 keys.
+  double scale() const { return scale_; }
   const AttentionSetting& setting() const { return setting_; }
   void fields(Fields& f) override;
   Attention clone();
@@ -96,8 +102,10 @@ class Attention : public Module {
   Choice choose(bool weights_wanted, const AttentionMask& mask) const;
   Tensor weigh(const Tensor& scores) const;
   Tensor slopes(Device device) const;
+  Tensor row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
+                   Device device) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-                 AttentionTrace* trace) const;
+                 const Tensor& row_scale, AttentionTrace* trace) const;
 
   AttentionSetting setting_;
   AttentionSizes sizes_;

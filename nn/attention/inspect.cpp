@@ -47,15 +47,24 @@ std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<T
   check(trace.weights.defined() && trace.weights.rank() == 4,
         "inspect: the trace has no weights [B, H, Tq, Tk]: hand it to Attention::forward first");
   const int64_t heads = trace.weights.size(1), keys = trace.weights.size(3);
+  Shape by_query = trace.weights.shape();
+  by_query.back() = 1;
   std::vector<HeadFigures> figures;
   for (int64_t head = 0; head < heads; ++head) {
     const auto weights = select(trace.weights, 1, head).values();
     std::vector<double> visible;
     if (trace.visible.defined())
       visible = select(expand(trace.visible, trace.weights.shape()), 1, head).values();
+    std::vector<double> scales(weights.size() / static_cast<size_t>(keys), trace.scale);
+    if (trace.row_scale.defined()) {
+      const auto factors = select(expand(trace.row_scale, by_query), 1, head).values();
+      for (size_t row = 0; row < scales.size(); ++row) scales[row] *= factors[row];
+    }
     Sums sums;
-    for (size_t row = 0; row < weights.size(); row += static_cast<size_t>(keys))
-      add_row(sums, &weights[row], visible.empty() ? nullptr : &visible[row], keys, trace.scale, each_weight);
+    for (size_t row = 0; row < scales.size(); ++row) {
+      const size_t at = row * static_cast<size_t>(keys);
+      add_row(sums, &weights[at], visible.empty() ? nullptr : &visible[at], keys, scales[row], each_weight);
+    }
     HeadFigures f;
     if (trace.distribution) f.entropy = sums.entropy / sums.rows, f.jacobian = sums.jacobian / sums.rows;
     f.entropy_limit = sums.limit / sums.rows;

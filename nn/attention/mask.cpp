@@ -3,6 +3,7 @@
 #include "core/creation.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -20,16 +21,31 @@ Tensor column(int64_t count, Device device, int64_t first = 0) {
   return reshape(row(count, device, first), {count, 1});
 }
 
+/// How many keys behind its position a query may see.
+int64_t behind(const AttentionMask& mask) {
+  return mask.causal ? std::min<int64_t>(mask.right, 0) : mask.right;
+}
+
 }  // namespace
 
 Tensor AttentionMask::visible(int64_t queries, int64_t keys, Device device) const {
   Tensor seen = allowed;
   const Tensor distance = row(keys, device) - column(queries, device, keys - queries);
   const auto hide = [&seen](const Tensor& rest) { seen = seen.defined() ? logical_and(seen, rest) : rest; };
-  const int64_t behind = causal ? std::min<int64_t>(right, 0) : right;
-  if (behind < keys - 1) hide(less_equal(distance, number(behind, device)));
+  if (behind(*this) < queries - 1) hide(less_equal(distance, number(behind(*this), device)));
   if (left < keys - 1) hide(greater_equal(distance, number(-left, device)));
   return seen;
+}
+
+Tensor AttentionMask::visible_keys(int64_t queries, int64_t keys, Device device) const {
+  if (allowed.defined()) {
+    const Tensor seen = visible(queries, keys, device);
+    return sum(expand(seen, broadcast("attention", seen.shape(), {1, keys})), {-1}, KeepAxes::yes);
+  }
+  const Tensor position = column(queries, device, keys - queries);
+  const Tensor first = maximum(position - static_cast<double>(left), 0),
+               last = minimum(position + static_cast<double>(behind(*this)), static_cast<double>(keys - 1));
+  return maximum(last - first + 1, 0);
 }
 
 Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys, Device device) {

@@ -18,6 +18,9 @@ struct AttentionMask {
 
   /// causal, window and `allowed` in one, [.., Tq, Tk]; undefined where nothing is hidden.
   Tensor visible(int64_t queries, int64_t keys, Device device) const;
+  /// How many keys each query sees, int64, broadcast to [B, H, Tq, 1]. A bias hides none, even where it is −∞. With `allowed` a
+  /// tensor as large as visible() is summed.
+  Tensor visible_keys(int64_t queries, int64_t keys, Device device) const;
 };
 
 /// bool [B, 1, 1, Tk]: row b sees its first lengths[b] keys.

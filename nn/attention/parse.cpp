@@ -15,7 +15,8 @@ struct Part {
   const char* name;
   const char* help;
   std::function<void(Setting&, double)> apply;
-  bool takes_number = false;
+  /// Behind a =: nothing, a number, or for which n keys it scales, which may be left out.
+  enum class Takes { nothing, number, keys } takes = Takes::nothing;
 };
 
 const std::vector<Part>& parts() {
@@ -24,8 +25,8 @@ const std::vector<Part>& parts() {
        [](Setting&, double) {}},
       {"laser", "read by the log of a weighted mean of e^v (Duvvuri and Dhillon 2024)",
        [](Setting& s, double) { s.read = AttentionRead::laser; }},
-      {"cosine", "cosine of query and key, times the gradient-optimal scale",
-       [](Setting& s, double) { s.score = Setting::Score::cosine; }},
+      {"cosine", "cosine of query and key, times the gradient-optimal scale for n keys; n as for optimal",
+       [](Setting& s, double) { s.score = Setting::Score::cosine; }, Part::Takes::keys},
       {"qk_norm", "LayerNorm of queries and keys per head (Henry et al. 2020)",
        [](Setting& s, double) { s.qk_norm = Setting::QkNorm::layer; }},
       {"qk_norm_rms", "RMSNorm of queries and keys per head",
@@ -35,13 +36,15 @@ const std::vector<Part>& parts() {
       {"rotary", "rotary positions (Su et al. 2021)", [](Setting& s, double) { s.rotary = true; }},
       {"alibi", "scores lowered in proportion to distance (Press et al. 2021)",
        [](Setting& s, double) { s.alibi = true; }},
-      {"optimal", "the scale that maximizes the softmax's gradient at half the context (Su 2023)",
-       [](Setting& s, double) { s.scale = Setting::Scale::optimal; }},
-      {"entropy", "a scale that keeps the entropy of the weights about constant (Su 2021)",
-       [](Setting& s, double) { s.scale = Setting::Scale::entropy; }},
+      {"optimal",
+       "the scale that maximizes the softmax's gradient for n keys (Su 2023); n is half the context, "
+       "optimal=N: N, optimal=visible: how many keys each query sees",
+       [](Setting& s, double) { s.scale = Setting::Scale::optimal; }, Part::Takes::keys},
+      {"entropy", "a scale that keeps the entropy of the weights about constant in n (Su 2021); n as above",
+       [](Setting& s, double) { s.scale = Setting::Scale::entropy; }, Part::Takes::keys},
       {"scale", "scale=X: X as the whole factor of the scores",
-       [](Setting& s, double x) { s.scale = Setting::Scale::constant, s.constant = x; }, true},
-      {"softcap", "softcap=X: X·tanh(s/X)", [](Setting& s, double x) { s.softcap = x; }, true},
+       [](Setting& s, double x) { s.scale = Setting::Scale::constant, s.constant = x; }, Part::Takes::number},
+      {"softcap", "softcap=X: X·tanh(s/X)", [](Setting& s, double x) { s.softcap = x; }, Part::Takes::number},
   };
   return table;
 }
@@ -83,16 +86,32 @@ bool is_registered(const std::string& name) {
        attention_parts());
 }
 
-double parse_number(const std::string& key, const std::string& text) {
+/// NaN for what is no finite number.
+double to_number(const std::string& text) {
   size_t used = 0;
   double number = 0;
   try {
     number = std::stod(text, &used);
   } catch (const std::exception&) {
   }
-  check(used > 0 && used == text.size() && number > 0 && std::isfinite(number),
-        "attention: {} wants a finite number above 0, got {}", key, text);
+  return used > 0 && used == text.size() && std::isfinite(number) ? number : NAN;
+}
+
+double parse_number(const std::string& key, const std::string& text) {
+  const double number = to_number(text);
+  check(number > 0, "attention: {} wants a finite number above 0, got {}", key, text);
   return number;
+}
+
+/// Behind the = of a scale: for which n it is.
+void parse_keys(Setting& s, const std::string& key, const std::string& text, const std::string& whole) {
+  check(s.keys == Setting::Keys::half_context, "attention: {} says twice for how many keys it scales", whole);
+  if (text == "visible") {
+    s.keys = Setting::Keys::visible;
+  } else {
+    s.keys = Setting::Keys::given, s.n = to_number(text);
+    check(s.n >= 2, "attention: {} wants a number of keys from 2 on, or visible, got {}", key, text);
+  }
 }
 
 std::vector<detail::RegisteredPart>& registry() {
@@ -133,14 +152,17 @@ AttentionSetting parse_attention(const std::string& name) {
           name);
     seen.push_back(key);
     const Part* const part = find_part(key);
-    const bool takes_number = part != nullptr && part->takes_number;
     if (part == nullptr && !is_registered(key)) fail_unknown(key, name);
-    check(takes_number || sign == std::string::npos, "attention: {} takes no number", key);
-    check(!takes_number || sign != std::string::npos, "attention: {} wants a number, as {}=2", key, key);
+    const bool assigned = sign != std::string::npos;
+    const auto takes = part == nullptr ? Part::Takes::nothing : part->takes;
+    check(takes != Part::Takes::nothing || !assigned, "attention: {} takes no number", key);
+    check(takes != Part::Takes::number || assigned, "attention: {} wants a number, as {}=2", key, key);
+    const std::string text = assigned ? piece.substr(sign + 1) : "";
     if (part == nullptr) {
       setting.extra.push_back(key);
     } else {
-      part->apply(setting, takes_number ? parse_number(key, piece.substr(sign + 1)) : 0);
+      part->apply(setting, takes == Part::Takes::number ? parse_number(key, text) : 0);
+      if (takes == Part::Takes::keys && assigned) parse_keys(setting, key, text, name);
     }
   }
   check(!seen.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", attention_parts());
@@ -154,6 +176,8 @@ AttentionSetting parse_attention(const std::string& name) {
         "attention: cosine normalizes queries and keys itself, so a qk_norm has no effect on it");
   check(!both("optimal", "entropy") && !both("optimal", "scale") && !both("entropy", "scale"),
         "attention: optimal, entropy and scale exclude each other: there is one scale");
+  check(!both("cosine", "scale") || setting.keys == Setting::Keys::half_context,
+        "attention: {} has a constant as its whole scale, so a number of keys has no effect on it", name);
   check(!both("cosine", "entropy"), "attention: entropy scales 1/√D, which cosine scores do not have");
   return setting;
 }

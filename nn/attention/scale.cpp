@@ -51,8 +51,12 @@ double gradient_optimal_cosine_scale(double n, double d) {
     const LogG once = log_g(alpha, d / 2), twice = log_g(2 * alpha, d / 2);
     return 1 - std::exp(twice.value - 2 * once.value) / n * (1 + alpha * 2 * (twice.slope - once.slope));
   };
+  constexpr double kLargest = 1 << 18;  // where log_g still converges
   double low = 0, high = 1;
-  while (slope(high) > 0) high *= 2;
+  while (high <= kLargest && slope(high) > 0) high *= 2;
+  check(high <= kLargest,
+        "gradient_optimal_cosine_scale: n is {}, too many for {} dimensions: the scale is beyond {}", n, d,
+        kLargest);
   for (int i = 0; i < 200 && high - low > 1e-14 * high; ++i) {
     const double middle = (low + high) / 2;
     (slope(middle) > 0 ? low : high) = middle;

@@ -12,6 +12,7 @@ namespace vitrine::nn {
 double gradient_optimal_scale(double n);
 /// The same for cosine scores of random directions in d dimensions (density ∝ (1 − s²)^{(d−3)/2}): maximizes
 /// α(1 − g(2α)/(n·g(α)²)), g(α) = ₀F₁(; d/2; α²/4). The scale is the whole factor of the cosine.
+/// Where it is beyond 2^18, as for 1400 keys in 2 dimensions, n is an error.
 double gradient_optimal_cosine_scale(double n, double d);
 /// The two objectives.
 double normal_objective(double alpha, double n);

@@ -94,7 +94,7 @@ TEST_CASE("generation on the device gives the CPU's tokens") {
 TEST_CASE("every attention on the device, fused and with its weights kept, gives the CPU's logits") {
   if (!has_gpu()) return;
   for (const char* attention : {"standard", "laser", "cosine", "qk_norm_rms", "temperature", "rotary",
-                                "alibi", "softcap=2", "laser+entropy+alibi"}) {
+                                "alibi", "softcap=2", "laser+entropy+alibi", "optimal=visible"}) {
     INFO(attention);
     nn::GptOptions o = tiny(attention);
     o.heads = 2, o.key_heads = 1;

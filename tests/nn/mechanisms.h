@@ -16,10 +16,14 @@ inline const std::vector<std::string> kMechanisms = {"standard",
                                                      "alibi",
                                                      "optimal",
                                                      "entropy",
+                                                     "optimal=32",
+                                                     "optimal=visible",
+                                                     "cosine=visible",
                                                      "scale=0.3",
                                                      "softcap=2",
                                                      "laser+qk_norm+alibi",
                                                      "laser+cosine+rotary+temperature",
-                                                     "laser+softcap=3+entropy"};
+                                                     "laser+softcap=3+entropy",
+                                                     "laser+entropy=visible+alibi"};
 
 }  // namespace vitrine::test

@@ -278,7 +278,10 @@ TEST_CASE("masks: padding, prefix, blocks and windows say what they hide") {
         std::vector<double>{1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
   const AttentionMask window{.causal = true, .left = 1};
   CHECK(window.visible(2, 4, Device::cpu).values() == std::vector<double>{0, 1, 1, 0, 0, 0, 1, 1});
+  CHECK(AttentionMask{.right = 1}.visible(4, 2, Device::cpu).values() ==
+        std::vector<double>{0, 0, 1, 0, 1, 1, 1, 1});  // queries at positions −2 to 1
   CHECK(!AttentionMask{}.visible(3, 3, Device::cpu).defined());
+  CHECK(!AttentionMask{.causal = true}.visible(1, 3, Device::cpu).defined());
   const int64_t wrong[] = {5};
   CHECK_THROWS_WITH(padding_mask(wrong, 4), "padding_mask: lengths[0] is 5, wanted 0 to 4");
 }

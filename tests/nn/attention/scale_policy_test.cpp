@@ -1,0 +1,170 @@
+// For how many keys attention is scaled: half the context, a number, or those that each query sees.
+#include "nn/attention/scale_policy.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "nn/attention/inspect.h"
+#include "nn/attention/scale.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+constexpr int64_t kQueries = 5, kKeys = 7, kChannels = 6;
+
+/// A mask, and how many keys each of the queries at positions 2 to 6 sees.
+struct Counted {
+  AttentionMask mask;
+  std::vector<double> counts;
+};
+
+std::vector<Counted> counted_masks() {
+  AttentionMask padding{.causal = true}, apart, one_column;
+  const int64_t lengths[] = {4};
+  padding.allowed = padding_mask(lengths, kKeys);
+  apart.allowed = padding.allowed;
+  one_column.allowed = tensor({1, 0, 1, 1, 1}, {kQueries, 1}, DType::boolean);
+  return {{{.causal = true}, {3, 4, 5, 6, 7}},
+          {{.causal = true, .left = 2}, {3, 3, 3, 3, 3}},
+          {{.causal = true, .left = 4}, {3, 4, 5, 5, 5}},
+          {{.causal = true, .right = 3}, {3, 4, 5, 6, 7}},
+          {{.causal = true, .right = -2}, {1, 2, 3, 4, 5}},
+          {{}, {7, 7, 7, 7, 7}},
+          {{.left = 3, .right = 1}, {4, 5, 5, 5, 4}},
+          {padding, {3, 4, 4, 4, 4}},
+          {apart, {4}},
+          {one_column, {7, 0, 7, 7, 7}}};
+}
+
+double factor(const std::string& rule, double n) {
+  n = std::max(n, 2.0);
+  if (rule == "cosine") return gradient_optimal_cosine_scale(n, kChannels);
+  return (rule == "optimal" ? gradient_optimal_scale(n) : entropy_factor(n)) / std::sqrt(kChannels);
+}
+
+Tensor normal(const Shape& shape, uint64_t seed) {
+  Generator g(seed);
+  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
+}
+
+}  // namespace
+
+TEST_CASE("a mask counts the keys that each query sees") {
+  for (const Counted& c : counted_masks())
+    CHECK(c.mask.visible_keys(kQueries, kKeys, Device::cpu).values() == c.counts);
+  for (const AttentionMask& mask : {AttentionMask{.causal = true}, {.right = 1}, {.left = 1, .right = 0}, {}})
+    for (const auto [queries, keys] : {std::pair{4, 2}, {1, 5}, {3, 3}}) {
+      const Tensor seen = mask.visible(queries, keys, Device::cpu),
+                   all = full({queries, keys}, 1, DType::boolean);
+      CHECK(mask.visible_keys(queries, keys, Device::cpu).values() ==
+            sum(seen.defined() ? seen : all, {-1}).values());
+    }
+  CHECK(AttentionMask{}.visible_keys(2, 0, Device::cpu).values() == std::vector<double>{0, 0});
+}
+
+TEST_CASE("a number of keys behind the name is the n of the scale, whatever the context") {
+  for (const int64_t context : {8, 4096})
+    for (const double n : {2.0, 32.0, 1000.0}) {
+      const auto scale = [&](const std::string& rule) {
+        return Attention(parse_attention(fmt::format("{}={}", rule, n)), 4, kChannels, context).scale();
+      };
+      for (const std::string rule : {"optimal", "entropy", "cosine"}) CHECK(scale(rule) == factor(rule, n));
+    }
+}
+
+TEST_CASE("the weights are the softmax of q·k times the scale for the keys that the query sees") {
+  const Tensor q = normal({2, 4, kQueries, kChannels}, 1), k = normal({2, 4, kKeys, kChannels}, 2);
+  for (const std::string rule : {"optimal", "entropy", "cosine"})
+    for (const Counted& c : counted_masks()) {
+      INFO(rule);
+      const Attention attention(parse_attention(rule + "=visible"), 4, kChannels, 16);
+      AttentionTrace trace;
+      attention.forward(q, attention.prepare_keys(k, 0), k, c.mask, 2, &trace);
+      std::vector<double> factors;
+      for (const double n : c.counts) factors.push_back(factor(rule, n));
+      Tensor scores = matmul(trace.q, transpose(trace.k)) *
+                      tensor(factors, {static_cast<int64_t>(factors.size()), 1}, DType::float64);
+      const Tensor visible = c.mask.visible(kQueries, kKeys, Device::cpu);
+      if (visible.defined()) scores = where(visible, scores, -INFINITY);
+      CHECK(spec::distance(trace.weights.values(), softmax(scores).values(), 1e-3) <= 1e-13);
+    }
+}
+
+TEST_CASE("a query's scale changes with the keys that it sees, and not with those that come later") {
+  const Attention attention(parse_attention("entropy=visible"), 4, kChannels, 16);
+  const Tensor q = normal({1, 4, kKeys, kChannels}, 1), k = normal({1, 4, kKeys, kChannels}, 2);
+  const AttentionMask causal{.causal = true};
+  const Tensor whole = attention.forward(q, k, k, causal);
+  for (int64_t time = 1; time < kKeys; ++time) {
+    const auto first = [&](const Tensor& x) { return slice(x, 2, 0, time); };
+    CHECK(spec::distance(attention.forward(first(q), first(k), first(k), causal).values(),
+                         first(whole).values(), 1e-3) <= 1e-13);
+  }
+  const Attention fixed(parse_attention("entropy=2"), 4, kChannels, 16);
+  const auto row = [&](const Attention& a, int64_t i) {
+    return select(a.forward(q, k, k, causal), 2, i).values();
+  };
+  CHECK(row(attention, 1) == row(fixed, 1));  // two keys are seen
+  CHECK(row(attention, 2) != row(fixed, 2));
+}
+
+TEST_CASE("attention scaled by visible keys passes the checks of an op") {
+  const spec::Call call = [](const std::vector<Tensor>& x) {
+    const Attention attention(parse_attention("optimal=visible"), 2, 4, 8);
+    return attention.forward(x[0], x[1], x[2], {.causal = true, .left = 3});
+  };
+  const std::string errors = spec::check_all({{"attention",
+                                               call,
+                                               {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}},
+                                                {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}}}});
+  CHECK_MESSAGE(errors.empty(), errors);
+}
+
+TEST_CASE("the Jacobian's size in figures of a head takes each query's own scale") {
+  const Attention attention(parse_attention("optimal=visible"), 1, kChannels, 16);
+  const Tensor q = zeros({2, 1, 3, kChannels}, DType::float64), k = normal({2, 1, 3, kChannels}, 1);
+  AttentionTrace trace;
+  attention.forward(q, k, k, {.causal = true}, 0, &trace);
+  const double want = (factor("optimal", 2) * (1 - 1.0 / 2) + factor("optimal", 3) * (1 - 1.0 / 3)) / 2;
+  CHECK(inspect(trace)[0].jacobian == doctest::Approx(want).epsilon(1e-14));
+}
+
+TEST_CASE("an attention tells its scale and the number of keys that it is for") {
+  const auto tells = [](const std::string& name, const std::string& text) {
+    const std::string told = Attention(parse_attention(name), 4, 64, 512).explain();
+    CHECK_MESSAGE(told.find("; the scores are multiplied by " + text) != std::string::npos, told);
+  };
+  tells("standard", "0.125: 1/√D");
+  tells("scale=0.3", "0.3, a constant");
+  tells("optimal", "0.232937: gradient-optimal for n = 256 keys");
+  tells("optimal=64", "0.19368: gradient-optimal for n = 64 keys");
+  tells("entropy=512", "0.125: log n/log 512/√D for n = 512 keys");
+  tells("cosine=visible", "what is gradient-optimal for the n keys that their query sees: 16.8");
+  CHECK(Attention(parse_attention("entropy=visible"), 4, 64, 512).path() == Attention::Path::fused);
+}
+
+TEST_CASE("numbers of keys that make no sense are refused") {
+  const auto refused = [](const std::string& name, const std::string& why) {
+    CHECK_THROWS_WITH(parse_attention(name), doctest::Contains(why.c_str()));
+  };
+  for (const std::string number : {"1", "0", "-4", "inf", "nan", "", "rows", "32x"})
+    refused("entropy=" + number, "entropy wants a number of keys from 2 on, or visible, got " + number);
+  refused("cosine=8+optimal=visible", "says twice for how many keys it scales");
+  refused("cosine=visible+scale=3", "a constant as its whole scale, so a number of keys has no effect");
+  AttentionSetting setting{.scale = AttentionSetting::Scale::optimal};
+  setting.keys = AttentionSetting::Keys::given, setting.n = 1;
+  CHECK_THROWS_WITH(Attention(setting, 4, 8, 16), "attention: the scale is for n = 1 keys, wanted 2 or more");
+  CHECK_THROWS_WITH(Attention(parse_attention("cosine=1e9"), 4, 2, 16),
+                    doctest::Contains("too many for 2 dimensions"));
+}
