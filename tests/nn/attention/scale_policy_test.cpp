@@ -64,7 +64,7 @@ TEST_CASE("a mask counts the keys that each query sees") {
   for (const Counted& c : counted_masks())
     CHECK(c.mask.visible_keys(kQueries, kKeys, Device::cpu).values() == c.counts);
   for (const AttentionMask& mask : {AttentionMask{.causal = true}, {.right = 1}, {.left = 1, .right = 0}, {}})
-    for (const auto [queries, keys] : {std::pair{4, 2}, {1, 5}, {3, 3}}) {
+    for (const auto& [queries, keys] : {std::pair{4, 2}, {1, 5}, {3, 3}}) {
       const Tensor seen = mask.visible(queries, keys, Device::cpu),
                    all = full({queries, keys}, 1, DType::boolean);
       CHECK(mask.visible_keys(queries, keys, Device::cpu).values() ==
@@ -79,7 +79,8 @@ TEST_CASE("a number of keys behind the name is the n of the scale, whatever the 
       const auto scale = [&](const std::string& rule) {
         return Attention(parse_attention(fmt::format("{}={}", rule, n)), 4, kChannels, context).scale();
       };
-      for (const std::string rule : {"optimal", "entropy", "cosine"}) CHECK(scale(rule) == factor(rule, n));
+      for (const std::string rule : {"optimal", "entropy", "cosine"})
+        CHECK(scale(rule) == doctest::Approx(factor(rule, n)).epsilon(1e-14));
     }
 }
 
@@ -115,8 +116,8 @@ TEST_CASE("a query's scale changes with the keys that it sees, and not with thos
   const auto row = [&](const Attention& a, int64_t i) {
     return select(a.forward(q, k, k, causal), 2, i).values();
   };
-  CHECK(row(attention, 1) == row(fixed, 1));  // two keys are seen
-  CHECK(row(attention, 2) != row(fixed, 2));
+  CHECK(spec::distance(row(attention, 1), row(fixed, 1), 1e-3) <= 1e-14);  // two keys are seen
+  CHECK(spec::distance(row(attention, 2), row(fixed, 2), 1e-3) > 1e-3);
 }
 
 TEST_CASE("attention scaled by visible keys passes the checks of an op") {
@@ -124,10 +125,14 @@ TEST_CASE("attention scaled by visible keys passes the checks of an op") {
     const Attention attention(parse_attention("optimal=visible"), 2, 4, 8);
     return attention.forward(x[0], x[1], x[2], {.causal = true, .left = 3});
   };
-  const std::string errors = spec::check_all({{"attention",
-                                               call,
-                                               {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}},
-                                                {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}}}});
+  spec::Spec row{
+      "attention",
+      call,
+      {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}}, {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}}};
+  // As of the op: large scores have an absolute error that exp makes relative, and the definition multiplies by 0 what is
+  // hidden, which the kernel does not read.
+  row.largest = 3, row.not_finite = false;
+  const std::string errors = spec::check_all({row});
   CHECK_MESSAGE(errors.empty(), errors);
 }
 
@@ -150,7 +155,8 @@ TEST_CASE("an attention tells its scale and the number of keys that it is for") 
   tells("optimal", "0.232937: gradient-optimal for n = 256 keys");
   tells("optimal=64", "0.19368: gradient-optimal for n = 64 keys");
   tells("entropy=512", "0.125: log n/log 512/√D for n = 512 keys");
-  tells("cosine=visible", "what is gradient-optimal for the n keys that their query sees: 16.8");
+  tells("cosine=visible",
+        "what is gradient-optimal for the n keys that their query sees: 16.6385 at n = 256");
   CHECK(Attention(parse_attention("entropy=visible"), 4, 64, 512).path() == Attention::Path::fused);
 }
 
@@ -162,7 +168,8 @@ TEST_CASE("numbers of keys that make no sense are refused") {
     refused("entropy=" + number, "entropy wants a number of keys from 2 on, or visible, got " + number);
   refused("cosine=8+optimal=visible", "says twice for how many keys it scales");
   refused("cosine=visible+scale=3", "a constant as its whole scale, so a number of keys has no effect");
-  AttentionSetting setting{.scale = AttentionSetting::Scale::optimal};
+  AttentionSetting setting;
+  setting.scale = AttentionSetting::Scale::optimal;
   setting.keys = AttentionSetting::Keys::given, setting.n = 1;
   CHECK_THROWS_WITH(Attention(setting, 4, 8, 16), "attention: the scale is for n = 1 keys, wanted 2 or more");
   CHECK_THROWS_WITH(Attention(parse_attention("cosine=1e9"), 4, 2, 16),
