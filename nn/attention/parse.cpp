@@ -25,7 +25,7 @@ const std::vector<Part>& parts() {
        [](Setting&, double) {}},
       {"laser", "read by the log of a weighted mean of e^v (Duvvuri and Dhillon 2024)",
        [](Setting& s, double) { s.read = AttentionRead::laser; }},
-      {"cosine", "cosine of query and key, times the gradient-optimal scale for n keys; n as for optimal",
+      {"cosine", "cosine of query and key, times the gradient-optimal scale; =N and =visible as for optimal",
        [](Setting& s, double) { s.score = Setting::Score::cosine; }, Part::Takes::keys},
       {"qk_norm", "LayerNorm of queries and keys per head (Henry et al. 2020)",
        [](Setting& s, double) { s.qk_norm = Setting::QkNorm::layer; }},
@@ -37,10 +37,11 @@ const std::vector<Part>& parts() {
       {"alibi", "scores lowered in proportion to distance (Press et al. 2021)",
        [](Setting& s, double) { s.alibi = true; }},
       {"optimal",
-       "the scale that maximizes the softmax's gradient for n keys (Su 2023); n is half the context, "
-       "optimal=N: N, optimal=visible: how many keys each query sees",
+       "the scale that maximizes the softmax's gradient at half the context (Su 2023); =N: at N keys, "
+       "=visible: at those that a query sees",
        [](Setting& s, double) { s.scale = Setting::Scale::optimal; }, Part::Takes::keys},
-      {"entropy", "a scale that keeps the entropy of the weights about constant in n (Su 2021); n as above",
+      {"entropy",
+       "a scale that keeps the entropy of the weights about constant (Su 2021); =N and =visible as above",
        [](Setting& s, double) { s.scale = Setting::Scale::entropy; }, Part::Takes::keys},
       {"scale", "scale=X: X as the whole factor of the scores",
        [](Setting& s, double x) { s.scale = Setting::Scale::constant, s.constant = x; }, Part::Takes::number},

@@ -119,4 +119,7 @@ TEST_CASE("masks made on the device are those of the CPU") {
   CHECK(nn::prefix_mask(2, 5, Device::cuda).values() == nn::prefix_mask(2, 5).values());
   const nn::AttentionMask window{.causal = true, .left = 1};
   CHECK(window.visible(3, 5, Device::cuda).values() == window.visible(3, 5, Device::cpu).values());
+  CHECK(window.visible_keys(3, 5, Device::cuda).values() == std::vector<double>{2, 2, 2});
+  const nn::AttentionMask padded{.causal = true, .allowed = nn::padding_mask(lengths, 5, Device::cuda)};
+  CHECK(padded.visible_keys(2, 5, Device::cuda).values() == std::vector<double>{3, 3, 0, 0, 4, 5});
 }
