@@ -31,7 +31,8 @@ struct Rule {
 // clang-format off
 const Rule kRules[] = {
     {"sgd", [](Parameters p, const CommonOptions& c) {
-       return made<Sgd>(p, SgdOptions{.lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay});
+       return made<Sgd>(p, SgdOptions{
+           .lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay, .nesterov = c.nesterov});
      }},
     {"adam", made_adam<Adam, AdamOptions, Decay::coupled>},
     {"adamw", made_adam<Adam, AdamOptions, Decay::decoupled>},
@@ -74,12 +75,16 @@ std::string optimizer_names() {
 }
 
 Made make_optimizer(const std::string& name, Parameters parameters, const CommonOptions& options) {
+  check(!options.nesterov || name == "sgd", "{} has no Nesterov momentum: sgd has, and nadam is Adam with it",
+        name);
   for (const Rule& rule : kRules)
     if (name == rule.name) return rule.make(std::move(parameters), options);
   fail("there is no optimizer {}: wanted {}", name, optimizer_names());
 }
 
 std::string schedule_names() { return fmt::format("{}", fmt::join(kSchedules, ", ")); }
+
+bool has_floor(const std::string& schedule) { return schedule == "cosine" || schedule == "linear"; }
 
 Schedule make_schedule(const std::string& name, double peak, int64_t warmup, int64_t total, double floor) {
   check(peak >= 0 && floor >= 0, "{}: wanted learning rates of at least 0, got {} and {}", name, peak, floor);

@@ -14,7 +14,8 @@ struct CommonOptions {
   double lr = 1e-3;                   ///< ≥ 0
   double beta1 = 0.9, beta2 = 0.999;  ///< [0, 1)
   double weight_decay = 0;            ///< ≥ 0
-  double momentum = 0.9;              ///< ≥ 0; of sgd
+  double momentum = 0.9;              ///< ≥ 0; of sgd and rmsprop
+  bool nesterov = false;              ///< of sgd; for another rule it is an error
 };
 
 /// sgd, adam, adamw, nadam, nadamw, radam, radamw, lamb, lion, adafactor (of steps lr), rmsprop, adagrad or adadelta, where a
@@ -26,6 +27,7 @@ std::string optimizer_names();  ///< separated by commas, for help
 /// constant, cosine, linear, inverse_sqrt, noam or cosine_times_warmup: `peak` after `warmup` steps of `total`, down to `floor`
 /// where the schedule has one. noam is scaled so that its peak is `peak`. Steps count from 0.
 Schedule make_schedule(const std::string& name, double peak, int64_t warmup, int64_t total, double floor);
-std::string schedule_names();  ///< as optimizer_names()
+std::string schedule_names();                 ///< as optimizer_names()
+bool has_floor(const std::string& schedule);  ///< whether it falls to a rate that make_schedule is given
 
 }  // namespace vitrine::optim
