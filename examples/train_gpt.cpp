@@ -8,8 +8,11 @@
 #include <filesystem>
 
 #include "core/parallel.h"
+#include "core/safetensors.h"
 #include "examples/train_gpt_settings.h"
 #include "nn/generate.h"
+#include "nn/training/language_modeling.h"
+#include "nn/training/text_data.h"
 #include "nn/training/trainer.h"
 
 using namespace vitrine;
@@ -49,7 +52,7 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
   options.norm = norm_kind_of(s.norm);
   options.pre_norm = !s.post_norm;
   options.bias = s.no_bias ? Bias::no : Bias::yes;
-  manual_seed(s.training.seed);
+  manual_seed(s.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
   model.to(s.device == "cuda" ? Device::cuda : Device::cpu);
@@ -62,44 +65,44 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   const GptOptions& options = model.options();
   std::string file_name = attention;
   std::replace(file_name.begin(), file_name.end(), '=', '-');
-  if (s.seeds.size() > 1) file_name += fmt::format("-seed{}", s.training.seed);
+  if (s.seeds.size() > 1) file_name += fmt::format("-seed{}", s.seed);
   TrainingOptions t = s.training;
   if (t.checkpoint.empty()) t.checkpoint = s.out + "/" + file_name + ".safetensors";
   t.metrics = s.out + "/" + file_name + ".jsonl";
-  Trainer trainer(
-      model, training, validation,
-      optim::make_schedule(s.schedule, s.lr, std::min(s.warmup, t.steps / 2), t.steps, s.final_lr), t);
+  const optim::Schedule schedule = examples::schedule_of(s);
+  Trainer trainer(language_modeling(model, training, validation, s.batch, s.seed), schedule, t);
   if (!s.resume.empty()) trainer.resume(s.resume);
   fmt::print("{}: {} parameters, {} training and {} validation tokens\n", attention, model.parameter_count(),
              training.size(), validation.size());
   trainer.run([] { return interrupted != 0; });
   RunReport& report = trainer.report();
-  report.name = s.seeds.size() > 1 ? fmt::format("{}, seed {}", attention, s.training.seed) : attention;
-  report.settings = {{"attention", attention},
-                     {"layers", std::to_string(options.layers)},
-                     {"heads", std::to_string(options.heads)},
-                     {"width", std::to_string(options.width)},
-                     {"context", std::to_string(options.context)},
-                     {"feed-forward", s.activation},
-                     {"norm", fmt::format("{}, {}", s.norm, s.post_norm ? "post" : "pre")},
-                     {"batch", std::to_string(t.batch)},
-                     {"steps", std::to_string(trainer.step())},
-                     {"optimizer", t.optimizer},
-                     {"learning rate", fmt::format("{} to {}, {}", s.lr, s.final_lr, s.schedule)},
-                     {"dtype", s.dtype},
-                     {"device", s.device},
-                     {"seed", std::to_string(t.seed)}};
+  report.vocabulary_size = vocabulary.size();
+  report.name = s.seeds.size() > 1 ? fmt::format("{}, seed {}", attention, s.seed) : attention;
+  report.settings = {
+      {"attention", attention},
+      {"layers", std::to_string(options.layers)},
+      {"heads", std::to_string(options.heads)},
+      {"width", std::to_string(options.width)},
+      {"context", std::to_string(options.context)},
+      {"feed-forward", s.activation},
+      {"norm", fmt::format("{}, {}", s.norm, s.post_norm ? "post" : "pre")},
+      {"batch", std::to_string(s.batch)},
+      {"steps", std::to_string(trainer.step())},
+      {"optimizer", t.optimizer},
+      {"learning rate", fmt::format("{} to {:.3g}, {}", s.lr, schedule(t.steps - 1), s.schedule)},
+      {"dtype", s.dtype},
+      {"device", s.device},
+      {"seed", std::to_string(s.seed)}};
   if (interrupted) {
-    fmt::print(
-        "\ninterrupted at step {}; go on with the same options{} and --attention {} --seed {} --resume {}\n",
-        trainer.step(), s.one_run() ? "" : " (but --compare and --seeds)", attention, t.seed, t.checkpoint);
+    fmt::print("\ninterrupted at step {}; go on with the same options and --resume {}\n", trainer.step(),
+               examples::quoted(t.checkpoint));
     return report;
   }
   inspect_attention(
       model, WindowLoader(validation, 4, options.context, 0).batch(0),
       [&](int64_t id) { return vocabulary.decode({id}); }, report);
   const auto prompt = vocabulary.encode(s.prompt);
-  const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = t.seed});
+  const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = s.seed});
   report.prompt = s.prompt;
   report.sample = vocabulary.decode({all.begin() + static_cast<int64_t>(prompt.size()), all.end()});
   fmt::print("{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
@@ -116,11 +119,20 @@ void refuse_twice(const char* flag, std::vector<T> values) {
   if (twice != values.end()) fail("{} names {} twice", flag, *twice);
 }
 
+/// Leaves the attention and the seed that the checkpoint is of.
+void choose_resumed(const std::string& checkpoint, std::vector<std::string>& attentions,
+                    std::vector<uint64_t>& seeds) {
+  auto saved = read_safetensors(checkpoint).metadata;
+  std::erase_if(attentions, [&](const std::string& name) { return name != saved["attention"]; });
+  std::erase_if(seeds, [&](uint64_t seed) { return std::to_string(seed) != saved["seed"]; });
+  check(!attentions.empty() && !seeds.empty(),
+        "--resume: {} is of the attention \"{}\" and the seed \"{}\", none of these runs", checkpoint,
+        saved["attention"], saved["seed"]);
+}
+
 void run(Settings s) {
   check(s.training.steps > 0 && s.sample >= 0, "--steps is {} and --sample is {}, wanted at least 1 and 0",
         s.training.steps, s.sample);
-  check(s.resume.empty() || s.one_run(),
-        "--resume goes on with one run: give its --attention and --seed, without --compare and --seeds");
   check(s.training.checkpoint.empty() || s.one_run(),
         "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
   refuse_twice("--compare", s.compare);
@@ -133,17 +145,18 @@ void run(Settings s) {
   if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
   // What is wrong with a later attention, or with the prompt, is an error before anything is trained.
   vocabulary.encode(s.prompt);
-  const auto attentions = s.compare.empty() ? std::vector{s.attention} : s.compare;
+  auto attentions = s.compare.empty() ? std::vector{s.attention} : s.compare;
   for (const std::string& name : attentions) make_model(s, name, vocabulary.size());
   const auto cut = tokens.begin() + static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   std::vector<RunReport> reports;
-  const std::vector<uint64_t> seeds = s.seeds.empty() ? std::vector{s.training.seed} : s.seeds;
+  auto seeds = s.seeds.empty() ? std::vector{s.seed} : s.seeds;
+  if (!s.resume.empty()) choose_resumed(s.resume, attentions, seeds);
   std::string means;
   for (const std::string& name : attentions) {
     double sum = 0;
     for (const uint64_t seed : seeds) {
       if (interrupted && !reports.empty()) break;
-      s.training.seed = seed;
+      s.seed = seed;
       reports.push_back(train(s, name, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
       sum += reports.back().final_validation_loss;
     }

@@ -13,10 +13,10 @@
 
 namespace vitrine::nn::training {
 
-/// Norm of the loss's gradient with respect to the projected queries, keys and values of one layer, over
+/// Norm of the loss's gradient with respect to the projected queries, keys and values of one attention, over
 /// steps.
 struct PathGradients {
-  int layer = 0;
+  std::string name;
   Series q, k, v;
 };
 
@@ -56,8 +56,8 @@ struct RunReport {
   // Over optimizer steps.
   Series train_loss, validation_loss;  // nats per token
   Series learning_rate, tokens_per_second;
-  std::vector<Series> grad_norm_by_layer;  // one per layer, in order
-  std::vector<PathGradients> grad_norm_by_path;
+  std::vector<Series> grad_norm_by_layer;        // one per layer, in order
+  std::vector<PathGradients> grad_norm_by_path;  // one per attention, in order
 
   // Looked at when training has ended.
   std::vector<HeadStatistics> heads;

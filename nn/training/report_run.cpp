@@ -94,18 +94,18 @@ std::string path_gradients_card(const RunReport& run, const SharedRanges& ranges
   PathLines lines;
   const int count = static_cast<int>(run.grad_norm_by_path.size());
   for (int i = 0; i < count; ++i) {
-    const PathGradients& layer = run.grad_norm_by_path[static_cast<size_t>(i)];
+    const PathGradients& attention = run.grad_norm_by_path[static_cast<size_t>(i)];
     const auto add = [&](std::vector<Line>& panel, const Series& path) {
       Series named = path;
-      named.name = fmt::format("{}", layer.layer);
+      named.name = attention.name;
       add_with_trend(panel, named, ordered_color(i, count));
     };
-    add(lines.q, layer.q);
-    add(lines.k, layer.k);
-    add(lines.v, layer.v);
+    add(lines.q, attention.q);
+    add(lines.k, attention.k);
+    add(lines.v, attention.v);
   }
   return card(
-      "Gradients along queries, keys and values", path_charts(lines, ranges.path_gradients, "layer"),
+      "Gradients along queries, keys and values", path_charts(lines, ranges.path_gradients, "attention"),
       "What of the loss's gradient arrives at the projected queries, keys and values. The V path passes the "
       "weights <i>p</i> alone; the Q and K paths also pass the Jacobian of the softmax, "
       "∂<i>p<sub>i</sub></i>/∂<i>s<sub>j</sub></i> = α(<i>p<sub>i</sub></i>δ<sub><i>ij</i></sub> − "

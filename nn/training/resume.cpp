@@ -1,7 +1,9 @@
 // What a run leaves behind, and how a later one goes on from it: the checkpoint and the metrics.
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -32,23 +34,28 @@ Generator generator_in(const std::string& text, const std::string& path) {
 
 }  // namespace
 
-std::map<std::string, std::string> Trainer::setting() const {
-  return {{"seed", std::to_string(options_.seed)},
-          {"batch", std::to_string(options_.batch)},
-          {"accumulate", std::to_string(options_.accumulate)},
-          {"context", std::to_string(model_.options().context)},
-          {"attention", model_.options().attention},
-          {"dtype", std::string(name(model_.tokens.weight.dtype()))},
-          {"optimizer", options_.optimizer},
-          {"training text", training_.fingerprint()},
-          {"validation text", validation_.fingerprint()}};
+std::map<std::string, std::string> Trainer::setting(int64_t steps) const {
+  const TrainingOptions& o = options_;
+  std::map<std::string, std::string> all = task_.setting;
+  all.insert({{"accumulate", std::to_string(o.accumulate)},
+              {"dtype", std::string(name(named_.front().second.dtype()))},
+              {"optimizer", o.optimizer},
+              {"weight decay", fmt::format("{}", o.weight_decay)},
+              {"beta1", fmt::format("{}", o.beta1)},
+              {"beta2", fmt::format("{}", o.beta2)},
+              {"momentum", fmt::format("{}", o.momentum)},
+              {"nesterov", fmt::format("{}", o.nesterov)},
+              {"clip", fmt::format("{}", o.clip)}});
+  for (int64_t n = 1; n <= steps; n = n < steps ? std::min(2 * n, steps) : n + 1)
+    all[fmt::format("learning rate of step {}", n)] = fmt::format("{}", schedule_(n - 1));
+  return all;
 }
 
 void Trainer::save(const std::string& path) {
   Safetensors file;
-  for (const auto& [name, x] : model_.state_dict()) file.tensors["model/" + name] = x;
+  for (const auto& [name, x] : task_.model.state_dict()) file.tensors["model/" + name] = x;
   for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;
-  file.metadata = setting();
+  file.metadata = setting(step_);
   file.metadata["step"] = std::to_string(step_);
   // Dropout draws from the default generator.
   file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
@@ -64,9 +71,10 @@ void Trainer::resume(const std::string& path) {
           key);
     return found->second;
   };
-  for (const auto& [key, here] : setting())
-    check(metadata(key) == here, "resume: {} has the {} {}, this run has {}", path, key, metadata(key), here);
   const int64_t step = step_in(metadata("step"), path);
+  for (const auto& [key, here] : setting(step))
+    check(metadata(key) == here, "resume: the {} of {} is {}, of this run {}", key, path, metadata(key),
+          here);
   const Generator generator = generator_in(metadata("random"), path);
   double scale = 1;
   long long scaled = 0;
@@ -78,9 +86,9 @@ void Trainer::resume(const std::string& path) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
-  model_.check_state_dict(model);
+  task_.model.check_state_dict(model);
   optimizer_->check_state_dict(optimizer);
-  model_.load_state_dict(model);  // what fits nowhere has changed nothing
+  task_.model.load_state_dict(model);  // what fits nowhere has changed nothing
   optimizer_->load_state_dict(optimizer);
   step_ = step;
   scale_.restore(scale, scaled);
@@ -93,13 +101,10 @@ std::vector<std::pair<std::string, Series*>> Trainer::series() {
                                                       {"lr", &report_.learning_rate},
                                                       {"tokens_per_second", &report_.tokens_per_second},
                                                       {"validation_loss", &report_.validation_loss}};
-  for (size_t i = 0; i < report_.grad_norm_by_layer.size(); ++i) {
-    PathGradients& path = report_.grad_norm_by_path[i];
-    const std::string name = fmt::format("gradient_norm.{}", i);
-    all.insert(all.end(), {{name, &report_.grad_norm_by_layer[i]},
-                           {name + ".q", &path.q},
-                           {name + ".k", &path.k},
-                           {name + ".v", &path.v}});
+  for (Series& layer : report_.grad_norm_by_layer) all.push_back({"gradient_norm." + layer.name, &layer});
+  for (PathGradients& path : report_.grad_norm_by_path) {
+    const std::string name = "gradient_norm." + path.name;
+    all.insert(all.end(), {{name + ".q", &path.q}, {name + ".k", &path.k}, {name + ".v", &path.v}});
   }
   return all;
 }
@@ -108,12 +113,13 @@ void Trainer::write_metrics() {
   if (options_.metrics.empty()) return;
   if (!metrics_.is_open()) {
     metrics_.open(options_.metrics, step_ > 1 ? std::ios::app : std::ios::out);
-    check(metrics_.good(), "training: cannot write {}", options_.metrics);
+    check(metrics_.good(), "training: cannot open {}: {}", options_.metrics, std::strerror(errno));
   }
   nlohmann::ordered_json line = {{"step", step_}};
   for (const auto& [name, series] : series())
     if (!series->x.empty() && series->x.back() == static_cast<double>(step_)) line[name] = series->y.back();
   metrics_ << line.dump() << std::endl;
+  check(metrics_.good(), "training: cannot write {}: {}", options_.metrics, std::strerror(errno));
 }
 
 /// Takes in the lines up to this step, and cuts off what was written behind them by a run that had come further.

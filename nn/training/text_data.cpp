@@ -86,14 +86,14 @@ WindowLoader::WindowLoader(std::vector<int64_t> tokens, int64_t batch, int64_t t
 
 Batch WindowLoader::at(const std::vector<int64_t>& starts, int64_t time) const {
   const auto rows = static_cast<int64_t>(starts.size());
-  Batch batch{empty({rows, time}, DType::int64), empty({rows, time}, DType::int64)};
+  Tensor ids = empty({rows, time}, DType::int64), targets = empty({rows, time}, DType::int64);
   for (int64_t b = 0; b < rows; ++b)
     for (int64_t t = 0; t < time; ++t) {
       const auto from = static_cast<size_t>(starts[static_cast<size_t>(b)] + t);
-      batch.inputs.data<int64_t>()[b * time + t] = tokens_[from];
-      batch.targets.data<int64_t>()[b * time + t] = tokens_[from + 1];
+      ids.data<int64_t>()[b * time + t] = tokens_[from];
+      targets.data<int64_t>()[b * time + t] = tokens_[from + 1];
     }
-  return batch;
+  return {{ids, targets}, rows * time};
 }
 
 Batch WindowLoader::batch(int64_t index) const {

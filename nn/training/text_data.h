@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/random.h"
-#include "ops/view.h"
+#include "nn/training/task.h"
 
 namespace vitrine::nn::training {
 
@@ -35,14 +34,8 @@ std::string read_text(const std::string& path);
 /// The characters of a UTF-8 text, one string each; bytes that are not UTF-8 stand alone.
 std::vector<std::string> split_characters(const std::string& text);
 
-/// Training examples: B windows of T tokens.
-struct Batch {
-  Tensor inputs, targets;  ///< ids [B, T]; targets are the inputs one further
-
-  Batch to(Device device) const { return {vitrine::to(inputs, device), vitrine::to(targets, device)}; }
-};
-
-/// Random windows of a token sequence. Which windows batch i has depends on the seed and i alone.
+/// Random windows of a token sequence. Which windows batch i has depends on the seed and i alone. The tensors of a batch are ids
+/// and targets, [B, T] each; targets are the ids one further.
 class WindowLoader {
  public:
   /// Windows of `time` tokens, `batch` at a time; more tokens than `time` are wanted, else an error.

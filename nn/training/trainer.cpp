@@ -6,14 +6,11 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
 #include "core/allocator.h"
 #include "core/creation.h"
 #include "core/stream.h"
 #include "ops/elementwise.h"
-#include "ops/loss.h"
-#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine::nn::training {
@@ -32,14 +29,10 @@ std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parame
   return result;
 }
 
-double norm_of(const Tensor& x) { return std::sqrt(sum(square(cast(x, DType::float64))).item()); }
-
 /// What would else be found out after an hour of training.
 const TrainingOptions& checked(const TrainingOptions& o) {
-  for (auto [name, value] : {std::pair{"steps", o.steps},
-                             {"batch", o.batch},
-                             {"accumulate", o.accumulate},
-                             {"evaluate_every", o.evaluate_every}})
+  for (auto [name, value] :
+       {std::pair{"steps", o.steps}, {"accumulate", o.accumulate}, {"evaluate_every", o.evaluate_every}})
     check(value > 0, "training: {} is {}, wanted at least 1", name, value);
   check(o.save_every >= 0 && (o.save_every == 0 || !o.checkpoint.empty()),
         "training: save_every is {}, wanted at least 0, and a checkpoint to write", o.save_every);
@@ -52,106 +45,94 @@ const TrainingOptions& checked(const TrainingOptions& o) {
   return o;
 }
 
-/// The tokens of a split, all of which the model must know, and as many as a window wants.
-const std::vector<int64_t>& checked(const char* split, const std::vector<int64_t>& tokens,
-                                    const GptOptions& model) {
-  check(std::ssize(tokens) > model.context,
-        "training: the {} text has {} tokens, wanted more than the context of {}", split, tokens.size(),
-        model.context);
-  for (size_t i = 0; i < tokens.size(); ++i)
-    check(tokens[i] >= 0 && tokens[i] < model.vocabulary,
-          "training: the {} text has the token {} at position {}, outside [0, {})", split, tokens[i], i,
-          model.vocabulary);
-  return tokens;
+Task checked(Task task) {
+  check(task.batch && task.validation && task.loss,
+        "training: the task lacks its batches, its validation batches or its loss");
+  check(!task.model.parameters().empty(), "training: the model has no parameters");
+  return task;
 }
-
-/// While it lives, what a backward brings to the projected queries, keys and values of each layer is measured. It asks for no
-/// weights: attention stays fused, and checkpointed blocks stay checkpointed.
-class PathRecorder {
- public:
-  PathRecorder(Gpt& model, std::vector<PathGradients>& paths, double step, double scale) : model_(model) {
-    for (size_t layer = 0; layer < paths.size(); ++layer)
-      model.blocks[layer]->attention.on_projected = [&path = paths[layer], step, scale](
-                                                        const Tensor& q, const Tensor& k, const Tensor& v) {
-        Tape* tape = Tape::recording();
-        if (tape == nullptr) return;  // the first run of a checkpointed block
-        for (auto [x, series] : {std::pair{&q, &path.q}, {&k, &path.k}, {&v, &path.v}})
-          tape->on_gradient(*x, [step, scale, into = series](const Tensor& gradient) {
-            into->add(step, norm_of(gradient) / scale);
-            return Tensor();
-          });
-      };
-  }
-  ~PathRecorder() {
-    for (const auto& block : model_.blocks) block->attention.on_projected = nullptr;
-  }
-  PathRecorder(const PathRecorder&) = delete;
-  PathRecorder& operator=(const PathRecorder&) = delete;
-
- private:
-  Gpt& model_;
-};
 
 }  // namespace
 
-Trainer::Trainer(Gpt& model, const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
-                 optim::Schedule schedule, TrainingOptions options)
-    : model_(model),
-      training_(checked("training", training, model.options()), checked(options).batch,
-                model.options().context, options.seed),
-      validation_(checked("validation", validation, model.options()), options.batch, model.options().context,
-                  options.seed),
+Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
+    : task_(checked(std::move(task))),
       schedule_(std::move(schedule)),
-      options_(std::move(options)),
-      named_(model.named_parameters()),
+      options_(checked(options)),
+      named_(task_.model.named_parameters()),
       optimizer_(optim::make_optimizer(options_.optimizer, with_rank(named_, true),
-                                       {.beta2 = options_.beta2, .weight_decay = options_.weight_decay})),
-      scale_(model.tokens.weight.dtype()) {
+                                       {.beta1 = options_.beta1,
+                                        .beta2 = options_.beta2,
+                                        .weight_decay = options_.weight_decay,
+                                        .momentum = options_.momentum,
+                                        .nesterov = options_.nesterov})),
+      scale_(named_.front().second.dtype()),
+      layers_(layers_of(task_.model)),
+      attentions_(attentions_of(task_.model)) {
   check(schedule_ != nullptr, "training: there is no schedule");
   check(!options_.graph || scale_.value() == 1,
         "training: the scale of float16 losses is chosen on the CPU, which a graph leaves out; use bfloat16");
   optimizer_->add_group({with_rank(named_, false), {0, 0}});
-  for (int64_t layer = 0; layer < model.options().layers; ++layer)
-    report_.grad_norm_by_layer.push_back({fmt::format("layer {}", layer), {}, {}});
-  for (int64_t layer = 0; layer < model.options().layers; ++layer)
-    report_.grad_norm_by_path.push_back(
-        {static_cast<int>(layer), {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
+  for (const Layer& layer : layers_) report_.grad_norm_by_layer.push_back({layer.path, {}, {}});
+  for (const auto& attention : attentions_)
+    report_.grad_norm_by_path.push_back({attention.first, {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
   report_.train_loss.name = "training";
   report_.validation_loss.name = "validation";
-  report_.parameters = model.parameter_count();
-  report_.vocabulary_size = model.options().vocabulary;
+  report_.parameters = task_.model.parameter_count();
+}
+
+int64_t Trainer::tokens() const {
+  int64_t all = 0;
+  for (const Batch& batch : batches_) all += batch.tokens;
+  return all;
+}
+
+/// Copies x, which is on the CPU, to where the last batch had it.
+void Trainer::place(Tensor& there, const Tensor& x) {
+  if (!there.defined() || there.shape() != x.shape() || there.dtype() != x.dtype()) {
+    check(!graph_,
+          "training: a batch of step {} has {} {}, and those of the steps that the graph replays do not",
+          step_ + 1, name(x.dtype()), x.shape());
+    there = empty(x.shape(), x.dtype(), device());
+  }
+  copy_async(there, x);
 }
 
 void Trainer::load_batches() {
   batches_.resize(static_cast<size_t>(options_.accumulate));
+  shares_.resize(batches_.size());
   for (size_t i = 0; i < batches_.size(); ++i) {
-    const Batch on_cpu = training_.batch(step_ * options_.accumulate + static_cast<int64_t>(i));
-    for (const auto part : {&Batch::inputs, &Batch::targets}) {
-      Tensor& x = batches_[i].*part;
-      if (!x.defined()) x = empty((on_cpu.*part).shape(), DType::int64, device());
-      copy_async(x, on_cpu.*part);
-    }
+    const Batch on_cpu = task_.batch(step_ * options_.accumulate + static_cast<int64_t>(i));
+    auto& tensors = batches_[i].tensors;
+    check(!graph_ || tensors.size() == on_cpu.tensors.size(),
+          "training: a batch of step {} has {} tensors, and those of the graph that replays steps {}",
+          step_ + 1, on_cpu.tensors.size(), tensors.size());
+    batches_[i].tokens = on_cpu.tokens;
+    tensors.resize(on_cpu.tensors.size());
+    for (size_t j = 0; j < tensors.size(); ++j) place(tensors[j], on_cpu.tensors[j]);
   }
+  check(tokens() > 0, "training: the batches of step {} have no tokens", step_ + 1);
+  for (size_t i = 0; i < batches_.size(); ++i)
+    place(shares_[i],
+          Tensor(static_cast<double>(batches_[i].tokens) / static_cast<double>(tokens()), DType::float64));
 }
 
 std::vector<Tensor> Trainer::compute_gradients(bool recorded) {
   optimizer_->zero_grad();
   std::vector<Tensor> losses;
-  for (const Batch& batch : batches_) {
+  for (size_t i = 0; i < batches_.size(); ++i) {
     std::optional<PathRecorder> paths;
-    if (recorded && &batch == &batches_.back())
-      paths.emplace(model_, report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
+    if (recorded && i + 1 == batches_.size())
+      paths.emplace(attentions_, report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
     Tape tape;
-    const Tensor mean = cross_entropy(model_.forward(batch.inputs), batch.targets) *
-                        (1.0 / static_cast<double>(options_.accumulate));
-    losses.push_back(mean);
-    tape.backward(scale_.value() == 1 ? mean : mean * scale_.value());
+    const Tensor mean = task_.loss(batches_[i].tensors);
+    losses.push_back(mean * cast(shares_[i], mean.dtype()));
+    tape.backward(scale_.value() == 1 ? losses.back() : losses.back() * scale_.value());
   }
   return losses;
 }
 
 void Trainer::update() {
-  if (options_.clip > 0) optim::clip_gradients(model_.parameters(), options_.clip);
+  if (options_.clip > 0) optim::clip_gradients(task_.model.parameters(), options_.clip);
   optimizer_->step();
 }
 
@@ -176,7 +157,7 @@ double Trainer::train_step() {
     return sum_of(losses_of_graph_);
   }
   const double loss = sum_of(compute_gradients(recorded));
-  const bool finite = scale_.unscale(model_.parameters());
+  const bool finite = scale_.unscale(task_.model.parameters());
   if (recorded) record_gradients();
   if (finite) update();
   warm_ = true;
@@ -184,13 +165,9 @@ double Trainer::train_step() {
 }
 
 void Trainer::record_gradients() {
-  for (size_t layer = 0; layer < report_.grad_norm_by_layer.size(); ++layer) {
-    const std::string prefix = fmt::format("blocks.{}.", layer);
-    std::vector<Parameter> own;
-    for (const auto& [name, p] : named_)
-      if (name.starts_with(prefix)) own.push_back(p);
-    report_.grad_norm_by_layer[layer].add(static_cast<double>(step_ + 1), optim::gradient_norm(own));
-  }
+  for (size_t i = 0; i < layers_.size(); ++i)
+    report_.grad_norm_by_layer[i].add(static_cast<double>(step_ + 1),
+                                      optim::gradient_norm(layers_[i].parameters));
 }
 
 void Trainer::show_progress(double loss, double seconds) {
@@ -199,16 +176,15 @@ void Trainer::show_progress(double loss, double seconds) {
   const auto lines = [&](int64_t step) { return live ? step / 10 : step * 10 / options_.steps; };
   if (!options_.progress || (lines(step_) == lines(step_ - 1) && step_ != options_.steps)) return;
   const double speed = 1 / seconds, left = static_cast<double>(options_.steps - step_) * seconds;
-  const double tokens =
-      static_cast<double>(options_.batch * options_.accumulate * model_.options().context) * speed;
   std::fprintf(stderr, "%sstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
                live ? "\r\033[K" : "", static_cast<long>(step_), static_cast<long>(options_.steps), loss,
-               tokens, left, static_cast<double>(memory::statistics(device()).peak) / (1 << 20));
+               static_cast<double>(tokens()) * speed, left,
+               static_cast<double>(memory::statistics(device()).peak) / (1 << 20));
   if (!live || step_ == options_.steps) std::fputc('\n', stderr);
 }
 
 void Trainer::run(const std::function<bool()>& stop) {
-  const ModeScope training(model_, true);
+  const ModeScope training(task_.model, true);
   const double start = now();
   double mean_seconds = 0;
   memory::reset_peak(device());  // of this run alone, whatever ran before in the process
@@ -220,9 +196,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     const auto x = static_cast<double>(++step_);
     report_.train_loss.add(x, loss);
     report_.learning_rate.add(x, schedule_(step_ - 1));
-    report_.tokens_per_second.add(
-        x, std::round(static_cast<double>(options_.batch * options_.accumulate * model_.options().context) /
-                      seconds));
+    report_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
     show_progress(loss, mean_seconds);
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
       report_.validation_loss.add(x, validation_loss());
@@ -242,14 +216,15 @@ void Trainer::run(const std::function<bool()>& stop) {
 
 double Trainer::validation_loss() {
   const Tape::Pause pause;
-  const ModeScope evaluation(model_, false);
+  const ModeScope evaluation(task_.model, false);
   double total = 0, count = 0;
-  for (const Batch& on_cpu : validation_.whole()) {
+  for (const Batch& on_cpu : task_.validation()) {
     const Batch batch = on_cpu.to(device());
-    const auto tokens = static_cast<double>(batch.targets.numel());
-    total += tokens * cross_entropy(model_.forward(batch.inputs), batch.targets).item();
+    const auto tokens = static_cast<double>(batch.tokens);
+    total += tokens * task_.loss(batch.tensors).item();
     count += tokens;
   }
+  check(count > 0, "training: the validation batches have no tokens");
   return total / count;
 }
 

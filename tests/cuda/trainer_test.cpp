@@ -8,6 +8,7 @@
 
 #include "core/profiler.h"
 #include "tests/cuda/device.h"
+#include "tests/nn/training/reverser.h"
 #include "tests/nn/training/tiny.h"
 
 using namespace vitrine;
@@ -23,8 +24,8 @@ constexpr int64_t kSteps = 6;
 RunReport train_in_graph(bool graph, Gpt& model, int64_t steps) {
   model.to(Device::cuda);
   TrainingOptions o = quiet(steps);
-  o.batch = 1, o.accumulate = 2, o.graph = graph, o.clip = 0.1;
-  Trainer trainer(model, counting(200), counting(18), optim::warmup_cosine(1e-2, 2, steps), o);
+  o.accumulate = 2, o.graph = graph, o.clip = 0.1;
+  Trainer trainer(text(model, counting(200), counting(18), 1), optim::warmup_cosine(1e-2, 2, steps), o);
   trainer.run();
   return trainer.report();
 }
@@ -37,14 +38,14 @@ RunReport train(Device device, Device later) {
   manual_seed(3);
   Gpt model(tiny());
   model.to(device);
-  Trainer first(model, counting(200), counting(40), schedule, quiet(kSteps));
+  Trainer first(text(model, counting(200), counting(40)), schedule, quiet(kSteps));
   first.run([&] { return !(device == later) && first.step() == 3; });
   if (device == later) return first.report();
   first.save(path);
   manual_seed(99);
   Gpt other(tiny());
   other.to(later);
-  Trainer second(other, counting(200), counting(40), schedule, quiet(kSteps));
+  Trainer second(text(other, counting(200), counting(40)), schedule, quiet(kSteps));
   second.resume(path);
   std::filesystem::remove(path);
   second.run();
@@ -89,4 +90,30 @@ TEST_CASE("a run in graphs has the bits of one without, also around steps whose 
   Gpt low(tiny());
   low.to(DType::float16);
   CHECK_THROWS_WITH(train_in_graph(true, low, kLong), doctest::Contains("a graph leaves out; use bfloat16"));
+}
+
+TEST_CASE("a graph replays steps whose batches differ in tokens, and refuses those of other shapes") {
+  if (!has_gpu()) return;
+  TrainingOptions o = quiet(5);
+  o.accumulate = 2;
+  const auto trained = [&o](bool graph, const std::function<Batch(int64_t)>& batch) {
+    manual_seed(3);
+    Reverser model;
+    model.to(Device::cuda);
+    Task task = reversing(model, 3);
+    if (batch) task.batch = batch;
+    o.graph = graph;
+    Trainer trainer(task, optim::constant(1e-2), o);
+    trainer.run();
+    return trainer.report();
+  };
+  CHECK(trained(true, nullptr).train_loss.y == trained(false, nullptr).train_loss.y);
+  const auto longer = [](int64_t index) { return reversals(3 * index, index < 6 ? 3 : 4); };
+  CHECK_THROWS_WITH(trained(true, longer), doctest::Contains("a batch of step 4 has int64 [4, 6]"));
+  const auto more = [](int64_t index) {
+    Batch batch = reversals(3 * index, 3);
+    if (index >= 6) batch.tensors.push_back(zeros({1}));
+    return batch;
+  };
+  CHECK_THROWS_WITH(trained(true, more), doctest::Contains("a batch of step 4 has 3 tensors"));
 }

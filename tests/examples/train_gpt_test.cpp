@@ -91,9 +91,18 @@ std::vector<nlohmann::json> json_lines(const std::string& path) {
   return lines;
 }
 
-Arguments words(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
+/// The words of a command line, as a shell reads them.
+Arguments shell_words(const std::string& line) {
+  std::FILE* shell = popen(("printf '%s\\n' " + line).c_str(), "r");
+  REQUIRE(shell != nullptr);
+  std::string printed;
+  char bytes[512];
+  while (std::fgets(bytes, sizeof bytes, shell) != nullptr) printed += bytes;
+  CHECK(pclose(shell) == 0);
+  Arguments words;
+  std::istringstream in(printed);
+  for (std::string word; std::getline(in, word);) words.push_back(word);
+  return words;
 }
 
 /// Takes what the program writes into a pipe, and interrupts it after the first line. The pipe holds a few dozen lines at most,
@@ -146,6 +155,9 @@ TEST_CASE("--help names every flag and every part of attention") {
                                     "--norm",
                                     "--post-norm",
                                     "--no-bias",
+                                    "--momentum",
+                                    "--nesterov",
+                                    "--beta1",
                                     "--beta2",
                                     "--evaluate-every",
                                     "--save-every",
@@ -187,6 +199,9 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--activation", "tanh"}, "there is no activation tanh: wanted relu, "},
       {{"--norm", "batch"}, "there is no norm batch: wanted layer or rms"},
       {{"--beta2", "1"}, "beta"},
+      {{"--beta1", "1"}, "the betas are 1 and 0.99"},
+      {{"--nesterov"}, "adamw has no Nesterov momentum"},
+      {{"--final-lr", "0.1", "--schedule", "noam"}, "--final-lr: the schedule noam has none"},
       {{"--attention", "qk_norm+cosine"}, "cosine normalizes queries and keys itself"},
       {{"--steps", "-3"}, "--steps is -3"},
       {{"--steps", "many"}, "many"},
@@ -206,7 +221,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--prompt", "Q"}, "the character \"Q\" at position 0 does not occur"},
       {{"--resume", folder / "none"}, "none: No such file"},
       {{"--resume", folder / "text.txt"}, "text.txt is broken"},
-      {{"--resume", folder / "text.txt", "--seeds", "1,2"}, "--resume goes on with one run"},
+      {{"--resume", folder / "text.txt", "--seeds", "1,2"}, "text.txt is broken"},
       {{"--data", folder / "none.txt"}, "none.txt: No such file"},
       {{"--data", folder / "empty.txt"}, "empty.txt is empty"},
       {{"--data", folder.path.string()}, "is empty or a folder"},
@@ -249,40 +264,68 @@ TEST_CASE("a config file gives flags, and those on the command line go first") {
 
 TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if nothing had happened") {
   const Folder folder;
-  const Arguments run =
-      tiny(folder, {"--attention", "softcap=20", "--steps", "200", "--dropout", "0.1", "--seed", "7"});
-  const auto into = [&](const char* out, Arguments more = {}) {
-    Arguments all = run;
-    all.insert(all.end(), {"--out", folder / out});
+  std::ofstream(folder / "runs.ini") << "compare = [\"softcap=20\", \"standard\"]\nseeds = 7,8\n";
+  const auto run = [&](const char* out, const Arguments& more) {
+    Arguments all = tiny(folder, {"--steps", "200", "--dropout", "0.1", "--out", folder / out});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  Program through(folder, into("through"));
+  Program through(folder, run("through", {"--attention", "softcap=20", "--seed", "7"}));
   REQUIRE(through.exit_code() == 0);
   const auto expected = json_lines(folder / "through/softcap-20.jsonl");
   REQUIRE(expected.size() == 200);
 
-  fs::create_directories(folder / "out");
-  const std::string pipe = folder / "out/softcap-20.jsonl";
+  Arguments config = {"--config", folder / "runs.ini"};
+  fs::create_directories(folder / "Ada's runs");
+  const std::string pipe = folder / "Ada's runs/softcap-20-seed7.jsonl";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  Program first(folder, into("out"));
+  Program first(folder, run("Ada's runs", config));
   interrupt_after_first_line(first, pipe);
   CHECK(first.exit_code() == 130);
   fs::remove(pipe);
   const std::string printed = first.printed(), said = "go on with the same options and ";
   REQUIRE_MESSAGE(printed.find(said) != std::string::npos, printed);
   const size_t begin = printed.find(said) + said.size();
+  for (const std::string& word : shell_words(printed.substr(begin, printed.find('\n', begin) - begin)))
+    config.push_back(word);
 
-  Program second(folder, into("out", words(printed.substr(begin, printed.find('\n', begin) - begin))));
+  Program second(folder, run("Ada's runs", config));
   CHECK_MESSAGE(second.exit_code() == 0, second.printed());
-  CHECK((bytes_of_file(folder / "out/softcap-20.safetensors") ==
+  CHECK((bytes_of_file(folder / "Ada's runs/softcap-20-seed7.safetensors") ==
          bytes_of_file(folder / "through/softcap-20.safetensors")));
+  CHECK(!fs::exists(folder / "Ada's runs/standard-seed7.jsonl"));
   const auto rest = json_lines(pipe);
   REQUIRE(!rest.empty());
   CHECK(rest.size() < 200);
   for (size_t i = 0; i < rest.size(); ++i)
     for (const char* key : {"step", "loss", "lr"})
       CHECK(rest[i][key] == expected[expected.size() - rest.size() + i][key]);
+  Program wrong(folder, run("through", {"--resume", folder / "through/softcap-20.safetensors"}));
+  CHECK(wrong.exit_code() == 1);
+  CHECK(wrong.printed().find("is of the attention \"softcap=20\" and the seed \"7\"") != std::string::npos);
+}
+
+TEST_CASE("every schedule trains a single step, and momentum and betas reach the optimizer") {
+  const Folder folder;
+  const auto weights = [&](Arguments more) {
+    more.insert(more.end(), {"--out", folder / "out"});
+    Program program(folder, tiny(folder, more));
+    CHECK_MESSAGE(program.exit_code() == 0, program.printed());
+    return read_safetensors(folder / "out/standard.safetensors").tensors.at("model/tokens.weight").values();
+  };
+  for (const char* schedule : {"constant", "cosine", "linear", "inverse_sqrt", "noam", "cosine_times_warmup"})
+    weights({"--steps", "1", "--schedule", schedule});
+  CHECK(read_text(folder / "out/report.html").find("0.001 to 0.001, cosine_times_warmup") !=
+        std::string::npos);
+  const Arguments adam = {"--steps", "4"}, sgd = {"--steps", "4", "--optimizer", "sgd"};
+  const auto with = [](Arguments all, const Arguments& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  CHECK(weights(adam) != weights(with(adam, {"--beta1", "0.5"})));
+  const auto plain = weights(sgd);
+  CHECK(plain != weights(with(sgd, {"--momentum", "0.5"})));
+  CHECK(plain != weights(with(sgd, {"--nesterov"})));
 }
 
 TEST_CASE("a comparison writes metrics, checkpoints and a report") {

@@ -3,6 +3,8 @@
 
 #include "core/creation.h"
 #include "core/safetensors.h"
+#include "nn/training/language_modeling.h"
+#include "nn/training/text_data.h"
 #include "nn/training/trainer.h"
 #include "tests/misuse/folder.h"
 #include "tests/misuse/misuse.h"
@@ -17,7 +19,6 @@ namespace {
 TrainingOptions quiet(int64_t steps) {
   TrainingOptions o;
   o.steps = steps;
-  o.batch = 2;
   o.progress = false;
   return o;
 }
@@ -38,10 +39,11 @@ struct Run : Scene {
   Run() {
     for (int64_t i = 0; i < 40; ++i) tokens.push_back(i % 7);
     trainer.emplace(
-        model, tokens, tokens, [this](int64_t) { return lr; }, quiet(3));
+        task(), [this](int64_t) { return lr; }, quiet(3));
     trainer->run([this] { return trainer->step() == 2; });
     trainer->save(saved);
   }
+  Task task() { return language_modeling(model, tokens, tokens, 2, 1); }
   /// All that a checkpoint holds: model, optimizer, step and generator.
   std::string state() const override {
     const std::string path = folder / "state";
@@ -58,7 +60,7 @@ struct Run : Scene {
     trainer->run();
     return Tensor(trainer->validation_loss());
   }
-  void make(const TrainingOptions& o) { Trainer(model, tokens, tokens, optim::constant(1), o); }
+  void make(const TrainingOptions& o) { Trainer(task(), optim::constant(1), o); }
   /// Writes another checkpoint, in which something is changed.
   void change(const std::function<void(Safetensors&)>& f) {
     Safetensors file = read_safetensors(saved);
@@ -78,7 +80,7 @@ std::vector<Misuse> options(Run& s) {
   };
   return {
       {"a batch of 0",
-       making([](TrainingOptions& o) { o.batch = 0; }),
+       [&] { language_modeling(s.model, s.tokens, s.tokens, 0, 1); },
        {"training: batch is 0, wanted at least 1"},
        right},
       {"no micro-batches",
@@ -114,7 +116,7 @@ std::vector<Misuse> options(Run& s) {
        {"training: there is no folder for metrics /none/x"},
        right},
       {"no schedule",
-       [&] { Trainer(s.model, s.tokens, s.tokens, nullptr, quiet(1)); },
+       [&] { Trainer(s.task(), nullptr, quiet(1)); },
        {"training: there is no schedule"},
        right},
       {"a schedule that falls below 0",
@@ -160,7 +162,7 @@ std::vector<Misuse> texts(Run& s) {
        right},
       {"a text shorter than the context",
        [&] {
-         Trainer(s.model, s.tokens, {1, 2}, optim::constant(1), quiet(1));
+         language_modeling(s.model, s.tokens, {1, 2}, 2, 1);
        },
        {"training: the validation text has 2 tokens, wanted more than the context of 4"},
        right},
@@ -168,7 +170,7 @@ std::vector<Misuse> texts(Run& s) {
        [&] {
          std::vector<int64_t> wrong = s.tokens;
          wrong[9] = 7;
-         Trainer(s.model, wrong, s.tokens, optim::constant(1), quiet(1));
+         language_modeling(s.model, wrong, s.tokens, 2, 1);
        },
        {"training: the training text has the token 7 at position 9, outside [0, 7)"},
        right},

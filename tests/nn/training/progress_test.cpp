@@ -28,7 +28,7 @@ void train_into(int descriptor) {
   nn::Gpt model(test::tiny());
   auto options = test::quiet(25);
   options.progress = true;
-  Trainer(model, test::counting(300), test::counting(60), optim::constant(1e-3), options).run();
+  Trainer(test::text(model, test::counting(300), test::counting(60)), optim::constant(1e-3), options).run();
   std::fflush(stderr);
   dup2(before, STDERR_FILENO);
   close(before);

@@ -74,7 +74,7 @@ TEST_CASE("the report has every figure") {
   run.tokens_per_second = {"", {1, 2, 3}, {900, 1000, 1100}};
   run.grad_norm_by_layer = {{"first layer", {1, 2}, {0.5, 0.25}}};
   run.grad_norm_by_path = {
-      {7, {"Q", {1, 2}, {1e-2, 2e-2}}, {"K", {1, 2}, {3e-2, 1e-2}}, {"V", {1, 2}, {0.5, 1}}}};
+      {"seventh", {"Q", {1, 2}, {1e-2, 2e-2}}, {"K", {1, 2}, {3e-2, 1e-2}}, {"V", {1, 2}, {0.5, 1}}}};
   run.heads[0].share_below_1e3 = 0.625;
   run.heads[0].share_below_1e7 = 0.375;
   run.heads[0].grad_norm_q = 0.021, run.heads[0].grad_norm_k = 0.022, run.heads[0].grad_norm_v = 0.023;
@@ -96,7 +96,7 @@ TEST_CASE("the report has every figure") {
   has("Learning rate", "data-name=\"learning rate\"");
   has("Speed", "data-name=\"tokens per second\"");
   has("Gradients by layer", "data-name=\"first layer\"");
-  has("Gradients along queries, keys and values", "data-name=\"7\"", 3);
+  has("Gradients along queries, keys and values", "data-name=\"seventh\"", 3);
   has("Attention maps", "<canvas");
   has("Distribution of the weights", ">50.0 %<");  // below 1e-3
   has("Distribution of the weights", ">25.0 %<");  // below 1e-7

@@ -14,7 +14,7 @@
 using namespace vitrine;
 using namespace vitrine::nn;
 using namespace vitrine::nn::training;
-using test::counting, test::quiet, test::tiny;
+using test::counting, test::quiet, test::text, test::tiny;
 
 namespace fs = std::filesystem;
 
@@ -32,11 +32,9 @@ struct Run {
   /// From the start, or from the checkpoint named `from`, until there are `stop` steps; then saves as `to`.
   RunReport go(const std::string& from, int64_t stop, const std::string& to) const {
     manual_seed(from.empty() ? 1 : 99);
-    GptOptions o = tiny();
-    o.attention = attention;
-    Gpt model(o);
-    model.to(dtype);
-    Trainer trainer(model, counting(training), counting(validation), schedule, options);
+    Gpt gpt(model);
+    gpt.to(dtype);
+    Trainer trainer(text(gpt, counting(training), counting(validation), batch, seed), schedule, options);
     if (!from.empty()) trainer.resume((folder / from).string());
     trainer.run([&] { return trainer.step() == stop; });
     trainer.save((folder / to).string());
@@ -52,8 +50,9 @@ struct Run {
   fs::path folder;
   TrainingOptions options = quiet(6);
   optim::Schedule schedule = optim::warmup_cosine(1e-2, 2, 6);
-  int64_t training = 300, validation = 60;
-  std::string attention = "laser";
+  int64_t training = 300, validation = 60, batch = 4;
+  uint64_t seed = 1;
+  GptOptions model = tiny();
   DType dtype = DType::float32;
 };
 
@@ -127,7 +126,7 @@ TEST_CASE("checkpoints are saved on the way") {
   run.options.save_every = 2;
   manual_seed(1);
   Gpt model(tiny());
-  Trainer trainer(model, counting(run.training), counting(run.validation), run.schedule, run.options);
+  Trainer trainer(text(model, counting(run.training), counting(run.validation)), run.schedule, run.options);
   std::vector<std::string> steps;
   trainer.run([&] {
     const bool there = fs::exists(run.options.checkpoint);
@@ -146,13 +145,51 @@ TEST_CASE("what differs from the run that is resumed is an error that names it")
     CHECK_THROWS_WITH_AS(run.go("four", 6, "six"), doctest::Contains(message), Error);
     field = before;
   };
-  refused(run.options.seed, 2, "four has the seed 1, this run has 2");
-  refused(run.options.batch, 3, "the batch 4, this run has 3");
-  refused(run.options.accumulate, 2, "the accumulate 1, this run has 2");
-  refused(run.options.optimizer, "nadam", "the optimizer adamw, this run has nadam");
-  refused(run.attention, "standard", "the attention laser, this run has standard");
-  refused(run.dtype, DType::bfloat16, "the dtype float32, this run has bfloat16");
-  refused(run.training, 299, "the training text 300 tokens of hash");
-  refused(run.validation, 59, "this run has 59 tokens of hash");
+  refused(run.seed, 2, "four is 1, of this run 2");
+  refused(run.batch, 3, "the batch of ");
+  refused(run.options.accumulate, 2, "four is 1, of this run 2");
+  refused(run.options.optimizer, "nadam", "four is adamw, of this run nadam");
+  refused(run.options.weight_decay, 0.2, "the weight decay of ");
+  refused(run.options.beta1, 0.8, "the beta1 of ");
+  refused(run.options.beta2, 0.999, "the beta2 of ");
+  refused(run.options.momentum, 0.5, "the momentum of ");
+  refused(run.options.clip, 0, "four is 1, of this run 0");
+  refused(run.dtype, DType::bfloat16, "four is float32, of this run bfloat16");
+  refused(run.training, 299, "four is 300 tokens of hash");
+  refused(run.validation, 59, "of this run 59 tokens of hash");
+  refused(run.model.attention, "standard", "four is laser, of this run standard");
+  refused(run.model.heads, 4, "the heads of ");
+  refused(run.model.key_heads, 1, "the key heads of ");
+  refused(run.model.hidden, 24, "the hidden of ");
+  refused(run.model.dropout, 0.2, "four is 0.1, of this run 0.2");
+  refused(run.model.activation, Activation::relu, "four is gelu_tanh, of this run relu");
+  refused(run.model.norm, NormKind::rms, "four is layer, of this run rms");
+  refused(run.model.pre_norm, false, "four is pre, of this run post");
+  refused(run.model.bias, Bias::no, "four is yes, of this run no");
+  refused(run.model.positions, Positions::sinusoidal, "four is learned, of this run sinusoidal");
+  const auto cosine = optim::warmup_cosine;
+  refused(run.schedule, cosine(2e-2, 2, 6, 0), "the learning rate of step 2 of ");
+  refused(run.schedule, cosine(1e-2, 1, 6, 0), "four is 0.005, of this run 0.01");
+  refused(run.schedule, cosine(1e-2, 2, 8, 0), "the learning rate of step 4 of ");
+  refused(run.schedule, optim::warmup_linear(1e-2, 2, 6), "the learning rate of step 4 of ");
   run.go("four", 6, "six");
+}
+
+TEST_CASE("a run may be made longer where its learning rates so far are those of the longer run") {
+  Run run;
+  run.schedule = optim::constant(1e-2);
+  run.options.steps = 8;
+  run.go("", 8, "whole");
+  run.options.steps = 4;
+  run.go("", 4, "four");
+  run.options.steps = 8;
+  run.go("four", 8, "eight");
+  CHECK((read_text((run.folder / "eight").string()) == read_text((run.folder / "whole").string())));
+}
+
+TEST_CASE("metrics that cannot be written are told") {
+  Run run;
+  run.options.metrics = "/dev/full";  // takes nothing, as a full disk
+  CHECK_THROWS_WITH_AS(run.go("", 6, "six"), doctest::Contains("cannot write /dev/full: No space left"),
+                       Error);
 }

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "nn/training/language_modeling.h"
+#include "nn/training/text_data.h"
 #include "nn/training/trainer.h"
 
 namespace vitrine::test {
@@ -24,10 +26,15 @@ inline std::vector<int64_t> counting(int64_t n) {
   return tokens;
 }
 
+/// Four windows a batch, of seed 1.
+inline nn::training::Task text(nn::Gpt& model, std::vector<int64_t> training, std::vector<int64_t> validation,
+                               int64_t batch = 4, uint64_t seed = 1) {
+  return nn::training::language_modeling(model, std::move(training), std::move(validation), batch, seed);
+}
+
 inline nn::training::TrainingOptions quiet(int64_t steps) {
   nn::training::TrainingOptions o;
   o.steps = steps;
-  o.batch = 4;
   o.progress = false;
   return o;
 }

@@ -18,7 +18,7 @@
 using namespace vitrine;
 using namespace vitrine::nn;
 using namespace vitrine::nn::training;
-using test::counting, test::quiet, test::tiny;
+using test::counting, test::quiet, test::text, test::tiny;
 
 namespace {
 
@@ -45,17 +45,17 @@ std::vector<double> train(int64_t steps, int64_t stop_at = -1) {
   auto model = std::make_unique<Gpt>(tiny());
   const auto schedule = optim::warmup_cosine(1e-2, 5, 40);
   if (stop_at >= 0) {
-    Trainer first(*model, counting(300), counting(60), schedule, quiet(steps));
+    Trainer first(text(*model, counting(300), counting(60)), schedule, quiet(steps));
     first.run([&] { return first.step() == stop_at; });
     first.save(path);
     manual_seed(99);
     model = std::make_unique<Gpt>(tiny());
-    Trainer second(*model, counting(300), counting(60), schedule, quiet(steps));
+    Trainer second(text(*model, counting(300), counting(60)), schedule, quiet(steps));
     second.resume(path);
     std::filesystem::remove(path);
     second.run();
   } else {
-    Trainer(*model, counting(300), counting(60), schedule, quiet(steps)).run();
+    Trainer(text(*model, counting(300), counting(60)), schedule, quiet(steps)).run();
   }
   return all_values(*model);
 }
@@ -65,7 +65,7 @@ std::vector<double> train(int64_t steps, int64_t stop_at = -1) {
 TEST_CASE("a GPT learns to count") {
   manual_seed(1);
   Gpt model(tiny(0));
-  Trainer trainer(model, counting(500), counting(100), optim::warmup_cosine(1e-2, 10, 150), quiet(150));
+  Trainer trainer(text(model, counting(500), counting(100)), optim::warmup_cosine(1e-2, 10, 150), quiet(150));
   CHECK(trainer.validation_loss() == doctest::Approx(std::log(7)).epsilon(0.05));
   trainer.run();
   CHECK(trainer.validation_loss() < 0.1);
@@ -96,7 +96,7 @@ TEST_CASE("in 16 bits the loss ends where it ends in float32") {
     manual_seed(1);
     Gpt model(tiny());
     model.to(dtype);
-    Trainer trainer(model, noisy(2000), noisy(300), optim::warmup_cosine(1e-2, 10, 100), quiet(100));
+    Trainer trainer(text(model, noisy(2000), noisy(300)), optim::warmup_cosine(1e-2, 10, 100), quiet(100));
     trainer.run();
     losses.push_back(trainer.report().final_validation_loss);
   }
@@ -111,9 +111,8 @@ TEST_CASE("gradients that float16 cannot hold are saved by the scale of the loss
     manual_seed(1);
     Gpt model(tiny(0));
     model.to(dtype);
-    auto options = quiet(1);
-    options.batch = 1024;  // the mean over so many tokens leaves each a gradient of 1e-5 and less
-    Trainer trainer(model, noisy(2000), noisy(60), optim::constant(1e-3), options);
+    // The mean over so many tokens leaves each a gradient of 1e-5 and less.
+    Trainer trainer(text(model, noisy(2000), noisy(60), 1024), optim::constant(1e-3), quiet(1));
     trainer.run();
     norms.emplace_back();
     for (const Series& layer : trainer.report().grad_norm_by_layer) norms.back().push_back(layer.y.at(0));
@@ -154,7 +153,7 @@ TEST_CASE("gradients along Q, K and V are those of the trace, also where blocks 
     auto o = tiny(0);
     o.checkpoint_blocks = checkpointed;
     Gpt model(o);
-    Trainer trainer(model, counting(500), counting(100), optim::constant(0), quiet(1));
+    Trainer trainer(text(model, counting(500), counting(100)), optim::constant(0), quiet(1));
     trainer.run();
     norms.emplace_back();
     for (const PathGradients& path : trainer.report().grad_norm_by_path)
@@ -163,10 +162,10 @@ TEST_CASE("gradients along Q, K and V are those of the trace, also where blocks 
   CHECK(norms[0] == norms[1]);
   manual_seed(1);
   Gpt model(tiny(0));
-  const Batch batch = WindowLoader(counting(500), 4, 16, quiet(1).seed).batch(0);
+  const Batch batch = WindowLoader(counting(500), 4, 16, 1).batch(0);
   std::vector<AttentionTrace> traces;
   Tape tape;
-  const Tensor loss = cross_entropy(model.forward(batch.inputs, nullptr, &traces), batch.targets);
+  const Tensor loss = cross_entropy(model.forward(batch.tensors[0], nullptr, &traces), batch.tensors[1]);
   std::vector<Tensor> paths;
   for (const AttentionTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
   const auto gradients = tape.gradient(loss, paths);
@@ -183,7 +182,7 @@ TEST_CASE(
     o.layers = 3;
     o.checkpoint_blocks = checkpointed;
     Gpt model(o);
-    Trainer trainer(model, counting(500), counting(100), optim::constant(1e-3), quiet(12));
+    Trainer trainer(text(model, counting(500), counting(100)), optim::constant(1e-3), quiet(12));
     std::vector<double> peaks;
     trainer.run([&] {
       peaks.push_back(static_cast<double>(memory::statistics().peak));
@@ -206,14 +205,14 @@ TEST_CASE("micro-batches accumulate to the step of their mean") {
     options.clip = 0;
     options.optimizer = "sgd";  // unlike Adam it sees the scale of gradients
     const auto one_window = counting(17);
-    Trainer(model, one_window, one_window, optim::constant(0.1), options).run();
+    Trainer(text(model, one_window, one_window), optim::constant(0.1), options).run();
     values.push_back(all_values(model));
   }
   for (size_t i = 0; i < values[0].size(); ++i) CHECK(std::abs(values[0][i] - values[1][i]) < 1e-5);
 }
 
 TEST_CASE("every micro-batch of every step is the next one of the text") {
-  const auto text = noisy(500);
+  const auto tokens = noisy(500);
   auto options = quiet(2);
   options.accumulate = 3;
   options.clip = 0;
@@ -221,17 +220,17 @@ TEST_CASE("every micro-batch of every step is the next one of the text") {
   options.weight_decay = 0;
   manual_seed(1);
   Gpt model(tiny(0));
-  Trainer(model, text, text, optim::constant(0.1), options).run();
+  Trainer(text(model, tokens, tokens), optim::constant(0.1), options).run();
   manual_seed(1);
   Gpt want(tiny(0));
   const auto sgd = optim::make_optimizer("sgd", want.parameters(), {.lr = 0.1});
-  const WindowLoader windows(text, 4, 16, options.seed);
+  const WindowLoader windows(tokens, 4, 16, 1);
   for (int64_t i = 0; i < 6; ++i) {
     if (i % 3 == 0) sgd->zero_grad();
     const Batch batch = windows.batch(i);
     {
       Tape tape;
-      tape.backward(cross_entropy(want.forward(batch.inputs), batch.targets) * (1.0 / 3));
+      tape.backward(cross_entropy(want.forward(batch.tensors[0]), batch.tensors[1]) * (1.0 / 3));
     }
     if (i % 3 == 2) sgd->step();
   }
@@ -243,7 +242,7 @@ TEST_CASE("the norm of a layer is that of the gradients of its parameters, toget
   Gpt model(tiny(0));
   auto options = quiet(1);
   options.clip = 0;
-  Trainer trainer(model, noisy(500), noisy(60), optim::constant(1e-3), options);
+  Trainer trainer(text(model, noisy(500), noisy(60)), optim::constant(1e-3), options);
   trainer.run();
   double squares[2] = {};
   for (const auto& [name, p] : model.named_parameters())  // whose gradients the step has left
@@ -265,7 +264,7 @@ TEST_CASE("weight decay moves matrices, and neither biases nor the gains of norm
     for (Parameter& p : model.parameters()) p.assign(randn(p.shape()));  // a bias of 0 could not decay
     auto options = quiet(1);
     options.weight_decay = decays ? 0.5 : 0;
-    Trainer(model, counting(300), counting(60), optim::constant(1e-2), options).run();
+    Trainer(text(model, counting(300), counting(60)), optim::constant(1e-2), options).run();
     for (const Parameter& p : model.parameters()) values[decays].push_back(p.master().values());
   }
   Gpt model(tiny(0));
@@ -277,7 +276,7 @@ TEST_CASE("weight decay moves matrices, and neither biases nor the gains of norm
 TEST_CASE("a steady training step takes no memory from the system") {
   manual_seed(1);
   Gpt model(tiny());
-  Trainer trainer(model, counting(500), counting(100), optim::constant(1e-3), quiet(30));
+  Trainer trainer(text(model, counting(500), counting(100)), optim::constant(1e-3), quiet(30));
   size_t reserved = 0;
   trainer.run([&] {
     if (trainer.step() == 15) reserved = memory::statistics().reserved;
@@ -291,7 +290,7 @@ TEST_CASE("the peak of memory is that of the run, not of what ran before") {
   { const Tensor before = zeros({kLarge}); }
   manual_seed(1);
   Gpt model(tiny());
-  Trainer trainer(model, counting(300), counting(60), optim::constant(1e-3), quiet(2));
+  Trainer trainer(text(model, counting(300), counting(60)), optim::constant(1e-3), quiet(2));
   trainer.run();
   CHECK(trainer.report().peak_memory_bytes > 4.0 * static_cast<double>(model.parameter_count()));
   CHECK(trainer.report().peak_memory_bytes < 4.0 * kLarge);
@@ -312,10 +311,10 @@ TEST_CASE("the whole split is covered once, with a shorter window at its end") {
   std::vector<double> seen;
   const auto batches = WindowLoader(text, 3, 10, 1).whole();
   for (const Batch& b : batches)
-    for (double id : b.targets.values()) seen.push_back(id);
+    for (double id : b.tensors[1].values()) seen.push_back(id);
   CHECK(seen == std::vector<double>(text.begin() + 1, text.end()));
-  CHECK(batches.front().inputs.shape() == Shape{3, 10});
-  CHECK(batches.back().inputs.shape() == Shape{1, 4});
+  CHECK(batches.front().tensors[0].shape() == Shape{3, 10});
+  CHECK(batches.back().tensors[0].shape() == Shape{1, 4});
   CHECK_THROWS_WITH_AS(WindowLoader(counting(10), 3, 10, 1), doctest::Contains("do not hold one window"),
                        Error);
 }
@@ -323,7 +322,7 @@ TEST_CASE("the whole split is covered once, with a shorter window at its end") {
 TEST_CASE("the validation loss is the mean over tokens, whatever the sizes of the windows") {
   manual_seed(1);
   Gpt model(tiny());
-  Trainer trainer(model, counting(300), counting(20), optim::constant(1e-3), quiet(1));
+  Trainer trainer(text(model, counting(300), counting(20)), optim::constant(1e-3), quiet(1));
   const double mean = trainer.validation_loss();
   model.eval();
   double sum = 0;

@@ -1,0 +1,40 @@
+// Norms of gradients, for the report: of each layer's parameters, and along the queries, keys and values of each attention.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/multi_head_attention.h"
+#include "nn/training/report.h"
+
+namespace vitrine::nn::training {
+
+/// Parameters of one layer, by its path.
+struct Layer {
+  std::string path;
+  std::vector<Parameter> parameters;
+};
+
+/// The layers of a model: its modules that are numbered, the outermost of each ("blocks.0", "encoder.blocks.2"), in order.
+std::vector<Layer> layers_of(Module& model);
+
+/// All attentions of a model by their paths, in order.
+std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& model);
+
+/// While it lives, what a backward brings to the projected queries, keys and values of each attention is measured. It asks for
+/// no weights: attention stays fused, and checkpointed blocks stay checkpointed.
+class PathRecorder {
+ public:
+  /// Adds to `paths`, one per attention, at `step`, what is measured divided by `scale`.
+  PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions,
+               std::vector<PathGradients>& paths, double step, double scale);
+  ~PathRecorder();
+  PathRecorder(const PathRecorder&) = delete;
+  PathRecorder& operator=(const PathRecorder&) = delete;
+
+ private:
+  std::vector<MultiHeadAttention*> attentions_;
+};
+
+}  // namespace vitrine::nn::training

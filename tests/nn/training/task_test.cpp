@@ -1,0 +1,142 @@
+// Training of what is no Gpt: any module, any loss, batches of any tensors and different numbers of tokens.
+#include "nn/training/task.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "nn/training/trainer.h"
+#include "ops/view.h"
+#include "tests/nn/training/reverser.h"
+#include "tests/nn/training/tiny.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using namespace vitrine::nn::training;
+using test::quiet, test::Reverser, test::reversing, test::reversals;
+
+namespace {
+
+std::vector<double> all_values(Module& model) {
+  std::vector<double> result;
+  for (const auto& [name, x] : model.state_dict())
+    for (double v : x.values()) result.push_back(v);
+  return result;
+}
+
+double sum_of_losses(const Reverser& model, const Batch& batch) {
+  return cross_entropy(model.forward(batch.tensors[0]), batch.tensors[1], {.reduction = Reduction::sum})
+      .item();
+}
+
+Reverser made(uint64_t seed) {
+  manual_seed(seed);
+  return Reverser();
+}
+
+}  // namespace
+
+TEST_CASE("an encoder learns to write backwards, and the report shows its layers and attentions") {
+  Reverser model = made(1);
+  Trainer trainer(reversing(model, 16), optim::warmup_cosine(1e-2, 10, 300), quiet(300));
+  CHECK(trainer.validation_loss() == doctest::Approx(std::log(Reverser::kSymbols)).epsilon(0.1));
+  trainer.run();
+  const RunReport& report = trainer.report();
+  CHECK(report.final_validation_loss < 0.1);
+  CHECK(report.parameters == model.parameter_count());
+  REQUIRE(report.grad_norm_by_layer.size() == 1);
+  CHECK(report.grad_norm_by_layer[0].name == "attentions.0");
+  CHECK(report.grad_norm_by_layer[0].y.size() == 30);
+  REQUIRE(report.grad_norm_by_path.size() == 1);
+  CHECK(report.grad_norm_by_path[0].name == "attentions.0");
+  CHECK(report.grad_norm_by_path[0].q.y.size() == 30);
+  CHECK(render_report("Backwards", {report}).find("data-name=\"attentions.0\"") != std::string::npos);
+}
+
+TEST_CASE("micro-batches of different numbers of tokens give the step of the batch that holds them all") {
+  REQUIRE(reversals(0, 2).tokens != reversals(2, 2).tokens);
+  std::vector<std::vector<double>> values;
+  std::vector<double> losses;
+  for (const int64_t accumulate : {1, 3}) {
+    Reverser model = made(1);
+    auto options = quiet(2);
+    options.accumulate = accumulate;
+    options.clip = 0;
+    options.optimizer = "sgd";  // unlike Adam it sees the scale of gradients
+    Trainer trainer(reversing(model, 6 / accumulate), optim::constant(0.5), options);
+    trainer.run();
+    values.push_back(all_values(model));
+    losses.push_back(trainer.report().train_loss.y[1]);
+  }
+  CHECK(losses[0] == doctest::Approx(losses[1]).epsilon(1e-6));
+  for (size_t i = 0; i < values[0].size(); ++i) CHECK(std::abs(values[0][i] - values[1][i]) < 1e-6);
+}
+
+TEST_CASE("the validation loss weighs batches by their tokens") {
+  Reverser model = made(1);
+  Trainer trainer(reversing(model, 4), optim::constant(0), quiet(1));
+  const Batch first = reversals(1 << 20, 8), second = reversals(1 << 21, 1);
+  double sum = 0;
+  for (const Batch& b : {first, second}) sum += sum_of_losses(model, b);
+  CHECK(trainer.validation_loss() ==
+        doctest::Approx(sum / static_cast<double>(first.tokens + second.tokens)).epsilon(1e-6));
+}
+
+TEST_CASE("batches may change their shapes, and the loss of a step is that of its tokens") {
+  Reverser model = made(1);
+  Task task = reversing(model, 4);
+  task.batch = [](int64_t index) { return reversals(16 * index, 4 + index % 3); };
+  auto options = quiet(4);
+  options.accumulate = 2;
+  Trainer trainer(task, optim::constant(0), options);
+  trainer.run();
+  for (int64_t step = 0; step < 4; ++step) {
+    double sum = 0, tokens = 0;
+    for (const Batch& b : {task.batch(2 * step), task.batch(2 * step + 1)}) {
+      sum += sum_of_losses(model, b);
+      tokens += static_cast<double>(b.tokens);
+    }
+    CHECK(trainer.report().train_loss.y[static_cast<size_t>(step)] ==
+          doctest::Approx(sum / tokens).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("any task goes on from a checkpoint with the same bits, and another task does not") {
+  const auto path =
+      (std::filesystem::temp_directory_path() / fmt::format("vitrine_task_{}", getpid())).string();
+  const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
+  Reverser through = made(1), stopped = through.clone(), resumed = made(2);
+  Trainer(reversing(through, 4), schedule, quiet(6)).run();
+  Trainer first(reversing(stopped, 4), schedule, quiet(6));
+  first.run([&] { return first.step() == 3; });
+  first.save(path);
+  Trainer second(reversing(resumed, 4), schedule, quiet(6));
+  second.resume(path);
+  second.run();
+  CHECK(all_values(resumed) == all_values(through));
+  Trainer other(reversing(resumed, 5), schedule, quiet(6));
+  CHECK_THROWS_WITH_AS(other.resume(path), doctest::Contains("is 4, of this run 5"), Error);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a task that lacks something, and batches of no tokens, are told") {
+  Reverser model = made(1);
+  const auto refused = [](const Task& task, const char* message) {
+    CHECK_THROWS_WITH_AS(Trainer(task, optim::constant(1), quiet(1)).run(), doctest::Contains(message),
+                         Error);
+  };
+  const Task whole = reversing(model, 4);
+  refused({model, nullptr, whole.validation, whole.loss}, "the task lacks its batches");
+  refused({model, whole.batch, nullptr, whole.loss}, "the task lacks its batches");
+  refused({model, whole.batch, whole.validation, nullptr}, "the task lacks its batches");
+  refused({model, [](int64_t) { return Batch{}; }, whole.validation, whole.loss},
+          "the batches of step 1 have no tokens");
+  refused({model, whole.batch, [] { return std::vector<Batch>{}; }, whole.loss},
+          "the validation batches have no tokens");
+  struct Empty : Module {
+    void fields(Fields&) override {}
+  } empty;
+  refused({empty, whole.batch, whole.validation, whole.loss}, "the model has no parameters");
+}
