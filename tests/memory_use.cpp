@@ -1,0 +1,88 @@
+// The heap is watched by an operator new of this program's own; under sanitizers, which have one themselves, by their hooks, and
+// there malloc counts, too, of which tensors are made then.
+#include "tests/memory_use.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "core/allocator.h"
+
+#ifdef VITRINE_SANITIZED
+#include <sanitizer/allocator_interface.h>
+#else
+#include <malloc.h>
+#endif
+
+namespace {
+
+std::atomic<size_t> now{0}, peak{0};
+
+void taken(size_t bytes) {
+  const size_t sum = now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  size_t highest = peak.load(std::memory_order_relaxed);
+  while (highest < sum && !peak.compare_exchange_weak(highest, sum, std::memory_order_relaxed)) continue;
+}
+
+void given(size_t bytes) { now.fetch_sub(bytes, std::memory_order_relaxed); }
+
+}  // namespace
+
+#ifdef VITRINE_SANITIZED
+
+namespace {
+
+[[maybe_unused]] const int kInstalled = __sanitizer_install_malloc_and_free_hooks(
+    [](const volatile void*, size_t bytes) { taken(bytes); },
+    [](const volatile void* data) {
+      if (data != nullptr) given(__sanitizer_get_allocated_size(const_cast<const void*>(data)));
+    });
+
+}  // namespace
+
+#else
+
+void* operator new(size_t bytes) {
+  void* const data = std::malloc(bytes == 0 ? 1 : bytes);
+  if (data == nullptr) throw std::bad_alloc();
+  taken(malloc_usable_size(data));
+  return data;
+}
+
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  const auto multiple = static_cast<size_t>(alignment);
+  void* const data = std::aligned_alloc(multiple, (bytes + multiple - 1) / multiple * multiple);
+  if (data == nullptr) throw std::bad_alloc();
+  taken(malloc_usable_size(data));
+  return data;
+}
+
+void operator delete(void* data) noexcept {
+  given(malloc_usable_size(data));
+  std::free(data);
+}
+
+void operator delete(void* data, size_t) noexcept { operator delete(data); }
+void operator delete(void* data, std::align_val_t) noexcept { operator delete(data); }
+void operator delete(void* data, size_t, std::align_val_t) noexcept { operator delete(data); }
+
+#endif
+
+namespace vitrine::test {
+
+MemoryUse memory_use(const std::function<void()>& f) {
+  memory::reset_peak();
+  const memory::Statistics before = memory::statistics();
+  const size_t heap = now.load();
+  peak = heap;
+  f();
+  const memory::Statistics after = memory::statistics();
+#ifdef VITRINE_SANITIZED
+  const size_t tensors = 0;  // they are in the heap
+#else
+  const size_t tensors = after.peak - before.now;
+#endif
+  return {tensors + peak.load() - heap, after.allocations - before.allocations};
+}
+
+}  // namespace vitrine::test

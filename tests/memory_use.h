@@ -1,0 +1,18 @@
+// What a piece of code takes of memory: tensors, and all else that the program asks of the heap.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace vitrine::test {
+
+/// Beyond what was in use before.
+struct MemoryUse {
+  size_t peak;         ///< bytes at a time: tensors at their highest, and operator new at its highest
+  size_t allocations;  ///< blocks that tensors took
+};
+
+/// Of f and of all threads that work for it. What threads keep for the next time counts at the first call only.
+MemoryUse memory_use(const std::function<void()>& f);
+
+}  // namespace vitrine::test

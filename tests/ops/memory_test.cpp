@@ -1,0 +1,76 @@
+// What the fused ops promise of memory: no matrix of probabilities, no attention weights, no copies of transposed operands.
+#include <doctest/doctest.h>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/attention.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/view.h"
+#include "tests/memory_use.h"
+
+using namespace vitrine;
+using test::memory_use;
+
+namespace {
+
+constexpr size_t kSmall =
+    1 << 16;  // shapes, nodes of the tape, and whatever else does not grow with the tensors
+
+size_t bytes(const Tensor& x) { return static_cast<size_t>(x.numel() * x.element_size()); }
+
+Tensor normal(const Shape& shape, DType dtype = DType::float32) {
+  Generator generator(1);
+  return randn(shape, dtype, Device::cpu, 0, 1, generator);
+}
+
+}  // namespace
+
+TEST_CASE("cross_entropy of bfloat16 logits keeps nothing of their size but its gradient") {
+  const Tensor logits = normal({512, 50257}, DType::bfloat16);
+  Generator generator(2);
+  const Tensor targets = randint(0, 50257, {512}, generator);
+  for (const double smoothing : {0.0, 0.1}) {
+    const auto forward_and_backward = [&] {
+      Tape tape;
+      const Tensor x = tape.watch(logits);
+      tape.gradient(cross_entropy(x, targets, {.label_smoothing = smoothing}), {x});
+    };
+    // The logits themselves are there before. Probabilities in float32 would be twice as much again as the gradient.
+    CHECK(memory_use(forward_and_backward).peak <= bytes(logits) + bytes(logits) / 20);
+  }
+}
+
+TEST_CASE("attention takes memory as the sequence grows, not as its square") {
+  constexpr int64_t kTime = 2048, kSize = 16;
+  const Tensor q = normal({1, 2, kTime, kSize});
+  const size_t scores = 2 * kTime * kTime * sizeof(float);
+  for (const AttentionRead read : {AttentionRead::mean, AttentionRead::laser})
+    for (const bool causal : {false, true}) {
+      AttentionOptions o;
+      o.read = read, o.causal = causal;
+      const auto forward = [&] { attention(q, q, q, o); };
+      const auto forward_and_backward = [&] {
+        Tape tape;
+        const Tensor x = tape.watch(q), y = attention(x, x, x, o);
+        tape.gradient({y}, {x}, {y});
+      };
+      CHECK(memory_use(forward).peak <= 3 * bytes(q));  // y, LASER's sums, a number per query, tiles
+      CHECK(memory_use(forward_and_backward).peak <= 8 * bytes(q));  // and three gradients
+      CHECK(8 * bytes(q) < scores / 8);
+    }
+}
+
+TEST_CASE("a product of transposed operands takes no memory but its result's") {
+  const Tensor x = normal({300, 500}), y = normal({500, 400});
+  const Tensor xt = transpose(contiguous(transpose(x))), yt = transpose(contiguous(transpose(y)));
+  // Heads beside each other, as a projection leaves them: [B, H, T, D] and [B, H, D, T].
+  const Tensor q = permute(normal({2, 70, 4, 32}), {0, 2, 1, 3}), kt = transpose(q);
+  for (const auto& operands : {std::pair{x, y}, {x, yt}, {xt, y}, {xt, yt}, {q, kt}}) {
+    Tensor z = matmul(operands.first, operands.second);  // buffers for packing are kept from here on
+    const auto use = memory_use([&] { z = matmul(operands.first, operands.second); });
+    CHECK(use.allocations == 1);
+    CHECK(use.peak <= bytes(z) + kSmall);
+  }
+}
