@@ -1,12 +1,8 @@
 // The lesson in CUDA prints what docs/cuda.md says that it prints.
-#include <doctest/doctest.h>
-
-#include <cstdio>
 #include <fstream>
-#include <memory>
 #include <sstream>
-#include <string>
 
+#include "tests/examples/printed.h"
 #include "tests/skip.h"
 
 #ifdef VITRINE_CUDA_LESSON
@@ -23,13 +19,9 @@ std::string words(std::istream& in) {
 }  // namespace
 
 TEST_CASE("what the lesson in CUDA prints of races, bounds, unwritten memory and costs is in docs/cuda.md") {
-  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(VITRINE_CUDA_LESSON, "r"), pclose);
-  REQUIRE(output != nullptr);
-  std::string printed;
-  for (int c; (c = std::fgetc(output.get())) != EOF;) printed += static_cast<char>(c);
   std::ifstream file(VITRINE_SOURCE_DIR "/docs/cuda.md");
   const std::string document = words(file);
-  std::istringstream lines(printed);
+  std::istringstream lines(vitrine::test::printed_by(VITRINE_CUDA_LESSON));
   int quoted = 0;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream in(line);

@@ -1,0 +1,21 @@
+// Runs a program of examples/ as a user does.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+
+namespace vitrine::test {
+
+/// What it prints; that it ends without an error is checked.
+inline std::string printed_by(const char* program) {
+  FILE* const output = popen(program, "r");
+  REQUIRE(output != nullptr);
+  std::string text;
+  for (int c; (c = std::fgetc(output)) != EOF;) text += static_cast<char>(c);
+  CHECK(pclose(output) == 0);
+  return text;
+}
+
+}  // namespace vitrine::test
