@@ -10,13 +10,15 @@
 
 namespace vitrine::test {
 
-/// Mutates `whole` 10,000 times (bits, bytes, cuts, repeats, and characters of `alphabet`, which the format gives meaning
-/// to) and reads each: every one gives tensors no larger than the file or an Error, and allocates no more than the file
-/// holds. Some must be read and some refused.
-void fuzz_reader(const std::string& whole, std::string_view alphabet,
+/// Mutates the files `whole`, each in its turn, 10,000 times (bits, bytes, cuts, repeats, digits, and characters of `alphabet`,
+/// which the format gives meaning to) and reads each: every one gives tensors no larger than the file or an Error, in a second
+/// at most, and takes no more memory than its size calls for. Of each some must be read and some refused.
+void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabet,
                  const std::function<std::vector<Tensor>(const std::string& path)>& read);
 
 /// The bytes of a file.
 std::string bytes_of_file(const std::string& path);
+/// The bytes of the file that `write` writes.
+std::string bytes_written(const std::function<void(const std::string& path)>& write);
 
 }  // namespace vitrine::test
