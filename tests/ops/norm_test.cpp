@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/elementwise.h"
+#include "ops/join.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
 
@@ -155,9 +156,20 @@ TEST_CASE("results do not depend on the number of threads") {
   const Tensor x = random({333, 129}, 12, DType::float32), weight = random({129}, 13, DType::float32);
   CHECK(same_on_any_threads([&] {
     auto all = gradients([](const auto& v) { return layer_norm(v[0], v[1], v[2]); }, {x, weight, weight});
-    for (const Tensor& t : gradients([](const auto& v) { return rms_norm(v[0], v[1]); }, {x, weight}))
-      all.push_back(t);
-    all.push_back(layer_norm(x, weight));
+    const auto add = [&all](const Tensor& y, const std::vector<Tensor>& dx) {
+      all.push_back(y);
+      all.insert(all.end(), dx.begin(), dx.end());
+    };
+    add(layer_norm(x, weight), gradients([](const auto& v) { return rms_norm(v[0], v[1]); }, {x, weight}));
+    const auto sum_and_norm = [](const AddNorm& a) { return concat({a.sum, a.y}, 0); };
+    const auto layer = [&](const auto& v) { return sum_and_norm(add_layer_norm(v[0], v[1], v[2], v[3])); };
+    const auto rms = [&](const auto& v) { return sum_and_norm(add_rms_norm(v[0], v[1], v[2])); };
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      const Tensor y = cast(x, dtype);
+      const std::vector<Tensor> xs = {y, y, weight, weight};
+      add(layer(xs), gradients(layer, xs));
+      add(rms(xs), gradients(rms, {y, y, weight}));
+    }
     return all;
   }));
 }

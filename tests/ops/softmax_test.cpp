@@ -157,6 +157,23 @@ TEST_CASE("log_sum_exp goes over any axes, which are dropped or kept") {
   CHECK(log_sum_exp(Tensor(3.5), {}).item() == 3.5);
 }
 
+TEST_CASE("log_sum_exp lies between the largest element and that + log n") {
+  for (DType dtype : kTypes)
+    for (int64_t n : {1, 2, 16, 77, 1000})
+      for (double size : {1e-3, 1.0, 300.0}) {
+        const Tensor x = random({5, n}, 3, dtype, -size, size);
+        const V lse = log_sum_exp(x).values(), largest = max(x, {1}).values();
+        const double most = std::log(static_cast<double>(n));
+        for (size_t i = 0; i < lse.size(); ++i) {
+          CHECK(lse[i] >= largest[i]);  // rounding does not pass a number of the dtype
+          CHECK(lse[i] <= (largest[i] + most) + epsilon(dtype) * (std::abs(largest[i]) + most));
+        }
+      }
+  // Equal elements reach the upper bound.
+  CHECK(log_sum_exp(full({8}, 3, DType::float64)).item() ==
+        doctest::Approx(3 + std::log(8.0)).epsilon(1e-15));
+}
+
 TEST_CASE("no rows give no rows; no elements have no log-sum-exp") {
   CHECK(softmax(empty({0, 3})).shape() == Shape{0, 3});
   CHECK(softmax(empty({3, 0})).shape() == Shape{3, 0});
