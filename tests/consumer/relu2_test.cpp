@@ -22,10 +22,11 @@ spec::Spec row(bool causal) {
     const nn::Attention attention(nn::parse_attention("relu2"), 2, 4, 8);
     return attention.forward(x[0], x[1], x[2], {.causal = causal});
   };
-  return {
-      "relu2",
-      call,
-      {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}}, {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}}};
+  return {.name = "relu2",
+          .call = call,
+          .samples = {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}},
+                      {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}},
+          .composite = true};
 }
 
 nn::GptOptions options(const std::string& attention) {

@@ -107,6 +107,17 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a tensor that moves to the device and back has its gradient where it came from") {
+  if (!has_gpu()) return;
+  Tape tape;
+  const Tensor x = tape.watch(tensor({1, -2, 3}, DType::float64));
+  const Tensor y = to(square(to(x, Device::cuda)), Device::cpu);
+  CHECK(std::string(tape.info(0).op) == "to");
+  const Tensor dx = tape.gradient({y}, {x}, {tensor({1, 10, 100}, DType::float64)})[0];
+  CHECK(dx.device() == Device::cpu);
+  CHECK(dx.values() == std::vector<double>{2, -40, 600});
+}
+
 TEST_CASE("softmax over long, short, infinite and 16-bit rows") {
   if (!has_gpu()) return;
   const double infinity = INFINITY;

@@ -1,4 +1,5 @@
 // Checks of a whole row: its names, mistakes planted in its backward, and everything at once.
+#include <algorithm>
 #include <exception>
 #include <set>
 
@@ -7,36 +8,51 @@
 namespace vitrine::spec {
 namespace {
 
-/// Whether some sample shows that the gradient of input `input` was multiplied by `factor`, or nothing could be planted:
-/// in a composite, whose ops have rows of their own, or in a gradient without elements.
-bool notices(const Spec& spec, size_t input, double factor) {
-  bool planted = false;
-  const Prepare plant = [&](Tape& tape) {
+enum class Mistake { not_planted, unnoticed, noticed };
+
+/// What becomes of the row when the gradient of input `input` is multiplied by `factor`.
+Mistake plant(const Spec& spec, size_t input, double factor) {
+  bool planted = false, noticed = false;
+  const Prepare multiply = [&](Tape& tape) {
     tape.filter_gradients([&](const char* op, Grads& grads) {
       if (spec.name != op || input >= grads.size() || !grads[input].defined()) return;
       grads[input] = grads[input].scaled(factor);
       planted = true;
     });
   };
-  for (size_t sample = 0; sample < spec.samples.size(); ++sample)
-    if (numel(spec.samples[sample][input].shape) > 0 && !check_differences(spec, sample, plant).empty())
-      return true;
-  return !planted;
+  for (size_t sample = 0; sample < spec.samples.size() && !noticed; ++sample)
+    noticed = numel(spec.samples[sample][input].shape) > 0 &&
+              !check_differences(spec, sample, multiply).empty() && planted;
+  return noticed ? Mistake::noticed : planted ? Mistake::unnoticed : Mistake::not_planted;
+}
+
+bool has_elements(const Spec& spec, size_t input) {
+  return std::any_of(spec.samples.begin(), spec.samples.end(),
+                     [&](const auto& sample) { return numel(sample[input].shape) > 0; });
 }
 
 }  // namespace
 
 std::string check_mutations(const Spec& spec) {
   for (size_t input = 0; input < spec.samples[0].size(); ++input)
-    for (double factor : {-1.0, 1.01, 0.0})
-      if (!notices(spec, input, factor))
+    for (double factor : {-1.0, 1.01, 0.0}) {
+      if (!has_elements(spec, input)) continue;
+      const Mistake mistake = plant(spec, input, factor);
+      if (spec.composite && mistake != Mistake::not_planted)
+        return fmt::format("{} is recorded under its name, and so is no composite", spec.name);
+      if (!spec.composite && mistake == Mistake::not_planted)
+        return fmt::format(
+            "{}: no gradient {} is recorded under this name, unless the row says that it is a composite",
+            spec.name, input);
+      if (mistake == Mistake::unnoticed)
         return fmt::format("{}: gradient {} times {} was not noticed", spec.name, input, factor);
+    }
   return "";
 }
 
 std::string check_names(const Spec& spec, const std::vector<Spec>& others) {
-  // What adds gradients of parts up (core/adjoint.h), and transfers.
-  std::set<std::string> known = {spec.name, "region", "embed", "take_rows", "put_rows", "to"};
+  // `to` is recorded between two devices only, and so not where there is one.
+  std::set<std::string> known = {spec.name, "to"};
   for (const auto* list : {&rows(), &others})
     for (const Spec& row : *list) known.insert(row.name);
   const auto inputs = draw(spec, 0);

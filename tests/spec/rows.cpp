@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/adjoint.h"
 #include "core/checkpoint.h"
 #include "core/creation.h"
 #include "core/random.h"
@@ -161,7 +162,7 @@ std::vector<Spec> shape_rows() {
          [](Xs x) {
            return pad(x[0], {1, 0}, {2, 3});
          }),
-      on("pad", {4, 4},
+      on("pad_reflect", {4, 4},
          [](Xs x) {
            return pad(x[0], {1, 2}, {2, 1}, PadMode::reflect);
          }),
@@ -220,6 +221,24 @@ std::vector<Spec> index_rows() {
          }),
       {"sort", [](Xs x) { return sort(x[0], 1).values; }, {{{{3, 7}, -2, 2, true}}}},
       {"topk", [](Xs x) { return topk(x[0], 3, 1).values; }, {{{{3, 7}, -2, 2, true}}}},
+  };
+}
+
+/// What gradients of parts are added up with when a backward is recorded.
+std::vector<Spec> adjoint_rows() {
+  const Region columns{{3, 2}, {5, 1}, 2};  // the third and the fourth of [3, 5]
+  const auto some_rows = [](const Tensor& x) { return indices({3, 0, 3}, {3}, x.device()); };
+  return {
+      on("region", {3, 5}, [=](Xs x) { return adjoint::region(x[0], columns); }),
+      on("embed", {3, 2},
+         [=](Xs x) {
+           return adjoint::embed(x[0], columns, {3, 5});
+         }),
+      on("take_rows", {4, 5}, [=](Xs x) { return adjoint::take_rows(x[0], some_rows(x[0])); }),
+      on("put_rows", {3, 5},
+         [=](Xs x) {
+           return adjoint::put_rows(x[0], some_rows(x[0]), {4, 5});
+         }),
   };
 }
 
@@ -356,13 +375,18 @@ std::vector<Spec> attention_rows() {
 const std::vector<Spec>& rows() {
   static const std::vector<Spec> all = [] {
     std::vector<Spec> result;
-    for (auto family :
-         {elementwise_rows, shape_rows, reduction_rows, index_rows, kernel_rows, attention_rows})
+    for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, adjoint_rows, kernel_rows,
+                        attention_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
       for (const char* name :
            {"pow", "std", "norm", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "l2_normalize"})
         if (s.name == name) s.largest = 1e10;  // powers of larger numbers overflow in float32
+    for (Spec& s : result)
+      for (const char* name :
+           {"pad_reflect", "stack", "tile", "repeat", "tril", "triu", "mean", "prod", "var", "std", "norm",
+            "sort", "topk", "einsum", "l2_normalize", "nll_loss", "mse_loss", "binary_cross_entropy"})
+        if (s.name == name) s.composite = true;
     return result;
   }();
   return all;

@@ -36,6 +36,7 @@ struct Spec {
   double float16_units = 1;                 ///< and of float16's
   bool not_finite = true;   ///< whether NaN and ±∞ as inputs give what plain functions give
   double largest = 1e30;    ///< inputs up to this size give in float32 what they give in float64
+  bool composite = false;   ///< it is made of other ops alone: nothing is recorded under its name
   std::string reason = {};  ///< why a bound differs from the defaults
 };
 
@@ -64,8 +65,8 @@ std::string check_extremes(const Spec& spec, size_t sample);
 std::string check_layouts(const Spec& spec, size_t sample);
 std::string check_threads(const Spec& spec, size_t sample);
 
-/// The gradient of each input with its sign flipped, times 1.01 and zeroed has to fail check_differences on some sample.
-/// Nothing is planted in a composite: the ops that it is made of have rows of their own, as check_names sees to.
+/// The gradient of each input with its sign flipped, times 1.01 and zeroed has to fail check_differences on some sample. A
+/// composite's has to have no such gradient: the ops that it is made of have rows of their own, as check_names sees to.
 std::string check_mutations(const Spec& spec);
 /// What the row records has a row: itself, one of rows() or one of `others`.
 std::string check_names(const Spec& spec, const std::vector<Spec>& others = {});
