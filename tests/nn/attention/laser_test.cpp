@@ -1,6 +1,7 @@
 // What is known of LASER, on the fused and the generic path.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -9,8 +10,10 @@
 #include "core/tape.h"
 #include "nn/attention/attention.h"
 #include "ops/elementwise.h"
+#include "ops/join.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/attention_inputs.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -18,9 +21,8 @@ using namespace vitrine::nn;
 
 namespace {
 
-struct Inputs {
-  Tensor q, k, v, dy;
-};
+using Inputs = test::AttentionInputs;
+using test::value_and_gradients;
 
 /// q, k and dy are standard normal, v has this deviation.
 Inputs inputs(DType dtype, double deviation, int64_t time = 33) {
@@ -111,22 +113,81 @@ TEST_CASE("in bfloat16 small values cost LASER no digits: 0.2 % of the output, 0
 
 TEST_CASE("LASER reads what its anchor cannot reach: a far future, and values over a wide range") {
   const AttentionMask causal{.causal = true};
-  for (const bool generic : {false, true}) {
-    INFO(path(generic));
-    Inputs x = inputs(DType::float32, 1);
-    const Tensor before = run("laser", x, generic, causal)[0];
-    x.v = clone(x.v);
-    for (int64_t row = 0; row < 4; ++row)
-      for (int64_t d = 0; d < 8; ++d) x.v.data<float>()[(row * 33 + 32) * 8 + d] = 1000;
-    const Tensor after = run("laser", x, generic, causal)[0];
-    CHECK(error(slice(after, 2, 0, 32), slice(before, 2, 0, 32)) <= 2e-6);
+  for (const bool generic : {false, true})
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      INFO(path(generic), ", ", name(dtype));
+      Inputs x = inputs(dtype, 1);
+      const Tensor before = run("laser", x, generic, causal)[0];
+      x.v = concat({slice(x.v, 2, 0, 32), full({2, 2, 1, 8}, 1000, dtype)}, 2);
+      const Tensor after = run("laser", x, generic, causal)[0];
+      // A sum that is rounded otherwise moves a 16-bit result by a unit at most.
+      CHECK(error(slice(after, 2, 0, 32), slice(before, 2, 0, 32)) <=
+            (dtype == DType::float32 ? 2e-6 : epsilon(dtype)));
 
-    // Most pairs of values lie further apart than e^x can hold in float32.
-    const Inputs wide = inputs(DType::float32, 100);
-    const auto got = run("laser", wide, generic, causal),
-               want = run("laser", widened(wide), !generic, causal);
-    for (size_t i = 0; i < got.size(); ++i) CHECK(error(got[i], want[i]) <= 2e-5);
-  }
+      // Most pairs of values lie further apart than e^x can hold in float32.
+      const Inputs wide = inputs(dtype, 100);
+      const auto got = run("laser", wide, generic, causal),
+                 want = run("laser", widened(wide), !generic, causal);
+      for (size_t i = 0; i < got.size(); ++i) {
+        if (dtype == DType::float32)
+          CHECK(error(got[i], want[i]) <= 2e-5);
+        else
+          CHECK(relative(got[i], want[i]) <= 0.0055);
+      }
+    }
+}
+
+TEST_CASE("scores 200 apart are read right, also where a value makes up for a weight of e^−200") {
+  for (const bool generic : {false, true})
+    for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
+      for (const double deviation : {0.01, 1.0, 100.0}) {
+        INFO(path(generic), ", ", name(dtype), ", deviation ", deviation);
+        Inputs x = inputs(dtype, deviation);
+        // Every query asks for channel 0 alone, in which the keys' scores are 200, 0 and −200 in turn: exact in each type.
+        const Tensor q = zeros(x.q.shape(), DType::float64), k = clone(cast(x.k, DType::float64));
+        for (int64_t row = 0; row < 4 * 33; ++row) {
+          q.data<double>()[row * 8] = 1;
+          k.data<double>()[row * 8] = static_cast<double>(200 - 200 * (row % 3));
+        }
+        x.q = cast(q, dtype), x.k = cast(k, dtype);
+        AttentionOptions exact;
+        exact.scale = 1, exact.read = AttentionRead::laser;
+        const Inputs wide = widened(x);
+        const auto got = run("laser+scale=1", x, generic),
+                   want = value_and_gradients(define::attention, wide, exact);
+        for (size_t i = 0; i < got.size(); ++i) {
+          if (dtype == DType::bfloat16)
+            CHECK(relative(got[i], want[i]) <= (i == 0 ? 0.002 : 0.0055));
+          else
+            // Exponents up to 500 are rounded, and keys of 200 times that cancel in dq; the exact formula cancels as well.
+            CHECK(error(got[i], want[i]) <= (dtype == DType::float64 ? 1e-10 : 1e-3));
+        }
+      }
+}
+
+TEST_CASE("LASER's output lies between the least and the greatest value that a query sees") {
+  for (const bool generic : {false, true})
+    for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
+      for (const double deviation : {0.01, 1.0, 20.0, 100.0}) {
+        INFO(path(generic), ", ", name(dtype), ", deviation ", deviation);
+        const Inputs x = inputs(dtype, deviation);
+        const AttentionMask mask{.causal = true, .left = 6};
+        const auto y = run("laser", x, generic, mask)[0].values(), v = x.v.values();
+        // The sums around the anchor are rounded at the size of the values; the result's own rounding keeps the bounds.
+        const double rounding = 4 * epsilon(wide(dtype)) * max(abs(cast(x.v, DType::float64))).item();
+        for (int64_t row = 0; row < 4; ++row)
+          for (int64_t i = 0; i < 33; ++i)
+            for (int64_t d = 0; d < 8; ++d) {
+              const auto at = [&](int64_t j) { return static_cast<size_t>((row * 33 + j) * 8 + d); };
+              double low = INFINITY, high = -INFINITY;
+              for (int64_t j = std::max<int64_t>(0, i - 6); j <= i; ++j) {
+                low = std::min(low, v[at(j)]);
+                high = std::max(high, v[at(j)]);
+              }
+              CHECK(y[at(i)] >= low - rounding);
+              CHECK(y[at(i)] <= high + rounding);
+            }
+      }
 }
 
 TEST_CASE("a row without keys gives 0 and gradients 0 also where LASER reads exactly") {
