@@ -28,14 +28,15 @@ __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
 struct Factor {
   double number;
   const double* norm = nullptr;
+  HostText op = {};
   DeviceError* error = nullptr;
 
-  /// 1 where nothing is to be done.
+  /// 1 where nothing is to be done. A norm that is not finite is told by one thread.
   __device__ double get() const {
     if (norm == nullptr) return number;
     const double factor = number / (*norm + 1e-6);
     if (math::is_finite(*norm)) return factor < 1 ? factor : 1;
-    leave(error, {.kind = DeviceError::Kind::norm, .op = "clip_gradients", .number = *norm});
+    if (first_index() == 0) leave(error, {.kind = DeviceError::Kind::norm, .op = op, .number = *norm});
     return 1;
   }
 };
@@ -101,7 +102,7 @@ void scale(const List& xs, const Factor& factor) {
 void scale_all(List& xs, double factor) { scale(xs, {factor}); }
 
 void clip_all(List& xs, const Tensor& norm, double max_norm) {
-  scale(xs, {max_norm, norm.data<double>(), device_error()});
+  scale(xs, {max_norm, norm.data<double>(), "clip_gradients", device_error()});
 }
 
 }  // namespace vitrine::optim::cuda

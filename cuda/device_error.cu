@@ -28,9 +28,9 @@ void tell_device_error() {
   *place = {};
   switch (e.kind) {
     case DeviceError::Kind::index:
-      fail("{}: {} has {} at position {}, outside [{}, {})", e.op, e.argument, e.index, e.position, e.low,
-           e.high);
-    case DeviceError::Kind::norm: fail("{}: the norm of the gradients is {}", e.op, e.number);
+      fail("{}: {} has {} at position {}, outside [{}, {})", e.op.get(), e.argument.get(), e.index,
+           e.position, e.low, e.high);
+    case DeviceError::Kind::norm: fail("{}: the norm of the gradients is {}", e.op.get(), e.number);
   }
 }
 

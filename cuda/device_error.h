@@ -6,14 +6,24 @@
 
 namespace vitrine::cuda {
 
+/// Text of the CPU, which a kernel only hands on. No kernel can make one: its literals lie in the GPU's memory.
+class HostText {
+ public:
+  HostText() = default;
+  HostText(const char* text) : text_(text) {}
+  const char* get() const { return text_; }
+
+ private:
+  const char* text_ = nullptr;
+};
+
 /// In page-locked memory of the CPU, which every GPU writes and nobody has to copy. The first error stays until it is told.
 struct DeviceError {
   enum class Kind { index, norm };
 
   unsigned taken = 0, complete = 0;
   Kind kind = Kind::index;
-  const char* op = "";        // of literals on the CPU, as a kernel was given them
-  const char* argument = "";  // … of an index
+  HostText op = {}, argument = {};  // the latter of an index
   int64_t index = 0, position = 0, low = 0, high = 0;
   double number = 0;  // a norm
 };
@@ -24,7 +34,8 @@ DeviceError* device_error();
 void tell_device_error();
 
 __device__ inline void leave(DeviceError* place, DeviceError error) {
-  if (atomicCAS(&place->taken, 0u, 1u) != 0u) return;
+  // Looked at first: each atomic operation is a journey over the bus, and thousands of threads may come here.
+  if (static_cast<volatile unsigned&>(place->taken) != 0u || atomicCAS(&place->taken, 0u, 1u) != 0u) return;
   error.taken = 1;
   *place = error;
   __threadfence_system();
