@@ -5,7 +5,7 @@
 // Keys and values pass through shared memory; scores, weights and sums of a warp stay in its registers (cuda/attention_products.h).
 // LASER's anchors move along (cuda/attention_laser.h).
 #include "core/creation.h"
-#include "cuda/attention_laser.h"
+#include "cuda/attention_launch.h"
 #include "cuda/sum_exp.h"
 
 namespace vitrine::cuda {
@@ -13,15 +13,15 @@ namespace {
 
 template <class S>
 struct ForwardMemory {
-  Tile<S> q, k, v;       // k and v: of all stages
-  Tile<Wide<S>> scores;  // by rows: weights of scalar products, and scores for what is read exactly
+  SharedMatrix<S> q, k, v;       // k and v: of all stages
+  SharedMatrix<Wide<S>> scores;  // by rows: weights of scalar products, and scores for what is read exactly
   LaserChannels<Wide<S>> laser;
 
-  VITRINE_HD ForwardMemory(Arena& arena, int tile, int size, int channels, bool with_laser)
-      : q(arena.tile<S>(tile, size)),
-        k(arena.tile<S>(kPieceColumns * kStages<S>, size)),
-        v(arena.tile<S>(kPieceColumns * kStages<S>, channels)),
-        scores(arena.tile<Wide<S>>(with_laser || !kTensorCores<S> ? tile : 0, kPieceColumns)),
+  VITRINE_HD ForwardMemory(SharedArena& arena, int tile, int size, int channels, bool with_laser)
+      : q(arena.matrix<S>(tile, size)),
+        k(arena.matrix<S>(kAccumulatorColumns * kStages<S>, size)),
+        v(arena.matrix<S>(kAccumulatorColumns * kStages<S>, channels)),
+        scores(arena.matrix<Wide<S>>(with_laser || !kTensorCores<S> ? tile : 0, kAccumulatorColumns)),
         laser(arena, with_laser ? channels : 0) {}
 };
 
@@ -46,7 +46,7 @@ class ForwardTile {
         scores_(in.scores.of_head(b_, h_)),
         k_(in.k.rows(b_, h_ / in.group)),
         v_(in.v.rows(b_, h_ / in.group)),
-        begin_(static_cast<int>(blockIdx.x) * in.tile),
+        begin_(tile_of_queries() * in.tile),
         end_(begin_ + in.tile < scores_.queries ? begin_ + in.tile : scores_.queries),
         own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * 16 * kHeight) {
     for (int own = 0; own < kOwn; ++own) largest_[own] = minus_infinity<T>(), total_[own] = 0;
@@ -66,47 +66,50 @@ class ForwardTile {
     write_lse();
     int repairs = 0;
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece) {
-      const int first = piece * kPieceColumns;
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator) {
+      const int first = accumulator * kAccumulatorColumns;
       if (first < in_.channels)
-        in_.laser ? finish_laser(first, sums_[piece], repairs) : finish_mean(first, sums_[piece]);
+        in_.laser ? finish_laser(first, sums_[accumulator], repairs) : finish_mean(first, sums_[accumulator]);
     }
     if (!in_.laser || !merge_block(repairs, [](int a, int b) { return a | b; })) return;
 #pragma unroll 1
-    for (int first = 0; first < in_.channels; first += kPieceColumns) repair(first);
+    for (int first = 0; first < in_.channels; first += kAccumulatorColumns) repair(first);
   }
 
  private:
-  static constexpr int kPieces = kMostPieces / kHeight, kOwn = 2 * kHeight;  // kOwn: rows of a lane
-  using Block = Piece<T, kHeight>;
+  static constexpr int kAccumulators = kMostAccumulators / kHeight,
+                       kOwn = 2 * kHeight;  // kOwn: rows of a lane
+  using Block = Accumulator<T, kHeight>;
 
   /// Calls f(j) with keys and values from j on in shared memory.
   template <class F>
   __device__ void for_each_block(F&& f) {
-    const int first = scores_.first_key(begin_) / kPieceColumns * kPieceColumns;
+    const int first = scores_.first_key(begin_) / kAccumulatorColumns * kAccumulatorColumns;
     const auto load = [&](int j) {
       stage(memory_.k, j).load(copies_, k_, j, scores_.keys, in_.size);
       stage(memory_.v, j).load(copies_, v_, j, scores_.keys, in_.channels);
       if (in_.laser) memory_.laser.look(scores_, begin_, end_, j);
     };
-    stream<kStages<S>>(copies_, first, scores_.last_key(end_ - 1), kPieceColumns, load, f);
+    pipeline<kStages<S>>(copies_, first, scores_.last_key(end_ - 1), kAccumulatorColumns, load, f);
   }
 
-  __device__ Tile<S> stage(const Tile<S>& all, int j) const {
-    return all.part(j / kPieceColumns % kStages<S>);
+  __device__ SharedMatrix<S> stage(const SharedMatrix<S>& all, int j) const {
+    return all.part(j / kAccumulatorColumns % kStages<S>);
   }
   __device__ int own_end() const { return own_ + 16 * kHeight < end_ ? own_ + 16 * kHeight : end_; }
-  __device__ bool hidden(int j) const { return scores_.hides_all(own_, own_end(), j, j + kPieceColumns); }
+  __device__ bool hidden(int j) const {
+    return scores_.hides_all(own_, own_end(), j, j + kAccumulatorColumns);
+  }
   /// This warp's rows of the tile of scores.
   __device__ T* own_scores() const { return memory_.scores.row(own_ - begin_); }
 
   /// This warp's scores of its queries and the keys at hand.
   __device__ void find_scores(Block& s, int j) const {
     multiply_transposed(s, memory_.q.row(own_ - begin_), stage(memory_.k, j), in_.size);
-    if (scores_.is_plain(own_, own_ + 16 * kHeight, j, j + kPieceColumns)) {
-      each([&](Place, T& x) { x *= scores_.scale; }, s);
+    if (scores_.is_plain(own_, own_ + 16 * kHeight, j, j + kAccumulatorColumns)) {
+      each([&](Coordinates, T& x) { x *= scores_.scale; }, s);
     } else {
-      each([&](Place at, T& x) { x = scores_.score(x, own_ + at.row, j + at.column); }, s);
+      each([&](Coordinates at, T& x) { x = scores_.score(x, own_ + at.row, j + at.column); }, s);
     }
   }
 
@@ -115,13 +118,13 @@ class ForwardTile {
     find_scores(s, j);
     T shift[kOwn], factor[kOwn], added[kOwn] = {};
     rescale(s, shift, factor);
-    each([&](Place at, T& x) { added[at.own] += x = exp_for<S>(x - shift[at.own]); }, s);
+    each([&](Coordinates at, T& x) { added[at.own] += x = exp_for<S>(x - shift[at.own]); }, s);
     const Weights<S, kHeight> weights(s, own_scores());
-    const Tile<S> values = stage(memory_.v, j);
+    const SharedMatrix<S> values = stage(memory_.v, j);
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece)
-      if (piece * kPieceColumns < in_.channels)
-        weights.multiply_by(sums_[piece], values, piece * kPieceColumns);
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
+      if (accumulator * kAccumulatorColumns < in_.channels)
+        weights.multiply_by(sums_[accumulator], values, accumulator * kAccumulatorColumns);
     for (int own = 0; own < kOwn; ++own) total_[own] += merge_row(added[own], [](T x, T y) { return x + y; });
   }
 
@@ -129,7 +132,7 @@ class ForwardTile {
   __device__ void rescale(Block& s, T (&shift)[kOwn], T (&factor)[kOwn]) {
     T most[kOwn];
     for (int own = 0; own < kOwn; ++own) most[own] = largest_[own];
-    each([&](Place at, T& x) { most[at.own] = math::max(most[at.own], x); }, s);
+    each([&](Coordinates at, T& x) { most[at.own] = math::max(most[at.own], x); }, s);
     bool scales = false;
     for (int own = 0; own < kOwn; ++own) {
       most[own] = merge_row(most[own], [](T x, T y) { return math::max(x, y); });
@@ -142,14 +145,14 @@ class ForwardTile {
     const bool moves = in_.laser && memory_.laser.moves();
     if (!moves && !__any_sync(kAllLanes, scales)) return;
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece)
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
       each(
-          [&](Place at, T& x) {
+          [&](Coordinates at, T& x) {
             x *= factor[at.own];
-            const int d = piece * kPieceColumns + at.column;
+            const int d = accumulator * kAccumulatorColumns + at.column;
             if (moves && d < in_.channels) x = x * memory_.laser.f[d] + memory_.laser.g[d] * total_[at.own];
           },
-          sums_[piece]);
+          sums_[accumulator]);
   }
 
   __device__ T lse(int own) const {
@@ -166,14 +169,14 @@ class ForwardTile {
     }
   }
 
-  __device__ bool is_output(Place at, int first) const {
+  __device__ bool is_output(Coordinates at, int first) const {
     return own_ + at.row < end_ && first + at.column < in_.channels;
   }
 
   __device__ void finish_mean(int first, Block& averages) const {
-    const Rows<T> y = out_.y.rows(b_, h_);
+    const HeadMatrix<T> y = out_.y.rows(b_, h_);
     each(
-        [&](Place at, T& x) {
+        [&](Coordinates at, T& x) {
           if (is_output(at, first))
             y.row(own_ + at.row)[first + at.column] = total_[at.own] == T(0) ? T(0) : x / total_[at.own];
         },
@@ -182,9 +185,9 @@ class ForwardTile {
 
   /// Where a sum cannot be trusted it becomes −1, as was_read_exactly() knows it, and repair() has to follow.
   __device__ void finish_laser(int first, Block& averages, int& repairs) const {
-    const Rows<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
+    const HeadMatrix<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
     each(
-        [&](Place at, T& x) {
+        [&](Coordinates at, T& x) {
           if (!is_output(at, first)) return;
           const int i = own_ + at.row, d = first + at.column;
           const Anchor<T> anchor = memory_.laser.anchor(d);
@@ -203,7 +206,7 @@ class ForwardTile {
   /// Reads the marked elements of 32 channels, a lane each: log Σ e^(s + v) over all keys, less log Σ e^s. It is rare, so its sums are
   /// in memory, and its loops stay loops.
   __device__ void repair(int first) {
-    const Rows<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
+    const HeadMatrix<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
     const int d = first + static_cast<int>(threadIdx.x % kWarp), rows = own_end() - own_;
     const auto is_marked = [&](int r) {
       return d < in_.channels && memory_.laser.anchor(d).was_read_exactly(sums.row(own_ + r)[d]);
@@ -220,7 +223,7 @@ class ForwardTile {
       for (int r = 0; r < rows; ++r) {
         if (!is_marked(r)) continue;
 #pragma unroll 1
-        for (int c = 0; c < kPieceColumns; ++c) {
+        for (int c = 0; c < kAccumulatorColumns; ++c) {
           const T score = scores_.score(own_scores()[r * memory_.scores.stride + c], own_ + r, j + c);
           if (score != minus_infinity<T>())
             exact[r] =
@@ -240,13 +243,13 @@ class ForwardTile {
   const AttentionInputs<S>& in_;
   const AttentionOutputs<T>& out_;
   const int b_, h_;
-  Arena arena_;
+  SharedArena arena_;
   const ForwardMemory<S> memory_;
   const Scores<T> scores_;
-  const Rows<S> k_, v_;
+  const HeadMatrix<S> k_, v_;
   const int begin_, end_, own_;  // the tile's queries, and this warp's first
   AsyncCopies copies_;
-  Block sums_[kPieces];
+  Block sums_[kAccumulators];
   T largest_[kOwn], total_[kOwn];
 };
 
@@ -271,8 +274,8 @@ void attention(Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tens
     using T = Wide<S>;
     constexpr int kHeight = decltype(height)::value;
     const AttentionOutputs<T> out{Heads<T>::of(y), Heads<T>::of(sums), lse.data<T>()};
-    const size_t bytes = bytes_of<ForwardMemory<S>>(in.tile, in.size, in.channels, in.laser);
-    allow_shared(attention_kernel<S, kHeight>, bytes);
+    const size_t bytes = shared_bytes<ForwardMemory<S>>("attention", in.tile, in);
+    allow_shared<attention_kernel<S, kHeight>>();
     VITRINE_LAUNCH((attention_kernel<S, kHeight>), tile_grid(q, in.tile), tile_threads<kHeight>(in.tile),
                    bytes, in, out);
   };

@@ -7,8 +7,7 @@
 // LASER's anchors for the second. That costs two products more than the textbook's five, and gives the same bits in every run.
 #include "core/creation.h"
 #include "core/kernels.h"
-#include "cuda/attention_key_gradients.h"
-#include "cuda/attention_query_gradients.h"
+#include "cuda/attention_launch.h"
 
 namespace vitrine::cuda {
 namespace {
@@ -63,16 +62,16 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
     const Kept<S> kept{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>(), Heads<S>::of(h)};
     const Cotangents<S> out{Heads<S>::of(dy), Heads<T>::of(sums), lse.data<T>()};
     if (tiles > 0) {
-      const size_t bytes = bytes_of<QueryMemory<S>>(in.tile, in.size, in.channels, in.laser);
-      allow_shared(query_gradients_kernel<S, kHeight>, bytes);
+      const size_t bytes = shared_bytes<QueryMemory<S>>("attention_backward", in.tile, in);
+      allow_shared<query_gradients_kernel<S, kHeight>>();
       VITRINE_LAUNCH((query_gradients_kernel<S, kHeight>), tile_grid(q, in.tile),
                      tile_threads<kHeight>(in.tile), bytes, Heads<S>::of(dq), in, out, kept);
     }
     if (k.size(2) > 0) {
-      const int tile = tile_rows<S>(k.size(2), 16, in.size, in.channels);
+      const int tile = tile_rows<KeyMemory<S>>(k.size(2), 16, in.size, in.channels, in.laser);
       const int parts = std::max(in.size, in.channels) <= KeyGradients<S>::kPartChannels ? 1 : 2;
-      const size_t bytes = bytes_of<KeyMemory<S>>(tile, in.size, in.channels, in.laser);
-      allow_shared(key_gradients_kernel<S>, bytes);
+      const size_t bytes = shared_bytes<KeyMemory<S>>("attention_backward", tile, in);
+      allow_shared<key_gradients_kernel<S>>();
       VITRINE_LAUNCH((key_gradients_kernel<S>), tile_grid(k, tile, parts), tile_threads<1>(tile), bytes,
                      Heads<S>::of(dk), Heads<S>::of(dv), in, out, kept, tile, parts);
     }

@@ -40,16 +40,16 @@ __device__ T score_gradient(T p, T dp, T correction) {
   return p == T(0) ? T(0) : p * (dp - correction);
 }
 
-/// Stores a warp's piece of a gradient, times `by`: its columns from `first` on and rows from `own` on, as far as there are any.
+/// Stores a warp's accumulator of a gradient, times `by`: its columns from `first` and rows from `own` on, as far as there are any.
 template <class S, class T, int kHeight>
-__device__ void write_gradient(const Rows<S>& x, Piece<T, kHeight>& piece, int own, int end, int first,
-                               int columns, T by) {
+__device__ void write_gradient(const HeadMatrix<S>& x, Accumulator<T, kHeight>& accumulator, int own, int end,
+                               int first, int columns, T by) {
   each(
-      [&](Place at, T& value) {
+      [&](Coordinates at, T& value) {
         if (own + at.row < end && first + at.column < columns)
           x.row(own + at.row)[first + at.column] = S(value * by);
       },
-      piece);
+      accumulator);
 }
 
 }  // namespace vitrine::cuda

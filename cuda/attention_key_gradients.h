@@ -8,19 +8,19 @@ namespace vitrine::cuda {
 template <class S>
 struct KeyMemory {
   using T = Wide<S>;
-  Tile<S> k, v, q, dy;  // v, and dy of all stages, are LASER's F and H; q: of all stages
-  Tile<T> p;            // for scalar products, and for what is read exactly
-  T *lse, *correction;  // [stages, 32]
+  SharedMatrix<S> k, v, q, dy;  // v, and dy of all stages, are LASER's F and H; q: of all stages
+  SharedMatrix<T> p;            // for scalar products, and for what is read exactly
+  T *lse, *correction;          // [stages, 32]
   T *c, *delta;
 
-  VITRINE_HD KeyMemory(Arena& arena, int tile, int size, int channels, bool with_laser)
-      : k(arena.tile<S>(tile, size)),
-        v(arena.tile<S>(tile, channels)),
-        q(arena.tile<S>(kPieceColumns * kStages<S>, size)),
-        dy(arena.tile<S>(kPieceColumns * kStages<S>, channels)),
-        p(arena.tile<T>(with_laser || !kTensorCores<S> ? tile : 0, kPieceColumns)),
-        lse(arena.take<T>(kPieceColumns * kStages<S>)),
-        correction(arena.take<T>(kPieceColumns * kStages<S>)),
+  VITRINE_HD KeyMemory(SharedArena& arena, int tile, int size, int channels, bool with_laser)
+      : k(arena.matrix<S>(tile, size)),
+        v(arena.matrix<S>(tile, channels)),
+        q(arena.matrix<S>(kAccumulatorColumns * kStages<S>, size)),
+        dy(arena.matrix<S>(kAccumulatorColumns * kStages<S>, channels)),
+        p(arena.matrix<T>(with_laser || !kTensorCores<S> ? tile : 0, kAccumulatorColumns)),
+        lse(arena.take<T>(kAccumulatorColumns * kStages<S>)),
+        correction(arena.take<T>(kAccumulatorColumns * kStages<S>)),
         c(arena.take<T>(with_laser ? channels : 0)),
         delta(arena.take<T>(with_laser ? channels : 0)) {}
 
@@ -33,7 +33,8 @@ template <class S>
 class KeyGradients {
  public:
   using T = Wide<S>;
-  static constexpr int kPieces = kMostPieces / 2, kPartChannels = kPieces * kPieceColumns;
+  static constexpr int kAccumulators = kMostAccumulators / 2,
+                       kPartChannels = kAccumulators * kAccumulatorColumns;
 
   __device__ KeyGradients(const AttentionInputs<S>& in, const Cotangents<S>& out, const Kept<S>& kept,
                           int tile, int parts, char* shared)
@@ -52,12 +53,14 @@ class KeyGradients {
   __device__ void run(const Heads<S>& dk, const Heads<S>& dv) {
     memory_.k.load(copies_, in_.k.rows(b_, blockIdx.y), begin_, end_, in_.size);
     memory_.v.load(copies_, values(), begin_, end_, in_.channels);
-    step_ = in_.tile < kPieceColumns ? in_.tile : kPieceColumns;  // queries of one tile, and so of one anchor
+    step_ = in_.tile < kAccumulatorColumns
+                ? in_.tile
+                : kAccumulatorColumns;  // queries of one tile, and so of one anchor
     const int first_head = static_cast<int>(blockIdx.y) * in_.group;
     for (h_ = first_head; h_ < first_head + in_.group; ++h_) {
       scores_ = in_.scores.of_head(b_, h_);
       laser_tile_ = -1;
-      stream<kStages<S>>(
+      pipeline<kStages<S>>(
           copies_, scores_.first_query(begin_) / step_ * step_, scores_.last_query(end_ - 1), step_,
           [&](int i) { load(i); },
           [&](int i) {
@@ -66,21 +69,23 @@ class KeyGradients {
           });
     }
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece) {
-      const int first = channel_of(piece);
-      write_gradient(dk.rows(b_, blockIdx.y), dk_[piece], own_, end_, first, in_.size, scores_.scale);
-      write_gradient(dv.rows(b_, blockIdx.y), dv_[piece], own_, end_, first, in_.channels, T(1));
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator) {
+      const int first = channel_of(accumulator);
+      write_gradient(dk.rows(b_, blockIdx.y), dk_[accumulator], own_, end_, first, in_.size, scores_.scale);
+      write_gradient(dv.rows(b_, blockIdx.y), dv_[accumulator], own_, end_, first, in_.channels, T(1));
     }
   }
 
  private:
   static constexpr int kRows = 16;
 
-  __device__ Rows<S> values() const { return in_.v.rows(b_, blockIdx.y); }
+  __device__ HeadMatrix<S> values() const { return in_.v.rows(b_, blockIdx.y); }
   __device__ int queries_end(int i) const {
     return i + step_ < scores_.queries ? i + step_ : scores_.queries;
   }
-  __device__ int channel_of(int piece) const { return first_channel_ + piece * kPieceColumns; }
+  __device__ int channel_of(int accumulator) const {
+    return first_channel_ + accumulator * kAccumulatorColumns;
+  }
   __device__ int stage(int i) const { return i / step_ % kStages<S>; }
   __device__ T* own_p() const { return memory_.p.row(own_ - begin_); }
 
@@ -90,9 +95,9 @@ class KeyGradients {
     const int end = queries_end(i);
     memory_.q.part(stage(i)).load(copies_, in_.q.rows(b_, h_), i, end, in_.size);
     memory_.dy.part(stage(i)).load(copies_, kept_.h.rows(b_, h_), i, end, in_.channels);
-    for (int r = threadIdx.x; r < kPieceColumns; r += blockDim.x) {
-      memory_.lse[kPieceColumns * stage(i) + r] = i + r < end ? out_.lse[row + r] : T(0);
-      memory_.correction[kPieceColumns * stage(i) + r] = i + r < end ? kept_.correction[row + r] : T(0);
+    for (int r = threadIdx.x; r < kAccumulatorColumns; r += blockDim.x) {
+      memory_.lse[kAccumulatorColumns * stage(i) + r] = i + r < end ? out_.lse[row + r] : T(0);
+      memory_.correction[kAccumulatorColumns * stage(i) + r] = i + r < end ? kept_.correction[row + r] : T(0);
     }
   }
 
@@ -115,24 +120,25 @@ class KeyGradients {
   }
 
   /// log P of key own + row and query i + column.
-  __device__ T log_weight_at(Place at, int i, T product, T* slope) const {
+  __device__ T log_weight_at(Coordinates at, int i, T product, T* slope) const {
     if (i + at.column >= queries_end(i)) return -static_cast<T>(INFINITY);
     return log_weight(scores_.score(product, i + at.column, own_ + at.row, slope),
-                      memory_.lse[kPieceColumns * stage(i) + at.column]);
+                      memory_.lse[kAccumulatorColumns * stage(i) + at.column]);
   }
 
   __device__ void add_block(int i) {
-    Piece<T> p, ds;
-    const Tile<S> q = memory_.q.part(stage(i)), dy = memory_.dy.part(stage(i));
-    const T* const lse = memory_.lse + kPieceColumns * stage(i);
-    const T* const correction = memory_.correction + kPieceColumns * stage(i);
+    Accumulator<T> p, ds;
+    const SharedMatrix<S> q = memory_.q.part(stage(i)), dy = memory_.dy.part(stage(i));
+    const T* const lse = memory_.lse + kAccumulatorColumns * stage(i);
+    const T* const correction = memory_.correction + kAccumulatorColumns * stage(i);
     multiply_transposed(p, memory_.k.row(own_ - begin_), q, in_.size);
     multiply_transposed(ds, memory_.v.row(own_ - begin_), dy, in_.channels);
     if (exact_) add_exact_values(i, p);
-    const bool plain = step_ == kPieceColumns && scores_.is_plain(i, i + kPieceColumns, own_, own_ + kRows) &&
+    const bool plain = step_ == kAccumulatorColumns &&
+                       scores_.is_plain(i, i + kAccumulatorColumns, own_, own_ + kRows) &&
                        own_ + kRows <= end_;
     each(
-        [&](Place at, T& x, T& g) {
+        [&](Coordinates at, T& x, T& g) {
           T slope = 1;
           const T l = plain ? log_weight(x * scores_.scale, lse[at.column]) : log_weight_at(at, i, x, &slope);
           x = exp_for<S>(l);
@@ -143,27 +149,28 @@ class KeyGradients {
         p, ds);
     const Weights<S, 1> weights(p, own_p());
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece)
-      if (channel_of(piece) < in_.channels) add_values(piece, weights, dy);
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
+      if (channel_of(accumulator) < in_.channels) add_values(accumulator, weights, dy);
     const Weights<S, 1> gradients(ds, own_p());
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece)
-      if (channel_of(piece) < in_.size) gradients.multiply_by(dk_[piece], q, channel_of(piece));
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
+      if (channel_of(accumulator) < in_.size)
+        gradients.multiply_by(dk_[accumulator], q, channel_of(accumulator));
   }
 
-  __device__ void add_values(int piece, const Weights<S, 1>& weights, const Tile<S>& dy) {
-    const int first = channel_of(piece);
-    if (!in_.laser) return weights.multiply_by(dv_[piece], dy, first);
-    Piece<T> product;
+  __device__ void add_values(int accumulator, const Weights<S, 1>& weights, const SharedMatrix<S>& dy) {
+    const int first = channel_of(accumulator);
+    if (!in_.laser) return weights.multiply_by(dv_[accumulator], dy, first);
+    Accumulator<T> product;
     weights.multiply_by(product, dy, first);
     const S* const f = memory_.v.row(own_ - begin_);
     each(
-        [&](Place at, T& sum, T& x) {
+        [&](Coordinates at, T& sum, T& x) {
           const int d = first + at.column;
           if (d < in_.channels)
             sum += x * (static_cast<T>(f[at.row * memory_.v.stride + d]) + memory_.delta[d]);
         },
-        dv_[piece], product);
+        dv_[accumulator], product);
   }
 
   __device__ T exact_at(int i, int j, int d, T l) const {
@@ -179,20 +186,20 @@ class KeyGradients {
   }
 
   /// dv of the elements that were read exactly; `products`: q·k.
-  __device__ void add_exact_values(int i, Piece<T> products) {
-    each([&](Place at, T& x) { x = log_weight_at(at, i, x, nullptr); }, products);
+  __device__ void add_exact_values(int i, Accumulator<T> products) {
+    each([&](Coordinates at, T& x) { x = log_weight_at(at, i, x, nullptr); }, products);
     share(own_p(), memory_.p.stride, products);
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece)
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
       each(
-          [&](Place at, T& sum) {
-            const int d = channel_of(piece) + at.column, j = own_ + at.row;
+          [&](Coordinates at, T& sum) {
+            const int d = channel_of(accumulator) + at.column, j = own_ + at.row;
             if (d >= in_.channels || j >= end_) return;
 #pragma unroll 1
             for (int c = 0; i + c < queries_end(i); ++c)
               sum += exact_at(i + c, j, d, own_p()[at.row * memory_.p.stride + c]);
           },
-          dv_[piece]);
+          dv_[accumulator]);
   }
 
   const AttentionInputs<S>& in_;
@@ -201,13 +208,13 @@ class KeyGradients {
   const int b_;
   int h_ = 0;
   const int first_channel_;  // of dk and dv
-  Arena arena_;
+  SharedArena arena_;
   const KeyMemory<S> memory_;
   Scores<T> scores_;             // of head h_
   const int begin_, end_, own_;  // the tile's keys, and this warp's first
   int step_ = 0, laser_tile_ = -1, exact_ = 0;
   AsyncCopies copies_;
-  Piece<T> dk_[kPieces], dv_[kPieces];
+  Accumulator<T> dk_[kAccumulators], dv_[kAccumulators];
 };
 
 }  // namespace vitrine::cuda

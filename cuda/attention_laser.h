@@ -50,7 +50,7 @@ struct LaserChannels {
   T *low, *high, *c, *delta, *f, *g;
   T* seen;  // [stages, 32], of the keys at hand: whether any query of the tile sees one
 
-  VITRINE_HD LaserChannels(Arena& arena, int channels)
+  VITRINE_HD LaserChannels(SharedArena& arena, int channels)
       : channels(channels),
         low(arena.take<T>(channels)),
         high(arena.take<T>(channels)),
@@ -58,7 +58,7 @@ struct LaserChannels {
         delta(arena.take<T>(channels)),
         f(arena.take<T>(channels)),
         g(arena.take<T>(channels)),
-        seen(arena.take<T>(kMostStages * kPieceColumns)) {}
+        seen(arena.take<T>(kMostStages * kAccumulatorColumns)) {}
 
   __device__ Anchor<T> anchor(int d) const { return {c[d], delta[d]}; }
 
@@ -71,7 +71,7 @@ struct LaserChannels {
 
   /// Which keys from j on queries [begin, end) see; a barrier has to follow.
   __device__ void look(const Scores<T>& scores, int begin, int end, int j) const {
-    if (threadIdx.x >= kPieceColumns) return;
+    if (threadIdx.x >= kAccumulatorColumns) return;
     const int key = j + static_cast<int>(threadIdx.x);
     bool any = key >= scores.first_key(begin) && key < scores.last_key(end - 1);
     if (any && scores.allowed.data != nullptr) {
@@ -84,13 +84,13 @@ struct LaserChannels {
   /// Widens the ranges by the values of keys from j on that are seen, moves the anchors, and says by f and g what becomes of the
   /// sums.
   template <class S>
-  __device__ void advance(const Tile<S>& values, int j) const {
+  __device__ void advance(const SharedMatrix<S>& values, int j) const {
     const T* const seen_here = seen_at(j);
     for (int d = threadIdx.x; d < channels; d += blockDim.x) {
       const bool first = low[d] > high[d];
       T least = low[d], most = high[d];
 #pragma unroll 8
-      for (int r = 0; r < kPieceColumns; ++r)
+      for (int r = 0; r < kAccumulatorColumns; ++r)
         if (seen_here[r] != T(0)) {
           const auto v = static_cast<T>(values.row(r)[d]);
           least = math::min(least, v), most = math::max(most, v);
@@ -113,7 +113,7 @@ struct LaserChannels {
 
   /// Values become F; each thread those of the channels that it advances.
   template <class S>
-  __device__ void transform(const Tile<S>& values) const {
+  __device__ void transform(const SharedMatrix<S>& values) const {
     for (int d = threadIdx.x; d < channels; d += blockDim.x) {
       const Anchor<T> here = anchor(d);
 #pragma unroll 4
@@ -123,7 +123,9 @@ struct LaserChannels {
   }
 
  private:
-  __device__ T* seen_at(int j) const { return seen + j / kPieceColumns % kMostStages * kPieceColumns; }
+  __device__ T* seen_at(int j) const {
+    return seen + j / kAccumulatorColumns % kMostStages * kAccumulatorColumns;
+  }
 };
 
 }  // namespace vitrine::cuda

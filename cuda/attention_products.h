@@ -1,4 +1,4 @@
-// The products of attention: A·Bᵀ of two tiles, and W·B of a piece that a warp has just computed and a tile.
+// The products of attention: A·Bᵀ of two tiles, and W·B of an accumulator that a warp has just computed and a tile.
 //
 // bfloat16 and float16 multiply on tensor cores, with float32 sums. A result's layout is that of a left operand two by two, so
 // weights go from one product into the next without leaving their registers, rounded to 16 bits. float32 and float64 multiply
@@ -29,7 +29,7 @@ __device__ Fragment fragment_across(const S* rows, int stride, int row, int colu
 
 /// Columns from 16·pair on of c += a·b, where b comes from one of the two above.
 template <class S, int kHeight>
-__device__ void multiply_fragments(Piece<float, kHeight>& c, int pair, const Fragment (&a)[kHeight],
+__device__ void multiply_fragments(Accumulator<float, kHeight>& c, int pair, const Fragment (&a)[kHeight],
                                    const Fragment& b) {
 #pragma unroll
   for (int r = 0; r < kHeight; ++r)
@@ -40,7 +40,7 @@ __device__ void multiply_fragments(Piece<float, kHeight>& c, int pair, const Fra
 
 /// c += A·B over `depth`, number by number: A's 16 rows lie a_stride apart, B(k, n) = b[k·along + n·across].
 template <class T>
-__device__ void multiply(Piece<T>& c, const T* a, int a_stride, const T* b, int along, int across,
+__device__ void multiply(Accumulator<T>& c, const T* a, int a_stride, const T* b, int along, int across,
                          int depth) {
   const int lane = threadIdx.x % kWarp;
   a += lane / 4 * a_stride;
@@ -49,17 +49,19 @@ __device__ void multiply(Piece<T>& c, const T* a, int a_stride, const T* b, int 
   for (int k = 0; k < depth; ++k) {
     const T a0 = a[k], a1 = a[8 * a_stride + k];
 #pragma unroll
-    for (int block = 0; block < kPieceColumns / 8; ++block) {
+    for (int block = 0; block < kAccumulatorColumns / 8; ++block) {
       const T b0 = b[k * along + 8 * block * across], b1 = b[k * along + (8 * block + 1) * across];
       T(&sum)[4] = c.at[0][block];
-      sum[0] += a0 * b0, sum[1] += a0 * b1, sum[2] += a1 * b0, sum[3] += a1 * b1;
+      sum[0] = std::fma(a0, b0, sum[0]), sum[1] = std::fma(a0, b1, sum[1]);
+      sum[2] = std::fma(a1, b0, sum[2]), sum[3] = std::fma(a1, b1, sum[3]);
     }
   }
 }
 
 /// c += A·Bᵀ over the first `depth` columns of A, whose first row is given, and of a tile B of 32 rows.
 template <class S, class T, int kHeight>
-__device__ void multiply_transposed(Piece<T, kHeight>& c, const S* a, const Tile<S>& b, int depth) {
+__device__ void multiply_transposed(Accumulator<T, kHeight>& c, const S* a, const SharedMatrix<S>& b,
+                                    int depth) {
   if constexpr (kTensorCores<S>) {
 #pragma unroll 4
     for (int k = 0; k < depth; k += 16) {
@@ -67,7 +69,7 @@ __device__ void multiply_transposed(Piece<T, kHeight>& c, const S* a, const Tile
 #pragma unroll
       for (int r = 0; r < kHeight; ++r) rows[r] = fragment(a, b.stride, 16 * r, k);
 #pragma unroll
-      for (int pair = 0; pair < kPieceColumns / 16; ++pair)
+      for (int pair = 0; pair < kAccumulatorColumns / 16; ++pair)
         multiply_fragments<S>(c, pair, rows, fragment(b.data, b.stride, 16 * pair, k));
     }
   } else {
@@ -75,19 +77,19 @@ __device__ void multiply_transposed(Piece<T, kHeight>& c, const S* a, const Tile
   }
 }
 
-/// A piece as the left operand of W·B. `shared`: where the warp's rows begin in a tile of 32 columns, for scalar products.
+/// An accumulator as the left operand of W·B. `shared`: where the warp's rows begin in a tile of 32 columns, for scalar products.
 template <class S, int kHeight>
 class Weights {
  public:
-  __device__ Weights(Piece<S, kHeight>& w, S* shared) : rows_(shared) { share(rows_, kStride, w); }
+  __device__ Weights(Accumulator<S, kHeight>& w, S* shared) : rows_(shared) { share(rows_, kStride, w); }
 
   /// c += W·B for the 32 columns of B from `column` on.
-  __device__ void multiply_by(Piece<S, kHeight>& c, const Tile<S>& b, int column) const {
-    multiply(c, rows_, kStride, b.data + column, b.stride, 1, kPieceColumns);
+  __device__ void multiply_by(Accumulator<S, kHeight>& c, const SharedMatrix<S>& b, int column) const {
+    multiply(c, rows_, kStride, b.data + column, b.stride, 1, kAccumulatorColumns);
   }
 
  private:
-  static constexpr int kStride = kPieceColumns + Tile<S>::kChunk;
+  static constexpr int kStride = kAccumulatorColumns + SharedMatrix<S>::kChunk;
   S* rows_;
 };
 
@@ -95,9 +97,9 @@ template <class S, int kHeight>
 requires kTensorCores<S>
 class Weights<S, kHeight> {
  public:
-  __device__ Weights(Piece<float, kHeight>& w, float*) {
+  __device__ Weights(Accumulator<float, kHeight>& w, float*) {
 #pragma unroll
-    for (int pair = 0; pair < kPieceColumns / 16; ++pair)
+    for (int pair = 0; pair < kAccumulatorColumns / 16; ++pair)
 #pragma unroll
       for (int r = 0; r < kHeight; ++r)
 #pragma unroll
@@ -107,17 +109,17 @@ class Weights<S, kHeight> {
         }
   }
 
-  __device__ void multiply_by(Piece<float, kHeight>& c, const Tile<S>& b, int column) const {
+  __device__ void multiply_by(Accumulator<float, kHeight>& c, const SharedMatrix<S>& b, int column) const {
 #pragma unroll
-    for (int depth = 0; depth < kPieceColumns / 16; ++depth)
+    for (int depth = 0; depth < kAccumulatorColumns / 16; ++depth)
 #pragma unroll
-      for (int pair = 0; pair < kPieceColumns / 16; ++pair)
+      for (int pair = 0; pair < kAccumulatorColumns / 16; ++pair)
         multiply_fragments<S>(c, pair, rows_[depth],
                               fragment_across(b.data, b.stride, 16 * depth, column + 16 * pair));
   }
 
  private:
-  Fragment rows_[kPieceColumns / 16][kHeight];
+  Fragment rows_[kAccumulatorColumns / 16][kHeight];
 };
 
 /// e^x, for 16-bit results by the instruction for powers of 2: its error is far below their rounding.

@@ -7,16 +7,16 @@ namespace vitrine::cuda {
 
 template <class S>
 struct QueryMemory {
-  Tile<S> q, dy, k, v;  // k and v: of all stages
-  Tile<Wide<S>> ds;     // for scalar products
+  SharedMatrix<S> q, dy, k, v;  // k and v: of all stages
+  SharedMatrix<Wide<S>> ds;     // for scalar products
   LaserChannels<Wide<S>> laser;
 
-  VITRINE_HD QueryMemory(Arena& arena, int tile, int size, int channels, bool with_laser)
-      : q(arena.tile<S>(tile, size)),
-        dy(arena.tile<S>(tile, channels)),
-        k(arena.tile<S>(kPieceColumns * kStages<S>, size)),
-        v(arena.tile<S>(kPieceColumns * kStages<S>, channels)),
-        ds(arena.tile<Wide<S>>(kTensorCores<S> ? 0 : tile, kPieceColumns)),
+  VITRINE_HD QueryMemory(SharedArena& arena, int tile, int size, int channels, bool with_laser)
+      : q(arena.matrix<S>(tile, size)),
+        dy(arena.matrix<S>(tile, channels)),
+        k(arena.matrix<S>(kAccumulatorColumns * kStages<S>, size)),
+        v(arena.matrix<S>(kAccumulatorColumns * kStages<S>, channels)),
+        ds(arena.matrix<Wide<S>>(kTensorCores<S> ? 0 : tile, kAccumulatorColumns)),
         laser(arena, with_laser ? channels : 0) {}
 };
 
@@ -36,7 +36,7 @@ class QueryGradients {
         memory_(arena_, in.tile, in.size, in.channels, in.laser),
         scores_(in.scores.of_head(b_, h_)),
         head_(int64_t{b_} * gridDim.y + h_),
-        begin_(static_cast<int>(blockIdx.x) * in.tile),
+        begin_(tile_of_queries() * in.tile),
         end_(begin_ + in.tile < scores_.queries ? begin_ + in.tile : scores_.queries),
         own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * kRows),
         kept_(kept) {
@@ -64,30 +64,31 @@ class QueryGradients {
         __syncthreads();
       }
       const int own_end = own_ + kRows < end_ ? own_ + kRows : end_;
-      if (own_ < end_ && !scores_.hides_all(own_, own_end, j, j + kPieceColumns)) add_block(j);
+      if (own_ < end_ && !scores_.hides_all(own_, own_end, j, j + kAccumulatorColumns)) add_block(j);
     });
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece)
-      write_gradient(dq.rows(b_, h_), dq_[piece], own_, end_, piece * kPieceColumns, in_.size, scores_.scale);
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
+      write_gradient(dq.rows(b_, h_), dq_[accumulator], own_, end_, accumulator * kAccumulatorColumns,
+                     in_.size, scores_.scale);
   }
 
  private:
-  static constexpr int kRows = 16 * kHeight, kPieces = kMostPieces / kHeight;
+  static constexpr int kRows = 16 * kHeight, kAccumulators = kMostAccumulators / kHeight;
   static constexpr int kOwn = 2 * kHeight;  // rows of a lane
-  using Block = Piece<T, kHeight>;
+  using Block = Accumulator<T, kHeight>;
 
-  __device__ Rows<S> values() const { return in_.v.rows(b_, h_ / in_.group); }
-  __device__ Rows<S> dy() const { return out_.dy.rows(b_, h_); }
-  __device__ Rows<T> sums() const { return out_.sums.rows(b_, h_); }
+  __device__ HeadMatrix<S> values() const { return in_.v.rows(b_, h_ / in_.group); }
+  __device__ HeadMatrix<S> dy() const { return out_.dy.rows(b_, h_); }
+  __device__ HeadMatrix<T> sums() const { return out_.sums.rows(b_, h_); }
 
   template <class Load, class F>
   __device__ void for_each_block(Load&& load, F&& f) {
-    const int first = scores_.first_key(begin_) / kPieceColumns * kPieceColumns;
-    stream<kStages<S>>(copies_, first, scores_.last_key(end_ - 1), kPieceColumns, load, f);
+    const int first = scores_.first_key(begin_) / kAccumulatorColumns * kAccumulatorColumns;
+    pipeline<kStages<S>>(copies_, first, scores_.last_key(end_ - 1), kAccumulatorColumns, load, f);
   }
 
-  __device__ Tile<S> stage(const Tile<S>& all, int j) const {
-    return all.part(j / kPieceColumns % kStages<S>);
+  __device__ SharedMatrix<S> stage(const SharedMatrix<S>& all, int j) const {
+    return all.part(j / kAccumulatorColumns % kStages<S>);
   }
   __device__ void load_values(int j) {
     stage(memory_.v, j).load(copies_, values(), j, scores_.keys, in_.channels);
@@ -102,7 +103,7 @@ class QueryGradients {
       laser.look(scores_, begin_, end_, j);
     };
     for_each_block(load, [&](int j) { laser.advance(stage(memory_.v, j), j); });
-    T* const c = kept_.anchors + (head_ * gridDim.x + blockIdx.x) * 2 * in_.channels;
+    T* const c = kept_.anchors + (head_ * gridDim.x + tile_of_queries()) * 2 * in_.channels;
     for (int d = threadIdx.x; d < in_.channels; d += blockDim.x)
       c[d] = laser.c[d], c[in_.channels + d] = laser.delta[d];
   }
@@ -129,7 +130,7 @@ class QueryGradients {
     }
     if (!in_.laser) return;
     exact_ = merge_block(exact, [](int a, int b) { return a | b; });
-    if (threadIdx.x == 0) kept_.exact[head_ * gridDim.x + blockIdx.x] = exact_;
+    if (threadIdx.x == 0) kept_.exact[head_ * gridDim.x + tile_of_queries()] = exact_;
   }
 
   /// The terms of D_i of every `step`-th channel.
@@ -137,12 +138,13 @@ class QueryGradients {
     S* const row = memory_.dy.row(i - begin_);
     T sum = 0;
     for (int d = first; d < in_.channels; d += step)
-      sum += in_.laser ? laser_cotangent(row[d], i, d, exact) : static_cast<T>(row[d]) * sums().row(i)[d];
+      sum = in_.laser ? add_laser_cotangent(sum, row[d], i, d, exact)
+                      : std::fma(static_cast<T>(row[d]), sums().row(i)[d], sum);
     return sum;
   }
 
-  /// An element of dy becomes H; returns its term of D, of H as it is rounded.
-  __device__ T laser_cotangent(S& at, int i, int d, int& exact) const {
+  /// An element of dy becomes H; returns D with its term, of H as it is rounded.
+  __device__ T add_laser_cotangent(T correction, S& at, int i, int d, int& exact) const {
     const T up = static_cast<T>(at), sum = sums().row(i)[d];
     const Anchor<T> anchor = memory_.laser.anchor(d);
     const bool read_exactly = anchor.was_read_exactly(sum);
@@ -150,16 +152,16 @@ class QueryGradients {
     const bool nothing = read_exactly || anchor.delta + sum == T(0);  // the latter: a row that sees nothing
     at = S(nothing ? T(0) : up / (anchor.delta + sum));
     kept_.h.rows(b_, h_).row(i)[d] = at;
-    return read_exactly ? up : static_cast<T>(at) * sum;
+    return read_exactly ? correction + up : std::fma(static_cast<T>(at), sum, correction);
   }
 
   __device__ void add_block(int j) {
     Block s, ds;
     multiply_transposed(s, memory_.q.row(own_ - begin_), stage(memory_.k, j), in_.size);
     multiply_transposed(ds, memory_.dy.row(own_ - begin_), stage(memory_.v, j), in_.channels);
-    const bool plain = scores_.is_plain(own_, own_ + kRows, j, j + kPieceColumns);
+    const bool plain = scores_.is_plain(own_, own_ + kRows, j, j + kAccumulatorColumns);
     each(
-        [&](Place at, T& product, T& x) {
+        [&](Coordinates at, T& product, T& x) {
           T slope = 1;
           const int i = own_ + at.row, key = j + at.column;
           const T score = plain ? product * scores_.scale : scores_.score(product, i, key, &slope);
@@ -171,9 +173,9 @@ class QueryGradients {
         s, ds);
     const Weights<S, kHeight> weights(ds, memory_.ds.row(own_ - begin_));
 #pragma unroll kUnrolled < S>
-    for (int piece = 0; piece < kPieces; ++piece)
-      if (piece * kPieceColumns < in_.size)
-        weights.multiply_by(dq_[piece], stage(memory_.k, j), piece * kPieceColumns);
+    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
+      if (accumulator * kAccumulatorColumns < in_.size)
+        weights.multiply_by(dq_[accumulator], stage(memory_.k, j), accumulator * kAccumulatorColumns);
   }
 
   __device__ T read_exactly(int i, int j, T l) const {
@@ -188,7 +190,7 @@ class QueryGradients {
   const AttentionInputs<S>& in_;
   const Cotangents<S>& out_;
   const int b_, h_;
-  Arena arena_;
+  SharedArena arena_;
   const QueryMemory<S> memory_;
   const Scores<T> scores_;
   const int64_t head_;
@@ -197,7 +199,7 @@ class QueryGradients {
   AsyncCopies copies_;
   T lse_[kOwn], correction_[kOwn];
   int exact_ = 0;
-  Block dq_[kPieces];
+  Block dq_[kAccumulators];
 };
 
 }  // namespace vitrine::cuda

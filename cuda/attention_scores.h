@@ -1,9 +1,6 @@
 // What attention's kernels are given: the operands, and what makes a score of q·k.
 #pragma once
 
-#include <algorithm>
-#include <type_traits>
-
 #include "core/math.h"
 #include "cuda/attention_products.h"
 #include "cuda/strided.h"
@@ -91,75 +88,19 @@ struct AttentionInputs {
   bool laser;
 };
 
+/// The tile of queries of this block. The last ones come first: under causality they see most keys, and what ends last should begin
+/// first.
+__device__ inline int tile_of_queries() { return static_cast<int>(gridDim.x - 1 - blockIdx.x); }
+
 inline constexpr int kMostHeadSize = 256;
 /// Warps of a block: two such blocks fit into the registers of a multiprocessor.
 inline constexpr int kAttentionWarps = 4, kAttentionThreads = kAttentionWarps * static_cast<int>(kWarp);
 /// Blocks of the other side in shared memory: with two, the next one arrives while one is multiplied.
 template <class S>
 inline constexpr int kStages = kTensorCores<S> ? 2 : 1;
-/// A thread has room for so many pieces of results 16 rows high; float64 keeps them in memory, where loops stay loops.
-inline constexpr int kMostPieces = kMostHeadSize / kPieceColumns;
+/// A thread has room for so many accumulators of results 16 rows high; float64 keeps them in memory, where loops stay loops.
+inline constexpr int kMostAccumulators = kMostHeadSize / kAccumulatorColumns;
 template <class S>
-inline constexpr int kUnrolled = sizeof(S) == 8 ? 1 : kMostPieces;
-
-/// Rows of a tile of a side that has `count`, a multiple of `least`: as many as the warps own, if they fit into shared memory beside
-/// the other side's blocks.
-template <class S>
-int tile_rows(int64_t count, int least, int size, int channels) {
-  constexpr size_t kShared = 160 << 10;
-  int rows = least * kAttentionWarps;
-  const auto bytes = [&] {
-    Arena arena;
-    for (const int height : {rows, kPieceColumns * kStages<S>})
-      arena.tile<S>(height, size), arena.tile<S>(height, channels);
-    return arena.bytes();
-  };
-  while (rows > least && (bytes() > kShared || rows / 2 >= count)) rows /= 2;
-  return rows;
-}
-
-/// `parts` blocks a tile of the rows of x [B, H, T, ·].
-inline dim3 tile_grid(const Tensor& x, int tile, int parts = 1) {
-  return dim3(static_cast<unsigned>((x.size(2) + tile - 1) / tile * parts), static_cast<unsigned>(x.size(1)),
-              static_cast<unsigned>(x.size(0)));
-}
-
-template <int kHeight>
-unsigned tile_threads(int tile) {
-  return static_cast<unsigned>(tile) / (16 * kHeight) * kWarp;
-}
-
-/// Calls f(Type<S>{}, inputs, height), where `height`, a compile-time number, is that of the pieces of queries: tensor cores have
-/// two of them where heads are narrow, for which a block of keys then is read from shared memory once.
-template <class F>
-void visit_attention(const char* kernel, const Tensor& q, const Tensor& k, const Tensor& v,
-                     const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
-                     const AttentionForm& form, F&& f) {
-  const int64_t most = std::max(q.size(3), v.size(3));
-  check(most <= kMostHeadSize, "{}: the heads have {} channels, its CUDA kernel wants {} at most", kernel,
-        most, kMostHeadSize);
-  check(q.size(2) < (1 << 30) && k.size(2) < (1 << 30) && q.size(0) <= 65535 && q.size(1) <= 65535,
-        "{}: {} queries and {} keys of {} × {} heads are more than a grid of blocks holds", kernel, q.size(2),
-        k.size(2), q.size(0), q.size(1));
-  visit_device_floating(q.dtype(), kernel, [&](auto type) {
-    using S = typename decltype(type)::type;
-    const auto size = static_cast<int>(q.size(3)), channels = static_cast<int>(v.size(3));
-    const auto run = [&](auto height) {
-      const AttentionInputs<S> inputs{Heads<S>::of(q),
-                                      Heads<S>::of(k),
-                                      Heads<S>::of(v),
-                                      Scores<Wide<S>>::of(q, k, bias, slopes, allowed, form),
-                                      size,
-                                      channels,
-                                      static_cast<int>(q.size(1) / k.size(1)),
-                                      tile_rows<S>(q.size(2), 16 * height, size, channels),
-                                      form.read == AttentionRead::laser};
-      f(type, inputs, height);
-    };
-    if constexpr (kTensorCores<S>)
-      if (most <= kMostHeadSize / 2) return run(std::integral_constant<int, 2>{});
-    run(std::integral_constant<int, 1>{});
-  });
-}
+inline constexpr int kUnrolled = sizeof(S) == 8 ? 1 : kMostAccumulators;
 
 }  // namespace vitrine::cuda

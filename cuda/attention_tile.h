@@ -1,9 +1,9 @@
 // Attention tile by tile: what its kernels keep where.
 //
 // A block of threads holds a tile of rows (queries, in the kernel for the keys' gradients keys), and goes through the other side 32
-// at a time. A warp owns 16 or 32 rows; its lanes share a piece of that many rows × 32 numbers as tensor cores hand one out: of 16
-// rows lane l has l/4 and l/4 + 8, and of each eight columns 2·(l % 4) and the next. So a row belongs to four neighbouring lanes,
-// which find its largest element and its sum without shared memory.
+// at a time. A warp owns 16 or 32 rows; its lanes share an accumulator of that many rows × 32 numbers as tensor cores have it:
+// of 16 rows lane l has l/4 and l/4 + 8, and of each eight columns 2·(l % 4) and the next. So a row belongs to four neighbouring
+// lanes, which find its largest element and its sum without shared memory.
 #pragma once
 
 #include "core/tensor.h"
@@ -12,35 +12,35 @@
 
 namespace vitrine::cuda {
 
-inline constexpr int kPieceColumns = 32;
+inline constexpr int kAccumulatorColumns = 32;
 
 /// A lane's share of 16·kHeight × 32 numbers.
 template <class T, int kHeight = 1>
-struct Piece {
-  T at[kHeight][kPieceColumns / 8][4] = {};
+struct Accumulator {
+  T at[kHeight][kAccumulatorColumns / 8][4] = {};
 };
 
-/// Where in a piece an element is, and which of the lane's 2·kHeight rows that is.
-struct Place {
+/// Where in an accumulator an element is, and which of the lane's 2·kHeight rows that is.
+struct Coordinates {
   int own, row, column;
 };
 
 template <class T>
-inline constexpr int kUnrolledBlocks = sizeof(T) == 8 ? 1 : kPieceColumns / 8;
+inline constexpr int kUnrolledBlocks = sizeof(T) == 8 ? 1 : kAccumulatorColumns / 8;
 
-/// Calls f(place, element of each piece) for all that this lane has. Unrolled, as all loops over pieces are: registers have no
-/// index at run time. float64 stays in memory and in loops, which compile in a fraction of the time.
-template <class F, class T, int kHeight, class... Pieces>
-__device__ void each(F&& f, Piece<T, kHeight>& piece, Pieces&... others) {
+/// Calls f(coordinates, element of each accumulator) for all that this lane has. Unrolled, as all loops over accumulators are:
+/// registers have no index at run time. float64 stays in memory and in loops, which compile in a fraction of the time.
+template <class F, class T, int kHeight, class... Accumulators>
+__device__ void each(F&& f, Accumulator<T, kHeight>& accumulator, Accumulators&... others) {
   const int lane = threadIdx.x % kWarp, row = lane / 4, column = lane % 4 * 2;
 #pragma unroll
   for (int r = 0; r < kHeight; ++r)
 #pragma unroll kUnrolledBlocks < T>
-    for (int block = 0; block < kPieceColumns / 8; ++block)
+    for (int block = 0; block < kAccumulatorColumns / 8; ++block)
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        f(Place{2 * r + e / 2, 16 * r + row + e / 2 * 8, 8 * block + column + e % 2}, piece.at[r][block][e],
-          others.at[r][block][e]...);
+        f(Coordinates{2 * r + e / 2, 16 * r + row + e / 2 * 8, 8 * block + column + e % 2},
+          accumulator.at[r][block][e], others.at[r][block][e]...);
 }
 
 /// Of the four lanes that have a row, known to each of them.
@@ -51,7 +51,7 @@ __device__ T merge_row(T mine, Merge merge) {
 
 /// Rows of a matrix in memory, `stride` elements apart.
 template <class T>
-struct Rows {
+struct HeadMatrix {
   T* data;
   int64_t stride;
   bool aligned;  // each row begins at a multiple of 16 bytes
@@ -73,27 +73,29 @@ struct Heads {
       aligned = aligned && strides[axis] * static_cast<int64_t>(sizeof(T)) % 16 == 0;
     return {x.data<T>(), strides[0], strides[1], strides[2], strides[3], aligned};
   }
-  __device__ Rows<T> rows(int b, int h) const { return {data + b * batch + h * head, row, aligned}; }
+  __device__ HeadMatrix<T> rows(int b, int h) const { return {data + b * batch + h * head, row, aligned}; }
 };
 
-/// A matrix in shared memory, whose columns are filled up to whole pieces. Rows lie 16 bytes more apart, so that the eight rows
-/// which a warp reads at a time are in different banks.
+/// A matrix in shared memory, whose columns are filled up to whole accumulators. Rows lie 16 bytes more apart, so that the eight
+/// rows which a warp reads at a time are in different banks.
 template <class T>
-struct Tile {
+struct SharedMatrix {
   static constexpr int kChunk = 16 / sizeof(T);  // elements that are copied at once
   T* data;
   int rows, stride;
 
   static VITRINE_HD int stride_of(int columns) {
-    return (columns + kPieceColumns - 1) / kPieceColumns * kPieceColumns + kChunk;
+    return (columns + kAccumulatorColumns - 1) / kAccumulatorColumns * kAccumulatorColumns + kChunk;
   }
   __device__ T* row(int i) const { return data + i * stride; }
   /// 32 rows of it.
-  __device__ Tile part(int number) const { return {row(number * kPieceColumns), kPieceColumns, stride}; }
+  __device__ SharedMatrix part(int number) const {
+    return {row(number * kAccumulatorColumns), kAccumulatorColumns, stride};
+  }
 
   /// Begins to copy rows [first, last) of x; 0 behind them and behind the columns. Eight lanes copy 128 bytes of a row, which are in
   /// all banks.
-  __device__ void load(AsyncCopies& copies, const Rows<T>& x, int first, int last, int columns) const {
+  __device__ void load(AsyncCopies& copies, const HeadMatrix<T>& x, int first, int last, int columns) const {
     for (int r = threadIdx.x / 8; r < rows; r += blockDim.x / 8)
       for (int c = threadIdx.x % 8 * kChunk; c < stride - kChunk; c += 8 * kChunk) {
         const int left = first + r < last && c < columns ? columns - c : 0;
@@ -112,7 +114,7 @@ struct Tile {
 /// Calls load(j) and, once that has arrived for all threads, use(j), for j = first, first + step, … below `last`. With two stages
 /// the next one is on its way meanwhile; what earlier calls of the block left in shared memory has been read.
 template <int kStages, class Load, class Use>
-__device__ void stream(AsyncCopies& copies, int first, int last, int step, Load&& load, Use&& use) {
+__device__ void pipeline(AsyncCopies& copies, int first, int last, int step, Load&& load, Use&& use) {
   const auto start = [&](int j) {
     if (j < last) load(j);
     copies.commit();
@@ -131,9 +133,9 @@ __device__ void stream(AsyncCopies& copies, int first, int last, int step, Load&
 }
 
 /// Hands out a block's dynamic shared memory; without any, on the host, it counts what a kernel will take.
-class Arena {
+class SharedArena {
  public:
-  VITRINE_HD explicit Arena(char* data = nullptr) : data_(data) {}
+  VITRINE_HD explicit SharedArena(char* data = nullptr) : data_(data) {}
   template <class T>
   VITRINE_HD T* take(int count) {
     T* const begin = data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + used_);
@@ -141,8 +143,8 @@ class Arena {
     return begin;
   }
   template <class T>
-  VITRINE_HD Tile<T> tile(int rows, int columns) {
-    const int stride = Tile<T>::stride_of(columns);
+  VITRINE_HD SharedMatrix<T> matrix(int rows, int columns) {
+    const int stride = SharedMatrix<T>::stride_of(columns);
     return {take<T>(rows * stride), rows, stride};
   }
   size_t bytes() const { return static_cast<size_t>(used_); }
@@ -152,19 +154,19 @@ class Arena {
   int used_ = 0;
 };
 
-/// What a Memory, which is made from an Arena and these arguments, will take of it.
+/// What a Memory, which is made from a SharedArena and these arguments, will take of it.
 template <class Memory, class... Arguments>
 size_t bytes_of(const Arguments&... arguments) {
-  Arena arena;
+  SharedArena arena;
   const Memory memory(arena, arguments...);
   return arena.bytes();
 }
 
-/// Stores a warp's piece for all its lanes to read; `rows`: where its rows begin in a tile.
+/// Stores a warp's accumulator for all its lanes to read; `rows`: where its rows begin in a tile.
 template <class T, int kHeight>
-__device__ void share(T* rows, int stride, Piece<T, kHeight>& piece) {
+__device__ void share(T* rows, int stride, Accumulator<T, kHeight>& accumulator) {
   __syncwarp();  // what was there has been read
-  each([&](Place at, T& x) { rows[at.row * stride + at.column] = x; }, piece);
+  each([&](Coordinates at, T& x) { rows[at.row * stride + at.column] = x; }, accumulator);
   __syncwarp();
 }
 

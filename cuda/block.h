@@ -71,7 +71,10 @@ __device__ T merge_column(T mine, Merge merge) {
   return mine;
 }
 
+/// The most that threads_for() gives: __launch_bounds__ of its kernels, for which the compiler then leaves enough registers.
+inline constexpr unsigned kMostThreads = 512;
+
 /// Threads for a row of n elements: whole warps, more of them for longer rows.
-inline unsigned threads_for(int64_t n) { return n <= 128 ? 32 : n <= 1024 ? 128 : 512; }
+inline unsigned threads_for(int64_t n) { return n <= 128 ? 32 : n <= 1024 ? 128 : kMostThreads; }
 
 }  // namespace vitrine::cuda

@@ -43,7 +43,7 @@ __global__ void cumsum_columns_kernel(Element<S>* y, const S* x, int64_t lines, 
 }
 
 template <class S>
-__global__ void cumsum_row_kernel(Element<S>* y, const S* x, Scan scan) {
+__global__ void __launch_bounds__(kMostThreads) cumsum_row_kernel(Element<S>* y, const S* x, Scan scan) {
   __shared__ Total<S> of_warp[kWarp];
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   Total<S> carried = 0;
@@ -79,7 +79,7 @@ void cumsum(Tensor& y, const Tensor& x, bool exclusive, bool reverse) {
     auto* const to = y.data<Element<S>>();
     const int64_t lines = x.size(0) * scan.inner;
     if (scan.inner == 1) {
-      VITRINE_LAUNCH((cumsum_row_kernel<S>), static_cast<unsigned>(lines), threads_for(scan.n), 0, to,
+      VITRINE_LAUNCH((cumsum_row_kernel<S>), grid_of(lines, "cumsum", "rows"), threads_for(scan.n), 0, to,
                      x.data<S>(), scan);
     } else {
       VITRINE_LAUNCH((cumsum_columns_kernel<S>), blocks_for(lines), kThreads, 0, to, x.data<S>(), lines,

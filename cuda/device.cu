@@ -32,15 +32,34 @@ int count_devices(Device wanted) {
 
 thread_local int selected = -1;
 
+int current_device() {
+  int device = 0;
+  check_call(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
+/// Of the current device.
+int attribute(cudaDeviceAttr which, const char* what) {
+  int value = 0;
+  check_call(cudaDeviceGetAttribute(&value, which, current_device()), what);
+  return value;
+}
+
 }  // namespace
 
 void check_call(cudaError_t result, const char* what) {
   if (result == cudaSuccess) return;
+  cudaGetLastError();  // it is told here; the next launch must not
   const std::string op = detail::KernelScope::innermost();
   fail("CUDA: {}{}: {}{}", op.empty() ? "" : op + ": ", what, cudaGetErrorString(result),
        is_synchronous()
            ? ""
            : " (noticed here, perhaps of an earlier kernel: run with VITRINE_CUDA_SYNC=1 to learn which)");
+}
+
+bool has_taken(cudaError_t result, const char* what) {
+  if (result == cudaErrorMemoryAllocation) return cudaGetLastError(), false;
+  return check_call(result, what), true;
 }
 
 void check_launch(const char* kernel) {
@@ -73,30 +92,29 @@ cudaStream_t selected_stream() {
 }
 
 int compute_capability() {
-  int device = 0, major = 0, minor = 0;
-  check_call(cudaGetDevice(&device), "cudaGetDevice");
-  check_call(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "compute capability");
-  check_call(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "compute capability");
-  return 10 * major + minor;
+  return 10 * attribute(cudaDevAttrComputeCapabilityMajor, "compute capability") +
+         attribute(cudaDevAttrComputeCapabilityMinor, "compute capability");
 }
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  check_call(cudaGetDevice(&device), "cudaGetDevice");
-  check_call(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
-  return count;
+int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount, "multiprocessors"); }
+
+size_t most_shared() {
+  return static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, "shared memory")) - 1024;
+}
+
+void allow_shared(const void* kernel, std::atomic<uint64_t>& asked) {
+  const uint64_t bit = uint64_t{1} << current_device();
+  if ((asked & bit) != 0) return;
+  check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(most_shared())),
+             "dynamic shared memory");
+  asked |= bit;
 }
 
 void* take_memory(size_t bytes, Device device) {
   select(device);
   void* data = nullptr;
-  const cudaError_t result = cudaMalloc(&data, bytes);
-  if (result == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // the allocator tells it; the next launch must not
-    return nullptr;
-  }
-  check_call(result, "cudaMalloc");
-  return data;
+  return has_taken(cudaMalloc(&data, bytes), "cudaMalloc") ? data : nullptr;
 }
 
 void give_memory(void* data) noexcept { cudaFree(data); }

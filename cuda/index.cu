@@ -19,7 +19,7 @@ namespace {
 
 /// IndexRule, for a kernel.
 struct Range {
-  const char *op, *argument;
+  HostText op, argument;
   int64_t low, limit, except;
   bool has_except;
 };
@@ -82,8 +82,8 @@ __global__ void gather_rows_kernel(S* y, const S* x, const int64_t* rows, int64_
 
 /// Block b stands at place b of the sorted rows; its threads share the columns.
 template <class To, class From>
-__global__ void accumulate_rows_kernel(To* y, const From* x, const int64_t* rows, const int64_t* order,
-                                       int64_t width) {
+__global__ void __launch_bounds__(kMostThreads)
+    accumulate_rows_kernel(To* y, const From* x, const int64_t* rows, const int64_t* order, int64_t width) {
   using T = Wide<To>;
   const int64_t row = rows[order[blockIdx.x]];
   if (blockIdx.x > 0 && rows[order[blockIdx.x - 1]] == row) return;  // an earlier block adds this one
@@ -181,8 +181,9 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
     visit_device_floating(x.dtype(), "accumulate_rows", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      VITRINE_LAUNCH((accumulate_rows_kernel<To, From>), static_cast<unsigned>(x.size(0)), threads_for(width),
-                     0, y.data<To>(), x.data<From>(), places.data<int64_t>(), order.data<int64_t>(), width);
+      VITRINE_LAUNCH((accumulate_rows_kernel<To, From>), grid_of(x.size(0), "accumulate_rows", "rows"),
+                     threads_for(width), 0, y.data<To>(), x.data<From>(), places.data<int64_t>(),
+                     order.data<int64_t>(), width);
     });
   });
 }

@@ -8,6 +8,8 @@
 //   VITRINE_LAUNCH((scale_kernel<float>), blocks_for(n), kThreads, 0, y, x, 2.0f, n);
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "core/error.h"
@@ -38,19 +40,22 @@ namespace vitrine::cuda {
 
 /// Throws an Error that names `what` and CUDA's reason, unless `result` is cudaSuccess.
 void check_call(cudaError_t result, const char* what);
-/// The same for the launch of a kernel. With VITRINE_CUDA_SYNC=1 in the environment it waits for the kernel, so that an error
+/// The same for a call that takes memory: false, and no Error, where there is none left.
+bool has_taken(cudaError_t result, const char* what);
+/// check_call for the launch of a kernel. With VITRINE_CUDA_SYNC=1 in the environment it waits for the kernel, so that an error
 /// is told where it arose.
 void check_launch(const char* kernel);
 
 /// The current stream of the GPU that this thread has selected: where a launch goes.
 cudaStream_t selected_stream();
 
-/// Lets a kernel take that much dynamic shared memory: above 48 KiB it has to be asked for.
-template <class Kernel>
-void allow_shared(Kernel* kernel, size_t bytes) {
-  check_call(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-      "dynamic shared memory");
+/// Lets a kernel take as much dynamic shared memory as the current device has: above 48 KiB it has to be asked for. All of it, since
+/// what is allowed belongs to the kernel and not to one launch. `asked` has a bit for each device where that was done.
+void allow_shared(const void* kernel, std::atomic<uint64_t>& asked);
+template <auto kKernel>
+void allow_shared() {
+  static std::atomic<uint64_t> asked{0};
+  allow_shared(reinterpret_cast<const void*>(kKernel), asked);
 }
 
 /// Of the current device, times ten: 80 for 8.0.
@@ -59,7 +64,16 @@ int compute_capability();
 /// Multiprocessors of the current device.
 int multiprocessors();
 
+/// Bytes of dynamic shared memory that a block may take on the current device, beside 1 KiB for a kernel's `__shared__` variables.
+size_t most_shared();
+
 inline constexpr unsigned kThreads = 256;
+
+/// The blocks of a grid of one axis, the only one that is long. `what` a block is for is named in the error.
+inline unsigned grid_of(int64_t blocks, const char* kernel, const char* what) {
+  check(blocks <= INT32_MAX, "{}: {} {} are more than a grid of blocks holds", kernel, blocks, what);
+  return static_cast<unsigned>(blocks);
+}
 
 /// Blocks of kThreads for n elements; few enough that each thread of a large grid takes several.
 inline unsigned blocks_for(int64_t n) {

@@ -20,8 +20,9 @@ struct Targets {
 };
 
 template <class S>
-__global__ void cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n,
-                                     Targets<Wide<S>> targets) {
+__global__ void __launch_bounds__(kMostThreads)
+    cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n,
+                         Targets<Wide<S>> targets) {
   using T = Wide<S>;
   const int64_t target = targets.of_row[blockIdx.x];
   if (target == targets.ignore) {
@@ -50,8 +51,9 @@ __global__ void cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* t
 }
 
 template <class S>
-__global__ void cross_entropy_backward_kernel(S* dx, const Wide<S>* dlosses, const S* x, const Wide<S>* shift,
-                                              const Wide<S>* total, int64_t n, Targets<Wide<S>> targets) {
+__global__ void __launch_bounds__(kMostThreads)
+    cross_entropy_backward_kernel(S* dx, const Wide<S>* dlosses, const S* x, const Wide<S>* shift,
+                                  const Wide<S>* total, int64_t n, Targets<Wide<S>> targets) {
   using T = Wide<S>;
   const int64_t target = targets.of_row[blockIdx.x];
   const T sum = total[blockIdx.x], by = shift[blockIdx.x], up = dlosses[blockIdx.x];

@@ -59,13 +59,14 @@ struct NormForward {
 };
 
 template <class S>
-__global__ void norm_kernel(const S* x, NormForward<S> norm) {
+__global__ void __launch_bounds__(kMostThreads) norm_kernel(const S* x, NormForward<S> norm) {
   norm.normalize(x);
 }
 
 /// The same of x + residual, which goes to `sum` and is read again from a cache.
 template <class S>
-__global__ void add_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
+__global__ void __launch_bounds__(kMostThreads)
+    add_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
   using T = Wide<S>;
   const int64_t row = row_begin(norm.n);
   const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
@@ -104,7 +105,8 @@ struct NormBackward {
 /// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was subtracted; plus dsum, the gradient of x
 /// itself, unless that is null.
 template <class S>
-__global__ void norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b) {
+__global__ void __launch_bounds__(kMostThreads)
+    norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b) {
   using T = Wide<S>;
   const int64_t row = blockIdx.x, begin = row_begin(b.n);
   const T m = b.mean_of(row), r = b.rstd[row];

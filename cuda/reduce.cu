@@ -172,7 +172,7 @@ struct Pass {
 };
 
 template <class Fold, class S, class D>
-__global__ void fold_rows_kernel(D* y, const S* x, Pass pass) {
+__global__ void __launch_bounds__(kMostThreads) fold_rows_kernel(D* y, const S* x, Pass pass) {
   using Total = typename Fold::template Total<S>;
   const int64_t row = blockIdx.x / pass.pieces, begin = blockIdx.x % pass.pieces * pass.height;
   const int64_t end = begin + pass.height < pass.n ? begin + pass.height : pass.n;

@@ -15,9 +15,8 @@ template <class F>
 void visit_rows(const char* kernel, const Tensor& x, F&& f) {
   if (x.numel() == 0) return;
   const int64_t n = x.size(-1), rows = x.numel() / n;
-  check(rows <= INT32_MAX, "{}: {} rows are more than a grid of blocks holds", kernel, rows);
-  visit_device_floating(x.dtype(), kernel,
-                        [&](auto type) { f(type, static_cast<unsigned>(rows), n, threads_for(n)); });
+  const unsigned blocks = grid_of(rows, kernel, "rows");
+  visit_device_floating(x.dtype(), kernel, [&](auto type) { f(type, blocks, n, threads_for(n)); });
 }
 
 }  // namespace vitrine::cuda

@@ -12,7 +12,7 @@ namespace vitrine::cuda {
 namespace {
 
 template <class S>
-__global__ void softmax_kernel(S* y, const S* x, int64_t n) {
+__global__ void __launch_bounds__(kMostThreads) softmax_kernel(S* y, const S* x, int64_t n) {
   using T = Wide<S>;
   const int64_t row = row_begin(n);
   const SumExp<T> all = sum_exp(x + row, n);
@@ -25,7 +25,8 @@ __global__ void softmax_kernel(S* y, const S* x, int64_t n) {
 }
 
 template <class S>
-__global__ void softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n) {
+__global__ void __launch_bounds__(kMostThreads)
+    softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n) {
   using T = Wide<S>;
   const int64_t row = row_begin(n);
   T mine = 0;
@@ -37,7 +38,7 @@ __global__ void softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t 
 }
 
 template <class S>
-__global__ void log_softmax_kernel(S* y, const S* x, int64_t n) {
+__global__ void __launch_bounds__(kMostThreads) log_softmax_kernel(S* y, const S* x, int64_t n) {
   using T = Wide<S>;
   const int64_t row = row_begin(n);
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(x + row, n));
@@ -48,7 +49,8 @@ __global__ void log_softmax_kernel(S* y, const S* x, int64_t n) {
 }
 
 template <class S>
-__global__ void log_softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n) {
+__global__ void __launch_bounds__(kMostThreads)
+    log_softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n) {
   using T = Wide<S>;
   const int64_t row = row_begin(n);
   T mine = 0;
@@ -67,7 +69,8 @@ __global__ void log_softmax_backward_kernel(S* dx, const S* dy, const S* y, int6
 }
 
 template <class S>
-__global__ void log_sum_exp_kernel(S* y, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n) {
+__global__ void __launch_bounds__(kMostThreads)
+    log_sum_exp_kernel(S* y, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n) {
   const auto all = with_finite_shift(sum_exp(x + row_begin(n), n));
   if (threadIdx.x != 0) return;
   shift[blockIdx.x] = all.shift;
@@ -76,8 +79,9 @@ __global__ void log_sum_exp_kernel(S* y, Wide<S>* shift, Wide<S>* total, const S
 }
 
 template <class S>
-__global__ void log_sum_exp_backward_kernel(S* dx, const S* dy, const S* x, const Wide<S>* shift,
-                                            const Wide<S>* total, int64_t n) {
+__global__ void __launch_bounds__(kMostThreads)
+    log_sum_exp_backward_kernel(S* dx, const S* dy, const S* x, const Wide<S>* shift, const Wide<S>* total,
+                                int64_t n) {
   using T = Wide<S>;
   const int64_t row = row_begin(n);
   const T sum = total[blockIdx.x], scale = sum == T(0) ? T(0) : static_cast<T>(dy[blockIdx.x]) / sum;

@@ -39,7 +39,8 @@ struct Rows {
 
 /// Block b sorts piece b % pieces of row b / pieces; 2·blockDim elements, a power of two.
 template <class S, class T>
-__global__ void sort_pieces_kernel(Key<T>* keys, const S* x, Rows rows, int64_t pieces) {
+__global__ void __launch_bounds__(kMostThreads)
+    sort_pieces_kernel(Key<T>* keys, const S* x, Rows rows, int64_t pieces) {
   VITRINE_DYNAMIC_SHARED(Key<T>, piece);
   const int64_t row = blockIdx.x / pieces * rows.n, first = blockIdx.x % pieces * rows.run;
   for (unsigned i = threadIdx.x; i < rows.run; i += blockDim.x) {
@@ -92,7 +93,7 @@ __global__ void indices_kernel(int64_t* indices, const Key<T>* keys, Rows rows, 
     indices[i] = keys[i / rows.k * rows.n + i % rows.k].index;
 }
 
-constexpr int64_t kLongestPiece = 1024;
+constexpr int64_t kLongestPiece = 2 * kMostThreads;
 
 template <class S>
 void argsort(Tensor& indices, const Tensor& x, bool descending) {
@@ -101,16 +102,15 @@ void argsort(Tensor& indices, const Tensor& x, bool descending) {
   int64_t run = 2 * kWarp;
   while (run < n && run < kLongestPiece) run *= 2;
   const int64_t pieces = (n + run - 1) / run, blocks = x.numel() / n * pieces;
-  check(blocks <= INT32_MAX, "argsort: {} pieces of rows are more than a grid of blocks holds", blocks);
   Tensor rooms[2];
   Key<T>* keys[2];
   for (int i = 0; i < (run < n ? 2 : 1); ++i) {
     rooms[i] = empty({x.numel() * static_cast<int64_t>(sizeof(Key<T>))}, DType::boolean, x.device());
     keys[i] = static_cast<Key<T>*>(rooms[i].raw());
   }
-  VITRINE_LAUNCH((sort_pieces_kernel<S, T>), static_cast<unsigned>(blocks), static_cast<unsigned>(run / 2),
-                 static_cast<size_t>(run) * sizeof(Key<T>), keys[0], x.data<S>(),
-                 (Rows{n, run, k, descending}), pieces);
+  VITRINE_LAUNCH((sort_pieces_kernel<S, T>), grid_of(blocks, "argsort", "pieces of rows"),
+                 static_cast<unsigned>(run / 2), static_cast<size_t>(run) * sizeof(Key<T>), keys[0],
+                 x.data<S>(), (Rows{n, run, k, descending}), pieces);
   for (; run < n; run *= 2) {
     VITRINE_LAUNCH((merge_runs_kernel<T>), blocks_for(x.numel()), kThreads, 0, keys[1], keys[0],
                    (Rows{n, run, k, descending}), x.numel());

@@ -117,7 +117,8 @@ void Stream::synchronize() const {
 }
 
 void Stream::wait_for(const Stream& other) const {
-  if (device_.is_cpu() || other.device_.is_cpu() || other.handle_ == handle_) return;
+  if (device_.is_cpu() || other.device_.is_cpu()) return;
+  if (other.device_ == device_ && other.handle_ == handle_) return;  // each GPU's default stream is nullptr
   const StreamScope scope(other);
   Event done(other.device_);
   done.record();
@@ -208,12 +209,12 @@ namespace {
 /// Page-locked memory. Locking pages takes milliseconds, so what was locked once is used again.
 struct PinnedMemory {
   std::mutex mutex;
-  memory::Source source{[](size_t bytes) -> void* {
-                          void* data = nullptr;
-                          return cudaMallocHost(&data, bytes) == cudaSuccess ? data : nullptr;
-                        },
-                        [](void* data, size_t) noexcept { cudaFreeHost(data); }, 64, size_t{1} << 20,
-                        size_t{1} << 16};
+  memory::Source source{
+      [](size_t bytes) -> void* {
+        void* data = nullptr;
+        return cuda::has_taken(cudaMallocHost(&data, bytes), "page-locked memory") ? data : nullptr;
+      },
+      [](void* data, size_t) noexcept { cudaFreeHost(data); }, 64, size_t{1} << 20, size_t{1} << 16};
   memory::Arena arena{source};
 };
 PinnedMemory& pinned_memory() {
@@ -233,6 +234,7 @@ void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
     detail::note_use(y);
   }
   if (!x.device().is_cpu()) stream.wait_for(Stream::current(x.device()));  // of two GPUs, what made x
+  cuda::select(stream.device());                                           // whose default stream is meant
   if (x.numel() != 0)
     check_call(cudaMemcpyAsync(y.raw(), x.raw(), static_cast<size_t>(x.numel() * x.element_size()),
                                cudaMemcpyDefault, stream_of(stream)),

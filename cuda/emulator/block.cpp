@@ -289,16 +289,6 @@ void Block::fail_blocked() const {
       fmt::join(shown, ", ")));
 }
 
-void check_launch(const Launch& launch) {
-  const uint64_t threads = launch.block.count(), blocks = launch.grid.count();
-  check(threads >= 1 && threads <= 1024 && blocks >= 1,
-        "kernel {}: {} blocks of {} threads, wanted at least one block of 1 to 1024 threads", launch.kernel,
-        blocks, threads);
-  constexpr size_t kShared = 227 << 10;
-  check(launch.shared_bytes <= kShared, "kernel {}: {} bytes of shared memory, a block has {}", launch.kernel,
-        launch.shared_bytes, kShared);
-}
-
 void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   if (!launch.traced) device_memory_may_be_written();
   if (counts_kernels()) add_counts(launch.kernel, {.launches = 1, .traced = launch.traced});

@@ -136,8 +136,6 @@ void note_access(const void* address, size_t size, Access access, const void* pc
 /// Tells that a warp multiplies matrices; called by one lane.
 void note_matrix_product();
 
-/// An error where a GPU would refuse the launch.
-void check_launch(const Launch& launch);
 /// Runs kernel() once for every thread of the grid, blocks in parallel over the cores.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
 

@@ -3,6 +3,7 @@
 
 enum cudaError_t {
   cudaSuccess,
+  cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidDevice = 101,
   cudaErrorIllegalState = 401,
@@ -12,3 +13,14 @@ enum cudaError_t {
   cudaErrorStreamCaptureIsolation = 905,
   cudaErrorCapturedEvent = 907
 };
+
+namespace vitrine::emulator {
+
+/// What cudaGetLastError will say.
+inline thread_local cudaError_t last_error = cudaSuccess;
+inline cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+}  // namespace vitrine::emulator

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <utility>
 
 #include "cuda/emulator/errors.h"
+#include "cuda/emulator/limits.h"
 #include "cuda/emulator/memory.h"
 #include "cuda/emulator/streams.h"
 
@@ -21,6 +23,7 @@ enum { cudaStreamDefault, cudaStreamNonBlocking };
 
 inline const char* cudaGetErrorString(cudaError_t e) {
   switch (e) {
+    case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
     case cudaErrorIllegalState: return "the operation cannot be performed in the present state";
@@ -33,44 +36,52 @@ inline const char* cudaGetErrorString(cudaError_t e) {
     default: return "no error";
   }
 }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+/// Errors of calls stay until somebody asks, as in CUDA.
+inline cudaError_t cudaGetLastError() { return std::exchange(vitrine::emulator::last_error, cudaSuccess); }
 
 // There are two GPUs, so that programs for several can be tried.
 inline constexpr int kEmulatedDevices = 2;
 inline cudaError_t cudaGetDeviceCount(int* count) { return *count = kEmulatedDevices, cudaSuccess; }
-inline thread_local int emulated_device = 0;
 inline cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= kEmulatedDevices) return cudaErrorInvalidDevice;
-  return emulated_device = device, cudaSuccess;
+  if (device < 0 || device >= kEmulatedDevices) return vitrine::emulator::noted(cudaErrorInvalidDevice);
+  return vitrine::emulator::selected_device = device, cudaSuccess;
 }
-inline cudaError_t cudaGetDevice(int* device) { return *device = emulated_device, cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) {
+  return *device = vitrine::emulator::selected_device, cudaSuccess;
+}
 /// What the emulator has twins for: the instructions of compute capability 9.0 (cuda/instructions/). It has few multiprocessors,
 /// so that blocks of small tests, too, compute several tiles.
 enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrComputeCapabilityMinor,
-  cudaDevAttrMultiProcessorCount
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin
 };
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9
-           : attribute == cudaDevAttrMultiProcessorCount  ? 4
-                                                          : 0;
-  return cudaSuccess;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor: return *value = 9, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: return *value = 0, cudaSuccess;
+    case cudaDevAttrMultiProcessorCount: return *value = 4, cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      return *value = static_cast<int>(vitrine::emulator::shared_memory_size()), cudaSuccess;
+  }
+  return vitrine::emulator::noted(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) { return *possible = 1, cudaSuccess; }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return vitrine::emulator::synchronize_streams(); }
+inline cudaError_t cudaDeviceSynchronize() {
+  return vitrine::emulator::noted(vitrine::emulator::synchronize_streams());
+}
 
-// Each block may have all the shared memory that there is (check_launch).
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
-template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
-  return cudaSuccess;
+inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int bytes) {
+  return vitrine::emulator::noted(
+      vitrine::emulator::allow_dynamic_shared(kernel, static_cast<size_t>(bytes)));
 }
 
 inline cudaError_t cudaMalloc(void** data, size_t bytes) {
   *data = vitrine::emulator::allocate_device_memory(bytes);
-  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  return *data == nullptr ? vitrine::emulator::noted(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 inline cudaError_t cudaFree(void* data) {
   if (!vitrine::emulator::any_capture()) cudaDeviceSynchronize();  // as the real one does
@@ -83,7 +94,7 @@ inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 inline cudaError_t cudaMallocHost(void** data, size_t bytes) {
   *data = vitrine::emulator::allocate_host_memory(bytes);
-  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  return *data == nullptr ? vitrine::emulator::noted(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 inline cudaError_t cudaFreeHost(void* data) {
   return vitrine::emulator::release_device_memory(data), cudaSuccess;
@@ -105,10 +116,10 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return vitrine::emulator::destroy_stream(stream), cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return vitrine::emulator::synchronize(stream);
+  return vitrine::emulator::noted(vitrine::emulator::synchronize(stream));
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return vitrine::emulator::wait_for_event(stream, event);
+  return vitrine::emulator::noted(vitrine::emulator::wait_for_event(stream, event));
 }
 inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return *event = vitrine::emulator::create_event(), cudaSuccess;
@@ -120,9 +131,11 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = null
   return vitrine::emulator::record_event(event, stream), cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return vitrine::emulator::synchronize_event(event);
+  return vitrine::emulator::noted(vitrine::emulator::synchronize_event(event));
 }
-inline cudaError_t cudaEventQuery(cudaEvent_t event) { return vitrine::emulator::query_event(event); }
+inline cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return vitrine::emulator::noted(vitrine::emulator::query_event(event));
+}
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t second) {
   *milliseconds = static_cast<float>(1e3 * vitrine::emulator::seconds_between(first, second));
   return cudaSuccess;
@@ -133,10 +146,10 @@ using cudaGraph_t = vitrine::emulator::Graph*;
 using cudaGraphExec_t = vitrine::emulator::Graph*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  return vitrine::emulator::begin_capture(stream);
+  return vitrine::emulator::noted(vitrine::emulator::begin_capture(stream));
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return vitrine::emulator::end_capture(stream, graph);
+  return vitrine::emulator::noted(vitrine::emulator::end_capture(stream, graph));
 }
 inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* graph, cudaGraph_t captured,
                                                  unsigned long long) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "cuda/emulator/block.h"
+#include "cuda/emulator/limits.h"
 #include "cuda/emulator/memory.h"
 #include "cuda/emulator/streams.h"
 
@@ -116,7 +117,8 @@ class InKernel {
 template <class... Parameters, class... Arguments>
 void launch(const char* kernel_name, bool traced, dim3 grid, dim3 block, size_t shared_bytes, Stream* stream,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
-  const Launch launch{without_parentheses(kernel_name), grid, block, shared_bytes, traced};
+  const Launch launch{without_parentheses(kernel_name),     grid, block, shared_bytes, traced,
+                      reinterpret_cast<const void*>(kernel)};
   check_launch(launch);
   enqueue(stream, [=] {
     run_grid(launch, [&]() VITRINE_UNTRACED {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -49,6 +50,20 @@ class Stream {
   }
 };
 
+namespace {
+
+bool default_streams_wait = false;
+
+/// Of the selected GPU.
+Stream* default_stream() {
+  static auto* const instances = new std::map<int, Stream*>;
+  Stream*& stream = (*instances)[selected_device];
+  if (stream == nullptr) stream = *streams().insert(new Stream).first;
+  return stream;
+}
+
+}  // namespace
+
 class Event {
  public:
   std::shared_ptr<Moment> moment = std::make_shared<Moment>();
@@ -81,16 +96,23 @@ void destroy_stream(Stream* stream) {
   delete stream;
 }
 
-void enqueue(Stream* stream, Work work) {
-  if (stream == nullptr) return work();
+void delay_default_streams(bool on) {
   const std::lock_guard lock(mutex());
+  synchronize_streams();
+  default_streams_wait = on;
+}
+
+void enqueue(Stream* stream, Work work) {
+  if (stream == nullptr && !default_streams_wait) return work();
+  const std::lock_guard lock(mutex());
+  if (stream == nullptr) stream = default_stream();
   if (stream->captured) return stream->captured->push_back(std::move(work));
   stream->queue.push_back(std::move(work));
 }
 
 cudaError_t synchronize(Stream* stream) {
   const std::lock_guard lock(mutex());
-  if (stream == nullptr) return cudaSuccess;
+  if (stream == nullptr) stream = default_stream();
   if (stream->captured) return spoil(stream, cudaErrorStreamCaptureUnsupported);
   while (stream->step()) {
   }
@@ -110,7 +132,7 @@ void destroy_event(Event* event) { delete event; }
 
 void record_event(Event* event, Stream* stream) {
   const std::lock_guard lock(mutex());
-  event->moment->stream = stream;
+  event->moment->stream = stream == nullptr ? default_stream() : stream;
   event->moment->captured = stream != nullptr && stream->captured;
   enqueue(stream, [moment = event->moment, count = ++event->moment->recorded] {
     moment->come = count;

@@ -1,5 +1,5 @@
-// The emulated GPU's streams. Work of the default stream runs at once. That of other streams runs as late as CUDA allows, when
-// somebody waits for it; so a wait that is missing shows in the result, each time.
+// The emulated GPUs' streams. Work of the default streams runs at once, unless they are delayed. That of other streams runs as late
+// as CUDA allows, when somebody waits for it; so a wait that is missing shows in the result, each time.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,14 @@ using Work = std::function<void()>;
 class Stream;
 class Event;
 
+/// The GPU that this thread has selected: nullptr is its default stream.
+inline thread_local int selected_device = 0;
+/// Default streams, too, run as late as they may from now on, or no longer.
+void delay_default_streams(bool on);
+
 Stream* create_stream();
 void destroy_stream(Stream* stream);
-/// Runs `work` when the stream comes to it; nullptr is the default stream.
+/// Runs `work` when the stream comes to it.
 void enqueue(Stream* stream, Work work);
 /// Runs all that a stream, or every stream, was given. What is wrong with a kernel is told here. A stream that is captured can
 /// neither be waited for nor, from then on, be made a graph.

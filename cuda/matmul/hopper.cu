@@ -194,7 +194,6 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 1)
 
 template <class S, class SZ, bool kXAlongK, bool kYAlongK>
 void launch(const Product& p) {
-  const auto kernel = matmul_hopper<S, SZ, kXAlongK, kYAlongK>;
   constexpr size_t kShared = sizeof(Shared<kXAlongK, kYAlongK>) + 1024;  // to begin at a multiple of 1024
   const Tiling tiling(p, kRows, kColumns);
   const auto map = [&](const Operand& o, const void* data, int64_t rows, int64_t columns) {
@@ -204,12 +203,12 @@ void launch(const Product& p) {
   const bool whole = p.z.column == 1 && p.z.row % kRun == 0 &&
                      reinterpret_cast<uintptr_t>(p.z_data) % (kRun * sizeof(SZ)) == 0;
   const unsigned blocks = std::min(tiling.blocks(p), static_cast<unsigned>(multiprocessors()));
-  allow_shared(kernel, kShared);
+  allow_shared<matmul_hopper<S, SZ, kXAlongK, kYAlongK>>();
   VITRINE_LAUNCH((matmul_hopper<S, SZ, kXAlongK, kYAlongK>), blocks, kThreadsOfBlock, kShared, p, tiling,
                  map(p.x, p.x_data, p.M, p.K), map(p.y, p.y_data, p.K, p.N), whole);
 }
 
-/// Whether this library has code for Hopper: compiled for anything but sm_90a, the kernel is empty and has no barriers.
+/// Whether this library has code for Hopper, and once a word where it has none: compiled for anything but sm_90a, the kernel is empty and has no barriers.
 bool has_code() {
 #if VITRINE_CUDA_EMULATED
   return true;
@@ -218,7 +217,13 @@ bool has_code() {
     cudaFuncAttributes kernel{};  // stays 0 without any code for this GPU
     if (cudaFuncGetAttributes(&kernel, matmul_hopper<bfloat16, bfloat16, true, true>) != cudaSuccess)
       cudaGetLastError();
-    return kernel.sharedSizeBytes >= sizeof(Barriers);
+    const bool has = kernel.sharedSizeBytes >= sizeof(Barriers);
+    if (!has)
+      fmt::print(stderr,
+                 "vitrine: this GPU could multiply 16-bit matrices by `wgmma`, for which the library has no "
+                 "code: it "
+                 "was not compiled for the architecture 90a (CMAKE_CUDA_ARCHITECTURES)\n");
+    return has;
   }();
   return found;
 #endif

@@ -15,6 +15,7 @@
 
 #if VITRINE_CUDA_EMULATED
 #include "cuda/emulator/counts.h"
+#include "cuda/emulator/limits.h"
 #endif
 
 using namespace vitrine;
@@ -301,6 +302,26 @@ TEST_CASE(
 }
 
 #if VITRINE_CUDA_EMULATED
+TEST_CASE("attention fits into the shared memory of smaller GPUs, or says how much it needs") {
+  struct Small {
+    Small() { emulator::set_shared_memory_size(size_t{99} << 10); }
+    ~Small() { emulator::set_shared_memory_size(size_t{227} << 10); }
+  } const small;
+  for (const AttentionRead read : kReads) {
+    AttentionOptions o;
+    o.read = read, o.causal = true;
+    for (const int64_t size : {64, 128, 192}) {
+      INFO(size, " channels, LASER: ", read == AttentionRead::laser);
+      const Inputs x = draw({1, 1, 70, 40, size, size});
+      if (size <= 128) check_float32(x, o);
+      check_16_bits(x, o);
+    }
+    const Inputs wide = cast_all(draw({1, 1, 18, 35, 256, 256}), DType::float64, Device::cuda);
+    CHECK_THROWS_WITH(attention(wide.q, wide.k, wide.v, o),
+                      doctest::Contains("attention: heads of 256 and 256 channels in float64 need"));
+  }
+}
+
 // As in docs/cuda.md, where kernels are traced.
 TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
   const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product

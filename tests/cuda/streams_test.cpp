@@ -102,6 +102,7 @@ TEST_CASE("page-locked memory is copied while the CPU goes on, and kept until th
   if (!has_gpu()) return;
   const Stream stream(Device::cuda);
   Tensor y = zeros({256}, DType::float32, Device::cuda), back = empty_pinned({256});
+  stream.wait_for(Stream::current(Device::cuda));  // which writes the zeros
   {
     const StreamScope scope(stream);
     Tensor x = empty_pinned({256});
@@ -197,6 +198,31 @@ TEST_CASE("several GPUs: a tensor's kernels run where it lies, copies go between
 }
 
 #if VITRINE_CUDA_EMULATED
+TEST_CASE("a copy from another GPU waits for what that one computes, on default streams too") {
+  struct Delayed {
+    Delayed() { emulator::delay_default_streams(true); }
+    ~Delayed() { emulator::delay_default_streams(false); }
+  } const delayed;
+  const Tensor there = full({1000}, 2, DType::float32, {DeviceKind::cuda, 1});
+  const Tensor here = to(there + 1, Device::cuda);
+  CHECK(values(here) == std::vector<float>(1000, 3));
+}
+
+TEST_CASE("an error that was caught is not told again by the next launch") {
+  struct Full {
+    Full() { emulator::set_device_memory_size(emulator::device_memory_in_use()); }
+    ~Full() { emulator::set_device_memory_size(size_t{1} << 40); }
+  };
+  Tensor x = ones({3}, DType::float32, Device::cuda);
+  {
+    const Full full;
+    CHECK_THROWS_WITH(empty_pinned({64, 1 << 20}), doctest::Contains("page-locked memory were asked for"));
+  }
+  CHECK_THROWS(cuda::check_call(cudaSetDevice(7), "cudaSetDevice"));
+  CHECK_NOTHROW(add_in_place(x, x));
+  CHECK(values(x) == std::vector<float>(3, 2));
+}
+
 TEST_CASE("a GPU that is full: who asked for how much, and what is there; nothing is lost") {
   struct Small {
     Small() { emulator::set_device_memory_size(emulator::device_memory_in_use() + (size_t{48} << 20)); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "cuda/emulator/limits.h"
 #include "cuda/launch.h"
 
 namespace {
@@ -62,6 +63,28 @@ __global__ void half_warp_kernel(int* y) {
 __global__ void index_kernel(int* y) {
   y[(blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x * blockDim.y + threadIdx.y * blockDim.x +
     threadIdx.x] = static_cast<int>(1000 * blockIdx.y + 100 * blockIdx.x + 10 * threadIdx.y + threadIdx.x);
+}
+
+__global__ void shared_kernel(int* y) {
+  VITRINE_DYNAMIC_SHARED(int, buffer);
+  *y = buffer[0] = 1;
+}
+
+/// What CUDA offers and no kernel of Vitrine happens to use: the last block to come adds up what the others have left.
+__global__ void last_block_kernel(float* total, float4* of_block, unsigned* come, int* largest,
+                                  const int* x) {
+  const int lane = static_cast<int>(threadIdx.x), mine = x[blockIdx.x * 32 + threadIdx.x];
+  int sum = mine;
+  for (unsigned step = 16; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
+  sum = __shfl_sync(0xffffffffu, sum, 0);
+  const bool positive = __all_sync(0xffffffffu, mine > 0);
+  atomicMax(largest, mine);
+  if (lane != 0) return;
+  of_block[blockIdx.x] = {static_cast<float>(sum), positive ? 1.0f : 0.0f, 0, 0};
+  __threadfence();
+  if (atomicAdd(come, 1u) + 1 < gridDim.x) return;
+  atomicExch(come, 0u);  // for the next launch
+  for (unsigned b = 0; b < gridDim.x; ++b) total[0] += of_block[b].x, total[1] += of_block[b].y;
 }
 
 /// Which thread came when, before a barrier and after it.
@@ -149,6 +172,36 @@ TEST_CASE("blocks in parallel meet in atomics, and indices count as they should"
   CHECK(y[5 * 4 + 5] == 110);
 }
 
+TEST_CASE("memory of one's own, a stream, votes, shuffles and atomics, as a homework uses them") {
+  std::vector<int> x(4 * 32);
+  std::iota(x.begin(), x.end(), -31);  // the first block has none above 0, the others no other
+  void *on_gpu = nullptr, *results = nullptr;
+  struct Results {
+    float total[2];
+    unsigned come;
+    int largest;
+    float4 of_block[4];
+  } back{};
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaMalloc(&on_gpu, x.size() * sizeof(int)) == cudaSuccess);
+  REQUIRE(cudaMalloc(&results, sizeof(Results)) == cudaSuccess);
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamDefault) == cudaSuccess);
+  CHECK(cudaMemcpy(on_gpu, x.data(), x.size() * sizeof(int), cudaMemcpyHostToDevice) == cudaSuccess);
+  CHECK(cudaMemcpy(results, &back, sizeof(back), cudaMemcpyHostToDevice) == cudaSuccess);
+  auto* const r = static_cast<Results*>(results);
+  for (int i = 0; i < 2; ++i)
+    emulator::launch("last_block_kernel", false, 4, 32, 0, stream, last_block_kernel, &r->total[0],
+                     &r->of_block[0], &r->come, &r->largest, static_cast<const int*>(on_gpu));
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);  // which waits
+  CHECK(cudaMemcpy(&back, results, sizeof(back), cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(back.total[0] == 2 * std::accumulate(x.begin(), x.end(), 0));
+  CHECK(back.total[1] == 2 * 3);
+  CHECK(back.come == 0);
+  CHECK(back.largest == 96);
+  CHECK(cudaFree(on_gpu) == cudaSuccess);
+  CHECK(cudaFree(results) == cudaSuccess);
+}
+
 TEST_CASE("threads that miss a barrier are named") {
   const std::string half = message(half_barrier_kernel, 64);
   CHECK(half.find("kernel half_barrier_kernel") == std::string::npos);  // the launch names the expression
@@ -165,7 +218,20 @@ TEST_CASE("threads that miss a barrier are named") {
 TEST_CASE("impossible launches are refused, and CUDA's functions outside kernels") {
   int x = 0;
   CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, 1, 1025, 0, &x), doctest::Contains("1 to 1024 threads"));
+  CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, 1, dim3(1, 1, 65), 0, &x),
+                    doctest::Contains("64 at most along z"));
+  CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, dim3(1, 65536), 1, 0, &x), doctest::Contains("65535"));
+  CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, dim3(1, 1, 65536), 1, 0, &x), doctest::Contains("65535"));
   CHECK_THROWS_WITH(VITRINE_LAUNCH(index_kernel, 1, 1, size_t{300} << 10, &x),
                     doctest::Contains("shared memory"));
+  const size_t most = cuda::most_shared();
+  CHECK_NOTHROW(VITRINE_LAUNCH(shared_kernel, 1, 1, size_t{48} << 10, &x));
+  CHECK_THROWS_WITH(VITRINE_LAUNCH(shared_kernel, 1, 1, most, &x), doctest::Contains("above 48 KiB"));
+  CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(shared_kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             228 << 10) == cudaErrorInvalidValue);
+  cuda::allow_shared<shared_kernel>();
+  CHECK_THROWS_WITH(VITRINE_LAUNCH(shared_kernel, 1, 1, 1, &x), doctest::Contains("invalid argument"));
+  CHECK_NOTHROW(VITRINE_LAUNCH(shared_kernel, 1, 1, most, &x));
   CHECK_THROWS_WITH(__syncthreads(), "a function of CUDA threads was called outside a kernel");
 }

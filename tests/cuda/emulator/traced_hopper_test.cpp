@@ -119,6 +119,7 @@ struct Operands {
 template <class T, bool kXAlongK, bool kYAlongK, Mistake kMistake = Mistake::none>
 Operands run() {
   Operands o(dtype_v<T>, kXAlongK, kYAlongK);
+  cuda::allow_shared<multiply<T, kXAlongK, kYAlongK, kMistake>>();
   VITRINE_LAUNCH((multiply<T, kXAlongK, kYAlongK, kMistake>), 1, 160, kStages * sizeof(Stage) + 1024,
                  static_cast<float*>(o.z.raw()), o.x_map, o.y_map);
   return o;

@@ -1,0 +1,20 @@
+// What a launch may ask for, as CUDA has it.
+#pragma once
+
+#include <cstddef>
+
+#include "cuda/emulator/errors.h"
+#include "cuda/emulator/index.h"
+
+namespace vitrine::emulator {
+
+/// An error where a GPU would refuse the launch.
+void check_launch(const Launch& launch);
+
+/// cudaFuncSetAttribute: lets a kernel take more dynamic shared memory than the 48 KiB that every kernel may.
+cudaError_t allow_dynamic_shared(const void* kernel, size_t bytes);
+/// The shared memory of a block on the emulated GPUs, for trying those that have less; at first 227 KiB, as on Hopper.
+void set_shared_memory_size(size_t bytes);
+size_t shared_memory_size();
+
+}  // namespace vitrine::emulator
