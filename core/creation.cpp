@@ -13,8 +13,8 @@ Tensor converted(std::string_view op, const Tensor& source, DType dtype, Device 
   const double* const values = source.data<double>();
   if (is_integer(dtype))
     for (int64_t i = 0; i < source.numel(); ++i) check_number(op, values[i], dtype);
-  const Tensor x = dtype == DType::float64 ? source : copy_as(source, dtype);
   if (!device.is_cpu()) detail::refuse_in_capture(op);
+  const Tensor x = dtype == DType::float64 ? source : copy_as(source, dtype);
   return device.is_cpu() ? x : copy_to(x, device);
 }
 

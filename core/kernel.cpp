@@ -28,7 +28,14 @@ const char* KernelScope::innermost() { return current_scope ? current_scope->nam
 
 void inspect(const char* kernel, Device& device, bool& found, const Tensor& x) {
   if (ReadRecorder* recorder = ReadRecorder::current()) recorder->note_memory(x);
-  if (capturing() && !x.device().is_cpu()) note_use(x);
+  if (capturing()) {
+    check(!x.device().is_cpu(),
+          "{}: a graph is being captured, and a kernel on the CPU would run now and in no replay: do this "
+          "before "
+          "the capture, or with tensors of the GPU",
+          kernel);
+    note_use(x);
+  }
   if (!found) {
     device = x.device();
     found = true;

@@ -297,7 +297,7 @@ TEST_CASE("the memory of a graph is its own, kept while it lives and then given 
 
 TEST_CASE("what cannot be captured is an error that names it, and leaves everything as it was") {
   if (!has_gpu()) return;
-  const Tensor x = ones({3}, DType::float32, kGpu);
+  const Tensor x = ones({3}, DType::float32, kGpu), on_cpu = ones({3});
   Generator own(5);
   Parameter p(ones({3}, DType::float32, kGpu));
   p.master().set_grad(ones({3}, DType::float32, kGpu));
@@ -320,6 +320,9 @@ TEST_CASE("what cannot be captured is an error that names it, and leaves everyth
          tensor({1, 2}, DType::float32, kGpu);
        }},
       {"arange: a graph is being captured", [&] { arange(0, 3, 1, DType::int64, kGpu); }},
+      {"add: a graph is being captured, and a kernel on the CPU would run now and in no replay",
+       [&] { on_cpu + on_cpu; }},
+      {"fill: a graph is being captured, and a kernel on the CPU", [] { ones({3}); }},
       {"synchronize: a graph is being captured", [&] { Stream::current(kGpu).synchronize(); }},
       {"synchronize: a graph is being captured", [&] { synchronize(kGpu); }},
       {"record: a graph is being captured", [&] { event.record(); }},
