@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "bench/measure/clock.h"
+#include "bench/measure/gpu.h"
 #include "core/creation.h"
 #include "core/differences.h"
 #include "core/random.h"
-#include "core/stream.h"
 #include "cuda/matmul/steps.h"
 #include "ops/view.h"
 
@@ -57,14 +57,8 @@ std::vector<Size> sizes() {
 
 void check_call(cudaError_t result) { check(result == cudaSuccess, "CUDA: {}", cudaGetErrorString(result)); }
 
-/// Milliseconds of the GPU that a step takes.
-double time_of(const MatmulStep& step, const Product& p) {
-  Event begin(Device::cuda), end(Device::cuda);
-  begin.record();
-  step.run(p);
-  end.record();
-  return end.milliseconds_since(begin);
-}
+/// Products between two events: so many that the GPU, which the first ones keep busy, does not wait for the CPU to launch the rest.
+int runs_of(const Size& size) { return std::max(1, static_cast<int>(2e11 / size.flops())); }
 
 Tensor matrix(int64_t rows, int64_t columns, bool by_rows, DType dtype) {
   return by_rows ? randn({rows, columns}, dtype, Device::cuda)
@@ -94,10 +88,11 @@ void print_row(const Size& size, DType dtype, double budget) {
   }
   const double end = bench::seconds() + budget;
   for (int round = 0; round < 5 || bench::seconds() < end; ++round)
-    for (const MatmulStep* step : steps) times[step->name].push_back(time_of(*step, product(z)));
+    for (const MatmulStep* step : steps)
+      times[step->name].push_back(bench::gpu_seconds([&] { step->run(product(z)); }, runs_of(size), 1));
 
   const auto rate = [&](std::string_view step) {
-    return times.contains(step) ? size.flops() / bench::median(times[step]) * 1e-9 : 0;
+    return times.contains(step) ? size.flops() / bench::median(times[step]) * 1e-12 : 0;
   };
   fmt::print("{:<9}{:<14}{:>7}{:>7}{:>7}{:>10.1f}", name(dtype), size.name, size.M, size.N, size.K,
              rate("cublas"));

@@ -18,6 +18,7 @@ void cublas_matmul(const Product&) { fail("matmul: {}", cublas_absence()); }
 #include <cublasLt.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -137,11 +138,14 @@ struct Layout : Handle<cublasLtMatrixLayout_t> {
 };
 
 /// What every matrix of the batch begins at a multiple of, in bytes; 256 is the most that matters.
-uint32_t alignment(const void* data, int64_t batch_stride, DType dtype) {
+uint32_t alignment(const void* data, const Operand& o, DType dtype) {
+  const auto size = static_cast<int64_t>(size_of(dtype));
   uint32_t bytes = 256;
-  while (reinterpret_cast<uintptr_t>(data) % bytes != 0 ||
-         batch_stride * static_cast<int64_t>(size_of(dtype)) % bytes != 0)
-    bytes /= 2;
+  const auto is_multiple = [&] {
+    return reinterpret_cast<uintptr_t>(data) % bytes == 0 &&
+           std::ranges::all_of(o.batch, [&](int64_t stride) { return stride * size % bytes == 0; });
+  };
+  while (!is_multiple()) bytes /= 2;
   return bytes;
 }
 
@@ -162,48 +166,82 @@ void set_operation(const Product& p, cublasLtMatmulDesc_t operation) {
 /// A batch along one axis, as cuBLASLt knows it.
 struct Strides {
   int64_t count = 1, x = 0, y = 0, z = 0;
+
+  /// The last leading axis.
+  static Strides of(const Product& p) {
+    const int last = p.lead - 1;
+    return last < 0 ? Strides{} : Strides{p.sizes[last], p.x.batch[last], p.y.batch[last], p.z.batch[last]};
+  }
 };
 
-void run(const Product& p, const Strides& batch, const void* x, const void* y, void* z) {
-  const Library& lt = library();
-  const bool wide = p.dtype == DType::float64;
-  const Handle<cublasLtMatmulDesc_t> operation(lt.MatmulDescDestroy, lt.MatmulDescCreate,
-                                               wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                               wide ? CUDA_R_64F : CUDA_R_32F);
-  set_operation(p, operation);
-  const auto layout = [&](const Operand& o, int64_t rows, int64_t columns, int64_t stride) {
-    return o.by_rows() ? Layout(p.dtype, rows, columns, o.line(), batch.count, stride)
-                       : Layout(p.dtype, columns, rows, o.line(), batch.count, stride);
-  };
-  const Layout of_x = layout(p.x, p.M, p.K, batch.x), of_y = layout(p.y, p.K, p.N, batch.y);
-  const Layout of_z(p.out, p.M, p.N, p.M == 1 ? p.N : p.z.row, batch.count, batch.z);
-
-  const Handle<cublasLtMatmulPreference_t> preference(lt.MatmulPreferenceDestroy, lt.MatmulPreferenceCreate);
-  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check_status(lt.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
-                 "cublasLtMatmulPreferenceSetAttribute");
-  };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(y, batch.y, p.dtype));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(x, batch.x, p.dtype));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(z, batch.z, p.out));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(z, batch.z, p.out));
-
-  const Context& c = context();
-  cublasLtMatmulHeuristicResult_t found;
-  int count = 0;
-  check_status(
-      lt.MatmulAlgoGetHeuristic(c.handle, operation, of_y, of_x, of_z, of_z, preference, 1, &found, &count),
-      "cublasLtMatmulAlgoGetHeuristic");
-  check(count > 0, "matmul: cuBLASLt has no algorithm for [{}, {}]·[{}, {}] of {}", p.M, p.K, p.K, p.N,
-        name(p.dtype));
-  const double one64 = 1, add64 = p.add ? 1 : 0;
-  const float one32 = 1, add32 = p.add ? 1 : 0;
-  check_status(lt.Matmul(c.handle, operation, wide ? static_cast<const void*>(&one64) : &one32, y, of_y, x,
-                         of_x, wide ? static_cast<const void*>(&add64) : &add32, z, of_z, z, of_z,
-                         &found.algo, c.workspace, kWorkspace, selected_stream()),
-               "cublasLtMatmul");
+Layout layout_of(const Product& p, const Operand& o, int64_t rows, int64_t columns, int64_t count,
+                 int64_t stride) {
+  return o.by_rows() ? Layout(p.dtype, rows, columns, o.line(), count, stride)
+                     : Layout(p.dtype, columns, rows, o.line(), count, stride);
 }
+
+/// How cuBLASLt multiplies: one call for all matrices along the last leading axis.
+class Plan {
+ public:
+  explicit Plan(const Product& p)
+      : p_(p),
+        batch_(Strides::of(p)),
+        operation_(lt_.MatmulDescDestroy, lt_.MatmulDescCreate,
+                   is_wide() ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, is_wide() ? CUDA_R_64F : CUDA_R_32F),
+        x_(layout_of(p, p.x, p.M, p.K, batch_.count, batch_.x)),
+        y_(layout_of(p, p.y, p.K, p.N, batch_.count, batch_.y)),
+        z_(p.out, p.M, p.N, p.M == 1 ? p.N : p.z.row, batch_.count, batch_.z) {
+    set_operation(p, operation_);
+    choose();
+  }
+
+  int64_t calls() const { return p_.batch() / batch_.count; }
+  /// Whether there is an algorithm for this product.
+  bool exists() const { return exists_; }
+
+  void run(const void* x, const void* y, void* z) const {
+    const double one64 = 1, add64 = p_.add ? 1 : 0;
+    const float one32 = 1, add32 = p_.add ? 1 : 0;
+    check_status(
+        lt_.Matmul(context_.handle, operation_, is_wide() ? static_cast<const void*>(&one64) : &one32, y, y_,
+                   x, x_, is_wide() ? static_cast<const void*>(&add64) : &add32, z, z_, z, z_,
+                   &algorithm_.algo, context_.workspace, kWorkspace, selected_stream()),
+        "cublasLtMatmul");
+  }
+
+ private:
+  bool is_wide() const { return p_.dtype == DType::float64; }
+
+  void choose() {
+    const Handle<cublasLtMatmulPreference_t> preference(lt_.MatmulPreferenceDestroy,
+                                                        lt_.MatmulPreferenceCreate);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      check_status(lt_.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+                   "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    // Where k is split, the parts of a sum are added as float32 and not as z is stored.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p_.y_data, p_.y, p_.dtype));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p_.x_data, p_.x, p_.dtype));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p_.z_data, p_.z, p_.out));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p_.z_data, p_.z, p_.out));
+    int count = 0;
+    const cublasStatus_t status = lt_.MatmulAlgoGetHeuristic(context_.handle, operation_, y_, x_, z_, z_,
+                                                             preference, 1, &algorithm_, &count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
+    exists_ = status == CUBLAS_STATUS_SUCCESS && count > 0;
+  }
+
+  const Library& lt_ = library();
+  const Context& context_ = context();
+  const Product& p_;
+  const Strides batch_;
+  const Handle<cublasLtMatmulDesc_t> operation_;
+  const Layout x_, y_, z_;
+  cublasLtMatmulHeuristicResult_t algorithm_;
+  bool exists_ = false;
+};
 
 }  // namespace
 
@@ -215,14 +253,10 @@ bool cublas_supports(const Product& p) {
          !(bias && (p.dtype == DType::float64 || p.add || p.out != p.dtype)) && cublas_absence().empty();
 }
 
+/// What it has no algorithm for is left to the next step.
 void cublas_matmul(const Product& p) {
-  // The last leading axis is one call; a loop walks the others.
-  Strides batch;
-  if (p.lead > 0) {
-    const int last = p.lead - 1;
-    batch = {p.sizes[last], p.x.batch[last], p.y.batch[last], p.z.batch[last]};
-  }
-  const int64_t loops = p.batch() / batch.count;
+  const Plan plan(p);
+  if (!plan.exists()) return choose_matmul("hopper", p).run(p);
   const auto at = [&](const void* data, const Operand& o, int64_t index, DType dtype) {
     int64_t offset = 0;
     for (int axis = p.lead - 2; axis >= 0; --axis) {
@@ -231,9 +265,9 @@ void cublas_matmul(const Product& p) {
     }
     return static_cast<const char*>(data) + offset * static_cast<int64_t>(size_of(dtype));
   };
-  for (int64_t i = 0; i < loops; ++i)
-    run(p, batch, at(p.x_data, p.x, i, p.dtype), at(p.y_data, p.y, i, p.dtype),
-        const_cast<char*>(at(p.z_data, p.z, i, p.out)));
+  for (int64_t i = 0; i < plan.calls(); ++i)
+    plan.run(at(p.x_data, p.x, i, p.dtype), at(p.y_data, p.y, i, p.dtype),
+             const_cast<char*>(at(p.z_data, p.z, i, p.out)));
 }
 
 }  // namespace vitrine::cuda
