@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -71,7 +72,10 @@ TEST_CASE("micro-batches of different numbers of tokens give the step of the bat
     losses.push_back(trainer.report().train_loss.y[1]);
   }
   CHECK(losses[0] == doctest::Approx(losses[1]).epsilon(1e-6));
-  for (size_t i = 0; i < values[0].size(); ++i) CHECK(std::abs(values[0][i] - values[1][i]) < 1e-6);
+  double largest = 0;
+  for (size_t i = 0; i < values[0].size(); ++i)
+    largest = std::max(largest, std::abs(values[0][i] - values[1][i]));
+  CHECK(largest < 1e-6);
 }
 
 TEST_CASE("the validation loss weighs batches by their tokens") {
