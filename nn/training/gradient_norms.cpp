@@ -11,8 +11,6 @@
 namespace vitrine::nn::training {
 namespace {
 
-double norm_of(const Tensor& x) { return std::sqrt(sum(square(cast(x, DType::float64))).item()); }
-
 /// The path up to its first number, or "" if it has none.
 std::string numbered_part(const std::string& path) {
   for (size_t begin = 0; begin < path.size();) {
@@ -44,21 +42,28 @@ std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& m
   return all;
 }
 
-PathRecorder::PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions,
-                           std::vector<PathGradients>& paths, double step, double scale) {
+PathRecorder::PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions)
+    : squares_(attentions.size()) {
   for (size_t i = 0; i < attentions.size(); ++i) {
     attentions_.push_back(attentions[i].second);
-    attentions_.back()->on_projected = [&path = paths[i], step, scale](const Tensor& q, const Tensor& k,
-                                                                       const Tensor& v) {
+    attentions_.back()->on_projected = [&squares = squares_[i]](const Tensor& q, const Tensor& k,
+                                                                const Tensor& v) {
       Tape* tape = Tape::recording();
       if (tape == nullptr) return;  // the first run of a checkpointed block
-      for (auto [x, series] : {std::pair{&q, &path.q}, {&k, &path.k}, {&v, &path.v}})
-        tape->on_gradient(*x, [step, scale, into = series](const Tensor& gradient) {
-          into->add(step, norm_of(gradient) / scale);
+      for (auto [x, into] : {std::pair{&q, &squares.q}, {&k, &squares.k}, {&v, &squares.v}})
+        tape->on_gradient(*x, [to = into](const Tensor& gradient) {
+          *to += sum(square(cast(gradient, DType::float64))).item();
           return Tensor();
         });
     };
   }
+}
+
+void PathRecorder::add_to(std::vector<PathGradients>& paths, double step, double scale) const {
+  for (size_t i = 0; i < squares_.size(); ++i)
+    for (auto [series, squares] :
+         {std::pair{&paths[i].q, squares_[i].q}, {&paths[i].k, squares_[i].k}, {&paths[i].v, squares_[i].v}})
+      series->add(step, std::sqrt(squares) / scale);
 }
 
 PathRecorder::~PathRecorder() {

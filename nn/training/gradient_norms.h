@@ -22,19 +22,23 @@ std::vector<Layer> layers_of(Module& model);
 /// All attentions of a model by their paths, in order.
 std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& model);
 
-/// While it lives, what a backward brings to the projected queries, keys and values of each attention is measured. It asks for
+/// While it lives, what backwards bring to the projected queries, keys and values of each attention is measured. It asks for
 /// no weights: attention stays fused, and checkpointed blocks stay checkpointed.
 class PathRecorder {
  public:
-  /// Adds to `paths`, one per attention, at `step`, what is measured divided by `scale`.
-  PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions,
-               std::vector<PathGradients>& paths, double step, double scale);
+  explicit PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions);
   ~PathRecorder();
+  /// Adds to `paths`, one per attention, at `step`, the norm over all backwards so far, divided by `scale`.
+  void add_to(std::vector<PathGradients>& paths, double step, double scale) const;
   PathRecorder(const PathRecorder&) = delete;
   PathRecorder& operator=(const PathRecorder&) = delete;
 
  private:
+  struct Squares {
+    double q = 0, k = 0, v = 0;
+  };
   std::vector<MultiHeadAttention*> attentions_;
+  std::vector<Squares> squares_;  ///< Σg² of each attention
 };
 
 }  // namespace vitrine::nn::training

@@ -5,39 +5,12 @@
 #include <cmath>
 #include <cstdint>
 
+#include "nn/training/utf8.h"
+
 namespace vitrine::nn::training {
 namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
-
-struct Lead {
-  size_t length;              // bytes of the whole sequence; 0: not a lead byte
-  unsigned char first, last;  // range of the second byte, which excludes overlong forms and surrogates
-};
-
-Lead lead_of(unsigned char byte) {
-  if (byte >= 0xC2 && byte <= 0xDF) return {2, 0x80, 0xBF};
-  if (byte == 0xE0) return {3, 0xA0, 0xBF};
-  if (byte == 0xED) return {3, 0x80, 0x9F};
-  if (byte >= 0xE1 && byte <= 0xEF) return {3, 0x80, 0xBF};
-  if (byte == 0xF0) return {4, 0x90, 0xBF};
-  if (byte >= 0xF1 && byte <= 0xF3) return {4, 0x80, 0xBF};
-  if (byte == 0xF4) return {4, 0x80, 0x8F};
-  return {0, 0, 0};
-}
-
-/// Bytes of text[begin ...] that continue a well-formed sequence, its lead included.
-size_t well_formed_prefix(std::string_view text, size_t begin, const Lead& lead) {
-  size_t length = 1;
-  while (length < lead.length && begin + length < text.size()) {
-    const auto byte = static_cast<unsigned char>(text[begin + length]);
-    const unsigned char first = length == 1 ? lead.first : 0x80;
-    const unsigned char last = length == 1 ? lead.last : 0xBF;
-    if (byte < first || byte > last) break;
-    ++length;
-  }
-  return length;
-}
 
 std::string with_thousands(const std::string& digits) {
   std::string out;
@@ -75,10 +48,9 @@ std::string valid_utf8(std::string_view bytes) {
       ++i;
       continue;
     }
-    const Lead lead = lead_of(byte);
-    const size_t length = lead.length == 0 ? 1 : well_formed_prefix(bytes, i, lead);
-    const bool c1_control = byte == 0xC2 && length == 2 && static_cast<unsigned char>(bytes[i + 1]) < 0xA0;
-    if (lead.length == length && !c1_control) {
+    const auto [length, whole] = utf8_sequence(bytes, i);
+    const bool c1_control = byte == 0xC2 && whole && static_cast<unsigned char>(bytes[i + 1]) < 0xA0;
+    if (whole && !c1_control) {
       out += bytes.substr(i, length);
     } else {
       out += replacement;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/creation.h"
+#include "nn/training/utf8.h"
 
 namespace vitrine::nn::training {
 
@@ -22,17 +23,8 @@ std::string read_text(const std::string& path) {
 std::vector<std::string> split_characters(const std::string& text) {
   std::vector<std::string> result;
   for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t wanted = lead < 0x80                   ? 1
-                          : lead >= 0xF0 && lead < 0xF8 ? 4
-                          : lead >= 0xE0 && lead < 0xF0 ? 3
-                          : lead >= 0xC2 && lead < 0xE0 ? 2
-                                                        : 1;
-    size_t length = 1;
-    while (length < wanted && i + length < text.size() &&
-           (static_cast<unsigned char>(text[i + length]) & 0xC0) == 0x80)
-      ++length;
-    if (length < wanted) length = 1;
+    const Utf8Sequence sequence = utf8_sequence(text, i);
+    const size_t length = sequence.whole ? sequence.length : 1;
     result.push_back(text.substr(i, length));
     i += length;
   }

@@ -119,15 +119,15 @@ void Trainer::load_batches() {
 std::vector<Tensor> Trainer::compute_gradients(bool recorded) {
   optimizer_->zero_grad();
   std::vector<Tensor> losses;
+  std::optional<PathRecorder> paths;
+  if (recorded) paths.emplace(attentions_);
   for (size_t i = 0; i < batches_.size(); ++i) {
-    std::optional<PathRecorder> paths;
-    if (recorded && i + 1 == batches_.size())
-      paths.emplace(attentions_, report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
     Tape tape;
     const Tensor mean = task_.loss(batches_[i].tensors);
     losses.push_back(mean * cast(shares_[i], mean.dtype()));
     tape.backward(scale_.value() == 1 ? losses.back() : losses.back() * scale_.value());
   }
+  if (paths) paths->add_to(report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
   return losses;
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("an encoder learns to write backwards, and the report shows its layers
 TEST_CASE("micro-batches of different numbers of tokens give the step of the batch that holds them all") {
   REQUIRE(reversals(0, 2).tokens != reversals(2, 2).tokens);
   std::vector<std::vector<double>> values;
-  std::vector<double> losses;
+  std::vector<double> losses, norms;
   for (const int64_t accumulate : {1, 3}) {
     Reverser model = made(1);
     auto options = quiet(2);
@@ -70,8 +70,10 @@ TEST_CASE("micro-batches of different numbers of tokens give the step of the bat
     trainer.run();
     values.push_back(all_values(model));
     losses.push_back(trainer.report().train_loss.y[1]);
+    norms.push_back(trainer.report().grad_norm_by_path[0].v.y[0]);
   }
   CHECK(losses[0] == doctest::Approx(losses[1]).epsilon(1e-6));
+  CHECK(norms[1] / norms[0] == doctest::Approx(1).epsilon(1e-5));
   double largest = 0;
   for (size_t i = 0; i < values[0].size(); ++i)
     largest = std::max(largest, std::abs(values[0][i] - values[1][i]));

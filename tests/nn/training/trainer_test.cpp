@@ -296,6 +296,21 @@ TEST_CASE("the peak of memory is that of the run, not of what ran before") {
   CHECK(trainer.report().peak_memory_bytes < 4.0 * kLarge);
 }
 
+TEST_CASE("a text falls into the characters of Unicode, and bytes that are none stand alone") {
+  const auto lengths = [](const std::string& text) {
+    std::vector<size_t> result;
+    for (const std::string& c : split_characters(text)) result.push_back(c.size());
+    return result;
+  };
+  CHECK(lengths("aé∇😀") == std::vector<size_t>{1, 2, 3, 4});
+  // Overlong, a surrogate, beyond U+10FFFF, cut short, and a byte that continues nothing.
+  CHECK(lengths("\xE0\x80\x80") == std::vector<size_t>{1, 1, 1});
+  CHECK(lengths("\xED\xA0\x80") == std::vector<size_t>{1, 1, 1});
+  CHECK(lengths("\xF5\x80\x80\x80") == std::vector<size_t>{1, 1, 1, 1});
+  CHECK(lengths("\xE2\x88") == std::vector<size_t>{1, 1});
+  CHECK(lengths("\x80z") == std::vector<size_t>{1, 1});
+}
+
 TEST_CASE("text becomes tokens and comes back, whatever its characters") {
   const std::string text = "a ∂ b\xff c 𝛼";
   const CharacterVocabulary vocabulary(text);
