@@ -1,4 +1,4 @@
-// Attention's kernels on the device at sizes around those of pieces and tiles, under every option, against the CPU in float64.
+// Attention's kernels on the device at sizes around those of accumulators and tiles, under every option, against the CPU in float64.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -88,7 +88,7 @@ constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
 
 }  // namespace
 
-TEST_CASE("attention at sizes around those of pieces and tiles") {
+TEST_CASE("attention at sizes around those of accumulators and tiles") {
   if (!has_gpu()) return;
   for (const AttentionRead read : kReads)
     for (const auto& counts : {std::pair{1, 1},
