@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <cctype>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -25,9 +24,9 @@ std::string mutated(std::string bytes, std::string_view alphabet, Generator& ran
       case 2: bytes.resize(at); break;
       case 3: bytes.erase(at, static_cast<size_t>(1 + random.next_below(4))); break;
       case 4: bytes.insert(at, bytes.substr(at / 2, 16)); break;
-      case 5:  // a number becomes a large one: up to and beyond 2^64
-        if (std::isdigit(static_cast<unsigned char>(bytes[at])))
-          bytes.insert(at, static_cast<size_t>(1 + random.next_below(20)), '9');
+      case 5:  // the next number becomes a large one, up to and beyond 2^64
+        if (const size_t digit = bytes.find_first_of("0123456789", at); digit != std::string::npos)
+          bytes.insert(digit, static_cast<size_t>(1 + random.next_below(20)), '9');
         break;
       default:
         bytes[at] = alphabet[static_cast<size_t>(random.next_below(static_cast<int64_t>(alphabet.size())))];
@@ -64,6 +63,7 @@ void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabe
   std::vector<size_t> refused(whole.size(), 0);
   for (size_t round = 0; round < kRounds; ++round) {
     const std::string bytes = mutated(whole[round % whole.size()], alphabet, random);
+    std::filesystem::remove(path);  // a file that is written over would be flushed to the disk
     std::ofstream(path, std::ios::binary) << bytes;
     std::vector<Tensor> tensors;
     const std::clock_t start = std::clock();
