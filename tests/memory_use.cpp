@@ -8,9 +8,7 @@
 
 #include "core/allocator.h"
 
-#ifdef VITRINE_SANITIZED
-#include <sanitizer/allocator_interface.h>
-#else
+#ifndef VITRINE_SANITIZED
 #include <malloc.h>
 #endif
 
@@ -30,13 +28,20 @@ void given(size_t bytes) { now.fetch_sub(bytes, std::memory_order_relaxed); }
 
 #ifdef VITRINE_SANITIZED
 
+extern "C" {  // of sanitizer/allocator_interface.h, which g++ does not bring
+int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
+                                              void (*free_hook)(const volatile void*));
+size_t __sanitizer_get_allocated_size(const volatile void* data);
+}
+
 namespace {
 
-[[maybe_unused]] const int kInstalled = __sanitizer_install_malloc_and_free_hooks(
-    [](const volatile void*, size_t bytes) { taken(bytes); },
-    [](const volatile void* data) {
-      if (data != nullptr) given(__sanitizer_get_allocated_size(const_cast<const void*>(data)));
-    });
+[[maybe_unused]] const int kInstalled =
+    __sanitizer_install_malloc_and_free_hooks([](const volatile void*, size_t bytes) { taken(bytes); },
+                                              [](const volatile void* data) {
+                                                if (data != nullptr)
+                                                  given(__sanitizer_get_allocated_size(data));
+                                              });
 
 }  // namespace
 
