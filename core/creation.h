@@ -20,7 +20,7 @@ Tensor zeros_like(const Tensor& x);  ///< constants with the shape, dtype and de
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 
-/// start, start + step, … up to but not including stop; int64 unless told otherwise.
+/// start, start + step, … up to but not including stop, computed in float64; int64 unless told otherwise.
 Tensor arange(double start, double stop, double step = 1, DType dtype = DType::int64,
               Device device = Device::cpu);
 /// `count` evenly spaced numbers from start to stop, both included.

@@ -31,8 +31,7 @@ void inspect(const char* kernel, Device& device, bool& found, const Tensor& x) {
   if (capturing()) {
     check(!x.device().is_cpu(),
           "{}: a graph is being captured, and a kernel on the CPU would run now and in no replay: do this "
-          "before "
-          "the capture, or with tensors of the GPU",
+          "before the capture, or with tensors of the GPU",
           kernel);
     note_use(x);
   }

@@ -25,8 +25,7 @@ size_t shared_bytes(const char* kernel, int tile, const AttentionInputs<S>& in) 
   const size_t bytes = bytes_of<Memory>(tile, in.size, in.channels, in.laser), most = most_shared();
   check(bytes <= most,
         "{}: heads of {} and {} channels in {} need {} bytes of shared memory, and a block of this GPU has "
-        "{}; use "
-        "narrower heads or a smaller dtype",
+        "{}; use narrower heads or a smaller dtype",
         kernel, in.size, in.channels, name(dtype_v<S>), bytes, most);
   return bytes;
 }

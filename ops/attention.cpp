@@ -75,13 +75,21 @@ Tensor visible(const Options& o, int64_t queries, int64_t keys, Device device) {
   return seen;
 }
 
-Tensor spread_heads(const Tensor& x, int64_t heads) {
-  return x.size(1) == heads ? x : repeat(x, heads / x.size(1), 1);
-}
-
 }  // namespace
 
 namespace define {
+
+Tensor spread_heads(const Tensor& x, int64_t heads) {
+  const int64_t own = x.size(1);
+  check(own > 0 && heads % own == 0, "attention: {} query heads cannot share {} key heads evenly", heads,
+        own);
+  return own == heads ? x : repeat(x, heads / own, 1);
+}
+
+Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype) {
+  const Tensor distance = abs(distances(queries, keys, slopes.device()));
+  return neg(cast(reshape(slopes, {-1, 1, 1}), dtype) * cast(distance, dtype));
+}
 
 Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& o) {
   const DType type = wide(q0.dtype());
@@ -90,9 +98,7 @@ Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Att
   Tensor scores = matmul(q, transpose(k)) * scale_of(o, q);
   if (o.softcap > 0) scores = o.softcap * tanh(scores / o.softcap);
   if (o.bias.defined()) scores = scores + cast(o.bias, type);
-  if (o.slopes.defined())
-    scores = scores - cast(reshape(o.slopes, {-1, 1, 1}), type) *
-                          cast(abs(distances(q.size(2), k.size(2), q.device())), type);
+  if (o.slopes.defined()) scores = scores + alibi_bias(o.slopes, q.size(2), k.size(2), type);
   const Tensor seen = visible(o, q.size(2), k.size(2), q.device());
   if (seen.defined()) scores = where(seen, scores, -kInfinity);
   if (o.read == AttentionRead::mean) return cast(matmul(vitrine::softmax(scores), v), q0.dtype());

@@ -182,7 +182,9 @@ Tensor operator*(const Tensor& x, double y) {
   // Adding −0 leaves every number as it is, −0 too.
   return is_floating(x.dtype()) ? affine("mul_scalar", x, y, -0.0) : mul(x, scalar_like("mul", x, y));
 }
-Tensor operator-(const Tensor& x, double y) { return x + -y; }
+Tensor operator-(const Tensor& x, double y) {
+  return is_floating(x.dtype()) ? x + -y : sub(x, scalar_like("sub", x, y));
+}
 Tensor operator/(const Tensor& x, double y) { return div(x, scalar_like("div", floating(x), y)); }
 Tensor operator+(double x, const Tensor& y) { return y + x; }
 Tensor operator*(double x, const Tensor& y) { return y * x; }

@@ -53,8 +53,7 @@ void check_launch(const Launch& launch) {
   const size_t most = allowed_bytes(launch.function);
   check(launch.shared_bytes <= most,
         "kernel {}: {} bytes of dynamic shared memory, but it may take {}: above 48 KiB they have to be "
-        "asked for "
-        "(cudaFuncSetAttribute, cudaFuncAttributeMaxDynamicSharedMemorySize)",
+        "asked for (cudaFuncSetAttribute, cudaFuncAttributeMaxDynamicSharedMemorySize)",
         launch.kernel, launch.shared_bytes, most);
 }
 

@@ -10,7 +10,6 @@
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
-#include "ops/join.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
@@ -30,23 +29,6 @@ Setting checked(Setting s) {
   if (s.keys == Setting::Keys::given)
     check(s.n >= 2 && std::isfinite(s.n), "attention: the scale is for n = {} keys, wanted 2 or more", s.n);
   return s;
-}
-
-/// Repeats each key head for the query heads that read it.
-Tensor spread_heads(const Tensor& x, int64_t heads) {
-  const int64_t own = x.size(1);
-  check(heads % own == 0, "attention: {} query heads cannot share {} key heads evenly", heads, own);
-  return own == heads ? x : repeat(x, heads / own, 1);
-}
-
-/// −slope·|query position − key position|, [H, Tq, Tk].
-Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype) {
-  const auto positions = [&](int64_t first, int64_t last) {
-    return arange(static_cast<double>(first), static_cast<double>(last), 1, DType::int64, slopes.device());
-  };
-  const Tensor distance =
-      abs(reshape(positions(keys - queries, keys), {queries, 1}) - reshape(positions(0, keys), {1, keys}));
-  return neg(cast(reshape(slopes, {-1, 1, 1}), dtype) * cast(distance, dtype));
 }
 
 std::unique_ptr<AttentionPart> make_part(const std::string& name, const AttentionSizes& sizes) {
@@ -165,13 +147,13 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
   // As in the fused op nothing between the inputs and the output is rounded to low precision.
   const DType type = wide(q.dtype());
-  const Tensor values = spread_heads(cast(v, type), heads);
+  const Tensor values = define::spread_heads(cast(v, type), heads);
   Tensor scaled = cast(q, type) * scale_;
   if (row_scale.defined()) scaled = scaled * row_scale;
-  Tensor scores = matmul(scaled, transpose(spread_heads(cast(k, type), heads)));
+  Tensor scores = matmul(scaled, transpose(define::spread_heads(cast(k, type), heads)));
   if (setting_.softcap > 0) scores = setting_.softcap * tanh(scores / setting_.softcap);
   if (mask.bias.defined()) scores = scores + cast(mask.bias, type);
-  if (setting_.alibi) scores = scores + alibi_bias(slopes(q.device()), queries, keys, type);
+  if (setting_.alibi) scores = scores + define::alibi_bias(slopes(q.device()), queries, keys, type);
   for (const auto& part : extra) scores = part->modify_scores(scores);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);

@@ -139,7 +139,9 @@ void Trainer::read_metrics() {
         series->add(static_cast<double>(step), line[name].is_number() ? line[name].get<double>() : NAN);
     last = step;
   }
-  std::filesystem::resize_file(options_.metrics, kept);
+  std::error_code failed;
+  std::filesystem::resize_file(options_.metrics, kept, failed);
+  check(!failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, last, failed.message());
 }
 
 }  // namespace vitrine::nn::training
