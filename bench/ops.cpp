@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/dropout.h"
+#include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
@@ -105,6 +107,10 @@ std::vector<Case> cases() {
            {{768, 768}, {3072, 768}, {3072}},
            [](Xs x) { return linear(x[0], x[1], x[2]); },
            [](Xs x) { return define::linear(x[0], x[1], x[2]); }},
+          {"linear_gelu_tanh",
+           {{768, 768}, {3072, 768}, {3072}},
+           [](Xs x) { return linear_gelu_tanh(x[0], x[1], x[2]); },
+           [](Xs x) { return define::linear_gelu_tanh(x[0], x[1], x[2]); }},
           {"cross_entropy",
            {{2048, 50257}},
            [targets](Xs x) { return cross_entropy(x[0], targets); },
@@ -145,7 +151,9 @@ Pair alternate(const std::function<void()>& kernel, const std::function<void()>&
 void measure(const Case& c, double budget, const nlohmann::json& torch) {
   std::vector<Tensor> x;
   Tensor dy;
-  for (const Shape& shape : c.shapes) x.push_back(randn(shape));
+  // The first is normal, those behind it are as small as weights, so that products of them are of its size again.
+  for (const Shape& shape : c.shapes)
+    x.push_back(randn(shape) * (x.empty() ? 1 : 1 / std::sqrt(static_cast<double>(shape[shape.rank() - 1]))));
   dy = ones_like(c.kernel(x));
   const auto both = [&](const Call& call) {
     Tape tape;

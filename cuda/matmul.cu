@@ -86,15 +86,31 @@ Product product_of(Tensor& z, const Tensor& x, const Tensor& y, const Tensor& bi
   return p;
 }
 
+namespace {
+
+/// x·weightᵀ + bias.
+Product layer_product(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor transposed =
+      weight.alias({weight.size(1), weight.size(0)}, {weight.strides()[1], weight.strides()[0]});
+  return product_of(y, x, transposed, bias, false);
+}
+
+}  // namespace
+
 void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   if (z.numel() != 0) multiply(product_of(z, x, y, {}, add));
 }
 
 void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (y.numel() == 0) return;
-  const Tensor transposed =
-      weight.alias({weight.size(1), weight.size(0)}, {weight.strides()[1], weight.strides()[0]});
-  multiply(product_of(y, x, transposed, bias, false));
+  multiply(layer_product(y, x, weight, bias));
+}
+
+void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (y.numel() == 0) return;
+  Product p = layer_product(y, x, weight, bias);
+  p.active = active.raw();
+  multiply(p);
 }
 
 }  // namespace vitrine::cuda

@@ -17,6 +17,9 @@ Linear::Linear(int64_t in, int64_t out, Bias with_bias, double deviation)
 Tensor Linear::forward(const Tensor& x) const {
   return vitrine::linear(x, weight, bias.defined() ? bias.value() : Tensor());
 }
+Tensor Linear::forward_gelu_tanh(const Tensor& x) const {
+  return vitrine::linear_gelu_tanh(x, weight, bias.defined() ? bias.value() : Tensor());
+}
 void Linear::fields(Fields& f) {
   f("weight", weight);
   f("bias", bias);
@@ -83,13 +86,12 @@ FeedForward::FeedForward(int64_t width, int64_t hidden, Activation activation, B
 
 Tensor FeedForward::forward(const Tensor& x) const {
   const ModuleScope scope("feed_forward");
-  const Tensor h = up.forward(x);
   switch (activation_) {
-    case Activation::relu: return down.forward(relu(h));
-    case Activation::gelu: return down.forward(gelu(h));
-    case Activation::gelu_tanh: return down.forward(gelu_tanh(h));
-    case Activation::silu: return down.forward(silu(h));
-    case Activation::swiglu: return down.forward(swiglu(h));
+    case Activation::relu: return down.forward(relu(up.forward(x)));
+    case Activation::gelu: return down.forward(gelu(up.forward(x)));
+    case Activation::gelu_tanh: return down.forward(up.forward_gelu_tanh(x));
+    case Activation::silu: return down.forward(silu(up.forward(x)));
+    case Activation::swiglu: return down.forward(swiglu(up.forward(x)));
   }
   fail("FeedForward: unknown activation");
 }

@@ -15,7 +15,8 @@ enum class Bias : bool { no, yes };
 class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out, Bias bias = Bias::yes, double deviation = 0.02);
-  Tensor forward(const Tensor& x) const;  ///< x [..., in] → [..., out]
+  Tensor forward(const Tensor& x) const;            ///< x [..., in] → [..., out]
+  Tensor forward_gelu_tanh(const Tensor& x) const;  ///< gelu_tanh of that, in one pass
   void fields(Fields& f) override;
   Linear clone();
 

@@ -160,13 +160,14 @@ struct Erf {
 struct Sigmoid {
   template <class T>
   VITRINE_HD T value(T x) const {
-    const T e = exp(-abs(x));
-    return select(x >= T(0), T(1), e) / (T(1) + e);
+    const T e = exp(-abs(x)), r = T(1) / (T(1) + e);
+    return select(x >= T(0), r, e * r);
   }
+  /// s·(1 − s), without the difference, in which small values would be lost.
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
-    const T s = value(x);
-    return s * (T(1) - s);
+    const T e = exp(-abs(x)), r = T(1) / (T(1) + e);
+    return e * r * r;
   }
 };
 struct Relu {
@@ -218,20 +219,19 @@ struct Gelu {
 /// x/2·(1 + tanh u) with u = √(2/π)·(x + 0.044715·x³), written as x·sigmoid(2u).
 struct GeluTanh {
   template <class T>
-  VITRINE_HD T gate(T x) const {
-    const T u2 = T(1.5957691216057308) * x * (T(1) + T(0.044715) * (x * x));  // 2u; 2√(2/π)
-    return Sigmoid().value(u2);
+  VITRINE_HD T twice_u(T x) const {
+    return T(1.5957691216057308) * x * (T(1) + T(0.044715) * (x * x));  // 2√(2/π)
   }
   template <class T>
   VITRINE_HD T value(T x) const {
-    return x * gate(x);
+    return x * Sigmoid().value(twice_u(x));
   }
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
-    const T s = gate(x);
+    const T u2 = twice_u(x), s = Sigmoid().value(u2), ds = Sigmoid().derivative(u2, s);
     const T z = Clamp{-30, 30}.value(x);  // beyond, s is 0 or 1 in every type, but x² may be infinite
     const T du2 = T(1.5957691216057308) * (T(1) + T(0.134145) * (z * z));
-    return s + z * (s * (T(1) - s)) * du2;
+    return s + z * ds * du2;
   }
 };
 struct Silu {
@@ -240,9 +240,10 @@ struct Silu {
     return x * Sigmoid().value(x);
   }
   template <class T>
-  VITRINE_HD T derivative(T x, T y) const {
+  VITRINE_HD T derivative(T x, T) const {
     const T s = Sigmoid().value(x);
-    return s + y * (T(1) - s);
+    const T z = Clamp{-750, 750}.value(x);  // beyond, e^−|x| is 0 in every type, but x may be infinite
+    return s + z * Sigmoid().derivative(x, s);
   }
 };
 /// x for x > 0, else a·(eˣ − 1).

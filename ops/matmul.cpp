@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "ops/activation.h"
+#include "ops/cpu/elementwise.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/gemm_plain.h"
+#include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/kernel_op.h"
 #include "ops/kernels.h"
 #include "ops/reduce.h"
+#include "ops/unary.h"
 #include "ops/view.h"
 
 namespace vitrine {
@@ -50,6 +54,41 @@ Tensor matrices(const Tensor& x, const Tensor& y) {
   });
 }
 
+/// What a fully connected layer multiplies: matrices of one dtype that its kernel can read.
+struct Layer {
+  Tensor x, weight, bias;  // [rows, in], [out, in], [out] or undefined
+  Shape shape;             // of the result, [..., out]
+
+  Layer(const char* op, const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
+    check(weight0.rank() == 2 && x0.rank() >= 1 && x0.size(-1) == weight0.size(1),
+          "{}: x is {} and the weight is {}, wanted [..., in] and [out, in]", op, x0.shape(),
+          weight0.shape());
+    check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "{}: the bias is {}, wanted [{}]", op,
+          bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
+    const DType dtype = promote(x0.dtype(), weight0.dtype());
+    x = cast(x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2), dtype);  // a size of 0 is no obstacle
+    weight = cast(weight0, dtype);
+    if (bias0.defined()) bias = cast(bias0, dtype);
+    shape = x0.shape();
+    shape.back() = weight.size(0);
+  }
+
+  bool has_kernel() const { return is_floating(x.dtype()) && x.dtype() != DType::dual64; }
+  Tensor packed_bias() const { return bias.defined() ? packed(bias) : bias; }
+  Tensor result() const { return empty({x.size(0), weight.size(0)}, x.dtype(), x.device()); }
+};
+
+/// The gradients of x, weight and bias, given that of x·weightᵀ + bias.
+Grads layer_gradients(const Backward& b, const Tensor& dy, const Tensor& x, const Tensor& weight) {
+  Grads grads(3);
+  if (b.needs(0)) grads[0] = matmul(dy, weight);
+  if (b.needs(1))
+    grads[1] =
+        Grad::into([dy, x](Tensor& dw, bool fresh) { VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh); });
+  if (b.needs(2)) grads[2] = sum(dy, {0});
+  return grads;
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& x0, const Tensor& y0) {
@@ -75,35 +114,34 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
   return z;
 }
 
-Tensor linear(const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
-  check(weight0.rank() == 2 && x0.rank() >= 1 && x0.size(-1) == weight0.size(1),
-        "linear: x is {} and the weight is {}, wanted [..., in] and [out, in]", x0.shape(), weight0.shape());
-  check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "linear: the bias is {}, wanted [{}]",
-        bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
-  const DType dtype = promote(x0.dtype(), weight0.dtype());
-  const Tensor rank2 = x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2);  // a size of 0 is no obstacle
-  const Tensor x = cast(rank2, dtype), weight = cast(weight0, dtype);
-  const Tensor bias = bias0.defined() ? cast(bias0, dtype) : Tensor();
-  if (!is_floating(dtype) || dtype == DType::dual64) return define::linear(x0, weight0, bias0);
-  Shape shape = x0.shape();
-  shape.back() = weight.size(0);
-  const Tensor rows = readable(x), matrix = packed(weight), added = bias.defined() ? packed(bias) : bias;
-  Tensor y = empty({rows.size(0), weight.size(0)}, dtype, x.device());
-  VITRINE_RUN(linear, y, rows, matrix, added);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Layer l("linear", x, weight, bias);
+  if (!l.has_kernel()) return define::linear(x, weight, bias);
+  const Tensor rows = readable(l.x), matrix = packed(l.weight);
+  Tensor y = l.result();
+  VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
   y = record(
-      "linear", {x, weight, bias}, y,
-      [x = Saved(rows), weight = Saved(matrix)](const Backward& b) -> Grads {
-        const Tensor dy = contiguous(b.dy());
-        Grads grads(3);
-        if (b.needs(0)) grads[0] = matmul(dy, weight);
-        if (b.needs(1))
-          grads[1] = Grad::into(
-              [dy, x](Tensor& dw, bool fresh) { VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh); });
-        if (b.needs(2)) grads[2] = sum(dy, {0});
-        return grads;
+      "linear", {l.x, l.weight, l.bias}, y,
+      [x = Saved(rows), weight = Saved(matrix)](const Backward& b) {
+        return layer_gradients(b, contiguous(b.dy()), x, weight);
       },
-      [&] { return define::linear(x, weight, bias); });
-  return reshape(y, shape);
+      [&] { return define::linear(l.x, l.weight, l.bias); });
+  return reshape(y, l.shape);
+}
+
+Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Layer l("linear_gelu_tanh", x, weight, bias);
+  if (!l.has_kernel()) return define::linear_gelu_tanh(x, weight, bias);
+  const Tensor rows = readable(l.x), matrix = packed(l.weight);
+  Tensor h = l.result(), y = l.result();
+  VITRINE_RUN(linear_gelu_tanh, y, h, rows, matrix, l.packed_bias());
+  y = record(
+      "linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
+      [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {
+        return layer_gradients(b, run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
+      },
+      [&] { return define::linear_gelu_tanh(l.x, l.weight, l.bias); });
+  return reshape(y, l.shape);
 }
 
 namespace define {
@@ -111,6 +149,9 @@ namespace define {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Tensor y = vitrine::matmul(x, transpose(weight));
   return bias.defined() ? y + bias : y;
+}
+Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return vitrine::gelu_tanh(vitrine::linear(x, weight, bias));
 }
 
 }  // namespace define
@@ -209,18 +250,50 @@ void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   }
 }
 
-void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+namespace {
+
+template <class T>
+void multiply_layer(Tensor& y, const Tensor& x, const Tensor& weight, const Epilogue<T>& epilogue) {
   const int64_t M = x.size(0), N = weight.size(0), K = weight.size(1);
   const Operand a = layout(x);
-  visit_floating(x.dtype(), "linear", [&](auto type) {
-    using T = typename decltype(type)::type;
-    if constexpr (std::is_same_v<T, Dual>) {
-      fail("linear: dual numbers go through the definition");
-    } else {
-      const Epilogue<T> epilogue{bias.defined() ? bias.data<T>() : nullptr};
-      gemm<T, T>(a.trans, Trans::yes, M, N, K, 1, x.data<T>(), a.ld, weight.data<T>(), K, 0, y.data<T>(), N,
-                 &epilogue);
+  gemm<T, T>(a.trans, Trans::yes, M, N, K, 1, x.data<T>(), a.ld, weight.data<T>(), K, 0, y.data<T>(), N,
+             &epilogue);
+}
+
+template <class T>
+const T* data_or_null(const Tensor& x) {
+  return x.defined() ? x.data<T>() : nullptr;
+}
+
+/// Activates blocks of y as they are finished, by the rows of the op that gelu_tanh is alone.
+template <class S>
+struct Activation {
+  const S* y;
+  S* active;
+  int64_t columns;  // of y
+
+  static void finish(void* self, int64_t, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+    const auto& a = *static_cast<const Activation*>(self);
+    for (int64_t i = row; i < row + rows; ++i) {
+      const int64_t at = i * a.columns + column;
+      unary_run(a.active + at, a.y + at, columns, Unary::gelu_tanh);
     }
+  }
+};
+
+}  // namespace
+
+void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  visit_row_type(x.dtype(), "linear",
+                 [&]<class S>(Type<S>) { multiply_layer<S>(y, x, weight, {.bias = data_or_null<S>(bias)}); });
+}
+
+void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  visit_row_type(x.dtype(), "linear_gelu_tanh", [&]<class S>(Type<S>) {
+    Activation<S> activation{y.data<S>(), active.data<S>(), y.size(1)};
+    multiply_layer<S>(
+        y, x, weight,
+        {.bias = data_or_null<S>(bias), .finish = &Activation<S>::finish, .context = &activation});
   });
 }
 

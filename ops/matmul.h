@@ -12,10 +12,15 @@ Tensor matmul(const Tensor& x, const Tensor& y);
 
 /// x·Wᵀ + b with x [..., in], W [out, in], b [out] or undefined: a fully connected layer in one pass.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// gelu_tanh(x·Wᵀ + b), the first half of a feed-forward layer: each block of the product is activated before it leaves the cache,
+/// or on a GPU the registers. What was activated is kept for the backward.
+Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 /// matmul(x, weightᵀ) + bias.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+/// gelu_tanh(linear(x, weight, bias)).
+Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias);
 }  // namespace define
 
 }  // namespace vitrine

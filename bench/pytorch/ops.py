@@ -33,6 +33,7 @@ def cases():
     yield "layer_norm", [(4096, 768), (768,), (768,)], lambda x, w, b: F.layer_norm(x, (768,), w, b)
     yield "add_layer_norm", [(4096, 768), (4096, 768), (768,), (768,)], lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b)
     yield "linear", [(768, 768), (3072, 768), (3072,)], F.linear
+    yield "linear_gelu_tanh", [(768, 768), (3072, 768), (3072,)], lambda *xs: F.gelu(F.linear(*xs), approximate="tanh")
     yield "cross_entropy", [(2048, 50257)], lambda x: F.cross_entropy(x, targets)
     yield "attention", [(4, 6, 1024, 64)] * 3, attention
     yield "attention short", [(12, 4, 64, 32)] * 3, attention
@@ -58,7 +59,8 @@ def main():
     for name, shapes, op in cases():
         if o.only not in ("", name):
             continue
-        inputs = [torch.randn(shape).requires_grad_() for shape in shapes]
+        deviations = [1, *(shape[-1] ** -0.5 for shape in shapes[1:])]  # as in bench/ops.cpp
+        inputs = [(torch.randn(shape) * s).requires_grad_() for shape, s in zip(shapes, deviations)]
 
         def forward():
             with torch.no_grad():

@@ -149,6 +149,9 @@ uint32_t alignment(const void* data, const Operand& o, DType dtype) {
   return bytes;
 }
 
+/// Elements from one row of z to the next.
+int64_t row_of_z(const Product& p) { return p.M == 1 ? p.N : p.z.row; }
+
 /// What p asks for beside the product. x and y change places: zᵀ = yᵀ·xᵀ.
 void set_operation(const Product& p, cublasLtMatmulDesc_t operation) {
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
@@ -157,11 +160,19 @@ void set_operation(const Product& p, cublasLtMatmulDesc_t operation) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, p.y.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
   set(CUBLASLT_MATMUL_DESC_TRANSB, p.x.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
-  if (p.bias != nullptr) {
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  const bool bias = p.bias != nullptr;
+  if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (p.active != nullptr) {  // its result is the activation then, and z what is beside it
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.z_data);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, row_of_z(p));
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
+  } else if (bias) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
   }
 }
+
+/// What cuBLASLt calls its result.
+void* result(const Product& p) { return p.active != nullptr ? p.active : p.z_data; }
 
 /// A batch along one axis, as cuBLASLt knows it.
 struct Strides {
@@ -190,7 +201,7 @@ class Plan {
                    is_wide() ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, is_wide() ? CUDA_R_64F : CUDA_R_32F),
         x_(layout_of(p, p.x, p.M, p.K, batch_.count, batch_.x)),
         y_(layout_of(p, p.y, p.K, p.N, batch_.count, batch_.y)),
-        z_(p.out, p.M, p.N, p.M == 1 ? p.N : p.z.row, batch_.count, batch_.z) {
+        z_(p.out, p.M, p.N, row_of_z(p), batch_.count, batch_.z) {
     set_operation(p, operation_);
     choose();
   }
@@ -224,8 +235,8 @@ class Plan {
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p_.y_data, p_.y, p_.dtype));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p_.x_data, p_.x, p_.dtype));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(p_.z_data, p_.z, p_.out));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(p_.z_data, p_.z, p_.out));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(result(p_), p_.z, p_.out));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(result(p_), p_.z, p_.out));
     int count = 0;
     const cublasStatus_t status = lt_.MatmulAlgoGetHeuristic(context_.handle, operation_, y_, x_, z_, z_,
                                                              preference, 1, &algorithm_, &count);
@@ -248,9 +259,10 @@ class Plan {
 std::string cublas_absence() { return library().absence; }
 
 bool cublas_supports(const Product& p) {
-  const bool bias = p.bias != nullptr;
+  const bool bias = p.bias != nullptr, gelu = p.active != nullptr;
   return is_floating(p.dtype) && p.K > 0 &&
-         !(bias && (p.dtype == DType::float64 || p.add || p.out != p.dtype)) && cublas_absence().empty();
+         !((bias || gelu) && (p.dtype == DType::float64 || p.add || p.out != p.dtype)) &&
+         !(gelu && (p.lead > 0 || row_of_z(p) % 8 != 0)) && cublas_absence().empty();
 }
 
 /// What it has no algorithm for is left to the next step.
@@ -267,7 +279,7 @@ void cublas_matmul(const Product& p) {
   };
   for (int64_t i = 0; i < plan.calls(); ++i)
     plan.run(at(p.x_data, p.x, i, p.dtype), at(p.y_data, p.y, i, p.dtype),
-             const_cast<char*>(at(p.z_data, p.z, i, p.out)));
+             const_cast<char*>(at(result(p), p.z, i, p.out)));
 }
 
 }  // namespace vitrine::cuda

@@ -107,6 +107,11 @@ __device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool w
 #pragma unroll
       for (int e = 0; e < kRun; ++e) run.values[e] = SZ(finished<S>(p, j + e, sums.values[e], run.values[e]));
       out = run;
+      if (p.active != nullptr) {
+#pragma unroll
+        for (int e = 0; e < kRun; ++e) run.values[e] = activated(run.values[e]);
+        *reinterpret_cast<Run<SZ, kRun>*>(activation_of(p, &z[i * p.z.row + j])) = run;
+      }
     } else {
 #pragma unroll
       for (int e = 0; e < kRun; ++e)
@@ -201,7 +206,8 @@ void launch(const Product& p) {
                        : tensor_map(p.dtype, data, rows, columns, o.line());
   };
   const bool whole = p.z.column == 1 && p.z.row % kRun == 0 &&
-                     reinterpret_cast<uintptr_t>(p.z_data) % (kRun * sizeof(SZ)) == 0;
+                     reinterpret_cast<uintptr_t>(p.z_data) % (kRun * sizeof(SZ)) == 0 &&
+                     reinterpret_cast<uintptr_t>(p.active) % (kRun * sizeof(SZ)) == 0;
   const unsigned blocks = std::min(tiling.blocks(p), static_cast<unsigned>(multiprocessors()));
   allow_shared<matmul_hopper<S, SZ, kXAlongK, kYAlongK>>();
   VITRINE_LAUNCH((matmul_hopper<S, SZ, kXAlongK, kYAlongK>), blocks, kThreadsOfBlock, kShared, p, tiling,

@@ -7,6 +7,7 @@
 
 #include "cuda/matmul/steps.h"
 #include "cuda/strided.h"
+#include "ops/formulas.h"
 
 namespace vitrine::cuda {
 
@@ -104,11 +105,24 @@ __device__ Wide<S> finished(const Product& p, int64_t j, Wide<S> sum, const SZ& 
   return p.add ? static_cast<T>(old) + sum : sum;
 }
 
+/// Where gelu_tanh of an element of z goes.
+template <class SZ>
+__device__ SZ* activation_of(const Product& p, const SZ* z) {
+  return static_cast<SZ*>(p.active) + (z - static_cast<const SZ*>(p.z_data));
+}
+/// gelu_tanh of what is stored in z.
+template <class SZ>
+__device__ SZ activated(const SZ& z) {
+  return SZ(formula::GeluTanh().value(static_cast<Wide<SZ>>(z)));
+}
+
 /// Stores z[i, j], whose sum over k is given.
 template <class S, class SZ>
 __device__ void finish(SZ* z, const Product& p, int64_t i, int64_t j, Wide<S> sum) {
   SZ& out = z[i * p.z.row + j * p.z.column];
   out = SZ(finished<S>(p, j, sum, out));
+  if constexpr (!std::is_integral_v<SZ>)
+    if (p.active != nullptr) *activation_of(p, &out) = activated(out);
 }
 
 }  // namespace vitrine::cuda

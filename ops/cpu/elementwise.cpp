@@ -124,6 +124,27 @@ I checked_integer(Binary op, I x, I y) {
 
 }  // namespace
 
+template <class S>
+void unary_run(S* y, const S* x, int64_t n, Unary op) {
+  using T = Wide<S>;
+  const Row<T> row = unary_row<T>(op);
+  if constexpr (std::is_same_v<S, T>) {
+    row(y, &x, static_cast<size_t>(n), 0, 0);
+  } else {
+    alignas(64) T buffer[kPiece];
+    for (int64_t i = 0; i < n; i += kPiece) {
+      const int64_t count = std::min(kPiece, n - i);
+      const T* const values = read(x + i, 1, count, buffer);
+      row(buffer, &values, static_cast<size_t>(count), 0, 0);
+      write(y + i, 1, count, buffer);
+    }
+  }
+}
+template void unary_run(float*, const float*, int64_t, Unary);
+template void unary_run(double*, const double*, int64_t, Unary);
+template void unary_run(bfloat16*, const bfloat16*, int64_t, Unary);
+template void unary_run(float16*, const float16*, int64_t, Unary);
+
 void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
   if (is_integer(x.dtype()) && has_integers(op))
     return visit_index(x.dtype(), name(op), [&](auto type) {

@@ -21,4 +21,8 @@ Row<T> unary_backward_row(Unary op);
 template <class T>
 Row<T> binary_row(Binary op);
 
+/// y[i] = f(x[i]) for i < n, on this thread. S: float, double, bfloat16 or float16.
+template <class S>
+void unary_run(S* y, const S* x, int64_t n, Unary op);
+
 }  // namespace vitrine::cpu

@@ -9,6 +9,7 @@
 #include "core/kernels.h"
 #include "core/random.h"
 #include "cuda/matmul/steps.h"
+#include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
@@ -67,7 +68,7 @@ struct Case {
   int64_t M, N, K;
   Layout x{true, 0}, y{true, 0};
   Shape x_batch = {}, y_batch = {}, z_batch = {};
-  bool bias = false, add = false;
+  bool bias = false, add = false, gelu = false;
 };
 
 Shape with(Shape shape, int64_t rows, int64_t columns) {
@@ -82,8 +83,11 @@ bool check_case(const MatmulStep& step, const Case& c, Types types) {
   const Both y = draw(with(c.y_batch, c.K, c.N), types.in, c.y, 2);
   const Both bias = draw({1, c.N}, types.in, {true, 0}, 3);
   const Both old = draw(with(c.z_batch, c.M, c.N), types.out, {true, 0}, 4);
+  Tensor active = empty_like(old.device);
   const auto prepare = [&](Tensor& z) {
-    return cuda::product_of(z, x.device, y.device, c.bias ? bias.device : Tensor(), c.add);
+    Product p = cuda::product_of(z, x.device, y.device, c.bias ? bias.device : Tensor(), c.add);
+    if (c.gelu) p.active = active.raw();
+    return p;
   };
   Tensor z = copy_as(old.device, types.out);
   if (!step.supports(prepare(z))) return false;
@@ -97,6 +101,10 @@ bool check_case(const MatmulStep& step, const Case& c, Types types) {
   step.run(prepare(z));
   const double units = is_low_precision(types.out) ? 1 : 8;
   CHECK(distance(z.values(), want.values(), 1e-3) <= units * epsilon(types.out));
+  if (c.gelu) {
+    const Tensor activated = gelu_tanh(want);
+    CHECK(distance(active.values(), activated.values(), 1e-3) <= 2 * units * epsilon(types.out));
+  }
 
   Tensor again = copy_as(old.device, types.out);
   step.run(prepare(again));
@@ -173,6 +181,10 @@ TEST_CASE("the Hopper step multiplies what the copy engine takes, at sizes that 
                    .add = (options & 2) != 0};
       CHECK(check_case(find("hopper"), c, kFloating[2 + options % 4]));
     }
+  for (const int64_t N : {260, 263}) {
+    const Case c{.M = 70, .N = N, .K = 72, .y = aligned(true, 72, N), .bias = true, .gelu = true};
+    CHECK(check_case(find("hopper"), c, kFloating[2]));
+  }
 }
 
 TEST_CASE("every step adds a bias, and adds to what is there") {
@@ -182,6 +194,13 @@ TEST_CASE("every step adds a bias, and adds to what is there") {
       const Case c{.M = 65, .N = 17, .K = 33, .bias = (options & 1) != 0, .add = (options & 2) != 0};
       check_types(step, c);
     }
+}
+
+TEST_CASE("every step activates what it stores") {
+  if (!has_gpu()) return;
+  for (const MatmulStep& step : cuda::matmul_steps())
+    for (const bool bias : {false, true})
+      check_types(step, {.M = 65, .N = 24, .K = 33, .bias = bias, .gelu = true});
 }
 
 TEST_CASE("every step takes batches, broadcast and strided, and an empty inner axis") {
