@@ -10,6 +10,10 @@ namespace vitrine {
 /// What the values are averaged by: Σ a·v, or LASER's log Σ a·eᵛ (Duvvuri, Dhillon 2024).
 enum class AttentionRead { mean, laser };
 
+/// LASER sums e^(v − anchor). The anchor of a channel is the middle of values that lie within kLaserNear of each other, the least of
+/// those within kLaserFar; others are too far apart for one anchor.
+inline constexpr double kLaserNear = 2, kLaserFar = 60;
+
 /// Numbers that fix an attention. Query i stands at position i + (Tk − Tq): the last query is aligned with the last key.
 struct AttentionForm {
   static constexpr int64_t kUnlimited = INT64_MAX / 4;

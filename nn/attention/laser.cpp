@@ -3,6 +3,7 @@
 
 #include "core/creation.h"
 #include "nn/attention/attention.h"
+#include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -11,8 +12,6 @@
 
 namespace vitrine::nn {
 namespace {
-
-constexpr double kNear = 2, kFar = 60;
 
 /// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for any values, at the cost of a tensor [B, H, Tq, Tk, D].
 Tensor exact_read(const Tensor& scores, const Tensor& v) {
@@ -35,8 +34,8 @@ Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, 
     return extreme(seen.defined() ? where(seen, values, neutral) : values, {-2}, KeepAxes::yes);
   };
   const Tensor low = over_keys(min, INFINITY), high = over_keys(max, -INFINITY), range = high - low;
-  if (!(max(range).item() <= kFar)) return exact_read(scores, v);
-  const Tensor near = less_equal(range, full({}, kNear, v.dtype(), v.device()));
+  if (!(max(range).item() <= kLaserFar)) return exact_read(scores, v);
+  const Tensor near = less_equal(range, full({}, kLaserNear, v.dtype(), v.device()));
   const Tensor anchor =
       where(is_finite(low), where(near, (low + high) * 0.5, low), 0.0);  // 0 where no key is seen
   const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;      // a hidden value must not overflow

@@ -1,5 +1,7 @@
 #include "ops/cpu/attention_rows.h"
 
+#include "ops/attention.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/attention_rows.cpp"
 #include "core/simd.h"
@@ -19,12 +21,11 @@ void laser_extend_range(T* low, T* high, const T* v, size_t n) {
       n, high, [](V a, V b) HWY_ATTR { return max(a, b); }, high, v);
 }
 
-constexpr double kNear = 2, kFar = 60;
-
 template <class T>
 void laser_anchor(T* c, T* delta, const T* low, const T* high, size_t n) {
   using V = Vec<T>;
-  const V half(T(0.5)), near(static_cast<T>(kNear)), far(static_cast<T>(kFar)), zero(T(0)), one(T(1));
+  const V half(T(0.5)), near(static_cast<T>(kLaserNear)), far(static_cast<T>(kLaserFar)), zero(T(0)),
+      one(T(1));
   map(
       n, delta, [=](V a, V b) HWY_ATTR { return select(b - a <= far, one, zero); }, low, high);
   map(
