@@ -43,8 +43,11 @@ Tensor AttentionMask::visible_keys(int64_t queries, int64_t keys, Device device)
     return sum(expand(seen, broadcast("attention", seen.shape(), {1, keys})), {-1}, KeepAxes::yes);
   }
   const Tensor position = column(queries, device, keys - queries);
-  const Tensor first = maximum(position - static_cast<double>(left), 0),
-               last = minimum(position + static_cast<double>(behind(*this)), static_cast<double>(keys - 1));
+  const auto at_most = [](int64_t distance, int64_t count) {
+    return static_cast<double>(std::min(distance, count));
+  };
+  const Tensor first = maximum(position - at_most(left, keys), 0),
+               last = minimum(position + at_most(behind(*this), queries), static_cast<double>(keys - 1));
   return maximum(last - first + 1, 0);
 }
 

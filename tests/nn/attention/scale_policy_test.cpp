@@ -71,6 +71,9 @@ TEST_CASE("a mask counts the keys that each query sees") {
             sum(seen.defined() ? seen : all, {-1}).values());
     }
   CHECK(AttentionMask{}.visible_keys(2, 0, Device::cpu).values() == std::vector<double>{0, 0});
+  // A distance beyond all keys is none, however large.
+  CHECK(AttentionMask{.left = INT64_MAX, .right = INT64_MAX}.visible_keys(2, 3, Device::cpu).values() ==
+        std::vector<double>{3, 3});
 }
 
 TEST_CASE("a number of keys behind the name is the n of the scale, whatever the context") {
