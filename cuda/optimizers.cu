@@ -32,51 +32,6 @@ __global__ void adam_kernel(Pieces<6> pieces, Live<AdamScalars> scalars) {
                   largest_squares);
 }
 
-/// u of LAMB.
-template <class T>
-__device__ T lamb_direction(T x, T m, T v, const AdamScalars& s) {
-  return T(s.m_factor) * m / (math::sqrt(v * T(s.v_factor)) + T(s.eps)) + T(s.decoupled_decay) * x;
-}
-
-/// Σ x² and Σ u² of each piece go to squares.
-template <class T>
-__global__ void lamb_moments_kernel(double* squares, Pieces<4> pieces, AdamScalars s) {
-  const Piece piece = this_piece(pieces);
-  double of_x = 0, of_u = 0;
-  const auto update = [&](T x, T grad, T& m, T& v) {
-    m = T(s.beta1) * m + T(1 - s.beta1) * grad;
-    v = T(s.beta2) * v + T(1 - s.beta2) * grad * grad;
-    const T u = lamb_direction(x, m, v, s);
-    of_x += double{x} * double{x};
-    of_u += double{u} * double{u};
-  };
-  update_elements(piece.size, update, pieces.at<const T>(0, piece), pieces.at<const T>(1, piece),
-                  pieces.at<T>(2, piece), pieces.at<T>(3, piece));
-  of_x = sum_block(of_x);
-  of_u = sum_block(of_u);
-  if (threadIdx.x == 0) squares[2 * blockIdx.x] = of_x, squares[2 * blockIdx.x + 1] = of_u;
-}
-
-/// norms[i] = the root of the sum of row i of the squares [pieces, 2], from piece begins[i] to begins[i + 1]: one block a tensor.
-__global__ void lamb_norms_kernel(double* norms, const double* squares, const int64_t* begins) {
-  double of_x = 0, of_u = 0;
-  for (int64_t i = begins[blockIdx.x] + threadIdx.x; i < begins[blockIdx.x + 1]; i += blockDim.x)
-    of_x += squares[2 * i], of_u += squares[2 * i + 1];
-  of_x = sum_block(of_x);
-  of_u = sum_block(of_u);
-  if (threadIdx.x == 0)
-    norms[2 * blockIdx.x] = math::sqrt(of_x), norms[2 * blockIdx.x + 1] = math::sqrt(of_u);
-}
-
-template <class T>
-__global__ void lamb_kernel(Pieces<3> pieces, AdamScalars s) {
-  const Piece piece = this_piece(pieces);
-  const T rate = T(pieces.number[piece.tensor]);
-  const auto update = [&](T& x, T m, T v) { x -= rate * lamb_direction(x, m, v, s); };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
-                  pieces.at<const T>(2, piece));
-}
-
 template <class T>
 __global__ void sgd_kernel(Pieces<3> pieces, Live<SgdScalars> scalars) {
   const SgdScalars s = scalars.get();
@@ -107,6 +62,58 @@ __global__ void lion_kernel(Pieces<3> pieces, Live<LionScalars> scalars) {
                   pieces.at<T>(2, piece));
 }
 
+template <class T>
+__global__ void rmsprop_kernel(Pieces<5> pieces, Live<RmspropScalars> scalars) {
+  const RmspropScalars s = scalars.get();
+  const Piece piece = this_piece(pieces);
+  T* const means = pieces.at<T>(3, piece);
+  T* const buffers = pieces.at<T>(4, piece);
+  const bool centered = means != nullptr, has_momentum = buffers != nullptr;
+  const T b = T(s.beta2), c = T(1 - s.beta2);
+  const auto update = [&](T& x, T grad, T& v, T& m, T& buffer) {
+    const T g = grad + T(s.decay) * x;
+    T square = v = b * v + c * g * g;
+    if (centered) {
+      m = b * m + c * g;
+      square = math::max(square - m * m, T(0));  // rounding can bring the variance below 0
+    }
+    T u = g / (math::sqrt(square) + T(s.eps));
+    if (has_momentum) u = buffer = T(s.momentum) * buffer + u;
+    x -= T(s.lr) * u;
+  };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
+                  pieces.at<T>(2, piece), means, buffers);
+}
+
+template <class T>
+__global__ void adagrad_kernel(Pieces<3> pieces, Live<AdagradScalars> scalars) {
+  const AdagradScalars s = scalars.get();
+  const Piece piece = this_piece(pieces);
+  const auto update = [&](T& x, T grad, T& v) {
+    const T g = grad + T(s.decay) * x;
+    v += g * g;
+    x -= T(s.lr) * g / (math::sqrt(v) + T(s.eps));
+  };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
+                  pieces.at<T>(2, piece));
+}
+
+template <class T>
+__global__ void adadelta_kernel(Pieces<4> pieces, Live<AdadeltaScalars> scalars) {
+  const AdadeltaScalars s = scalars.get();
+  const Piece piece = this_piece(pieces);
+  const T rho = T(s.rho), rest = T(1 - s.rho), eps = T(s.eps);
+  const auto update = [&](T& x, T grad, T& v, T& steps) {
+    const T g = grad + T(s.decay) * x;
+    v = rho * v + rest * g * g;
+    const T u = math::sqrt(steps + eps) / math::sqrt(v + eps) * g;
+    steps = rho * steps + rest * u * u;
+    x -= T(s.lr) * u;
+  };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
+                  pieces.at<T>(2, piece), pieces.at<T>(3, piece));
+}
+
 }  // namespace
 
 void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, Live<AdamScalars> s) {
@@ -114,29 +121,6 @@ void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& lar
                     [&](auto type, const Pieces<6>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((adam_kernel<T>), blocks, kThreads, 0, pieces, s);
-                    });
-}
-
-void lamb_moments(Tensor& norms, const List& x, const List& g, List& m, List& v, AdamScalars s) {
-  std::vector<int64_t> begins = {0};
-  for (const Tensor& t : x) begins.push_back(begins.back() + pieces_of(t));
-  Tensor squares = empty({begins.back(), 2}, DType::float64, norms.device());
-  for_each_table<4>("lamb_moments", {&x, &g, &m, &v}, {},
-                    [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t done) {
-                      using T = typename decltype(type)::type;
-                      VITRINE_LAUNCH((lamb_moments_kernel<T>), blocks, kThreads, 0,
-                                     squares.data<double>() + 2 * done, pieces, s);
-                    });
-  const Tensor on_device = index_tensor(begins, {static_cast<int64_t>(begins.size())}, norms.device());
-  VITRINE_LAUNCH(lamb_norms_kernel, static_cast<unsigned>(x.size()), kThreads, 0, norms.data<double>(),
-                 squares.data<double>(), on_device.data<int64_t>());
-}
-
-void lamb_step(List& x, const List& m, const List& v, const std::vector<double>& rates, AdamScalars s) {
-  for_each_table<3>("lamb_step", {&x, &m, &v}, rates,
-                    [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
-                      using T = typename decltype(type)::type;
-                      VITRINE_LAUNCH((lamb_kernel<T>), blocks, kThreads, 0, pieces, s);
                     });
 }
 
@@ -153,6 +137,30 @@ void lion_step(List& x, const List& g, List& m, Live<LionScalars> s) {
                     [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((lion_kernel<T>), blocks, kThreads, 0, pieces, s);
+                    });
+}
+
+void rmsprop_step(List& x, const List& g, List& v, List& m, List& buffer, Live<RmspropScalars> s) {
+  for_each_table<5>("rmsprop_step", {&x, &g, &v, &m, &buffer}, {},
+                    [&](auto type, const Pieces<5>& pieces, unsigned blocks, int64_t) {
+                      using T = typename decltype(type)::type;
+                      VITRINE_LAUNCH((rmsprop_kernel<T>), blocks, kThreads, 0, pieces, s);
+                    });
+}
+
+void adagrad_step(List& x, const List& g, List& v, Live<AdagradScalars> s) {
+  for_each_table<3>("adagrad_step", {&x, &g, &v}, {},
+                    [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
+                      using T = typename decltype(type)::type;
+                      VITRINE_LAUNCH((adagrad_kernel<T>), blocks, kThreads, 0, pieces, s);
+                    });
+}
+
+void adadelta_step(List& x, const List& g, List& v, List& steps, Live<AdadeltaScalars> s) {
+  for_each_table<4>("adadelta_step", {&x, &g, &v, &steps}, {},
+                    [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
+                      using T = typename decltype(type)::type;
+                      VITRINE_LAUNCH((adadelta_kernel<T>), blocks, kThreads, 0, pieces, s);
                     });
 }
 

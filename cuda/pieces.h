@@ -28,16 +28,25 @@ struct Piece {
 };
 
 /// Where tensor i of each of N lists lies, and which pieces it is cut into.
-template <int N>
+template <int N, class Number = double>
 struct Pieces {
-  static constexpr int kMost = static_cast<int>((kParameterBytes - 512) / (8 * (N + 3)));
+  static constexpr int kMost = static_cast<int>((kParameterBytes - 512) / (8 * (N + 2) + sizeof(Number)));
 
   int count = 0;                  // tensors in this table
   int64_t first[kMost + 1] = {};  // the number of tensor i's first piece, and of all pieces
   int64_t size[kMost] = {};
-  double number[kMost] = {};  // what differs from tensor to tensor
-  void* data[N][kMost] = {};  // null for a list that is empty
+  Number number[kMost] = {};  // what differs from tensor to tensor
+  void* data[N][kMost] = {};  // null for a list that is empty, or has no such tensor
 
+  /// The tensor of this block.
+  __device__ int tensor() const {
+    int low = 0, high = count;  // tensor `low` begins at or before this block, tensor `high` behind it
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (first[middle] <= int64_t{blockIdx.x} ? low : high) = middle;
+    }
+    return low;
+  }
   /// Where a piece's elements lie in an array of list `list`.
   template <class T>
   __device__ T* at(int list, const Piece& piece) const {
@@ -49,23 +58,40 @@ struct Pieces {
 /// The elements of this block.
 template <int N>
 __device__ Piece this_piece(const Pieces<N>& pieces) {
-  int low = 0, high = pieces.count;  // tensor `low` begins at or before this block, tensor `high` behind it
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (pieces.first[middle] <= int64_t{blockIdx.x} ? low : high) = middle;
-  }
-  const int64_t begin = (blockIdx.x - pieces.first[low]) * kPiece, left = pieces.size[low] - begin;
-  return {low, begin, left < kPiece ? left : kPiece};
+  const int i = pieces.tensor();
+  const int64_t begin = (blockIdx.x - pieces.first[i]) * kPiece, left = pieces.size[i] - begin;
+  return {i, begin, left < kPiece ? left : kPiece};
+}
+
+/// sums[i] = {Σ a, Σ b} over the pairs {a, b} that the blocks of the table's tensor i have left: one block a tensor.
+template <class Table>
+__global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table) {
+  const int i = static_cast<int>(blockIdx.x);
+  double a = 0, b = 0;
+  for (int64_t k = table.first[i] + threadIdx.x; k < table.first[i + 1]; k += blockDim.x)
+    a += pairs[2 * k], b += pairs[2 * k + 1];
+  a = sum_block(a);
+  b = sum_block(b);
+  if (threadIdx.x == 0) sums[2 * i] = a, sums[2 * i + 1] = b;
 }
 
 inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }
+/// A number that is no number cuts its tensor itself.
+template <class Number>
+int64_t blocks_of(const Tensor& x, const Number& number) {
+  if constexpr (std::is_arithmetic_v<Number>) {
+    return pieces_of(x);
+  } else {
+    return number.tiles();
+  }
+}
 
 /// Calls launch(Type<T>{}, pieces, blocks, done) with tables of the tensors in lists[0], float32 or float64, and of those at equal
-/// places in the others; `done`: how many pieces were in the tables before. A table ends where it is full or the dtype changes.
-template <int N, class F>
+/// places in the others; `done`: how many blocks the tables before had. A table ends where it is full or the dtype changes.
+template <int N, class Number = double, class F>
 void for_each_table(const char* kernel, const std::array<const std::vector<Tensor>*, N>& lists,
-                    const std::vector<double>& numbers, F&& launch) {
-  Pieces<N> pieces;
+                    const std::vector<Number>& numbers, F&& launch) {
+  Pieces<N, Number> pieces;
   DType dtype = DType::float32;
   int64_t done = 0;
   const auto flush = [&] {
@@ -81,13 +107,14 @@ void for_each_table(const char* kernel, const std::array<const std::vector<Tenso
     const Tensor& x = (*lists[0])[i];
     check(x.dtype() == DType::float32 || x.dtype() == DType::float64, "{}: wanted float32 or float64, got {}",
           kernel, describe(x));
-    if (pieces.count == Pieces<N>::kMost || x.dtype() != dtype) flush();
+    if (pieces.count == Pieces<N, Number>::kMost || x.dtype() != dtype) flush();
     dtype = x.dtype();
     const auto n = static_cast<size_t>(pieces.count++);
-    for (size_t k = 0; k < N; ++k) pieces.data[k][n] = lists[k]->empty() ? nullptr : (*lists[k])[i].raw();
+    for (size_t k = 0; k < N; ++k)
+      if (!lists[k]->empty() && (*lists[k])[i].defined()) pieces.data[k][n] = (*lists[k])[i].raw();
     pieces.size[n] = x.numel();
-    pieces.number[n] = numbers.empty() ? 0 : numbers[i];
-    pieces.first[n + 1] = pieces.first[n] + pieces_of(x);
+    if (!numbers.empty()) pieces.number[n] = numbers[i];
+    pieces.first[n + 1] = pieces.first[n] + blocks_of(x, pieces.number[n]);
   }
   flush();
 }

@@ -1,8 +1,6 @@
 #include "optim/adadelta.h"
 
-#include "core/creation.h"
-#include "core/kernels.h"
-#include "ops/elementwise.h"
+#include "optim/kernels.h"
 
 namespace vitrine::optim {
 
@@ -12,16 +10,12 @@ Adadelta::Adadelta(std::vector<Parameter> parameters, AdadeltaOptions o)
         o.rho, o.eps);
 }
 
-void Adadelta::update(Batch& batch, const GroupOptions& group, int64_t) {
-  std::vector<Tensor> steps = batch.slots("steps");
-  for (size_t i = 0; i < batch.x.size(); ++i) {
-    Tensor& x = batch.x[i];
-    const Tensor g = batch.g[i] + group.weight_decay * x;
-    const Tensor& v = average((*batch.states[i])["moment2"], square(g), options_.rho);
-    const Tensor u = sqrt(steps[i] + options_.eps) * rsqrt(v + options_.eps) * g;
-    average((*batch.states[i])["steps"], square(u), options_.rho);
-    VITRINE_RUN(copy, x, x - group.lr * u);
-  }
+void Adadelta::update(Batch& batch, const GroupOptions&, int64_t) {
+  const auto s = numbers(batch, [this](const GroupOptions& group, int64_t) {
+    return AdadeltaScalars{group.lr, options_.rho, options_.eps, group.weight_decay};
+  });
+  std::vector<Tensor> v = batch.slots("moment2"), steps = batch.slots("steps");
+  VITRINE_RUN(adadelta_step, batch.x, batch.g, v, steps, s);
 }
 
 std::vector<Optimizer::Slot> Adadelta::slots(const Shape& shape) const {

@@ -21,10 +21,9 @@ class Adafactor : public Optimizer {
   explicit Adafactor(std::vector<Parameter> parameters, AdafactorOptions options = {});
 
  private:
+  bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;
-  Tensor direction(const Tensor& g, State& state, double beta2) const;
-
   AdafactorOptions options_;
 };
 

@@ -1,8 +1,6 @@
 #include "optim/adagrad.h"
 
-#include "core/creation.h"
-#include "core/kernels.h"
-#include "ops/elementwise.h"
+#include "optim/kernels.h"
 
 namespace vitrine::optim {
 
@@ -12,15 +10,13 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions o)
         o.lr_decay);
 }
 
-void Adagrad::update(Batch& batch, const GroupOptions& group, int64_t t) {
-  const double lr = group.lr / (1 + static_cast<double>(t - 1) * options_.lr_decay);
+void Adagrad::update(Batch& batch, const GroupOptions&, int64_t) {
+  const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
+    const double lr = group.lr / (1 + static_cast<double>(t - 1) * options_.lr_decay);
+    return AdagradScalars{lr, options_.eps, group.weight_decay};
+  });
   std::vector<Tensor> v = batch.slots("moment2");
-  for (size_t i = 0; i < batch.x.size(); ++i) {
-    Tensor& x = batch.x[i];
-    const Tensor g = batch.g[i] + group.weight_decay * x;
-    VITRINE_RUN(copy, v[i], v[i] + square(g));
-    VITRINE_RUN(copy, x, x - lr * g / (sqrt(v[i]) + options_.eps));
-  }
+  VITRINE_RUN(adagrad_step, batch.x, batch.g, v, s);
 }
 
 std::vector<Optimizer::Slot> Adagrad::slots(const Shape& shape) const { return {{"moment2", shape}}; }

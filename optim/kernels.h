@@ -4,6 +4,7 @@
 
 #include "core/capture.h"
 #include "core/kernel.h"
+#include "core/math.h"
 
 namespace vitrine::optim {
 
@@ -22,11 +23,18 @@ struct AdamScalars {
 VITRINE_KERNEL(adam_step, List& x, List& copies, const List& g, List& m, List& v, List& largest,
                Live<AdamScalars> s);
 
-/// m and v as above; norms [n, 2] (float64): ‖x‖ and ‖u‖ for u = m_factor·m/(√(v_factor·v) + eps) + decoupled_decay·x.
-VITRINE_KERNEL(lamb_moments, Tensor& norms, const List& x, const List& g, List& m, List& v, AdamScalars s);
-/// x −= rates[i]·u.
-VITRINE_KERNEL(lamb_step, List& x, const List& m, const List& v, const std::vector<double>& rates,
-               AdamScalars s);
+struct LambScalars {
+  AdamScalars adam;
+  double phi_min = 0, phi_max = 0;
+
+  /// lr·φ(‖x‖)/‖u‖ from Σx² and Σu².
+  VITRINE_HD double rate(double of_x, double of_u) const {
+    if (!(of_x > 0 && of_u > 0)) return adam.lr;
+    return adam.lr * math::min(math::max(math::sqrt(of_x), phi_min), phi_max) / math::sqrt(of_u);
+  }
+};
+/// m and v as above; u = m_factor·m/(√(v_factor·v) + eps) + decoupled_decay·x; x −= rate·u, one rate for each x.
+VITRINE_KERNEL(lamb_step, List& x, const List& g, List& m, List& v, Live<LambScalars> s);
 
 struct SgdScalars {
   double lr = 0, momentum = 0, dampening = 0, decay = 0;
@@ -42,6 +50,25 @@ struct LionScalars {
 };
 /// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g.
 VITRINE_KERNEL(lion_step, List& x, const List& g, List& m, Live<LionScalars> s);
+
+struct RmspropScalars {
+  double lr = 0, beta2 = 0, eps = 0, momentum = 0, decay = 0;
+};
+/// g += decay·x; v ← β₂v + (1 − β₂)g²; u = g/(√v + eps), with m ← β₂m + (1 − β₂)g and √max(v − m², 0) if `m` is not empty;
+/// x −= lr·u, or lr·buffer with buffer ← momentum·buffer + u if that is not empty.
+VITRINE_KERNEL(rmsprop_step, List& x, const List& g, List& v, List& m, List& buffer, Live<RmspropScalars> s);
+
+struct AdagradScalars {
+  double lr = 0, eps = 0, decay = 0;
+};
+/// g += decay·x; v ← v + g²; x −= lr·g/(√v + eps).
+VITRINE_KERNEL(adagrad_step, List& x, const List& g, List& v, Live<AdagradScalars> s);
+
+struct AdadeltaScalars {
+  double lr = 0, rho = 0, eps = 0, decay = 0;
+};
+/// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(steps + eps)/√(v + eps)·g; steps ← ρ·steps + (1 − ρ)u²; x −= lr·u.
+VITRINE_KERNEL(adadelta_step, List& x, const List& g, List& v, List& steps, Live<AdadeltaScalars> s);
 
 /// total[0] (float64) = Σ x² over all tensors, in an order that depends on their sizes only.
 VITRINE_KERNEL(sum_of_squares, Tensor& total, const List& xs);

@@ -5,7 +5,6 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
-#include "ops/elementwise.h"
 
 namespace vitrine::optim {
 namespace {
@@ -71,11 +70,23 @@ Optimizer::Batch Optimizer::batch_of(size_t group) {
     const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
     batch.x.push_back(p.master());
     batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
-    batch.states.push_back(&state_[p.identity()]);
+    State& state = state_[p.identity()];
+    batch.first.push_back(state.empty());
+    if (state.empty()) state = zero_state(p);
+    batch.states.push_back(&state);
     if (writes_copies() && p.dtype() == DType::bfloat16) batch.copies.push_back(p.value());
   }
   if (batch.copies.size() != batch.x.size()) batch.copies.clear();
   return batch;
+}
+
+Optimizer::State Optimizer::zero_state(const Parameter& p) const {
+  State result;
+  for (const Slot& slot : slots(p.shape())) {
+    detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
+    result[slot.name] = zeros(slot.shape, p.master().dtype(), p.master().device());
+  }
+  return result;
 }
 
 void Optimizer::step() {
@@ -101,19 +112,11 @@ void Optimizer::step() {
 
 std::vector<Tensor> Optimizer::Batch::slots(const std::string& name) const {
   std::vector<Tensor> result;
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (!states[i]->contains(name))
-      detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
-    Tensor& found = (*states[i])[name];
-    if (!found.defined()) found = zeros_like(x[i]);
-    result.push_back(found);
+  for (const State* state : states) {
+    const auto found = state->find(name);
+    result.push_back(found == state->end() ? Tensor() : found->second);
   }
   return result;
-}
-
-const Tensor& Optimizer::average(Tensor& old, const Tensor& x, double beta) {
-  old = old.defined() ? beta * old + (1 - beta) * x : (1 - beta) * x;
-  return old;
 }
 
 std::vector<std::pair<std::string, Parameter>> Optimizer::keys() const {

@@ -68,7 +68,9 @@ class Optimizer {
     std::vector<Tensor> copies;
     std::vector<State*> states;
     size_t group = 0;
-    /// The state tensors of this name, like x and zero at first.
+    /// Which parameters take their first step: their states are 0.
+    std::vector<bool> first;
+    /// The state tensors of this name; undefined where a parameter has none.
     std::vector<Tensor> slots(const std::string& name) const;
   };
   /// True if update() writes batch.copies in the same pass as x.
@@ -90,14 +92,12 @@ class Optimizer {
     std::string name;
     Shape shape;
   };
-  /// The state that a parameter of this shape has after its first step.
+  /// The state of a parameter of this shape.
   virtual std::vector<Slot> slots(const Shape& shape) const = 0;
-
-  /// old ← beta·old + (1 − beta)·x, from 0 where it is undefined.
-  static const Tensor& average(Tensor& old, const Tensor& x, double beta);
 
  private:
   Batch batch_of(size_t group);
+  State zero_state(const Parameter& p) const;
   GroupOptions options_now(size_t group) const;
   std::vector<std::pair<std::string, Parameter>> keys() const;
 

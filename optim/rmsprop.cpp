@@ -1,8 +1,6 @@
 #include "optim/rmsprop.h"
 
-#include "core/creation.h"
-#include "core/kernels.h"
-#include "ops/elementwise.h"
+#include "optim/kernels.h"
 
 namespace vitrine::optim {
 
@@ -12,21 +10,14 @@ Rmsprop::Rmsprop(std::vector<Parameter> parameters, RmspropOptions o)
   check(o.momentum >= 0, "Rmsprop: the momentum is {}, wanted at least 0", o.momentum);
 }
 
-void Rmsprop::update(Batch& batch, const GroupOptions& group, int64_t) {
-  for (size_t i = 0; i < batch.x.size(); ++i) {
-    Tensor& x = batch.x[i];
-    State& state = *batch.states[i];
-    const Tensor g = batch.g[i] + group.weight_decay * x;
-    Tensor v = average(state["moment2"], square(g), options_.beta2);
-    // Rounding can bring the variance below 0.
-    if (options_.centered) v = maximum(v - square(average(state["moment1"], g, options_.beta2)), 0);
-    Tensor u = g / (sqrt(v) + options_.eps);
-    if (options_.momentum > 0) {
-      Tensor& buffer = state["momentum"];
-      u = buffer = buffer.defined() ? options_.momentum * buffer + u : u;
-    }
-    VITRINE_RUN(copy, x, x - group.lr * u);
-  }
+void Rmsprop::update(Batch& batch, const GroupOptions&, int64_t) {
+  const auto s = numbers(batch, [this](const GroupOptions& group, int64_t) {
+    return RmspropScalars{group.lr, options_.beta2, options_.eps, options_.momentum, group.weight_decay};
+  });
+  std::vector<Tensor> v = batch.slots("moment2"), m, buffer;
+  if (options_.centered) m = batch.slots("moment1");
+  if (options_.momentum > 0) buffer = batch.slots("momentum");
+  VITRINE_RUN(rmsprop_step, batch.x, batch.g, v, m, buffer, s);
 }
 
 std::vector<Optimizer::Slot> Rmsprop::slots(const Shape& shape) const {

@@ -15,12 +15,9 @@ void Sgd::update(Batch& batch, const GroupOptions&, int64_t) {
   const auto scalars = numbers(batch, [this](const GroupOptions& group, int64_t) {
     return SgdScalars{group.lr, options_.momentum, options_.dampening, group.weight_decay, options_.nesterov};
   });
-  // The buffer of a parameter starts as its first gradient.
-  std::vector<bool> first;
-  for (const State* state : batch.states) first.push_back(state->empty());
   std::vector<Tensor> buffers;
   if (options_.momentum != 0) buffers = batch.slots("momentum");
-  VITRINE_RUN(sgd_step, batch.x, batch.g, buffers, first, scalars);
+  VITRINE_RUN(sgd_step, batch.x, batch.g, buffers, batch.first, scalars);
 }
 
 std::vector<Optimizer::Slot> Sgd::slots(const Shape& shape) const {

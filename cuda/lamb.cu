@@ -1,0 +1,62 @@
+// LAMB: moments and sums of squares, the sums of each tensor, and the update at the rate that follows from them. The rate never
+// leaves the GPU.
+#include "cuda/pieces.h"
+#include "optim/kernels.h"
+
+namespace vitrine::optim::cuda {
+
+using namespace vitrine::cuda;
+
+namespace {
+
+template <class T>
+__device__ T lamb_direction(T x, T m, T v, const AdamScalars& s) {
+  return T(s.m_factor) * m / (math::sqrt(v * T(s.v_factor)) + T(s.eps)) + T(s.decoupled_decay) * x;
+}
+
+/// Each block leaves Σx² and Σu² of its piece.
+template <class T>
+__global__ void lamb_moments_kernel(double* squares, Pieces<4> pieces, Live<LambScalars> scalars) {
+  const AdamScalars s = scalars.get().adam;
+  const Piece piece = this_piece(pieces);
+  double of_x = 0, of_u = 0;
+  const auto update = [&](T x, T grad, T& m, T& v) {
+    m = T(s.beta1) * m + T(1 - s.beta1) * grad;
+    v = T(s.beta2) * v + T(1 - s.beta2) * grad * grad;
+    const T u = lamb_direction(x, m, v, s);
+    of_x += double{x} * double{x};
+    of_u += double{u} * double{u};
+  };
+  update_elements(piece.size, update, pieces.at<const T>(0, piece), pieces.at<const T>(1, piece),
+                  pieces.at<T>(2, piece), pieces.at<T>(3, piece));
+  of_x = sum_block(of_x);
+  of_u = sum_block(of_u);
+  if (threadIdx.x == 0) squares[2 * blockIdx.x] = of_x, squares[2 * blockIdx.x + 1] = of_u;
+}
+
+template <class T>
+__global__ void lamb_kernel(Pieces<4> pieces, const double* sums, Live<LambScalars> scalars) {
+  const LambScalars s = scalars.get();
+  const Piece piece = this_piece(pieces);
+  const T rate = T(s.rate(sums[2 * piece.tensor], sums[2 * piece.tensor + 1]));
+  const auto update = [&](T& x, T m, T v) { x -= rate * lamb_direction(x, m, v, s.adam); };
+  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(2, piece),
+                  pieces.at<const T>(3, piece));
+}
+
+}  // namespace
+
+void lamb_step(List& x, const List& g, List& m, List& v, Live<LambScalars> s) {
+  for_each_table<4>(
+      "lamb_step", {&x, &g, &m, &v}, {}, [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
+        using T = typename decltype(type)::type;
+        Tensor squares = empty({int64_t{blocks}, 2}, DType::float64, x[0].device());
+        Tensor sums = empty({pieces.count, 2}, DType::float64, x[0].device());
+        VITRINE_LAUNCH((lamb_moments_kernel<T>), blocks, kThreads, 0, squares.data<double>(), pieces, s);
+        VITRINE_LAUNCH((sum_pairs_kernel<Pieces<4>>), static_cast<unsigned>(pieces.count), kThreads, 0,
+                       sums.data<double>(), squares.data<double>(), pieces);
+        VITRINE_LAUNCH((lamb_kernel<T>), blocks, kThreads, 0, pieces, sums.data<double>(), s);
+      });
+}
+
+}  // namespace vitrine::optim::cuda

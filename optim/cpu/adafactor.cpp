@@ -1,0 +1,228 @@
+// Adafactor in four passes: sums of squares of tiles, their rows and columns together, the size of the update, the update.
+#include "optim/kernels_adafactor.h"
+
+#include <cmath>
+
+#include "optim/cpu/pieces.h"
+#include "optim/kernels.h"
+
+namespace vitrine::optim {
+namespace {
+
+using Matrices = Tiling<32, 1024>;
+
+}  // namespace
+}  // namespace vitrine::optim
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optim/cpu/adafactor.cpp"
+#include "core/simd.h"
+#include "core/vec_loop-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vitrine {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// of_columns += g², and returns their sum.
+template <class T>
+T add_squares(T* of_columns, const T* g, size_t n) {
+  Vec<T> sum(T(0));
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
+    const Vec<T> square = get(g) * get(g);
+    put(of_columns, get(of_columns) + square);
+    sum += square;
+  });
+  return reduce_sum(sum);
+}
+
+/// The second moment of a vector.
+template <class T>
+void moment_row(T* v, const T* grad, size_t n, double beta) {
+  using V = Vec<T>;
+  const V b(static_cast<T>(beta)), c(static_cast<T>(1 - beta)), least(static_cast<T>(1e-30));
+  map(
+      n, v, [&](V v, V g) HWY_ATTR { return b * v + c * (g * g + least); }, v, grad);
+}
+
+/// {Σx², Σu²} of a row, where u = scale·g/√v.
+template <class T>
+std::array<T, 2> squares_of_row(const T* x, const T* grad, const T* v, T scale, size_t n) {
+  using V = Vec<T>;
+  return map_sums<T, 2>(
+      n,
+      [&](V x, V g, V v) HWY_ATTR {
+        const V u = V(scale) * g / sqrt(v);
+        return std::array{x * x, u * u};
+      },
+      x, grad, v);
+}
+
+template <class T>
+void update_row(T* x, const T* grad, const T* v, T* m, T scale, size_t n,
+                const optim::AdafactorScalars::Factors& factors, double beta1) {
+  using V = Vec<T>;
+  const V keep(static_cast<T>(factors.of_x)), step(scale * static_cast<T>(factors.of_u));
+  const V b(static_cast<T>(beta1)), c(static_cast<T>(1 - beta1));
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
+    V u = step * get(grad) / sqrt(get(v));
+    if (m != nullptr) {
+      u = b * get(m) + c * u;
+      put(m, u);
+    }
+    put(x, keep * get(x) - u);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace vitrine
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vitrine::optim::cpu {
+namespace {
+
+/// What the passes leave for each other.
+struct Scratch {
+  std::vector<Matrices> tensors;
+  std::vector<double> sums;                    ///< of squares of g, where Tiling says
+  std::vector<double> means;                   ///< of R, at the first tile of a matrix
+  std::vector<std::array<double, 2>> squares;  ///< Σx² and Σu² of each tile
+
+  explicit Scratch(const List& x) {
+    Matrices last;
+    for (const Tensor& t : x) tensors.push_back(last = Matrices::of(t, last));
+    sums.resize(static_cast<size_t>(last.first_sum + last.count * last.sums()));
+    means.resize(static_cast<size_t>(last.first_tile + last.tiles()));
+    squares.resize(means.size());
+  }
+};
+
+/// Calls f(Type<T>{}, tensor, part) for the `count(tensor)` parts of each tensor, in parallel.
+template <class Count, class F>
+void for_each_part(const List& xs, Count&& count, F&& f) {
+  std::vector<std::pair<size_t, int64_t>> parts;
+  for (size_t i = 0; i < xs.size(); ++i)
+    for (int64_t k = 0; k < count(i); ++k) parts.emplace_back(i, k);
+  parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t b, int64_t e) {
+    for (int64_t n = b; n < e; ++n) {
+      const auto [i, k] = parts[static_cast<size_t>(n)];
+      visit_type("adafactor_step", xs[i], [&, i = i, k = k](auto type) { f(type, i, k); });
+    }
+  });
+}
+
+/// Row and column means of one matrix, from the sums of its tiles; returns the mean of the new row means.
+template <class T>
+double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, const std::vector<double>& sums,
+                    double beta) {
+  const auto average = [beta](T& old, double sum, int64_t n) {
+    return old = static_cast<T>(beta * old + (1 - beta) * (sum / static_cast<double>(n) + 1e-30));
+  };
+  double total = 0;
+  for (int64_t r = 0; r < t.rows; ++r) {
+    double sum = 0;
+    for (int64_t k = 0; k < t.across(); ++k) sum += sums[static_cast<size_t>(t.row_sum(matrix, k, r))];
+    total += average(rows[matrix * t.rows + r], sum, t.columns);
+  }
+  std::vector<double> of_columns(static_cast<size_t>(t.columns));
+  for (int64_t k = 0; k < t.down(); ++k) {
+    const double* const of_tiles = &sums[static_cast<size_t>(t.column_sum(matrix, k, 0))];
+    for (int64_t c = 0; c < t.columns; ++c) of_columns[static_cast<size_t>(c)] += of_tiles[c];
+  }
+  for (int64_t c = 0; c < t.columns; ++c)
+    average(columns[matrix * t.columns + c], of_columns[static_cast<size_t>(c)], t.rows);
+  return total / static_cast<double>(t.rows);
+}
+
+}  // namespace
+
+void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, List& m,
+                    Live<AdafactorScalars> live) {
+  const AdafactorScalars& s = live.value;
+  Scratch scratch(x);
+  const auto tiles = [&](size_t i) { return scratch.tensors[i].tiles(); };
+  const auto begin_of = [](const Matrices& t, const Tile& tile, int64_t r) {
+    return (tile.matrix * t.rows + tile.row + r) * t.columns + tile.column;
+  };
+
+  for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
+    using T = typename decltype(type)::type;
+    const Matrices& t = scratch.tensors[i];
+    const Tile tile = t.tile(n);
+    const auto width = static_cast<size_t>(tile.columns);
+    if (!rows[i].defined()) {
+      VITRINE_DISPATCH(moment_row<T>)
+      (place<T>(v, i, tile.column), place<T>(g, i, tile.column), width, s.beta2);
+      return;
+    }
+    std::array<T, 1024> of_columns = {};
+    for (int64_t r = 0; r < tile.rows; ++r)
+      scratch.sums[static_cast<size_t>(t.row_sum(tile.matrix, tile.column / 1024, tile.row + r))] =
+          VITRINE_DISPATCH(add_squares<T>)(of_columns.data(), place<T>(g, i, begin_of(t, tile, r)), width);
+    std::copy_n(of_columns.begin(), width,
+                &scratch.sums[static_cast<size_t>(t.column_sum(tile.matrix, tile.row / 32, tile.column))]);
+  });
+
+  const auto matrices = [&](size_t i) { return rows[i].defined() ? scratch.tensors[i].count : 0; };
+  for_each_part(x, matrices, [&](auto type, size_t i, int64_t matrix) {
+    using T = typename decltype(type)::type;
+    const Matrices& t = scratch.tensors[i];
+    scratch.means[static_cast<size_t>(t.first_tile + matrix * t.down() * t.across())] =
+        update_means(place<T>(rows, i, 0), place<T>(columns, i, 0), t, matrix, scratch.sums, s.beta2);
+  });
+
+  // Calls f(at, v, scale) for each row of a tile, where u = scale·g/√v.
+  const auto for_each_row = [&](auto type, size_t i, const Tile& tile, auto&& f) {
+    using T = typename decltype(type)::type;
+    const Matrices& t = scratch.tensors[i];
+    const double mean =
+        scratch.means[static_cast<size_t>(t.first_tile + tile.matrix * t.down() * t.across())];
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const int64_t at = begin_of(t, tile, r);
+      if (rows[i].defined()) {
+        const T row = *place<T>(rows, i, tile.matrix * t.rows + tile.row + r);
+        f(at, place<T>(columns, i, tile.matrix * t.columns + tile.column),
+          std::sqrt(static_cast<T>(mean) / row));
+      } else {
+        f(at, place<T>(v, i, at), T(1));
+      }
+    }
+  };
+
+  for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
+    using T = typename decltype(type)::type;
+    const Tile tile = scratch.tensors[i].tile(n);
+    auto& squares = scratch.squares[static_cast<size_t>(scratch.tensors[i].first_tile + n)];
+    for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
+      const auto both = VITRINE_DISPATCH(squares_of_row<T>)(place<T>(x, i, at), place<T>(g, i, at), second,
+                                                            scale, static_cast<size_t>(tile.columns));
+      squares[0] += both[0], squares[1] += both[1];
+    });
+  });
+
+  std::vector<AdafactorScalars::Factors> factors;
+  for (size_t i = 0; i < x.size(); ++i) {
+    double of_x = 0, of_u = 0;
+    for (int64_t k = 0; k < tiles(i); ++k) {
+      const auto& squares = scratch.squares[static_cast<size_t>(scratch.tensors[i].first_tile + k)];
+      of_x += squares[0], of_u += squares[1];
+    }
+    const auto n = static_cast<double>(x[i].numel());
+    factors.push_back(s.factors(of_x / n, of_u / n));
+  }
+
+  for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
+    using T = typename decltype(type)::type;
+    const Tile tile = scratch.tensors[i].tile(n);
+    for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
+      VITRINE_DISPATCH(update_row<T>)
+      (place<T>(x, i, at), place<T>(g, i, at), second, place<T>(m, i, at), scale,
+       static_cast<size_t>(tile.columns), factors[i], s.beta1);
+    });
+  });
+}
+
+}  // namespace vitrine::optim::cpu
+#endif

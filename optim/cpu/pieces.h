@@ -1,0 +1,52 @@
+// All tensors of a group in pieces, for the kernels of the CPU.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/parallel.h"
+#include "core/tensor.h"
+
+namespace vitrine::optim::cpu {
+
+inline constexpr int64_t kPiece = 1 << 14;  // elements
+
+inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }
+inline int64_t pieces_of(const std::vector<Tensor>& xs) {
+  int64_t count = 0;
+  for (const Tensor& x : xs) count += pieces_of(x);
+  return count;
+}
+
+/// f(Type<T>{}) for the T of x, float or double.
+template <class F>
+void visit_type(const char* op, const Tensor& x, F&& f) {
+  if (x.dtype() == DType::float32) return f(Type<float>{});
+  check(x.dtype() == DType::float64, "{}: wanted float32 or float64, got {}", op, describe(x));
+  f(Type<double>{});
+}
+
+/// Calls f(Type<T>{}, tensor, begin, size, piece) for pieces of all tensors, in parallel; their cut depends on sizes only.
+template <class F>
+void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
+  std::vector<std::pair<size_t, int64_t>> pieces;
+  for (size_t i = 0; i < xs.size(); ++i)
+    for (int64_t at = 0; at < xs[i].numel(); at += kPiece) pieces.emplace_back(i, at);
+  parallel_for(0, static_cast<int64_t>(pieces.size()), 1, [&](int64_t b, int64_t e) {
+    for (int64_t n = b; n < e; ++n) {
+      const size_t i = pieces[static_cast<size_t>(n)].first;
+      const int64_t begin = pieces[static_cast<size_t>(n)].second;
+      const auto size = static_cast<size_t>(std::min(kPiece, xs[i].numel() - begin));
+      visit_type(op, xs[i], [&](auto type) { f(type, i, begin, size, n); });
+    }
+  });
+}
+
+/// Element `at` of list[i], or null where the list is empty or has no such tensor.
+template <class T>
+T* place(const std::vector<Tensor>& list, size_t i, int64_t at) {
+  return list.empty() || !list[i].defined() ? nullptr : list[i].data<T>() + at;
+}
+
+}  // namespace vitrine::optim::cpu

@@ -1,0 +1,75 @@
+// The update of Adafactor, and how it cuts a parameter: matrices into tiles, on both devices.
+#pragma once
+
+#include "core/capture.h"
+#include "core/kernel.h"
+#include "core/math.h"
+
+namespace vitrine::optim {
+
+/// Rows and columns of one of stacked matrices; all of them lie row by row.
+struct Tile {
+  int64_t matrix, row, column;  ///< where it begins
+  int64_t rows, columns;
+};
+
+/// A tensor as `count` matrices [rows, columns], its last two axes, in tiles of at most kRows × kColumns; a vector is one row.
+/// A tile leaves the sums of its rows and of its columns in a scratch array, at places that are told here.
+template <int64_t kRows, int64_t kColumns>
+struct Tiling {
+  int64_t count = 0, rows = 1, columns = 0;
+  int64_t first_tile = 0, first_sum = 0;  ///< of the tensor
+
+  /// Of x, behind those of `before`.
+  static Tiling of(const Tensor& x, const Tiling& before) {
+    Tiling t;
+    const int rank = x.shape().rank();
+    t.rows = rank < 2 ? 1 : x.size(rank - 2);
+    t.columns = rank < 2 ? x.numel() : x.size(rank - 1);
+    if (x.numel() > 0) t.count = x.numel() / (t.rows * t.columns);
+    t.first_tile = before.first_tile + before.tiles();
+    t.first_sum = before.first_sum + before.count * before.sums();
+    return t;
+  }
+
+  VITRINE_HD int64_t down() const { return (rows + kRows - 1) / kRows; }
+  VITRINE_HD int64_t across() const { return (columns + kColumns - 1) / kColumns; }
+  VITRINE_HD int64_t tiles() const { return count * down() * across(); }
+  VITRINE_HD Tile tile(int64_t n) const {
+    const int64_t row = n / across() % down() * kRows, column = n % across() * kColumns;
+    return {n / (down() * across()), row, column, rows - row < kRows ? rows - row : kRows,
+            columns - column < kColumns ? columns - column : kColumns};
+  }
+  /// Sums that the tiles of one matrix leave.
+  VITRINE_HD int64_t sums() const { return across() * rows + down() * columns; }
+  /// That over the k-th tile of this row, or of this column.
+  VITRINE_HD int64_t row_sum(int64_t matrix, int64_t k, int64_t row) const {
+    return first_sum + matrix * sums() + k * rows + row;
+  }
+  VITRINE_HD int64_t column_sum(int64_t matrix, int64_t k, int64_t column) const {
+    return first_sum + matrix * sums() + across() * rows + k * columns + column;
+  }
+};
+
+struct AdafactorScalars {
+  double lr = 0, beta1 = 0, beta2 = 0, decay = 0, clip = 1;
+  bool scale_parameter = true;
+
+  /// What x is multiplied by, and what u is, from the means of x² and u².
+  struct Factors {
+    double of_x, of_u;
+  };
+  VITRINE_HD Factors factors(double mean_x, double mean_u) const {
+    const double step = scale_parameter ? lr * math::max(math::sqrt(mean_x), 1e-3) : lr;
+    return {1 - step * decay, step / math::max(math::sqrt(mean_u) / clip, 1.0)};
+  }
+};
+
+/// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows) + 1e-30, C of columns likewise, v = R·C/mean(R); elsewhere
+/// v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v, times a factor and, if `m` is not empty, m ← β₁m + (1 − β₁)u in its place; x is times
+/// its factor, minus u. `rows` and `columns` are undefined where `v` is not.
+VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, const std::vector<Tensor>& g,
+               std::vector<Tensor>& rows, std::vector<Tensor>& columns, std::vector<Tensor>& v,
+               std::vector<Tensor>& m, Live<AdafactorScalars> s);
+
+}  // namespace vitrine::optim
