@@ -1,4 +1,5 @@
-// A step of AdamW over all parameters of a model: against the plain loop, against the bandwidth of a copy, and PyTorch's.
+// A step of AdamW over all parameters of a model: against the plain loop, against the bandwidth of a copy, and PyTorch's. With
+// --rule, the step of another rule.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "optim/by_name.h"
 #include "optim/optimizers.h"
 
 using namespace vitrine;
@@ -67,14 +69,29 @@ double plain_seconds(const std::vector<Parameter>& parameters, int repeats) {
   });
 }
 
-void measure(const bench::Size& s, const std::string& dtype, int repeats, double bandwidth) {
-  nn::Gpt model(s.model);
+/// Parameters of a model with gradients: a fixed pattern.
+std::vector<Parameter> parameters_of(nn::Gpt& model, const std::string& dtype) {
   model.to(dtype_of(dtype));
-  const std::vector<Parameter> parameters = model.parameters();
-  for (const Parameter& p : parameters) {  // gradients: a fixed pattern
+  std::vector<Parameter> parameters = model.parameters();
+  for (const Parameter& p : parameters) {
     Tape tape;
     tape.backward(sum(p.value() * 0.01));
   }
+  return parameters;
+}
+
+void measure_rule(const bench::Size& s, const std::string& dtype, int repeats, const std::string& rule) {
+  nn::Gpt model(s.model);
+  const auto optimizer = optim::make_optimizer(rule, parameters_of(model, dtype), {.lr = 1e-4});
+  const double ours = median_seconds(repeats, [&] { optimizer->step(); });
+  fmt::print("{:<6}{:<10}{:>12}{:>12}{:>10.3f} ms\n", s.name, dtype, model.parameter_count(), rule,
+             1e3 * ours);
+  std::fflush(stdout);
+}
+
+void measure(const bench::Size& s, const std::string& dtype, int repeats, double bandwidth) {
+  nn::Gpt model(s.model);
+  const std::vector<Parameter> parameters = parameters_of(model, dtype);
   optim::AdamOptions options;
   options.lr = 1e-4, options.weight_decay = 0.1, options.decay = optim::Decay::decoupled;
   optim::Adam optimizer(parameters, options);
@@ -93,13 +110,18 @@ void measure(const bench::Size& s, const std::string& dtype, int repeats, double
 
 int main(int argc, char** argv) {
   CLI::App app("A step of AdamW over a whole model");
-  std::string only;
+  std::string only, rule;
   int repeats = 11, count = 2;
   app.add_option("--size", only, "Only this size: a, b or c");
+  app.add_option("--rule", rule, "Only a step of this rule: " + optim::optimizer_names());
   app.add_option("--repeats", repeats, "Steps that are timed")->capture_default_str();
   app.add_option("--threads", count, "Threads")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   set_threads(count);
+  for (const bench::Size& s : bench::sizes())
+    for (const char* dtype : {"float32", "bfloat16"})
+      if (!rule.empty() && (only.empty() || only == s.name)) measure_rule(s, dtype, repeats, rule);
+  if (!rule.empty()) return 0;
   const double bandwidth = copy_bandwidth();
   fmt::print("{} threads; copies reach {:.1f} GB/s, read and written\n\n", count, 1e-9 * bandwidth);
   fmt::print("{:<6}{:<10}{:>12}{:>10}{:>10}{:>9}{:>13}{:>10}\n", "size", "", "parameters", "step ms",

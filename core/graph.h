@@ -39,8 +39,8 @@ class Graph {
   ///
   /// Errors, after which stream, generator, optimizers and memory are as before (but what f assigned, gradients too, was never
   /// computed): what waits for results (item, values, printing, copies to and from the CPU but for
-  /// copy_async, synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of optimizers
-  /// that work out rates on the CPU (all but sgd, adam, adamw, nadam, nadamw, radam, radamw and lion).
+  /// copy_async, synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of one's own
+  /// that work out rates on the CPU.
   ///
   /// On the CPU nothing is captured: replay() calls f, so that programs run on both.
   Graph(Device device, std::function<void()> f);

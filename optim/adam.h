@@ -46,7 +46,7 @@ struct NAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   Decay decay = Decay::coupled;
   Nesterov nesterov = Nesterov::dozat;
-  double momentum_decay = 4e-3;  ///< ψ of Dozat
+  double momentum_decay = 4e-3;  ///< ψ of Dozat, ≥ 0
 };
 
 /// Adam with Nesterov's momentum: x −= lr·(what Nesterov says)/(√v̂ + eps). NAdamW with decoupled decay.

@@ -99,7 +99,7 @@ void Optimizer::step() {
             called(p));
   check(is_capturable() || !detail::capturing(),
         "step: a graph is being captured, and this rule works out its rates on the CPU, so that each replay "
-        "would repeat those of the capture; use sgd, lion or one of adam's relatives");
+        "would repeat those of the capture; a kernel that is given numbers() does not");
   const Tape::Pause pause;
   for (size_t i = 0; i < groups_.size(); ++i) {
     Batch batch = batch_of(i);

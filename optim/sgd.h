@@ -7,7 +7,7 @@ namespace vitrine::optim {
 struct SgdOptions {
   double lr = 1e-2;         ///< ≥ 0
   double momentum = 0;      ///< μ ≥ 0; 0: no buffer
-  double dampening = 0;     ///< the share of g that the buffer does not take
+  double dampening = 0;     ///< the share of g that the buffer does not take, [0, 1]
   double weight_decay = 0;  ///< ≥ 0, coupled: added to the gradient
   bool nesterov = false;    ///< wants a momentum and no dampening
 };
