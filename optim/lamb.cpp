@@ -1,5 +1,6 @@
 #include "optim/lamb.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "optim/kernels.h"
@@ -15,7 +16,8 @@ Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
 
 void Lamb::update(Batch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
-    AdamScalars adam{group.lr, options_.beta1, options_.beta2, options_.eps};
+    // One element that never had a gradient, 0/0 without eps, would make the norm of all NaN.
+    AdamScalars adam{group.lr, options_.beta1, options_.beta2, std::max(options_.eps, 1e-37)};
     adam.m_factor = 1 / (1 - std::pow(adam.beta1, t));
     adam.v_factor = 1 / (1 - std::pow(adam.beta2, t));
     adam.decoupled_decay = group.weight_decay;

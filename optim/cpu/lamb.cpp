@@ -24,19 +24,16 @@ void lamb_moments(double* squares, const T* x, const T* grad, T* m, T* v, size_t
                   const optim::AdamScalars& s) {
   using V = Vec<T>;
   const V b1(T(s.beta1)), b2(T(s.beta2)), c1(T(1 - s.beta1)), c2(T(1 - s.beta2));
+  V of_x(T(0)), of_u(T(0));
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const V g = get(grad);
-    put(m, b1 * get(m) + c1 * g);
-    put(v, b2 * get(v) + c2 * g * g);
+    const V g = get(grad), at = get(x), m1 = b1 * get(m) + c1 * g, m2 = b2 * get(v) + c2 * g * g;
+    put(m, m1);
+    put(v, m2);
+    const V u = lamb_direction<T>(at, m1, m2, s);
+    of_x += at * at;
+    of_u += u * u;
   });
-  const auto both = map_sums<T, 2>(
-      n,
-      [&](V x, V m, V v) HWY_ATTR {
-        const V u = lamb_direction<T>(x, m, v, s);
-        return std::array{x * x, u * u};
-      },
-      x, m, v);
-  squares[0] = both[0], squares[1] = both[1];
+  squares[0] = reduce_sum(of_x), squares[1] = reduce_sum(of_u);
 }
 
 template <class T>

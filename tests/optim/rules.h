@@ -42,7 +42,8 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules() {
        [](Parameters p) -> Made {
          return std::make_unique<Rmsprop>(p, RmspropOptions{.momentum = 0.5, .centered = true});
        }},
-      {"Adagrad", [](Parameters p) -> Made { return std::make_unique<Adagrad>(p); }},
+      {"Adagrad",
+       [](Parameters p) -> Made { return std::make_unique<Adagrad>(p, AdagradOptions{.lr_decay = 0.1}); }},
       {"Adadelta", [](Parameters p) -> Made { return std::make_unique<Adadelta>(p); }}};
 }
 
