@@ -5,6 +5,7 @@
 // Keys and values pass through shared memory; scores, weights and sums of a warp stay in its registers (cuda/attention_products.h).
 // LASER's anchors move along (cuda/attention_laser.h).
 #include "core/creation.h"
+#include "cuda/attention_hopper.h"
 #include "cuda/attention_launch.h"
 #include "cuda/sum_exp.h"
 
@@ -265,6 +266,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 void attention(Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor& k, const Tensor& v,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   if (lse.numel() == 0) return;
+  if (hopper_supports(q, k, v, bias, slopes, form)) return hopper_attention(y, lse, q, k, v, allowed, form);
   if (form.read == AttentionRead::laser && q.dtype() == DType::float16) {
     const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
     return attention(y, lse, sums, wide(q), wide(k), wide(v), bias, slopes, allowed, form);

@@ -1,9 +1,29 @@
 // Tensor maps are made by the driver, which nothing links: its function is asked for by name.
-#include <limits>
-
 #include "cuda/instructions/tma.h"
 
 namespace vitrine::cuda {
+
+bool has_tensor_map(const Tensor& heads) {
+  constexpr int64_t kAligned = 16 / 2, kLongest = int64_t{1} << 39;  // elements
+  bool has = is_low_precision(heads.dtype()) && reinterpret_cast<uintptr_t>(heads.raw()) % 16 == 0 &&
+             heads.numel() > 0 && (heads.strides()[3] == 1 || heads.size(3) == 1);
+  for (int axis = 0; axis < 3; ++axis) {
+    const int64_t stride = heads.strides()[axis];
+    has = has && heads.size(axis) < INT32_MAX &&
+          (heads.size(axis) == 1 || (stride % kAligned == 0 && stride > 0 && stride < kLongest));
+  }
+  return has;
+}
+
+namespace {
+
+/// Of an axis of one element anything will do, but for the driver it has to be aligned.
+int64_t stride_of(const Tensor& heads, int axis) {
+  constexpr int64_t kAny = kBox;
+  return heads.size(axis) == 1 ? kAny : heads.strides()[axis];
+}
+
+}  // namespace
 
 #if VITRINE_CUDA_EMULATED
 
@@ -11,9 +31,25 @@ TensorMap tensor_map(DType, const void* data, int64_t length, int64_t lines, int
   return {static_cast<const char*>(data), length, lines, stride};
 }
 
+TensorMap tensor_map(const Tensor& heads) {
+  return {static_cast<const char*>(heads.raw()),
+          heads.size(3),
+          heads.size(2),
+          stride_of(heads, 2),
+          heads.size(1),
+          heads.size(0),
+          stride_of(heads, 1),
+          stride_of(heads, 0)};
+}
+
 #else
 
-TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t lines, int64_t stride) {
+namespace {
+
+/// `sizes` of all axes, the last one of the tensor first; `strides`, in elements, of all but that one.
+template <int kRank>
+TensorMap encode_map(DType dtype, const void* data, const int64_t (&sizes)[kRank],
+                     const int64_t (&strides)[kRank - 1]) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -24,16 +60,32 @@ TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t line
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   }();
   TensorMap map;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(length), static_cast<cuuint64_t>(lines)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * 2};  // bytes, of the second axis
-  const cuuint32_t box[] = {kBox, kBox}, steps[] = {1, 1};
+  cuuint64_t counts[kRank], bytes[kRank - 1];
+  cuuint32_t box[kRank], steps[kRank];
+  for (int axis = 0; axis < kRank; ++axis) {
+    counts[axis] = static_cast<cuuint64_t>(sizes[axis]);
+    if (axis > 0) bytes[axis - 1] = static_cast<cuuint64_t>(strides[axis - 1]) * 2;
+    box[axis] = axis < 2 ? kBox : 1, steps[axis] = 1;
+  }
   const CUresult result = encode(
-      &map, dtype == DType::bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
-      const_cast<void*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      &map, dtype == DType::bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+      kRank, const_cast<void*>(data), counts, bytes, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check(result == CUDA_SUCCESS, "CUDA: cuTensorMapEncodeTiled of {} lines of {}, {} apart: error {}", lines,
-        length, stride, static_cast<int>(result));
+  check(result == CUDA_SUCCESS, "CUDA: cuTensorMapEncodeTiled of {} lines of {}, {} apart: error {}",
+        sizes[1], sizes[0], strides[0], static_cast<int>(result));
   return map;
+}
+
+}  // namespace
+
+TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t lines, int64_t stride) {
+  return encode_map<2>(dtype, data, {length, lines}, {stride});
+}
+
+TensorMap tensor_map(const Tensor& heads) {
+  return encode_map<4>(heads.dtype(), heads.raw(),
+                       {heads.size(3), heads.size(2), heads.size(1), heads.size(0)},
+                       {stride_of(heads, 2), stride_of(heads, 1), stride_of(heads, 0)});
 }
 
 #endif

@@ -49,7 +49,8 @@ inline cudaError_t cudaSetDevice(int device) {
 inline cudaError_t cudaGetDevice(int* device) {
   return *device = vitrine::emulator::selected_device, cudaSuccess;
 }
-/// What the emulator has twins for: the instructions of compute capability 9.0 (cuda/instructions/). It has few multiprocessors,
+/// What the emulator has twins for: the instructions of compute capability 9.0 (cuda/instructions/), unless a test wants an older
+/// GPU. It has few multiprocessors,
 /// so that blocks of small tests, too, compute several tiles.
 enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor,
@@ -59,8 +60,10 @@ enum cudaDeviceAttr {
 };
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
-    case cudaDevAttrComputeCapabilityMajor: return *value = 9, cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor: return *value = 0, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      return *value = vitrine::emulator::compute_capability() / 10, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      return *value = vitrine::emulator::compute_capability() % 10, cudaSuccess;
     case cudaDevAttrMultiProcessorCount: return *value = 4, cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       return *value = static_cast<int>(vitrine::emulator::shared_memory_size()), cudaSuccess;

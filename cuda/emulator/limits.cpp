@@ -11,6 +11,7 @@ namespace vitrine::emulator {
 namespace {
 
 std::atomic<size_t> shared_memory = size_t{227} << 10;
+std::atomic<int> capability = 90;
 
 /// What kernels were allowed.
 struct Allowed {
@@ -39,6 +40,8 @@ cudaError_t allow_dynamic_shared(const void* kernel, size_t bytes) {
 
 void set_shared_memory_size(size_t bytes) { shared_memory = bytes; }
 size_t shared_memory_size() { return shared_memory; }
+void set_compute_capability(int c) { capability = c; }
+int compute_capability() { return capability; }
 
 void check_launch(const Launch& launch) {
   const Size3 grid = launch.grid, block = launch.block;

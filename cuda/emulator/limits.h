@@ -16,5 +16,8 @@ cudaError_t allow_dynamic_shared(const void* kernel, size_t bytes);
 /// The shared memory of a block on the emulated GPUs, for trying those that have less; at first 227 KiB, as on Hopper.
 void set_shared_memory_size(size_t bytes);
 size_t shared_memory_size();
+/// The compute capability of the emulated GPUs, times ten, for the kernels of older ones; at first 90, Hopper's.
+void set_compute_capability(int capability);
+int compute_capability();
 
 }  // namespace vitrine::emulator

@@ -86,6 +86,11 @@ void wait(uint64_t& state, unsigned parity, Place place) {
   }
 }
 
+TensorMap TensorMap::matrix(int h, int b) const {
+  check(h >= 0 && h < heads && b >= 0 && b < batches, "load_box: head {} of batch {}", h, b);
+  return {data + (h * head_stride + b * batch_stride) * kElement, length, lines, stride};
+}
+
 void load_box(const BoxCopy& copy, const void* pc) {
   check(reinterpret_cast<uintptr_t>(copy.shared) % 1024 == 0,
         "load_box: an address that is no multiple of 1024");

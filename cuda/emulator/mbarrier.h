@@ -13,10 +13,13 @@ void arrive(uint64_t& state, unsigned bytes);
 /// Lets other threads run until the phase of that parity is complete.
 void wait(uint64_t& state, unsigned parity, Place place);
 
-/// In place of CUtensorMap: a matrix of 16-bit elements.
+/// In place of CUtensorMap: matrices of 16-bit elements, one or [batches, heads] of them.
 struct TensorMap {
   const char* data;
   int64_t length, lines, stride;  // in elements
+  int64_t heads = 1, batches = 1, head_stride = 0, batch_stride = 0;
+
+  TensorMap matrix(int h, int b) const;
 };
 
 /// A box of 64 × 64 elements on its way.

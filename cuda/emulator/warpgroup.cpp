@@ -10,7 +10,7 @@
 namespace vitrine::emulator {
 namespace {
 
-constexpr int kRows = 64, kColumns = 256, kDepth = 16, kThreads = 128, kChunk = 8;
+constexpr int kRows = 64, kMostColumns = 256, kDepth = 16, kThreads = 128, kChunk = 8;
 
 /// A matrix as its descriptor tells it (PTX ISA, "Matrix Descriptor Format" and "Strides"): lines of 128 bytes, or of 32 bytes of
 /// them, in groups of 8.
@@ -55,51 +55,71 @@ class SharedMatrix {
   bool along_k_;
 };
 
-uint64_t content(const WarpgroupProduct& p) {
+uint64_t content(const WarpgroupProduct& p, int columns) {
   uint64_t hash = 0;
   const auto add = [&](const char* chunk, int, int) {
     uint64_t words[2];
     std::memcpy(words, chunk, sizeof(words));
     for (const uint64_t word : words) hash = (hash ^ word) * 0x9E3779B97F4A7C15 + (hash >> 32);
   };
-  SharedMatrix(p.x, p.x_along_k).for_chunks(0, kRows, add);
-  SharedMatrix(p.y, p.y_along_k).for_chunks(0, kColumns, add);
+  if (!p.x_in_registers) SharedMatrix(p.x, p.x_along_k).for_chunks(0, kRows, add);
+  SharedMatrix(p.y, p.y_along_k).for_chunks(0, columns, add);
   return hash;
 }
 
-struct Sums {
-  float rows[kRows][kColumns];
+/// Row and column of a thread's element `i` of a result, and of word `i / 2` of a fragment.
+int row_of(int thread, int i) { return thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }
+int column_of(int thread, int i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 
-  /// f(an element, its place with a thread) for all.
-  template <class F>
-  void for_fragments(F&& f) {
+/// Makes one product for all threads; `of(t)` are thread t's sums, `fragment_of(t)` its part of x.
+template <class Of, class FragmentOf>
+void multiply(const WarpgroupProduct& p, int count, const Of& of, const FragmentOf& fragment_of) {
+  static thread_local float x[kRows * kDepth], y[kDepth * kMostColumns], rows[kRows][kMostColumns];
+  const int columns = 2 * count;
+  if (p.x_in_registers) {
     for (int t = 0; t < kThreads; ++t)
-      for (int i = 0; i < WarpgroupProducts::kSums; ++i)
-        f(rows[t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8][i / 4 * 8 + t % 4 * 2 + i % 2], t, i);
-  }
-
-  void add(const WarpgroupProduct& p) {
-    static thread_local float x[kRows * kDepth], y[kDepth * kColumns];
+      for (int i = 0; i < 8; ++i)
+        x[row_of(t, i) * kDepth + column_of(t, i)] =
+            p.value(static_cast<uint16_t>(fragment_of(t)[i / 2] >> i % 2 * 16));
+  } else {
     SharedMatrix(p.x, p.x_along_k).read(x, kRows, false, p.value);
-    SharedMatrix(p.y, p.y_along_k).read(y, kColumns, true, p.value);
-    for (int i = 0; i < kRows; ++i)
-      for (int k = 0; k < kDepth; ++k)
-        for (int j = 0; j < kColumns; ++j) rows[i][j] += x[i * kDepth + k] * y[k * kColumns + j];
   }
-};
+  SharedMatrix(p.y, p.y_along_k).read(y, columns, true, p.value);
+  const auto for_elements = [&](auto&& f) {
+    for (int t = 0; t < kThreads; ++t)
+      for (int i = 0; i < count; ++i) f(rows[row_of(t, i)][column_of(t, i)], of(t)[i]);
+  };
+  for_elements([&](float& element, float& sum) { element = p.add ? sum : 0; });
+  for (int i = 0; i < kRows; ++i)
+    for (int k = 0; k < kDepth; ++k)
+      for (int j = 0; j < columns; ++j) rows[i][j] += x[i * kDepth + k] * y[k * columns + j];
+  for_elements([&](float& element, float& sum) { sum = element; });
+}
 
 }  // namespace
 
-void WarpgroupProducts::begin(float* sums) {
-  std::fill_n(sums_, kSums, 0.f);
-  std::fill_n(sums, kSums, std::numeric_limits<float>::quiet_NaN());
+WarpgroupProducts::Held& WarpgroupProducts::held(const float* of) {
+  const auto found = std::find_if(held_.begin(), held_.end(), [&](const Held& h) { return h.of == of; });
+  if (found == held_.end())
+    Block::current().fail_here(of == nullptr ? "wgmma: the emulator holds no more than 4 matrices of sums"
+                                             : "wgmma: sums that do not belong to the tensor cores");
+  return *found;
 }
 
-void WarpgroupProducts::add(WarpgroupProduct product) {
+void WarpgroupProducts::begin(float* sums, int count) {
+  Held& h = held(nullptr);
+  h.of = sums, h.count = count;
+  std::copy_n(sums, count, h.values);
+  std::fill_n(sums, count, std::numeric_limits<float>::quiet_NaN());
+}
+
+void WarpgroupProducts::add(const float* sums, WarpgroupProduct product) {
   if (count_ == under_way_.size())
     Block::current().fail_here("wgmma: more than 32 products wait; the emulator holds no more");
+  const Held& h = held(sums);
+  product.held = static_cast<int>(&h - held_.data());
   product.group = group_;
-  if (Block::current().thread_number() % kThreads == 0) product.content = content(product);
+  if (Block::current().thread_number() % kThreads == 0) product.content = content(product, 2 * h.count);
   under_way_[count_++] = product;
 }
 
@@ -113,30 +133,39 @@ void WarpgroupProducts::wait(int open, const void* pc) {
   if (const int warp = static_cast<int>(thread) / 32; thread % 32 == 0)
     for (auto p = under_way_.begin(); p != done; ++p) {
       const auto note = [&](char* chunk, int, int) { note_access(chunk, 2 * kChunk, Access::read, pc); };
-      SharedMatrix(p->x, p->x_along_k).for_chunks(warp * 16, warp * 16 + 16, note);
-      SharedMatrix(p->y, p->y_along_k).for_chunks(warp * 64, warp * 64 + 64, note);
+      const int columns = held_[p->held].count / 2;
+      if (!p->x_in_registers) SharedMatrix(p->x, p->x_along_k).for_chunks(warp * 16, warp * 16 + 16, note);
+      SharedMatrix(p->y, p->y_along_k).for_chunks(warp * columns, (warp + 1) * columns, note);
     }
   // The first thread multiplies for all, which wait for it.
   const Place place{__FILE__, __LINE__};
   const uint64_t* const all = block.exchange_in_warpgroup(reinterpret_cast<uint64_t>(this), place);
   if (thread == 0 && done != under_way_.begin()) {
-    static thread_local Sums sums;
     const auto of = [&](int t) { return reinterpret_cast<WarpgroupProducts*>(all[t]); };
     for (int t = 0; t < kThreads; ++t)
       if (of(t)->count_ != count_ || of(t)->group_ != group_)
         block.fail_here("wgmma: the threads of a warpgroup have not asked for the same products");
-    sums.for_fragments([&](float& element, int t, int i) { element = of(t)->sums_[i]; });
     for (auto p = under_way_.begin(); p != done; ++p) {
-      if (content(*p) != p->content)
+      const int count = held_[p->held].count;
+      if (content(*p, 2 * count) != p->content)
         block.fail_here("wgmma: x or y has changed before the product was waited for");
-      sums.add(*p);
+      const auto number = p - under_way_.begin();
+      multiply(
+          *p, count, [&](int t) { return of(t)->held_[p->held].values; },
+          [&](int t) { return of(t)->under_way_[number].fragment; });
     }
-    sums.for_fragments([&](float& element, int t, int i) { of(t)->sums_[i] = element; });
   }
   block.exchange_in_warpgroup(0, place);
   count_ = std::move(done, end, under_way_.begin()) - under_way_.begin();
 }
 
-void WarpgroupProducts::finish(float* sums) const { std::copy_n(sums_, kSums, sums); }
+void WarpgroupProducts::finish(float* sums) {
+  Held& h = held(sums);
+  for (size_t i = 0; i < count_; ++i)
+    if (under_way_[i].held == &h - held_.data())
+      Block::current().fail_here("wgmma: sums are finished before their products have been waited for");
+  std::copy_n(h.values, h.count, sums);
+  h.of = nullptr;
+}
 
 }  // namespace vitrine::emulator

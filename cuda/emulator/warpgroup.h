@@ -8,32 +8,40 @@
 
 namespace vitrine::emulator {
 
-/// sums [64, 256] += x [64, 16] · y [16, 256].
+/// sums [64, N] = x [64, 16] · y [16, N], + sums with `add`. Of x in registers each thread has its fragment.
 struct WarpgroupProduct {
-  uint64_t x, y;  // descriptors
-  bool x_along_k, y_along_k;
-  float (*value)(uint16_t bits);
-  int group = 0;
+  uint64_t x = 0, y = 0;  // descriptors
+  bool x_in_registers = false, x_along_k = true, y_along_k = true, add = true;
+  float (*value)(uint16_t bits) = nullptr;
+  uint32_t fragment[4] = {};
+  int held = 0, group = 0;
   uint64_t content = 0;  // a hash of x and y
 };
 
 /// One thread's. It takes no memory: a thread that an error stops half-way never gives any back.
 class WarpgroupProducts {
  public:
-  static constexpr int kSums = 128;
   /// The thread's sums are NaN until finish().
-  void begin(float* sums);
-  void add(WarpgroupProduct product);
+  void begin(float* sums, int count);
+  void add(const float* sums, WarpgroupProduct product);
   void commit() { ++group_; }
   /// `pc` says whose accesses these are.
   void wait(int open, const void* pc);
-  void finish(float* sums) const;
+  void finish(float* sums);
 
  private:
+  static constexpr int kMostSums = 128;
+  struct Held {  // sums that belong to the tensor cores
+    const float* of = nullptr;
+    int count = 0;
+    float values[kMostSums];
+  };
+  Held& held(const float* of);
+
   std::array<WarpgroupProduct, 32> under_way_;
+  std::array<Held, 4> held_;
   size_t count_ = 0;
   int group_ = 0;
-  float sums_[kSums] = {};
 };
 
 }  // namespace vitrine::emulator

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "core/tensor.h"
 #include "cuda/instructions/mbarrier.h"
 
 #if !VITRINE_CUDA_EMULATED
@@ -27,14 +27,26 @@ using TensorMap = CUtensorMap;
 
 /// `lines` lines of `length` elements of 16 bits, `stride` elements apart. Both data and stride are aligned to 16 bytes.
 TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t lines, int64_t stride);
+/// The same for the matrices [T, D] of a tensor [B, H, T, D], where has_tensor_map says that there can be one.
+TensorMap tensor_map(const Tensor& heads);
+/// Elements of 16 bits that are neighbours along D, data and strides aligned to 16 bytes, no axis expanded or empty.
+bool has_tensor_map(const Tensor& heads);
 
 /// Copies the box from element `at` of line `line` on, and tells the barrier of kBoxBytes when it is there.
 __device__ void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line, Mbarrier& barrier);
+/// The same of a tensor's head h of b.
+__device__ void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line, int h, int b,
+                         Mbarrier& barrier);
 
 #if VITRINE_CUDA_EMULATED
 VITRINE_UNTRACED inline void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line,
                                       Mbarrier& barrier) {
   emulator::load_box({map, static_cast<char*>(shared), at, line, &barrier.state},
+                     __builtin_return_address(0));
+}
+VITRINE_UNTRACED inline void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line, int h,
+                                      int b, Mbarrier& barrier) {
+  emulator::load_box({map.matrix(h, b), static_cast<char*>(shared), at, line, &barrier.state},
                      __builtin_return_address(0));
 }
 #else
@@ -45,6 +57,15 @@ __device__ inline void load_box(void* shared, const TensorMap& map, int64_t at, 
       "%3}], "
       "[%4];\n" ::"r"(shared_address(shared)),
       "l"(&map), "r"(static_cast<int>(at)), "r"(static_cast<int>(line)), "r"(shared_address(&barrier))
+      : "memory");
+}
+__device__ inline void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line, int h, int b,
+                                Mbarrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3, %4, %5}], [%6];\n" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(static_cast<int>(at)), "r"(static_cast<int>(line)), "r"(h), "r"(b),
+      "r"(shared_address(&barrier))
       : "memory");
 }
 #endif

@@ -127,7 +127,7 @@ __device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, S
   const int warpgroup_row = thread / kWarpgroup * kRowsOfWarpgroup;
   unsigned turn = 0;
   for_tiles(tiling, [&](const Tile& tile) {
-    float sums[kSums];
+    float sums[kColumns / 2] = {};
     WarpgroupProducts products;
     products.begin(sums);
     const auto release = [&](unsigned of_turn) {
@@ -145,6 +145,7 @@ __device__ void consume(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, S
       products.wait<1>();
       if (k > 0) release(turn - 1);
     }
+    products.wait<0>();
     products.finish(sums);
     release(turn - 1);
 
@@ -214,33 +215,11 @@ void launch(const Product& p) {
                  map(p.x, p.x_data, p.M, p.K), map(p.y, p.y_data, p.K, p.N), whole);
 }
 
-/// Whether this library has code for Hopper, and once a word where it has none: compiled for anything but sm_90a, the kernel is empty and has no barriers.
-bool has_code() {
-#if VITRINE_CUDA_EMULATED
-  return true;
-#else
-  static const bool found = [] {
-    cudaFuncAttributes kernel{};  // stays 0 without any code for this GPU
-    if (cudaFuncGetAttributes(&kernel, matmul_hopper<bfloat16, bfloat16, true, true>) != cudaSuccess)
-      cudaGetLastError();
-    const bool has = kernel.sharedSizeBytes >= sizeof(Barriers);
-    if (!has)
-      fmt::print(stderr,
-                 "vitrine: this GPU could multiply 16-bit matrices by `wgmma`, for which the library has no "
-                 "code: it "
-                 "was not compiled for the architecture 90a (CMAKE_CUDA_ARCHITECTURES)\n");
-    return has;
-  }();
-  return found;
-#endif
-}
-
 }  // namespace
 
 bool hopper_supports(const Product& p) {
   return is_low_precision(p.dtype) && p.batch() == 1 && p.K > 0 && std::max({p.M, p.N, p.K}) < INT32_MAX &&
-         is_aligned(p.x, p.x_data, 2) && is_aligned(p.y, p.y_data, 2) && compute_capability() / 10 == 9 &&
-         has_code();
+         is_aligned(p.x, p.x_data, 2) && is_aligned(p.y, p.y_data, 2) && has_wgmma();
 }
 
 void hopper_matmul(const Product& p) {

@@ -73,14 +73,30 @@ void check_float32(const Inputs& x, const AttentionOptions& o) {
   in_any_order([&] { CHECK(same(run(cast_all(rounded, DType::float32, Device::cuda), o), got)); });
 }
 
+#if VITRINE_CUDA_EMULATED
+/// Before Hopper: other kernels compute 16-bit attention there.
+struct OlderGpu {
+  OlderGpu() { emulator::set_compute_capability(80); }
+  ~OlderGpu() { emulator::set_compute_capability(90); }
+};
+#endif
+
 /// And in 16 bits, on tensor cores: within two units of their rounding, as weights and their gradients are rounded before a product.
 void check_16_bits(const Inputs& x, const AttentionOptions& o) {
   for (const DType dtype : {DType::bfloat16, DType::float16}) {
     INFO(name(dtype));
     const Inputs rounded = cast_all(x, dtype);
-    const auto got = run(cast_all(rounded, dtype, Device::cuda), o);
-    check_close(got, run(cast_all(rounded, DType::float64), o), 2 * epsilon(dtype));
-    in_any_order([&] { CHECK(same(run(cast_all(rounded, dtype, Device::cuda), o), got)); });
+    const auto want = run(cast_all(rounded, DType::float64), o);
+    const auto check = [&] {
+      const auto got = run(cast_all(rounded, dtype, Device::cuda), o);
+      check_close(got, want, 2 * epsilon(dtype));
+      in_any_order([&] { CHECK(same(run(cast_all(rounded, dtype, Device::cuda), o), got)); });
+    };
+    check();
+#if VITRINE_CUDA_EMULATED
+    const OlderGpu older;
+    check();
+#endif
   }
 }
 
@@ -167,6 +183,33 @@ TEST_CASE("attention with windows, masks, bias, softcap, ALiBi and grouped queri
       // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves of it is no share of that.
       if (read == AttentionRead::mean || i != 6) check_16_bits(x, all[i]);
     }
+}
+
+TEST_CASE(
+    "16-bit attention over several of its largest tiles: every way to hide keys, grouped and odd heads") {
+  if (!has_gpu()) return;
+  Generator g(4);
+  const int64_t queries = 150, keys = 290;
+  std::vector<AttentionOptions> all(6);
+  all[0].causal = true;
+  all[1].left = 20, all[1].right = 130;
+  all[2].left = 60, all[2].causal = true, all[2].scale = 0.4;
+  all[3].allowed = less(arange(0, keys), full({}, 135, DType::int64));  // padding: the last block is hidden
+  all[4].allowed = greater(rand({2, 1, queries, keys}, DType::float64, Device::cpu, 0, 1, g), Tensor(0.8));
+  all[5].causal = true;  // the first queries stand before the first key
+  for (size_t i = 0; i < all.size(); ++i) {
+    INFO("option ", i);
+    const Sizes sizes = i == 5 ? Sizes{1, 1, keys, queries, 8, 8}
+                               : Sizes{2, 1, queries, keys, i == 1 ? 72 : 16, i == 2 ? 128 : 24};
+    const DType dtype = i % 2 == 0 ? DType::bfloat16 : DType::float16;
+    const Inputs x = cast_all(draw(sizes), dtype), here = cast_all(x, dtype, Device::cuda);
+    const Inputs exact = cast_all(x, DType::float64);
+    const Tensor want = attention(exact.q, exact.k, exact.v, all[i]);
+    if (all[i].allowed.defined()) all[i].allowed = to(all[i].allowed, Device::cuda);
+    const Tensor got = attention(here.q, here.k, here.v, all[i]);
+    check_close({got}, {want}, 2 * epsilon(dtype));
+    in_any_order([&] { CHECK(attention(here.q, here.k, here.v, all[i]).values() == got.values()); });
+  }
 }
 
 TEST_CASE("queries that see nothing give 0 and have gradient 0 on the device") {
@@ -324,6 +367,7 @@ TEST_CASE("attention fits into the shared memory of smaller GPUs, or says how mu
 
 // As in docs/cuda.md, where kernels are traced.
 TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
+  const OlderGpu older;
   const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product
   const auto count = [&](DType dtype) {
     const Inputs x = cast_all(draw({1, 1, n, n, size, size}), dtype, Device::cuda);

@@ -9,6 +9,7 @@
 #include "core/differences.h"
 #include "core/random.h"
 #include "cuda/instructions/wgmma.h"
+#include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 #include "tests/cuda/device.h"
@@ -16,9 +17,9 @@
 namespace {
 
 using namespace vitrine;
-using cuda::kBox, cuda::kBoxBytes, cuda::kSums, cuda::Mbarrier, cuda::TensorMap;
+using cuda::kBox, cuda::kBoxBytes, cuda::Mbarrier, cuda::TensorMap;
 
-constexpr int kM = 64, kN = 256, kK = 4 * kBox, kStages = 2, kConsumers = 128;
+constexpr int kM = 64, kN = 256, kK = 4 * kBox, kStages = 2, kConsumers = 128, kSums = kN / 2;
 
 struct Stage {
   char x[kBoxBytes], y[kN / kBox][kBoxBytes];
@@ -32,7 +33,8 @@ enum class Mistake {
   swizzle,
   bytes,
   more_bytes,
-  sums
+  sums,
+  no_last_wait
 };
 
 /// z [64, 256] = x · y. Threads 0 to 127 multiply, thread 128 loads; others do nothing.
@@ -60,7 +62,7 @@ __global__ void multiply(float* z, const __grid_constant__ TensorMap x, const __
         cuda::load_box(s.y[j], y, kYAlongK ? k : j * kBox, kYAlongK ? j * kBox : k, full[i]);
     }
   } else if (threadIdx.x < kConsumers) {
-    float sums[kSums];
+    float sums[kSums] = {};
     cuda::WarpgroupProducts products;
     products.begin(sums);
     for (int step = 0; step < kK / kBox; ++step) {
@@ -74,7 +76,7 @@ __global__ void multiply(float* z, const __grid_constant__ TensorMap x, const __
             cuda::matrix_descriptor<kYAlongK>(stages[i].y[0] + (kYAlongK ? k * 2 : k * 128)));
       }
       products.commit();
-      if (kMistake != Mistake::no_wait_for_products) products.wait<0>();
+      if (kMistake != Mistake::no_wait_for_products && kMistake != Mistake::no_last_wait) products.wait<0>();
       if (threadIdx.x % 32 == 0) empty[i].arrive();
     }
     if (kMistake == Mistake::sums) {
@@ -82,6 +84,7 @@ __global__ void multiply(float* z, const __grid_constant__ TensorMap x, const __
       products.wait<0>();
       return;
     }
+    if (kMistake != Mistake::no_last_wait) products.wait<0>();
     products.finish(sums);
     const unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4;
     for (unsigned e = 0; e < kSums; ++e)
@@ -132,6 +135,59 @@ void check_product() {
   CHECK(o.z.values().back() == 0);  // outside of x and y the copies brought zeros
 }
 
+/// z [64, N] = x · y twice: as an instruction sets sums, and as a second one adds to them. x [64, 16] comes from registers.
+template <class T, bool kYAlongK, int kColumns>
+__global__ void multiply_registers(float* z, const T* x, const __grid_constant__ TensorMap y) {
+  __shared__ Mbarrier full;
+  VITRINE_DYNAMIC_SHARED(char, memory);
+  char* const boxes = memory + (1024 - reinterpret_cast<uintptr_t>(memory) % 1024) % 1024;
+  if (threadIdx.x == 0) {
+    full.init(1);
+    Mbarrier::fence_init();
+    full.arrive_expecting(kColumns / kBox * kBoxBytes);
+    for (int j = 0; j < kColumns / kBox; ++j)
+      cuda::load_box(boxes + j * kBoxBytes, y, kYAlongK ? 0 : j * kBox, kYAlongK ? j * kBox : 0, full);
+  }
+  __syncthreads();
+  full.wait(0);
+  const unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4, column = lane % 4 * 2;
+  cuda::Fragment fragment;
+  for (unsigned q = 0; q < 4; ++q) {
+    const T* const two = x + (row + q % 2 * 8) * 16 + column + q / 2 * 8;
+    fragment.quarter[q] = two[0].bits | uint32_t{two[1].bits} << 16;
+  }
+  float sums[kColumns / 2] = {100};
+  cuda::WarpgroupProducts products;
+  products.begin(sums);
+  products.fence();
+  const uint64_t descriptor = cuda::matrix_descriptor<kYAlongK>(boxes);
+  products.multiply_accumulate<T, kYAlongK>(sums, fragment, descriptor, false);
+  products.multiply_accumulate<T, kYAlongK>(sums, fragment, descriptor);
+  products.commit();
+  products.wait<0>();
+  products.finish(sums);
+  for (unsigned e = 0; e < kColumns / 2; ++e)
+    z[(row + e / 2 % 2 * 8) * kColumns + e / 4 * 8 + column + e % 2] = sums[e];
+}
+
+template <class T, bool kYAlongK, int kColumns>
+void check_registers() {
+  Generator g(2);
+  const auto draw = [&](const Shape& shape) {
+    return copy_as(randn(shape, DType::float32, Device::cpu, 0, 1, g), dtype_v<T>);
+  };
+  const Tensor x = draw({kM, 16}), y = draw(kYAlongK ? Shape{kColumns, 16} : Shape{16, kColumns});
+  const Tensor here_x = to(x, Device::cuda), here_y = to(y, Device::cuda);
+  const Tensor z = zeros({kM, kColumns}, DType::float32, Device::cuda);
+  cuda::allow_shared<multiply_registers<T, kYAlongK, kColumns>>();
+  VITRINE_LAUNCH((multiply_registers<T, kYAlongK, kColumns>), 1, 128, kColumns / kBox * kBoxBytes + 1024,
+                 static_cast<float*>(z.raw()), static_cast<const T*>(here_x.raw()),
+                 cuda::tensor_map(dtype_v<T>, here_y.raw(), y.size(1), y.size(0), y.size(1)));
+  const auto wide = [](const Tensor& t) { return copy_as(t, DType::float64); };
+  const Tensor once = matmul(wide(x), kYAlongK ? transpose(wide(y)) : wide(y)), want = once + once;
+  CHECK(distance(z.values(), want.values(), 1e-3) <= 8 * epsilon(DType::float32));
+}
+
 /// What the emulator says of a mistake.
 template <Mistake kMistake>
 std::string complaint() {
@@ -176,6 +232,14 @@ TEST_CASE(
   CHECK(contains(complaint<Mistake::swizzle>(), "swizzle of 128 bytes"));
 }
 
+TEST_CASE("x from registers, with y either way") {
+  check_registers<bfloat16, true, 64>();
+  check_registers<bfloat16, false, 128>();
+  check_registers<float16, false, 64>();
+  check_registers<float16, true, 128>();
+}
+
 TEST_CASE("sums are not there before the products are finished") {
+  CHECK(contains(complaint<Mistake::no_last_wait>(), "finished before their products have been waited for"));
   CHECK(std::isnan(run<bfloat16, true, true, Mistake::sums>().z.values()[0]));
 }

@@ -1,0 +1,313 @@
+// Attention's forward on Hopper: as in cuda/attention.cu, a tile of queries meets keys block by block, but with the structure of
+// cuda/matmul/hopper.cu (the design is that of FlashAttention-3: Shah et al. 2024). What it buys: `mma` reaches some 60 % of these
+// tensor cores' rate, and stands still while the softmax is computed. Here
+// - one thread fetches q, k and v by the copy engine, two blocks of keys ahead;
+// - `wgmma` reads q, k and v where they lie (v across), and weights from the registers that the softmax leaves them in;
+// - the scores of the next block are multiplied while this one's weights meet the values, and its softmax is computed while those
+//   are still under way; the two warpgroups take turns, so that one multiplies while the other computes exponentials.
+#include "cuda/attention_hopper.h"
+
+#include "cuda/instructions/exp2.h"
+#include "cuda/instructions/pack.h"
+
+namespace vitrine::cuda {
+namespace {
+
+constexpr int kKeys = 128, kRing = 2;  // keys of a block, and blocks in shared memory
+
+/// kSize: channels of a head, filled up with zeros.
+template <int kSize>
+struct Tiles {
+  BoxedTile<kTileRows, kSize> q;
+  BoxedTile<kKeys, kSize> k[kRing], v[kRing];
+};
+
+struct Barriers {
+  Slot q, k[kRing], v[kRing];
+  Mbarrier turn[kConsumers];
+
+  __device__ void init() {
+    q.init();
+    for (int i = 0; i < kRing; ++i) k[i].init(), v[i].init();
+    for (Mbarrier& t : turn) t.init(kWarpgroup / 32);
+    Mbarrier::fence_init();
+  }
+};
+
+struct Inputs {
+  Scores<float> scores;
+  Schedule schedule;
+  Heads<float> y;
+  float* lse;
+  int heads, group, channels;  // of a batch; query heads of a key head; of a value
+};
+
+/// Queries of one head from `begin` on, and the blocks of keys that any of them sees.
+struct Queries {
+  Scores<float> scores;
+  int b, h, begin, first, blocks;
+
+  __device__ Queries(const Inputs& in, int head, int tile)
+      : b(head / in.heads), h(head % in.heads), begin(tile * kTileRows) {
+    scores = in.scores.of_head(b, h);
+    const int end = begin + kTileRows < scores.queries ? begin + kTileRows : scores.queries;
+    first = scores.first_key(begin) / kKeys * kKeys;
+    const int last = scores.last_key(end - 1);
+    blocks = last > first ? (last - first + kKeys - 1) / kKeys : 0;
+  }
+};
+
+template <int kSize>
+__device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& in, const TensorMap& q,
+                        const TensorMap& k, const TensorMap& v) {
+  unsigned block = 0, round = 0;  // of keys, and of queries
+  in.schedule.for_tiles([&](int head, int tile) {
+    const Queries queries(in, head, tile);
+    if (queries.blocks == 0) return;
+    const int key_head = queries.h / in.group;
+    tiles.q.load(q, queries.begin, queries.h, queries.b, barriers.q.fill(round++, sizeof(tiles.q)));
+    for (int n = 0; n < queries.blocks; ++n, ++block) {
+      const int at = block % kRing, row = queries.first + n * kKeys;
+      tiles.k[at].load(k, row, key_head, queries.b, barriers.k[at].fill(block / kRing, sizeof(tiles.k[0])));
+      tiles.v[at].load(v, row, key_head, queries.b, barriers.v[at].fill(block / kRing, sizeof(tiles.v[0])));
+    }
+  });
+}
+
+/// A warpgroup's 64 queries of each tile.
+template <class S, int kSize>
+class Consumer {
+ public:
+  __device__ Consumer(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& in)
+      : tiles_(tiles),
+        barriers_(barriers),
+        in_(in),
+        warpgroup_(static_cast<int>(threadIdx.x) / kWarpgroup - 1),
+        scale_(in.scores.scale * 1.44269504f) {}
+
+  __device__ void run() {
+    in_.schedule.for_tiles([&](int head, int tile) { attend(Queries(in_, head, tile)); });
+  }
+
+ private:
+  static constexpr int kOwn = 2;  // rows of a thread
+
+  __device__ void attend(const Queries& queries) {
+    float y[kSize / 2], largest[kOwn], total[kOwn];
+#pragma unroll
+    for (int i = 0; i < kSize / 2; ++i) y[i] = 0;
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) largest[own] = -INFINITY, total[own] = 0;
+    if (queries.blocks > 0) {
+      float scores[kKeys / 2], factor[kOwn];
+      Fragment weights[kKeys / kProductDepth];
+      barriers_.q.wait(round_++);
+      multiply_keys(scores, block_);
+      products_.template wait<0>();
+      products_.finish(scores);
+      barriers_.k[block_ % kRing].release();
+      weigh(scores, queries, 0, largest, total, factor);
+      pack_weights(weights, scores);
+#pragma unroll 1
+      for (int n = 1; n < queries.blocks; ++n, ++block_) {
+        const unsigned next = block_ + 1;
+        barriers_.turn[warpgroup_].wait((turn_ + 1 + warpgroup_) % 2);
+        multiply_keys(scores, next);
+        multiply_values(y, weights, block_);
+        pass_turn();
+        products_.template wait<1>();
+        products_.finish(scores);
+        barriers_.k[next % kRing].release();
+        weigh(scores, queries, n, largest, total, factor);
+        products_.template wait<0>();
+        products_.finish(y);
+        barriers_.v[block_ % kRing].release();
+#pragma unroll
+        for (int i = 0; i < kSize / 2; ++i) y[i] *= factor[i / 2 % 2];
+        pack_weights(weights, scores);
+      }
+      barriers_.q.release();
+      multiply_values(y, weights, block_);
+      products_.template wait<0>();
+      products_.finish(y);
+      barriers_.v[block_++ % kRing].release();
+    }
+    write(queries, y, largest, total);
+  }
+
+  /// Begins scores = q·kᵀ for a block of keys.
+  __device__ void multiply_keys(float (&scores)[kKeys / 2], unsigned block) {
+    barriers_.k[block % kRing].wait(block / kRing);
+    products_.begin(scores);
+    products_.fence();
+#pragma unroll
+    for (int at = 0; at < kSize; at += kProductDepth)
+      products_.template multiply_accumulate<S, true, true>(scores,
+                                                            tiles_.q.by_rows(warpgroup_ * kOwnedRows, at),
+                                                            tiles_.k[block % kRing].by_rows(0, at), at > 0);
+    products_.commit();
+  }
+
+  /// Begins y += weights·v.
+  __device__ void multiply_values(float (&y)[kSize / 2], const Fragment (&weights)[kKeys / kProductDepth],
+                                  unsigned block) {
+    barriers_.v[block % kRing].wait(block / kRing);
+    products_.begin(y);
+    products_.fence();
+#pragma unroll
+    for (int i = 0; i < kKeys / kProductDepth; ++i)
+      products_.template multiply_accumulate<S, false>(y, weights[i],
+                                                       tiles_.v[block % kRing].by_columns(i * kProductDepth));
+    products_.commit();
+  }
+
+  /// The other warpgroup may multiply.
+  __device__ void pass_turn() {
+    if (threadIdx.x % 32 == 0) barriers_.turn[1 - warpgroup_].arrive();
+    ++turn_;
+  }
+
+  __device__ int row(const Queries& queries, int own) const {
+    const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+    return queries.begin + warpgroup_ * kOwnedRows + thread / 32 * 16 + thread % 32 / 4 + own * 8;
+  }
+
+  /// Products q·k with block n become weights e^(scale·(q·k − largest)), and `factor` what earlier sums get.
+  __device__ void weigh(float (&x)[kKeys / 2], const Queries& queries, int n, float (&largest)[kOwn],
+                        float (&total)[kOwn], float (&factor)[kOwn]) {
+    const int j = queries.first + n * kKeys, begin = queries.begin + warpgroup_ * kOwnedRows;
+    if (!queries.scores.is_plain(begin, begin + kOwnedRows, j, j + kKeys)) hide(x, queries, j);
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+      float most = largest[own];
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i)
+        if (i / 2 % 2 == own) most = std::fmax(most, x[i]);
+      most = merge_row(most, [](float a, float b) { return std::fmax(a, b); });
+      const float shift = most == -INFINITY ? 0 : most * scale_;
+      factor[own] = fast_exp2(std::fma(largest[own], scale_, -shift));
+      largest[own] = most;
+      float sum = 0;
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i)
+        if (i / 2 % 2 == own) sum += x[i] = fast_exp2(std::fma(x[i], scale_, -shift));
+      total[own] = std::fma(total[own], factor[own], sum);
+    }
+  }
+
+  /// Products of keys from j on that a query does not see become −∞.
+  __device__ void hide(float (&x)[kKeys / 2], const Queries& queries, int j) const {
+    const Scores<float>& s = queries.scores;
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+      const int i = row(queries, own), first = s.first_key(i), last = i < s.queries ? s.last_key(i) : 0;
+      const bool* const allowed = s.allowed.data == nullptr ? nullptr : s.allowed.data + i * s.allowed.row;
+#pragma unroll
+      for (int e = 0; e < kKeys / 2; ++e)
+        if (e / 2 % 2 == own) {
+          const int key = j + e / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + e % 2;
+          const bool seen =
+              key >= first && key < last && (allowed == nullptr || allowed[key * s.allowed.column]);
+          if (!seen) x[e] = -INFINITY;
+        }
+    }
+  }
+
+  /// As the left operand of the next product.
+  __device__ static void pack_weights(Fragment (&weights)[kKeys / kProductDepth],
+                                      const float (&x)[kKeys / 2]) {
+#pragma unroll
+    for (int i = 0; i < kKeys / kProductDepth; ++i)
+#pragma unroll
+      for (int quarter = 0; quarter < 4; ++quarter)
+        weights[i].quarter[quarter] = pack<S>(x[8 * i + 2 * quarter], x[8 * i + 2 * quarter + 1]);
+  }
+
+  __device__ void write(const Queries& queries, const float (&y)[kSize / 2], const float (&largest)[kOwn],
+                        const float (&totals)[kOwn]) const {
+    const HeadMatrix<float> rows = in_.y.rows(queries.b, queries.h);
+    float* const lse = in_.lse + (int64_t{queries.b} * in_.heads + queries.h) * queries.scores.queries;
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+      const float total = merge_row(totals[own], [](float a, float b) { return a + b; });
+      const float share = total == 0 ? 0 : 1 / total;
+      const int i = row(queries, own), lane = static_cast<int>(threadIdx.x) % 4;
+      if (i >= queries.scores.queries) continue;
+      if (lane == 0)
+        lse[i] = total == 0 ? -INFINITY : std::fma(largest[own], in_.scores.scale, std::log(total));
+#pragma unroll
+      for (int at = 0; at < kSize / 8; ++at) {
+        const int d = at * 8 + lane * 2, e = at * 4 + own * 2;
+        if (d < in_.channels) store(rows.row(i) + d, Vector<float, 2>{y[e] * share, y[e + 1] * share});
+      }
+    }
+  }
+
+  Tiles<kSize>& tiles_;
+  Barriers& barriers_;
+  const Inputs& in_;
+  const int warpgroup_;
+  const float scale_;  // to powers of 2
+  WarpgroupProducts products_;
+  unsigned block_ = 0, round_ = 0, turn_ = 0;
+};
+
+template <class S, int kSize>
+__global__ void __launch_bounds__(kHopperThreads, 1)
+    attention_hopper_kernel(const Inputs in, const __grid_constant__ TensorMap q,
+                            const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v) {
+#if VITRINE_HAS_WGMMA
+  __shared__ Barriers barriers;
+  auto& tiles = aligned_shared<Tiles<kSize>>();
+  if (threadIdx.x == 0) barriers.init();
+  __syncthreads();
+  if (threadIdx.x < kWarpgroup) {
+    give_registers<kProducerRegisters>();
+    if (threadIdx.x == 0) produce(tiles, barriers, in, q, k, v);
+  } else {
+    take_registers<kConsumerRegisters>();
+    Consumer<S, kSize>(tiles, barriers, in).run();
+  }
+#endif
+}
+
+constexpr int kSizes[] = {64, 128};
+
+}  // namespace
+
+bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                     const Tensor& slopes, const AttentionForm& form) {
+  const bool plain = form.read == AttentionRead::mean && form.softcap == 0 && form.scale > 0 &&
+                     !bias.defined() && !slopes.defined();
+  const bool fits = std::max(q.size(3), v.size(3)) <= kSizes[1] && v.size(3) % 2 == 0 &&
+                    q.numel() / std::max<int64_t>(q.size(3), 1) < INT32_MAX;
+  return plain && fits && has_tensor_map(q) && has_tensor_map(k) && has_tensor_map(v) && has_wgmma() &&
+         sizeof(Tiles<kSizes[1]>) + kAlignment <= most_shared();
+}
+
+void hopper_attention(Tensor& y, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
+                      const Tensor& allowed, const AttentionForm& form) {
+  const auto launch = [&](auto type, auto size) {
+    using S = typename decltype(type)::type;
+    constexpr int kSize = decltype(size)::value;
+    const int64_t group = q.size(1) / k.size(1), bytes_met = k.size(2) * kSize * 2 * 2 / group;
+    const Inputs in{Scores<float>::of(q, k, {}, {}, allowed, form),
+                    Schedule::of(q.size(2), q.size(0) * q.size(1), bytes_met),
+                    Heads<float>::of(y),
+                    lse.data<float>(),
+                    static_cast<int>(q.size(1)),
+                    static_cast<int>(group),
+                    static_cast<int>(v.size(3))};
+    const int blocks = std::min(in.schedule.count(), multiprocessors());
+    allow_shared<attention_hopper_kernel<S, kSize>>();
+    VITRINE_LAUNCH((attention_hopper_kernel<S, kSize>), static_cast<unsigned>(blocks), kHopperThreads,
+                   sizeof(Tiles<kSize>) + kAlignment, in, tensor_map(q), tensor_map(k), tensor_map(v));
+  };
+  const auto with_size = [&](auto type) {
+    std::max(q.size(3), v.size(3)) <= kSizes[0] ? launch(type, std::integral_constant<int, kSizes[0]>())
+                                                : launch(type, std::integral_constant<int, kSizes[1]>());
+  };
+  q.dtype() == DType::bfloat16 ? with_size(Type<bfloat16>()) : with_size(Type<float16>());
+}
+
+}  // namespace vitrine::cuda
