@@ -7,6 +7,7 @@
 // LASER's anchors for the second. That costs two products more than the textbook's five, and gives the same bits in every run.
 #include "core/creation.h"
 #include "core/kernels.h"
+#include "cuda/attention_hopper.h"
 #include "cuda/attention_launch.h"
 
 namespace vitrine::cuda {
@@ -47,6 +48,8 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                         const AttentionForm& form) {
   const int64_t heads = q.size(0) * q.size(1);
   if (heads == 0) return;
+  if (hopper_backward_supports(dy, q, k, v, bias, slopes, form))
+    return hopper_attention_backward(dq, dk, dv, dy, q, k, v, sums, lse, allowed, form);
   const bool laser = form.read == AttentionRead::laser;
   if (laser && q.dtype() == DType::float16)
     return widened_backward(dq, dk, dv, dy, q, k, v, sums, lse, bias, slopes, allowed, form);

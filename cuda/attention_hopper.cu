@@ -7,9 +7,6 @@
 //   are still under way; the two warpgroups take turns, so that one multiplies while the other computes exponentials.
 #include "cuda/attention_hopper.h"
 
-#include "cuda/instructions/exp2.h"
-#include "cuda/instructions/pack.h"
-
 namespace vitrine::cuda {
 namespace {
 
@@ -83,7 +80,7 @@ class Consumer {
         barriers_(barriers),
         in_(in),
         warpgroup_(static_cast<int>(threadIdx.x) / kWarpgroup - 1),
-        scale_(in.scores.scale * 1.44269504f) {}
+        scale_(in.scores.scale * kLog2E) {}
 
   __device__ void run() {
     in_.schedule.for_tiles([&](int head, int tile) { attend(Queries(in_, head, tile)); });
@@ -107,7 +104,7 @@ class Consumer {
       products_.finish(scores);
       barriers_.k[block_ % kRing].release();
       weigh(scores, queries, 0, largest, total, factor);
-      pack_weights(weights, scores);
+      pack_fragments<S>(weights, scores);
 #pragma unroll 1
       for (int n = 1; n < queries.blocks; ++n, ++block_) {
         const unsigned next = block_ + 1;
@@ -124,7 +121,7 @@ class Consumer {
         barriers_.v[block_ % kRing].release();
 #pragma unroll
         for (int i = 0; i < kSize / 2; ++i) y[i] *= factor[i / 2 % 2];
-        pack_weights(weights, scores);
+        pack_fragments<S>(weights, scores);
       }
       barriers_.q.release();
       multiply_values(y, weights, block_);
@@ -168,8 +165,7 @@ class Consumer {
   }
 
   __device__ int row(const Queries& queries, int own) const {
-    const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
-    return queries.begin + warpgroup_ * kOwnedRows + thread / 32 * 16 + thread % 32 / 4 + own * 8;
+    return queries.begin + warpgroup_ * kOwnedRows + owned_row(own);
   }
 
   /// Products q·k with block n become weights e^(scale·(q·k − largest)), and `factor` what earlier sums get.
@@ -201,26 +197,13 @@ class Consumer {
 #pragma unroll
     for (int own = 0; own < kOwn; ++own) {
       const int i = row(queries, own), first = s.first_key(i), last = i < s.queries ? s.last_key(i) : 0;
-      const bool* const allowed = s.allowed.data == nullptr ? nullptr : s.allowed.data + i * s.allowed.row;
 #pragma unroll
       for (int e = 0; e < kKeys / 2; ++e)
         if (e / 2 % 2 == own) {
-          const int key = j + e / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + e % 2;
-          const bool seen =
-              key >= first && key < last && (allowed == nullptr || allowed[key * s.allowed.column]);
-          if (!seen) x[e] = -INFINITY;
+          const int key = j + owned_column(e);
+          if (key < first || key >= last || !s.is_allowed(i, key)) x[e] = -INFINITY;
         }
     }
-  }
-
-  /// As the left operand of the next product.
-  __device__ static void pack_weights(Fragment (&weights)[kKeys / kProductDepth],
-                                      const float (&x)[kKeys / 2]) {
-#pragma unroll
-    for (int i = 0; i < kKeys / kProductDepth; ++i)
-#pragma unroll
-      for (int quarter = 0; quarter < 4; ++quarter)
-        weights[i].quarter[quarter] = pack<S>(x[8 * i + 2 * quarter], x[8 * i + 2 * quarter + 1]);
   }
 
   __device__ void write(const Queries& queries, const float (&y)[kSize / 2], const float (&largest)[kOwn],
@@ -231,13 +214,13 @@ class Consumer {
     for (int own = 0; own < kOwn; ++own) {
       const float total = merge_row(totals[own], [](float a, float b) { return a + b; });
       const float share = total == 0 ? 0 : 1 / total;
-      const int i = row(queries, own), lane = static_cast<int>(threadIdx.x) % 4;
+      const int i = row(queries, own);
       if (i >= queries.scores.queries) continue;
-      if (lane == 0)
+      if (threadIdx.x % 4 == 0)
         lse[i] = total == 0 ? -INFINITY : std::fma(largest[own], in_.scores.scale, std::log(total));
 #pragma unroll
       for (int at = 0; at < kSize / 8; ++at) {
-        const int d = at * 8 + lane * 2, e = at * 4 + own * 2;
+        const int d = owned_column(at * 4), e = at * 4 + own * 2;
         if (d < in_.channels) store(rows.row(i) + d, Vector<float, 2>{y[e] * share, y[e + 1] * share});
       }
     }
@@ -271,18 +254,16 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 #endif
 }
 
-constexpr int kSizes[] = {64, 128};
-
 }  // namespace
 
 bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                      const Tensor& slopes, const AttentionForm& form) {
   const bool plain = form.read == AttentionRead::mean && form.softcap == 0 && form.scale > 0 &&
                      !bias.defined() && !slopes.defined();
-  const bool fits = std::max(q.size(3), v.size(3)) <= kSizes[1] && v.size(3) % 2 == 0 &&
+  const bool fits = std::max(q.size(3), v.size(3)) <= kHopperSizes[1] && v.size(3) % 2 == 0 &&
                     q.numel() / std::max<int64_t>(q.size(3), 1) < INT32_MAX;
   return plain && fits && has_tensor_map(q) && has_tensor_map(k) && has_tensor_map(v) && has_wgmma() &&
-         sizeof(Tiles<kSizes[1]>) + kAlignment <= most_shared();
+         sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
 void hopper_attention(Tensor& y, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -303,11 +284,9 @@ void hopper_attention(Tensor& y, Tensor& lse, const Tensor& q, const Tensor& k, 
     VITRINE_LAUNCH((attention_hopper_kernel<S, kSize>), static_cast<unsigned>(blocks), kHopperThreads,
                    sizeof(Tiles<kSize>) + kAlignment, in, tensor_map(q), tensor_map(k), tensor_map(v));
   };
-  const auto with_size = [&](auto type) {
-    std::max(q.size(3), v.size(3)) <= kSizes[0] ? launch(type, std::integral_constant<int, kSizes[0]>())
-                                                : launch(type, std::integral_constant<int, kSizes[1]>());
-  };
-  q.dtype() == DType::bfloat16 ? with_size(Type<bfloat16>()) : with_size(Type<float16>());
+  visit_hopper_size(q, v, [&](auto size) {
+    q.dtype() == DType::bfloat16 ? launch(Type<bfloat16>(), size) : launch(Type<float16>(), size);
+  });
 }
 
 }  // namespace vitrine::cuda

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "cuda/attention_scores.h"
+#include "cuda/instructions/exp2.h"
+#include "cuda/instructions/pack.h"
 #include "cuda/instructions/wgmma.h"
 
 namespace vitrine::cuda {
@@ -23,7 +25,9 @@ struct BoxedTile {
 
   /// Rows from `row` on, by one thread; outside of the head they become 0.
   __device__ void load(const TensorMap& map, int row, int h, int b, Mbarrier& full) {
+#pragma unroll 1
     for (int c = 0; c < kColumns / kBox; ++c)
+#pragma unroll 1
       for (int r = 0; r < kRows / kBox; ++r) load_box(boxes[c][r], map, c * kBox, row + r * kBox, h, b, full);
   }
   /// As an operand whose rows are these from `row` on, and whose k are columns from `column` on.
@@ -40,17 +44,21 @@ struct BoxedTile {
 struct Slot {
   Mbarrier full, empty;
 
-  __device__ void init() { full.init(1), empty.init(kConsumers * kWarpgroup / 32); }
+  /// `fillers` threads fill it together.
+  __device__ void init(unsigned fillers = 1) {
+    full.init(fillers), empty.init(kConsumers * kWarpgroup / kWarp);
+  }
+  __device__ void wait_empty(unsigned round) { empty.wait((round + 1) % 2); }
   /// By the producer; then it loads that many bytes.
   __device__ Mbarrier& fill(unsigned round, unsigned bytes) {
-    empty.wait((round + 1) % 2);
+    wait_empty(round);
     full.arrive_expecting(bytes);
     return full;
   }
   __device__ void wait(unsigned round) { full.wait(round % 2); }
   /// By each warp of the consumers.
   __device__ void release() {
-    if (threadIdx.x % 32 == 0) empty.arrive();
+    if (threadIdx.x % kWarp == 0) empty.arrive();
   }
 };
 
@@ -92,11 +100,46 @@ __device__ Shared& aligned_shared() {
                                                  kAlignment);
 }
 
+/// Of a warpgroup's sums a thread has two rows, and element e of them in the same column of each (cuda/instructions/wgmma.h).
+__device__ inline int owned_row(int of_thread) {
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+  return thread / 32 * 16 + thread % 32 / 4 + of_thread * 8;
+}
+__device__ inline int owned_column(int e) {
+  return e / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + e % 2;
+}
+
+/// Sums, rounded, as the left operand of the next product.
+template <class S, int kCount>
+__device__ void pack_fragments(Fragment (&fragments)[kCount], const float (&x)[8 * kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+#pragma unroll
+    for (int quarter = 0; quarter < 4; ++quarter)
+      fragments[i].quarter[quarter] = pack<S>(x[8 * i + 2 * quarter], x[8 * i + 2 * quarter + 1]);
+}
+
+inline constexpr float kLog2E = 1.44269504f;
+/// Channels that the kernels are compiled for; other heads are filled up with zeros.
+inline constexpr int kHopperSizes[] = {64, 128};
+
+template <class F>
+void visit_hopper_size(const Tensor& q, const Tensor& v, F&& f) {
+  std::max(q.size(3), v.size(3)) <= kHopperSizes[0] ? f(std::integral_constant<int, kHopperSizes[0]>())
+                                                    : f(std::integral_constant<int, kHopperSizes[1]>());
+}
+
 /// Whether these kernels compute this attention: heads up to 128 channels of 16 bits that the copy engine reads, a mean, and scores
 /// that are scale·q·k where they are not hidden. cuda/attention.cu has kernels for all others.
 bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                      const Tensor& slopes, const AttentionForm& form);
 void hopper_attention(Tensor& y, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
                       const Tensor& allowed, const AttentionForm& form);
+/// The same of the backward, which is for bfloat16 alone.
+bool hopper_backward_supports(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor& bias, const Tensor& slopes, const AttentionForm& form);
+void hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
+                               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& lse,
+                               const Tensor& allowed, const AttentionForm& form);
 
 }  // namespace vitrine::cuda

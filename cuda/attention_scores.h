@@ -49,8 +49,10 @@ struct Scores {
   __device__ int first_query(int j) const { return clamp(j - right + queries - keys, queries); }
   __device__ int last_query(int j) const { return clamp(j + left + 1 + queries - keys, queries); }
   __device__ bool sees(int i, int j) const {
-    return i < queries && j >= first_key(i) && j < last_key(i) &&
-           (allowed.data == nullptr || allowed.data[i * allowed.row + j * allowed.column]);
+    return i < queries && j >= first_key(i) && j < last_key(i) && is_allowed(i, j);
+  }
+  __device__ bool is_allowed(int i, int j) const {
+    return allowed.data == nullptr || allowed.data[i * allowed.row + j * allowed.column];
   }
   /// Whether no query of [i, i_end) sees a key of [j, j_end), whatever the mask.
   __device__ bool hides_all(int i, int i_end, int j, int j_end) const {
