@@ -23,7 +23,7 @@ struct Barriers {
   Slot q, k[kRing], v[kRing];
   Mbarrier turn[kConsumers];
 
-  __device__ void init() {
+  [[maybe_unused]] __device__ void init() {
     q.init();
     for (int i = 0; i < kRing; ++i) k[i].init(), v[i].init();
     for (Mbarrier& t : turn) t.init(kWarpgroup / 32);

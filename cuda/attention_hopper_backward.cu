@@ -38,7 +38,7 @@ struct Tiles {
 struct Barriers {
   Slot own, ring[kRing];
 
-  __device__ void init() {
+  [[maybe_unused]] __device__ void init() {
     own.init();
     for (Slot& slot : ring) slot.init(kWarp);
     Mbarrier::fence_init();
@@ -54,7 +54,7 @@ struct Inputs {
   QueryNumbers* numbers;  // [B, heads, padded]: the first kernel leaves them for the second
   int heads, group, padded, size, channels;
 
-  __device__ QueryNumbers* numbers_of(int b, int h) const {
+  [[maybe_unused]] __device__ QueryNumbers* numbers_of(int b, int h) const {
     return numbers + (int64_t{b} * heads + h) * padded;
   }
 };
