@@ -40,6 +40,11 @@ VITRINE_HD inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter
 /// A float in [0, 1): the upper 24 bits, so that every value is exact and 1 is never reached.
 VITRINE_HD inline float to_uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
+/// A double in [0, 1) of 53 bits, from words 0 and 1.
+VITRINE_HD inline double to_fine_uniform(const std::array<uint32_t, 4>& words) {
+  return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
+}
+
 /// Four standard normals by Box and Muller: radius from words 0 and 2, angle from words 1 and 3.
 VITRINE_HD inline std::array<float, 4> to_normals(const std::array<uint32_t, 4>& words) {
   constexpr float kTwoPi = 6.283185307179586f;

@@ -24,10 +24,7 @@ int64_t Generator::next_below(int64_t limit) {
   }
 }
 
-double Generator::next_uniform() {
-  const auto words = philox(seed(), reserve(1));
-  return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
-}
+double Generator::next_uniform() { return to_fine_uniform(philox(seed(), reserve(1))); }
 
 Generator& default_generator() {
   thread_local Generator generator;

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <new>
 
+#include "ops/formulas_multinomial.h"
+
 namespace vitrine::cuda {
 namespace {
 
@@ -31,6 +33,9 @@ void tell_device_error() {
       fail("{}: {} has {} at position {}, outside [{}, {})", e.op.get(), e.argument.get(), e.index,
            e.position, e.low, e.high);
     case DeviceError::Kind::norm: fail("{}: the norm of the gradients is {}", e.op.get(), e.number);
+    case DeviceError::Kind::weight: fail_weight(e.position, e.index, e.number);
+    case DeviceError::Kind::few: fail_few_weights(e.position, e.index, e.high, false);
+    case DeviceError::Kind::few_with_replacement: fail_few_weights(e.position, e.index, e.high, true);
   }
 }
 

@@ -19,13 +19,13 @@ class HostText {
 
 /// In page-locked memory of the CPU, which every GPU writes and nobody has to copy. The first error stays until it is told.
 struct DeviceError {
-  enum class Kind { index, norm };
+  enum class Kind { index, norm, weight, few, few_with_replacement };
 
   unsigned taken = 0, complete = 0;
   Kind kind = Kind::index;
-  HostText op = {}, argument = {};  // the latter of an index
+  HostText op = {}, argument = {};  // of an index; a norm has no argument
   int64_t index = 0, position = 0, low = 0, high = 0;
-  double number = 0;  // a norm
+  double number = 0;  // a norm, or a weight; its row is `position`
 };
 
 /// Where kernels leave it.

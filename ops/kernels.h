@@ -140,6 +140,19 @@ VITRINE_KERNEL(scatter_add, Tensor& y, const Tensor& index, const Tensor& source
 /// indices [..., k]: where the first k of each row of x [..., n] are in sorted order; stable, NaN last.
 VITRINE_KERNEL(argsort, Tensor& indices, const Tensor& x, bool descending);
 
+// -- Draws by weights [..., V] (float64); random number i is that of counter draw.offset + i (to_fine_uniform)
+
+/// A weight that is negative or not finite is an error, and so is a row with too few above 0 for `count` draws. On a GPU what next
+/// waits tells it, and until then such a weight is 0.
+VITRINE_KERNEL(check_weights, Tensor& weights, int64_t count, bool replacement);
+/// sums [..., ⌈V/32⌉]: of each 32 neighbours (ops/formulas_multinomial.h).
+VITRINE_KERNEL(sum_neighbours, Tensor& sums, const Tensor& weights);
+/// drawn [..., count]: where in its row of sums[0], the weights, draw i falls. sums[k + 1] is sum_neighbours of sums[k], the last
+/// one has one element a row.
+VITRINE_KERNEL(draw_indices, Tensor& drawn, const std::vector<Tensor>& sums, Draw draw);
+/// When something that happens at a random time, `weights` times a second on average, first does; NaN where never.
+VITRINE_KERNEL(first_times, Tensor& times, const Tensor& weights, Draw draw);
+
 // -- Dropout
 
 /// y = x·scale where kept, else 0. Element i is dropped where its uniform number (core/philox.h: word i % 4 of

@@ -1,7 +1,6 @@
 #include "ops/sort.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/kernels.h"
 #include "core/parallel.h"
@@ -39,70 +38,6 @@ Sorted topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
   check(k >= 0 && k <= x.size(at), "topk: k is {}, wanted 0 to {}, the size of axis {} of {}", k, x.size(at),
         at, x.shape());
   return ordered("topk", x, at, k, largest);
-}
-
-namespace {
-
-/// One draw: the first index at which the running sum exceeds u·total.
-int64_t draw_one(const double* weights, int64_t n, double total, double u) {
-  double sum = 0;
-  int64_t last = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (weights[i] == 0) continue;
-    last = i;  // of rounding sums the last possible one catches what is left
-    if ((sum += weights[i]) > u * total) break;
-  }
-  return last;
-}
-
-/// `count` draws without replacement: the indices of the smallest −log(u)/w. The first of several exponential
-/// clocks of rates w to ring is i with probability wᵢ/Σw, and the others are as if just started. Efraimidis
-/// and Spirakis 2006.
-std::vector<int64_t> draw_different(const double* weights, int64_t n, int64_t count, Generator& generator) {
-  std::vector<std::pair<double, int64_t>> clocks;
-  for (int64_t i = 0; i < n; ++i) {
-    const double u = 1 - generator.next_uniform();  // (0, 1]
-    if (weights[i] > 0) clocks.emplace_back(-std::log(u) / weights[i], i);
-  }
-  std::partial_sort(clocks.begin(), clocks.begin() + count, clocks.end());
-  std::vector<int64_t> drawn;
-  for (int64_t i = 0; i < count; ++i) drawn.push_back(clocks[static_cast<size_t>(i)].second);
-  return drawn;
-}
-
-}  // namespace
-
-Tensor multinomial(const Tensor& weights, int64_t count, bool replacement, Generator& generator) {
-  check(weights.rank() >= 1, "multinomial: weights is a scalar, wanted [..., V]");
-  check(count >= 0, "multinomial: count is {}, wanted at least 0", count);
-  const Tensor rows = copy_as(copy_to(weights, Device::cpu), DType::float64);
-  const int64_t n = weights.size(-1);
-  Shape shape = weights.shape();
-  shape.back() = count;
-  std::vector<int64_t> drawn;
-  for (int64_t row = 0; row < (n == 0 ? 0 : rows.numel() / n); ++row) {
-    const double* const w = rows.data<double>() + row * n;
-    double total = 0;
-    int64_t possible = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      check(w[i] >= 0 && std::isfinite(w[i]),
-            "multinomial: weight {} of row {} is {}, wanted a finite number of at least 0", i, row, w[i]);
-      total += w[i];
-      possible += w[i] > 0;
-    }
-    check(possible >= (replacement ? std::min<int64_t>(count, 1) : count),
-          "multinomial: row {} has {} weights above 0, too few for {} draws {} replacement", row, possible,
-          count, replacement ? "with" : "without");
-    if (replacement) {
-      for (int64_t i = 0; i < count; ++i) drawn.push_back(draw_one(w, n, total, generator.next_uniform()));
-    } else {
-      const auto different = draw_different(w, n, count, generator);
-      drawn.insert(drawn.end(), different.begin(), different.end());
-    }
-  }
-  check(static_cast<int64_t>(drawn.size()) == numel(shape),
-        "multinomial: weights has the shape {}: there is nothing to draw from", weights.shape());
-  return record_cut("multinomial", weights, index_tensor(drawn, shape, weights.device()));
 }
 
 namespace cpu {

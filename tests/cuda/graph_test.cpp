@@ -16,6 +16,7 @@
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/loss.h"
+#include "ops/multinomial.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "optim/by_name.h"
@@ -214,6 +215,26 @@ TEST_CASE("capturing runs nothing; a graph keeps what it reads and counts what i
   CHECK(y.values() == std::vector<double>(4, 4));
   CHECK(y.storage().version() == version + 2);
   CHECK(std::string(y.storage().last_writer()) == "replay");
+}
+
+TEST_CASE("a captured multinomial draws in each replay what calling it draws") {
+  if (!has_gpu()) return;
+  const Tensor weights = to(arange(1, 101), kGpu);
+  Tensor with, without;
+  const auto draw = [&] { with = multinomial(weights, 5, true), without = multinomial(weights, 5, false); };
+  const auto drawn = [&] {
+    auto all = with.values();
+    for (const double i : without.values()) all.push_back(i);
+    return all;
+  };
+  manual_seed(4);
+  std::vector<std::vector<double>> eager, replayed;
+  for (int i = 0; i < 3; ++i) draw(), eager.push_back(drawn());
+  manual_seed(4);
+  Graph graph(kGpu, draw);
+  for (int i = 0; i < 3; ++i) graph.replay(), replayed.push_back(drawn());
+  CHECK(replayed == eager);
+  CHECK_FALSE(eager[0] == eager[1]);
 }
 
 TEST_CASE("an index out of range is told by what waits next, in a graph and without one") {

@@ -16,6 +16,7 @@
 #include "ops/kernels.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/multinomial.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -271,9 +272,47 @@ TEST_CASE("random numbers and dropout have the CPU's bits") {
         return dropout(t, 0.3, g);
       });
     }
-  Generator one(5), other(5);
-  const Tensor weights = tensor({0.1, 0.5, 0.2, 0.2});
-  CHECK(same(multinomial(to(weights, Device::cuda), 50, true, one), multinomial(weights, 50, true, other)));
+}
+
+TEST_CASE("draws by weights are the CPU's, with and without replacement") {
+  if (!has_gpu()) return;
+  for (const int64_t n : {1, 2, 31, 33, 1000, 1025, 40000}) {
+    INFO("n is ", n);
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int32}) {
+      if (n > 10000 && dtype != DType::float32) continue;
+      Generator g(13);
+      const Tensor weights = copy_as(rand({3, n}, DType::float64, Device::cpu, 1, 1000, g), dtype);
+      const Tensor some_zero = where(greater(weights, full({}, 300, dtype)), weights, full({}, 0, dtype));
+      for (const bool replacement : {false, true})
+        check_same(replacement ? some_zero : weights, [&](const Tensor& t) {
+          Generator generator(14);
+          const Tensor drawn =
+              multinomial(t, replacement ? 70 : std::min<int64_t>(n, 70), replacement, generator);
+          CHECK(generator.offset() == static_cast<uint64_t>(replacement ? 3 * 70 : 3 * n));
+          return drawn;
+        });
+    }
+  }
+  check_same(transpose(normal({5, 4}) * normal({5, 4}, DType::float64, 2) + 10.0), [](const Tensor& t) {
+    Generator generator(15);
+    return multinomial(t, 3, false, generator);
+  });
+}
+
+TEST_CASE("weights that cannot be drawn by are told by what waits next") {
+  if (!has_gpu()) return;
+  const auto draw = [](const Tensor& weights, bool replacement) {
+    return multinomial(to(weights, Device::cuda), 2, replacement).values();
+  };
+  for (const bool replacement : {false, true}) {
+    for (const double wrong : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
+      CHECK_THROWS_WITH(draw(tensor({1, 2, 3, 4, 5, wrong}, {2, 3}), replacement),
+                        doctest::Contains("multinomial: weight 2 of row 1 is"));
+    CHECK_THROWS_WITH(draw(tensor({1, 2, 3, 0, 0, 0}, {2, 3}), replacement),
+                      doctest::Contains("multinomial: row 1 has 0 weights above 0, too few for 2 draws"));
+  }
+  CHECK_THROWS_WITH(draw(tensor({0, 2, 0}), false), doctest::Contains("has 1 weights above 0"));
+  CHECK(draw(tensor({0, 2, 0}), true) == std::vector<double>{1, 1});
 }
 
 TEST_CASE("comparisons, logic, choices, and arithmetic of integers") {

@@ -3,6 +3,7 @@
 #include "ops/dropout.h"
 #include "ops/index.h"
 #include "ops/loss.h"
+#include "ops/multinomial.h"
 #include "ops/norm.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"

@@ -13,6 +13,7 @@
 #include "ops/join.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/multinomial.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
