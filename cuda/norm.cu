@@ -1,4 +1,5 @@
-// Normalization over the last axis: one block a row.
+// Normalization over the last axis: rows of moderate length in registers (cuda/norm_held.h), longer and unaligned ones by one block a
+// row, which reads them several times, mostly from a cache.
 //
 //   layer_norm: x̂ = (x − mean)/√(variance + eps)        rms_norm: x̂ = x/√(average x² + eps)        y = x̂·weight + bias
 //
@@ -6,7 +7,7 @@
 // take one walk and lose all digits where the mean is large.
 #include "core/creation.h"
 #include "core/math.h"
-#include "cuda/rows.h"
+#include "cuda/norm_held.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {
@@ -21,46 +22,36 @@ __device__ T average(int64_t n, const F& f, const X*... x) {
   return sum_block(mine) / static_cast<T>(n);
 }
 
-/// What every forward writes, and reads beside x. `mean` and `bias` are null for rms_norm, which takes 0 for them.
+/// y of this block's row of x.
 template <class S>
-struct NormForward {
+__device__ void normalize(const S* x, const NormForward<S>& norm) {
   using T = Wide<S>;
-
-  S* y;
-  T *mean, *rstd;
-  const T *weight, *bias;
-  int64_t n;
-  T eps;
-
-  /// y of this block's row of x.
-  __device__ void normalize(const S* x) const {
-    const S* const row = x + row_begin(n);
-    const T m = mean == nullptr ? T(0)
-                                : average<T>(
-                                      n, [](S x) { return static_cast<T>(x); }, row);
-    const auto squared = [&](S x) {
-      const T centered = static_cast<T>(x) - m;
-      return centered * centered;
-    };
-    const T r = T(1) / math::sqrt(average<T>(n, squared, row) + eps);
-    const auto scaled = [&](S x, T weight) { return (static_cast<T>(x) - m) * r * weight; };
-    S* const to = y + row_begin(n);
-    if (bias == nullptr) {
-      map_elements(
-          n, [&](S x, T weight) { return S(scaled(x, weight)); }, to, row, weight);
-    } else {
-      map_elements(
-          n, [&](S x, T weight, T bias) { return S(scaled(x, weight) + bias); }, to, row, weight, bias);
-    }
-    if (threadIdx.x != 0) return;
-    if (mean != nullptr) mean[blockIdx.x] = m;
-    rstd[blockIdx.x] = r;
+  const int64_t n = norm.n;
+  const S* const row = x + row_begin(n);
+  const T m = norm.mean == nullptr ? T(0)
+                                   : average<T>(
+                                         n, [](S x) { return static_cast<T>(x); }, row);
+  const auto squared = [&](S x) {
+    const T centered = static_cast<T>(x) - m;
+    return centered * centered;
+  };
+  const T r = T(1) / math::sqrt(average<T>(n, squared, row) + norm.eps);
+  const auto scaled = [&](S x, T weight) { return (static_cast<T>(x) - m) * r * weight; };
+  S* const to = norm.y + row_begin(n);
+  if (norm.bias == nullptr) {
+    map_elements(
+        n, [&](S x, T weight) { return S(scaled(x, weight)); }, to, row, norm.weight);
+  } else {
+    map_elements(
+        n, [&](S x, T weight, T bias) { return S(scaled(x, weight) + bias); }, to, row, norm.weight,
+        norm.bias);
   }
-};
+  norm.write_statistics(blockIdx.x, m, r);
+}
 
 template <class S>
 __global__ void __launch_bounds__(kMostThreads) norm_kernel(const S* x, NormForward<S> norm) {
-  norm.normalize(x);
+  normalize(x, norm);
 }
 
 /// The same of x + residual, which goes to `sum` and is read again from a cache.
@@ -72,35 +63,37 @@ __global__ void __launch_bounds__(kMostThreads)
   const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
   map_elements(norm.n, add, sum + row, x + row, residual + row);
   __syncthreads();  // a thread may read what another has written
-  norm.normalize(sum);
+  normalize<S>(sum, norm);
 }
 
-/// Calls launch(norm, rows, threads) for tensors as they are in ops/kernels.h.
-template <class F>
-void visit_norm(const char* kernel, Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& weight,
-                const Tensor& bias, double eps, F&& launch) {
+/// Tensors as in ops/kernels.h; without `residual`, `sum` is x.
+void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
+          const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps) {
   visit_rows(kernel, y, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
-    launch(
-        NormForward<S>{y.data<S>(), mean.defined() ? mean.data<T>() : nullptr, rstd.data<T>(),
-                       weight.data<T>(), bias.defined() ? bias.data<T>() : nullptr, n, static_cast<T>(eps)},
-        type, rows, threads);
+    const NormForward<S> form{y.data<S>(),
+                              mean.defined() ? mean.data<T>() : nullptr,
+                              rstd.data<T>(),
+                              weight.data<T>(),
+                              bias.defined() ? bias.data<T>() : nullptr,
+                              int64_t{rows},
+                              n,
+                              static_cast<T>(eps)};
+    S* const to = sum == nullptr ? nullptr : sum->data<S>();
+    const S* const more = residual.defined() ? residual.data<S>() : nullptr;
+    const Tensor& summed = sum == nullptr ? x : *sum;
+    if (const unsigned holders = holders_of<S>(n, summed, y, x, residual, weight, bias); holders > 0) {
+      const dim3 block = held_block(holders);
+      VITRINE_LAUNCH((held_norm_kernel<S>), (rows + block.y - 1) / block.y, block, 0, to, x.data<S>(), more,
+                     form);
+    } else if (more != nullptr) {
+      VITRINE_LAUNCH((add_norm_kernel<S>), rows, threads, 0, to, x.data<S>(), more, form);
+    } else {
+      VITRINE_LAUNCH((norm_kernel<S>), rows, threads, 0, x.data<S>(), form);
+    }
   });
 }
-
-/// What both backwards read. `mean` is null for rms_norm, which takes 0 for it.
-template <class S>
-struct NormBackward {
-  const S *dy, *x;
-  const Wide<S>*mean, *rstd, *weight;
-  int64_t rows, n;
-
-  __device__ Wide<S> mean_of(int64_t row) const { return mean == nullptr ? Wide<S>(0) : mean[row]; }
-  __device__ Wide<S> normalized(int64_t row, int64_t i) const {
-    return (static_cast<Wide<S>>(x[row * n + i]) - mean_of(row)) * rstd[row];
-  }
-};
 
 /// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was subtracted; plus dsum, the gradient of x
 /// itself, unless that is null.
@@ -110,21 +103,17 @@ __global__ void __launch_bounds__(kMostThreads)
   using T = Wide<S>;
   const int64_t row = blockIdx.x, begin = row_begin(b.n);
   const T m = b.mean_of(row), r = b.rstd[row];
-  struct Sums {
-    T along = 0, level = 0;  // Σ g·x̂ and Σ g
-  } sums;
+  NormSums<T> sums;
   const auto add = [&](S dy, S x, T weight) {
     const T g = static_cast<T>(dy) * weight;
     sums.along += g * ((static_cast<T>(x) - m) * r);
     sums.level += g;
   };
   for_each_element(b.n, add, b.dy + begin, b.x + begin, b.weight);
-  sums = merge_block(sums, [](Sums a, Sums b) { return Sums{a.along + b.along, a.level + b.level}; });
-  const T along = sums.along / static_cast<T>(b.n);
-  const T level = b.mean == nullptr ? T(0) : sums.level / static_cast<T>(b.n);
+  sums = sums.averages(b.n, b.mean != nullptr);
   const auto value = [&](S dy, S x, T weight) {
     const T normalized = (static_cast<T>(x) - m) * r;
-    return r * (static_cast<T>(dy) * weight - along * normalized - level);
+    return r * (static_cast<T>(dy) * weight - sums.along * normalized - sums.level);
   };
   const S *const dy = b.dy + begin, *const x = b.x + begin;
   if (dsum == nullptr) {
@@ -150,7 +139,7 @@ __global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBac
   if (column < b.n)
     for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
       const T dy = static_cast<T>(b.dy[row * b.n + column]);
-      dweight += dy * b.normalized(row, column);
+      dweight += dy * (static_cast<T>(b.x[row * b.n + column]) - b.mean_of(row)) * b.rstd[row];
       dbias += dy;
     }
   const auto plus = [](T x, T y) { return x + y; };
@@ -174,19 +163,27 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
                             weight.data<T>(),
                             int64_t{rows},
                             n};
-    VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, dx.data<S>(),
-                   dsum.defined() ? dsum.data<S>() : nullptr, b);
-    if (!dweight.defined() && !dbias.defined()) return;
-    const int64_t pieces = (rows + kHeight - 1) / kHeight;
-    check(pieces <= 65535, "{}: {} rows are more than a grid of blocks holds", kernel, rows);
+    S* const to = dx.data<S>();
+    const S* const more = dsum.defined() ? dsum.data<S>() : nullptr;
+    const bool wants_sums = dweight.defined() || dbias.defined();
+    const unsigned holders = holders_of<S>(n, dx, dy, dsum, x, weight);
+    const int64_t height = holders > 0 ? held_height(rows) : kHeight, pieces = (rows + height - 1) / height;
     const auto partial = [&](const Tensor& total) {
       return total.defined() ? empty({1, pieces, n}, total.dtype(), x.device()) : Tensor();
     };
     const Tensor dweights = partial(dweight), dbiases = partial(dbias);
-    VITRINE_LAUNCH((norm_weights_kernel<S>),
-                   dim3(static_cast<unsigned>((n + kWarp - 1) / kWarp), static_cast<unsigned>(pieces)),
-                   dim3(kWarp, kDeep), 0, dweights.defined() ? dweights.data<T>() : nullptr,
-                   dbiases.defined() ? dbiases.data<T>() : nullptr, b);
+    T* const weight_sums = dweights.defined() ? dweights.data<T>() : nullptr;
+    T* const bias_sums = dbiases.defined() ? dbiases.data<T>() : nullptr;
+    if (holders > 0) {
+      VITRINE_LAUNCH((held_norm_backward_kernel<S>), static_cast<unsigned>(pieces), held_block(holders), 0,
+                     to, more, weight_sums, bias_sums, b, height);
+    } else {
+      VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, to, more, b);
+      check(pieces <= 65535, "{}: {} rows are more than a grid of blocks holds", kernel, rows);
+      const dim3 blocks(static_cast<unsigned>((n + kWarp - 1) / kWarp), static_cast<unsigned>(pieces));
+      if (wants_sums)
+        VITRINE_LAUNCH((norm_weights_kernel<S>), blocks, dim3(kWarp, kDeep), 0, weight_sums, bias_sums, b);
+    }
     if (dweight.defined()) sum(dweight, dweights);
     if (dbias.defined()) sum(dbias, dbiases);
   });
@@ -196,11 +193,7 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
 
 void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, double eps) {
-  visit_norm("layer_norm", y, mean, rstd, weight, bias, eps,
-             [&](const auto& norm, auto type, unsigned rows, unsigned threads) {
-               using S = typename decltype(type)::type;
-               VITRINE_LAUNCH((norm_kernel<S>), rows, threads, 0, x.data<S>(), norm);
-             });
+  norm("layer_norm", nullptr, y, mean, rstd, x, {}, weight, bias, eps);
 }
 
 void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
@@ -209,11 +202,7 @@ void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tenso
 }
 
 void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
-  visit_norm("rms_norm", y, {}, rstd, weight, {}, eps,
-             [&](const auto& norm, auto type, unsigned rows, unsigned threads) {
-               using S = typename decltype(type)::type;
-               VITRINE_LAUNCH((norm_kernel<S>), rows, threads, 0, x.data<S>(), norm);
-             });
+  norm("rms_norm", nullptr, y, {}, rstd, x, {}, weight, {}, eps);
 }
 
 void rms_norm_backward(Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x, const Tensor& rstd,
@@ -224,12 +213,7 @@ void rms_norm_backward(Tensor& dx, Tensor& dweight, const Tensor& dy, const Tens
 
 void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& residual,
               const Tensor& weight, const Tensor& bias, double eps) {
-  visit_norm("add_norm", y, mean, rstd, weight, bias, eps,
-             [&](const auto& norm, auto type, unsigned rows, unsigned threads) {
-               using S = typename decltype(type)::type;
-               VITRINE_LAUNCH((add_norm_kernel<S>), rows, threads, 0, sum.data<S>(), x.data<S>(),
-                              residual.data<S>(), norm);
-             });
+  norm("add_norm", &sum, y, mean, rstd, x, residual, weight, bias, eps);
 }
 
 void add_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,

@@ -60,8 +60,13 @@ __device__ Vector<T, N> load(const T* p) {
 }
 template <class T, int N>
 __device__ void store(T* p, const Vector<T, N>& x) {
-  if constexpr (sizeof(x) == sizeof(uint4)) {  // as one instruction: nvcc takes an assignment apart
-    __stwb(reinterpret_cast<uint4*>(p), std::bit_cast<uint4>(x));
+  if constexpr (sizeof(x) % sizeof(uint4) == 0) {  // 16 bytes an instruction: nvcc takes an assignment apart
+    struct Parts {
+      uint4 at[sizeof(x) / sizeof(uint4)];
+    };
+    const auto parts = std::bit_cast<Parts>(x);
+    for (size_t i = 0; i < sizeof(x) / sizeof(uint4); ++i)
+      __stwb(reinterpret_cast<uint4*>(p) + i, parts.at[i]);
   } else {
     *reinterpret_cast<Vector<T, N>*>(p) = x;
   }

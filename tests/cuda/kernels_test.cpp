@@ -183,7 +183,8 @@ TEST_CASE("softmax's logarithms and cross-entropy over rows of every length") {
 
 TEST_CASE("norms of every width and number of rows") {
   if (!has_gpu()) return;
-  for (const Shape& shape : {Shape{1, 2}, {3, 31}, {130, 33}, {2, 129}, {3, 1025}, {300, 5}, {128, 32}}) {
+  for (const Shape& shape :
+       {Shape{1, 2}, {3, 31}, {130, 33}, {2, 129}, {70, 200}, {9, 1024}, {3, 1025}, {300, 5}, {128, 32}}) {
     INFO(shape);
     const Tensor x = normal(shape) + 3.0, weight = normal({shape[1]}, DType::float64, 3),
                  bias = normal({shape[1]}, DType::float64, 4);
@@ -292,6 +293,19 @@ TEST_CASE("draws by weights are the CPU's, with and without replacement") {
           return drawn;
         });
     }
+  }
+  // An index hides most errors of rounding; sums and times show them.
+  for (const int64_t n : {1, 31, 32, 33, 1000}) {
+    check_same(normal({3, n}), [&](const Tensor& t) {
+      Tensor sums = empty({3, (n + 31) / 32}, DType::float64, t.device());
+      VITRINE_RUN(sum_neighbours, sums, t);
+      return sums;
+    });
+    check_same(whole({3, n}, DType::float64), [&](const Tensor& t) {
+      Tensor times = empty_like(t);
+      VITRINE_RUN(first_times, times, t, (Draw{3, 4}));
+      return times;
+    });
   }
   check_same(transpose(normal({5, 4}) * normal({5, 4}, DType::float64, 2) + 10.0), [](const Tensor& t) {
     Generator generator(15);

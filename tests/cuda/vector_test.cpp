@@ -3,11 +3,15 @@
 
 #if VITRINE_CUDA_KERNELS
 
+#include <cmath>
+#include <cstring>
 #include <string>
 
 #include "core/kernels.h"
 #include "core/random.h"
+#include "core/tape.h"
 #include "ops/elementwise.h"
+#include "ops/join.h"
 #include "ops/kernels.h"
 #include "ops/loss.h"
 #include "ops/norm.h"
@@ -91,10 +95,61 @@ TEST_CASE("rows of any length that begin anywhere are normalized as on the CPU")
         check_near("softmax", [](const Tensor& x) { return softmax(x); });
         check_near("log_softmax", [](const Tensor& x) { return log_softmax(x); });
         check_near("rms_norm", [](const Tensor& x) { return rms_norm(x); });
+        check_near("gradients of layer_norm", [&](const Tensor& x) {
+          Tape tape;
+          const Tensor w = tape.watch(full({n}, 2, wide(dtype), x.device())), b = tape.watch(zeros_like(w));
+          const Tensor in = tape.watch(x);
+          const std::vector<Tensor> g = tape.gradient({layer_norm(in, w, b)}, {in, w, b}, {x * x});
+          return concat({cast(reshape(g[0], {3 * n}), wide(dtype)), g[1], g[2]}, 0);
+        });
         check_near("cross_entropy", [](const Tensor& x) {
           return cross_entropy(x, full({3}, 0, DType::int64, x.device()), {.reduction = Reduction::none});
         });
       }
+}
+
+TEST_CASE("random numbers and dropout are the CPU's wherever a view begins") {
+  if (!has_gpu()) return;
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16})
+    for (const int64_t n : {1, 7, 8, 9, 100})
+      for (const int64_t begin : {0, 1, 2, 4, 8}) {
+        INFO(name(dtype), ": n is ", n, ", begin is ", begin);
+        const auto drawn = [&](const Tensor& x, const Tensor& y) {
+          Tensor u = slice(copy_as(y, dtype), 0, begin, begin + n);
+          VITRINE_RUN(random_uniform, u, Draw{7, 9}, -1.0, 1.0);
+          Tensor kept = slice(copy_as(y, dtype), 0, begin, begin + n);
+          VITRINE_RUN(dropout, kept, slice(x, 0, 8 - begin, 8 - begin + n), 0.4, 2.0, (Draw{7, 10}));
+          return concat({u, kept}, 0);
+        };
+        check_same(draw({120}, dtype), draw({120}, dtype, 2), drawn);
+      }
+}
+
+TEST_CASE("conversions between floats round as on the CPU, and keep every 16-bit number") {
+  if (!has_gpu()) return;
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    Tensor all = empty({1 << 16}, dtype);
+    auto* const bits = static_cast<uint16_t*>(all.raw());
+    for (int i = 0; i < 1 << 16; ++i) bits[i] = static_cast<uint16_t>(i);
+    const Tensor wide = copy_as(all, DType::float32), on_device = to(all, Device::cuda);
+    const Tensor back = to(copy_as(copy_as(on_device, DType::float32), dtype), Device::cpu);
+    int64_t wrong = 0;
+    for (int i = 0; i < 1 << 16; ++i)
+      wrong += std::isfinite(wide.data<float>()[i]) && static_cast<uint16_t*>(back.raw())[i] != i;
+    CHECK(wrong == 0);
+    // Half-way between neighbours, and a little to each side.
+    Tensor between = empty({3 << 16}, DType::float32);
+    for (int i = 0; i < 1 << 16; ++i) {
+      const float x = wide.data<float>()[i];
+      float* const to = between.data<float>() + 3 * i;
+      const float next = i + 1 < 1 << 16 ? wide.data<float>()[i + 1] : x;
+      to[1] = std::isfinite(x) && std::isfinite(next) && (x < 0) == (next < 0) ? x + (next - x) / 2 : 1;
+      to[0] = std::nextafter(to[1], -INFINITY), to[2] = std::nextafter(to[1], INFINITY);
+    }
+    const Tensor want = copy_as(between, dtype),
+                 got = to(copy_as(to(between, Device::cuda), dtype), Device::cpu);
+    CHECK(std::memcmp(want.raw(), got.raw(), static_cast<size_t>(want.numel()) * 2) == 0);
+  }
 }
 
 #if VITRINE_CUDA_EMULATED
@@ -120,6 +175,21 @@ TEST_CASE("aligned tensors are read and written 16 bytes at a time") {
     CHECK(normalized.loads == 2 * vectors);
     CHECK(normalized.stores == vectors);
     CHECK(normalized.transactions == normalized.least_transactions);
+    Generator g(1);
+    const auto thinned = counted([&] { VITRINE_RUN(dropout, y, x, 0.5, 2.0, g.draw(x.numel())); });
+    CHECK(thinned.loads == vectors);
+    CHECK(thinned.stores == vectors);
+    // x and dy once; the weight for each row, twice in a backward.
+    const Tensor weight = ones({1024}, wide(dtype), Device::cuda), bias = ones_like(weight);
+    Tensor mean = empty({8}, wide(dtype), Device::cuda), rstd = empty_like(mean);
+    const auto normed = counted([&] { VITRINE_RUN(layer_norm, y, mean, rstd, x, weight, bias, 1e-5); });
+    CHECK(normed.loads == 3 * vectors);
+    CHECK(normed.stores == vectors + 16);
+    Tensor dx = empty_like(x), none;
+    const auto back =
+        counted([&] { VITRINE_RUN(layer_norm_backward, dx, none, none, y, x, mean, rstd, weight); });
+    CHECK(back.stores == vectors);
+    CHECK(back.loads == 4 * vectors + 2 * 8 * 64);  // mean and rstd, by 64 threads a row
   }
 }
 #endif

@@ -1,0 +1,189 @@
+// Norms of rows that the registers of a block hold: x is read once, and so is dy. A thread has kHeld vectors of 16 bytes of a row, and of the
+// backward's two sums per column.
+// Rows that one warp holds come eight to a block, a warp each, and nobody waits at a barrier.
+#pragma once
+
+#include "core/math.h"
+#include "cuda/rows.h"
+
+namespace vitrine::cuda {
+
+/// What every forward writes, and reads beside x. `mean` and `bias` are null for rms_norm, which takes 0 for them.
+template <class S>
+struct NormForward {
+  using T = Wide<S>;
+
+  S* y;
+  T *mean, *rstd;
+  const T *weight, *bias;
+  int64_t rows, n;
+  T eps;
+
+  __device__ void write_statistics(int64_t row, T m, T r) const {
+    if (threadIdx.x != 0) return;
+    if (mean != nullptr) mean[row] = m;
+    rstd[row] = r;
+  }
+};
+
+/// What both backwards read. `mean` is null for rms_norm, which takes 0 for it.
+template <class S>
+struct NormBackward {
+  const S *dy, *x;
+  const Wide<S>*mean, *rstd, *weight;
+  int64_t rows, n;
+
+  __device__ Wide<S> mean_of(int64_t row) const { return mean == nullptr ? Wide<S>(0) : mean[row]; }
+};
+
+/// Σ g·x̂ and Σ g for g = dy·weight.
+template <class T>
+struct NormSums {
+  T along = 0, level = 0;
+
+  /// Of a row of n, known to each thread of it: their averages, the second one where a mean was subtracted.
+  __device__ NormSums averages(int64_t n, bool has_mean) const {
+    const NormSums all = merge_block(*this, [](NormSums a, NormSums b) {
+      return NormSums{a.along + b.along, a.level + b.level};
+    });
+    return {all.along / static_cast<T>(n), has_mean ? all.level / static_cast<T>(n) : T(0)};
+  }
+};
+
+/// As many as 128 registers hold beside the sums in float32, twice as wide as 16-bit elements.
+template <class S>
+inline constexpr int kHeld = sizeof(S) == 2 ? 3 : 4;
+
+constexpr unsigned kMostHolders = 256;  // threads of a row; two such blocks leave each 128 registers
+
+/// Threads of a row of n elements of a size, 0 where they cannot hold it: it is too long, or rows begin at no multiple of 16 bytes.
+template <class S, class... Tensors>
+unsigned holders_of(int64_t n, const Tensors&... tensors) {
+  const auto begins_aligned = [](const Tensor& t) {
+    return !t.defined() || reinterpret_cast<uintptr_t>(t.raw()) % kVectorBytes == 0;
+  };
+  constexpr int64_t kEach = int64_t{kHeld<S>} * kLanes<S>;
+  const int64_t threads = (n + kEach * kWarp - 1) / (kEach * kWarp) * kWarp;
+  const bool aligned = kLanes<S> == 1 || (n % kLanes<S> == 0 && (begins_aligned(tensors) && ...));
+  return aligned && threads <= kMostHolders ? static_cast<unsigned>(threads) : 0;
+}
+
+inline dim3 held_block(unsigned holders) { return {holders, holders == kWarp ? kDeep : 1}; }
+
+/// Calls f(v, i) for each vector v of this thread, of the elements from i on of a row of n.
+template <class S, class F>
+__device__ void for_each_held(int64_t n, const F& f) {
+  constexpr int N = kLanes<S>;
+#pragma unroll
+  for (int v = 0; v < kHeld<S>; ++v) {
+    const int64_t i = (int64_t{v} * blockDim.x + threadIdx.x) * N;
+    if (i < n) f(v, i);
+  }
+}
+
+/// y of x, or of sum = x + residual where that is not null.
+template <class S>
+__global__ void __launch_bounds__(kMostHolders, 2)
+    held_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
+  using T = Wide<S>;
+  constexpr int N = kLanes<S>;
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y, n = norm.n, begin = row * n;
+  if (row >= norm.rows) return;  // a whole warp, which meets no other one at a barrier
+  Vector<S, N> held[kHeld<S>];
+  const auto total = [&](const auto& f) {
+    T mine = 0;
+    for_each_held<S>(n, [&](int v, int64_t) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) mine += f(static_cast<T>(held[v].at[k]));
+    });
+    return sum_block(mine);
+  };
+  for_each_held<S>(n, [&](int v, int64_t i) {
+    held[v] = load<N>(x + begin + i);
+    if (residual == nullptr) return;
+    const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
+    held[v] = map<N>(add, held[v], load<N>(residual + begin + i));
+    store(sum + begin + i, held[v]);
+  });
+  const T m = norm.mean == nullptr ? T(0) : total([](T x) { return x; }) / static_cast<T>(n);
+  const T variance = total([&](T x) { return (x - m) * (x - m); }) / static_cast<T>(n);
+  const T r = T(1) / math::sqrt(variance + norm.eps);
+  for_each_held<S>(n, [&](int v, int64_t i) {
+    const auto weight = load<N>(norm.weight + i);
+    Vector<T, N> bias = {};
+    if (norm.bias != nullptr) bias = load<N>(norm.bias + i);
+    const auto value = [&](S x, T weight, T bias) {
+      const T scaled = (static_cast<T>(x) - m) * r * weight;
+      return S(norm.bias == nullptr ? scaled : scaled + bias);
+    };
+    store(norm.y + begin + i, map<N>(value, held[v], weight, bias));
+  });
+  norm.write_statistics(row, m, r);
+}
+
+/// dx as in norm_backward_kernel, of `height` rows a block; and of these Σ dy·x̂ and Σ dy per column, null where not wanted: a sum over
+/// blocks follows.
+template <class S>
+__global__ void __launch_bounds__(kMostHolders, 2)
+    held_norm_backward_kernel(S* dx, const S* dsum, Wide<S>* dweights, Wide<S>* dbiases, NormBackward<S> b,
+                              int64_t height) {
+  using T = Wide<S>;
+  constexpr int N = kLanes<S>;
+  struct Columns {
+    Vector<T, N> dweight, dbias;
+  };
+  Columns columns[kHeld<S>] = {};
+  const int64_t n = b.n, first = blockIdx.x * height;
+  const int64_t end = first + height < b.rows ? first + height : b.rows;
+  for (int64_t row = first + threadIdx.y; row < end; row += blockDim.y) {
+    const int64_t begin = row * n;
+    const T m = b.mean_of(row), r = b.rstd[row];
+    Vector<S, N> dy[kHeld<S>], x[kHeld<S>];
+    NormSums<T> sums;
+    for_each_held<S>(n, [&](int v, int64_t i) {
+      dy[v] = load<N>(b.dy + begin + i), x[v] = load<N>(b.x + begin + i);
+      const auto weight = load<N>(b.weight + i);
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        const T d = static_cast<T>(dy[v].at[k]), normalized = (static_cast<T>(x[v].at[k]) - m) * r;
+        sums.along += d * weight.at[k] * normalized;
+        sums.level += d * weight.at[k];
+        columns[v].dweight.at[k] += d * normalized;
+        columns[v].dbias.at[k] += d;
+      }
+    });
+    sums = sums.averages(n, b.mean != nullptr);
+    for_each_held<S>(n, [&](int v, int64_t i) {
+      Vector<S, N> added = {};
+      if (dsum != nullptr) added = load<N>(dsum + begin + i);
+      const auto value = [&](S dy, S x, T weight, S more) {
+        const T normalized = (static_cast<T>(x) - m) * r;
+        const T d = r * (static_cast<T>(dy) * weight - sums.along * normalized - sums.level);
+        return S(dsum == nullptr ? d : d + static_cast<T>(more));
+      };
+      store(dx + begin + i, map<N>(value, dy[v], x[v], load<N>(b.weight + i), added));
+    });
+  }
+  if (dweights == nullptr && dbiases == nullptr) return;
+  if (blockDim.y > 1) {
+    const auto add = [](const Columns& a, const Columns& b) {
+      const auto plus = [](T x, T y) { return x + y; };
+      return Columns{map<N>(plus, a.dweight, b.dweight), map<N>(plus, a.dbias, b.dbias)};
+    };
+#pragma unroll
+    for (Columns& c : columns) c = merge_column(c, add);
+    if (threadIdx.y != 0) return;
+  }
+  for_each_held<S>(n, [&](int v, int64_t i) {
+    if (dweights != nullptr) store(dweights + blockIdx.x * n + i, columns[v].dweight);
+    if (dbiases != nullptr) store(dbiases + blockIdx.x * n + i, columns[v].dbias);
+  });
+}
+
+/// Rows of a block: enough that the sums of blocks cost little beside the rows, few enough to keep a GPU busy.
+inline int64_t held_height(int64_t rows) {
+  const int64_t height = (rows + 255) / 256;
+  return height < kDeep ? kDeep : height > 64 ? 64 : height;
+}
+
+}  // namespace vitrine::cuda
