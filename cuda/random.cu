@@ -1,5 +1,6 @@
-// Random numbers: thread i takes Philox counter offset + i and makes elements 4i … 4i + 3 of its four words. No state is kept and
-// no thread waits for another: the numbers are the CPU's, bit for bit (normals: to rounding of log, cos and sin).
+// Random numbers: element i is word i % 4 of Philox counter offset + i/4, and a thread makes as many neighbours as 16 bytes hold, of
+// one counter or two. No state is kept and no thread waits for another: the numbers are the CPU's, bit for bit (normals: to rounding
+// of log, cos and sin).
 #include "core/convert.h"
 #include "core/kernels.h"
 #include "core/philox.h"
@@ -10,36 +11,67 @@
 namespace vitrine::cuda {
 namespace {
 
-/// Calls f(i, k, words) for the elements i of this thread's counters; element i comes from word k.
-template <class F>
-__device__ void for_each_number(int64_t n, Draw draw, F&& f) {
+/// Elements of a thread: 16 bytes, but whole counters.
+template <class S>
+inline constexpr int kNumbers = sizeof(S) == 2 ? 8 : 4;
+
+/// y[i] = f(number i, x[i]…), where `make` turns the four words of a counter into four numbers.
+template <class Make, class F, class S, class... X>
+__device__ void map_numbers(int64_t n, const Draw& draw, const Make& make, const F& f, S* y, const X*... x) {
+  constexpr int N = kNumbers<S>;
   const Draw from = draw.now();
-  for (int64_t block = first_index(); 4 * block < n; block += grid_stride()) {
-    const auto words = philox(from.seed, from.offset + static_cast<uint64_t>(block));
-    for (unsigned k = 0; k < 4 && 4 * block + k < n; ++k) f(4 * block + k, k, words);
+  const bool together = is_aligned<N>(y) && (is_aligned<N>(x) && ...);
+  for (int64_t i = N * first_index(); i < n; i += N * grid_stride()) {
+    Vector<typename decltype(make({}))::value_type, N> numbers;
+#pragma unroll
+    for (int k = 0; k < N; k += 4) {
+      const auto four = make(philox(from.seed, from.offset + static_cast<uint64_t>((i + k) / 4)));
+#pragma unroll
+      for (int j = 0; j < 4; ++j) numbers.at[k + j] = four[static_cast<size_t>(j)];
+    }
+    if (together && i + N <= n) {
+      store(y + i, map<N>(f, numbers, load<N>(x + i)...));
+    } else {
+#pragma unroll
+      for (int k = 0; k < N; ++k)
+        if (i + k < n) y[i + k] = f(numbers.at[k], x[i + k]...);
+    }
   }
 }
 
+struct Words {
+  __device__ std::array<uint32_t, 4> operator()(const std::array<uint32_t, 4>& words) const { return words; }
+};
+struct Normals {
+  __device__ std::array<float, 4> operator()(const std::array<uint32_t, 4>& words) const {
+    return to_normals(words);
+  }
+};
+
 template <class S>
 __global__ void uniform_kernel(S* y, int64_t n, Draw draw, Uniform<S> uniform) {
-  for_each_number(n, draw, [&](int64_t i, unsigned k, const auto& words) { y[i] = uniform(words[k]); });
+  map_numbers(
+      n, draw, Words{}, [&](uint32_t word) { return uniform(word); }, y);
 }
 
 template <class S>
 __global__ void normal_kernel(S* y, int64_t n, Draw draw, double mean, double deviation) {
-  for_each_number(n, draw, [&](int64_t i, unsigned k, const auto& words) {
-    y[i] = convert<S>(mean + deviation * static_cast<double>(to_normals(words)[k]));
-  });
+  const auto scaled = [&](float z) { return convert<S>(mean + deviation * static_cast<double>(z)); };
+  map_numbers(n, draw, Normals{}, scaled, y);
 }
 
 template <class S>
 __global__ void dropout_kernel(S* y, const S* x, int64_t n, Draw draw, uint32_t limit, Wide<S> scale) {
-  for_each_number(n, draw, [&](int64_t i, unsigned k, const auto& words) {
-    y[i] = S(words[k] >> 8 < limit ? Wide<S>(0) : static_cast<Wide<S>>(x[i]) * scale);
-  });
+  const auto kept = [&](uint32_t word, S x) {
+    return S(word >> 8 < limit ? Wide<S>(0) : static_cast<Wide<S>>(x) * scale);
+  };
+  map_numbers(n, draw, Words{}, kept, y, x);
 }
 
-unsigned blocks_for_numbers(const Tensor& y) { return blocks_for((y.numel() + 3) / 4); }
+template <class S>
+unsigned blocks_for_numbers(const Tensor& y) {
+  return blocks_for((y.numel() + kNumbers<S> - 1) / kNumbers<S>);
+}
 
 }  // namespace
 
@@ -47,7 +79,7 @@ void random_uniform(Tensor& y, Draw draw, double low, double high) {
   check(y.is_contiguous(), "random: wanted a contiguous tensor");
   visit_device_floating(y.dtype(), "random_uniform", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((uniform_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), y.numel(), draw,
+    VITRINE_LAUNCH((uniform_kernel<S>), blocks_for_numbers<S>(y), kThreads, 0, y.data<S>(), y.numel(), draw,
                    Uniform<S>(low, high));
   });
 }
@@ -56,8 +88,8 @@ void random_normal(Tensor& y, Draw draw, double mean, double deviation) {
   check(y.is_contiguous(), "random: wanted a contiguous tensor");
   visit_device_floating(y.dtype(), "random_normal", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((normal_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), y.numel(), draw, mean,
-                   deviation);
+    VITRINE_LAUNCH((normal_kernel<S>), blocks_for_numbers<S>(y), kThreads, 0, y.data<S>(), y.numel(), draw,
+                   mean, deviation);
   });
 }
 
@@ -66,7 +98,7 @@ void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   const auto limit = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   visit_device_floating(x.dtype(), "dropout", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((dropout_kernel<S>), blocks_for_numbers(y), kThreads, 0, y.data<S>(), x.data<S>(),
+    VITRINE_LAUNCH((dropout_kernel<S>), blocks_for_numbers<S>(y), kThreads, 0, y.data<S>(), x.data<S>(),
                    x.numel(), draw, limit, static_cast<Wide<S>>(scale));
   });
 }
