@@ -1,4 +1,5 @@
-// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest, ties to even).
+// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest, ties to even). A GPU has
+// instructions for it, which round alike; of a NaN they make one NaN, 0x7fff, where here its sign and upper bits are kept.
 #pragma once
 
 #include <bit>
@@ -10,6 +11,11 @@
 #else
 #define VITRINE_HD
 #endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define VITRINE_GPU_FLOAT16 1
+#else
+#define VITRINE_GPU_FLOAT16 0
+#endif
 
 namespace vitrine {
 
@@ -19,9 +25,13 @@ struct bfloat16 {
 
   bfloat16() = default;
   VITRINE_HD explicit bfloat16(float value) {
+#if VITRINE_GPU_FLOAT16
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const uint32_t u = std::bit_cast<uint32_t>(value);
     const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<uint16_t>(nan ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
   }
   VITRINE_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
@@ -32,6 +42,9 @@ struct float16 {
 
   float16() = default;
   VITRINE_HD explicit float16(float value) {
+#if VITRINE_GPU_FLOAT16
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const uint32_t u = std::bit_cast<uint32_t>(value);
     const uint32_t sign = (u >> 16) & 0x8000u;
     const uint32_t magnitude = u & 0x7fffffffu;
@@ -49,8 +62,14 @@ struct float16 {
       result = (magnitude - 0x38000000u + 0xfffu + odd) >> 13;
     }
     bits = static_cast<uint16_t>(sign | result);
+#endif
   }
   VITRINE_HD operator float() const {
+#if VITRINE_GPU_FLOAT16
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#else
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
     const uint32_t exponent = (bits >> 10) & 0x1fu;
     const uint32_t fraction = bits & 0x3ffu;
@@ -58,6 +77,7 @@ struct float16 {
     if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (fraction << 13));
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+#endif
   }
 };
 
