@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/creation.h"
+#include "cuda/block.h"
 #include "cuda/launch.h"
 #include "ops/view.h"
 
@@ -108,6 +109,31 @@ __global__ void last_kernel(int* y) {
   y[blockIdx.x] = sum;
 }
 
+/// Two sums over the block, the second of what the first one gave. Without the barrier at the beginning of a sum its writes overtake
+/// a slow thread that still reads the sum before.
+template <bool kBarrier>
+__device__ int sum_of_warps(int mine) {
+  __shared__ int of_warp[vitrine::cuda::kWarp];
+  mine = vitrine::cuda::merge_warp(mine, [](int x, int y) { return x + y; });
+  if (kBarrier) __syncthreads();
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  int all = 0;
+  for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) all += of_warp[warp];
+  return all;
+}
+
+enum class Sums { of_library, with_barrier, without_barrier };
+
+template <Sums kSums>
+__global__ void sum_twice_kernel(int* y, const int* x) {
+  const auto sum = [](int mine) {
+    if constexpr (kSums == Sums::of_library) return vitrine::cuda::sum_block(mine);
+    return sum_of_warps<kSums == Sums::with_barrier>(mine);
+  };
+  y[threadIdx.x] = sum(x[threadIdx.x] + sum(x[threadIdx.x]));
+}
+
 // Bounds -----------------------------------------------------------------------------------------------------------
 
 __global__ void copy_kernel(int* y, const int* x, int n) {
@@ -196,6 +222,21 @@ TEST_CASE(
   CHECK(
       contains(found, "race on dynamic shared memory + 192 of 384 bytes: thread (48, 0, 0) writes 4 bytes"));
   CHECK(contains(found, "before it thread (47, 0, 0) read it at traced_mistakes_test.cpp:"));
+}
+
+TEST_CASE("a sum over a block that begins before all threads have read the sum before is a race") {
+  Tensor y = unwritten(512), x = numbers(512);
+  for (const unsigned threads : {64u, 96u, 128u, 512u})
+    for (const uint64_t order : {0, 1, 2, 3}) {
+      emulator::set_thread_order(order);
+      INFO(threads, " threads in order ", order);
+      CHECK(complaint(sum_twice_kernel<Sums::of_library>, threads, 0, y.data<int>(), x.data<int>()) == "");
+      CHECK(complaint(sum_twice_kernel<Sums::with_barrier>, threads, 0, y.data<int>(), x.data<int>()) == "");
+      CHECK(contains(
+          complaint(sum_twice_kernel<Sums::without_barrier>, threads, 0, y.data<int>(), x.data<int>()),
+          "race on of_warp + "));
+    }
+  emulator::set_thread_order(0);
 }
 
 TEST_CASE("__syncwarp orders the lanes of a warp, a shuffle none, and neither other warps") {
