@@ -1,10 +1,21 @@
 // Streams of a build without CUDA: those of the CPU, which do nothing. Those of GPUs are in cuda/stream.cu.
 #include "core/stream.h"
 
+#include "core/kernels.h"
+
+namespace vitrine {
+
+Tensor copy_pinned(const Tensor& x) {
+  Tensor y = empty_pinned(x.shape(), x.dtype());
+  VITRINE_RUN(copy, y, x);
+  return y;
+}
+
+}  // namespace vitrine
+
 #if !VITRINE_CUDA_KERNELS
 #include "core/creation.h"
 #include "core/gpu.h"
-#include "core/kernels.h"
 
 namespace vitrine {
 namespace {

@@ -95,6 +95,9 @@ void synchronize(Device device);
 /// Uninitialized memory of the CPU that is page-locked: a GPU reads and writes it while the CPU goes on.
 Tensor empty_pinned(const Shape& shape, DType dtype = DType::float32);
 
+/// A contiguous copy of x, which is on the CPU, in such memory.
+Tensor copy_pinned(const Tensor& x);
+
 /// y = x between the CPU and a GPU, on the GPU's current stream, without waiting where the CPU's tensor is pinned. Both are kept
 /// until it is done; the CPU's may be read or written again only after synchronize(). Equal shapes and dtypes, contiguous.
 /// `x.to(device)` waits.

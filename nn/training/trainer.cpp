@@ -94,7 +94,8 @@ void Trainer::place(Tensor& there, const Tensor& x) {
           step_ + 1, name(x.dtype()), x.shape());
     there = empty(x.shape(), x.dtype(), device());
   }
-  copy_async(there, x);
+  // From memory of its own, which the copy holds: neither waits for the GPU, and the task may reuse what it gave.
+  copy_async(there, device().is_cpu() ? x : copy_pinned(x));
 }
 
 void Trainer::load_batches() {

@@ -6,10 +6,14 @@
 
 #include <filesystem>
 
+#include "core/kernels.h"
 #include "core/profiler.h"
 #include "tests/cuda/device.h"
 #include "tests/nn/training/reverser.h"
 #include "tests/nn/training/tiny.h"
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/streams.h"
+#endif
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -117,3 +121,30 @@ TEST_CASE("a graph replays steps whose batches differ in tokens, and refuses tho
   };
   CHECK_THROWS_WITH(trained(true, more), doctest::Contains("a batch of step 4 has 3 tensors"));
 }
+
+#if VITRINE_CUDA_EMULATED
+TEST_CASE("a task may hand over the same tensors for each batch, though a GPU has not copied them yet") {
+  const auto losses = [](bool reuses) {
+    manual_seed(5);
+    Reverser model;
+    model.to(Device::cuda);
+    Task task = reversing(model, 4);
+    Batch room = task.batch(0);
+    if (reuses)
+      task.batch = [&room, fresh = task.batch](int64_t index) {
+        const Batch batch = fresh(index);
+        for (size_t i = 0; i < room.tensors.size(); ++i) VITRINE_RUN(copy, room.tensors[i], batch.tensors[i]);
+        room.tokens = batch.tokens;
+        return room;
+      };
+    TrainingOptions o = quiet(3);
+    o.accumulate = 3;
+    emulator::delay_default_streams(true);
+    Trainer trainer(task, optim::constant(1e-2), o);
+    trainer.run();
+    emulator::delay_default_streams(false);
+    return trainer.report().train_loss.y;
+  };
+  CHECK(losses(true) == losses(false));
+}
+#endif
