@@ -58,6 +58,7 @@ struct Slot {
   __device__ void wait(unsigned round) { full.wait(round % 2); }
   /// By each warp of the consumers.
   __device__ void release() {
+    __syncwarp();  // all lanes have read
     if (threadIdx.x % kWarp == 0) empty.arrive();
   }
 };

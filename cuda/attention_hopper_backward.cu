@@ -109,7 +109,7 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& i
       slot.wait_empty(block / kRing);
       if constexpr (kKeys)
         for (int i = lane; i < kMet; i += static_cast<int>(kWarp))
-          stage.queries[i] = load<2>(in.numbers_of(own.b, query_head)[row + i].at);
+          store(stage.queries[i].at, load<2>(in.numbers_of(own.b, query_head)[row + i].at));
       if (lane == 0) {
         const int h = kKeys ? query_head : query_head / in.group;
         slot.full.arrive_expecting(sizeof(stage.c) + sizeof(stage.d));

@@ -94,6 +94,7 @@ void check_16_bits(const Inputs& x, const AttentionOptions& o) {
     };
     check();
 #if VITRINE_CUDA_EMULATED
+    if (o.read == AttentionRead::laser || x.q.size(3) % 8 != 0) continue;  // the same kernels everywhere
     const OlderGpu older;
     check();
 #endif
