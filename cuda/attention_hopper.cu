@@ -22,13 +22,6 @@ struct Tiles {
 struct Barriers {
   Slot q, k[kRing], v[kRing];
   Mbarrier turn[kConsumers];
-
-  [[maybe_unused]] __device__ void init() {
-    q.init();
-    for (int i = 0; i < kRing; ++i) k[i].init(), v[i].init();
-    for (Mbarrier& t : turn) t.init(kWarpgroup / 32);
-    Mbarrier::fence_init();
-  }
 };
 
 struct Inputs {
@@ -242,7 +235,12 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 #if VITRINE_HAS_WGMMA
   __shared__ Barriers barriers;
   auto& tiles = aligned_shared<Tiles<kSize>>();
-  if (threadIdx.x == 0) barriers.init();
+  if (threadIdx.x == 0) {
+    barriers.q.init();
+    for (int i = 0; i < kRing; ++i) barriers.k[i].init(), barriers.v[i].init();
+    for (Mbarrier& turn : barriers.turn) turn.init(kWarpgroup / kWarp);
+    Mbarrier::fence_init();
+  }
   __syncthreads();
   if (threadIdx.x < kWarpgroup) {
     give_registers<kProducerRegisters>();

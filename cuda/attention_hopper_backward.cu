@@ -37,12 +37,6 @@ struct Tiles {
 
 struct Barriers {
   Slot own, ring[kRing];
-
-  [[maybe_unused]] __device__ void init() {
-    own.init();
-    for (Slot& slot : ring) slot.init(kWarp);
-    Mbarrier::fence_init();
-  }
 };
 
 struct Inputs {
@@ -51,12 +45,8 @@ struct Inputs {
   Heads<S> da, db, dy;
   Heads<float> y;
   const float* lse;
-  QueryNumbers* numbers;  // [B, heads, padded]: the first kernel leaves them for the second
-  int heads, group, padded, size, channels;
-
-  [[maybe_unused]] __device__ QueryNumbers* numbers_of(int b, int h) const {
-    return numbers + (int64_t{b} * heads + h) * padded;
-  }
+  Heads<QueryNumbers> numbers;  // [B, H, whole tiles]: the first kernel leaves them for the second
+  int heads, group, size, channels;
 };
 
 /// Rows of one head from `begin` on, queries or keys.
@@ -109,7 +99,7 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& i
       slot.wait_empty(block / kRing);
       if constexpr (kKeys)
         for (int i = lane; i < kMet; i += static_cast<int>(kWarp))
-          store(stage.queries[i].at, load<2>(in.numbers_of(own.b, query_head)[row + i].at));
+          store(stage.queries[i].at, load<2>(in.numbers.rows(own.b, query_head).row(row + i)->at));
       if (lane == 0) {
         const int h = kKeys ? query_head : query_head / in.group;
         slot.full.arrive_expecting(sizeof(stage.c) + sizeof(stage.d));
@@ -280,7 +270,7 @@ class Consumer {
       }
       sum = merge_row(sum, [](float x, float y) { return x + y; });
       numbers[of] = {log_sum == -INFINITY ? INFINITY : log_sum * kLog2E, sum};
-      if (lane == 0) in_.numbers_of(own.b, own.h)[i] = numbers[of];
+      if (lane == 0) *in_.numbers.rows(own.b, own.h).row(i) = numbers[of];
     }
   }
 
@@ -316,7 +306,11 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 #if VITRINE_HAS_WGMMA
   __shared__ Barriers barriers;
   auto& tiles = aligned_shared<Tiles<kSize>>();
-  if (threadIdx.x == 0) barriers.init();
+  if (threadIdx.x == 0) {
+    barriers.own.init();
+    for (Slot& slot : barriers.ring) slot.init(kWarp);
+    Mbarrier::fence_init();
+  }
   __syncthreads();
   if (threadIdx.x < kWarpgroup) {
     give_registers<kProducerRegisters>();
@@ -361,10 +355,9 @@ void hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor&
               Heads<S>::of(dy),
               Heads<float>::of(y),
               lse.data<float>(),
-              reinterpret_cast<QueryNumbers*>(numbers.data<float>()),
+              {reinterpret_cast<QueryNumbers*>(numbers.data<float>()), q.size(1) * padded, padded, 1},
               static_cast<int>(q.size(1)),
               static_cast<int>(group),
-              padded,
               static_cast<int>(q.size(3)),
               static_cast<int>(v.size(3))};
     const TensorMap of_q = tensor_map(q), of_k = tensor_map(k), of_v = tensor_map(v), of_dy = tensor_map(dy);
