@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/tensor.h"
+#include "cuda/divide.h"
 #include "cuda/launch.h"
 #include "cuda/vector.h"
 
@@ -18,6 +19,8 @@ struct Strided {
   int64_t vectors =
       0;  // groups of kLanes elements that are neighbours, or one and the same, in each tensor; begin at 0
   int64_t sizes[Dims::kMax] = {};
+  Divisor divisors[Dims::kMax] = {};  // by the sizes, where `narrow`
+  bool narrow = false;                // 0 < count < 2³¹
   int64_t strides[N][Dims::kMax] = {};
 
   template <class... Tensors>
@@ -27,6 +30,9 @@ struct Strided {
     const Tensor* const tensors[N] = {&first, &rest...};
     s.count = first.numel();
     for (int axis = 0; axis < first.rank(); ++axis) s.append(axis, tensors);
+    s.narrow = s.count > 0 && s.count <= INT32_MAX;
+    for (int axis = 0; s.narrow && axis < s.rank; ++axis)
+      s.divisors[axis] = Divisor(static_cast<uint32_t>(s.sizes[axis]));
     s.find_vectors(tensors);
     return s;
   }
@@ -37,13 +43,14 @@ struct Strided {
   /// The place of element i of each tensor.
   __device__ void locate(int64_t i, int64_t (&at)[N]) const {
     for (int k = 0; k < N; ++k) at[k] = 0;
-    for (int axis = rank - 1; axis > 0; --axis) {
-      const int64_t index = i % sizes[axis];
-      i /= sizes[axis];
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      const int64_t before = axis == 0 ? 0
+                             : narrow  ? int64_t{divisors[axis].quotient(static_cast<uint32_t>(i))}
+                                       : i / sizes[axis];
+      const int64_t index = i - before * sizes[axis];
+      i = before;
       for (int k = 0; k < N; ++k) at[k] += index * strides[k][axis];
     }
-    if (rank > 0)
-      for (int k = 0; k < N; ++k) at[k] += i * strides[k][0];
   }
 
   /// Lanes of tensor k from p on, inside a group.
