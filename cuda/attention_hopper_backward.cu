@@ -97,9 +97,11 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& i
       auto& stage = tiles.ring[block % kRing];
       Slot& slot = barriers.ring[block % kRing];
       slot.wait_empty(block / kRing);
-      if constexpr (kKeys)
-        for (int i = lane; i < kMet; i += static_cast<int>(kWarp))
-          store(stage.queries[i].at, load<2>(in.numbers.rows(own.b, query_head).row(row + i)->at));
+      if constexpr (kKeys) {  // two queries a lane
+        static_assert(kMet == 2 * kWarp);
+        const QueryNumbers* const two = in.numbers.rows(own.b, query_head).row(row + 2 * lane);
+        store(stage.queries[2 * lane].at, load<4>(two->at));
+      }
       if (lane == 0) {
         const int h = kKeys ? query_head : query_head / in.group;
         slot.full.arrive_expecting(sizeof(stage.c) + sizeof(stage.d));
