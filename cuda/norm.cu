@@ -176,7 +176,7 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
     T* const bias_sums = dbiases.defined() ? dbiases.data<T>() : nullptr;
     if (holders > 0) {
       VITRINE_LAUNCH((held_norm_backward_kernel<S>), static_cast<unsigned>(pieces), held_block(holders), 0,
-                     to, more, weight_sums, bias_sums, b, height);
+                     to, more, weight_sums, bias_sums, b, static_cast<int>(height));
     } else {
       VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, to, more, b);
       check(pieces <= 65535, "{}: {} rows are more than a grid of blocks holds", kernel, rows);

@@ -76,8 +76,8 @@ __device__ void for_each_held(int64_t n, const F& f) {
   constexpr int N = kLanes<S>;
 #pragma unroll
   for (int v = 0; v < kHeld<S>; ++v) {
-    const int64_t i = (int64_t{v} * blockDim.x + threadIdx.x) * N;
-    if (i < n) f(v, i);
+    const int i = (v * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * N;
+    if (i < static_cast<int>(n)) f(v, i);
   }
 }
 
@@ -92,13 +92,13 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   Vector<S, N> held[kHeld<S>];
   const auto total = [&](const auto& f) {
     T mine = 0;
-    for_each_held<S>(n, [&](int v, int64_t) {
+    for_each_held<S>(n, [&](int v, int) {
 #pragma unroll
       for (int k = 0; k < N; ++k) mine += f(static_cast<T>(held[v].at[k]));
     });
     return sum_block(mine);
   };
-  for_each_held<S>(n, [&](int v, int64_t i) {
+  for_each_held<S>(n, [&](int v, int i) {
     held[v] = load<N>(x + begin + i);
     if (residual == nullptr) return;
     const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   const T m = norm.mean == nullptr ? T(0) : total([](T x) { return x; }) / static_cast<T>(n);
   const T variance = total([&](T x) { return (x - m) * (x - m); }) / static_cast<T>(n);
   const T r = T(1) / math::sqrt(variance + norm.eps);
-  for_each_held<S>(n, [&](int v, int64_t i) {
+  for_each_held<S>(n, [&](int v, int i) {
     const auto weight = load<N>(norm.weight + i);
     Vector<T, N> bias = {};
     if (norm.bias != nullptr) bias = load<N>(norm.bias + i);
@@ -126,64 +126,64 @@ __global__ void __launch_bounds__(kMostHolders, 2)
 template <class S>
 __global__ void __launch_bounds__(kMostHolders, 2)
     held_norm_backward_kernel(S* dx, const S* dsum, Wide<S>* dweights, Wide<S>* dbiases, NormBackward<S> b,
-                              int64_t height) {
+                              int height) {
   using T = Wide<S>;
   constexpr int N = kLanes<S>;
-  struct Columns {
-    Vector<T, N> dweight, dbias;
-  };
-  Columns columns[kHeld<S>] = {};
-  const int64_t n = b.n, first = blockIdx.x * height;
-  const int64_t end = first + height < b.rows ? first + height : b.rows;
-  for (int64_t row = first + threadIdx.y; row < end; row += blockDim.y) {
-    const int64_t begin = row * n;
+  Vector<T, N> dweight[kHeld<S>] = {}, dbias[kHeld<S>] = {};
+  const int64_t n = b.n;
+  const int first = static_cast<int>(blockIdx.x) * height, rows = static_cast<int>(b.rows);
+  const int end = rows - first < height ? rows : first + height;
+  for (int row = first + static_cast<int>(threadIdx.y); row < end; row += static_cast<int>(blockDim.y)) {
+    const S *const dy_row = b.dy + row * n, *const x_row = b.x + row * n;
     const T m = b.mean_of(row), r = b.rstd[row];
     Vector<S, N> dy[kHeld<S>], x[kHeld<S>];
     NormSums<T> sums;
-    for_each_held<S>(n, [&](int v, int64_t i) {
-      dy[v] = load<N>(b.dy + begin + i), x[v] = load<N>(b.x + begin + i);
+    for_each_held<S>(n, [&](int v, int i) {
+      dy[v] = load<N>(dy_row + i), x[v] = load<N>(x_row + i);
       const auto weight = load<N>(b.weight + i);
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         const T d = static_cast<T>(dy[v].at[k]), normalized = (static_cast<T>(x[v].at[k]) - m) * r;
         sums.along += d * weight.at[k] * normalized;
         sums.level += d * weight.at[k];
-        columns[v].dweight.at[k] += d * normalized;
-        columns[v].dbias.at[k] += d;
+        dweight[v].at[k] += d * normalized;
+        dbias[v].at[k] += d;
       }
     });
     sums = sums.averages(n, b.mean != nullptr);
-    for_each_held<S>(n, [&](int v, int64_t i) {
+    for_each_held<S>(n, [&](int v, int i) {
       Vector<S, N> added = {};
-      if (dsum != nullptr) added = load<N>(dsum + begin + i);
+      if (dsum != nullptr) added = load<N>(dsum + row * n + i);
       const auto value = [&](S dy, S x, T weight, S more) {
         const T normalized = (static_cast<T>(x) - m) * r;
         const T d = r * (static_cast<T>(dy) * weight - sums.along * normalized - sums.level);
         return S(dsum == nullptr ? d : d + static_cast<T>(more));
       };
-      store(dx + begin + i, map<N>(value, dy[v], x[v], load<N>(b.weight + i), added));
+      store(dx + row * n + i, map<N>(value, dy[v], x[v], load<N>(b.weight + i), added));
     });
   }
   if (dweights == nullptr && dbiases == nullptr) return;
   if (blockDim.y > 1) {
-    const auto add = [](const Columns& a, const Columns& b) {
-      const auto plus = [](T x, T y) { return x + y; };
-      return Columns{map<N>(plus, a.dweight, b.dweight), map<N>(plus, a.dbias, b.dbias)};
+    const auto add = [](const Vector<T, N>& a, const Vector<T, N>& b) {
+      return map<N>([](T x, T y) { return x + y; }, a, b);
     };
 #pragma unroll
-    for (Columns& c : columns) c = merge_column(c, add);
+    for (int v = 0; v < kHeld<S>; ++v) {
+      dweight[v] = merge_column(dweight[v], add);
+      dbias[v] = merge_column(dbias[v], add);
+    }
     if (threadIdx.y != 0) return;
   }
-  for_each_held<S>(n, [&](int v, int64_t i) {
-    if (dweights != nullptr) store(dweights + blockIdx.x * n + i, columns[v].dweight);
-    if (dbiases != nullptr) store(dbiases + blockIdx.x * n + i, columns[v].dbias);
+  for_each_held<S>(n, [&](int v, int i) {
+    if (dweights != nullptr) store(dweights + blockIdx.x * n + i, dweight[v]);
+    if (dbiases != nullptr) store(dbiases + blockIdx.x * n + i, dbias[v]);
   });
 }
 
 /// Rows of a block: enough that the sums of blocks cost little beside the rows, few enough to keep a GPU busy.
-inline int64_t held_height(int64_t rows) {
+inline int held_height(int64_t rows) {
   const int64_t height = (rows + 255) / 256;
-  return height < kDeep ? kDeep : height > 64 ? 64 : height;
+  return height < kDeep ? kDeep : height > 64 ? 64 : static_cast<int>(height);
 }
 
 }  // namespace vitrine::cuda
