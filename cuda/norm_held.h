@@ -52,7 +52,7 @@ struct NormSums {
 
 /// As many as 128 registers hold beside the sums in float32, twice as wide as 16-bit elements.
 template <class S>
-inline constexpr int kHeld = sizeof(S) == 2 ? 3 : 4;
+inline constexpr int kHeld = sizeof(S) == 2 ? 2 : 4;
 
 constexpr unsigned kMostHolders = 256;  // threads of a row; two such blocks leave each 128 registers
 
