@@ -1,4 +1,5 @@
-// Streams of a build without CUDA: those of the CPU, which do nothing. Those of GPUs are in cuda/stream.cu.
+// Page-locked copies; and the streams of a build without CUDA: those of the CPU, which do nothing. Those of GPUs are in
+// cuda/stream.cu.
 #include "core/stream.h"
 
 #include "core/kernels.h"

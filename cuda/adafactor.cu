@@ -136,7 +136,7 @@ __device__ void for_each_update(const Here<T>& here, const double* totals, const
     mean = sum_block(mean) / static_cast<double>(t.rows);
   }
   here.for_each_row([&](int64_t r, int64_t at) {
-    const T scale = here.rows == nullptr ? T(1) : math::sqrt(T(mean) / here.rows[r]);
+    const T scale = here.rows == nullptr ? T(1) : math::sqrt(T(mean)) / math::sqrt(here.rows[r]);
     const T* const second = here.rows == nullptr ? here.v + at : here.columns + here.tile.column;
     here.for_each_column([&](unsigned, unsigned column) { f(at + column, second[column], scale); });
   });

@@ -17,10 +17,8 @@ namespace vitrine::cuda {
 namespace {
 
 using S = bfloat16;
-constexpr int
-    kMet = 64,
-    kRing =
-        3;  // rows of the other side that are met at a time, and how many such blocks are in shared memory
+constexpr int kMet = 64;  // rows of the other side that are met at a time
+constexpr int kRing = 4;  // such blocks in shared memory
 
 /// log₂ e · log Σ e^s of a query, and D; ∞ where it sees no key or does not exist, so that its weights are 0.
 using QueryNumbers = Vector<float, 2>;

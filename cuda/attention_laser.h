@@ -17,10 +17,9 @@ struct Anchor {
 
   /// For values from low to high; low > high where there are none.
   __device__ static Anchor of(T low, T high) {
-    constexpr T kNear = 2;
     const T range = high - low;
     if (low > high) return {};
-    if (range <= kNear) return {(low + high) * T(0.5), T(1)};
+    if (range <= T(kLaserNear)) return {(low + high) * T(0.5), T(1)};
     if (range <= kFar) return {low, T(1)};
     return {high - kFar, T(0)};
   }
@@ -39,7 +38,7 @@ struct Anchor {
   }
   __device__ bool was_read_exactly(T sum) const { return delta == T(0) && sum < T(0); }
 
-  static constexpr T kFar = 60;
+  static constexpr T kFar = T(kLaserFar);
 };
 
 /// The channels' anchors and ranges, in shared memory, each channel moved by one thread.

@@ -25,7 +25,8 @@ struct DeviceError {
   Kind kind = Kind::index;
   HostText op = {}, argument = {};  // of an index; a norm has no argument
   int64_t index = 0, position = 0, low = 0, high = 0;
-  double number = 0;  // a norm, or a weight; its row is `position`
+  double number =
+      0;  // a norm, or a weight; its row is `position`. Of few weights `index` are above 0, for `high` draws
 };
 
 /// Where kernels leave it.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 #include "ops/kernels.h"
 
@@ -108,6 +109,11 @@ void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias
 
 void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (y.numel() == 0) return;
+  // Elsewhere cuBLASLt is slower with GELU than with a kernel behind it, or does not know it: llm.c measured that before Hopper.
+  if (!is_low_precision(y.dtype()) || compute_capability() < 90) {
+    linear(y, x, weight, bias);
+    return unary(active, y, Unary::gelu_tanh, 0, 0);
+  }
   Product p = layer_product(y, x, weight, bias);
   p.active = active.raw();
   multiply(p);

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kMostThreads)
   using T = Wide<S>;
   const int64_t row = blockIdx.x, begin = row_begin(b.n);
   const T m = b.mean_of(row), r = b.rstd[row];
-  NormSums<T> sums;
+  NormSums<T> sums{};
   const auto add = [&](S dy, S x, T weight) {
     const T g = static_cast<T>(dy) * weight;
     sums.along += g * ((static_cast<T>(x) - m) * r);
@@ -168,6 +168,8 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
     const bool wants_sums = dweight.defined() || dbias.defined();
     const unsigned holders = holders_of<S>(n, dx, dy, dsum, x, weight);
     const int64_t height = holders > 0 ? held_height(rows) : kHeight, pieces = (rows + height - 1) / height;
+    check(holders > 0 || !wants_sums || pieces <= 65535, "{}: {} rows are more than a grid of blocks holds",
+          kernel, rows);
     const auto partial = [&](const Tensor& total) {
       return total.defined() ? empty({1, pieces, n}, total.dtype(), x.device()) : Tensor();
     };
@@ -179,7 +181,6 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
                      to, more, weight_sums, bias_sums, b, static_cast<int>(height));
     } else {
       VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, to, more, b);
-      check(pieces <= 65535, "{}: {} rows are more than a grid of blocks holds", kernel, rows);
       const dim3 blocks(static_cast<unsigned>((n + kWarp - 1) / kWarp), static_cast<unsigned>(pieces));
       if (wants_sums)
         VITRINE_LAUNCH((norm_weights_kernel<S>), blocks, dim3(kWarp, kDeep), 0, weight_sums, bias_sums, b);

@@ -1,5 +1,5 @@
-// Norms of rows that the registers of a block hold: x is read once, and so is dy. A thread has kHeld vectors of 16 bytes of a row, and of the
-// backward's two sums per column.
+// Norms of rows that the registers of a block hold: x is read once, and so is dy. A thread has kHeld vectors of 16 bytes of a row,
+// and for each of their elements the backward's two sums per column.
 // Rows that one warp holds come eight to a block, a warp each, and nobody waits at a barrier.
 #pragma once
 
@@ -39,7 +39,7 @@ struct NormBackward {
 /// Σ g·x̂ and Σ g for g = dy·weight.
 template <class T>
 struct NormSums {
-  T along = 0, level = 0;
+  T along, level;
 
   /// Of a row of n, known to each thread of it: their averages, the second one where a mean was subtracted.
   __device__ NormSums averages(int64_t n, bool has_mean) const {
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kMostHolders, 2)
     const S *const dy_row = b.dy + row * n, *const x_row = b.x + row * n;
     const T m = b.mean_of(row), r = b.rstd[row];
     Vector<S, N> dy[kHeld<S>], x[kHeld<S>];
-    NormSums<T> sums;
+    NormSums<T> sums{};
     for_each_held<S>(n, [&](int v, int i) {
       dy[v] = load<N>(dy_row + i), x[v] = load<N>(x_row + i);
       const auto weight = load<N>(b.weight + i);

@@ -16,8 +16,8 @@ template <int N>
 struct Strided {
   int rank = 0;
   int64_t count = 1;
-  int64_t vectors =
-      0;  // groups of kLanes elements that are neighbours, or one and the same, in each tensor; begin at 0
+  // Groups of kLanes elements that are neighbours, or one and the same, in each tensor, from the first on.
+  int64_t vectors = 0;
   int64_t sizes[Dims::kMax] = {};
   Divisor divisors[Dims::kMax] = {};  // by the sizes, where `narrow`
   bool narrow = false;                // 0 < count < 2³¹

@@ -17,9 +17,9 @@ bool has_tensor_map(const Tensor& heads) {
 
 namespace {
 
-/// Of an axis of one element anything will do, but for the driver it has to be aligned.
+/// Of an axis of one element anything will do, but for the driver it has to be aligned, and as long as the longest row.
 int64_t stride_of(const Tensor& heads, int axis) {
-  constexpr int64_t kAny = kBox;
+  constexpr int64_t kAny = 2 * kBox;
   return heads.size(axis) == 1 ? kAny : heads.strides()[axis];
 }
 

@@ -60,13 +60,16 @@ __device__ Vector<T, N> load(const T* p) {
 }
 template <class T, int N>
 __device__ void store(T* p, const Vector<T, N>& x) {
-  if constexpr (sizeof(x) % sizeof(uint4) == 0) {  // 16 bytes an instruction: nvcc takes an assignment apart
+  if constexpr (sizeof(x) % sizeof(uint4) == 0) {
     struct Parts {
       uint4 at[sizeof(x) / sizeof(uint4)];
     };
     const auto parts = std::bit_cast<Parts>(x);
+    // 16 bytes an instruction, where nvcc takes an assignment apart; of no state space, so that p may be shared memory.
     for (size_t i = 0; i < sizeof(x) / sizeof(uint4); ++i)
-      __stwb(reinterpret_cast<uint4*>(p) + i, parts.at[i]);
+      asm volatile("st.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(reinterpret_cast<uint4*>(p) + i),
+                   "r"(parts.at[i].x), "r"(parts.at[i].y), "r"(parts.at[i].z), "r"(parts.at[i].w)
+                   : "memory");
   } else {
     *reinterpret_cast<Vector<T, N>*>(p) = x;
   }

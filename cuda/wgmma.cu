@@ -9,7 +9,7 @@ namespace {
 __global__ void probe() {
 #if VITRINE_HAS_WGMMA
   __shared__ int memory;
-  asm volatile("" ::"r"(shared_address(&memory)));
+  *static_cast<volatile int*>(&memory) = 1;
 #endif
 }
 #endif

@@ -61,7 +61,11 @@ Tensor silu(const Tensor& x) { return x * sigmoid(x); }
 Tensor elu(const Tensor& x, double alpha) {
   return where(greater(x, zeros_like(x)), x, alpha * expm1(minimum(x, 0)));
 }
-Tensor softplus(const Tensor& x) { return vitrine::relu(x) + log1p(exp(neg(abs(x)))); }
+/// Through e^−|x|; at 0 the left half counts, so that the slope is ½ there.
+Tensor softplus(const Tensor& x) {
+  const Tensor minus_abs = where(greater(x, zeros_like(x)), neg(x), x);
+  return vitrine::relu(x) + log1p(exp(minus_abs));
+}
 Tensor softsign(const Tensor& x) { return x / (1 + abs(x)); }
 Tensor hardswish(const Tensor& x) { return x * clamp(x / 6 + 0.5, 0, 1); }
 Tensor mish(const Tensor& x) { return x * tanh(vitrine::softplus(x)); }

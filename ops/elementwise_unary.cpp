@@ -65,10 +65,8 @@ Tensor erf(const Tensor& x) {
                    [](const Tensor& x, const Tensor&) { return kTwoOverSqrtPi * exp(neg(square(x))); });
 }
 Tensor sigmoid(const Tensor& x) {
-  return primitive(Unary::sigmoid, floating(x), [](const Tensor& x, const Tensor&) {
-    const Tensor s = sigmoid(x);
-    return s * (1 - s);
-  });
+  return primitive(Unary::sigmoid, floating(x),
+                   [](const Tensor& x, const Tensor&) { return sigmoid(x) * sigmoid(neg(x)); });
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {

@@ -156,17 +156,22 @@ struct Erf {
     return T(1.1283791670955126) * exp(-(x * x));
   }  // 2/√π
 };
+/// −|x|, but with slope 1 at 0: of what is put together from halves the left one counts there, so that duals have its slope.
+template <class T>
+VITRINE_HD T minus_abs(T x) {
+  return select(x > T(0), -x, x);
+}
 /// 1/(1 + e⁻ˣ), through e^−|x| so that nothing overflows.
 struct Sigmoid {
   template <class T>
   VITRINE_HD T value(T x) const {
-    const T e = exp(-abs(x)), r = T(1) / (T(1) + e);
-    return select(x >= T(0), r, e * r);
+    const T e = exp(minus_abs(x)), r = T(1) / (T(1) + e);
+    return select(x > T(0), r, e * r);
   }
   /// s·(1 − s), without the difference, in which small values would be lost.
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
-    const T e = exp(-abs(x)), r = T(1) / (T(1) + e);
+    const T e = exp(minus_abs(x)), r = T(1) / (T(1) + e);
     return e * r * r;
   }
 };
@@ -262,7 +267,7 @@ struct Elu {
 struct Softplus {
   template <class T>
   VITRINE_HD T value(T x) const {
-    return Relu().value(x) + log1p(exp(-abs(x)));
+    return Relu().value(x) + log1p(exp(minus_abs(x)));
   }
   template <class T>
   VITRINE_HD T derivative(T x, T) const {

@@ -37,7 +37,7 @@ VITRINE_KERNEL(choose, Tensor& z, const Tensor& condition, const Tensor& x, cons
 VITRINE_KERNEL(matmul, Tensor& z, const Tensor& x, const Tensor& y, bool add);
 /// y = x·weightᵀ + bias: x [rows, in], weight [out, in] contiguous, bias [out] or undefined.
 VITRINE_KERNEL(linear, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
-/// The same, and active = gelu_tanh(y), of the y that is stored.
+/// The same, and active = gelu_tanh(y), of the y that is stored or of the sum that was rounded to it.
 VITRINE_KERNEL(linear_gelu_tanh, Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight,
                const Tensor& bias);
 

@@ -38,14 +38,12 @@ Tensor multinomial(const Tensor& weights, int64_t count, bool replacement, Gener
   check(weights.rank() >= 1, "multinomial: weights is a scalar, wanted [..., V]");
   check(count >= 0, "multinomial: count is {}, wanted at least 0", count);
   Shape shape = weights.shape();
-  const int64_t n = shape.back();
+  check(weights.numel() == 0 || replacement || count <= shape.back(),
+        "multinomial: weights has the shape {}, too few for {} draws without replacement", shape, count);
   shape.back() = count;
   Tensor drawn = empty(shape, DType::int64, weights.device());
   if (weights.numel() > 0) {
     Tensor rows = copy_as(weights, DType::float64);
-    check(replacement || count <= n,
-          "multinomial: weights has the shape {}, too few for {} draws without replacement", weights.shape(),
-          count);
     VITRINE_RUN(check_weights, rows, count, replacement);
     const Draw draw =
         generator.draw(4 * (replacement ? drawn.numel() : rows.numel()));  // four words a number

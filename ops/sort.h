@@ -1,7 +1,7 @@
 // Order statistics.
 #pragma once
 
-#include "core/random.h"
+#include "core/tensor.h"
 
 namespace vitrine {
 

@@ -17,6 +17,7 @@ struct Tile {
 /// A tile leaves the sums of its rows and of its columns in a scratch array, at places that are told here.
 template <int64_t kRows, int64_t kColumns>
 struct Tiling {
+  static constexpr int64_t kTileRows = kRows, kTileColumns = kColumns;
   int64_t count = 0, rows = 1, columns = 0;
   int64_t first_tile = 0, first_sum = 0;  ///< of the tensor
 
@@ -65,9 +66,9 @@ struct AdafactorScalars {
   }
 };
 
-/// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows) + 1e-30, C of columns likewise, v = R·C/mean(R); elsewhere
+/// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows + 1e-30), C of columns likewise, v = R·C/mean(R); elsewhere
 /// v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v, times a factor and, if `m` is not empty, m ← β₁m + (1 − β₁)u in its place; x is times
-/// its factor, minus u. `rows` and `columns` are undefined where `v` is not.
+/// its factor, minus u. Each tensor has either `rows` and `columns` or `v`; what it has not is undefined.
 VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, const std::vector<Tensor>& g,
                std::vector<Tensor>& rows, std::vector<Tensor>& columns, std::vector<Tensor>& v,
                std::vector<Tensor>& m, Live<AdafactorScalars> s);

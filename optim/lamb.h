@@ -7,7 +7,7 @@ namespace vitrine::optim {
 struct LambOptions {
   double lr = 1e-3;                   ///< ≥ 0
   double beta1 = 0.9, beta2 = 0.999;  ///< of m and v, [0, 1)
-  double eps = 1e-6;                  ///< ≥ 0
+  double eps = 1e-6;                  ///< ≥ 0; 0 counts as 1e-37, so that elements without a gradient stay
   double weight_decay = 0;            ///< ≥ 0, a part of u
   double phi_min = 0, phi_max = 10;   ///< the bounds of φ
 };

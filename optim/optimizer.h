@@ -68,7 +68,7 @@ class Optimizer {
     std::vector<Tensor> copies;
     std::vector<State*> states;
     size_t group = 0;
-    /// Which parameters take their first step: their states are 0.
+    /// Which parameters take their first step, so that their states are 0; of a rule without states always.
     std::vector<bool> first;
     /// The state tensors of this name; undefined where a parameter has none.
     std::vector<Tensor> slots(const std::string& name) const;

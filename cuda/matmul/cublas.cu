@@ -262,7 +262,8 @@ bool cublas_supports(const Product& p) {
   const bool bias = p.bias != nullptr, gelu = p.active != nullptr;
   return is_floating(p.dtype) && p.K > 0 &&
          !((bias || gelu) && (p.dtype == DType::float64 || p.add || p.out != p.dtype)) &&
-         !(gelu && (p.lead > 0 || row_of_z(p) % 8 != 0)) && cublas_absence().empty();
+         !(gelu && (p.lead > 0 || row_of_z(p) % 8 != 0 || !is_low_precision(p.dtype))) &&
+         cublas_absence().empty();
 }
 
 /// What it has no algorithm for is left to the next step.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/creation.h"
 #include "optim/cpu/pieces.h"
 #include "optim/kernels.h"
 
@@ -86,16 +87,18 @@ namespace {
 /// What the passes leave for each other.
 struct Scratch {
   std::vector<Matrices> tensors;
-  std::vector<double> sums;                    ///< of squares of g, where Tiling says
-  std::vector<double> means;                   ///< of R, at the first tile of a matrix
-  std::vector<std::array<double, 2>> squares;  ///< Σx² and Σu² of each tile
+  Tensor memory;
+  double* sums;                   ///< of squares of g, where Tiling says
+  double* means;                  ///< of R, at the first tile of a matrix
+  double *squares_x, *squares_u;  ///< Σx² and Σu² of each tile
 
   explicit Scratch(const List& x) {
     Matrices last;
     for (const Tensor& t : x) tensors.push_back(last = Matrices::of(t, last));
-    sums.resize(static_cast<size_t>(last.first_sum + last.count * last.sums()));
-    means.resize(static_cast<size_t>(last.first_tile + last.tiles()));
-    squares.resize(means.size());
+    const int64_t count = last.first_sum + last.count * last.sums(), tiles = last.first_tile + last.tiles();
+    memory = empty({count + 3 * tiles}, DType::float64);
+    sums = memory.data<double>();
+    means = sums + count, squares_x = means + tiles, squares_u = squares_x + tiles;
   }
 };
 
@@ -115,24 +118,23 @@ void for_each_part(const List& xs, Count&& count, F&& f) {
 
 /// Row and column means of one matrix, from the sums of its tiles; returns the mean of the new row means.
 template <class T>
-double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, const std::vector<double>& sums,
-                    double beta) {
+double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, double* sums, double beta) {
   const auto average = [beta](T& old, double sum, int64_t n) {
     return old = static_cast<T>(beta * old + (1 - beta) * (sum / static_cast<double>(n) + 1e-30));
   };
   double total = 0;
   for (int64_t r = 0; r < t.rows; ++r) {
     double sum = 0;
-    for (int64_t k = 0; k < t.across(); ++k) sum += sums[static_cast<size_t>(t.row_sum(matrix, k, r))];
+    for (int64_t k = 0; k < t.across(); ++k) sum += sums[t.row_sum(matrix, k, r)];
     total += average(rows[matrix * t.rows + r], sum, t.columns);
   }
-  std::vector<double> of_columns(static_cast<size_t>(t.columns));
-  for (int64_t k = 0; k < t.down(); ++k) {
-    const double* const of_tiles = &sums[static_cast<size_t>(t.column_sum(matrix, k, 0))];
-    for (int64_t c = 0; c < t.columns; ++c) of_columns[static_cast<size_t>(c)] += of_tiles[c];
+  double* const of_columns =
+      sums + t.column_sum(matrix, 0, 0);  // those of the first tiles, to which the others' come
+  for (int64_t k = 1; k < t.down(); ++k) {
+    const double* const of_tiles = sums + t.column_sum(matrix, k, 0);
+    for (int64_t c = 0; c < t.columns; ++c) of_columns[c] += of_tiles[c];
   }
-  for (int64_t c = 0; c < t.columns; ++c)
-    average(columns[matrix * t.columns + c], of_columns[static_cast<size_t>(c)], t.rows);
+  for (int64_t c = 0; c < t.columns; ++c) average(columns[matrix * t.columns + c], of_columns[c], t.rows);
   return total / static_cast<double>(t.rows);
 }
 
@@ -157,19 +159,19 @@ void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, 
       (place<T>(v, i, tile.column), place<T>(g, i, tile.column), width, s.beta2);
       return;
     }
-    std::array<T, 1024> of_columns = {};
+    const int64_t across = tile.column / Matrices::kTileColumns, down = tile.row / Matrices::kTileRows;
+    std::array<T, Matrices::kTileColumns> of_columns = {};
     for (int64_t r = 0; r < tile.rows; ++r)
-      scratch.sums[static_cast<size_t>(t.row_sum(tile.matrix, tile.column / 1024, tile.row + r))] =
+      scratch.sums[t.row_sum(tile.matrix, across, tile.row + r)] =
           VITRINE_DISPATCH(add_squares<T>)(of_columns.data(), place<T>(g, i, begin_of(t, tile, r)), width);
-    std::copy_n(of_columns.begin(), width,
-                &scratch.sums[static_cast<size_t>(t.column_sum(tile.matrix, tile.row / 32, tile.column))]);
+    std::copy_n(of_columns.begin(), width, scratch.sums + t.column_sum(tile.matrix, down, tile.column));
   });
 
   const auto matrices = [&](size_t i) { return rows[i].defined() ? scratch.tensors[i].count : 0; };
   for_each_part(x, matrices, [&](auto type, size_t i, int64_t matrix) {
     using T = typename decltype(type)::type;
     const Matrices& t = scratch.tensors[i];
-    scratch.means[static_cast<size_t>(t.first_tile + matrix * t.down() * t.across())] =
+    scratch.means[t.first_tile + matrix * t.down() * t.across()] =
         update_means(place<T>(rows, i, 0), place<T>(columns, i, 0), t, matrix, scratch.sums, s.beta2);
   });
 
@@ -178,13 +180,13 @@ void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, 
     using T = typename decltype(type)::type;
     const Matrices& t = scratch.tensors[i];
     const double mean =
-        scratch.means[static_cast<size_t>(t.first_tile + tile.matrix * t.down() * t.across())];
+        rows[i].defined() ? scratch.means[t.first_tile + tile.matrix * t.down() * t.across()] : 0;
     for (int64_t r = 0; r < tile.rows; ++r) {
       const int64_t at = begin_of(t, tile, r);
       if (rows[i].defined()) {
         const T row = *place<T>(rows, i, tile.matrix * t.rows + tile.row + r);
         f(at, place<T>(columns, i, tile.matrix * t.columns + tile.column),
-          std::sqrt(static_cast<T>(mean) / row));
+          std::sqrt(static_cast<T>(mean)) / std::sqrt(row));  // their quotient can be infinite
       } else {
         f(at, place<T>(v, i, at), T(1));
       }
@@ -194,20 +196,22 @@ void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, 
   for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
     using T = typename decltype(type)::type;
     const Tile tile = scratch.tensors[i].tile(n);
-    auto& squares = scratch.squares[static_cast<size_t>(scratch.tensors[i].first_tile + n)];
+    double of_x = 0, of_u = 0;
     for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
       const auto both = VITRINE_DISPATCH(squares_of_row<T>)(place<T>(x, i, at), place<T>(g, i, at), second,
                                                             scale, static_cast<size_t>(tile.columns));
-      squares[0] += both[0], squares[1] += both[1];
+      of_x += both[0], of_u += both[1];
     });
+    const int64_t place_of_tile = scratch.tensors[i].first_tile + n;
+    scratch.squares_x[place_of_tile] = of_x, scratch.squares_u[place_of_tile] = of_u;
   });
 
   std::vector<AdafactorScalars::Factors> factors;
   for (size_t i = 0; i < x.size(); ++i) {
     double of_x = 0, of_u = 0;
     for (int64_t k = 0; k < tiles(i); ++k) {
-      const auto& squares = scratch.squares[static_cast<size_t>(scratch.tensors[i].first_tile + k)];
-      of_x += squares[0], of_u += squares[1];
+      const int64_t place_of_tile = scratch.tensors[i].first_tile + k;
+      of_x += scratch.squares_x[place_of_tile], of_u += scratch.squares_u[place_of_tile];
     }
     const auto n = static_cast<double>(x[i].numel());
     factors.push_back(s.factors(of_x / n, of_u / n));

@@ -96,6 +96,16 @@ TEST_CASE("the probe is chosen by size") {
   CHECK(method(3000).find("random directions") != std::string::npos);
 }
 
+TEST_CASE("smooth functions that are made of halves have their slopes at 0, by tape, duals and definition") {
+  for (Tensor (*const f)(const Tensor&) : {sigmoid, softplus, silu, mish, gelu_tanh})
+    for (const int order : {1, 2}) {
+      GradientCheckOptions options;
+      options.order = order;
+      const auto r = check_gradients([f](Xs v) { return f(v[0]); }, {zeros({3}, DType::float64)}, options);
+      CHECK_MESSAGE(r.passed, to_string(r));
+    }
+}
+
 TEST_CASE("functions that are straight, steep, tiny, huge or empty pass") {
   const Tensor x = draw({5});
   const auto passes = [](const Function& f, const Tensor& at) {

@@ -198,3 +198,15 @@ TEST_CASE("optimizers and schedules by name") {
   CHECK_THROWS_WITH(make_schedule("cosin", 1, 1, 2, 0),
                     doctest::Contains("there is no schedule cosin: wanted constant, cosine"));
 }
+
+TEST_CASE("a model that is converted after the first step finds its optimizer's state of another type") {
+  for (const auto& rule : test::optimizer_rules()) {
+    INFO(rule.first);
+    Parameter p = parameter(1);
+    const auto optimizer = rule.second({p});
+    descend(*optimizer, p, 1);
+    p.to(DType::float64);
+    CHECK_THROWS_WITH_AS(descend(*optimizer, p, 1),
+                         doctest::Contains("convert the model before the optimizer's first step"), Error);
+  }
+}

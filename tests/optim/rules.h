@@ -32,7 +32,9 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules() {
       {"Lamb", [](Parameters p) -> Made { return std::make_unique<Lamb>(p); }},
       {"Lion", [](Parameters p) -> Made { return std::make_unique<Lion>(p); }},
       {"Adafactor",
-       [](Parameters p) -> Made { return std::make_unique<Adafactor>(p, AdafactorOptions{.beta1 = 0.9}); }},
+       [](Parameters p) -> Made {
+         return std::make_unique<Adafactor>(p, AdafactorOptions{.lr = 1, .beta1 = 0.9});
+       }},
       {"Adafactor, fixed steps",
        [](Parameters p) -> Made {
          return std::make_unique<Adafactor>(
