@@ -8,7 +8,7 @@ namespace {
 /// Like all kernels with `wgmma`, empty where it is compiled for anything but sm_90a; elsewhere it takes shared memory.
 __global__ void probe() {
 #if VITRINE_HAS_WGMMA
-  __shared__ int memory;
+  [[maybe_unused]] __shared__ int memory;
   *static_cast<volatile int*>(&memory) = 1;
 #endif
 }
