@@ -51,6 +51,7 @@ Keeper& keeper() {
 
 void keep_until_now(const Stream& stream, std::vector<std::shared_ptr<Storage>> memory) {
   if (detail::capturing()) return;  // the graph keeps it
+  cuda::release_finished();         // of a loop that allocates nothing, too
   const StreamScope scope(stream);
   Event until(stream.device());
   until.record();
