@@ -49,13 +49,14 @@ check-isa: build
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L mutation
+# Without the emulated training runs, which take minutes under a sanitizer; each kernel of theirs is run by the other tests.
 check-asan: build-asan
-	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)'
+	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
-# Without the long comparison of attention's kernels, which ASan runs: those of cuda/twins cross the emulator's threads as well.
+# Nor the long comparisons of kernels: those of cuda/twins, graph, streams and optimizers cross the emulator's threads as well.
 check-tsan: build-tsan
-	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/attention$$'
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|gpt|kernels|matmul|trainer)$$'
 check-inspect: build-inspect
 	@$(STAGE) "CUDA kernels inspected" $(CTEST) inspect -L cuda
 check-cuda:
