@@ -246,7 +246,6 @@ void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
 
 Tensor empty_pinned(const Shape& shape, DType dtype) {
   const auto bytes = static_cast<size_t>(numel(shape)) * size_of(dtype);
-  cuda::release_finished();  // copies may hold what can be taken again
   PinnedMemory& memory = pinned_memory();
   const std::lock_guard lock(memory.mutex);
   void* const data = memory.arena.take((std::max<size_t>(bytes, 1) + 63) / 64 * 64);

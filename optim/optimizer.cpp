@@ -74,11 +74,11 @@ Optimizer::Batch Optimizer::batch_of(size_t group) {
     batch.first.push_back(state.empty());
     if (state.empty()) state = zero_state(p);
     for (const auto& [slot, x] : state)
-      check(
-          x.dtype() == p.master().dtype() && x.device() == p.master().device(),
-          "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
-          called(p), vitrine::name(p.master().dtype()), to_string(p.master().device()), slot,
-          vitrine::name(x.dtype()), to_string(x.device()));
+      if (x.dtype() != p.master().dtype() || x.device() != p.master().device())
+        fail(
+            "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
+            called(p), vitrine::name(p.master().dtype()), to_string(p.master().device()), slot,
+            vitrine::name(x.dtype()), to_string(x.device()));
     batch.states.push_back(&state);
     if (writes_copies() && p.dtype() == DType::bfloat16) batch.copies.push_back(p.value());
   }
