@@ -1,4 +1,5 @@
-// Elementwise kernels, from the same formulas as on the CPU (ops/formulas-inl.h): a thread takes 16 bytes at a time.
+// Elementwise kernels of two and three operands, from the same formulas as on the CPU (ops/formulas-inl.h): a thread takes 16
+// bytes at a time.
 #include "cuda/strided.h"
 #include "ops/formulas_integer.h"
 #include "ops/kernels.h"
@@ -7,31 +8,10 @@ namespace vitrine::cuda {
 namespace {
 
 template <class F, class S>
-__global__ void unary_kernel(S* y, const S* x, Strided<2> layout, F f) {
-  map_all(
-      layout, [&](S x) { return S(f.value(static_cast<Wide<S>>(x))); }, y, x);
-}
-
-template <class F, class S>
-__global__ void unary_backward_kernel(S* dx, const S* dy, const S* x, const S* y, Strided<4> layout, F f) {
-  using T = Wide<S>;
-  const auto slope = [&](S dy, S x, S y) {
-    return S(static_cast<T>(dy) * f.derivative(static_cast<T>(x), static_cast<T>(y)));
-  };
-  map_all(layout, slope, dx, dy, x, y);
-}
-
-template <class F, class S>
 __global__ void binary_kernel(S* z, const S* x, const S* y, Strided<3> layout, F f) {
   using T = Wide<S>;
   map_all(
       layout, [&](S x, S y) { return S(f.value(static_cast<T>(x), static_cast<T>(y))); }, z, x, y);
-}
-
-template <class I>
-__global__ void integer_unary_kernel(I* y, const I* x, Strided<2> layout, Unary op) {
-  map_all(
-      layout, [&](I x) { return integer(op, x); }, y, x);
 }
 
 template <class I>
@@ -74,38 +54,6 @@ __global__ void choose_kernel(S* z, const bool* condition, const S* x, const S* 
 }
 
 }  // namespace
-
-void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
-  if (y.numel() == 0) return;
-  if (is_integer(x.dtype()) && has_integers(op))
-    return visit_index(x.dtype(), name(op), [&](auto type) {
-      using I = typename decltype(type)::type;
-      const auto layout = Strided<2>::of(y, x);
-      VITRINE_LAUNCH((integer_unary_kernel<I>), layout.blocks(), kThreads, 0, y.data<I>(), x.data<I>(),
-                     layout, op);
-    });
-  visit_device_floating(x.dtype(), name(op), [&](auto type) {
-    using S = typename decltype(type)::type;
-    visit_formula(op, a, b, [&](auto f) {
-      const auto layout = Strided<2>::of(y, x);
-      VITRINE_LAUNCH((unary_kernel<decltype(f), S>), layout.blocks(), kThreads, 0, y.data<S>(), x.data<S>(),
-                     layout, f);
-    });
-  });
-}
-
-void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& y, Unary op, double a,
-                    double b) {
-  if (dx.numel() == 0) return;
-  visit_device_floating(x.dtype(), name(op), [&](auto type) {
-    using S = typename decltype(type)::type;
-    visit_formula(op, a, b, [&](auto f) {
-      const auto layout = Strided<4>::of(dx, dy, x, y);
-      VITRINE_LAUNCH((unary_backward_kernel<decltype(f), S>), layout.blocks(), kThreads, 0, dx.data<S>(),
-                     dy.data<S>(), x.data<S>(), y.data<S>(), layout, f);
-    });
-  });
-}
 
 void binary(Tensor& z, const Tensor& x, const Tensor& y, Binary op) {
   if (z.numel() == 0) return;

@@ -3,107 +3,11 @@
 
 #include <cmath>
 
-#include "core/creation.h"
-#include "core/random.h"
-#include "core/tape.h"
-#include "ops/attention.h"
-#include "ops/elementwise.h"
-#include "ops/view.h"
-#include "tests/cuda/device.h"
-#include "tests/ops/attention_inputs.h"
-#include "tests/spec/spec.h"
-
-#if VITRINE_CUDA_EMULATED
-#include "cuda/emulator/counts.h"
-#include "cuda/emulator/limits.h"
-#endif
+#include "tests/cuda/attention_check.h"
 
 using namespace vitrine;
-using test::has_gpu, test::in_any_order;
-
-namespace {
-
-struct Sizes {
-  int64_t heads, key_heads, queries, keys, size, channels;
-};
-
-using Inputs = test::AttentionInputs;
-using test::check_close;
-
-Inputs draw(const Sizes& s, double deviation = 1) {
-  Generator g(7);
-  const auto normal = [&](const Shape& shape, double by = 1) {
-    return randn(shape, DType::float64, Device::cpu, 0, by, g);
-  };
-  return {normal({2, s.heads, s.queries, s.size}), normal({2, s.key_heads, s.keys, s.size}),
-          normal({2, s.key_heads, s.keys, s.channels}, deviation),
-          normal({2, s.heads, s.queries, s.channels})};
-}
-
-Inputs cast_all(const Inputs& x, DType dtype, Device device = Device::cpu) {
-  const auto moved = [&](const Tensor& t) { return to(copy_as(t, dtype), device); };
-  return {moved(x.q), moved(x.k), moved(x.v), moved(x.dy)};
-}
-
-/// y, dq, dk and dv, where x lies.
-std::vector<Tensor> run(const Inputs& x, AttentionOptions o) {
-  for (Tensor* t : {&o.bias, &o.slopes, &o.allowed})
-    if (t->defined()) *t = to(*t, x.q.device());
-  return test::value_and_gradients(attention, x, o);
-}
-
-bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i)
-    if (a[i].values() != b[i].values()) return false;
-  return true;
-}
-
-/// In float64 as on the CPU but for rounding, and the same bits in any order of threads.
-void check_as_on_cpu(const Inputs& x, const AttentionOptions& o, double tolerance = 1e-11) {
-  const auto got = run(cast_all(x, DType::float64, Device::cuda), o);
-  check_close(got, run(x, o), tolerance);
-  in_any_order([&] { CHECK(same(run(cast_all(x, DType::float64, Device::cuda), o), got)); });
-}
-
-/// The same in float32, whose tiles are larger.
-void check_float32(const Inputs& x, const AttentionOptions& o) {
-  const Inputs rounded = cast_all(x, DType::float32);
-  const auto got = run(cast_all(rounded, DType::float32, Device::cuda), o);
-  check_close(got, run(cast_all(rounded, DType::float64), o), 4e-6);
-  in_any_order([&] { CHECK(same(run(cast_all(rounded, DType::float32, Device::cuda), o), got)); });
-}
-
-#if VITRINE_CUDA_EMULATED
-/// Before Hopper: other kernels compute 16-bit attention there.
-struct OlderGpu {
-  OlderGpu() { emulator::set_compute_capability(80); }
-  ~OlderGpu() { emulator::set_compute_capability(90); }
-};
-#endif
-
-/// And in 16 bits, on tensor cores: within two units of their rounding, as weights and their gradients are rounded before a product.
-void check_16_bits(const Inputs& x, const AttentionOptions& o) {
-  for (const DType dtype : {DType::bfloat16, DType::float16}) {
-    INFO(name(dtype));
-    const Inputs rounded = cast_all(x, dtype);
-    const auto want = run(cast_all(rounded, DType::float64), o);
-    const auto check = [&] {
-      const auto got = run(cast_all(rounded, dtype, Device::cuda), o);
-      check_close(got, want, 2 * epsilon(dtype));
-      in_any_order([&] { CHECK(same(run(cast_all(rounded, dtype, Device::cuda), o), got)); });
-    };
-    check();
-#if VITRINE_CUDA_EMULATED
-    if (o.read == AttentionRead::laser || x.q.size(3) % 8 != 0) continue;  // the same kernels everywhere
-    const OlderGpu older;
-    check();
-#endif
-  }
-}
-
-constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
-
-}  // namespace
+using namespace vitrine::test;
+using Inputs = AttentionInputs;
 
 TEST_CASE("attention at sizes around those of accumulators and tiles") {
   if (!has_gpu()) return;
@@ -129,99 +33,30 @@ TEST_CASE("attention at sizes around those of accumulators and tiles") {
     }
 }
 
-TEST_CASE("attention in float16 and bfloat16 at sizes around those of its larger tiles") {
-  if (!has_gpu()) return;
-  for (const AttentionRead read : kReads)
-    for (const auto& counts :
-         {std::pair{1, 1}, {31, 33}, {33, 31}, {129, 64}, {64, 129}, {130, 40}, {160, 160}})
-      for (const int64_t size : {5, 16}) {
-        INFO(counts.first, " queries, ", counts.second, " keys, LASER: ", read == AttentionRead::laser);
-        AttentionOptions o;
-        o.read = read, o.causal = size == 16;  // rows of 5 elements do not begin at multiples of 16 bytes
-        check_16_bits(draw({2, 1, counts.first, counts.second, size, size}), o);
-      }
-}
-
 TEST_CASE("attention with heads of every size, odd ones too") {
   if (!has_gpu()) return;
   for (const AttentionRead read : kReads)
-    for (const auto& widths :
-         {std::pair{1, 2}, {3, 33}, {80, 32}, {31, 80}, {128, 128}, {129, 64}, {256, 256}}) {
-      const auto size = widths.first, channels = widths.second;
+    for (const auto& [size, channels] : kWidths) {
       INFO(size, " and ", channels, " channels, LASER: ", read == AttentionRead::laser);
       AttentionOptions o;
       o.read = read, o.causal = true;
       const Inputs x = draw({1, 1, 18, 35, size, channels});
       if (size > 31) check_float32(x, o);
       if (size <= 31 || size == 256) check_as_on_cpu(x, o);
-      check_16_bits(x, o);
     }
 }
 
 TEST_CASE("attention with windows, masks, bias, softcap, ALiBi and grouped queries") {
   if (!has_gpu()) return;
-  Generator g(3);
-  const Sizes sizes{4, 2, 70, 75, 4, 6};
-  const Inputs x = draw(sizes);
-  std::vector<AttentionOptions> all(7);
-  all[0].left = 6,
-  all[0].right = 28;  // queries 0 to 64 see a key of the first tile, 31 and later one of the second
-  all[1].left = 40, all[1].causal = true, all[1].right = 5;
-  all[2].allowed = greater(rand({2, 4, 70, 75}, DType::float64, Device::cpu, 0, 1, g), Tensor(0.7));
-  all[3].allowed = less(arange(0, 75), full({}, 41, DType::int64));  // padding
-  all[4].bias = randn({4, 70, 1}, DType::float64, Device::cpu, 0, 1, g);
-  all[4].softcap = 1.5;
-  all[5].slopes = tensor({0.5, 0.25, 0, 1}, DType::float64);
-  all[5].causal = true, all[5].scale = 0.3;
-  all[6].bias = randn({2, 1, 70, 75}, DType::float64, Device::cpu, 0, 1, g);
-  all[6].left = 0, all[6].right = 0;
+  const Inputs x = draw(kVaried);
+  std::vector<AttentionOptions> all = varied_options();
   for (const AttentionRead read : kReads)
     for (size_t i = 0; i < all.size(); ++i) {
       INFO("option ", i, ", LASER: ", read == AttentionRead::laser);
       all[i].read = read;
       check_as_on_cpu(x, all[i]);
       if (i == 0 || i == 2) check_float32(x, all[i]);
-      // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves of it is no share of that.
-      if (read == AttentionRead::mean || i != 6) check_16_bits(x, all[i]);
     }
-}
-
-TEST_CASE(
-    "16-bit attention over several of its largest tiles: every way to hide keys, grouped and odd heads") {
-  if (!has_gpu()) return;
-  Generator g(4);
-  const int64_t queries = 150, keys = 290;
-  std::vector<AttentionOptions> all(6);
-  all[0].causal = true;
-  all[1].left = 20, all[1].right = 130;
-  all[2].left = 60, all[2].causal = true, all[2].scale = 0.4;
-  all[3].allowed = less(arange(0, keys), full({}, 135, DType::int64));  // padding: the last block is hidden
-  all[4].allowed = greater(rand({2, 1, queries, keys}, DType::float64, Device::cpu, 0, 1, g), Tensor(0.8));
-  all[5].causal = true;  // the first queries stand before the first key
-  for (size_t i = 0; i < all.size(); ++i) {
-    INFO("option ", i);
-    const Sizes sizes = i == 5 ? Sizes{1, 1, keys, queries, 8, 8}
-                               : Sizes{2, 1, queries, keys, i == 1 ? 72 : 16, i == 2 ? 128 : 24};
-    const Inputs x = cast_all(draw(sizes), DType::bfloat16);
-    const auto attend = [&] { return run(cast_all(x, DType::bfloat16, Device::cuda), all[i]); };
-    const auto got = attend();
-    check_close(got, run(cast_all(x, DType::float64), all[i]), 2 * epsilon(DType::bfloat16));
-    in_any_order([&] { CHECK(same(attend(), got)); });
-  }
-}
-
-TEST_CASE("a float16 forward over several of its largest tiles") {
-  if (!has_gpu()) return;
-  AttentionOptions o;
-  o.causal = true, o.left = 140;
-  for (const int64_t size : {8, 128}) {
-    const Inputs x = cast_all(draw({2, 1, 290, 290, size, size}), DType::float16);
-    const Inputs exact = cast_all(x, DType::float64), here = cast_all(x, DType::float16, Device::cuda);
-    const auto attend = [&](const Inputs& of) { return attention(of.q, of.k, of.v, o); };
-    const Tensor got = attend(here);
-    check_close({got}, {attend(exact)}, 2 * epsilon(DType::float16));
-    in_any_order([&] { CHECK(attend(here).values() == got.values()); });
-  }
 }
 
 TEST_CASE("queries that see nothing give 0 and have gradient 0 on the device") {
@@ -304,19 +139,6 @@ TEST_CASE("LASER on the device: anchors that move, values of every size, element
   }
 }
 
-TEST_CASE("LASER in float16 and bfloat16: the bounds of its weights, whatever the range of values") {
-  if (!has_gpu()) return;
-  AttentionOptions o;
-  o.read = AttentionRead::laser, o.causal = true;
-  for (const DType dtype : {DType::float16, DType::bfloat16})
-    for (const double deviation : {0.01, 1.0, 8.0, 100.0}) {
-      INFO(name(dtype), ", deviation ", deviation);
-      const Inputs x = cast_all(draw({2, 2, 40, 40, 8, 8}, deviation), dtype);
-      const auto got = run(cast_all(x, dtype, Device::cuda), o), want = run(cast_all(x, DType::float64), o);
-      check_close(got, want, epsilon(dtype));
-    }
-}
-
 TEST_CASE("attention by its definition on the device, as where the bias has a gradient") {
   if (!has_gpu()) return;
   const Inputs x = draw({2, 1, 5, 7, 3, 4});
@@ -374,36 +196,6 @@ TEST_CASE("attention fits into the shared memory of smaller GPUs, or says how mu
     const Inputs wide = cast_all(draw({1, 1, 18, 35, 256, 256}), DType::float64, Device::cuda);
     CHECK_THROWS_WITH(attention(wide.q, wide.k, wide.v, o),
                       doctest::Contains("attention: heads of 256 and 256 channels in float64 need"));
-  }
-}
-
-// As in docs/cuda.md, where kernels are traced.
-TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
-  const OlderGpu older;
-  const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product
-  const auto count = [&](DType dtype) {
-    const Inputs x = cast_all(draw({1, 1, n, n, size, size}), dtype, Device::cuda);
-    emulator::count_kernels(true);
-    run(x, {});
-    auto counts = emulator::kernel_counts();
-    emulator::count_kernels(false);
-    return counts;
-  };
-  const auto found = [](const std::map<std::string, emulator::Counts>& all, const std::string& kernel) {
-    for (const auto& [name, counts] : all)
-      if (name.starts_with(kernel)) return counts;
-    fail("no kernel {}", kernel);
-  };
-  const auto low = count(DType::bfloat16), wide = count(DType::float32);
-  const std::pair<const char*, int64_t> products[] = {
-      {"attention_kernel", 2}, {"query_gradients_kernel", 3}, {"key_gradients_kernel", 4}};
-  for (const auto& expected : products) {
-    INFO(expected.first);
-    const emulator::Counts counts = found(low, expected.first);
-    if (!counts.traced) return;
-    CHECK(static_cast<int64_t>(counts.matrix_products) == 2 * expected.second * product);  // of two batches
-    CHECK(counts.bank_conflicts == 0);
-    CHECK(found(wide, expected.first).matrix_products == 0);
   }
 }
 #endif

@@ -1,0 +1,133 @@
+// Attention in bfloat16 and float16, on tensor cores: Hopper's kernels and those of older GPUs, against the CPU in float64.
+#include <doctest/doctest.h>
+
+#include "tests/cuda/attention_check.h"
+
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/counts.h"
+#endif
+
+using namespace vitrine;
+using namespace vitrine::test;
+using Inputs = AttentionInputs;
+using Sizes = AttentionSizes;
+
+TEST_CASE("attention in float16 and bfloat16 at sizes around those of its larger tiles") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads)
+    for (const auto& counts :
+         {std::pair{1, 1}, {31, 33}, {33, 31}, {129, 64}, {64, 129}, {130, 40}, {160, 160}})
+      for (const int64_t size : {5, 16}) {
+        INFO(counts.first, " queries, ", counts.second, " keys, LASER: ", read == AttentionRead::laser);
+        AttentionOptions o;
+        o.read = read, o.causal = size == 16;  // rows of 5 elements do not begin at multiples of 16 bytes
+        check_16_bits(draw({2, 1, counts.first, counts.second, size, size}), o);
+      }
+}
+
+TEST_CASE("16-bit attention with heads of every size, odd ones too") {
+  if (!has_gpu()) return;
+  for (const AttentionRead read : kReads)
+    for (const auto& widths : kWidths) {
+      INFO(widths.first, " and ", widths.second, " channels, LASER: ", read == AttentionRead::laser);
+      AttentionOptions o;
+      o.read = read, o.causal = true;
+      check_16_bits(draw({1, 1, 18, 35, widths.first, widths.second}), o);
+    }
+}
+
+TEST_CASE("16-bit attention with windows, masks, bias, softcap, ALiBi and grouped queries") {
+  if (!has_gpu()) return;
+  const Inputs x = draw(kVaried);
+  std::vector<AttentionOptions> all = varied_options();
+  for (const AttentionRead read : kReads)
+    for (size_t i = 0; i < all.size(); ++i) {
+      INFO("option ", i, ", LASER: ", read == AttentionRead::laser);
+      all[i].read = read;
+      // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves of it is no share of that.
+      if (read == AttentionRead::mean || i != 6) check_16_bits(x, all[i]);
+    }
+}
+
+TEST_CASE(
+    "16-bit attention over several of its largest tiles: every way to hide keys, grouped and odd heads") {
+  if (!has_gpu()) return;
+  Generator g(4);
+  const int64_t queries = 150, keys = 290;
+  std::vector<AttentionOptions> all(6);
+  all[0].causal = true;
+  all[1].left = 20, all[1].right = 130;
+  all[2].left = 60, all[2].causal = true, all[2].scale = 0.4;
+  all[3].allowed = less(arange(0, keys), full({}, 135, DType::int64));  // padding: the last block is hidden
+  all[4].allowed = greater(rand({2, 1, queries, keys}, DType::float64, Device::cpu, 0, 1, g), Tensor(0.8));
+  all[5].causal = true;  // the first queries stand before the first key
+  for (size_t i = 0; i < all.size(); ++i) {
+    INFO("option ", i);
+    const Sizes sizes = i == 5 ? Sizes{1, 1, keys, queries, 8, 8}
+                               : Sizes{2, 1, queries, keys, i == 1 ? 72 : 16, i == 2 ? 128 : 24};
+    const Inputs x = cast_all(draw(sizes), DType::bfloat16);
+    const auto attend = [&] { return run(cast_all(x, DType::bfloat16, Device::cuda), all[i]); };
+    const auto got = attend();
+    check_close(got, run(cast_all(x, DType::float64), all[i]), 2 * epsilon(DType::bfloat16));
+    in_any_order([&] { CHECK(same(attend(), got)); });
+  }
+}
+
+TEST_CASE("a float16 forward over several of its largest tiles") {
+  if (!has_gpu()) return;
+  AttentionOptions o;
+  o.causal = true, o.left = 140;
+  for (const int64_t size : {8, 128}) {
+    const Inputs x = cast_all(draw({2, 1, 290, 290, size, size}), DType::float16);
+    const Inputs exact = cast_all(x, DType::float64), here = cast_all(x, DType::float16, Device::cuda);
+    const auto attend = [&](const Inputs& of) { return attention(of.q, of.k, of.v, o); };
+    const Tensor got = attend(here);
+    check_close({got}, {attend(exact)}, 2 * epsilon(DType::float16));
+    in_any_order([&] { CHECK(attend(here).values() == got.values()); });
+  }
+}
+
+TEST_CASE("LASER in float16 and bfloat16: the bounds of its weights, whatever the range of values") {
+  if (!has_gpu()) return;
+  AttentionOptions o;
+  o.read = AttentionRead::laser, o.causal = true;
+  for (const DType dtype : {DType::float16, DType::bfloat16})
+    for (const double deviation : {0.01, 1.0, 8.0, 100.0}) {
+      INFO(name(dtype), ", deviation ", deviation);
+      const Inputs x = cast_all(draw({2, 2, 40, 40, 8, 8}, deviation), dtype);
+      const auto got = run(cast_all(x, dtype, Device::cuda), o), want = run(cast_all(x, DType::float64), o);
+      check_close(got, want, epsilon(dtype));
+    }
+}
+
+#if VITRINE_CUDA_EMULATED
+// As in docs/cuda.md, where kernels are traced.
+TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
+  const OlderGpu older;
+  const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product
+  const auto count = [&](DType dtype) {
+    const Inputs x = cast_all(draw({1, 1, n, n, size, size}), dtype, Device::cuda);
+    emulator::count_kernels(true);
+    run(x, {});
+    auto counts = emulator::kernel_counts();
+    emulator::count_kernels(false);
+    return counts;
+  };
+  const auto found = [](const std::map<std::string, emulator::Counts>& all, const std::string& kernel) {
+    for (const auto& [name, counts] : all)
+      if (name.starts_with(kernel)) return counts;
+    fail("no kernel {}", kernel);
+  };
+  const auto low = count(DType::bfloat16), wide = count(DType::float32);
+  const std::pair<const char*, int64_t> products[] = {
+      {"attention_kernel", 2}, {"query_gradients_kernel", 3}, {"key_gradients_kernel", 4}};
+  for (const auto& expected : products) {
+    INFO(expected.first);
+    const emulator::Counts counts = found(low, expected.first);
+    if (!counts.traced) return;
+    CHECK(static_cast<int64_t>(counts.matrix_products) == 2 * expected.second * product);  // of two batches
+    CHECK(counts.bank_conflicts == 0);
+    CHECK(found(wide, expected.first).matrix_products == 0);
+  }
+}
+#endif
