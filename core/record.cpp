@@ -54,6 +54,11 @@ Tensor record_cut(const char* op, const Tensor& x, Tensor y) {
   return y;
 }
 
+bool has_gradient(const Tensor& x) {
+  const Tape* const tape = Tape::recording();
+  return x.defined() && ((tape && tape->tracks(x)) || (read_recorder && read_recorder->tracks(x)));
+}
+
 bool records_definitions(std::initializer_list<Tensor> inputs) {
   Tape* tape = find_tape(inputs);
   return tape && tape->order() > 1;

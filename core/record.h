@@ -90,6 +90,9 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
 /// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns y.
 Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 
+/// True where a gradient of x is computed: by the recording tape, or in a checkpoint's second run, which this first one stands for.
+bool has_gradient(const Tensor& x);
+
 /// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.
 bool records_definitions(std::initializer_list<Tensor> inputs);
 
@@ -118,6 +121,8 @@ class ReadRecorder {
   /// The recorder that lives on this thread, or null.
   static ReadRecorder* current();
 
+  /// As the tape of the checkpoint.
+  bool tracks(const Tensor& x) const { return outer_->tracks(x); }
   /// Tracked tensors and leaves that were read, each once, in order of first use.
   const std::vector<Tensor>& tracked() const { return tracked_; }
   /// All memory that was read and lives on; temporaries of the forward do not.

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kMostThreads)
   int64_t positive = 0;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     if (row[i] > 0) ++positive;
-    if (row[i] >= 0 && math::is_finite(row[i])) continue;
+    if (row[i] >= 0 && row[i] <= kLargestWeight) continue;
     leave(error, {.kind = DeviceError::Kind::weight, .index = i, .position = blockIdx.x, .number = row[i]});
     row[i] = 0;
   }

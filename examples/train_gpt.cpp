@@ -27,13 +27,12 @@ volatile std::sig_atomic_t interrupted = 0;
 /// Vitrine's own source and documentation, in a fixed order.
 std::string own_source() {
   std::vector<std::filesystem::path> files;
-  for (const char* folder : {"core", "ops", "nn", "optim", "docs"}) {
+  for (const char* folder : {"core", "ops", "nn", "optim", "cuda", "examples", "docs"}) {
     const auto root = std::filesystem::path(VITRINE_SOURCE_DIR) / folder;
     if (!std::filesystem::exists(root)) continue;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-      const auto extension = entry.path().extension();
-      if (extension == ".h" || extension == ".cpp" || extension == ".md") files.push_back(entry.path());
-    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
+      for (const char* extension : {".h", ".cpp", ".cu", ".md"})
+        if (entry.path().extension() == extension) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   std::string text;

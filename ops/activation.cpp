@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
+#include "ops/kernel_op.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 
@@ -41,6 +42,7 @@ Tensor mish(const Tensor& x) {
   return defined(Unary::mish, x, 0, 0, [&] { return define::mish(x); });
 }
 Tensor swiglu(const Tensor& x) {
+  check_floating("swiglu", "x", x);
   check(x.rank() >= 1 && x.size(-1) % 2 == 0, "swiglu: the last axis of {} must have an even size",
         x.shape());
   const int64_t half = x.size(-1) / 2;

@@ -19,7 +19,7 @@ using Options = AttentionOptions;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v) {
+void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
   check_floating("attention", "q", q);
   const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) &&
                     q.size(3) == k.size(3) && v.size(0) == k.size(0) && v.size(1) == k.size(1) &&
@@ -77,6 +77,11 @@ Tensor visible(const Options& o, int64_t queries, int64_t keys, Device device) {
 
 }  // namespace
 
+void detail::check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+  check_operands(q, k, v);
+  check_options({q.size(0), q.size(1), q.size(2), k.size(2)}, o);
+}
+
 namespace define {
 
 Tensor spread_heads(const Tensor& x, int64_t heads) {
@@ -88,7 +93,7 @@ Tensor spread_heads(const Tensor& x, int64_t heads) {
 
 Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype) {
   const Tensor distance = abs(distances(queries, keys, slopes.device()));
-  return neg(cast(reshape(slopes, {-1, 1, 1}), dtype) * cast(distance, dtype));
+  return neg(cast(reshape(detach(slopes), {-1, 1, 1}), dtype) * cast(distance, dtype));
 }
 
 Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& o) {
@@ -141,20 +146,18 @@ Tensor rounded_heads(const Tensor& x, DType dtype) {
 }  // namespace
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  check_shapes(q, k, v);
-  const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
-  check_options(scores, options);
-  const bool bias_has_gradient = options.bias.defined() && detail::tape_for({options.bias}) != nullptr;
-  if (bias_has_gradient || through_definition({q, k, v})) return define::attention(q, k, v, options);
+  detail::check_attention(q, k, v, options);
+  if (has_gradient(options.bias) || through_definition({q, k, v})) return define::attention(q, k, v, options);
 
   AttentionForm form = options;
   form.scale = scale_of(options, q);
   form.left = std::min(form.left, Options::kUnlimited),
   form.right = std::min(form.right, Options::kUnlimited);
   const DType type = wide(q.dtype());
+  const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
   const Tensor bias = expanded(options.bias, scores, type),
                allowed = expanded(options.allowed, scores, DType::boolean);
-  const Tensor slopes = options.slopes.defined() ? packed(rounded(options.slopes, type)) : Tensor();
+  const Tensor slopes = options.slopes.defined() ? packed(rounded(detach(options.slopes), type)) : Tensor();
   Tensor y = empty_heads({q.size(0), q.size(1), q.size(2), v.size(3)}, type, q.device());
   Tensor lse = empty({q.size(0), q.size(1), q.size(2)}, type, q.device());
   Tensor sums = form.read == AttentionRead::laser ? empty_heads(y.shape(), type, q.device()) : Tensor();

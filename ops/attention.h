@@ -40,6 +40,11 @@ struct AttentionOptions : AttentionForm {
 /// 256 channels. Dao et al. 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
+namespace detail {
+/// The errors of attention(), for those that compute it in other ways.
+void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+}  // namespace detail
+
 namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
 /// Keeps the weights [B, H, Tq, Tk]; LASER as log Σ e^(s + v) − log Σ e^s, over a tensor [B, H, Tq, Tk, Dv].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);

@@ -9,6 +9,9 @@
 
 namespace vitrine {
 
+/// So that the sum of a row is finite.
+inline constexpr double kLargestWeight = 1e290;
+
 /// Weights, the sums of each 32 neighbours, the sums of each 32 of those, … up to the sum of the row.
 struct SumTree {
   static constexpr int64_t kWidth = 32;

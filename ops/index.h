@@ -17,7 +17,7 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
 Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index);
 /// Rows of table [V, C] for ids of any shape: [..., C]. An id outside [0, V) is an error.
 Tensor embedding(const Tensor& table, const Tensor& ids);
-/// 1 at each index along a new last axis of size `classes`, else 0.
+/// 1 at each index along a new last axis of size `classes`, else 0. An index outside [0, classes) is an error.
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::float32);
 
 }  // namespace vitrine

@@ -48,9 +48,12 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
   check(!xs.empty(), "stack: there are no tensors to join");
   for (const Tensor& x : xs)
     check(x.shape() == xs[0].shape(), "stack: the shapes {} and {} differ", xs[0].shape(), x.shape());
+  Shape with_axis = xs[0].shape();
+  with_axis.push_back(1);
+  const int at = check_axis("stack", with_axis, axis);
   std::vector<Tensor> layers;
-  for (const Tensor& x : xs) layers.push_back(unsqueeze(x, axis));
-  return concat(layers, axis);
+  for (const Tensor& x : xs) layers.push_back(unsqueeze(x, at));
+  return concat(layers, at);
 }
 
 namespace {

@@ -35,11 +35,12 @@ Tensor check_classes(const char* op, const char* argument, const Tensor& scores,
 /// What each row's loss is multiplied by before the sum: its class weight (1 without), 0 where the target is
 /// ignored, divided by their sum for a mean. A constant.
 Tensor row_weights(const Tensor& targets, const CrossEntropyOptions& options, DType dtype) {
+  const Tensor by_class = options.class_weights.defined() ? detach(options.class_weights) : Tensor();
   const Tape::Pause pause;
   const Tensor valid = not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
   Tensor weights = cast(valid, dtype);
-  if (options.class_weights.defined()) {
-    const Tensor of_class = index_select(options.class_weights, 0, where(valid, targets, 0.0));
+  if (by_class.defined()) {
+    const Tensor of_class = index_select(by_class, 0, where(valid, targets, 0.0));
     weights = weights * cast(of_class, dtype);
   }
   if (options.reduction != Reduction::mean) return weights;
@@ -55,8 +56,10 @@ Tensor weigh(const Tensor& losses, const Tensor& weights, Reduction reduction) {
   return reduction == Reduction::none ? weighted : sum(weighted);
 }
 
-Tensor reduce(const Tensor& losses, Reduction reduction) {
+Tensor reduce(const char* op, const Tensor& losses, Reduction reduction) {
   if (reduction == Reduction::none) return losses;
+  check(reduction == Reduction::sum || losses.numel() > 0, "{}: there is no mean of no losses, {}", op,
+        losses.shape());
   return reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
@@ -137,7 +140,7 @@ void check_shares(const char* op, const Tensor& targets) {
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   check_pair("mse_loss", "x", x, "y", y);
   const DType dtype = wide(promote(x.dtype(), y.dtype()));
-  return reduce(square(cast(x, dtype) - cast(y, dtype)), reduction);
+  return reduce("mse_loss", square(cast(x, dtype) - cast(y, dtype)), reduction);
 }
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {
@@ -146,7 +149,7 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reducti
   const DType dtype = wide(promote(logits.dtype(), targets.dtype()));
   const Tensor x = cast(logits, dtype), y = cast(targets, dtype);
   // Both terms are positive, so that a small loss is not the difference of large numbers.
-  return reduce(y * softplus(-x) + (1 - y) * softplus(x), reduction);
+  return reduce("binary_cross_entropy", y * softplus(-x) + (1 - y) * softplus(x), reduction);
 }
 
 namespace cpu {

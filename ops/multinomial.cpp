@@ -55,7 +55,7 @@ Tensor multinomial(const Tensor& weights, int64_t count, bool replacement, Gener
 }
 
 void fail_weight(int64_t row, int64_t index, double weight) {
-  fail("multinomial: weight {} of row {} is {}, wanted a finite number of at least 0", index, row, weight);
+  fail("multinomial: weight {} of row {} is {}, wanted 0 to {:.0e}", index, row, weight, kLargestWeight);
 }
 
 void fail_few_weights(int64_t row, int64_t positive, int64_t count, bool replacement) {
@@ -71,7 +71,7 @@ void check_weights(Tensor& weights, int64_t count, bool replacement) {
     const double* const w = weights.data<double>() + row * n;
     int64_t positive = 0;
     for (int64_t i = 0; i < n; ++i) {
-      if (!(w[i] >= 0) || !std::isfinite(w[i])) fail_weight(row, i, w[i]);
+      if (!(w[i] >= 0 && w[i] <= kLargestWeight)) fail_weight(row, i, w[i]);
       positive += w[i] > 0;
     }
     if (positive < needed_weights(count, replacement)) fail_few_weights(row, positive, count, replacement);

@@ -28,6 +28,7 @@ Setting checked(Setting s) {
           "attention: the constant scale is {}, wanted more than 0", s.constant);
   if (s.keys == Setting::Keys::given)
     check(s.n >= 2 && std::isfinite(s.n), "attention: the scale is for n = {} keys, wanted 2 or more", s.n);
+  check(s.softcap >= 0 && std::isfinite(s.softcap), "attention: softcap is {}, wanted at least 0", s.softcap);
   return s;
 }
 
@@ -35,6 +36,12 @@ std::unique_ptr<AttentionPart> make_part(const std::string& name, const Attentio
   for (const auto& part : detail::registered_parts())
     if (part.name == name) return part.make(sizes);
   fail("attention: the part {} is not registered", name);
+}
+
+/// Scores whose softmax these weights are: −∞, without a gradient, for those that are 0.
+Tensor log_of(const Tensor& weights) {
+  const Tensor positive = greater(weights, zeros({}, weights.dtype(), weights.device()));
+  return where(positive, log(where(positive, weights, 1.0)), -INFINITY);
 }
 
 }  // namespace
@@ -100,7 +107,7 @@ Attention::Choice Attention::choose(bool weights_wanted, const AttentionMask& ma
         fmt::format("definition: a tape of order {} records simpler ops, which keep the weights, for what it "
                     "tracks",
                     tape->order())};
-  if (tape != nullptr && tape->tracks(mask.bias))
+  if (has_gradient(mask.bias))
     return {Path::definition,
             "definition: the mask's bias has a gradient, which the fused op does not compute"};
   return {Path::fused, "fused: every part is computed tile by tile, and the weights are never kept"};
@@ -115,13 +122,14 @@ Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, co
   const DType type = wide(q0.dtype());
   const Tensor q = prepare_queries(q0, first_query),
                rows = row_scale(mask, q.size(2), k.size(2), type, q.device());
-  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, rows, trace);
   AttentionOptions o;
   o.scale = scale_;
   o.causal = mask.causal, o.left = mask.left, o.right = mask.right;
   o.softcap = setting_.softcap;
   o.read = setting_.read;
   o.bias = mask.bias, o.allowed = mask.allowed, o.slopes = slopes(q.device());
+  vitrine::detail::check_attention(q, k, v, o);
+  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, rows, trace);
   return attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, o);
 }
 
@@ -157,13 +165,13 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
   for (const auto& part : extra) scores = part->modify_scores(scores);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
-  const Tensor weights = weigh(scores);
+  const Tensor others = weigh(scores), weights = others.defined() ? others : softmax(scores);
   if (trace) {
     *trace = {q, k, v, weights, scale_, row_scale, visible};
     for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
   }
   if (setting_.read == AttentionRead::mean) return cast(matmul(weights, values), q.dtype());
-  Tensor y = laser_read(weights, scores, values, visible);
+  Tensor y = laser_read(weights, others.defined() ? log_of(others) : scores, values, visible);
   if (mask.allowed.defined() || mask.bias.defined() || !extra.empty() || keys < queries) {
     // A row of no visible key has weights 0, from which the logarithm would make −∞.
     const Tensor total = sum(detach(weights), {-1}, KeepAxes::yes);
@@ -172,6 +180,7 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
   return cast(y, q.dtype());
 }
 
+/// The weights of a part that takes the place of softmax; undefined where none does.
 Tensor Attention::weigh(const Tensor& scores) const {
   Tensor weights;
   const std::string* by = nullptr;
@@ -182,7 +191,7 @@ Tensor Attention::weigh(const Tensor& scores) const {
           setting_.extra[i]);
     weights = own, by = &setting_.extra[i];
   }
-  return weights.defined() ? weights : softmax(scores);
+  return weights;
 }
 
 Attention Attention::clone() {

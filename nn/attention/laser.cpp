@@ -27,6 +27,7 @@ Tensor exact_read(const Tensor& scores, const Tensor& v) {
 /// which a hidden value could drown the visible ones, are read exactly.
 Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible) {
   check(v.dtype() == wide(v.dtype()), "laser_read: v is {}, wanted float32 or float64", name(v.dtype()));
+  if (weights.numel() == 0 || v.numel() == 0) return matmul(weights, v);  // zeros
   const Tensor values = detach(v);
   Tensor seen;  // [.., Tk, 1]: by any query
   if (visible.defined()) seen = unsqueeze(any(expand(visible, weights.shape()), {-2}), -1);

@@ -16,7 +16,8 @@
 namespace vitrine::nn::training {
 namespace {
 
-constexpr int64_t kRecordEvery = 10;  // steps between recorded gradient norms
+constexpr int64_t kRecordEvery = 10;        // steps between recorded gradient norms
+constexpr double kSecondsOfProgress = 0.2;  // between two lines on a terminal
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -27,6 +28,20 @@ std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parame
   for (const auto& [name, p] : named)
     if ((p.shape().rank() >= 2) == matrices) result.push_back(p);
   return result;
+}
+
+/// Matrices, and without decay what is no matrix; a model may lack either.
+std::unique_ptr<optim::Optimizer> optimizer_of(const std::vector<std::pair<std::string, Parameter>>& named,
+                                               const TrainingOptions& o) {
+  const auto matrices = with_rank(named, true), others = with_rank(named, false);
+  const optim::CommonOptions options{.beta1 = o.beta1,
+                                     .beta2 = o.beta2,
+                                     .weight_decay = matrices.empty() ? 0 : o.weight_decay,
+                                     .momentum = o.momentum,
+                                     .nesterov = o.nesterov};
+  auto optimizer = optim::make_optimizer(o.optimizer, matrices.empty() ? others : matrices, options);
+  if (!matrices.empty() && !others.empty()) optimizer->add_group({others, {0, 0}});
+  return optimizer;
 }
 
 /// What would else be found out after an hour of training.
@@ -59,19 +74,13 @@ Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
       schedule_(std::move(schedule)),
       options_(checked(options)),
       named_(task_.model.named_parameters()),
-      optimizer_(optim::make_optimizer(options_.optimizer, with_rank(named_, true),
-                                       {.beta1 = options_.beta1,
-                                        .beta2 = options_.beta2,
-                                        .weight_decay = options_.weight_decay,
-                                        .momentum = options_.momentum,
-                                        .nesterov = options_.nesterov})),
+      optimizer_(optimizer_of(named_, options_)),
       scale_(named_.front().second.dtype()),
       layers_(layers_of(task_.model)),
       attentions_(attentions_of(task_.model)) {
   check(schedule_ != nullptr, "training: there is no schedule");
   check(!options_.graph || scale_.value() == 1,
         "training: the scale of float16 losses is chosen on the CPU, which a graph leaves out; use bfloat16");
-  optimizer_->add_group({with_rank(named_, false), {0, 0}});
   for (const Layer& layer : layers_) report_.grad_norm_by_layer.push_back({layer.path, {}, {}});
   for (const auto& attention : attentions_)
     report_.grad_norm_by_path.push_back({attention.first, {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
@@ -174,8 +183,10 @@ void Trainer::record_gradients() {
 void Trainer::show_progress(double loss, double seconds) {
   // A terminal has one line that lives; a file gets ten that stay.
   const bool live = isatty(STDERR_FILENO) != 0;
-  const auto lines = [&](int64_t step) { return live ? step / 10 : step * 10 / options_.steps; };
-  if (!options_.progress || (lines(step_) == lines(step_ - 1) && step_ != options_.steps)) return;
+  const auto lines = [&](int64_t step) { return step * 10 / options_.steps; };
+  const bool due = live ? now() - shown_at_ >= kSecondsOfProgress : lines(step_) != lines(step_ - 1);
+  if (!options_.progress || (!due && step_ != options_.steps)) return;
+  shown_at_ = now();
   const double speed = 1 / seconds, left = static_cast<double>(options_.steps - step_) * seconds;
   std::fprintf(stderr, "%sstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
                live ? "\r\033[K" : "", static_cast<long>(step_), static_cast<long>(options_.steps), loss,

@@ -52,7 +52,7 @@ class Trainer {
   /// Refers to the model, which has to outlive it and stay where it is. A model without parameters is an error.
   Trainer(Task task, optim::Schedule schedule, TrainingOptions options);
 
-  /// Trains until options.steps or until `stop()` says so (asked after each step); then writes the checkpoint. The figures of
+  /// Trains until options.steps or until `stop()` says so (asked before each step); then writes the checkpoint. The figures of
   /// the run gather in report(). A run that has its steps already only evaluates, if its loss is not known.
   void run(const std::function<bool()>& stop = [] { return false; });
   /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics where that file exists;
@@ -97,7 +97,8 @@ class Trainer {
   std::vector<Tensor> shares_;  ///< of each batch in the tokens of the step, beside it
   std::optional<Graph> graph_;
   std::vector<Tensor> losses_of_graph_;
-  bool warm_ = false;  ///< a step has been made, and with it what is made on first use
+  double shown_at_ = 0;  ///< when progress was last shown
+  bool warm_ = false;    ///< a step has been made, and with it what is made on first use
   RunReport report_;
   std::ofstream metrics_;
   int64_t step_ = 0;

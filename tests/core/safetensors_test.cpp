@@ -11,6 +11,7 @@
 
 #include "core/creation.h"
 #include "core/random.h"
+#include "tests/memory_use.h"
 
 using namespace vitrine;
 
@@ -96,6 +97,18 @@ TEST_CASE("broken safetensors give an error that says what is wrong") {
       {file_of(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}})", 8),
        "more elements"},
       {file_of(R"({"__metadata__":{"a":1}})"), "no string"},
+      {file_of(R"({"__metadata__":{"a":{}}})"), "no string"},
+      {file_of(R"({"__metadata__":[]})"), "__metadata__ of"},
+      {file_of(R"({"x":3})"), "the entry x of"},
+      {file_of(R"({"x":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})", 8), "does not know"},
+      {file_of(R"({"x":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", 8), "wants a shape"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", 8), "a size of x of"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4,8]}})", 8), "wants two data_offsets"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8), "wants two data_offsets"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":{"a":0}}})", 8), "wants two data_offsets"},
+      {file_of(R"({"x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)"
+               R"("x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})"),
+       "two tensors called x"},
   };
   for (const auto& [bytes, part] : cases) {
     write_bytes(folder / "broken", bytes);
@@ -103,6 +116,29 @@ TEST_CASE("broken safetensors give an error that says what is wrong") {
   }
   CHECK(error_of(folder / "missing").find("No such file") != std::string::npos);
   CHECK(error_of(folder.path.string()).find("is not a file") != std::string::npos);
+}
+
+TEST_CASE(
+    "fields that the format does not have are passed over, and a long header costs a few times its length") {
+  const Folder folder;
+  write_bytes(folder / "more", file_of(R"({"x":{"note":{"a":[1,"b"]},"dtype":"F32","more":[[1]],"shape":[2],)"
+                                       R"("data_offsets":[0,8],"n":null}})",
+                                       8));
+  CHECK(read_safetensors(folder / "more").tensors.at("x").shape() == Shape{2});
+  std::string lists = "{";
+  for (int i = 0; i < 20000; ++i)
+    lists += fmt::format(R"("{}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}},)", i);
+  lists.back() = '}';
+  for (const std::string& header : {lists, R"({"x":{"note":[)" + std::string(1 << 20, '1') + "]}}",
+                                    "{\"" + std::string(1 << 20, 'k') + "\":0}", R"({"x":{"note":[)" + [] {
+                                      std::string zeros;
+                                      for (int i = 0; i < 1 << 19; ++i) zeros += "0,";
+                                      return zeros;
+                                    }() + "0]}}"}) {
+    write_bytes(folder / "long", file_of(header));
+    const auto use = test::memory_use([&] { error_of(folder / "long"); });
+    CHECK(use.peak <= 16 * header.size());
+  }
 }
 
 TEST_CASE("a disk that is full leaves the old file whole and no temporary one") {

@@ -72,7 +72,7 @@ std::vector<Misuse> indices(Ops& s) {
        [&] {
          multinomial(tensor({1, -2}), 1);
        },
-       {"multinomial: weight 1 of row 0 is -2", "at least 0"},
+       {"multinomial: weight 1 of row 0 is -2", "wanted 0 to"},
        [&] { return one_hot(s.ids, 2); }},
   };
 }

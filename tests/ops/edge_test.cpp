@@ -371,6 +371,11 @@ TEST_CASE("the ops of several operands take empty ones, too") {
   CHECK(where(zeros({0, 1}, DType::boolean), ones({3}), ones({1, 3})).shape() == Shape{0, 3});
   CHECK(add(zeros({0, 1}), ones({1, 3})).shape() == Shape{0, 3});
   CHECK(binary_cross_entropy(zeros({0}), zeros({0}), Reduction::sum).item() == 0);
+  CHECK(error_of([] { binary_cross_entropy(zeros({0}), zeros({0})); }) ==
+        "binary_cross_entropy: there is no mean of no losses, [0]");
+  CHECK(error_of([] { mse_loss(zeros({0}), zeros({0})); }) == "mse_loss: there is no mean of no losses, [0]");
+  CHECK(error_of([] { stack({zeros({2})}, 9); }).starts_with("stack: axis 9"));
+  CHECK(error_of([] { swiglu(zeros({2}, DType::int64)); }).starts_with("swiglu: x is int64[2]"));
   CHECK(multinomial(zeros({0, 3}), 2).shape() == Shape{0, 2});
   CHECK(error_of([] { concat({}); }).starts_with("concat: "));
   CHECK(error_of([] { stack({}); }).starts_with("stack: "));

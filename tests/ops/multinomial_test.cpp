@@ -94,10 +94,13 @@ TEST_CASE("the waiting time of exponential clocks is -log(u)/rate to some ulp") 
 TEST_CASE("errors name the weight and the row, and draw nothing") {
   CHECK(error_of([] {
           multinomial(tensor({1, -2}), 1);
-        }) == "multinomial: weight 1 of row 0 is -2, wanted a finite number of at least 0");
+        }) == "multinomial: weight 1 of row 0 is -2, wanted 0 to 1e+290");
   CHECK(error_of([] {
           multinomial(tensor({1, kNan}), 1);
         }).starts_with("multinomial: weight 1 of row 0 is nan"));
+  CHECK(error_of([] {
+          multinomial(tensor({1e308, 1e308}, DType::float64), 1, true);  // their sum is infinite
+        }).starts_with("multinomial: weight 0 of row 0 is 1e+308"));
   CHECK(error_of([] {
           multinomial(tensor({1, 0}), 2);
         }) == "multinomial: row 0 has 1 weights above 0, too few for 2 draws without replacement");

@@ -83,6 +83,7 @@ std::vector<Spec> elementwise_rows() {
       unary("gelu", gelu, -3, 3),
       unary("gelu_tanh", gelu_tanh, -3, 3),
       unary("silu", silu, -4, 4),
+      on("swiglu", {3, 8}, [](Xs x) { return swiglu(x[0]); }),
       kinked(
           "softplus", [](Xs x) { return softplus(x[0]); }, 0, 4),
       kinked(
@@ -138,6 +139,15 @@ std::vector<Spec> shape_rows() {
          [](Xs x) {
            return permute(x[0], {2, 0, 1});
          }),
+      on("transpose", {2, 3, 4}, [](Xs x) { return transpose(x[0], 0, 2); }),
+      on("squeeze", {3, 1, 4}, [](Xs x) { return squeeze(x[0], {1}); }),
+      on("unsqueeze", {3, 4}, [](Xs x) { return unsqueeze(x[0], 1); }),
+      on("flatten", {2, 3, 4}, [](Xs x) { return flatten(x[0], 1); }),
+      on("split", {3, 7},
+         [](Xs x) {
+           const auto parts = split(x[0], std::vector<int64_t>{2, 5}, 1);
+           return sum(parts[0], {1}) * sum(parts[1], {1});
+         }),
       on("expand", {3, 1},
          [](Xs x) {
            return expand(x[0], {2, 3, 4});
@@ -165,6 +175,14 @@ std::vector<Spec> shape_rows() {
       on("pad_reflect", {4, 4},
          [](Xs x) {
            return pad(x[0], {1, 2}, {2, 1}, PadMode::reflect);
+         }),
+      on("pad_edge", {3, 4},
+         [](Xs x) {
+           return pad(x[0], {1, 2}, {0, 3}, PadMode::edge);
+         }),
+      on("pad_wrap", {4, 4},
+         [](Xs x) {
+           return pad(x[0], {1, 2}, {2, 1}, PadMode::wrap);
          }),
       on("tile", {3, 2},
          [](Xs x) {
@@ -387,9 +405,19 @@ const std::vector<Spec>& rows() {
            {"pow", "std", "norm", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "l2_normalize"})
         if (s.name == name) s.largest = 1e10;  // powers of larger numbers overflow in float32
     for (Spec& s : result)
-      for (const char* name :
-           {"pad_reflect", "stack", "tile", "repeat", "tril", "triu", "mean", "prod", "var", "std", "norm",
-            "sort", "topk", "einsum", "l2_normalize", "nll_loss", "mse_loss", "binary_cross_entropy"})
+      for (const char* name : {"pad_reflect",  "pad_edge",
+                               "pad_wrap",     "swiglu",
+                               "transpose",    "squeeze",
+                               "unsqueeze",    "flatten",
+                               "split",        "stack",
+                               "tile",         "repeat",
+                               "tril",         "triu",
+                               "mean",         "prod",
+                               "var",          "std",
+                               "norm",         "sort",
+                               "topk",         "einsum",
+                               "l2_normalize", "nll_loss",
+                               "mse_loss",     "binary_cross_entropy"})
         if (s.name == name) s.composite = true;
     return result;
   }();

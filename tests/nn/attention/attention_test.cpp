@@ -12,6 +12,7 @@
 #include "nn/multi_head_attention.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
+#include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/nn/mechanisms.h"
@@ -168,6 +169,70 @@ TEST_CASE("LASER gives 0 for a row that a part from outside hides") {
   for (const double e : select(result.tensors[0], 0, 0).values()) CHECK(e != 0);
   for (const Tensor& t : result.tensors)
     for (const double e : t.values()) CHECK(std::isfinite(e));
+}
+
+TEST_CASE(
+    "LASER reads by the weights of a part that takes the place of softmax, however far values lie apart") {
+  register_mechanism("linear_shares", "exp(−|s|), shared out", [](const AttentionSizes&) {
+    struct Shares : AttentionPart {
+      Tensor normalize(const Tensor& scores) const override {
+        const Tensor w = where(is_finite(scores), exp(neg(abs(scores))), 0.0);
+        return w / sum(w, {-1}, KeepAxes::yes);
+      }
+    };
+    return std::make_unique<Shares>();
+  });
+  Attention attention(parse_attention("laser+linear_shares"), 4, 6, 16);
+  for (const double deviation : {1.0, 100.0}) {
+    INFO("deviation ", deviation);
+    Inputs x = inputs();
+    x.v = x.v * deviation;
+    AttentionTrace trace;
+    const Tensor y = attention.forward(x.q, x.k, x.v, {.causal = true}, 0, &trace);
+    // In float64 e^700 is finite: the textbook's form, on values moved below it.
+    const Tensor v = define::spread_heads(x.v, 4), top = max(v);
+    const Tensor want = log(matmul(trace.weights, exp(v - top))) + top;
+    CHECK(spec::distance(y.values(), want.values(), 1e-3) <= 1e-12);
+    const Result result = run(attention, x, {.causal = true}, true);
+    for (const Tensor& t : result.tensors)
+      for (const double e : t.values()) CHECK(std::isfinite(e));
+  }
+}
+
+TEST_CASE("both paths refuse the same masks and widths, and take batches and keys of which there are none") {
+  const Inputs x = inputs();
+  const auto message = [&](const char* name, const AttentionMask& mask, bool generic) {
+    const Attention attention(parse_attention(name), 4, 6, 16);
+    AttentionTrace trace;
+    try {
+      attention.forward(x.q, x.k, x.v, mask, 0, generic ? &trace : nullptr);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  AttentionMask behind, enlarging;
+  behind.left = -1;
+  enlarging.bias = zeros({8, 1, 1, 1}, DType::float64);
+  for (const char* name : {"standard", "laser"})
+    for (const AttentionMask& mask : {behind, enlarging}) {
+      CHECK(message(name, mask, true) == message(name, mask, false));
+      CHECK(message(name, mask, true).starts_with("attention"));
+    }
+  for (const char* name : {"standard", "laser"})
+    for (const auto& [batch, keys] : {std::pair{2, 0}, {0, 7}}) {
+      INFO(name, ", ", batch, " examples, ", keys, " keys");
+      const Tensor q = zeros({batch, 4, 5, 6}), k = zeros({batch, 2, keys, 6});
+      const Attention attention(parse_attention(name), 4, 6, 16);
+      AttentionTrace trace;
+      const Tensor fused = attention.forward(q, k, k, {}),
+                   generic = attention.forward(q, k, k, {}, 0, &trace);
+      CHECK(generic.shape() == fused.shape());
+      CHECK(generic.values() == fused.values());
+    }
+  AttentionSetting negative;
+  negative.softcap = -1;
+  CHECK_THROWS_WITH(Attention(negative, 4, 6, 16), "attention: softcap is -1, wanted at least 0");
 }
 
 TEST_CASE("in bfloat16 and float16 both paths stay within a unit of float64 on the same rounded inputs") {

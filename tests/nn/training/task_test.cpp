@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "nn/training/trainer.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/nn/training/reverser.h"
 #include "tests/nn/training/tiny.h"
@@ -54,6 +55,40 @@ TEST_CASE("an encoder learns to write backwards, and the report shows its layers
   CHECK(report.grad_norm_by_path[0].name == "attentions.0");
   CHECK(report.grad_norm_by_path[0].q.y.size() == 30);
   CHECK(render_report("Backwards", {report}).find("data-name=\"attentions.0\"") != std::string::npos);
+}
+
+TEST_CASE("a model may lack matrices, or have nothing else") {
+  struct Affine : Module {
+    Affine(Bias bias) : layer(3, 1, bias) {}
+    void fields(Fields& f) override { f("layer", layer); }
+    Linear layer;
+  };
+  struct Gain : Module {
+    Gain() : gain(ones({3})) {}
+    void fields(Fields& f) override { f("gain", gain); }
+    Parameter gain;
+  };
+  const Tensor x = randn({8, 3});
+  const auto loss_after = [&](Module& model, const std::function<Tensor(const Tensor&)>& forward) {
+    Task task{.model = model,
+              .batch =
+                  [&](int64_t) {
+                    return Batch{{x}, 8};
+                  },
+              .validation =
+                  [&] {
+                    return std::vector<Batch>{{{x}, 8}};
+                  },
+              .loss = [&](const std::vector<Tensor>& xs) { return mean(square(forward(xs[0]) - 1)); }};
+    Trainer trainer(task, optim::constant(1e-2), quiet(50));
+    const double before = trainer.validation_loss();
+    trainer.run();
+    CHECK(trainer.report().final_validation_loss < before);
+  };
+  Affine matrix(Bias::no);
+  loss_after(matrix, [&](const Tensor& x) { return matrix.layer.forward(x); });
+  Gain vector;
+  loss_after(vector, [&](const Tensor& x) { return x * vector.gain.value(); });
 }
 
 TEST_CASE("micro-batches of different numbers of tokens give the step of the batch that holds them all") {

@@ -1,0 +1,37 @@
+// The JSON header of a safetensors file: {name: {"dtype", "shape", "data_offsets"}, "__metadata__": {key: text}}.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace vitrine::detail {
+
+/// What the format calls its dtypes.
+inline constexpr std::pair<DType, const char*> kSafetensorsDTypes[] = {
+    {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
+    {DType::int64, "I64"},   {DType::int32, "I32"},   {DType::boolean, "BOOL"}};
+
+/// A tensor in the file: bytes [begin, end) of its data.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::float32;
+  Shape shape = {};
+  uint64_t begin = 0, end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  ///< in the order of their data
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads it event by event, without a tree of the JSON, so that what is allocated is at most 16 times the text: the entries, and tensors made of them. Every entry
+/// lies within the data and has the bytes of its shape; together they fill the data without gaps and overlaps, so that a file cannot
+/// stand for more memory than it has bytes. What is broken is an error that names `path`.
+SafetensorsHeader read_safetensors_header(std::string_view text, uint64_t data_bytes,
+                                          const std::string& path);
+
+}  // namespace vitrine::detail
