@@ -26,10 +26,11 @@ struct ForwardMemory {
         laser(arena, with_laser ? channels : 0) {}
 };
 
-template <class T>
+template <class S>
 struct AttentionOutputs {
-  Heads<T> y, sums;  // sums: LASER's
-  T* lse;
+  Heads<S> y, rest;     // rest: what rounding takes from y, if that is kept
+  Heads<Wide<S>> sums;  // LASER's
+  Wide<S>* lse;
 };
 
 template <class S, int kHeight>
@@ -37,7 +38,7 @@ class ForwardTile {
  public:
   using T = Wide<S>;
 
-  __device__ ForwardTile(const AttentionInputs<S>& in, const AttentionOutputs<Wide<S>>& out, char* shared)
+  __device__ ForwardTile(const AttentionInputs<S>& in, const AttentionOutputs<S>& out, char* shared)
       : in_(in),
         out_(out),
         b_(blockIdx.z),
@@ -175,18 +176,23 @@ class ForwardTile {
   }
 
   __device__ void finish_mean(int first, Block& averages) const {
-    const HeadMatrix<T> y = out_.y.rows(b_, h_);
+    const HeadMatrix<S> y = out_.y.rows(b_, h_), rest = out_.rest.rows(b_, h_);
     each(
         [&](Coordinates at, T& x) {
-          if (is_output(at, first))
-            y.row(own_ + at.row)[first + at.column] = total_[at.own] == T(0) ? T(0) : x / total_[at.own];
+          if (!is_output(at, first)) return;
+          const int i = own_ + at.row, d = first + at.column;
+          const T mean = total_[at.own] == T(0) ? T(0) : x / total_[at.own];
+          const S rounded(mean);
+          y.row(i)[d] = rounded;
+          if (out_.rest.data) rest.row(i)[d] = S(mean - static_cast<T>(rounded));
         },
         averages);
   }
 
   /// Where a sum cannot be trusted it becomes −1, as was_read_exactly() knows it, and repair() has to follow.
   __device__ void finish_laser(int first, Block& averages, int& repairs) const {
-    const HeadMatrix<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
+    const HeadMatrix<S> y = out_.y.rows(b_, h_);
+    const HeadMatrix<T> sums = out_.sums.rows(b_, h_);
     each(
         [&](Coordinates at, T& x) {
           if (!is_output(at, first)) return;
@@ -194,7 +200,7 @@ class ForwardTile {
           const Anchor<T> anchor = memory_.laser.anchor(d);
           const bool alive = total_[at.own] != T(0);
           x = alive ? x / total_[at.own] : T(0);
-          y.row(i)[d] = alive ? anchor.read(x) : T(0);
+          y.row(i)[d] = S(alive ? anchor.read(x) : T(0));
           if (alive && anchor.out_of_range(x, scores_.last_key(i) - scores_.first_key(i))) {
             x = T(-1);
             repairs = 1;
@@ -207,7 +213,8 @@ class ForwardTile {
   /// Reads the marked elements of 32 channels, a lane each: log Σ e^(s + v) over all keys, less log Σ e^s. It is rare, so its sums are
   /// in memory, and its loops stay loops.
   __device__ void repair(int first) {
-    const HeadMatrix<T> y = out_.y.rows(b_, h_), sums = out_.sums.rows(b_, h_);
+    const HeadMatrix<S> y = out_.y.rows(b_, h_);
+    const HeadMatrix<T> sums = out_.sums.rows(b_, h_);
     const int d = first + static_cast<int>(threadIdx.x % kWarp), rows = own_end() - own_;
     const auto is_marked = [&](int r) {
       return d < in_.channels && memory_.laser.anchor(d).was_read_exactly(sums.row(own_ + r)[d]);
@@ -236,13 +243,13 @@ class ForwardTile {
     for (int r = 0; r < rows; ++r) {
       if (!is_marked(r)) continue;
       const T read = exact[r].largest - lse_of_head()[own_ + r] + math::log(exact[r].total);
-      y.row(own_ + r)[d] = read;
+      y.row(own_ + r)[d] = S(read);
       sums.row(own_ + r)[d] = read - memory_.laser.c[d];
     }
   }
 
   const AttentionInputs<S>& in_;
-  const AttentionOutputs<T>& out_;
+  const AttentionOutputs<S>& out_;
   const int b_, h_;
   SharedArena arena_;
   const ForwardMemory<S> memory_;
@@ -256,26 +263,30 @@ class ForwardTile {
 
 template <class S, int kHeight>
 __global__ void __launch_bounds__(kAttentionThreads, 2)
-    attention_kernel(AttentionInputs<S> in, AttentionOutputs<Wide<S>> out) {
+    attention_kernel(AttentionInputs<S> in, AttentionOutputs<S> out) {
   VITRINE_DYNAMIC_SHARED(char, shared);
   ForwardTile<S, kHeight>(in, out, shared).run();
 }
 
 }  // namespace
 
-void attention(Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor& k, const Tensor& v,
+void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k, const Tensor& v,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   if (lse.numel() == 0) return;
-  if (hopper_supports(q, k, v, bias, slopes, form)) return hopper_attention(y, lse, q, k, v, allowed, form);
+  if (hopper_supports(q, k, v, bias, slopes, form))
+    return hopper_attention(y, lse, kept, q, k, v, allowed, form);
   if (form.read == AttentionRead::laser && q.dtype() == DType::float16) {
     const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
-    return attention(y, lse, sums, wide(q), wide(k), wide(v), bias, slopes, allowed, form);
+    Tensor wide_y = wide(y);
+    attention(wide_y, lse, kept, wide(q), wide(k), wide(v), bias, slopes, allowed, form);
+    return copy(y, wide_y);
   }
   const auto launch = [&](auto type, const auto& in, auto height) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     constexpr int kHeight = decltype(height)::value;
-    const AttentionOutputs<T> out{Heads<T>::of(y), Heads<T>::of(sums), lse.data<T>()};
+    const AttentionOutputs<S> out{Heads<S>::of(y), in.laser ? Heads<S>{} : Heads<S>::of(kept),
+                                  in.laser ? Heads<T>::of(kept) : Heads<T>{}, lse.data<T>()};
     const size_t bytes = shared_bytes<ForwardMemory<S>>("attention", in.tile, in);
     allow_shared<attention_kernel<S, kHeight>>();
     VITRINE_LAUNCH((attention_kernel<S, kHeight>), tile_grid(q, in.tile), tile_threads<kHeight>(in.tile),

@@ -35,24 +35,24 @@ void widened_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, cons
   const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
   const auto room = [](const Tensor& x) { return empty(x.shape(), DType::float32, x.device()); };
   Tensor wide_dq = room(dq), wide_dk = room(dk), wide_dv = room(dv);
-  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), sums, lse, bias, slopes,
-                     allowed, form);
+  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), {}, sums, lse, bias,
+                     slopes, allowed, form);
   copy(dq, wide_dq), copy(dk, wide_dk), copy(dv, wide_dv);
 }
 
 }  // namespace
 
 void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& sums, const Tensor& lse,
-                        const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
+                        const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
+                        const Tensor& lse, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                         const AttentionForm& form) {
   const int64_t heads = q.size(0) * q.size(1);
   if (heads == 0) return;
   if (hopper_backward_supports(dy, q, k, v, bias, slopes, form))
-    return hopper_attention_backward(dq, dk, dv, dy, q, k, v, sums, lse, allowed, form);
+    return hopper_attention_backward(dq, dk, dv, dy, q, k, v, y, kept, lse, allowed, form);
   const bool laser = form.read == AttentionRead::laser;
   if (laser && q.dtype() == DType::float16)
-    return widened_backward(dq, dk, dv, dy, q, k, v, sums, lse, bias, slopes, allowed, form);
+    return widened_backward(dq, dk, dv, dy, q, k, v, kept, lse, bias, slopes, allowed, form);
   const auto launch = [&](auto type, const auto& in, auto height) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
@@ -62,13 +62,14 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
     Tensor anchors = empty({laser ? heads * tiles * 2 * in.channels : 0}, lse.dtype(), q.device());
     Tensor exact = empty({laser ? heads * tiles : 0}, DType::int32, q.device());
     const Tensor h = laser ? empty(dy.shape(), dy.dtype(), q.device()) : dy;
-    const Kept<S> kept{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>(), Heads<S>::of(h)};
-    const Cotangents<S> out{Heads<S>::of(dy), Heads<T>::of(sums), lse.data<T>()};
+    const Kept<S> between{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>(), Heads<S>::of(h)};
+    const Cotangents<S> out{Heads<S>::of(dy), Heads<S>::of(y), laser ? Heads<S>{} : Heads<S>::of(kept),
+                            laser ? Heads<T>::of(kept) : Heads<T>{}, lse.data<T>()};
     if (tiles > 0) {
       const size_t bytes = shared_bytes<QueryMemory<S>>("attention_backward", in.tile, in);
       allow_shared<query_gradients_kernel<S, kHeight>>();
       VITRINE_LAUNCH((query_gradients_kernel<S, kHeight>), tile_grid(q, in.tile),
-                     tile_threads<kHeight>(in.tile), bytes, Heads<S>::of(dq), in, out, kept);
+                     tile_threads<kHeight>(in.tile), bytes, Heads<S>::of(dq), in, out, between);
     }
     if (k.size(2) > 0) {
       const int tile = tile_rows<KeyMemory<S>>(k.size(2), 16, in.size, in.channels, in.laser);
@@ -76,7 +77,7 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
       const size_t bytes = shared_bytes<KeyMemory<S>>("attention_backward", tile, in);
       allow_shared<key_gradients_kernel<S>>();
       VITRINE_LAUNCH((key_gradients_kernel<S>), tile_grid(k, tile, parts), tile_threads<1>(tile), bytes,
-                     Heads<S>::of(dk), Heads<S>::of(dv), in, out, kept, tile, parts);
+                     Heads<S>::of(dk), Heads<S>::of(dv), in, out, between, tile, parts);
     }
   };
   visit_attention("attention_backward", q, k, v, bias, slopes, allowed, form, launch);

@@ -8,10 +8,17 @@ namespace vitrine::cuda {
 template <class S>
 struct Cotangents {
   using T = Wide<S>;
-  Heads<S> dy;
-  Heads<T> sums;  // y for a mean
+  Heads<S> dy, y, rest;  // of a mean; rest: what rounding took from y, if it did
+  Heads<T> sums;         // LASER's
   const T* lse;
 };
+
+/// An element of y before it was rounded.
+template <class S>
+__device__ Wide<S> unrounded(const HeadMatrix<S>& y, const HeadMatrix<S>& rest, int i, int d) {
+  const auto rounded = static_cast<Wide<S>>(y.row(i)[d]);
+  return rest.data ? rounded + static_cast<Wide<S>>(rest.row(i)[d]) : rounded;
+}
 
 /// What the first kernel leaves for the second, per head.
 template <class S>

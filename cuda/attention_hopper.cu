@@ -24,10 +24,11 @@ struct Barriers {
   Mbarrier turn[kConsumers];
 };
 
+template <class S>
 struct Inputs {
   Scores<float> scores;
   Schedule schedule;
-  Heads<float> y;
+  Heads<S> y, rest;  // rest: what rounding takes from y, if that is kept
   float* lse;
   int heads, group, channels;  // of a batch; query heads of a key head; of a value
 };
@@ -37,7 +38,8 @@ struct Queries {
   Scores<float> scores;
   int b, h, begin, first, blocks;
 
-  __device__ Queries(const Inputs& in, int head, int tile)
+  template <class S>
+  __device__ Queries(const Inputs<S>& in, int head, int tile)
       : b(head / in.heads), h(head % in.heads), begin(tile * kTileRows) {
     scores = in.scores.of_head(b, h);
     const int end = begin + kTileRows < scores.queries ? begin + kTileRows : scores.queries;
@@ -47,8 +49,8 @@ struct Queries {
   }
 };
 
-template <int kSize>
-__device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& in, const TensorMap& q,
+template <class S, int kSize>
+__device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs<S>& in, const TensorMap& q,
                         const TensorMap& k, const TensorMap& v) {
   unsigned block = 0, round = 0;  // of keys, and of queries
   in.schedule.for_tiles([&](int head, int tile) {
@@ -68,7 +70,7 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& i
 template <class S, int kSize>
 class Consumer {
  public:
-  __device__ Consumer(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& in)
+  __device__ Consumer(Tiles<kSize>& tiles, Barriers& barriers, const Inputs<S>& in)
       : tiles_(tiles),
         barriers_(barriers),
         in_(in),
@@ -201,7 +203,7 @@ class Consumer {
 
   __device__ void write(const Queries& queries, const float (&y)[kSize / 2], const float (&largest)[kOwn],
                         const float (&totals)[kOwn]) const {
-    const HeadMatrix<float> rows = in_.y.rows(queries.b, queries.h);
+    const HeadMatrix<S> rows = in_.y.rows(queries.b, queries.h), rest = in_.rest.rows(queries.b, queries.h);
     float* const lse = in_.lse + (int64_t{queries.b} * in_.heads + queries.h) * queries.scores.queries;
 #pragma unroll
     for (int own = 0; own < kOwn; ++own) {
@@ -214,14 +216,20 @@ class Consumer {
 #pragma unroll
       for (int at = 0; at < kSize / 8; ++at) {
         const int d = owned_column(at * 4), e = at * 4 + own * 2;
-        if (d < in_.channels) store(rows.row(i) + d, Vector<float, 2>{y[e] * share, y[e + 1] * share});
+        if (d >= in_.channels) continue;
+        const float first = y[e] * share, second = y[e + 1] * share;
+        const Vector<S, 2> rounded{S(first), S(second)};
+        store(rows.row(i) + d, rounded);
+        if (in_.rest.data)
+          store(rest.row(i) + d, Vector<S, 2>{S(first - static_cast<float>(rounded.at[0])),
+                                              S(second - static_cast<float>(rounded.at[1]))});
       }
     }
   }
 
   Tiles<kSize>& tiles_;
   Barriers& barriers_;
-  const Inputs& in_;
+  const Inputs<S>& in_;
   const int warpgroup_;
   const float scale_;  // to powers of 2
   WarpgroupProducts products_;
@@ -230,7 +238,7 @@ class Consumer {
 
 template <class S, int kSize>
 __global__ void __launch_bounds__(kHopperThreads, 1)
-    attention_hopper_kernel(const Inputs in, const __grid_constant__ TensorMap q,
+    attention_hopper_kernel(const Inputs<S> in, const __grid_constant__ TensorMap q,
                             const __grid_constant__ TensorMap k, const __grid_constant__ TensorMap v) {
 #if VITRINE_HAS_WGMMA
   __shared__ Barriers barriers;
@@ -264,19 +272,20 @@ bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Te
          sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
-void hopper_attention(Tensor& y, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
+void hopper_attention(Tensor& y, Tensor& lse, Tensor& rest, const Tensor& q, const Tensor& k, const Tensor& v,
                       const Tensor& allowed, const AttentionForm& form) {
   const auto launch = [&](auto type, auto size) {
     using S = typename decltype(type)::type;
     constexpr int kSize = decltype(size)::value;
     const int64_t group = q.size(1) / k.size(1), bytes_met = k.size(2) * kSize * 2 * 2 / group;
-    const Inputs in{Scores<float>::of(q, k, {}, {}, allowed, form),
-                    Schedule::of(q.size(2), q.size(0) * q.size(1), bytes_met),
-                    Heads<float>::of(y),
-                    lse.data<float>(),
-                    static_cast<int>(q.size(1)),
-                    static_cast<int>(group),
-                    static_cast<int>(v.size(3))};
+    const Inputs<S> in{Scores<float>::of(q, k, {}, {}, allowed, form),
+                       Schedule::of(q.size(2), q.size(0) * q.size(1), bytes_met),
+                       Heads<S>::of(y),
+                       Heads<S>::of(rest),
+                       lse.data<float>(),
+                       static_cast<int>(q.size(1)),
+                       static_cast<int>(group),
+                       static_cast<int>(v.size(3))};
     const int blocks = std::min(in.schedule.count(), multiprocessors());
     allow_shared<attention_hopper_kernel<S, kSize>>();
     VITRINE_LAUNCH((attention_hopper_kernel<S, kSize>), static_cast<unsigned>(blocks), kHopperThreads,

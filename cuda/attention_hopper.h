@@ -134,13 +134,13 @@ void visit_hopper_size(const Tensor& q, const Tensor& v, F&& f) {
 /// that are scale·q·k where they are not hidden. cuda/attention.cu has kernels for all others.
 bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                      const Tensor& slopes, const AttentionForm& form);
-void hopper_attention(Tensor& y, Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v,
+void hopper_attention(Tensor& y, Tensor& lse, Tensor& rest, const Tensor& q, const Tensor& k, const Tensor& v,
                       const Tensor& allowed, const AttentionForm& form);
 /// The same of the backward, which is for bfloat16 alone.
 bool hopper_backward_supports(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                               const Tensor& bias, const Tensor& slopes, const AttentionForm& form);
 void hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& lse,
-                               const Tensor& allowed, const AttentionForm& form);
+                               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& rest,
+                               const Tensor& lse, const Tensor& allowed, const AttentionForm& form);
 
 }  // namespace vitrine::cuda

@@ -40,8 +40,7 @@ struct Barriers {
 struct Inputs {
   Scores<float> scores;
   Schedule schedule;
-  Heads<S> da, db, dy;
-  Heads<float> y;
+  Heads<S> da, db, dy, y, rest;
   const float* lse;
   Heads<QueryNumbers> numbers;  // [B, H, whole tiles]: the first kernel leaves them for the second
   int heads, group, size, channels;
@@ -251,8 +250,8 @@ class Consumer {
 
   /// Of this thread's queries, and for the second kernel.
   __device__ void find_numbers(const Owned<kKeys>& own, QueryNumbers (&numbers)[kOwn]) const {
-    const HeadMatrix<S> dy = in_.dy.rows(own.b, own.h);
-    const HeadMatrix<float> y = in_.y.rows(own.b, own.h);
+    const HeadMatrix<S> dy = in_.dy.rows(own.b, own.h), y = in_.y.rows(own.b, own.h),
+                        rest = in_.rest.rows(own.b, own.h);
     const float* const lse = in_.lse + (int64_t{own.b} * in_.heads + own.h) * in_.scores.queries;
     const int lane = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
@@ -263,9 +262,11 @@ class Consumer {
         log_sum = lse[i];
         for (int d = lane * 2; d < in_.channels; d += 8) {
           const auto up = load<2>(dy.row(i) + d);
-          const auto out = load<2>(y.row(i) + d);
-          sum = std::fma(static_cast<float>(up.at[0]), out.at[0], sum);
-          sum = std::fma(static_cast<float>(up.at[1]), out.at[1], sum);
+          const auto out = load<2>(y.row(i) + d), lost = load<2>(rest.row(i) + d);
+#pragma unroll
+          for (int e = 0; e < 2; ++e)
+            sum = std::fma(static_cast<float>(up.at[e]),
+                           static_cast<float>(out.at[e]) + static_cast<float>(lost.at[e]), sum);
         }
       }
       sum = merge_row(sum, [](float x, float y) { return x + y; });
@@ -340,8 +341,8 @@ bool hopper_backward_supports(const Tensor& dy, const Tensor& q, const Tensor& k
 }
 
 void hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& lse,
-                               const Tensor& allowed, const AttentionForm& form) {
+                               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& rest,
+                               const Tensor& lse, const Tensor& allowed, const AttentionForm& form) {
   const auto run = [&](auto size) {
     constexpr int kSize = decltype(size)::value;
     const int64_t heads = q.size(0) * q.size(1), group = q.size(1) / k.size(1), row = kSize * 2 * 2;
@@ -353,7 +354,8 @@ void hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor&
               Heads<S>::of(dq),
               {},
               Heads<S>::of(dy),
-              Heads<float>::of(y),
+              Heads<S>::of(y),
+              Heads<S>::of(rest),
               lse.data<float>(),
               {reinterpret_cast<QueryNumbers*>(numbers.data<float>()), q.size(1) * padded, padded, 1},
               static_cast<int>(q.size(1)),

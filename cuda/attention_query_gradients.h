@@ -136,10 +136,11 @@ class QueryGradients {
   /// The terms of D_i of every `step`-th channel.
   __device__ T add_corrections(int i, int first, int step, int& exact) const {
     S* const row = memory_.dy.row(i - begin_);
+    const HeadMatrix<S> y = out_.y.rows(b_, h_), rest = out_.rest.rows(b_, h_);
     T sum = 0;
     for (int d = first; d < in_.channels; d += step)
       sum = in_.laser ? add_laser_cotangent(sum, row[d], i, d, exact)
-                      : std::fma(static_cast<T>(row[d]), sums().row(i)[d], sum);
+                      : std::fma(static_cast<T>(row[d]), unrounded(y, rest, i, d), sum);
     return sum;
   }
 

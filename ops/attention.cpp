@@ -158,21 +158,24 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   const Tensor bias = expanded(options.bias, scores, type),
                allowed = expanded(options.allowed, scores, DType::boolean);
   const Tensor slopes = options.slopes.defined() ? packed(rounded(detach(options.slopes), type)) : Tensor();
-  Tensor y = empty_heads({q.size(0), q.size(1), q.size(2), v.size(3)}, type, q.device());
+  const bool laser = form.read == AttentionRead::laser;
+  Tensor y = empty_heads({q.size(0), q.size(1), q.size(2), v.size(3)}, kernel_dtype(q), q.device());
   Tensor lse = empty({q.size(0), q.size(1), q.size(2)}, type, q.device());
-  Tensor sums = form.read == AttentionRead::laser ? empty_heads(y.shape(), type, q.device()) : Tensor();
-  VITRINE_RUN(attention, y, lse, sums, readable(q), readable(k), readable(v), bias, slopes, allowed, form);
+  Tensor kept;
+  if (laser || (y.dtype() != type && (has_gradient(q) || has_gradient(k) || has_gradient(v))))
+    kept = empty_heads(y.shape(), laser ? type : y.dtype(), q.device());
+  VITRINE_RUN(attention, y, lse, kept, readable(q), readable(k), readable(v), bias, slopes, allowed, form);
   return record(
       "attention", {q, k, v}, rounded_heads(y, q.dtype()),
-      [q = Saved(q), k = Saved(k), v = Saved(v), sums = Saved(sums.defined() ? sums : y), lse = Saved(lse),
-       bias = Saved(bias), slopes = Saved(slopes), allowed = Saved(allowed),
+      [q = Saved(q), k = Saved(k), v = Saved(v), y = Saved(laser ? Tensor() : y), kept = Saved(kept),
+       lse = Saved(lse), bias = Saved(bias), slopes = Saved(slopes), allowed = Saved(allowed),
        form](const Tensor& dy) -> Grads {
         const auto like = [&](const Tensor& x) {
           return empty_heads(x.shape(), kernel_dtype(x), x.device());
         };
         Tensor dq = like(q), dk = like(k), dv = like(v);
         VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
-                    sums.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
+                    y.get(), kept.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
         return {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()), rounded_heads(dv, q->dtype())};
       });
 }

@@ -75,18 +75,19 @@ VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor&
                const Tensor& total);
 
 // -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse [B, H, Tq]; all in one
-// dtype, which is wide on the CPU; on a GPU y, sums, lse, bias and slopes have its wide dtype. bias and allowed (bool) are expanded
+// dtype, which is wide on the CPU; on a GPU lse, LASER's sums, bias and slopes have its wide dtype. bias and allowed (bool) are expanded
 // views of [B, H, Tq, Tk], slopes [H]; undefined where there are none.
 
-/// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where nothing is visible; sums
-/// (for LASER only, like y): the sums of which LASER takes the logarithm, as the device's own backward reads them.
-VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor& k,
+/// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where nothing is visible. `kept`, like y,
+/// for the backward: for LASER the sums of which it takes the logarithm, as the device's own backward reads them; for a mean what
+/// rounding took from y, undefined where y is wide or no backward follows.
+VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
                const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                const AttentionForm& form);
-/// `sums` is y for a mean.
+/// `y` is read for a mean alone.
 VITRINE_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-               const Tensor& k, const Tensor& v, const Tensor& sums, const Tensor& lse, const Tensor& bias,
-               const Tensor& slopes, const Tensor& allowed, const AttentionForm& form);
+               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept, const Tensor& lse,
+               const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form);
 
 // -- Normalization: x [..., C]; mean, rstd [rows], weight, bias and their gradients [C], all in the wide dtype
 

@@ -207,11 +207,11 @@ void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor
 }  // namespace
 
 void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& sums, const Tensor& lse,
-                        const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
+                        const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
+                        const Tensor& lse, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                         const AttentionForm& form) {
   const auto run = q.dtype() == DType::float32 ? backward<float> : backward<double>;
-  run(dq, dk, dv, dy, q, k, v, sums, lse, bias, slopes, allowed, form);
+  run(dq, dk, dv, dy, q, k, v, kept.defined() ? kept : y, lse, bias, slopes, allowed, form);
 }
 
 }  // namespace vitrine::cpu
