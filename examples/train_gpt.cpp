@@ -76,6 +76,7 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   trainer.run([] { return interrupted != 0; });
   RunReport& report = trainer.report();
   report.vocabulary_size = vocabulary.size();
+  report.method = attention;
   report.name = s.seeds.size() > 1 ? fmt::format("{}, seed {}", attention, s.seed) : attention;
   report.settings = {
       {"attention", attention},

@@ -42,6 +42,7 @@ struct WeightDistribution {
 
   /// Counts one weight. Leave masked ones out: they are no decision of the model.
   void add(float weight);
+  void add(const WeightDistribution& others);
   double total() const;
   /// Share of weights below 10^exponent, −12 ≤ exponent ≤ 0; NaN if nothing was counted.
   double share_below(int exponent) const;
@@ -50,7 +51,9 @@ struct WeightDistribution {
 /// All that the report shows of one run. What stays empty or NaN is left out, with a note where a reader
 /// would miss it.
 struct RunReport {
-  std::string name;  // "laser+qk_norm"
+  std::string name;  // "laser+qk_norm, seed 2"
+  std::string
+      method;  // "laser+qk_norm": what runs that differ in nothing but the seed share; empty: the name
   std::vector<std::pair<std::string, std::string>> settings;
 
   // Over optimizer steps.

@@ -13,16 +13,32 @@
 namespace vitrine::nn::training {
 namespace {
 
+const std::string& method_of(const RunReport& run) { return run.method.empty() ? run.name : run.method; }
+
+std::vector<std::string> methods_of(const std::vector<RunReport>& runs) {
+  std::vector<std::string> methods;
+  for (const RunReport& run : runs)
+    if (std::find(methods.begin(), methods.end(), method_of(run)) == methods.end())
+      methods.push_back(method_of(run));
+  return methods;
+}
+
+/// What gives a run its color, which all runs of a method share.
+int method_index(const std::vector<RunReport>& runs, const RunReport& run) {
+  const auto methods = methods_of(runs);
+  return static_cast<int>(std::find(methods.begin(), methods.end(), method_of(run)) - methods.begin());
+}
+
 std::vector<Line> loss_lines(const std::vector<RunReport>& runs) {
   std::vector<Line> lines;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const int index = static_cast<int>(i);
+  for (const RunReport& run : runs) {
+    const int index = method_index(runs, run);
     const Color color = categorical_color(index);
-    Series validation = runs[i].validation_loss;
-    validation.name = runs[i].name + ", validation";
-    lines.push_back({smoothed(runs[i].train_loss, runs[i].name + ", training"), color,
-                     categorical_style(index), runs[i].name});
-    lines.push_back({validation, color, LineStyle::dots, runs[i].name});
+    Series validation = run.validation_loss;
+    validation.name = run.name + ", validation";
+    lines.push_back(
+        {smoothed(run.train_loss, run.name + ", training"), color, categorical_style(index), method_of(run)});
+    lines.push_back({validation, color, LineStyle::dots, method_of(run)});
   }
   return lines;
 }
@@ -88,8 +104,9 @@ std::vector<TotalsRow> totals_rows(const std::vector<RunReport>& runs) {
     return std::isnan(value) ? readable_number(value) : readable_number(100 * value, 3) + " %";
   };
   const auto difference = [](double value) {
-    return std::isnan(value) ? readable_number(value)
-                             : (value < 0 ? "−" : "+") + fmt::format("{:.4f}", std::abs(value));
+    if (std::isnan(value)) return readable_number(value);
+    const std::string size = fmt::format("{:.4f}", std::abs(value));
+    return (value < 0 && size != "0.0000" ? "−" : "+") + size;
   };
   const double reference = final_validation_loss(runs.front());
   const auto entropy_share = [](const RunReport& run) {
@@ -122,15 +139,45 @@ std::vector<TotalsRow> totals_rows(const std::vector<RunReport>& runs) {
   };
 }
 
+std::string header_cell(int index, const std::string& name) {
+  return fmt::format(R"(<th scope="col"><i class="swatch disc {}" style="{}"></i>{}</th>)",
+                     css_class(categorical_style(index)), color_style(categorical_color(index)),
+                     escape_html(name));
+}
+
 std::string header_cells(const std::vector<RunReport>& runs) {
   std::string html;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const int index = static_cast<int>(i);
-    html += fmt::format(R"(<th scope="col"><i class="swatch disc {}" style="{}"></i>{}</th>)",
-                        css_class(categorical_style(index)), color_style(categorical_color(index)),
-                        escape_html(runs[i].name));
-  }
+  for (const RunReport& run : runs) html += header_cell(method_index(runs, run), run.name);
   return html;
+}
+
+/// Of each method with several runs what they reach on average, and how far they lie apart; "" where there is none.
+std::string means_card(const std::vector<RunReport>& runs) {
+  const auto methods = methods_of(runs);
+  if (methods.size() == runs.size()) return "";
+  std::string header, means, deviations, counts;
+  for (size_t i = 0; i < methods.size(); ++i) {
+    std::vector<double> losses;
+    for (const RunReport& run : runs)
+      if (method_of(run) == methods[i]) losses.push_back(final_validation_loss(run));
+    const auto n = static_cast<double>(losses.size());
+    double mean = 0, squares = 0;
+    for (const double x : losses) mean += x / n;
+    for (const double x : losses) squares += (x - mean) * (x - mean);
+    header += header_cell(static_cast<int>(i), methods[i]);
+    counts += fmt::format("<td>{}</td>", losses.size());
+    means += fmt::format("<td>{}</td>", readable_number(mean, 5));
+    deviations +=
+        fmt::format("<td>{}</td>", readable_number(n > 1 ? std::sqrt(squares / (n - 1)) : not_given, 2));
+  }
+  const auto row = [](const char* label, const std::string& cells) {
+    return fmt::format(R"(<tr><th scope="row">{}</th>{}</tr>)", label, cells);
+  };
+  return card("Means over seeds",
+              R"(<div class="scroll"><table class="totals"><thead><tr><td></td>)" + header +
+                  "</tr></thead><tbody>" + row("final validation loss, mean", means) +
+                  row("its standard deviation", deviations) + row("runs", counts) + "</tbody></table></div>",
+              "A difference of means that is no larger than the deviations says nothing yet.", "wide");
 }
 
 std::string totals_card(const std::vector<RunReport>& runs) {
@@ -174,13 +221,13 @@ Series geometric_mean(const std::vector<const Series*>& group, const std::string
 std::string gradients_card(const std::vector<RunReport>& runs) {
   PathLines lines;
   std::vector<double> values;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const int index = static_cast<int>(i);
+  for (const RunReport& run : runs) {
+    const int index = method_index(runs, run);
     const auto add = [&](std::vector<Line>& panel, Series PathGradients::*path) {
       std::vector<const Series*> layers;
-      for (const PathGradients& layer : runs[i].grad_norm_by_path) layers.push_back(&(layer.*path));
-      panel.push_back(
-          {geometric_mean(layers, runs[i].name), categorical_color(index), categorical_style(index)});
+      for (const PathGradients& layer : run.grad_norm_by_path) layers.push_back(&(layer.*path));
+      panel.push_back({geometric_mean(layers, run.name), categorical_color(index), categorical_style(index),
+                       method_of(run)});
       values.insert(values.end(), panel.back().series.y.begin(), panel.back().series.y.end());
     };
     add(lines.q, &PathGradients::q);
@@ -197,9 +244,21 @@ std::string gradients_card(const std::vector<RunReport>& runs) {
       "wide");
 }
 
+/// One run a method, with the weights of all its runs.
+std::vector<RunReport> weights_of_methods(const std::vector<RunReport>& runs) {
+  std::vector<RunReport> sums;
+  for (const std::string& method : methods_of(runs)) {
+    RunReport& sum = sums.emplace_back();
+    sum.name = method;
+    for (const RunReport& run : runs)
+      if (method_of(run) == method) sum.weights.add(run.weights);
+  }
+  return sums;
+}
+
 std::string weights_card(const std::vector<RunReport>& runs) {
   return card(
-      "Distribution of the weights", weight_histogram(runs, 0),
+      "Distribution of the weights", weight_histogram(weights_of_methods(runs), 0),
       "All attention weights of visible keys, by size. What lies left of 10⁻³ hardly passes a gradient on to "
       "its score; what lies left of 10⁻⁷ vanishes beside 1 in single precision.",
       "wide");
@@ -242,8 +301,9 @@ std::string differing_settings_card(const std::vector<RunReport>& runs) {
 }  // namespace
 
 std::string comparison_section(const std::vector<RunReport>& runs) {
-  return R"(<div class="cards">)" + loss_cards(runs) + totals_card(runs) + differing_settings_card(runs) +
-         gradients_card(runs) + weights_card(runs) + samples_card(runs) + "</div>\n";
+  return R"(<div class="cards">)" + loss_cards(runs) + means_card(runs) + totals_card(runs) +
+         differing_settings_card(runs) + gradients_card(runs) + weights_card(runs) + samples_card(runs) +
+         "</div>\n";
 }
 
 }  // namespace vitrine::nn::training

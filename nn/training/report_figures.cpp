@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "core/error.h"
@@ -47,6 +48,12 @@ void WeightDistribution::add(float weight) {
   } else {
     ++counts[std::min(static_cast<size_t>(bin), counts.size() - 1)];  // 1 itself belongs to the last bin
   }
+}
+
+void WeightDistribution::add(const WeightDistribution& others) {
+  std::transform(counts.begin(), counts.end(), others.counts.begin(), counts.begin(), std::plus());
+  below += others.below;
+  not_a_number += others.not_a_number;
 }
 
 double WeightDistribution::total() const { return std::accumulate(counts.begin(), counts.end(), below); }

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "core/error.h"
+#include "nn/training/chart_frame.h"
 #include "nn/training/report_parts.h"
 
 using namespace vitrine;
@@ -104,6 +106,25 @@ TEST_CASE("the report has every figure") {
   has("Size of the softmax&#39;s Jacobian", ">0.250<");
   for (const char* value : {">62<", ">38<", ">0.021<", ">0.022<", ">0.023<"})
     has("More about each head", value);
+}
+
+TEST_CASE("runs of one method share a color and an entry of the legend, and their losses have a mean") {
+  std::vector<RunReport> runs;
+  for (const auto& [method, seed, loss] :
+       {std::tuple{"standard", 1, 2.0}, {"standard", 2, 2.2}, {"laser", 1, 1.7}, {"laser", 2, 1.8}}) {
+    runs.push_back(sample_run(fmt::format("{}, seed {}", method, seed)));
+    runs.back().method = method;
+    runs.back().final_validation_loss = loss;
+  }
+  const std::string page = comparison_section(runs);
+  CHECK(page.find("Means over seeds") != std::string::npos);
+  CHECK(page.find("<td>2.1000</td><td>1.7500</td>") != std::string::npos);
+  CHECK(page.find("<td>0.14</td><td>0.071</td>") != std::string::npos);  // 0.2/√2 and 0.1/√2
+  const std::string fourth = color_style(categorical_color(3));
+  CHECK(page.find(fourth) == std::string::npos);
+  for (RunReport& run : runs) run.method.clear();
+  CHECK(comparison_section(runs).find("Means over seeds") == std::string::npos);
+  CHECK(comparison_section(runs).find(fourth) != std::string::npos);
 }
 
 TEST_CASE("the shares of small weights are counted") {
