@@ -56,7 +56,7 @@ check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
 # Nor the long comparisons of kernels: those of cuda/twins, graph, streams and optimizers cross the emulator's threads as well.
 check-tsan: build-tsan
-	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|gpt|kernels|matmul|trainer)$$'
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|kernels|matmul|trainer)$$'
 check-inspect: build-inspect
 	@$(STAGE) "CUDA kernels inspected" $(CTEST) inspect -L cuda
 check-cuda:

@@ -36,7 +36,8 @@ TEST_CASE("attention at sizes around those of accumulators and tiles") {
 TEST_CASE("attention with heads of every size, odd ones too") {
   if (!has_gpu()) return;
   for (const AttentionRead read : kReads)
-    for (const auto& [size, channels] : kWidths) {
+    for (const auto& widths : kWidths) {
+      const int64_t size = widths.first, channels = widths.second;
       INFO(size, " and ", channels, " channels, LASER: ", read == AttentionRead::laser);
       AttentionOptions o;
       o.read = read, o.causal = true;

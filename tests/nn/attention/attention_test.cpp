@@ -220,7 +220,8 @@ TEST_CASE("both paths refuse the same masks and widths, and take batches and key
       CHECK(message(name, mask, true).starts_with("attention"));
     }
   for (const char* name : {"standard", "laser"})
-    for (const auto& [batch, keys] : {std::pair{2, 0}, {0, 7}}) {
+    for (const auto& counts : {std::pair{2, 0}, {0, 7}}) {
+      const int64_t batch = counts.first, keys = counts.second;
       INFO(name, ", ", batch, " examples, ", keys, " keys");
       const Tensor q = zeros({batch, 4, 5, 6}), k = zeros({batch, 2, keys, 6});
       const Attention attention(parse_attention(name), 4, 6, 16);
