@@ -71,6 +71,10 @@ const Launch& Block::launch() const { return *launch_; }
 Index3 Block::index() const { return index_; }
 Index3 Block::thread() const { return threads_[running_]->index; }
 unsigned Block::lane() const { return static_cast<unsigned>(running_ % 32); }
+uint32_t Block::lanes() const {
+  const size_t count = launch_->block.count() - running_ / 32 * 32;
+  return count < 32 ? (uint32_t{1} << count) - 1 : 0xffffffffu;
+}
 void* Block::dynamic_shared() { return shared_.data(); }
 
 /// The window begins at a multiple of 1024, after which swizzles repeat.
@@ -220,8 +224,7 @@ const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place, bool
     fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out",
                           to_string(place), lane(), mask));
   // Lanes behind the end of the block do not exist, and the full mask means those that do.
-  const size_t first = running_ / 32 * 32, lanes = std::min<size_t>(32, launch_->block.count() - first);
-  if (lanes < 32) mask &= (uint32_t{1} << lanes) - 1;
+  mask &= lanes();
   if (launch_->traced) trace_->advance(running_);
   Group& g = group(mask);
   if (g.arrived != 0 && !(g.place == place))
@@ -233,11 +236,19 @@ const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place, bool
   if (g.arrived == mask) {
     g.arrived = 0;
     ++g.generation;
-    if (orders_memory && launch_->traced) trace_->synchronize(first, mask);
+    if (orders_memory && launch_->traced) trace_->synchronize(running_ / 32 * 32, mask);
   } else {
     wait(g.generation, place);
   }
   return values;
+}
+
+uint64_t Block::shuffle(uint32_t mask, uint64_t value, unsigned source, Place place) {
+  const uint64_t* const values = exchange(mask, value, place);
+  if (((mask & lanes()) >> source & 1) == 0)
+    fail_here(fmt::format("{}: lane {} reads from lane {}, which takes no part: the mask is {:#010x}",
+                          to_string(place), lane(), source, mask & lanes()));
+  return values[source];
 }
 
 const uint64_t* Block::exchange_in_warpgroup(uint64_t value, Place place) {

@@ -16,6 +16,9 @@
 #include "cuda/emulator/index.h"
 #include "cuda/emulator/races.h"
 
+// Functions of the emulator that are compiled into kernels, and whose own accesses are not the kernel's (trace.h).
+#define VITRINE_UNTRACED __attribute__((no_sanitize_thread))
+
 namespace vitrine::emulator {
 
 /// A line of the kernel's source.
@@ -46,6 +49,8 @@ class Block {
   Index3 index() const;
   Index3 thread() const;
   unsigned lane() const;
+  /// Those of the running warp: all bits, but in the last one of a block that is no multiple of 32 threads.
+  uint32_t lanes() const;
   unsigned thread_number() const { return static_cast<unsigned>(running_); }
   void* dynamic_shared();
   /// An address of dynamic shared memory as instructions know it, from the begin of a window of 256 KiB; and back.
@@ -57,6 +62,8 @@ class Block {
   /// Gives `value` and returns those of all lanes of the warp (0 for lanes outside `mask`), once all in `mask` are here. Only
   /// __syncwarp orders memory.
   const uint64_t* exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory = false);
+  /// The value that lane `source` gives. A lane that is not in the mask, or not in the block, gives none.
+  uint64_t shuffle(uint32_t mask, uint64_t value, unsigned source, Place place);
 
   /// The same for the 128 threads of a warpgroup, which orders no memory.
   const uint64_t* exchange_in_warpgroup(uint64_t value, Place place);
@@ -76,7 +83,7 @@ class Block {
 
  private:
   struct Thread {
-    Index3 index;
+    Index3 index{};
     Fiber fiber;
     bool alive = false, in_kernel = false;
     const uint64_t* waiting_on = nullptr;  // goes on when this has another value than
@@ -108,7 +115,7 @@ class Block {
   [[noreturn]] void fail_blocked() const;
 
   const Launch* launch_ = nullptr;
-  Index3 index_;
+  Index3 index_{};
   const std::function<void()>* kernel_ = nullptr;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<size_t> order_;

@@ -5,6 +5,7 @@ enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidPitchValue = 12,
   cudaErrorInvalidDevice = 101,
   cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,

@@ -25,6 +25,7 @@ inline const char* cudaGetErrorString(cudaError_t e) {
   switch (e) {
     case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidPitchValue: return "invalid pitch argument";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
     case cudaErrorIllegalState: return "the operation cannot be performed in the present state";
     case cudaErrorNotReady: return "device not ready";
@@ -86,6 +87,10 @@ inline cudaError_t cudaMalloc(void** data, size_t bytes) {
   *data = vitrine::emulator::allocate_device_memory(bytes);
   return *data == nullptr ? vitrine::emulator::noted(cudaErrorMemoryAllocation) : cudaSuccess;
 }
+template <class T>
+cudaError_t cudaMalloc(T** data, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(data), bytes);
+}
 inline cudaError_t cudaFree(void* data) {
   if (!vitrine::emulator::any_capture()) cudaDeviceSynchronize();  // as the real one does
   return vitrine::emulator::release_device_memory(data), cudaSuccess;
@@ -112,6 +117,31 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemc
   return cudaMemcpyAsync(to, from, bytes, kind);
 }
 
+/// `lines` of `bytes` bytes each, which begin `to_pitch` and `from_pitch` bytes apart.
+inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                                     size_t bytes, size_t lines, cudaMemcpyKind,
+                                     cudaStream_t stream = nullptr) {
+  if (bytes > to_pitch || bytes > from_pitch) return vitrine::emulator::noted(cudaErrorInvalidPitchValue);
+  vitrine::emulator::enqueue(stream, [=] {
+    for (size_t i = 0; i < lines; ++i)
+      vitrine::emulator::copy_device_memory(static_cast<char*>(to) + i * to_pitch,
+                                            static_cast<const char*>(from) + i * from_pitch, bytes);
+  });
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t bytes,
+                                size_t lines, cudaMemcpyKind kind) {
+  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, bytes, lines, kind);
+}
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream = nullptr) {
+  vitrine::emulator::enqueue(stream, [=] { vitrine::emulator::fill_device_memory(to, value, bytes); });
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemset(void* to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes); }
+
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return *stream = vitrine::emulator::create_stream(), cudaSuccess;
+}
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return *stream = vitrine::emulator::create_stream(), cudaSuccess;
 }

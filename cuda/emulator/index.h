@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include "cuda/emulator/vector_types.h"
+
 namespace vitrine::emulator {
 
-struct Index3 {
-  unsigned x = 0, y = 0, z = 0;
-};
+using Index3 = ::uint3;
 struct Size3 {
   unsigned x = 1, y = 1, z = 1;
   constexpr Size3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}

@@ -86,6 +86,12 @@ void copy_device_memory(void* to, const void* from, size_t bytes) {
     if (source->is_written(static_cast<size_t>(source->at(from)) + i)) target->write(begin + i, 1);
 }
 
+void fill_device_memory(void* to, int value, size_t bytes) {
+  std::memset(to, value, bytes);
+  const auto target = traced ? find_allocation(to) : nullptr;
+  if (target) target->write(static_cast<size_t>(target->at(to)), bytes);
+}
+
 void device_memory_may_be_written() {
   if (!traced) return;
   Allocations& all = allocations();

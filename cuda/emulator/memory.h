@@ -46,6 +46,8 @@ void* allocate_host_memory(size_t bytes);
 void release_device_memory(void* data);
 /// cudaMemcpy: `to` is as written as `from`, and all of it when that is the host's.
 void copy_device_memory(void* to, const void* from, size_t bytes);
+/// cudaMemset.
+void fill_device_memory(void* to, int value, size_t bytes);
 /// A kernel that is not traced may have written anything.
 void device_memory_may_be_written();
 
