@@ -28,16 +28,16 @@ VITRINE_UNTRACED T change_atomically(T* address, const void* pc, Change change) 
 #define VITRINE_ATOMIC(name, result, ...)                                                        \
   template <::vitrine::emulator::OneOf<__VA_ARGS__> T>                                           \
   __attribute__((noinline)) VITRINE_UNTRACED T name(T* address, std::type_identity_t<T> value) { \
-    return ::vitrine::emulator::change_atomically(                                               \
-        address, __builtin_return_address(0),                                                    \
-        [value]([[maybe_unused]] T old) VITRINE_UNTRACED -> T { return result; });               \
+    return ::vitrine::emulator::change_atomically(address, __builtin_return_address(0),          \
+                                                  [value]([[maybe_unused]] T old)                \
+                                                      VITRINE_UNTRACED -> T { return result; }); \
   }
 VITRINE_ATOMIC(atomicAdd, old + value, int, unsigned, unsigned long long, float, double)
 VITRINE_ATOMIC(atomicSub, old - value, int, unsigned)
 VITRINE_ATOMIC(atomicExch, value, int, unsigned, unsigned long long, float)
 VITRINE_ATOMIC(atomicMin, value < old ? value : old, int, unsigned, long long, unsigned long long)
 VITRINE_ATOMIC(atomicMax, value > old ? value : old, int, unsigned, long long, unsigned long long)
-VITRINE_ATOMIC(atomicAnd, old & value, int, unsigned, long long, unsigned long long)
+VITRINE_ATOMIC(atomicAnd, old& value, int, unsigned, long long, unsigned long long)
 VITRINE_ATOMIC(atomicOr, old | value, int, unsigned, long long, unsigned long long)
 VITRINE_ATOMIC(atomicXor, old ^ value, int, unsigned, long long, unsigned long long)
 VITRINE_ATOMIC(atomicInc, old >= value ? 0 : old + 1, unsigned)

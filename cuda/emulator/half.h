@@ -152,22 +152,22 @@ using nv_bfloat16 = __nv_bfloat16;
 using nv_bfloat162 = __nv_bfloat162;
 
 // __float2half, __floats2half2_rn, __half22float2, __low2half, …; and with bfloat16 in place of half.
-#define VITRINE_CONVERSIONS(name, number, pair)                                                    \
-  inline number __float2##name(float x) { return x; }                                              \
-  inline number __float2##name##_rn(float x) { return x; }                                         \
-  inline number __double2##name(double x) { return x; }                                            \
-  inline number __int2##name##_rn(int x) { return x; }                                             \
-  inline float __##name##2float(number x) { return x; }                                            \
-  inline number __ushort_as_##name(unsigned short bits) { return number::of_bits(bits); }          \
-  inline unsigned short __##name##_as_ushort(number x) { return x.bits(); }                        \
-  inline pair make_##name##2(number x, number y) { return {x, y}; }                                \
-  inline pair __halves2##name##2(number x, number y) { return {x, y}; }                            \
-  inline pair __##name##2##name##2(number x) { return {x, x}; }                                    \
-  inline pair __float2##name##2_rn(float x) { return {x, x}; }                                     \
-  inline pair __floats2##name##2_rn(float x, float y) { return {x, y}; }                           \
-  inline pair __float22##name##2_rn(float2 x) { return {x.x, x.y}; }                               \
-  inline float2 __##name##22float2(pair p) { return {p.x, p.y}; }                                  \
-  inline number __low2##name(pair p) { return p.x; }                                               \
+#define VITRINE_CONVERSIONS(name, number, pair)                                           \
+  inline number __float2##name(float x) { return x; }                                     \
+  inline number __float2##name##_rn(float x) { return x; }                                \
+  inline number __double2##name(double x) { return x; }                                   \
+  inline number __int2##name##_rn(int x) { return x; }                                    \
+  inline float __##name##2float(number x) { return x; }                                   \
+  inline number __ushort_as_##name(unsigned short bits) { return number::of_bits(bits); } \
+  inline unsigned short __##name##_as_ushort(number x) { return x.bits(); }               \
+  inline pair make_##name##2(number x, number y) { return {x, y}; }                       \
+  inline pair __halves2##name##2(number x, number y) { return {x, y}; }                   \
+  inline pair __##name##2##name##2(number x) { return {x, x}; }                           \
+  inline pair __float2##name##2_rn(float x) { return {x, x}; }                            \
+  inline pair __floats2##name##2_rn(float x, float y) { return {x, y}; }                  \
+  inline pair __float22##name##2_rn(float2 x) { return {x.x, x.y}; }                      \
+  inline float2 __##name##22float2(pair p) { return {p.x, p.y}; }                         \
+  inline number __low2##name(pair p) { return p.x; }                                      \
   inline number __high2##name(pair p) { return p.y; }
 VITRINE_CONVERSIONS(half, __half, __half2)
 VITRINE_CONVERSIONS(bfloat16, __nv_bfloat16, __nv_bfloat162)

@@ -34,8 +34,8 @@ inline float __frcp_rn(float x) { return 1 / x; }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 
 // max and min without std::. Of a NaN and a number they are the number.
-#define VITRINE_LARGER_AND_SMALLER(T)                  \
-  inline T max(T x, T y) { return x < y ? y : x; }     \
+#define VITRINE_LARGER_AND_SMALLER(T)              \
+  inline T max(T x, T y) { return x < y ? y : x; } \
   inline T min(T x, T y) { return y < x ? y : x; }
 VITRINE_LARGER_AND_SMALLER(int)
 VITRINE_LARGER_AND_SMALLER(unsigned)
@@ -84,7 +84,10 @@ inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x
 namespace vitrine::emulator {
 inline int to_int(float whole) {
   constexpr int kLeast = std::numeric_limits<int>::min(), kMost = std::numeric_limits<int>::max();
-  return std::isnan(whole) ? 0 : whole >= 0x1p31f ? kMost : whole < -0x1p31f ? kLeast : static_cast<int>(whole);
+  return std::isnan(whole)  ? 0
+         : whole >= 0x1p31f ? kMost
+         : whole < -0x1p31f ? kLeast
+                            : static_cast<int>(whole);
 }
 }  // namespace vitrine::emulator
 inline int __float2int_rn(float x) { return vitrine::emulator::to_int(std::nearbyint(x)); }
@@ -94,19 +97,19 @@ inline int __float2int_ru(float x) { return vitrine::emulator::to_int(std::ceil(
 inline float __int2float_rn(int x) { return static_cast<float>(x); }
 
 // Reads and writes with a wish for the caches. Not inlined, so that the trace is told the kernel's line.
-#define VITRINE_READ(name)                                                               \
-  template <class T>                                                                     \
-  __attribute__((noinline)) VITRINE_UNTRACED T name(const T* p) {                        \
-    ::vitrine::emulator::note_access(p, sizeof(T), ::vitrine::emulator::Access::read,    \
-                                     __builtin_return_address(0));                       \
-    return *p;                                                                           \
+#define VITRINE_READ(name)                                                            \
+  template <class T>                                                                  \
+  __attribute__((noinline)) VITRINE_UNTRACED T name(const T* p) {                     \
+    ::vitrine::emulator::note_access(p, sizeof(T), ::vitrine::emulator::Access::read, \
+                                     __builtin_return_address(0));                    \
+    return *p;                                                                        \
   }
-#define VITRINE_WRITE(name)                                                                  \
-  template <class T>                                                                         \
+#define VITRINE_WRITE(name)                                                                   \
+  template <class T>                                                                          \
   __attribute__((noinline)) VITRINE_UNTRACED void name(T* p, std::type_identity_t<T> value) { \
-    ::vitrine::emulator::note_access(p, sizeof(T), ::vitrine::emulator::Access::write,       \
-                                     __builtin_return_address(0));                           \
-    *p = value;                                                                              \
+    ::vitrine::emulator::note_access(p, sizeof(T), ::vitrine::emulator::Access::write,        \
+                                     __builtin_return_address(0));                            \
+    *p = value;                                                                               \
   }
 VITRINE_READ(__ldg)
 VITRINE_READ(__ldca)

@@ -25,7 +25,7 @@ inline constexpr int warpSize = 32;
 #define __ballot_sync(mask, predicate) (::vitrine::emulator::ballot(mask, predicate, VITRINE_HERE))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, !(predicate)) == 0)
-/// This lane alone: that others run in step with it CUDA never promises.
+// This lane alone: that others run in step with it CUDA never promises.
 #define __activemask() (1u << ::vitrine::emulator::Block::current().lane())
 #define __reduce_add_sync(mask, value) \
   (::vitrine::emulator::reduce(mask, value, VITRINE_HERE, ::std::plus<>()))

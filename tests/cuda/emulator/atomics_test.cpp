@@ -120,7 +120,9 @@ void check_exchange() {
 }
 
 template <class T>
-concept HasAtomicAdd = requires(T* p, T x) { atomicAdd(p, x); };
+concept HasAtomicAdd = requires(T* p, T x) {
+  atomicAdd(p, x);
+};
 
 }  // namespace
 

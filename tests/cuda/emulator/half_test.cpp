@@ -16,8 +16,10 @@ using namespace vitrine;
 
 template <class T>
 T of_bits(unsigned bits) {
-  if constexpr (std::is_same_v<T, __half>) return __ushort_as_half(static_cast<unsigned short>(bits));
-  else return __ushort_as_bfloat16(static_cast<unsigned short>(bits));
+  if constexpr (std::is_same_v<T, __half>)
+    return __ushort_as_half(static_cast<unsigned short>(bits));
+  else
+    return __ushort_as_bfloat16(static_cast<unsigned short>(bits));
 }
 unsigned bits_of(__half x) { return __half_as_ushort(x); }
 unsigned bits_of(__nv_bfloat16 x) { return __bfloat16_as_ushort(x); }
@@ -72,14 +74,16 @@ __global__ void compute_kernel(Results* y, const T* x, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= n) return;
   const T a = x[3 * i], b = x[3 * i + 1], c = x[3 * i + 2];
-  y[i] = {bits_of(a + b), bits_of(a - b), bits_of(a * b), bits_of(a / b), bits_of(__hfma(a, b, c)), bits_of(hsqrt(__habs(a)))};
+  y[i] = {bits_of(a + b), bits_of(a - b),           bits_of(a * b),
+          bits_of(a / b), bits_of(__hfma(a, b, c)), bits_of(hsqrt(__habs(a)))};
 }
 
 /// Operands of all sizes whose results are exact in float64, or too far from the middle of two numbers for its rounding to matter.
 template <class T>
 void check_arithmetic() {
   constexpr int n = 20000;
-  constexpr unsigned kSmallest = std::is_same_v<T, __half> ? 0 : 0x3000, kLargest = std::is_same_v<T, __half> ? 0x7c00 : 0x4700;
+  constexpr unsigned kSmallest = std::is_same_v<T, __half> ? 0 : 0x3000,
+                     kLargest = std::is_same_v<T, __half> ? 0x7c00 : 0x4700;
   std::mt19937 random(1);
   std::vector<T> x;
   while (x.size() < 3 * n) {
@@ -156,7 +160,8 @@ TEST_CASE("pairs of 16-bit numbers are computed with, and lie, as CUDA has them"
 TEST_CASE("comparisons of 16-bit numbers are those of what they stand for, and false for a NaN") {
   const __half one = 1, two = 2, nan = of_bits<__half>(0x7e00);
   CHECK((one < two && two > one && one <= one && one >= one && one == one && one != two));
-  CHECK((__hlt(one, two) && __hle(one, one) && __hgt(two, one) && __hge(two, two) && __heq(one, one) && __hne(one, two)));
+  CHECK((__hlt(one, two) && __hle(one, one) && __hgt(two, one) && __hge(two, two) && __heq(one, one) &&
+         __hne(one, two)));
   CHECK(!(nan < one || nan > one || nan == nan || __hne(nan, one)));
   CHECK(nan != nan);
   CHECK((__hisnan(nan) && !__hisnan(one)));

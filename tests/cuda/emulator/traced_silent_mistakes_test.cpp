@@ -82,7 +82,8 @@ double largest_error(uint64_t order) {
 
 }  // namespace
 
-TEST_CASE("a missing mask and a wrong lane make no access wrong, but the result differs from the definition") {
+TEST_CASE(
+    "a missing mask and a wrong lane make no access wrong, but the result differs from the definition") {
   for (const uint64_t order : {0, 1, 2, 3}) {
     CHECK(largest_error<Mistake::none>(order) < 1e-6);  // rounding of sums of 96 float32 numbers
     CHECK(largest_error<Mistake::missing_mask>(order) > 0.1);

@@ -41,15 +41,16 @@ template <class Kernel, class... Arguments>
 emulator::Counts counts(Kernel* counted, Arguments... arguments) {
   emulator::count_kernels(true);
   VITRINE_LAUNCH(counted, 1, 32, 0, arguments...);
+  const emulator::Counts result = emulator::kernel_counts().at("counted");
   emulator::count_kernels(false);
-  return emulator::kernel_counts().at("counted");
+  return result;
 }
 
 template <class T>
 void check_copies(Tensor& y, const Tensor& x) {
   auto* const to = static_cast<T*>(y.raw());
   const auto* const from = static_cast<const T*>(x.raw());
-  for (const auto c : {counts(copy_kernel<T>, to, from), counts(cached_copy_kernel<T>, to, from)}) {
+  for (const auto& c : {counts(copy_kernel<T>, to, from), counts(cached_copy_kernel<T>, to, from)}) {
     CHECK(c.loads == 32);
     CHECK(c.stores == 32);
     CHECK(c.bytes == 64 * sizeof(T));

@@ -42,10 +42,12 @@ __global__ void reverse_kernel(float4* y, const float4* x, double2* sums, unsign
 }
 
 __global__ void functions_kernel(float* y, float x) {
-  const float results[] = {__expf(x),         __logf(x),        __log2f(x),     __log10f(x),       __exp10f(x),
-                           __sinf(x),         __cosf(x),        __tanf(x),      __powf(x, 1.5f),   __fdividef(x, 3),
-                           rsqrtf(x),         __saturatef(x),   __frcp_rn(x),   __fsqrt_rn(x),     __fmaf_rn(x, x, 1),
-                           __fadd_rn(x, 1),   __fsub_rn(x, 1),  __fmul_rn(x, x), __fdiv_rn(x, 3),  static_cast<float>(rsqrt(double{x}))};
+  const float results[] = {
+      __expf(x),       __logf(x),        __log2f(x),         __log10f(x),
+      __exp10f(x),     __sinf(x),        __cosf(x),          __tanf(x),
+      __powf(x, 1.5f), __fdividef(x, 3), rsqrtf(x),          __saturatef(x),
+      __frcp_rn(x),    __fsqrt_rn(x),    __fmaf_rn(x, x, 1), __fadd_rn(x, 1),
+      __fsub_rn(x, 1), __fmul_rn(x, x),  __fdiv_rn(x, 3),    static_cast<float>(rsqrt(double{x}))};
   for (size_t i = 0; i < std::size(results); ++i) y[i] = results[i];
 }
 
@@ -53,7 +55,8 @@ __global__ void functions_kernel(float* y, float x) {
 
 TEST_CASE("vectors of four are read and written at once") {
   std::vector<float4> x(32), y(32);
-  for (int i = 0; i < 32; ++i) x[static_cast<size_t>(i)] = make_float4(4.0f * i, 4.0f * i + 1, 4.0f * i + 2, 4.0f * i + 3);
+  for (int i = 0; i < 32; ++i)
+    x[static_cast<size_t>(i)] = make_float4(4.0f * i, 4.0f * i + 1, 4.0f * i + 2, 4.0f * i + 3);
   std::vector<double2> sums(32);
   VITRINE_LAUNCH(reverse_kernel, 1, 32, 0, y.data(), x.data(), sums.data(), 32u);
   CHECK(y[0].x == 127);
@@ -68,10 +71,26 @@ TEST_CASE("fast functions are those of mathematics") {
   const double d = double{x};
   std::vector<float> y(20);
   VITRINE_LAUNCH(functions_kernel, 1, 1, 0, y.data(), x);
-  const std::vector<double> want = {std::exp(d),     std::log(d), std::log2(d),  std::log10(d), std::pow(10, d),
-                                    std::sin(d),     std::cos(d), std::tan(d),   std::pow(d, 1.5), d / 3,
-                                    1 / std::sqrt(d), d,          1 / d,         std::sqrt(d),  d * d + 1,
-                                    d + 1,           d - 1,       d * d,         d / 3,         1 / std::sqrt(d)};
+  const std::vector<double> want = {std::exp(d),
+                                    std::log(d),
+                                    std::log2(d),
+                                    std::log10(d),
+                                    std::pow(10, d),
+                                    std::sin(d),
+                                    std::cos(d),
+                                    std::tan(d),
+                                    std::pow(d, 1.5),
+                                    d / 3,
+                                    1 / std::sqrt(d),
+                                    d,
+                                    1 / d,
+                                    std::sqrt(d),
+                                    d * d + 1,
+                                    d + 1,
+                                    d - 1,
+                                    d * d,
+                                    d / 3,
+                                    1 / std::sqrt(d)};
   for (size_t i = 0; i < want.size(); ++i) {
     CAPTURE(i);
     CHECK(std::abs(y[i] - want[i]) <= 3e-7 * std::abs(want[i]));  // a few roundings in float32
