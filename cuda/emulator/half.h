@@ -34,8 +34,15 @@ inline double add_to_odd(double x, double y) {
   return to_odd<double, uint64_t>(sum, (x - (sum - of_y)) + (y - of_y));
 }
 
-/// __half and __nv_bfloat16; Storage is float16 or bfloat16. What changes a number in place is inlined, so that the trace is told the
-/// kernel's line.
+// What reads or changes a number where it lies does so for the kernel: it tells that itself, and is not inlined, so that the trace is told the kernel's line.
+#define VITRINE_IN_PLACE(T, operation)                                           \
+  __attribute__((noinline)) VITRINE_UNTRACED T& operator operation##=(T other) { \
+    note_access(this, sizeof(T), Access::read, __builtin_return_address(0));     \
+    note_access(this, sizeof(T), Access::write, __builtin_return_address(0));    \
+    return *this = *this operation other;                                        \
+  }
+
+/// __half and __nv_bfloat16; Storage is float16 or bfloat16.
 template <class Storage>
 class Number16 {
  public:
@@ -51,11 +58,16 @@ class Number16 {
   }
   uint16_t bits() const { return bits_; }
 
-  __attribute__((always_inline)) operator float() const { return to_float(bits_); }
-  __attribute__((always_inline)) Number16& operator+=(Number16 y) { return *this = *this + y; }
-  __attribute__((always_inline)) Number16& operator-=(Number16 y) { return *this = *this - y; }
-  __attribute__((always_inline)) Number16& operator*=(Number16 y) { return *this = *this * y; }
-  __attribute__((always_inline)) Number16& operator/=(Number16 y) { return *this = *this / y; }
+  __attribute__((noinline)) VITRINE_UNTRACED operator float() const {
+    note_access(this, sizeof(*this), Access::read, __builtin_return_address(0));
+    Storage x;
+    x.bits = bits_;
+    return x;
+  }
+  VITRINE_IN_PLACE(Number16, +)
+  VITRINE_IN_PLACE(Number16, -)
+  VITRINE_IN_PLACE(Number16, *)
+  VITRINE_IN_PLACE(Number16, /)
 
   friend Number16 operator+(Number16 x, Number16 y) { return float(x) + float(y); }
   friend Number16 operator-(Number16 x, Number16 y) { return float(x) - float(y); }
@@ -95,11 +107,6 @@ class Number16 {
   friend Number16 hrcp(Number16 x) { return 1 / float(x); }
 
  private:
-  static float to_float(uint16_t bits) {
-    Storage x;
-    x.bits = bits;
-    return x;
-  }
   uint16_t bits_;
 };
 
@@ -112,10 +119,10 @@ struct alignas(4) Pair16 {
   Pair16() = default;
   Pair16(Number first, Number second) : x(first), y(second) {}
 
-  __attribute__((always_inline)) Pair16& operator+=(Pair16 q) { return *this = *this + q; }
-  __attribute__((always_inline)) Pair16& operator-=(Pair16 q) { return *this = *this - q; }
-  __attribute__((always_inline)) Pair16& operator*=(Pair16 q) { return *this = *this * q; }
-  __attribute__((always_inline)) Pair16& operator/=(Pair16 q) { return *this = *this / q; }
+  VITRINE_IN_PLACE(Pair16, +)
+  VITRINE_IN_PLACE(Pair16, -)
+  VITRINE_IN_PLACE(Pair16, *)
+  VITRINE_IN_PLACE(Pair16, /)
 
   friend Pair16 operator+(Pair16 p, Pair16 q) { return {p.x + q.x, p.y + q.y}; }
   friend Pair16 operator-(Pair16 p, Pair16 q) { return {p.x - q.x, p.y - q.y}; }
@@ -139,6 +146,8 @@ struct alignas(4) Pair16 {
   friend float __high2float(Pair16 p) { return p.y; }
   friend Pair16 __lowhigh2highlow(Pair16 p) { return {p.y, p.x}; }
 };
+
+#undef VITRINE_IN_PLACE
 
 }  // namespace vitrine::emulator
 
