@@ -127,8 +127,9 @@ int main(int argc, char** argv) {
   }
   cudaDeviceProp device;
   check_call(cudaGetDeviceProperties(&device, 0));
-  fmt::print("{}{}\n\n", device.name,
-             cuda::cublas_absence().empty() ? "" : "; without ratios: " + cuda::cublas_absence());
+  fmt::print(
+      "{}; {}\n\n", device.name,
+      cuda::cublas_absence().empty() ? cuda::cublas_origin() : "without ratios: " + cuda::cublas_absence());
   fmt::print("{:<9}{:<14}{:>7}{:>7}{:>7}{:>10}", "dtype", "product", "M", "N", "K", "cuBLASLt");
   for (const MatmulStep& step : cuda::matmul_steps())
     if (step.name != "cublas") fmt::print("{:>20}", step.name);

@@ -1,10 +1,15 @@
 // Training GPT-2 124M on a GPU, bfloat16 with float32 masters, 1024 tokens a sequence, beside the same model in PyTorch (compiled,
-// flash attention) where torch with CUDA is installed: tokens/s, peak memory, and the share of what the matrix product alone reaches.
-// Each contender runs in processes of its own, in turn, so that a disturbance meets both.
+// flash attention) where torch with CUDA is installed: tokens/s, memory, and the share of what the matrix product alone reaches.
+// With --graph also with steps that are captured once and replayed. Each contender runs in processes of its own, in turn, so that a
+// disturbance meets all.
+//
+// Memory, of all the same: from the second step on the most that tensors had at a time, workspaces of cuBLASLt among them, and what
+// the caching allocator held of the GPU for them at the end. CUDA's own and the libraries' code are in neither.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +18,10 @@
 #include "bench/measure/gpu.h"
 #include "bench/measure/process.h"
 #include "core/allocator.h"
+#include "core/creation.h"
+#include "core/graph.h"
 #include "core/random.h"
+#include "core/stream.h"
 #include "core/tape.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
@@ -25,26 +33,44 @@ using nlohmann::json;
 
 namespace {
 
+constexpr double kMiB = 1 << 20;
+
 /// One contender's process: trains, and prints what PyTorch's twin prints.
-void train(const Size& s) {
+void train(const Size& s, bool in_graph) {
   nn::Gpt model(s.model);
   model.to(DType::bfloat16);
   model.to(Device::cuda);
   optim::Adam optimizer(model.parameters(),
                         {.lr = 3e-4, .beta2 = 0.95, .weight_decay = 0.1, .decay = optim::Decay::decoupled});
-  json result;
-  for (int step = -2; step < s.steps; ++step) {
-    const double start = bench::seconds();
-    const Tensor x = bench::random_tokens(s, Device::cuda), y = bench::random_tokens(s, Device::cuda);
+  Tensor x = empty({s.batch, s.time}, DType::int64, Device::cuda), y = empty_like(x), loss;
+  const auto step = [&] {
     optimizer.zero_grad();
     Tape tape;
-    const Tensor loss = cross_entropy(model.forward(x), y);
+    loss = cross_entropy(model.forward(x), y);
     tape.backward(loss);
     optimizer.step();
+  };
+  std::optional<Graph> graph;
+  json result;
+  for (int i = -2; i < s.steps; ++i) {
+    const double start = bench::seconds();
+    for (Tensor* tokens : {&x, &y}) copy_async(*tokens, copy_pinned(bench::random_tokens(s)));
+    if (in_graph && i > -2) {
+      if (!graph) graph.emplace(Device::cuda, step);
+      graph->replay();
+    } else {
+      step();
+    }
     result["loss"] = loss.item();  // waits for all of the step
-    if (step >= 0) result["seconds"].push_back(bench::seconds() - start);
+    if (i >= 0) result["seconds"].push_back(bench::seconds() - start);
+    if (i == -2) {  // what made the model is not training
+      memory::release_cached(Device::cuda);
+      memory::reset_peak(Device::cuda);
+    }
   }
-  result["peak_mib"] = static_cast<double>(memory::statistics(Device::cuda).peak) / (1 << 20);
+  const auto memory = memory::statistics(Device::cuda);
+  result["peak_mib"] = static_cast<double>(memory.peak) / kMiB;
+  result["reserved_mib"] = static_cast<double>(memory.reserved) / kMiB;
   fmt::print("{}\n", result.dump());
 }
 
@@ -56,30 +82,45 @@ double product_peak(int64_t n) {
   return 2 * size * size * size / bench::gpu_seconds([&] { matmul(x, y); }, 3, 9);
 }
 
-void print(const Size& s, const char* name, const std::vector<json>& runs, double peak) {
-  const double t = bench::median(bench::seconds_of(runs));
-  fmt::print("{:>5}  {:<9}{:>10.1f}{:>12.0f}{:>10.0f}{:>10.0f}%\n", s.batch, name, 1e3 * t,
-             static_cast<double>(s.batch * s.time) / t, bench::largest(runs, "peak_mib"),
-             100 * bench::product_operations(s) / t / peak);
+struct Contender {
+  const char* name;
+  std::string command;
+  std::vector<json> runs = {};
+};
+
+void print(const Size& s, const Contender& c, double peak) {
+  const double t = bench::median(bench::seconds_of(c.runs));
+  fmt::print("{:>5}  {:<9}{:>10.1f}{:>12.0f}{:>10.0f}{:>14.0f}{:>10.0f}%\n", s.batch, c.name, 1e3 * t,
+             static_cast<double>(s.batch * s.time) / t, bench::largest(c.runs, "peak_mib"),
+             bench::largest(c.runs, "reserved_mib"), 100 * bench::product_operations(s) / t / peak);
   std::fflush(stdout);
 }
 
-void compare(const Size& s, int rounds, double peak) {
-  bench::Runs runs;
-  const std::string script = bench::pytorch("gpt.py");
+/// How much faster the first one is, and its share of the other's memory.
+void print_ratio(const Size& s, const Contender& ours, const Contender& theirs) {
+  const auto share = [&](const char* figure) {
+    return bench::largest(ours.runs, figure) / bench::largest(theirs.runs, figure);
+  };
+  fmt::print("{:>5}  {:<9}{:>9.2f}x{:>12}{:>9.2f}x{:>13.2f}x  {} to {}\n", s.batch, "ratio",
+             bench::median(bench::seconds_of(theirs.runs)) / bench::median(bench::seconds_of(ours.runs)), "",
+             share("peak_mib"), share("reserved_mib"), ours.name, theirs.name);
+}
+
+void compare(const Size& s, int rounds, bool with_graph, double peak) {
   const std::string sizes = bench::arguments(s);
-  for (int round = 0; round < rounds; ++round) {
-    runs.ours.push_back(bench::run_for_json(fmt::format("{} --process {}", bench::this_program(), sizes)));
-    if (script.empty()) continue;
-    const json run = bench::run_for_json(fmt::format("{} train --device cuda {}", script, sizes));
-    if (!run.is_null()) runs.theirs.push_back(run);
-  }
-  print(s, "Vitrine", runs.ours, peak);
-  if (runs.theirs.empty()) return;
-  print(s, "PyTorch", runs.theirs, peak);
-  fmt::print("{:>5}  {:<9}{:>9.2f}x{:>12}{:>9.2f}x\n\n", s.batch, "ratio",
-             bench::median(bench::seconds_of(runs.theirs)) / bench::median(bench::seconds_of(runs.ours)), "",
-             bench::largest(runs.ours, "peak_mib") / bench::largest(runs.theirs, "peak_mib"));
+  const std::string own = fmt::format("{} --process {}", bench::this_program(), sizes);
+  std::vector<Contender> contenders = {{"Vitrine", own}};
+  if (with_graph) contenders.push_back({"graph", own + " --graph"});
+  if (const std::string script = bench::pytorch("gpt.py"); !script.empty())
+    contenders.push_back({"PyTorch", fmt::format("{} train --device cuda {}", script, sizes)});
+  for (int round = 0; round < rounds; ++round)
+    for (Contender& c : contenders)
+      if (const json run = bench::run_for_json(c.command); !run.is_null()) c.runs.push_back(run);
+  if (contenders.back().runs.empty()) contenders.pop_back();  // torch has no GPU
+  for (const Contender& c : contenders) print(s, c, peak);
+  if (contenders.size() > 1)
+    for (size_t i = 0; i + 1 < contenders.size(); ++i) print_ratio(s, contenders[i], contenders.back());
+  fmt::print("\n");
 }
 
 }  // namespace
@@ -92,7 +133,7 @@ int main(int argc, char** argv) {
   std::vector<int64_t> batches = {8, 16, 32, 64};
   int rounds = 3, threads = 0;
   int64_t product = 8192;
-  bool process = false;
+  bool process = false, graph = false;
   app.add_option("--batch", batches, "sequences in a step")->capture_default_str();
   app.add_option("--layers", s.model.layers)->capture_default_str();
   app.add_option("--heads", s.model.heads)->capture_default_str();
@@ -102,20 +143,21 @@ int main(int argc, char** argv) {
   app.add_option("--time", s.time, "tokens of a sequence")->capture_default_str();
   app.add_option("--steps", s.steps, "in a process, after two that do not count")->capture_default_str();
   app.add_option("--rounds", rounds, "processes of each contender, in turn")->capture_default_str();
+  app.add_flag("--graph", graph, "also with the steps captured once and replayed");
   app.add_option("--product", product, "size of the matrices that measure the peak")->capture_default_str();
   app.add_option("--threads", threads, "means nothing here")->group("");
   app.add_flag("--process", process, "train here and print the figures as JSON: what the rounds start");
   CLI11_PARSE(app, argc, argv);
   s.batch = batches.front();
-  if (process) return train(s), 0;
+  if (process) return train(s, graph), 0;
   if (!bench::has_gpu()) return 0;
 
   const double peak = product_peak(product);
   fmt::print("the matrix product reaches {:.1f} TFLOP/s in bfloat16\n\n", 1e-12 * peak);
-  fmt::print("{:>5}  {:<9}{:>10}{:>12}{:>10}{:>11}\n", "batch", "", "median ms", "tokens/s", "peak MiB",
-             "of product");
+  fmt::print("{:>5}  {:<9}{:>10}{:>12}{:>10}{:>14}{:>11}\n", "batch", "", "median ms", "tokens/s", "peak MiB",
+             "reserved MiB", "of product");
   for (const int64_t batch : batches) {
     s.batch = batch;
-    compare(s, rounds, peak);
+    compare(s, rounds, graph, peak);
   }
 }

@@ -1,8 +1,10 @@
 // GPUs: choosing one, its memory, and errors. A build with CUDA links neither the driver nor large libraries, so it also
 // runs, as a CPU library, where there is no GPU.
+#include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
-#include <utility>
 
 #include "core/capture.h"
 #include "core/gpu.h"
@@ -20,23 +22,41 @@ bool is_synchronous() {
   return on;
 }
 
-int count_devices(Device wanted) {
-  static int count = 0;
-  if (count > 0) return count;
-  const cudaError_t result = cudaGetDeviceCount(&count);
-  check(result == cudaSuccess && count > 0,
-        "a tensor on {} was asked for, but there is no GPU that CUDA can use here ({})", to_string(wanted),
-        result == cudaSuccess ? "none is installed" : cudaGetErrorString(result));
-  return count;
+struct Gpus {
+  int count = 0;
+  std::string absence;  // why there is none
+};
+
+/// Asked for once. A build by nvcc also serves where there is no GPU, and says so the first time that somebody wants one.
+const Gpus& gpus() {
+  static const Gpus found = [] {
+    Gpus g;
+    const cudaError_t result = cudaGetDeviceCount(&g.count);
+    if (result == cudaSuccess && g.count > 0) return g;
+    cudaGetLastError();  // it is told here; the next launch must not
+    g = {0, result == cudaSuccess ? "none is installed" : cudaGetErrorString(result)};
+    fmt::print(stderr, "vitrine: there is no GPU that CUDA can use here ({}): what runs, runs on the CPU\n",
+               g.absence);
+    return g;
+  }();
+  return found;
+}
+
+/// Lets copies from other GPUs to this one, which is selected, go straight, where the machine can do that.
+void reach_peers(int device) {
+  static std::array<std::once_flag, 128> reached;
+  std::call_once(reached[static_cast<size_t>(device)], [device] {
+    for (int peer = 0; peer < gpus().count; ++peer) {
+      int possible = 0;
+      if (peer == device) continue;
+      if (cudaDeviceCanAccessPeer(&possible, device, peer) == cudaSuccess && possible != 0)
+        cudaDeviceEnablePeerAccess(peer, 0);
+      cudaGetLastError();  // a copy through the CPU's memory will do
+    }
+  });
 }
 
 thread_local int selected = -1;
-
-int current_device() {
-  int device = 0;
-  check_call(cudaGetDevice(&device), "cudaGetDevice");
-  return device;
-}
 
 /// Of the current device.
 int attribute(cudaDeviceAttr which, const char* what) {
@@ -71,20 +91,20 @@ void check_launch(const char* kernel) {
 
 void select(Device device) {
   if (device.index == selected) return;
-  const int count = count_devices(device);
-  check(device.index >= 0 && device.index < count, "a tensor on {} was asked for, but there are {} GPUs",
-        to_string(device), count);
+  const Gpus& found = gpus();
+  check(found.count > 0, "a tensor on {} was asked for, but there is no GPU that CUDA can use here ({})",
+        to_string(device), found.absence);
+  check(device.index >= 0 && device.index < found.count,
+        "a tensor on {} was asked for, but there are {} GPUs", to_string(device), found.count);
   check_call(cudaSetDevice(device.index), "cudaSetDevice");
-  // Copies between GPUs then go straight from one to the other, where the machine can do that.
-  static bool reaches[64][64];
-  for (int peer = 0; peer < count; ++peer) {
-    int possible = 0;
-    if (peer == device.index || std::exchange(reaches[device.index][peer], true)) continue;
-    if (cudaDeviceCanAccessPeer(&possible, device.index, peer) == cudaSuccess && possible != 0)
-      cudaDeviceEnablePeerAccess(peer, 0);
-    cudaGetLastError();  // a copy through the CPU's memory will do
-  }
+  reach_peers(device.index);
   selected = device.index;
+}
+
+int current_device() {
+  int device = 0;
+  check_call(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
 }
 
 cudaStream_t selected_stream() {

@@ -1,6 +1,7 @@
 // Graphs: what the core asks of CUDA for them (core/graph.h).
 #include "core/gpu.h"
 #include "cuda/device_error.h"
+#include "cuda/matmul/steps.h"
 
 namespace vitrine::cuda {
 namespace {
@@ -13,6 +14,7 @@ __global__ void write_page_kernel(LivePage* to, LivePage page) {
 
 void begin_capture(void* stream) {
   device_error();  // its memory is there before a kernel of the graph wants it
+  prepare_matmul();
   // Relaxed: the allocator may ask for memory meanwhile.
   check_call(cudaStreamBeginCapture(static_cast<cudaStream_t>(stream), cudaStreamCaptureModeRelaxed),
              "beginning to capture a graph");

@@ -46,7 +46,9 @@ bool has_taken(cudaError_t result, const char* what);
 /// is told where it arose.
 void check_launch(const char* kernel);
 
-/// The current stream of the GPU that this thread has selected: where a launch goes.
+/// The index of the GPU that this thread has selected.
+int current_device();
+/// The current stream of that GPU: where a launch goes.
 cudaStream_t selected_stream();
 
 /// Lets a kernel take as much dynamic shared memory as the current device has: above 48 KiB it has to be asked for. All of it, since

@@ -38,13 +38,16 @@ Operand readable(Operand o, int64_t rows, int64_t columns) {
   return o;
 }
 
-void multiply(const Product& p) {
-  static const std::string setting = [] {
-    const char* text = std::getenv("VITRINE_CUDA_MATMUL");
-    return text == nullptr || *text == '\0' ? "auto" : text;
+/// VITRINE_CUDA_MATMUL.
+const std::string& setting() {
+  static const std::string text = [] {
+    const char* value = std::getenv("VITRINE_CUDA_MATMUL");
+    return value == nullptr || *value == '\0' ? "auto" : value;
   }();
-  choose_matmul(setting, p).run(p);
+  return text;
 }
+
+void multiply(const Product& p) { choose_matmul(setting(), p).run(p); }
 
 }  // namespace
 
@@ -61,11 +64,16 @@ const MatmulStep& choose_matmul(std::string_view setting, const Product& p) {
     }
   }
   if (setting == "cublas") {
-    const std::string absence = cublas_absence();
-    check(absence.empty(), "VITRINE_CUDA_MATMUL is cublas, but {}", absence);
+    std::string reason = cublas_absence();
+    if (reason.empty()) reason = cublas_refusal(p);
+    check(reason.empty(), "VITRINE_CUDA_MATMUL is cublas, but {}", reason);
   }
   while (!kSteps[top - 1].supports(p)) --top;
   return kSteps[top - 1];
+}
+
+void prepare_matmul() {
+  if (setting() == "auto" || setting() == "cublas") cublas_absence();  // opens it
 }
 
 Product product_of(Tensor& z, const Tensor& x, const Tensor& y, const Tensor& bias, bool add) {

@@ -1,5 +1,5 @@
-// NVIDIA's cuBLASLt, which chooses among its own kernels: the measure of the ladder. It is 500 MB large, so nothing links it; it
-// is opened by the first product that wants it.
+// NVIDIA's cuBLASLt, which chooses among its own kernels: the measure of the ladder. Which of them is best for a product it is asked
+// once; the answer is kept as a plan, for all products of the same sizes that lie alike.
 #include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 
@@ -7,109 +7,40 @@
 
 namespace vitrine::cuda {
 
-std::string cublas_absence() { return "these kernels run in the emulator, where there is no cuBLASLt"; }
 bool cublas_supports(const Product&) { return false; }
+std::string cublas_refusal(const Product&) { return ""; }
 void cublas_matmul(const Product&) { fail("matmul: {}", cublas_absence()); }
 
 }  // namespace vitrine::cuda
 
 #else
 
-#include <cublasLt.h>
-#include <dlfcn.h>
-
 #include <algorithm>
+#include <array>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <utility>
+
+#include "core/creation.h"
+#include "cuda/matmul/cublas_library.h"
 
 namespace vitrine::cuda {
 namespace {
 
-/// The functions that are used, under the names of cublasLt.h without their prefix.
-struct Library {
-  std::string absence;  // why there is none
-  void* file = open();
+constexpr size_t kMostWorkspace = size_t{32} << 20;
 
-#define VITRINE_CUBLASLT(name) decltype(&cublasLt##name) name = find<decltype(name)>("cublasLt" #name)
-  VITRINE_CUBLASLT(Create);
-  VITRINE_CUBLASLT(GetStatusString);
-  VITRINE_CUBLASLT(Matmul);
-  VITRINE_CUBLASLT(MatmulAlgoGetHeuristic);
-  VITRINE_CUBLASLT(MatmulDescCreate);
-  VITRINE_CUBLASLT(MatmulDescDestroy);
-  VITRINE_CUBLASLT(MatmulDescSetAttribute);
-  VITRINE_CUBLASLT(MatmulPreferenceCreate);
-  VITRINE_CUBLASLT(MatmulPreferenceDestroy);
-  VITRINE_CUBLASLT(MatmulPreferenceSetAttribute);
-  VITRINE_CUBLASLT(MatrixLayoutCreate);
-  VITRINE_CUBLASLT(MatrixLayoutDestroy);
-  VITRINE_CUBLASLT(MatrixLayoutSetAttribute);
-#undef VITRINE_CUBLASLT
+/// The first call that failed of several, and its status.
+struct Outcome {
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  const char* call = "";
 
- private:
-  void* open() {
-    const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
-    void* const opened = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (opened == nullptr) absence = fmt::format("cuBLASLt cannot be opened: {}", dlerror());
-    return opened;
+  bool is_success() const { return status == CUBLAS_STATUS_SUCCESS; }
+  void add(cublasStatus_t next, const char* name) {
+    if (is_success()) status = next, call = name;
   }
-
-  template <class F>
-  F find(const char* name) {
-    void* const symbol = file == nullptr ? nullptr : dlsym(file, name);
-    if (file != nullptr && symbol == nullptr) absence = fmt::format("cuBLASLt has no function {}", name);
-    return reinterpret_cast<F>(symbol);
+  std::string text() const {
+    return fmt::format("cuBLASLt: {}: {}", call, cublas_library().GetStatusString(status));
   }
-};
-
-const Library& library() {
-  static const Library instance;
-  return instance;
-}
-
-void check_status(cublasStatus_t status, const char* what) {
-  check(status == CUBLAS_STATUS_SUCCESS, "matmul: cuBLASLt: {}: {}", what, library().GetStatusString(status));
-}
-
-constexpr size_t kWorkspace = size_t{32} << 20;
-
-/// One a device, kept to the end of the program.
-struct Context {
-  cublasLtHandle_t handle = nullptr;
-  void* workspace = nullptr;
-};
-
-const Context& context() {
-  static std::mutex mutex;
-  static std::map<std::pair<int, cudaStream_t>, Context> contexts;  // streams cannot share a workspace
-  int device = 0;
-  check_call(cudaGetDevice(&device), "cudaGetDevice");
-  const std::lock_guard lock(mutex);
-  Context& c = contexts[{device, selected_stream()}];
-  if (c.handle == nullptr) {
-    check_call(cudaMalloc(&c.workspace, kWorkspace), "memory for cuBLASLt");
-    check_status(library().Create(&c.handle), "cublasLtCreate");
-  }
-  return c;
-}
-
-/// Something that cuBLASLt makes and destroys.
-template <class T>
-class Handle {
- public:
-  template <class Create, class... Arguments>
-  Handle(cublasStatus_t (*destroy)(T), Create create, Arguments... arguments) : destroy_(destroy) {
-    check_status(create(&value_, arguments...), "cublasLt…Create");
-  }
-  ~Handle() { destroy_(value_); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  operator T() const { return value_; }
-
- private:
-  T value_ = nullptr;
-  cublasStatus_t (*destroy_)(T);
 };
 
 cudaDataType_t type_of(DType dtype) {
@@ -122,18 +53,20 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-/// A matrix for a library that counts down columns: it sees the transposed one, whose columns are our rows.
-struct Layout : Handle<cublasLtMatrixLayout_t> {
-  Layout(DType dtype, int64_t rows, int64_t columns, int64_t stride, int64_t batch, int64_t batch_stride)
-      : Handle(library().MatrixLayoutDestroy, library().MatrixLayoutCreate, type_of(dtype),
-               static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), stride) {
-    const int32_t count = static_cast<int32_t>(batch);
-    const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
-      check_status(library().MatrixLayoutSetAttribute(*this, attribute, &value, sizeof(value)),
-                   "cublasLtMatrixLayoutSetAttribute");
-    };
-    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count);
-    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, batch_stride);
+bool is_wide(const Product& p) { return p.dtype == DType::float64; }
+/// Elements from one row of z to the next.
+int64_t row_of_z(const Product& p) { return p.M == 1 ? p.N : p.z.row; }
+/// What cuBLASLt calls its result.
+void* result(const Product& p) { return p.active != nullptr ? p.active : p.z_data; }
+
+/// A batch along one axis, as cuBLASLt knows it.
+struct Strides {
+  int64_t count = 1, x = 0, y = 0, z = 0;
+
+  /// The last leading axis.
+  static Strides of(const Product& p) {
+    const int last = p.lead - 1;
+    return last < 0 ? Strides{} : Strides{p.sizes[last], p.x.batch[last], p.y.batch[last], p.z.batch[last]};
   }
 };
 
@@ -149,139 +82,223 @@ uint32_t alignment(const void* data, const Operand& o, DType dtype) {
   return bytes;
 }
 
-/// Elements from one row of z to the next.
-int64_t row_of_z(const Product& p) { return p.M == 1 ? p.N : p.z.row; }
+struct Alignments {
+  uint32_t x, y, z;
 
-/// What p asks for beside the product. x and y change places: zᵀ = yᵀ·xᵀ.
-void set_operation(const Product& p, cublasLtMatmulDesc_t operation) {
-  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    check_status(library().MatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
-                 "cublasLtMatmulDescSetAttribute");
-  };
-  set(CUBLASLT_MATMUL_DESC_TRANSA, p.y.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
-  set(CUBLASLT_MATMUL_DESC_TRANSB, p.x.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
-  const bool bias = p.bias != nullptr;
-  if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-  if (p.active != nullptr) {  // its result is the activation then, and z what is beside it
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.z_data);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, row_of_z(p));
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
-  } else if (bias) {
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-  }
-}
-
-/// What cuBLASLt calls its result.
-void* result(const Product& p) { return p.active != nullptr ? p.active : p.z_data; }
-
-/// A batch along one axis, as cuBLASLt knows it.
-struct Strides {
-  int64_t count = 1, x = 0, y = 0, z = 0;
-
-  /// The last leading axis.
-  static Strides of(const Product& p) {
-    const int last = p.lead - 1;
-    return last < 0 ? Strides{} : Strides{p.sizes[last], p.x.batch[last], p.y.batch[last], p.z.batch[last]};
-  }
+  /// What is read and written beside z is as little aligned as it says: cuBLASLt asks for nothing more.
+  explicit Alignments(const Product& p)
+      : x(alignment(p.x_data, p.x, p.dtype)),
+        y(alignment(p.y_data, p.y, p.dtype)),
+        z(std::min({alignment(p.z_data, p.z, p.out), alignment(result(p), p.z, p.out),
+                    alignment(p.bias, Operand{}, p.dtype)})) {}
 };
 
-Layout layout_of(const Product& p, const Operand& o, int64_t rows, int64_t columns, int64_t count,
-                 int64_t stride) {
-  return o.by_rows() ? Layout(p.dtype, rows, columns, o.line(), count, stride)
-                     : Layout(p.dtype, columns, rows, o.line(), count, stride);
-}
+/// A matrix for a library that counts down columns: it sees the transposed one, whose columns are our rows.
+class Layout {
+ public:
+  Layout(DType dtype, int64_t rows, int64_t columns, int64_t line, int64_t count, int64_t stride,
+         Outcome& outcome) {
+    const CublasLibrary& lt = cublas_library();
+    outcome.add(
+        lt.MatrixLayoutInit_internal(&layout_, sizeof(layout_), type_of(dtype),
+                                     static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), line),
+        "cublasLtMatrixLayoutInit");
+    const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+      outcome.add(lt.MatrixLayoutSetAttribute(&layout_, attribute, &value, sizeof(value)),
+                  "cublasLtMatrixLayoutSetAttribute");
+    };
+    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(count));
+    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+  }
+  /// An operand of p: its own transposed one where its columns are the lines.
+  Layout(const Product& p, const Operand& o, int64_t rows, int64_t columns, int64_t count, int64_t stride,
+         Outcome& outcome)
+      : Layout(p.dtype, o.by_rows() ? rows : columns, o.by_rows() ? columns : rows, o.line(), count, stride,
+               outcome) {}
+
+  cublasLtMatrixLayout_t get() const { return &layout_; }
+
+ private:
+  mutable cublasLtMatrixLayoutOpaque_t layout_;  // cublasLt.h knows no const
+};
+
+/// What p asks for beside the product, with its pointers. x and y change places: zᵀ = yᵀ·xᵀ.
+class Operation {
+ public:
+  Operation(const Product& p, Outcome& outcome) {
+    const CublasLibrary& lt = cublas_library();
+    outcome.add(lt.MatmulDescInit_internal(&operation_, sizeof(operation_),
+                                           is_wide(p) ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                           is_wide(p) ? CUDA_R_64F : CUDA_R_32F),
+                "cublasLtMatmulDescInit");
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      outcome.add(lt.MatmulDescSetAttribute(&operation_, attribute, &value, sizeof(value)),
+                  "cublasLtMatmulDescSetAttribute");
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, p.y.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, p.x.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
+    const bool bias = p.bias != nullptr;
+    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    if (p.active != nullptr) {  // its result is the activation then, and z what is beside it
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.z_data);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, row_of_z(p));
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
+    } else if (bias) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    }
+  }
+
+  cublasLtMatmulDesc_t get() { return &operation_; }
+
+ private:
+  cublasLtMatmulDescOpaque_t operation_;
+};
 
 /// How cuBLASLt multiplies: one call for all matrices along the last leading axis.
 class Plan {
  public:
   explicit Plan(const Product& p)
-      : p_(p),
-        batch_(Strides::of(p)),
-        operation_(lt_.MatmulDescDestroy, lt_.MatmulDescCreate,
-                   is_wide() ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, is_wide() ? CUDA_R_64F : CUDA_R_32F),
-        x_(layout_of(p, p.x, p.M, p.K, batch_.count, batch_.x)),
-        y_(layout_of(p, p.y, p.K, p.N, batch_.count, batch_.y)),
-        z_(p.out, p.M, p.N, row_of_z(p), batch_.count, batch_.z) {
-    set_operation(p, operation_);
-    choose();
+      : batch_(Strides::of(p)),
+        x_(p, p.x, p.M, p.K, batch_.count, batch_.x, outcome_),
+        y_(p, p.y, p.K, p.N, batch_.count, batch_.y, outcome_),
+        z_(p.out, p.M, p.N, row_of_z(p), batch_.count, batch_.z, outcome_) {
+    choose(p);
   }
 
-  int64_t calls() const { return p_.batch() / batch_.count; }
   /// Whether there is an algorithm for this product.
-  bool exists() const { return exists_; }
+  bool exists() const { return outcome_.is_success() && found_ > 0; }
+  /// What went wrong, other than that there is none; or "".
+  std::string refusal() const {
+    return outcome_.is_success() || outcome_.status == CUBLAS_STATUS_NOT_SUPPORTED ? "" : outcome_.text();
+  }
 
-  void run(const void* x, const void* y, void* z) const {
-    const double one64 = 1, add64 = p_.add ? 1 : 0;
-    const float one32 = 1, add32 = p_.add ? 1 : 0;
-    check_status(
-        lt_.Matmul(context_.handle, operation_, is_wide() ? static_cast<const void*>(&one64) : &one32, y, y_,
-                   x, x_, is_wide() ? static_cast<const void*>(&add64) : &add32, z, z_, z, z_,
-                   &algorithm_.algo, context_.workspace, kWorkspace, selected_stream()),
-        "cublasLtMatmul");
+  void run(const Product& p) const {
+    Outcome outcome;
+    Operation operation(p, outcome);
+    check(outcome.is_success(), "matmul: {}", outcome.text());
+    const int64_t calls = p.batch() / batch_.count;
+    const Tensor workspace = algorithm_.workspaceSize == 0 ? Tensor() : take_workspace();
+    for (int64_t i = 0; i < calls; ++i)
+      multiply(p, operation, at(p, p.x_data, p.x, i, p.dtype), at(p, p.y_data, p.y, i, p.dtype),
+               const_cast<char*>(at(p, result(p), p.z, i, p.out)),
+               workspace.defined() ? workspace.raw() : nullptr);
   }
 
  private:
-  bool is_wide() const { return p_.dtype == DType::float64; }
-
-  void choose() {
-    const Handle<cublasLtMatmulPreference_t> preference(lt_.MatmulPreferenceDestroy,
-                                                        lt_.MatmulPreferenceCreate);
+  void choose(const Product& p) {
+    const CublasLibrary& lt = cublas_library();
+    Operation operation(p, outcome_);
+    cublasLtMatmulPreferenceOpaque_t preference;
+    outcome_.add(lt.MatmulPreferenceInit_internal(&preference, sizeof(preference)),
+                 "cublasLtMatmulPreferenceInit");
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      check_status(lt_.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+      outcome_.add(lt.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
                    "cublasLtMatmulPreferenceSetAttribute");
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    const Alignments aligned(p);
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
     // Where k is split, the parts of a sum are added as float32 and not as z is stored.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(p_.y_data, p_.y, p_.dtype));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(p_.x_data, p_.x, p_.dtype));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(result(p_), p_.z, p_.out));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(result(p_), p_.z, p_.out));
-    int count = 0;
-    const cublasStatus_t status = lt_.MatmulAlgoGetHeuristic(context_.handle, operation_, y_, x_, z_, z_,
-                                                             preference, 1, &algorithm_, &count);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_status(status, "cublasLtMatmulAlgoGetHeuristic");
-    exists_ = status == CUBLAS_STATUS_SUCCESS && count > 0;
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned.y);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned.x);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, aligned.z);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, aligned.z);
+    if (!outcome_.is_success()) return;
+    outcome_.add(lt.MatmulAlgoGetHeuristic(cublas_handle().handle, operation.get(), y_.get(), x_.get(),
+                                           z_.get(), z_.get(), &preference, 1, &algorithm_, &found_),
+                 "cublasLtMatmulAlgoGetHeuristic");
   }
 
-  const Library& lt_ = library();
-  const Context& context_ = context();
-  const Product& p_;
+  /// From the allocator: the next product of the stream may have it at once, and a graph's own memory holds that of its products.
+  Tensor take_workspace() const {
+    return empty({static_cast<int64_t>(algorithm_.workspaceSize)}, DType::boolean,
+                 {DeviceKind::cuda, static_cast<int8_t>(current_device())});
+  }
+
+  /// The matrices of call i.
+  static const char* at(const Product& p, const void* data, const Operand& o, int64_t i, DType dtype) {
+    int64_t offset = 0;
+    for (int axis = p.lead - 2; axis >= 0; --axis) {
+      offset += i % p.sizes[axis] * o.batch[axis];
+      i /= p.sizes[axis];
+    }
+    return static_cast<const char*>(data) + offset * static_cast<int64_t>(size_of(dtype));
+  }
+
+  void multiply(const Product& p, Operation& operation, const void* x, const void* y, void* z,
+                void* workspace) const {
+    const double one64 = 1, add64 = p.add ? 1 : 0;
+    const float one32 = 1, add32 = p.add ? 1 : 0;
+    Outcome outcome;
+    outcome.add(cublas_library().Matmul(cublas_handle().handle, operation.get(),
+                                        is_wide(p) ? static_cast<const void*>(&one64) : &one32, y, y_.get(),
+                                        x, x_.get(), is_wide(p) ? static_cast<const void*>(&add64) : &add32,
+                                        z, z_.get(), z, z_.get(), &algorithm_.algo, workspace,
+                                        algorithm_.workspaceSize, selected_stream()),
+                "cublasLtMatmul");
+    check(outcome.is_success(), "matmul: {}", outcome.text());
+  }
+
+  Outcome outcome_;
   const Strides batch_;
-  const Handle<cublasLtMatmulDesc_t> operation_;
   const Layout x_, y_, z_;
-  cublasLtMatmulHeuristicResult_t algorithm_;
-  bool exists_ = false;
+  cublasLtMatmulHeuristicResult_t algorithm_{};
+  int found_ = 0;
 };
 
-}  // namespace
+/// All that a plan depends on.
+using Key = std::array<int64_t, 20>;
+Key key_of(const Product& p) {
+  const Strides s = Strides::of(p);
+  const Alignments aligned(p);
+  return {current_device(),
+          static_cast<int64_t>(p.dtype),
+          static_cast<int64_t>(p.out),
+          p.bias != nullptr,
+          p.active != nullptr,
+          p.M,
+          p.N,
+          p.K,
+          s.count,
+          s.x,
+          s.y,
+          s.z,
+          p.x.by_rows(),
+          p.x.line(),
+          p.y.by_rows(),
+          p.y.line(),
+          row_of_z(p),
+          aligned.x,
+          aligned.y,
+          aligned.z};
+}
 
-std::string cublas_absence() { return library().absence; }
+std::shared_ptr<const Plan> plan_of(const Product& p) {
+  constexpr size_t kMostPlans = 4096;  // of sizes that grow with each token, say
+  static std::mutex mutex;
+  static std::map<Key, std::shared_ptr<const Plan> > plans;
+  const Key key = key_of(p);
+  const std::lock_guard lock(mutex);
+  if (plans.size() > kMostPlans) plans.clear();
+  std::shared_ptr<const Plan>& plan = plans[key];
+  if (plan == nullptr) plan = std::make_shared<const Plan>(p);
+  return plan;
+}
 
-bool cublas_supports(const Product& p) {
+/// Whether it is worth asking for a plan.
+bool may_support(const Product& p) {
   const bool bias = p.bias != nullptr, gelu = p.active != nullptr;
   return is_floating(p.dtype) && p.K > 0 &&
          !((bias || gelu) && (p.dtype == DType::float64 || p.add || p.out != p.dtype)) &&
          !(gelu && (p.lead > 0 || row_of_z(p) % 8 != 0 || !is_low_precision(p.dtype))) &&
-         cublas_absence().empty();
+         cublas_handle().absence.empty();
 }
 
-/// What it has no algorithm for is left to the next step.
-void cublas_matmul(const Product& p) {
-  const Plan plan(p);
-  if (!plan.exists()) return choose_matmul("hopper", p).run(p);
-  const auto at = [&](const void* data, const Operand& o, int64_t index, DType dtype) {
-    int64_t offset = 0;
-    for (int axis = p.lead - 2; axis >= 0; --axis) {
-      offset += index % p.sizes[axis] * o.batch[axis];
-      index /= p.sizes[axis];
-    }
-    return static_cast<const char*>(data) + offset * static_cast<int64_t>(size_of(dtype));
-  };
-  for (int64_t i = 0; i < plan.calls(); ++i)
-    plan.run(at(p.x_data, p.x, i, p.dtype), at(p.y_data, p.y, i, p.dtype),
-             const_cast<char*>(at(result(p), p.z, i, p.out)));
-}
+}  // namespace
+
+bool cublas_supports(const Product& p) { return may_support(p) && plan_of(p)->exists(); }
+std::string cublas_refusal(const Product& p) { return may_support(p) ? plan_of(p)->refusal() : ""; }
+void cublas_matmul(const Product& p) { plan_of(p)->run(p); }
 
 }  // namespace vitrine::cuda
 

@@ -19,7 +19,7 @@ inline bool has_gpu() {
       empty({1}, DType::float32, Device::cuda);
       return true;
     } catch (const Error& e) {
-      MESSAGE("NOT RUN on a GPU: ", e.what());
+      MESSAGE("NOT RUN on a GPU: ", std::string(e.what()));
       return false;
     }
   }();

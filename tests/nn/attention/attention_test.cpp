@@ -171,7 +171,8 @@ TEST_CASE("LASER gives 0 for a row that a part from outside hides") {
     for (const double e : t.values()) CHECK(std::isfinite(e));
 }
 
-TEST_CASE("LASER reads by the weights of a part that takes the place of softmax, however far values lie apart") {
+TEST_CASE(
+    "LASER reads by the weights of a part that takes the place of softmax, however far values lie apart") {
   register_mechanism("linear_shares", "exp(−|s|), shared out", [](const AttentionSizes&) {
     struct Shares : AttentionPart {
       Tensor normalize(const Tensor& scores) const override {

@@ -1,0 +1,53 @@
+// cuBLASLt as a file that is opened when it is first wanted. It is 500 MB large, so nothing links it.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <string>
+
+namespace vitrine::cuda {
+
+/// The functions that are used, under the names of cublasLt.h without their prefix.
+struct CublasLibrary {
+  std::string absence;  // why there is none
+  void* file = open();
+
+#define VITRINE_CUBLASLT(name) decltype(&cublasLt##name) name = find<decltype(name)>("cublasLt" #name)
+  VITRINE_CUBLASLT(Create);
+  VITRINE_CUBLASLT(GetStatusString);
+  VITRINE_CUBLASLT(GetVersion);
+  VITRINE_CUBLASLT(Matmul);
+  VITRINE_CUBLASLT(MatmulAlgoGetHeuristic);
+  VITRINE_CUBLASLT(MatmulDescInit_internal);
+  VITRINE_CUBLASLT(MatmulDescSetAttribute);
+  VITRINE_CUBLASLT(MatmulPreferenceInit_internal);
+  VITRINE_CUBLASLT(MatmulPreferenceSetAttribute);
+  VITRINE_CUBLASLT(MatrixLayoutInit_internal);
+  VITRINE_CUBLASLT(MatrixLayoutSetAttribute);
+#undef VITRINE_CUBLASLT
+
+  /// "cuBLASLt 130002 of /usr/local/cuda/lib64/libcublasLt.so.13"
+  std::string origin() const;
+
+ private:
+  void* open();
+
+  template <class F>
+  F find(const char* name) {
+    return reinterpret_cast<F>(find_symbol(name));
+  }
+  void* find_symbol(const char* name);
+};
+
+const CublasLibrary& cublas_library();
+
+/// cuBLASLt's state of a GPU, kept to the end of the program.
+struct CublasHandle {
+  cublasLtHandle_t handle = nullptr;
+  std::string absence;  // why there is none
+};
+
+/// Of the current device, made when it is first asked for.
+const CublasHandle& cublas_handle();
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,56 @@
+// A library with CUDA kernels also serves where there is no GPU.
+#include <doctest/doctest.h>
+
+#if VITRINE_CUDA_KERNELS
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "core/creation.h"
+#include "core/error.h"
+#include "ops/elementwise.h"
+#include "tests/cuda/device.h"
+
+using namespace vitrine;
+
+namespace {
+
+constexpr const char* kAsks = "somebody asks for a GPU again and again";
+
+/// What this program's test `name` writes to stderr, in a process of its own.
+std::string told_by(const std::string& name) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  FILE* const pipe =
+      popen(fmt::format("'{}' --no-skip --test-case='{}' 2>&1 >/dev/null", program, name).c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string text;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  pclose(pipe);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE(kAsks* doctest::skip()) {
+  for (int i = 0; i < 3; ++i) {
+    try {
+      empty({1}, DType::float32, Device::cuda);
+    } catch (const Error&) {
+    }
+  }
+  CHECK((ones({2}) + 1).values() == std::vector<double>{2, 2});
+}
+
+TEST_CASE("where there is no GPU it is said once, and what runs, runs on the CPU") {
+  const std::string told = told_by(kAsks);
+  if (test::has_gpu()) {
+    CHECK(told == "");
+  } else {
+    CHECK(told.starts_with("vitrine: there is no GPU that CUDA can use here ("));
+    CHECK(told.ends_with("): what runs, runs on the CPU\n"));
+    CHECK(told.find('\n') == told.size() - 1);
+  }
+}
+
+#endif
