@@ -110,6 +110,14 @@ VITRINE_KERNEL(add_norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, co
                const Tensor& dsum, const Tensor& sum, const Tensor& mean, const Tensor& rstd,
                const Tensor& weight);
 
+// -- Rotary positions
+
+/// x [.., 2n] with each pair (l, h) of its channels turned: y has (l·cos − h·sin, h·cos + l·sin), or, turned `back`, that with −sin.
+/// Pair i is channels i and n + i, or 2i and 2i + 1 where `interleaved`. cosine and sine [.., n] are expanded views in x's wide
+/// dtype, with contiguous rows; x and y have any strides.
+VITRINE_KERNEL(rotary, Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved,
+               bool back);
+
 // -- Losses: logits [..., V]; targets (int64), losses and statistics [rows]
 
 /// losses = log Σ e^logits − logits[target], smoothed: (1 − s)·that + s·average over the classes as targets. 0

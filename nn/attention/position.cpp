@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "core/creation.h"
-#include "ops/elementwise.h"
-#include "ops/join.h"
+#include "ops/rotary.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -65,24 +64,15 @@ int64_t rotated_channels(const Tensor& x, const RotaryOptions& o) {
 }  // namespace
 
 Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& o) {
-  const int64_t size = rotated_channels(x, o), half = size / 2, width = x.size(-1);
+  const int64_t size = rotated_channels(x, o);
   Shape pairs = x.shape();
-  pairs.back() = half;
+  pairs.back() = size / 2;
   for (const Tensor& table : {cosine, sine})
-    check(table.rank() >= 1 && table.size(-1) == half && broadcast("rotate", table.shape(), pairs) == pairs,
+    check(table.rank() >= 1 && table.size(-1) == pairs.back() &&
+              broadcast("rotate", table.shape(), pairs) == pairs,
           "rotate: a table of angles is {}, wanted {} or what broadcasts to it, for {} channels of {}",
           table.shape(), pairs, size, x.shape());
-  const Tensor turned = slice(x, -1, 0, size);
-  Tensor y;
-  if (o.interleaved) {
-    pairs.push_back(2);
-    const Tensor p = reshape(turned, pairs), even = select(p, -1, 0), odd = select(p, -1, 1);
-    y = reshape(stack({even * cosine - odd * sine, odd * cosine + even * sine}, -1), turned.shape());
-  } else {
-    const Tensor low = slice(turned, -1, 0, half), high = slice(turned, -1, half);
-    y = concat({low * cosine - high * sine, high * cosine + low * sine}, -1);
-  }
-  return size == width ? y : concat({y, slice(x, -1, size)}, -1);
+  return rotary(x, cosine, sine, o.interleaved);
 }
 
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) {
@@ -90,15 +80,17 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) 
   check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
         positions.shape(), time, x.shape());
   const auto table = [&](Wave wave) {
-    return waves(wave, positions.values(), half, o.base, x.dtype(), x.device());
+    return waves(wave, positions.values(), half, o.base, wide(x.dtype()), x.device());
   };
-  return rotate(x, table(Wave::cosine), table(Wave::sine), o);
+  return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
 }
 
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& o) {
   const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
-  const auto table = [&](Wave wave) { return waves(wave, first, time, half, o.base, x.dtype(), x.device()); };
-  return rotate(x, table(Wave::cosine), table(Wave::sine), o);
+  const auto table = [&](Wave wave) {
+    return waves(wave, first, time, half, o.base, wide(x.dtype()), x.device());
+  };
+  return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
 }
 
 Tensor alibi_slopes(int64_t heads, Device device) {

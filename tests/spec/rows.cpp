@@ -17,6 +17,7 @@
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
+#include "ops/rotary.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/view.h"
@@ -349,6 +350,19 @@ std::vector<Spec> kernel_rows() {
   };
 }
 
+/// Rotary positions of every layout: halves, neighbours, channels that stay, rows that no vector divides. `angles` broadcast.
+std::vector<Spec> rotary_rows() {
+  const auto row = [](const Shape& x, const Shape& angles, bool interleaved) {
+    Generator generator(3);
+    const Tensor angle = 3 * randn(angles, DType::float64, Device::cpu, 0, 1, generator);
+    return on("rotary", x, [cosine = cos(angle), sine = sin(angle), interleaved](Xs x) {
+      return rotary(x[0], to(cosine, x[0].device()), to(sine, x[0].device()), interleaved);
+    });
+  };
+  return {row({2, 3, 4, 16}, {4, 8}, false), row({2, 3, 8}, {3, 4}, true), row({2, 3, 7}, {2, 1, 3}, false),
+          row({3, 5}, {3, 1}, true),         row({74}, {37}, false),       row({0, 8}, {4}, false)};
+}
+
 /// Attention under every option. Samples: q [B, H, Tq, D], k and v [B, Hkv, Tk, ·].
 std::vector<Spec> attention_rows() {
   const std::vector<Input> square = {{{2, 2, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 4}}};
@@ -398,7 +412,7 @@ const std::vector<Spec>& rows() {
   static const std::vector<Spec> all = [] {
     std::vector<Spec> result;
     for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, adjoint_rows, kernel_rows,
-                        attention_rows})
+                        rotary_rows, attention_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
       for (const char* name :
