@@ -22,6 +22,7 @@
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/rotary.h"
 #include "ops/softmax.h"
 
 using namespace vitrine;
@@ -62,6 +63,7 @@ std::vector<Case> cases() {
   std::vector<int64_t> labels(2048);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i * 7919 % 50257);
   const Tensor targets = index_tensor(labels, {2048});
+  const Tensor angle = randn({1024, 32}), cosine = cos(angle), sine = sin(angle);
   return {elements("relu", relu, define::relu),
           elements("gelu_tanh", gelu_tanh, define::gelu_tanh),
           elements("gelu", gelu, define::gelu),
@@ -103,6 +105,10 @@ std::vector<Case> cases() {
            {{4096, 768}, {4096, 768}, {768}},
            [](Xs x) { return add_rms_norm(x[0], x[1], x[2]).y; },
            [](Xs x) { return define::add_rms_norm(x[0], x[1], x[2], 1e-5).y; }},
+          {"rotary",
+           {{4, 6, 1024, 64}},
+           [cosine, sine](Xs x) { return rotary(x[0], cosine, sine); },
+           [cosine, sine](Xs x) { return define::rotary(x[0], cosine, sine, false); }},
           {"linear",
            {{768, 768}, {3072, 768}, {3072}},
            [](Xs x) { return linear(x[0], x[1], x[2]); },

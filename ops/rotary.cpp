@@ -55,8 +55,9 @@ void check_rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
 
 /// A constant as the kernel takes it, in the dtype in which x is computed.
 Tensor table_for(const Tensor& x, const Tensor& table) {
+  const Tensor constant = detach(table);
   const DType dtype = wide(x.dtype());
-  return detach(table.dtype() == dtype ? packed(table) : copy_as(table, dtype));
+  return constant.dtype() == dtype ? packed(constant) : copy_as(constant, dtype);
 }
 
 /// The order in which the axes of x lie in memory, but for the last one, which stays there.
@@ -75,9 +76,9 @@ Axes inverse(const Axes& order) {
   return result;
 }
 
-/// Runs the kernel in the order of x's memory, so that heads that were split off a row lie in it as before.
-Tensor turn(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved, bool back) {
-  const Axes order = order_in_memory(x);
+/// Runs the kernel with the axes in that order, in which they then lie in memory.
+Tensor turn(const Tensor& x, const Axes& order, const Tensor& cosine, const Tensor& sine, bool interleaved,
+            bool back) {
   const Tensor from = permute(x.alias(x.shape(), x.strides()), order);
   Tensor y = empty(from.shape(), x.dtype(), x.device(), "rotary");
   const int64_t n = cosine.size(-1), size = 2 * n;
@@ -99,9 +100,11 @@ Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool in
   check_rotary(x, cosine, sine);
   if (through_definition({x})) return define::rotary(x, cosine, sine, interleaved);
   const Tensor c = table_for(x, cosine), s = table_for(x, sine);
-  return record("rotary", {x}, turn(x, c, s, interleaved, false),
-                [c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {
-                  return {turn(dy, c.get(), s.get(), interleaved, true)};
+  const Axes order =
+      order_in_memory(x);  // heads that were split off a row lie in it as before, also those of dx
+  return record("rotary", {x}, turn(x, order, c, s, interleaved, false),
+                [order, c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {
+                  return {turn(dy, order, c.get(), s.get(), interleaved, true)};
                 });
 }
 

@@ -32,6 +32,9 @@ def cases():
     yield "log_sum_exp", [rows], lambda x: x.logsumexp(-1)
     yield "layer_norm", [(4096, 768), (768,), (768,)], lambda x, w, b: F.layer_norm(x, (768,), w, b)
     yield "add_layer_norm", [(4096, 768), (4096, 768), (768,), (768,)], lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b)
+    angle = torch.randn(1024, 32)
+    tables = angle.cos(), angle.sin()
+    yield "rotary", [(4, 6, 1024, 64)], lambda x: rotary(x, *tables)
     yield "linear", [(768, 768), (3072, 768), (3072,)], F.linear
     yield "linear_gelu_tanh", [(768, 768), (3072, 768), (3072,)], lambda *xs: F.gelu(F.linear(*xs), approximate="tanh")
     yield "cross_entropy", [(2048, 50257)], lambda x: F.cross_entropy(x, targets)
@@ -39,6 +42,11 @@ def cases():
     yield "attention short", [(12, 4, 64, 32)] * 3, attention
     yield "attention middle", [(8, 6, 256, 64)] * 3, attention
     yield "dropout", [rows], lambda x: F.dropout(x, 0.1)
+
+
+def rotary(x, cosine, sine):
+    low, high = x.chunk(2, -1)
+    return torch.cat((low * cosine - high * sine, high * cosine + low * sine), -1)
 
 
 def attention(q, k, v):

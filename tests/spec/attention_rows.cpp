@@ -1,0 +1,71 @@
+#include "tests/spec/attention_rows.h"
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/rotary.h"
+#include "ops/view.h"
+
+namespace vitrine::spec {
+
+using Xs = const std::vector<Tensor>&;
+
+/// Every layout: halves, neighbours, channels that stay, rows that no vector divides. `angles` broadcast.
+std::vector<Spec> rotary_rows() {
+  const auto row = [](const Shape& x, const Shape& angles, bool interleaved) {
+    Generator generator(3);
+    const Tensor angle = randn(angles, DType::float64, Device::cpu, 0, 3, generator);
+    const Call call = [cosine = cos(angle), sine = sin(angle), interleaved](Xs x) {
+      return rotary(x[0], to(cosine, x[0].device()), to(sine, x[0].device()), interleaved);
+    };
+    return Spec{"rotary", call, {{{x}}}};
+  };
+  return {row({2, 3, 4, 16}, {4, 8}, false), row({2, 3, 8}, {3, 4}, true), row({2, 3, 7}, {2, 1, 3}, false),
+          row({3, 5}, {3, 1}, true),         row({74}, {37}, false),       row({0, 8}, {4}, false)};
+}
+
+/// Attention under every option. Samples: q [B, H, Tq, D], k and v [B, Hkv, Tk, ·].
+std::vector<Spec> attention_rows() {
+  const std::vector<Input> square = {{{2, 2, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 4}}};
+  const std::vector<Input> grouped = {{{1, 4, 3, 2}}, {{1, 2, 7, 2}}, {{1, 2, 7, 3}}};
+  const auto row = [&](AttentionOptions o, std::vector<std::vector<Input>> samples) {
+    // The exact read of LASER's definition cancels more than the kernel does.
+    const Call call = [o](Xs x) {
+      AttentionOptions options = o;
+      const Device device = x[0].device();
+      if (o.bias.defined()) options.bias = to(cast(o.bias, x[0].dtype()), device);
+      if (o.allowed.defined()) options.allowed = to(o.allowed, device);
+      if (o.slopes.defined()) options.slopes = to(o.slopes, device);
+      return attention(x[0], x[1], x[2], options);
+    };
+    Spec spec{"attention", call, std::move(samples)};
+    // Large scores have an absolute error that exp makes relative. LASER's definition subtracts sums of exponents, and
+    // multiplies by 0 what is hidden, which the kernel does not read.
+    spec.largest = 3;
+    spec.not_finite = o.read == AttentionRead::mean && !o.causal && !o.allowed.defined() &&
+                      o.left == AttentionOptions::kUnlimited;
+    return spec;
+  };
+  AttentionOptions causal, window, capped, masked, biased;
+  causal.causal = true;
+  window.left = 2, window.right = 1, window.scale = 0.7;
+  capped.softcap = 1.5, capped.causal = true, capped.slopes = tensor({0.5, 0.25}, DType::float64);
+  masked.allowed = tensor({1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1, 0, 1}, {5, 5},
+                          DType::boolean);
+  biased.bias = tensor({0.5, -1, 0, 2, 1}, {1, 5}, DType::float64);
+  std::vector<Spec> rows;
+  for (const AttentionRead read : {AttentionRead::mean, AttentionRead::laser}) {
+    for (AttentionOptions o : {AttentionOptions{}, causal, window}) {
+      o.read = read;
+      rows.push_back(row(o, {square, grouped}));
+    }
+    for (AttentionOptions o : {capped, masked, biased}) {
+      o.read = read;
+      rows.push_back(row(o, {square}));
+    }
+  }
+  return rows;
+}
+
+}  // namespace vitrine::spec
