@@ -20,16 +20,17 @@ struct Targets {
 };
 
 template <class S>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMostHolding)
     cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n,
-                         Targets<Wide<S>> targets) {
+                         Targets<Wide<S>> targets, unsigned shared) {
   using T = Wide<S>;
   const int64_t target = targets.of_row[blockIdx.x];
   if (target == targets.ignore) {
     if (threadIdx.x == 0) losses[blockIdx.x] = shift[blockIdx.x] = total[blockIdx.x] = T(0);
     return;
   }
-  const S* const row = x + row_begin(n);
+  const S* row = x + row_begin(n);
+  hold_rows(shared, n, row);
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(row, n));
   T average = 0;
   if (targets.smoothing > T(0)) {
@@ -84,22 +85,26 @@ Targets<T> targets_of(const Tensor& targets, int64_t ignore, double smoothing) {
 
 void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits, const Tensor& targets,
                    int64_t ignore, double label_smoothing) {
-  visit_rows("cross_entropy", logits, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("cross_entropy", logits, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
-    VITRINE_LAUNCH((cross_entropy_kernel<S>), rows, threads, 0, losses.data<T>(), shift.data<T>(),
-                   total.data<T>(), logits.data<S>(), n, targets_of<T>(targets, ignore, label_smoothing));
+    // Only smoothing reads a row again.
+    const Holding block =
+        label_smoothing > 0 ? holding_for<cross_entropy_kernel<S>, S>(n, 1) : Holding{threads_for(n), 0};
+    VITRINE_LAUNCH((cross_entropy_kernel<S>), rows, block.threads, block.shared, losses.data<T>(),
+                   shift.data<T>(), total.data<T>(), logits.data<S>(), n,
+                   targets_of<T>(targets, ignore, label_smoothing), block.shared);
   });
 }
 
 void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets,
                             const Tensor& shift, const Tensor& total, int64_t ignore,
                             double label_smoothing) {
-  visit_rows("cross_entropy_backward", logits, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("cross_entropy_backward", logits, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
-    VITRINE_LAUNCH((cross_entropy_backward_kernel<S>), rows, threads, 0, dx.data<S>(), dlosses.data<T>(),
-                   logits.data<S>(), shift.data<T>(), total.data<T>(), n,
+    VITRINE_LAUNCH((cross_entropy_backward_kernel<S>), rows, threads_for(n), 0, dx.data<S>(),
+                   dlosses.data<T>(), logits.data<S>(), shift.data<T>(), total.data<T>(), n,
                    targets_of<T>(targets, ignore, label_smoothing));
   });
 }

@@ -1,10 +1,10 @@
 // Normalization over the last axis: rows of moderate length in registers (cuda/norm_held.h), longer and unaligned ones by one block a
-// row, which reads them several times, mostly from a cache.
+// row, which reads them several times, from a cache or from where it holds them (cuda/rows.h).
 //
 //   layer_norm: x̂ = (x − mean)/√(variance + eps)        rms_norm: x̂ = x/√(average x² + eps)        y = x̂·weight + bias
 //
-// The variance is the average of (x − mean)², from a second walk along the row, which a cache holds by then: E x² − (E x)² would
-// take one walk and lose all digits where the mean is large.
+// The variance is the average of (x − mean)², from a second walk along the row: E x² − (E x)² would take one walk and lose all
+// digits where the mean is large.
 #include "core/creation.h"
 #include "core/math.h"
 #include "cuda/norm_held.h"
@@ -24,10 +24,11 @@ __device__ T average(int64_t n, const F& f, const X*... x) {
 
 /// y of this block's row of x.
 template <class S>
-__device__ void normalize(const S* x, const NormForward<S>& norm) {
+__device__ void normalize(const S* x, const NormForward<S>& norm, unsigned shared) {
   using T = Wide<S>;
   const int64_t n = norm.n;
-  const S* const row = x + row_begin(n);
+  const S* row = x + row_begin(n);
+  hold_rows(shared, n, row);
   const T m = norm.mean == nullptr ? T(0)
                                    : average<T>(
                                          n, [](S x) { return static_cast<T>(x); }, row);
@@ -50,26 +51,27 @@ __device__ void normalize(const S* x, const NormForward<S>& norm) {
 }
 
 template <class S>
-__global__ void __launch_bounds__(kMostThreads) norm_kernel(const S* x, NormForward<S> norm) {
-  normalize(x, norm);
+__global__ void __launch_bounds__(kMostHolding)
+    norm_kernel(const S* x, NormForward<S> norm, unsigned shared) {
+  normalize(x, norm, shared);
 }
 
 /// The same of x + residual, which goes to `sum` and is read again from a cache.
 template <class S>
-__global__ void __launch_bounds__(kMostThreads)
-    add_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
+__global__ void __launch_bounds__(kMostHolding)
+    add_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm, unsigned shared) {
   using T = Wide<S>;
   const int64_t row = row_begin(norm.n);
   const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
   map_elements(norm.n, add, sum + row, x + row, residual + row);
   __syncthreads();  // a thread may read what another has written
-  normalize<S>(sum, norm);
+  normalize<S>(sum, norm, shared);
 }
 
 /// Tensors as in ops/kernels.h; without `residual`, `sum` is x.
 void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
           const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps) {
-  visit_rows(kernel, y, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows(kernel, y, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     const NormForward<S> form{y.data<S>(),
@@ -88,9 +90,12 @@ void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const 
       VITRINE_LAUNCH((held_norm_kernel<S>), (rows + block.y - 1) / block.y, block, 0, to, x.data<S>(), more,
                      form);
     } else if (more != nullptr) {
-      VITRINE_LAUNCH((add_norm_kernel<S>), rows, threads, 0, to, x.data<S>(), more, form);
+      const Holding block = holding_for<add_norm_kernel<S>, S>(n, 1);
+      VITRINE_LAUNCH((add_norm_kernel<S>), rows, block.threads, block.shared, to, x.data<S>(), more, form,
+                     block.shared);
     } else {
-      VITRINE_LAUNCH((norm_kernel<S>), rows, threads, 0, x.data<S>(), form);
+      const Holding block = holding_for<norm_kernel<S>, S>(n, 1);
+      VITRINE_LAUNCH((norm_kernel<S>), rows, block.threads, block.shared, x.data<S>(), form, block.shared);
     }
   });
 }
@@ -98,24 +103,25 @@ void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const 
 /// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was subtracted; plus dsum, the gradient of x
 /// itself, unless that is null.
 template <class S>
-__global__ void __launch_bounds__(kMostThreads)
-    norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b) {
+__global__ void __launch_bounds__(kMostHolding)
+    norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b, unsigned shared) {
   using T = Wide<S>;
   const int64_t row = blockIdx.x, begin = row_begin(b.n);
   const T m = b.mean_of(row), r = b.rstd[row];
+  const S *dy = b.dy + begin, *x = b.x + begin;
+  hold_rows(shared, b.n, dy, x);
   NormSums<T> sums{};
   const auto add = [&](S dy, S x, T weight) {
     const T g = static_cast<T>(dy) * weight;
     sums.along += g * ((static_cast<T>(x) - m) * r);
     sums.level += g;
   };
-  for_each_element(b.n, add, b.dy + begin, b.x + begin, b.weight);
+  for_each_element(b.n, add, dy, x, b.weight);
   sums = sums.averages(b.n, b.mean != nullptr);
   const auto value = [&](S dy, S x, T weight) {
     const T normalized = (static_cast<T>(x) - m) * r;
     return r * (static_cast<T>(dy) * weight - sums.along * normalized - sums.level);
   };
-  const S *const dy = b.dy + begin, *const x = b.x + begin;
   if (dsum == nullptr) {
     map_elements(
         b.n, [&](S dy, S x, T weight) { return S(value(dy, x, weight)); }, dx + begin, dy, x, b.weight);
@@ -153,7 +159,7 @@ __global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBac
 void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                    const Tensor& dsum, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                    const Tensor& weight) {
-  visit_rows(kernel, x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows(kernel, x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     const NormBackward<S> b{dy.data<S>(),
@@ -180,7 +186,8 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
       VITRINE_LAUNCH((held_norm_backward_kernel<S>), static_cast<unsigned>(pieces), held_block(holders), 0,
                      to, more, weight_sums, bias_sums, b, static_cast<int>(height));
     } else {
-      VITRINE_LAUNCH((norm_backward_kernel<S>), rows, threads, 0, to, more, b);
+      const Holding block = holding_for<norm_backward_kernel<S>, S>(n, 2);
+      VITRINE_LAUNCH((norm_backward_kernel<S>), rows, block.threads, block.shared, to, more, b, block.shared);
       const dim3 blocks(static_cast<unsigned>((n + kWarp - 1) / kWarp), static_cast<unsigned>(pieces));
       if (wants_sums)
         VITRINE_LAUNCH((norm_weights_kernel<S>), blocks, dim3(kWarp, kDeep), 0, weight_sums, bias_sums, b);

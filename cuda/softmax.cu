@@ -3,7 +3,7 @@
 //   softmax(x)ᵢ = e^xᵢ / Σ e^xⱼ        log_softmax(x)ᵢ = xᵢ − log Σ e^xⱼ        log_sum_exp(x) = log Σ e^xⱼ
 //
 // The sum takes one pass (cuda/sum_exp.h) where the textbook takes two, one for the largest element and one for the sum: these
-// kernels wait for memory, so a pass less counts. A backward reads its row twice, the second time from a cache.
+// kernels wait for memory, so a pass less counts. What is read a second time comes from a cache or is held (cuda/rows.h).
 #include "cuda/rows.h"
 #include "cuda/sum_exp.h"
 #include "ops/kernels.h"
@@ -12,60 +12,65 @@ namespace vitrine::cuda {
 namespace {
 
 template <class S>
-__global__ void __launch_bounds__(kMostThreads) softmax_kernel(S* y, const S* x, int64_t n) {
+__global__ void __launch_bounds__(kMostHolding) softmax_kernel(S* y, const S* x, int64_t n, unsigned shared) {
   using T = Wide<S>;
-  const int64_t row = row_begin(n);
-  const SumExp<T> all = sum_exp(x + row, n);
+  y += row_begin(n), x += row_begin(n);
+  hold_rows(shared, n, x);
+  const SumExp<T> all = sum_exp(x, n);
   // A row of only −∞ has no total worth the name, and gives 0.
   const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
   const auto value = [&](S x) {
     return S(scale == T(0) ? T(0) : math::exp(static_cast<T>(x) - all.largest) * scale);
   };
-  map_elements(n, value, y + row, x + row);
+  map_elements(n, value, y, x);
 }
 
 template <class S>
-__global__ void __launch_bounds__(kMostThreads)
-    softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n) {
+__global__ void __launch_bounds__(kMostHolding)
+    softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n, unsigned shared) {
   using T = Wide<S>;
-  const int64_t row = row_begin(n);
+  dx += row_begin(n), dy += row_begin(n), y += row_begin(n);
+  hold_rows(shared, n, dy, y);
   T mine = 0;
   const auto add = [&](S dy, S y) { mine += static_cast<T>(dy) * static_cast<T>(y); };
-  for_each_element(n, add, dy + row, y + row);
+  for_each_element(n, add, dy, y);
   const T dot = sum_block(mine);
   const auto value = [&](S dy, S y) { return S(static_cast<T>(y) * (static_cast<T>(dy) - dot)); };
-  map_elements(n, value, dx + row, dy + row, y + row);
+  map_elements(n, value, dx, dy, y);
 }
 
 template <class S>
-__global__ void __launch_bounds__(kMostThreads) log_softmax_kernel(S* y, const S* x, int64_t n) {
+__global__ void __launch_bounds__(kMostHolding)
+    log_softmax_kernel(S* y, const S* x, int64_t n, unsigned shared) {
   using T = Wide<S>;
-  const int64_t row = row_begin(n);
-  const ShiftedTotal<T> all = with_finite_shift(sum_exp(x + row, n));
+  y += row_begin(n), x += row_begin(n);
+  hold_rows(shared, n, x);
+  const ShiftedTotal<T> all = with_finite_shift(sum_exp(x, n));
   // Subtracted one after the other: the shift is of the size of x, and their difference is exact where it is small.
   const T log_total = all.total == T(0) ? T(0) : math::log(all.total);
   const auto value = [&](S x) { return S((static_cast<T>(x) - all.shift) - log_total); };
-  map_elements(n, value, y + row, x + row);
+  map_elements(n, value, y, x);
 }
 
 template <class S>
-__global__ void __launch_bounds__(kMostThreads)
-    log_softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n) {
+__global__ void __launch_bounds__(kMostHolding)
+    log_softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n, unsigned shared) {
   using T = Wide<S>;
-  const int64_t row = row_begin(n);
+  dx += row_begin(n), dy += row_begin(n), y += row_begin(n);
+  hold_rows(shared, n, dy, y);
   T mine = 0;
   bool some = false;  // an element above −∞
   const auto look = [&](S dy, S y) {
     mine += static_cast<T>(dy);
     some |= static_cast<T>(y) != minus_infinity<T>();
   };
-  for_each_element(n, look, dy + row, y + row);
+  for_each_element(n, look, dy, y);
   const T total = sum_block(mine);
   const int any = merge_block(int{some}, [](int a, int b) { return a | b; });
   const auto value = [&](S dy, S y) {
     return S(any ? static_cast<T>(dy) - math::exp(static_cast<T>(y)) * total : T(0));
   };
-  map_elements(n, value, dx + row, dy + row, y + row);
+  map_elements(n, value, dx, dy, y);
 }
 
 template <class S>
@@ -93,48 +98,54 @@ __global__ void __launch_bounds__(kMostThreads)
 }  // namespace
 
 void softmax(Tensor& y, const Tensor& x) {
-  visit_rows("softmax", x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("softmax", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((softmax_kernel<S>), rows, threads, 0, y.data<S>(), x.data<S>(), n);
+    const Holding block = holding_for<softmax_kernel<S>, S>(n, 1);
+    VITRINE_LAUNCH((softmax_kernel<S>), rows, block.threads, block.shared, y.data<S>(), x.data<S>(), n,
+                   block.shared);
   });
 }
 
 void softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
-  visit_rows("softmax_backward", y, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("softmax_backward", y, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((softmax_backward_kernel<S>), rows, threads, 0, dx.data<S>(), dy.data<S>(), y.data<S>(),
-                   n);
+    const Holding block = holding_for<softmax_backward_kernel<S>, S>(n, 2);
+    VITRINE_LAUNCH((softmax_backward_kernel<S>), rows, block.threads, block.shared, dx.data<S>(),
+                   dy.data<S>(), y.data<S>(), n, block.shared);
   });
 }
 
 void log_softmax(Tensor& y, const Tensor& x) {
-  visit_rows("log_softmax", x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("log_softmax", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((log_softmax_kernel<S>), rows, threads, 0, y.data<S>(), x.data<S>(), n);
+    const Holding block = holding_for<log_softmax_kernel<S>, S>(n, 1);
+    VITRINE_LAUNCH((log_softmax_kernel<S>), rows, block.threads, block.shared, y.data<S>(), x.data<S>(), n,
+                   block.shared);
   });
 }
 
 void log_softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
-  visit_rows("log_softmax_backward", y, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("log_softmax_backward", y, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((log_softmax_backward_kernel<S>), rows, threads, 0, dx.data<S>(), dy.data<S>(),
-                   y.data<S>(), n);
+    const Holding block = holding_for<log_softmax_backward_kernel<S>, S>(n, 2);
+    VITRINE_LAUNCH((log_softmax_backward_kernel<S>), rows, block.threads, block.shared, dx.data<S>(),
+                   dy.data<S>(), y.data<S>(), n, block.shared);
   });
 }
 
 void log_sum_exp(Tensor& y, Tensor& shift, Tensor& total, const Tensor& x) {
-  visit_rows("log_sum_exp", x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("log_sum_exp", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((log_sum_exp_kernel<S>), rows, threads, 0, y.data<S>(), shift.data<Wide<S>>(),
+    VITRINE_LAUNCH((log_sum_exp_kernel<S>), rows, threads_for(n), 0, y.data<S>(), shift.data<Wide<S>>(),
                    total.data<Wide<S>>(), x.data<S>(), n);
   });
 }
 
 void log_sum_exp_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& shift,
                           const Tensor& total) {
-  visit_rows("log_sum_exp_backward", x, [&](auto type, unsigned rows, int64_t n, unsigned threads) {
+  visit_rows("log_sum_exp_backward", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((log_sum_exp_backward_kernel<S>), rows, threads, 0, dx.data<S>(), dy.data<S>(),
+    VITRINE_LAUNCH((log_sum_exp_backward_kernel<S>), rows, threads_for(n), 0, dx.data<S>(), dy.data<S>(),
                    x.data<S>(), shift.data<Wide<S>>(), total.data<Wide<S>>(), n);
   });
 }

@@ -24,6 +24,10 @@
 #include "tests/cuda/device.h"
 #include "tests/spec/spec.h"
 
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/limits.h"
+#endif
+
 using namespace vitrine;
 using test::has_gpu, test::in_any_order;
 
@@ -197,6 +201,36 @@ TEST_CASE("norms of every width and number of rows") {
             normed(to(copy_as(normal({3, 300}) + 1000.0, DType::float32), Device::cuda)).values(),
             normed(copy_as(copy_as(normal({3, 300}) + 1000.0, DType::float32), DType::float64)).values(),
             1e-3) <= 1e-3);  // E x² − (E x)² would be off by a tenth
+}
+
+TEST_CASE("long rows, which a block holds in shared memory: all of them, some or none") {
+  if (!has_gpu()) return;
+  const auto check_rows = [](int64_t n) {
+    INFO("rows of ", n);
+    const Tensor x = normal({3, n}), weight = normal({n}, DType::float64, 3),
+                 bias = normal({n}, DType::float64, 4);
+    check_near([](const std::vector<Tensor>& t) { return softmax(t[0]); }, {x});
+    check_near([](const std::vector<Tensor>& t) { return log_softmax(t[0]); }, {x});
+    check_near(
+        [&](const std::vector<Tensor>& t) {
+          const int64_t targets[] = {n - 1, -100, n / 2};
+          return cross_entropy(t[0], index_tensor(targets, {3}, t[0].device()), {.label_smoothing = 0.1});
+        },
+        {x});
+    check_near([](const std::vector<Tensor>& t) { return layer_norm(t[0], t[1], t[2]); }, {x, weight, bias});
+    check_near([](const std::vector<Tensor>& t) { return add_layer_norm(t[0], t[0], t[1], t[2]).y; },
+               {x, weight, bias});
+  };
+  // From 32 KiB on, of one row in a forward and of two in a backward.
+  for (const int64_t n : {2046, 2047, 4092, 4093}) check_rows(n);
+#if VITRINE_CUDA_EMULATED
+  const struct Small {
+    Small() { emulator::set_shared_memory_size(size_t{64} << 10); }
+    ~Small() { emulator::set_shared_memory_size(size_t{227} << 10); }
+  } small;
+  // Of the 63 KiB that there are now, two rows, one row, or one too long.
+  for (const int64_t n : {4032, 4033, 8064, 8065}) check_rows(n);
+#endif
 }
 
 TEST_CASE("gathering and adding by index: in the order of the index, bit for bit") {
