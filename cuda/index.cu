@@ -5,6 +5,7 @@
 // Reading is one thread an element. Adding is where a GPU is easily wrong: two threads may meet at one element, and atomics would
 // add in another order in every run. So the indices are sorted first (cuda/sort.cu: stable). Then equal ones are neighbours, in
 // the order in which they came; the thread that stands where a run of equal indices begins adds up the whole run, alone.
+#include <algorithm>
 #include <utility>
 
 #include "core/convert.h"
@@ -12,6 +13,7 @@
 #include "cuda/block.h"
 #include "cuda/device_error.h"
 #include "cuda/strided.h"
+#include "cuda/vector.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {
@@ -80,20 +82,49 @@ __global__ void gather_rows_kernel(S* y, const S* x, const int64_t* rows, int64_
     y[i] = x[rows[i / width] * width + i % width];
 }
 
+constexpr int kAhead =
+    8;  // rows under way: one alone would have a thread wait as long as memory takes, for each
+
+/// y += x[order[0]] + … + x[order[count − 1]], one after the other: rows of `width` elements, of which a thread takes N at a time.
+template <int N, class To, class From>
+__device__ void accumulate_run(To* y, const From* x, const int64_t* order, int64_t count, int64_t width) {
+  using T = Wide<To>;
+  for (int64_t column = int64_t{threadIdx.x} * N; column < width; column += int64_t{blockDim.x} * N) {
+    auto total = map<N>([](To y) { return static_cast<T>(y); }, load<N>(y + column));
+    const auto add = [&](int64_t i, auto rows) {
+      Vector<From, N> ahead[rows];
+#pragma unroll
+      for (int k = 0; k < rows; ++k) ahead[k] = load<N>(x + order[i + k] * width + column);
+#pragma unroll
+      for (int k = 0; k < rows; ++k)
+        total = map<N>([](T sum, From x) { return sum + convert<T>(x); }, total, ahead[k]);
+    };
+    int64_t i = 0;
+    for (; i + kAhead <= count; i += kAhead) add(i, Lanes<kAhead>{});
+    for (; i < count; ++i) add(i, Lanes<1>{});
+    store(y + column, map<N>([](T sum) { return To(sum); }, total));
+  }
+}
+
 /// Block b stands at place b of the sorted rows; its threads share the columns.
 template <class To, class From>
 __global__ void __launch_bounds__(kMostThreads)
     accumulate_rows_kernel(To* y, const From* x, const int64_t* rows, const int64_t* order, int64_t width) {
-  using T = Wide<To>;
-  const int64_t row = rows[order[blockIdx.x]];
-  if (blockIdx.x > 0 && rows[order[blockIdx.x - 1]] == row) return;  // an earlier block adds this one
-  for (int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-    To& sum = y[row * width + column];
-    T total = static_cast<T>(sum);
-    for (int64_t i = blockIdx.x; i < gridDim.x && rows[order[i]] == row; ++i)
-      total += convert<T>(x[order[i] * width + column]);
-    sum = To(total);
-  }
+  const int64_t first = blockIdx.x, row = rows[order[first]];
+  if (first > 0 && rows[order[first - 1]] == row) return;  // an earlier block adds this one
+  // How long the run is they look together, each at another place.
+  int64_t end = first;
+  unsigned found;
+  do {
+    const int64_t i = end + threadIdx.x;
+    found = sum_block(unsigned{i < gridDim.x && rows[order[i]] == row});
+    end += found;
+  } while (found == blockDim.x);
+  constexpr int N = kLanes<To, From>;
+  if (width % N == 0 && is_aligned<N>(y) && is_aligned<N>(x))
+    accumulate_run<N>(y + row * width, x, order + first, end - first, width);
+  else
+    accumulate_run<1>(y + row * width, x, order + first, end - first, width);
 }
 
 /// View with one axis moved to the end.
@@ -181,9 +212,10 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
     visit_device_floating(x.dtype(), "accumulate_rows", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
+      const int64_t warps = (width / kLanes<To, From> + kWarp - 1) / kWarp;
       VITRINE_LAUNCH((accumulate_rows_kernel<To, From>), grid_of(x.size(0), "accumulate_rows", "rows"),
-                     threads_for(width), 0, y.data<To>(), x.data<From>(), places.data<int64_t>(),
-                     order.data<int64_t>(), width);
+                     static_cast<unsigned>(std::clamp<int64_t>(warps * kWarp, kWarp, kMostThreads)), 0,
+                     y.data<To>(), x.data<From>(), places.data<int64_t>(), order.data<int64_t>(), width);
     });
   });
 }

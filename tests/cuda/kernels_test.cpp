@@ -240,7 +240,7 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
     INFO(count, " indices");
     Generator g(7);
     const Tensor ids = randint(0, 7, {count}, g);
-    for (const int64_t width : {1, 33, 200}) {
+    for (const int64_t width : {1, 33, 200, 2056}) {
       if (count * width > 100000) continue;
       const Tensor x = normal({count, width}, DType::float32);
       const auto add_rows = [&](DType dtype) {
