@@ -81,13 +81,13 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(data_, bytes_);
 }
 
-Tensor tensor_in(std::string_view op, const std::shared_ptr<MappedFile>& file, size_t offset,
+Tensor tensor_in(std::string_view what, const std::shared_ptr<MappedFile>& file, size_t offset,
                  const Shape& shape, DType dtype) {
   char* const data = file->data() + offset;
   const size_t bytes = static_cast<size_t>(numel(shape)) * size_of(dtype);
   if (dtype == DType::boolean)
     for (size_t i = 0; i < bytes; ++i)
-      check(data[i] == 0 || data[i] == 1, "{}: a bool is neither 0 nor 1", op);
+      check(data[i] == 0 || data[i] == 1, "{}: a bool is neither 0 nor 1", what);
   if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0)
     return Tensor(std::make_shared<Storage>(data, bytes, Device::cpu, file), shape, contiguous_strides(shape),
                   0, dtype);

@@ -27,8 +27,8 @@ class MappedFile {
 };
 
 /// The row-major tensor that lies `offset` bytes into the file; the caller has checked that it fits. Where it is aligned
-/// it shares the mapping, else it is a copy. A bool that is neither 0 nor 1 is an error.
-Tensor tensor_in(std::string_view op, const std::shared_ptr<MappedFile>& file, size_t offset,
+/// it shares the mapping, else it is a copy. A bool that is neither 0 nor 1 is an error, whose message begins with `what`.
+Tensor tensor_in(std::string_view what, const std::shared_ptr<MappedFile>& file, size_t offset,
                  const Shape& shape, DType dtype);
 
 /// The bytes of a contiguous tensor in the CPU's memory.

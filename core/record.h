@@ -90,7 +90,8 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
 /// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns y.
 Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 
-/// True where a gradient of x is computed: by the recording tape, or in a checkpoint's second run, which this first one stands for.
+/// True where a gradient of x is computed: by the recording tape, or, for an input of a checkpoint, in the second run that the first
+/// one stands for. What a checkpoint's first run computes is not known to have one.
 bool has_gradient(const Tensor& x);
 
 /// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.

@@ -32,10 +32,11 @@ Safetensors read_safetensors(const std::string& path) {
       detail::read_safetensors_header({file->data() + 8, header_bytes}, file->bytes() - start, path);
   Safetensors result{{}, std::move(header.metadata)};
   for (const auto& entry : header.entries) {
-    const bool added = result.tensors
-                           .emplace(entry.name, tensor_in("read_safetensors", file, start + entry.begin,
-                                                          entry.shape, entry.dtype))
-                           .second;
+    const bool added =
+        result.tensors
+            .emplace(entry.name, tensor_in(fmt::format("read_safetensors: {} of {}", entry.name, path), file,
+                                           start + entry.begin, entry.shape, entry.dtype))
+            .second;
     check(added, "read_safetensors: {} has two tensors called {}", path, entry.name);
   }
   return result;

@@ -16,7 +16,8 @@ struct Safetensors {
 };
 
 /// Maps the file (privately: writing to a tensor never reaches it); tensors whose data is aligned share the mapping. A broken
-/// file is an error that says what is wrong with it; what is allocated is at most 16 times the header, however it lies.
+/// file is an error that says what is wrong with it; beside copies of tensors that
+/// do not lie aligned, at most 16 times the header is allocated.
 Safetensors read_safetensors(const std::string& path);
 
 /// Writes to a temporary file beside `path`, syncs, and renames: whatever happens, `path` is the old file or the new one.

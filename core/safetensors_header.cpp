@@ -11,6 +11,14 @@ using Entry = SafetensorsEntry;
 
 constexpr const char* kMetadata = "__metadata__";
 
+/// As a message quotes it.
+std::string shortened(std::string_view text) {
+  size_t most = 100;
+  if (text.size() <= most) return std::string(text);
+  while (most > 0 && (text[most] & 0xC0) == 0x80) --most;  // between characters of UTF-8
+  return std::string(text.substr(0, most)) + "…";
+}
+
 /// Takes the parser's events. Depth 1 is the header, 2 an entry or the metadata, 3 a list of numbers.
 class Reader {
  public:
@@ -49,7 +57,7 @@ class Reader {
       entry_.dtype = known->first;
       has_dtype_ = true;
     } else {
-      return other(fmt::format("{:?}", text));
+      return other(text);
     }
     return true;
   }
@@ -95,13 +103,13 @@ class Reader {
   }
 
   bool parse_error(size_t, const std::string&, const Json::exception& e) {
-    fail("read_safetensors: the header of {} is not JSON: {}", path_, e.what());
+    fail("read_safetensors: the header of {} is not JSON: {}", path_, shortened(e.what()));
   }
 
  private:
   enum class List { none, shape, offsets };
 
-  std::string called() const { return fmt::format("{} of {}", name_, path_); }
+  std::string called() const { return fmt::format("{} of {}", shortened(name_), path_); }
 
   bool deeper() {
     constexpr int kDeepest = 4;
@@ -111,20 +119,21 @@ class Reader {
   }
 
   /// A value of another kind than is wanted where the reader stands. Fields that the format does not have are passed over.
-  bool other(const std::string& value) {
+  bool other(std::string_view value) {
     check(depth_ != 0, "read_safetensors: the header of {} is no JSON object", path_);
     if (depth_ == 1) {
       check(name_ != kMetadata, "read_safetensors: {} of {} is no object", kMetadata, path_);
       fail("read_safetensors: the entry {} wants dtype, shape and data_offsets", called());
     }
-    check(!in_metadata_, "read_safetensors: the metadata {} of {} is no string", field_, path_);
-    check(list_ == List::none, "read_safetensors: {} of {} is {}, wanted a whole number",
-          list_ == List::shape ? "a size" : "an offset", called(), value);
-    check(depth_ != 2 || field_ != "dtype", "read_safetensors: {} has a dtype that Vitrine does not know",
-          called());
-    check(depth_ != 2 || field_ != "shape", "read_safetensors: {} wants a shape of at most {} sizes",
-          called(), Dims::kMax);
-    check(depth_ != 2 || field_ != "data_offsets", "read_safetensors: {} wants two data_offsets", called());
+    if (in_metadata_) fail("read_safetensors: the metadata {} of {} is no string", shortened(field_), path_);
+    if (list_ != List::none)
+      fail("read_safetensors: {} of {} is {}, wanted a whole number",
+           list_ == List::shape ? "a size" : "an offset", called(), shortened(value));
+    if (depth_ != 2) return true;
+    if (field_ == "dtype") fail("read_safetensors: {} has a dtype that Vitrine does not know", called());
+    if (field_ == "shape")
+      fail("read_safetensors: {} wants a shape of at most {} sizes", called(), Dims::kMax);
+    if (field_ == "data_offsets") fail("read_safetensors: {} wants two data_offsets", called());
     return true;
   }
 
@@ -136,7 +145,13 @@ class Reader {
     check(e.begin <= e.end && e.end <= data_bytes_,
           "read_safetensors: {} lies at [{}, {}), the data has {} bytes", called(), e.begin, e.end,
           data_bytes_);
-    const auto count = static_cast<uint64_t>(numel(e.shape)), width = uint64_t{size_of(e.dtype)};
+    uint64_t count = 1;
+    bool overflow = false;
+    for (const int64_t size : e.shape)
+      overflow = __builtin_mul_overflow(count, static_cast<uint64_t>(size), &count) || overflow;
+    const uint64_t width = size_of(e.dtype);
+    check(!overflow, "read_safetensors: {} has the shape {}, more elements than an int64 can count", called(),
+          e.shape);
     check(count <= data_bytes_ / width && count * width == e.end - e.begin,
           "read_safetensors: {} has the shape {} but {} bytes", called(), e.shape, e.end - e.begin);
     header_.entries.push_back(std::move(entry_));

@@ -277,7 +277,7 @@ void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tens
     return hopper_attention(y, lse, kept, q, k, v, allowed, form);
   if (form.read == AttentionRead::laser && q.dtype() == DType::float16) {
     const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
-    Tensor wide_y = wide(y);
+    Tensor wide_y = empty(y.shape(), DType::float32, y.device());
     attention(wide_y, lse, kept, wide(q), wide(k), wide(v), bias, slopes, allowed, form);
     return copy(y, wide_y);
   }

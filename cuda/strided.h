@@ -56,7 +56,8 @@ struct Strided {
   /// Lanes of tensor k from p on, inside a group.
   template <int kCount, class T>
   __device__ Vector<T, kCount> load(int k, const T* p) const {
-    if (strides[k][rank - 1] == 1) return cuda::load<kCount>(p);
+    if (kCount == 1 || strides[k][rank - 1] == 1)
+      return cuda::load<kCount>(p);  // of a single element the rank is 0
     Vector<T, kCount> same;
     for (int lane = 0; lane < kCount; ++lane) same.at[lane] = *p;
     return same;

@@ -43,10 +43,9 @@ void check_options(const Shape& scores, const Options& o) {
         o.slopes.defined() ? o.slopes.shape() : Shape{}, scores[1]);
   check(!o.allowed.defined() || o.allowed.dtype() == DType::boolean, "attention: allowed is {}, wanted bool",
         o.allowed.defined() ? name(o.allowed.dtype()) : "");
-  for (auto [what, x] : {std::pair{"allowed", &o.allowed}, {"bias", &o.bias}})
-    check(!x->defined() || broadcast(fmt::format("attention, {}", what), x->shape(), scores) == scores,
-          "attention: {} is {}, which does not broadcast to {}", what, x->defined() ? x->shape() : Shape{},
-          scores);
+  for (auto [what, x] : {std::pair{"attention, allowed", &o.allowed}, {"attention, bias", &o.bias}})
+    if (x->defined() && broadcast(what, x->shape(), scores) != scores)
+      fail("{} is {}, which does not broadcast to {}", what, x->shape(), scores);
 }
 
 double scale_of(const Options& o, const Tensor& q) {

@@ -14,7 +14,7 @@ namespace define {
 
 Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
   const DType dtype = wide(x.dtype());
-  const Tensor c = cast(detach(cosine), dtype), s = cast(detach(sine), dtype);
+  const Tensor c = cast(cosine, dtype), s = cast(sine, dtype);
   const int64_t n = c.size(-1), size = 2 * n;
   const Tensor turned = cast(slice(x, -1, 0, size), dtype);
   Tensor y;
@@ -53,11 +53,10 @@ void check_rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
   }
 }
 
-/// A constant as the kernel takes it, in the dtype in which x is computed.
+/// As the kernel takes it, in the dtype in which x is computed.
 Tensor table_for(const Tensor& x, const Tensor& table) {
-  const Tensor constant = detach(table);
   const DType dtype = wide(x.dtype());
-  return constant.dtype() == dtype ? packed(constant) : copy_as(constant, dtype);
+  return table.dtype() == dtype ? packed(table) : copy_as(table, dtype);
 }
 
 /// The order in which the axes of x lie in memory, but for the last one, which stays there.
@@ -98,7 +97,8 @@ Tensor turn(const Tensor& x, const Axes& order, const Tensor& cosine, const Tens
 
 Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
   check_rotary(x, cosine, sine);
-  if (through_definition({x})) return define::rotary(x, cosine, sine, interleaved);
+  if (has_gradient(cosine) || has_gradient(sine) || through_definition({x, cosine, sine}))
+    return define::rotary(x, cosine, sine, interleaved);
   const Tensor c = table_for(x, cosine), s = table_for(x, sine);
   // Heads that were split off a row lie in it as before, also those of dx.
   const Axes order = order_in_memory(x);

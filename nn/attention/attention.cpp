@@ -38,12 +38,6 @@ std::unique_ptr<AttentionPart> make_part(const std::string& name, const Attentio
   fail("attention: the part {} is not registered", name);
 }
 
-/// Scores whose softmax these weights are: −∞, without a gradient, for those that are 0.
-Tensor log_of(const Tensor& weights) {
-  const Tensor positive = greater(weights, zeros({}, weights.dtype(), weights.device()));
-  return where(positive, log(where(positive, weights, 1.0)), -INFINITY);
-}
-
 }  // namespace
 
 Tensor AttentionPart::prepare_queries(const Tensor& q, int64_t) const { return q; }
@@ -171,11 +165,12 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
     for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
   }
   if (setting_.read == AttentionRead::mean) return cast(matmul(weights, values), q.dtype());
-  Tensor y = laser_read(weights, others.defined() ? log_of(others) : scores, values, visible);
+  Tensor y = laser_read(weights, others.defined() ? Tensor() : scores, values, visible);
   if (mask.allowed.defined() || mask.bias.defined() || !extra.empty() || keys < queries) {
     // A row of no visible key has weights 0, from which the logarithm would make −∞.
     const Tensor total = sum(detach(weights), {-1}, KeepAxes::yes);
-    y = where(greater(total, full({}, 0.5, type, total.device())), y, 0.0);
+    const Tensor dead = less(total, full({}, 0.5, type, total.device()));
+    y = where(logical_not(dead), y, 0.0);  // NaN stays
   }
   return cast(y, q.dtype());
 }

@@ -19,6 +19,12 @@ Tensor exact_read(const Tensor& scores, const Tensor& v) {
   return log_sum_exp(together, {-2}) - log_sum_exp(scores, {-1}, KeepAxes::yes);
 }
 
+/// Scores whose softmax these weights are: −∞, without a gradient, for those that are 0.
+Tensor log_of(const Tensor& weights) {
+  const Tensor seen = not_equal(weights, zeros({}, weights.dtype(), weights.device()));
+  return where(seen, log(where(seen, weights, 1.0)), -INFINITY);
+}
+
 }  // namespace
 
 /// With an anchor c per channel, o = c + log(Σ a·e^{v − c}). Where the values lie within 2 of each other c is their middle,
@@ -35,7 +41,7 @@ Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, 
     return extreme(seen.defined() ? where(seen, values, neutral) : values, {-2}, KeepAxes::yes);
   };
   const Tensor low = over_keys(min, INFINITY), high = over_keys(max, -INFINITY), range = high - low;
-  if (!(max(range).item() <= kLaserFar)) return exact_read(scores, v);
+  if (!(max(range).item() <= kLaserFar)) return exact_read(scores.defined() ? scores : log_of(weights), v);
   const Tensor near = less_equal(range, full({}, kLaserNear, v.dtype(), v.device()));
   const Tensor anchor =
       where(is_finite(low), where(near, (low + high) * 0.5, low), 0.0);  // 0 where no key is seen

@@ -159,14 +159,15 @@ std::string means_card(const std::vector<RunReport>& runs) {
   for (size_t i = 0; i < methods.size(); ++i) {
     std::vector<double> losses;
     for (const RunReport& run : runs)
-      if (method_of(run) == methods[i]) losses.push_back(final_validation_loss(run));
+      if (method_of(run) == methods[i] && !std::isnan(final_validation_loss(run)))
+        losses.push_back(final_validation_loss(run));
     const auto n = static_cast<double>(losses.size());
     double mean = 0, squares = 0;
     for (const double x : losses) mean += x / n;
     for (const double x : losses) squares += (x - mean) * (x - mean);
     header += header_cell(static_cast<int>(i), methods[i]);
     counts += fmt::format("<td>{}</td>", losses.size());
-    means += fmt::format("<td>{}</td>", readable_number(mean, 5));
+    means += fmt::format("<td>{}</td>", readable_number(n > 0 ? mean : not_given, 5));
     deviations +=
         fmt::format("<td>{}</td>", readable_number(n > 1 ? std::sqrt(squares / (n - 1)) : not_given, 2));
   }
@@ -176,7 +177,8 @@ std::string means_card(const std::vector<RunReport>& runs) {
   return card("Means over seeds",
               R"(<div class="scroll"><table class="totals"><thead><tr><td></td>)" + header +
                   "</tr></thead><tbody>" + row("final validation loss, mean", means) +
-                  row("its standard deviation", deviations) + row("runs", counts) + "</tbody></table></div>",
+                  row("its standard deviation", deviations) + row("runs with a loss", counts) +
+                  "</tbody></table></div>",
               "A difference of means that is no larger than the deviations says nothing yet.", "wide");
 }
 

@@ -21,8 +21,13 @@ std::vector<Spec> rotary_rows() {
     };
     return Spec{"rotary", call, {{{x}}}};
   };
-  return {row({2, 3, 4, 16}, {4, 8}, false), row({2, 3, 8}, {3, 4}, true), row({2, 3, 7}, {2, 1, 3}, false),
-          row({3, 5}, {3, 1}, true),         row({74}, {37}, false),       row({0, 8}, {4}, false)};
+  return {row({2, 3, 4, 16}, {4, 8}, false),
+          row({2, 3, 8}, {3, 4}, true),
+          row({2, 3, 7}, {2, 1, 3}, false),
+          row({3, 5}, {3, 1}, true),
+          row({74}, {37}, false),
+          row({0, 8}, {4}, false),
+          row({1, 2}, {1}, false)};
 }
 
 /// Attention under every option. Samples: q [B, H, Tq, D], k and v [B, Hkv, Tk, ·].

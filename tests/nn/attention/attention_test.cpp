@@ -211,6 +211,21 @@ TEST_CASE("both paths refuse the same masks and widths, and take batches and key
     }
     return std::string("no error");
   };
+  const auto of_operands = [&](const Tensor& k, const Tensor& v, bool generic) {
+    const Attention attention(parse_attention("standard"), 4, 6, 16);
+    AttentionTrace trace;
+    try {
+      attention.forward(x.q, k, v, {}, 0, generic ? &trace : nullptr);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  for (const auto& [k, v] :
+       {std::pair{x.k, slice(x.v, 2, 0, 6)}, {x.k, slice(x.v, 1, 0, 1)}, {cast(x.k, DType::float32), x.v}}) {
+    CHECK(of_operands(k, v, true) == of_operands(k, v, false));
+    CHECK(of_operands(k, v, true).starts_with("attention: q is"));
+  }
   AttentionMask behind, enlarging;
   behind.left = -1;
   enlarging.bias = zeros({8, 1, 1, 1}, DType::float64);
@@ -234,6 +249,24 @@ TEST_CASE("both paths refuse the same masks and widths, and take batches and key
   AttentionSetting negative;
   negative.softcap = -1;
   CHECK_THROWS_WITH(Attention(negative, 4, 6, 16), "attention: softcap is -1, wanted at least 0");
+}
+
+TEST_CASE("NaN among the scores stays NaN on both paths") {
+  Inputs x = inputs();
+  x.q = contiguous(x.q);
+  x.q.data<double>()[0] = NAN;
+  for (const char* name : {"standard", "laser"}) {
+    Attention attention(parse_attention(name), 4, 6, 16);
+    AttentionMask mask;
+    mask.allowed = ones({7}, DType::boolean);
+    for (const bool generic : {false, true}) {
+      AttentionTrace trace;
+      const auto y = attention.forward(x.q, x.k, x.v, mask, 0, generic ? &trace : nullptr).values();
+      INFO(name, generic ? ", generic" : ", fused");
+      for (size_t d = 0; d < 6; ++d) CHECK(std::isnan(y[d]));
+      CHECK(std::isfinite(y[6]));
+    }
+  }
 }
 
 TEST_CASE("in bfloat16 and float16 both paths stay within a unit of float64 on the same rounded inputs") {

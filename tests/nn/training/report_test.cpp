@@ -120,6 +120,9 @@ TEST_CASE("runs of one method share a color and an entry of the legend, and thei
   CHECK(page.find("Means over seeds") != std::string::npos);
   CHECK(page.find("<td>2.1000</td><td>1.7500</td>") != std::string::npos);
   CHECK(page.find("<td>0.14</td><td>0.071</td>") != std::string::npos);  // 0.2/√2 and 0.1/√2
+  size_t entries = 0;  // in the legends of two loss charts and of the weights, and above the means
+  for (size_t at = 0; (at = page.find(">standard<", at)) != std::string::npos; ++at) ++entries;
+  CHECK(entries == 4);
   const std::string fourth = color_style(categorical_color(3));
   CHECK(page.find(fourth) == std::string::npos);
   for (RunReport& run : runs) run.method.clear();

@@ -69,26 +69,34 @@ TEST_CASE("a model may lack matrices, or have nothing else") {
     Parameter gain;
   };
   const Tensor x = randn({8, 3});
-  const auto loss_after = [&](Module& model, const std::function<Tensor(const Tensor&)>& forward) {
+  const auto train = [&](Module& model, double decay, const std::function<Tensor(const Tensor&)>& forward) {
     Task task{.model = model,
-              .batch =
-                  [&](int64_t) {
-                    return Batch{{x}, 8};
-                  },
-              .validation =
-                  [&] {
-                    return std::vector<Batch>{{{x}, 8}};
-                  },
+              .batch = [&](int64_t) -> Batch {
+                return {{x}, 8};
+              },
+              .validation = [&]() -> std::vector<Batch> {
+                return {{{x}, 8}};
+              },
               .loss = [&](const std::vector<Tensor>& xs) { return mean(square(forward(xs[0]) - 1)); }};
-    Trainer trainer(task, optim::constant(1e-2), quiet(50));
+    TrainingOptions options = quiet(50);
+    options.weight_decay = decay;
+    Trainer trainer(task, optim::constant(1e-2), options);
     const double before = trainer.validation_loss();
     trainer.run();
     CHECK(trainer.report().final_validation_loss < before);
+    return all_values(model);
   };
-  Affine matrix(Bias::no);
-  loss_after(matrix, [&](const Tensor& x) { return matrix.layer.forward(x); });
-  Gain vector;
-  loss_after(vector, [&](const Tensor& x) { return x * vector.gain.value(); });
+  const auto matrix = [&](double decay) {
+    manual_seed(1);
+    Affine model(Bias::no);
+    return train(model, decay, [&](const Tensor& x) { return model.layer.forward(x); });
+  };
+  const auto vector = [&](double decay) {
+    Gain model;
+    return train(model, decay, [&](const Tensor& x) { return x * model.gain.value(); });
+  };
+  CHECK(matrix(0) != matrix(0.5));
+  CHECK(vector(0) == vector(0.5));  // what is no matrix does not decay
 }
 
 TEST_CASE("micro-batches of different numbers of tokens give the step of the batch that holds them all") {
