@@ -44,9 +44,10 @@ check-includes:
 	@$(STAGE) "include direction" python3 tests/include_direction.py
 check-lengths:
 	@$(STAGE) "file lengths" bash .ci/lengths
+# The emulator has no instruction sets to choose from.
 check-isa: build
-	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)'
-	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)'
+	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'
+	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L mutation
 # Without the emulated training runs, which take minutes under a sanitizer; each kernel of theirs is run by the other tests.

@@ -60,7 +60,7 @@ __global__ void exchange_kernel(T* place, unsigned long long* sum) {
 __global__ void largest_kernel(float* largest) {
   const float mine = 0.25f * static_cast<float>((blockIdx.x * blockDim.x + threadIdx.x) * 7919 % kAll);
   auto* const bits = reinterpret_cast<int*>(largest);
-  int old = *static_cast<volatile int*>(bits);
+  int old = atomicCAS(bits, 0, 0);  // what is there
   while (__int_as_float(old) < mine) {
     const int found = atomicCAS(bits, old, __float_as_int(mine));
     if (found == old) break;
