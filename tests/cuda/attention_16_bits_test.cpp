@@ -38,15 +38,10 @@ TEST_CASE("16-bit attention with heads of every size, odd ones too") {
 
 TEST_CASE("16-bit attention with windows, masks, bias, softcap, ALiBi and grouped queries") {
   if (!has_gpu()) return;
-  const Inputs x = draw(kVaried);
-  std::vector<AttentionOptions> all = varied_options();
-  for (const AttentionRead read : kReads)
-    for (size_t i = 0; i < all.size(); ++i) {
-      INFO("option ", i, ", LASER: ", read == AttentionRead::laser);
-      all[i].read = read;
-      // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves of it is no share of that.
-      if (read == AttentionRead::mean || i != 6) check_16_bits(x, all[i]);
-    }
+  for_varied_options([](const Inputs& x, const AttentionOptions& o, size_t i) {
+    // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves of it is no share of that.
+    if (o.read == AttentionRead::mean || i != 6) check_16_bits(x, o);
+  });
 }
 
 TEST_CASE(

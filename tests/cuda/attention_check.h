@@ -121,4 +121,17 @@ inline std::vector<AttentionOptions> varied_options() {
   return all;
 }
 
+/// Calls check(operands, options, their number) for each of them, by both reads.
+template <class F>
+void for_varied_options(F&& check) {
+  const AttentionInputs x = draw(kVaried);
+  std::vector<AttentionOptions> all = varied_options();
+  for (const AttentionRead read : kReads)
+    for (size_t i = 0; i < all.size(); ++i) {
+      INFO("option ", i, ", LASER: ", read == AttentionRead::laser);
+      all[i].read = read;
+      check(x, all[i], i);
+    }
+}
+
 }  // namespace vitrine::test

@@ -49,15 +49,10 @@ TEST_CASE("attention with heads of every size, odd ones too") {
 
 TEST_CASE("attention with windows, masks, bias, softcap, ALiBi and grouped queries") {
   if (!has_gpu()) return;
-  const Inputs x = draw(kVaried);
-  std::vector<AttentionOptions> all = varied_options();
-  for (const AttentionRead read : kReads)
-    for (size_t i = 0; i < all.size(); ++i) {
-      INFO("option ", i, ", LASER: ", read == AttentionRead::laser);
-      all[i].read = read;
-      check_as_on_cpu(x, all[i]);
-      if (i == 0 || i == 2) check_float32(x, all[i]);
-    }
+  for_varied_options([](const Inputs& x, const AttentionOptions& o, size_t i) {
+    check_as_on_cpu(x, o);
+    if (i == 0 || i == 2) check_float32(x, o);
+  });
 }
 
 TEST_CASE("queries that see nothing give 0 and have gradient 0 on the device") {
