@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz
-STAGES = format includes lengths isa mutation asan fuzz tsan inspect cuda consumer
+STAGES = format includes lengths isa mutation asan fuzz tsan cuda consumer
 
 .NOTPARALLEL:
 .PHONY: demo test check format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -50,7 +50,8 @@ check-isa: build
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L mutation
-# Without the emulated training runs, which take minutes under a sanitizer; each kernel of theirs is run by the other tests.
+# The emulated CUDA kernels tell each access to memory in this build: their races and bounds are checked too. Without the emulated
+# training runs, which take minutes here; each kernel of theirs is run by the other tests.
 check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
@@ -58,8 +59,6 @@ check-fuzz: build-asan
 # Nor the long comparisons of kernels: those of cuda/twins, graph, streams and optimizers cross the emulator's threads as well.
 check-tsan: build-tsan
 	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|kernels|matmul|trainer)$$'
-check-inspect: build-inspect
-	@$(STAGE) "CUDA kernels inspected" $(CTEST) inspect -L cuda
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-consumer: build
