@@ -29,7 +29,7 @@ struct ForwardMemory {
 template <class S>
 struct AttentionOutputs {
   Heads<S> y, rest;     // rest: what rounding takes from y, if that is kept
-  Heads<Wide<S>> sums;  // LASER's
+  Heads<Wide<S>> read;  // LASER's y before it is rounded
   Wide<S>* lse;
 };
 
@@ -55,6 +55,7 @@ class ForwardTile {
   }
 
   __device__ void run() {
+    if (is_near(in_.near, (b_ * static_cast<int>(gridDim.y) + h_) / in_.group, scores_, begin_)) return;
     memory_.q.load(copies_, in_.q.rows(b_, h_), begin_, end_, in_.size);
     if (in_.laser) memory_.laser.start();
     for_each_block([&](int j) {
@@ -189,10 +190,10 @@ class ForwardTile {
         averages);
   }
 
-  /// Where a sum cannot be trusted it becomes −1, as was_read_exactly() knows it, and repair() has to follow.
+  /// Where a sum cannot be trusted, what was read becomes NaN, and repair() has to follow.
   __device__ void finish_laser(int first, Block& averages, int& repairs) const {
     const HeadMatrix<S> y = out_.y.rows(b_, h_);
-    const HeadMatrix<T> sums = out_.sums.rows(b_, h_);
+    const HeadMatrix<T> read = out_.read.rows(b_, h_);
     each(
         [&](Coordinates at, T& x) {
           if (!is_output(at, first)) return;
@@ -200,12 +201,13 @@ class ForwardTile {
           const Anchor<T> anchor = memory_.laser.anchor(d);
           const bool alive = total_[at.own] != T(0);
           x = alive ? x / total_[at.own] : T(0);
-          y.row(i)[d] = S(alive ? anchor.read(x) : T(0));
-          if (alive && anchor.out_of_range(x, scores_.last_key(i) - scores_.first_key(i))) {
-            x = T(-1);
+          T o = alive ? anchor.read(x) : T(0);
+          y.row(i)[d] = S(o);
+          if (alive && anchor.out_of_range(x, scores_.seen_by(i))) {
+            o = NAN;
             repairs = 1;
           }
-          sums.row(i)[d] = x;
+          read.row(i)[d] = o;
         },
         averages);
   }
@@ -214,11 +216,9 @@ class ForwardTile {
   /// in memory, and its loops stay loops.
   __device__ void repair(int first) {
     const HeadMatrix<S> y = out_.y.rows(b_, h_);
-    const HeadMatrix<T> sums = out_.sums.rows(b_, h_);
+    const HeadMatrix<T> read = out_.read.rows(b_, h_);
     const int d = first + static_cast<int>(threadIdx.x % kWarp), rows = own_end() - own_;
-    const auto is_marked = [&](int r) {
-      return d < in_.channels && memory_.laser.anchor(d).was_read_exactly(sums.row(own_ + r)[d]);
-    };
+    const auto is_marked = [&](int r) { return d < in_.channels && std::isnan(read.row(own_ + r)[d]); };
     SumExp<T> exact[16 * kHeight];
 #pragma unroll 1
     for (SumExp<T>& all : exact) all = {minus_infinity<T>(), T(0)};
@@ -242,9 +242,9 @@ class ForwardTile {
 #pragma unroll 1
     for (int r = 0; r < rows; ++r) {
       if (!is_marked(r)) continue;
-      const T read = exact[r].largest - lse_of_head()[own_ + r] + math::log(exact[r].total);
-      y.row(own_ + r)[d] = S(read);
-      sums.row(own_ + r)[d] = read - memory_.laser.c[d];
+      const T o = exact[r].largest - lse_of_head()[own_ + r] + math::log(exact[r].total);
+      y.row(own_ + r)[d] = S(o);
+      read.row(own_ + r)[d] = o;
     }
   }
 
@@ -273,8 +273,11 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k, const Tensor& v,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   if (lse.numel() == 0) return;
-  if (hopper_supports(q, k, v, bias, slopes, form))
-    return hopper_attention(y, lse, kept, q, k, v, allowed, form);
+  HopperRest rest;
+  if (hopper_supports(q, k, v, bias, slopes, form)) {
+    rest = hopper_attention(y, lse, kept, q, k, v, allowed, form);
+    if (rest.is_empty()) return;
+  }
   if (form.read == AttentionRead::laser && q.dtype() == DType::float16) {
     const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
     Tensor wide_y = empty(y.shape(), DType::float32, y.device());
@@ -292,7 +295,7 @@ void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tens
     VITRINE_LAUNCH((attention_kernel<S, kHeight>), tile_grid(q, in.tile), tile_threads<kHeight>(in.tile),
                    bytes, in, out);
   };
-  visit_attention("attention", q, k, v, bias, slopes, allowed, form, launch);
+  visit_attention("attention", q, k, v, bias, slopes, allowed, form, rest.near, launch);
 }
 
 }  // namespace vitrine::cuda

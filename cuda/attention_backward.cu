@@ -30,12 +30,12 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 
 /// Computes in float32 what float16 cannot hold.
 void widened_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q, const Tensor& k,
-                      const Tensor& v, const Tensor& sums, const Tensor& lse, const Tensor& bias,
+                      const Tensor& v, const Tensor& read, const Tensor& lse, const Tensor& bias,
                       const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
   const auto room = [](const Tensor& x) { return empty(x.shape(), DType::float32, x.device()); };
   Tensor wide_dq = room(dq), wide_dk = room(dk), wide_dv = room(dv);
-  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), {}, sums, lse, bias,
+  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), {}, read, lse, bias,
                      slopes, allowed, form);
   copy(dq, wide_dq), copy(dk, wide_dk), copy(dv, wide_dv);
 }
@@ -48,8 +48,11 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                         const AttentionForm& form) {
   const int64_t heads = q.size(0) * q.size(1);
   if (heads == 0) return;
-  if (hopper_backward_supports(dy, q, k, v, bias, slopes, form))
-    return hopper_attention_backward(dq, dk, dv, dy, q, k, v, y, kept, lse, allowed, form);
+  HopperRest rest;
+  if (hopper_backward_supports(dy, q, k, v, bias, slopes, form)) {
+    rest = hopper_attention_backward(dq, dk, dv, dy, q, k, v, y, kept, lse, allowed, form);
+    if (rest.is_empty()) return;
+  }
   const bool laser = form.read == AttentionRead::laser;
   if (laser && q.dtype() == DType::float16)
     return widened_backward(dq, dk, dv, dy, q, k, v, kept, lse, bias, slopes, allowed, form);
@@ -61,7 +64,9 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
     Tensor corrections = empty({heads, q.size(2)}, lse.dtype(), q.device());
     Tensor anchors = empty({laser ? heads * tiles * 2 * in.channels : 0}, lse.dtype(), q.device());
     Tensor exact = empty({laser ? heads * tiles : 0}, DType::int32, q.device());
-    const Tensor h = laser ? empty(dy.shape(), dy.dtype(), q.device()) : dy;
+    const Tensor h = !rest.is_empty() ? rest.cotangents
+                     : laser          ? empty(dy.shape(), dy.dtype(), q.device())
+                                      : dy;
     const Kept<S> between{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>(), Heads<S>::of(h)};
     const Cotangents<S> out{Heads<S>::of(dy), Heads<S>::of(y), laser ? Heads<S>{} : Heads<S>::of(kept),
                             laser ? Heads<T>::of(kept) : Heads<T>{}, lse.data<T>()};
@@ -80,7 +85,7 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                      Heads<S>::of(dk), Heads<S>::of(dv), in, out, between, tile, parts);
     }
   };
-  visit_attention("attention_backward", q, k, v, bias, slopes, allowed, form, launch);
+  visit_attention("attention_backward", q, k, v, bias, slopes, allowed, form, rest.near, launch);
 }
 
 }  // namespace vitrine::cuda

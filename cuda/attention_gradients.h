@@ -9,7 +9,7 @@ template <class S>
 struct Cotangents {
   using T = Wide<S>;
   Heads<S> dy, y, rest;  // of a mean; rest: what rounding took from y, if it did
-  Heads<T> sums;         // LASER's
+  Heads<T> read;         // LASER's y before it was rounded
   const T* lse;
 };
 
@@ -29,10 +29,10 @@ struct Kept {
   Heads<S> h;           // LASER's H; dy for a mean
 };
 
-/// dy·b of one element (i, d) and key, where log P = `log_weight`; 0 unless the element was read exactly.
+/// dy·b of one element (i, d), read as o from n keys, and a key, where log P = `log_weight`; 0 unless it is to be read exactly.
 template <class T>
-__device__ T exact_term(const Anchor<T>& anchor, T sum, T dy, T v, T log_weight) {
-  return anchor.was_read_exactly(sum) ? dy * math::exp(log_weight + ((v - anchor.c) - sum)) : T(0);
+__device__ T exact_term(const Anchor<T>& anchor, T o, int n, T dy, T v, T log_weight) {
+  return anchor.out_of_range(anchor.sum(o), n) ? dy * math::exp(log_weight + (v - o)) : T(0);
 }
 
 /// log P of a score: −∞ where it is hidden, and in a row that sees nothing, whose lse is −∞.

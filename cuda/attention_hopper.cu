@@ -3,6 +3,7 @@
 // tensor cores' rate, and stands still while the softmax is computed. Here
 // - one thread fetches q, k and v by the copy engine, two blocks of keys ahead;
 // - `wgmma` reads q, k and v where they lie (v across), and weights from the registers that the softmax leaves them in;
+// - LASER multiplies F (cuda/laser_operands.h) in place of v, and its sums rarely move: o = c + log(1 + sum);
 // - the scores of the next block are multiplied while this one's weights meet the values, and its softmax is computed while those
 //   are still under way; the two warpgroups take turns, so that one multiplies while the other computes exponentials.
 #include "cuda/attention_hopper.h"
@@ -10,7 +11,11 @@
 namespace vitrine::cuda {
 namespace {
 
-constexpr int kKeys = 128, kRing = 2;  // keys of a block, and blocks in shared memory
+constexpr int kKeys = kLaserKeys, kRing = 2;  // keys of a block, and blocks in shared memory
+template <class S>
+constexpr bool kLaser = std::is_same_v<S, bfloat16>;
+/// Anchors move further only from where there were no values, and then 0 stays 0.
+constexpr float kMostMove = 80;
 
 /// kSize: channels of a head, filled up with zeros.
 template <int kSize>
@@ -28,24 +33,28 @@ template <class S>
 struct Inputs {
   Scores<float> scores;
   Schedule schedule;
-  Heads<S> y, rest;  // rest: what rounding takes from y, if that is kept
+  Heads<S> y, rest;   // rest: what rounding takes from y, if that is kept
+  Heads<float> read;  // LASER's y before it is rounded
   float* lse;
+  LaserAnchors laser;
   int heads, group, channels;  // of a batch; query heads of a key head; of a value
 };
 
 /// Queries of one head from `begin` on, and the blocks of keys that any of them sees.
 struct Queries {
   Scores<float> scores;
-  int b, h, begin, first, blocks;
+  int b, h, key_head, begin, first, blocks;  // key_head: of all batches
+  bool elsewhere;                            // in cuda/attention.cu
 
   template <class S>
   __device__ Queries(const Inputs<S>& in, int head, int tile)
-      : b(head / in.heads), h(head % in.heads), begin(tile * kTileRows) {
+      : b(head / in.heads), h(head % in.heads), key_head(head / in.group), begin(tile * kTileRows) {
     scores = in.scores.of_head(b, h);
     const int end = begin + kTileRows < scores.queries ? begin + kTileRows : scores.queries;
     first = scores.first_key(begin) / kKeys * kKeys;
     const int last = scores.last_key(end - 1);
     blocks = last > first ? (last - first + kKeys - 1) / kKeys : 0;
+    elsewhere = in.laser.near != nullptr && !is_near(in.laser.near, key_head, scores, begin);
   }
 };
 
@@ -55,7 +64,7 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs<S>
   unsigned block = 0, round = 0;  // of keys, and of queries
   in.schedule.for_tiles([&](int head, int tile) {
     const Queries queries(in, head, tile);
-    if (queries.blocks == 0) return;
+    if (queries.blocks == 0 || queries.elsewhere) return;
     const int key_head = queries.h / in.group;
     tiles.q.load(q, queries.begin, queries.h, queries.b, barriers.q.fill(round++, sizeof(tiles.q)));
     for (int n = 0; n < queries.blocks; ++n, ++block) {
@@ -85,6 +94,7 @@ class Consumer {
   static constexpr int kOwn = 2;  // rows of a thread
 
   __device__ void attend(const Queries& queries) {
+    if (queries.elsewhere) return;
     float y[kSize / 2], largest[kOwn], total[kOwn];
 #pragma unroll
     for (int i = 0; i < kSize / 2; ++i) y[i] = 0;
@@ -116,6 +126,9 @@ class Consumer {
         barriers_.v[block_ % kRing].release();
 #pragma unroll
         for (int i = 0; i < kSize / 2; ++i) y[i] *= factor[i / 2 % 2];
+        if constexpr (kLaser<S>)
+          if (in_.laser.moves(queries.key_head, queries.first / kKeys + n))
+            move(y, queries, n, total, scores);
         pack_fragments<S>(weights, scores);
       }
       barriers_.q.release();
@@ -124,6 +137,8 @@ class Consumer {
       products_.finish(y);
       barriers_.v[block_++ % kRing].release();
     }
+    divide(y, total);
+    if (kLaser<S> && in_.laser.anchors != nullptr) read(y, queries, total);
     write(queries, y, largest, total);
   }
 
@@ -186,6 +201,35 @@ class Consumer {
     }
   }
 
+  /// LASER's sums p·F follow the anchors from block n − 1 to block n: with f = e^(c − c′), Σ p·F′ = f·Σ p·F + (f − 1)·Σ p. `totals` has
+  /// the weights p of block n already.
+  __device__ void move(float (&y)[kSize / 2], const Queries& queries, int n, const float (&totals)[kOwn],
+                       const float (&weights)[kKeys / 2]) const {
+    const int block = queries.first / kKeys + n;
+    const float* const from = in_.laser.of_block(queries.key_head, block - 1);
+    const float* const to = in_.laser.of_block(queries.key_head, block);
+    float total[kOwn];
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+      total[own] = totals[own];
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i)
+        if (i / 2 % 2 == own) total[own] -= weights[i];
+      total[own] = merge_row(total[own], [](float a, float b) { return a + b; });
+    }
+#pragma unroll
+    for (int at = 0; at < kSize / 8; ++at) {
+      const int d = owned_column(at * 4);
+      if (d >= in_.channels) continue;
+      const auto old = load<2>(from + d), now = load<2>(to + d);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float f = fast_exp2(std::fmin(old.at[e % 2] - now.at[e % 2], kMostMove) * kLog2E);
+        y[at * 4 + e] = std::fma(y[at * 4 + e], f, (f - 1) * total[e / 2]);
+      }
+    }
+  }
+
   /// Products of keys from j on that a query does not see become −∞.
   __device__ void hide(float (&x)[kKeys / 2], const Queries& queries, int j) const {
     const Scores<float>& s = queries.scores;
@@ -201,28 +245,55 @@ class Consumer {
     }
   }
 
+  /// Sums become averages.
+  __device__ void divide(float (&y)[kSize / 2], float (&total)[kOwn]) const {
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+      total[own] = merge_row(total[own], [](float a, float b) { return a + b; });
+      const float share = total[own] == 0 ? 0 : 1 / total[own];
+#pragma unroll
+      for (int i = 0; i < kSize / 2; ++i)
+        if (i / 2 % 2 == own) y[i] *= share;
+    }
+  }
+
+  /// Averages of F become LASER's o.
+  __device__ void read(float (&y)[kSize / 2], const Queries& queries, const float (&total)[kOwn]) const {
+    if (queries.blocks == 0) return;
+    const float* const anchors =
+        in_.laser.of_block(queries.key_head, queries.first / kKeys + queries.blocks - 1);
+#pragma unroll
+    for (int at = 0; at < kSize / 8; ++at) {
+      const int d = owned_column(at * 4);
+      if (d >= in_.channels) continue;
+      const auto c = load<2>(anchors + d);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (total[e / 2] != 0) y[at * 4 + e] = c.at[e % 2] + fast_log1p(y[at * 4 + e]);
+    }
+  }
+
   __device__ void write(const Queries& queries, const float (&y)[kSize / 2], const float (&largest)[kOwn],
-                        const float (&totals)[kOwn]) const {
+                        const float (&total)[kOwn]) const {
     const HeadMatrix<S> rows = in_.y.rows(queries.b, queries.h), rest = in_.rest.rows(queries.b, queries.h);
+    const HeadMatrix<float> read = in_.read.rows(queries.b, queries.h);
     float* const lse = in_.lse + (int64_t{queries.b} * in_.heads + queries.h) * queries.scores.queries;
 #pragma unroll
     for (int own = 0; own < kOwn; ++own) {
-      const float total = merge_row(totals[own], [](float a, float b) { return a + b; });
-      const float share = total == 0 ? 0 : 1 / total;
       const int i = row(queries, own);
       if (i >= queries.scores.queries) continue;
       if (threadIdx.x % 4 == 0)
-        lse[i] = total == 0 ? -INFINITY : std::fma(largest[own], in_.scores.scale, std::log(total));
+        lse[i] = total[own] == 0 ? -INFINITY : std::fma(largest[own], in_.scores.scale, std::log(total[own]));
 #pragma unroll
       for (int at = 0; at < kSize / 8; ++at) {
         const int d = owned_column(at * 4), e = at * 4 + own * 2;
         if (d >= in_.channels) continue;
-        const float first = y[e] * share, second = y[e + 1] * share;
-        const Vector<S, 2> rounded{S(first), S(second)};
+        const Vector<S, 2> rounded{S(y[e]), S(y[e + 1])};
         store(rows.row(i) + d, rounded);
         if (in_.rest.data)
-          store(rest.row(i) + d, Vector<S, 2>{S(first - static_cast<float>(rounded.at[0])),
-                                              S(second - static_cast<float>(rounded.at[1]))});
+          store(rest.row(i) + d, Vector<S, 2>{S(y[e] - static_cast<float>(rounded.at[0])),
+                                              S(y[e + 1] - static_cast<float>(rounded.at[1]))});
+        if (kLaser<S> && in_.read.data) store(read.row(i) + d, Vector<float, 2>{y[e], y[e + 1]});
       }
     }
   }
@@ -264,16 +335,20 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 
 bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                      const Tensor& slopes, const AttentionForm& form) {
-  const bool plain = form.read == AttentionRead::mean && form.softcap == 0 && form.scale > 0 &&
-                     !bias.defined() && !slopes.defined();
+  const bool plain = form.softcap == 0 && form.scale > 0 && !bias.defined() && !slopes.defined() &&
+                     (form.read == AttentionRead::mean || q.dtype() == DType::bfloat16);
   const bool fits = std::max(q.size(3), v.size(3)) <= kHopperSizes[1] && v.size(3) % 2 == 0 &&
                     q.numel() / std::max<int64_t>(q.size(3), 1) < INT32_MAX;
   return plain && fits && has_tensor_map(q) && has_tensor_map(k) && has_tensor_map(v) && has_wgmma() &&
          sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
-void hopper_attention(Tensor& y, Tensor& lse, Tensor& rest, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Tensor& allowed, const AttentionForm& form) {
+HopperRest hopper_attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const Tensor& allowed, const AttentionForm& form) {
+  const bool laser = form.read == AttentionRead::laser;
+  std::optional<LaserBlocks> blocks_of_keys;
+  if (laser) blocks_of_keys.emplace(v, Scores<float>::of(q, k, {}, {}, allowed, form), allowed);
+  const Tensor values = laser ? blocks_of_keys->values(v, false) : v;
   const auto launch = [&](auto type, auto size) {
     using S = typename decltype(type)::type;
     constexpr int kSize = decltype(size)::value;
@@ -281,19 +356,22 @@ void hopper_attention(Tensor& y, Tensor& lse, Tensor& rest, const Tensor& q, con
     const Inputs<S> in{Scores<float>::of(q, k, {}, {}, allowed, form),
                        Schedule::of(q.size(2), q.size(0) * q.size(1), bytes_met),
                        Heads<S>::of(y),
-                       Heads<S>::of(rest),
+                       laser ? Heads<S>{} : Heads<S>::of(kept),
+                       laser ? Heads<float>::of(kept) : Heads<float>{},
                        lse.data<float>(),
+                       laser ? blocks_of_keys->anchors() : LaserAnchors{},
                        static_cast<int>(q.size(1)),
                        static_cast<int>(group),
                        static_cast<int>(v.size(3))};
     const int blocks = std::min(in.schedule.count(), multiprocessors());
     allow_shared<attention_hopper_kernel<S, kSize>>();
     VITRINE_LAUNCH((attention_hopper_kernel<S, kSize>), static_cast<unsigned>(blocks), kHopperThreads,
-                   sizeof(Tiles<kSize>) + kAlignment, in, tensor_map(q), tensor_map(k), tensor_map(v));
+                   sizeof(Tiles<kSize>) + kAlignment, in, tensor_map(q), tensor_map(k), tensor_map(values));
   };
   visit_hopper_size(q, v, [&](auto size) {
     q.dtype() == DType::bfloat16 ? launch(Type<bfloat16>(), size) : launch(Type<float16>(), size);
   });
+  return {laser ? blocks_of_keys->near() : Tensor(), {}};
 }
 
 }  // namespace vitrine::cuda

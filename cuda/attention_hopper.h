@@ -8,6 +8,7 @@
 #include "cuda/instructions/exp2.h"
 #include "cuda/instructions/pack.h"
 #include "cuda/instructions/wgmma.h"
+#include "cuda/laser_operands.h"
 
 namespace vitrine::cuda {
 
@@ -120,7 +121,6 @@ __device__ void pack_fragments(Fragment (&fragments)[kCount], const float (&x)[8
       fragments[i].quarter[quarter] = pack<S>(x[8 * i + 2 * quarter], x[8 * i + 2 * quarter + 1]);
 }
 
-inline constexpr float kLog2E = 1.44269504f;
 /// Channels that the kernels are compiled for; other heads are filled up with zeros.
 inline constexpr int kHopperSizes[] = {64, 128};
 
@@ -130,17 +130,25 @@ void visit_hopper_size(const Tensor& q, const Tensor& v, F&& f) {
                                                     : f(std::integral_constant<int, kHopperSizes[1]>());
 }
 
-/// Whether these kernels compute this attention: heads up to 128 channels of 16 bits that the copy engine reads, a mean, and scores
-/// that are scale·q·k where they are not hidden. cuda/attention.cu has kernels for all others.
+/// What these kernels leave to those of cuda/attention.cu: the heads that LASER cannot read by one anchor.
+struct HopperRest {
+  Tensor near;        ///< int32 [B·Hkv] (cuda/laser_operands.h); undefined where nothing is left
+  Tensor cotangents;  ///< LASER's H, in which they write those of their heads
+
+  bool is_empty() const { return !near.defined(); }
+};
+
+/// Whether these kernels compute this attention: heads up to 128 channels of 16 bits that the copy engine reads, and scores
+/// that are scale·q·k where they are not hidden; LASER in bfloat16. cuda/attention.cu has kernels for all others.
 bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                      const Tensor& slopes, const AttentionForm& form);
-void hopper_attention(Tensor& y, Tensor& lse, Tensor& rest, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Tensor& allowed, const AttentionForm& form);
+HopperRest hopper_attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const Tensor& allowed, const AttentionForm& form);
 /// The same of the backward, which is for bfloat16 alone.
 bool hopper_backward_supports(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                               const Tensor& bias, const Tensor& slopes, const AttentionForm& form);
-void hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& rest,
-                               const Tensor& lse, const Tensor& allowed, const AttentionForm& form);
+HopperRest hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
+                                     const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
+                                     const Tensor& lse, const Tensor& allowed, const AttentionForm& form);
 
 }  // namespace vitrine::cuda

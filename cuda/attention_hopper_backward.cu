@@ -5,7 +5,7 @@
 //
 // with (a, b) = (q, dy) and (c, d) = (k, v) or the other way round. Results stay in registers from the first row to the last, and
 // weights and their gradients go from registers into the next product: nothing is written to shared memory but by the copy engine,
-// and no sum has two writers. The weights are computed, and b·dᵀ is multiplied, while other products are under way.
+// and no sum has two writers. LASER multiplies F and H in place of v and dy (cuda/laser_operands.h), and dv = e^(v − c)∘(Pᵀ·H). The weights are computed, and b·dᵀ is multiplied, while other products are under way.
 #include "core/creation.h"
 #include "cuda/attention_gradients.h"
 #include "cuda/attention_hopper.h"
@@ -40,8 +40,10 @@ struct Barriers {
 struct Inputs {
   Scores<float> scores;
   Schedule schedule;
-  Heads<S> da, db, dy, y, rest;
+  Heads<S> da, db, v, dy, y, rest;
   const float* lse;
+  LaserAnchors laser;
+  const float* corrections;     // LASER's D
   Heads<QueryNumbers> numbers;  // [B, H, whole tiles]: the first kernel leaves them for the second
   int heads, group, size, channels;
 };
@@ -49,12 +51,15 @@ struct Inputs {
 /// Rows of one head from `begin` on, queries or keys.
 template <bool kKeys>
 struct Owned {
-  int b, h, begin, end;
+  int b, h, key_head, begin, end;  // key_head: of all batches
+  bool elsewhere;                  // in cuda/attention_backward.cu
 
   __device__ Owned(const Inputs& in, int head, int tile) {
     const int heads = kKeys ? in.heads / in.group : in.heads;
     const int count = kKeys ? in.scores.keys : in.scores.queries;
     b = head / heads, h = head % heads;
+    key_head = kKeys ? head : head / in.group;
+    elsewhere = in.laser.near != nullptr && !is_near(in.laser.near, key_head);
     // The first keys are seen most often, so of keys the first tile is the last one of the schedule's.
     begin = (kKeys ? in.schedule.tiles - 1 - tile : tile) * kTileRows;
     end = begin + kTileRows < count ? begin + kTileRows : count;
@@ -84,6 +89,7 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& i
   unsigned block = 0, round = 0;
   in.schedule.for_tiles([&](int head, int tile) {
     const Owned<kKeys> own(in, head, tile);
+    if (own.elsewhere) return;
     if (lane == 0) {
       Mbarrier& full = barriers.own.fill(round, sizeof(tiles.a) + sizeof(tiles.b));
       tiles.a.load(a, own.begin, own.h, own.b, full);
@@ -134,6 +140,7 @@ class Consumer {
   using MetTile = BoxedTile<kMet, kSize>;
 
   __device__ void attend(const Owned<kKeys>& own) {
+    if (own.elsewhere) return;
     float da[kSums], db[kKeys ? kSums : 1];
 #pragma unroll
     for (float& x : da) x = 0;
@@ -179,8 +186,13 @@ class Consumer {
     if constexpr (kKeys) products_.finish(db);
     if (!first) barriers_.ring[(block_ - 1) % kRing].release();
     barriers_.own.release();
-    write(in_.da, da, own, in_.scores.scale, in_.size);
-    if constexpr (kKeys) write(in_.db, db, own, 1, in_.channels);
+#pragma unroll
+    for (float& x : da) x *= in_.scores.scale;
+    write(in_.da, da, own, in_.size);
+    if constexpr (kKeys) {
+      if (in_.laser.anchors != nullptr) multiply_by_values(db, own);
+      write(in_.db, db, own, in_.channels);
+    }
   }
 
   /// Begins sums = x·yᵀ, of this warpgroup's rows.
@@ -260,7 +272,8 @@ class Consumer {
       float sum = 0, log_sum = -INFINITY;
       if (i < own.end) {
         log_sum = lse[i];
-        for (int d = lane * 2; d < in_.channels; d += 8) {
+        if (in_.corrections != nullptr && lane == 0) sum = in_.corrections[lse - in_.lse + i];
+        for (int d = lane * 2; d < in_.channels && in_.corrections == nullptr; d += 8) {
           const auto up = load<2>(dy.row(i) + d);
           const auto out = load<2>(y.row(i) + d), lost = load<2>(rest.row(i) + d);
 #pragma unroll
@@ -275,7 +288,28 @@ class Consumer {
     }
   }
 
-  __device__ void write(const Heads<S>& heads, const float (&x)[kSums], const Owned<kKeys>& own, float by,
+  /// LASER's sums of keys times e^(v − c).
+  __device__ void multiply_by_values(float (&sums)[kSums], const Owned<kKeys>& own) const {
+    const HeadMatrix<S> v = in_.v.rows(own.b, own.h);
+    const float* const anchors = in_.laser.of_head(own.key_head);
+#pragma unroll
+    for (int at = 0; at < kSize / 8; ++at) {
+      const int d = owned_column(at * 4);
+      if (d >= in_.channels) continue;
+      const auto c = load<2>(anchors + d);
+#pragma unroll
+      for (int of = 0; of < kOwn; ++of) {
+        const int i = row(own, of) < own.end ? row(own, of) : own.begin;
+        const auto values = load<2>(v.row(i) + d);
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+          sums[at * 4 + of * 2 + e] *=
+              fast_exp2(laser_exponent(static_cast<float>(values.at[e]), c.at[e]) * kLog2E);
+      }
+    }
+  }
+
+  __device__ void write(const Heads<S>& heads, const float (&x)[kSums], const Owned<kKeys>& own,
                         int columns) const {
     const HeadMatrix<S> rows = heads.rows(own.b, own.h);
 #pragma unroll
@@ -285,7 +319,7 @@ class Consumer {
 #pragma unroll
       for (int at = 0; at < kSize / 8; ++at) {
         const int d = owned_column(at * 4), e = at * 4 + of * 2;
-        if (d < columns) store(rows.row(i) + d, Vector<S, 2>{S(x[e] * by), S(x[e + 1] * by)});
+        if (d < columns) store(rows.row(i) + d, Vector<S, 2>{S(x[e]), S(x[e + 1])});
       }
     }
   }
@@ -340,35 +374,51 @@ bool hopper_backward_supports(const Tensor& dy, const Tensor& q, const Tensor& k
          q.size(3) % 2 == 0 && sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
-void hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& rest,
-                               const Tensor& lse, const Tensor& allowed, const AttentionForm& form) {
+HopperRest hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
+                                     const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
+                                     const Tensor& lse, const Tensor& allowed, const AttentionForm& form) {
+  const Scores<float> scores = Scores<float>::of(q, k, {}, {}, allowed, form);
+  const bool laser = form.read == AttentionRead::laser;
+  std::optional<LaserBlocks> blocks_of_keys;
+  Tensor values = v, cotangents = dy, corrections;
+  if (laser) {
+    blocks_of_keys.emplace(v, scores, allowed);
+    values = blocks_of_keys->values(v, true), cotangents = copyable_heads(dy);
+    corrections = empty(lse.shape(), DType::float32, q.device());
+    blocks_of_keys->cotangents(cotangents, corrections, dy, kept, lse);
+  }
   const auto run = [&](auto size) {
     constexpr int kSize = decltype(size)::value;
     const int64_t heads = q.size(0) * q.size(1), group = q.size(1) / k.size(1), row = kSize * 2 * 2;
     const Schedule queries = Schedule::of(q.size(2), heads, k.size(2) * row / group);
     const int padded = queries.tiles * kTileRows;
     Tensor numbers = empty({heads, padded, 2}, DType::float32, q.device());
-    Inputs in{Scores<float>::of(q, k, {}, {}, allowed, form),
+    Inputs in{scores,
               queries,
               Heads<S>::of(dq),
               {},
+              Heads<S>::of(v),
               Heads<S>::of(dy),
               Heads<S>::of(y),
-              Heads<S>::of(rest),
+              laser ? Heads<S>{} : Heads<S>::of(kept),
               lse.data<float>(),
+              laser ? blocks_of_keys->anchors() : LaserAnchors{},
+              laser ? corrections.data<float>() : nullptr,
               {reinterpret_cast<QueryNumbers*>(numbers.data<float>()), q.size(1) * padded, padded, 1},
               static_cast<int>(q.size(1)),
               static_cast<int>(group),
               static_cast<int>(q.size(3)),
               static_cast<int>(v.size(3))};
-    const TensorMap of_q = tensor_map(q), of_k = tensor_map(k), of_v = tensor_map(v), of_dy = tensor_map(dy);
+    const TensorMap of_q = tensor_map(q), of_k = tensor_map(k), of_v = tensor_map(values),
+                    of_dy = tensor_map(cotangents);
     launch<kSize, false>(in, of_q, of_dy, of_k, of_v);
     in.schedule = Schedule::of(k.size(2), heads / group, q.size(2) * row * group);
     in.da = Heads<S>::of(dk), in.db = Heads<S>::of(dv);
     launch<kSize, true>(in, of_k, of_v, of_q, of_dy);
   };
   visit_hopper_size(q, v, run);
+  if (!laser) return {};
+  return {blocks_of_keys->near(), cotangents};
 }
 
 }  // namespace vitrine::cuda

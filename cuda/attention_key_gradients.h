@@ -51,6 +51,7 @@ class KeyGradients {
         own_(begin_ + static_cast<int>(threadIdx.x / kWarp) * kRows) {}
 
   __device__ void run(const Heads<S>& dk, const Heads<S>& dv) {
+    if (is_near(in_.near, b_ * static_cast<int>(gridDim.y) + static_cast<int>(blockIdx.y))) return;
     memory_.k.load(copies_, in_.k.rows(b_, blockIdx.y), begin_, end_, in_.size);
     memory_.v.load(copies_, values(), begin_, end_, in_.channels);
     step_ = in_.tile < kAccumulatorColumns
@@ -174,7 +175,7 @@ class KeyGradients {
   }
 
   __device__ T exact_at(int i, int j, int d, T l) const {
-    return exact_term(memory_.anchor(d), out_.sums.rows(b_, h_).row(i)[d],
+    return exact_term(memory_.anchor(d), out_.read.rows(b_, h_).row(i)[d], scores_.seen_by(i),
                       static_cast<T>(out_.dy.rows(b_, h_).row(i)[d]), static_cast<T>(values().row(j)[d]), l);
   }
 

@@ -7,7 +7,7 @@
 // F and the cotangents H are stored in the dtype of v. For float16, which could not hold them, attention is that of float32.
 #pragma once
 
-#include "cuda/attention_scores.h"
+#include "cuda/laser_operands.h"
 
 namespace vitrine::cuda {
 
@@ -30,13 +30,13 @@ struct Anchor {
   }
   /// c + log(δ + sum).
   __device__ T read(T sum) const { return c + (delta == T(0) ? math::log(sum) : math::log1p(sum)); }
-  /// Whether values of n keys are too far apart for such a sum to be trusted: it is then read exactly, and in place of the sum
-  /// o − c is kept, which is negative.
+  /// The sum that was read as o.
+  __device__ T sum(T o) const { return delta == T(0) ? math::exp(o - c) : math::expm1(o - c); }
+  /// Whether values of n keys are too far apart for such a sum to be trusted: o is then read exactly.
   __device__ bool out_of_range(T sum, int n) const {
     const T least = static_cast<T>(n) * T(1.67e-5);  // e⁻¹¹
     return delta == T(0) && !(sum >= (least < T(0.5) ? least : T(0.5)));
   }
-  __device__ bool was_read_exactly(T sum) const { return delta == T(0) && sum < T(0); }
 
   static constexpr T kFar = T(kLaserFar);
 };

@@ -43,11 +43,12 @@ unsigned tile_threads(int tile) {
 
 /// Calls f(Type<S>{}, inputs, height). LASER's backward wants the forward's tiles, so it is the gradients' memory that says how
 /// many queries fit. `height` is a compile-time number, that of the accumulators of queries: tensor cores have
-/// two of them where heads are narrow, for which a block of keys then is read from shared memory once.
+/// two of them where heads are narrow, for which a block of keys then is read from shared memory once. `near`: what Hopper's kernels
+/// have done; undefined where they have not run.
 template <class F>
 void visit_attention(const char* kernel, const Tensor& q, const Tensor& k, const Tensor& v,
                      const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
-                     const AttentionForm& form, F&& f) {
+                     const AttentionForm& form, const Tensor& near, F&& f) {
   const int64_t most = std::max(q.size(3), v.size(3));
   const bool laser = form.read == AttentionRead::laser;
   check(most <= kMostHeadSize, "{}: the heads have {} channels, its CUDA kernel wants {} at most", kernel,
@@ -68,7 +69,8 @@ void visit_attention(const char* kernel, const Tensor& q, const Tensor& k, const
           channels,
           static_cast<int>(q.size(1) / k.size(1)),
           tile_rows<QueryMemory<S>>(q.size(2), 16 * height, size, channels, laser),
-          laser};
+          laser,
+          near.defined() ? near.data<int32_t>() : nullptr};
       f(type, inputs, height);
     };
     if constexpr (kTensorCores<S>)

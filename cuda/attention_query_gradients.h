@@ -47,6 +47,7 @@ class QueryGradients {
   }
 
   __device__ void run(const Heads<S>& dq) {
+    if (is_near(in_.near, static_cast<int>(head_) / in_.group)) return;
     memory_.q.load(copies_, in_.q.rows(b_, h_), begin_, end_, in_.size);
     memory_.dy.load(copies_, dy(), begin_, end_, in_.channels);
     copies_.commit();
@@ -79,7 +80,7 @@ class QueryGradients {
 
   __device__ HeadMatrix<S> values() const { return in_.v.rows(b_, h_ / in_.group); }
   __device__ HeadMatrix<S> dy() const { return out_.dy.rows(b_, h_); }
-  __device__ HeadMatrix<T> sums() const { return out_.sums.rows(b_, h_); }
+  __device__ HeadMatrix<T> read() const { return out_.read.rows(b_, h_); }
 
   template <class Load, class F>
   __device__ void for_each_block(Load&& load, F&& f) {
@@ -146,12 +147,12 @@ class QueryGradients {
 
   /// An element of dy becomes H; returns D with its term, of H as it is rounded.
   __device__ T add_laser_cotangent(T correction, S& at, int i, int d, int& exact) const {
-    const T up = static_cast<T>(at), sum = sums().row(i)[d];
     const Anchor<T> anchor = memory_.laser.anchor(d);
-    const bool read_exactly = anchor.was_read_exactly(sum);
+    const T up = static_cast<T>(at), sum = anchor.sum(read().row(i)[d]);
+    const bool sees_nothing = out_.lse[head_ * scores_.queries + i] == -static_cast<T>(INFINITY);
+    const bool read_exactly = !sees_nothing && anchor.out_of_range(sum, scores_.seen_by(i));
     if (read_exactly) exact = 1;
-    const bool nothing = read_exactly || anchor.delta + sum == T(0);  // the latter: a row that sees nothing
-    at = S(nothing ? T(0) : up / (anchor.delta + sum));
+    at = S(read_exactly || sees_nothing ? T(0) : up / (anchor.delta + sum));
     kept_.h.rows(b_, h_).row(i)[d] = at;
     return read_exactly ? correction + up : std::fma(static_cast<T>(at), sum, correction);
   }
@@ -183,8 +184,8 @@ class QueryGradients {
     T sum = 0;
 #pragma unroll 1
     for (int d = 0; d < in_.channels; ++d)
-      sum += exact_term(memory_.laser.anchor(d), sums().row(i)[d], static_cast<T>(dy().row(i)[d]),
-                        static_cast<T>(values().row(j)[d]), l);
+      sum += exact_term(memory_.laser.anchor(d), read().row(i)[d], scores_.seen_by(i),
+                        static_cast<T>(dy().row(i)[d]), static_cast<T>(values().row(j)[d]), l);
     return sum;
   }
 

@@ -46,6 +46,7 @@ struct Scores {
   /// Keys [first, last) that query i sees but for the mask, and queries [first, last) that see key j.
   __device__ int first_key(int i) const { return clamp(position(i) - left, keys); }
   __device__ int last_key(int i) const { return clamp(position(i) + right + 1, keys); }
+  __device__ int seen_by(int i) const { return last_key(i) - first_key(i); }
   __device__ int first_query(int j) const { return clamp(j - right + queries - keys, queries); }
   __device__ int last_query(int j) const { return clamp(j + left + 1 + queries - keys, queries); }
   __device__ bool sees(int i, int j) const {
@@ -88,6 +89,7 @@ struct AttentionInputs {
   int group;           // query heads of a key head
   int tile;            // queries of a tile: LASER's anchors belong to one
   bool laser;
+  const int* near = nullptr;  // what Hopper's kernels have done (cuda/laser_operands.h)
 };
 
 /// The tile of queries of this block. The last ones come first: under causality they see most keys, and what ends last should begin

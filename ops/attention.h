@@ -33,7 +33,7 @@ struct AttentionOptions : AttentionForm {
 };
 
 /// q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] → [B, H, Tq, Dv], a view of a contiguous [B, Tq, H, Dv]. Head h
-/// reads key head h/(H/Hkv). A query that sees no key gives 0, and gradients 0. Saves y (LASER: its sums; in 16 bits on a GPU also what rounding took from y) and log Σ e^s per query;
+/// reads key head h/(H/Hkv). A query that sees no key gives 0, and gradients 0. Saves y (LASER: its sums, on a GPU y in float32; in 16 bits there also what rounding took from y) and log Σ e^s per query;
 /// the backward computes the weights again. LASER anchors each channel by the range of the values that a tile of queries sees, and
 /// reads elements out of that range exactly. Hidden keys with finite values change no bit of a mean; what one query of a tile sees
 /// can change how LASER rounds another. An infinite or NaN value, though hidden, makes a mean NaN (0·∞). On a GPU heads have at most

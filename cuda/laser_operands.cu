@@ -1,0 +1,216 @@
+// LASER's anchors, values and cotangents for Hopper's attention (cuda/laser_operands.h). Values are read twice, once for the ranges of all
+// blocks, side by side, and once for F; in between a thread for each channel walks from block to block.
+#include "cuda/laser_operands.h"
+
+#include "core/creation.h"
+#include "cuda/instructions/exp2.h"
+#include "cuda/vector.h"
+
+namespace vitrine::cuda {
+namespace {
+
+using S = bfloat16;
+constexpr int kPair = 2;                         // channels of a thread
+constexpr int kMostPairs = 64, kRowsAtOnce = 4;  // of a block of threads
+constexpr int kLaserThreads = kMostPairs * kRowsAtOnce;
+constexpr float kFar = static_cast<float>(kLaserFar);
+
+using Pair = Vector<float, kPair>;
+
+struct Range {
+  float low = INFINITY, high = -INFINITY;
+
+  __device__ void widen(float least, float most) {
+    low = std::fmin(low, least), high = std::fmax(high, most);
+  }
+  __device__ bool is_empty() const { return low > high; }
+  __device__ bool is_near() const { return is_empty() || high - low <= kFar; }
+  /// The anchor of this range, after one of a narrower range.
+  __device__ float anchor(float before) const {
+    const float range = high - low, middle = low + range / 2;
+    if (is_empty() || !is_near()) return before;
+    if (range <= static_cast<float>(kLaserNear))
+      return std::fabs(before - middle) <= range / 4 ? before : middle;
+    return before <= low + 1 && high - before <= kFar ? before : std::fmax(low - range / 4, high - kFar);
+  }
+};
+
+/// Which keys count for the ranges of a head.
+struct SeenKeys {
+  Scores<float> scores;
+  bool masks_keys;  // the mask is one of whole keys
+
+  __device__ bool has(int b, int j) const {
+    return j >= scores.first_key(0) && j < scores.last_key(scores.queries - 1) &&
+           (!masks_keys || scores.allowed.rows(b, 0).data[j * scores.allowed.column]);
+  }
+};
+
+/// Ranges [B·Hkv, blocks, 2, Dv]: the least values and the largest ones.
+__global__ void __launch_bounds__(kLaserThreads)
+    laser_ranges_kernel(float* ranges, Heads<S> values, SeenKeys seen, int channels) {
+  __shared__ Range of_rows[kRowsAtOnce][kMostPairs][kPair];
+  const int pair = static_cast<int>(threadIdx.x) % kMostPairs,
+            row = static_cast<int>(threadIdx.x) / kMostPairs;
+  const int d = pair * kPair, b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
+  const int begin = static_cast<int>(blockIdx.x) * kLaserKeys;
+  const HeadMatrix<S> v = values.rows(b, h);
+  Range mine[kPair];
+  if (d < channels)
+#pragma unroll 8
+    for (int j = begin + row; j < begin + kLaserKeys; j += kRowsAtOnce)
+      if (seen.has(b, j)) {
+        const auto at = load<kPair>(v.row(j) + d);
+#pragma unroll
+        for (int e = 0; e < kPair; ++e) {
+          const auto x = static_cast<float>(at.at[e]);
+          mine[e].widen(x, x);
+        }
+      }
+  for (int e = 0; e < kPair; ++e) of_rows[row][pair][e] = mine[e];
+  __syncthreads();
+  if (row > 0 || d >= channels) return;
+  float* const out = ranges + ((int64_t{b} * gridDim.y + h) * gridDim.x + blockIdx.x) * 2 * channels + d;
+  Pair low, high;
+  for (int e = 0; e < kPair; ++e) {
+    for (int r = 1; r < kRowsAtOnce; ++r) mine[e].widen(of_rows[r][pair][e].low, of_rows[r][pair][e].high);
+    low.at[e] = mine[e].low, high.at[e] = mine[e].high;
+  }
+  store(out, low), store(out + channels, high);
+}
+
+/// A block of threads for each head, and a thread for each channel.
+__global__ void __launch_bounds__(kLaserThreads)
+    laser_anchors_kernel(float* anchors, int* moved, int* near, const float* ranges, int blocks,
+                         int channels) {
+  const int d = static_cast<int>(threadIdx.x);
+  const int64_t head = blockIdx.x;
+  Range range;
+  float c = 0;
+  int near_keys = kAllNear;
+  for (int block = 0; block < blocks; ++block) {
+    const int64_t at = head * blocks + block;
+    int news = 0;  // that the anchor moves, and that there is none
+    if (d < channels) {
+      const float* const of_block = ranges + at * 2 * channels + d;
+      range.widen(of_block[0], of_block[channels]);
+      const float before = c;
+      c = range.anchor(before);
+      anchors[at * channels + d] = c;
+      news = (c != before ? 1 : 0) | (range.is_near() ? 0 : 2);
+    }
+    news = merge_block(news, [](int x, int y) { return x | y; });
+    if (near_keys == kAllNear && news >= 2) near_keys = block * kLaserKeys;
+    if (threadIdx.x == 0) moved[at] = news % 2;
+  }
+  if (threadIdx.x == 0) near[head] = near_keys;
+}
+
+/// F of a block of keys; `of_head`: by the anchors of the last block.
+__global__ void __launch_bounds__(kLaserThreads)
+    laser_values_kernel(Heads<S> f, Heads<S> values, LaserAnchors laser, int keys, bool of_head) {
+  const int d = static_cast<int>(threadIdx.x) % kMostPairs * kPair,
+            row = static_cast<int>(threadIdx.x) / kMostPairs;
+  const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
+  const int block = static_cast<int>(blockIdx.x), begin = block * kLaserKeys,
+            head = b * static_cast<int>(gridDim.y) + h;
+  if (d >= laser.channels) return;
+  const auto c = load<kPair>((of_head ? laser.of_head(head) : laser.of_block(head, block)) + d);
+  const HeadMatrix<S> from = values.rows(b, h), to = f.rows(b, h);
+  const int end = begin + kLaserKeys < keys ? begin + kLaserKeys : keys;
+#pragma unroll 8
+  for (int j = begin + row; j < end; j += kRowsAtOnce)
+    store(to.row(j) + d,
+          map([](S x, float anchor) { return S(fast_expm1(laser_exponent(static_cast<float>(x), anchor))); },
+              load<kPair>(from.row(j) + d), c));
+}
+
+struct CotangentInputs {
+  Heads<S> dy;
+  Heads<float> read;
+  const float* lse;
+  LaserAnchors laser;
+  int queries, group;
+};
+
+/// A warp for each query.
+__global__ void __launch_bounds__(kLaserThreads)
+    laser_cotangents_kernel(Heads<S> cotangents, float* corrections, CotangentInputs in) {
+  const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
+  const int i = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / kWarp);
+  const int head = b * static_cast<int>(gridDim.y) + h, key_head = head / in.group;
+  if (i >= in.queries || !is_near(in.laser.near, key_head)) return;
+  const int64_t row = int64_t{head} * in.queries + i;
+  const bool sees_nothing = in.lse[row] == -INFINITY;
+  const float* const anchors = in.laser.of_head(key_head);
+  float sum = 0;
+  for (int d = static_cast<int>(threadIdx.x % kWarp) * kPair; d < in.laser.channels; d += kWarp * kPair) {
+    const auto dy = load<kPair>(in.dy.rows(b, h).row(i) + d);
+    const auto o = load<kPair>(in.read.rows(b, h).row(i) + d), c = load<kPair>(anchors + d);
+    Vector<S, kPair> rounded;
+#pragma unroll
+    for (int e = 0; e < kPair; ++e) {
+      const float up = static_cast<float>(dy.at[e]) * fast_exp2((c.at[e] - o.at[e]) * kLog2E);
+      rounded.at[e] = S(sees_nothing ? 0 : up);
+      sum =
+          std::fma(static_cast<float>(rounded.at[e]), sees_nothing ? 0 : fast_expm1(o.at[e] - c.at[e]), sum);
+    }
+    store(cotangents.rows(b, h).row(i) + d, rounded);
+  }
+  sum = merge_warp(sum, [](float x, float y) { return x + y; });
+  if (threadIdx.x % kWarp == 0) corrections[row] = sum;
+}
+
+dim3 grid_of(int64_t x, const Tensor& heads) {
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(heads.size(1)),
+              static_cast<unsigned>(heads.size(0)));
+}
+
+}  // namespace
+
+LaserBlocks::LaserBlocks(const Tensor& v, const Scores<float>& scores, const Tensor& allowed) {
+  const int64_t heads = v.size(0) * v.size(1), blocks = (v.size(2) + kLaserKeys - 1) / kLaserKeys;
+  const auto channels = static_cast<int>(v.size(3));
+  anchors_ = empty({heads, blocks, channels}, DType::float32, v.device());
+  moved_ = empty({heads, blocks}, DType::int32, v.device());
+  near_ = empty({heads}, DType::int32, v.device());
+  Tensor ranges = empty({heads, blocks, 2, channels}, DType::float32, v.device());
+  const auto same = [&](int axis) { return allowed.size(axis) == 1 || allowed.strides()[axis] == 0; };
+  const SeenKeys seen{scores, allowed.defined() && same(1) && same(2)};
+  VITRINE_LAUNCH(laser_ranges_kernel, grid_of(blocks, v), kLaserThreads, 0, ranges.data<float>(),
+                 Heads<S>::of(v), seen, channels);
+  VITRINE_LAUNCH(laser_anchors_kernel, static_cast<unsigned>(heads), kMostPairs * kPair, 0,
+                 anchors_.data<float>(), moved_.data<int32_t>(), near_.data<int32_t>(), ranges.data<float>(),
+                 static_cast<int>(blocks), channels);
+}
+
+LaserAnchors LaserBlocks::anchors() const {
+  return {anchors_.data<float>(), moved_.data<int32_t>(), near_.data<int32_t>(),
+          static_cast<int>(anchors_.size(1)), static_cast<int>(anchors_.size(2))};
+}
+
+Tensor LaserBlocks::values(const Tensor& v, bool of_head) const {
+  Tensor f = copyable_heads(v);
+  VITRINE_LAUNCH(laser_values_kernel, grid_of(anchors_.size(1), v), kLaserThreads, 0, Heads<S>::of(f),
+                 Heads<S>::of(v), anchors(), static_cast<int>(v.size(2)), of_head);
+  return f;
+}
+
+void LaserBlocks::cotangents(Tensor& h, Tensor& d, const Tensor& dy, const Tensor& read,
+                             const Tensor& lse) const {
+  const int64_t queries = dy.size(2), at_once = kLaserThreads / kWarp;
+  const CotangentInputs in{
+      Heads<S>::of(dy), Heads<float>::of(read),    lse.data<float>(),
+      anchors(),        static_cast<int>(queries), static_cast<int>(dy.size(0) * dy.size(1) / near_.size(0))};
+  VITRINE_LAUNCH(laser_cotangents_kernel, grid_of((queries + at_once - 1) / at_once, dy), kLaserThreads, 0,
+                 Heads<S>::of(h), d.data<float>(), in);
+}
+
+Tensor copyable_heads(const Tensor& like) {
+  constexpr int64_t kAligned = 16 / sizeof(S);  // elements
+  const int64_t row = (like.size(3) + kAligned - 1) / kAligned * kAligned;
+  const Tensor padded = empty({like.size(0), like.size(1), like.size(2), row}, like.dtype(), like.device());
+  return Tensor(padded.shared_storage(), like.shape(), padded.strides(), 0, like.dtype());
+}
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,148 @@
+// LASER in bfloat16 on Hopper: what its kernels read by anchors, and what they leave to the others.
+#include <doctest/doctest.h>
+
+#include "tests/cuda/attention_check.h"
+
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/counts.h"
+#endif
+
+using namespace vitrine;
+using namespace vitrine::test;
+using Inputs = AttentionInputs;
+
+namespace {
+
+constexpr int64_t kBlock = 128, kKeys = 300,
+                  kChannels = 8;  // kBlock: keys that have one anchor, and queries of a tile
+
+Inputs draw_heads(double deviation = 1) { return draw({2, 1, kKeys, kKeys, 16, kChannels}, deviation); }
+
+AttentionOptions causal_laser() {
+  AttentionOptions o;
+  o.read = AttentionRead::laser, o.causal = true;
+  return o;
+}
+
+/// v of batch b and key j becomes f(v).
+template <class F>
+void change_values(Inputs& x, int64_t b, int64_t j, F&& f) {
+  double* const v = x.v.data<double>() + (b * kKeys + j) * kChannels;
+  for (int64_t d = 0; d < kChannels; ++d) v[d] = f(v[d]);
+}
+
+std::vector<Tensor> in_bfloat16(const Inputs& x, const AttentionOptions& o) {
+  return run(cast_all(x, DType::bfloat16, Device::cuda), o);
+}
+
+void check_bfloat16(const Inputs& x, const AttentionOptions& o) {
+  const Inputs rounded = cast_all(x, DType::bfloat16);
+  const auto got = in_bfloat16(rounded, o);
+  check_close(got, run(cast_all(rounded, DType::float64), o), 2 * epsilon(DType::bfloat16));
+  in_any_order([&] { CHECK(same(in_bfloat16(rounded, o), got)); });
+}
+
+/// The products that kernels whose names begin so make; −1 where accesses are not traced.
+int64_t products_of(const std::string& kernel, const Inputs& x, const AttentionOptions& o) {
+#if VITRINE_CUDA_EMULATED
+  emulator::count_kernels(true);
+  in_bfloat16(x, o);
+  const auto all = emulator::kernel_counts();
+  emulator::count_kernels(false);
+  int64_t sum = 0;
+  for (const auto& [name, counts] : all)
+    if (name.starts_with(kernel))
+      sum = counts.traced ? sum + static_cast<int64_t>(counts.matrix_products) : -1;
+  return sum;
+#else
+  (void)kernel, (void)x, (void)o;
+  return -1;
+#endif
+}
+
+void check_products(const char* kernel, const Inputs& x, const AttentionOptions& o, bool any) {
+  const int64_t found = products_of(kernel, x, o);
+  INFO(kernel, ": ", found, " products");
+  if (found >= 0) CHECK((found > 0) == any);
+}
+
+}  // namespace
+
+TEST_CASE("LASER on Hopper: values of every size, anchors that stay and anchors that move") {
+  if (!has_gpu()) return;
+  for (const double deviation : {0.01, 0.3, 1.0, 5.0}) {
+    INFO("deviation ", deviation);
+    check_bfloat16(draw_heads(deviation), causal_laser());
+  }
+  for (const double slope : {0.02, -0.02, 0.15, -0.15}) {
+    INFO("values that drift by ", slope, " from key to key");
+    Inputs x = draw_heads(0.5);
+    for (int64_t j = 0; j < kKeys; ++j)
+      change_values(x, j % 2, j, [&](double v) { return v + slope * static_cast<double>(j); });
+    check_bfloat16(x, causal_laser());
+    check_products("attention_kernel", x, causal_laser(), false);
+    check_products("query_gradients_kernel", x, causal_laser(), false);
+  }
+}
+
+TEST_CASE("LASER on Hopper: windows, grouped heads, other numbers of queries, and rows that see nothing") {
+  if (!has_gpu()) return;
+  AttentionOptions o = causal_laser();
+  o.left = 150;
+  check_bfloat16(draw_heads(), o);
+  o = causal_laser();
+  for (const auto& counts : {std::pair{40, 290}, {290, 40}, {140, 140}}) {
+    INFO(counts.first, " queries, ", counts.second, " keys");
+    Inputs x = draw({4, 2, counts.first, counts.second, 8, 72});
+    x.v = add(x.v, Tensor(100.0));  // o is 100 where keys are seen, and 0 where none is
+    check_bfloat16(x, o);
+    check_bfloat16(draw({2, 2, counts.first, counts.second, 128, 128}), o);
+  }
+}
+
+TEST_CASE(
+    "LASER on Hopper: values too far apart for one anchor are read by the other kernels, tile by tile") {
+  if (!has_gpu()) return;
+  Inputs x = draw_heads();
+  change_values(x, 1, kBlock + 70, [](double) { return 90; });  // one batch, from the second block on
+  check_bfloat16(x, causal_laser());
+  check_products("attention_hopper_kernel", x, causal_laser(), true);
+  check_products("attention_kernel", x, causal_laser(), true);
+  check_products("query_gradients_kernel", x, causal_laser(), true);
+  check_products("key_gradients_kernel", x, causal_laser(), true);
+  check_bfloat16(draw_heads(40), causal_laser());
+  x = draw_heads();
+  for (int64_t j = kBlock; j < kKeys; ++j)
+    for (int64_t b = 0; b < 2; ++b) change_values(x, b, j, [](double v) { return v + 70; });
+  check_bfloat16(x, causal_laser());
+  check_products("query_gradients_kernel", x, causal_laser(), true);
+}
+
+TEST_CASE("LASER on Hopper: a later key changes no bit of an earlier tile, whoever reads it") {
+  if (!has_gpu()) return;
+  const Inputs x = draw_heads();
+  const Tensor before = in_bfloat16(x, causal_laser())[0];
+  for (const double outlier : {8.0, 30.0, 1000.0, -1000.0}) {
+    INFO("outlier ", outlier);
+    Inputs changed = x;
+    changed.v = copy_as(x.v, DType::float64);
+    change_values(changed, 0, 2 * kBlock + 3, [&](double) { return outlier; });
+    const Tensor after = in_bfloat16(changed, causal_laser())[0];
+    CHECK(slice(after, 2, 0, 2 * kBlock).values() == slice(before, 2, 0, 2 * kBlock).values());
+    CHECK(after.values() != before.values());
+  }
+}
+
+TEST_CASE("LASER on Hopper: padding moves no anchor, and neither do keys outside of all windows") {
+  if (!has_gpu()) return;
+  Inputs x = draw_heads();
+  AttentionOptions o = causal_laser();
+  o.allowed = greater(arange(0, kKeys), full({}, 40, DType::int64));
+  const Tensor before = in_bfloat16(x, o)[0];
+  for (int64_t j = 0; j <= 40; j += 8)
+    for (int64_t b = 0; b < 2; ++b) change_values(x, b, j, [](double) { return 1000; });
+  check_bfloat16(x, o);
+  CHECK(in_bfloat16(x, o)[0].values() == before.values());
+  check_products("attention_kernel", x, o, false);
+  check_products("key_gradients_kernel", x, o, false);
+}
