@@ -35,53 +35,51 @@ std::vector<Tensor> in_bfloat16(const Inputs& x, const AttentionOptions& o) {
   return run(cast_all(x, DType::bfloat16, Device::cuda), o);
 }
 
-void check_bfloat16(const Inputs& x, const AttentionOptions& o) {
-  const Inputs rounded = cast_all(x, DType::bfloat16);
-  const auto got = in_bfloat16(rounded, o);
-  check_close(got, run(cast_all(rounded, DType::float64), o), 2 * epsilon(DType::bfloat16));
-  in_any_order([&] { CHECK(same(in_bfloat16(rounded, o), got)); });
-}
+/// The products that the kernels of mma make, in the forward and in the backward; none where accesses are not traced.
+struct Products {
+  std::optional<int64_t> forward, backward;
+};
 
-/// The products that kernels whose names begin so make; −1 where accesses are not traced.
-int64_t products_of(const std::string& kernel, const Inputs& x, const AttentionOptions& o) {
+Products check_bfloat16(const Inputs& x, const AttentionOptions& o) {
+  const Inputs rounded = cast_all(x, DType::bfloat16);
+  Products products;
 #if VITRINE_CUDA_EMULATED
   emulator::count_kernels(true);
-  in_bfloat16(x, o);
-  const auto all = emulator::kernel_counts();
-  emulator::count_kernels(false);
-  int64_t sum = 0;
-  for (const auto& [name, counts] : all)
-    if (name.starts_with(kernel))
-      sum = counts.traced ? sum + static_cast<int64_t>(counts.matrix_products) : -1;
-  return sum;
-#else
-  (void)kernel, (void)x, (void)o;
-  return -1;
 #endif
+  const auto got = in_bfloat16(rounded, o);
+#if VITRINE_CUDA_EMULATED
+  for (const auto& [name, counts] : emulator::kernel_counts()) {
+    if (!counts.traced) continue;
+    auto& sum = name.starts_with("attention_kernel") ? products.forward : products.backward;
+    sum = sum.value_or(0) + static_cast<int64_t>(counts.matrix_products);
+  }
+  emulator::count_kernels(false);
+#endif
+  check_close(got, run(cast_all(rounded, DType::float64), o), 2 * epsilon(DType::bfloat16));
+  in_any_order([&] { CHECK(same(in_bfloat16(rounded, o), got)); });
+  return products;
 }
 
-void check_products(const char* kernel, const Inputs& x, const AttentionOptions& o, bool any) {
-  const int64_t found = products_of(kernel, x, o);
-  INFO(kernel, ": ", found, " products");
-  if (found >= 0) CHECK((found > 0) == any);
+/// Checks which of them made any.
+void check_products(const Products& found, bool forward, bool backward) {
+  if (found.forward) CHECK((*found.forward > 0) == forward);
+  if (found.backward) CHECK((*found.backward > 0) == backward);
 }
 
 }  // namespace
 
 TEST_CASE("LASER on Hopper: values of every size, anchors that stay and anchors that move") {
   if (!has_gpu()) return;
-  for (const double deviation : {0.01, 0.3, 1.0, 5.0}) {
+  for (const double deviation : {0.01, 0.3, 5.0}) {
     INFO("deviation ", deviation);
     check_bfloat16(draw_heads(deviation), causal_laser());
   }
-  for (const double slope : {0.02, -0.02, 0.15, -0.15}) {
+  for (const double slope : {0.02, -0.15}) {
     INFO("values that drift by ", slope, " from key to key");
     Inputs x = draw_heads(0.5);
     for (int64_t j = 0; j < kKeys; ++j)
       change_values(x, j % 2, j, [&](double v) { return v + slope * static_cast<double>(j); });
-    check_bfloat16(x, causal_laser());
-    check_products("attention_kernel", x, causal_laser(), false);
-    check_products("query_gradients_kernel", x, causal_laser(), false);
+    check_products(check_bfloat16(x, causal_laser()), false, false);
   }
 }
 
@@ -105,24 +103,23 @@ TEST_CASE(
   if (!has_gpu()) return;
   Inputs x = draw_heads();
   change_values(x, 1, kBlock + 70, [](double) { return 90; });  // one batch, from the second block on
-  check_bfloat16(x, causal_laser());
-  check_products("attention_hopper_kernel", x, causal_laser(), true);
-  check_products("attention_kernel", x, causal_laser(), true);
-  check_products("query_gradients_kernel", x, causal_laser(), true);
-  check_products("key_gradients_kernel", x, causal_laser(), true);
-  check_bfloat16(draw_heads(40), causal_laser());
+  const Products some = check_bfloat16(x, causal_laser()),
+                 all = check_bfloat16(draw_heads(40), causal_laser());
+  check_products(some, true, true);
+  check_products(all, true, true);
+  if (some.forward) CHECK(3 * *some.forward < 2 * *all.forward);
+  if (some.backward) CHECK(3 * *some.backward < 2 * *all.backward);
   x = draw_heads();
   for (int64_t j = kBlock; j < kKeys; ++j)
     for (int64_t b = 0; b < 2; ++b) change_values(x, b, j, [](double v) { return v + 70; });
-  check_bfloat16(x, causal_laser());
-  check_products("query_gradients_kernel", x, causal_laser(), true);
+  check_products(check_bfloat16(x, causal_laser()), true, true);
 }
 
 TEST_CASE("LASER on Hopper: a later key changes no bit of an earlier tile, whoever reads it") {
   if (!has_gpu()) return;
   const Inputs x = draw_heads();
   const Tensor before = in_bfloat16(x, causal_laser())[0];
-  for (const double outlier : {8.0, 30.0, 1000.0, -1000.0}) {
+  for (const double outlier : {20.0, -1000.0}) {
     INFO("outlier ", outlier);
     Inputs changed = x;
     changed.v = copy_as(x.v, DType::float64);
@@ -141,8 +138,6 @@ TEST_CASE("LASER on Hopper: padding moves no anchor, and neither do keys outside
   const Tensor before = in_bfloat16(x, o)[0];
   for (int64_t j = 0; j <= 40; j += 8)
     for (int64_t b = 0; b < 2; ++b) change_values(x, b, j, [](double) { return 1000; });
-  check_bfloat16(x, o);
+  check_products(check_bfloat16(x, o), false, false);
   CHECK(in_bfloat16(x, o)[0].values() == before.values());
-  check_products("attention_kernel", x, o, false);
-  check_products("key_gradients_kernel", x, o, false);
 }
