@@ -58,7 +58,7 @@ check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
 # Nor the long comparisons of kernels: those of cuda/twins, graph, streams and optimizers cross the emulator's threads as well.
 check-tsan: build-tsan
-	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|kernels|matmul|trainer)$$'
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|kernels|laser_16_bits|matmul|trainer)$$'
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-consumer: build
