@@ -9,7 +9,7 @@
 JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
-SLOW = mutation|fuzz
+SLOW = mutation|fuzz|planted
 STAGES = format includes lengths isa mutation asan fuzz tsan cuda consumer
 
 .NOTPARALLEL:
@@ -20,7 +20,7 @@ demo: install
 	@$(STAGE) "demo" build/examples/train_gpt --compare standard,laser
 
 test: install build
-	@$(STAGE) "tests" $(CTEST) release -LE '$(SLOW)' --output-log build/tests.log
+	@$(STAGE) "tests" $(CTEST) release -LE 'fuzz|planted' --output-log build/tests.log
 
 check: install-all
 	@$(STAGE) --start
@@ -49,7 +49,7 @@ check-isa: build
 	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
 check-mutation: build
-	@$(STAGE) "mutations" $(CTEST) release -L mutation
+	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
 # The emulated CUDA kernels tell each access to memory in this build: their races and bounds are checked too. Without the emulated
 # training runs, which take minutes here; each kernel of theirs is run by the other tests.
 check-asan: build-asan

@@ -29,7 +29,7 @@ struct ForwardMemory {
 template <class S>
 struct AttentionOutputs {
   Heads<S> y, rest;     // rest: what rounding takes from y, if that is kept
-  Heads<Wide<S>> read;  // LASER's y before it is rounded
+  Heads<Wide<S>> kept;  // LASER's, see Anchor::keeps_whole()
   Wide<S>* lse;
 };
 
@@ -190,35 +190,36 @@ class ForwardTile {
         averages);
   }
 
-  /// Where a sum cannot be trusted, what was read becomes NaN, and repair() has to follow.
+  /// Where a sum cannot be trusted, what is kept becomes NaN, and repair() has to follow.
   __device__ void finish_laser(int first, Block& averages, int& repairs) const {
     const HeadMatrix<S> y = out_.y.rows(b_, h_);
-    const HeadMatrix<T> read = out_.read.rows(b_, h_);
+    const HeadMatrix<T> kept = out_.kept.rows(b_, h_);
     each(
         [&](Coordinates at, T& x) {
           if (!is_output(at, first)) return;
           const int i = own_ + at.row, d = first + at.column;
-          const Anchor<T> anchor = memory_.laser.anchor(d);
-          const bool alive = total_[at.own] != T(0);
-          x = alive ? x / total_[at.own] : T(0);
-          T o = alive ? anchor.read(x) : T(0);
-          y.row(i)[d] = S(o);
-          if (alive && anchor.out_of_range(x, scores_.seen_by(i))) {
-            o = NAN;
-            repairs = 1;
+          if (total_[at.own] == T(0)) {
+            y.row(i)[d] = S(0), kept.row(i)[d] = T(0);
+            return;
           }
-          read.row(i)[d] = o;
+          const Anchor<T> anchor = memory_.laser.anchor(d);
+          const T read = anchor.read(x / total_[at.own]);
+          const T o = anchor.c + read;
+          const bool trusted = !anchor.out_of_range(read);
+          y.row(i)[d] = S(o);
+          kept.row(i)[d] = !trusted ? T(NAN) : anchor.template keeps_whole<S>() ? o : read;
+          if (!trusted) repairs = 1;
         },
         averages);
   }
 
-  /// Reads the marked elements of 32 channels, a lane each: log Σ e^(s + v) over all keys, less log Σ e^s. It is rare, so its sums are
+  /// Reads the marked elements of 32 channels, a lane each: log Σ e^(log p + v) over all keys. It is rare, so its sums are
   /// in memory, and its loops stay loops.
   __device__ void repair(int first) {
     const HeadMatrix<S> y = out_.y.rows(b_, h_);
-    const HeadMatrix<T> read = out_.read.rows(b_, h_);
+    const HeadMatrix<T> kept = out_.kept.rows(b_, h_);
     const int d = first + static_cast<int>(threadIdx.x % kWarp), rows = own_end() - own_;
-    const auto is_marked = [&](int r) { return d < in_.channels && std::isnan(read.row(own_ + r)[d]); };
+    const auto is_marked = [&](int r) { return d < in_.channels && std::isnan(kept.row(own_ + r)[d]); };
     SumExp<T> exact[16 * kHeight];
 #pragma unroll 1
     for (SumExp<T>& all : exact) all = {minus_infinity<T>(), T(0)};
@@ -234,17 +235,18 @@ class ForwardTile {
         for (int c = 0; c < kAccumulatorColumns; ++c) {
           const T score = scores_.score(own_scores()[r * memory_.scores.stride + c], own_ + r, j + c);
           if (score != minus_infinity<T>())
-            exact[r] =
-                merge(exact[r], SumExp<T>{score + static_cast<T>(stage(memory_.v, j).row(c)[d]), T(1)});
+            exact[r] = merge(exact[r], SumExp<T>{(score - lse_of_head()[own_ + r]) +
+                                                     static_cast<T>(stage(memory_.v, j).row(c)[d]),
+                                                 T(1)});
         }
       }
     });
 #pragma unroll 1
     for (int r = 0; r < rows; ++r) {
       if (!is_marked(r)) continue;
-      const T o = exact[r].largest - lse_of_head()[own_ + r] + math::log(exact[r].total);
+      const T o = exact[r].largest + math::log(exact[r].total);
       y.row(own_ + r)[d] = S(o);
-      read.row(own_ + r)[d] = o;
+      kept.row(own_ + r)[d] = o;
     }
   }
 

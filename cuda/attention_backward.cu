@@ -30,12 +30,12 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 
 /// Computes in float32 what float16 cannot hold.
 void widened_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q, const Tensor& k,
-                      const Tensor& v, const Tensor& read, const Tensor& lse, const Tensor& bias,
+                      const Tensor& v, const Tensor& kept, const Tensor& lse, const Tensor& bias,
                       const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
   const auto room = [](const Tensor& x) { return empty(x.shape(), DType::float32, x.device()); };
   Tensor wide_dq = room(dq), wide_dk = room(dk), wide_dv = room(dv);
-  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), {}, read, lse, bias,
+  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), {}, kept, lse, bias,
                      slopes, allowed, form);
   copy(dq, wide_dq), copy(dk, wide_dk), copy(dv, wide_dv);
 }

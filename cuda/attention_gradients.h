@@ -9,7 +9,7 @@ template <class S>
 struct Cotangents {
   using T = Wide<S>;
   Heads<S> dy, y, rest;  // of a mean; rest: what rounding took from y, if it did
-  Heads<T> read;         // LASER's y before it was rounded
+  Heads<T> kept;         // LASER's, see Anchor::keeps_whole()
   const T* lse;
 };
 
@@ -25,14 +25,14 @@ template <class S>
 struct Kept {
   Wide<S>* correction;  // D [Tq]
   Wide<S>* anchors;     // LASER's [tiles, 2, Dv]
-  int* exact;           // [tiles]: whether any element was read exactly
+  int* exact;           // [tiles]: whether any element is to be read exactly
   Heads<S> h;           // LASER's H; dy for a mean
 };
 
-/// dy·b of one element (i, d), read as o from n keys, and a key, where log P = `log_weight`; 0 unless it is to be read exactly.
+/// dy·b of one element (i, d), and a key, where log P = `log_weight`; 0 unless it is to be read exactly.
 template <class T>
-__device__ T exact_term(const Anchor<T>& anchor, T o, int n, T dy, T v, T log_weight) {
-  return anchor.out_of_range(anchor.sum(o), n) ? dy * math::exp(log_weight + (v - o)) : T(0);
+__device__ T exact_term(const Anchor<T>& anchor, T kept, T dy, T v, T log_weight) {
+  return anchor.out_of_range(kept - anchor.c) ? dy * math::exp(log_weight + (v - kept)) : T(0);
 }
 
 /// log P of a score: −∞ where it is hidden, and in a row that sees nothing, whose lse is −∞.

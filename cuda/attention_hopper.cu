@@ -14,8 +14,6 @@ namespace {
 constexpr int kKeys = kLaserKeys, kRing = 2;  // keys of a block, and blocks in shared memory
 template <class S>
 constexpr bool kLaser = std::is_same_v<S, bfloat16>;
-/// Anchors move further only from where there were no values, and then 0 stays 0.
-constexpr float kMostMove = 80;
 
 /// kSize: channels of a head, filled up with zeros.
 template <int kSize>
@@ -34,7 +32,7 @@ struct Inputs {
   Scores<float> scores;
   Schedule schedule;
   Heads<S> y, rest;   // rest: what rounding takes from y, if that is kept
-  Heads<float> read;  // LASER's y before it is rounded
+  Heads<float> kept;  // LASER's y before it is rounded
   float* lse;
   LaserAnchors laser;
   int heads, group, channels;  // of a batch; query heads of a key head; of a value
@@ -101,7 +99,7 @@ class Consumer {
 #pragma unroll
     for (int own = 0; own < kOwn; ++own) largest[own] = -INFINITY, total[own] = 0;
     if (queries.blocks > 0) {
-      float scores[kKeys / 2], factor[kOwn];
+      float scores[kKeys / 2], factor[kOwn], past[kOwn];
       Fragment weights[kKeys / kProductDepth];
       barriers_.q.wait(round_++);
       multiply_keys(scores, block_);
@@ -120,6 +118,8 @@ class Consumer {
         products_.template wait<1>();
         products_.finish(scores);
         barriers_.k[next % kRing].release();
+#pragma unroll
+        for (int own = 0; own < kOwn; ++own) past[own] = total[own];
         weigh(scores, queries, n, largest, total, factor);
         products_.template wait<0>();
         products_.finish(y);
@@ -127,8 +127,7 @@ class Consumer {
 #pragma unroll
         for (int i = 0; i < kSize / 2; ++i) y[i] *= factor[i / 2 % 2];
         if constexpr (kLaser<S>)
-          if (in_.laser.moves(queries.key_head, queries.first / kKeys + n))
-            move(y, queries, n, total, scores);
+          if (in_.laser.moves(queries.key_head, queries.first / kKeys + n)) move(y, queries, n, past, factor);
         pack_fragments<S>(weights, scores);
       }
       barriers_.q.release();
@@ -201,33 +200,27 @@ class Consumer {
     }
   }
 
-  /// LASER's sums p·F follow the anchors from block n − 1 to block n: with f = e^(c − c′), Σ p·F′ = f·Σ p·F + (f − 1)·Σ p. `totals` has
-  /// the weights p of block n already.
-  __device__ void move(float (&y)[kSize / 2], const Queries& queries, int n, const float (&totals)[kOwn],
-                       const float (&weights)[kKeys / 2]) const {
+  /// LASER's sums p·F follow the anchors from block n − 1 to block n: with f = e^(c − c′), Σ p·F′ = f·Σ p·F + (f − 1)·Σ p. `past`: this
+  /// thread's part of Σ p without block n. What it is of the total with block n would not do: f magnifies the rounding of that.
+  __device__ void move(float (&y)[kSize / 2], const Queries& queries, int n, const float (&past)[kOwn],
+                       const float (&factor)[kOwn]) const {
+    // Anchors move further only from where there were no values, and then 0 stays 0.
+    constexpr float kMostMove = 80;
     const int block = queries.first / kKeys + n;
     const float* const from = in_.laser.of_block(queries.key_head, block - 1);
     const float* const to = in_.laser.of_block(queries.key_head, block);
     float total[kOwn];
 #pragma unroll
-    for (int own = 0; own < kOwn; ++own) {
-      total[own] = totals[own];
-#pragma unroll
-      for (int i = 0; i < kKeys / 2; ++i)
-        if (i / 2 % 2 == own) total[own] -= weights[i];
-      total[own] = merge_row(total[own], [](float a, float b) { return a + b; });
-    }
-#pragma unroll
-    for (int at = 0; at < kSize / 8; ++at) {
-      const int d = owned_column(at * 4);
-      if (d >= in_.channels) continue;
+    for (int own = 0; own < kOwn; ++own)
+      total[own] = merge_row(past[own] * factor[own], [](float a, float b) { return a + b; });
+    for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
       const auto old = load<2>(from + d), now = load<2>(to + d);
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const float f = fast_exp2(std::fmin(old.at[e % 2] - now.at[e % 2], kMostMove) * kLog2E);
         y[at * 4 + e] = std::fma(y[at * 4 + e], f, (f - 1) * total[e / 2]);
       }
-    }
+    });
   }
 
   /// Products of keys from j on that a query does not see become −∞.
@@ -262,21 +255,18 @@ class Consumer {
     if (queries.blocks == 0) return;
     const float* const anchors =
         in_.laser.of_block(queries.key_head, queries.first / kKeys + queries.blocks - 1);
-#pragma unroll
-    for (int at = 0; at < kSize / 8; ++at) {
-      const int d = owned_column(at * 4);
-      if (d >= in_.channels) continue;
+    for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
       const auto c = load<2>(anchors + d);
 #pragma unroll
       for (int e = 0; e < 4; ++e)
         if (total[e / 2] != 0) y[at * 4 + e] = c.at[e % 2] + fast_log1p(y[at * 4 + e]);
-    }
+    });
   }
 
   __device__ void write(const Queries& queries, const float (&y)[kSize / 2], const float (&largest)[kOwn],
                         const float (&total)[kOwn]) const {
     const HeadMatrix<S> rows = in_.y.rows(queries.b, queries.h), rest = in_.rest.rows(queries.b, queries.h);
-    const HeadMatrix<float> read = in_.read.rows(queries.b, queries.h);
+    const HeadMatrix<float> kept = in_.kept.rows(queries.b, queries.h);
     float* const lse = in_.lse + (int64_t{queries.b} * in_.heads + queries.h) * queries.scores.queries;
 #pragma unroll
     for (int own = 0; own < kOwn; ++own) {
@@ -284,17 +274,15 @@ class Consumer {
       if (i >= queries.scores.queries) continue;
       if (threadIdx.x % 4 == 0)
         lse[i] = total[own] == 0 ? -INFINITY : std::fma(largest[own], in_.scores.scale, std::log(total[own]));
-#pragma unroll
-      for (int at = 0; at < kSize / 8; ++at) {
-        const int d = owned_column(at * 4), e = at * 4 + own * 2;
-        if (d >= in_.channels) continue;
+      for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
+        const int e = at * 4 + own * 2;
         const Vector<S, 2> rounded{S(y[e]), S(y[e + 1])};
         store(rows.row(i) + d, rounded);
         if (in_.rest.data)
           store(rest.row(i) + d, Vector<S, 2>{S(y[e] - static_cast<float>(rounded.at[0])),
                                               S(y[e + 1] - static_cast<float>(rounded.at[1]))});
-        if (kLaser<S> && in_.read.data) store(read.row(i) + d, Vector<float, 2>{y[e], y[e + 1]});
-      }
+        if (kLaser<S> && in_.kept.data) store(kept.row(i) + d, Vector<float, 2>{y[e], y[e + 1]});
+      });
     }
   }
 
@@ -331,6 +319,12 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 #endif
 }
 
+/// Whether LASER's operands are made for more than one tile of queries: as when decoding, fewer would read F no more often than v.
+bool laser_pays(const Tensor& q, const Tensor& k) {
+  constexpr int64_t kMostHeads = 65535;  // of a grid
+  return q.size(2) * q.size(1) > kTileRows * k.size(1) && q.size(0) <= kMostHeads && q.size(1) <= kMostHeads;
+}
+
 }  // namespace
 
 bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
@@ -339,7 +333,8 @@ bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Te
                      (form.read == AttentionRead::mean || q.dtype() == DType::bfloat16);
   const bool fits = std::max(q.size(3), v.size(3)) <= kHopperSizes[1] && v.size(3) % 2 == 0 &&
                     q.numel() / std::max<int64_t>(q.size(3), 1) < INT32_MAX;
-  return plain && fits && has_tensor_map(q) && has_tensor_map(k) && has_tensor_map(v) && has_wgmma() &&
+  return plain && fits && (form.read == AttentionRead::mean || laser_pays(q, k)) && has_tensor_map(q) &&
+         has_tensor_map(k) && has_tensor_map(v) && has_wgmma() &&
          sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
@@ -347,8 +342,8 @@ HopperRest hopper_attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& 
                             const Tensor& v, const Tensor& allowed, const AttentionForm& form) {
   const bool laser = form.read == AttentionRead::laser;
   std::optional<LaserBlocks> blocks_of_keys;
-  if (laser) blocks_of_keys.emplace(v, Scores<float>::of(q, k, {}, {}, allowed, form), allowed);
-  const Tensor values = laser ? blocks_of_keys->values(v, false) : v;
+  if (laser) blocks_of_keys.emplace(v, Scores<float>::of(q, k, {}, {}, allowed, form), allowed, false);
+  const Tensor values = laser ? blocks_of_keys->values(v) : v;
   const auto launch = [&](auto type, auto size) {
     using S = typename decltype(type)::type;
     constexpr int kSize = decltype(size)::value;

@@ -111,6 +111,17 @@ __device__ inline int owned_column(int e) {
   return e / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + e % 2;
 }
 
+/// Calls f(at, column) for each run `at` of 4 sums of this thread, two rows of two neighbouring columns, of kSize columns of which
+/// there are `columns`.
+template <int kSize, class F>
+__device__ void for_owned_columns(int columns, F&& f) {
+#pragma unroll
+  for (int at = 0; at < kSize / 8; ++at) {
+    const int column = owned_column(at * 4);
+    if (column < columns) f(at, column);
+  }
+}
+
 /// Sums, rounded, as the left operand of the next product.
 template <class S, int kCount>
 __device__ void pack_fragments(Fragment (&fragments)[kCount], const float (&x)[8 * kCount]) {

@@ -5,7 +5,8 @@
 //
 // with (a, b) = (q, dy) and (c, d) = (k, v) or the other way round. Results stay in registers from the first row to the last, and
 // weights and their gradients go from registers into the next product: nothing is written to shared memory but by the copy engine,
-// and no sum has two writers. LASER multiplies F and H in place of v and dy (cuda/laser_operands.h), and dv = e^(v − c)∘(Pᵀ·H). The weights are computed, and b·dᵀ is multiplied, while other products are under way.
+// and no sum has two writers. The weights are computed, and b·dᵀ is multiplied, while other products are under way. LASER multiplies
+// F and H in place of v and dy (cuda/laser_operands.h), and dv = e^(v − c)∘(Pᵀ·H).
 #include "core/creation.h"
 #include "cuda/attention_gradients.h"
 #include "cuda/attention_hopper.h"
@@ -292,10 +293,7 @@ class Consumer {
   __device__ void multiply_by_values(float (&sums)[kSums], const Owned<kKeys>& own) const {
     const HeadMatrix<S> v = in_.v.rows(own.b, own.h);
     const float* const anchors = in_.laser.of_head(own.key_head);
-#pragma unroll
-    for (int at = 0; at < kSize / 8; ++at) {
-      const int d = owned_column(at * 4);
-      if (d >= in_.channels) continue;
+    for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
       const auto c = load<2>(anchors + d);
 #pragma unroll
       for (int of = 0; of < kOwn; ++of) {
@@ -306,7 +304,7 @@ class Consumer {
           sums[at * 4 + of * 2 + e] *=
               fast_exp2(laser_exponent(static_cast<float>(values.at[e]), c.at[e]) * kLog2E);
       }
-    }
+    });
   }
 
   __device__ void write(const Heads<S>& heads, const float (&x)[kSums], const Owned<kKeys>& own,
@@ -316,11 +314,10 @@ class Consumer {
     for (int of = 0; of < kOwn; ++of) {
       const int i = row(own, of);
       if (i >= own.end) continue;
-#pragma unroll
-      for (int at = 0; at < kSize / 8; ++at) {
-        const int d = owned_column(at * 4), e = at * 4 + of * 2;
-        if (d < columns) store(rows.row(i) + d, Vector<S, 2>{S(x[e]), S(x[e + 1])});
-      }
+      for_owned_columns<kSize>(columns, [&](int at, int d) {
+        const int e = at * 4 + of * 2;
+        store(rows.row(i) + d, Vector<S, 2>{S(x[e]), S(x[e + 1])});
+      });
     }
   }
 
@@ -382,8 +379,8 @@ HopperRest hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const T
   std::optional<LaserBlocks> blocks_of_keys;
   Tensor values = v, cotangents = dy, corrections;
   if (laser) {
-    blocks_of_keys.emplace(v, scores, allowed);
-    values = blocks_of_keys->values(v, true), cotangents = copyable_heads(dy);
+    blocks_of_keys.emplace(v, scores, allowed, true);
+    values = blocks_of_keys->values(v), cotangents = copyable_heads(dy);
     corrections = empty(lse.shape(), DType::float32, q.device());
     blocks_of_keys->cotangents(cotangents, corrections, dy, kept, lse);
   }

@@ -175,7 +175,7 @@ class KeyGradients {
   }
 
   __device__ T exact_at(int i, int j, int d, T l) const {
-    return exact_term(memory_.anchor(d), out_.read.rows(b_, h_).row(i)[d], scores_.seen_by(i),
+    return exact_term(memory_.anchor(d), out_.kept.rows(b_, h_).row(i)[d],
                       static_cast<T>(out_.dy.rows(b_, h_).row(i)[d]), static_cast<T>(values().row(j)[d]), l);
   }
 

@@ -28,14 +28,20 @@ struct Anchor {
     const T x = math::min(v - c, kFar);
     return delta == T(0) ? math::exp(x) : math::expm1(x);
   }
-  /// c + log(δ + sum).
-  __device__ T read(T sum) const { return c + (delta == T(0) ? math::log(sum) : math::log1p(sum)); }
-  /// The sum that was read as o.
-  __device__ T sum(T o) const { return delta == T(0) ? math::exp(o - c) : math::expm1(o - c); }
-  /// Whether values of n keys are too far apart for such a sum to be trusted: o is then read exactly.
-  __device__ bool out_of_range(T sum, int n) const {
-    const T least = static_cast<T>(n) * T(1.67e-5);  // e⁻¹¹
-    return delta == T(0) && !(sum >= (least < T(0.5) ? least : T(0.5)));
+  /// o − c = log(δ + sum), and back.
+  __device__ T read(T sum) const { return delta == T(0) ? math::log(sum) : math::log1p(sum); }
+  __device__ T sum(T read) const { return delta == T(0) ? math::exp(read) : math::expm1(read); }
+  /// Whether values are too far apart for what was read to be trusted, as the sum is below ½: it is then read exactly.
+  __device__ bool out_of_range(T read) const { return delta == T(0) && !(read >= T(-0.7)); }
+  /// Whether the forward keeps o for the backward, or o − c. In 16 bits another kernel may have read o by other anchors, and what is
+  /// read exactly may be far from c; else the backward finds the same anchor near o, and o would lose the digits that o − c has.
+  template <class S>
+  __device__ bool keeps_whole() const {
+    return kTensorCores<S> || delta == T(0);
+  }
+  template <class S>
+  __device__ T read_of(T kept) const {
+    return keeps_whole<S>() ? kept - c : kept;
   }
 
   static constexpr T kFar = T(kLaserFar);

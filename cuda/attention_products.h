@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cuda/attention_tile.h"
+#include "cuda/instructions/exp2.h"
 #include "cuda/instructions/mma.h"
 #include "cuda/instructions/pack.h"
 
@@ -126,7 +127,7 @@ class Weights<S, kHeight> {
 template <class S>
 __device__ Wide<S> exp_for(Wide<S> x) {
   if constexpr (kTensorCores<S>) {
-    return std::exp2(x * 1.44269504f);
+    return std::exp2(x * kLog2E);
   } else {
     return math::exp(x);
   }

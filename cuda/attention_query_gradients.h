@@ -80,7 +80,7 @@ class QueryGradients {
 
   __device__ HeadMatrix<S> values() const { return in_.v.rows(b_, h_ / in_.group); }
   __device__ HeadMatrix<S> dy() const { return out_.dy.rows(b_, h_); }
-  __device__ HeadMatrix<T> read() const { return out_.read.rows(b_, h_); }
+  __device__ HeadMatrix<T> kept() const { return out_.kept.rows(b_, h_); }
 
   template <class Load, class F>
   __device__ void for_each_block(Load&& load, F&& f) {
@@ -148,9 +148,10 @@ class QueryGradients {
   /// An element of dy becomes H; returns D with its term, of H as it is rounded.
   __device__ T add_laser_cotangent(T correction, S& at, int i, int d, int& exact) const {
     const Anchor<T> anchor = memory_.laser.anchor(d);
-    const T up = static_cast<T>(at), sum = anchor.sum(read().row(i)[d]);
+    const T up = static_cast<T>(at), read = anchor.template read_of<S>(kept().row(i)[d]),
+            sum = anchor.sum(read);
     const bool sees_nothing = out_.lse[head_ * scores_.queries + i] == -static_cast<T>(INFINITY);
-    const bool read_exactly = !sees_nothing && anchor.out_of_range(sum, scores_.seen_by(i));
+    const bool read_exactly = !sees_nothing && anchor.out_of_range(read);
     if (read_exactly) exact = 1;
     at = S(read_exactly || sees_nothing ? T(0) : up / (anchor.delta + sum));
     kept_.h.rows(b_, h_).row(i)[d] = at;
@@ -184,8 +185,8 @@ class QueryGradients {
     T sum = 0;
 #pragma unroll 1
     for (int d = 0; d < in_.channels; ++d)
-      sum += exact_term(memory_.laser.anchor(d), read().row(i)[d], scores_.seen_by(i),
-                        static_cast<T>(dy().row(i)[d]), static_cast<T>(values().row(j)[d]), l);
+      sum += exact_term(memory_.laser.anchor(d), kept().row(i)[d], static_cast<T>(dy().row(i)[d]),
+                        static_cast<T>(values().row(j)[d]), l);
     return sum;
   }
 

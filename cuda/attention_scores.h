@@ -46,7 +46,6 @@ struct Scores {
   /// Keys [first, last) that query i sees but for the mask, and queries [first, last) that see key j.
   __device__ int first_key(int i) const { return clamp(position(i) - left, keys); }
   __device__ int last_key(int i) const { return clamp(position(i) + right + 1, keys); }
-  __device__ int seen_by(int i) const { return last_key(i) - first_key(i); }
   __device__ int first_query(int j) const { return clamp(j - right + queries - keys, queries); }
   __device__ int last_query(int j) const { return clamp(j + left + 1 + queries - keys, queries); }
   __device__ bool sees(int i, int j) const {

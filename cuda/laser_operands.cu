@@ -13,7 +13,9 @@ using S = bfloat16;
 constexpr int kPair = 2;                         // channels of a thread
 constexpr int kMostPairs = 64, kRowsAtOnce = 4;  // of a block of threads
 constexpr int kLaserThreads = kMostPairs * kRowsAtOnce;
-constexpr float kFar = static_cast<float>(kLaserFar);
+constexpr float kNear = static_cast<float>(kLaserNear), kFar = static_cast<float>(kLaserFar);
+constexpr float kMostWidening = 4;  // of a range, where queries see a part of its blocks
+constexpr int kFewKeys = 32;        // whose range says little
 
 using Pair = Vector<float, kPair>;
 
@@ -25,12 +27,13 @@ struct Range {
   }
   __device__ bool is_empty() const { return low > high; }
   __device__ bool is_near() const { return is_empty() || high - low <= kFar; }
+  /// Of which F's rounding is a share.
+  __device__ float spread() const { return std::fmin(high - low, kNear); }
   /// The anchor of this range, after one of a narrower range.
   __device__ float anchor(float before) const {
     const float range = high - low, middle = low + range / 2;
     if (is_empty() || !is_near()) return before;
-    if (range <= static_cast<float>(kLaserNear))
-      return std::fabs(before - middle) <= range / 4 ? before : middle;
+    if (range <= kNear) return std::fabs(before - middle) <= range / 4 ? before : middle;
     return before <= low + 1 && high - before <= kFar ? before : std::fmax(low - range / 4, high - kFar);
   }
 };
@@ -40,21 +43,38 @@ struct SeenKeys {
   Scores<float> scores;
   bool masks_keys;  // the mask is one of whole keys
 
+  static SeenKeys of(const Scores<float>& scores, const Tensor& allowed) {
+    const auto same = [&](int axis) { return allowed.size(axis) == 1 || allowed.strides()[axis] == 0; };
+    return {scores, allowed.defined() && same(1) && same(2)};
+  }
+  /// What tiles of queries see of the blocks of keys that an anchor is of: one of each block, or one of the whole head.
+  enum Part { all, prefix, any };
+  Part part(bool of_head) const {
+    if (scores.left < scores.keys || (scores.allowed.data != nullptr && !masks_keys)) return any;
+    const bool sees_last = scores.right >= scores.keys;
+    const bool sees_own =
+        (scores.keys - scores.queries + scores.right) % kLaserKeys == 0;  // blocks to their end
+    return sees_last || (!of_head && sees_own) ? all : prefix;
+  }
   __device__ bool has(int b, int j) const {
     return j >= scores.first_key(0) && j < scores.last_key(scores.queries - 1) &&
            (!masks_keys || scores.allowed.rows(b, 0).data[j * scores.allowed.column]);
   }
 };
 
-/// Ranges [B·Hkv, blocks, 2, Dv]: the least values and the largest ones.
+/// Ranges [B·Hkv, blocks, 2, Dv]: the least values and the largest ones. counts [B·Hkv, blocks]: of how many keys.
 __global__ void __launch_bounds__(kLaserThreads)
-    laser_ranges_kernel(float* ranges, Heads<S> values, SeenKeys seen, int channels) {
-  __shared__ Range of_rows[kRowsAtOnce][kMostPairs][kPair];
+    laser_ranges_kernel(float* ranges, int* counts, Heads<S> values, SeenKeys seen, int channels) {
+  __shared__ Pair least[kRowsAtOnce][kMostPairs], most[kRowsAtOnce][kMostPairs];
   const int pair = static_cast<int>(threadIdx.x) % kMostPairs,
             row = static_cast<int>(threadIdx.x) / kMostPairs;
   const int d = pair * kPair, b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
   const int begin = static_cast<int>(blockIdx.x) * kLaserKeys;
+  const int64_t block = (int64_t{b} * gridDim.y + h) * gridDim.x + blockIdx.x;
   const HeadMatrix<S> v = values.rows(b, h);
+  const int own = static_cast<int>(threadIdx.x);
+  const int count = sum_block(own < kLaserKeys && seen.has(b, begin + own) ? 1 : 0);
+  if (threadIdx.x == 0) counts[block] = count;
   Range mine[kPair];
   if (d < channels)
 #pragma unroll 8
@@ -67,13 +87,13 @@ __global__ void __launch_bounds__(kLaserThreads)
           mine[e].widen(x, x);
         }
       }
-  for (int e = 0; e < kPair; ++e) of_rows[row][pair][e] = mine[e];
+  for (int e = 0; e < kPair; ++e) least[row][pair].at[e] = mine[e].low, most[row][pair].at[e] = mine[e].high;
   __syncthreads();
   if (row > 0 || d >= channels) return;
-  float* const out = ranges + ((int64_t{b} * gridDim.y + h) * gridDim.x + blockIdx.x) * 2 * channels + d;
+  float* const out = ranges + block * 2 * channels + d;
   Pair low, high;
   for (int e = 0; e < kPair; ++e) {
-    for (int r = 1; r < kRowsAtOnce; ++r) mine[e].widen(of_rows[r][pair][e].low, of_rows[r][pair][e].high);
+    for (int r = 1; r < kRowsAtOnce; ++r) mine[e].widen(least[r][pair].at[e], most[r][pair].at[e]);
     low.at[e] = mine[e].low, high.at[e] = mine[e].high;
   }
   store(out, low), store(out + channels, high);
@@ -81,27 +101,32 @@ __global__ void __launch_bounds__(kLaserThreads)
 
 /// A block of threads for each head, and a thread for each channel.
 __global__ void __launch_bounds__(kLaserThreads)
-    laser_anchors_kernel(float* anchors, int* moved, int* near, const float* ranges, int blocks,
-                         int channels) {
+    laser_anchors_kernel(float* anchors, int* moved, int* near, const float* ranges, const int* counts,
+                         int blocks, int channels, SeenKeys::Part part) {
+  constexpr int kMoves = 1, kHasNone = 2;
   const int d = static_cast<int>(threadIdx.x);
   const int64_t head = blockIdx.x;
   Range range;
-  float c = 0;
+  float c = 0, narrowest = INFINITY;  // the least spread that a tile of queries may see
   int near_keys = kAllNear;
   for (int block = 0; block < blocks; ++block) {
     const int64_t at = head * blocks + block;
-    int news = 0;  // that the anchor moves, and that there is none
+    int found = 0;
     if (d < channels) {
       const float* const of_block = ranges + at * 2 * channels + d;
-      range.widen(of_block[0], of_block[channels]);
+      const Range here{of_block[0], of_block[channels]};
+      range.widen(here.low, here.high);
+      if (part != SeenKeys::all && counts[at] >= kFewKeys)
+        narrowest = std::fmin(narrowest, (part == SeenKeys::any ? here : range).spread());
       const float before = c;
       c = range.anchor(before);
       anchors[at * channels + d] = c;
-      news = (c != before ? 1 : 0) | (range.is_near() ? 0 : 2);
+      const bool has_one = range.is_near() && range.spread() <= kMostWidening * narrowest;
+      found = (c != before ? kMoves : 0) | (has_one ? 0 : kHasNone);
     }
-    news = merge_block(news, [](int x, int y) { return x | y; });
-    if (near_keys == kAllNear && news >= 2) near_keys = block * kLaserKeys;
-    if (threadIdx.x == 0) moved[at] = news % 2;
+    found = merge_block(found, [](int x, int y) { return x | y; });
+    if (near_keys == kAllNear && (found & kHasNone) != 0) near_keys = block * kLaserKeys;
+    if (threadIdx.x == 0) moved[at] = found & kMoves;
   }
   if (threadIdx.x == 0) near[head] = near_keys;
 }
@@ -127,7 +152,7 @@ __global__ void __launch_bounds__(kLaserThreads)
 
 struct CotangentInputs {
   Heads<S> dy;
-  Heads<float> read;
+  Heads<float> kept;
   const float* lse;
   LaserAnchors laser;
   int queries, group;
@@ -146,7 +171,7 @@ __global__ void __launch_bounds__(kLaserThreads)
   float sum = 0;
   for (int d = static_cast<int>(threadIdx.x % kWarp) * kPair; d < in.laser.channels; d += kWarp * kPair) {
     const auto dy = load<kPair>(in.dy.rows(b, h).row(i) + d);
-    const auto o = load<kPair>(in.read.rows(b, h).row(i) + d), c = load<kPair>(anchors + d);
+    const auto o = load<kPair>(in.kept.rows(b, h).row(i) + d), c = load<kPair>(anchors + d);
     Vector<S, kPair> rounded;
 #pragma unroll
     for (int e = 0; e < kPair; ++e) {
@@ -168,20 +193,21 @@ dim3 grid_of(int64_t x, const Tensor& heads) {
 
 }  // namespace
 
-LaserBlocks::LaserBlocks(const Tensor& v, const Scores<float>& scores, const Tensor& allowed) {
+LaserBlocks::LaserBlocks(const Tensor& v, const Scores<float>& scores, const Tensor& allowed, bool of_head)
+    : of_head_(of_head) {
   const int64_t heads = v.size(0) * v.size(1), blocks = (v.size(2) + kLaserKeys - 1) / kLaserKeys;
   const auto channels = static_cast<int>(v.size(3));
   anchors_ = empty({heads, blocks, channels}, DType::float32, v.device());
   moved_ = empty({heads, blocks}, DType::int32, v.device());
   near_ = empty({heads}, DType::int32, v.device());
   Tensor ranges = empty({heads, blocks, 2, channels}, DType::float32, v.device());
-  const auto same = [&](int axis) { return allowed.size(axis) == 1 || allowed.strides()[axis] == 0; };
-  const SeenKeys seen{scores, allowed.defined() && same(1) && same(2)};
+  Tensor counts = empty({heads, blocks}, DType::int32, v.device());
+  const SeenKeys seen = SeenKeys::of(scores, allowed);
   VITRINE_LAUNCH(laser_ranges_kernel, grid_of(blocks, v), kLaserThreads, 0, ranges.data<float>(),
-                 Heads<S>::of(v), seen, channels);
+                 counts.data<int32_t>(), Heads<S>::of(v), seen, channels);
   VITRINE_LAUNCH(laser_anchors_kernel, static_cast<unsigned>(heads), kMostPairs * kPair, 0,
                  anchors_.data<float>(), moved_.data<int32_t>(), near_.data<int32_t>(), ranges.data<float>(),
-                 static_cast<int>(blocks), channels);
+                 counts.data<int32_t>(), static_cast<int>(blocks), channels, seen.part(of_head));
 }
 
 LaserAnchors LaserBlocks::anchors() const {
@@ -189,18 +215,18 @@ LaserAnchors LaserBlocks::anchors() const {
           static_cast<int>(anchors_.size(1)), static_cast<int>(anchors_.size(2))};
 }
 
-Tensor LaserBlocks::values(const Tensor& v, bool of_head) const {
+Tensor LaserBlocks::values(const Tensor& v) const {
   Tensor f = copyable_heads(v);
   VITRINE_LAUNCH(laser_values_kernel, grid_of(anchors_.size(1), v), kLaserThreads, 0, Heads<S>::of(f),
-                 Heads<S>::of(v), anchors(), static_cast<int>(v.size(2)), of_head);
+                 Heads<S>::of(v), anchors(), static_cast<int>(v.size(2)), of_head_);
   return f;
 }
 
-void LaserBlocks::cotangents(Tensor& h, Tensor& d, const Tensor& dy, const Tensor& read,
+void LaserBlocks::cotangents(Tensor& h, Tensor& d, const Tensor& dy, const Tensor& kept,
                              const Tensor& lse) const {
   const int64_t queries = dy.size(2), at_once = kLaserThreads / kWarp;
   const CotangentInputs in{
-      Heads<S>::of(dy), Heads<float>::of(read),    lse.data<float>(),
+      Heads<S>::of(dy), Heads<float>::of(kept),    lse.data<float>(),
       anchors(),        static_cast<int>(queries), static_cast<int>(dy.size(0) * dy.size(1) / near_.size(0))};
   VITRINE_LAUNCH(laser_cotangents_kernel, grid_of((queries + at_once - 1) / at_once, dy), kLaserThreads, 0,
                  Heads<S>::of(h), d.data<float>(), in);

@@ -2,15 +2,22 @@
 // F = e^(v − c) − 1 and H = dy·e^(c − o). cuda/attention_laser.h makes them tile by tile, an exponential for each element again
 // and again, which costs more than the products of Hopper's tensor cores.
 //
-// An anchor c belongs to a channel and a block of keys, and depends on the values up to that block alone, so that no later key
-// touches a bit of what earlier queries read. It moves only when it has to, and then by a part of the range, so that sums
-// rarely have to follow:
+// An anchor c belongs to a channel and a block of keys, and depends on the values up to that block alone: keys change no bit of what
+// tiles of queries read that meet only blocks before theirs. It moves only when it has to, and then by a part of the range, so
+// that sums rarely have to follow:
 //
-//   of values from `low` to `high`      anchor where it moves           it stays while
-//   high − low ≤ 2                      the middle                      it is a quarter of the range from the middle at most
-//   high − low ≤ 60                     a quarter of the range below    it is 1 above the least at most
+//   of values from `low` to `high`   anchor where it moves                       it stays while
+//   high − low ≤ 2                   the middle                                  within a quarter of the range from the middle
+//   high − low ≤ 60                  a quarter of the range below `low`,         at most `low` + 1, at least `high` − 60
+//                                    but at least `high` − 60
 //
-// A block where they are further apart, and all after it, are left to the kernels of cuda/attention.cu, which read such values exactly.
+// Two kinds of blocks, and all after such a one, are left to the kernels of cuda/attention.cu:
+// - those that widen the range beyond 60: such values are read exactly there;
+// - where tiles of queries may see only some of the keys that an anchor is of (windows, masks, causality that does not end where
+//   blocks do, and in the backward, which has one anchor a channel, all causality), those that make the range four times what some
+//   tile may see. F's rounding is a share of that range, of 2 at most, and would cost what is read of a narrow one its digits.
+//   There an anchor is of what a tile of queries sees. A tile may see any block before it; a mask that hides single keys may
+//   hide what makes blocks wide, and that is not looked for: what is read is off by 2⁻⁸ at most then.
 #pragma once
 
 #include "core/tensor.h"
@@ -32,7 +39,7 @@ struct LaserAnchors {
   __device__ const float* of_block(int key_head, int block) const {
     return anchors + (int64_t{key_head} * blocks + block) * channels;
   }
-  /// Those of a whole head.
+  /// The last ones, which the backward takes for the whole head.
   __device__ const float* of_head(int key_head) const { return of_block(key_head, blocks - 1); }
   __device__ bool moves(int key_head, int block) const {
     return anchors != nullptr && moved[int64_t{key_head} * blocks + block] != 0;
@@ -52,26 +59,28 @@ __device__ inline bool is_near(const int* near, int key_head) {
   return near != nullptr && near[key_head] == kAllNear;
 }
 
-/// v − c. What no query sees may lie anywhere: it has weight 0, and its exponential must stay finite.
+/// v − c. What no query sees may be any number: it has weight 0, and its exponential must stay finite.
 __device__ inline float laser_exponent(float v, float c) {
-  return std::fmin(v - c, static_cast<float>(kLaserFar));
+  return math::min(v - c, static_cast<float>(kLaserFar));
 }
 
-/// The anchors of values [B, Hkv, Tk, Dv] in bfloat16. Keys that no query sees do not count, as far as the window or a mask of whole
-/// keys says so.
+/// The anchors of values [B, Hkv, Tk, Dv] in bfloat16, and what they make: for the forward block by block, for the backward those of
+/// the whole head. Keys that no query sees do not count, as far as the window or a mask of whole keys says so; NaN does not either, and
+/// remains in F.
 class LaserBlocks {
  public:
-  LaserBlocks(const Tensor& v, const Scores<float>& scores, const Tensor& allowed);
+  LaserBlocks(const Tensor& v, const Scores<float>& scores, const Tensor& allowed, bool of_head);
 
   LaserAnchors anchors() const;
   const Tensor& near() const { return near_; }  ///< int32 [B·Hkv]
-  /// F by the anchors of each block, or by those of the whole head; Hopper's copy engine reads it.
-  Tensor values(const Tensor& v, bool of_head) const;
-  /// H of near heads, and D [B, H, Tq] = Σ H·(e^(o − c) − 1); other heads are left as they are. `read`: o before it was rounded.
-  void cotangents(Tensor& h, Tensor& d, const Tensor& dy, const Tensor& read, const Tensor& lse) const;
+  /// F; Hopper's copy engine reads it.
+  Tensor values(const Tensor& v) const;
+  /// H of near heads, and D [B, H, Tq] = Σ H·(e^(o − c) − 1); other heads are left as they are. `kept`: o before it was rounded.
+  void cotangents(Tensor& h, Tensor& d, const Tensor& dy, const Tensor& kept, const Tensor& lse) const;
 
  private:
   Tensor anchors_, moved_, near_;
+  bool of_head_;
 };
 
 /// A tensor of the sizes of [B, H, T, D] that Hopper's copy engine reads.

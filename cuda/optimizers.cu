@@ -1,5 +1,6 @@
 // The updates of the optimizers (formulas: optim/kernels.h), all parameters of a group in one launch (cuda/pieces.h). Every number
 // is read once and written once: that, and not arithmetic, is the time of a step.
+#include "core/convert.h"
 #include "core/math.h"
 #include "cuda/pieces.h"
 #include "optim/kernels.h"
@@ -114,6 +115,13 @@ __global__ void adadelta_kernel(Pieces<4> pieces, Live<AdadeltaScalars> scalars)
                   pieces.at<T>(2, piece), pieces.at<T>(3, piece));
 }
 
+template <class T, class S>
+__global__ void round_kernel(Pieces<2> pieces) {
+  const Piece piece = this_piece(pieces);
+  map_elements(
+      piece.size, [](T x) { return convert<S>(x); }, pieces.at<S>(1, piece), pieces.at<const T>(0, piece));
+}
+
 }  // namespace
 
 void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, Live<AdamScalars> s) {
@@ -161,6 +169,17 @@ void adadelta_step(List& x, const List& g, List& v, List& steps, Live<AdadeltaSc
                     [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((adadelta_kernel<T>), blocks, kThreads, 0, pieces, s);
+                    });
+}
+
+void round_all(List& copies, const List& x) {
+  for_each_table<2>("round_all", {&x, &copies}, {},
+                    [&](auto type, const Pieces<2>& pieces, unsigned blocks, int64_t) {
+                      using T = typename decltype(type)::type;
+                      if (copies[0].dtype() == DType::bfloat16)
+                        VITRINE_LAUNCH((round_kernel<T, bfloat16>), blocks, kThreads, 0, pieces);
+                      else
+                        VITRINE_LAUNCH((round_kernel<T, float16>), blocks, kThreads, 0, pieces);
                     });
 }
 

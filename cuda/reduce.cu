@@ -1,7 +1,9 @@
 // Reductions: y[o, i] = the fold of x[o, :, i] for x [outer, n, inner].
 //
 //   Where inner is 1, a row lies in one piece and a block takes it: neighbouring threads read neighbouring elements, and what
-//   each has found is merged at the end. Else a row of threads takes neighbouring columns, again for neighbouring reads.
+//   each has found is merged at the end. Else a row of threads takes neighbouring columns, again for neighbouring reads. Sums read
+//   16 bytes at a time, of columns 8: a warp then 256, and still has rows enough under way. How a sum is rounded depends on where
+//   its row begins among those 16 bytes.
 //   A long fold is cut into pieces of a fixed length, a block each, so that few long rows still fill the GPU; the results of
 //   the pieces are folded in turn. A tree also rounds less than one long sum.
 #include "core/convert.h"
@@ -168,8 +170,12 @@ __device__ void store(D& y, const typename Fold::template Total<S>& total) {
 
 /// The shape of a pass over pieces: block b handles piece b % pieces of row (or stripe of columns) b / pieces.
 struct Pass {
-  int64_t n, inner, height, pieces, stripes;
+  int64_t n, inner, height, pieces, stripes = 1;
 };
+
+/// Whether a thread reads several elements at once. Other folds are rare, and take twice as long to compile so.
+template <class Fold>
+constexpr bool kReadsVectors = std::is_same_v<Fold, Sum>;
 
 template <class Fold, class S, class D>
 __global__ void __launch_bounds__(kMostThreads) fold_rows_kernel(D* y, const S* x, Pass pass) {
@@ -177,29 +183,48 @@ __global__ void __launch_bounds__(kMostThreads) fold_rows_kernel(D* y, const S* 
   const int64_t row = blockIdx.x / pass.pieces, begin = blockIdx.x % pass.pieces * pass.height;
   const int64_t end = begin + pass.height < pass.n ? begin + pass.height : pass.n;
   Total mine = Fold::template none<Total>();
-  for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x)
-    mine = Fold::merge(mine, Fold::template start<Total>(x[row * pass.n + i], i));
+  if constexpr (kReadsVectors<Fold>)
+    for_each_element(
+        end - begin, [&](S x) { mine = Fold::merge(mine, Fold::template start<Total>(x, 0)); },
+        x + row * pass.n + begin);
+  else
+    for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x)
+      mine = Fold::merge(mine, Fold::template start<Total>(x[row * pass.n + i], i));
   mine = merge_block(mine, [](Total a, Total b) { return Fold::merge(a, b); });
   if (threadIdx.x == 0) store<Fold, S>(y[blockIdx.x], mine);
 }
 
-template <class Fold, class S, class D>
+/// N: columns of a thread.
+template <class Fold, int N, class S, class D>
 __global__ void fold_columns_kernel(D* y, const S* x, Pass pass) {
   using Total = typename Fold::template Total<S>;
   const int64_t piece = blockIdx.x / pass.stripes, outer = piece / pass.pieces;
-  const int64_t column = blockIdx.x % pass.stripes * kWarp + threadIdx.x;
+  const int64_t column = (blockIdx.x % pass.stripes * kWarp + threadIdx.x) * N;
   const int64_t begin = piece % pass.pieces * pass.height;
   const int64_t end = begin + pass.height < pass.n ? begin + pass.height : pass.n;
-  Total mine = Fold::template none<Total>();
+  Total mine[N];
+  for (Total& of_column : mine) of_column = Fold::template none<Total>();
   if (column < pass.inner)
-    for (int64_t i = begin + threadIdx.y; i < end; i += blockDim.y)
-      mine = Fold::merge(mine, Fold::template start<Total>(x[(outer * pass.n + i) * pass.inner + column], i));
-  mine = merge_column(mine, [](Total a, Total b) { return Fold::merge(a, b); });
-  if (threadIdx.y == 0 && column < pass.inner) store<Fold, S>(y[piece * pass.inner + column], mine);
+#pragma unroll 4
+    for (int64_t i = begin + threadIdx.y; i < end; i += blockDim.y) {
+      const Vector<S, N> row = load<N>(x + (outer * pass.n + i) * pass.inner + column);
+#pragma unroll
+      for (int k = 0; k < N; ++k) mine[k] = Fold::merge(mine[k], Fold::template start<Total>(row.at[k], i));
+    }
+  Vector<D, N> results;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    mine[k] = merge_column(mine[k], [](Total a, Total b) { return Fold::merge(a, b); });
+    store<Fold, S>(results.at[k], mine[k]);
+  }
+  if (threadIdx.y == 0 && column < pass.inner) store(y + piece * pass.inner + column, results);
 }
 
 template <class Fold, class S, class D>
-void fold_pieces(D* y, const S* x, int64_t outer, const Pass& pass) {
+void fold_pieces(D* y, const S* x, int64_t outer, Pass pass) {
+  constexpr int N = kReadsVectors<Fold> && sizeof(S) < 8 ? 8 / sizeof(S) : 1;
+  const bool wide = N > 1 && pass.inner > 1 && pass.inner % N == 0 && is_aligned<N>(x) && is_aligned<N>(y);
+  if (pass.inner > 1) pass.stripes = (pass.inner / (wide ? N : 1) + kWarp - 1) / kWarp;
   const int64_t blocks = outer * pass.pieces * pass.stripes;
   check(blocks <= INT32_MAX, "a reduction of {} rows of {} is more than a grid of blocks holds", outer,
         pass.n);
@@ -207,8 +232,11 @@ void fold_pieces(D* y, const S* x, int64_t outer, const Pass& pass) {
     VITRINE_LAUNCH((fold_rows_kernel<Fold, S, D>), static_cast<unsigned>(blocks),
                    threads_for(pass.n < pass.height ? pass.n : pass.height), 0, y, x, pass);
   } else {
-    VITRINE_LAUNCH((fold_columns_kernel<Fold, S, D>), static_cast<unsigned>(blocks), dim3(kWarp, kDeep), 0, y,
-                   x, pass);
+    const auto launch = [&](auto lanes) {
+      VITRINE_LAUNCH((fold_columns_kernel<Fold, lanes, S, D>), static_cast<unsigned>(blocks),
+                     dim3(kWarp, kDeep), 0, y, x, pass);
+    };
+    wide ? launch(Lanes<N>()) : launch(Lanes<1>());
   }
 }
 
@@ -217,7 +245,7 @@ void fold(D* y, const S* x, int64_t outer, int64_t n, int64_t inner, Device devi
   using Total = typename Fold::template Total<S>;
   if (outer * inner == 0) return;
   const int64_t height = inner == 1 ? 1 << 14 : 128, pieces = n <= height ? 1 : (n + height - 1) / height;
-  const Pass pass{n, inner, height, pieces, inner == 1 ? 1 : (inner + kWarp - 1) / kWarp};
+  const Pass pass{n, inner, height, pieces};
   if (pieces == 1) return fold_pieces<Fold>(y, x, outer, pass);
   const Tensor room =
       empty({outer * pieces * inner * static_cast<int64_t>(sizeof(Total))}, DType::boolean, device);

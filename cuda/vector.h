@@ -30,7 +30,7 @@ inline constexpr int kLanes = [] {
 }();
 
 template <int N, class T>
-__device__ bool is_aligned(const T* p) {
+VITRINE_HD bool is_aligned(const T* p) {
   return reinterpret_cast<uintptr_t>(p) % alignof(Vector<T, N>) == 0;
 }
 

@@ -10,8 +10,8 @@ namespace vitrine {
 /// What the values are averaged by: Σ a·v, or LASER's log Σ a·eᵛ (Duvvuri, Dhillon 2024).
 enum class AttentionRead { mean, laser };
 
-/// LASER sums e^(v − anchor). The anchor of a channel is the middle of values that lie within kLaserNear of each other, the least of
-/// those within kLaserFar; others are too far apart for one anchor.
+/// LASER sums e^(v − anchor). The anchor of a channel is about the middle of values that lie within kLaserNear of each other, and about
+/// the least of those within kLaserFar; others are too far apart for one anchor.
 inline constexpr double kLaserNear = 2, kLaserFar = 60;
 
 /// Numbers that fix an attention. Query i stands at position i + (Tk − Tq): the last query is aligned with the last key.
@@ -33,11 +33,12 @@ struct AttentionOptions : AttentionForm {
 };
 
 /// q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] → [B, H, Tq, Dv], a view of a contiguous [B, Tq, H, Dv]. Head h
-/// reads key head h/(H/Hkv). A query that sees no key gives 0, and gradients 0. Saves y (LASER: its sums, on a GPU y in float32; in 16 bits there also what rounding took from y) and log Σ e^s per query;
-/// the backward computes the weights again. LASER anchors each channel by the range of the values that a tile of queries sees, and
-/// reads elements out of that range exactly. Hidden keys with finite values change no bit of a mean; what one query of a tile sees
-/// can change how LASER rounds another. An infinite or NaN value, though hidden, makes a mean NaN (0·∞). On a GPU heads have at most
-/// 256 channels. Dao et al. 2022.
+/// reads key head h/(H/Hkv). A query that sees no key gives 0, and gradients 0. Saves log Σ e^s per query and y (in 16 bits on
+/// a GPU also what rounding took from it; in place of y LASER's sums, on a GPU their logarithm or y in float32 at least); the backward
+/// computes the weights again. LASER anchors each channel by the range of the values that a tile of queries sees, on some GPUs of the
+/// blocks of keys that it meets, and reads elements out of that range exactly. Hidden keys with finite values change no bit of a
+/// mean; what one query of a tile sees can change how LASER rounds another. An infinite or NaN value, though hidden, makes a mean
+/// NaN (0·∞); NaN does so to LASER on a GPU. On a GPU heads have at most 256 channels. Dao et al. 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 namespace detail {

@@ -75,12 +75,12 @@ VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor&
                const Tensor& total);
 
 // -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse [B, H, Tq]; all in one
-// dtype, which is wide on the CPU; on a GPU lse, LASER's sums, bias and slopes have its wide dtype. bias and allowed (bool) are expanded
-// views of [B, H, Tq, Tk], slopes [H]; undefined where there are none.
+// dtype, which is wide on the CPU; on a GPU lse, what is kept of LASER, bias and slopes have its wide dtype. bias and allowed (bool) are
+// expanded views of [B, H, Tq, Tk], slopes [H]; undefined where there are none.
 
 /// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where nothing is visible. `kept`, like y,
-/// for the backward: for LASER the sums of which it takes the logarithm, as the device's own backward reads them; for a mean what
-/// rounding took from y, undefined where y is wide or no backward follows.
+/// is for the device's own backward: of LASER the sums whose logarithm it is, or on a GPU that logarithm; of a mean what rounding
+/// took from y, undefined where y is wide or no backward follows.
 VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
                const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                const AttentionForm& form);

@@ -1,5 +1,5 @@
 // The update kernels of the optimizers: one call for all parameters of a group. Lists hold contiguous tensors of equal shapes
-// and dtypes at equal places, float32 or float64. The scalars of a step are computed once, in double.
+// and dtypes at equal places, float32 or float64, and copies in 16 bits. The scalars of a step are computed once, in double.
 #pragma once
 
 #include "core/capture.h"
@@ -69,6 +69,9 @@ struct AdadeltaScalars {
 };
 /// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(steps + eps)/√(v + eps)·g; steps ← ρ·steps + (1 − ρ)u²; x −= lr·u.
 VITRINE_KERNEL(adadelta_step, List& x, const List& g, List& v, List& steps, Live<AdadeltaScalars> s);
+
+/// copy = x, rounded; `copies` are all bfloat16 or all float16.
+VITRINE_KERNEL(round_all, List& copies, const List& x);
 
 /// total[0] (float64) = Σ x² over all tensors, in an order that depends on their sizes only.
 VITRINE_KERNEL(sum_of_squares, Tensor& total, const List& xs);

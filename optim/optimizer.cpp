@@ -5,6 +5,7 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
+#include "optim/kernels.h"
 
 namespace vitrine::optim {
 namespace {
@@ -17,6 +18,17 @@ void check_lr(double lr) {
 /// The name of p, or what it looks like.
 std::string called(const Parameter& p) {
   return p.name().empty() ? fmt::format("{}", describe(p.master())) : p.name();
+}
+
+/// The 16-bit copies of the parameters that have been updated follow their masters.
+void round_copies(const std::vector<Parameter>& parameters) {
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    List copies, masters;
+    for (const Parameter& p : parameters)
+      if (p.dtype() == dtype && p.grad().defined())
+        copies.push_back(p.value()), masters.push_back(p.master());
+    if (!copies.empty()) VITRINE_RUN(round_all, copies, masters);
+  }
 }
 
 bool is_step(const Tensor& x) { return x.dtype() == DType::int64 && x.numel() == 1 && x.item() >= 0; }
@@ -110,8 +122,7 @@ void Optimizer::step() {
   for (size_t i = 0; i < groups_.size(); ++i) {
     Batch batch = batch_of(i);
     if (!batch.x.empty()) update(batch, options_now(i), steps_ + 1);
-    for (Parameter& p : groups_[i].parameters)
-      if (p.grad().defined() && batch.copies.empty()) p.refresh();
+    if (batch.copies.empty()) round_copies(groups_[i].parameters);
   }
   each_time([this] { ++steps_; });
 }

@@ -30,12 +30,12 @@ std::vector<TruthCase> truth_cases();
 /// Makes the output of a case.
 using TruthAdapter = std::function<Tensor(const Settings& params, const Inputs& inputs)>;
 
-/// Runs the adapter in float64 and compares value and gradients at 1e-9 in the norm of the reference:
+/// Runs the adapter in float64 on a device and compares value and gradients at 1e-9 in the norm of the reference:
 /// max |got − want| ≤ tolerance·max(max |want|, floor), the floor 1e-3 for values and 0.1 for gradients. "" or what is wrong,
 /// which may be that the adapter has not read all that the case sets.
-std::string check_truth(const TruthCase& c, const TruthAdapter& adapter);
-/// The same in float32 against float64 on the same rounded inputs, at 2e-6 or ten times what the plain formula loses. A case
+std::string check_truth(const TruthCase& c, const TruthAdapter& adapter, Device device = Device::cpu);
+/// The same in float32 against float64 on the CPU and the same rounded inputs, at 2e-6 or ten times what the plain formula loses (on a GPU eight times that). A case
 /// that does not say what that is cannot be checked.
-std::string check_float32(const TruthCase& c, const TruthAdapter& adapter);
+std::string check_float32(const TruthCase& c, const TruthAdapter& adapter, Device device = Device::cpu);
 
 }  // namespace vitrine::test

@@ -1,4 +1,5 @@
-// Atomic operations, for the types that CUDA has them for, and fences.
+// Atomic operations, for the types that CUDA has them for, and fences. At each, as in __nanosleep, other threads of the block have
+// their turn, so that one that spins until another has written something gets to see it.
 #pragma once
 
 #include <type_traits>
@@ -13,6 +14,7 @@ concept OneOf = (std::is_same_v<T, Types> || ...);
 /// Puts change(what is there) in its place, which the trace is told as done at `pc`. Returns what was there.
 template <class T, class Change>
 VITRINE_UNTRACED T change_atomically(T* address, const void* pc, Change change) {
+  pass_turn();
   note_access(address, sizeof(T), Access::atomic_write, pc);
   T old, changed;
   __atomic_load(address, &old, __ATOMIC_SEQ_CST);
@@ -52,6 +54,7 @@ __attribute__((noinline)) VITRINE_UNTRACED T atomicCAS(T* address, std::type_ide
       [=](T old) VITRINE_UNTRACED { return old == compare ? value : old; });
 }
 
-inline void __threadfence_block() { vitrine::emulator::fence(); }
 inline void __threadfence() { vitrine::emulator::fence(); }
-inline void __threadfence_system() { vitrine::emulator::fence(); }
+inline void __threadfence_block() { __threadfence(); }
+inline void __threadfence_system() { __threadfence(); }
+inline void __nanosleep(unsigned) { vitrine::emulator::pass_turn(); }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "cuda/emulator/limits.h"
 #include "cuda/emulator/mbarrier.h"
 #include "cuda/emulator/trace.h"
 
@@ -43,7 +44,14 @@ Index3 block_index() { return Block::current().index(); }
 Size3 block_size() { return Block::current().launch().block; }
 Size3 grid_size() { return Block::current().launch().grid; }
 
-void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void pass_turn() {
+  if (current_block != nullptr) current_block->pass_turn();
+}
+
+void fence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  pass_turn();
+}
 
 void note_access(const void* address, size_t size, Access access, const void* pc) {
   if (Block* const block = Block::traced()) block->note_access(address, size, access, pc);
@@ -129,7 +137,7 @@ void Block::prepare() {
   warpgroups_.clear();
   box_copies_.clear();
   error_ = nullptr;
-  arrived_ = 0, alive_ = count;
+  arrived_ = 0, alive_ = count, passes_ = 0;
   order_.resize(count);
   std::iota(order_.begin(), order_.end(), size_t{0});
   if (order_seed() != 0)
@@ -170,12 +178,13 @@ void Block::run_until_blocked(bool& progress) {
   for (const size_t i : order_) {
     Thread& t = *threads_[i];
     if (!t.alive || (t.waiting_on != nullptr && *t.waiting_on == t.waiting_value)) continue;
+    if (t.waiting_on != nullptr) passes_ = 0;
     t.waiting_on = nullptr;
     progress = true;
     running_ = i;
     if (!t.fiber.resume()) {
       t.alive = false;
-      --alive_;
+      --alive_, passes_ = 0;
       if (launch_->traced) trace_->end(i);
     }
     if (error_) return;
@@ -188,6 +197,14 @@ void Block::wait(const uint64_t& generation, Place place) {
   t.waiting_value = generation;
   t.place = place;
   t.fiber.yield();
+}
+
+void Block::pass_turn() {
+  if (++passes_ > most_passes())
+    fail_here(
+        "its threads do nothing but spin on memory: what they wait for is written by none of them, or by a "
+        "block that has its turn after this one");
+  threads_[running_]->fiber.yield();
 }
 
 void Block::wait_for_change(const uint64_t& word, Place place) {

@@ -69,6 +69,8 @@ class Block {
   const uint64_t* exchange_in_warpgroup(uint64_t value, Place place);
   /// Returns once another thread has changed the word, which must not come back to what it is: how spin waits yield.
   void wait_for_change(const uint64_t& word, Place place);
+  /// Lets other threads run before this one goes on. An error once the block does nothing else.
+  void pass_turn();
   /// Tiles on their way to shared memory (mbarrier.h). A block must not end before they are there.
   std::vector<BoxCopy>& box_copies() { return box_copies_; }
 
@@ -127,6 +129,7 @@ class Block {
   std::exception_ptr error_;
   size_t running_ = 0, arrived_ = 0, alive_ = 0;
   uint64_t generation_ = 0;       // of block-wide barriers
+  uint64_t passes_ = 0;           // turns passed on since a thread has ended or got what it waited for
   std::unique_ptr<Trace> trace_;  // from the first traced kernel on
 };
 
@@ -136,7 +139,10 @@ Index3 block_index();
 Size3 block_size();
 Size3 grid_size();
 
-/// __threadfence.
+/// Lets the other threads of the block run, where they can: what a thread that spins on memory waits for may be theirs to write.
+void pass_turn();
+/// Orders the writes before it before those after it, for all blocks, and passes the turn. Kernels do not do it themselves:
+/// g++ knows no fences where it compiles for the trace.
 void fence();
 /// Tells an access that the compiler does not: an atomic operation, or that of an instruction's twin.
 void note_access(const void* address, size_t size, Access access, const void* pc);

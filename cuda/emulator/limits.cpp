@@ -12,6 +12,7 @@ namespace {
 
 std::atomic<size_t> shared_memory = size_t{227} << 10;
 std::atomic<int> capability = 90;
+std::atomic<uint64_t> passes = 300'000'000;
 
 /// What kernels were allowed.
 struct Allowed {
@@ -40,6 +41,8 @@ cudaError_t allow_dynamic_shared(const void* kernel, size_t bytes) {
 
 void set_shared_memory_size(size_t bytes) { shared_memory = bytes; }
 size_t shared_memory_size() { return shared_memory; }
+void set_most_passes(uint64_t most) { passes = most; }
+uint64_t most_passes() { return passes; }
 void set_compute_capability(int c) { capability = c; }
 int compute_capability() { return capability; }
 

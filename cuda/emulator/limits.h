@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "cuda/emulator/errors.h"
 #include "cuda/emulator/index.h"
@@ -13,6 +14,10 @@ void check_launch(const Launch& launch);
 
 /// cudaFuncSetAttribute: lets a kernel take more dynamic shared memory than the 48 KiB that every kernel may.
 cudaError_t allow_dynamic_shared(const void* kernel, size_t bytes);
+/// After how many turns that its threads have passed on, and done nothing else, a block is taken for one that never ends: at first
+/// 300 million, some seconds.
+void set_most_passes(uint64_t passes);
+uint64_t most_passes();
 /// The shared memory of a block on the emulated GPUs, for trying those that have less; at first 227 KiB, as on Hopper.
 void set_shared_memory_size(size_t bytes);
 size_t shared_memory_size();

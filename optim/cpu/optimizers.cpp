@@ -168,5 +168,14 @@ void adadelta_step(List& x, const List& g, List& v, List& steps, Live<AdadeltaSc
   });
 }
 
+void round_all(List& copies, const List& x) {
+  for_each_piece("round_all", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+    using T = typename decltype(type)::type;
+    const T* const from = place<T>(x, i, at);
+    copies[i].dtype() == DType::bfloat16 ? vecmath::convert(place<bfloat16>(copies, i, at), from, n)
+                                         : vecmath::convert(place<float16>(copies, i, at), from, n);
+  });
+}
+
 }  // namespace vitrine::optim::cpu
 #endif

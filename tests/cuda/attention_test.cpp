@@ -133,6 +133,10 @@ TEST_CASE("LASER on the device: anchors that move, values of every size, element
       check_as_on_cpu(x, o);
     }
   }
+  Inputs x = draw({2, 1, 70, 70, 4, 6}, 0.01);
+  x.v = add(x.v, Tensor(1000.0));  // next to which the values' differences have few digits
+  check_as_on_cpu(x, o);
+  check_float32(x, o);
 }
 
 TEST_CASE("attention by its definition on the device, as where the bias has a gradient") {

@@ -10,6 +10,7 @@
 #include "core/creation.h"
 #include "core/error.h"
 #include "ops/elementwise.h"
+#include "ops/index.h"
 #include "tests/cuda/device.h"
 
 using namespace vitrine;
@@ -17,12 +18,14 @@ using namespace vitrine;
 namespace {
 
 constexpr const char* kAsks = "somebody asks for a GPU again and again";
+constexpr const char* kMisreads = "somebody reads an element that there is not";
 
-/// What this program's test `name` writes to stderr, in a process of its own.
-std::string told_by(const std::string& name) {
+/// What this program's test `name` writes to stderr, in a process of its own with these variables in its environment.
+std::string told_by(const std::string& name, const std::string& environment = "") {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  FILE* const pipe =
-      popen(fmt::format("'{}' --no-skip --test-case='{}' 2>&1 >/dev/null", program, name).c_str(), "r");
+  FILE* const pipe = popen(
+      fmt::format("{} '{}' --no-skip --test-case='{}' 2>&1 >/dev/null", environment, program, name).c_str(),
+      "r");
   REQUIRE(pipe != nullptr);
   std::string text;
   for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
@@ -40,6 +43,29 @@ TEST_CASE(kAsks* doctest::skip()) {
     }
   }
   CHECK((ones({2}) + 1).values() == std::vector<double>{2, 2});
+}
+
+TEST_CASE(kMisreads* doctest::skip()) {
+  const Tensor x = ones({3}, DType::float32, Device::cuda), index = full({2}, 7, DType::int64, Device::cuda);
+  const auto told = [](const char* where, auto&& f) {
+    try {
+      f();
+      return false;
+    } catch (const Error& e) {
+      fmt::print(stderr, "{}: {}\n", where, e.what());
+      return true;
+    }
+  };
+  Tensor y;
+  if (!told("at the op", [&] { y = index_select(x, 0, index); }))
+    told("at the copy", [&] { to(y, Device::cpu); });
+}
+
+TEST_CASE("with VITRINE_CUDA_SYNC=1 each kernel is waited for, and an error is told where it arose") {
+  if (!test::has_gpu()) return;
+  const std::string what = "index_select: index has 7 at position 0";
+  CHECK(told_by(kMisreads).starts_with("at the copy: " + what));
+  CHECK(told_by(kMisreads, "VITRINE_CUDA_SYNC=1").starts_with("at the op: " + what));
 }
 
 TEST_CASE("where there is no GPU it is said once, and what runs, runs on the CPU") {

@@ -60,17 +60,23 @@ TEST_CASE("the first losses of a GPT's training are those of the CPU") {
   nn::GptOptions o;
   o.vocabulary = 65, o.context = 64, o.width = 128, o.layers = 4, o.heads = 4;
   int64_t batch = 12;
+#if VITRINE_CUDA_EMULATED
+  const int steps = 3;
+#else
+  const int steps = 30;
+#endif
 #if defined(VITRINE_SANITIZED) || defined(VITRINE_KERNELS_TRACED)
   MESSAGE("a smaller GPT: each access to memory is checked, which takes a hundred times as long");
   o.context = 20, o.width = 24, o.layers = 1, o.heads = 2, batch = 2;
 #endif
   manual_seed(3);
   nn::Gpt model(o), twin = model.clone();
-  const auto want = first_losses(model, batch, 3, Device::cpu),
-             got = first_losses(twin, batch, 3, Device::cuda);
+  const auto want = first_losses(model, batch, steps, Device::cpu),
+             got = first_losses(twin, batch, steps, Device::cuda);
   for (size_t i = 0; i < want.size(); ++i) {
     INFO("step ", i, ": ", got[i], " against ", want[i]);
-    CHECK(std::abs(got[i] - want[i]) <= 2e-6 * want[i]);
+    CHECK(std::abs(got[i] - want[i]) <=
+          (i < 3 ? 2e-6 : 1e-3) * want[i]);  // each step magnifies what the last ones lost
   }
   CHECK(want[2] < want[0]);
 }

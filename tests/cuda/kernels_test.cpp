@@ -98,6 +98,7 @@ TEST_CASE("reductions of rows and columns of every size and dtype") {
                              {1, 127, 33},
                              {2, 129, 32},
                              {1, 300, 70},
+                             {2, 129, 136},
                              {1, 20000, 2}})
     for (const DType dtype : kAll) {
       if (numel(shape) > 10000 && dtype != DType::float32) continue;
@@ -113,6 +114,16 @@ TEST_CASE("reductions of rows and columns of every size and dtype") {
     }
   check_same(whole({3, 5, 2, 7}, DType::float32), [](const Tensor& t) { return sum(t, {0, 2}); });
   check_same(whole({5, 130, 3}, DType::float32), [](const Tensor& t) { return max(transpose(t), {0, 1}); });
+  for (const int64_t begin : {0, 1, 2, 4})  // 8 and 16 bytes at a time, where they lie so
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      INFO(name(dtype), " from ", begin, " on");
+      const auto cut = [&](const Tensor& t, const Shape& shape) {
+        return reshape(slice(reshape(t, {620}), 0, begin, begin + 600), shape);
+      };
+      check_same(whole({620}, dtype), [&](const Tensor& t) { return sum(cut(t, {3, 25, 8}), {1}); });
+      check_same(whole({620}, dtype), [&](const Tensor& t) { return sum(cut(t, {3, 200}), {1}); });
+      check_same(whole({620}, dtype), [&](const Tensor& t) { return sum(cut(t, {8, 75}), {1}); });
+    }
   check_same(zeros({3, 0, 2}), [](const Tensor& t) { return sum(t, {1}); });
   check_same(zeros({3, 0}, DType::boolean), [](const Tensor& t) { return all(t, {1}); });
 }
@@ -252,8 +263,9 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
       };
       check_same(x, add_rows(DType::float32));
       check_same(copy_as(x, DType::bfloat16), add_rows(DType::float32));
-      check_same(normal({7, width}, DType::float32),
-                 [&](const Tensor& t) { return index_select(t, 0, to(ids, t.device())); });
+      for (const DType dtype : {DType::int64, DType::int32})
+        check_same(normal({7, width}, DType::float32),
+                   [&](const Tensor& t) { return index_select(t, 0, to(copy_as(ids, dtype), t.device())); });
     }
     const Tensor many = randint(0, 5, {3, count, 2}, g), source = normal({3, count, 2}, DType::float32);
     check_same(source, [&](const Tensor& t) {
@@ -263,6 +275,9 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
       return scatter_add(full({4, 2, 5}, 0.5, DType::float32, t.device()), 2, transpose(to(many, t.device())),
                          t);
     });
+    const Tensor narrow = copy_as(many, DType::int32);
+    check_same(whole({4, 5, 3}, DType::float32),
+               [&](const Tensor& t) { return gather(t, 1, to(narrow, t.device())); });
     check_same(whole({4, 5, 3}, DType::int32),
                [&](const Tensor& t) { return gather(transpose(t), 2, transpose(to(many, t.device()))); });
   }

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "core/creation.h"
+#include "core/kernels.h"
 #include "core/random.h"
 #include "core/tape.h"
 #include "ops/view.h"
@@ -12,6 +14,10 @@
 #include "optim/optimizers.h"
 #include "tests/cuda/device.h"
 #include "tests/spec/spec.h"
+
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/counts.h"
+#endif
 
 using namespace vitrine;
 using test::has_gpu, test::in_any_order;
@@ -97,6 +103,72 @@ TEST_CASE("three steps of every optimizer") {
         const auto again = train(make, Device::cuda, mixed);
         for (size_t i = 0; i < want.size(); ++i) CHECK(again[i].values() == got[i].values());
       });
+    }
+}
+
+#if VITRINE_CUDA_EMULATED
+TEST_CASE("a step updates all parameters of a group by one launch, Lamb's by three and Adafactor's by five") {
+  for (const auto& expected : {std::pair{"sgd", 1},
+                               {"adam", 1},
+                               {"adamw", 1},
+                               {"nadam", 1},
+                               {"nadamw", 1},
+                               {"radam", 1},
+                               {"lion", 1},
+                               {"rmsprop", 1},
+                               {"adagrad", 1},
+                               {"adadelta", 1},
+                               {"lamb", 3},
+                               {"adafactor", 5}}) {
+    INFO(std::string(expected.first));
+    std::vector<Parameter> all;
+    for (int64_t i = 0; i < 20; ++i) all.emplace_back(full({3, 1 + i}, 0.5, DType::float32, Device::cuda));
+    const auto optimizer = optim::make_optimizer(expected.first, all, {.lr = 0.01});
+    const auto set_gradients = [&] {
+      for (Parameter& p : all) p.master().set_grad(full_like(p.master(), 0.25));
+    };
+    set_gradients();
+    optimizer->step();  // makes the states
+    set_gradients();
+    emulator::count_kernels(true);
+    optimizer->step();
+    uint64_t launches = 0;
+    for (const auto& [kernel, counts] : emulator::kernel_counts()) launches += counts.launches;
+    emulator::count_kernels(false);
+    CHECK(launches == static_cast<uint64_t>(expected.second));
+  }
+}
+#endif
+
+TEST_CASE("16-bit copies follow their masters, all of them in a launch or two") {
+  if (!has_gpu()) return;
+  for (const Device device : {Device::cpu, Device::cuda})
+    for (const DType other : {DType::bfloat16, DType::float16, DType::float32}) {
+      INFO(to_string(device), ", bfloat16 and ", name(other));
+      auto all = parameters(device, true);
+      for (size_t i = 0; i < all.size(); i += 2) all[i].to(other);
+      for (const Parameter& p : all) p.master().set_grad(full_like(p.master(), 0.3));
+      const Parameter& untouched = all[3];
+      untouched.zero_grad();
+      const auto before = untouched.value().values();
+      Tensor master = untouched.master();
+      VITRINE_RUN(fill, master, 7.0);
+      optim::Sgd sgd(all, {.lr = 0.5});
+#if VITRINE_CUDA_EMULATED
+      emulator::count_kernels(true);
+#endif
+      sgd.step();
+#if VITRINE_CUDA_EMULATED
+      uint64_t launches = 0;
+      for (const auto& [kernel, counts] : emulator::kernel_counts())
+        if (kernel.starts_with("round_kernel")) launches += counts.launches;
+      emulator::count_kernels(false);
+      CHECK(launches <= 2);
+      CHECK((launches > 0) == !device.is_cpu());
+#endif
+      for (size_t i = 0; i < all.size(); ++i)
+        if (i != 3) CHECK(all[i].value().values() == copy_as(all[i].master(), all[i].dtype()).values());
+      CHECK(untouched.value().values() == before);
     }
 }
 

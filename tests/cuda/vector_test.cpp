@@ -180,6 +180,16 @@ TEST_CASE("aligned tensors are read and written 16 bytes at a time") {
     CHECK(normalized.loads == 2 * vectors);
     CHECK(normalized.stores == vectors);
     CHECK(normalized.transactions == normalized.least_transactions);
+    // Columns: 8 bytes at a time, so that a warp has 256 of each row.
+    Tensor of_rows = empty({8, 1}, wide(dtype), Device::cuda),
+           of_columns = empty({1, 1024}, wide(dtype), Device::cuda);
+    const auto rows = counted([&] { VITRINE_RUN(sum, of_rows, reshape(x, {8, 1024, 1})); });
+    CHECK(rows.loads == vectors);
+    CHECK(rows.stores == 8);
+    const auto columns = counted([&] { VITRINE_RUN(sum, of_columns, reshape(x, {1, 8, 1024})); });
+    CHECK(columns.loads == 2 * vectors);
+    CHECK(columns.stores == 1024 / (8 / size_of(dtype)));
+    CHECK(columns.transactions == columns.least_transactions);
     Generator g(1);
     const auto thinned = counted([&] { VITRINE_RUN(dropout, y, x, 0.5, 2.0, g.draw(x.numel())); });
     CHECK(thinned.loads == vectors);

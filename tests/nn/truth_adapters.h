@@ -13,5 +13,7 @@ using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
 extern const TruthAdapters kAttentionTruthAdapters;
+/// All of them.
+TruthAdapters truth_adapters();
 
 }  // namespace vitrine::test

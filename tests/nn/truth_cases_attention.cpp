@@ -62,7 +62,7 @@ TruthAdapter fused(AttentionRead read) {
     o.scale = p.value("scale", 0.0), o.softcap = p.value("softcap", 0.0);
     o.causal = h.mask.causal, o.left = h.mask.left, o.right = h.mask.right;
     o.allowed = h.mask.allowed, o.bias = h.mask.bias;
-    if (p.value("alibi", false)) o.slopes = nn::alibi_slopes(h.q.size(1));
+    if (p.value("alibi", false)) o.slopes = to(nn::alibi_slopes(h.q.size(1)), h.q.device());
     return reshape(attention(h.q, h.k, h.v, o), h.output);
   };
 }
@@ -81,6 +81,7 @@ double root(int64_t size) { return 1 / std::sqrt(static_cast<double>(size)); }
 /// The module on prepared heads, with the gains and temperatures of the case.
 Tensor attend(const nn::AttentionSetting& s, const Heads& h, In x) {
   nn::Attention module(s, h.q.size(1), h.q.size(3), h.k.size(2));
+  module.to(h.q.device());
   if (x.has("gq")) module.query_gain = Parameter(x.at("gq"));
   if (x.has("gk")) module.key_gain = Parameter(x.at("gk"));
   if (x.has("w")) module.log_temperature = Parameter(x.at("w"));
@@ -118,7 +119,7 @@ Tensor joined(In x, const std::string& name, const std::vector<int64_t>& rows) {
   std::vector<Tensor> parts;
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::string part = name + "qkv"[i];
-    parts.push_back(x.has(part) ? x.at(part) : zeros({rows[i]}, x.at("x").dtype()));
+    parts.push_back(x.has(part) ? x.at(part) : zeros({rows[i]}, x.at("x").dtype(), x.at("x").device()));
   }
   return concat(parts, 0);
 }
@@ -133,6 +134,7 @@ Tensor multi_head(Params p, In x) {
   const int64_t size = o.width / o.heads, key_rows = x.at("wk").size(0);
   o.key_heads = key_rows / size;
   nn::MultiHeadAttention module(o);
+  module.to(in.device());
   module.attention = nn::Attention(setting_of(p, root(size)), o.heads, size, in.size(1));
   const std::vector<int64_t> rows = {o.width, key_rows, key_rows};
   module.query_key_value.weight = Parameter(joined(x, "w", rows));

@@ -61,7 +61,7 @@ std::string check_differences(const Spec& spec, size_t sample, const Prepare& pr
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_higher_orders(const Spec& spec, size_t sample);
 std::string check_low_precision(const Spec& spec, size_t sample);
-std::string check_extremes(const Spec& spec, size_t sample);
+std::string check_extremes(const Spec& spec, size_t sample, Device device = Device::cpu);
 std::string check_layouts(const Spec& spec, size_t sample);
 std::string check_threads(const Spec& spec, size_t sample);
 

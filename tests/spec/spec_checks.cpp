@@ -35,7 +35,7 @@ Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const 
   Tape tape({.order = order});
   for (const Tensor& x : inputs) tape.watch(x);
   const Tensor y = spec.call(inputs);
-  const Tensor seed = cotangent.defined() ? cast(cotangent, y.dtype()) : Tensor();
+  const Tensor seed = cotangent.defined() ? to(cast(cotangent, y.dtype()), y.device()) : Tensor();
   return {y, tape.gradient(std::vector<Tensor>{y}, inputs, {seed})};
 }
 
@@ -169,7 +169,8 @@ Tensor rounded_like(const Tensor& got, const Tensor& want) {
 }
 
 /// With one element of input k replaced.
-std::string check_extreme(const Spec& spec, size_t sample, size_t k, double extreme, DType dtype) {
+std::string check_extreme(const Spec& spec, size_t sample, size_t k, double extreme, DType dtype,
+                          Device device) {
   auto inputs = draw(spec, sample);
   if (inputs[k].numel() == 0) return "";
   inputs[k].data<double>()[inputs[k].numel() / 2] = extreme;
@@ -177,7 +178,9 @@ std::string check_extreme(const Spec& spec, size_t sample, size_t k, double extr
   // The plain functions, on dual numbers, share no code with the vectors'.
   const Tensor plain = copy_as(spec.call(as(rounded, DType::dual64)), DType::float64);
   const Tensor cotangent = copy_as(copy_as(draw_cotangent(plain, 7), dtype), DType::float64);
-  const Result got = differentiate(spec, rounded, cotangent), want = differentiate(spec, exact, cotangent);
+  std::vector<Tensor> moved;
+  for (const Tensor& x : rounded) moved.push_back(to(x, device));
+  const Result got = differentiate(spec, moved, cotangent), want = differentiate(spec, exact, cotangent);
   const auto what = [&](const std::string& of) {
     return label(spec, sample, fmt::format("{} in {} where input {} has {}", of, name(dtype), k, extreme));
   };
@@ -191,13 +194,13 @@ std::string check_extreme(const Spec& spec, size_t sample, size_t k, double extr
 
 }  // namespace
 
-std::string check_extremes(const Spec& spec, size_t sample) {
+std::string check_extremes(const Spec& spec, size_t sample, Device device) {
   for (size_t k = 0; k < spec.samples[sample].size(); ++k)
     for (double extreme : {double{NAN}, double{INFINITY}, spec.largest, 1e-10 / spec.largest, 0.0}) {
       if (!spec.not_finite && !std::isfinite(extreme)) continue;
       for (double sign : {1.0, -1.0})
         for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
-          const auto error = check_extreme(spec, sample, k, sign * extreme, dtype);
+          const auto error = check_extreme(spec, sample, k, sign * extreme, dtype, device);
           if (!error.empty()) return error;
         }
     }

@@ -94,6 +94,37 @@ __global__ void arrival_kernel(int* arrivals, int* counters) {
   arrivals[32 + atomicAdd(&counters[1], 1)] = static_cast<int>(threadIdx.x);
 }
 
+/// The first thread spins until the last one has written, in each of the ways that kernels do.
+__global__ void spin_kernel(int* y) {
+  __shared__ int ready, lock;
+  if (threadIdx.x == 0) ready = lock = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const volatile int* const seen = &ready;
+    while (*seen < 1) __threadfence_block();
+    y[0] = 1;
+    while (*seen < 2) __nanosleep(20);
+    y[1] = 2;
+    while (atomicAdd(&ready, 0) < 3) {
+    }
+    y[2] = 3;
+  } else if (threadIdx.x == blockDim.x - 1) {
+    for (int i = 0; i < 3; ++i) atomicAdd(&ready, 1), __threadfence_block();
+  }
+  while (atomicCAS(&lock, 0, 1) != 0) {
+  }
+  y[3] += 1;
+  __threadfence_block();
+  atomicExch(&lock, 0);
+}
+
+__global__ void spin_forever_kernel(int) {
+  __shared__ int never;
+  if (threadIdx.x == 0) never = 0;
+  __syncthreads();
+  while (atomicAdd(&never, 0) == 0) __threadfence_block();
+}
+
 std::vector<int> arrivals(uint64_t order) {
   std::vector<int> result(64);
   int counters[2] = {};
@@ -122,6 +153,23 @@ std::string message(void (*kernel)(int), unsigned threads) {
 }
 
 }  // namespace
+
+TEST_CASE(
+    "a thread that spins on memory lets those run that it waits for, and a block that only spins is told") {
+  for (const uint64_t order : {0, 1, 2}) {
+    int y[4] = {};
+    emulator::set_thread_order(order);
+    VITRINE_LAUNCH(spin_kernel, 1, 70, 0, &y[0]);
+    emulator::set_thread_order(0);
+    CHECK(std::vector<int>(y, y + 4) == std::vector<int>{1, 2, 3, 70});
+  }
+  const uint64_t most = emulator::most_passes();
+  emulator::set_most_passes(10000);
+  CHECK(message(spin_forever_kernel, 40) ==
+        "kernel kernel, block (0, 0, 0): its threads do nothing but spin on memory: what they wait for "
+        "is written by none of them, or by a block that has its turn after this one");
+  emulator::set_most_passes(most);
+}
 
 TEST_CASE("a barrier makes shared memory of all threads visible, in any order of the threads") {
   for (const uint64_t order : {0, 1, 2, 3}) {

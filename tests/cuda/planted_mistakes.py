@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Plants one mistake at a time in the library's CUDA kernels, and wants their emulated tests to fail.
+
+    tests/cuda/planted_mistakes.py BUILD [OPTIONS]
+
+BUILD: a folder of an emulated build by Ninja. OPTIONS, separated by semicolons: those that let kernels tell their accesses to memory
+(docs/cuda.md), for mistakes that show in no order of threads that the emulator takes; without them these are left out.
+
+Each mistake is a replacement in one file, which must be found there once. The kernels of `unit` are compiled with it as the build
+compiles them, and linked in place of the library's.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+class Mistake(NamedTuple):
+    what: str
+    file: str
+    right: str
+    wrong: str
+    unit: str
+    test: str  # tests/cuda/TEST_test.cpp
+    traced: bool = False
+
+
+MISTAKES = [
+    Mistake("no barrier before a block reads its warps' results", "cuda/block.h",
+            "if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;\n  __syncthreads();",
+            "if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;",
+            "cuda/softmax.cu", "twins"),
+    Mistake("no barrier before the next tile is written", "cuda/matmul/tiled.cu",
+            "__syncthreads();  // and have been read, before the next ones are written", "",
+            "cuda/matmul/tiled.cu", "matmul"),
+    Mistake("no barrier before the totals of warps are written again", "cuda/cumsum.cu",
+            "__syncthreads();  // the totals of the last round have been read", "",
+            "cuda/cumsum.cu", "kernels", traced=True),
+    Mistake("no barrier between LASER's F and the product that reads it", "cuda/attention.cu",
+            "memory_.laser.transform(stage(memory_.v, j));\n        __syncthreads();",
+            "memory_.laser.transform(stage(memory_.v, j));",
+            "cuda/attention.cu", "attention", traced=True),
+    Mistake("tiles are read before they have arrived", "cuda/matmul/tensor_core.cu",
+            "copies.template wait<kStages - 2>();", "",
+            "cuda/matmul/tensor_core.cu", "matmul"),
+    Mistake("the wrong phase of an mbarrier", "cuda/attention_hopper.h",
+            "full.wait(round % 2);", "full.wait((round + 1) % 2);",
+            "cuda/attention_hopper.cu", "attention_16_bits"),
+    Mistake("one row too many in a sum of columns", "cuda/reduce.cu",
+            "for (int64_t i = begin + threadIdx.y; i < end; i += blockDim.y)",
+            "for (int64_t i = begin + threadIdx.y; i <= end; i += blockDim.y)",
+            "cuda/reduce.cu", "kernels"),
+    Mistake("a query does not see its own key", "cuda/attention_scores.h",
+            "clamp(position(i) + right + 1, keys)", "clamp(position(i) + right, keys)",
+            "cuda/attention.cu", "attention"),
+    Mistake("the last row of a tile is not stored", "cuda/attention_hopper_backward.cu",
+            "if (i >= own.end) continue;", "if (i + 1 >= own.end) continue;",
+            "cuda/attention_hopper_backward.cu", "attention_16_bits"),
+    Mistake("no mask", "cuda/attention_scores.h",
+            "return allowed.data == nullptr || allowed.data[i * allowed.row + j * allowed.column];",
+            "return true;",
+            "cuda/attention.cu", "attention"),
+    Mistake("no mask on Hopper", "cuda/attention_hopper.cu",
+            "|| !s.is_allowed(i, key)", "",
+            "cuda/attention_hopper.cu", "attention_16_bits"),
+    Mistake("half of a warp's lanes are left out of a sum", "cuda/block.h",
+            "for (int step = lanes / 2; step > 0; step /= 2)", "for (int step = lanes / 4; step > 0; step /= 2)",
+            "cuda/norm.cu", "twins"),
+    Mistake("neighbouring columns of a product change places", "cuda/attention_hopper.h",
+            "% 4 * 2 + e % 2;", "% 4 * 2 + 1 - e % 2;",
+            "cuda/attention_hopper.cu", "attention_16_bits"),
+    Mistake("a running sum takes a lane too many", "cuda/cumsum.cu",
+            "if (lane >= step) up_to_here", "if (lane + 1 >= step) up_to_here",
+            "cuda/cumsum.cu", "kernels"),
+    Mistake("LASER's sums move the wrong way", "cuda/attention_laser.h",
+            "f[d] = first ? T(0) : math::exp(by);", "f[d] = first ? T(0) : math::exp(-by);",
+            "cuda/attention.cu", "attention"),
+    Mistake("LASER's sums on Hopper do not move", "cuda/attention_hopper.cu",
+            "if (in_.laser.moves(queries.key_head, queries.first / kKeys + n))", "if (false)",
+            "cuda/attention_hopper.cu", "laser_16_bits"),
+]
+
+
+def compile_command(build, unit):
+    """The command of the build that compiles the unit, as words."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if pathlib.Path(entry["file"]) == ROOT / unit:
+            return shlex.split(entry["command"])
+    raise SystemExit(f"{build} does not compile {unit}")
+
+
+def link_command(build):
+    """The command that links the tests, as words."""
+    target = "tests/vitrine_tests"
+    lines = subprocess.run(["ninja", "-C", build, "-t", "commands", target], check=True, capture_output=True, text=True)
+    link = next(line for line in reversed(lines.stdout.splitlines()) if f"-o {target}" in line)
+    return [word for word in shlex.split(link) if word not in (":", "&&")]
+
+
+def tests_with(mistake, build, options, folder):
+    """Builds the tests with the mistake in `folder`."""
+    text = (ROOT / mistake.file).read_text()
+    if text.count(mistake.right) != 1:
+        raise SystemExit(f"{mistake.what}: {mistake.file} has the text {text.count(mistake.right)} times, wanted once")
+    patched = folder / mistake.file
+    patched.parent.mkdir(parents=True)
+    patched.write_text(text.replace(mistake.right, mistake.wrong))
+    words, unit = compile_command(build, mistake.unit), ROOT / mistake.unit
+    if mistake.unit == mistake.file:
+        words[words.index(str(unit))] = str(patched)
+    words[words.index("-o") + 1] = str(folder / "unit.o")
+    # Before the project's own folder, so that the header with the mistake is found first.
+    words.insert(next(i for i, word in enumerate(words) if word.startswith("-I")), f"-I{folder}")
+    if mistake.traced:
+        words += options
+    subprocess.run(words, check=True, cwd=build, capture_output=True)
+    link = link_command(build)
+    link[link.index("-o") + 1] = str(folder / "tests")
+    link.insert(link.index("libvitrine.a"), str(folder / "unit.o"))  # what it defines is not taken from the library
+    subprocess.run(link, check=True, cwd=build, capture_output=True)
+    return folder / "tests"
+
+
+def finder_of(mistake, build, options):
+    """The first test case that fails with the mistake, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        tests = tests_with(mistake, build, options, pathlib.Path(folder))
+        run = subprocess.run([tests, f"--source-file=*/tests/cuda/{mistake.test}_test.cpp", "--abort-after=1"],
+                             capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if run.returncode == 0:
+        return None
+    found = re.search(r"^TEST CASE: *(.*)", run.stdout, re.MULTILINE)
+    return found.group(1) if found else f"the tests end with {run.returncode}"
+
+
+def main(build, options):
+    planted = [mistake for mistake in MISTAKES if options or not mistake.traced]
+    missed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for mistake, finder in zip(planted, pool.map(lambda mistake: finder_of(mistake, build, options), planted)):
+            print(f"{mistake.what}: {f'found by {mistake.test}: {finder}' if finder else 'NOT FOUND'}", flush=True)
+            missed += finder is None
+    print(f"{len(planted)} mistakes of {len(MISTAKES)} planted, {missed} not found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), [word for word in ";".join(sys.argv[2:]).split(";") if word]))
