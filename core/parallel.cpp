@@ -3,7 +3,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <vector>
 
 #include "core/error.h"
 
@@ -19,6 +21,15 @@ void set_threads(int count) {
 bool in_parallel() { return omp_in_parallel(); }
 
 namespace detail {
+namespace {
+
+/// The chunks that one thread begins with; each is taken once, by whoever comes first.
+struct alignas(64) Run {
+  std::atomic<int64_t> next;
+  int64_t end;
+};
+
+}  // namespace
 
 void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* context) {
   check(grain > 0, "parallel_for: the grain is {}, wanted at least 1", grain);
@@ -35,8 +46,7 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* co
   }
   std::exception_ptr error;
   int64_t error_chunk = chunks;
-#pragma omp parallel for schedule(static) num_threads(team)
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+  const auto run_or_note = [&](int64_t chunk) {
     try {
       run(chunk);
     } catch (...) {
@@ -46,6 +56,17 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* co
         error = std::current_exception();
       }
     }
+  };
+  std::vector<Run> runs(static_cast<size_t>(team));
+  for (int64_t i = 0; i < team; ++i) {
+    runs[i].next.store(i * chunks / team, std::memory_order_relaxed);
+    runs[i].end = (i + 1) * chunks / team;
+  }
+#pragma omp parallel num_threads(team)
+  for (int i = 0; i < team; ++i) {  // one's own run, then what the others have not begun
+    Run& from = runs[(omp_get_thread_num() + i) % team];
+    for (int64_t chunk; (chunk = from.next.fetch_add(1, std::memory_order_relaxed)) < from.end;)
+      run_or_note(chunk);
   }
   if (error) std::rethrow_exception(error);
 }

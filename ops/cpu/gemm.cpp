@@ -1,6 +1,7 @@
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -25,25 +26,38 @@ struct Grid {
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
-/// Cuts M × N into `parts` parts. Each part packs its columns of B and, where A is transposed, its rows of A, for
-/// itself: the cut with the least work in the largest part wins. Rows of A count also where they are not packed: other
-/// operations cut by rows too, so that each core's cache holds its own.
-Grid cut(Trans ta, int64_t M, int64_t N, int64_t parts) {
+/// Cuts M × N into `parts` parts. Each part packs its columns of B for itself: the cut with the least work in the largest
+/// part wins. Rows of A count though they are seldom packed: other operations cut by rows too, so that each core's cache
+/// holds its own.
+Grid cut(int64_t M, int64_t N, int64_t parts) {
   // Packing one element takes as long as about this many multiply-adds.
-  constexpr int64_t kPackB = 11;
-  const int64_t pack_a = ta == Trans::yes ? 12 : 16;
+  constexpr int64_t kPackB = 11, kReadA = 16;
   Grid best{1, 1, M, N};
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t rows = 1; rows <= parts; ++rows) {
     if (parts % rows != 0) continue;
     const int64_t columns = parts / rows;
     const int64_t height = round_up(ceil_div(M, rows), 8), width = round_up(ceil_div(N, columns), 16);
-    const int64_t work = height * width + pack_a * height + kPackB * width;
+    const int64_t work = height * width + kReadA * height + kPackB * width;
     if (work >= least) continue;
     least = work;
     best = {ceil_div(M, height), ceil_div(N, width), height, width};
   }
   return best;
+}
+
+/// Cuts the rows of each part further, for cores are seldom equally fast: who is done helps the other. Where B is packed
+/// in one piece, a thread packs it once for all of them.
+Grid pieces(Grid grid, int64_t M) {
+  constexpr int64_t kPieces = 4, kPanel = 64;
+  grid.height = std::min(grid.height, round_up(ceil_div(grid.height, kPieces), kPanel));
+  grid.rows = ceil_div(M, grid.height);
+  return grid;
+}
+
+uint64_t number_of_call() {
+  static std::atomic<uint64_t> calls = 0;
+  return 1 + calls.fetch_add(1, std::memory_order_relaxed);
 }
 
 /// OpenBLAS gives other bits for another block shape, so its blocks depend on M and N alone.
@@ -116,13 +130,18 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
                               beta,
                               C,
                               ldc,
-                              epilogue ? *epilogue : Epilogue<TC>()};
+                              epilogue ? *epilogue : Epilogue<TC>(),
+                              0,
+                              0,
+                              0,
+                              number_of_call()};
   const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
   const int64_t team =
       in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
   // Few products are cut, so that every thread has an equal share; many are dealt out whole.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
-  const Grid grid = blas ? blas_blocks(M, N) : cut(ta, M, N, parts);
+  Grid grid = blas ? blas_blocks(M, N) : cut(M, N, parts);
+  if (!blas && parts > 1 && K <= (isa == Isa::avx2 ? kDepthAvx2 : kDepthAvx512)) grid = pieces(grid, M);
   const int64_t tasks = count * grid.rows * grid.columns;
   const auto body = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -133,7 +152,7 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
       task.B += outer * batch.b.outer + inner * batch.b.inner;
       task.C += outer * batch.c.outer + inner * batch.c.inner;
       task.batch = product;
-      const int64_t row = cell / grid.columns * grid.height, column = cell % grid.columns * grid.width;
+      const int64_t row = cell % grid.rows * grid.height, column = cell / grid.rows * grid.width;
       run(isa, task.part(row, std::min(grid.height, M - row), column, std::min(grid.width, N - column)));
     }
   };

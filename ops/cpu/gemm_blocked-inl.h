@@ -3,11 +3,11 @@
 //
 // The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
 //
-//   for each block of S::kColumns columns       B block [kDepth, kColumns] is packed and stays in L2
+//   for each block of S::kColumns columns       B block [kDepth, kColumns] is packed
 //     for each block of kDepth in K
-//       for each panel of S::kRows rows         A panel [kRows, kDepth] stays in L1
-//         for each strip of kStrip vectors      B strip is read from L2 once per panel, C is walked along its rows
-//           for each S::kTileRows rows          the tile of C stays in registers
+//       for each panel of S::kRows rows         A panel [kRows, kDepth] stays in L2
+//         for each strip of kStrip vectors      B strip stays in L2, where K is short in L1; C is walked along its rows
+//           for each S::kTileRows rows          their part of A stays in L1, the tile of C in registers
 //
 // Every element of C is a chain of fused multiply-adds in rising k within a block of K, and blocks are added
 // in order. Neither depends on M, N, tile shapes or threads, so all of them give the same bits.
@@ -210,7 +210,7 @@ class Blocked {
   /// Rows of A are read where they lie, unless a panel of them would fall into few sets of the L2 cache.
   static bool reads_a_in_place(const GemmTask<T, TC>& t) {
     constexpr int64_t kBadStride = 4096;
-    return kFloat && t.ta == Trans::no && (t.N <= S::kFewColumns || t.lda * sizeof(T) % kBadStride != 0);
+    return kFloat && (t.N <= S::kFewColumns || t.lda * sizeof(T) % kBadStride != 0);
   }
 
   /// Strip number `index` of n columns: at most kStrip vectors wide, and all as even as possible: 4 vectors are 2 + 2,
@@ -233,6 +233,16 @@ class Blocked {
     if (direct_b) return;
     const int64_t units = ceil_div(d, S::kPerUnit);
     packed_b = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
+    struct Block {
+      uint64_t call;
+      const void* at;
+      int64_t columns, depth;
+      bool operator==(const Block&) const = default;
+    };
+    thread_local Block packed;  // by an earlier part of the same call
+    const Block wanted{t.call, t.B + (t.tb == Trans::yes ? j * t.ldb + k : k * t.ldb + j), n, d};
+    if (packed == wanted) return;
+    packed = wanted;
     // B [K, N] is packed in bands of a few rows, which are read side by side from end to end.
     const int64_t band = t.tb == Trans::yes ? std::max<int64_t>(d, 1) : 8;
     for (int64_t r = 0; r < d; r += band) {
@@ -254,7 +264,7 @@ class Blocked {
     const float* a;
     int64_t lda;
     if constexpr (kFloat) {
-      a = t.A + i * t.lda + k;
+      a = t.ta == Trans::yes ? t.A + k * t.lda + i : t.A + i * t.lda + k;
       lda = t.lda;
     }
     if (!direct_a) {

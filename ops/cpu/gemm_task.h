@@ -24,6 +24,9 @@ constexpr Way way_for(int64_t M, Trans tb) {
   return M == 1 ? Way::rows : Way::blocked;
 }
 
+/// The most of K that is packed at once; twice as much in pairs of bfloat16.
+constexpr int64_t kDepthAvx512 = 768, kDepthAvx2 = 256;
+
 /// One product, or a rectangle of one, that one thread computes. `row` and `column` say where C lies in the
 /// whole product, for Epilogue::finish; C and bias already point there.
 template <class T, class TC>
@@ -41,6 +44,7 @@ struct GemmTask {
   int64_t ldc;
   Epilogue<TC> epilogue;
   int64_t batch = 0, row = 0, column = 0;
+  uint64_t call = 0;  // number of the call, from 1: its parts share what a thread has packed
 
   /// Rows [i, i + rows) and columns [j, j + columns) of this product.
   GemmTask part(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
