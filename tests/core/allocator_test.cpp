@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "core/random.h"
@@ -54,6 +55,45 @@ TEST_CASE("ten thousand blocks in random order keep their bytes, and all memory 
   CHECK(memory::statistics().now == before.now);
   memory::release_cached();
   CHECK(memory::statistics().reserved <= before.reserved);
+}
+
+TEST_CASE("threads take and give back blocks side by side, also each other's") {
+  memory::release_cached();
+  const size_t before = memory::statistics().now;
+  constexpr int kThreads = 4, kBlocks = 500;
+  std::vector<std::vector<Block>> left(kThreads);
+  std::vector<int> spoilt(kThreads, 0);
+  const auto together = [](const auto& body) {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) threads.emplace_back(body, t);
+  };
+  together([&](int t) {
+    Generator generator(static_cast<uint64_t>(t));
+    for (int i = 0; i < 4 * kBlocks; ++i) {
+      const size_t size = 1 + static_cast<size_t>(generator.next_below(20'000));
+      const Block block{static_cast<uint8_t*>(memory::allocate(size)), size,
+                        static_cast<uint8_t>(16 * t + i % 16)};
+      std::fill_n(block.data, size, block.mark);
+      left[t].push_back(block);
+      if (i % 4 == 3) continue;  // stays
+      const size_t any = static_cast<size_t>(generator.next_below(static_cast<int64_t>(left[t].size())));
+      std::swap(left[t][any], left[t].back());
+      spoilt[t] += left[t].back().intact() ? 0 : 1;
+      memory::release(left[t].back().data, left[t].back().size);
+      left[t].pop_back();
+    }
+  });
+  together([&](int t) {  // another thread's
+    for (const Block& block : left[(t + 1) % kThreads]) {
+      spoilt[t] += block.intact() ? 0 : 1;
+      memory::release(block.data, block.size);
+    }
+  });
+  for (int t = 0; t < kThreads; ++t) {
+    CHECK(left[t].size() == kBlocks);
+    CHECK(spoilt[t] == 0);
+  }
+  CHECK(memory::statistics().now == before);
 }
 
 TEST_CASE("free neighbours are joined: a block of their size needs no new memory") {

@@ -130,7 +130,7 @@ TEST_CASE("a saved tensor that was overwritten is an error that names both ops")
   }
   CHECK_THROWS_WITH(tape.backward(sum(z)),
                     doctest::Contains("mul: float64[2] on cpu, which it saved for its backward, has "
-                                      "been overwritten since by "));
+                                      "been overwritten since by add_in_place"));
 }
 
 TEST_CASE("writing into a tensor that the tape tracks is refused outside a pause") {

@@ -155,6 +155,8 @@ TEST_CASE("--help names every flag and every part of attention") {
                                     "--norm",
                                     "--post-norm",
                                     "--no-bias",
+                                    "--device",
+                                    "--graph",
                                     "--momentum",
                                     "--nesterov",
                                     "--beta1",
