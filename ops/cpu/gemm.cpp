@@ -46,10 +46,12 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
   return best;
 }
 
-/// Cuts the rows of each part further, for cores are seldom equally fast: who is done helps the other. Where B is packed
-/// in one piece, a thread packs it once for all of them.
-Grid pieces(Grid grid, int64_t M) {
+/// Cuts the rows of each part further, for cores are seldom equally fast: who is done helps the other. Only where a part's
+/// columns of B are packed as one block, which a thread then does once for all of them.
+Grid pieces(Isa isa, Grid grid, int64_t M, int64_t K) {
   constexpr int64_t kPieces = 4, kPanel = 64;
+  const PackedBlock most = isa == Isa::avx2 ? kAvx2Block : kAvx512Block;
+  if (K > most.depth || grid.width > most.columns) return grid;
   grid.height = std::min(grid.height, round_up(ceil_div(grid.height, kPieces), kPanel));
   grid.rows = ceil_div(M, grid.height);
   return grid;
@@ -140,8 +142,9 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
       in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
   // Few products are cut, so that every thread has an equal share; many are dealt out whole.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
-  Grid grid = blas ? blas_blocks(M, N) : cut(M, N, parts);
-  if (!blas && parts > 1 && K <= (isa == Isa::avx2 ? kDepthAvx2 : kDepthAvx512)) grid = pieces(grid, M);
+  const Grid grid = blas        ? blas_blocks(M, N)
+                    : parts > 1 ? pieces(isa, cut(M, N, parts), M, K)
+                                : cut(M, N, parts);
   const int64_t tasks = count * grid.rows * grid.columns;
   const auto body = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

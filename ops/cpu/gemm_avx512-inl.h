@@ -8,7 +8,7 @@ struct Avx512 {
   using V = __m512;
   static constexpr int kWidth = 16, kPerUnit = 1;
   static constexpr int kTileRows = 8, kStrip = 3;
-  static constexpr int64_t kDepth = kDepthAvx512, kColumns = 768, kRows = 64;
+  static constexpr int64_t kDepth = kAvx512Block.depth, kColumns = kAvx512Block.columns, kRows = 64;
   static constexpr int64_t kFewRows = 16, kFewColumns = 48;
 
   static V zero() { return _mm512_setzero_ps(); }

@@ -24,8 +24,11 @@ constexpr Way way_for(int64_t M, Trans tb) {
   return M == 1 ? Way::rows : Way::blocked;
 }
 
-/// The most of K that is packed at once; twice as much in pairs of bfloat16.
-constexpr int64_t kDepthAvx512 = 768, kDepthAvx2 = 256;
+/// The most of B that is packed at once: rows (in pairs of bfloat16 twice as many) and columns.
+struct PackedBlock {
+  int64_t depth, columns;
+};
+constexpr PackedBlock kAvx512Block{512, 768}, kAvx2Block{256, 256};
 
 /// One product, or a rectangle of one, that one thread computes. `row` and `column` say where C lies in the
 /// whole product, for Epilogue::finish; C and bias already point there.
