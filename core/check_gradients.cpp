@@ -88,7 +88,7 @@ size_t worst_of(const Comparison& c) {
 /// Differences with one step may be wrong: where they disagree, the worst is taken again with steps of all sizes, until one
 /// stays wrong or none is left. Returns how much that one changed between steps.
 double refine(const Problem& p, size_t k, Comparison& c) {
-  for (int tries = 0; tries < 64; ++tries) {
+  for (size_t tries = 0; tries <= c.reference.size(); ++tries) {
     if (distance(c.analytic, c.reference, c.floor) <= p.options.tolerance) return 0;
     const size_t worst = worst_of(c);
     const Quantity q = quantity(p, k, worst);

@@ -3,9 +3,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <exception>
-#include <vector>
 
 #include "core/error.h"
 
@@ -23,7 +23,7 @@ bool in_parallel() { return omp_in_parallel(); }
 namespace detail {
 namespace {
 
-/// The chunks that one thread begins with; each is taken once, by whoever comes first.
+/// The chunks that a thread begins with (beyond 64 threads several share them); each is taken once, by who comes first.
 struct alignas(64) Run {
   std::atomic<int64_t> next;
   int64_t end;
@@ -57,14 +57,17 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* co
       }
     }
   };
-  std::vector<Run> runs(static_cast<size_t>(team));
-  for (int64_t i = 0; i < team; ++i) {
-    runs[i].next.store(i * chunks / team, std::memory_order_relaxed);
-    runs[i].end = (i + 1) * chunks / team;
+  constexpr int kMostRuns = 64;
+  const int count = std::min(team, kMostRuns);
+  std::array<Run, kMostRuns> runs;
+  for (int i = 0; i < count; ++i) {
+    runs[i].next.store(i * chunks / count, std::memory_order_relaxed);
+    runs[i].end = (i + 1) * chunks / count;
   }
 #pragma omp parallel num_threads(team)
-  for (int i = 0; i < team; ++i) {  // one's own run, then what the others have not begun
-    Run& from = runs[(omp_get_thread_num() + i) % team];
+  for (int i = 0; i < count; ++i) {  // one's own run, then what the others have not begun
+    Run& from = runs[(omp_get_thread_num() + i) % count];
+    if (from.next.load(std::memory_order_relaxed) >= from.end) continue;
     for (int64_t chunk; (chunk = from.next.fetch_add(1, std::memory_order_relaxed)) < from.end;)
       run_or_note(chunk);
   }

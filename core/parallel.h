@@ -21,8 +21,8 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* co
 
 /// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the last may be shorter).
 /// Chunks depend on the range and the grain only, never on the number of threads, so a body that writes what its
-/// chunk determines gives the same bits on any number of threads. Each thread begins with a contiguous run of chunks, so
-/// that operations in turn find their rows in its core's cache; one that is done takes what the others have not begun.
+/// chunk determines gives the same bits on any number of threads. Each thread (up to 64) begins with a contiguous run of chunks,
+/// so that operations in turn find their rows in its core's cache; one that is done takes what the others have not begun.
 /// The first exception (of the lowest chunk that threw) is rethrown on the calling thread.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {

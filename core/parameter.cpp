@@ -35,11 +35,22 @@ void Parameter::refresh() {
 
 void Parameter::replace_master(Tensor master) {
   State& s = state();
-  const std::string name = s.master.leaf()->name;
+  const bool tracked = requires_grad();
   s.master = std::move(master);
-  s.master.requires_grad();
-  s.master.leaf()->name = name;
   s.copy = Tensor();
+  requires_grad(tracked);
+}
+
+void Parameter::requires_grad(bool on) {
+  State& s = state();
+  s.master.requires_grad(on);
+  if (s.copy.defined())
+    on ? s.copy.share_leaf(s.master, wide(s.copy.dtype())) : void(s.copy.requires_grad(false));
+  name_leaf();
+}
+
+void Parameter::name_leaf() {
+  if (requires_grad()) state().master.leaf()->name = state().name;
 }
 
 void Parameter::to(DType dtype) {
@@ -49,7 +60,7 @@ void Parameter::to(DType dtype) {
   s.copy = Tensor();
   if (!is_low_precision(dtype)) return;
   s.copy = copy_as(s.master, dtype);
-  s.copy.share_leaf(s.master, wide(dtype));
+  if (requires_grad()) s.copy.share_leaf(s.master, wide(dtype));
 }
 
 void Parameter::to(Device device) {
@@ -69,12 +80,16 @@ void Parameter::assign(const Tensor& values) {
   refresh();
 }
 
-void Parameter::set_name(const std::string& name) { state().master.leaf()->name = name; }
-const std::string& Parameter::name() const { return state().master.leaf()->name; }
+void Parameter::set_name(const std::string& name) {
+  state().name = name;
+  name_leaf();
+}
+const std::string& Parameter::name() const { return state().name; }
 
 Parameter Parameter::clone() const {
   Parameter result(copy_as(master(), master().dtype()));
   result.set_name(name());
+  result.requires_grad(requires_grad());
   result.to(dtype());
   return result;
 }

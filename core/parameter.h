@@ -32,6 +32,9 @@ class Parameter {
   const Shape& shape() const { return master().shape(); }
   int64_t numel() const { return master().numel(); }
   DType dtype() const { return value().dtype(); }
+  /// false freezes it: the tape does not track it, it has no gradient, and optimizers pass it by.
+  void requires_grad(bool on);
+  bool requires_grad() const { return master().requires_grad(); }
   Tensor grad() const { return master().grad(); }  ///< in the master's dtype; undefined where there is none
   void zero_grad() const { master().zero_grad(); }
 
@@ -51,9 +54,11 @@ class Parameter {
   struct State {
     Tensor master;
     Tensor copy;  ///< undefined unless low precision
+    std::string name;
   };
   State& state() const;
   void replace_master(Tensor master);
+  void name_leaf();  ///< for the tape's messages
 
   std::shared_ptr<State> state_;
 };

@@ -100,7 +100,7 @@ Tensor copy_pinned(const Tensor& x);
 
 /// y = x between the CPU and a GPU, on the GPU's current stream, without waiting where the CPU's tensor is pinned. Both are kept
 /// until it is done; the CPU's may be read or written again only after synchronize(). Equal shapes and dtypes, contiguous.
-/// `x.to(device)` waits.
+/// `to(x, device)` waits.
 void copy_async(Tensor& y, const Tensor& x);
 
 }  // namespace vitrine

@@ -14,6 +14,7 @@ namespace vitrine {
 namespace {
 
 thread_local Tape* active = nullptr;
+thread_local Tape::Pause* innermost = nullptr;  // each knows the one outside it
 std::atomic<uint64_t> next_serial{1};
 
 /// Memory of this thread's last tape for the next, so that steps of a training do not grow it anew.
@@ -44,12 +45,21 @@ Tape::Tape(TapeOptions options) : options_(options), serial_(next_serial++) {
 
 Tape::~Tape() {
   if (active == this) active = nullptr;
+  for (Pause* p = innermost; p != nullptr; p = p->outer_)
+    if (p->paused_ == this) p->paused_ = nullptr;
   keep_spare(nodes_);
   keep_spare(slots_);
 }
 
-Tape::Pause::Pause() : paused_(active) { active = nullptr; }
-Tape::Pause::~Pause() { active = paused_ && !paused_->consumed_ ? paused_ : nullptr; }
+Tape::Pause::Pause() : paused_(active), outer_(innermost) {
+  active = nullptr;
+  innermost = this;
+}
+
+Tape::Pause::~Pause() {
+  active = paused_ && !paused_->consumed_ ? paused_ : nullptr;
+  innermost = outer_;
+}
 
 Tape* Tape::recording() { return active; }
 void Tape::resume_recording() { active = this; }

@@ -54,7 +54,9 @@ class Tape {
     Pause& operator=(const Pause&) = delete;
 
    private:
-    Tape* paused_;
+    friend class Tape;
+    Tape* paused_;  // null once it has ended
+    Pause* outer_;
   };
 
   /// The tape that records on this thread, or null.

@@ -49,16 +49,17 @@ std::vector<double> Tensor::values() const {
 }
 
 Tensor Tensor::alias(const Shape& shape, const Strides& strides, int64_t offset) const {
-  int64_t lowest = impl().offset + offset, highest = lowest;
+  __int128 lowest = static_cast<__int128>(impl().offset) + offset,
+           highest = lowest;  // of 8 axes at most: no overflow
   const bool empty = vitrine::numel(shape) == 0;
   for (int i = 0; i < shape.rank(); ++i) {
-    const int64_t reach = (shape[i] - 1) * strides[i];
+    const __int128 reach = static_cast<__int128>(shape[i] - 1) * strides[i];
     (reach < 0 ? lowest : highest) += reach;
   }
   const auto capacity = static_cast<int64_t>(storage().bytes()) / element_size();
   check(empty || (lowest >= 0 && highest < capacity),
-        "alias: shape {} with strides {} at offset {} reaches outside the storage of {} elements", shape,
-        strides, impl().offset + offset, capacity);
+        "alias: shape {} with strides {} at {} + offset {} reaches outside the storage of {} elements", shape,
+        strides, impl().offset, offset, capacity);
   return Tensor(impl().storage, shape, strides, impl().offset + offset, impl().dtype);
 }
 

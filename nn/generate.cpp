@@ -53,9 +53,9 @@ size_t held(const std::vector<KeyValueCache>& caches) {
 }  // namespace
 
 int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& generator) {
-  check(o.temperature >= 0 && o.top_k >= 0 && o.top_p > 0 && o.top_p <= 1,
-        "generate: wanted temperature ≥ 0, top_k ≥ 0 and top_p in (0, 1], got {}, {} and {}", o.temperature,
-        o.top_k, o.top_p);
+  check(o.temperature >= 0 && std::isfinite(o.temperature) && o.top_k >= 0 && o.top_p > 0 && o.top_p <= 1,
+        "generate: wanted a finite temperature ≥ 0, top_k ≥ 0 and top_p in (0, 1], got {}, {} and {}",
+        o.temperature, o.top_k, o.top_p);
   check(logits.rank() == 1 && logits.numel() > 0, "generate: the logits are {}, wanted [V]", logits.shape());
   const std::vector<double> x = logits.values();
   size_t best = 0;

@@ -1,5 +1,7 @@
 #include "ops/join.h"
 
+#include <algorithm>
+
 #include "core/adjoint.h"
 #include "core/kernels.h"
 #include "ops/elementwise.h"
@@ -126,19 +128,33 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vecto
   return record("pad", {x}, y, [inside](const Tensor& dy) -> Grads { return {adjoint::region(dy, inside)}; });
 }
 
+namespace {
+
+/// Each entry of an axis `times` in turn, or all of them together `times`: [outer, n, inner] is spread along a new axis behind
+/// or before n, which is then merged with it.
+Tensor repeat_axis(const char* op, const Tensor& x, int axis, int64_t times, bool together) {
+  const auto product = [&](int from, int to) {
+    int64_t result = 1;
+    for (int i = from; i < to; ++i) result = product_of(op, result, x.shape()[i]);
+    return result;
+  };
+  const int64_t outer = product(0, axis), n = x.shape()[axis], inner = product(axis + 1, x.rank());
+  Shape merged = x.shape();
+  merged[axis] = product_of(op, n, times);
+  if (together) return reshape(expand(reshape(x, {outer, 1, n, inner}), {outer, times, n, inner}), merged);
+  return reshape(expand(reshape(x, {outer, n, 1, inner}), {outer, n, times, inner}), merged);
+}
+
+}  // namespace
+
 Tensor tile(const Tensor& x, const std::vector<int64_t>& times) {
   Tensor y = x;
   for (int64_t added = static_cast<int64_t>(times.size()) - x.rank(); added > 0; --added) y = unsqueeze(y, 0);
   const int64_t skipped = y.rank() - static_cast<int64_t>(times.size());
   for (size_t i = 0; i < times.size(); ++i) {
     check(times[i] >= 0, "tile: times[{}] is {}, wanted at least 0", i, times[i]);
-    if (times[i] == 1) continue;
-    // [.., n, ..] as [.., 1, n, ..], repeated along the new axis, which is then merged with its neighbour.
-    const int axis = static_cast<int>(skipped) + static_cast<int>(i);
-    Shape repeated = y.shape(), merged = y.shape();
-    repeated.insert(axis, times[i]);
-    merged[axis] = product_of("tile", merged[axis], times[i]);
-    y = reshape(expand(unsqueeze(y, axis), repeated), merged);
+    if (times[i] != 1)
+      y = repeat_axis("tile", y, static_cast<int>(skipped) + static_cast<int>(i), times[i], true);
   }
   return y;
 }
@@ -146,10 +162,7 @@ Tensor tile(const Tensor& x, const std::vector<int64_t>& times) {
 Tensor repeat(const Tensor& x, int64_t times, int64_t axis) {
   const int at = check_axis("repeat", x.shape(), axis);
   check(times >= 0, "repeat: times is {}, wanted at least 0", times);
-  Shape repeated = x.shape(), merged = x.shape();
-  repeated.insert(at + 1, times);
-  merged[at] = product_of("repeat", merged[at], times);
-  return reshape(expand(unsqueeze(x, at + 1), repeated), merged);
+  return repeat_axis("repeat", x, at, times, false);
 }
 
 namespace {
@@ -160,6 +173,7 @@ Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   const auto numbers = [&](int64_t axis) {
     return arange(0, static_cast<double>(x.size(axis)), 1, DType::int64, x.device());
   };
+  diagonal = std::clamp(diagonal, -x.size(-2), x.size(-1));
   const Tensor columns = numbers(-1), limit = unsqueeze(numbers(-2), 1) + static_cast<double>(diagonal);
   return where(lower ? less_equal(columns, limit) : greater_equal(columns, limit), x, 0.0);
 }

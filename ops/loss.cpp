@@ -25,6 +25,9 @@ Tensor check_classes(const char* op, const char* argument, const Tensor& scores,
         targets.shape(), rows, argument, scores.shape());
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
         "{}: label_smoothing is {}, wanted 0 to 1", op, options.label_smoothing);
+  constexpr int64_t kExact = int64_t{1} << 53;
+  check(-kExact <= options.ignore_index && options.ignore_index <= kExact,
+        "{}: ignore_index is {}, wanted -2^53 to 2^53", op, options.ignore_index);
   const Tensor& weights = options.class_weights;
   check(!weights.defined() || weights.shape() == Shape{classes},
         "{}: class_weights has the shape {}, wanted [{}]", op, weights.defined() ? weights.shape() : Shape(),
@@ -32,12 +35,17 @@ Tensor check_classes(const char* op, const char* argument, const Tensor& scores,
   return checked_index(targets, {op, "targets", classes, false, options.ignore_index});
 }
 
+/// Where the target is not the one to ignore.
+Tensor is_counted(const Tensor& targets, const CrossEntropyOptions& options) {
+  return not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
+}
+
 /// What each row's loss is multiplied by before the sum: its class weight (1 without), 0 where the target is
 /// ignored, divided by their sum for a mean. A constant.
 Tensor row_weights(const Tensor& targets, const CrossEntropyOptions& options, DType dtype) {
   const Tensor by_class = options.class_weights.defined() ? detach(options.class_weights) : Tensor();
   const Tape::Pause pause;
-  const Tensor valid = not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
+  const Tensor valid = is_counted(targets, options);
   Tensor weights = cast(valid, dtype);
   if (by_class.defined()) {
     const Tensor of_class = index_select(by_class, 0, where(valid, targets, 0.0));
@@ -69,7 +77,7 @@ Tensor row_losses(const Tensor& log_probabilities, const Tensor& targets,
   Tensor valid, classes;
   {
     const Tape::Pause pause;
-    valid = not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
+    valid = is_counted(targets, options);
     classes = unsqueeze(where(valid, targets, 0.0), -1);
   }
   const double s = options.label_smoothing;

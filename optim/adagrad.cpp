@@ -13,7 +13,7 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions o)
 void Adagrad::update(Batch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
     const double lr = group.lr / (1 + static_cast<double>(t - 1) * options_.lr_decay);
-    return AdagradScalars{lr, options_.eps, group.weight_decay};
+    return AdagradScalars{lr, in_denominator(options_.eps), group.weight_decay};
   });
   std::vector<Tensor> v = batch.slots("moment2");
   VITRINE_RUN(adagrad_step, batch.x, batch.g, v, s);

@@ -10,7 +10,7 @@ namespace {
 /// What Adam, NAdam and RAdam share of a step's numbers.
 template <class Options>
 AdamScalars scalars(const Options& o, const GroupOptions& group) {
-  AdamScalars s{group.lr, o.beta1, o.beta2, o.eps};
+  AdamScalars s{group.lr, o.beta1, o.beta2, in_denominator(o.eps)};
   (o.decay == Decay::coupled ? s.coupled_decay : s.decoupled_decay) = group.weight_decay;
   return s;
 }

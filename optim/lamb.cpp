@@ -17,7 +17,7 @@ Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
 void Lamb::update(Batch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
     // One element that never had a gradient, 0/0 without eps, would make the norm of all NaN.
-    AdamScalars adam{group.lr, options_.beta1, options_.beta2, std::max(options_.eps, 1e-37)};
+    AdamScalars adam{group.lr, options_.beta1, options_.beta2, in_denominator(options_.eps)};
     adam.m_factor = 1 / (1 - std::pow(adam.beta1, t));
     adam.v_factor = 1 / (1 - std::pow(adam.beta2, t));
     adam.decoupled_decay = group.weight_decay;

@@ -110,7 +110,7 @@ Optimizer::State Optimizer::zero_state(const Parameter& p) const {
 void Optimizer::step() {
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
-      if (p.master().leaf()->stale)
+      if (p.requires_grad() && p.master().leaf()->stale)
         fail(
             "step: the gradient of {} is incomplete, as a backward failed; call zero_grad() and run the step "
             "again",
@@ -202,5 +202,7 @@ void check_betas(const char* optimizer, double beta1, double beta2, double eps) 
         optimizer, beta1, beta2);
   check(eps >= 0, "{}: eps is {}, wanted at least 0", optimizer, eps);
 }
+
+double in_denominator(double eps) { return std::max(eps, 1e-37); }
 
 }  // namespace vitrine::optim

@@ -109,5 +109,7 @@ class Optimizer {
 
 /// Betas outside [0, 1) and a negative eps are errors that name the optimizer.
 void check_betas(const char* optimizer, double beta1, double beta2, double eps = 0);
+/// eps as it is added to a denominator: 0 counts as 1e-37, so that an element that never had a gradient stays, and is not 0/0.
+double in_denominator(double eps);
 
 }  // namespace vitrine::optim

@@ -12,7 +12,7 @@ struct MemoryUse {
   size_t allocations;  ///< blocks that tensors took
 };
 
-/// Of f and of all threads that work for it. What threads keep for the next time counts at the first call only.
+/// Of f and of all threads that work for it. What a thread keeps for the next time counts when it first takes such a part.
 MemoryUse memory_use(const std::function<void()>& f);
 
 }  // namespace vitrine::test

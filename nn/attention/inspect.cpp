@@ -55,7 +55,8 @@ std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<T
     std::vector<double> visible;
     if (trace.visible.defined())
       visible = select(expand(trace.visible, trace.weights.shape()), 1, head).values();
-    std::vector<double> scales(weights.size() / static_cast<size_t>(keys), trace.scale);
+    std::vector<double> scales(static_cast<size_t>(trace.weights.size(0) * trace.weights.size(2)),
+                               trace.scale);
     if (trace.row_scale.defined()) {
       const auto factors = select(expand(trace.row_scale, by_query), 1, head).values();
       for (size_t row = 0; row < scales.size(); ++row) scales[row] *= factors[row];
@@ -63,7 +64,8 @@ std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<T
     Sums sums;
     for (size_t row = 0; row < scales.size(); ++row) {
       const size_t at = row * static_cast<size_t>(keys);
-      add_row(sums, &weights[at], visible.empty() ? nullptr : &visible[at], keys, scales[row], each_weight);
+      add_row(sums, weights.data() + at, visible.empty() ? nullptr : visible.data() + at, keys, scales[row],
+              each_weight);
     }
     HeadFigures f;
     if (trace.distribution) f.entropy = sums.entropy / sums.rows, f.jacobian = sums.jacobian / sums.rows;

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kSerialWork = 1 << 19;
 
 /// How the C of one product is cut into rows × columns parts, each computed by one thread from operands that
-/// it packs for itself: packing twice is cheaper than waiting for each other.
+/// it packs for itself, once for its parts: packing twice is cheaper than waiting for each other.
 struct Grid {
   int64_t rows = 1, columns = 1;  // number of parts
   int64_t height, width;          // of a part; the last may be smaller
@@ -26,7 +26,7 @@ struct Grid {
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
-/// Cuts M × N into `parts` parts. Each part packs its columns of B for itself: the cut with the least work in the largest
+/// Cuts M × N into `parts` parts. Each thread packs its columns of B for itself: the cut with the least work in the largest
 /// part wins. Rows of A count though they are seldom packed: other operations cut by rows too, so that each core's cache
 /// holds its own.
 Grid cut(int64_t M, int64_t N, int64_t parts) {
@@ -52,7 +52,8 @@ Grid pieces(Isa isa, Grid grid, int64_t M, int64_t K) {
   constexpr int64_t kPieces = 4, kPanel = 64;
   const PackedBlock most = isa == Isa::avx2 ? kAvx2Block : kAvx512Block;
   if (K > most.depth || grid.width > most.columns) return grid;
-  grid.height = std::min(grid.height, round_up(ceil_div(grid.height, kPieces), kPanel));
+  const int64_t pieces = std::clamp<int64_t>(grid.height / kPanel, 1, kPieces);
+  grid.height = round_up(ceil_div(grid.height, pieces), 8);
   grid.rows = ceil_div(M, grid.height);
   return grid;
 }
@@ -118,25 +119,25 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
   const int64_t count = batch.outer_count * batch.inner_count;
   if (M <= 0 || N <= 0 || count <= 0) return;
   if (alpha == 0) K = 0;
-  const GemmTask<T, TC> whole{way_for(M, tb),
-                              ta,
-                              tb,
-                              M,
-                              N,
-                              K,
-                              alpha,
-                              A,
-                              lda,
-                              B,
-                              ldb,
-                              beta,
-                              C,
-                              ldc,
-                              epilogue ? *epilogue : Epilogue<TC>(),
-                              0,
-                              0,
-                              0,
-                              number_of_call()};
+  GemmTask<T, TC> whole{way_for(M, tb),
+                        ta,
+                        tb,
+                        M,
+                        N,
+                        K,
+                        alpha,
+                        A,
+                        lda,
+                        B,
+                        ldb,
+                        beta,
+                        C,
+                        ldc,
+                        epilogue ? *epilogue : Epilogue<TC>(),
+                        0,
+                        0,
+                        0,
+                        0};
   const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
   const int64_t team =
       in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
@@ -146,6 +147,7 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
                     : parts > 1 ? pieces(isa, cut(M, N, parts), M, K)
                                 : cut(M, N, parts);
   const int64_t tasks = count * grid.rows * grid.columns;
+  if (tasks > 1) whole.call = number_of_call();
   const auto body = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t product = i / (grid.rows * grid.columns), cell = i % (grid.rows * grid.columns);

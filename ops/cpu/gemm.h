@@ -19,7 +19,7 @@ enum class Trans : bool { no, yes };
 /// then called once for each block C[row : row + rows, column : column + columns] of product number `batch`,
 /// on the thread that computed it; blocks are disjoint, cover C, and depend on shape and number of threads.
 /// It may read and write that block and whatever else belongs to it (an activation's output, say), and must
-/// not throw.
+/// neither throw nor multiply matrices.
 template <class TC>
 struct Epilogue {
   const TC* bias = nullptr;

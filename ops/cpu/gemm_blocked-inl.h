@@ -241,7 +241,7 @@ class Blocked {
     };
     thread_local Block packed;  // by an earlier part of the same call
     const Block wanted{t.call, t.B + (t.tb == Trans::yes ? j * t.ldb + k : k * t.ldb + j), n, d};
-    if (packed == wanted) return;
+    if (t.call != 0 && packed == wanted) return;
     packed = wanted;
     // B [K, N] is packed in bands of a few rows, which are read side by side from end to end.
     const int64_t band = t.tb == Trans::yes ? std::max<int64_t>(d, 1) : 8;

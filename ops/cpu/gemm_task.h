@@ -47,7 +47,7 @@ struct GemmTask {
   int64_t ldc;
   Epilogue<TC> epilogue;
   int64_t batch = 0, row = 0, column = 0;
-  uint64_t call = 0;  // number of the call, from 1: its parts share what a thread has packed
+  uint64_t call = 0;  // 0, or number of the call: its parts share what a thread has packed
 
   /// Rows [i, i + rows) and columns [j, j + columns) of this product.
   GemmTask part(int64_t i, int64_t rows, int64_t j, int64_t columns) const {

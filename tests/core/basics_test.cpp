@@ -17,8 +17,10 @@
 #include "core/profiler.h"
 #include "core/random.h"
 #include "core/record.h"
+#include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 
 using namespace vitrine;
@@ -257,6 +259,35 @@ TEST_CASE("a parameter keeps a float32 master under a low-precision copy, and cl
   CHECK(p.master().dtype() == DType::float64);
   CHECK_THROWS_WITH(p.assign(zeros({3})), doctest::Contains("wanted values of shape [2]"));
   CHECK_THROWS_WITH(Parameter(zeros({2}, DType::bfloat16)), doctest::Contains("wanted float32 or float64"));
+}
+
+TEST_CASE("a frozen parameter keeps its name and has no gradient, until it is thawed") {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    Parameter p(full({2}, 3.0)), q(full({2}, 2.0));
+    p.to(dtype);
+    p.set_name("weights");
+    const auto derive = [&](const Parameter& of) {
+      Tape tape;
+      tape.backward(sum(of.value() * q.value()));
+    };
+    p.requires_grad(false);
+    CHECK_FALSE(p.clone().requires_grad());
+    derive(p);
+    CHECK_FALSE(p.grad().defined());
+    CHECK(q.grad().values() == std::vector<double>{3, 3});
+    p.to(DType::float64);
+    p.to(dtype);
+    CHECK_FALSE(p.requires_grad());
+    CHECK(p.name() == "weights");
+    CHECK(p.clone().name() == "weights");
+    p.requires_grad(true);
+    CHECK(p.master().leaf()->name == "weights");
+    derive(p);
+    CHECK(p.grad().values() == std::vector<double>{2, 2});
+    Tensor handle = p.master();
+    handle.requires_grad(false);  // as on any tensor
+    CHECK(p.name() == "weights");
+  }
 }
 
 TEST_CASE("the profiler sums by op and module, and writes a trace that Chrome reads") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <sstream>
 
 #include "core/allocator.h"
@@ -164,6 +165,19 @@ TEST_CASE("a second tape wants the first paused or ended; a tensor of an ended t
   CHECK(tape.explain(old, z).find("was recorded on a tape that has ended") != std::string::npos);
   tape.backward(z);
   CHECK(x.grad().values() == Values{6});
+}
+
+TEST_CASE("a pause may outlive the tape that it pauses") {
+  auto ended = std::make_unique<Tape>();
+  {
+    const Tape::Pause outer, inner;
+    ended.reset();
+    CHECK(Tape::recording() == nullptr);
+  }
+  CHECK(Tape::recording() == nullptr);
+  Tape tape;
+  { const Tape::Pause pause; }
+  CHECK(Tape::recording() == &tape);
 }
 
 TEST_CASE("a backward that throws kills the tape and marks the leaves that were changed") {

@@ -184,6 +184,18 @@ TEST_CASE("--help names every flag and every part of attention") {
     CHECK_MESSAGE(help.find(fmt::format("  {} ", word)) != std::string::npos, word);
 }
 
+TEST_CASE("without --data it reads the project's own source and documentation") {
+  const Folder folder;
+  Arguments words = tiny(folder, {"--steps", "1", "--out", folder / "out"});
+  words.erase(words.begin(), words.begin() + 2);
+  Program program(folder, words);
+  CHECK(program.exit_code() == 0);
+  const std::string printed = program.printed(), before = " parameters, ";
+  INFO(printed);
+  REQUIRE(printed.find(before) != std::string::npos);
+  CHECK(std::stoll(printed.substr(printed.find(before) + before.size())) > 500'000);  // tokens
+}
+
 TEST_CASE("wrong flags and values are told before anything is trained") {
   const Folder folder;
   const std::string out = folder / "out";

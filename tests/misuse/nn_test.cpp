@@ -216,7 +216,7 @@ std::vector<Misuse> inputs(Model& s) {
        right},
       {"a negative temperature",
        [&] { generate(s.gpt, {1}, 3, {.temperature = -1}); },
-       {"generate: wanted temperature ≥ 0", "got -1"},
+       {"generate: wanted a finite temperature ≥ 0", "got -1"},
        right},
       {"a negative number of tokens", [&] { generate(s.gpt, {1}, -3); }, {"generate: -3 tokens"}, right},
       {"logits that are NaN",

@@ -91,9 +91,10 @@ TEST_CASE("greedy takes the first of the highest; hidden tokens never come; one 
 TEST_CASE("senseless sampling is refused") {
   Generator g(1);
   const Tensor x = tensor({1, 2});
-  for (const SamplingOptions& o : {SamplingOptions{.temperature = -1}, SamplingOptions{.top_k = -1},
-                                   SamplingOptions{.top_p = 0}, SamplingOptions{.top_p = 1.5}})
-    CHECK_THROWS_WITH_AS(sample_token(x, o, g), doctest::Contains("wanted temperature"), Error);
+  for (const SamplingOptions& o :
+       {SamplingOptions{.temperature = -1}, SamplingOptions{.temperature = INFINITY},
+        SamplingOptions{.top_k = -1}, SamplingOptions{.top_p = 0}, SamplingOptions{.top_p = 1.5}})
+    CHECK_THROWS_WITH_AS(sample_token(x, o, g), doctest::Contains("wanted a finite temperature"), Error);
   CHECK_THROWS_WITH_AS(sample_token(tensor({1, NAN}), {}, g), doctest::Contains("token 1 is NaN"), Error);
   CHECK_THROWS_WITH_AS(sample_token(tensor({-INFINITY}), {}, g), doctest::Contains("highest logit is -inf"),
                        Error);

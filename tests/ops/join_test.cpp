@@ -52,6 +52,12 @@ TEST_CASE("tile repeats the whole, repeat each element") {
   CHECK(repeat(kMatrix, 2, 0).values() == V{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});
   CHECK(repeat(kMatrix, 2, -1).values() == V{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6});
   CHECK(repeat(kMatrix, 0, 1).shape() == Shape{2, 0});
+  CHECK(repeat(transpose(kMatrix), 2, 1).values() == V{1, 1, 4, 4, 2, 2, 5, 5, 3, 3, 6, 6});
+  CHECK(repeat(empty({0, 3}), 2, 1).shape() == Shape{0, 6});
+  const Tensor most = reshape(kMatrix, {1, 1, 1, 2, 1, 3, 1, 1});  // as many axes as a tensor may have
+  CHECK(repeat(most, 2, 5).values() == V{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6});
+  CHECK(tile(most, {2, 1, 1}).values() == tile(kMatrix, {1, 2}).values());
+  CHECK(tile(most, {2, 1, 1}).shape() == Shape{1, 1, 1, 2, 1, 6, 1, 1});
 }
 
 TEST_CASE("tril and triu keep a triangle; what they drop may be infinite") {
@@ -59,6 +65,10 @@ TEST_CASE("tril and triu keep a triangle; what they drop may be infinite") {
   CHECK(tril(x).values() == V{1, 0, 0, 4, 5, 0});
   CHECK(tril(x, -1).values() == V{0, 0, 0, 4, 0, 0});
   CHECK(triu(kMatrix, 1).values() == V{0, 2, 3, 0, 0, 6});
+  CHECK(tril(kMatrix, INT64_MAX).values() == kMatrix.values());
+  CHECK(triu(kMatrix, INT64_MAX).values() == V(6, 0));
+  CHECK(tril(kMatrix, INT64_MIN).values() == V(6, 0));
+  CHECK(triu(kMatrix, INT64_MIN).values() == kMatrix.values());
   CHECK(triu(ones({2, 3, 3}, DType::boolean)).dtype() == DType::boolean);
   CHECK(sum(triu(ones({2, 3, 3}, DType::int64))).item() == 12);
 }

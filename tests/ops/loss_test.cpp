@@ -235,6 +235,9 @@ TEST_CASE("errors name the target, its position and the shapes") {
   CHECK(error_of([&] {
           cross_entropy(logits, targets_of({0, 1}), {.class_weights = ones({2})});
         }) == "cross_entropy: class_weights has the shape [2], wanted [3]");
+  CHECK(error_of([&] {
+          cross_entropy(logits, targets_of({0, 1}), {.ignore_index = (int64_t{1} << 53) + 1});
+        }) == "cross_entropy: ignore_index is 9007199254740993, wanted -2^53 to 2^53");
   CHECK(error_of([&] { nll_loss(Tensor(1.0), targets_of({1})); }) ==
         "nll_loss: log_probabilities is a scalar, wanted [..., V]");
   CHECK(error_of([&] { mse_loss(logits, empty({3})); }) ==

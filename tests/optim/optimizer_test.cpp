@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+
 #include "core/creation.h"
 #include "core/parallel.h"
 #include "core/random.h"
@@ -127,6 +129,41 @@ TEST_CASE("bfloat16 parameters move their float32 master and follow it") {
   CHECK(p.grad().dtype() == DType::float32);
   CHECK(p.master().values() != before);
   CHECK(p.value().values() == copy_as(p.master(), DType::bfloat16).values());
+}
+
+TEST_CASE("a frozen parameter is passed by") {
+  Parameter p = parameter(4), frozen = parameter(5);
+  frozen.requires_grad(false);
+  const auto before = frozen.master().values(), moved = p.master().values();
+  Adam o({p, frozen}, {.weight_decay = 0.1});
+  {
+    Tape tape;
+    tape.backward(sum(p.value()) + sum(frozen.value()));
+  }
+  o.step();
+  CHECK(frozen.master().values() == before);
+  CHECK(p.master().values() != moved);
+}
+
+TEST_CASE("with eps 0 what never had a gradient stays") {
+  const std::unique_ptr<Optimizer> rules[] = {
+      std::make_unique<Adam>(std::vector{parameter(4)}, AdamOptions{.eps = 0}),
+      std::make_unique<NAdam>(std::vector{parameter(4)}, NAdamOptions{.eps = 0}),
+      std::make_unique<RAdam>(std::vector{parameter(4)}, RAdamOptions{.eps = 0}),
+      std::make_unique<Adagrad>(std::vector{parameter(4)}, AdagradOptions{.eps = 0}),
+      std::make_unique<Rmsprop>(std::vector{parameter(4)}, RmspropOptions{.eps = 0})};
+  for (const auto& o : rules) {
+    const Parameter p = o->groups()[0].parameters[0];
+    const double before = p.master().values()[0], second = p.master().values()[1];
+    Tensor g = zeros(p.shape());
+    g.data<float>()[1] = 1;
+    for (int step = 0; step < 8; ++step) {  // RAdam divides from its sixth on
+      p.master().set_grad(g);
+      o->step();
+    }
+    CHECK(p.master().values()[0] == before);
+    CHECK(p.master().values()[1] < second);
+  }
 }
 
 TEST_CASE("a step after a failed backward is refused until the gradients are cleared") {

@@ -43,6 +43,10 @@ TEST_CASE("figures of a head count the visible weights of rows that see more tha
   trace.distribution = false;
   CHECK(std::isnan(inspect(trace)[0].entropy));
   CHECK(std::isnan(inspect(trace)[0].jacobian));
+  trace.weights = zeros({1, 2, 3, 0});  // no keys
+  trace.visible = Tensor();
+  CHECK(inspect(trace).size() == 2);
+  CHECK(std::isnan(inspect(trace)[0].share_below_1e3));
   CHECK_THROWS_WITH(inspect(AttentionTrace{}), doctest::Contains("the trace has no weights"));
 }
 
