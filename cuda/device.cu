@@ -14,11 +14,13 @@
 namespace vitrine::cuda {
 namespace {
 
+bool says(const char* variable, const char* value) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && std::string(text) == value;
+}
+
 bool is_synchronous() {
-  static const bool on = [] {
-    const char* text = std::getenv("VITRINE_CUDA_SYNC");
-    return text != nullptr && std::string(text) == "1";
-  }();
+  static const bool on = says("VITRINE_CUDA_SYNC", "1");
   return on;
 }
 
@@ -143,7 +145,7 @@ bool caches_memory() {
 #if VITRINE_CUDA_EMULATED
   return !emulator::traces_device_memory();
 #else
-  return true;
+  return !says("VITRINE_CUDA_CACHE", "0");
 #endif
 }
 

@@ -133,14 +133,12 @@ __global__ void __launch_bounds__(kMostHolding)
   }
 }
 
-constexpr int64_t kHeight = 128;  // rows that one block adds up
-
-/// Σ dy·x̂ and Σ dy per column, over kHeight rows each: a sum over all rows follows. Null where not wanted.
+/// Σ dy·x̂ and Σ dy per column, over `height` rows each: a sum over all rows follows. Null where not wanted.
 template <class S>
-__global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBackward<S> b) {
+__global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBackward<S> b, int64_t height) {
   using T = Wide<S>;
-  const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x, begin = blockIdx.y * kHeight;
-  const int64_t end = begin + kHeight < b.rows ? begin + kHeight : b.rows;
+  const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x, begin = blockIdx.y * height;
+  const int64_t end = begin + height < b.rows ? begin + height : b.rows;
   T dweight = 0, dbias = 0;
   if (column < b.n)
     for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
@@ -159,6 +157,8 @@ __global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBac
 void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                    const Tensor& dsum, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                    const Tensor& weight) {
+  for (Tensor* total : {&dweight, &dbias})
+    if (x.numel() == 0 && total->defined()) fill(*total, 0);
   visit_rows(kernel, x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
@@ -173,9 +173,10 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
     const S* const more = dsum.defined() ? dsum.data<S>() : nullptr;
     const bool wants_sums = dweight.defined() || dbias.defined();
     const unsigned holders = holders_of<S>(n, dx, dy, dsum, x, weight);
-    const int64_t height = holders > 0 ? held_height(rows) : kHeight, pieces = (rows + height - 1) / height;
-    check(holders > 0 || !wants_sums || pieces <= 65535, "{}: {} rows are more than a grid of blocks holds",
-          kernel, rows);
+    constexpr int64_t kHeight = 128,
+                      kMostPieces = 65535;  // rows that a block adds up, unless they are very many
+    const int64_t height = holders > 0 ? held_height(rows) : std::max(kHeight, rows / kMostPieces + 1);
+    const int64_t pieces = (rows + height - 1) / height;
     const auto partial = [&](const Tensor& total) {
       return total.defined() ? empty({1, pieces, n}, total.dtype(), x.device()) : Tensor();
     };
@@ -190,7 +191,8 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
       VITRINE_LAUNCH((norm_backward_kernel<S>), rows, block.threads, block.shared, to, more, b, block.shared);
       const dim3 blocks(static_cast<unsigned>((n + kWarp - 1) / kWarp), static_cast<unsigned>(pieces));
       if (wants_sums)
-        VITRINE_LAUNCH((norm_weights_kernel<S>), blocks, dim3(kWarp, kDeep), 0, weight_sums, bias_sums, b);
+        VITRINE_LAUNCH((norm_weights_kernel<S>), blocks, dim3(kWarp, kDeep), 0, weight_sums, bias_sums, b,
+                       height);
     }
     if (dweight.defined()) sum(dweight, dweights);
     if (dbias.defined()) sum(dbias, dbiases);

@@ -226,8 +226,8 @@ void fold_pieces(D* y, const S* x, int64_t outer, Pass pass) {
   const bool wide = N > 1 && pass.inner > 1 && pass.inner % N == 0 && is_aligned<N>(x) && is_aligned<N>(y);
   if (pass.inner > 1) pass.stripes = (pass.inner / (wide ? N : 1) + kWarp - 1) / kWarp;
   const int64_t blocks = outer * pass.pieces * pass.stripes;
-  check(blocks <= INT32_MAX, "a reduction of {} rows of {} is more than a grid of blocks holds", outer,
-        pass.n);
+  check(blocks <= INT32_MAX, "{}: a reduction of {} rows of {} is more than a grid of blocks holds",
+        detail::KernelScope::innermost(), outer, pass.n);
   if (pass.inner == 1) {
     VITRINE_LAUNCH((fold_rows_kernel<Fold, S, D>), static_cast<unsigned>(blocks),
                    threads_for(pass.n < pass.height ? pass.n : pass.height), 0, y, x, pass);

@@ -53,9 +53,14 @@ TensorMap encode_map(DType dtype, const void* data, const int64_t (&sizes)[kRank
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found;
-    check_call(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                                &found),
-               "cuTensorMapEncodeTiled");
+#if CUDART_VERSION >= 12050
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                                cudaEnableDefault, &found);
+#else
+    const cudaError_t status =
+        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found);
+#endif
+    check_call(status, "cuTensorMapEncodeTiled");
     check(found == cudaDriverEntryPointSuccess, "CUDA: the driver has no cuTensorMapEncodeTiled");
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   }();

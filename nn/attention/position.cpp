@@ -32,7 +32,7 @@ Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, dou
 }
 
 /// The same for positions first, first + 1, …: rows of a table, not to be written to, that is computed once for all layers and
-/// steps and doubles when longer ones are asked for.
+/// steps. When longer ones are asked for, one of twice the length follows; the shorter stay, which other streams may be reading.
 Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base, DType dtype,
              Device device) {
   constexpr int64_t kLongest = 1 << 16;
@@ -44,12 +44,13 @@ Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base
   if (first < 0 || first + count > kLongest) return compute(first, count);
   static std::mutex mutex;
   static auto* const tables =
-      new std::map<std::tuple<Wave, int64_t, double, DType, DeviceKind, int8_t>, Tensor>;
+      new std::map<std::tuple<Wave, int64_t, double, DType, DeviceKind, int8_t>, std::vector<Tensor>>;
   const std::lock_guard lock(mutex);
-  Tensor& table = (*tables)[{wave, pairs, base, dtype, device.kind, device.index}];
-  if (!table.defined() || table.size(0) < first + count)
-    table = compute(0, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(first + count))));
-  return slice(table, 0, first, first + count);
+  std::vector<Tensor>& of_lengths = (*tables)[{wave, pairs, base, dtype, device.kind, device.index}];
+  if (of_lengths.empty() || of_lengths.back().size(0) < first + count)
+    of_lengths.push_back(
+        compute(0, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(first + count)))));
+  return slice(of_lengths.back(), 0, first, first + count);
 }
 
 /// How many channels are rotated.

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
 #include "core/creation.h"
 #include "nn/attention/scale.h"
@@ -32,15 +33,18 @@ double score_scale(const Setting& s, int64_t head_size, double n) {
 Tensor score_scales(const Setting& s, int64_t head_size, int64_t last, Device device) {
   static std::mutex mutex;
   static auto* const tables =
-      new std::map<std::tuple<Setting::Score, Setting::Scale, double, int64_t, DeviceKind, int8_t>, Tensor>;
+      new std::map<std::tuple<Setting::Score, Setting::Scale, double, int64_t, DeviceKind, int8_t>,
+                   std::vector<Tensor>>;
   const std::lock_guard lock(mutex);
-  Tensor& table = (*tables)[{s.score, s.scale, s.constant, head_size, device.kind, device.index}];
-  if (!table.defined() || table.numel() <= last) {
+  // Shorter ones stay: other streams may be reading them.
+  std::vector<Tensor>& of_lengths =
+      (*tables)[{s.score, s.scale, s.constant, head_size, device.kind, device.index}];
+  if (of_lengths.empty() || of_lengths.back().numel() <= last) {
     std::vector<double> scales(std::bit_ceil(static_cast<uint64_t>(last) + 1));
     for (size_t n = 0; n < scales.size(); ++n) scales[n] = score_scale(s, head_size, static_cast<double>(n));
-    table = tensor(scales, {static_cast<int64_t>(scales.size())}, DType::float64, device);
+    of_lengths.push_back(tensor(scales, {static_cast<int64_t>(scales.size())}, DType::float64, device));
   }
-  return table;
+  return of_lengths.back();
 }
 
 double common_keys(const Setting& s, int64_t context) {

@@ -1,10 +1,11 @@
 // What the tests of CUDA kernels share.
 #pragma once
 
-#include <doctest/doctest.h>
+#include <string>
 
 #include "core/creation.h"
 #include "core/error.h"
+#include "tests/skip.h"
 
 #if VITRINE_CUDA_EMULATED
 #include "cuda/emulator/block.h"
@@ -12,16 +13,24 @@
 
 namespace vitrine::test {
 
-/// False, said once, in a build by nvcc on a machine without a GPU.
-inline bool has_gpu() {
-  static const bool found = [] {
+/// Why there is no GPU to run on, in a build by nvcc; "" where there is one, and in the emulator.
+inline const std::string& why_no_gpu() {
+  static const std::string reason = [] {
     try {
       empty({1}, DType::float32, Device::cuda);
-      return true;
+      return std::string();
     } catch (const Error& e) {
-      MESSAGE("NOT RUN on a GPU: ", std::string(e.what()));
-      return false;
+      return std::string(e.what());
     }
+  }();
+  return reason;
+}
+
+/// Without one the test counts as skipped.
+inline bool has_gpu() {
+  static const bool found = [] {
+    if (!why_no_gpu().empty()) skip("there is no GPU: " + why_no_gpu());
+    return why_no_gpu().empty();
   }();
   return found;
 }

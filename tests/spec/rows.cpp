@@ -310,7 +310,10 @@ std::vector<Spec> kernel_rows() {
       {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 2, 4}}, {{2, 4}, 0.5, 2}}}},
       on("layer_norm", {3, 37}, [](Xs x) { return layer_norm(x[0]); }),
       on("layer_norm", {0, 37}, [](Xs x) { return layer_norm(x[0]); }),
-      {"rms_norm", [](Xs x) { return rms_norm(x[0], x[1]); }, {{{{3, 8}}, {{8}, 0.5, 2}}}},
+      {"layer_norm", [](Xs x) { return layer_norm(x[0], x[1], x[2]); }, {{{{0, 8}}, {{8}, 0.5, 2}, {{8}}}}},
+      {"rms_norm",
+       [](Xs x) { return rms_norm(x[0], x[1]); },
+       {{{{3, 8}}, {{8}, 0.5, 2}}, {{{0, 8}}, {{8}, 0.5, 2}}}},
       {"add_layer_norm",
        [](Xs x) {
          const AddNorm a = add_layer_norm(x[0], x[1], x[2], x[3]);
