@@ -44,8 +44,8 @@ void Parameter::replace_master(Tensor master) {
 void Parameter::requires_grad(bool on) {
   State& s = state();
   s.master.requires_grad(on);
-  if (s.copy.defined())
-    on ? s.copy.share_leaf(s.master, wide(s.copy.dtype())) : void(s.copy.requires_grad(false));
+  if (s.copy.defined() && on) s.copy.share_leaf(s.master, wide(s.copy.dtype()));
+  if (s.copy.defined() && !on) s.copy.requires_grad(false);
   name_leaf();
 }
 

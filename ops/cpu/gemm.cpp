@@ -133,11 +133,7 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
                         beta,
                         C,
                         ldc,
-                        epilogue ? *epilogue : Epilogue<TC>(),
-                        0,
-                        0,
-                        0,
-                        0};
+                        epilogue ? *epilogue : Epilogue<TC>()};
   const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
   const int64_t team =
       in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
