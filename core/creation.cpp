@@ -18,14 +18,6 @@ Tensor converted(std::string_view op, const Tensor& source, DType dtype, Device 
   return device.is_cpu() ? x : copy_to(x, device);
 }
 
-/// The vector f(0), f(1), …
-template <class F>
-Tensor computed(std::string_view op, int64_t count, DType dtype, Device device, F f) {
-  Tensor source = empty({count}, DType::float64);
-  for (int64_t i = 0; i < count; ++i) source.data<double>()[i] = f(i);
-  return converted(op, source, dtype, device);
-}
-
 }  // namespace
 
 Tensor empty(const Shape& shape, DType dtype, Device device, const char* op) {
@@ -66,16 +58,24 @@ Tensor arange(double start, double stop, double step, DType dtype, Device device
   const double count = std::ceil((stop - start) / step);
   check(count < 1e15, "arange: {} elements from {} to {} by {} are too many", count, start, stop, step);
   const auto n = static_cast<int64_t>(std::max(count, 0.0));
-  return computed("arange", n, dtype, device,
-                  [&](int64_t i) { return start + static_cast<double>(i) * step; });
+  // Whole numbers all along, if the first two are; and the last is the farthest.
+  if (is_integer(dtype))
+    for (const int64_t i : {int64_t{0}, int64_t{1}, n - 1})
+      if (i >= 0 && i < n) check_number("arange", start + static_cast<double>(i) * step, dtype);
+  Tensor y = empty({n}, dtype, device);
+  VITRINE_RUN(arange, y, start, step);
+  return y;
 }
 
 Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device) {
   check(count >= 0, "linspace: the count is {}, wanted at least 0", count);
-  return computed("linspace", count, dtype, device, [&](int64_t i) {
-    if (i == 0 || i == count - 1) return i == 0 ? start : stop;
-    return start + (stop - start) * static_cast<double>(i) / static_cast<double>(count - 1);
-  });
+  Tensor source = empty({count}, DType::float64);
+  for (int64_t i = 0; i < count; ++i)
+    source.data<double>()[i] =
+        i == 0           ? start
+        : i == count - 1 ? stop
+                         : start + (stop - start) * static_cast<double>(i) / static_cast<double>(count - 1);
+  return converted("linspace", source, dtype, device);
 }
 
 Tensor eye(int64_t n, int64_t m, DType dtype, Device device) {

@@ -77,6 +77,16 @@ void fill(Tensor& y, double value) {
   });
 }
 
+void arange(Tensor& y, double start, double step) {
+  visit_all(y.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    T* const data = y.data<T>();
+    parallel_for(0, y.numel(), grain_for(1), [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) data[i] = convert<T>(start + static_cast<double>(i) * step);
+    });
+  });
+}
+
 void copy(Tensor& y, const Tensor& x) {
   check_same_shape("copy", y, x);
   visit_all(y.dtype(), [&](auto to) {

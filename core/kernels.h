@@ -8,6 +8,8 @@ namespace vitrine {
 
 /// y = value, everywhere; y may have any strides.
 VITRINE_KERNEL(fill, Tensor& y, double value);
+/// y[i] = start + i·step, computed in float64 and converted to y's dtype, for a contiguous vector y.
+VITRINE_KERNEL(arange, Tensor& y, double start, double step);
 /// y = x, converted to y's dtype (to nearest; a float to an integer truncates); equal shapes, any strides.
 VITRINE_KERNEL(copy, Tensor& y, const Tensor& x);
 /// y += x, converted to y's dtype; equal shapes, any strides, but no element of y twice.

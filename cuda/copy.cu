@@ -12,6 +12,12 @@ __global__ void fill_kernel(S* y, Strided<1> layout, S value) {
       layout, [&] { return value; }, y);
 }
 
+template <class S>
+__global__ void arange_kernel(S* y, int64_t n, double start, double step) {
+  for (int64_t i = first_index(); i < n; i += grid_stride())
+    y[i] = convert<S>(start + static_cast<double>(i) * step);
+}
+
 template <class To, class From>
 __global__ void copy_kernel(To* y, const From* x, Strided<2> layout) {
   map_all(
@@ -33,6 +39,15 @@ void fill(Tensor& y, double value) {
     using S = typename decltype(type)::type;
     const auto layout = Strided<1>::of(y);
     VITRINE_LAUNCH((fill_kernel<S>), layout.blocks(), kThreads, 0, y.data<S>(), layout, convert<S>(value));
+  });
+}
+
+void arange(Tensor& y, double start, double step) {
+  const int64_t n = y.numel();
+  if (n == 0) return;
+  visit_device(y.dtype(), "arange", [&](auto type) {
+    using S = typename decltype(type)::type;
+    VITRINE_LAUNCH((arange_kernel<S>), blocks_for(n), kThreads, 0, y.data<S>(), n, start, step);
   });
 }
 

@@ -32,6 +32,9 @@ void tell_device_error() {
     case DeviceError::Kind::index:
       fail("{}: {} has {} at position {}, outside [{}, {})", e.op.get(), e.argument.get(), e.index,
            e.position, e.low, e.high);
+    case DeviceError::Kind::share:
+      fail("{}: {} has {} at position {}, outside [0, 1]", e.op.get(), e.argument.get(), e.number,
+           e.position);
     case DeviceError::Kind::norm: fail("{}: the norm of the gradients is {}", e.op.get(), e.number);
     case DeviceError::Kind::weight: fail_weight(e.position, e.index, e.number);
     case DeviceError::Kind::few: fail_few_weights(e.position, e.index, e.high, false);

@@ -19,14 +19,14 @@ class HostText {
 
 /// In page-locked memory of the CPU, which every GPU writes and nobody has to copy. The first error stays until it is told.
 struct DeviceError {
-  enum class Kind { index, norm, weight, few, few_with_replacement };
+  enum class Kind { index, share, norm, weight, few, few_with_replacement };
 
   unsigned taken = 0, complete = 0;
   Kind kind = Kind::index;
-  HostText op = {}, argument = {};  // of an index; a norm has no argument
+  HostText op = {}, argument = {};  // of an index and a share; a norm has no argument
   int64_t index = 0, position = 0, low = 0, high = 0;
-  double number =
-      0;  // a norm, or a weight; its row is `position`. Of few weights `index` are above 0, for `high` draws
+  /// A share, a norm, or a weight, whose row is `position`. Of few weights `index` are above 0, for `high` draws.
+  double number = 0;
 };
 
 /// Where kernels leave it.

@@ -1,16 +1,30 @@
-// Cross-entropy fused with softmax: one block a row of logits [rows, V].
+// What losses check and compute. Cross-entropy is fused with softmax, one block a row of logits [rows, V]:
 //
 //   loss = log Σ e^x − x[target], with smoothing s: (1 − s)·(that) + s·(log Σ e^x − average x)
 //   dx = dloss·(softmax(x) − target distribution)
 //
 // The probabilities are never stored: the forward keeps two numbers a row, from which the backward computes them again, so a
 // step reads the logits twice and writes their gradient once.
+#include "core/convert.h"
+#include "cuda/device_error.h"
 #include "cuda/rows.h"
 #include "cuda/sum_exp.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {
 namespace {
+
+template <class S>
+__global__ void check_shares_kernel(const S* x, int64_t n, HostText op, HostText argument,
+                                    DeviceError* error) {
+  for (int64_t i = first_index(); i < n; i += grid_stride()) {
+    const auto share = convert<double>(x[i]);
+    if (!(share >= 0 && share <= 1))  // NaN too
+      leave(
+          error,
+          {.kind = DeviceError::Kind::share, .op = op, .argument = argument, .position = i, .number = share});
+  }
+}
 
 template <class T>
 struct Targets {
@@ -82,6 +96,16 @@ Targets<T> targets_of(const Tensor& targets, int64_t ignore, double smoothing) {
 }
 
 }  // namespace
+
+void check_shares(const Tensor& x, const char* op, const char* argument) {
+  const int64_t n = x.numel();
+  if (n == 0) return;
+  visit_device(x.dtype(), op, [&](auto type) {
+    using S = typename decltype(type)::type;
+    VITRINE_LAUNCH((check_shares_kernel<S>), blocks_for(n), kThreads, 0, x.data<S>(), n, HostText(op),
+                   HostText(argument), device_error());
+  });
+}
 
 void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits, const Tensor& targets,
                    int64_t ignore, double label_smoothing) {

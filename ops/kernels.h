@@ -129,6 +129,10 @@ VITRINE_KERNEL(cross_entropy_backward, Tensor& dx, const Tensor& dlosses, const 
                const Tensor& targets, const Tensor& shift, const Tensor& total, int64_t ignore,
                double label_smoothing);
 
+/// Every element of x (contiguous, any real dtype) is a share, in [0, 1], or an error names `op` and `argument` (literals); on a GPU
+/// what next waits tells it.
+VITRINE_KERNEL(check_shares, const Tensor& x, const char* op, const char* argument);
+
 // -- Indices (int64, checked); any strides, equal devices
 
 /// What an op takes as an index.

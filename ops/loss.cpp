@@ -1,5 +1,6 @@
 #include "ops/loss.h"
 
+#include "core/convert.h"
 #include "ops/activation.h"
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
@@ -132,17 +133,6 @@ void check_pair(const char* op, const char* x_name, const Tensor& x, const char*
         x.shape(), y_name, y.shape());
 }
 
-/// Targets that are shares lie in [0, 1].
-void check_shares(const char* op, const Tensor& targets) {
-  const Tape::Pause pause;
-  const Tensor outside = logical_not(
-      logical_and(greater_equal(targets, zeros_like(targets)), less_equal(targets, ones_like(targets))));
-  if (!any(outside).item()) return;
-  const auto at = static_cast<int64_t>(argmax(outside).item());
-  fail("{}: targets has {} at position {}, outside [0, 1]", op, targets.values()[static_cast<size_t>(at)],
-       at);
-}
-
 }  // namespace
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -153,7 +143,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {
   check_pair("binary_cross_entropy", "logits", logits, "targets", targets);
-  check_shares("binary_cross_entropy", targets);
+  VITRINE_RUN_AS("binary_cross_entropy", check_shares, packed(targets), "binary_cross_entropy", "targets");
   const DType dtype = wide(promote(logits.dtype(), targets.dtype()));
   const Tensor x = cast(logits, dtype), y = cast(targets, dtype);
   // Both terms are positive, so that a small loss is not the difference of large numbers.
@@ -161,6 +151,16 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reducti
 }
 
 namespace cpu {
+
+void check_shares(const Tensor& x, const char* op, const char* argument) {
+  visit_all(x.dtype(), [&](auto type) {
+    const auto* const data = x.data<typename decltype(type)::type>();
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      const auto share = convert<double>(data[i]);
+      check(share >= 0 && share <= 1, "{}: {} has {} at position {}, outside [0, 1]", op, argument, share, i);
+    }
+  });
+}
 
 void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits, const Tensor& targets,
                    int64_t ignore, double label_smoothing) {

@@ -15,6 +15,7 @@
 #include "nn/gpt.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/join.h"
 #include "ops/loss.h"
 #include "ops/multinomial.h"
 #include "ops/reduce.h"
@@ -237,6 +238,22 @@ TEST_CASE("a captured multinomial draws in each replay what calling it draws") {
   CHECK_FALSE(eager[0] == eager[1]);
 }
 
+TEST_CASE("scales by the number of visible keys, masks and one-hot vectors are made within the graph") {
+  if (!has_gpu()) return;
+  for (const char* attention : {"optimal=visible", "entropy=visible", "cosine=visible"}) {
+    INFO(attention);
+    nn::GptOptions options = tiny();
+    options.attention = attention;
+    Training eager("adamw", options), replayed("adamw", options);
+    CHECK(train(replayed, [](int64_t) { return true; }) == train(eager, [](int64_t) { return false; }));
+  }
+  const Tensor ids = to(tensor({1, 0, 2}, DType::int64), kGpu), x = ones({3, 3}, DType::float32, kGpu);
+  Tensor y;
+  Graph graph(kGpu, [&] { y = tril(x) + triu(x, 1) * 2.0 + one_hot(ids, 3, DType::float32) * 10.0; });
+  graph.replay();
+  CHECK(y.values() == std::vector<double>{1, 12, 2, 11, 1, 2, 1, 1, 11});
+}
+
 TEST_CASE("an index out of range is told by what waits next, in a graph and without one") {
   if (!has_gpu()) return;
   const Tensor table = ones({4, 2}, DType::float32, kGpu), x = ones({2, 3}, DType::float32, kGpu);
@@ -279,6 +296,26 @@ TEST_CASE("an index out of range is told by what waits next, in a graph and with
   }
   CHECK_THROWS_WITH(embedding(zeros({0, 2}, DType::float32, kGpu), ids),
                     "embedding: ids has 2 indices, but there are none in [0, 0)");
+}
+
+TEST_CASE("a target that is no share is told behind the replay") {
+  if (!has_gpu()) return;
+  const Tensor logits = zeros({3, 2}, DType::float32, kGpu);
+  Tensor targets = full({2, 3}, 0.5, DType::float32, kGpu), loss;
+  const auto f = [&] { loss = binary_cross_entropy(logits, transpose(targets)); };
+  Graph graph(kGpu, f);
+  graph.replay();
+  CHECK(loss.item() == doctest::Approx(std::log(2)));
+  for (const double wrong : {-0.25, 1.5, static_cast<double>(NAN)}) {
+    Tensor one = slice(select(targets, 0, 1), 0, 2, 3);  // [1, 2], in the transposed [2, 1]
+    VITRINE_RUN(fill, one, wrong);
+    const std::string error =
+        fmt::format("binary_cross_entropy: targets has {} at position 5, outside [0, 1]", wrong);
+    CHECK_NOTHROW(graph.replay());
+    CHECK_THROWS_WITH(loss.item(), error.c_str());
+    CHECK_NOTHROW(f());
+    CHECK_THROWS_WITH(synchronize(kGpu), error.c_str());
+  }
 }
 
 TEST_CASE("gradients that are not finite are told behind the replay, and not scaled") {
@@ -363,7 +400,7 @@ TEST_CASE("what cannot be captured is an error that names it, and leaves everyth
        [&] {
          tensor({1, 2}, DType::float32, kGpu);
        }},
-      {"arange: a graph is being captured", [&] { arange(0, 3, 1, DType::int64, kGpu); }},
+      {"linspace: a graph is being captured", [&] { linspace(0, 1, 3, DType::float32, kGpu); }},
       {"add: a graph is being captured, and a kernel on the CPU would run now and in no replay",
        [&] { on_cpu + on_cpu; }},
       {"fill: a graph is being captured, and a kernel on the CPU", [] { ones({3}); }},

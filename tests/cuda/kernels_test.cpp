@@ -301,6 +301,21 @@ TEST_CASE("sorting: stable, NaN last, every length and dtype, the first k") {
   check_same(whole({5, 3, 4}, DType::float32), [](const Tensor& t) { return topk(t, 0, 0).indices; });
 }
 
+TEST_CASE("numbers that go up by a step are the CPU's in every dtype") {
+  if (!has_gpu()) return;
+  for (const DType dtype : kAll)
+    for (const int64_t n : {0, 1, 2, 255, 256, 257, 70'000})
+      for (const auto& [start, step] : {std::pair{-3.0, 1.0}, {5.0, -2.0}, {0.1, 0.3}}) {
+        if (dtype != DType::float32 && dtype != DType::float64 && (step == 0.3 || n > 257)) continue;
+        INFO(name(dtype), " ", n, " from ", start, " by ", step);
+        Tensor on_cpu = empty({n}, dtype), on_gpu = empty({n}, dtype, Device::cuda);
+        VITRINE_RUN(arange, on_cpu, start, step);
+        VITRINE_RUN(arange, on_gpu, start, step);
+        CHECK(same(on_gpu, on_cpu));
+        if (n > 2) CHECK(on_cpu.values()[2] == full({}, start + 2 * step, dtype).item());
+      }
+}
+
 TEST_CASE("random numbers and dropout have the CPU's bits") {
   if (!has_gpu()) return;
   for (const int64_t n : {1, 2, 3, 4, 5, 1023, 20001})
