@@ -62,7 +62,7 @@ check-tsan: build-tsan
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-consumer: build
-	@$(STAGE) "installed consumer" bash .ci/consumer
+	@JOBS=$(JOBS) $(STAGE) "installed consumer" bash .ci/consumer
 
 format:
 	@bash .ci/format -i
