@@ -226,6 +226,7 @@ void Tape::run_node(Pass& pass, size_t index) {
   if (!any || !anyone_needs) return;
 
   const int64_t start = Profiler::active() ? detail::now_nanoseconds() : 0;
+  const ModuleScope scope(node.module);
   detail::set_backward_op(node.op);
   // A recorded pass may append nodes and so move this one: keep what is used after the call.
   const char* const op = node.op;

@@ -42,7 +42,7 @@ class Profiler {
   std::vector<Event> events() const;  ///< so far, in order of their ends
   /// Kernels by time, longest first.
   std::vector<Row> by_op() const;
-  /// Kernels by the module that ran them.
+  /// Kernels by the module that ran them, or whose gradients they compute.
   std::vector<Row> by_module() const;
   void print(std::ostream& out) const;  ///< both tables
   /// JSON in Chrome's trace event format; a file that cannot be written is an error.

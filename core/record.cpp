@@ -98,6 +98,7 @@ void detail::note_draw(const std::shared_ptr<RandomState>& state) {
 ModuleScope::ModuleScope(const std::string& name) : previous_(module_path) {
   module_path = intern(previous_ == nullptr || previous_->empty() ? name : *previous_ + "." + name);
 }
+ModuleScope::ModuleScope(const std::string* path) : previous_(std::exchange(module_path, path)) {}
 ModuleScope::~ModuleScope() { module_path = previous_; }
 
 const std::string& ModuleScope::current() {

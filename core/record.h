@@ -141,7 +141,10 @@ class ReadRecorder {
 /// The module that runs on this thread, for messages, tables and the profiler: "blocks.0.attention".
 class ModuleScope {
  public:
+  /// Within the scope around it: "attention" in "blocks.0" is "blocks.0.attention".
   explicit ModuleScope(const std::string& name);
+  /// A path that current() gave: for the backward of what ran there.
+  explicit ModuleScope(const std::string* path);
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;

@@ -308,6 +308,18 @@ TEST_CASE("the profiler sums by op and module, and writes a trace that Chrome re
   CHECK(find(ops, "exp") == 1);
   CHECK(find(ops, "fill") == 3);
   CHECK(find(modules, "blocks.1") == 5);
+  Tape tape;
+  const Tensor x = tape.watch(ones({2, 2}));
+  Tensor y;
+  {
+    const ModuleScope scope("blocks.2");
+    y = matmul(x, x);
+  }
+  const int64_t outside = find(profiler.by_module(), "(none)");
+  CHECK(find(profiler.by_module(), "blocks.2") == 1);
+  tape.gradient({y}, {x}, {y});
+  CHECK(find(profiler.by_module(), "blocks.2") >= 3);  // the products for either operand
+  CHECK(find(profiler.by_module(), "(none)") == outside);
   profiler.write_chrome_trace(path.string());
   const auto trace = nlohmann::json::parse(std::ifstream(path));
   std::filesystem::remove(path);
