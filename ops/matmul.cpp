@@ -76,6 +76,7 @@ struct Layer {
   bool has_kernel() const { return is_floating(x.dtype()) && x.dtype() != DType::dual64; }
   Tensor packed_bias() const { return bias.defined() ? packed(bias) : bias; }
   Tensor result() const { return empty({x.size(0), weight.size(0)}, x.dtype(), x.device()); }
+  Tensor shaped(const Tensor& y) const { return y.shape() == shape ? y : reshape(y, shape); }
 };
 
 /// The gradients of x, weight and bias, given that of x·weightᵀ + bias.
@@ -126,7 +127,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
         return layer_gradients(b, contiguous(b.dy()), x, weight);
       },
       [&] { return define::linear(l.x, l.weight, l.bias); });
-  return reshape(y, l.shape);
+  return l.shaped(y);
 }
 
 Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -141,7 +142,7 @@ Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bia
         return layer_gradients(b, run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
       },
       [&] { return define::linear_gelu_tanh(l.x, l.weight, l.bias); });
-  return reshape(y, l.shape);
+  return l.shaped(y);
 }
 
 namespace define {

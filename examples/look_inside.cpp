@@ -1,0 +1,75 @@
+// What a tape shows: one attention head is recorded, printed, drawn, stepped through backwards and profiled, and a gradient that
+// does not arrive is explained.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+
+#include "core/creation.h"
+#include "core/profiler.h"
+#include "core/random.h"
+#include "core/record.h"
+#include "core/tape.h"
+#include "nn/layers.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+
+namespace {
+
+/// softmax(q·kᵀ/√d)·v, of queries, keys and values with d = 4 channels.
+struct Head : nn::Module {
+  Tensor forward(const Tensor& x) const {
+    const ModuleScope scope("head");  // how the rows below are named
+    const Tensor q = query.forward(x), k = key.forward(x), v = value.forward(x);
+    return matmul(softmax(matmul(q, transpose(k)) / 2.0), v);
+  }
+  void fields(nn::Fields& f) override {
+    f("query", query), f("key", key), f("value", value);
+  }
+  nn::Linear query{8, 4}, key{8, 4}, value{8, 4};
+};
+
+}  // namespace
+
+int main() {
+  manual_seed(1);
+  Head head;
+  head.named_parameters();  // gives the parameters their names
+  const Tensor x = randn({3, 8}), aside = randn({8});
+
+  std::cout << "The tape: what was computed, from what, and how much is kept for the backward.\n\n";
+  Tape tape;
+  const Tensor watched = tape.watch(aside);
+  const Tensor loss = mean(square(head.forward(x + detach(watched))));
+  tape.print();
+
+  std::ofstream("tape.dot") << tape.to_dot();
+  std::cout << "\nIts drawing is in tape.dot: dot -Tsvg tape.dot -o tape.svg (Debian: graphviz)\n\n";
+
+  fmt::print("Why has `watched` no gradient?\n  {}\n\n", tape.explain(watched, loss));
+
+  std::cout << "Backwards, step by step: the size of what arrives at each op, and of what it hands on.\n\n";
+  const auto size = [](const Tensor& g) {
+    return g.defined() ? fmt::format("{:.2e}", sqrt(sum(square(g))).item()) : std::string("-");
+  };
+  tape.on_step([&](const Tape::Step& step) {
+    fmt::print("{:>5}  {:<10} {:>10}  →", step.node, step.op, size(step.dy[0]));
+    for (const Tensor& dx : step.dx) fmt::print("  {:>8}", size(dx));
+    fmt::print("\n");
+  });
+  tape.backward(loss);
+
+  std::cout << "\nWhere time and memory go, by op and by module; trace.json is for chrome://tracing.\n\n";
+  Profiler profiler;
+  {
+    Tape another;
+    another.backward(mean(square(head.forward(x))));
+  }
+  profiler.print(std::cout);
+  profiler.write_chrome_trace("trace.json");
+}
