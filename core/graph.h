@@ -42,6 +42,10 @@ class Graph {
   /// copy_async, synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of one's own
   /// that work out rates on the CPU.
   ///
+  /// What a kernel finds wrong with its numbers (an index, a norm of gradients) is told by what next waits for the GPU, as without a
+  /// graph; but the rest of the replay has run by then, and an optimizer's step with gradients that are not finite has spoilt
+  /// parameters and state: go back to a checkpoint.
+  ///
   /// On the CPU nothing is captured: replay() calls f, so that programs run on both.
   Graph(Device device, std::function<void()> f);
   /// Waits until the last replay is done.

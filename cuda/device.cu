@@ -99,9 +99,13 @@ void select(Device device) {
   check(device.index >= 0 && device.index < found.count,
         "a tensor on {} was asked for, but there are {} GPUs", to_string(device), found.count);
   check_call(cudaSetDevice(device.index), "cudaSetDevice");
+  check(compute_capability() >= 80, "{} has compute capability {}.{}, wanted 8.0 (Ampere) or more",
+        to_string(device), compute_capability() / 10, compute_capability() % 10);
   reach_peers(device.index);
   selected = device.index;
 }
+
+bool has_gpu() { return gpus().count > 0; }
 
 int current_device() {
   int device = 0;
@@ -125,7 +129,7 @@ size_t most_shared() {
 }
 
 void allow_shared(const void* kernel, std::atomic<uint64_t>& asked) {
-  const uint64_t bit = uint64_t{1} << current_device();
+  const uint64_t bit = uint64_t{1} << current_device() % 64;
   if ((asked & bit) != 0) return;
   check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(most_shared())),

@@ -46,13 +46,15 @@ bool has_taken(cudaError_t result, const char* what);
 /// is told where it arose.
 void check_launch(const char* kernel);
 
+/// Whether there is a GPU that CUDA can use.
+bool has_gpu();
 /// The index of the GPU that this thread has selected.
 int current_device();
 /// The current stream of that GPU: where a launch goes.
 cudaStream_t selected_stream();
 
 /// Lets a kernel take as much dynamic shared memory as the current device has: above 48 KiB it has to be asked for. All of it, since
-/// what is allowed belongs to the kernel and not to one launch. `asked` has a bit for each device where that was done.
+/// what is allowed belongs to the kernel and not to one launch. `asked` has a bit for each device, of 64 at most, where that was done.
 void allow_shared(const void* kernel, std::atomic<uint64_t>& asked);
 template <auto kKernel>
 void allow_shared() {

@@ -10,6 +10,7 @@
 
 #include "core/arena.h"
 #include "core/capture.h"
+#include "core/creation.h"
 #include "core/gpu.h"
 #include "core/kernels.h"
 #include "cuda/device_error.h"
@@ -233,6 +234,7 @@ void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
   if (detail::capturing()) {
     detail::note_use(x);
     detail::note_use(y);
+    detail::note_write(y);
   }
   if (!x.device().is_cpu()) stream.wait_for(Stream::current(x.device()));  // of two GPUs, what made x
   cuda::select(stream.device());                                           // whose default stream is meant
@@ -245,6 +247,7 @@ void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
 }
 
 Tensor empty_pinned(const Shape& shape, DType dtype) {
+  if (!cuda::has_gpu()) return empty(shape, dtype);
   const auto bytes = static_cast<size_t>(numel(shape)) * size_of(dtype);
   PinnedMemory& memory = pinned_memory();
   const std::lock_guard lock(memory.mutex);

@@ -39,7 +39,7 @@ VITRINE_HD bool is_aligned(const T* p) {
 template <int N, class T>
 VITRINE_UNTRACED void note_vector(const T* p, emulator::Access access, const void* pc) {
   check(is_aligned<N>(p), "misaligned address: {} elements of {} bytes", N, sizeof(T));
-  emulator::note_access(p, N * sizeof(T), access, pc);
+  emulator::note_access(p, N * sizeof(T), access, pc, sizeof(T));
 }
 
 template <int N, class T>

@@ -28,9 +28,7 @@ struct Head : nn::Module {
     const Tensor q = query.forward(x), k = key.forward(x), v = value.forward(x);
     return matmul(softmax(matmul(q, transpose(k)) / 2.0), v);
   }
-  void fields(nn::Fields& f) override {
-    f("query", query), f("key", key), f("value", value);
-  }
+  void fields(nn::Fields& f) override { f("query", query), f("key", key), f("value", value); }
   nn::Linear query{8, 4}, key{8, 4}, value{8, 4};
 };
 

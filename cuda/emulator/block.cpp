@@ -53,8 +53,8 @@ void fence() {
   pass_turn();
 }
 
-void note_access(const void* address, size_t size, Access access, const void* pc) {
-  if (Block* const block = Block::traced()) block->note_access(address, size, access, pc);
+void note_access(const void* address, size_t size, Access access, const void* pc, size_t element) {
+  if (Block* const block = Block::traced()) block->note_access(address, size, access, pc, element);
 }
 
 void note_matrix_product() {
@@ -101,9 +101,9 @@ void Block::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; 
 
 void Block::note_matrix_product() { trace_->multiply_matrices(); }
 
-void Block::note_access(const void* address, size_t size, Access access, const void* pc) {
+void Block::note_access(const void* address, size_t size, Access access, const void* pc, size_t element) {
   Fiber& fiber = threads_[running_]->fiber;
-  if (!fiber.has_on_stack(address) && fails(trace_->access(address, size, running_, access, pc)))
+  if (!fiber.has_on_stack(address) && fails(trace_->access(address, size, running_, access, pc, element)))
     fiber.yield();
 }
 

@@ -80,7 +80,7 @@ class Block {
   /// The running thread's own code begins or ends.
   void enter_kernel(bool inside);
   /// An access of the running thread; one that is wrong ends the block with an error.
-  void note_access(const void* address, size_t size, Access access, const void* pc);
+  void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
   void note_matrix_product();
 
  private:
@@ -144,8 +144,9 @@ void pass_turn();
 /// Orders the writes before it before those after it, for all blocks, and passes the turn. Kernels do not do it themselves:
 /// g++ knows no fences where it compiles for the trace.
 void fence();
-/// Tells an access that the compiler does not: an atomic operation, or that of an instruction's twin.
-void note_access(const void* address, size_t size, Access access, const void* pc);
+/// Tells an access that the compiler does not: an atomic operation, or that of an instruction's twin. `element` is the size in bytes
+/// of the numbers that are read, each of which must have been written; 0 where it may be a struct with padding.
+void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
 /// Tells that a warp multiplies matrices; called by one lane.
 void note_matrix_product();
 

@@ -97,7 +97,7 @@ void load_box(const BoxCopy& copy, const void* pc) {
   check(copy.at >= 0 && copy.line >= 0, "load_box: element {} of line {}", copy.at, copy.line);
   for (int64_t line = 0; line < kBox; ++line) {
     if (const int64_t count = inside(copy, line))
-      note_access(source(copy, line), static_cast<size_t>(count), Access::read, pc);
+      note_access(source(copy, line), static_cast<size_t>(count), Access::read, pc, kElement);
     note_access(copy.shared + line * kLine, kLine, Access::write, pc);
   }
   std::memset(copy.shared, 0xFF, kBox * kLine);

@@ -27,7 +27,7 @@ struct Touch {
 /// What is known of the bytes of one region of shared memory.
 class SharedHistory {
  public:
-  static constexpr size_t kReaders = 4;
+  static constexpr size_t kReaders = 8;
   struct Byte {
     uint64_t block = 0;  // the last one that wrote it
     uint64_t phase = 0;  // of what follows

@@ -16,11 +16,11 @@ std::string at_line(const void* pc) {
   return line.empty() ? "" : " at " + line;
 }
 
-/// Whether a read meets what was never written. Eight bytes and more may be those of a struct with padding, so that in every eight
-/// of them something must have been written.
+/// Whether a read of such elements meets one that was never written. Without (0) eight bytes and more may be those of a struct with
+/// padding, so that in every eight of them something must have been written.
 template <class IsWritten>
-bool reads_unwritten(size_t size, IsWritten&& is_written) {
-  const size_t part = size < 8 ? 1 : 8;
+bool reads_unwritten(size_t size, size_t element, IsWritten&& is_written) {
+  const size_t part = element != 0 ? element : size < 8 ? 1 : 8;
   for (size_t i = 0; i < size; i += part) {
     bool any = false;
     for (size_t j = i; j < std::min(i + part, size); ++j) any = any || is_written(j);
@@ -46,20 +46,22 @@ void Trace::start_block(const Launch& launch, std::span<char> dynamic_shared) {
   if (counting_) warps_.start_block(launch.block.count());
 }
 
-std::string Trace::access(const void* address, size_t size, size_t thread, Access access, const void* pc) {
+std::string Trace::access(const void* address, size_t size, size_t thread, Access access, const void* pc,
+                          size_t element) {
   const Touch touch{pc, 0, static_cast<uint16_t>(thread), access};
   const auto region = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) {
     return static_cast<size_t>(static_cast<const char*>(address) - r.data) < r.size;
   });
   const bool shared = region != regions_.end();
-  std::string wrong =
-      shared ? access_shared(*region, address, size, touch) : access_global(address, size, touch);
+  std::string wrong = shared ? access_shared(*region, address, size, touch, element)
+                             : access_global(address, size, touch, element);
   if (is_atomic(access)) races_.synchronize_through(address, thread);
   if (counting_ && wrong.empty()) warps_.access(thread, pc, address, size, access, shared);
   return wrong;
 }
 
-std::string Trace::access_shared(Region& region, const void* address, size_t size, Touch touch) {
+std::string Trace::access_shared(Region& region, const void* address, size_t size, Touch touch,
+                                 size_t element) {
   touch.clock = races_.clock(touch.thread);
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - region.data);
   size_t end = region.size;
@@ -80,7 +82,7 @@ std::string Trace::access_shared(Region& region, const void* address, size_t siz
           at_line(earlier->pc));
   }
   const auto is_written = [&](size_t i) { return races_.is_written(region.history.at(offset + i)); };
-  if (touch.access != Access::write && unwritten_.empty() && reads_unwritten(size, is_written))
+  if (touch.access != Access::write && unwritten_.empty() && reads_unwritten(size, element, is_written))
     unwritten_ = fmt::format("{} that no thread of the block has written: {}", describe(touch, size),
                              name_shared(region, offset));
   if (is_write(touch.access))
@@ -88,7 +90,7 @@ std::string Trace::access_shared(Region& region, const void* address, size_t siz
   return "";
 }
 
-std::string Trace::access_global(const void* address, size_t size, const Touch& touch) {
+std::string Trace::access_global(const void* address, size_t size, const Touch& touch, size_t element) {
   Allocation* const a = find(address);
   if (a == nullptr) {
     if (is_program_data(address, size)) return "";
@@ -105,7 +107,7 @@ std::string Trace::access_global(const void* address, size_t size, const Touch& 
     return fmt::format("{} at byte {} of an allocation of {} bytes, which ends before", describe(touch, size),
                        offset, a->size());
   if (touch.access != Access::write &&
-      reads_unwritten(size, [&](size_t i) { return a->is_written(offset + i); }))
+      reads_unwritten(size, element, [&](size_t i) { return a->is_written(offset + i); }))
     return fmt::format("{} that nothing has written: byte {} of an allocation of {} bytes",
                        describe(touch, size), offset, a->size());
   if (is_write(touch.access)) a->write(offset, size);

@@ -22,7 +22,8 @@ class Trace {
   void start_block(const Launch& launch, std::span<char> dynamic_shared);
   /// Notes an access. Returns what is wrong, or ""; so do synchronize() and finish_block(), which tell of a read of unwritten
   /// shared memory, unless a race has explained it.
-  std::string access(const void* address, size_t size, size_t thread, Access access, const void* pc);
+  std::string access(const void* address, size_t size, size_t thread, Access access, const void* pc,
+                     size_t element);
 
   /// A warp multiplies matrices on tensor cores.
   void multiply_matrices() {
@@ -43,8 +44,8 @@ class Trace {
     StaticShared variables;  // of static memory
     SharedHistory history;
   };
-  std::string access_shared(Region& region, const void* address, size_t size, Touch touch);
-  std::string access_global(const void* address, size_t size, const Touch& touch);
+  std::string access_shared(Region& region, const void* address, size_t size, Touch touch, size_t element);
+  std::string access_global(const void* address, size_t size, const Touch& touch, size_t element);
   std::string describe(const Touch& touch, size_t size) const;
   std::string name_shared(const Region& region, size_t offset) const;
   Allocation* find(const void* address);

@@ -107,6 +107,7 @@ WarpgroupProducts::Held& WarpgroupProducts::held(const float* of) {
 }
 
 void WarpgroupProducts::begin(float* sums, int count) {
+  fenced_ = false;
   Held& h = held(nullptr);
   h.of = sums, h.count = count;
   std::copy_n(sums, count, h.values);
@@ -116,6 +117,8 @@ void WarpgroupProducts::begin(float* sums, int count) {
 void WarpgroupProducts::add(const float* sums, WarpgroupProduct product) {
   if (count_ == under_way_.size())
     Block::current().fail_here("wgmma: more than 32 products wait; the emulator holds no more");
+  if (!fenced_)
+    Block::current().fail_here("wgmma: a product without a fence, which what was written before must pass");
   const Held& h = held(sums);
   product.held = static_cast<int>(&h - held_.data());
   product.group = group_;
@@ -124,6 +127,7 @@ void WarpgroupProducts::add(const float* sums, WarpgroupProduct product) {
 }
 
 void WarpgroupProducts::wait(int open, const void* pc) {
+  fenced_ = false;
   const auto end = under_way_.begin() + count_;
   const auto done = std::find_if(under_way_.begin(), end,
                                  [&](const WarpgroupProduct& p) { return p.group >= group_ - open; });
@@ -132,7 +136,7 @@ void WarpgroupProducts::wait(int open, const void* pc) {
   const unsigned thread = block.thread_number() % kThreads;
   if (const int warp = static_cast<int>(thread) / 32; thread % 32 == 0)
     for (auto p = under_way_.begin(); p != done; ++p) {
-      const auto note = [&](char* chunk, int, int) { note_access(chunk, 2 * kChunk, Access::read, pc); };
+      const auto note = [&](char* chunk, int, int) { note_access(chunk, 2 * kChunk, Access::read, pc, 2); };
       const int columns = held_[p->held].count / 2;
       if (!p->x_in_registers) SharedMatrix(p->x, p->x_along_k).for_chunks(warp * 16, warp * 16 + 16, note);
       SharedMatrix(p->y, p->y_along_k).for_chunks(warp * columns, (warp + 1) * columns, note);

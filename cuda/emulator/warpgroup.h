@@ -23,6 +23,8 @@ class WarpgroupProducts {
  public:
   /// The thread's sums are NaN until finish().
   void begin(float* sums, int count);
+  void fence() { fenced_ = true; }
+  /// An error without a fence since begin() or wait().
   void add(const float* sums, WarpgroupProduct product);
   void commit() { ++group_; }
   /// `pc` says whose accesses these are.
@@ -42,6 +44,7 @@ class WarpgroupProducts {
   std::array<Held, 4> held_;
   size_t count_ = 0;
   int group_ = 0;
+  bool fenced_ = false;
 };
 
 }  // namespace vitrine::emulator

@@ -44,7 +44,7 @@ VITRINE_UNTRACED inline void AsyncCopies::copy16(void* shared, const void* globa
   check(reinterpret_cast<uintptr_t>(shared) % 16 == 0 && reinterpret_cast<uintptr_t>(global) % 16 == 0,
         "AsyncCopies: addresses that are no multiples of 16");
   const void* const pc = __builtin_return_address(0);
-  if (bytes != 0) emulator::note_access(global, static_cast<size_t>(bytes), emulator::Access::read, pc);
+  if (bytes != 0) emulator::note_access(global, static_cast<size_t>(bytes), emulator::Access::read, pc, 2);
   emulator::note_access(shared, 16, emulator::Access::write, pc);
   std::memset(shared, 0xFF, 16);
   copies_[count_++] = {shared, global, bytes, group_};

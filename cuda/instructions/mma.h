@@ -33,7 +33,7 @@ VITRINE_UNTRACED Fragment load_matrices(const void* row) {
   emulator::Block& block = emulator::Block::current();
   const unsigned g = block.lane() / 4, t = block.lane() % 4;
   check(reinterpret_cast<uintptr_t>(row) % 16 == 0, "load_matrices: an address that is no multiple of 16");
-  emulator::note_access(row, 16, emulator::Access::read, __builtin_return_address(0));
+  emulator::note_access(row, 16, emulator::Access::read, __builtin_return_address(0), 2);
   const uint64_t* const rows =
       block.exchange(0xffffffffu, reinterpret_cast<uint64_t>(row), {__FILE__, __LINE__});
   const auto element = [&](unsigned quarter, unsigned line, unsigned at) VITRINE_UNTRACED {

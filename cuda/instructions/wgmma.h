@@ -98,7 +98,7 @@ template <int kSums>
 VITRINE_UNTRACED void WarpgroupProducts::begin(float (&sums)[kSums]) {
   twin_.begin(sums, kSums);
 }
-VITRINE_UNTRACED inline void WarpgroupProducts::fence() {}
+VITRINE_UNTRACED inline void WarpgroupProducts::fence() { twin_.fence(); }
 template <class T, bool kXAlongK, bool kYAlongK, int kSums>
 VITRINE_UNTRACED void WarpgroupProducts::multiply_accumulate(float (&sums)[kSums], uint64_t x, uint64_t y,
                                                              bool add) {

@@ -1,6 +1,7 @@
 // LASER's read: log of a softmax-weighted sum of e^v (Duvvuri and Dhillon 2024).
 #include <cmath>
 
+#include "core/capture.h"
 #include "core/creation.h"
 #include "nn/attention/attention.h"
 #include "ops/attention.h"
@@ -40,6 +41,8 @@ Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, 
   const auto over_keys = [&](Tensor (*extreme)(const Tensor&, const Axes&, KeepAxes), double neutral) {
     return extreme(seen.defined() ? where(seen, values, neutral) : values, {-2}, KeepAxes::yes);
   };
+  if (!v.device().is_cpu())
+    vitrine::detail::refuse_in_capture("laser_read, which looks how far the values lie apart");
   const Tensor low = over_keys(min, INFINITY), high = over_keys(max, -INFINITY), range = high - low;
   if (!(max(range).item() <= kLaserFar)) return exact_read(scores.defined() ? scores : log_of(weights), v);
   const Tensor near = less_equal(range, full({}, kLaserNear, v.dtype(), v.device()));

@@ -216,6 +216,13 @@ TEST_CASE("capturing runs nothing; a graph keeps what it reads and counts what i
   CHECK(y.values() == std::vector<double>(4, 4));
   CHECK(y.storage().version() == version + 2);
   CHECK(std::string(y.storage().last_writer()) == "replay");
+  Tensor pinned = empty_pinned({4});
+  std::fill_n(pinned.data<float>(), 4, 3.0f);
+  Graph copies(kGpu, [&] { copy_async(y, pinned); });
+  const auto copied = y.storage().version();
+  copies.replay();
+  CHECK(y.storage().version() == copied + 1);
+  CHECK(y.values() == std::vector<double>(4, 3));
 }
 
 TEST_CASE("a captured multinomial draws in each replay what calling it draws") {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/allocator.h"
-#include "core/kernel.h"
+#include "core/kernels.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -38,6 +38,15 @@ struct [[maybe_unused]] Caching {
 };
 
 }  // namespace
+
+TEST_CASE("page-locked memory is the CPU's own where there is no GPU") {
+  Tensor x = empty_pinned({2, 3}, DType::int64), y = zeros({2, 3}, DType::int64);
+  VITRINE_RUN(fill, x, 7.0);
+  CHECK(x.device().is_cpu());
+  CHECK(x.values() == std::vector<double>(6, 7));
+  copy_async(y, x);
+  CHECK(y.values() == std::vector<double>(6, 7));
+}
 
 TEST_CASE("kernels of a stream's scope give what they give without it") {
   if (!has_gpu()) return;

@@ -11,14 +11,15 @@
 #include "tests/examples/printed.h"
 
 TEST_CASE("a look inside prints the tape, its steps backwards, why a gradient is missing, and a profile") {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("vitrine_look_inside_{}", getpid());
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("vitrine_look_inside_{}", getpid());
   std::filesystem::create_directory(folder);
   const std::string printed =
       vitrine::test::printed_by(fmt::format("cd '{}' && {}", folder.string(), VITRINE_LOOK_INSIDE).c_str());
   INFO(printed);
   size_t at = 0;
-  for (const char* text : {"softmax              head", "12 ops, ", "it is cut by detach at op 0", "softmax ", "→",
-                           "softmax_backward", "head "}) {
+  for (const char* text : {"softmax              head", "12 ops, ", "it is cut by detach at op 0", "softmax ",
+                           "→", "softmax_backward", "head "}) {
     at = printed.find(text, at);
     CHECK_MESSAGE(at != std::string::npos, text);
   }

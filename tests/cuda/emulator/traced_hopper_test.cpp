@@ -33,6 +33,7 @@ enum class Mistake {
   swizzle,
   bytes,
   more_bytes,
+  no_fence,
   sums,
   no_last_wait
 };
@@ -68,7 +69,7 @@ __global__ void multiply(float* z, const __grid_constant__ TensorMap x, const __
     for (int step = 0; step < kK / kBox; ++step) {
       const int i = step % kStages;
       if (kMistake != Mistake::no_wait_for_tiles) full[i].wait(static_cast<unsigned>(step / kStages % 2));
-      products.fence();
+      if (kMistake != Mistake::no_fence || step == 0) products.fence();
       for (int k = 0; k < kBox; k += 16) {
         const uint64_t other = kMistake == Mistake::swizzle ? uint64_t{1} << 62 : 0;
         products.multiply_accumulate<T, kXAlongK, kYAlongK>(
@@ -188,6 +189,24 @@ void check_registers() {
   CHECK(distance(z.values(), want.values(), 1e-3) <= 8 * epsilon(DType::float32));
 }
 
+/// Eight warps read a value, and say so at a barrier, but one may not; the first thread then overwrites it.
+__global__ void overwrite(int* y, unsigned absent) {
+  __shared__ int value;
+  __shared__ Mbarrier read;
+  if (threadIdx.x == 0) {
+    value = 1;
+    read.init(absent < 8 ? 7 : 8);
+    Mbarrier::fence_init();
+  }
+  __syncthreads();
+  y[threadIdx.x] = value;
+  __syncwarp();
+  if (threadIdx.x % 32 == 0 && threadIdx.x / 32 != absent) read.arrive();
+  if (threadIdx.x != 0) return;
+  read.wait(0);
+  value = 2;
+}
+
 /// What the emulator says of a mistake.
 template <Mistake kMistake>
 std::string complaint() {
@@ -237,6 +256,25 @@ TEST_CASE("x from registers, with y either way") {
   check_registers<bfloat16, false, 128>();
   check_registers<float16, false, 64>();
   check_registers<float16, true, 128>();
+}
+
+TEST_CASE("products behind a wait want a fence") {
+  CHECK(contains(complaint<Mistake::no_fence>(), "a product without a fence"));
+}
+
+TEST_CASE("whoever overwrites what one of eight warps may still read is found, whichever it is") {
+  Tensor y = empty({256}, DType::int32, Device::cuda);
+  const auto complaint = [&](unsigned absent) -> std::string {
+    try {
+      VITRINE_LAUNCH(overwrite, 1, 256, 0, y.data<int>(), absent);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(complaint(8) == "");
+  for (unsigned absent = 1; absent < 8; ++absent)
+    CHECK(contains(complaint(absent), "race on value + 0 of 4 bytes"));
 }
 
 TEST_CASE("sums are not there before the products are finished") {

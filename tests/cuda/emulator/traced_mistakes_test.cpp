@@ -8,6 +8,7 @@
 #include "core/creation.h"
 #include "cuda/block.h"
 #include "cuda/launch.h"
+#include "cuda/vector.h"
 #include "ops/view.h"
 
 namespace {
@@ -178,6 +179,16 @@ __global__ void first_block_writes_kernel(int* y) {
 
 __global__ void add_kernel(int* y, const int* x) { y[threadIdx.x] += x[threadIdx.x]; }
 
+/// Every second number is written, or all; then they are read four at a time.
+__global__ void read_together_kernel(float* y, int step) {
+  alignas(16) __shared__ float buffer[32];
+  for (int i = 0; i < 32; i += step) buffer[i] = 1;
+  vitrine::cuda::store(y, vitrine::cuda::load<4>(buffer + 4));
+}
+__global__ void read_far_together_kernel(float* y, const float* x) {
+  vitrine::cuda::store(y, vitrine::cuda::load<4>(x));
+}
+
 struct Padded {
   float value;
   double place;
@@ -310,6 +321,18 @@ TEST_CASE("a read of shared or global memory that nothing has written is found")
                  "that nothing has written: byte 0 of an allocation of 128 bytes"));
   z = zeros({32}, DType::int32, Device::cuda);  // by a kernel that is not traced
   CHECK(complaint(add_kernel, 32, 0, z.data<int>(), x.data<int>()) == "");
+}
+
+TEST_CASE("of numbers that are read together each one must be written") {
+  Tensor y = empty({4}, DType::float32, Device::cuda), x = empty({4}, DType::float32, Device::cuda);
+  CHECK(complaint(read_together_kernel, 1, 0, y.data<float>(), 1) == "");
+  CHECK(contains(complaint(read_together_kernel, 1, 0, y.data<float>(), 2),
+                 "thread (0, 0, 0) reads 16 bytes at traced_mistakes_test.cpp:"));
+  cudaMemset(x.data<float>(), 0, 12);  // three of four
+  const std::string found = complaint(read_far_together_kernel, 1, 0, y.data<float>(), x.data<float>());
+  CHECK(contains(found, "that nothing has written: byte 0 of an allocation"));
+  cudaMemset(x.data<float>() + 3, 0, 4);
+  CHECK(complaint(read_far_together_kernel, 1, 0, y.data<float>(), x.data<float>()) == "");
 }
 
 TEST_CASE("padding of a struct need not be written, its members must") {
