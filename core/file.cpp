@@ -62,6 +62,24 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.tmp{}.{}", path, ::getpid(), count++);
 }
 
+/// Where a file is written: where a link leads to. What stands there and is no file is not replaced by one.
+std::string target_of(std::string_view op, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const bool is_link = fs::is_symlink(path, failed);
+  const fs::path target = is_link ? fs::weakly_canonical(path, failed) : fs::path(path);
+  const fs::file_status there = fs::status(target, failed);
+  check(!fs::exists(there) || fs::is_regular_file(there), "{}: {} is not a file", op, path);
+  return target.string();
+}
+
+/// A new file beside `path`.
+Descriptor create(std::string_view op, const std::string& temporary) {
+  const int number = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  check(number >= 0, "{}: cannot create {}: {}", op, temporary, reason());
+  return {number};
+}
+
 }  // namespace
 
 MappedFile::MappedFile(std::string_view op, const std::string& path) {
@@ -100,12 +118,17 @@ std::string_view bytes_of(const Tensor& x) {
   return {static_cast<const char*>(x.raw()), static_cast<size_t>(x.numel() * x.element_size())};
 }
 
-void write_file(std::string_view op, const std::string& path, std::span<const std::string_view> parts) {
-  const std::string temporary = temporary_name(path);
+void check_can_write(std::string_view op, const std::string& path) {
+  const std::string temporary = temporary_name(target_of(op, path));
+  create(op, temporary);
+  ::unlink(temporary.c_str());
+}
+
+void write_file(std::string_view op, const std::string& given, std::span<const std::string_view> parts) {
+  const std::string path = target_of(op, given), temporary = temporary_name(path);
   const NoSizeSignal guard;
   try {
-    const Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    check(file.number >= 0, "{}: cannot create {}: {}", op, temporary, reason());
+    const Descriptor file = create(op, temporary);
     for (std::string_view part : parts) write_all(op, path, file.number, part);
     const bool synced = ::fsync(file.number) == 0;
     check(synced, "{}: cannot write {}: {}", op, path, reason());

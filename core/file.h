@@ -34,8 +34,12 @@ Tensor tensor_in(std::string_view what, const std::shared_ptr<MappedFile>& file,
 /// The bytes of a contiguous tensor in the CPU's memory.
 std::string_view bytes_of(const Tensor& x);
 
+/// An Error where write_file could not write: a folder, a device, or no place for a new file.
+void check_can_write(std::string_view op, const std::string& path);
+
 /// Writes the parts one behind the other to a temporary file beside `path`, syncs, and renames: whatever happens, `path`
-/// is the old file or the new one. What fails is an error with the system's reason.
+/// is the old file or the new one; a link stays, and what it leads to is written. What is there and no file, a device or a pipe, is
+/// an error; so is what fails, with the system's reason.
 void write_file(std::string_view op, const std::string& path, std::span<const std::string_view> parts);
 
 }  // namespace vitrine

@@ -6,7 +6,10 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
+#include <numeric>
 
+#include "core/file.h"
 #include "core/parallel.h"
 #include "core/safetensors.h"
 #include "examples/train_gpt_settings.h"
@@ -58,16 +61,21 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
   return model;
 }
 
+/// Whose files these are.
+std::string file_name(const Settings& s, const std::string& attention) {
+  std::string name = attention;
+  std::replace(name.begin(), name.end(), '=', '-');
+  return s.out + "/" + (s.seeds.size() > 1 ? fmt::format("{}-seed{}", name, s.seed) : name);
+}
+
+/// One run, from the checkpoint s.resume if there is one.
 RunReport train(const Settings& s, const std::string& attention, const CharacterVocabulary& vocabulary,
                 const std::vector<int64_t>& training, const std::vector<int64_t>& validation) {
   Gpt model = make_model(s, attention, vocabulary.size());
   const GptOptions& options = model.options();
-  std::string file_name = attention;
-  std::replace(file_name.begin(), file_name.end(), '=', '-');
-  if (s.seeds.size() > 1) file_name += fmt::format("-seed{}", s.seed);
   TrainingOptions t = s.training;
-  if (t.checkpoint.empty()) t.checkpoint = s.out + "/" + file_name + ".safetensors";
-  t.metrics = s.out + "/" + file_name + ".jsonl";
+  if (t.checkpoint.empty()) t.checkpoint = file_name(s, attention) + ".safetensors";
+  t.metrics = file_name(s, attention) + ".jsonl";
   const optim::Schedule schedule = examples::schedule_of(s);
   Trainer trainer(language_modeling(model, training, validation, s.batch, s.seed), schedule, t);
   if (!s.resume.empty()) trainer.resume(s.resume);
@@ -119,18 +127,26 @@ void refuse_twice(const char* flag, std::vector<T> values) {
   if (twice != values.end()) fail("{} names {} twice", flag, *twice);
 }
 
-/// Leaves the attention and the seed that the checkpoint is of.
-void choose_resumed(const std::string& checkpoint, std::vector<std::string>& attentions,
-                    std::vector<uint64_t>& seeds) {
+struct Run {
+  std::string attention;
+  uint64_t seed;
+};
+
+/// Which of the runs a checkpoint is of.
+size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs) {
   auto saved = read_safetensors(checkpoint).metadata;
-  std::erase_if(attentions, [&](const std::string& name) { return name != saved["attention"]; });
-  std::erase_if(seeds, [&](uint64_t seed) { return std::to_string(seed) != saved["seed"]; });
-  check(!attentions.empty() && !seeds.empty(),
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
+    return run.attention == saved["attention"] && std::to_string(run.seed) == saved["seed"];
+  });
+  check(found != runs.end(),
         "--resume: {} is of the attention \"{}\" and the seed \"{}\", none of these runs", checkpoint,
         saved["attention"], saved["seed"]);
+  return static_cast<size_t>(found - runs.begin());
 }
 
-void run(Settings s) {
+/// Whether all runs have come to their end, or to Ctrl-C.
+bool run(const Settings& settings) {
+  Settings s = settings;
   check(s.training.steps > 0 && s.sample >= 0, "--steps is {} and --sample is {}, wanted at least 1 and 0",
         s.training.steps, s.sample);
   check(s.training.checkpoint.empty() || s.one_run(),
@@ -139,6 +155,7 @@ void run(Settings s) {
   refuse_twice("--seeds", s.seeds);
   if (s.threads != 0) set_threads(s.threads);
   std::filesystem::create_directories(s.out);
+  check_can_write("train_gpt", s.out + "/report.html");
   const std::string text = s.data.empty() ? own_source() : read_text(s.data);
   const CharacterVocabulary vocabulary(text);
   const auto tokens = vocabulary.encode(text);
@@ -148,24 +165,34 @@ void run(Settings s) {
   auto attentions = s.compare.empty() ? std::vector{s.attention} : s.compare;
   for (const std::string& name : attentions) make_model(s, name, vocabulary.size());
   const auto cut = tokens.begin() + static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
+  std::vector<Run> runs;
+  for (const std::string& name : attentions)
+    for (const uint64_t seed : s.seeds.empty() ? std::vector{s.seed} : s.seeds) runs.push_back({name, seed});
+  const size_t resumed = s.resume.empty() ? 0 : place_of(s.resume, runs);
   std::vector<RunReport> reports;
-  auto seeds = s.seeds.empty() ? std::vector{s.seed} : s.seeds;
-  if (!s.resume.empty()) choose_resumed(s.resume, attentions, seeds);
-  std::string means;
-  for (const std::string& name : attentions) {
-    double sum = 0;
-    for (const uint64_t seed : seeds) {
-      if (interrupted && !reports.empty()) break;
-      s.seed = seed;
-      reports.push_back(train(s, name, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
-      sum += reports.back().final_validation_loss;
+  std::map<std::string, std::vector<double>> losses;
+  for (size_t i = 0; i < runs.size() && !(interrupted && !reports.empty()); ++i) {
+    s.seed = runs[i].seed;
+    const std::string finished = file_name(s, runs[i].attention) + ".safetensors";
+    s.resume = i == resumed                                       ? settings.resume
+               : i < resumed && std::filesystem::exists(finished) ? finished
+                                                                  : "";
+    try {
+      reports.push_back(train(s, runs[i].attention, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
+      losses[runs[i].attention].push_back(reports.back().final_validation_loss);
+    } catch (const Error& error) {
+      if (runs.size() == 1) throw;  // else the others go on
+      fmt::print(stderr, "\ntrain_gpt: {}, seed {}: {}\n", runs[i].attention, s.seed, error.what());
     }
-    means += fmt::format("{}: mean validation loss {:.4f} of {} seeds\n", name,
-                         sum / static_cast<double>(seeds.size()), seeds.size());
   }
-  if (seeds.size() > 1 && !interrupted) fmt::print("{}", means);
+  check(!reports.empty(), "none of the {} runs has come to an end", runs.size());
+  for (const std::string& name : attentions)
+    if (const auto& all = losses[name]; all.size() > 1 && !interrupted)
+      fmt::print("{}: mean validation loss {:.4f} of {} seeds\n", name,
+                 std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()), all.size());
   write_report(s.out + "/report.html", "Training with Vitrine", reports);
   fmt::print("report: {}/report.html\n", s.out);
+  return interrupted || reports.size() == runs.size();
 }
 
 }  // namespace
@@ -180,7 +207,7 @@ int main(int argc, char** argv) {
     std::signal(signal, SIG_DFL);  // a second one ends the program at once
   });
   try {
-    run(s);
+    if (!run(s)) return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "train_gpt: {}\n", error.what());
     return 1;

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,18 +32,32 @@ struct Settings {
   bool one_run() const { return compare.empty() && seeds.empty(); }
 };
 
+/// A whole number, or an error that says what came: CLI11 takes −1 for the largest unsigned one, and what is too large for the last.
+template <class T>
+std::string not_whole(const std::string& text) {
+  T number{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && rest == end) return "";
+  return fmt::format("{} is no whole number from {} to {}", text, std::numeric_limits<T>::min(),
+                     std::numeric_limits<T>::max());
+}
+
 inline void add_options(CLI::App& app, Settings& s) {
-  app.set_config("--config", "", "a file with these options as name = value");
+  app.set_config("--config", "", "a file with these options as name = value, without sections");
   app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
   app.add_option("--attention", s.attention, "parts joined by +:\n" + nn::attention_parts());
   app.add_option("--compare", s.compare, "several attentions, on the same data and seed")->delimiter(',');
-  app.add_option("--resume", s.resume, "a checkpoint to go on from, of one of these runs");
+  app.add_option("--resume", s.resume,
+                 "a checkpoint to go on from, of one of these runs; those before it are taken from "
+                 "--out, those behind it are trained");
   app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean")->delimiter(',');
   app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
   app.add_option("--checkpoint", s.training.checkpoint,
                  "where to save; by default in --out, by the run's name");
-  app.add_option("--final-lr", s.final_lr, "learning rate at the end of cosine and linear [0.0001]");
+  app.add_option("--final-lr", s.final_lr,
+                 "learning rate at the end of cosine and linear [0.0001, or --lr where that is less]");
   app.add_flag("--nesterov", s.training.nesterov, "Nesterov's momentum, of sgd");
   app.add_flag("--post-norm", s.post_norm,
                "norms behind the sums instead of before attention and feed-forward");
@@ -51,18 +67,22 @@ inline void add_options(CLI::App& app, Settings& s) {
                "less memory: compute blocks again in the backward");
   app.option_defaults()->always_capture_default();
   app.add_option("--out", s.out, "folder for report, checkpoints and metrics");
-  app.add_option("--sample", s.sample, "characters to sample");
-  app.add_option("--steps", s.training.steps, "optimizer steps");
-  app.add_option("--batch", s.batch, "sequences per micro-batch");
-  app.add_option("--accumulate", s.training.accumulate, "micro-batches per step");
-  app.add_option("--evaluate-every", s.training.evaluate_every, "steps between validation losses");
-  app.add_option("--save-every", s.training.save_every, "steps between checkpoints; 0: at the end alone");
-  app.add_option("--layers", s.gpt.layers, "blocks");
-  app.add_option("--heads", s.gpt.heads, "query heads");
-  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads");
-  app.add_option("--width", s.gpt.width, "channels");
-  app.add_option("--context", s.gpt.context, "longest sequence");
-  app.add_option("--hidden", s.gpt.hidden, "size of the feed-forward layer; 0: four times the width");
+  app.add_option("--sample", s.sample, "characters to sample")->check(not_whole<int64_t>);
+  app.add_option("--steps", s.training.steps, "optimizer steps")->check(not_whole<int64_t>);
+  app.add_option("--batch", s.batch, "sequences per micro-batch")->check(not_whole<int64_t>);
+  app.add_option("--accumulate", s.training.accumulate, "micro-batches per step")->check(not_whole<int64_t>);
+  app.add_option("--evaluate-every", s.training.evaluate_every, "steps between validation losses")
+      ->check(not_whole<int64_t>);
+  app.add_option("--save-every", s.training.save_every, "steps between checkpoints; 0: at the end alone")
+      ->check(not_whole<int64_t>);
+  app.add_option("--layers", s.gpt.layers, "blocks")->check(not_whole<int64_t>);
+  app.add_option("--heads", s.gpt.heads, "query heads")->check(not_whole<int64_t>);
+  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads")
+      ->check(not_whole<int64_t>);
+  app.add_option("--width", s.gpt.width, "channels")->check(not_whole<int64_t>);
+  app.add_option("--context", s.gpt.context, "longest sequence")->check(not_whole<int64_t>);
+  app.add_option("--hidden", s.gpt.hidden, "size of the feed-forward layer; 0: four times the width")
+      ->check(not_whole<int64_t>);
   app.add_option("--activation", s.activation, "relu, gelu, gelu_tanh, silu or swiglu");
   app.add_option("--norm", s.norm, "layer or rms");
   app.add_option("--dropout", s.gpt.dropout, "probability");
@@ -76,22 +96,28 @@ inline void add_options(CLI::App& app, Settings& s) {
   app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none");
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--warmup", s.warmup,
-                 "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt");
-  app.add_option("--dtype", s.dtype,
-                 "float32, float64, bfloat16 or float16 (with float32 masters; float16 scales the loss)");
+                 "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt")
+      ->check(not_whole<int64_t>);
+  app.add_option("--dtype", s.dtype, "with float32 masters in 16 bits; float16 scales the loss")
+      ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
   app.add_option("--device", s.device, "cpu or cuda (in builds without nvcc the emulator's, which is slow)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--seed", s.seed, "of everything random");
-  app.add_option("--threads", s.threads, "0: all cores");
+  auto* seed = app.add_option("--seed", s.seed, "of everything random")->check(not_whole<uint64_t>);
+  app.get_option("--seeds")->check(not_whole<uint64_t>)->excludes(seed);
+  app.get_option("--compare")->excludes(app.get_option("--attention"));
+  app.add_option("--threads", s.threads, "0: all cores")->check(not_whole<int>);
 }
 
 /// noam and inverse_sqrt cannot do without warmup.
 inline optim::Schedule schedule_of(const Settings& s) {
   check(!s.final_lr || optim::has_floor(s.schedule),
         "--final-lr: the schedule {} has none of its own; cosine and linear have", s.schedule);
+  const double final_lr = s.final_lr.value_or(std::min(1e-4, s.lr));
+  check(!(final_lr > s.lr), "--final-lr is {}, above the --lr of {}", final_lr, s.lr);
+  check(s.warmup >= 0, "--warmup is {}, wanted at least 0", s.warmup);
   const int64_t least = s.schedule == "noam" || s.schedule == "inverse_sqrt" ? 1 : 0;
   const int64_t warmup = std::max(std::min(s.warmup, s.training.steps / 2), least);
-  return optim::make_schedule(s.schedule, s.lr, warmup, s.training.steps, s.final_lr.value_or(1e-4));
+  return optim::make_schedule(s.schedule, s.lr, warmup, s.training.steps, final_lr);
 }
 
 /// As a shell reads it.

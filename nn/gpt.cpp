@@ -106,9 +106,13 @@ Tensor Gpt::features(const Tensor& ids, std::vector<KeyValueCache>* caches,
   const int64_t past = caches ? (*caches)[0].size() : 0, time = ids.size(1);
   check(past + time <= options_.context, "Gpt: {} positions are wanted, the context holds {}", past + time,
         options_.context);
-  Tensor x = tokens.forward(ids);
-  if (options_.positions != Positions::none) x = x + position_rows(past, past + time, x);
-  x = dropout.forward(x);
+  Tensor x;
+  {
+    const ModuleScope scope("tokens");
+    x = tokens.forward(ids);
+    if (options_.positions != Positions::none) x = x + position_rows(past, past + time, x);
+    x = dropout.forward(x);
+  }
   for (size_t i = 0; i < blocks.size(); ++i) {
     Block& block = *blocks[i];
     const ModuleScope scope("blocks." + std::to_string(i));
@@ -118,10 +122,14 @@ Tensor Gpt::features(const Tensor& ids, std::vector<KeyValueCache>* caches,
       x = block.forward(x, caches ? &(*caches)[i] : nullptr, traces ? &(*traces)[i] : nullptr);
     }
   }
+  const ModuleScope scope("final_norm");
   return options_.pre_norm ? final_norm.forward(x) : x;
 }
 
-Tensor Gpt::logits(const Tensor& features) const { return linear(features, tokens.weight); }
+Tensor Gpt::logits(const Tensor& features) const {
+  const ModuleScope scope("logits");
+  return linear(features, tokens.weight);
+}
 
 Tensor Gpt::forward(const Tensor& ids, std::vector<KeyValueCache>* caches,
                     std::vector<AttentionTrace>* traces) const {

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -57,6 +58,7 @@ void Trainer::save(const std::string& path) {
   for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;
   file.metadata = setting(step_);
   file.metadata["step"] = std::to_string(step_);
+  file.metadata["loss"] = fmt::format("{}", last_loss_);
   // Dropout draws from the default generator.
   file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
   file.metadata["loss_scale"] = fmt::format("{} {}", scale_.value(), scale_.steps());
@@ -86,14 +88,16 @@ void Trainer::resume(const std::string& path) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
+  const double loss = std::strtod(metadata("loss").c_str(), nullptr);
   task_.model.check_state_dict(model);
   optimizer_->check_state_dict(optimizer);
+  read_metrics(path, step, loss);
   task_.model.load_state_dict(model);  // what fits nowhere has changed nothing
   optimizer_->load_state_dict(optimizer);
   step_ = step;
+  last_loss_ = loss;
   scale_.restore(scale, scaled);
   default_generator() = generator;
-  read_metrics();
 }
 
 std::vector<std::pair<std::string, Series*>> Trainer::series() {
@@ -115,33 +119,42 @@ void Trainer::write_metrics() {
     metrics_.open(options_.metrics, step_ > 1 ? std::ios::app : std::ios::out);
     check(metrics_.good(), "training: cannot open {}: {}", options_.metrics, std::strerror(errno));
   }
-  nlohmann::ordered_json line = {{"step", step_}};
+  nlohmann::ordered_json line = {{"step", step_}, {"seconds", std::round(1e3 * seconds_) / 1e3}};
   for (const auto& [name, series] : series())
     if (!series->x.empty() && series->x.back() == static_cast<double>(step_)) line[name] = series->y.back();
   metrics_ << line.dump() << std::endl;
   check(metrics_.good(), "training: cannot write {}: {}", options_.metrics, std::strerror(errno));
 }
 
-/// Takes in the lines up to this step, and cuts off what was written behind them by a run that had come further.
-void Trainer::read_metrics() {
-  std::error_code missing;
-  if (!std::filesystem::is_regular_file(options_.metrics, missing)) return;
+/// Takes in the lines up to the checkpoint's step, and cuts off what was written behind them by a run that had come further. The last
+/// of them has the checkpoint's loss, or they are another run's.
+void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double loss) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(options_.metrics, failed)) return;
   std::ifstream in(options_.metrics);
   size_t kept = 0;
-  int64_t last = 0;
+  std::vector<nlohmann::json> lines;
   for (std::string text; std::getline(in, text) && !in.eof(); kept += text.size() + 1) {
-    const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+    nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
     if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer()) break;
-    const auto step = line["step"].get<int64_t>();
-    if (step <= last || step > step_) break;
+    const auto at = line["step"].get<int64_t>();
+    if (at <= (lines.empty() ? 0 : lines.back()["step"].get<int64_t>()) || at > step) break;
+    lines.push_back(std::move(line));
+  }
+  const bool same =
+      lines.empty() || (lines.back()["step"] == step && lines.back().value("loss", NAN) == loss);
+  check(same,
+        "resume: {} is not of the run of {}, whose loss is {} at step {}; move it away, or resume where "
+        "that run has written its own",
+        options_.metrics, checkpoint, loss, step);
+  for (const nlohmann::json& line : lines) {
     for (const auto& [name, series] : series())
       if (line.contains(name))  // what was not finite is null
-        series->add(static_cast<double>(step), line[name].is_number() ? line[name].get<double>() : NAN);
-    last = step;
+        series->add(line["step"].get<double>(), line[name].is_number() ? line[name].get<double>() : NAN);
+    if (line.contains("seconds") && line["seconds"].is_number()) seconds_ = line["seconds"].get<double>();
   }
-  std::error_code failed;
   std::filesystem::resize_file(options_.metrics, kept, failed);
-  check(!failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, last, failed.message());
+  check(!failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, step, failed.message());
 }
 
 }  // namespace vitrine::nn::training

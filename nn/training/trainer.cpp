@@ -9,6 +9,7 @@
 
 #include "core/allocator.h"
 #include "core/creation.h"
+#include "core/file.h"
 #include "core/stream.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
@@ -57,6 +58,7 @@ const TrainingOptions& checked(const TrainingOptions& o) {
     check(folder.empty() || std::filesystem::is_directory(folder), "training: there is no folder for {} {}",
           name, *path);
   }
+  if (!o.checkpoint.empty()) check_can_write("training", o.checkpoint);
   return o;
 }
 
@@ -197,7 +199,7 @@ void Trainer::show_progress(double loss, double seconds) {
 
 void Trainer::run(const std::function<bool()>& stop) {
   const ModeScope training(task_.model, true);
-  const double start = now();
+  const double start = now() - seconds_;
   double mean_seconds = 0;
   memory::reset_peak(device());  // of this run alone, whatever ran before in the process
   while (step_ < options_.steps && !stop()) {
@@ -206,6 +208,8 @@ void Trainer::run(const std::function<bool()>& stop) {
     const double seconds = now() - before;
     mean_seconds = mean_seconds == 0 ? seconds : 0.95 * mean_seconds + 0.05 * seconds;
     const auto x = static_cast<double>(++step_);
+    last_loss_ = loss;
+    seconds_ = now() - start;
     report_.train_loss.add(x, loss);
     report_.learning_rate.add(x, schedule_(step_ - 1));
     report_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
@@ -221,7 +225,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   if (step_ >= options_.steps && (losses.x.empty() || losses.x.back() != last))
     losses.add(last, validation_loss());
   if (!losses.y.empty()) report_.final_validation_loss = losses.y.back();
-  report_.seconds = now() - start;
+  report_.seconds = seconds_ = now() - start;
   report_.peak_memory_bytes = static_cast<double>(memory::statistics(device()).peak);
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
 }
@@ -237,6 +241,8 @@ double Trainer::validation_loss() {
     count += tokens;
   }
   check(count > 0, "training: the validation batches have no tokens");
+  check(std::isfinite(total), "training: the validation loss is {} after step {}; lower the learning rate",
+        total / count, step_);
   return total / count;
 }
 

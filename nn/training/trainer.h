@@ -6,6 +6,7 @@
 //   write_report("report.html", "A run", {trainer.report()});
 #pragma once
 
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -56,7 +57,8 @@ class Trainer {
   /// the run gather in report(). A run that has its steps already only evaluates, if its loss is not known.
   void run(const std::function<bool()>& stop = [] { return false; });
   /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics where that file exists;
-  /// from them run() goes on. A run of another task or optimizer, or of other settings of them, is an error.
+  /// from them run() goes on. A run of another task or optimizer, or of other settings of them, is an error; so are metrics of
+  /// another run.
   void resume(const std::string& path);
   /// Model, optimizer, step and what a resumed run has to have in common, as safetensors.
   void save(const std::string& path);
@@ -77,7 +79,7 @@ class Trainer {
   void record_gradients();
   /// All series of the report, each by its name in the metrics.
   std::vector<std::pair<std::string, Series*>> series();
-  void read_metrics();
+  void read_metrics(const std::string& checkpoint, int64_t step, double loss);
   void write_metrics();
   /// What a resumed run has to have in common with one that has made that many steps: the task, the optimizer and the learning
   /// rates so far, at the powers of two and the last. A run may be made longer where that leaves these as they were.
@@ -102,6 +104,8 @@ class Trainer {
   RunReport report_;
   std::ofstream metrics_;
   int64_t step_ = 0;
+  double last_loss_ = NAN;  ///< of the last step
+  double seconds_ = 0;      ///< spent on all steps, also those before a resume
 };
 
 }  // namespace vitrine::nn::training

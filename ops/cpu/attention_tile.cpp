@@ -110,8 +110,11 @@ std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
   std::vector<ExactRead<T>> reads;
   for (const int64_t d : channels) {
     T largest = -kInfinity<T>, total = 0;
-    for (int64_t j = 0; j < n; ++j) largest = std::max(largest, scores[j] + v.row(first + j)[d]);
-    for (int64_t j = 0; j < n; ++j) total += std::exp(scores[j] + v.row(first + j)[d] - largest);
+    const auto exponent = [&](int64_t j) {  // of a hidden key whatever its value is
+      return scores[j] == -kInfinity<T> ? scores[j] : scores[j] + v.row(first + j)[d];
+    };
+    for (int64_t j = 0; j < n; ++j) largest = std::max(largest, exponent(j));
+    for (int64_t j = 0; j < n; ++j) total += std::exp(exponent(j) - largest);
     reads.push_back({i, d, largest, total});
   }
   return reads;

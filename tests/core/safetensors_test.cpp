@@ -59,6 +59,16 @@ std::string error_of(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("what a link leads to is written, and the link stays") {
+  const Folder folder;
+  namespace fs = std::filesystem;
+  write_safetensors(folder / "file", sample());
+  fs::create_symlink("file", folder / "link");
+  write_safetensors(folder / "link", {{{"x", tensor({7})}}, {}});
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(read_safetensors(folder / "file").tensors.at("x").values() == std::vector<double>{7});
+}
+
 TEST_CASE("safetensors of every dtype round trip") {
   const Folder folder;
   const Safetensors want = sample();

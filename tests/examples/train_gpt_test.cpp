@@ -218,7 +218,15 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--final-lr", "0.1", "--schedule", "noam"}, "--final-lr: the schedule noam has none"},
       {{"--attention", "qk_norm+cosine"}, "cosine normalizes queries and keys itself"},
       {{"--steps", "-3"}, "--steps is -3"},
-      {{"--steps", "many"}, "many"},
+      {{"--steps", "many"}, "many is no whole number"},
+      {{"--steps", "99999999999999999999"}, "99999999999999999999 is no whole number from"},
+      {{"--seed=-1"}, "-1 is no whole number from 0 to 18446744073709551615"},
+      {{"--seeds", "1,-2"}, "-2 is no whole number from 0"},
+      {{"--seeds", "1,2", "--seed", "3"}, "--seed"},
+      {{"--compare", "standard,laser", "--attention", "laser"}, "--attention"},
+      {{"--warmup=-5"}, "--warmup is -5, wanted at least 0"},
+      {{"--final-lr", "0.5"}, "--final-lr is 0.5, above the --lr of 0.001"},
+      {{"--checkpoint", folder.path.string()}, "is not a file"},
       {{"--heads", "3"}, "the width 16 is no multiple of the 3 heads"},
       {{"--key-heads", "3"}, "4 query heads cannot share 3 key heads"},
       {{"--accumulate", "0"}, "accumulate is 0, wanted at least 1"},
@@ -227,7 +235,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--lr=-1"}, "cosine: wanted learning rates of at least 0, got -1"},
       {{"--final-lr=nan"}, "and nan"},
       {{"--dropout", "1"}, "the probability is 1, wanted [0, 1)"},
-      {{"--dtype", "int64"}, "wanted a floating dtype, got int64"},
+      {{"--dtype", "int64"}, "int64 not in {float32,float64,bfloat16,float16}"},
       {{"--optimizer", "adamx"}, "there is no optimizer adamx: wanted sgd, "},
       {{"--schedule", "cosinus"}, "there is no schedule cosinus: wanted constant, "},
       {{"--positions", "where"}, "there are no positions where"},
@@ -307,7 +315,11 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
   CHECK_MESSAGE(second.exit_code() == 0, second.printed());
   CHECK((bytes_of_file(folder / "Ada's runs/softcap-20-seed7.safetensors") ==
          bytes_of_file(folder / "through/softcap-20.safetensors")));
-  CHECK(!fs::exists(folder / "Ada's runs/standard-seed7.jsonl"));
+  // Those behind it are trained too: the report is of all four.
+  CHECK(json_lines(folder / "Ada's runs/standard-seed8.jsonl").size() == 200);
+  CHECK(read_text(folder / "Ada's runs/report.html")
+            .find("softcap=20, seed 7 · softcap=20, seed 8 · standard, seed 7") != std::string::npos);
+  CHECK(second.printed().find("standard: mean validation loss ") != std::string::npos);
   const auto rest = json_lines(pipe);
   REQUIRE(!rest.empty());
   CHECK(rest.size() < 200);
@@ -361,6 +373,36 @@ TEST_CASE("a comparison writes metrics, checkpoints and a report") {
   for (const char* part :
        {"<!DOCTYPE html>", "Training with Vitrine: standard · laser", "id=\"run-1\"", "</html>"})
     CHECK_MESSAGE(report.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("a comparison that goes on takes what is finished from its folder") {
+  const Folder folder;
+  const Arguments compare = {"--compare",   "standard,softcap=20,laser", "--steps", "60", "--out",
+                             folder / "out"};
+  Program whole(folder, tiny(folder, compare));
+  REQUIRE(whole.exit_code() == 0);
+  const auto last_line = [&](const char* file) { return json_lines(folder / file).back(); };
+  const auto first = last_line("out/standard.jsonl"), third = last_line("out/laser.jsonl");
+  fs::remove(folder / "out/laser.safetensors");
+  fs::remove(folder / "out/report.html");
+  Arguments more = compare;
+  more.insert(more.end(), {"--resume", folder / "out/softcap-20.safetensors"});
+  Program rest(folder, tiny(folder, more));
+  CHECK_MESSAGE(rest.exit_code() == 0, rest.printed());
+  CHECK(read_text(folder / "out/report.html").find("standard · softcap=20 · laser") != std::string::npos);
+  CHECK(last_line("out/standard.jsonl") == first);  // the time too: it has not been trained again
+  CHECK(last_line("out/laser.jsonl")["loss"] == third["loss"]);
+  CHECK(last_line("out/laser.jsonl")["step"] == 60);
+}
+
+TEST_CASE("a run that fails leaves the others of its comparison their report") {
+  const Folder folder;
+  Program program(folder, tiny(folder, {"--compare", "standard,scale=1e300,laser", "--steps", "4", "--out",
+                                        folder / "out"}));
+  CHECK(program.exit_code() == 1);
+  CHECK_MESSAGE(program.printed().find("train_gpt: scale=1e300, seed 1: ") != std::string::npos,
+                program.printed());
+  CHECK(read_text(folder / "out/report.html").find("standard · laser") != std::string::npos);
 }
 
 TEST_CASE("the runs of a comparison are those that each attention has alone: same text, same seed") {

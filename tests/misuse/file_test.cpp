@@ -1,4 +1,6 @@
 // Misuse of files: broken ones are told apart, and what cannot be written leaves the old file whole.
+#include <sys/stat.h>
+
 #include <cstring>
 #include <map>
 
@@ -41,7 +43,7 @@ struct Files : Scene {
   std::string state() const override {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path))
-      files[entry.path().filename()] = entry.is_directory() ? "a folder" : bytes_at(entry.path());
+      files[entry.path().filename()] = entry.is_regular_file() ? bytes_at(entry.path()) : "no file";
     std::string text = show(x);
     for (const auto& [name, bytes] : files) text += fmt::format("{}: {:?}\n", name, bytes);
     return text;
@@ -194,8 +196,13 @@ std::vector<Misuse> writing(Files& s) {
        right},
       {"a folder in place of the file",
        write(s.folder.path.string(), s.x),
-       {"write_safetensors: cannot rename", "directory"},
+       {"write_safetensors", "is not a file"},
        right},
+      {"a pipe in place of the file",
+       write(s.other, s.x),
+       {"write_safetensors", "other is not a file"},
+       right,
+       [&] { REQUIRE(mkfifo(s.other.c_str(), 0600) == 0); }},
       {"an undefined tensor for a file",
        write(s.good, Tensor()),
        {"write_safetensors: x is an undefined tensor"},

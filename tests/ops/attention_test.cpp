@@ -102,6 +102,21 @@ TEST_CASE("a masked key has no influence, however large its values, and gets no 
   }
 }
 
+TEST_CASE("LASER takes nothing from a hidden key's value, be it NaN, where visible ones lie far apart") {
+  Inputs x = inputs(1, 1, 6, 9, 4, DType::float32);
+  for (int64_t j = 0; j < 9; ++j) x.v.data<float>()[j * 5] = j % 2 == 0 ? 90.0f : -90.0f;
+  AttentionOptions o;
+  o.read = AttentionRead::laser;
+  o.allowed = less(arange(0, 9), full({}, 7, DType::int64));
+  const auto before = value_and_gradients(attention, x, o);
+  for (const double value : {static_cast<double>(NAN), static_cast<double>(INFINITY), 500.0}) {
+    x.v = clone(x.v);
+    for (int64_t i = 7 * 5; i < 9 * 5; ++i) x.v.data<float>()[i] = static_cast<float>(value);
+    const auto after = value_and_gradients(attention, x, o);
+    for (size_t i = 0; i < before.size(); ++i) CHECK(before[i].values() == after[i].values());
+  }
+}
+
 TEST_CASE("a window as wide as numbers go hides nothing") {
   Generator g(4);
   const auto draw = [&] { return randn({1, 1, 5, 4}, DType::float32, Device::cpu, 0, 1, g); };

@@ -187,6 +187,34 @@ TEST_CASE("a run may be made longer where its learning rates so far are those of
   CHECK((read_text((run.folder / "eight").string()) == read_text((run.folder / "whole").string())));
 }
 
+TEST_CASE("metrics of another run are refused, and left as they are") {
+  Run run, other;
+  run.go("", 4, "four");
+  for (const int64_t steps : {3, 6}) {  // that have no step 4, and that have another one
+    other.seed = 2;
+    other.go("", steps, "other");
+    const std::string metrics = read_text(other.options.metrics);
+    CHECK_THROWS_WITH_AS(run.go("four", 6, "six"), doctest::Contains("is not of the run of "), Error);
+    CHECK(read_text(other.options.metrics) == metrics);
+  }
+  fs::remove(other.options.metrics);
+  run.go("four", 6, "six");
+}
+
+TEST_CASE("the time of a resumed run is that of all its parts") {
+  Run run;
+  const double first = run.go("", 4, "four").seconds;
+  std::string text = read_text(run.options.metrics);
+  const size_t last = text.rfind("\"seconds\":") + 10;
+  CHECK(std::stod(text.substr(last)) <= first);
+  text.replace(last, text.find(',', last) - last, "1000.5");  // a slow machine
+  std::ofstream(run.options.metrics) << text;
+  const double seconds = run.go("four", 6, "six").seconds;
+  CHECK(seconds > 1000.5);
+  CHECK(seconds < 1100);
+  CHECK(run.lines().back()["seconds"].get<double>() > 1000);
+}
+
 TEST_CASE("metrics that cannot be written are told") {
   Run run;
   run.options.metrics = "/dev/full";  // takes nothing, as a full disk

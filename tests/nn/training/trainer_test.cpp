@@ -73,6 +73,17 @@ TEST_CASE("a GPT learns to count") {
   CHECK(generate(model, {0, 1, 2}, 4, {.temperature = 0}) == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("a step behind which the validation loss is not finite is told, and no checkpoint takes it") {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("vitrine_trainer_{}", getpid());
+  manual_seed(1);
+  Gpt model(tiny(0));
+  TrainingOptions options = quiet(1);
+  options.checkpoint = path.string();
+  Trainer trainer(text(model, counting(300), counting(60)), optim::constant(1e38), options);
+  CHECK_THROWS_WITH_AS(trainer.run(), doctest::Contains("training: the validation loss is "), Error);
+  CHECK(!std::filesystem::exists(path));
+}
+
 TEST_CASE("two runs with one seed, and a run that was stopped and resumed, have the same bits") {
   const auto through = train(20);
   CHECK(train(20) == through);
