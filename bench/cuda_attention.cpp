@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/measure/gpu.h"
+#include "bench/measure/markdown.h"
 #include "bench/measure/process.h"
 #include "core/random.h"
 #include "core/tape.h"
@@ -63,21 +64,21 @@ Times theirs(const Size& s, int repeats) {
   return {result["forward"], result["backward"]};
 }
 
-void print_row(const Size& s, int repeats) {
+void measure(const Size& s, int repeats, const bench::MarkdownTable& table) {
   const Times mean = ours(s, AttentionRead::mean, repeats), laser = ours(s, AttentionRead::laser, repeats),
               torch = theirs(s, repeats);
   const auto cell = [](double operations, double seconds) {
     return seconds == 0 ? "-" : fmt::format("{:.1f}", operations / seconds * 1e-12);
   };
-  const auto print = [&](const char* pass, double operations, double Times::*time) {
+  const auto row = [&](const char* pass, double operations, double Times::*time) {
     const double t = mean.*time;
-    fmt::print("{:>5}{:>7}  {:<9}{:>10}{:>10}{:>9.2f}x{:>10}{:>10}\n", s.D, s.T, pass, cell(operations, t),
-               cell(operations, laser.*time), laser.*time / t, cell(operations, torch.*time),
-               torch.*time == 0 ? "-" : fmt::format("{:.2f}x", torch.*time / t));
+    table.row({fmt::format("{}", s.D), fmt::format("{}", s.T), pass, cell(operations, t),
+               cell(operations, laser.*time), fmt::format("{:.2f}x", laser.*time / t),
+               cell(operations, torch.*time),
+               torch.*time == 0 ? "-" : fmt::format("{:.2f}x", torch.*time / t)});
   };
-  print("forward", s.operations(), &Times::forward);
-  print("backward", 2.5 * s.operations(), &Times::backward);
-  std::fflush(stdout);
+  row("forward", s.operations(), &Times::forward);
+  row("backward", 2.5 * s.operations(), &Times::backward);
 }
 
 }  // namespace
@@ -96,13 +97,19 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (!bench::has_gpu()) return 0;
-  fmt::print("TFLOP/s; LASER's time over ours, PyTorch's time over ours\n\n");
-  fmt::print("{:>5}{:>7}  {:<9}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "D", "T", "", "standard", "LASER", "",
-             "PyTorch", "");
+  fmt::print("TFLOP/s; ratios are of times to that of our standard attention\n\n");
+  const bench::MarkdownTable table({{"D"},
+                                    {"T", false, 5},
+                                    {"pass", true, 8},
+                                    {"standard"},
+                                    {"LASER"},
+                                    {"LASER to standard"},
+                                    {"PyTorch"},
+                                    {"PyTorch to standard"}});
   for (const int64_t D : head_sizes)
     for (const int64_t T : times) {
       size.D = D;
       size.T = T;
-      print_row(size, repeats);
+      measure(size, repeats, table);
     }
 }

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/measure/gpu.h"
+#include "bench/measure/markdown.h"
 #include "core/creation.h"
 #include "core/kernels.h"
 #include "core/random.h"
@@ -52,9 +54,10 @@ class Table {
         y_({rows, columns}, dtype, together),
         bytes_(static_cast<double>(rows * columns) * static_cast<double>(size_of(dtype))) {
     copy_ = 2 * bytes_ / time([&] { VITRINE_RUN_ON(kGpu, transfer, y_.next(), x_.next(), false); });
-    fmt::print("\n{} [{}, {}], {:.0f} MiB; a copy by the driver moves {:.0f} GB/s\n", name(dtype), rows,
+    fmt::print("\n{} [{}, {}], {:.0f} MiB; a copy by the driver moves {:.0f} GB/s\n\n", name(dtype), rows,
                columns, bytes_ / (1 << 20), copy_ * 1e-9);
-    fmt::print("{:<26} {:>10} {:>10} {:>14}\n", "kernel", "µs", "GB/s", "share of copy");
+    printed_.emplace(std::vector<bench::MarkdownTable::Column>{
+        {"kernel", true, 26}, {"microseconds"}, {"GB/s", false, 6}, {"share of copy"}});
   }
 
   void elementwise() {
@@ -114,7 +117,8 @@ class Table {
   /// `passes`: how many tensors of the table's size are read or written.
   void row(const char* kernel, double passes, const std::function<void()>& run) const {
     const double t = time(run), speed = passes * bytes_ / t;
-    fmt::print("{:<26} {:>10.1f} {:>10.0f} {:>13.0f}%\n", kernel, t * 1e6, speed * 1e-9, 100 * speed / copy_);
+    printed_->row({kernel, fmt::format("{:.1f}", t * 1e6), fmt::format("{:.0f}", speed * 1e-9),
+                   fmt::format("{:.0f}%", 100 * speed / copy_)});
   }
 
   int64_t rows_, columns_;
@@ -123,6 +127,7 @@ class Table {
   int repeats_;
   Turns x_, y_;
   double bytes_, copy_ = 0;
+  std::optional<bench::MarkdownTable> printed_;
 };
 
 }  // namespace

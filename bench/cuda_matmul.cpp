@@ -16,6 +16,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/gpu.h"
+#include "bench/measure/markdown.h"
 #include "core/creation.h"
 #include "core/differences.h"
 #include "core/random.h"
@@ -66,7 +67,7 @@ Tensor matrix(int64_t rows, int64_t columns, bool by_rows, DType dtype) {
 }
 
 /// One row of the table: TFLOP/s of cuBLASLt, and of each step as a share of it.
-void print_row(const Size& size, DType dtype, double budget) {
+void measure(const Size& size, DType dtype, double budget, const bench::MarkdownTable& table) {
   const Tensor x = matrix(size.M, size.K, size.x_by_rows, dtype),
                y = matrix(size.K, size.N, size.y_by_rows, dtype);
   const auto product = [&](Tensor& z) { return cuda::product_of(z, x, y, {}, size.add); };
@@ -94,20 +95,20 @@ void print_row(const Size& size, DType dtype, double budget) {
   const auto rate = [&](std::string_view step) {
     return times.contains(step) ? size.flops() / bench::median(times[step]) * 1e-12 : 0;
   };
-  fmt::print("{:<9}{:<14}{:>7}{:>7}{:>7}{:>10.1f}", name(dtype), size.name, size.M, size.N, size.K,
-             rate("cublas"));
+  std::vector<std::string> cells = {std::string(name(dtype)), size.name};
+  for (const int64_t n : {size.M, size.N, size.K}) cells.push_back(fmt::format("{}", n));
+  cells.push_back(fmt::format("{:.1f}", rate("cublas")));
   for (const MatmulStep& step : cuda::matmul_steps()) {
     if (step.name == "cublas") continue;
     if (rate(step.name) == 0)
-      fmt::print("{:>20}", "-");
+      cells.push_back("-");
     else if (rate("cublas") == 0)
-      fmt::print("{:>20}", fmt::format("{:.1f}", rate(step.name)));
+      cells.push_back(fmt::format("{:.1f}", rate(step.name)));
     else
-      fmt::print("{:>20}",
-                 fmt::format("{:.1f} ({:.0f} %)", rate(step.name), 100 * rate(step.name) / rate("cublas")));
+      cells.push_back(
+          fmt::format("{:.1f} ({:.0f} %)", rate(step.name), 100 * rate(step.name) / rate("cublas")));
   }
-  fmt::print("\n");
-  std::fflush(stdout);
+  table.row(cells);
 }
 
 }  // namespace
@@ -119,24 +120,21 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", budget, "Time for each row");
   app.add_option("--only", only, "Only rows whose name begins with this");
   CLI11_PARSE(app, argc, argv);
-  try {
-    empty({1}, DType::float32, Device::cuda);
-  } catch (const Error& e) {
-    fmt::print("NOT MEASURED: {}\n", e.what());
-    return 0;
-  }
+  if (!bench::has_gpu()) return 0;
   cudaDeviceProp device;
   check_call(cudaGetDeviceProperties(&device, 0));
   fmt::print(
       "{}; {}\n\n", device.name,
       cuda::cublas_absence().empty() ? cuda::cublas_origin() : "without ratios: " + cuda::cublas_absence());
-  fmt::print("{:<9}{:<14}{:>7}{:>7}{:>7}{:>10}", "dtype", "product", "M", "N", "K", "cuBLASLt");
+  std::vector<bench::MarkdownTable::Column> columns = {{"dtype", true, 8}, {"product", true, 13},
+                                                       {"M", false, 5},    {"N", false, 5},
+                                                       {"K", false, 5},    {"cuBLASLt"}};
   for (const MatmulStep& step : cuda::matmul_steps())
-    if (step.name != "cublas") fmt::print("{:>20}", step.name);
-  fmt::print("\n");
+    if (step.name != "cublas") columns.push_back({std::string(step.name), false, 14});
+  const bench::MarkdownTable table(columns);
   for (const DType dtype : {DType::bfloat16, DType::float32})
     for (const Size& size : sizes())
-      if (size.name.starts_with(only)) print_row(size, dtype, budget);
+      if (size.name.starts_with(only)) measure(size, dtype, budget, table);
 }
 
 #else

@@ -16,6 +16,7 @@
 #include "bench/measure/clock.h"
 #include "bench/measure/contest.h"
 #include "bench/measure/gpu.h"
+#include "bench/measure/markdown.h"
 #include "bench/measure/process.h"
 #include "core/allocator.h"
 #include "core/creation.h"
@@ -88,25 +89,29 @@ struct Contender {
   std::vector<json> runs = {};
 };
 
-void print(const Size& s, const Contender& c, double peak) {
+void print(const bench::MarkdownTable& table, const Size& s, const Contender& c, double peak) {
   const double t = bench::median(bench::seconds_of(c.runs));
-  fmt::print("{:>5}  {:<9}{:>10.1f}{:>12.0f}{:>10.0f}{:>14.0f}{:>10.0f}%\n", s.batch, c.name, 1e3 * t,
-             static_cast<double>(s.batch * s.time) / t, bench::largest(c.runs, "peak_mib"),
-             bench::largest(c.runs, "reserved_mib"), 100 * bench::product_operations(s) / t / peak);
-  std::fflush(stdout);
+  const auto whole = [](double x) { return fmt::format("{:.0f}", x); };
+  table.row({fmt::format("{}", s.batch), c.name, fmt::format("{:.1f}", 1e3 * t),
+             whole(static_cast<double>(s.batch * s.time) / t), whole(bench::largest(c.runs, "peak_mib")),
+             whole(bench::largest(c.runs, "reserved_mib")),
+             whole(100 * bench::product_operations(s) / t / peak) + "%"});
 }
 
 /// How much faster the first one is, and its share of the other's memory.
-void print_ratio(const Size& s, const Contender& ours, const Contender& theirs) {
+void print_ratio(const bench::MarkdownTable& table, const Size& s, const Contender& ours,
+                 const Contender& theirs) {
+  const auto ratio = [](double x, double y) { return fmt::format("{:.2f}x", x / y); };
   const auto share = [&](const char* figure) {
-    return bench::largest(ours.runs, figure) / bench::largest(theirs.runs, figure);
+    return ratio(bench::largest(ours.runs, figure), bench::largest(theirs.runs, figure));
   };
-  fmt::print("{:>5}  {:<9}{:>9.2f}x{:>12}{:>9.2f}x{:>13.2f}x  {} to {}\n", s.batch, "ratio",
-             bench::median(bench::seconds_of(theirs.runs)) / bench::median(bench::seconds_of(ours.runs)), "",
-             share("peak_mib"), share("reserved_mib"), ours.name, theirs.name);
+  table.row(
+      {fmt::format("{}", s.batch), fmt::format("{} to {}", ours.name, theirs.name),
+       ratio(bench::median(bench::seconds_of(theirs.runs)), bench::median(bench::seconds_of(ours.runs))), "",
+       share("peak_mib"), share("reserved_mib"), ""});
 }
 
-void compare(const Size& s, int rounds, bool with_graph, double peak) {
+void compare(const bench::MarkdownTable& table, const Size& s, int rounds, bool with_graph, double peak) {
   const std::string sizes = bench::arguments(s);
   const std::string own = fmt::format("{} --process {}", bench::this_program(), sizes);
   std::vector<Contender> contenders = {{"Vitrine", own}};
@@ -117,10 +122,10 @@ void compare(const Size& s, int rounds, bool with_graph, double peak) {
     for (Contender& c : contenders)
       if (const json run = bench::run_for_json(c.command); !run.is_null()) c.runs.push_back(run);
   if (contenders.back().runs.empty()) contenders.pop_back();  // torch has no GPU
-  for (const Contender& c : contenders) print(s, c, peak);
+  for (const Contender& c : contenders) print(table, s, c, peak);
   if (contenders.size() > 1)
-    for (size_t i = 0; i + 1 < contenders.size(); ++i) print_ratio(s, contenders[i], contenders.back());
-  fmt::print("\n");
+    for (size_t i = 0; i + 1 < contenders.size(); ++i)
+      print_ratio(table, s, contenders[i], contenders.back());
 }
 
 }  // namespace
@@ -154,10 +159,15 @@ int main(int argc, char** argv) {
 
   const double peak = product_peak(product);
   fmt::print("the matrix product reaches {:.1f} TFLOP/s in bfloat16\n\n", 1e-12 * peak);
-  fmt::print("{:>5}  {:<9}{:>10}{:>12}{:>10}{:>14}{:>11}\n", "batch", "", "median ms", "tokens/s", "peak MiB",
-             "reserved MiB", "of product");
+  const bench::MarkdownTable table({{"batch"},
+                                    {"trained by", true, 18},
+                                    {"median ms"},
+                                    {"tokens/s"},
+                                    {"peak MiB"},
+                                    {"reserved MiB"},
+                                    {"of product"}});
   for (const int64_t batch : batches) {
     s.batch = batch;
-    compare(s, rounds, graph, peak);
+    compare(table, s, rounds, graph, peak);
   }
 }
