@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/matmul.h"
 #include "tests/cuda/device.h"
 
 using namespace vitrine;
@@ -19,6 +20,7 @@ namespace {
 
 constexpr const char* kAsks = "somebody asks for a GPU again and again";
 constexpr const char* kMisreads = "somebody reads an element that there is not";
+constexpr const char* kMultiplies = "somebody multiplies matrices";
 
 /// What this program's test `name` writes to stderr, in a process of its own with these variables in its environment.
 std::string told_by(const std::string& name, const std::string& environment = "") {
@@ -45,6 +47,15 @@ TEST_CASE(kAsks* doctest::skip()) {
   CHECK((ones({2}) + 1).values() == std::vector<double>{2, 2});
 }
 
+TEST_CASE(kMultiplies* doctest::skip()) {
+  const Tensor x = ones({4, 5}, DType::float32, Device::cuda), y = ones({5, 3}, DType::float32, Device::cuda);
+  try {
+    CHECK(matmul(x, y).values() == std::vector<double>(12, 5));
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+  }
+}
+
 TEST_CASE(kMisreads* doctest::skip()) {
   const Tensor x = ones({3}, DType::float32, Device::cuda), index = full({2}, 7, DType::int64, Device::cuda);
   const auto told = [](const char* where, auto&& f) {
@@ -66,6 +77,19 @@ TEST_CASE("with VITRINE_CUDA_SYNC=1 each kernel is waited for, and an error is t
   const std::string what = "index_select: index has 7 at position 0";
   CHECK(told_by(kMisreads).starts_with("at the copy: " + what));
   CHECK(told_by(kMisreads, "VITRINE_CUDA_SYNC=1").starts_with("at the op: " + what));
+}
+
+TEST_CASE("VITRINE_CUDA_MATMUL chooses the product") {
+  if (!test::why_no_gpu().empty()) return;
+  const auto told = [](const std::string& step) {
+    return told_by(kMultiplies, "VITRINE_EMULATOR_COUNTS=1 VITRINE_CUDA_MATMUL=" + step);
+  };
+  CHECK(told("fast").starts_with("VITRINE_CUDA_MATMUL is fast: wanted auto or one of naive, tiled, "));
+#if VITRINE_CUDA_EMULATED
+  CHECK(told("naive").find("matmul_naive") != std::string::npos);
+  CHECK(told("tiled").find("matmul_tiled") != std::string::npos);
+  CHECK(told("tiled").find("matmul_naive") == std::string::npos);
+#endif
 }
 
 TEST_CASE("where there is no GPU it is said once, and what runs, runs on the CPU") {

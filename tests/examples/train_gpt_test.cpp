@@ -1,133 +1,17 @@
-// The program that README shows, run as a user runs it: as a process, with flags, files and Ctrl-C.
-#include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
+// The program that README shows: its flags, and what they reach.
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "core/error.h"
 #include "core/safetensors.h"
 #include "nn/training/text_data.h"
-#include "tests/core/fuzz.h"
+#include "tests/examples/train_gpt.h"
 #include "tests/nn/mechanisms.h"
 
 using namespace vitrine;
-using nn::training::read_text;
-using test::bytes_of_file;
+using namespace vitrine::test::train_gpt;
+using nn::training::read_text, test::bytes_of_file;
 
 namespace fs = std::filesystem;
-
-namespace {
-
-using Arguments = std::vector<std::string>;
-
-/// A folder for one test case, with a text to train on.
-struct Folder {
-  Folder() : path(fs::temp_directory_path() / fmt::format("vitrine_train_gpt_{}", getpid())) {
-    fs::create_directories(path);
-    std::ofstream text(path / "text.txt");
-    for (int i = 0; i < 40; ++i) text << "the quick brown fox jumps over " << i % 7 << " lazy dogs\n";
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const char* name) const { return (path / name).string(); }
-
-  fs::path path;
-};
-
-/// train_gpt as a child process. What it prints on both streams goes to a file.
-class Program {
- public:
-  Program(const Folder& folder, Arguments arguments) : log_(folder / "log") {
-    arguments.insert(arguments.begin(), VITRINE_TRAIN_GPT);
-    std::vector<char*> pointers;
-    for (std::string& a : arguments) pointers.push_back(a.data());
-    pointers.push_back(nullptr);
-    process_ = fork();
-    if (process_ != 0) return;
-    const int log = open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    alarm(300);  // one that hangs is ended, and its exit code is wrong
-    execv(VITRINE_TRAIN_GPT, pointers.data());
-    _exit(126);
-  }
-
-  bool running() {
-    if (!ended_) ended_ = waitpid(process_, &status_, WNOHANG) == process_;
-    return !ended_;
-  }
-  void interrupt() const { kill(process_, SIGINT); }
-  int exit_code() {
-    if (!ended_) ended_ = waitpid(process_, &status_, 0) == process_;
-    return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
-  }
-  std::string printed() const { return bytes_of_file(log_); }
-
- private:
-  std::string log_;
-  pid_t process_ = -1;
-  bool ended_ = false;
-  int status_ = 0;
-};
-
-/// Flags of a model so small that a step takes a millisecond, with `more` behind them.
-Arguments tiny(const Folder& folder, const Arguments& more) {
-  Arguments all = {"--data", folder / "text.txt", "--layers", "1",        "--width", "16",        "--context",
-                   "16",     "--batch",           "2",        "--sample", "9",       "--threads", "2"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-std::vector<nlohmann::json> json_lines(const std::string& path) {
-  std::vector<nlohmann::json> lines;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-
-/// The words of a command line, as a shell reads them.
-Arguments shell_words(const std::string& line) {
-  std::FILE* shell = popen(("printf '%s\\n' " + line).c_str(), "r");
-  REQUIRE(shell != nullptr);
-  std::string printed;
-  char bytes[512];
-  while (std::fgets(bytes, sizeof bytes, shell) != nullptr) printed += bytes;
-  CHECK(pclose(shell) == 0);
-  Arguments words;
-  std::istringstream in(printed);
-  for (std::string word; std::getline(in, word);) words.push_back(word);
-  return words;
-}
-
-/// Takes what the program writes into a pipe, and interrupts it after the first line. The pipe holds a few dozen lines at most,
-/// so that the program cannot be far ahead, however slowly this process runs.
-void interrupt_after_first_line(Program& program, const std::string& pipe) {
-  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
-  REQUIRE(reader >= 0);
-  REQUIRE(fcntl(reader, F_SETPIPE_SZ, 4096) > 0);
-  bool interrupted = false;
-  char bytes[512];
-  while (program.running()) {
-    const ssize_t count = read(reader, bytes, sizeof(bytes));
-    if (count <= 0) {
-      usleep(1000);
-    } else if (!interrupted &&
-               std::string_view(bytes, static_cast<size_t>(count)).find('\n') != std::string::npos) {
-      program.interrupt();
-      interrupted = true;
-    }
-  }
-  close(reader);
-  CHECK(interrupted);
-}
-
-}  // namespace
 
 TEST_CASE("--help names every flag and every part of attention") {
   const Folder folder;
@@ -284,53 +168,6 @@ TEST_CASE("a config file gives flags, and those on the command line go first") {
   CHECK(json_lines(folder / "read/laser+qk_norm-seed5.jsonl").back()["step"] == 3);
 }
 
-TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if nothing had happened") {
-  const Folder folder;
-  std::ofstream(folder / "runs.ini") << "compare = [\"softcap=20\", \"standard\"]\nseeds = 7,8\n";
-  const auto run = [&](const char* out, const Arguments& more) {
-    Arguments all = tiny(folder, {"--steps", "200", "--dropout", "0.1", "--out", folder / out});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-  Program through(folder, run("through", {"--attention", "softcap=20", "--seed", "7"}));
-  REQUIRE(through.exit_code() == 0);
-  const auto expected = json_lines(folder / "through/softcap-20.jsonl");
-  REQUIRE(expected.size() == 200);
-
-  Arguments config = {"--config", folder / "runs.ini"};
-  fs::create_directories(folder / "Ada's runs");
-  const std::string pipe = folder / "Ada's runs/softcap-20-seed7.jsonl";
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  Program first(folder, run("Ada's runs", config));
-  interrupt_after_first_line(first, pipe);
-  CHECK(first.exit_code() == 130);
-  fs::remove(pipe);
-  const std::string printed = first.printed(), said = "go on with the same options and ";
-  REQUIRE_MESSAGE(printed.find(said) != std::string::npos, printed);
-  const size_t begin = printed.find(said) + said.size();
-  for (const std::string& word : shell_words(printed.substr(begin, printed.find('\n', begin) - begin)))
-    config.push_back(word);
-
-  Program second(folder, run("Ada's runs", config));
-  CHECK_MESSAGE(second.exit_code() == 0, second.printed());
-  CHECK((bytes_of_file(folder / "Ada's runs/softcap-20-seed7.safetensors") ==
-         bytes_of_file(folder / "through/softcap-20.safetensors")));
-  // Those behind it are trained too: the report is of all four.
-  CHECK(json_lines(folder / "Ada's runs/standard-seed8.jsonl").size() == 200);
-  CHECK(read_text(folder / "Ada's runs/report.html")
-            .find("softcap=20, seed 7 · softcap=20, seed 8 · standard, seed 7") != std::string::npos);
-  CHECK(second.printed().find("standard: mean validation loss ") != std::string::npos);
-  const auto rest = json_lines(pipe);
-  REQUIRE(!rest.empty());
-  CHECK(rest.size() < 200);
-  for (size_t i = 0; i < rest.size(); ++i)
-    for (const char* key : {"step", "loss", "lr"})
-      CHECK(rest[i][key] == expected[expected.size() - rest.size() + i][key]);
-  Program wrong(folder, run("through", {"--resume", folder / "through/softcap-20.safetensors"}));
-  CHECK(wrong.exit_code() == 1);
-  CHECK(wrong.printed().find("is of the attention \"softcap=20\" and the seed \"7\"") != std::string::npos);
-}
-
 TEST_CASE("every schedule trains a single step, and momentum and betas reach the optimizer") {
   const Folder folder;
   const auto weights = [&](Arguments more) {
@@ -352,71 +189,6 @@ TEST_CASE("every schedule trains a single step, and momentum and betas reach the
   const auto plain = weights(sgd);
   CHECK(plain != weights(with(sgd, {"--momentum", "0.5"})));
   CHECK(plain != weights(with(sgd, {"--nesterov"})));
-}
-
-TEST_CASE("a comparison writes metrics, checkpoints and a report") {
-  const Folder folder;
-  Program program(folder,
-                  tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--out", folder / "out"}));
-  REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
-  for (const char* file : {"out/standard.jsonl", "out/laser.jsonl"}) {
-    const auto lines = json_lines(folder / file);
-    REQUIRE(lines.size() == 4);
-    for (size_t i = 0; i < 4; ++i) {
-      CHECK(lines[i]["step"] == i + 1);
-      CHECK(lines[i]["loss"].get<double>() > 0);
-    }
-    CHECK(lines[3]["validation_loss"].is_number());
-  }
-  CHECK(fs::exists(folder / "out/laser.safetensors"));
-  const std::string report = read_text(folder / "out/report.html");
-  for (const char* part :
-       {"<!DOCTYPE html>", "Training with Vitrine: standard · laser", "id=\"run-1\"", "</html>"})
-    CHECK_MESSAGE(report.find(part) != std::string::npos, part);
-}
-
-TEST_CASE("a comparison that goes on takes what is finished from its folder") {
-  const Folder folder;
-  const Arguments compare = {"--compare",   "standard,softcap=20,laser", "--steps", "60", "--out",
-                             folder / "out"};
-  Program whole(folder, tiny(folder, compare));
-  REQUIRE(whole.exit_code() == 0);
-  const auto last_line = [&](const char* file) { return json_lines(folder / file).back(); };
-  const auto first = last_line("out/standard.jsonl"), third = last_line("out/laser.jsonl");
-  fs::remove(folder / "out/laser.safetensors");
-  fs::remove(folder / "out/report.html");
-  Arguments more = compare;
-  more.insert(more.end(), {"--resume", folder / "out/softcap-20.safetensors"});
-  Program rest(folder, tiny(folder, more));
-  CHECK_MESSAGE(rest.exit_code() == 0, rest.printed());
-  CHECK(read_text(folder / "out/report.html").find("standard · softcap=20 · laser") != std::string::npos);
-  CHECK(last_line("out/standard.jsonl") == first);  // the time too: it has not been trained again
-  CHECK(last_line("out/laser.jsonl")["loss"] == third["loss"]);
-  CHECK(last_line("out/laser.jsonl")["step"] == 60);
-}
-
-TEST_CASE("a run that fails leaves the others of its comparison their report") {
-  const Folder folder;
-  Program program(folder, tiny(folder, {"--compare", "standard,scale=1e300,laser", "--steps", "4", "--out",
-                                        folder / "out"}));
-  CHECK(program.exit_code() == 1);
-  CHECK_MESSAGE(program.printed().find("train_gpt: scale=1e300, seed 1: ") != std::string::npos,
-                program.printed());
-  CHECK(read_text(folder / "out/report.html").find("standard · laser") != std::string::npos);
-}
-
-TEST_CASE("the runs of a comparison are those that each attention has alone: same text, same seed") {
-  const Folder folder;
-  Program both(folder, tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--dropout", "0.1",
-                                     "--out", folder / "both"}));
-  CHECK(both.exit_code() == 0);
-  for (const std::string name : {"standard", "laser"}) {
-    Program alone(folder, tiny(folder, {"--attention", name, "--steps", "4", "--dropout", "0.1", "--out",
-                                        folder / "alone"}));
-    CHECK(alone.exit_code() == 0);
-    const std::string file = "/" + name + ".safetensors";
-    CHECK((bytes_of_file(folder / "both" + file) == bytes_of_file(folder / "alone" + file)));
-  }
 }
 
 TEST_CASE("flags of the block reach the model, and those of saving and evaluating the run") {

@@ -1,0 +1,87 @@
+// train_gpt, run as a user runs it: as a process, with flags and files.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/core/fuzz.h"
+
+namespace vitrine::test::train_gpt {
+
+using Arguments = std::vector<std::string>;
+
+/// A folder for one test case, with a text to train on.
+struct Folder {
+  Folder() : path(std::filesystem::temp_directory_path() / fmt::format("vitrine_train_gpt_{}", getpid())) {
+    std::filesystem::create_directories(path);
+    std::ofstream text(path / "text.txt");
+    for (int i = 0; i < 40; ++i) text << "the quick brown fox jumps over " << i % 7 << " lazy dogs\n";
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string operator/(const char* name) const { return (path / name).string(); }
+
+  std::filesystem::path path;
+};
+
+/// train_gpt as a child process. What it prints on both streams goes to a file.
+class Program {
+ public:
+  Program(const Folder& folder, Arguments arguments) : log_(folder / "log") {
+    arguments.insert(arguments.begin(), VITRINE_TRAIN_GPT);
+    std::vector<char*> pointers;
+    for (std::string& a : arguments) pointers.push_back(a.data());
+    pointers.push_back(nullptr);
+    process_ = fork();
+    if (process_ != 0) return;
+    const int log = open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    alarm(300);  // one that hangs is ended, and its exit code is wrong
+    execv(VITRINE_TRAIN_GPT, pointers.data());
+    _exit(126);
+  }
+
+  bool running() {
+    if (!ended_) ended_ = waitpid(process_, &status_, WNOHANG) == process_;
+    return !ended_;
+  }
+  void interrupt() const { kill(process_, SIGINT); }
+  int exit_code() {
+    if (!ended_) ended_ = waitpid(process_, &status_, 0) == process_;
+    return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+  }
+  std::string printed() const { return bytes_of_file(log_); }
+
+ private:
+  std::string log_;
+  pid_t process_ = -1;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+/// Flags of a model so small that a step takes a millisecond, with `more` behind them.
+inline Arguments tiny(const Folder& folder, const Arguments& more) {
+  Arguments all = {"--data", folder / "text.txt", "--layers", "1",        "--width", "16",        "--context",
+                   "16",     "--batch",           "2",        "--sample", "9",       "--threads", "2"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+inline std::vector<nlohmann::json> json_lines(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+}  // namespace vitrine::test::train_gpt
