@@ -66,8 +66,13 @@ std::string temporary_name(const std::string& path) {
 std::string target_of(std::string_view op, const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  const bool is_link = fs::is_symlink(path, failed);
-  const fs::path target = is_link ? fs::weakly_canonical(path, failed) : fs::path(path);
+  fs::path target = path;
+  for (int links = 0; fs::is_symlink(target, failed); ++links) {
+    check(links < 40, "{}: {} is a link that leads to itself", op, path);
+    const fs::path next = fs::read_symlink(target, failed);
+    check(!failed, "{}: cannot follow the link {}: {}", op, path, failed.message());
+    target = target.parent_path() / next;
+  }
   const fs::file_status there = fs::status(target, failed);
   check(!fs::exists(there) || fs::is_regular_file(there), "{}: {} is not a file", op, path);
   return target.string();

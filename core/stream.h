@@ -92,7 +92,8 @@ class Event {
 /// Waits until a device has done all that it was given.
 void synchronize(Device device);
 
-/// Uninitialized memory of the CPU that is page-locked: a GPU reads and writes it while the CPU goes on.
+/// Uninitialized memory of the CPU that is page-locked: a GPU reads and writes it while the CPU goes on. Plain memory where there is
+/// no GPU.
 Tensor empty_pinned(const Shape& shape, DType dtype = DType::float32);
 
 /// A contiguous copy of x, which is on the CPU, in such memory.

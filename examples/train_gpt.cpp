@@ -68,9 +68,28 @@ std::string file_name(const Settings& s, const std::string& attention) {
   return s.out + "/" + (s.seeds.size() > 1 ? fmt::format("{}-seed{}", name, s.seed) : name);
 }
 
-/// One run, from the checkpoint s.resume if there is one.
+/// What went wrong while a run trained, and not before.
+struct FailedRun : Error {
+  using Error::Error;
+};
+
+/// Attention maps of some validation windows, and a sample.
+void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary,
+          const std::vector<int64_t>& validation, RunReport& report) {
+  inspect_attention(
+      model, WindowLoader(validation, 4, model.options().context, 0).batch(0),
+      [&](int64_t id) { return vocabulary.decode({id}); }, report);
+  const auto prompt = vocabulary.encode(s.prompt);
+  const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = s.seed});
+  report.prompt = s.prompt;
+  report.sample = vocabulary.decode({all.begin() + static_cast<int64_t>(prompt.size()), all.end()});
+}
+
+/// One run, from the checkpoint s.resume if there is one; after Ctrl-C `go_on` is named, or its own checkpoint. What goes wrong
+/// once it trains is a FailedRun.
 RunReport train(const Settings& s, const std::string& attention, const CharacterVocabulary& vocabulary,
-                const std::vector<int64_t>& training, const std::vector<int64_t>& validation) {
+                const std::vector<int64_t>& training, const std::vector<int64_t>& validation,
+                const std::string& go_on) {
   Gpt model = make_model(s, attention, vocabulary.size());
   const GptOptions& options = model.options();
   TrainingOptions t = s.training;
@@ -81,8 +100,13 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   if (!s.resume.empty()) trainer.resume(s.resume);
   fmt::print("{}: {} parameters, {} training and {} validation tokens\n", attention, model.parameter_count(),
              training.size(), validation.size());
-  trainer.run([] { return interrupted != 0; });
   RunReport& report = trainer.report();
+  try {
+    trainer.run([] { return interrupted != 0; });
+    if (!interrupted) show(model, s, vocabulary, validation, report);
+  } catch (const Error& error) {
+    throw FailedRun(error.what());
+  }
   report.vocabulary_size = vocabulary.size();
   report.method = attention;
   report.name = s.seeds.size() > 1 ? fmt::format("{}, seed {}", attention, s.seed) : attention;
@@ -103,16 +127,9 @@ RunReport train(const Settings& s, const std::string& attention, const Character
       {"seed", std::to_string(s.seed)}};
   if (interrupted) {
     fmt::print("\ninterrupted at step {}; go on with the same options and --resume {}\n", trainer.step(),
-               examples::quoted(t.checkpoint));
+               examples::quoted(go_on.empty() ? t.checkpoint : go_on));
     return report;
   }
-  inspect_attention(
-      model, WindowLoader(validation, 4, options.context, 0).batch(0),
-      [&](int64_t id) { return vocabulary.decode({id}); }, report);
-  const auto prompt = vocabulary.encode(s.prompt);
-  const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = s.seed});
-  report.prompt = s.prompt;
-  report.sample = vocabulary.decode({all.begin() + static_cast<int64_t>(prompt.size()), all.end()});
   fmt::print("{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
              attention, report.final_validation_loss, report.seconds, s.prompt == "\n" ? "" : s.prompt,
              report.sample);
@@ -151,6 +168,9 @@ bool run(const Settings& settings) {
         s.training.steps, s.sample);
   check(s.training.checkpoint.empty() || s.one_run(),
         "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
+  for (std::string& name : s.compare) std::erase(name, ' ');
+  std::erase(s.attention, ' ');
+  examples::schedule_of(s);  // what is wrong with it is told once
   refuse_twice("--compare", s.compare);
   refuse_twice("--seeds", s.seeds);
   if (s.threads != 0) set_threads(s.threads);
@@ -178,9 +198,10 @@ bool run(const Settings& settings) {
                : i < resumed && std::filesystem::exists(finished) ? finished
                                                                   : "";
     try {
-      reports.push_back(train(s, runs[i].attention, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()}));
+      reports.push_back(train(s, runs[i].attention, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()},
+                              i < resumed ? settings.resume : ""));
       losses[runs[i].attention].push_back(reports.back().final_validation_loss);
-    } catch (const Error& error) {
+    } catch (const FailedRun& error) {
       if (runs.size() == 1) throw;  // else the others go on
       fmt::print(stderr, "\ntrain_gpt: {}, seed {}: {}\n", runs[i].attention, s.seed, error.what());
     }

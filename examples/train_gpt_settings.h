@@ -36,8 +36,10 @@ struct Settings {
 template <class T>
 std::string not_whole(const std::string& text) {
   T number{};
+  size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  if (begin < text.size() && text[begin] == '+') ++begin;
   const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const auto [rest, error] = std::from_chars(text.data() + begin, end, number);
   if (error == std::errc() && rest == end) return "";
   return fmt::format("{} is no whole number from {} to {}", text, std::numeric_limits<T>::min(),
                      std::numeric_limits<T>::max());
@@ -48,11 +50,14 @@ inline void add_options(CLI::App& app, Settings& s) {
   app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
   app.add_option("--attention", s.attention, "parts joined by +:\n" + nn::attention_parts());
-  app.add_option("--compare", s.compare, "several attentions, on the same data and seed")->delimiter(',');
+  app.add_option("--compare", s.compare,
+                 "several attentions, on the same data and seed; in place of --attention")
+      ->delimiter(',');
   app.add_option("--resume", s.resume,
                  "a checkpoint to go on from, of one of these runs; those before it are taken from "
                  "--out, those behind it are trained");
-  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean")->delimiter(',');
+  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean; in place of --seed")
+      ->delimiter(',');
   app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
   app.add_option("--checkpoint", s.training.checkpoint,
                  "where to save; by default in --out, by the run's name");

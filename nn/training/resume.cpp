@@ -23,6 +23,14 @@ int64_t step_in(const std::string& text, const std::string& path) {
   return step;
 }
 
+double loss_in(const std::string& text, const std::string& path) {
+  char* end = nullptr;
+  const double loss = std::strtod(text.c_str(), &end);
+  check(!text.empty() && *end == '\0', "resume: {} is broken: its loss is \"{}\", wanted a number", path,
+        text);
+  return loss;
+}
+
 /// Where the generator stood.
 Generator generator_in(const std::string& text, const std::string& path) {
   unsigned long long seed = 0, offset = 0;
@@ -88,7 +96,7 @@ void Trainer::resume(const std::string& path) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
-  const double loss = std::strtod(metadata("loss").c_str(), nullptr);
+  const double loss = loss_in(metadata("loss"), path);
   task_.model.check_state_dict(model);
   optimizer_->check_state_dict(optimizer);
   read_metrics(path, step, loss);
@@ -141,12 +149,15 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
     if (at <= (lines.empty() ? 0 : lines.back()["step"].get<int64_t>()) || at > step) break;
     lines.push_back(std::move(line));
   }
-  const bool same =
-      lines.empty() || (lines.back()["step"] == step && lines.back().value("loss", NAN) == loss);
-  check(same,
-        "resume: {} is not of the run of {}, whose loss is {} at step {}; move it away, or resume where "
-        "that run has written its own",
-        options_.metrics, checkpoint, loss, step);
+  const int64_t last = lines.empty() ? 0 : lines.back()["step"].get<int64_t>();
+  const bool has_loss = !lines.empty() && lines.back().contains("loss") && lines.back()["loss"].is_number();
+  const bool same = last == step && (step == 0 || (has_loss && lines.back()["loss"].get<double>() == loss));
+  check(
+      same || std::filesystem::file_size(options_.metrics) == 0,
+      "resume: {} is not of the run of {}: that one has loss {} at step {}, and here the last step up to there is {}{}; move "
+      "the file away, or resume where that run has written its own",
+      options_.metrics, checkpoint, loss, step, last,
+      has_loss ? fmt::format(" with loss {}", lines.back()["loss"].get<double>()) : "");
   for (const nlohmann::json& line : lines) {
     for (const auto& [name, series] : series())
       if (line.contains(name))  // what was not finite is null

@@ -209,13 +209,13 @@ void Trainer::run(const std::function<bool()>& stop) {
     mean_seconds = mean_seconds == 0 ? seconds : 0.95 * mean_seconds + 0.05 * seconds;
     const auto x = static_cast<double>(++step_);
     last_loss_ = loss;
-    seconds_ = now() - start;
     report_.train_loss.add(x, loss);
     report_.learning_rate.add(x, schedule_(step_ - 1));
     report_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
     show_progress(loss, mean_seconds);
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
       report_.validation_loss.add(x, validation_loss());
+    seconds_ = now() - start;
     write_metrics();
     if (options_.save_every > 0 && step_ % options_.save_every == 0 && step_ < options_.steps)
       save(options_.checkpoint);

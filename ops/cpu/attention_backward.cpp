@@ -159,6 +159,7 @@ class BackwardTile {
       const T dy = g_.dy.row(read.i)[d] / read.total;
       const Visible seen = visible(head_, read.i, j, n);
       for (int64_t c = seen.begin; c < seen.end; ++c) {
+        if (scores_[r * stride_ + c] == -kInfinity<T>) continue;  // hidden, whatever its value is
         const T b = dy * std::exp(scores_[r * stride_ + c] + g_.v.row(j + c)[d] - read.largest);
         ds[r * stride_ + c] += b;
         g_.dv.row(j + c)[d] += b;

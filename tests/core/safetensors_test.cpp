@@ -67,6 +67,14 @@ TEST_CASE("what a link leads to is written, and the link stays") {
   write_safetensors(folder / "link", {{{"x", tensor({7})}}, {}});
   CHECK(fs::is_symlink(folder / "link"));
   CHECK(read_safetensors(folder / "file").tensors.at("x").values() == std::vector<double>{7});
+  fs::create_symlink("link", folder / "far");
+  fs::remove(folder / "file");  // it leads, by another one, to nothing yet
+  write_safetensors(folder / "far", {{{"x", tensor({8})}}, {}});
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(read_safetensors(folder / "file").tensors.at("x").values() == std::vector<double>{8});
+  fs::create_symlink("round", folder / "round");
+  CHECK_THROWS_WITH_AS(write_safetensors(folder / "round", sample()),
+                       doctest::Contains("round is a link that leads to itself"), Error);
 }
 
 TEST_CASE("safetensors of every dtype round trip") {

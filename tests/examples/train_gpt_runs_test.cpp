@@ -140,6 +140,22 @@ TEST_CASE("a comparison that goes on takes what is finished from its folder") {
   CHECK(last_line("out/laser.jsonl")["step"] == 60);
 }
 
+TEST_CASE("a checkpoint of other settings ends a comparison, and what is finished stays") {
+  const Folder folder;
+  const Arguments compare = {"--compare", "standard, laser", "--steps", "3", "--out", folder / "out"};
+  Program whole(folder, tiny(folder, compare));
+  REQUIRE(whole.exit_code() == 0);
+  const std::string laser = bytes_of_file(folder / "out/laser.safetensors"),
+                    report = bytes_of_file(folder / "out/report.html");
+  Arguments more = compare;
+  more.insert(more.end(), {"--batch", "3", "--resume", folder / "out/standard.safetensors"});
+  Program other(folder, tiny(folder, more));
+  CHECK(other.exit_code() == 1);
+  CHECK_MESSAGE(other.printed().find("resume: the batch of ") != std::string::npos, other.printed());
+  CHECK((bytes_of_file(folder / "out/laser.safetensors") == laser));
+  CHECK((bytes_of_file(folder / "out/report.html") == report));
+}
+
 TEST_CASE("a run that fails leaves the others of its comparison their report") {
   const Folder folder;
   Program program(folder, tiny(folder, {"--compare", "standard,scale=1e300,laser", "--steps", "4", "--out",

@@ -197,7 +197,13 @@ TEST_CASE("metrics of another run are refused, and left as they are") {
     CHECK_THROWS_WITH_AS(run.go("four", 6, "six"), doctest::Contains("is not of the run of "), Error);
     CHECK(read_text(other.options.metrics) == metrics);
   }
-  fs::remove(other.options.metrics);
+  for (const char* notes : {"not metrics at all\n", "{\"step\":50,\"loss\":1}\n",
+                            "{\"step\":4,\"loss\":null}\n", "{\"step\":4}\n"}) {
+    std::ofstream(run.options.metrics) << notes;
+    CHECK_THROWS_WITH_AS(run.go("four", 6, "six"), doctest::Contains("is not of the run of "), Error);
+    CHECK(read_text(run.options.metrics) == notes);
+  }
+  std::ofstream(run.options.metrics).close();  // empty
   run.go("four", 6, "six");
 }
 
