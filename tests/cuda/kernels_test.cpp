@@ -305,7 +305,8 @@ TEST_CASE("numbers that go up by a step are the CPU's in every dtype") {
   if (!has_gpu()) return;
   for (const DType dtype : kAll)
     for (const int64_t n : {0, 1, 2, 255, 256, 257, 70'000})
-      for (const auto& [start, step] : {std::pair{-3.0, 1.0}, {5.0, -2.0}, {0.1, 0.3}}) {
+      for (const auto& range : {std::pair{-3.0, 1.0}, {5.0, -2.0}, {0.1, 0.3}}) {
+        const double start = range.first, step = range.second;
         if (dtype != DType::float32 && dtype != DType::float64 && (step == 0.3 || n > 257)) continue;
         INFO(name(dtype), " ", n, " from ", start, " by ", step);
         Tensor on_cpu = empty({n}, dtype), on_gpu = empty({n}, dtype, Device::cuda);
