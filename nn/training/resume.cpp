@@ -127,7 +127,8 @@ void Trainer::write_metrics() {
     metrics_.open(options_.metrics, step_ > 1 ? std::ios::app : std::ios::out);
     check(metrics_.good(), "training: cannot open {}: {}", options_.metrics, std::strerror(errno));
   }
-  nlohmann::ordered_json line = {{"step", step_}, {"seconds", std::round(1e3 * seconds_) / 1e3}};
+  nlohmann::ordered_json line = {
+      {"step", step_}, {"seconds", std::round(1e3 * seconds_) / 1e3}, {"peak_bytes", peak_}};
   for (const auto& [name, series] : series())
     if (!series->x.empty() && series->x.back() == static_cast<double>(step_)) line[name] = series->y.back();
   metrics_ << line.dump() << std::endl;
@@ -162,7 +163,8 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
     for (const auto& [name, series] : series())
       if (line.contains(name))  // what was not finite is null
         series->add(line["step"].get<double>(), line[name].is_number() ? line[name].get<double>() : NAN);
-    if (line.contains("seconds") && line["seconds"].is_number()) seconds_ = line["seconds"].get<double>();
+    for (const auto& [name, figure] : {std::pair{"seconds", &seconds_}, {"peak_bytes", &peak_}})
+      if (line.contains(name) && line[name].is_number()) *figure = line[name].get<double>();
   }
   std::filesystem::resize_file(options_.metrics, kept, failed);
   check(!failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, step, failed.message());

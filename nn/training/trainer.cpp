@@ -197,6 +197,8 @@ void Trainer::show_progress(double loss, double seconds) {
   if (!live || step_ == options_.steps) std::fputc('\n', stderr);
 }
 
+void Trainer::note_peak() { peak_ = std::max(peak_, static_cast<double>(memory::statistics(device()).peak)); }
+
 void Trainer::run(const std::function<bool()>& stop) {
   const ModeScope training(task_.model, true);
   const double start = now() - seconds_;
@@ -216,6 +218,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
       report_.validation_loss.add(x, validation_loss());
     seconds_ = now() - start;
+    note_peak();
     write_metrics();
     if (options_.save_every > 0 && step_ % options_.save_every == 0 && step_ < options_.steps)
       save(options_.checkpoint);
@@ -226,7 +229,8 @@ void Trainer::run(const std::function<bool()>& stop) {
     losses.add(last, validation_loss());
   if (!losses.y.empty()) report_.final_validation_loss = losses.y.back();
   report_.seconds = seconds_ = now() - start;
-  report_.peak_memory_bytes = static_cast<double>(memory::statistics(device()).peak);
+  note_peak();
+  report_.peak_memory_bytes = peak_;
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
 }
 

@@ -85,6 +85,7 @@ class Trainer {
   /// rates so far, at the powers of two and the last. A run may be made longer where that leaves these as they were.
   std::map<std::string, std::string> setting(int64_t steps) const;
   int64_t tokens() const;  ///< of the step's batches
+  void note_peak();
   void show_progress(double loss, double seconds);
 
   Task task_;
@@ -106,6 +107,7 @@ class Trainer {
   int64_t step_ = 0;
   double last_loss_ = NAN;  ///< of the last step
   double seconds_ = 0;      ///< spent on all steps, also those before a resume
+  double peak_ = 0;         ///< bytes, of all parts of the run
 };
 
 }  // namespace vitrine::nn::training

@@ -207,7 +207,7 @@ TEST_CASE("metrics of another run are refused, and left as they are") {
   run.go("four", 6, "six");
 }
 
-TEST_CASE("the time of a resumed run is that of all its parts") {
+TEST_CASE("the time of a resumed run is that of all its parts, and its peak the largest of them") {
   Run run;
   const double first = run.go("", 4, "four").seconds;
   std::string text = read_text(run.options.metrics);
@@ -219,6 +219,8 @@ TEST_CASE("the time of a resumed run is that of all its parts") {
   CHECK(seconds > 1000.5);
   CHECK(seconds < 1100);
   CHECK(run.lines().back()["seconds"].get<double>() > 1000);
+  const RunReport trained = run.go("", 6, "six");
+  CHECK(run.go("six", 6, "again").peak_memory_bytes == trained.peak_memory_bytes);  // loading it takes less
 }
 
 TEST_CASE("metrics that cannot be written are told") {
