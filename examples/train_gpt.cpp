@@ -61,7 +61,7 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
   return model;
 }
 
-/// Whose files these are.
+/// What the names of the run's files begin with.
 std::string file_name(const Settings& s, const std::string& attention) {
   std::string name = attention;
   std::replace(name.begin(), name.end(), '=', '-');
@@ -194,9 +194,8 @@ bool run(const Settings& settings) {
   for (size_t i = 0; i < runs.size() && !(interrupted && !reports.empty()); ++i) {
     s.seed = runs[i].seed;
     const std::string finished = file_name(s, runs[i].attention) + ".safetensors";
-    s.resume = i == resumed                                       ? settings.resume
-               : i < resumed && std::filesystem::exists(finished) ? finished
-                                                                  : "";
+    s.resume = i == resumed ? settings.resume : "";
+    if (i < resumed && std::filesystem::exists(finished)) s.resume = finished;
     try {
       reports.push_back(train(s, runs[i].attention, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()},
                               i < resumed ? settings.resume : ""));

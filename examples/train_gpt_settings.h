@@ -46,6 +46,9 @@ std::string not_whole(const std::string& text) {
 }
 
 inline void add_options(CLI::App& app, Settings& s) {
+  const auto whole = [&app](const char* name, auto& number, const char* help) {
+    return app.add_option(name, number, help)->check(not_whole<std::remove_reference_t<decltype(number)>>);
+  };
   app.set_config("--config", "", "a file with these options as name = value, without sections");
   app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
@@ -72,22 +75,18 @@ inline void add_options(CLI::App& app, Settings& s) {
                "less memory: compute blocks again in the backward");
   app.option_defaults()->always_capture_default();
   app.add_option("--out", s.out, "folder for report, checkpoints and metrics");
-  app.add_option("--sample", s.sample, "characters to sample")->check(not_whole<int64_t>);
-  app.add_option("--steps", s.training.steps, "optimizer steps")->check(not_whole<int64_t>);
-  app.add_option("--batch", s.batch, "sequences per micro-batch")->check(not_whole<int64_t>);
-  app.add_option("--accumulate", s.training.accumulate, "micro-batches per step")->check(not_whole<int64_t>);
-  app.add_option("--evaluate-every", s.training.evaluate_every, "steps between validation losses")
-      ->check(not_whole<int64_t>);
-  app.add_option("--save-every", s.training.save_every, "steps between checkpoints; 0: at the end alone")
-      ->check(not_whole<int64_t>);
-  app.add_option("--layers", s.gpt.layers, "blocks")->check(not_whole<int64_t>);
-  app.add_option("--heads", s.gpt.heads, "query heads")->check(not_whole<int64_t>);
-  app.add_option("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads")
-      ->check(not_whole<int64_t>);
-  app.add_option("--width", s.gpt.width, "channels")->check(not_whole<int64_t>);
-  app.add_option("--context", s.gpt.context, "longest sequence")->check(not_whole<int64_t>);
-  app.add_option("--hidden", s.gpt.hidden, "size of the feed-forward layer; 0: four times the width")
-      ->check(not_whole<int64_t>);
+  whole("--sample", s.sample, "characters to sample");
+  whole("--steps", s.training.steps, "optimizer steps");
+  whole("--batch", s.batch, "sequences per micro-batch");
+  whole("--accumulate", s.training.accumulate, "micro-batches per step");
+  whole("--evaluate-every", s.training.evaluate_every, "steps between validation losses");
+  whole("--save-every", s.training.save_every, "steps between checkpoints; 0: at the end alone");
+  whole("--layers", s.gpt.layers, "blocks");
+  whole("--heads", s.gpt.heads, "query heads");
+  whole("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads");
+  whole("--width", s.gpt.width, "channels");
+  whole("--context", s.gpt.context, "longest sequence");
+  whole("--hidden", s.gpt.hidden, "size of the feed-forward layer; 0: four times the width");
   app.add_option("--activation", s.activation, "relu, gelu, gelu_tanh, silu or swiglu");
   app.add_option("--norm", s.norm, "layer or rms");
   app.add_option("--dropout", s.gpt.dropout, "probability");
@@ -100,17 +99,16 @@ inline void add_options(CLI::App& app, Settings& s) {
   app.add_option("--beta2", s.training.beta2, "of Adam and its relatives");
   app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none");
   app.add_option("--lr", s.lr, "highest learning rate");
-  app.add_option("--warmup", s.warmup,
-                 "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt")
-      ->check(not_whole<int64_t>);
+  whole("--warmup", s.warmup,
+        "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt");
   app.add_option("--dtype", s.dtype, "with float32 masters in 16 bits; float16 scales the loss")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
   app.add_option("--device", s.device, "cpu or cuda (in builds without nvcc the emulator's, which is slow)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  auto* seed = app.add_option("--seed", s.seed, "of everything random")->check(not_whole<uint64_t>);
+  auto* seed = whole("--seed", s.seed, "of everything random");
   app.get_option("--seeds")->check(not_whole<uint64_t>)->excludes(seed);
   app.get_option("--compare")->excludes(app.get_option("--attention"));
-  app.add_option("--threads", s.threads, "0: all cores")->check(not_whole<int>);
+  whole("--threads", s.threads, "0: all cores");
 }
 
 /// noam and inverse_sqrt cannot do without warmup.

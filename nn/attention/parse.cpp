@@ -147,8 +147,6 @@ AttentionSetting parse_attention(const std::string& name) {
   check(!name.ends_with('+'), "attention: wanted a part behind the last + of {}", name);
   std::stringstream pieces(name);
   for (std::string piece; std::getline(pieces, piece, '+');) {
-    piece.erase(0, piece.find_first_not_of(' '));
-    piece.erase(piece.find_last_not_of(' ') + 1);
     const size_t sign = piece.find('=');
     const std::string key = piece.substr(0, sign);
     check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} stands twice in {}", key,

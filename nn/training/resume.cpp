@@ -142,15 +142,16 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
   if (!std::filesystem::is_regular_file(options_.metrics, failed)) return;
   std::ifstream in(options_.metrics);
   size_t kept = 0;
+  int64_t last = 0;
   std::vector<nlohmann::json> lines;
   for (std::string text; std::getline(in, text) && !in.eof(); kept += text.size() + 1) {
     nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
     if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer()) break;
     const auto at = line["step"].get<int64_t>();
-    if (at <= (lines.empty() ? 0 : lines.back()["step"].get<int64_t>()) || at > step) break;
+    if (at <= last || at > step) break;
+    last = at;
     lines.push_back(std::move(line));
   }
-  const int64_t last = lines.empty() ? 0 : lines.back()["step"].get<int64_t>();
   const bool has_loss = !lines.empty() && lines.back().contains("loss") && lines.back()["loss"].is_number();
   const bool same = last == step && (step == 0 || (has_loss && lines.back()["loss"].get<double>() == loss));
   check(
