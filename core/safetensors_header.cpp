@@ -169,7 +169,7 @@ class Reader {
   List list_ = List::none;  ///< which one the numbers at depth 3 belong to
 };
 
-void check_tiling(const std::vector<Entry>& entries, uint64_t data_bytes, const std::string& path) {
+void check_tiling(const std::deque<Entry>& entries, uint64_t data_bytes, const std::string& path) {
   uint64_t end = 0;
   for (const Entry& entry : entries) {
     check(entry.begin == end,

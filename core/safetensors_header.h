@@ -1,10 +1,10 @@
 // The JSON header of a safetensors file: {name: {"dtype", "shape", "data_offsets"}, "__metadata__": {key: text}}.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "core/tensor.h"
 
@@ -24,11 +24,12 @@ struct SafetensorsEntry {
 };
 
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;  ///< in the order of their data
+  std::deque<SafetensorsEntry> entries;  ///< in the order of their data; no block of memory holds them all
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads it event by event, without a tree of the JSON, so that what is allocated is at most 16 times the text: the entries, and tensors made of them. Every entry
+/// Reads it event by event, without a tree of the JSON, so that no block of memory is larger than the text (twice the text
+/// where that is a single string), and all blocks, with the tensors made of them, take at most 16 times its size. Every entry
 /// lies within the data and has the bytes of its shape; together they fill the data without gaps and overlaps, so that a file cannot
 /// stand for more memory than it has bytes. What is broken is an error that names `path`.
 SafetensorsHeader read_safetensors_header(std::string_view text, uint64_t data_bytes,

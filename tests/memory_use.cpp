@@ -2,6 +2,7 @@
 // there malloc counts, too, of which tensors are made then.
 #include "tests/memory_use.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -14,12 +15,16 @@
 
 namespace {
 
-std::atomic<size_t> now{0}, peak{0};
+std::atomic<size_t> now{0}, peak{0}, largest{0};
+
+void raise_to(std::atomic<size_t>& highest, size_t value) {
+  size_t seen = highest.load(std::memory_order_relaxed);
+  while (seen < value && !highest.compare_exchange_weak(seen, value, std::memory_order_relaxed)) continue;
+}
 
 void taken(size_t bytes) {
-  const size_t sum = now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  size_t highest = peak.load(std::memory_order_relaxed);
-  while (highest < sum && !peak.compare_exchange_weak(highest, sum, std::memory_order_relaxed)) continue;
+  raise_to(peak, now.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  raise_to(largest, bytes);
 }
 
 void given(size_t bytes) { now.fetch_sub(bytes, std::memory_order_relaxed); }
@@ -80,6 +85,7 @@ MemoryUse memory_use(const std::function<void()>& f) {
   const memory::Statistics before = memory::statistics();
   const size_t heap = now.load();
   peak = heap;
+  largest = 0;
   f();
   const memory::Statistics after = memory::statistics();
 #ifdef VITRINE_SANITIZED
@@ -87,7 +93,8 @@ MemoryUse memory_use(const std::function<void()>& f) {
 #else
   const size_t tensors = after.peak - before.now;
 #endif
-  return {tensors + peak.load() - heap, after.allocations - before.allocations};
+  return {tensors + peak.load() - heap, std::max(tensors, largest.load()),
+          after.allocations - before.allocations};
 }
 
 }  // namespace vitrine::test

@@ -9,6 +9,7 @@ namespace vitrine::test {
 /// Beyond what was in use before.
 struct MemoryUse {
   size_t peak;         ///< bytes at a time: tensors at their highest, and operator new at its highest
+  size_t largest;      ///< the larger of operator new's largest block and what tensors took at a time
   size_t allocations;  ///< blocks that tensors took
 };
 

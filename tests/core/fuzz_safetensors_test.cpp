@@ -19,7 +19,10 @@ TEST_CASE("10,000 mutated safetensors are read or refused, without allocating be
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64,
                             DType::int32, DType::boolean})
     every_dtype.tensors.emplace(std::string(name(dtype)), tensor({1, 0, 1}, dtype));
+  Safetensors many;
+  for (int i = 0; i < 100; ++i) many.tensors.emplace(fmt::format("{}", i), zeros({}, DType::boolean));
   const std::vector<std::string> files = {
+      file_of(many),
       file_of({{{"alpha", tensor({1, 2, 3, 4}, {2, 2})}, {"beta", tensor({1, 0}, DType::boolean)}},
                {{"k", "v"}}}),
       file_of(every_dtype),

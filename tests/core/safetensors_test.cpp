@@ -160,6 +160,7 @@ TEST_CASE(
       CHECK(error.size() < 1000);
     });
     CHECK(use.peak <= 16 * header.size());
+    CHECK(use.largest <= 2 * header.size() + 1024);  // a string grows by doubling
   }
 }
 
