@@ -122,12 +122,15 @@ class ForwardTile {
     T shift[kOwn], factor[kOwn], added[kOwn] = {};
     rescale(s, shift, factor);
     each([&](Coordinates at, T& x) { added[at.own] += x = exp_for<S>(x - shift[at.own]); }, s);
-    const Weights<S, kHeight> weights(s, own_scores());
-    const SharedMatrix<S> values = stage(memory_.v, j);
+    visit_values<S>(in_.laser, [&](auto type) {
+      using V = typename decltype(type)::type;
+      const Weights<V, kHeight> weights(s, own_scores());
+      const auto values = stage(memory_.v, j).template as<V>();
 #pragma unroll kUnrolled < S>
-    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
-      if (accumulator * kAccumulatorColumns < in_.channels)
-        weights.multiply_by(sums_[accumulator], values, accumulator * kAccumulatorColumns);
+      for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
+        if (accumulator * kAccumulatorColumns < in_.channels)
+          weights.multiply_by(sums_[accumulator], values, accumulator * kAccumulatorColumns);
+    });
     for (int own = 0; own < kOwn; ++own) total_[own] += merge_row(added[own], [](T x, T y) { return x + y; });
   }
 
@@ -279,12 +282,6 @@ void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tens
   if (hopper_supports(q, k, v, bias, slopes, form)) {
     rest = hopper_attention(y, lse, kept, q, k, v, allowed, form);
     if (rest.is_empty()) return;
-  }
-  if (form.read == AttentionRead::laser && q.dtype() == DType::float16) {
-    const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
-    Tensor wide_y = empty(y.shape(), DType::float32, y.device());
-    attention(wide_y, lse, kept, wide(q), wide(k), wide(v), bias, slopes, allowed, form);
-    return copy(y, wide_y);
   }
   const auto launch = [&](auto type, const auto& in, auto height) {
     using S = typename decltype(type)::type;

@@ -28,18 +28,6 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
   KeyGradients<S>(in, out, kept, tile, parts, shared).run(dk, dv);
 }
 
-/// Computes in float32 what float16 cannot hold.
-void widened_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q, const Tensor& k,
-                      const Tensor& v, const Tensor& kept, const Tensor& lse, const Tensor& bias,
-                      const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
-  const auto wide = [](const Tensor& x) { return copy_as(x, DType::float32); };
-  const auto room = [](const Tensor& x) { return empty(x.shape(), DType::float32, x.device()); };
-  Tensor wide_dq = room(dq), wide_dk = room(dk), wide_dv = room(dv);
-  attention_backward(wide_dq, wide_dk, wide_dv, wide(dy), wide(q), wide(k), wide(v), {}, kept, lse, bias,
-                     slopes, allowed, form);
-  copy(dq, wide_dq), copy(dk, wide_dk), copy(dv, wide_dv);
-}
-
 }  // namespace
 
 void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
@@ -54,8 +42,6 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
     if (rest.is_empty()) return;
   }
   const bool laser = form.read == AttentionRead::laser;
-  if (laser && q.dtype() == DType::float16)
-    return widened_backward(dq, dk, dv, dy, q, k, v, kept, lse, bias, slopes, allowed, form);
   const auto launch = [&](auto type, const auto& in, auto height) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;

@@ -115,7 +115,7 @@ class KeyGradients {
       memory_.c[d] = anchor.c, memory_.delta[d] = anchor.delta;
 #pragma unroll 4
       for (int r = 0; begin_ + r < end_; ++r)
-        memory_.v.row(r)[d] = S(anchor.value(static_cast<T>(values().row(begin_ + r)[d])));
+        memory_.v.row(r)[d] = laser_bits<S>(anchor.value(static_cast<T>(values().row(begin_ + r)[d])));
     }
     __syncthreads();
   }
@@ -133,7 +133,11 @@ class KeyGradients {
     const T* const lse = memory_.lse + kAccumulatorColumns * stage(i);
     const T* const correction = memory_.correction + kAccumulatorColumns * stage(i);
     multiply_transposed(p, memory_.k.row(own_ - begin_), q, in_.size);
-    multiply_transposed(ds, memory_.v.row(own_ - begin_), dy, in_.channels);
+    visit_values<S>(in_.laser, [&](auto type) {
+      using V = typename decltype(type)::type;
+      multiply_transposed(ds, memory_.v.template as<V>().row(own_ - begin_), dy.template as<V>(),
+                          in_.channels);
+    });
     if (exact_) add_exact_values(i, p);
     const bool plain = step_ == kAccumulatorColumns &&
                        scores_.is_plain(i, i + kAccumulatorColumns, own_, own_ + kRows) &&
@@ -148,10 +152,13 @@ class KeyGradients {
           g *= slope;
         },
         p, ds);
-    const Weights<S, 1> weights(p, own_p());
+    visit_values<S>(in_.laser, [&](auto type) {
+      using V = typename decltype(type)::type;
+      const Weights<V, 1> weights(p, own_p());
 #pragma unroll kUnrolled < S>
-    for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
-      if (channel_of(accumulator) < in_.channels) add_values(accumulator, weights, dy);
+      for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
+        if (channel_of(accumulator) < in_.channels) add_values(accumulator, weights, dy.template as<V>());
+    });
     const Weights<S, 1> gradients(ds, own_p());
 #pragma unroll kUnrolled < S>
     for (int accumulator = 0; accumulator < kAccumulators; ++accumulator)
@@ -159,7 +166,8 @@ class KeyGradients {
         gradients.multiply_by(dk_[accumulator], q, channel_of(accumulator));
   }
 
-  __device__ void add_values(int accumulator, const Weights<S, 1>& weights, const SharedMatrix<S>& dy) {
+  template <class V>
+  __device__ void add_values(int accumulator, const Weights<V, 1>& weights, const SharedMatrix<V>& dy) {
     const int first = channel_of(accumulator);
     if (!in_.laser) return weights.multiply_by(dv_[accumulator], dy, first);
     Accumulator<T> product;
@@ -168,8 +176,7 @@ class KeyGradients {
     each(
         [&](Coordinates at, T& sum, T& x) {
           const int d = first + at.column;
-          if (d < in_.channels)
-            sum += x * (static_cast<T>(f[at.row * memory_.v.stride + d]) + memory_.delta[d]);
+          if (d < in_.channels) sum += x * (laser_value(f[at.row * memory_.v.stride + d]) + memory_.delta[d]);
         },
         dv_[accumulator], product);
   }

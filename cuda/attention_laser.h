@@ -4,7 +4,7 @@
 //
 //   Σ p·F′ = f·Σ p·F + g·Σ p,   g = f − 1, f or 0 where (δ, δ′) is (1, 1), (1, 0) or (0, 0).
 //
-// F and the cotangents H are stored in the dtype of v. For float16, which could not hold them, attention is that of float32.
+// F and the cotangents H are rounded to the dtype of v, or to bfloat16 where that is float16, which could not hold them.
 #pragma once
 
 #include "cuda/laser_operands.h"
@@ -123,7 +123,7 @@ struct LaserChannels {
       const Anchor<T> here = anchor(d);
 #pragma unroll 4
       for (int r = 0; r < values.rows; ++r)
-        values.row(r)[d] = S(here.value(static_cast<T>(values.row(r)[d])));
+        values.row(r)[d] = laser_bits<S>(here.value(static_cast<T>(values.row(r)[d])));
     }
   }
 

@@ -15,6 +15,40 @@ namespace vitrine::cuda {
 template <class S>
 inline constexpr bool kTensorCores = sizeof(S) == 2;
 
+/// Of LASER's F and H, which float16 cannot hold: they lie in memory for S, as bfloat16.
+template <class S>
+using LaserDType = std::conditional_t<std::is_same_v<S, float16>, bfloat16, S>;
+
+/// Numbers of that dtype, in the memory of S and from there.
+template <class S>
+__device__ S laser_bits(Wide<S> x) {
+  if constexpr (std::is_same_v<S, float16>) {
+    S at;
+    at.bits = bfloat16(x).bits;
+    return at;
+  } else {
+    return S(x);
+  }
+}
+template <class S>
+__device__ Wide<S> laser_value(S at) {
+  if constexpr (std::is_same_v<S, float16>) {
+    bfloat16 x;
+    x.bits = at.bits;
+    return static_cast<float>(x);
+  } else {
+    return static_cast<Wide<S>>(at);
+  }
+}
+
+/// Calls f(Type<V>{}) with the dtype of what is in the place of v and dy: S, or that of LASER's F and H.
+template <class S, class F>
+__device__ void visit_values(bool laser, F&& f) {
+  if constexpr (std::is_same_v<S, float16>)
+    if (laser) return f(Type<LaserDType<S>>{});
+  f(Type<S>{});
+}
+
 /// The 16 × 16 elements from a tile's row and column on: as A, or as the B of A·Bᵀ.
 template <class S>
 __device__ Fragment fragment(const S* rows, int stride, int row, int column) {

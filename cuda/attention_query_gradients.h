@@ -153,15 +153,19 @@ class QueryGradients {
     const bool sees_nothing = out_.lse[head_ * scores_.queries + i] == -static_cast<T>(INFINITY);
     const bool read_exactly = !sees_nothing && anchor.out_of_range(read);
     if (read_exactly) exact = 1;
-    at = S(read_exactly || sees_nothing ? T(0) : up / (anchor.delta + sum));
+    at = laser_bits<S>(read_exactly || sees_nothing ? T(0) : up / (anchor.delta + sum));
     kept_.h.rows(b_, h_).row(i)[d] = at;
-    return read_exactly ? correction + up : std::fma(static_cast<T>(at), sum, correction);
+    return read_exactly ? correction + up : std::fma(laser_value(at), sum, correction);
   }
 
   __device__ void add_block(int j) {
     Block s, ds;
     multiply_transposed(s, memory_.q.row(own_ - begin_), stage(memory_.k, j), in_.size);
-    multiply_transposed(ds, memory_.dy.row(own_ - begin_), stage(memory_.v, j), in_.channels);
+    visit_values<S>(in_.laser, [&](auto type) {
+      using V = typename decltype(type)::type;
+      multiply_transposed(ds, memory_.dy.template as<V>().row(own_ - begin_),
+                          stage(memory_.v, j).template as<V>(), in_.channels);
+    });
     const bool plain = scores_.is_plain(own_, own_ + kRows, j, j + kAccumulatorColumns);
     each(
         [&](Coordinates at, T& product, T& x) {

@@ -88,6 +88,12 @@ struct SharedMatrix {
     return (columns + kAccumulatorColumns - 1) / kAccumulatorColumns * kAccumulatorColumns + kChunk;
   }
   __device__ T* row(int i) const { return data + i * stride; }
+  /// The same bytes as elements of another dtype of that size.
+  template <class V>
+  __device__ SharedMatrix<V> as() const {
+    static_assert(sizeof(V) == sizeof(T));
+    return {reinterpret_cast<V*>(data), rows, stride};
+  }
   /// 32 rows of it.
   __device__ SharedMatrix part(int number) const {
     return {row(number * kAccumulatorColumns), kAccumulatorColumns, stride};

@@ -1,9 +1,9 @@
 // A residual connection and the norm behind it: each row is added up and normalized while a cache holds it.
 #include <cmath>
 #include <type_traits>
-#include <vector>
 
 #include "core/kernels.h"
+#include "core/thread_buffer.h"
 #include "core/vecmath.h"
 #include "ops/cpu/rows.h"
 #include "ops/kernels.h"
@@ -11,17 +11,18 @@
 namespace vitrine::cpu {
 namespace {
 
+enum class Use { sum };
+
 /// sum = x + y, rounded once.
 template <class S>
 void add_row(S* sum, const S* x, const S* y, size_t n) {
   if constexpr (std::is_same_v<S, Wide<S>>) {
     for (size_t i = 0; i < n; ++i) sum[i] = x[i] + y[i];
   } else {
-    thread_local std::vector<Wide<S>> wide;
-    wide.resize(n);
-    vecmath::convert(wide.data(), x, n);
-    vecmath::axpy(wide.data(), Wide<S>(1), y, n);
-    vecmath::convert(sum, wide.data(), n);
+    auto* const wide = detail::thread_buffer<Wide<S>, Use::sum>(n);
+    vecmath::convert(wide, x, n);
+    vecmath::axpy(wide, Wide<S>(1), y, n);
+    vecmath::convert(sum, wide, n);
   }
 }
 

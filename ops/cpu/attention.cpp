@@ -48,7 +48,7 @@ class ForwardTile {
   void add_block(int64_t j, int64_t n, const T* values, int64_t stride) {
     const int64_t rows = tile_.rows();
     const int64_t width = tile_.stride();
-    T* const s = buffer<T, Use::scores>(rows * width);
+    T* const s = thread_buffer<T, Use::scores>(rows * width);
     attention_scores(head_, tile_.begin, rows, j, n, s, width);
     for (int64_t r = 0; r < rows; ++r) {
       T* const row = s + r * width;

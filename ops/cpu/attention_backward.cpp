@@ -41,9 +41,10 @@ class BackwardTile {
         tile_(tile),
         g_(g),
         stride_(tile.stride()),
-        scores_(buffer<T, Use::scores>(tile.rows() * stride_)),
-        slope_of_cap_(head.form.softcap > 0 ? buffer<T, Use::slope_of_cap>(tile.rows() * stride_) : nullptr),
-        dscores_(buffer<T, Use::dscores>(tile.rows() * stride_)) {}
+        scores_(thread_buffer<T, Use::scores>(tile.rows() * stride_)),
+        slope_of_cap_(head.form.softcap > 0 ? thread_buffer<T, Use::slope_of_cap>(tile.rows() * stride_)
+                                            : nullptr),
+        dscores_(thread_buffer<T, Use::dscores>(tile.rows() * stride_)) {}
 
   void run() {
     if (tile_.last <= tile_.first) return;
@@ -69,7 +70,7 @@ class BackwardTile {
   void run_laser() {
     LaserTile<T> laser(head_, tile_, g_.v, g_.channels);
     const std::vector<ExactRead<T>> repairs = cotangents(laser);
-    T* const product = buffer<T, Use::products>(tile_.keys() * g_.channels);
+    T* const product = thread_buffer<T, Use::products>(tile_.keys() * g_.channels);
     std::vector<T> exact(repairs.empty() ? 0 : tile_.rows() * stride_);
     for_each_block([&](int64_t j, int64_t n) {
       attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);

@@ -87,7 +87,7 @@ LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Row
 
 template <class T>
 const T* LaserTile<T>::values(int64_t j, int64_t n) {
-  T* const values = buffer<T, Use::values>(n * channels_);
+  T* const values = thread_buffer<T, Use::values>(n * channels_);
   for (int64_t r = 0; r < n; ++r) {
     T* const f = values + r * channels_;
     if (seen_.empty() || seen_[static_cast<size_t>(j + r - first_)]) {

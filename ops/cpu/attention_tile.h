@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/thread_buffer.h"
 #include "ops/attention.h"
 #include "ops/cpu/gemm.h"
 
@@ -63,14 +64,9 @@ struct QueryTile {
   int64_t stride() const { return (keys() + 15) / 16 * 16 + 16; }
 };
 
-/// Memory of this thread for one use, which grows to the largest tile and stays. A later call overwrites it.
+/// What a thread keeps memory for from tile to tile.
 enum class Use { scores, slope_of_cap, dscores, values, products };
-template <class T, Use>
-T* buffer(int64_t count) {
-  thread_local std::vector<T> memory;
-  if (static_cast<int64_t>(memory.size()) < count) memory.resize(static_cast<size_t>(count));
-  return memory.data();
-}
+using detail::thread_buffer;
 
 inline int64_t tiles_of(int64_t queries) {
   return (queries + queries_per_tile(queries) - 1) / queries_per_tile(queries);

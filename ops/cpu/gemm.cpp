@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <limits>
-#include <memory>
-#include <new>
 
 #include "core/parallel.h"
+#include "core/thread_buffer.h"
 #include "ops/cpu/gemm_task.h"
 
 namespace vitrine::cpu {
@@ -90,26 +88,12 @@ void run(Isa isa, const GemmTask<T, TC>& task) {
 }  // namespace
 
 float* scratch(Scratch slot, size_t floats) {
-  struct Free {
-    void operator()(float* p) const { std::free(p); }
-  };
-  struct Buffer {
-    std::unique_ptr<float, Free> data;
-    size_t size = 0;
-  };
-  thread_local Buffer buffers[3];
-  Buffer& buffer = buffers[static_cast<size_t>(slot)];
-  if (buffer.size < floats) {
-    const size_t bytes = (std::max(floats, 2 * buffer.size) * sizeof(float) + 4095) / 4096 * 4096;
-    buffer.data.reset();
-    buffer.data.reset(static_cast<float*>(std::aligned_alloc(4096, bytes)));
-    buffer.size = bytes / sizeof(float);
-    if (buffer.data == nullptr) {
-      buffer.size = 0;
-      throw std::bad_alloc();
-    }
+  switch (slot) {
+    case Scratch::a: return detail::thread_buffer<float, Scratch::a>(floats);
+    case Scratch::b: return detail::thread_buffer<float, Scratch::b>(floats);
+    case Scratch::c: break;
   }
-  return buffer.data.get();
+  return detail::thread_buffer<float, Scratch::c>(floats);
 }
 
 template <class T, class TC>

@@ -70,9 +70,8 @@ struct GemmTask {
   }
 };
 
-/// Buffers of this thread for packed operands and unfinished sums: they only grow, so steady callers allocate
-/// nothing. 64-byte aligned; a later call for the same slot on the same thread overwrites the earlier
-/// contents.
+/// Buffers of this thread for packed operands and unfinished sums (core/thread_buffer.h), at multiples of a page; a later call
+/// for the same slot on the same thread overwrites the earlier contents. No template, so that no instruction set compiles it.
 enum class Scratch { a, b, c };
 float* scratch(Scratch slot, size_t floats);
 

@@ -1,0 +1,31 @@
+#include "core/thread_buffer.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <thread>
+
+using vitrine::detail::thread_buffer;
+
+namespace {
+
+enum class Purpose { one, other };
+
+}  // namespace
+
+TEST_CASE("a thread's buffer grows once, to what another thread has asked of its kind") {
+  float* const small = thread_buffer<float, Purpose::one>(10);
+  CHECK(thread_buffer<float, Purpose::one>(5) == small);
+  CHECK(reinterpret_cast<uintptr_t>(small) % 4096 == 0);
+  float* elsewhere = nullptr;
+  std::thread([&] {
+    elsewhere = thread_buffer<float, Purpose::one>(100'000);
+    elsewhere[99'999] = 1;
+  }).join();
+  CHECK(elsewhere != small);
+  float* const large = thread_buffer<float, Purpose::one>(1);  // as much as the other thread wanted
+  large[99'999] = 2;                                           // watched by the sanitizers
+  CHECK(thread_buffer<float, Purpose::one>(100'000) == large);
+  CHECK(thread_buffer<float, Purpose::other>(10) != large);
+  CHECK(thread_buffer<double, Purpose::one>(10) != static_cast<void*>(large));
+}
