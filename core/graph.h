@@ -43,8 +43,8 @@ class Graph {
   /// that work out rates on the CPU.
   ///
   /// What a kernel finds wrong with its numbers (an index, a norm of gradients) is told by what next waits for the GPU, as without a
-  /// graph; but the rest of the replay has run by then, and an optimizer's step with gradients that are not finite has spoilt
-  /// parameters and state: go back to a checkpoint.
+  /// graph; but the rest of the replay has run by then. Gradients that optim::clip_gradients finds not finite are 0 then: an
+  /// optimizer's step moves parameters by momentum and decay alone. Without it such gradients spoil them.
   ///
   /// On the CPU nothing is captured: replay() calls f, so that programs run on both.
   Graph(Device device, std::function<void()> f);

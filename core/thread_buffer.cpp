@@ -1,23 +1,25 @@
 #include "core/thread_buffer.h"
 
 #include <algorithm>
-#include <new>
 
 namespace vitrine::detail {
 
 void* ThreadBuffer::take(size_t bytes, std::atomic<size_t>& most) {
-  size_t wanted = most.load(std::memory_order_relaxed);
-  while (wanted < bytes && !most.compare_exchange_weak(wanted, bytes, std::memory_order_relaxed)) continue;
-  wanted = std::max(wanted, bytes);
+  const size_t known = most.load(std::memory_order_relaxed), wanted = std::max(bytes, known);
   if (bytes_ < wanted) {
-    constexpr size_t kPage = 4096;
-    const size_t size = (std::max(wanted, 2 * bytes_) + kPage - 1) / kPage * kPage;
+    const size_t ample = std::max(wanted, 2 * bytes_);
+    data_.reset();  // before the new memory is there
     bytes_ = 0;
-    data_.reset();
-    data_.reset(std::aligned_alloc(kPage, size));
+    for (const size_t size : {ample, bytes})
+      if (data_ == nullptr) {
+        data_.reset(operator new(size, kAlignment, std::nothrow));
+        bytes_ = data_ == nullptr ? 0 : size;
+      }
     if (data_ == nullptr) throw std::bad_alloc();
-    bytes_ = size;
   }
+  for (size_t seen = known;
+       seen < bytes && !most.compare_exchange_weak(seen, bytes, std::memory_order_relaxed);)
+    continue;
   return data_.get();
 }
 

@@ -3,21 +3,23 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
+#include <new>
 
 namespace vitrine::detail {
 
-/// It only grows, and to what any thread has asked of its kind: work goes to whichever thread is free, so that what one of them
-/// needed today another needs tomorrow, and after the first steps of a training none would have to ask the system again.
+/// It grows, when it is next taken, to what any thread has needed of its kind: work goes to whichever thread is free, and what one
+/// of them needs today another needs tomorrow. So a steady program soon asks the system for nothing.
 class ThreadBuffer {
  public:
-  /// At least `bytes`, at a multiple of a page; a later call overwrites them. `most` is shared by the buffers of a kind.
+  /// At least `bytes`, at a multiple of a page. The next call, for fewer bytes too, may free them. `most` is shared by the buffers
+  /// of a kind. Where there is not so much memory for all of them, what is asked; where not even that, std::bad_alloc.
   void* take(size_t bytes, std::atomic<size_t>& most);
 
  private:
+  static constexpr std::align_val_t kAlignment{4096};
   struct Free {
-    void operator()(void* p) const { std::free(p); }
+    void operator()(void* p) const { operator delete(p, kAlignment); }
   };
   std::unique_ptr<void, Free> data_;
   size_t bytes_ = 0;

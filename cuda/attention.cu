@@ -4,7 +4,6 @@
 //
 // Keys and values pass through shared memory; scores, weights and sums of a warp stay in its registers (cuda/attention_products.h).
 // LASER's anchors move along (cuda/attention_laser.h).
-#include "core/creation.h"
 #include "cuda/attention_hopper.h"
 #include "cuda/attention_launch.h"
 #include "cuda/sum_exp.h"

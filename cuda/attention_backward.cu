@@ -6,7 +6,6 @@
 // Two kernels, so that no sum has two writers: in the first a block owns queries, in the second keys. The first leaves D and
 // LASER's anchors for the second. That costs two products more than the textbook's five, and gives the same bits in every run.
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "cuda/attention_hopper.h"
 #include "cuda/attention_launch.h"
 

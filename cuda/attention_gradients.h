@@ -26,7 +26,7 @@ struct Kept {
   Wide<S>* correction;  // D [Tq]
   Wide<S>* anchors;     // LASER's [tiles, 2, Dv]
   int* exact;           // [tiles]: whether any element is to be read exactly
-  Heads<S> h;           // LASER's H; dy for a mean
+  Heads<S> h;           // LASER's H, in float16 the bits of a bfloat16; dy for a mean
 };
 
 /// dy·b of one element (i, d), and a key, where log P = `log_weight`; 0 unless it is to be read exactly.

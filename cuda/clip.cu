@@ -31,13 +31,18 @@ struct Factor {
   HostText op = {};
   DeviceError* error = nullptr;
 
-  /// 1 where nothing is to be done. A norm that is not finite is told by one thread.
+  /// 1 where nothing is to be done, and 0 for a norm that is not finite, which one thread tells.
   __device__ double get() const {
     if (norm == nullptr) return number;
     const double factor = number / (*norm + 1e-6);
     if (math::is_finite(*norm)) return factor < 1 ? factor : 1;
     if (first_index() == 0) leave(error, {.kind = DeviceError::Kind::norm, .op = op, .number = *norm});
-    return 1;
+    return 0;
+  }
+  /// x times the factor; by a norm that is not finite 0, also where x is not.
+  template <class T>
+  __device__ T scaled(T x, T factor) const {
+    return norm != nullptr && factor == T(0) ? T(0) : x * factor;
   }
 };
 
@@ -48,7 +53,7 @@ __global__ void scale_kernel(Pieces<1> pieces, Factor by) {
   const T factor = static_cast<T>(by.get());
   if (factor == T(1)) return;
   map_elements(
-      piece.size, [&](T x) { return x * factor; }, x, x);
+      piece.size, [&](T x) { return by.scaled(x, factor); }, x, x);
 }
 
 template <class S>
@@ -56,7 +61,7 @@ __global__ void scale_strided_kernel(S* x, Strided<2> layout, Factor by) {
   const auto factor = static_cast<Wide<S>>(by.get());
   if (factor == Wide<S>(1)) return;
   map_all(
-      layout, [&](S x) { return S(static_cast<Wide<S>>(x) * factor); }, x, x);
+      layout, [&](S x) { return S(by.scaled(static_cast<Wide<S>>(x), factor)); }, x, x);
 }
 
 }  // namespace

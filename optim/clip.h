@@ -10,7 +10,7 @@ namespace vitrine::optim {
 double gradient_norm(const std::vector<Parameter>& parameters);
 
 /// Scales all gradients by min(1, max_norm/(norm + 1e-6)); returns the norm before, a float64 []. A norm that is not finite is
-/// an error, in a graph when the CPU next waits for it.
+/// an error: in a graph when the CPU next waits for it, and all gradients are 0 until then.
 Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm);
 
 }  // namespace vitrine::optim

@@ -71,14 +71,16 @@ class BackwardTile {
     LaserTile<T> laser(head_, tile_, g_.v, g_.channels);
     const std::vector<ExactRead<T>> repairs = cotangents(laser);
     T* const product = thread_buffer<T, Use::products>(tile_.keys() * g_.channels);
-    std::vector<T> exact(repairs.empty() ? 0 : tile_.rows() * stride_);
+    T* const exact = repairs.empty() ? nullptr : thread_buffer<T, Use::exact>(tile_.rows() * stride_);
     for_each_block([&](int64_t j, int64_t n) {
       attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);
-      if (!repairs.empty()) read_backward_exactly(repairs, j, n, exact);
+      if (exact != nullptr) read_backward_exactly(repairs, j, n, exact);
       exponentiate(j, n);
       const T* const values = laser.values(j, n);
       score_gradients(n, cotangents_.data(), g_.channels, values, g_.channels);
-      for (size_t e = 0; e < exact.size(); ++e) dscores_[e] += exact[e];
+      if (exact != nullptr)
+        for (int64_t r = 0; r < tile_.rows(); ++r)
+          for (int64_t c = 0; c < n; ++c) dscores_[r * stride_ + c] += exact[r * stride_ + c];
       gemm<T, T>(Trans::yes, Trans::no, n, g_.channels, tile_.rows(), T(1), scores_, stride_,
                  cotangents_.data(), g_.channels, T(0), product, g_.channels);
       for (int64_t r = 0; r < n; ++r)
@@ -152,9 +154,8 @@ class BackwardTile {
     return repairs;
   }
 
-  void read_backward_exactly(const std::vector<ExactRead<T>>& repairs, int64_t j, int64_t n,
-                             std::vector<T>& ds) {
-    std::fill(ds.begin(), ds.end(), T(0));
+  void read_backward_exactly(const std::vector<ExactRead<T>>& repairs, int64_t j, int64_t n, T* ds) {
+    std::fill(ds, ds + tile_.rows() * stride_, T(0));
     for (const ExactRead<T>& read : repairs) {
       const int64_t r = read.i - tile_.begin, d = read.channel;
       const T dy = g_.dy.row(read.i)[d] / read.total;

@@ -65,7 +65,7 @@ struct QueryTile {
 };
 
 /// What a thread keeps memory for from tile to tile.
-enum class Use { scores, slope_of_cap, dscores, values, products };
+enum class Use { scores, slope_of_cap, dscores, values, products, exact };
 using detail::thread_buffer;
 
 inline int64_t tiles_of(int64_t queries) {

@@ -192,6 +192,7 @@ class Blocked {
   void run() {
     for (int64_t j = 0; j < t.N; j += columns) {
       const int64_t n = std::min(columns, t.N - j);
+      if constexpr (!kWideC) take_sums(n);
       // K = 0 still takes one pass, which writes beta · C + bias.
       int64_t k = 0;
       do {
@@ -228,27 +229,42 @@ class Blocked {
     static int64_t count(int64_t n) { return ceil_div(n, S::kStrip * S::kWidth); }
   };
 
+  /// Of C of 16 bits: of a panel's rows, or of all where K is met block by block.
+  void take_sums(int64_t n) {
+    const int64_t rows = depth >= t.K ? S::kRows : t.M;
+    sums_of_c = scratch(Scratch::c, rows * ceil_div(n, S::kWidth) * S::kWidth);
+  }
+
   /// Strip by strip, each of them [units, width].
   void pack_b(int64_t j, int64_t n, int64_t k, int64_t d) {
     if (direct_b) return;
     const int64_t units = ceil_div(d, S::kPerUnit);
-    packed_b = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
     struct Block {
       uint64_t call;
       const void* at;
       int64_t columns, depth;
       bool operator==(const Block&) const = default;
     };
-    thread_local Block packed;  // by an earlier part of the same call
+    thread_local Block packed;  // by an earlier part of the same call, and where it lies
+    thread_local float* place;
     const Block wanted{t.call, t.B + (t.tb == Trans::yes ? j * t.ldb + k : k * t.ldb + j), n, d};
-    if (t.call != 0 && packed == wanted) return;
-    packed = wanted;
+    if (t.call == 0 || packed != wanted) {
+      packed = {};  // in case that there is no memory
+      place = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
+      fill_b(place, j, n, k, d);
+      packed = wanted;
+    }
+    packed_b = place;
+  }
+
+  void fill_b(float* to_all, int64_t j, int64_t n, int64_t k, int64_t d) {
+    const int64_t units = ceil_div(d, S::kPerUnit);
     // B [K, N] is packed in bands of a few rows, which are read side by side from end to end.
     const int64_t band = t.tb == Trans::yes ? std::max<int64_t>(d, 1) : 8;
     for (int64_t r = 0; r < d; r += band) {
       for (int64_t index = 0; index < Strip::count(n); ++index) {
         const Strip strip(n, index);
-        float* to = packed_b + units * strip.at + r / S::kPerUnit * strip.width;
+        float* to = to_all + units * strip.at + r / S::kPerUnit * strip.width;
         if (t.tb == Trans::yes)
           pack_transposed<S>(t.B + (j + strip.at) * t.ldb + k, t.ldb, strip.valid, d, to, strip.width);
         else
@@ -289,8 +305,7 @@ class Blocked {
       if (last && t.epilogue.bias != nullptr) out.bias = t.epilogue.bias + j;
     } else {
       out.ldc = ceil_div(n, S::kWidth) * S::kWidth;
-      const int64_t rows = depth >= t.K ? S::kRows : t.M;
-      out.c = scratch(Scratch::c, rows * out.ldc) + (depth >= t.K ? 0 : i * out.ldc);
+      out.c = sums_of_c + (depth >= t.K ? 0 : i * out.ldc);
     }
     const float* sums = out.c;
     const bool rows_of_a = t.ta == Trans::no;
@@ -330,5 +345,5 @@ class Blocked {
   const GemmTask<T, TC>& t;
   const int64_t depth, columns;
   const bool direct_a, direct_b;
-  float* packed_b = nullptr;
+  float *packed_b = nullptr, *sums_of_c = nullptr;
 };

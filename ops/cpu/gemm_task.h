@@ -70,8 +70,8 @@ struct GemmTask {
   }
 };
 
-/// Buffers of this thread for packed operands and unfinished sums (core/thread_buffer.h), at multiples of a page; a later call
-/// for the same slot on the same thread overwrites the earlier contents. No template, so that no instruction set compiles it.
+/// Buffers of this thread for packed operands and unfinished sums (core/thread_buffer.h), at multiples of a page. The next call
+/// for the same slot on the same thread may free them. No template, so that no instruction set compiles it.
 enum class Scratch { a, b, c };
 float* scratch(Scratch slot, size_t floats);
 

@@ -29,3 +29,13 @@ TEST_CASE("a thread's buffer grows once, to what another thread has asked of its
   CHECK(thread_buffer<float, Purpose::other>(10) != large);
   CHECK(thread_buffer<double, Purpose::one>(10) != static_cast<void*>(large));
 }
+
+TEST_CASE("a buffer that cannot grow as far as another thread's holds what is asked") {
+  std::atomic<size_t> most = 0;
+  vitrine::detail::ThreadBuffer buffer;
+  CHECK_THROWS_AS(buffer.take(size_t{1} << 62, most), std::bad_alloc);
+  CHECK(most == 0);  // else every thread would ask for it from now on
+  most = size_t{1} << 62;
+  auto* const place = static_cast<char*>(buffer.take(8192, most));
+  place[8191] = 1;
+}

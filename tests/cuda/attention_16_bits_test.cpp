@@ -100,10 +100,12 @@ TEST_CASE("LASER in float16 and bfloat16: the bounds of its weights, whatever th
 TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
   const OlderGpu older;
   const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product
-  const auto count = [&](DType dtype) {
+  const auto count = [&](DType dtype, AttentionRead read = AttentionRead::mean) {
     const Inputs x = cast_all(draw({1, 1, n, n, size, size}), dtype, Device::cuda);
+    AttentionOptions o;
+    o.read = read;
     emulator::count_kernels(true);
-    run(x, {});
+    run(x, o);
     auto counts = emulator::kernel_counts();
     emulator::count_kernels(false);
     return counts;
@@ -113,7 +115,8 @@ TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank confl
       if (name.starts_with(kernel)) return counts;
     fail("no kernel {}", kernel);
   };
-  const auto low = count(DType::bfloat16), wide = count(DType::float32);
+  const auto low = count(DType::bfloat16), wide = count(DType::float32),
+             laser = count(DType::float16, AttentionRead::laser);
   const std::pair<const char*, int64_t> products[] = {
       {"attention_kernel", 2}, {"query_gradients_kernel", 3}, {"key_gradients_kernel", 4}};
   for (const auto& expected : products) {
@@ -121,6 +124,7 @@ TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank confl
     const emulator::Counts counts = found(low, expected.first);
     if (!counts.traced) return;
     CHECK(static_cast<int64_t>(counts.matrix_products) == 2 * expected.second * product);  // of two batches
+    CHECK(found(laser, expected.first).matrix_products == counts.matrix_products);
     CHECK(counts.bank_conflicts == 0);
     CHECK(found(wide, expected.first).matrix_products == 0);
   }

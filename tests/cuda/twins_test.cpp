@@ -71,10 +71,11 @@ void check_same_bits(const Result& x, const Result& y) {
 void check_row(const spec::Spec& row, size_t sample) {
   const auto inputs = spec::draw(row, sample);
   const Tensor drawn = spec::draw_cotangent(row.call(inputs), 7);
-  for (const auto& bound : {std::pair{DType::float64, 1e-12},
-                            {DType::float32, row.float32_units * epsilon(DType::float32)},
-                            {DType::bfloat16, row.bfloat16_units * epsilon(DType::bfloat16)},
-                            {DType::float16, row.gpu_float16_units * epsilon(DType::float16)}}) {
+  for (const auto& bound :
+       {std::pair{DType::float64, 1e-12},
+        {DType::float32, row.float32_units * epsilon(DType::float32)},
+        {DType::bfloat16, row.bfloat16_units * epsilon(DType::bfloat16)},
+        {DType::float16, row.gpu_float16_times * row.float16_units * epsilon(DType::float16)}}) {
     const DType dtype = bound.first;
     const double tolerance = bound.second;
     if (tolerance < 0) continue;

@@ -51,7 +51,7 @@ std::vector<Spec> attention_rows() {
     spec.not_finite = o.read == AttentionRead::mean && !o.causal && !o.allowed.defined() &&
                       o.left == AttentionOptions::kUnlimited;
     if (o.read == AttentionRead::laser) {
-      spec.gpu_float16_units = epsilon(DType::bfloat16) / epsilon(DType::float16);
+      spec.gpu_float16_times = epsilon(DType::bfloat16) / epsilon(DType::float16);
       spec.reason = "a GPU multiplies LASER's exponentials in bfloat16, as float16 cannot hold them";
     }
     return spec;

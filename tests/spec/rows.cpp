@@ -123,7 +123,7 @@ std::vector<Spec> elementwise_rows() {
   for (Spec& s : r)
     if (s.name == "pow") {
       s.float32_units = 24;
-      s.bfloat16_units = s.float16_units = s.gpu_float16_units = 2;
+      s.bfloat16_units = s.float16_units = 2;
       s.reason = "the gradient is a product of three rounded factors, one of them a rounded power";
     }
   return r;

@@ -34,11 +34,11 @@ struct Spec {
   double float32_units = 8;                 ///< allowed error in units of float32's epsilon
   double bfloat16_units = 1;                ///< and of bfloat16's; negative: not defined there
   double float16_units = 1;                 ///< and of float16's
-  double gpu_float16_units = float16_units;  ///< on a GPU
-  bool not_finite = true;   ///< whether NaN and ±∞ as inputs give what plain functions give
-  double largest = 1e30;    ///< inputs up to this size give in float32 what they give in float64
-  bool composite = false;   ///< it is made of other ops alone: nothing is recorded under its name
-  std::string reason = {};  ///< why a bound differs from the defaults
+  bool not_finite = true;        ///< whether NaN and ±∞ as inputs give what plain functions give
+  double largest = 1e30;         ///< inputs up to this size give in float32 what they give in float64
+  bool composite = false;        ///< it is made of other ops alone: nothing is recorded under its name
+  std::string reason = {};       ///< why a bound differs from the defaults
+  double gpu_float16_times = 1;  ///< a GPU's error in float16 may be so many times what float16_units allow
 };
 
 /// The rows of the library's own operations.
