@@ -39,8 +39,10 @@ class Graph {
   ///
   /// Errors, after which stream, generator, optimizers and memory are as before (but what f assigned, gradients too, was never
   /// computed): what waits for results (item, values, printing, copies to and from the CPU but for
-  /// copy_async, synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of one's own
+  /// copy_async with pinned memory, synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of one's own
   /// that work out rates on the CPU.
+  ///
+  /// Other threads may work meanwhile, but not wait for the whole device (synchronize): CUDA refuses that beside a capture.
   ///
   /// What a kernel finds wrong with its numbers (an index, a norm of gradients) is told by what next waits for the GPU, as without a
   /// graph; but the rest of the replay has run by then. Gradients that optim::clip_gradients finds not finite are 0 then: an

@@ -123,6 +123,7 @@ class Consumer {
         weigh(scores, queries, n, largest, total, factor);
         products_.template wait<0>();
         products_.finish(y);
+        products_.finish(weights);
         barriers_.v[block_ % kRing].release();
 #pragma unroll
         for (int i = 0; i < kSize / 2; ++i) y[i] *= factor[i / 2 % 2];
@@ -190,7 +191,8 @@ class Consumer {
         if (i / 2 % 2 == own) most = std::fmax(most, x[i]);
       most = merge_row(most, [](float a, float b) { return std::fmax(a, b); });
       const float shift = most == -INFINITY ? 0 : most * scale_;
-      factor[own] = fast_exp2(std::fma(largest[own], scale_, -shift));
+      // Rounded as the shift was when those sums were made: else the factor of an unchanged maximum is not 1, at each block again.
+      factor[own] = fast_exp2(largest[own] * scale_ - shift);
       largest[own] = most;
       float sum = 0;
 #pragma unroll

@@ -179,6 +179,7 @@ class Consumer {
       for_pairs(stage, numbers,
                 [&](int e, const QueryNumbers& of) { s[e] = score_gradient(s[e], g[e], of.at[1]); });
       products_.template wait<0>();
+      if constexpr (kKeys) products_.finish(weights);
       add_products(da, weights, s, stage.c);
       ++block_, first = false;
     });

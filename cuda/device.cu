@@ -87,7 +87,8 @@ bool has_taken(cudaError_t result, const char* what) {
 void check_launch(const char* kernel) {
   check_call(cudaGetLastError(), kernel);
   if (!is_synchronous() || detail::capturing()) return;
-  check_call(cudaDeviceSynchronize(), kernel);
+  check_call(cudaStreamSynchronize(selected_stream()),
+             kernel);  // of a device CUDA allows none while another thread captures
   tell_device_error();
 }
 

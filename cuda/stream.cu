@@ -226,12 +226,26 @@ PinnedMemory& pinned_memory() {
 
 }  // namespace
 
+namespace {
+
+bool is_pinned(const Tensor& x) {
+  PinnedMemory& memory = pinned_memory();
+  const std::lock_guard lock(memory.mutex);
+  return memory.arena.holds(x.shared_storage()->data());
+}
+
+}  // namespace
+
 void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
   check(y.shape() == x.shape() && y.dtype() == x.dtype(),
         "transfer: {} to {}, wanted equal shapes and dtypes", describe(x), describe(y));
   check(y.is_contiguous() && x.is_contiguous(), "transfer: wanted contiguous tensors");
   const Stream stream = Stream::current(y.device().is_cpu() ? x.device() : y.device());
   if (detail::capturing()) {
+    for (const Tensor* t : {&x, &std::as_const(y)})
+      check(wait || !t->device().is_cpu() || is_pinned(*t),
+            "copy_async: {} is not page-locked, as memory has to be that a graph copies (empty_pinned)",
+            describe(*t));
     detail::note_use(x);
     detail::note_use(y);
     detail::note_write(y);

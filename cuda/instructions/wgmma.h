@@ -70,6 +70,9 @@ class WarpgroupProducts {
   __device__ void wait();
   template <int kSums>
   __device__ void finish(float (&sums)[kSums]);
+  /// And of x in registers, which the compiler would else give away while it is read.
+  template <int kCount>
+  __device__ void finish(Fragment (&x)[kCount]);
 
 #if VITRINE_CUDA_EMULATED
  private:
@@ -123,6 +126,8 @@ template <int kSums>
 VITRINE_UNTRACED void WarpgroupProducts::finish(float (&sums)[kSums]) {
   twin_.finish(sums);
 }
+template <int kCount>
+VITRINE_UNTRACED void WarpgroupProducts::finish(Fragment (&)[kCount]) {}  // a twin has a copy
 #else
 template <int kCount>
 __device__ void give_registers() {
@@ -157,6 +162,13 @@ __device__ void WarpgroupProducts::wait() {
 template <int kSums>
 __device__ void WarpgroupProducts::finish(float (&sums)[kSums]) {
   pin(sums);
+}
+template <int kCount>
+__device__ void WarpgroupProducts::finish(Fragment (&x)[kCount]) {
+#pragma unroll
+  for (Fragment& of : x)
+#pragma unroll
+    for (uint32_t& word : of.quarter) asm volatile("" : "+r"(word)::"memory");
 }
 
 template <class T, bool kXAlongK, bool kYAlongK, int kSums>

@@ -1,6 +1,7 @@
 // Attention in bfloat16 and float16, on tensor cores: Hopper's kernels and those of older GPUs, against the CPU in float64.
 #include <doctest/doctest.h>
 
+#include "core/kernels.h"
 #include "tests/cuda/attention_check.h"
 
 #if VITRINE_CUDA_EMULATED
@@ -79,6 +80,23 @@ TEST_CASE("a float16 forward over several of its largest tiles") {
     const Tensor got = attend(here);
     check_close({got}, {attend(exact)}, 2 * epsilon(DType::float16));
     in_any_order([&] { CHECK(attend(here).values() == got.values()); });
+  }
+}
+
+TEST_CASE("keys far apart count the same where the largest score does not move, however large it is") {
+  if (!has_gpu()) return;
+  const int64_t n = 4096, size = 8;
+  Tensor q = empty({1, 1, 64, size}), v = zeros({1, 1, n, size});
+  for (int64_t i = 0; i < q.numel(); ++i) q.data<float>()[i] = static_cast<float>(50 + i / size % 16);
+  const Tensor k = full({1, 1, n, size}, 60);
+  Tensor half = slice(v, 2, n / 2, n);
+  VITRINE_RUN(fill, half, 1);
+  AttentionOptions o;
+  o.scale = 1;  // scores of 24000 and more, in which a unit of rounding would be 2⁻⁹ at each block of keys
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    INFO(name(dtype));
+    const auto moved = [&](const Tensor& x) { return to(copy_as(x, dtype), Device::cuda); };
+    check_close({attention(moved(q), moved(k), moved(v), o)}, {full(q.shape(), 0.5)}, epsilon(dtype) / 2);
   }
 }
 

@@ -125,6 +125,15 @@ TEST_CASE("gradients that are not finite are told behind the replay, and are 0 f
   }
 }
 
+TEST_CASE("a graph copies from and to page-locked memory of the CPU alone") {
+  if (!has_gpu()) return;
+  Tensor there = zeros({2}, DType::float32, kGpu), here = zeros({2});
+  const char* const error =
+      "copy_async: float32[2] is not page-locked, as memory has to be that a graph copies (empty_pinned)";
+  CHECK_THROWS_WITH(Graph(kGpu, [&] { copy_async(there, here); }), error);
+  CHECK_THROWS_WITH(Graph(kGpu, [&] { copy_async(here, there); }), error);
+}
+
 namespace {
 
 /// A rule that works out its rate on the CPU.

@@ -23,15 +23,17 @@ std::vector<bfloat16> multiply(const Sizes& s, const cpu::Epilogue<bfloat16>& ep
   const std::vector<bfloat16> A(s.count * s.M * s.K, bfloat16(0.5f)), B(s.N * s.K, bfloat16(0.25f));
   std::vector<bfloat16> C(s.count * s.M * s.N);
   const cpu::Batch batch{s.count, 1, {s.M * s.K, 0}, {0, 0}, {s.M * s.N, 0}};
-  cpu::gemm_batched(batch, Trans::no, Trans::yes, s.M, s.N, s.K, 1.0f, A.data(), s.K, B.data(), s.K, 0.0f, C.data(),
-                    s.N, &epilogue);
+  cpu::gemm_batched(batch, Trans::no, Trans::yes, s.M, s.N, s.K, 1.0f, A.data(), s.K, B.data(), s.K, 0.0f,
+                    C.data(), s.N, &epilogue);
   return C;
 }
 
 }  // namespace
 
-TEST_CASE("what a thread has packed and summed up stays while another thread multiplies what wants more memory") {
-  if (isa() == Isa::portable) return test::skip("on portable code OpenBLAS multiplies, which packs for itself");
+TEST_CASE(
+    "what a thread has packed and summed up stays while another thread multiplies what wants more memory") {
+  if (isa() == Isa::portable)
+    return test::skip("on portable code OpenBLAS multiplies, which packs for itself");
   // finish runs between two parts of a product.
   const auto elsewhere = [](void* sizes, int64_t, int64_t, int64_t, int64_t, int64_t) {
     std::thread([&] { multiply(*static_cast<const Sizes*>(sizes)); }).join();
