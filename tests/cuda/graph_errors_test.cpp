@@ -129,7 +129,7 @@ TEST_CASE("a graph copies from and to page-locked memory of the CPU alone") {
   if (!has_gpu()) return;
   Tensor there = zeros({2}, DType::float32, kGpu), here = zeros({2});
   const char* const error =
-      "copy_async: float32[2] is not page-locked, as memory has to be that a graph copies (empty_pinned)";
+      "copy_async: float32[2] on cpu is not page-locked, as memory has to be that a graph copies (empty_pinned)";
   CHECK_THROWS_WITH(Graph(kGpu, [&] { copy_async(there, here); }), error);
   CHECK_THROWS_WITH(Graph(kGpu, [&] { copy_async(here, there); }), error);
 }
