@@ -38,9 +38,9 @@ class Graph {
   /// thread's generator go on as then. All else that the CPU computes (shapes, ifs, plain numbers) stays as it was.
   ///
   /// Errors, after which stream, generator, optimizers and memory are as before (but what f assigned, gradients too, was never
-  /// computed): what waits for results (item, values, printing, copies to and from the CPU but for
-  /// copy_async with pinned memory, synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of one's own
-  /// that work out rates on the CPU.
+  /// computed): what waits for results (item, values, printing, copies to and from the CPU but for copy_async with pinned memory,
+  /// synchronize), other streams and generators, manual_seed, an optimizer's first step, and rules of one's own that work out rates
+  /// on the CPU.
   ///
   /// Other threads may work meanwhile, but not wait for the whole device (synchronize): CUDA refuses that beside a capture.
   ///

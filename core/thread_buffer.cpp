@@ -7,15 +7,12 @@ namespace vitrine::detail {
 void* ThreadBuffer::take(size_t bytes, std::atomic<size_t>& most) {
   const size_t known = most.load(std::memory_order_relaxed), wanted = std::max(bytes, known);
   if (bytes_ < wanted) {
-    const size_t ample = std::max(wanted, 2 * bytes_);
+    size_t size = std::max(wanted, 2 * bytes_);
     data_.reset();  // before the new memory is there
     bytes_ = 0;
-    for (const size_t size : {ample, bytes})
-      if (data_ == nullptr) {
-        data_.reset(operator new(size, kAlignment, std::nothrow));
-        bytes_ = data_ == nullptr ? 0 : size;
-      }
-    if (data_ == nullptr) throw std::bad_alloc();
+    data_.reset(operator new(size, kAlignment, std::nothrow));
+    if (data_ == nullptr) data_.reset(operator new(size = bytes, kAlignment));
+    bytes_ = size;
   }
   for (size_t seen = known;
        seen < bytes && !most.compare_exchange_weak(seen, bytes, std::memory_order_relaxed);)

@@ -191,8 +191,8 @@ class Consumer {
         if (i / 2 % 2 == own) most = std::fmax(most, x[i]);
       most = merge_row(most, [](float a, float b) { return std::fmax(a, b); });
       const float shift = most == -INFINITY ? 0 : most * scale_;
-      // Rounded as the shift was when those sums were made: else the factor of an unchanged maximum is not 1, at each block again.
-      factor[own] = fast_exp2(largest[own] * scale_ - shift);
+      // Of the difference, so that an unchanged maximum has the factor 1, whatever the shift was rounded to: there are many blocks.
+      factor[own] = fast_exp2((largest[own] - (most == -INFINITY ? 0 : most)) * scale_);
       largest[own] = most;
       float sum = 0;
 #pragma unroll

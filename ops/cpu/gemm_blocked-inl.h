@@ -245,26 +245,20 @@ class Blocked {
       int64_t columns, depth;
       bool operator==(const Block&) const = default;
     };
-    thread_local Block packed;  // by an earlier part of the same call, and where it lies
+    thread_local Block packed;  // by an earlier part of the same call, and where
     thread_local float* place;
     const Block wanted{t.call, t.B + (t.tb == Trans::yes ? j * t.ldb + k : k * t.ldb + j), n, d};
-    if (t.call == 0 || packed != wanted) {
-      packed = {};  // in case that there is no memory
-      place = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
-      fill_b(place, j, n, k, d);
-      packed = wanted;
-    }
     packed_b = place;
-  }
-
-  void fill_b(float* to_all, int64_t j, int64_t n, int64_t k, int64_t d) {
-    const int64_t units = ceil_div(d, S::kPerUnit);
+    if (t.call != 0 && packed == wanted) return;
+    packed = {};  // should there be no memory
+    packed_b = place = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
+    packed = wanted;
     // B [K, N] is packed in bands of a few rows, which are read side by side from end to end.
     const int64_t band = t.tb == Trans::yes ? std::max<int64_t>(d, 1) : 8;
     for (int64_t r = 0; r < d; r += band) {
       for (int64_t index = 0; index < Strip::count(n); ++index) {
         const Strip strip(n, index);
-        float* to = to_all + units * strip.at + r / S::kPerUnit * strip.width;
+        float* to = packed_b + units * strip.at + r / S::kPerUnit * strip.width;
         if (t.tb == Trans::yes)
           pack_transposed<S>(t.B + (j + strip.at) * t.ldb + k, t.ldb, strip.valid, d, to, strip.width);
         else

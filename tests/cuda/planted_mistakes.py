@@ -62,7 +62,7 @@ MISTAKES = [
     Mistake("a query does not see its own key", "cuda/attention_scores.h",
             "clamp(position(i) + right + 1, keys)", "clamp(position(i) + right, keys)",
             "cuda/attention.cu", "attention"),
-    Mistake("the last row of a tile is not stored", "cuda/attention_hopper_backward.cu",
+    Mistake("the last row of a tile is not stored", "cuda/attention_hopper_gradients.h",
             "if (i >= own.end) continue;", "if (i + 1 >= own.end) continue;",
             "cuda/attention_hopper_backward.cu", "attention_16_bits"),
     Mistake("no mask", "cuda/attention_scores.h",
