@@ -16,8 +16,8 @@ STAGES = format includes lengths isa mutation asan fuzz tsan cuda consumer
 .PHONY: demo test check format tidy install install-all FORCE $(STAGES:%=check-%)
 
 demo: install
-	@bash .ci/build release train_gpt
-	@$(STAGE) "demo" build/examples/train_gpt --compare standard,laser
+	@bash .ci/build demo train_gpt
+	@$(STAGE) "demo" build-demo/examples/train_gpt --compare standard,laser
 
 test: install build
 	@$(STAGE) "tests" $(CTEST) release -LE 'fuzz|planted' --output-log build/tests.log

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/arena.h"
+#include "core/capture.h"
 #include "core/error.h"
 #include "core/gpu.h"
 
@@ -64,12 +65,12 @@ class Pool {
     check(size >= bytes && size < (size_t{1} << 48), "out of memory: {} bytes were asked for", bytes);
     if (!device_.is_cpu()) cuda::release_finished();
     const void* const stream = device_.is_cpu() ? nullptr : cuda::current_stream(device_);
-    const std::lock_guard lock(mutex_);
-    void* data = take(bytes, stream);
-    if (data == nullptr) {
-      release_cached_here();
-      data = take(bytes, stream);
+    void* data = take_or_release(bytes, stream);
+    if (data == nullptr && !device_.is_cpu() && !detail::capturing()) {
+      cuda::wait_for_kept();
+      data = take_or_release(bytes, stream);
     }
+    const std::lock_guard lock(mutex_);
     if (data == nullptr) fail_for(bytes);
     statistics_.now += size;
     statistics_.peak = std::max(statistics_.peak, statistics_.now);
@@ -124,11 +125,18 @@ class Pool {
   size_t rounded(size_t bytes) const { return round_up(std::max<size_t>(bytes, 1), source_.alignment); }
 
  private:
+  void* take_or_release(size_t bytes, const void* stream) {
+    const std::lock_guard lock(mutex_);
+    if (void* const data = take(bytes, stream)) return data;
+    release_cached_here();
+    return take(bytes, stream);
+  }
+
   void* take(size_t bytes, const void* stream) {
     const bool caches = !kPassThrough && (device_.is_cpu() || cuda::caches_memory());
     if (caches || held_.contains(stream))
       return arenas_.try_emplace(stream, source_).first->second.take(rounded(bytes));
-    void* const data = source_.take(bytes);
+    void* const data = source_.take(std::max<size_t>(bytes, 1));
     if (data != nullptr) uncached_ += rounded(bytes);
     return data;
   }

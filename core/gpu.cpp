@@ -21,6 +21,7 @@ void launch_graph(void*, void*) {}
 void destroy_graph(void*, void*) noexcept {}
 void write_page(void*, const LivePage&) {}
 void release_finished() {}
+void wait_for_kept() {}
 
 }  // namespace vitrine::cuda
 #endif

@@ -35,5 +35,7 @@ struct LivePage {
 void write_page(void* to, const LivePage& page);
 /// Lets go of what Stream::keep held for work that has finished since.
 void release_finished();
+/// The same, and waits for all work that holds memory.
+void wait_for_kept();
 
 }  // namespace vitrine::cuda

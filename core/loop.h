@@ -45,25 +45,19 @@ class StridedLoop {
   template <class F>
   void parallel(int64_t cost_per_element, F&& f) const {
     if (outer == 0) return;
-    const int64_t piece = std::max<int64_t>(1, grain_for(cost_per_element));
-    if (inner > 2 * piece) {  // long runs: cut them
-      const int64_t pieces = (inner + piece - 1) / piece;
-      parallel_for(0, outer * pieces, 1, [&](int64_t b, int64_t e) {
-        for (int64_t i = b; i < e; ++i) {
-          const int64_t begin = i % pieces * piece;
-          auto at = offsets(i / pieces);
-          for (int k = 0; k < N; ++k) at[k] += begin * inner_stride[k];
-          f(at, std::min(piece, inner - begin));
-        }
-      });
-      return;
-    }
-    parallel_for(0, outer, std::max<int64_t>(1, piece / inner), [&](int64_t b, int64_t e) {
-      auto at = offsets(b);
-      std::array<int64_t, Dims::kMax> index = indices(b);
+    const int64_t grain = std::max<int64_t>(1, grain_for(cost_per_element));
+    const int64_t pieces = inner > 2 * grain ? (inner + grain - 1) / grain : 1;  // long runs are cut
+    const int64_t length = pieces > 1 ? grain : inner;
+    parallel_for(0, outer * pieces, std::max<int64_t>(1, grain / length), [&](int64_t b, int64_t e) {
+      auto run = offsets(b / pieces);
+      std::array<int64_t, Dims::kMax> index = indices(b / pieces);
+      int64_t piece = b % pieces;
       for (int64_t i = b; i < e; ++i) {
-        f(at, inner);
-        advance(index, at);
+        const int64_t begin = piece * length;
+        std::array<int64_t, N> at;
+        for (int k = 0; k < N; ++k) at[k] = run[k] + begin * inner_stride[k];
+        f(at, std::min(length, inner - begin));
+        if (++piece == pieces) piece = 0, advance(index, run);
       }
     });
   }

@@ -76,7 +76,11 @@ void Parameter::assign(const Tensor& values) {
         name().empty() ? "assign" : name(), shape(), describe(values));
   const Tape::Pause pause;
   Tensor& master = state().master;
-  VITRINE_RUN(copy, master, values.device() == master.device() ? values : copy_to(values, master.device()));
+  if (values.shared_storage() ==
+      master.shared_storage())  // another view of it, say, that would change while it is read
+    VITRINE_RUN(copy, master, copy_as(values, values.dtype()));
+  else
+    VITRINE_RUN(copy, master, values.device() == master.device() ? values : copy_to(values, master.device()));
   refresh();
 }
 

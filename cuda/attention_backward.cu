@@ -34,7 +34,7 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                         const Tensor& lse, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                         const AttentionForm& form) {
   const int64_t heads = q.size(0) * q.size(1);
-  if (heads == 0) return;
+  if (heads == 0) return fill(dk, 0), fill(dv, 0);  // keys that no query head reads
   HopperRest rest;
   if (hopper_backward_supports(dy, q, k, v, bias, slopes, form)) {
     rest = hopper_attention_backward(dq, dk, dv, dy, q, k, v, y, kept, lse, allowed, form);

@@ -147,10 +147,11 @@ void* take_memory(size_t bytes, Device device) {
 void give_memory(void* data) noexcept { cudaFree(data); }
 
 bool caches_memory() {
+  static const bool on = !says("VITRINE_CUDA_CACHE", "0");
 #if VITRINE_CUDA_EMULATED
-  return !emulator::traces_device_memory();
+  return on && !emulator::traces_device_memory();
 #else
-  return !says("VITRINE_CUDA_CACHE", "0");
+  return on;
 #endif
 }
 

@@ -77,6 +77,15 @@ void cuda::release_finished() {
   }
 }
 
+void cuda::wait_for_kept() {
+  std::list<Kept> all;
+  {
+    const std::lock_guard lock(keeper().mutex);
+    all.swap(keeper().kept);
+  }
+  for (const Kept& kept : all) kept.until.synchronize();
+}
+
 // Streams ---------------------------------------------------------------------------------------------------------------
 
 Stream::Stream(Device device) : device_(device), owned_(!device.is_cpu()) {

@@ -2,10 +2,10 @@
 // does not arrive is explained.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iostream>
 
 #include "core/creation.h"
+#include "core/file.h"
 #include "core/profiler.h"
 #include "core/random.h"
 #include "core/record.h"
@@ -46,7 +46,9 @@ int main() {
   const Tensor loss = mean(square(head.forward(x + detach(watched))));
   tape.print();
 
-  std::ofstream("tape.dot") << tape.to_dot();
+  const std::string drawing = tape.to_dot();
+  const std::string_view parts[] = {drawing};
+  write_file("look_inside", "tape.dot", parts);
   std::cout << "\nIts drawing is in tape.dot: dot -Tsvg tape.dot -o tape.svg (Debian: graphviz)\n\n";
 
   fmt::print("Why has `watched` no gradient?\n  {}\n\n", tape.explain(watched, loss));

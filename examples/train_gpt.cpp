@@ -68,9 +68,10 @@ std::string file_name(const Settings& s, const std::string& attention) {
   return s.out + "/" + (s.seeds.size() > 1 ? fmt::format("{}-seed{}", name, s.seed) : name);
 }
 
-/// What went wrong while a run trained, and not before.
+/// What went wrong while a run trained, and not before; with what it has shown until then.
 struct FailedRun : Error {
-  using Error::Error;
+  FailedRun(const std::string& what, RunReport shown) : Error(what), report(std::move(shown)) {}
+  RunReport report;
 };
 
 /// Attention maps of some validation windows, and a sample.
@@ -101,12 +102,6 @@ RunReport train(const Settings& s, const std::string& attention, const Character
   fmt::print("{}: {} parameters, {} training and {} validation tokens\n", attention, model.parameter_count(),
              training.size(), validation.size());
   RunReport& report = trainer.report();
-  try {
-    trainer.run([] { return interrupted != 0; });
-    if (!interrupted) show(model, s, vocabulary, validation, report);
-  } catch (const Error& error) {
-    throw FailedRun(error.what());
-  }
   report.vocabulary_size = vocabulary.size();
   report.method = attention;
   report.name = s.seeds.size() > 1 ? fmt::format("{}, seed {}", attention, s.seed) : attention;
@@ -119,12 +114,22 @@ RunReport train(const Settings& s, const std::string& attention, const Character
       {"feed-forward", s.activation},
       {"norm", fmt::format("{}, {}", s.norm, s.post_norm ? "post" : "pre")},
       {"batch", std::to_string(s.batch)},
-      {"steps", std::to_string(trainer.step())},
       {"optimizer", t.optimizer},
       {"learning rate", fmt::format("{} to {:.3g}, {}", s.lr, schedule(t.steps - 1), s.schedule)},
       {"dtype", s.dtype},
       {"device", s.device},
       {"seed", std::to_string(s.seed)}};
+  const auto add_steps = [&](const std::string& more) {
+    report.settings.emplace_back("steps", std::to_string(trainer.step()) + more);
+  };
+  try {
+    trainer.run([] { return interrupted != 0; });
+    if (!interrupted) show(model, s, vocabulary, validation, report);
+  } catch (const std::exception& error) {
+    add_steps(fmt::format(", then: {}", error.what()));
+    throw FailedRun(error.what(), report);
+  }
+  add_steps("");
   if (interrupted) {
     fmt::print("\ninterrupted at step {}; go on with the same options and --resume {}\n", trainer.step(),
                examples::quoted(go_on.empty() ? t.checkpoint : go_on));
@@ -170,6 +175,7 @@ bool run(const Settings& settings) {
         "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
   for (std::string& name : s.compare) std::erase(name, ' ');
   std::erase(s.attention, ' ');
+  s.training = examples::training_of(s);
   examples::schedule_of(s);  // what is wrong with it is told once
   refuse_twice("--compare", s.compare);
   refuse_twice("--seeds", s.seeds);
@@ -189,7 +195,7 @@ bool run(const Settings& settings) {
   for (const std::string& name : attentions)
     for (const uint64_t seed : s.seeds.empty() ? std::vector{s.seed} : s.seeds) runs.push_back({name, seed});
   const size_t resumed = s.resume.empty() ? 0 : place_of(s.resume, runs);
-  std::vector<RunReport> reports;
+  std::vector<RunReport> reports, failed;
   std::map<std::string, std::vector<double>> losses;
   for (size_t i = 0; i < runs.size() && !(interrupted && !reports.empty()); ++i) {
     s.seed = runs[i].seed;
@@ -200,19 +206,19 @@ bool run(const Settings& settings) {
       reports.push_back(train(s, runs[i].attention, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()},
                               i < resumed ? settings.resume : ""));
       losses[runs[i].attention].push_back(reports.back().final_validation_loss);
-    } catch (const FailedRun& error) {
-      if (runs.size() == 1) throw;  // else the others go on
+    } catch (const FailedRun& error) {  // the others go on
       fmt::print(stderr, "\ntrain_gpt: {}, seed {}: {}\n", runs[i].attention, s.seed, error.what());
+      failed.push_back(error.report);
     }
   }
-  check(!reports.empty(), "none of the {} runs has come to an end", runs.size());
   for (const std::string& name : attentions)
     if (const auto& all = losses[name]; all.size() > 1 && !interrupted)
       fmt::print("{}: mean validation loss {:.4f} of {} seeds\n", name,
                  std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()), all.size());
-  write_report(s.out + "/report.html", "Training with Vitrine", reports);
+  // Runs that failed would spoil a comparison; where there are no others, their curves say how it came to that.
+  write_report(s.out + "/report.html", "Training with Vitrine", reports.empty() ? failed : reports);
   fmt::print("report: {}/report.html\n", s.out);
-  return interrupted || reports.size() == runs.size();
+  return failed.empty();
 }
 
 }  // namespace

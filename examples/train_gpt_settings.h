@@ -25,8 +25,9 @@ struct Settings {
   nn::GptOptions gpt;
   nn::training::TrainingOptions training;
   double lr = 1e-3;
-  std::optional<double> final_lr;
-  int64_t batch = 12, warmup = 100, sample = 300;
+  std::optional<double> final_lr, beta1, beta2, momentum;
+  std::optional<int64_t> warmup;
+  int64_t batch = 12, sample = 300;
   uint64_t seed = 1;
   int threads = 0;
   bool one_run() const { return compare.empty() && seeds.empty(); }
@@ -64,13 +65,20 @@ inline void add_options(CLI::App& app, Settings& s) {
   app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
   app.add_option("--checkpoint", s.training.checkpoint,
                  "where to save; by default in --out, by the run's name");
+  app.add_option("--warmup", s.warmup,
+                 "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt [100]")
+      ->check(not_whole<int64_t>);
   app.add_option("--final-lr", s.final_lr,
                  "learning rate at the end of cosine and linear [0.0001, or --lr where that is less]");
+  const auto number = [](double x) { return fmt::format(" [{}]", x); };
+  app.add_option("--momentum", s.momentum, "of sgd and rmsprop" + number(s.training.momentum));
+  app.add_option("--beta1", s.beta1, "of Adam and its relatives" + number(s.training.beta1));
+  app.add_option("--beta2", s.beta2, "of Adam and its relatives, and of rmsprop" + number(s.training.beta2));
   app.add_flag("--nesterov", s.training.nesterov, "Nesterov's momentum, of sgd");
   app.add_flag("--post-norm", s.post_norm,
                "norms behind the sums instead of before attention and feed-forward");
   app.add_flag("--no-bias", s.no_bias, "linear layers without bias");
-  app.add_flag("--graph", s.training.graph, "replay the step as a CUDA graph");
+  app.add_flag("--graph", s.training.graph, "replay the step as a CUDA graph, of --device cuda");
   app.add_flag("--checkpoint-blocks", s.gpt.checkpoint_blocks,
                "less memory: compute blocks again in the backward");
   app.option_defaults()->always_capture_default();
@@ -94,13 +102,8 @@ inline void add_options(CLI::App& app, Settings& s) {
   app.add_option("--optimizer", s.training.optimizer, optim::optimizer_names());
   app.add_option("--schedule", s.schedule, optim::schedule_names());
   app.add_option("--weight-decay", s.training.weight_decay, "of matrices");
-  app.add_option("--momentum", s.training.momentum, "of sgd and rmsprop");
-  app.add_option("--beta1", s.training.beta1, "of Adam and its relatives");
-  app.add_option("--beta2", s.training.beta2, "of Adam and its relatives");
   app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none");
   app.add_option("--lr", s.lr, "highest learning rate");
-  whole("--warmup", s.warmup,
-        "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt");
   app.add_option("--dtype", s.dtype, "with float32 masters in 16 bits; float16 scales the loss")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
   app.add_option("--device", s.device, "cpu or cuda (in builds without nvcc the emulator's, which is slow)")
@@ -111,15 +114,29 @@ inline void add_options(CLI::App& app, Settings& s) {
   whole("--threads", s.threads, "0: all cores");
 }
 
+/// What is given for the optimizer must be what it has.
+inline nn::training::TrainingOptions training_of(const Settings& s) {
+  nn::training::TrainingOptions t = s.training;
+  check(!t.graph || s.device == "cuda", "--graph: there are CUDA graphs with --device cuda alone");
+  const auto take = [&t](const char* name, const std::optional<double>& given, double& option) {
+    check(!given || optim::has_option(t.optimizer, name), "--{}: the optimizer {} has none", name,
+          t.optimizer);
+    option = given.value_or(option);
+  };
+  take("beta1", s.beta1, t.beta1), take("beta2", s.beta2, t.beta2), take("momentum", s.momentum, t.momentum);
+  return t;
+}
+
 /// noam and inverse_sqrt cannot do without warmup.
 inline optim::Schedule schedule_of(const Settings& s) {
   check(!s.final_lr || optim::has_floor(s.schedule),
         "--final-lr: the schedule {} has none of its own; cosine and linear have", s.schedule);
   const double final_lr = s.final_lr.value_or(std::min(1e-4, s.lr));
   check(!(final_lr > s.lr), "--final-lr is {}, above the --lr of {}", final_lr, s.lr);
-  check(s.warmup >= 0, "--warmup is {}, wanted at least 0", s.warmup);
+  check(!s.warmup || s.schedule != "constant", "--warmup: the schedule constant has none");
+  check(s.warmup.value_or(0) >= 0, "--warmup is {}, wanted at least 0", s.warmup.value_or(0));
   const int64_t least = s.schedule == "noam" || s.schedule == "inverse_sqrt" ? 1 : 0;
-  const int64_t warmup = std::max(std::min(s.warmup, s.training.steps / 2), least);
+  const int64_t warmup = std::max(std::min(s.warmup.value_or(100), s.training.steps / 2), least);
   return optim::make_schedule(s.schedule, s.lr, warmup, s.training.steps, final_lr);
 }
 

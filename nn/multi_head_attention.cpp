@@ -81,11 +81,12 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const AttentionMask& mask, K
   const ModuleScope scope("attention");
   const auto qkv = split(query_key_value.forward(x),
                          {heads_ * head_size_, key_heads_ * head_size_, key_heads_ * head_size_}, -1);
+  if (cache) attention.check_cacheable();
   const int64_t past = cache ? cache->size() : 0;
   const Tensor q = split_heads(qkv[0], heads_);
   Tensor k = split_heads(qkv[1], key_heads_), v = split_heads(qkv[2], key_heads_);
   if (on_projected) on_projected(q, k, v);
-  k = attention.prepare_keys(k, past);
+  k = attention.prepare_keys(k, past), v = attention.prepare_values(v, past);
   if (cache) std::tie(k, v) = cache->append(k, v);
   return merge(attention.forward(q, k, v, mask, past, trace));
 }
@@ -107,7 +108,8 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const At
   const Tensor q = split_heads(project(x, 0, width), heads_);
   const Tensor k = split_heads(kv[0], key_heads_), v = split_heads(kv[1], key_heads_);
   if (on_projected) on_projected(q, k, v);
-  return merge(attention.forward(q, attention.prepare_keys(k, 0), v, mask, 0, trace));
+  return merge(
+      attention.forward(q, attention.prepare_keys(k, 0), attention.prepare_values(v, 0), mask, 0, trace));
 }
 
 MultiHeadAttention MultiHeadAttention::clone() {

@@ -36,6 +36,13 @@ Tensor seen_as(const Tensor& x, const Shape& shape) {
   return x.alias(shape, strides);
 }
 
+/// What an op that changes x wants: it would change an element that x shows twice twice.
+void check_elements_apart(const char* op, const Tensor& x) {
+  for (int axis = 0; axis < x.rank(); ++axis)
+    check(x.numel() == 0 || x.shape()[axis] == 1 || x.strides()[axis] != 0,
+          "{}: x is expanded along axis {}, so that elements are one and the same; clone it first", op, axis);
+}
+
 Tensor run_binary(Binary op, const Pair& p) {
   Tensor z = empty(p.shape, p.x.dtype(), p.x.device(), name(op));
   VITRINE_RUN_AS(name(op), binary, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
@@ -195,15 +202,20 @@ Tensor operator-(const Tensor& x) { return neg(x); }
 void add_in_place(Tensor& x, const Tensor& y, double scale) {
   check(x.shape() == y.shape() && is_floating(x.dtype()) && is_floating(y.dtype()),
         "add_in_place: x is {} and y is {}, wanted floating tensors of one shape", describe(x), describe(y));
+  check_elements_apart("add_in_place", x);
+  // Another view of x's memory would be read after it has been written.
+  const bool apart =
+      x.shared_storage() != y.shared_storage() || (x.raw() == y.raw() && x.strides() == y.strides());
   const auto scaled = [&] {
     const Tape::Pause pause;
     return y * scale;
   };
-  VITRINE_RUN_AS("add_in_place", accumulate, x, scale == 1 ? y : scaled());
+  VITRINE_RUN_AS("add_in_place", accumulate, x, scale != 1 ? scaled() : apart ? y : copy_as(y, y.dtype()));
 }
 
 void scale_in_place(Tensor& x, double scale) {
   check(is_floating(x.dtype()), "scale_in_place: x is {}, wanted a floating dtype", describe(x));
+  check_elements_apart("scale_in_place", x);
   const Tensor from = x;
   VITRINE_RUN_AS("scale_in_place", unary, x, from, Unary::affine, scale, -0.0);
 }

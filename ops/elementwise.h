@@ -57,7 +57,8 @@ Tensor sigmoid(const Tensor& x);     ///< 1/(1 + e⁻ˣ)
 /// x limited to [low, high]; the gradient passes where low ≤ x ≤ high.
 Tensor clamp(const Tensor& x, double low, double high);
 
-/// In place, for constants and inside Tape::Pause: x ← x + scale·y, and x ← scale·x.
+/// In place, for constants and inside Tape::Pause: x ← x + scale·y, and x ← scale·x. y may be another view of x's memory; an
+/// expanded x is an error.
 void add_in_place(Tensor& x, const Tensor& y, double scale = 1);
 void scale_in_place(Tensor& x, double scale);
 

@@ -45,7 +45,8 @@ std::vector<Optimizer::Slot> Adam::slots(const Shape& shape) const {
 NAdam::NAdam(std::vector<Parameter> parameters, NAdamOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("NAdam", o.beta1, o.beta2, o.eps);
-  check(o.momentum_decay >= 0, "NAdam: momentum_decay is {}, wanted at least 0", o.momentum_decay);
+  check(o.momentum_decay >= 0 && std::isfinite(o.momentum_decay),
+        "NAdam: momentum_decay is {}, wanted a finite number of at least 0", o.momentum_decay);
 }
 
 double NAdam::mu(int64_t t) const {

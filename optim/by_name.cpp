@@ -23,48 +23,57 @@ Made made_adam(Parameters p, const CommonOptions& c) {
           .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay, .decay = decay});
 }
 
+constexpr const char* kBetas = "beta1 beta2";
+
 struct Rule {
   const char* name;
+  std::string_view options;
   Made (*make)(Parameters, const CommonOptions&);
 };
 
 // clang-format off
 const Rule kRules[] = {
-    {"sgd", [](Parameters p, const CommonOptions& c) {
+    {"sgd", "momentum nesterov", [](Parameters p, const CommonOptions& c) {
        return made<Sgd>(p, SgdOptions{
            .lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay, .nesterov = c.nesterov});
      }},
-    {"adam", made_adam<Adam, AdamOptions, Decay::coupled>},
-    {"adamw", made_adam<Adam, AdamOptions, Decay::decoupled>},
-    {"nadam", made_adam<NAdam, NAdamOptions, Decay::coupled>},
-    {"nadamw", made_adam<NAdam, NAdamOptions, Decay::decoupled>},
-    {"radam", made_adam<RAdam, RAdamOptions, Decay::coupled>},
-    {"radamw", made_adam<RAdam, RAdamOptions, Decay::decoupled>},
-    {"lamb", [](Parameters p, const CommonOptions& c) {
+    {"adam", kBetas, made_adam<Adam, AdamOptions, Decay::coupled>},
+    {"adamw", kBetas, made_adam<Adam, AdamOptions, Decay::decoupled>},
+    {"nadam", kBetas, made_adam<NAdam, NAdamOptions, Decay::coupled>},
+    {"nadamw", kBetas, made_adam<NAdam, NAdamOptions, Decay::decoupled>},
+    {"radam", kBetas, made_adam<RAdam, RAdamOptions, Decay::coupled>},
+    {"radamw", kBetas, made_adam<RAdam, RAdamOptions, Decay::decoupled>},
+    {"lamb", kBetas, [](Parameters p, const CommonOptions& c) {
        return made<Lamb>(p, LambOptions{
            .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay});
      }},
-    {"lion", [](Parameters p, const CommonOptions& c) {
+    {"lion", kBetas, [](Parameters p, const CommonOptions& c) {
        return made<Lion>(p, LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
      }},
-    {"adafactor", [](Parameters p, const CommonOptions& c) {
+    {"adafactor", "", [](Parameters p, const CommonOptions& c) {
        return made<Adafactor>(p, AdafactorOptions{
-           .lr = c.lr, .relative_step = false, .weight_decay = c.weight_decay});
+           .lr = c.lr, .relative_step = false, .scale_parameter = false, .weight_decay = c.weight_decay});
      }},
-    {"rmsprop", [](Parameters p, const CommonOptions& c) {
+    {"rmsprop", "beta2 momentum", [](Parameters p, const CommonOptions& c) {
        return made<Rmsprop>(p, RmspropOptions{
            .lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay, .momentum = c.momentum});
      }},
-    {"adagrad", [](Parameters p, const CommonOptions& c) {
+    {"adagrad", "", [](Parameters p, const CommonOptions& c) {
        return made<Adagrad>(p, AdagradOptions{.lr = c.lr, .weight_decay = c.weight_decay});
      }},
-    {"adadelta", [](Parameters p, const CommonOptions& c) {
+    {"adadelta", "", [](Parameters p, const CommonOptions& c) {
        return made<Adadelta>(p, AdadeltaOptions{.lr = c.lr, .weight_decay = c.weight_decay});
      }}};
 // clang-format on
 
 const char* const kSchedules[] = {"constant",     "cosine", "linear",
                                   "inverse_sqrt", "noam",   "cosine_times_warmup"};
+
+const Rule& rule_of(const std::string& name) {
+  for (const Rule& rule : kRules)
+    if (name == rule.name) return rule;
+  fail("there is no optimizer {}: wanted {}", name, optimizer_names());
+}
 
 }  // namespace
 
@@ -75,11 +84,13 @@ std::string optimizer_names() {
 }
 
 Made make_optimizer(const std::string& name, Parameters parameters, const CommonOptions& options) {
-  check(!options.nesterov || name == "sgd", "{} has no Nesterov momentum: sgd has, and nadam is Adam with it",
-        name);
-  for (const Rule& rule : kRules)
-    if (name == rule.name) return rule.make(std::move(parameters), options);
-  fail("there is no optimizer {}: wanted {}", name, optimizer_names());
+  check(!options.nesterov || has_option(name, "nesterov"),
+        "{} has no Nesterov momentum: sgd has, and nadam is Adam with it", name);
+  return rule_of(name).make(std::move(parameters), options);
+}
+
+bool has_option(const std::string& optimizer, std::string_view option) {
+  return rule_of(optimizer).options.find(option) != std::string_view::npos;
 }
 
 std::string schedule_names() { return fmt::format("{}", fmt::join(kSchedules, ", ")); }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -23,6 +24,8 @@ struct CommonOptions {
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Parameter> parameters,
                                           const CommonOptions& options);
 std::string optimizer_names();  ///< separated by commas, for help
+/// Whether the rule knows beta1, beta2, momentum or nesterov.
+bool has_option(const std::string& optimizer, std::string_view option);
 
 /// constant, cosine, linear, inverse_sqrt, noam or cosine_times_warmup: `peak` after `warmup` steps of `total`, down to `floor`
 /// where the schedule has one. noam is scaled so that its peak is `peak`. Steps count from 0.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/creation.h"
+#include "core/stream.h"
 #include "core/tape.h"
 #include "optim/kernels.h"
 
@@ -42,7 +43,8 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, GroupOptions options) {
 void Optimizer::add_group(Group group) {
   check(!group.parameters.empty(), "Optimizer: a group without parameters");
   check_lr(group.options.lr);
-  check(group.options.weight_decay >= 0, "Optimizer: the weight decay is {}, wanted at least 0",
+  check(group.options.weight_decay >= 0 && std::isfinite(group.options.weight_decay),
+        "Optimizer: the weight decay is {}, wanted a finite number of at least 0",
         group.options.weight_decay);
   std::set<const void*> known;
   for (const Group& other : groups_)
@@ -58,7 +60,8 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::set_lr_factor(double factor) {
-  check(factor >= 0, "Optimizer: the factor of the learning rates is {}, wanted at least 0", factor);
+  check(factor >= 0 && std::isfinite(factor),
+        "Optimizer: the factor of the learning rates is {}, wanted a finite number of at least 0", factor);
   lr_factor_ = factor;
 }
 
@@ -73,8 +76,7 @@ GroupOptions Optimizer::options_now(size_t group) const {
   return now;
 }
 
-Optimizer::Batch Optimizer::batch_of(size_t group) {
-  Batch batch;
+void Optimizer::fill(Batch& batch, size_t group) {
   batch.group = group;
   for (const Parameter& p : groups_[group].parameters) {
     const Tensor g = p.grad();
@@ -83,6 +85,7 @@ Optimizer::Batch Optimizer::batch_of(size_t group) {
     batch.x.push_back(p.master());
     batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
     State& state = state_[p.identity()];
+    batch.states.push_back(&state);
     batch.first.push_back(state.empty());
     if (state.empty()) state = zero_state(p);
     for (const auto& [slot, x] : state)
@@ -91,11 +94,23 @@ Optimizer::Batch Optimizer::batch_of(size_t group) {
             "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
             called(p), vitrine::name(p.master().dtype()), to_string(p.master().device()), slot,
             vitrine::name(x.dtype()), to_string(x.device()));
-    batch.states.push_back(&state);
     if (writes_copies() && p.dtype() == DType::bfloat16) batch.copies.push_back(p.value());
   }
   if (batch.copies.size() != batch.x.size()) batch.copies.clear();
-  return batch;
+}
+
+/// The batches of all groups. What is wrong with one is told before any has moved, and the states that were made are taken back.
+std::vector<Optimizer::Batch> Optimizer::batches() {
+  std::vector<Batch> all(groups_.size());
+  try {
+    for (size_t i = 0; i < all.size(); ++i) fill(all[i], i);
+  } catch (...) {
+    for (const Batch& batch : all)
+      for (size_t i = 0; i < batch.states.size(); ++i)
+        if (batch.first[i]) batch.states[i]->clear();
+    throw;
+  }
+  return all;
 }
 
 Optimizer::State Optimizer::zero_state(const Parameter& p) const {
@@ -119,10 +134,9 @@ void Optimizer::step() {
         "step: a graph is being captured, and this rule works out its rates on the CPU, so that each replay "
         "would repeat those of the capture; a kernel that is given numbers() does not");
   const Tape::Pause pause;
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    Batch batch = batch_of(i);
-    if (!batch.x.empty()) update(batch, options_now(i), steps_ + 1);
-    if (batch.copies.empty()) round_copies(groups_[i].parameters);
+  for (Batch& batch : batches()) {
+    if (!batch.x.empty()) update(batch, options_now(batch.group), steps_ + 1);
+    if (batch.copies.empty()) round_copies(groups_[batch.group].parameters);
   }
   each_time([this] { ++steps_; });
 }
@@ -191,8 +205,16 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   std::map<const void*, State> loaded;
   for (const auto& [key, p] : keys())
     for (const Slot& slot : slots(p.shape()))
-      if (const auto found = state.find(key + "/" + slot.name); found != state.end())
-        loaded[p.identity()][slot.name] = copy_to(found->second, p.master().device());
+      if (const auto found = state.find(key + "/" + slot.name); found != state.end()) {
+        Tensor x = copy_to(found->second, p.master().device());
+        State& old = state_[p.identity()];
+        if (const auto mine = old.find(slot.name);
+            mine != old.end() && mine->second.device() == x.device() && mine->second.dtype() == x.dtype()) {
+          copy_async(mine->second, x);
+          x = mine->second;  // a graph knows where the state lies
+        }
+        loaded[p.identity()][slot.name] = x;
+      }
   steps_ = static_cast<int64_t>(state.at("step").item());
   state_ = std::move(loaded);
 }
@@ -200,7 +222,8 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
 void check_betas(const char* optimizer, double beta1, double beta2, double eps) {
   check(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1, "{}: the betas are {} and {}, wanted [0, 1)",
         optimizer, beta1, beta2);
-  check(eps >= 0, "{}: eps is {}, wanted at least 0", optimizer, eps);
+  check(eps >= 0 && std::isfinite(eps), "{}: eps is {}, wanted a finite number of at least 0", optimizer,
+        eps);
 }
 
 double in_denominator(double eps) { return std::max(eps, 1e-37); }

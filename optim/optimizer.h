@@ -96,7 +96,8 @@ class Optimizer {
   virtual std::vector<Slot> slots(const Shape& shape) const = 0;
 
  private:
-  Batch batch_of(size_t group);
+  void fill(Batch& batch, size_t group);
+  std::vector<Batch> batches();
   State zero_state(const Parameter& p) const;
   GroupOptions options_now(size_t group) const;
   std::vector<std::pair<std::string, Parameter>> keys() const;

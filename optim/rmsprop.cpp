@@ -1,5 +1,7 @@
 #include "optim/rmsprop.h"
 
+#include <cmath>
+
 #include "optim/kernels.h"
 
 namespace vitrine::optim {
@@ -7,7 +9,8 @@ namespace vitrine::optim {
 Rmsprop::Rmsprop(std::vector<Parameter> parameters, RmspropOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("Rmsprop", 0, o.beta2, o.eps);
-  check(o.momentum >= 0, "Rmsprop: the momentum is {}, wanted at least 0", o.momentum);
+  check(o.momentum >= 0 && std::isfinite(o.momentum),
+        "Rmsprop: the momentum is {}, wanted a finite number of at least 0", o.momentum);
 }
 
 void Rmsprop::update(Batch& batch, const GroupOptions&, int64_t) {

@@ -1,12 +1,15 @@
 #include "optim/sgd.h"
 
+#include <cmath>
+
 #include "optim/kernels.h"
 
 namespace vitrine::optim {
 
 Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check(o.momentum >= 0, "Sgd: the momentum is {}, wanted at least 0", o.momentum);
+  check(o.momentum >= 0 && std::isfinite(o.momentum),
+        "Sgd: the momentum is {}, wanted a finite number of at least 0", o.momentum);
   check(o.dampening >= 0 && o.dampening <= 1, "Sgd: the dampening is {}, wanted [0, 1]", o.dampening);
   check(!o.nesterov || (o.momentum > 0 && o.dampening == 0),
         "Sgd: Nesterov wants a momentum and no dampening, got {} and {}", o.momentum, o.dampening);

@@ -14,6 +14,8 @@
 namespace vitrine::emulator {
 namespace {
 
+constexpr unsigned kRegisters = 65536;  // of a multiprocessor
+
 std::atomic<uint64_t>& order_seed() {
   static std::atomic<uint64_t> seed = [] {
     const char* text = std::getenv("VITRINE_EMULATOR_SEED");
@@ -136,6 +138,9 @@ void Block::prepare() {
   groups_.clear();
   warpgroups_.clear();
   box_copies_.clear();
+  unfenced_.clear();
+  registers_.left = registers_.times_given = 0;
+  registers_.of_thread.assign(count / 128, kRegisters / static_cast<unsigned>(count) / 8 * 8);
   error_ = nullptr;
   arrived_ = 0, alive_ = count, passes_ = 0;
   order_.resize(count);
@@ -290,6 +295,15 @@ const uint64_t* Block::exchange_in_warpgroup(uint64_t value, Place place) {
   return values;
 }
 
+void Block::fence_mbarriers() {
+  std::erase_if(unfenced_, [&](const auto& barrier) { return barrier.second == running_; });
+}
+
+bool Block::is_fenced(const uint64_t& state) const {
+  return std::none_of(unfenced_.begin(), unfenced_.end(),
+                      [&](const auto& barrier) { return barrier.first == &state; });
+}
+
 Error Block::error_here(const std::string& what) const {
   return Error(fmt::format("kernel {}, block {}: {}", launch_->kernel, to_string(index_), what));
 }
@@ -313,7 +327,7 @@ void Block::fail_blocked() const {
   }
   fail_here(fmt::format(
       "no thread can go on: {}. A barrier wants every thread of the block, a warp function every lane of its "
-      "mask, an mbarrier its arrivals and bytes",
+      "mask, an mbarrier its arrivals and bytes, a warpgroup that takes registers those that others give",
       fmt::join(shown, ", ")));
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -26,6 +27,12 @@ struct Place {
   const char* file;
   int line;
   bool operator==(const Place& other) const { return line == other.line && std::string(file) == other.file; }
+};
+
+/// Those of a multiprocessor, which a block with wgmma has to itself.
+struct Registers {
+  std::vector<unsigned> of_thread;  // in each warpgroup
+  uint64_t left = 0, times_given = 0;
 };
 
 class Trace;
@@ -73,6 +80,12 @@ class Block {
   void pass_turn();
   /// Tiles on their way to shared memory (mbarrier.h). A block must not end before they are there.
   std::vector<BoxCopy>& box_copies() { return box_copies_; }
+  /// At first its threads share them evenly, as the compiler does.
+  Registers& registers() { return registers_; }
+  /// A barrier that the running thread initializes is unknown to the copy engine until that thread's next fence.
+  void add_mbarrier(const uint64_t& state) { unfenced_.push_back({&state, running_}); }
+  void fence_mbarriers();
+  bool is_fenced(const uint64_t& state) const;
 
   /// Ends the block with an error that names it and its kernel.
   [[noreturn]] void fail_here(const std::string& what) const;
@@ -126,6 +139,8 @@ class Block {
   std::deque<Group> groups_;
   std::deque<Warpgroup> warpgroups_;
   std::vector<BoxCopy> box_copies_;
+  std::vector<std::pair<const uint64_t*, size_t>> unfenced_;  // mbarriers, and who initialized them
+  Registers registers_;
   std::exception_ptr error_;
   size_t running_ = 0, arrived_ = 0, alive_ = 0;
   uint64_t generation_ = 0;       // of block-wide barriers

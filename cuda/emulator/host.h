@@ -84,8 +84,8 @@ inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, i
 }
 
 inline cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = vitrine::emulator::allocate_device_memory(bytes);
-  return *data == nullptr ? vitrine::emulator::noted(cudaErrorMemoryAllocation) : cudaSuccess;
+  *data = bytes == 0 ? nullptr : vitrine::emulator::allocate_device_memory(bytes);
+  return *data == nullptr && bytes > 0 ? vitrine::emulator::noted(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 template <class T>
 cudaError_t cudaMalloc(T** data, size_t bytes) {

@@ -65,6 +65,7 @@ void deliver_all(uint64_t& state) {
 
 void init_mbarrier(uint64_t& state, unsigned arrivals) {
   state = std::bit_cast<uint64_t>(State{.arrivals = arrivals, .missing = arrivals, .bytes = 0, .parity = 0});
+  Block::current().add_mbarrier(state);
 }
 
 void arrive(uint64_t& state, unsigned bytes) {
@@ -95,6 +96,8 @@ void load_box(const BoxCopy& copy, const void* pc) {
   check(reinterpret_cast<uintptr_t>(copy.shared) % 1024 == 0,
         "load_box: an address that is no multiple of 1024");
   check(copy.at >= 0 && copy.line >= 0, "load_box: element {} of line {}", copy.at, copy.line);
+  if (!Block::current().is_fenced(*copy.barrier))
+    Block::current().fail_here("load_box: an mbarrier without a fence_init() since its init()");
   for (int64_t line = 0; line < kBox; ++line) {
     if (const int64_t count = inside(copy, line))
       note_access(source(copy, line), static_cast<size_t>(count), Access::read, pc, kElement);

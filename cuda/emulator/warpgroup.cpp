@@ -1,5 +1,7 @@
 #include "cuda/emulator/warpgroup.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -96,7 +98,40 @@ void multiply(const WarpgroupProduct& p, int count, const Of& of, const Fragment
   for_elements([&](float& element, float& sum) { sum = element; });
 }
 
+/// `change` is the first thread's to make.
+template <class F>
+void change_registers(Place place, F&& change) {
+  Block& block = Block::current();
+  block.exchange_in_warpgroup(0, place);
+  const unsigned thread = block.thread_number();
+  if (thread % kThreads == 0)
+    change(block, block.registers(), block.registers().of_thread[thread / kThreads]);
+  block.exchange_in_warpgroup(0, place);
+}
+
 }  // namespace
+
+void give_registers(unsigned count, Place place) {
+  change_registers(place, [&](Block& block, Registers& all, unsigned& mine) {
+    if (count > mine)
+      block.fail_here(fmt::format("give_registers: threads that have {} cannot keep {}", mine, count));
+    all.left += uint64_t{mine - count} * kThreads;
+    ++all.times_given;
+    mine = count;
+  });
+}
+
+void take_registers(unsigned count, Place place) {
+  change_registers(place, [&](Block& block, Registers& all, unsigned& mine) {
+    if (count < mine)
+      block.fail_here(
+          fmt::format("take_registers: threads that have {} would lose some to have {}", mine, count));
+    const uint64_t more = uint64_t{count - mine} * kThreads;
+    while (all.left < more) block.wait_for_change(all.times_given, place);
+    all.left -= more;
+    mine = count;
+  });
+}
 
 WarpgroupProducts::Held& WarpgroupProducts::held(const float* of) {
   const auto found = std::find_if(held_.begin(), held_.end(), [&](const Held& h) { return h.of == of; });

@@ -6,7 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/emulator/block.h"
+
 namespace vitrine::emulator {
+
+/// Once all threads of the warpgroup are here, each has `count` registers. To take more lets others run until they have given enough.
+void give_registers(unsigned count, Place place);
+void take_registers(unsigned count, Place place);
 
 /// sums [64, N] = x [64, 16] · y [16, N], + sums with `add`. Of x in registers each thread has its fragment.
 struct WarpgroupProduct {

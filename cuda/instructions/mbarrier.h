@@ -22,7 +22,7 @@ __device__ inline uint32_t shared_address(const void* shared) {
 struct Mbarrier {
   uint64_t state;
 
-  /// By one thread, before any other function; then fence_init() and __syncthreads.
+  /// By one thread, before any other function; then fence_init(), by which the copy engine knows of it, and __syncthreads.
   __device__ void init(unsigned arrivals);
   __device__ static void fence_init();
   /// This thread's arrival in the current phase. What it did before happens before what comes after wait().
@@ -42,7 +42,7 @@ VITRINE_UNTRACED inline void Mbarrier::init(unsigned arrivals) {
   emulator::note_access(&state, sizeof(state), emulator::Access::write, __builtin_return_address(0));
   emulator::init_mbarrier(state, arrivals);
 }
-VITRINE_UNTRACED inline void Mbarrier::fence_init() {}
+VITRINE_UNTRACED inline void Mbarrier::fence_init() { emulator::Block::current().fence_mbarriers(); }
 VITRINE_UNTRACED inline void Mbarrier::arrive() {
   emulator::note_access(&state, sizeof(state), emulator::Access::atomic_write, __builtin_return_address(0));
   emulator::arrive(state, 0);

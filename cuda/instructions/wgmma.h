@@ -26,10 +26,17 @@ bool has_wgmma();
 
 /// setmaxnreg: from here on the warpgroup has kCount registers a thread. All of its threads call it; who takes more waits until
 /// others have given enough.
+#if VITRINE_CUDA_EMULATED
+template <int kCount>
+void give_registers(emulator::Place place = {__builtin_FILE(), __builtin_LINE()});
+template <int kCount>
+void take_registers(emulator::Place place = {__builtin_FILE(), __builtin_LINE()});
+#else
 template <int kCount>
 __device__ void give_registers();
 template <int kCount>
 __device__ void take_registers();
+#endif
 
 /// What wgmma wants to know of a matrix that load_box has put into shared memory (PTX ISA, "Matrix Descriptor Format"): its
 /// begin in bits 0 to 13, the leading dimension's offset in bits 16 to 29 and the stride dimension's in bits 32 to 45, all
@@ -82,12 +89,14 @@ class WarpgroupProducts {
 
 #if VITRINE_CUDA_EMULATED
 template <int kCount>
-void give_registers() {
+VITRINE_UNTRACED void give_registers(emulator::Place place) {
   static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  emulator::give_registers(kCount, place);
 }
 template <int kCount>
-void take_registers() {
-  give_registers<kCount>();
+VITRINE_UNTRACED void take_registers(emulator::Place place) {
+  static_assert(kCount >= 24 && kCount <= 256 && kCount % 8 == 0);
+  emulator::take_registers(kCount, place);
 }
 
 template <class T>

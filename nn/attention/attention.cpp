@@ -42,6 +42,7 @@ std::unique_ptr<AttentionPart> make_part(const std::string& name, const Attentio
 
 Tensor AttentionPart::prepare_queries(const Tensor& q, int64_t) const { return q; }
 Tensor AttentionPart::prepare_keys(const Tensor& k, int64_t) const { return k; }
+Tensor AttentionPart::prepare_values(const Tensor& v, int64_t) const { return v; }
 
 Attention::Attention(Setting setting, int64_t heads, int64_t head_size, int64_t context)
     : setting_(checked(std::move(setting))),
@@ -84,6 +85,21 @@ Tensor Attention::prepare_keys(const Tensor& k, int64_t first) const {
   if (setting_.rotary) y = rotate(y, first);
   for (const auto& part : extra) y = part->prepare_keys(y, first);
   return y;
+}
+
+Tensor Attention::prepare_values(const Tensor& v, int64_t first) const {
+  Tensor y = v;
+  for (const auto& part : extra) y = part->prepare_values(y, first);
+  return y;
+}
+
+void Attention::check_cacheable() const {
+  for (size_t i = 0; i < extra.size(); ++i)
+    check(
+        extra[i]->traits().cacheable,
+        "attention: keys or values of {} change when later ones come, so a cache cannot keep them; call forward "
+        "with the whole sequence and without a cache",
+        setting_.extra[i]);
 }
 
 Attention::Choice Attention::choose(bool weights_wanted, const AttentionMask& mask) const {
@@ -144,25 +160,57 @@ Tensor Attention::slopes(Device device) const {
   return setting_.alibi ? alibi_slopes(sizes_.heads, device) : Tensor();
 }
 
+/// What the one part makes that overrides this stage; undefined where none does.
+template <class F>
+Tensor Attention::stage_of_parts(const char* what, F&& stage) const {
+  Tensor made;
+  const std::string* by = nullptr;
+  for (size_t i = 0; i < extra.size(); ++i) {
+    const Tensor own = stage(*extra[i]);
+    if (!own.defined()) continue;
+    check(by == nullptr, "attention: {} and {} both {}", by ? *by : "", setting_.extra[i], what);
+    made = own, by = &setting_.extra[i];
+  }
+  return made;
+}
+
 Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                           const Tensor& row_scale, AttentionTrace* trace) const {
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
   // As in the fused op nothing between the inputs and the output is rounded to low precision.
   const DType type = wide(q.dtype());
-  const Tensor values = define::spread_heads(cast(v, type), heads);
-  Tensor scaled = cast(q, type) * scale_;
-  if (row_scale.defined()) scaled = scaled * row_scale;
-  Tensor scores = matmul(scaled, transpose(define::spread_heads(cast(k, type), heads)));
+  const Tensor values = define::spread_heads(cast(v, type), heads),
+               all_keys = define::spread_heads(cast(k, type), heads);
+  Tensor scores = stage_of_parts("have scores of their own", [&](const AttentionPart& part) {
+    return part.score(cast(q, type), all_keys);
+  });
+  const bool own_scores = scores.defined();
+  if (own_scores) {
+    check(setting_.score == Setting::Score::dot && setting_.scale == Setting::Scale::standard,
+          "attention: a part has scores of its own, which know neither cosine nor a scale of q·k");
+  } else {
+    Tensor scaled = cast(q, type) * scale_;
+    if (row_scale.defined()) scaled = scaled * row_scale;
+    scores = matmul(scaled, transpose(all_keys));
+  }
   if (setting_.softcap > 0) scores = setting_.softcap * tanh(scores / setting_.softcap);
   if (mask.bias.defined()) scores = scores + cast(mask.bias, type);
   if (setting_.alibi) scores = scores + define::alibi_bias(slopes(q.device()), queries, keys, type);
   for (const auto& part : extra) scores = part->modify_scores(scores);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
-  const Tensor others = weigh(scores), weights = others.defined() ? others : softmax(scores);
+  const Tensor others = stage_of_parts("take the place of softmax",
+                                       [&](const AttentionPart& part) { return part.normalize(scores); });
+  const Tensor weights = others.defined() ? others : softmax(scores);
   if (trace) {
-    *trace = {q, k, v, weights, scale_, row_scale, visible};
+    *trace = {q, k, v, weights, own_scores ? 1 : scale_, row_scale, visible};
     for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
+  }
+  const Tensor read = stage_of_parts("read the values",
+                                     [&](const AttentionPart& part) { return part.read(weights, values); });
+  if (read.defined()) {
+    check(setting_.read == AttentionRead::mean, "attention: laser and another part both read the values");
+    return cast(read, q.dtype());
   }
   if (setting_.read == AttentionRead::mean) return cast(matmul(weights, values), q.dtype());
   Tensor y = laser_read(weights, others.defined() ? Tensor() : scores, values, visible);
@@ -173,20 +221,6 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
     y = where(logical_not(dead), y, 0.0);  // NaN stays
   }
   return cast(y, q.dtype());
-}
-
-/// The weights of a part that takes the place of softmax; undefined where none does.
-Tensor Attention::weigh(const Tensor& scores) const {
-  Tensor weights;
-  const std::string* by = nullptr;
-  for (size_t i = 0; i < extra.size(); ++i) {
-    const Tensor own = extra[i]->normalize(scores);
-    if (!own.defined()) continue;
-    check(by == nullptr, "attention: {} and {} both take the place of softmax", by ? *by : "",
-          setting_.extra[i]);
-    weights = own, by = &setting_.extra[i];
-  }
-  return weights;
 }
 
 Attention Attention::clone() {

@@ -66,12 +66,15 @@ class Attention : public Module {
   /// `context`: the longest sequence, for the scales that depend on it.
   Attention(AttentionSetting setting, int64_t heads, int64_t head_size, int64_t context);
 
-  /// `first_query`: its position, for rotary positions; keys come prepared by prepare_keys(). With a trace the weights are
+  /// `first_query`: its position, for rotary positions; keys and values come prepared by the functions below. With a trace the weights are
   /// kept, which the fused path never does.
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  int64_t first_query = 0, AttentionTrace* trace = nullptr) const;
-  /// Normalized and rotated keys: what a cache keeps.
+  /// Normalized and rotated keys, and the values of parts that prepare them: what a cache keeps.
   Tensor prepare_keys(const Tensor& k, int64_t first) const;
+  Tensor prepare_values(const Tensor& v, int64_t first) const;
+  /// An error that names the part whose keys and values a cache cannot keep, if there is one.
+  void check_cacheable() const;
 
   /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the weights are a tensor.
   enum class Path { fused, definition, generic };
@@ -100,7 +103,8 @@ class Attention : public Module {
     std::string reason;
   };
   Choice choose(bool weights_wanted, const AttentionMask& mask) const;
-  Tensor weigh(const Tensor& scores) const;
+  template <class F>
+  Tensor stage_of_parts(const char* what, F&& stage) const;
   Tensor slopes(Device device) const;
   Tensor row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
                    Device device) const;

@@ -21,23 +21,31 @@ struct AttentionSizes {
   int64_t heads, head_size, context;
 };
 
-/// A stage of attention, or several; those that are not overridden stay as they are. Tensors are [B, H, T, D], scores
-/// [B, H, Tq, Tk] after scale, softcap, ALiBi and bias, float32 where the queries are of low precision; hidden keys have −∞.
-/// Parameters and buffers are listed in fields() as in any module.
+/// A stage of attention, or several; those that are not overridden stay as they are. Tensors are [B, H, T, D], scores and weights
+/// [B, H, Tq, Tk]; from the scores on all are float32 where the queries are of low precision. Parameters and buffers are listed in
+/// fields() as in any module. Of score(), normalize() and read() an undefined tensor means the built-in stage, and two parts that
+/// define the same one are an error.
 class AttentionPart : public Module {
  public:
   struct Traits {
     bool distribution = true;  ///< the weights are ≥ 0 and sum to 1: what LASER's logarithm wants
-    bool tiled = false;        ///< only queries and keys are prepared: the fused op can follow
+    bool tiled = false;        ///< only queries, keys and values are prepared: the fused op can follow
+    bool cacheable =
+        true;  ///< prepared keys and values do not depend on later positions: a cache may keep them
   };
   virtual Traits traits() const { return {}; }  ///< what decides with which parts it composes
-  /// `first` is the position of the first query (key).
+  /// `first` is the position of the first query (key, value). Keys and values have Hkv heads.
   virtual Tensor prepare_queries(const Tensor& q, int64_t first) const;
   virtual Tensor prepare_keys(const Tensor& k, int64_t first) const;
-  /// New scores of the same shape, before the mask.
+  virtual Tensor prepare_values(const Tensor& v, int64_t first) const;
+  /// Scores in place of scale·q·kᵀ; k has as many heads as q. Scales and cosine do not go with it.
+  virtual Tensor score(const Tensor& /*q*/, const Tensor& /*k*/) const { return {}; }
+  /// New scores of the same shape, after softcap, bias and ALiBi, before the mask.
   virtual Tensor modify_scores(const Tensor& scores) const { return scores; }
-  /// Weights from scores; must give 0 for −∞. Undefined: softmax. Two parts that define it are an error.
-  virtual Tensor normalize(const Tensor&) const { return {}; }
+  /// Weights in place of the softmax of scores; must give 0 for the −∞ of a hidden key.
+  virtual Tensor normalize(const Tensor& /*scores*/) const { return {}; }
+  /// What a query takes from the values, in place of weights·v or LASER; v has as many heads as the weights.
+  virtual Tensor read(const Tensor& /*weights*/, const Tensor& /*v*/) const { return {}; }
   void fields(Fields&) override {}
 };
 

@@ -45,9 +45,11 @@ std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& m
 PathRecorder::PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions)
     : squares_(attentions.size()) {
   for (size_t i = 0; i < attentions.size(); ++i) {
-    attentions_.push_back(attentions[i].second);
-    attentions_.back()->on_projected = [&squares = squares_[i]](const Tensor& q, const Tensor& k,
-                                                                const Tensor& v) {
+    MultiHeadAttention& attention = *attentions[i].second;
+    attentions_.emplace_back(&attention, attention.on_projected);
+    attention.on_projected = [&squares = squares_[i], users = attention.on_projected](
+                                 const Tensor& q, const Tensor& k, const Tensor& v) {
+      if (users) users(q, k, v);
       Tape* tape = Tape::recording();
       if (tape == nullptr) return;  // the first run of a checkpointed block
       for (auto [x, into] : {std::pair{&q, &squares.q}, {&k, &squares.k}, {&v, &squares.v}})
@@ -67,7 +69,8 @@ void PathRecorder::add_to(std::vector<PathGradients>& paths, double step, double
 }
 
 PathRecorder::~PathRecorder() {
-  for (MultiHeadAttention* attention : attentions_) attention->on_projected = nullptr;
+  for (size_t i = attentions_.size(); i-- > 0;)  // in reverse, as one attention may have two names
+    attentions_[i].first->on_projected = std::move(attentions_[i].second);
 }
 
 }  // namespace vitrine::nn::training

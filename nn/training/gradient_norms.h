@@ -37,7 +37,9 @@ class PathRecorder {
   struct Squares {
     double q = 0, k = 0, v = 0;
   };
-  std::vector<MultiHeadAttention*> attentions_;
+  using Callback = decltype(MultiHeadAttention::on_projected);
+  std::vector<std::pair<MultiHeadAttention*, Callback>>
+      attentions_;                ///< each with its user's callback, which is called too
   std::vector<Squares> squares_;  ///< Σg² of each attention
 };
 

@@ -100,6 +100,8 @@ void Trainer::resume(const std::string& path) {
   task_.model.check_state_dict(model);
   optimizer_->check_state_dict(optimizer);
   read_metrics(path, step, loss);
+  graph_.reset();  // it knows the optimizer's state of before
+  warm_ = false;
   task_.model.load_state_dict(model);  // what fits nowhere has changed nothing
   optimizer_->load_state_dict(optimizer);
   step_ = step;
@@ -135,11 +137,11 @@ void Trainer::write_metrics() {
   check(metrics_.good(), "training: cannot write {}: {}", options_.metrics, std::strerror(errno));
 }
 
-/// Takes in the lines up to the checkpoint's step, and cuts off what was written behind them by a run that had come further. The last
-/// of them has the checkpoint's loss, or they are another run's.
+/// Forgets the curves of this trainer, takes in the lines up to the checkpoint's step, and cuts off what was written behind them by a
+/// run that had come further. The last of them has the checkpoint's loss, or they are another run's.
 void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double loss) {
   std::error_code failed;
-  if (!std::filesystem::is_regular_file(options_.metrics, failed)) return;
+  const bool exist = std::filesystem::is_regular_file(options_.metrics, failed);
   std::ifstream in(options_.metrics);
   size_t kept = 0;
   int64_t last = 0;
@@ -155,11 +157,14 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
   const bool has_loss = !lines.empty() && lines.back().contains("loss") && lines.back()["loss"].is_number();
   const bool same = last == step && (step == 0 || (has_loss && lines.back()["loss"].get<double>() == loss));
   check(
-      same || std::filesystem::file_size(options_.metrics) == 0,
+      same || !exist || std::filesystem::file_size(options_.metrics) == 0,
       "resume: {} is not of the run of {}: that one has loss {} at step {}, and here the last step up to there is {}{}; move "
       "the file away, or resume where that run has written its own",
       options_.metrics, checkpoint, loss, step, last,
       has_loss ? fmt::format(" with loss {}", lines.back()["loss"].get<double>()) : "");
+  metrics_.close();
+  seconds_ = peak_ = 0;
+  for (const auto& [name, series] : series()) series->x.clear(), series->y.clear();
   for (const nlohmann::json& line : lines) {
     for (const auto& [name, series] : series())
       if (line.contains(name))  // what was not finite is null
@@ -167,6 +172,7 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
     for (const auto& [name, figure] : {std::pair{"seconds", &seconds_}, {"peak_bytes", &peak_}})
       if (line.contains(name) && line[name].is_number()) *figure = line[name].get<double>();
   }
+  if (!exist) return;
   std::filesystem::resize_file(options_.metrics, kept, failed);
   check(!failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, step, failed.message());
 }

@@ -10,6 +10,7 @@
 #include "core/allocator.h"
 #include "core/creation.h"
 #include "core/file.h"
+#include "core/random.h"
 #include "core/stream.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
@@ -145,10 +146,12 @@ std::vector<Tensor> Trainer::compute_gradients(bool recorded) {
 
 void Trainer::update() {
   if (options_.clip > 0) optim::clip_gradients(task_.model.parameters(), options_.clip);
+  moving_ = true;
   optimizer_->step();
 }
 
 double Trainer::train_step() {
+  moving_ = false;
   load_batches();
   optimizer_->set_lr(schedule_(step_));
   const auto sum_of = [this](const std::vector<Tensor>& losses) {
@@ -165,6 +168,7 @@ double Trainer::train_step() {
         losses_of_graph_ = compute_gradients(false);
         update();
       });
+    moving_ = true;
     graph_->replay();
     return sum_of(losses_of_graph_);
   }
@@ -174,6 +178,20 @@ double Trainer::train_step() {
   if (finite) update();
   warm_ = true;
   return loss;
+}
+
+/// A step; of one that fails before it has changed a parameter the run is saved as it was.
+double Trainer::step_or_save() {
+  const Generator random = default_generator();
+  try {
+    return train_step();
+  } catch (...) {
+    if (!moving_ && step_ > 0 && !options_.checkpoint.empty()) {
+      default_generator() = random;
+      save(options_.checkpoint);
+    }
+    throw;
+  }
 }
 
 void Trainer::record_gradients() {
@@ -206,7 +224,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   memory::reset_peak(device());  // of this run alone, whatever ran before in the process
   while (step_ < options_.steps && !stop()) {
     const double before = now();
-    const double loss = train_step();
+    const double loss = step_or_save();
     const double seconds = now() - before;
     mean_seconds = mean_seconds == 0 ? seconds : 0.95 * mean_seconds + 0.05 * seconds;
     const auto x = static_cast<double>(++step_);

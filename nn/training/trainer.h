@@ -33,7 +33,7 @@ struct TrainingOptions {
   double clip = 1;                   ///< largest norm of the gradients; 0: none
   std::string optimizer = "adamw";   ///< a name of optim/by_name.h
   double weight_decay = 0.1;         ///< of matrices; vectors are not decayed
-  double beta1 = 0.9, beta2 = 0.99;  ///< of optimizers that have them
+  double beta1 = 0.9, beta2 = 0.99;  ///< of optimizers that have them (optim::has_option)
   double momentum = 0.9;             ///< of sgd and rmsprop
   bool nesterov = false;             ///< of sgd
   std::string checkpoint;            ///< written at the end and on interruption; empty: none
@@ -70,6 +70,7 @@ class Trainer {
 
  private:
   double train_step();
+  double step_or_save();
   /// Of all micro-batches of the step; returns what each adds to its loss.
   std::vector<Tensor> compute_gradients(bool recorded);
   void update();
@@ -102,6 +103,7 @@ class Trainer {
   std::vector<Tensor> losses_of_graph_;
   double shown_at_ = 0;  ///< when progress was last shown
   bool warm_ = false;    ///< a step has been made, and with it what is made on first use
+  bool moving_ = false;  ///< the step has come to its update
   RunReport report_;
   std::ofstream metrics_;
   int64_t step_ = 0;

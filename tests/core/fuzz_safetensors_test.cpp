@@ -14,7 +14,7 @@ std::string file_of(const Safetensors& content) {
 
 }  // namespace
 
-TEST_CASE("10,000 mutated safetensors are read or refused, without allocating beyond the file") {
+TEST_CASE("10,000 mutated safetensors are read or refused, and no block of memory is larger than the file") {
   Safetensors every_dtype;
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64,
                             DType::int32, DType::boolean})

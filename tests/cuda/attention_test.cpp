@@ -84,6 +84,12 @@ TEST_CASE("nothing to attend to, and nobody who attends") {
       for (const Tensor& t : result)
         for (const double e : t.values()) CHECK(e == 0);
     }
+  // Keys of which no query head is; their gradients lie where these sevens did.
+  const Inputs x = cast_all(draw({0, 2, 3, 3, 3, 3}), DType::float32, Device::cuda);
+  const auto sevens = [] { return full({2, 2, 3, 3}, 7, DType::float32, Device::cuda); };
+  std::vector<Tensor>{sevens(), sevens()}.clear();
+  for (const Tensor& t : run(x, {}))
+    for (const double e : t.values()) CHECK(e == 0);
 }
 
 TEST_CASE("what is hidden has no influence on the device: no bit of a mean, and of LASER's in other tiles") {

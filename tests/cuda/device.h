@@ -1,6 +1,8 @@
 // What the tests of CUDA kernels share.
 #pragma once
 
+#include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include "core/creation.h"
@@ -33,6 +35,19 @@ inline bool has_gpu() {
     return why_no_gpu().empty();
   }();
   return found;
+}
+
+/// What this program's test `name` writes to stderr, in a process of its own with these variables in its environment.
+inline std::string told_by(const std::string& name, const std::string& environment = "") {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  FILE* const pipe = popen(
+      fmt::format("{} '{}' --no-skip --test-case='{}' 2>&1 >/dev/null", environment, program, name).c_str(),
+      "r");
+  check(pipe != nullptr, "told_by: cannot run {}", program);
+  std::string text;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  pclose(pipe);
+  return text;
 }
 
 /// Runs f again; with other orders of the threads in a block, where they are emulated. Not under sanitizers and where accesses

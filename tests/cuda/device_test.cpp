@@ -3,37 +3,28 @@
 
 #if VITRINE_CUDA_KERNELS
 
-#include <cstdio>
-#include <filesystem>
 #include <string>
 
+#include "core/allocator.h"
 #include "core/creation.h"
 #include "core/error.h"
+#include "core/tape.h"
+#include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
+#include "ops/reduce.h"
 #include "tests/cuda/device.h"
 
 using namespace vitrine;
+using test::told_by;
 
 namespace {
 
 constexpr const char* kAsks = "somebody asks for a GPU again and again";
 constexpr const char* kMisreads = "somebody reads an element that there is not";
+constexpr const char* kDoesWithoutCache = "somebody works without the cache of memory";
 constexpr const char* kMultiplies = "somebody multiplies matrices";
-
-/// What this program's test `name` writes to stderr, in a process of its own with these variables in its environment.
-std::string told_by(const std::string& name, const std::string& environment = "") {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  FILE* const pipe = popen(
-      fmt::format("{} '{}' --no-skip --test-case='{}' 2>&1 >/dev/null", environment, program, name).c_str(),
-      "r");
-  REQUIRE(pipe != nullptr);
-  std::string text;
-  for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
-  pclose(pipe);
-  return text;
-}
 
 }  // namespace
 
@@ -51,6 +42,22 @@ TEST_CASE(kMultiplies* doctest::skip()) {
   const Tensor x = ones({4, 5}, DType::float32, Device::cuda), y = ones({5, 3}, DType::float32, Device::cuda);
   try {
     CHECK(matmul(x, y).values() == std::vector<double>(12, 5));
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+  }
+}
+
+TEST_CASE(kDoesWithoutCache* doctest::skip()) {
+  try {
+    AttentionOptions o;
+    const auto some = [](const Shape& shape) { return ones(shape, DType::float32, Device::cuda); };
+    const Tensor q = some({1, 2, 3, 4}), k = some({1, 1, 5, 4}), v = some({1, 1, 5, 4}), none = some({0, 4});
+    Tape tape;
+    for (const Tensor& x : {q, k, v, none}) tape.watch(x);
+    tape.backward(sum(attention(q, k, v, o)) + sum(exp(none)));
+    CHECK(q.grad().values() == std::vector<double>(24, 0));
+    const auto statistics = memory::statistics(Device::cuda);
+    fmt::print(stderr, "{} tensors cached", statistics.reserved > statistics.now + (1 << 20) ? "some" : "no");
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());
   }
@@ -77,6 +84,14 @@ TEST_CASE("with VITRINE_CUDA_SYNC=1 each kernel is waited for, and an error is t
   const std::string what = "index_select: index has 7 at position 0";
   CHECK(told_by(kMisreads).starts_with("at the copy: " + what));
   CHECK(told_by(kMisreads, "VITRINE_CUDA_SYNC=1").starts_with("at the op: " + what));
+}
+
+TEST_CASE("with VITRINE_CUDA_CACHE=0 each tensor has memory of its own, also one without elements") {
+  if (!test::why_no_gpu().empty()) return;
+  CHECK(told_by(kDoesWithoutCache, "VITRINE_CUDA_CACHE=0") == "no tensors cached");
+#if !defined(VITRINE_SANITIZED) && !defined(VITRINE_KERNELS_TRACED)
+  CHECK(told_by(kDoesWithoutCache) == "some tensors cached");
+#endif
 }
 
 TEST_CASE("VITRINE_CUDA_MATMUL chooses the product") {

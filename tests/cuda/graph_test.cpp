@@ -122,6 +122,27 @@ TEST_CASE("replayed steps give the bits of eager ones: losses, norms, parameters
   CHECK(eager.optimizer->steps() == kSteps + 1);
 }
 
+TEST_CASE("a state that is loaded goes into the next replay") {
+  if (!has_gpu()) return;
+  Training training("adamw");
+  Graph graph(kGpu, [&] { training.step(); });
+  const auto on_cpu = [](std::map<std::string, Tensor> state) {
+    for (auto& entry : state) entry.second = copy_to(entry.second, Device::cpu);
+    return state;
+  };
+  const auto model = on_cpu(training.model.state_dict()),
+             optimizer = on_cpu(training.optimizer->state_dict());
+  const auto train = [&] {
+    training.model.load_state_dict(model);
+    training.optimizer->load_state_dict(optimizer);
+    manual_seed(5);
+    for (int64_t i = 0; i < 3; ++i) training.prepare(i), graph.replay();
+    return training.state();
+  };
+  const auto first = train();
+  CHECK(train() == first);
+}
+
 TEST_CASE("every rule follows its rate, its factor and its step") {
   if (!has_gpu()) return;
   for (const auto& rule : test::optimizer_rules()) {

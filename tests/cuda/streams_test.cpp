@@ -258,6 +258,28 @@ TEST_CASE("a GPU that is full: who asked for how much, and what is there; nothin
   for (int64_t rows = 5; rows < 10; ++rows) CHECK_NOTHROW(full({rows, 1 << 20}, 1, DType::float32, gpu));
 }
 
+TEST_CASE("memory that a stream still works with is waited for before it is said that there is no more") {
+  struct Small {
+    Small() { emulator::set_device_memory_size(emulator::device_memory_in_use() + (size_t{48} << 20)); }
+    ~Small() { emulator::set_device_memory_size(size_t{1} << 40); }
+  };
+  const Device gpu = Device::cuda;
+  memory::release_cached(gpu);
+  const Small small;
+  const Stream other(gpu);
+  Tensor y = zeros({1}, DType::float32, gpu);
+  {
+    const Tensor x = ones({32, 1 << 18}, DType::float32, gpu);
+    other.wait_for(Stream::current(gpu));
+    const StreamScope scope(other);
+    y = sum(x);
+    other.keep(x);
+  }
+  CHECK_NOTHROW(zeros({40, 1 << 18}, DType::float32, gpu));
+  other.synchronize();
+  CHECK(y.item() == 32 << 18);
+}
+
 TEST_CASE("an error of CUDA names the op and the kernel") {
   const detail::KernelScope scope("softmax");
   CHECK_THROWS_WITH(

@@ -166,6 +166,16 @@ TEST_CASE("a run that fails leaves the others of its comparison their report") {
   CHECK(read_text(folder / "out/report.html").find("standard · laser") != std::string::npos);
 }
 
+TEST_CASE("a single run that fails leaves a report of how it came to that") {
+  const Folder folder;
+  Program program(folder,
+                  tiny(folder, {"--attention", "scale=1e300", "--steps", "4", "--out", folder / "out"}));
+  CHECK(program.exit_code() == 1);
+  CHECK_MESSAGE(program.printed().find("train_gpt: scale=1e300, seed 1: ") != std::string::npos,
+                program.printed());
+  CHECK(read_text(folder / "out/report.html").find(", then: ") != std::string::npos);
+}
+
 TEST_CASE("the runs of a comparison are those that each attention has alone: same text, same seed") {
   const Folder folder;
   Program both(folder, tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--dropout", "0.1",

@@ -172,6 +172,20 @@ std::vector<Misuse> tracking(Recorded& s) {
        [&] { scale_in_place(s.n, 0.5); },
        {"scale_in_place: x is int64[2] on cpu"},
        right},
+      {"adding into an expanded tensor",
+       [&] {
+         Tensor four = expand(zeros({2, 1}), {2, 4});
+         add_in_place(four, ones({2, 4}));
+       },
+       {"add_in_place: x is expanded along axis 1", "clone it first"},
+       right},
+      {"scaling an expanded tensor",
+       [&] {
+         Tensor four = expand(zeros({1}), {4});
+         scale_in_place(four, 2);
+       },
+       {"scale_in_place: x is expanded along axis 0"},
+       right},
       {"a second tape",
        [&] { Tape second; },
        {"Tape: another tape is recording on this thread", "Tape::Pause"},

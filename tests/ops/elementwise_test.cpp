@@ -151,6 +151,19 @@ TEST_CASE("kernels that write into strided memory reach every element once, and 
     }
 }
 
+TEST_CASE("adding another view of the same memory in place adds what was there before") {
+  for (const double scale : {1.0, 0.5}) {
+    Tensor x = random({130, 130}, 1, DType::float64, -1, 1);
+    const Tensor want = x + scale * transpose(clone(x));
+    add_in_place(x, transpose(x), scale);
+    CHECK(elements(x) == elements(want));
+    Tensor y = random({40000}, 2, DType::float64, -1, 1), tail = slice(y, 0, 1, 40000);
+    const Tensor sums = clone(tail) + scale * clone(slice(y, 0, 0, 39999));
+    add_in_place(tail, slice(y, 0, 0, 39999), scale);
+    CHECK(elements(tail) == elements(sums));
+  }
+}
+
 TEST_CASE("concat, pad, gather and scatter_add give what plain loops give on long and on strided inputs") {
   for (DType dtype : kTypes)
     for (const Tensor& x : {random({3, kMany}, 1, dtype), transpose(random({kMany, 3}, 2, dtype)),

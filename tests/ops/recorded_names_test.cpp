@@ -1,5 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
 #include "core/creation.h"
 #include "core/record.h"
 #include "tests/spec/spec.h"
@@ -21,4 +27,22 @@ TEST_CASE("an op that has no row is told, and a row of the caller's counts") {
   const spec::Spec misnamed = {"strange", call, {{{{3, 5}}}}}, named = {"stranger", call, {{{{3, 5}}}}};
   CHECK(spec::check_names(misnamed) == "strange records stranger, which has no row");
   CHECK(spec::check_names(misnamed, {named}).empty());
+}
+
+TEST_CASE("every operation that the library records by its name has a row") {
+  // `to` is recorded between two devices only; what a checkpoint records is the function that it is given.
+  std::set<std::string> known = {"to", "checkpoint"};
+  for (const auto& row : spec::rows()) known.insert(row.name);
+  static const std::regex recorded(R"re(\brecord(?:_all)?\(\s*"(\w+)")re");
+  int count = 0;
+  for (const char* folder : {"core", "ops", "nn"})
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(VITRINE_SOURCE_DIR) / folder)) {
+      if (file.path().extension() != ".cpp") continue;
+      std::ifstream in(file.path());
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      for (std::sregex_iterator at(text.begin(), text.end(), recorded), end; at != end; ++at, ++count)
+        CHECK_MESSAGE(known.count((*at)[1]) == 1, file.path().string(), " records ", (*at)[1].str());
+    }
+  CHECK(count > 30);
 }

@@ -120,6 +120,26 @@ TEST_CASE("a wrong state is refused as a whole, and a step that fails does not c
   CHECK(lamb.steps() == 0);
 }
 
+TEST_CASE("a group that cannot step keeps the others from stepping, and leaves no state behind") {
+  const SgdOptions options{.lr = 0.1, .momentum = 0.9, .dampening = 0.5};
+  Parameter p = parameter(1), alone = parameter(1), converted = parameter(2);
+  Sgd together({converted}, options), single({alone}, options);
+  descend(together, converted, 1);
+  together.add_group({{p}, {.lr = 0.1}});
+  std::swap(together.groups()[0], together.groups()[1]);  // p comes first
+  const auto before = p.value().values();
+  converted.to(DType::float64);
+  for (const Parameter& x : {p, alone, converted}) x.master().set_grad(full_like(x.master(), 1));
+  CHECK_THROWS_WITH(together.step(), doctest::Contains("convert the model before"));
+  CHECK(p.value().values() == before);
+  CHECK(together.steps() == 1);
+  // What comes next is p's first step, which takes no dampening.
+  converted.zero_grad();
+  together.step();
+  single.step();
+  CHECK(p.value().values() == alone.value().values());
+}
+
 TEST_CASE("bfloat16 parameters move their float32 master and follow it") {
   Parameter p = parameter(4, DType::bfloat16);
   Adam o({p}, {.lr = 1e-4});
@@ -234,6 +254,31 @@ TEST_CASE("optimizers and schedules by name") {
   }
   CHECK_THROWS_WITH(make_schedule("cosin", 1, 1, 2, 0),
                     doctest::Contains("there is no schedule cosin: wanted constant, cosine"));
+}
+
+TEST_CASE("a rule has an option where the option changes its steps") {
+  const auto after_steps = [](const std::string& name, const CommonOptions& options) {
+    const Parameter p = parameter(1);
+    descend(*make_optimizer(name, {p}, options), p, 8);  // RAdam's beta2 says nothing before the sixth
+    return p.value().values();
+  };
+  const std::pair<std::string, CommonOptions> changes[] = {
+      {"beta1", {.beta1 = 0.5}}, {"beta2", {.beta2 = 0.5}}, {"momentum", {.momentum = 0.5}}};
+  for (const std::string name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "radamw", "lamb", "lion",
+                                 "adafactor", "rmsprop", "adagrad", "adadelta"}) {
+    INFO(name);
+    const auto plain = after_steps(name, {});
+    for (const auto& change : changes) {
+      INFO(change.first);
+      CHECK(has_option(name, change.first) == (after_steps(name, change.second) != plain));
+    }
+    if (has_option(name, "nesterov"))
+      CHECK(after_steps(name, {.nesterov = true}) != plain);
+    else
+      CHECK_THROWS_WITH(after_steps(name, {.nesterov = true}),
+                        doctest::Contains((name + " has no Nesterov momentum").c_str()));
+  }
+  CHECK_THROWS_WITH(has_option("adm", "beta1"), doctest::Contains("there is no optimizer adm"));
 }
 
 TEST_CASE("a model that is converted after the first step finds its optimizer's state of another type") {

@@ -30,6 +30,7 @@ enum class Mistake {
   no_wait_for_tiles,
   no_wait_for_room,
   no_wait_for_products,
+  no_fence_init,
   swizzle,
   bytes,
   more_bytes,
@@ -46,7 +47,7 @@ __global__ void multiply(float* z, const __grid_constant__ TensorMap x, const __
   auto* const stages = reinterpret_cast<Stage*>((reinterpret_cast<uintptr_t>(memory) + 1023) / 1024 * 1024);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) full[i].init(1), empty[i].init(kConsumers / 32);
-    Mbarrier::fence_init();
+    if (kMistake != Mistake::no_fence_init) Mbarrier::fence_init();
   }
   __syncthreads();
   if (threadIdx.x == kConsumers) {
@@ -207,15 +208,38 @@ __global__ void overwrite(int* y, unsigned absent) {
   value = 2;
 }
 
-/// What the emulator says of a mistake.
-template <Mistake kMistake>
-std::string complaint() {
+/// Of 168 registers a thread of three warpgroups, the first one keeps kKept for itself, and the others take up to kTaken.
+template <int kKept, int kTaken>
+__global__ void share_registers(int* y) {
+  if (threadIdx.x < 128)
+    cuda::give_registers<kKept>();
+  else
+    cuda::take_registers<kTaken>();
+  y[threadIdx.x] = 1;
+}
+
+/// What the emulator says of f.
+template <class F>
+std::string complaint_about(F&& f) {
   try {
-    run<bfloat16, true, true, kMistake>();
+    f();
   } catch (const Error& e) {
     return e.what();
   }
   return "";
+}
+
+template <Mistake kMistake>
+std::string complaint() {
+  return complaint_about([] { run<bfloat16, true, true, kMistake>(); });
+}
+
+template <int kKept, int kTaken>
+std::string complaint_about_registers() {
+  return complaint_about([] {
+    Tensor y = empty({384}, DType::int32, Device::cuda);
+    VITRINE_LAUNCH((share_registers<kKept, kTaken>), 1, 384, 0, y.data<int>());
+  });
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -251,6 +275,22 @@ TEST_CASE(
   CHECK(contains(complaint<Mistake::swizzle>(), "swizzle of 128 bytes"));
 }
 
+TEST_CASE("the copy engine wants an mbarrier that a fence has told it of") {
+  CHECK(contains(complaint<Mistake::no_fence_init>(), "an mbarrier without a fence_init() since its init()"));
+}
+
+TEST_CASE("warpgroups take no more registers than others give, in any order") {
+  test::in_any_order([] {
+    CHECK(complaint_about_registers<40, 232>() == "");
+    const std::string few = complaint_about_registers<48, 232>();
+    CHECK(contains(few, "no thread can go on"));
+    CHECK(contains(few, "waits at traced_hopper_test.cpp:"));
+    CHECK(contains(few, "a warpgroup that takes registers those that others give"));
+  });
+  CHECK(contains(complaint_about_registers<176, 168>(), "threads that have 168 cannot keep 176"));
+  CHECK(contains(complaint_about_registers<40, 160>(), "threads that have 168 would lose some to have 160"));
+}
+
 TEST_CASE("x from registers, with y either way") {
   check_registers<bfloat16, true, 64>();
   check_registers<bfloat16, false, 128>();
@@ -264,13 +304,8 @@ TEST_CASE("products behind a wait want a fence") {
 
 TEST_CASE("whoever overwrites what one of eight warps may still read is found, whichever it is") {
   Tensor y = empty({256}, DType::int32, Device::cuda);
-  const auto complaint = [&](unsigned absent) -> std::string {
-    try {
-      VITRINE_LAUNCH(overwrite, 1, 256, 0, y.data<int>(), absent);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+  const auto complaint = [&](unsigned absent) {
+    return complaint_about([&] { VITRINE_LAUNCH(overwrite, 1, 256, 0, y.data<int>(), absent); });
   };
   CHECK(complaint(8) == "");
   for (unsigned absent = 1; absent < 8; ++absent)

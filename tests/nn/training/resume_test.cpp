@@ -108,6 +108,27 @@ TEST_CASE("a finished run that is resumed keeps its metrics, curves and validati
   CHECK(run.go("six", 6, "again").final_validation_loss == whole.final_validation_loss);
 }
 
+TEST_CASE("a trainer that goes back to a checkpoint forgets what it has done since") {
+  Run run;
+  const RunReport whole = run.go("", 6, "whole");
+  const std::string four = (run.folder / "four").string();
+  manual_seed(1);
+  Gpt gpt(run.model);
+  Trainer trainer(text(gpt, counting(run.training), counting(run.validation), run.batch, run.seed),
+                  run.schedule, run.options);
+  trainer.run([&] { return trainer.step() == 4; });
+  trainer.save(four);
+  trainer.run();
+  trainer.resume(four);
+  CHECK(trainer.report().train_loss.x.size() == 4);
+  CHECK(run.lines().size() == 4);
+  trainer.run();
+  check_whole(trainer.report(), whole);
+  const auto lines = run.lines();
+  REQUIRE(lines.size() == 6);
+  for (size_t i = 0; i < 6; ++i) CHECK(lines[i]["loss"] == whole.train_loss.y[i]);
+}
+
 TEST_CASE("in 16 bits too a resumed run has the bits of the run that was not stopped") {
   for (const DType dtype : {DType::bfloat16, DType::float16}) {
     CAPTURE(name(dtype));

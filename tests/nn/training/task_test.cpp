@@ -170,6 +170,41 @@ TEST_CASE("any task goes on from a checkpoint with the same bits, and another ta
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a run that fails in a step saves what it was before that step") {
+  const auto path =
+      (std::filesystem::temp_directory_path() / fmt::format("vitrine_failed_{}", getpid())).string();
+  const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
+  Reverser through = made(1), failing = through.clone(), resumed = made(2);
+  Trainer(reversing(through, 4), schedule, quiet(6)).run();
+  Task task = reversing(failing, 4);
+  int calls = 0;
+  task.loss = [&calls, loss = task.loss](const std::vector<Tensor>& x) {
+    return loss(x) * (++calls > 3 ? NAN : 1.0);
+  };
+  auto options = quiet(6);
+  options.checkpoint = path;
+  Trainer first(task, schedule, options);
+  CHECK_THROWS_WITH_AS(first.run(), doctest::Contains("the loss is nan at step 4"), Error);
+  Trainer second(reversing(resumed, 4), schedule, quiet(6));
+  second.resume(path);
+  CHECK(second.step() == 3);
+  second.run();
+  CHECK(all_values(resumed) == all_values(through));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a callback of the user's sees every pass of a training run, those that are measured too") {
+  Reverser model = made(1);
+  MultiHeadAttention& attention = *attentions_of(model).front().second;
+  int64_t passes = 0;
+  attention.on_projected = [&](const Tensor&, const Tensor&, const Tensor&) { ++passes; };
+  Trainer trainer(reversing(model, 4), optim::constant(1e-3), quiet(3));
+  trainer.run([&] { return trainer.step() == 2; });
+  CHECK(passes == 2);
+  REQUIRE(attention.on_projected);
+  CHECK(trainer.report().grad_norm_by_path[0].q.y.size() == 1);
+}
+
 TEST_CASE("a task that lacks something, and batches of no tokens, are told") {
   Reverser model = made(1);
   const auto refused = [](const Task& task, const char* message) {

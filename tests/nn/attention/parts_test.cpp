@@ -1,0 +1,144 @@
+// Parts from outside that override each stage, and what does not compose.
+#include "nn/attention/part.h"
+
+#include <doctest/doctest.h>
+
+#include "core/check_gradients.h"
+#include "core/creation.h"
+#include "core/random.h"
+#include "nn/attention/attention.h"
+#include "nn/multi_head_attention.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+Tensor normal(const Shape& shape, uint64_t seed) {
+  Generator g(seed);
+  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
+}
+
+/// Scores −|q − k|².
+class Distance : public AttentionPart {
+ public:
+  Tensor score(const Tensor& q, const Tensor& k) const override {
+    return neg(sum(square(unsqueeze(q, 3) - unsqueeze(k, 2)), {-1}));
+  }
+};
+
+/// A query takes the values times themselves.
+class Squares : public AttentionPart {
+ public:
+  Tensor read(const Tensor& weights, const Tensor& v) const override { return matmul(weights, square(v)); }
+};
+
+/// Values times their position + 1.
+class Aging : public AttentionPart {
+ public:
+  Traits traits() const override { return {.tiled = true}; }
+  Tensor prepare_values(const Tensor& v, int64_t first) const override {
+    const auto begin = static_cast<double>(first + 1), count = static_cast<double>(v.size(2));
+    return v * reshape(arange(begin, begin + count, 1, v.dtype()), {v.size(2), 1});
+  }
+};
+
+/// Keys without their mean over the sequence.
+class Centered : public AttentionPart {
+ public:
+  Traits traits() const override { return {.tiled = true, .cacheable = false}; }
+  Tensor prepare_keys(const Tensor& k, int64_t) const override { return k - mean(k, {2}, KeepAxes::yes); }
+};
+
+template <class Part>
+void add(const char* name) {
+  register_mechanism(name, "of a test", [](const AttentionSizes&) { return std::make_unique<Part>(); });
+}
+
+[[maybe_unused]] const bool kRegistered = [] {
+  add<Distance>("distance"), add<Distance>("distance_again");
+  add<Squares>("squares"), add<Squares>("squares_again");
+  add<Aging>("aging"), add<Centered>("centered");
+  return true;
+}();
+
+/// Of q [2, 4, 5, 6], and of two heads of 7 keys and values.
+struct Inputs {
+  Tensor q = normal({2, 4, 5, 6}, 1), k = normal({2, 2, 7, 6}, 2), v = normal({2, 2, 7, 6}, 3);
+  Tensor keys = repeat_heads(k), values = repeat_heads(v);
+
+  static Tensor repeat_heads(const Tensor& x) { return reshape(stack({x, x}, 2), {2, 4, 7, 6}); }
+};
+
+Tensor forward(const std::string& name, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Attention attention(parse_attention(name), 4, 6, 16);
+  return attention.forward(q, attention.prepare_keys(k, 0), attention.prepare_values(v, 0), {});
+}
+
+void check_equal(const Tensor& got, const Tensor& want) {
+  REQUIRE(got.shape() == want.shape());
+  CHECK(spec::distance(got.values(), want.values(), 1e-3) <= 1e-12);
+}
+
+}  // namespace
+
+TEST_CASE("a part may have scores, a read and prepared values of its own, and gradients pass through them") {
+  const Inputs x;
+  const Tensor apart = sum(square(unsqueeze(x.q, 3) - unsqueeze(x.keys, 2)), {-1});
+  check_equal(forward("distance", x.q, x.k, x.v), matmul(softmax(neg(apart)), x.values));
+  check_equal(forward("distance+softcap=2", x.q, x.k, x.v),
+              matmul(softmax(2.0 * tanh(neg(apart) / 2.0)), x.values));
+  check_equal(forward("squares", x.q, x.k, x.v), forward("standard", x.q, x.k, square(x.v)));
+  const Tensor age = reshape(arange(1, 8, 1, DType::float64), {7, 1});
+  check_equal(forward("aging", x.q, x.k, x.v), forward("standard", x.q, x.k, x.v * age));
+  check_equal(forward("aging+laser", x.q, x.k, x.v), forward("laser", x.q, x.k, x.v * age));
+  for (const char* name : {"distance+squares", "aging+distance+alibi"}) {
+    const auto report = check_gradients(
+        [&](const std::vector<Tensor>& t) { return forward(name, t[0], t[1], t[2]); }, {x.q, x.k, x.v});
+    CHECK_MESSAGE(report.passed, to_string(report));
+  }
+}
+
+TEST_CASE(
+    "a part that only prepares leaves the fused path, and decoding with a cache gives what the full pass gives") {
+  const Attention aging(parse_attention("aging"), 4, 6, 16), distance(parse_attention("distance"), 4, 6, 16);
+  CHECK(aging.path() == Attention::Path::fused);
+  CHECK(distance.path() == Attention::Path::generic);
+  manual_seed(1);
+  for (const char* name : {"aging", "distance+aging", "squares"}) {
+    INFO(name);
+    const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .attention = name});
+    const Tensor x = randn({2, 6, 8});
+    const Tensor whole = attention.forward(x, {.causal = true});
+    KeyValueCache cache(6);
+    for (int64_t t = 0; t < 6; ++t)
+      CHECK(spec::distance(attention.forward(slice(x, 1, t, t + 1), {.causal = true}, &cache).values(),
+                           slice(whole, 1, t, t + 1).values(), 1e-2) <= 1e-5);
+  }
+}
+
+TEST_CASE("what does not compose is refused with its reason") {
+  const Inputs x;
+  const auto refused = [&](const char* name, const char* reason) {
+    INFO(name);
+    CHECK_THROWS_WITH_AS(forward(name, x.q, x.k, x.v), doctest::Contains(reason), Error);
+  };
+  refused("distance+distance_again", "distance and distance_again both have scores of their own");
+  refused("squares+squares_again", "squares and squares_again both read the values");
+  refused("squares+laser", "laser and another part both read the values");
+  refused("distance+cosine", "scores of its own, which know neither cosine nor a scale");
+  refused("distance+optimal", "scores of its own, which know neither cosine nor a scale");
+  const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .attention = "centered"});
+  KeyValueCache cache(6);
+  CHECK_NOTHROW(attention.forward(randn({1, 3, 8}), {.causal = true}));
+  CHECK_THROWS_WITH_AS(attention.forward(randn({1, 3, 8}), {.causal = true}, &cache),
+                       doctest::Contains("keys or values of centered change when later ones come"), Error);
+  CHECK(cache.size() == 0);
+}
