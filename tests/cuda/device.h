@@ -11,6 +11,7 @@
 
 #if VITRINE_CUDA_EMULATED
 #include "cuda/emulator/block.h"
+#include "cuda/emulator/memory.h"
 #endif
 
 namespace vitrine::test {
@@ -36,6 +37,15 @@ inline bool has_gpu() {
   }();
   return found;
 }
+
+/// The allocator's own blocks while this lives, also where kernels are inspected.
+struct [[maybe_unused]] Caching {
+#if VITRINE_CUDA_EMULATED
+  Caching() : traced(emulator::traces_device_memory()) { emulator::trace_device_memory(false); }
+  ~Caching() { emulator::trace_device_memory(traced); }
+  const bool traced;
+#endif
+};
 
 /// What this program's test `name` writes to stderr, in a process of its own with these variables in its environment.
 inline std::string told_by(const std::string& name, const std::string& environment = "") {

@@ -48,14 +48,13 @@ TEST_CASE(kMultiplies* doctest::skip()) {
 }
 
 TEST_CASE(kDoesWithoutCache* doctest::skip()) {
+  const test::Caching caching;
   try {
-    AttentionOptions o;
     const auto some = [](const Shape& shape) { return ones(shape, DType::float32, Device::cuda); };
     const Tensor q = some({1, 2, 3, 4}), k = some({1, 1, 5, 4}), v = some({1, 1, 5, 4}), none = some({0, 4});
     Tape tape;
     for (const Tensor& x : {q, k, v, none}) tape.watch(x);
-    tape.backward(sum(attention(q, k, v, o)) + sum(exp(none)));
-    CHECK(q.grad().values() == std::vector<double>(24, 0));
+    tape.backward(sum(attention(q, k, v, {})) + sum(exp(none)));
     const auto statistics = memory::statistics(Device::cuda);
     fmt::print(stderr, "{} tensors cached", statistics.reserved > statistics.now + (1 << 20) ? "some" : "no");
   } catch (const Error& e) {
@@ -89,7 +88,7 @@ TEST_CASE("with VITRINE_CUDA_SYNC=1 each kernel is waited for, and an error is t
 TEST_CASE("with VITRINE_CUDA_CACHE=0 each tensor has memory of its own, also one without elements") {
   if (!test::why_no_gpu().empty()) return;
   CHECK(told_by(kDoesWithoutCache, "VITRINE_CUDA_CACHE=0") == "no tensors cached");
-#if !defined(VITRINE_SANITIZED) && !defined(VITRINE_KERNELS_TRACED)
+#ifndef VITRINE_SANITIZED
   CHECK(told_by(kDoesWithoutCache) == "some tensors cached");
 #endif
 }

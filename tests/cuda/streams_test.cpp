@@ -28,15 +28,6 @@ std::vector<float> values(const Tensor& x) {
   return {y.data<float>(), y.data<float>() + y.numel()};
 }
 
-/// The allocator's own blocks while this lives, also where kernels are inspected.
-struct [[maybe_unused]] Caching {
-#if VITRINE_CUDA_EMULATED
-  Caching() : traced(emulator::traces_device_memory()) { emulator::trace_device_memory(false); }
-  ~Caching() { emulator::trace_device_memory(traced); }
-  const bool traced;
-#endif
-};
-
 }  // namespace
 
 TEST_CASE("page-locked memory is the CPU's own where there is no GPU") {
