@@ -264,6 +264,7 @@ TEST_CASE("memory that a stream still works with is waited for before it is said
     other.wait_for(Stream::current(gpu));
     const StreamScope scope(other);
     y = sum(x);
+    for (int i = 0; i < 100; ++i) scale_in_place(y, 1);  // it takes a while
     other.keep(x);
   }
   CHECK_NOTHROW(zeros({40, 1 << 18}, DType::float32, gpu));
