@@ -1,6 +1,7 @@
 # The commands of a fresh clone on Debian or Ubuntu:
 #   make demo    install what is missing, build, train two small GPTs side by side, print samples and where the report is
 #   make test    install what is missing, build, run the tests
+#   make bench   build the benchmarks
 #   make check   everything; each stage also runs alone, e.g. make check-asan
 #   make format  format all sources
 #   make tidy    clang-tidy over the library, or over FILES=core/tape
@@ -13,7 +14,7 @@ SLOW = mutation|fuzz|planted
 STAGES = format includes lengths isa mutation asan fuzz tsan cuda consumer
 
 .NOTPARALLEL:
-.PHONY: demo test check format tidy install install-all FORCE $(STAGES:%=check-%)
+.PHONY: demo test bench check format tidy install install-all FORCE $(STAGES:%=check-%)
 
 demo: install
 	@bash .ci/build demo train_gpt
@@ -21,6 +22,9 @@ demo: install
 
 test: install build
 	@$(STAGE) "tests" $(CTEST) release -LE 'fuzz|planted' --output-log build/tests.log
+
+bench: install
+	@bash .ci/build release bench
 
 check: install-all
 	@$(STAGE) --start
@@ -31,9 +35,11 @@ install:
 install-all:
 	@bash .ci/install build check
 
-# build, build-asan, …: the build folders of the presets.
+# build, build-asan, …: the build folders of the presets; of the one with clang all sources, the benchmarks too.
 build: FORCE
 	@JOBS=$(JOBS) $(STAGE) "build" bash .ci/build release
+build-tsan: FORCE
+	@JOBS=$(JOBS) $(STAGE) "build tsan" bash .ci/build tsan all bench
 build-%: FORCE
 	@JOBS=$(JOBS) $(STAGE) "build $*" bash .ci/build $*
 

@@ -35,15 +35,15 @@ struct Targets {
 
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
-    cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n,
-                         Targets<Wide<S>> targets, unsigned shared) {
+    cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* total, const S* x, int64_t apart,
+                         int64_t n, Targets<Wide<S>> targets, unsigned shared) {
   using T = Wide<S>;
   const int64_t target = targets.of_row[blockIdx.x];
   if (target == targets.ignore) {
     if (threadIdx.x == 0) losses[blockIdx.x] = shift[blockIdx.x] = total[blockIdx.x] = T(0);
     return;
   }
-  const S* row = x + row_begin(n);
+  const S* row = x + row_begin(apart);
   hold_rows(shared, n, row);
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(row, n));
   T average = 0;
@@ -67,8 +67,9 @@ __global__ void __launch_bounds__(kMostHolding)
 
 template <class S>
 __global__ void __launch_bounds__(kMostThreads)
-    cross_entropy_backward_kernel(S* dx, const Wide<S>* dlosses, const S* x, const Wide<S>* shift,
-                                  const Wide<S>* total, int64_t n, Targets<Wide<S>> targets) {
+    cross_entropy_backward_kernel(S* dx, int64_t dx_apart, const Wide<S>* dlosses, const S* x,
+                                  int64_t x_apart, const Wide<S>* shift, const Wide<S>* total, int64_t n,
+                                  Targets<Wide<S>> targets) {
   using T = Wide<S>;
   const int64_t target = targets.of_row[blockIdx.x];
   const T sum = total[blockIdx.x], by = shift[blockIdx.x], up = dlosses[blockIdx.x];
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kMostThreads)
     const T p = math::exp(static_cast<T>(x) - by) / sum;
     return S(counts ? up * (p - wanted) : T(0));
   };
-  dx += row_begin(n), x += row_begin(n);
+  dx += row_begin(dx_apart), x += row_begin(x_apart);
   const auto walk = [&](int64_t i, auto lanes) {
     const auto row = load<lanes>(x + i);
     Vector<S, lanes> slopes;
@@ -116,7 +117,7 @@ void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& l
     const Holding block =
         label_smoothing > 0 ? holding_for<cross_entropy_kernel<S>, S>(n, 1) : Holding{threads_for(n), 0};
     VITRINE_LAUNCH((cross_entropy_kernel<S>), rows, block.threads, block.shared, losses.data<T>(),
-                   shift.data<T>(), total.data<T>(), logits.data<S>(), n,
+                   shift.data<T>(), total.data<T>(), logits.data<S>(), logits.strides()[0], n,
                    targets_of<T>(targets, ignore, label_smoothing), block.shared);
   });
 }
@@ -127,9 +128,9 @@ void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& log
   visit_rows("cross_entropy_backward", logits, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
-    VITRINE_LAUNCH((cross_entropy_backward_kernel<S>), rows, threads_for(n), 0, dx.data<S>(),
-                   dlosses.data<T>(), logits.data<S>(), shift.data<T>(), total.data<T>(), n,
-                   targets_of<T>(targets, ignore, label_smoothing));
+    VITRINE_LAUNCH((cross_entropy_backward_kernel<S>), rows, threads_for(n), 0, dx.data<S>(), dx.strides()[0],
+                   dlosses.data<T>(), logits.data<S>(), logits.strides()[0], shift.data<T>(), total.data<T>(),
+                   n, targets_of<T>(targets, ignore, label_smoothing));
   });
 }
 

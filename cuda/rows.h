@@ -16,7 +16,7 @@
 
 namespace vitrine::cuda {
 
-/// Where this block's row of n elements begins.
+/// Where this block's row begins, of rows that lie n elements apart.
 __device__ inline int64_t row_begin(int64_t n) { return int64_t{blockIdx.x} * n; }
 
 /// Calls f(Type<S>{}, rows, n), a block a row, unless x is empty.

@@ -6,6 +6,30 @@
 
 namespace vitrine {
 
+Tensor in_rows(const Tensor& x) {
+  const int last = x.rank() - 1;
+  const int64_t n = x.shape()[last];
+  int64_t rows = 1, apart = n;
+  bool even = n == 1 || x.strides()[last] == 1;
+  for (int axis = last - 1; axis >= 0; --axis) {
+    if (x.shape()[axis] == 1) continue;
+    if (rows == 1) apart = x.strides()[axis];
+    even = even && x.strides()[axis] == apart * rows;
+    rows *= x.shape()[axis];
+  }
+  if (even && apart >= n) return x.alias({rows, n}, {apart, 1});
+  return packed(x).alias({rows, n}, {n, 1});
+}
+
+Tensor empty_rows(const Shape& shape, DType dtype, Device device) {
+  constexpr int64_t kLong = 1024, kTogether = 8;  // elements; shorter rows are not worth it
+  Shape whole = shape;
+  if (!device.is_cpu() && is_low_precision(dtype) && shape.back() >= kLong)
+    whole.back() = (shape.back() + kTogether - 1) / kTogether * kTogether;
+  const Tensor x = empty(whole, dtype, device);
+  return whole == shape ? x : x.alias(shape, x.strides());
+}
+
 bool through_definition(std::initializer_list<Tensor> inputs) {
   const auto is_dual = [](const Tensor& x) { return x.defined() && x.dtype() == DType::dual64; };
   return std::any_of(inputs.begin(), inputs.end(), is_dual) || records_definitions(inputs);

@@ -13,6 +13,14 @@ namespace vitrine {
 /// records x.
 inline Tensor packed(const Tensor& x) { return x.is_contiguous() ? x : copy_as(x, x.dtype()); }
 
+/// x [..., n] as [rows, n]: itself where each row is contiguous and all lie at one distance, which may be more than n, else a
+/// contiguous copy. Not recorded.
+Tensor in_rows(const Tensor& x);
+
+/// Memory for rows that tensor cores will read. On a GPU long ones of 16 bits begin at multiples of 16 bytes, as copy engines want
+/// them; the distance from row to row is then more than n, and the tensor not contiguous.
+Tensor empty_rows(const Shape& shape, DType dtype, Device device);
+
 /// True where an op has to run as its definition, in simpler ops: on a tape of order 2 or more, or on dual
 /// numbers, which its kernel does not know.
 bool through_definition(std::initializer_list<Tensor> inputs);

@@ -118,7 +118,7 @@ VITRINE_KERNEL(add_norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, co
 VITRINE_KERNEL(rotary, Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved,
                bool back);
 
-// -- Losses: logits [..., V]; targets (int64), losses and statistics [rows]
+// -- Losses: logits and their gradient [rows, V], each row contiguous; targets (int64), losses and statistics [rows]
 
 /// losses = log Σ e^logits − logits[target], smoothed: (1 − s)·that + s·average over the classes as targets. 0
 /// where the target is `ignore`. shift and total as in log_sum_exp.

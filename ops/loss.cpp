@@ -102,17 +102,18 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   const Tensor classes = check_classes("cross_entropy", "logits", logits, targets, options);
   if (through_definition({logits})) return define::cross_entropy(logits, classes, options);
-  const Tensor x = packed(logits);
+  const Tensor x = in_rows(logits);
   Tensor losses = empty(targets.shape(), wide(x.dtype()), x.device());
   Tensor shift = empty_like(losses), total = empty_like(losses);
   VITRINE_RUN(cross_entropy, losses, shift, total, x, classes, options.ignore_index, options.label_smoothing);
   const Tensor weights = row_weights(classes, options, losses.dtype());
   return record("cross_entropy", {logits}, weigh(losses, weights, options.reduction),
                 [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
-                 weights = Saved(weights), ignore = options.ignore_index,
+                 weights = Saved(weights), shape = logits.shape(), ignore = options.ignore_index,
                  smoothing = options.label_smoothing](const Tensor& dy) -> Grads {
-                  Tensor dx = empty_like(x.get());
-                  VITRINE_RUN(cross_entropy_backward, dx, packed(dy * weights), x.get(), classes.get(),
+                  const Tensor dx = empty_rows(shape, x->dtype(), x->device());
+                  Tensor rows = in_rows(dx);
+                  VITRINE_RUN(cross_entropy_backward, rows, packed(dy * weights), x.get(), classes.get(),
                               shift.get(), total.get(), ignore, smoothing);
                   return {dx};
                 });
@@ -164,11 +165,12 @@ void check_shares(const Tensor& x, const char* op, const char* argument) {
 
 void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits, const Tensor& targets,
                    int64_t ignore, double label_smoothing) {
-  for_each_row("cross_entropy", logits, [&](auto type, int64_t row, int64_t at, size_t n) {
+  const int64_t apart = logits.strides()[0];
+  for_each_row("cross_entropy", logits, [&](auto type, int64_t row, int64_t, size_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     const int64_t target = targets.data<int64_t>()[row];
-    const S* const x = logits.data<S>() + at;
+    const S* const x = logits.data<S>() + row * apart;
     T& loss = losses.data<T>()[row];
     if (target == ignore) {
       loss = 0;
@@ -194,17 +196,17 @@ void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& log
                             const Tensor& shift, const Tensor& total, int64_t ignore,
                             double label_smoothing) {
   const bool stream = dx.numel() * dx.element_size() > kStreamBytes;
-  for_each_row("cross_entropy_backward", logits, [&](auto type, int64_t row, int64_t at, size_t n) {
+  for_each_row("cross_entropy_backward", logits, [&](auto type, int64_t row, int64_t, size_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     const int64_t target = targets.data<int64_t>()[row];
-    S* const to = dx.data<S>() + at;
+    S* const to = dx.data<S>() + row * dx.strides()[0];
     const T sum = total.data<T>()[row];
     if (target == ignore || sum == 0) {
       std::fill_n(to, n, S(0.0f));
       return;
     }
-    const S* const x = logits.data<S>() + at;
+    const S* const x = logits.data<S>() + row * logits.strides()[0];
     const T by = shift.data<T>()[row], up = dlosses.data<T>()[row];
     const T s = static_cast<T>(label_smoothing), share = s / static_cast<T>(n);
     scaled_exp_minus(to, x, by, up / sum, up * share, n, stream);

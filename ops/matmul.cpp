@@ -119,12 +119,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Layer l("linear", x, weight, bias);
   if (!l.has_kernel()) return define::linear(x, weight, bias);
   const Tensor rows = readable(l.x), matrix = packed(l.weight);
-  Tensor y = l.result();
+  Tensor y = empty_rows({l.x.size(0), l.weight.size(0)}, l.x.dtype(), l.x.device());
   VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
   y = record(
       "linear", {l.x, l.weight, l.bias}, y,
       [x = Saved(rows), weight = Saved(matrix)](const Backward& b) {
-        return layer_gradients(b, contiguous(b.dy()), x, weight);
+        return layer_gradients(b, readable(b.dy()), x, weight);
       },
       [&] { return define::linear(l.x, l.weight, l.bias); });
   return l.shaped(y);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -26,7 +27,9 @@ namespace vitrine::emulator {
 struct Place {
   const char* file;
   int line;
-  bool operator==(const Place& other) const { return line == other.line && std::string(file) == other.file; }
+  bool operator==(const Place& other) const {
+    return line == other.line && (file == other.file || std::strcmp(file, other.file) == 0);
+  }
 };
 
 /// Those of a multiprocessor, which a block with wgmma has to itself.

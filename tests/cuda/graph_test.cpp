@@ -197,6 +197,19 @@ TEST_CASE("on a stream of one's own, and on the CPU, replays do the same") {
   CHECK(train(graph_of_cpu, [](int64_t) { return true; }) == train(on_cpu, [](int64_t) { return false; }));
 }
 
+#if VITRINE_CUDA_EMULATED
+TEST_CASE("so do replays on another GPU than the first, which take no tensor of that one") {
+  const Device second{DeviceKind::cuda, 1};
+  Training eager("adamw", tiny(), second), replayed("adamw", tiny(), second);
+  const auto want = train(eager, [](int64_t) { return false; });
+  CHECK(train(replayed, [](int64_t) { return true; }) == want);
+  Tensor elsewhere = zeros({2}, DType::float32, kGpu);
+  CHECK_THROWS_WITH(
+      Graph(second, [&] { scale_in_place(elsewhere, 2); }),
+      doctest::Contains("a graph of cuda:1 is being captured, and a kernel wants float32[2] on cuda:0"));
+}
+#endif
+
 TEST_CASE("a graph follows the thread's generator, also through manual_seed") {
   if (!has_gpu()) return;
   Tensor x, y;

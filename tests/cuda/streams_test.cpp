@@ -272,6 +272,16 @@ TEST_CASE("memory that a stream still works with is waited for before it is said
   CHECK(y.item() == 32 << 18);
 }
 
+TEST_CASE("an error that came without a launch having told it is told by the next one, with its op") {
+  const Tensor x = ones({3}, DType::float32, Device::cuda);
+  emulator::noted(cudaErrorInvalidDevice);
+  CHECK_THROWS_WITH(exp(x), doctest::Contains("CUDA: exp: "));
+  emulator::noted(cudaErrorInvalidDevice);
+  CHECK_THROWS_WITH(
+      exp(x), doctest::Contains("noticed here, perhaps of an earlier kernel: run with VITRINE_CUDA_SYNC=1"));
+  CHECK_NOTHROW(exp(x));
+}
+
 TEST_CASE("an error of CUDA names the op and the kernel") {
   const detail::KernelScope scope("softmax");
   CHECK_THROWS_WITH(
