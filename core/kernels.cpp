@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/convert.h"
+#include "core/creation.h"
 #include "core/loop.h"
 #include "core/philox.h"
 #include "core/uniform.h"
@@ -32,10 +33,12 @@ void check_same_shape(const char* op, const Tensor& y, const Tensor& x) {
   check(y.shape() == x.shape(), "{}: the shapes {} and {} differ", op, y.shape(), x.shape());
 }
 
-/// Rows of a tensor as the leading axis of a contiguous matrix; the row numbers as int64.
+/// Rows of a tensor as the leading axis of a contiguous matrix; the row numbers as int64, in the allocator's memory: the C library's
+/// heap would grow at some step of a training run.
 struct Rows {
   int64_t count, width, limit;
-  std::vector<int64_t> index;
+  Tensor numbers;
+  const int64_t* index;
 
   Rows(const char* op, const Tensor& whole, const Tensor& part, const Tensor& rows) {
     check(whole.is_contiguous() && part.is_contiguous(), "{}: wanted contiguous tensors", op);
@@ -45,15 +48,12 @@ struct Rows {
     count = rows.size(0);
     limit = whole.size(0);
     width = limit == 0 ? 0 : whole.numel() / limit;
-    index.resize(static_cast<size_t>(count));
-    visit_index(rows.dtype(), op, [&](auto type) {
-      using I = typename decltype(type)::type;
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t row = rows.data<I>()[i * rows.strides()[0]];
-        check(row >= 0 && row < limit, "{}: index {} at position {} is outside [0, {})", op, row, i, limit);
-        index[static_cast<size_t>(i)] = row;
-      }
-    });
+    check(is_integer(rows.dtype()), "{}: the rows are {}, wanted int64 or int32", op, name(rows.dtype()));
+    numbers = rows.dtype() == DType::int64 && rows.is_contiguous() ? rows : copy_as(rows, DType::int64);
+    index = numbers.data<int64_t>();
+    for (int64_t i = 0; i < count; ++i)
+      check(index[i] >= 0 && index[i] < limit, "{}: index {} at position {} is outside [0, {})", op, index[i],
+            i, limit);
   }
 };
 
@@ -118,8 +118,7 @@ void gather_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
   const auto* from = static_cast<const char*>(x.raw());
   if (bytes == 0) return;
   parallel_for(0, r.count, grain_for(r.width), [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; ++i)
-      std::memcpy(to + i * bytes, from + r.index[static_cast<size_t>(i)] * bytes, bytes);
+    for (int64_t i = b; i < e; ++i) std::memcpy(to + i * bytes, from + r.index[i] * bytes, bytes);
   });
 }
 
@@ -134,7 +133,7 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
       // Threads share the columns, not the rows: each element is added to in the order of i by one thread.
       parallel_for(0, r.width, 64, [&](int64_t b, int64_t e) {
         for (int64_t i = 0; i < r.count; ++i) {
-          To* row = into + r.index[static_cast<size_t>(i)] * r.width;
+          To* row = into + r.index[i] * r.width;
           const From* source = add + i * r.width;
           for (int64_t c = b; c < e; ++c)
             row[c] = To(static_cast<Wide<To>>(row[c]) + convert<Wide<To>>(source[c]));

@@ -109,24 +109,37 @@ __global__ void __launch_bounds__(kLaserThreads)
   Range range;
   float c = 0, narrowest = INFINITY;  // the least spread that a tile of queries may see
   int near_keys = kAllNear;
-  for (int block = 0; block < blocks; ++block) {
-    const int64_t at = head * blocks + block;
+  // The ranges of several blocks are on their way together, and what the threads find of them is merged at once.
+  constexpr int kAtOnce = 8;
+  for (int first = 0; first < blocks; first += kAtOnce) {
+    const int64_t at = head * blocks + first;
+    const int count = blocks - first < kAtOnce ? blocks - first : kAtOnce;
+    Range here[kAtOnce];
     int found = 0;
     if (d < channels) {
-      const float* const of_block = ranges + at * 2 * channels + d;
-      const Range here{of_block[0], of_block[channels]};
-      range.widen(here.low, here.high);
-      if (part != SeenKeys::all && counts[at] >= kFewKeys)
-        narrowest = std::fmin(narrowest, (part == SeenKeys::any ? here : range).spread());
-      const float before = c;
-      c = range.anchor(before);
-      anchors[at * channels + d] = c;
-      const bool has_one = range.is_near() && range.spread() <= kMostWidening * narrowest;
-      found = (c != before ? kMoves : 0) | (has_one ? 0 : kHasNone);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+        if (i < count) {
+          const float* const of_block = ranges + (at + i) * 2 * channels + d;
+          here[i] = {of_block[0], of_block[channels]};
+        }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+        if (i < count) {
+          range.widen(here[i].low, here[i].high);
+          if (part != SeenKeys::all && counts[at + i] >= kFewKeys)
+            narrowest = std::fmin(narrowest, (part == SeenKeys::any ? here[i] : range).spread());
+          const float before = c;
+          c = range.anchor(before);
+          anchors[(at + i) * channels + d] = c;
+          const bool has_one = range.is_near() && range.spread() <= kMostWidening * narrowest;
+          found |= ((c != before ? kMoves : 0) | (has_one ? 0 : kHasNone)) << 2 * i;
+        }
     }
     found = merge_block(found, [](int x, int y) { return x | y; });
-    if (near_keys == kAllNear && (found & kHasNone) != 0) near_keys = block * kLaserKeys;
-    if (threadIdx.x == 0) moved[at] = found & kMoves;
+    for (int i = 0; i < count; ++i)
+      if (near_keys == kAllNear && (found >> 2 * i & kHasNone) != 0) near_keys = (first + i) * kLaserKeys;
+    if (d < count) moved[at + d] = found >> 2 * d & kMoves;
   }
   if (threadIdx.x == 0) near[head] = near_keys;
 }

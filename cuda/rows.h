@@ -1,4 +1,4 @@
-// For kernels over the last axis of contiguous tensors: one block a row.
+// For kernels over the last axis, of contiguous rows: one block a row.
 //
 // Some read their row twice or more, and what is read again should not come from memory again. Four blocks of 512 threads on
 // each of an H200's 132 multiprocessors have 528 rows under way: rows of 32 KB are 17 MB and stay in its cache of 60 MB, rows of

@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,13 +78,17 @@ void cuda::release_finished() {
   }
 }
 
+/// One thread waits, others for it; what a kernel has to tell is told by whoever waits for its result.
 void cuda::wait_for_kept() {
+  static std::mutex waiting;
+  const std::lock_guard alone(waiting);
   std::list<Kept> all;
   {
     const std::lock_guard lock(keeper().mutex);
     all.swap(keeper().kept);
   }
-  for (const Kept& kept : all) kept.until.synchronize();
+  for (const Kept& kept : all)
+    while (!kept.until.is_done()) std::this_thread::yield();
 }
 
 // Streams ---------------------------------------------------------------------------------------------------------------

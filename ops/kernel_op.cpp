@@ -6,7 +6,7 @@
 
 namespace vitrine {
 
-Tensor in_rows(const Tensor& x) {
+std::optional<int64_t> row_distance(const Tensor& x) {
   const int last = x.rank() - 1;
   const int64_t n = x.shape()[last];
   int64_t rows = 1, apart = n;
@@ -17,16 +17,23 @@ Tensor in_rows(const Tensor& x) {
     even = even && x.strides()[axis] == apart * rows;
     rows *= x.shape()[axis];
   }
-  if (even && apart >= n) return x.alias({rows, n}, {apart, 1});
-  return packed(x).alias({rows, n}, {n, 1});
+  return even && apart >= n ? std::optional(apart) : std::nullopt;
 }
 
-Tensor empty_rows(const Shape& shape, DType dtype, Device device) {
+Tensor in_rows(const Tensor& x) {
+  const int64_t n = x.size(-1);
+  int64_t rows = 1;
+  for (int axis = 0; axis < x.rank() - 1; ++axis) rows *= x.shape()[axis];
+  const auto apart = row_distance(x);
+  return apart ? x.alias({rows, n}, {*apart, 1}) : packed(x).alias({rows, n}, {n, 1});
+}
+
+Tensor empty_rows(const char* op, const Shape& shape, DType dtype, Device device) {
   constexpr int64_t kLong = 1024, kTogether = 8;  // elements; shorter rows are not worth it
   Shape whole = shape;
   if (!device.is_cpu() && is_low_precision(dtype) && shape.back() >= kLong)
     whole.back() = (shape.back() + kTogether - 1) / kTogether * kTogether;
-  const Tensor x = empty(whole, dtype, device);
+  const Tensor x = empty(whole, dtype, device, op);
   return whole == shape ? x : x.alias(shape, x.strides());
 }
 

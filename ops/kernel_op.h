@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 
 #include "core/creation.h"
@@ -13,13 +14,14 @@ namespace vitrine {
 /// records x.
 inline Tensor packed(const Tensor& x) { return x.is_contiguous() ? x : copy_as(x, x.dtype()); }
 
-/// x [..., n] as [rows, n]: itself where each row is contiguous and all lie at one distance, which may be more than n, else a
-/// contiguous copy. Not recorded.
+/// The distance between the rows of x [..., n], where each is contiguous and all lie one behind the other at one distance, n or more.
+std::optional<int64_t> row_distance(const Tensor& x);
+/// x [..., n] as [rows, n]: itself where its rows lie at one distance, else a contiguous copy. Not recorded.
 Tensor in_rows(const Tensor& x);
 
 /// Memory for rows that tensor cores will read. On a GPU long ones of 16 bits begin at multiples of 16 bytes, as copy engines want
 /// them; the distance from row to row is then more than n, and the tensor not contiguous.
-Tensor empty_rows(const Shape& shape, DType dtype, Device device);
+Tensor empty_rows(const char* op, const Shape& shape, DType dtype, Device device);
 
 /// True where an op has to run as its definition, in simpler ops: on a tape of order 2 or more, or on dual
 /// numbers, which its kernel does not know.

@@ -111,7 +111,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
                 [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
                  weights = Saved(weights), shape = logits.shape(), ignore = options.ignore_index,
                  smoothing = options.label_smoothing](const Tensor& dy) -> Grads {
-                  const Tensor dx = empty_rows(shape, x->dtype(), x->device());
+                  const Tensor dx = empty_rows("cross_entropy_backward", shape, x->dtype(), x->device());
                   Tensor rows = in_rows(dx);
                   VITRINE_RUN(cross_entropy_backward, rows, packed(dy * weights), x.get(), classes.get(),
                               shift.get(), total.get(), ignore, smoothing);

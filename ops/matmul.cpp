@@ -103,7 +103,7 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
         y0.shape(), x.size(-1), y.size(-2));
   // One matrix on the right: the leading axes of x are more rows.
   Tensor z;
-  if (y.rank() == 2 && x.rank() > 2 && x.is_contiguous()) {
+  if (y.rank() == 2 && x.rank() > 2 && row_distance(x)) {
     Shape shape = x.shape();
     shape.back() = y.size(-1);
     z = reshape(matrices(flatten(x, 0, -2), y), shape);
@@ -119,7 +119,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Layer l("linear", x, weight, bias);
   if (!l.has_kernel()) return define::linear(x, weight, bias);
   const Tensor rows = readable(l.x), matrix = packed(l.weight);
-  Tensor y = empty_rows({l.x.size(0), l.weight.size(0)}, l.x.dtype(), l.x.device());
+  Tensor y = empty_rows("linear", {l.x.size(0), l.weight.size(0)}, l.x.dtype(), l.x.device());
   VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
   y = record(
       "linear", {l.x, l.weight, l.bias}, y,

@@ -99,15 +99,20 @@ void Optimizer::fill(Batch& batch, size_t group) {
   if (batch.copies.size() != batch.x.size()) batch.copies.clear();
 }
 
-/// The batches of all groups. What is wrong with one is told before any has moved, and the states that were made are taken back.
+/// Takes back the states that were made for a step which has not come to these groups.
+void Optimizer::forget(std::span<const Batch> batches) {
+  for (const Batch& batch : batches)
+    for (size_t i = 0; i < batch.states.size(); ++i)
+      if (batch.first[i]) batch.states[i]->clear();
+}
+
+/// The batches of all groups: what is wrong with one is told before any has moved.
 std::vector<Optimizer::Batch> Optimizer::batches() {
   std::vector<Batch> all(groups_.size());
   try {
     for (size_t i = 0; i < all.size(); ++i) fill(all[i], i);
   } catch (...) {
-    for (const Batch& batch : all)
-      for (size_t i = 0; i < batch.states.size(); ++i)
-        if (batch.first[i]) batch.states[i]->clear();
+    forget(all);
     throw;
   }
   return all;
@@ -134,9 +139,15 @@ void Optimizer::step() {
         "step: a graph is being captured, and this rule works out its rates on the CPU, so that each replay "
         "would repeat those of the capture; a kernel that is given numbers() does not");
   const Tape::Pause pause;
-  for (Batch& batch : batches()) {
-    if (!batch.x.empty()) update(batch, options_now(batch.group), steps_ + 1);
-    if (batch.copies.empty()) round_copies(groups_[batch.group].parameters);
+  std::vector<Batch> all = batches();
+  for (size_t i = 0; i < all.size(); ++i) {
+    try {
+      if (!all[i].x.empty()) update(all[i], options_now(i), steps_ + 1);
+      if (all[i].copies.empty()) round_copies(groups_[i].parameters);
+    } catch (...) {
+      forget(std::span(all).subspan(i + 1));
+      throw;
+    }
   }
   each_time([this] { ++steps_; });
 }
@@ -202,19 +213,21 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
 
 void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   check_state_dict(state);
-  std::map<const void*, State> loaded;
+  std::map<const void*, State> loaded;  // what can fail for want of memory comes first
   for (const auto& [key, p] : keys())
     for (const Slot& slot : slots(p.shape()))
-      if (const auto found = state.find(key + "/" + slot.name); found != state.end()) {
-        Tensor x = copy_to(found->second, p.master().device());
-        State& old = state_[p.identity()];
-        if (const auto mine = old.find(slot.name);
-            mine != old.end() && mine->second.device() == x.device() && mine->second.dtype() == x.dtype()) {
-          copy_async(mine->second, x);
-          x = mine->second;  // a graph knows where the state lies
-        }
-        loaded[p.identity()][slot.name] = x;
-      }
+      if (const auto found = state.find(key + "/" + slot.name); found != state.end())
+        loaded[p.identity()][slot.name] = copy_to(found->second, p.master().device());
+  for (auto& [id, slots] : loaded)
+    for (auto& [slot, x] : slots) {
+      const State& old = state_[id];
+      const auto mine = old.find(slot);
+      if (mine == old.end() || mine->second.device() != x.device() || mine->second.dtype() != x.dtype())
+        continue;
+      Tensor there = mine->second;  // a graph knows where it lies
+      copy_async(there, x);
+      x = there;
+    }
   steps_ = static_cast<int64_t>(state.at("step").item());
   state_ = std::move(loaded);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,7 @@ class Optimizer {
  private:
   void fill(Batch& batch, size_t group);
   std::vector<Batch> batches();
+  static void forget(std::span<const Batch> batches);
   State zero_state(const Parameter& p) const;
   GroupOptions options_now(size_t group) const;
   std::vector<std::pair<std::string, Parameter>> keys() const;

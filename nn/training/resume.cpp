@@ -1,4 +1,5 @@
 // What a run leaves behind, and how a later one goes on from it: the checkpoint and the metrics.
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -137,8 +138,9 @@ void Trainer::write_metrics() {
   check(metrics_.good(), "training: cannot write {}: {}", options_.metrics, std::strerror(errno));
 }
 
-/// Forgets the curves of this trainer, takes in the lines up to the checkpoint's step, and cuts off what was written behind them by a
-/// run that had come further. The last of them has the checkpoint's loss, or they are another run's.
+/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off what was written behind them by a
+/// run that had come further. The last of them has the checkpoint's loss, or they are another run's. Without a file the curves are
+/// those of this trainer up to there.
 void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double loss) {
   std::error_code failed;
   const bool exist = std::filesystem::is_regular_file(options_.metrics, failed);
@@ -162,9 +164,16 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
       "the file away, or resume where that run has written its own",
       options_.metrics, checkpoint, loss, step, last,
       has_loss ? fmt::format(" with loss {}", lines.back()["loss"].get<double>()) : "");
+  if (exist) std::filesystem::resize_file(options_.metrics, kept, failed);
+  check(!exist || !failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, step,
+        failed.message());
   metrics_.close();
-  seconds_ = peak_ = 0;
-  for (const auto& [name, series] : series()) series->x.clear(), series->y.clear();
+  for (const auto& [name, series] : series()) {
+    const auto later = std::upper_bound(series->x.begin(), series->x.end(), static_cast<double>(step));
+    const auto known = exist ? 0 : later - series->x.begin();  // by this trainer itself
+    series->x.resize(static_cast<size_t>(known)), series->y.resize(static_cast<size_t>(known));
+  }
+  if (exist) seconds_ = peak_ = 0;
   for (const nlohmann::json& line : lines) {
     for (const auto& [name, series] : series())
       if (line.contains(name))  // what was not finite is null
@@ -172,9 +181,6 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
     for (const auto& [name, figure] : {std::pair{"seconds", &seconds_}, {"peak_bytes", &peak_}})
       if (line.contains(name) && line[name].is_number()) *figure = line[name].get<double>();
   }
-  if (!exist) return;
-  std::filesystem::resize_file(options_.metrics, kept, failed);
-  check(!failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, step, failed.message());
 }
 
 }  // namespace vitrine::nn::training

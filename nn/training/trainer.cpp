@@ -180,17 +180,23 @@ double Trainer::train_step() {
   return loss;
 }
 
-/// A step; of one that fails before it has changed a parameter the run is saved as it was.
+/// A step. Where one fails before it has changed a parameter, the run as it was is saved beside the checkpoint, which may be a better
+/// one.
 double Trainer::step_or_save() {
   const Generator random = default_generator();
   try {
     return train_step();
-  } catch (...) {
-    if (!moving_ && step_ > 0 && !options_.checkpoint.empty()) {
-      default_generator() = random;
-      save(options_.checkpoint);
+  } catch (const std::exception& error) {
+    if (moving_ || step_ == 0 || options_.checkpoint.empty()) throw;
+    default_generator() = random;
+    const std::string path = options_.checkpoint + ".failed";
+    std::string saved = fmt::format("; the run as it was before that step is in {}", path);
+    try {
+      save(path);
+    } catch (const std::exception& second) {
+      saved = fmt::format("; it could not be saved: {}", second.what());
     }
-    throw;
+    throw Error(error.what() + saved);
   }
 }
 

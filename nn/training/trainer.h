@@ -36,8 +36,9 @@ struct TrainingOptions {
   double beta1 = 0.9, beta2 = 0.99;  ///< of optimizers that have them (optim::has_option)
   double momentum = 0.9;             ///< of sgd and rmsprop
   bool nesterov = false;             ///< of sgd
-  std::string checkpoint;            ///< written at the end and on interruption; empty: none
-  int64_t save_every = 0;            ///< steps between checkpoints on the way; 0: none
+  /// Written at the end and on interruption; empty: none. A step that fails writes the run before it beside that, as ….failed.
+  std::string checkpoint;
+  int64_t save_every = 0;  ///< steps between checkpoints on the way; 0: none
   std::string metrics;  ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
   /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU scales. Batches then have the
   /// same shapes in every step; their tokens may differ.

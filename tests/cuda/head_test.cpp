@@ -59,8 +59,9 @@ TEST_CASE(
   for (const DType dtype : {DType::bfloat16, DType::float16}) {
     const Head h = Head::draw(dtype).on(kGpu, dtype);
     const Tensor rows = flatten(h.x, 0, 1);
-    Tensor logits = flatten(linear(h.x, h.weight), 0, 1), dlogits = empty_rows(logits.shape(), dtype, kGpu),
-           dx = empty(rows.shape(), dtype, kGpu), dweight = empty(h.weight.shape(), dtype, kGpu);
+    Tensor logits = flatten(linear(h.x, h.weight), 0, 1),
+           dlogits = empty_rows("empty", logits.shape(), dtype, kGpu), dx = empty(rows.shape(), dtype, kGpu),
+           dweight = empty(h.weight.shape(), dtype, kGpu);
     CHECK(logits.strides() == Strides{1032, 1});
     CHECK(dlogits.strides() == Strides{1032, 1});
     const auto step = [](Tensor& z, const Tensor& x, const Tensor& y) {
@@ -78,8 +79,8 @@ TEST_CASE(
   }
   const Head wide = Head::draw(DType::float32).on(kGpu, DType::float32);
   CHECK(linear(wide.x, wide.weight).is_contiguous());
-  CHECK(empty_rows({3, 1000}, DType::bfloat16, kGpu).is_contiguous());
-  CHECK(empty_rows({3, 1027}, DType::bfloat16, Device::cpu).is_contiguous());
+  CHECK(empty_rows("empty", {3, 1000}, DType::bfloat16, kGpu).is_contiguous());
+  CHECK(empty_rows("empty", {3, 1027}, DType::bfloat16, Device::cpu).is_contiguous());
 }
 
 TEST_CASE("the loss and gradients of a head whose rows lie apart are those of float64") {

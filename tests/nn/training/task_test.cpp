@@ -184,13 +184,21 @@ TEST_CASE("a run that fails in a step saves what it was before that step") {
   auto options = quiet(6);
   options.checkpoint = path;
   Trainer first(task, schedule, options);
-  CHECK_THROWS_WITH_AS(first.run(), doctest::Contains("the loss is nan at step 4"), Error);
+  CHECK_THROWS_WITH_AS(
+      first.run(),
+      doctest::Contains(
+          fmt::format("the loss is nan at step 4; lower the learning rate; the run as it was before "
+                      "that step is in {}.failed",
+                      path)
+              .c_str()),
+      Error);
+  CHECK(!std::filesystem::exists(path));
   Trainer second(reversing(resumed, 4), schedule, quiet(6));
-  second.resume(path);
+  second.resume(path + ".failed");
   CHECK(second.step() == 3);
   second.run();
   CHECK(all_values(resumed) == all_values(through));
-  std::filesystem::remove(path);
+  std::filesystem::remove(path + ".failed");
 }
 
 TEST_CASE("a callback of the user's sees every pass of a training run, those that are measured too") {
