@@ -35,11 +35,9 @@ install:
 install-all:
 	@bash .ci/install build check
 
-# build, build-asan, …: the build folders of the presets; of the one with clang all sources, the benchmarks too.
+# build, build-asan, …: the build folders of the presets.
 build: FORCE
 	@JOBS=$(JOBS) $(STAGE) "build" bash .ci/build release
-build-tsan: FORCE
-	@JOBS=$(JOBS) $(STAGE) "build tsan" bash .ci/build tsan all bench
 build-%: FORCE
 	@JOBS=$(JOBS) $(STAGE) "build $*" bash .ci/build $*
 
