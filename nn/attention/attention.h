@@ -1,6 +1,6 @@
 // Attention as a composition of parts, chosen by name:
 //
-//   prepare(q, k) → score → score_mod → mask → normalize → read
+//   prepare(q, k, v) → score → score_mod → mask → normalize → read
 //
 //   "standard"                 scaled dot product, softmax, weighted mean
 //   "laser+qk_norm+alibi"      LASER read over the values, normalized queries and keys, ALiBi distances

@@ -29,7 +29,7 @@ decltype(auto) visit_row_type(DType dtype, std::string_view kernel, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}, row, row·n, n) for each row of the last axis, of n elements, of a contiguous x; in
+/// Calls f(Type<S>{}, row, row·n, n) for each row of the last axis, of n elements; row·n is its begin in a contiguous x; in
 /// parallel.
 template <class F>
 void for_each_row(std::string_view kernel, const Tensor& x, F&& f) {
