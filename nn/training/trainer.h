@@ -55,7 +55,8 @@ class Trainer {
   Trainer(Task task, optim::Schedule schedule, TrainingOptions options);
 
   /// Trains until options.steps or until `stop()` says so (asked before each step); then writes the checkpoint. A step that
-  /// fails before it has changed a parameter is an error that says where the run before it was saved. The figures of the run gather in report(). A run that has its steps already only evaluates, if its loss is not known.
+  /// fails before it has changed a parameter is an error that says where the run before it was saved. The figures of the run
+  /// gather in report(). A run that has its steps already only evaluates, if its loss is not known.
   void run(const std::function<bool()>& stop = [] { return false; });
   /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics where that file exists;
   /// from them run() goes on. A run of another task or optimizer, or of other settings of them, is an error; so are metrics of
