@@ -79,16 +79,17 @@ class Table {
     const DType statistics = wide(dtype_);
     Tensor weight = full({columns_}, 1, statistics, kGpu), bias = full({columns_}, 0, statistics, kGpu);
     Tensor mean = empty({rows_}, statistics, kGpu), rstd = empty({rows_}, statistics, kGpu);
-    Tensor dweight = empty_like(weight), dbias = empty_like(bias);
+    Tensor dweight = empty_like(weight), dbias = empty_like(bias), none;
     row("layer_norm", 2,
         [&] { VITRINE_RUN(layer_norm, y_.next(), mean, rstd, x_.next(), weight, bias, 1e-5); });
     Turns dx({rows_, columns_}, dtype_, together_);
     row("layer_norm backward", 3, [&] {
-      VITRINE_RUN(layer_norm_backward, dx.next(), dweight, dbias, y_.next(), x_.next(), mean, rstd, weight);
+      VITRINE_RUN(norm_backward, dx.next(), dweight, dbias, y_.next(), none, x_.next(), mean, rstd, weight);
     });
     row("rms_norm", 2, [&] { VITRINE_RUN(rms_norm, y_.next(), rstd, x_.next(), weight, 1e-5); });
-    row("rms_norm backward", 3,
-        [&] { VITRINE_RUN(rms_norm_backward, dx.next(), dweight, y_.next(), x_.next(), rstd, weight); });
+    row("rms_norm backward", 3, [&] {
+      VITRINE_RUN(norm_backward, dx.next(), dweight, none, y_.next(), none, x_.next(), none, rstd, weight);
+    });
   }
 
   void cross_entropy() {

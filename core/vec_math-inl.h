@@ -127,13 +127,13 @@ HWY_INLINE Vec<float> exp(Vec<float> x) {
   constexpr float kLow = -104, kHigh = 89;  // beyond these the result is 0 or infinity
   // A processor takes some 200 cycles for a product that underflows: what becomes 0 (masked scores, say) must not be computed.
   const Mask<float> vanishes = x < V(kLow);
-  const V z = min_of_numbers(select(vanishes, V(0), x), V(kHigh));  // anything for NaN
-  const V n = hn::Round((z * V(1.44269504f)).raw);
+  const V z = select(x > V(kHigh), V(kHigh), select(vanishes, V(0), x));  // NaN stays NaN, here and below
+  constexpr float kWhole = 0x1.8p23f;  // what is added to it is rounded to a whole number
+  const V n = mul_add(z, V(1.44269504f), V(kWhole)) - V(kWhole);
   const V r = mul_add(n, V(-1.42860677e-6f), mul_add(n, V(-0.693145752f), z));
   const V q =
       detail::polynomial(r, {0.49999994f, 0.16666521132f, 0.04166838899f, 0.00836871751f, 0.00138145965f});
-  const V y = detail::scale_by_power_of_2(mul_add(r * r, q, r) + V(1), n);
-  return select(is_nan(x), x, select(vanishes, V(0), y));
+  return select(vanishes, V(0), detail::scale_by_power_of_2(mul_add(r * r, q, r) + V(1), n));
 }
 
 template <class T>

@@ -154,12 +154,13 @@ __global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBac
   if (dbiases != nullptr) dbiases[blockIdx.y * b.n + column] = dbias;
 }
 
-void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-                   const Tensor& dsum, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                   const Tensor& weight) {
+}  // namespace
+
+void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
+                   const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
   for (Tensor* total : {&dweight, &dbias})
     if (x.numel() == 0 && total->defined()) fill(*total, 0);
-  visit_rows(kernel, x, [&](auto type, unsigned rows, int64_t n) {
+  visit_rows("norm_backward", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     const NormBackward<S> b{dy.data<S>(),
@@ -199,36 +200,18 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
   });
 }
 
-}  // namespace
-
 void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, double eps) {
   norm("layer_norm", nullptr, y, mean, rstd, x, {}, weight, bias, eps);
-}
-
-void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
-                         const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
-  norm_backward("layer_norm_backward", dx, dweight, dbias, dy, {}, x, mean, rstd, weight);
 }
 
 void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
   norm("rms_norm", nullptr, y, {}, rstd, x, {}, weight, {}, eps);
 }
 
-void rms_norm_backward(Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                       const Tensor& weight) {
-  Tensor no_bias;
-  norm_backward("rms_norm_backward", dx, dweight, no_bias, dy, {}, x, {}, rstd, weight);
-}
-
 void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& residual,
               const Tensor& weight, const Tensor& bias, double eps) {
   norm("add_norm", &sum, y, mean, rstd, x, residual, weight, bias, eps);
-}
-
-void add_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
-                       const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
-  norm_backward("add_norm_backward", dx, dweight, dbias, dy, dsum, sum, mean, rstd, weight);
 }
 
 }  // namespace vitrine::cuda

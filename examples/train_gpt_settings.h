@@ -140,6 +140,29 @@ inline optim::Schedule schedule_of(const Settings& s) {
   return optim::make_schedule(s.schedule, s.lr, warmup, s.training.steps, final_lr);
 }
 
+/// Two runs of one name would write the same files.
+template <class T>
+void refuse_twice(const char* flag, std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  const auto twice = std::adjacent_find(values.begin(), values.end());
+  if (twice != values.end()) fail("{} names {} twice", flag, *twice);
+}
+
+/// The settings of a program that can begin, or an error that says which option is wrong.
+inline Settings checked(Settings s) {
+  check(s.training.steps > 0 && s.sample >= 0, "--steps is {} and --sample is {}, wanted at least 1 and 0",
+        s.training.steps, s.sample);
+  check(s.training.checkpoint.empty() || s.one_run(),
+        "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
+  for (std::string& name : s.compare) std::erase(name, ' ');
+  std::erase(s.attention, ' ');
+  refuse_twice("--compare", s.compare);
+  refuse_twice("--seeds", s.seeds);
+  s.training = training_of(s);
+  schedule_of(s);  // what is wrong with it is told once
+  return s;
+}
+
 /// As a shell reads it.
 inline std::string quoted(const std::string& path) {
   std::string text;

@@ -223,9 +223,10 @@ struct Gelu {
 };
 /// x/2·(1 + tanh u) with u = √(2/π)·(x + 0.044715·x³), written as x·sigmoid(2u).
 struct GeluTanh {
+  static constexpr double kLinear = 1.5957691216057308, kCubic = 0.044715 * kLinear;  // 2√(2/π)
   template <class T>
   VITRINE_HD T twice_u(T x) const {
-    return T(1.5957691216057308) * x * (T(1) + T(0.044715) * (x * x));  // 2√(2/π)
+    return x * mul_add(T(kCubic), x * x, T(kLinear));
   }
   template <class T>
   VITRINE_HD T value(T x) const {
@@ -234,9 +235,9 @@ struct GeluTanh {
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
     const T u2 = twice_u(x), s = Sigmoid().value(u2), ds = Sigmoid().derivative(u2, s);
-    const T z = Clamp{-30, 30}.value(x);  // beyond, s is 0 or 1 in every type, but x² may be infinite
-    const T du2 = T(1.5957691216057308) * (T(1) + T(0.134145) * (z * z));
-    return s + z * ds * du2;
+    const T du2 = mul_add(T(3 * kCubic), x * x, T(kLinear));
+    // Beyond 30, s is 0 or 1 in every type, but x² may be infinite.
+    return select(x * x > T(900), s, mul_add(x * ds, du2, s));
   }
 };
 struct Silu {

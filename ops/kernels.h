@@ -94,20 +94,15 @@ VITRINE_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const Ten
 /// y = (x − mean)·rstd·weight + bias with rstd = 1/√(variance + eps).
 VITRINE_KERNEL(layer_norm, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
                const Tensor& bias, double eps);
-/// dx, Σ dy·x̂ and Σ dy over rows; the latter two may be undefined: then they are not wanted.
-VITRINE_KERNEL(layer_norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-               const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight);
 /// y = x·rstd·weight with rstd = 1/√(average x² + eps).
 VITRINE_KERNEL(rms_norm, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps);
-VITRINE_KERNEL(rms_norm_backward, Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x,
-               const Tensor& rstd, const Tensor& weight);
-
 /// sum = x + residual, and y as above of that: layer_norm, or rms_norm where `mean` and `bias` are undefined.
 VITRINE_KERNEL(add_norm, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x,
                const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
-/// dx as of the norm at `sum`, plus dsum; dx is also the gradient of `residual`.
-VITRINE_KERNEL(add_norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-               const Tensor& dsum, const Tensor& sum, const Tensor& mean, const Tensor& rstd,
+/// The backward of them all at x: dx, Σ dy·x̂ and Σ dy over rows; the latter two may be undefined: then they are not wanted. dsum,
+/// where it is defined, is what other uses of x have sent back, and added to dx. `mean` is undefined for rms_norm.
+VITRINE_KERNEL(norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
+               const Tensor& dsum, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                const Tensor& weight);
 
 // -- Rotary positions

@@ -79,6 +79,12 @@ Tensor vector_or(const Tensor& vector, double value, const Tensor& x) {
 
 Tensor statistic(const Tensor& x) { return empty({x.numel() / x.size(-1)}, wide(x.dtype()), x.device()); }
 
+/// What other uses of x have sent back so far, which the norm adds on the way; undefined where there is nothing, or nobody waits.
+Tensor sum_of_others(const Backward& b) {
+  const Tensor sum = b.needs(0) ? b.take_sum(0) : Tensor();
+  return sum.defined() ? packed(sum) : sum;
+}
+
 /// Room for the gradient of the weight or bias; undefined, for kernels to leave out, where it is not wanted.
 Tensor gradient_of_vector(const Tensor& x, bool wanted) {
   return wanted ? empty({x.size(-1)}, wide(x.dtype()), x.device()) : Tensor();
@@ -100,8 +106,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
                   Tensor dx = empty_like(x.get());
                   Tensor dweight = gradient_of_vector(x, b.needs(1)),
                          dbias = gradient_of_vector(x, b.needs(2));
-                  VITRINE_RUN(layer_norm_backward, dx, dweight, dbias, packed(b.dy()), x.get(), mean.get(),
-                              rstd.get(), scale.get());
+                  VITRINE_RUN_AS("layer_norm_backward", norm_backward, dx, dweight, dbias, packed(b.dy()),
+                                 sum_of_others(b), x.get(), mean.get(), rstd.get(), scale.get());
                   return {dx, dweight, dbias};
                 });
 }
@@ -117,8 +123,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return record("rms_norm", {x, weight}, y,
                 [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd)](const Backward& b) -> Grads {
                   Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
-                  VITRINE_RUN(rms_norm_backward, dx, dweight, packed(b.dy()), x.get(), rstd.get(),
-                              scale.get());
+                  Tensor no_bias;
+                  VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
+                                 sum_of_others(b), x.get(), Tensor(), rstd.get(), scale.get());
                   return {dx, dweight};
                 });
 }
@@ -147,7 +154,7 @@ AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, cons
     if (!b.dy(1).defined()) return {dsum, dsum, Grad(), Grad()};
     Tensor dx = empty_like(sum.get());
     Tensor dweight = gradient_of_vector(sum, b.needs(2)), dbias = gradient_of_vector(sum, b.needs(3));
-    VITRINE_RUN_AS(op, add_norm_backward, dx, dweight, dbias, packed(b.dy(1)), dsum, sum.get(), mean.get(),
+    VITRINE_RUN_AS(op, norm_backward, dx, dweight, dbias, packed(b.dy(1)), dsum, sum.get(), mean.get(),
                    rstd.get(), scale.get());
     return {dx, dx, dweight, dbias};
   };
@@ -210,11 +217,8 @@ void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, do
   });
 }
 
-namespace {
-
-/// The backward of both norms; `mean` and `dbias` are undefined for rms_norm. Gradients of weight and bias are
-/// sums over rows: over chunks of a fixed number of rows first, then over the chunks, in order.
-void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
+/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then over the chunks, in order.
+void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
                    const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
   constexpr int64_t kRows = 32;
   const int64_t n = x.size(-1), rows = x.numel() / n, chunks = (rows + kRows - 1) / kRows;
@@ -222,7 +226,7 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
     return total.defined() ? zeros({1, chunks, n}, total.dtype()) : Tensor();
   };
   const Tensor dweights = partial(dweight), dbiases = partial(dbias);
-  visit_row_type(x.dtype(), kernel, [&](auto type) {
+  visit_row_type(x.dtype(), "norm_backward", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = Wide<S>;
     parallel_for(0, chunks, grain_for(kRows * n * 8), [&](int64_t b, int64_t e) {
@@ -233,6 +237,7 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
         task.dweight = dweights.defined() ? dweights.data<T>() + sums : nullptr;
         task.dbias = dbiases.defined() ? dbiases.data<T>() + sums : nullptr;
         task.dy = dy.data<S>() + at;
+        task.dsum = dsum.defined() ? dsum.data<S>() + at : nullptr;
         task.x = x.data<S>() + at;
         task.weight = weight.data<T>();
         task.rstd = rstd.data<T>()[row];
@@ -244,19 +249,6 @@ void norm_backward(const char* kernel, Tensor& dx, Tensor& dweight, Tensor& dbia
   });
   for (auto [total, parts] : {std::pair{&dweight, &dweights}, std::pair{&dbias, &dbiases}})
     if (total->defined()) sum(*total, *parts);
-}
-
-}  // namespace
-
-void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
-                         const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
-  norm_backward("layer_norm_backward", dx, dweight, dbias, dy, x, mean, rstd, weight);
-}
-
-void rms_norm_backward(Tensor& dx, Tensor& dweight, const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                       const Tensor& weight) {
-  Tensor no_bias;
-  norm_backward("rms_norm_backward", dx, dweight, no_bias, dy, x, {}, rstd, weight);
 }
 
 }  // namespace cpu

@@ -199,13 +199,40 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   }
   check(end == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}",
         fmt::join(sizes, ", "), end, a, x.shape(), x.shape()[a]);
-  std::vector<Tensor> parts;
-  int64_t start = 0;
-  for (int64_t size : sizes) {
-    parts.push_back(slice(x, a, start, start + size));
-    start += size;
-  }
-  return parts;
+  const auto parts_of = [a, sizes](const Tensor& whole, const auto& part) {
+    std::vector<Tensor> parts;
+    int64_t start = 0;
+    for (int64_t size : sizes) {
+      parts.push_back(part(whole, start, size));
+      start += size;
+    }
+    return parts;
+  };
+  const auto view = [a](const Tensor& whole, int64_t start, int64_t size) {
+    Shape shape = whole.shape();
+    shape[a] = size;
+    return whole.alias(shape, whole.strides(), size == 0 ? 0 : start * whole.strides()[a]);
+  };
+  return record_all(
+      "split", {x}, parts_of(x, view),
+      [parts_of, view, shape = x.shape(), dtype = x.dtype(),
+       device = x.device()](const Backward& b) -> Grads {
+        const Tensor dx = empty(shape, dtype, device);
+        std::vector<Tensor> parts = parts_of(dx, view);
+        for (size_t i = 0; i < parts.size(); ++i) {
+          if (b.dy(i).defined()) {
+            VITRINE_RUN(copy, parts[i], b.dy(i));
+          } else {
+            VITRINE_RUN(fill, parts[i], 0);
+          }
+        }
+        return {dx};
+      },
+      [&] {
+        return parts_of(x, [a](const Tensor& whole, int64_t start, int64_t size) {
+          return slice(whole, a, start, start + size);
+        });
+      });
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {

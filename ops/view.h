@@ -35,7 +35,8 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start,
 Tensor select(const Tensor& x, int64_t axis, int64_t index);
 /// Views of `size` elements along an axis each, the last one shorter if it must be. An empty axis gives one view.
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis = 0);
-/// Views of the given sizes along an axis; they must add up to its size.
+/// Views of the given sizes along an axis; they must add up to its size. Its gradient is put together once, where slices would
+/// be added into zeros one by one.
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis = 0);
 /// View with the order along the axes reversed.
 Tensor flip(const Tensor& x, const Axes& axes);

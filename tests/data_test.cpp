@@ -8,7 +8,7 @@
 
 #include "core/creation.h"
 #include "core/safetensors.h"
-#include "tests/misuse/folder.h"
+#include "tests/folder.h"
 #include "tests/noted.h"
 
 using namespace vitrine;
@@ -30,7 +30,7 @@ Outcome run_cases(const std::string& path, const Folder& folder) {
                                              fs::read_symlink("/proc/self/exe").string(),
                                              "*/tests/nn/truth_cases_test.cpp", log)
                                      .c_str());
-  return {WEXITSTATUS(status), bytes_at(log)};
+  return {WEXITSTATUS(status), bytes_of_file(log)};
 }
 
 bool contains(const std::string& text, const std::string& part) {

@@ -9,7 +9,7 @@
 #include "ops/reduce.h"
 #include "tests/cases.h"
 #include "tests/data.h"
-#include "tests/misuse/folder.h"
+#include "tests/folder.h"
 #include "tests/spec/spec.h"
 
 namespace vitrine::test {
@@ -43,7 +43,7 @@ Tensor widen(const Tensor& bits, const std::string& dtype) {
 
 /// The tensors of a file, unsigned ones widened.
 Tensors read_tensors(const std::string& path) {
-  std::string bytes = bytes_at(path);
+  std::string bytes = bytes_of_file(path);
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), std::min<size_t>(8, bytes.size()));
   const bool whole = bytes.size() >= 8 && length <= bytes.size() - 8;

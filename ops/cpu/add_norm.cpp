@@ -49,14 +49,4 @@ void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& 
   });
 }
 
-void add_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
-                       const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
-  if (mean.defined()) {
-    layer_norm_backward(dx, dweight, dbias, dy, sum, mean, rstd, weight);
-  } else {
-    rms_norm_backward(dx, dweight, dy, sum, rstd, weight);
-  }
-  if (dsum.defined()) accumulate(dx, dsum);
-}
-
 }  // namespace vitrine::cpu

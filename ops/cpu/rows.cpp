@@ -117,7 +117,8 @@ void norm_backward_row(const cpu::NormBackwardRow<S>& task, size_t n) {
     const V dy = get(t.dy), z = normal(get(t.x));
     if (t.dweight != nullptr) put(t.dweight, mul_add(dy, z, get(t.dweight)));
     if (t.dbias != nullptr) put(t.dbias, get(t.dbias) + dy);
-    put(t.dx, rstd * (dy * get(t.weight) - slope * z - average));
+    const V dx = rstd * (dy * get(t.weight) - slope * z - average);
+    put(t.dx, t.dsum != nullptr ? dx + get(t.dsum) : dx);
   });
 }
 

@@ -72,13 +72,13 @@ void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n);
 
 /// One row of the backward of layer_norm, or of rms_norm where it is not centered: mean is 0 then. With
 /// x̂ = (x − mean)·rstd and g = dy·weight,
-///   dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term only where centered,
+///   dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)) + dsum, avg(g) only where centered and dsum where it is not null,
 ///   dweight += dy·x̂ and dbias += dy, where they are not null.
 template <class S>
 struct NormBackwardRow {
   S* dx;
   Wide<S>*dweight, *dbias;
-  const S *dy, *x;
+  const S *dy, *dsum, *x;
   const Wide<S>* weight;
   Wide<S> mean, rstd;
   bool centered;

@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -22,6 +21,7 @@
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/folder.h"
 
 using namespace vitrine;
 
@@ -291,7 +291,7 @@ TEST_CASE("a frozen parameter keeps its name and has no gradient, until it is th
 }
 
 TEST_CASE("the profiler sums by op and module, and writes a trace that Chrome reads") {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("vitrine_trace_{}.json", getpid());
+  const test::Folder folder;
   Profiler profiler;
   {
     const ModuleScope scope("blocks.1");
@@ -320,9 +320,8 @@ TEST_CASE("the profiler sums by op and module, and writes a trace that Chrome re
   tape.gradient({y}, {x}, {y});
   CHECK(find(profiler.by_module(), "blocks.2") >= 3);  // the products for either operand
   CHECK(find(profiler.by_module(), "(none)") == outside);
-  profiler.write_chrome_trace(path.string());
-  const auto trace = nlohmann::json::parse(std::ifstream(path));
-  std::filesystem::remove(path);
+  profiler.write_chrome_trace(folder / "trace.json");
+  const auto trace = nlohmann::json::parse(std::ifstream(folder / "trace.json"));
   const auto& events = trace.is_array() ? trace : trace["traceEvents"];
   CHECK(events.size() >= 5);
   for (const auto& e : events)

@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/random.h"
+#include "tests/folder.h"
 #include "tests/memory_use.h"
 
 namespace vitrine::test {
@@ -36,36 +35,25 @@ std::string mutated(std::string bytes, std::string_view alphabet, Generator& ran
   return bytes;
 }
 
-std::string temporary_file() {
-  return (std::filesystem::temp_directory_path() / fmt::format("vitrine_fuzz_{}", getpid())).string();
-}
-
 }  // namespace
 
-std::string bytes_of_file(const std::string& path) {
-  std::stringstream buffer;
-  buffer << std::ifstream(path, std::ios::binary).rdbuf();
-  return buffer.str();
-}
-
 std::string bytes_written(const std::function<void(const std::string& path)>& write) {
-  const std::string path = temporary_file();
-  write(path);
-  const std::string bytes = bytes_of_file(path);
-  std::filesystem::remove(path);
-  return bytes;
+  const Folder folder;
+  write(folder / "written");
+  return bytes_of_file(folder / "written");
 }
 
 void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabet,
                  const std::function<std::vector<Tensor>(const std::string& path)>& read) {
   constexpr size_t kRounds = 10000, kMessage = 1100;
-  const std::string path = temporary_file();
+  const Folder folder;
+  const std::string path = folder / "mutated";
   Generator random(1);
   std::vector<size_t> refused(whole.size(), 0);
   for (size_t round = 0; round < kRounds; ++round) {
     const std::string bytes = mutated(whole[round % whole.size()], alphabet, random);
     std::filesystem::remove(path);  // a file that is written over would be flushed to the disk
-    std::ofstream(path, std::ios::binary) << bytes;
+    write_bytes(path, bytes);
     std::vector<Tensor> tensors;
     const std::clock_t start = std::clock();
     const MemoryUse use = memory_use([&] {

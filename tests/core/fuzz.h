@@ -16,8 +16,6 @@ namespace vitrine::test {
 void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabet,
                  const std::function<std::vector<Tensor>(const std::string& path)>& read);
 
-/// The bytes of a file.
-std::string bytes_of_file(const std::string& path);
 /// The bytes of the file that `write` writes.
 std::string bytes_written(const std::function<void(const std::string& path)>& write);
 

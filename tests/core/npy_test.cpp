@@ -6,30 +6,19 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "core/creation.h"
 #include "tests/core/fuzz.h"
+#include "tests/folder.h"
 
 using namespace vitrine;
+using test::Folder, test::write_bytes;
 using namespace std::string_literals;
 
 namespace {
 
 constexpr DType kTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
                             DType::int64,   DType::int32,   DType::boolean};
-
-struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / fmt::format("vitrine_npy_{}", getpid());
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
-
-void write_bytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 /// A file after the specification of the format, put together by hand.
 std::string file_of(const std::string& header, const std::string& data = "", char major = 1) {

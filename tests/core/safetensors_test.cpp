@@ -7,23 +7,16 @@
 
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "core/creation.h"
 #include "core/random.h"
+#include "tests/folder.h"
 #include "tests/memory_use.h"
 
 using namespace vitrine;
+using test::Folder, test::write_bytes;
 
 namespace {
-
-struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / fmt::format("vitrine_safetensors_{}", getpid());
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char* name) const { return (path / name).string(); }
-};
 
 Safetensors sample() {
   Safetensors s;
@@ -35,10 +28,6 @@ Safetensors sample() {
   s.tensors["view"] = arange(0, 6).alias({2}, {3}, 1);
   s.metadata["made by"] = "a test";
   return s;
-}
-
-void write_bytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 std::string file_of(const std::string& header, size_t data_bytes = 0) {

@@ -2,13 +2,11 @@
 #include "nn/training/trainer.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "core/kernels.h"
 #include "core/profiler.h"
 #include "tests/cuda/device.h"
+#include "tests/folder.h"
 #include "tests/nn/training/reverser.h"
 #include "tests/nn/training/tiny.h"
 #if VITRINE_CUDA_EMULATED
@@ -36,8 +34,8 @@ RunReport train_in_graph(bool graph, Gpt& model, int64_t steps) {
 
 /// A run on one device; or, from step 3 on, on another, through a checkpoint.
 RunReport train(Device device, Device later) {
-  const auto path =
-      (std::filesystem::temp_directory_path() / fmt::format("vitrine_gpu_trainer_{}", getpid())).string();
+  const test::Folder folder;
+  const std::string path = folder / "checkpoint";
   const auto schedule = optim::warmup_cosine(1e-2, 2, kSteps);
   manual_seed(3);
   Gpt model(tiny());
@@ -51,7 +49,6 @@ RunReport train(Device device, Device later) {
   other.to(later);
   Trainer second(text(other, counting(200), counting(40)), schedule, quiet(kSteps));
   second.resume(path);
-  std::filesystem::remove(path);
   second.run();
   return second.report();
 }

@@ -7,30 +7,24 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
-#include "tests/core/fuzz.h"
+#include "tests/folder.h"
 
 namespace vitrine::test::train_gpt {
 
 using Arguments = std::vector<std::string>;
 
 /// A folder for one test case, with a text to train on.
-struct Folder {
-  Folder() : path(std::filesystem::temp_directory_path() / fmt::format("vitrine_train_gpt_{}", getpid())) {
-    std::filesystem::create_directories(path);
+struct Folder : test::Folder {
+  Folder() {
     std::ofstream text(path / "text.txt");
     for (int i = 0; i < 40; ++i) text << "the quick brown fox jumps over " << i % 7 << " lazy dogs\n";
   }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char* name) const { return (path / name).string(); }
-
-  std::filesystem::path path;
 };
 
 /// train_gpt as a child process. What it prints on both streams goes to a file.

@@ -9,7 +9,7 @@
 #include "core/profiler.h"
 #include "core/safetensors.h"
 #include "nn/training/report.h"
-#include "tests/misuse/folder.h"
+#include "tests/folder.h"
 #include "tests/misuse/misuse.h"
 
 using namespace vitrine;
@@ -43,7 +43,7 @@ struct Files : Scene {
   std::string state() const override {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path))
-      files[entry.path().filename()] = entry.is_regular_file() ? bytes_at(entry.path()) : "no file";
+      files[entry.path().filename()] = entry.is_regular_file() ? bytes_of_file(entry.path()) : "no file";
     std::string text = show(x);
     for (const auto& [name, bytes] : files) text += fmt::format("{}: {:?}\n", name, bytes);
     return text;
@@ -72,14 +72,14 @@ std::vector<Misuse> reading(Files& s) {
        {"read_safetensors", "x of", "other lies at [0, 12), the data has 11 bytes"},
        right,
        [&] {
-         const std::string bytes = bytes_at(s.good);
+         const std::string bytes = bytes_of_file(s.good);
          write_bytes(s.other, bytes.substr(0, bytes.size() - 1));
        }},
       {"a file cut within its header",
        read,
        {"other is broken: a header of", "in a file of 20"},
        right,
-       [&] { write_bytes(s.other, bytes_at(s.good).substr(0, 20)); }},
+       [&] { write_bytes(s.other, bytes_of_file(s.good).substr(0, 20)); }},
       {"a header that is not JSON",
        read,
        {"the header of", "other is not JSON"},
@@ -139,7 +139,7 @@ std::vector<Misuse> reading_npy(Files& s) {
        {"other is broken: 3 elements of float32 for the shape [3], in 11 bytes"},
        right,
        [&] {
-         const std::string bytes = bytes_at(s.array);
+         const std::string bytes = bytes_of_file(s.array);
          write_bytes(s.other, bytes.substr(0, bytes.size() - 1));
        }},
       {"an array of Python objects",

@@ -6,7 +6,7 @@
 #include "nn/training/language_modeling.h"
 #include "nn/training/text_data.h"
 #include "nn/training/trainer.h"
-#include "tests/misuse/folder.h"
+#include "tests/folder.h"
 #include "tests/misuse/misuse.h"
 
 using namespace vitrine;
@@ -51,7 +51,7 @@ struct Run : Scene {
     const Safetensors now = read_safetensors(path);
     std::string text = fmt::format("{}\n{}\n", now.metadata.at("step"), model.training());
     for (const auto& [name, x] : now.tensors) text += name + " " + show(x);
-    return text + bytes_at(saved);
+    return text + bytes_of_file(saved);
   }
   std::string outcome(const Tensor& y) override { return show(y) + state(); }
   /// The third step.
@@ -240,7 +240,7 @@ std::vector<Misuse> checkpoints(Run& s) {
        {"read_safetensors", "the data has"},
        right,
        [&] {
-         const std::string bytes = bytes_at(s.saved);
+         const std::string bytes = bytes_of_file(s.saved);
          write_bytes(s.other, bytes.substr(0, bytes.size() - 8));
        }},
       {"a checkpoint on a full disk",

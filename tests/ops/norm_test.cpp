@@ -62,6 +62,22 @@ TEST_CASE("a sum and its norm are those of two ops, also where only one of them 
                     "add_layer_norm: x is [2, 3] and residual is [3], wanted one shape");
 }
 
+TEST_CASE("what other uses of x send back is added by the norm's backward, once") {
+  for (DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
+    const std::vector<Tensor> xs = {random({5, 33}, 1, dtype), random({33}, 2, dtype),
+                                    random({33}, 3, dtype), random({5, 33}, 4, dtype)};
+    const auto check_same = [&](const auto& norm) {
+      const auto used_twice = [&](const auto& v) { return norm(v[0], v[1], v[2]) + v[0] * v[3] + v[0]; };
+      // Beside it the op's gradient is another tensor's, which the tape adds.
+      const auto apart = [&](const auto& v) { return norm(v[0] + 0.0, v[1], v[2]) + v[0] * v[3] + v[0]; };
+      const auto got = gradients(used_twice, xs), want = gradients(apart, xs);
+      for (size_t i = 0; i < want.size(); ++i) CHECK(distance(got[i], want[i], 0.1) < 2 * tolerance(dtype));
+    };
+    check_same([](const Tensor& x, const Tensor& w, const Tensor& b) { return layer_norm(x, w, b); });
+    check_same([](const Tensor& x, const Tensor& w, const Tensor& b) { return rms_norm(x, w) + b; });
+  }
+}
+
 TEST_CASE("kernels and their gradients equal the definitions") {
   for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
     const std::vector<Tensor> xs = {random({9, 33}, 4, dtype), random({33}, 5, dtype),

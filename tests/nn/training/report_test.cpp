@@ -1,17 +1,14 @@
 #include "nn/training/report.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <tuple>
 
 #include "core/error.h"
 #include "nn/training/chart_frame.h"
 #include "nn/training/report_parts.h"
+#include "tests/folder.h"
 
 using namespace vitrine;
 using namespace vitrine::nn::training;
@@ -147,12 +144,9 @@ TEST_CASE("unequal series and maps are refused") {
 }
 
 TEST_CASE("the report is written whole or not at all") {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("vitrine_report_{}.html", getpid());
-  write_report(path.string(), "t", {sample_run("x")});
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  CHECK(text.str() == render_report("t", {sample_run("x")}));
-  std::filesystem::remove(path);
+  const test::Folder folder;
+  write_report(folder / "report.html", "t", {sample_run("x")});
+  CHECK((test::bytes_of_file(folder / "report.html") == render_report("t", {sample_run("x")})));
   CHECK_THROWS_WITH_AS(write_report("/nonexistent/folder/r.html", "t", {sample_run("x")}),
                        doctest::Contains("/nonexistent/folder"), Error);
 }

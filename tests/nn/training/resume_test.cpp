@@ -9,6 +9,7 @@
 
 #include "core/safetensors.h"
 #include "nn/training/text_data.h"
+#include "tests/folder.h"
 #include "tests/nn/training/tiny.h"
 
 using namespace vitrine;
@@ -22,12 +23,10 @@ namespace {
 
 /// Trains six steps of one setting with metrics in a folder, in as many goes as a test wants.
 struct Run {
-  Run() : folder(fs::temp_directory_path() / fmt::format("vitrine_resume_{}", getpid())) {
-    fs::create_directories(folder);
+  Run() {
     options.evaluate_every = 3;
-    options.metrics = (folder / "metrics.jsonl").string();
+    options.metrics = folder / "metrics.jsonl";
   }
-  ~Run() { fs::remove_all(folder); }
 
   /// From the start, or from the checkpoint named `from`, until there are `stop` steps; then saves as `to`.
   RunReport go(const std::string& from, int64_t stop, const std::string& to) const {
@@ -35,9 +34,9 @@ struct Run {
     Gpt gpt(model);
     gpt.to(dtype);
     Trainer trainer(text(gpt, counting(training), counting(validation), batch, seed), schedule, options);
-    if (!from.empty()) trainer.resume((folder / from).string());
+    if (!from.empty()) trainer.resume(folder / from);
     trainer.run([&] { return trainer.step() == stop; });
-    trainer.save((folder / to).string());
+    trainer.save(folder / to);
     return trainer.report();
   }
   std::vector<nlohmann::json> lines() const {
@@ -47,7 +46,7 @@ struct Run {
     return result;
   }
 
-  fs::path folder;
+  test::Folder folder;
   TrainingOptions options = quiet(6);
   optim::Schedule schedule = optim::warmup_cosine(1e-2, 2, 6);
   int64_t training = 300, validation = 60, batch = 4;
@@ -103,7 +102,7 @@ TEST_CASE("a finished run that is resumed keeps its metrics, curves and validati
   const std::string metrics = read_text(run.options.metrics);
   check_whole(run.go("six", 6, "again"), whole);
   CHECK(read_text(run.options.metrics) == metrics);
-  CHECK((read_text((run.folder / "again").string()) == read_text((run.folder / "six").string())));
+  CHECK((read_text(run.folder / "again") == read_text(run.folder / "six")));
   fs::remove(run.options.metrics);  // then there is nothing to read the loss from
   CHECK(run.go("six", 6, "again").final_validation_loss == whole.final_validation_loss);
 }
@@ -111,7 +110,7 @@ TEST_CASE("a finished run that is resumed keeps its metrics, curves and validati
 TEST_CASE("a trainer that goes back to a checkpoint forgets what it has done since") {
   Run run;
   const RunReport whole = run.go("", 6, "whole");
-  const std::string four = (run.folder / "four").string();
+  const std::string four = run.folder / "four";
   manual_seed(1);
   Gpt gpt(run.model);
   Trainer trainer(text(gpt, counting(run.training), counting(run.validation), run.batch, run.seed),
@@ -137,13 +136,13 @@ TEST_CASE("in 16 bits too a resumed run has the bits of the run that was not sto
     run.go("", 6, "whole");
     run.go("", 4, "four");
     run.go("four", 6, "six");
-    CHECK((read_text((run.folder / "six").string()) == read_text((run.folder / "whole").string())));
+    CHECK((read_text(run.folder / "six") == read_text(run.folder / "whole")));
   }
 }
 
 TEST_CASE("checkpoints are saved on the way") {
   Run run;
-  run.options.checkpoint = (run.folder / "last").string();
+  run.options.checkpoint = run.folder / "last";
   run.options.save_every = 2;
   manual_seed(1);
   Gpt model(tiny());
@@ -205,11 +204,12 @@ TEST_CASE("a run may be made longer where its learning rates so far are those of
   run.go("", 4, "four");
   run.options.steps = 8;
   run.go("four", 8, "eight");
-  CHECK((read_text((run.folder / "eight").string()) == read_text((run.folder / "whole").string())));
+  CHECK((read_text(run.folder / "eight") == read_text(run.folder / "whole")));
 }
 
 TEST_CASE("metrics of another run are refused, and left as they are") {
   Run run, other;
+  other.options.metrics = run.options.metrics;
   run.go("", 4, "four");
   for (const int64_t steps : {3, 6}) {  // that have no step 4, and that have another one
     other.seed = 2;

@@ -2,7 +2,6 @@
 #include "nn/training/task.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "nn/training/trainer.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/folder.h"
 #include "tests/nn/training/reverser.h"
 #include "tests/nn/training/tiny.h"
 
@@ -153,8 +153,8 @@ TEST_CASE("batches may change their shapes, and the loss of a step is that of it
 }
 
 TEST_CASE("any task goes on from a checkpoint with the same bits, and another task does not") {
-  const auto path =
-      (std::filesystem::temp_directory_path() / fmt::format("vitrine_task_{}", getpid())).string();
+  const test::Folder folder;
+  const std::string path = folder / "checkpoint";
   const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
   Reverser through = made(1), stopped = through.clone(), resumed = made(2);
   Trainer(reversing(through, 4), schedule, quiet(6)).run();
@@ -167,12 +167,11 @@ TEST_CASE("any task goes on from a checkpoint with the same bits, and another ta
   CHECK(all_values(resumed) == all_values(through));
   Trainer other(reversing(resumed, 5), schedule, quiet(6));
   CHECK_THROWS_WITH_AS(other.resume(path), doctest::Contains("is 4, of this run 5"), Error);
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("a run that fails in a step saves what it was before that step") {
-  const auto path =
-      (std::filesystem::temp_directory_path() / fmt::format("vitrine_failed_{}", getpid())).string();
+  const test::Folder folder;
+  const std::string path = folder / "checkpoint";
   const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
   Reverser through = made(1), failing = through.clone(), resumed = made(2);
   Trainer(reversing(through, 4), schedule, quiet(6)).run();
@@ -198,7 +197,6 @@ TEST_CASE("a run that fails in a step saves what it was before that step") {
   CHECK(second.step() == 3);
   second.run();
   CHECK(all_values(resumed) == all_values(through));
-  std::filesystem::remove(path + ".failed");
 }
 
 TEST_CASE("a callback of the user's sees every pass of a training run, those that are measured too") {

@@ -1,7 +1,6 @@
 #include "nn/training/trainer.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
+#include "tests/folder.h"
 #include "tests/nn/training/tiny.h"
 
 using namespace vitrine;
@@ -39,8 +39,8 @@ std::vector<double> all_values(Gpt& model) {
 }
 
 std::vector<double> train(int64_t steps, int64_t stop_at = -1) {
-  const auto path =
-      (std::filesystem::temp_directory_path() / fmt::format("vitrine_trainer_{}", getpid())).string();
+  const test::Folder folder;
+  const std::string path = folder / "checkpoint";
   manual_seed(3);
   auto model = std::make_unique<Gpt>(tiny());
   const auto schedule = optim::warmup_cosine(1e-2, 5, 40);
@@ -52,7 +52,6 @@ std::vector<double> train(int64_t steps, int64_t stop_at = -1) {
     model = std::make_unique<Gpt>(tiny());
     Trainer second(text(*model, counting(300), counting(60)), schedule, quiet(steps));
     second.resume(path);
-    std::filesystem::remove(path);
     second.run();
   } else {
     Trainer(text(*model, counting(300), counting(60)), schedule, quiet(steps)).run();
@@ -74,14 +73,14 @@ TEST_CASE("a GPT learns to count") {
 }
 
 TEST_CASE("a step behind which the validation loss is not finite is told, and no checkpoint takes it") {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("vitrine_trainer_{}", getpid());
+  const test::Folder folder;
   manual_seed(1);
   Gpt model(tiny(0));
   TrainingOptions options = quiet(1);
-  options.checkpoint = path.string();
+  options.checkpoint = folder / "checkpoint";
   Trainer trainer(text(model, counting(300), counting(60)), optim::constant(1e38), options);
   CHECK_THROWS_WITH_AS(trainer.run(), doctest::Contains("training: the validation loss is "), Error);
-  CHECK(!std::filesystem::exists(path));
+  CHECK(std::filesystem::is_empty(folder.path));
 }
 
 TEST_CASE("two runs with one seed, and a run that was stopped and resumed, have the same bits") {

@@ -1,20 +1,23 @@
-// A folder of its own for a test of files.
+// Files of a test.
 #pragma once
 
-#include <fmt/format.h>
-#include <unistd.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "core/error.h"
+
 namespace vitrine::test {
 
+/// An empty folder, gone with all that is in it when the test ends.
 struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / fmt::format("vitrine_misuse_{}", getpid());
-  Folder() { std::filesystem::create_directories(path); }
+  Folder() : path(std::filesystem::temp_directory_path() / "vitrine_XXXXXX") {
+    std::string name = path.string();
+    check(mkdtemp(name.data()) != nullptr, "a test has no folder at {}", name);
+    path = name;
+  }
   ~Folder() {
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     std::filesystem::remove_all(path);
@@ -22,9 +25,11 @@ struct Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   std::string operator/(const std::string& name) const { return (path / name).string(); }
+
+  std::filesystem::path path;
 };
 
-inline std::string bytes_at(const std::string& path) {
+inline std::string bytes_of_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
