@@ -158,7 +158,10 @@ bool caches_memory() {
 std::string describe_free_memory(Device device) {
   select(device);
   size_t free = 0, total = 0;
-  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return "";
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    cudaGetLastError();  // or the next launch would report it
+    return "";
+  }
   return fmt::format("; {} of the GPU's {} MiB are free", free >> 20, total >> 20);
 }
 

@@ -208,11 +208,12 @@ class Blocked {
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr bool kWideC = std::is_same_v<TC, float>;
 
-  /// Rows of A are read where they lie, unless a panel of them would fall into few sets of the L2 cache. Its columns, of which a
-  /// tile reads part of a line at every step, are packed.
+  /// Rows of A are read where they lie, unless a panel of them would fall into few sets of the L2 cache; and columns, of which a
+  /// tile reads part of a line at every step, where these are few.
   static bool reads_a_in_place(const GemmTask<T, TC>& t) {
-    constexpr int64_t kBadStride = 4096;
-    return kFloat && (t.N <= S::kFewColumns || (t.ta == Trans::no && t.lda * sizeof(T) % kBadStride != 0));
+    constexpr int64_t kBadStride = 4096, kFewSteps = 128;
+    return kFloat && (t.N <= S::kFewColumns ||
+                      (t.ta == Trans::no ? t.lda * sizeof(T) % kBadStride != 0 : t.K <= kFewSteps));
   }
 
   /// Strip number `index` of n columns: at most kStrip vectors wide, and all as even as possible: 4 vectors are 2 + 2,

@@ -114,6 +114,9 @@ TEST_CASE("a comparison writes metrics, checkpoints and a report") {
     CHECK(lines[3]["validation_loss"].is_number());
   }
   CHECK(fs::exists(folder / "out/laser.safetensors"));
+  for (const std::string& part :
+       {std::string("--- sample ---\n"), "report: " + (folder / "out/report.html\n")})
+    CHECK_MESSAGE(program.printed().find(part) != std::string::npos, part);
   const std::string report = read_text(folder / "out/report.html");
   for (const char* part :
        {"<!DOCTYPE html>", "Training with Vitrine: standard · laser", "id=\"run-1\"", "</html>"})

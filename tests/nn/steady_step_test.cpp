@@ -66,18 +66,20 @@ struct Run {
   double dropout = 0;
   nn::Positions positions = nn::Positions::automatic;
   DType dtype = DType::float32;
+  int64_t width = 64, layers = 2;
 };
 
-/// Long contexts: tables of positions are large there.
+/// Long contexts, as tables of positions are large there; and the smallest model that is measured against others.
 const Run kRuns[] = {{"standard"},
                      {"rotary", 1024, 1, 0.1},
                      {"standard", 1024, 1, 0, nn::Positions::sinusoidal},
-                     {"laser+qk_norm+alibi", 64, 4, 0.1, nn::Positions::automatic, DType::bfloat16}};
+                     {"laser+qk_norm+alibi", 64, 4, 0.1, nn::Positions::automatic, DType::bfloat16},
+                     {"standard", 64, 12, 0, nn::Positions::automatic, DType::float32, 128, 4}};
 
 /// Trains a small GPT; `when_warm` runs after kWarm steps. Executed in a process of its own.
 void train(const Run& run, bool (*when_warm)()) {
   nn::GptOptions options;
-  options.width = 64, options.layers = 2;
+  options.width = run.width, options.layers = run.layers;
   options.attention = run.attention, options.context = run.context;
   options.dropout = run.dropout, options.positions = run.positions;
   nn::Gpt model(options);

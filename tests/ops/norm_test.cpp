@@ -64,8 +64,8 @@ TEST_CASE("a sum and its norm are those of two ops, also where only one of them 
 
 TEST_CASE("what other uses of x send back is added by the norm's backward, once") {
   for (DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
-    const std::vector<Tensor> xs = {random({5, 33}, 1, dtype), random({33}, 2, dtype),
-                                    random({33}, 3, dtype), random({5, 33}, 4, dtype)};
+    const std::vector<Tensor> xs = {random({5, 33}, 1, dtype), random({33}, 2, dtype), random({33}, 3, dtype),
+                                    random({5, 33}, 4, dtype)};
     const auto check_same = [&](const auto& norm) {
       const auto used_twice = [&](const auto& v) { return norm(v[0], v[1], v[2]) + v[0] * v[3] + v[0]; };
       // Beside it the op's gradient is another tensor's, which the tape adds.
