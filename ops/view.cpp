@@ -199,7 +199,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   }
   check(end == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}",
         fmt::join(sizes, ", "), end, a, x.shape(), x.shape()[a]);
-  const auto parts_of = [a, sizes](const Tensor& whole, const auto& part) {
+  const auto parts_of = [sizes](const Tensor& whole, const auto& part) {
     std::vector<Tensor> parts;
     int64_t start = 0;
     for (int64_t size : sizes) {
