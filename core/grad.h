@@ -16,7 +16,7 @@ struct Region {
   int64_t offset = 0;
 };
 
-/// The gradient of one input. Only the tape adds gradients up; a part costs what it touches, not the whole.
+/// The gradient of one input. The tape adds gradients up; a part costs what it touches, not the whole.
 class Grad {
  public:
   /// None: the input needs no gradient.
@@ -73,8 +73,9 @@ class Backward {
   bool needs(size_t i) const { return needs_[i]; }
   /// True where this backward is itself recorded, for higher derivatives: use recorded ops only.
   bool recorded() const { return recorded_; }
-  /// Takes what has been added up for input i so far (undefined: nothing). The gradient to return is then the whole sum: for a
-  /// backward that itself adds up several gradients, and wants to do so in the order in which the tape would.
+  /// Takes what has been added up for input i so far, in the dtype of its gradient (undefined: nothing, or a listener or filter
+  /// wants to see this backward's part alone). The gradient to return is then the whole sum: for a backward that adds it on the way,
+  /// or adds up several gradients in the order in which the tape would.
   Tensor take_sum(size_t i) const { return take_sum_(i); }
 
  private:

@@ -6,8 +6,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <map>
-#include <numeric>
 
 #include "core/file.h"
 #include "core/parallel.h"
@@ -128,13 +126,14 @@ RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vo
 }
 
 /// The mean over seeds.
-void print_means(const std::vector<RunReport>& reports) {
-  std::map<std::string, std::vector<double>> losses;
-  for (const RunReport& report : reports) losses[report.method].push_back(report.final_validation_loss);
-  for (const auto& [method, all] : losses)
-    if (all.size() > 1)
-      fmt::print("{}: mean validation loss {:.4f} of {} seeds\n", method,
-                 std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()), all.size());
+void print_means(const std::vector<RunReport>& reports, const std::vector<std::string>& attentions) {
+  for (const std::string& name : attentions) {
+    double sum = 0;
+    int seeds = 0;
+    for (const RunReport& report : reports)
+      if (report.method == name) sum += report.final_validation_loss, ++seeds;
+    if (seeds > 1) fmt::print("{}: mean validation loss {:.4f} of {} seeds\n", name, sum / seeds, seeds);
+  }
 }
 
 /// Whether all runs have come to their end, or to Ctrl-C.
@@ -161,7 +160,7 @@ bool run(const Settings& given) {
         return train(s, one, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()});
       },
       [] { return interrupted != 0; });
-  if (!interrupted) print_means(trained);
+  if (!interrupted) print_means(trained, attentions);
   // Runs that failed would spoil a comparison; where there are no others, their curves say how it came to that.
   write_report(s.out + "/report.html", "Training with Vitrine", trained.empty() ? failed : trained);
   fmt::print("report: {}/report.html\n", s.out);

@@ -79,10 +79,12 @@ Tensor vector_or(const Tensor& vector, double value, const Tensor& x) {
 
 Tensor statistic(const Tensor& x) { return empty({x.numel() / x.size(-1)}, wide(x.dtype()), x.device()); }
 
-/// What other uses of x have sent back so far, which the norm adds on the way; undefined where there is nothing, or nobody waits.
-Tensor sum_of_others(const Backward& b) {
-  const Tensor sum = b.needs(0) ? b.take_sum(0) : Tensor();
-  return sum.defined() ? packed(sum) : sum;
+/// What other uses of x have sent back so far, which the norm adds on the way; undefined where there is nothing. To a leaf the tape
+/// adds: its gradient stays where it is, and is float32 where x has 16 bits.
+Tensor sum_of_others(const Backward& b, DType dtype, bool leaf) {
+  const Tensor sum = b.needs(0) && !leaf ? b.take_sum(0) : Tensor();
+  if (!sum.defined()) return sum;
+  return sum.dtype() == dtype ? packed(sum) : copy_as(sum, dtype);
 }
 
 /// Room for the gradient of the weight or bias; undefined, for kernels to leave out, where it is not wanted.
@@ -100,16 +102,16 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   const Tensor scale = vector_or(weight, 1, x), from = packed(x);
   Tensor y = empty_like(x), mean = statistic(x), rstd = statistic(x);
   VITRINE_RUN(layer_norm, y, mean, rstd, from, scale, vector_or(bias, 0, x), eps);
-  return record("layer_norm", {x, weight, bias}, y,
-                [x = Saved(from), scale = Saved(scale), mean = Saved(mean),
-                 rstd = Saved(rstd)](const Backward& b) -> Grads {
-                  Tensor dx = empty_like(x.get());
-                  Tensor dweight = gradient_of_vector(x, b.needs(1)),
-                         dbias = gradient_of_vector(x, b.needs(2));
-                  VITRINE_RUN_AS("layer_norm_backward", norm_backward, dx, dweight, dbias, packed(b.dy()),
-                                 sum_of_others(b), x.get(), mean.get(), rstd.get(), scale.get());
-                  return {dx, dweight, dbias};
-                });
+  return record(
+      "layer_norm", {x, weight, bias}, y,
+      [x = Saved(from), scale = Saved(scale), mean = Saved(mean), rstd = Saved(rstd),
+       leaf = x.requires_grad()](const Backward& b) -> Grads {
+        Tensor dx = empty_like(x.get());
+        Tensor dweight = gradient_of_vector(x, b.needs(1)), dbias = gradient_of_vector(x, b.needs(2));
+        VITRINE_RUN_AS("layer_norm_backward", norm_backward, dx, dweight, dbias, packed(b.dy()),
+                       sum_of_others(b, x->dtype(), leaf), x.get(), mean.get(), rstd.get(), scale.get());
+        return {dx, dweight, dbias};
+      });
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
@@ -121,11 +123,13 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   Tensor y = empty_like(x), rstd = statistic(x);
   VITRINE_RUN(rms_norm, y, rstd, from, scale, eps);
   return record("rms_norm", {x, weight}, y,
-                [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd)](const Backward& b) -> Grads {
+                [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd),
+                 leaf = x.requires_grad()](const Backward& b) -> Grads {
                   Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
                   Tensor no_bias;
                   VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
-                                 sum_of_others(b), x.get(), Tensor(), rstd.get(), scale.get());
+                                 sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(),
+                                 scale.get());
                   return {dx, dweight};
                 });
 }

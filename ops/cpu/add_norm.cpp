@@ -2,7 +2,6 @@
 #include <cmath>
 #include <type_traits>
 
-#include "core/kernels.h"
 #include "core/thread_buffer.h"
 #include "core/vecmath.h"
 #include "ops/cpu/rows.h"

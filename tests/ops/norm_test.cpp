@@ -78,6 +78,23 @@ TEST_CASE("what other uses of x send back is added by the norm's backward, once"
   }
 }
 
+TEST_CASE("a leaf of 16 bits gathers the gradients of norms in float32, over several backwards") {
+  Tensor x = random({5, 33}, 1, DType::bfloat16), c = random({5, 33}, 2, DType::bfloat16);
+  x.requires_grad(true);
+  const auto pass = [&] {
+    Tape tape;
+    const Tensor y = rms_norm(x) + layer_norm(x) + x * c;
+    tape.backward(y, c);
+  };
+  pass();
+  const Tensor once = clone(x.grad());
+  const void* const there = x.grad().raw();
+  pass();
+  CHECK(x.grad().dtype() == DType::float32);
+  CHECK(x.grad().raw() == there);
+  CHECK(x.grad().values() == (once + once).values());
+}
+
 TEST_CASE("kernels and their gradients equal the definitions") {
   for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
     const std::vector<Tensor> xs = {random({9, 33}, 4, dtype), random({33}, 5, dtype),
