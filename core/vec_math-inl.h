@@ -103,7 +103,8 @@ HWY_INLINE Vec<T> polynomial(Vec<T> x, const T (&coefficients)[N]) {
   return y;
 }
 
-/// x·2^n for whole numbers n in [-150, 128] (NaN for NaN, whatever number its n becomes), rounded once at most: also where the result is denormal or infinite.
+/// x·2^n for whole numbers n in [-150, 128], rounded once at most: also where the result is denormal or infinite. NaN stays NaN,
+/// whatever n is.
 HWY_INLINE Vec<float> scale_by_power_of_2(Vec<float> x, Vec<float> n) {
 #if HWY_TARGET == HWY_AVX3
   return Vec<float>(Vec<float>::Raw{_mm512_scalef_ps(x.raw.raw, n.raw.raw)});

@@ -199,26 +199,24 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   }
   check(end == x.shape()[a], "split: the sizes [{}] add up to {}, axis {} of {} has {}",
         fmt::join(sizes, ", "), end, a, x.shape(), x.shape()[a]);
-  const auto parts_of = [sizes](const Tensor& whole, const auto& part) {
+  const auto parts_of = [a, sizes](const Tensor& whole) {
     std::vector<Tensor> parts;
     int64_t start = 0;
     for (int64_t size : sizes) {
-      parts.push_back(part(whole, start, size));
+      parts.push_back(slice(whole, a, start, start + size));
       start += size;
     }
     return parts;
   };
-  const auto view = [a](const Tensor& whole, int64_t start, int64_t size) {
-    Shape shape = whole.shape();
-    shape[a] = size;
-    return whole.alias(shape, whole.strides(), size == 0 ? 0 : start * whole.strides()[a]);
+  const auto views_of = [parts_of](const Tensor& whole) {
+    const Tape::Pause pause;
+    return parts_of(whole);
   };
   return record_all(
-      "split", {x}, parts_of(x, view),
-      [parts_of, view, shape = x.shape(), dtype = x.dtype(),
-       device = x.device()](const Backward& b) -> Grads {
+      "split", {x}, views_of(x),
+      [views_of, shape = x.shape(), dtype = x.dtype(), device = x.device()](const Backward& b) -> Grads {
         const Tensor dx = empty(shape, dtype, device);
-        std::vector<Tensor> parts = parts_of(dx, view);
+        std::vector<Tensor> parts = views_of(dx);
         for (size_t i = 0; i < parts.size(); ++i) {
           if (b.dy(i).defined()) {
             VITRINE_RUN(copy, parts[i], b.dy(i));
@@ -228,11 +226,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
         }
         return {dx};
       },
-      [&] {
-        return parts_of(x, [a](const Tensor& whole, int64_t start, int64_t size) {
-          return slice(whole, a, start, start + size);
-        });
-      });
+      [&] { return parts_of(x); });
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
