@@ -1,21 +1,31 @@
 // Kernels of a GPU that memory bounds: the bytes that each has to read and write, per second, as a share of what a copy
-// reaches in the same run. Tensors take turns where they are smaller than the cache, so that every byte comes from memory.
+// reaches in the same run. Tensors take turns where they are smaller than the cache, so that every byte comes from memory. Before
+// its kernels are timed, a size's first and last rows are compared with the CPU's.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/measure/gpu.h"
 #include "bench/measure/markdown.h"
 #include "core/creation.h"
+#include "core/differences.h"
 #include "core/kernels.h"
 #include "core/random.h"
+#include "core/tape.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
 #include "ops/kernels.h"
+#include "ops/loss.h"
+#include "ops/norm.h"
+#include "ops/softmax.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
 
@@ -41,6 +51,52 @@ class Turns {
   std::vector<Tensor> tensors_;
   size_t at_ = 0;
 };
+
+using Function = std::function<Tensor(const Tensor&)>;
+
+/// The value of f and its gradient, where x lies.
+std::array<Tensor, 2> differentiate(const Function& f, const Tensor& x, const Tensor& dy) {
+  Tape tape;
+  tape.watch(x);
+  const Tensor y = f(x);
+  return {y, tape.gradient({y}, {x}, {dy})[0]};
+}
+
+/// Fails unless f and its gradient at this size, row by row, are in the first and the last rows the CPU's in float64.
+void check_rows(const char* what, const Tensor& x, const Function& f) {
+  const int64_t rows = x.size(0), some = std::min<int64_t>(rows, 2);
+  const Tensor dy = randn(f(slice(x, 0, 0, 1)).numel() == 1 ? Shape{rows} : x.shape(), x.dtype(), kGpu);
+  const auto got = differentiate(f, x, dy);
+  for (const int64_t first : {int64_t{0}, rows - some}) {
+    const auto part = [&](const Tensor& t) {
+      return copy_as(to(slice(t, 0, first, first + some), Device::cpu), DType::float64);
+    };
+    const auto want = differentiate(f, part(x), part(dy));
+    for (size_t i = 0; i < 2; ++i) {
+      const double off = distance(part(got[i]).values(), want[i].values(), 0);
+      check(off <= 3 * epsilon(x.dtype()) + 1e-5, "{} of {}: {} is off by {:.2g}", what, describe(x),
+            i == 0 ? "the value" : "the gradient", off);
+    }
+  }
+}
+
+/// All that are timed below, by their ops.
+void check_kernels(const Tensor& x) {
+  const std::pair<const char*, Function> functions[] = {
+      {"copy", [](const Tensor& t) { return clone(t); }},
+      {"exp", [](const Tensor& t) { return exp(t); }},
+      {"gelu_tanh", [](const Tensor& t) { return gelu_tanh(t); }},
+      {"add", [](const Tensor& t) { return t + t; }},
+      {"softmax", [](const Tensor& t) { return softmax(t); }},
+      {"log_softmax", [](const Tensor& t) { return log_softmax(t); }},
+      {"layer_norm", [](const Tensor& t) { return layer_norm(t); }},
+      {"rms_norm", [](const Tensor& t) { return rms_norm(t); }},
+      {"cross_entropy", [](const Tensor& t) {
+         return cross_entropy(t, full({t.size(0)}, 1, DType::int64, t.device()),
+                              {.reduction = Reduction::none});
+       }}};
+  for (const auto& [what, f] : functions) check_rows(what, x, f);
+}
 
 class Table {
  public:
@@ -150,6 +206,7 @@ int main(int argc, char** argv) {
     for (const int64_t columns : {768, 4096, 50257}) {
       const int64_t rows =
           std::max<int64_t>(1, (mib << 20) / (columns * static_cast<int64_t>(size_of(dtype))));
+      check_kernels(randn({rows, columns}, dtype, kGpu));
       Table table(rows, columns, dtype, together << 20, repeats);
       table.elementwise();
       table.softmax();

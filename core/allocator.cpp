@@ -122,6 +122,12 @@ class Pool {
     return arena != arenas_.end() && arena->second.holds(block);
   }
 
+  bool is_empty(const void* stream) {
+    const std::lock_guard lock(mutex_);
+    const auto arena = arenas_.find(stream);
+    return arena == arenas_.end() || arena->second.is_empty();
+  }
+
   size_t rounded(size_t bytes) const { return round_up(std::max<size_t>(bytes, 1), source_.alignment); }
 
  private:
@@ -212,6 +218,7 @@ void release_cached(Device device) { pool(device).release_cached(); }
 void hold(const void* stream, Device device) { pool(device).hold(stream); }
 void let_go(const void* stream, Device device) { pool(device).let_go(stream); }
 bool is_of(const void* stream, const void* block, Device device) { return pool(device).is_of(stream, block); }
+bool is_empty(const void* stream, Device device) { return pool(device).is_empty(stream); }
 
 void track_ops(bool on) {
   State& s = state();

@@ -42,6 +42,9 @@ void let_go(const void* stream, Device device);
 /// Whether a tensor of that stream lives in the block.
 bool is_of(const void* stream, const void* block, Device device);
 
+/// Whether no tensor of that stream lives.
+bool is_empty(const void* stream, Device device);
+
 /// Bytes allocated by op, counted while `on`. An op is charged what was allocated before each of its kernels ran.
 void track_ops(bool on);
 /// What was counted, by the op's name.

@@ -30,6 +30,7 @@ class Arena {
   /// False if the block is not of this arena.
   bool give(void* data);
   bool holds(const void* data) const { return live_.contains(data); }
+  bool is_empty() const { return live_.empty(); }
   /// Gives segments without a live block back to the source.
   void release_cached();
   size_t reserved() const { return reserved_; }

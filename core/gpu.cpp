@@ -4,6 +4,12 @@
 #if !VITRINE_CUDA_KERNELS
 #include "core/error.h"
 
+namespace vitrine {
+
+int gpu_count() { return 0; }
+
+}  // namespace vitrine
+
 namespace vitrine::cuda {
 
 void select(Device device) {

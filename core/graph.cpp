@@ -11,6 +11,19 @@
 #include "core/stream.h"
 
 namespace vitrine {
+namespace {
+
+/// A stream of whose memory nothing is in use: a graph's is the graph's alone, and one that somebody had before may have left tensors.
+Stream empty_stream(Device device) {
+  std::vector<Stream> others;  // go back when one is found
+  for (;;) {
+    Stream stream(device);
+    if (memory::is_empty(stream.handle(), device)) return stream;
+    others.push_back(std::move(stream));
+  }
+}
+
+}  // namespace
 
 /// A graph, and what is noted for it while it is captured.
 struct detail::Capture {
@@ -28,7 +41,9 @@ struct detail::Capture {
     void* on_device;
   };
 
-  explicit Capture(Device device) : stream(device), last(device) { memory::hold(stream.handle(), device); }
+  explicit Capture(Device device) : stream(empty_stream(device)), last(device) {
+    memory::hold(stream.handle(), device);
+  }
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;

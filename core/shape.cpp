@@ -57,10 +57,6 @@ std::string to_string(const Dims& dims) {
   return fmt::format("[{}]", fmt::join(dims.begin(), dims.end(), ", "));
 }
 
-std::string to_string(Device device) {
-  return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", static_cast<int>(device.index));
-}
-
 Shape broadcast(std::string_view op, const Shape& x, const Shape& y) {
   const int rank = std::max(x.rank(), y.rank());
   Shape result = Shape::filled(rank, 1);

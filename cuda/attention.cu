@@ -277,6 +277,12 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k, const Tensor& v,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   if (lse.numel() == 0) return;
+  if (q.size(0) > kMostBatches)
+    return in_batches(q.size(0), [&](const auto& part) {
+      Tensor part_of_y = part(y), part_of_lse = part(lse), part_of_kept = part(kept);
+      attention(part_of_y, part_of_lse, part_of_kept, part(q), part(k), part(v), part(bias), slopes,
+                part(allowed), form);
+    });
   HopperRest rest;
   if (hopper_supports(q, k, v, bias, slopes, form)) {
     rest = hopper_attention(y, lse, kept, q, k, v, allowed, form);

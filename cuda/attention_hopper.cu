@@ -324,7 +324,7 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 /// Whether LASER's operands are made for more than one tile of queries: as when decoding, fewer would read F no more often than v.
 bool laser_pays(const Tensor& q, const Tensor& k) {
   constexpr int64_t kMostHeads = 65535;  // of a grid
-  return q.size(2) * q.size(1) > kTileRows * k.size(1) && q.size(0) <= kMostHeads && q.size(1) <= kMostHeads;
+  return q.size(2) * q.size(1) > kTileRows * k.size(1) && q.size(1) <= kMostHeads;
 }
 
 }  // namespace

@@ -74,14 +74,14 @@ struct LaserChannels {
     }
   }
 
-  /// Which keys from j on queries [begin, end) see; a barrier has to follow.
+  /// Which keys from j on queries [begin, end) may give a weight; a barrier has to follow.
   __device__ void look(const Scores<T>& scores, int begin, int end, int j) const {
     if (threadIdx.x >= kAccumulatorColumns) return;
     const int key = j + static_cast<int>(threadIdx.x);
     bool any = key >= scores.first_key(begin) && key < scores.last_key(end - 1);
-    if (any && scores.allowed.data != nullptr) {
+    if (any && (scores.allowed.data != nullptr || scores.bias.data != nullptr)) {
       any = false;
-      for (int i = begin; i < end && !any; ++i) any = scores.sees(i, key);
+      for (int i = begin; i < end && !any; ++i) any = scores.may_weigh(i, key);
     }
     seen_at(j)[threadIdx.x] = any ? T(1) : T(0);
   }

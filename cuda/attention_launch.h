@@ -30,6 +30,20 @@ size_t shared_bytes(const char* kernel, int tile, const AttentionInputs<S>& in) 
   return bytes;
 }
 
+inline constexpr int64_t kMostBatches = 65535;  // as a grid's last axis has
+
+/// Calls run(part) for so many batches at a time: part(x) are those of x, if it is defined.
+template <class F>
+void in_batches(int64_t batches, F&& run) {
+  for (int64_t begin = 0; begin < batches; begin += kMostBatches)
+    run([begin, end = std::min(begin + kMostBatches, batches)](const Tensor& x) {
+      if (!x.defined()) return x;
+      Shape shape = x.shape();
+      shape[0] = end - begin;
+      return x.alias(shape, x.strides(), begin * x.strides()[0]);
+    });
+}
+
 /// `parts` blocks a tile of the rows of x [B, H, T, ·].
 inline dim3 tile_grid(const Tensor& x, int tile, int parts = 1) {
   return dim3(static_cast<unsigned>((x.size(2) + tile - 1) / tile * parts), static_cast<unsigned>(x.size(1)),
@@ -53,9 +67,9 @@ void visit_attention(const char* kernel, const Tensor& q, const Tensor& k, const
   const bool laser = form.read == AttentionRead::laser;
   check(most <= kMostHeadSize, "{}: the heads have {} channels, its CUDA kernel wants {} at most", kernel,
         most, kMostHeadSize);
-  check(q.size(2) < (1 << 30) && k.size(2) < (1 << 30) && q.size(0) <= 65535 && q.size(1) <= 65535,
-        "{}: {} queries and {} keys of {} × {} heads are more than a grid of blocks holds", kernel, q.size(2),
-        k.size(2), q.size(0), q.size(1));
+  check(q.size(2) < (1 << 30) && k.size(2) < (1 << 30) && q.size(1) <= 65535,
+        "{}: {} queries and {} keys of {} heads are more than a grid of blocks holds", kernel, q.size(2),
+        k.size(2), q.size(1));
   visit_device_floating(q.dtype(), kernel, [&](auto type) {
     using S = typename decltype(type)::type;
     const auto size = static_cast<int>(q.size(3)), channels = static_cast<int>(v.size(3));

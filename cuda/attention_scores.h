@@ -54,6 +54,11 @@ struct Scores {
   __device__ bool is_allowed(int i, int j) const {
     return allowed.data == nullptr || allowed.data[i * allowed.row + j * allowed.column];
   }
+  /// Whether query i may give key j a weight: it sees it, and its bias is not −∞.
+  __device__ bool may_weigh(int i, int j) const {
+    return sees(i, j) &&
+           (bias.data == nullptr || bias.data[i * bias.row + j * bias.column] != -static_cast<T>(INFINITY));
+  }
   /// Whether no query of [i, i_end) sees a key of [j, j_end), whatever the mask.
   __device__ bool hides_all(int i, int i_end, int j, int j_end) const {
     return j >= last_key(i_end - 1) || j_end <= first_key(i);

@@ -106,8 +106,6 @@ void select(Device device) {
   selected = device.index;
 }
 
-bool has_gpu() { return gpus().count > 0; }
-
 int current_device() {
   int device = 0;
   check_call(cudaGetDevice(&device), "cudaGetDevice");
@@ -166,3 +164,5 @@ std::string describe_free_memory(Device device) {
 }
 
 }  // namespace vitrine::cuda
+
+int vitrine::gpu_count() { return cuda::gpus().count; }

@@ -27,7 +27,8 @@ void tell_device_error() {
   DeviceError* const place = known;
   if (place == nullptr || static_cast<volatile unsigned&>(place->complete) == 0) return;
   const DeviceError e = *place;
-  *place = {};
+  place->complete = 0;
+  std::atomic_ref(place->taken).store(0, std::memory_order_release);  // now a kernel may leave the next one
   switch (e.kind) {
     case DeviceError::Kind::index:
       fail("{}: {} has {} at position {}, outside [{}, {})", e.op.get(), e.argument.get(), e.index,

@@ -46,8 +46,6 @@ bool has_taken(cudaError_t result, const char* what);
 /// is told where it arose.
 void check_launch(const char* kernel);
 
-/// Whether there is a GPU that CUDA can use.
-bool has_gpu();
 /// The index of the GPU that this thread has selected.
 int current_device();
 /// The current stream of that GPU: where a launch goes.

@@ -271,15 +271,21 @@ void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
                                cudaMemcpyDefault, stream_of(stream)),
                "transfer");
   if (wait) return stream.synchronize();
+  cuda::check_launch("transfer");
   keep_until_now(stream, {x.shared_storage(), y.shared_storage()});
 }
 
 Tensor empty_pinned(const Shape& shape, DType dtype) {
-  if (!cuda::has_gpu()) return empty(shape, dtype);
+  if (gpu_count() == 0) return empty(shape, dtype);
   const auto bytes = static_cast<size_t>(numel(shape)) * size_of(dtype);
   PinnedMemory& memory = pinned_memory();
   const std::lock_guard lock(memory.mutex);
-  void* const data = memory.arena.take((std::max<size_t>(bytes, 1) + 63) / 64 * 64);
+  const size_t size = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
+  void* data = memory.arena.take(size);
+  if (data == nullptr) {  // what nobody uses is locked for other sizes
+    memory.arena.release_cached();
+    data = memory.arena.take(size);
+  }
   check(data != nullptr, "empty_pinned: {} bytes of page-locked memory were asked for, there are no more",
         bytes);
   std::shared_ptr<void> hold(data, [](void* block) {

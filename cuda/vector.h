@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/float16.h"
 #include "cuda/launch.h"
 
 namespace vitrine::cuda {

@@ -55,7 +55,7 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
   manual_seed(s.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
-  model.to(s.device == "cuda" ? Device::cuda : Device::cpu);
+  model.to(device_of(s.device));
   return model;
 }
 

@@ -106,8 +106,8 @@ inline void add_options(CLI::App& app, Settings& s) {
   app.add_option("--lr", s.lr, "highest learning rate");
   app.add_option("--dtype", s.dtype, "with float32 masters in 16 bits; float16 scales the loss")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
-  app.add_option("--device", s.device, "cpu or cuda (in builds without nvcc the emulator's, which is slow)")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--device", s.device,
+                 "cpu, cuda or cuda:1 (in builds without nvcc the emulator's, which is slow)");
   auto* seed = whole("--seed", s.seed, "of everything random");
   app.get_option("--seeds")->check(not_whole<uint64_t>)->excludes(seed);
   app.get_option("--compare")->excludes(app.get_option("--attention"));
@@ -117,7 +117,7 @@ inline void add_options(CLI::App& app, Settings& s) {
 /// What is given for the optimizer must be what it has.
 inline nn::training::TrainingOptions training_of(const Settings& s) {
   nn::training::TrainingOptions t = s.training;
-  check(!t.graph || s.device == "cuda", "--graph: there are CUDA graphs with --device cuda alone");
+  check(!t.graph || !device_of(s.device).is_cpu(), "--graph: there are CUDA graphs with --device cuda alone");
   const auto take = [&t](const char* name, const std::optional<double>& given, double& option) {
     check(!given || optim::has_option(t.optimizer, name), "--{}: the optimizer {} has none", name,
           t.optimizer);

@@ -27,9 +27,11 @@ std::string openblas_kernels() {
   return is_told || !__builtin_cpu_supports("avx512vl") ? "" : "OPENBLAS_CORETYPE=SkylakeX ";
 }
 
+/// First one whose torch has a GPU.
 std::string python_with_torch() {
-  for (const char* python : {"/usr/bin/python3", "python3"})
-    if (std::system(fmt::format("{} -c 'import torch' 2>/dev/null", python).c_str()) == 0) return python;
+  for (const char* wanted : {"import torch; assert torch.cuda.is_available()", "import torch"})
+    for (const char* python : {"/usr/bin/python3", "python3"})
+      if (std::system(fmt::format("{} -c '{}' 2>/dev/null", python, wanted).c_str()) == 0) return python;
   return "";
 }
 

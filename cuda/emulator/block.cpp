@@ -59,8 +59,8 @@ void note_access(const void* address, size_t size, Access access, const void* pc
   if (Block* const block = Block::traced()) block->note_access(address, size, access, pc, element);
 }
 
-void note_matrix_product() {
-  if (Block* const block = Block::traced()) block->note_matrix_product();
+void note_matrix_products(uint64_t count) {
+  if (Block* const block = Block::traced()) block->note_matrix_products(count);
 }
 
 Block::Block() = default;
@@ -101,12 +101,17 @@ char* Block::at_shared_address(uint32_t address) const {
 
 void Block::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; }
 
-void Block::note_matrix_product() { trace_->multiply_matrices(); }
+void Block::note_matrix_products(uint64_t count) { trace_->multiply_matrices(count); }
 
 void Block::note_access(const void* address, size_t size, Access access, const void* pc, size_t element) {
   Fiber& fiber = threads_[running_]->fiber;
   if (!fiber.has_on_stack(address) && fails(trace_->access(address, size, running_, access, pc, element)))
     fiber.yield();
+}
+
+void Block::note_wrong(const std::string& what) {
+  fails(fmt::format("thread {} {}", to_string(thread()), what));
+  threads_[running_]->fiber.yield();
 }
 
 /// Notes an error when something is wrong; the thread must then yield, and never goes on. Nothing is thrown: compilers take it

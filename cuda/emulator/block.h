@@ -97,7 +97,9 @@ class Block {
   void enter_kernel(bool inside);
   /// An access of the running thread; one that is wrong ends the block with an error.
   void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
-  void note_matrix_product();
+  void note_matrix_products(uint64_t count);
+  /// What the running thread does wrong ("takes element 5 of int [4]"); it ends the block with an error.
+  void note_wrong(const std::string& what);
 
  private:
   struct Thread {
@@ -165,8 +167,8 @@ void fence();
 /// Tells an access that the compiler does not: an atomic operation, or that of an instruction's twin. `element` is the size in bytes
 /// of the numbers that are read, each of which must have been written; 0 where it may be a struct with padding.
 void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
-/// Tells that a warp multiplies matrices; called by one lane.
-void note_matrix_product();
+/// Tells that tensor cores multiply so many times 16 × 16 by 16 × 8 elements; called by one thread.
+void note_matrix_products(uint64_t count);
 
 /// Runs kernel() once for every thread of the grid, blocks in parallel over the cores.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);

@@ -1,10 +1,15 @@
 // What code compiled with -fsanitize=thread calls before each access: the names are those of ThreadSanitizer's runtime, which is
-// not linked. Accesses outside traced kernels are ignored. A file of its own, so that a program without such code, or with the
-// real runtime, does not link it.
+// not linked. Accesses outside traced kernels are ignored. And what -fsanitize=bounds calls where an index leaves its array. A file of
+// its own, so that a program without such code, or with the real runtime, does not link it.
+#include <fmt/format.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "cuda/emulator/block.h"
 #include "cuda/emulator/memory.h"
@@ -18,6 +23,17 @@ inline void saw(const volatile void* address, size_t size, Access access, const 
   if (Block* const block = Block::traced())
     block->note_access(const_cast<const void*>(address), size, access, pc);
 }
+
+/// What is told of an index, as compilers lay it out.
+struct TypeName {
+  uint16_t kind, info;  // info of an integer: twice the logarithm of its bits, and 1 where it is signed
+  char quoted[1];       // 'float [32]'
+};
+struct ArrayIndex {
+  const char* file;
+  uint32_t line, column;
+  const TypeName *array, *index;
+};
 
 }  // namespace
 
@@ -105,5 +121,18 @@ VITRINE_ATOMICS(32, uint32_t)
 VITRINE_ATOMICS(64, uint64_t)
 void __tsan_atomic_thread_fence(int) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 void __tsan_atomic_signal_fence(int) {}
+
+/// Weak: where UBSan is linked into the program as a whole, its own serves.
+__attribute__((weak)) void __ubsan_handle_out_of_bounds(ArrayIndex* of, uintptr_t value) {
+  const bool is_signed = (of->index->info & 1) != 0;
+  const std::string file = of->file, array = of->array->quoted;
+  const std::string what =
+      fmt::format("takes element {} of {} at {}:{}",
+                  is_signed ? std::to_string(static_cast<intptr_t>(value)) : std::to_string(value),
+                  array.substr(1, array.size() - 2), file.substr(file.rfind('/') + 1), of->line);
+  if (Block* const block = Block::traced()) return block->note_wrong(what);
+  fmt::print(stderr, "{}\n", what);
+  std::abort();
+}
 
 }  // extern "C"

@@ -28,7 +28,7 @@ struct Counts {
   uint64_t shared_accesses = 0;  // by warps
   uint64_t bank_conflicts = 0;   // further rounds because two words lie in one bank
 
-  uint64_t matrix_products = 0;  // of 16 × 16 by 16 × 8 elements, by warps on tensor cores
+  uint64_t matrix_products = 0;  // of 16 × 16 by 16 × 8 elements on tensor cores; wgmma makes many of them
 
   Counts& operator+=(const Counts& other);
 };
@@ -51,7 +51,7 @@ class WarpCounter {
   /// The thread has come to a barrier or a warp function.
   void advance(size_t thread);
   void end(size_t thread);
-  void multiply_matrices() { ++counts_.matrix_products; }
+  void multiply_matrices(uint64_t count) { counts_.matrix_products += count; }
   const Counts& counts() const { return counts_; }
 
  private:

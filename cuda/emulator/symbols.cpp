@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 namespace vitrine::emulator {
 namespace {
@@ -40,7 +41,12 @@ T read_at(std::ifstream& file, uint64_t offset) {
   return value;
 }
 
-/// The thread_local variables in a program's table of symbols.
+/// Of functions (and extern "C" ones), as `__shared__` variables are; others are the emulator's and the program's own.
+bool is_local_to_function(std::string_view mangled) {
+  return mangled.starts_with("_ZZ") || mangled.find('.') != std::string_view::npos;
+}
+
+/// The thread_local variables of functions in a program's table of symbols.
 std::vector<SharedVariable> read_variables(const std::string& path) {
   std::vector<SharedVariable> variables;
   std::ifstream file(path, std::ios::binary);
@@ -57,7 +63,8 @@ std::vector<SharedVariable> read_variables(const std::string& path) {
     file.seekg(static_cast<std::streamoff>(strings.sh_offset));
     file.read(names.data(), static_cast<std::streamsize>(strings.sh_size));
     for (const ElfW(Sym) & s : symbols)
-      if (ELF64_ST_TYPE(s.st_info) == STT_TLS && s.st_shndx != SHN_UNDEF && s.st_name < strings.sh_size)
+      if (ELF64_ST_TYPE(s.st_info) == STT_TLS && s.st_shndx != SHN_UNDEF && s.st_name < strings.sh_size &&
+          is_local_to_function(&names[s.st_name]))
         variables.push_back({short_name(&names[s.st_name]), s.st_value, s.st_size});
   }
   std::sort(variables.begin(), variables.end(), [](auto& a, auto& b) { return a.offset < b.offset; });

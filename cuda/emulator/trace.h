@@ -25,9 +25,9 @@ class Trace {
   std::string access(const void* address, size_t size, size_t thread, Access access, const void* pc,
                      size_t element);
 
-  /// A warp multiplies matrices on tensor cores.
-  void multiply_matrices() {
-    if (counting_) warps_.multiply_matrices();
+  /// Tensor cores make so many products.
+  void multiply_matrices(uint64_t count) {
+    if (counting_) warps_.multiply_matrices(count);
   }
   /// A thread comes to a barrier or a warp function.
   void advance(size_t thread);

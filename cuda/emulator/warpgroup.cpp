@@ -189,6 +189,7 @@ void WarpgroupProducts::wait(int open, const void* pc) {
       if (content(*p, 2 * count) != p->content)
         block.fail_here("wgmma: x or y has changed before the product was waited for");
       const auto number = p - under_way_.begin();
+      note_matrix_products(static_cast<uint64_t>(kRows / 16 * 2 * count / 8));
       multiply(
           *p, count, [&](int t) { return of(t)->held_[p->held].values; },
           [&](int t) { return of(t)->under_way_[number].fragment; });

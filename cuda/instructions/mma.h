@@ -54,7 +54,7 @@ template <class T>
 VITRINE_UNTRACED void multiply_accumulate(float (&sum)[4], const Fragment& a, uint32_t b0, uint32_t b1) {
   emulator::Block& block = emulator::Block::current();
   const unsigned g = block.lane() / 4, t = block.lane() % 4;
-  if (block.lane() == 0) emulator::note_matrix_product();
+  if (block.lane() == 0) emulator::note_matrix_products(1);
   const auto two = [](uint32_t low, uint32_t high) VITRINE_UNTRACED { return low | uint64_t{high} << 32; };
   const auto value = [](uint64_t words, unsigned i) VITRINE_UNTRACED {  // element i of four
     T x;

@@ -22,6 +22,7 @@ void cublas_matmul(const Product&) { fail("matmul: {}", cublas_absence()); }
 #include <mutex>
 
 #include "core/creation.h"
+#include "core/kernel.h"
 #include "cuda/matmul/cublas_library.h"
 
 namespace vitrine::cuda {
@@ -236,7 +237,9 @@ class Plan {
                                         z, z_.get(), z, z_.get(), &algorithm_.algo, workspace,
                                         algorithm_.workspaceSize, selected_stream()),
                 "cublasLtMatmul");
-    check(outcome.is_success(), "matmul: {}", outcome.text());
+    const std::string op = detail::KernelScope::innermost();
+    check(outcome.is_success(), "{}: {}", op.empty() ? "matmul" : op, outcome.text());
+    check_launch("cublasLtMatmul");
   }
 
   Outcome outcome_;

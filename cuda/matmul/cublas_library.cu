@@ -7,7 +7,7 @@
 namespace vitrine::cuda {
 
 std::string cublas_absence() { return "these kernels run in the emulator, where there is no cuBLASLt"; }
-std::string cublas_origin() { return ""; }
+std::string cublas_origin() { return cublas_absence(); }
 
 }  // namespace vitrine::cuda
 
@@ -40,6 +40,7 @@ void* CublasLibrary::find_symbol(const char* name) {
 }
 
 std::string CublasLibrary::origin() const {
+  if (!absence.empty()) return absence;
   Dl_info place{};
   dladdr(reinterpret_cast<const void*>(Matmul), &place);
   return fmt::format("cuBLASLt {} of {}", GetVersion(), place.dli_fname == nullptr ? "?" : place.dli_fname);

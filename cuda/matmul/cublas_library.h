@@ -26,7 +26,7 @@ struct CublasLibrary {
   VITRINE_CUBLASLT(MatrixLayoutSetAttribute);
 #undef VITRINE_CUBLASLT
 
-  /// "cuBLASLt 130002 of /usr/local/cuda/lib64/libcublasLt.so.13"
+  /// "cuBLASLt 130002 of /usr/local/cuda/lib64/libcublasLt.so.13", or why there is none.
   std::string origin() const;
 
  private:

@@ -45,7 +45,7 @@ bool cublas_supports(const Product& p);
 void cublas_matmul(const Product& p);
 /// Why cuBLASLt cannot be used on the current device, or "".
 std::string cublas_absence();
-/// Its version, and the file from which it was opened.
+/// Its version, and the file from which it was opened, or why it cannot be opened. That needs no GPU.
 std::string cublas_origin();
 /// What it said of p other than that it has no kernel for it, or "".
 std::string cublas_refusal(const Product& p);

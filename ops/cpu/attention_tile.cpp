@@ -67,11 +67,11 @@ void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int
 template <class T>
 LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Rows<T> v, int64_t channels)
     : v_(v), channels_(channels), first_(tile.first), anchor_(channels), delta_(channels) {
-  if (head.allowed != nullptr) {
+  if (head.allowed != nullptr || head.bias != nullptr) {
     seen_.assign(static_cast<size_t>(std::max<int64_t>(0, tile.last - tile.first)), false);
     for (int64_t i = tile.begin; i < tile.end; ++i)
       for (int64_t j = head.first_key(i); j < head.last_key(i); ++j)
-        if (!head.hides(i, j)) seen_[static_cast<size_t>(j - first_)] = true;
+        if (head.may_weigh(i, j)) seen_[static_cast<size_t>(j - first_)] = true;
   }
   std::vector<T> low(channels, kInfinity<T>), high(channels, -kInfinity<T>);
   bool any = false;

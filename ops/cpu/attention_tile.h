@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "core/thread_buffer.h"
@@ -47,6 +48,11 @@ struct AttentionHead {
   }
   bool hides(int64_t i, int64_t j) const {
     return allowed != nullptr && !allowed[i * allowed_row + j * allowed_column];
+  }
+  /// Whether query i, which key j is visible to, may give it a weight: no mask and no bias of −∞ hides it.
+  bool may_weigh(int64_t i, int64_t j) const {
+    return !hides(i, j) &&
+           (bias == nullptr || bias[i * bias_row + j * bias_column] != -std::numeric_limits<T>::infinity());
   }
 };
 

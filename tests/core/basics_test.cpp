@@ -130,6 +130,18 @@ TEST_CASE("the allocator counts, aligns, reuses, and says which op asked") {
   CHECK(memory::by_op().at("fill") >= 2000);
 }
 
+TEST_CASE("devices have names, and GPUs are counted") {
+  for (const char* text : {"cpu", "cuda:0", "cuda:1", "cuda:127"}) CHECK(to_string(device_of(text)) == text);
+  CHECK(device_of("cuda") == Device::cuda);
+  for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:128", "CPU"})
+    CHECK_THROWS_WITH(device_of(text), doctest::Contains("wanted cpu, cuda, or the number of a GPU"));
+#if VITRINE_CUDA_EMULATED
+  CHECK(gpu_count() == 2);
+#elif !VITRINE_CUDA_KERNELS
+  CHECK(gpu_count() == 0);
+#endif
+}
+
 TEST_CASE("Philox gives the known words, uniforms lie in [0, 1), and a generator goes on where it was") {
   // The known answers published with the generator: counter and key of zeros, of ones, and of the digits of π.
   using Words = std::array<uint32_t, 4>;

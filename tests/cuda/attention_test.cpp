@@ -92,6 +92,34 @@ TEST_CASE("nothing to attend to, and nobody who attends") {
     for (const double e : t.values()) CHECK(e == 0);
 }
 
+TEST_CASE("more batches than a grid's axis has blocks are computed in parts") {
+  if (!has_gpu()) return;
+#if defined(VITRINE_SANITIZED) || defined(VITRINE_KERNELS_TRACED)
+  MESSAGE("left out: hundreds of thousands of threads, whose accesses are those of the other tests");
+  return;
+#endif
+  constexpr int64_t kBatches = 65535 + 2;
+  Generator g(9);
+  const auto normal = [&](const Shape& shape) {
+    return to(randn(shape, DType::float32, Device::cpu, 0, 1, g), Device::cuda);
+  };
+  const Inputs x{normal({kBatches, 1, 1, 2}), normal({kBatches, 1, 2, 2}), normal({kBatches, 1, 2, 3}),
+                 normal({kBatches, 1, 1, 3})};
+  Tensor allowed = ones({kBatches, 1, 1, 2}, DType::boolean);
+  allowed.data<bool>()[2 * kBatches - 1] = false;
+  for (const AttentionRead read : kReads) {
+    AttentionOptions o;
+    o.read = read, o.allowed = allowed;
+    const auto whole = run(x, o);
+    for (const auto& range : {std::pair{int64_t{0}, int64_t{3}}, {kBatches - 4, kBatches}}) {
+      const auto part = [&](const Tensor& t) { return slice(t, 0, range.first, range.second); };
+      o.allowed = part(allowed);
+      const auto own = run({part(x.q), part(x.k), part(x.v), part(x.dy)}, o);
+      for (size_t i = 0; i < own.size(); ++i) CHECK(part(whole[i]).values() == own[i].values());
+    }
+  }
+}
+
 TEST_CASE("what is hidden has no influence on the device: no bit of a mean, and of LASER's in other tiles") {
   if (!has_gpu()) return;
   for (const AttentionRead read : kReads) {
@@ -119,6 +147,32 @@ TEST_CASE("what is hidden has no influence on the device: no bit of a mean, and 
     const Tensor hidden = attend();
     for (int64_t e = 0; e < 8; ++e) x.v.data<float>()[129 * 8 + e] = -500;
     CHECK(hidden.values() == attend().values());
+  }
+}
+
+TEST_CASE("a bias of −∞ hides a key as a mask does: LASER's anchors do not see its value") {
+  if (!has_gpu()) return;
+  Inputs x = draw({2, 1, 70, 75, 8, 6});
+  x.v = x.v * 0.01;
+  Tensor hidden = zeros({75}, DType::float64);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t j = 3; j < 75; j += 5)
+      for (int64_t d = 0; d < 6; ++d) x.v.data<double>()[(b * 75 + j) * 6 + d] = -9;
+  for (int64_t j = 3; j < 75; j += 5) hidden.data<double>()[j] = -INFINITY;
+  for (const AttentionRead read : kReads) {
+    INFO("LASER: ", read == AttentionRead::laser);
+    AttentionOptions o;
+    o.read = read, o.bias = hidden;
+    check_as_on_cpu(x, o);
+    check_float32(x, o);
+    check_16_bits(x, o);
+    for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+      const Inputs rounded = cast_all(x, dtype);
+      const Tensor want = run(cast_all(rounded, DType::float64), o)[0],
+                   got = run(cast_all(rounded, dtype, Device::cuda), o)[0];
+      INFO(name(dtype));
+      CHECK(spec::distance(got.values(), want.values(), 0) <= 2 * epsilon(dtype) + 4e-6);
+    }
   }
 }
 

@@ -9,7 +9,10 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/tape.h"
+#include "nn/attention/inspect.h"
 #include "nn/generate.h"
+#include "nn/training/loss_scale.h"
+#include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/view.h"
 #include "optim/adam.h"
@@ -26,6 +29,7 @@ std::vector<double> first_losses(nn::Gpt& model, int64_t batch, int steps, Devic
   model.to(device);
   const int64_t time = model.options().context, vocabulary = model.options().vocabulary;
   optim::Adam optimizer(model.parameters(), {.weight_decay = 0.1, .decay = optim::Decay::decoupled});
+  nn::training::LossScale scale(model.tokens.weight.dtype());  // float16's gradients would be 0 without
   std::vector<double> losses;
   Generator g(5);
   for (int step = 0; step < steps; ++step) {
@@ -40,8 +44,8 @@ std::vector<double> first_losses(nn::Gpt& model, int64_t batch, int steps, Devic
     const Tensor loss = cross_entropy(model.forward(index_tensor(inputs, {batch, time}, device)),
                                       index_tensor(targets, {batch, time}, device));
     losses.push_back(loss.item());
-    tape.backward(loss);
-    optimizer.step();
+    tape.backward(loss * scale.value());
+    if (scale.unscale(model.parameters())) optimizer.step();
   }
   return losses;
 }
@@ -81,6 +85,34 @@ TEST_CASE("the first losses of a GPT's training are those of the CPU") {
   CHECK(want[2] < want[0]);
 }
 
+TEST_CASE("a GPT in 16 bits learns on the device as in float32 on the CPU, and the same bits twice") {
+  if (!has_gpu()) return;
+  for (const char* attention : {"standard", "laser"}) {
+    nn::GptOptions o = tiny(attention);
+    o.context = 24, o.width = 32;  // heads of 16 channels, for tensor cores
+    manual_seed(3);
+    nn::Gpt model(o);
+    nn::Gpt wide = model.clone();
+    const auto want = first_losses(wide, 3, 6, Device::cpu);
+    for (const DType dtype : {DType::bfloat16, DType::float16}) {
+      INFO(attention, " in ", name(dtype));
+      const auto train = [&](Device device) {
+        nn::Gpt low = model.clone();
+        low.to(dtype);
+        return first_losses(low, 3, 6, device);
+      };
+      const auto got = train(Device::cuda), on_cpu = train(Device::cpu);
+      for (size_t i = 0; i < want.size(); ++i) {
+        INFO("step ", i, ": ", got[i], ", on the CPU ", on_cpu[i], ", in float32 ", want[i]);
+        CHECK(std::abs(got[i] - want[i]) <= 2 * epsilon(dtype) * want[i]);
+        CHECK(std::abs(got[i] - on_cpu[i]) <= 2 * epsilon(dtype) * want[i]);
+      }
+      CHECK(want.back() < 0.97 * want[0]);
+      CHECK(train(Device::cuda) == got);
+    }
+  }
+}
+
 TEST_CASE("generation on the device gives the CPU's tokens") {
   if (!has_gpu()) return;
   for (const char* attention : {"standard", "laser+alibi", "rotary+qk_norm"}) {
@@ -115,6 +147,58 @@ TEST_CASE("every attention on the device, fused and with its weights kept, gives
          {twin.forward(to(ids, Device::cuda)), twin.forward(to(ids, Device::cuda), nullptr, &traces)})
       CHECK(spec::distance(got.values(), want, 0.1) <= 1e-5);
     CHECK(traces[0].weights.device() == Device::cuda);
+  }
+}
+
+TEST_CASE("every kind of block on the device gives the CPU's losses, logits and traces") {
+  if (!has_gpu()) return;
+  struct Kind {
+    const char* what;
+    void (*set)(nn::GptOptions&);
+  };
+  const Kind kinds[] = {
+      {"rms norms behind the sums, swiglu, no bias, rotary",
+       [](nn::GptOptions& o) {
+         o.norm = nn::NormKind::rms, o.pre_norm = false, o.activation = nn::Activation::swiglu;
+         o.bias = nn::Bias::no, o.attention = "rotary";
+       }},
+      {"layer norms behind the sums, silu, sinusoidal positions",
+       [](nn::GptOptions& o) {
+         o.pre_norm = false, o.activation = nn::Activation::silu, o.positions = nn::Positions::sinusoidal;
+       }},
+      {"rms norms, relu, grouped queries, LASER",
+       [](nn::GptOptions& o) {
+         o.norm = nn::NormKind::rms, o.activation = nn::Activation::relu, o.key_heads = 1;
+         o.attention = "laser";
+       }},
+      {"gelu, blocks computed again, dropout", [](nn::GptOptions& o) {
+         o.activation = nn::Activation::gelu, o.checkpoint_blocks = true, o.dropout = 0.2;
+       }}};
+  for (const Kind& kind : kinds) {
+    INFO(kind.what);
+    nn::GptOptions o = tiny();
+    kind.set(o);
+    manual_seed(6);
+    nn::Gpt model(o), twin = model.clone();
+    manual_seed(7);  // of dropout
+    const auto want = first_losses(model, 3, 4, Device::cpu);
+    manual_seed(7);
+    const auto got = first_losses(twin, 3, 4, Device::cuda);
+    for (size_t i = 0; i < want.size(); ++i) CHECK(std::abs(got[i] - want[i]) <= 1e-5 * want[i]);
+    model.eval(), twin.eval();
+    const Tensor ids = index_tensor(std::array<int64_t, 8>{1, 5, 10, 0, 3, 3, 7, 2}, {2, 4});
+    std::vector<nn::AttentionTrace> on_cpu, on_device;
+    const auto logits = model.forward(ids, nullptr, &on_cpu).values();
+    CHECK(spec::distance(twin.forward(to(ids, Device::cuda), nullptr, &on_device).values(), logits, 0.1) <=
+          1e-4);
+    for (size_t layer = 0; layer < on_cpu.size(); ++layer) {
+      CHECK(spec::distance(on_device[layer].weights.values(), on_cpu[layer].weights.values(), 0.1) <= 1e-4);
+      const auto heads = nn::inspect(on_device[layer]), same_heads = nn::inspect(on_cpu[layer]);
+      for (size_t h = 0; h < heads.size(); ++h) {
+        CHECK(std::abs(heads[h].entropy - same_heads[h].entropy) <= 1e-4);
+        CHECK(std::abs(heads[h].jacobian - same_heads[h].jacobian) <= 1e-4);
+      }
+    }
   }
 }
 

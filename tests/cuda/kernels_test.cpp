@@ -8,82 +8,23 @@
 #include <cstring>
 
 #include "core/kernels.h"
-#include "core/random.h"
-#include "core/tape.h"
-#include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/kernels.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
-#include "ops/multinomial.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
-#include "tests/cuda/device.h"
-#include "tests/spec/spec.h"
+#include "tests/cuda/same_bits.h"
 
 #if VITRINE_CUDA_EMULATED
 #include "cuda/emulator/limits.h"
 #endif
 
 using namespace vitrine;
-using test::has_gpu, test::in_any_order;
-
-namespace {
-
-const DType kAll[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                      DType::int64,   DType::int32,   DType::boolean};
-
-/// Whole numbers from −9 to 9, with many equals.
-Tensor whole(const Shape& shape, DType dtype, uint64_t seed = 1) {
-  Generator g(seed);
-  return copy_as(randint(-9, 10, shape, g), dtype);
-}
-
-Tensor normal(const Shape& shape, DType dtype = DType::float64, uint64_t seed = 2) {
-  Generator g(seed);
-  return randn(shape, dtype, Device::cpu, 0, 1, g);
-}
-
-bool same(const Tensor& x, const Tensor& y) {
-  const auto a = x.values(), b = y.values();
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
-  return true;
-}
-
-/// f on the GPU gives the bits that it gives on the CPU, in any order of threads.
-template <class F>
-void check_same(const Tensor& x, F&& f) {
-  const Tensor want = f(x), on_device = to(x, Device::cuda);
-  CHECK(same(f(on_device), want));
-  in_any_order([&] { CHECK(same(f(on_device), want)); });
-}
-
-/// Values and gradients of f: those of the CPU but for rounding in float64, the same bits in any order of threads.
-void check_near(const spec::Call& f, const std::vector<Tensor>& inputs) {
-  const auto run = [&](Device device) {
-    std::vector<Tensor> x;
-    Tape tape;
-    for (const Tensor& t : inputs) x.push_back(tape.watch(to(t, device)));
-    const Tensor y = f(x);
-    std::vector<Tensor> results = tape.gradient({y}, x, {to(spec::draw_cotangent(y, 5), device)});
-    results.push_back(y);
-    return results;
-  };
-  const auto want = run(Device::cpu), got = run(Device::cuda);
-  for (size_t i = 0; i < want.size(); ++i)
-    CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= 1e-11);
-  in_any_order([&] {
-    const auto again = run(Device::cuda);
-    for (size_t i = 0; i < want.size(); ++i) CHECK(same(again[i], got[i]));
-  });
-}
-
-}  // namespace
+using namespace vitrine::test;
 
 TEST_CASE("reductions of rows and columns of every size and dtype") {
   if (!has_gpu()) return;
@@ -196,24 +137,6 @@ TEST_CASE("softmax's logarithms and cross-entropy over rows of every length") {
   });
 }
 
-TEST_CASE("norms of every width and number of rows") {
-  if (!has_gpu()) return;
-  for (const Shape& shape :
-       {Shape{1, 2}, {3, 31}, {130, 33}, {2, 129}, {70, 200}, {9, 1024}, {3, 1025}, {300, 5}, {128, 32}}) {
-    INFO(shape);
-    const Tensor x = normal(shape) + 3.0, weight = normal({shape[1]}, DType::float64, 3),
-                 bias = normal({shape[1]}, DType::float64, 4);
-    check_near([](const std::vector<Tensor>& t) { return layer_norm(t[0], t[1], t[2]); }, {x, weight, bias});
-    check_near([](const std::vector<Tensor>& t) { return layer_norm(t[0]); }, {x});
-    check_near([](const std::vector<Tensor>& t) { return rms_norm(t[0], t[1]); }, {x, weight});
-  }
-  const auto normed = [](const Tensor& t) { return layer_norm(t); };
-  CHECK(spec::distance(
-            normed(to(copy_as(normal({3, 300}) + 1000.0, DType::float32), Device::cuda)).values(),
-            normed(copy_as(copy_as(normal({3, 300}) + 1000.0, DType::float32), DType::float64)).values(),
-            1e-3) <= 1e-3);  // E x² − (E x)² would be off by a tenth
-}
-
 TEST_CASE("long rows, which a block holds in shared memory: all of them, some or none") {
   if (!has_gpu()) return;
   const auto check_rows = [](int64_t n) {
@@ -283,6 +206,30 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
   }
 }
 
+TEST_CASE("indices of 32 bits do what those of 64 do") {
+  if (!has_gpu()) return;
+  Generator g(7);
+  const Tensor ids = randint(0, 7, {40}, g), table = normal({7, 9}, DType::float32),
+               source = normal({40, 9}, DType::float32);
+  for (const DType dtype : {DType::int64, DType::int32}) {
+    INFO(name(dtype));
+    const auto on = [&](const Tensor& t) { return to(copy_as(ids, dtype), t.device()); };
+    check_same(table, [&](const Tensor& t) { return embedding(t, on(t)); });
+    check_same(table, [&](const Tensor& t) {
+      Tape tape;
+      const Tensor x = tape.watch(t);
+      return tape.gradient({embedding(x, on(t))}, {x}, {to(source, t.device())})[0];
+    });
+    check_same(source, [&](const Tensor& t) {
+      const Tensor index = expand(unsqueeze(on(t), 1), {40, 9});
+      return scatter_add(zeros({7, 9}, DType::float32, t.device()), 0, index, t);
+    });
+    check_same(source, [&](const Tensor& t) { return one_hot(on(t), 7); });
+    check_near([&](const std::vector<Tensor>& t) { return cross_entropy(t[0], on(t[0])); },
+               {normal({40, 7})});
+  }
+}
+
 TEST_CASE("sorting: stable, NaN last, every length and dtype, the first k") {
   if (!has_gpu()) return;
   for (const int64_t n : {1, 2, 63, 64, 65, 300, 1023, 1024, 1025, 2500, 5000})
@@ -315,83 +262,6 @@ TEST_CASE("numbers that go up by a step are the CPU's in every dtype") {
         CHECK(same(on_gpu, on_cpu));
         if (n > 2) CHECK(on_cpu.values()[2] == full({}, start + 2 * step, dtype).item());
       }
-}
-
-TEST_CASE("random numbers and dropout have the CPU's bits") {
-  if (!has_gpu()) return;
-  for (const int64_t n : {1, 2, 3, 4, 5, 1023, 20001})
-    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
-      INFO(n, " ", name(dtype));
-      const auto numbers = [&](auto f) {
-        return [=](const Tensor& t) {
-          Generator g(11);
-          g.set(11, uint64_t{1} << 33);
-          return f({n}, dtype, t.device(), 2, 5, g);
-        };
-      };
-      check_same(Tensor(0.0), numbers(vitrine::rand));
-      const auto normals = numbers(randn);
-      CHECK(spec::distance(normals(to(Tensor(0.0), Device::cuda)).values(), normals(Tensor(0.0)).values(),
-                           1e-3) <= 2 * epsilon(dtype == DType::float64 ? DType::float32 : dtype));
-      check_same(normal({n}, dtype), [](const Tensor& t) {
-        Generator g(12);
-        return dropout(t, 0.3, g);
-      });
-    }
-}
-
-TEST_CASE("draws by weights are the CPU's, with and without replacement") {
-  if (!has_gpu()) return;
-  for (const int64_t n : {1, 2, 31, 33, 1000, 1025, 40000}) {
-    INFO("n is ", n);
-    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int32}) {
-      if (n > 10000 && dtype != DType::float32) continue;
-      Generator g(13);
-      const Tensor weights = copy_as(rand({3, n}, DType::float64, Device::cpu, 1, 1000, g), dtype);
-      const Tensor some_zero = where(greater(weights, full({}, 300, dtype)), weights, full({}, 0, dtype));
-      for (const bool replacement : {false, true})
-        check_same(replacement ? some_zero : weights, [&](const Tensor& t) {
-          Generator generator(14);
-          const Tensor drawn =
-              multinomial(t, replacement ? 70 : std::min<int64_t>(n, 70), replacement, generator);
-          CHECK(generator.offset() == static_cast<uint64_t>(replacement ? 3 * 70 : 3 * n));
-          return drawn;
-        });
-    }
-  }
-  // An index hides most errors of rounding; sums and times show them.
-  for (const int64_t n : {1, 31, 32, 33, 1000}) {
-    check_same(normal({3, n}), [&](const Tensor& t) {
-      Tensor sums = empty({3, (n + 31) / 32}, DType::float64, t.device());
-      VITRINE_RUN(sum_neighbours, sums, t);
-      return sums;
-    });
-    check_same(whole({3, n}, DType::float64), [&](const Tensor& t) {
-      Tensor times = empty_like(t);
-      VITRINE_RUN(first_times, times, t, (Draw{3, 4}));
-      return times;
-    });
-  }
-  check_same(transpose(normal({5, 4}) * normal({5, 4}, DType::float64, 2) + 10.0), [](const Tensor& t) {
-    Generator generator(15);
-    return multinomial(t, 3, false, generator);
-  });
-}
-
-TEST_CASE("weights that cannot be drawn by are told by what waits next") {
-  if (!has_gpu()) return;
-  const auto draw = [](const Tensor& weights, bool replacement) {
-    return multinomial(to(weights, Device::cuda), 2, replacement).values();
-  };
-  for (const bool replacement : {false, true}) {
-    for (const double wrong : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
-      CHECK_THROWS_WITH(draw(tensor({1, 2, 3, 4, 5, wrong}, {2, 3}), replacement),
-                        doctest::Contains("multinomial: weight 2 of row 1 is"));
-    CHECK_THROWS_WITH(draw(tensor({1, 2, 3, 0, 0, 0}, {2, 3}), replacement),
-                      doctest::Contains("multinomial: row 1 has 0 weights above 0, too few for 2 draws"));
-  }
-  CHECK_THROWS_WITH(draw(tensor({0, 2, 0}), false), doctest::Contains("has 1 weights above 0"));
-  CHECK(draw(tensor({0, 2, 0}), true) == std::vector<double>{1, 1});
 }
 
 TEST_CASE("comparisons, logic, choices, and arithmetic of integers") {

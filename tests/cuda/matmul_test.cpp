@@ -188,6 +188,17 @@ TEST_CASE("the Hopper step multiplies what the copy engine takes, at sizes that 
   }
 }
 
+TEST_CASE("cuBLASLt is found where the toolkit is, with every function that is used, also without a GPU") {
+  const std::string origin = cuda::cublas_origin();
+#if VITRINE_CUDA_EMULATED
+  CHECK(origin == "these kernels run in the emulator, where there is no cuBLASLt");
+#else
+  if (origin.starts_with("cuBLASLt cannot be opened: ")) return test::skip(origin);
+  CHECK_MESSAGE(origin.starts_with("cuBLASLt 1"), origin);
+  CHECK_MESSAGE(origin.find("libcublasLt.so.") != std::string::npos, origin);
+#endif
+}
+
 TEST_CASE("cuBLASLt, where it is, multiplies all floats whose lines begin at multiples of 16 bytes") {
   if (!has_gpu() || !cuda::cublas_absence().empty()) return;
   for (const bool x_by_rows : {true, false})

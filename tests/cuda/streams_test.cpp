@@ -178,6 +178,14 @@ TEST_CASE("statistics of a GPU count what its tensors hold, and cached memory go
   memory::release_cached(gpu);
   CHECK(memory::statistics(gpu).reserved == before.reserved);
   CHECK(memory::statistics().allocations == cpu.allocations);
+  memory::track_ops(true);
+  const Tensor y = exp(ones({500}, DType::float32, gpu));
+  memory::track_ops(false);
+  const auto by_op = memory::by_op();
+  for (const char* op : {"fill", "exp"}) {
+    CHECK(by_op.contains(op));
+    if (by_op.contains(op)) CHECK(by_op.at(op) == 2048);
+  }
 }
 
 TEST_CASE("several GPUs: a tensor's kernels run where it lies, copies go between them") {

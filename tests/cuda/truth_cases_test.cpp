@@ -10,7 +10,7 @@ using namespace vitrine;
 using namespace vitrine::test;
 
 TEST_CASE("reference cases on the device") {
-  if (!has_gpu()) return;
+  if (!has_gpu() || !data_directory()) return;
   const auto skips = read_skips("tests/nn/truth_cases_skips.txt");
   const TruthAdapters adapters = truth_adapters();
   // In a copy of the default cases, such as one beside a GPU, float32 has to do as well; others may ask for more than it has.

@@ -36,20 +36,15 @@ TEST_CASE("what the lesson in CUDA prints of races, bounds, unwritten memory and
 }
 
 TEST_CASE("in gdb the lesson stops at a line of a kernel, whose name is on the stack") {
-  if (std::system("command -v gdb >/dev/null") != 0) {
-    MESSAGE("there is no gdb here");
-    return;
-  }
+  if (std::system("command -v gdb >/dev/null") != 0) return vitrine::test::skip("there is no gdb here");
   std::ifstream file(VITRINE_SOURCE_DIR "/examples/cuda_lesson.cpp");
   int line = 0;  // of the barrier
   for (std::string text; std::getline(file, text) && text.find("  __syncthreads();") != 0;) ++line;
   const std::string place = "cuda_lesson.cpp:" + std::to_string(line + 2);
   const std::string told = vitrine::test::printed_by(
       ("gdb -batch -ex 'break " + place + "' -ex run -ex bt -ex kill " VITRINE_CUDA_LESSON " 2>&1").c_str());
-  if (told.find("ptrace: Operation not permitted") != std::string::npos) {
-    MESSAGE("gdb may not trace programs here");
-    return;
-  }
+  if (told.find("ptrace: Operation not permitted") != std::string::npos)
+    return vitrine::test::skip("gdb may not trace programs here");
   CHECK_MESSAGE(told.find("reverse (") != std::string::npos, told);
   CHECK_MESSAGE(told.find(place) != std::string::npos, told);
 }

@@ -113,6 +113,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--compare", "standard,laser", "--attention", "laser"}, "--attention"},
       {{"--warmup=-5"}, "--warmup is -5, wanted at least 0"},
       {{"--warmup", "5", "--schedule", "constant"}, "--warmup: the schedule constant has none"},
+      {{"--device", "gpu"}, "the device is \"gpu\", wanted cpu, cuda, or the number of a GPU, as in cuda:1"},
       {{"--graph"}, "--graph: there are CUDA graphs with --device cuda alone"},
       {{"--final-lr", "0.5"}, "--final-lr is 0.5, above the --lr of 0.001"},
       {{"--checkpoint", folder.path.string()}, "is not a file"},
@@ -226,3 +227,26 @@ TEST_CASE("flags of the block reach the model, and those of saving and evaluatin
   const char* weight = "model/tokens.weight";
   CHECK(slower.at(weight).values() != plain.at(weight).values());
 }
+
+#if VITRINE_CUDA_EMULATED
+TEST_CASE("on a GPU, in graphs and in bfloat16, it trains the same model") {
+  const Folder folder;
+  const auto losses = [&](const Arguments& more) {
+    Arguments all = tiny(folder, {"--steps", "5", "--out", folder / "out"});
+    all.insert(all.end(), more.begin(), more.end());
+    Program program(folder, all);
+    CHECK_MESSAGE(program.exit_code() == 0, program.printed());
+    std::vector<double> y;
+    for (const auto& line : json_lines(folder / "out/standard.jsonl"))
+      if (line.contains("loss")) y.push_back(line.at("loss"));
+    return y;
+  };
+  const auto on_cpu = losses({}), on_gpu = losses({"--device", "cuda", "--graph"}),
+             low = losses({"--device", "cuda:1", "--dtype", "bfloat16"});
+  REQUIRE(on_cpu.size() == 5);
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(on_gpu[i] == doctest::Approx(on_cpu[i]).epsilon(1e-4));
+    CHECK(low[i] == doctest::Approx(on_cpu[i]).epsilon(0.02));
+  }
+}
+#endif

@@ -87,11 +87,15 @@ TEST_CASE(
 }
 
 TEST_CASE("a masked key has no influence, however large its values, and gets no gradient") {
-  for (const AttentionRead read : kReads) {
+  const Tensor allowed = less(arange(0, 9), full({}, 7, DType::int64));  // the last two are padding
+  for (const auto& [read, by_bias] : {std::pair{AttentionRead::mean, false},
+                                      {AttentionRead::laser, false},
+                                      {AttentionRead::mean, true},
+                                      {AttentionRead::laser, true}}) {
     Inputs x = inputs(2, 1, 6, 9, 4, DType::float32);
     AttentionOptions o;
     o.read = read;
-    o.allowed = less(arange(0, 9), full({}, 7, DType::int64));  // the last two are padding
+    (by_bias ? o.bias : o.allowed) = by_bias ? where(allowed, zeros({9}), -INFINITY) : allowed;
     const auto before = value_and_gradients(attention, x, o);
     x.v = clone(x.v);
     for (int64_t j = 7; j < 9; ++j)
