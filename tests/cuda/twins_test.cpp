@@ -110,6 +110,10 @@ TEST_CASE(
 
 TEST_CASE("second derivatives on the device are the CPU's") {
   if (!has_gpu()) return;
+#if defined(VITRINE_SANITIZED) || defined(VITRINE_KERNELS_TRACED)
+  MESSAGE("left out: no other kernels run than for the rows above");
+  return;
+#endif
   for (const spec::Spec& row : spec::rows()) {
     if (row.order < 2) continue;
     INFO(row.name);
