@@ -192,6 +192,17 @@ void random_uniform(Tensor& y, Draw draw, double low, double high) {
   });
 }
 
+void random_whole(Tensor& y, Draw draw, int64_t low, int64_t count) {
+  check(y.is_contiguous() && y.dtype() == DType::int64, "random_whole: wanted a contiguous int64 tensor");
+  auto* const data = y.data<int64_t>();
+  const auto limit = static_cast<uint64_t>(count);
+  parallel_for(0, y.numel(), 512, [&](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e; ++i)
+      data[i] =
+          low + static_cast<int64_t>(to_whole(draw.seed, draw.offset + static_cast<uint64_t>(i), limit));
+  });
+}
+
 void random_normal(Tensor& y, Draw draw, double mean, double deviation) {
   visit_floating(y.dtype(), "random_normal", [&](auto type) {
     using T = typename decltype(type)::type;

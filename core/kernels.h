@@ -29,4 +29,7 @@ VITRINE_KERNEL(random_uniform, Tensor& y, Draw draw, double low, double high);
 /// y = mean + deviation·z with z standard normal (Box and Muller): element i from Philox counter draw.offset + i/4.
 VITRINE_KERNEL(random_normal, Tensor& y, Draw draw, double mean, double deviation);
 
+/// y[i] = low + k with k uniform in [0, count), from Philox counter draw.offset + i, for a contiguous int64 y.
+VITRINE_KERNEL(random_whole, Tensor& y, Draw draw, int64_t low, int64_t count);
+
 }  // namespace vitrine

@@ -45,6 +45,17 @@ VITRINE_HD inline double to_fine_uniform(const std::array<uint32_t, 4>& words) {
   return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
+/// A whole number in [0, limit), each as likely as any other: words 0 and 1 modulo the limit. Where they lie beyond its last multiple
+/// in 64 bits, the counter's upper half has the next ones.
+VITRINE_HD inline uint64_t to_whole(uint64_t seed, uint64_t counter, uint64_t limit) {
+  const uint64_t reject_from = UINT64_MAX - UINT64_MAX % limit;
+  for (uint64_t upper = 0;; ++upper) {
+    const auto words = philox(seed, counter, upper);
+    const uint64_t number = uint64_t{words[0]} << 32 | words[1];
+    if (number < reject_from) return number % limit;
+  }
+}
+
 /// Four standard normals by Box and Muller: radius from words 0 and 2, angle from words 1 and 3.
 VITRINE_HD inline std::array<float, 4> to_normals(const std::array<uint32_t, 4>& words) {
   constexpr float kTwoPi = 6.283185307179586f;

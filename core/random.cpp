@@ -15,13 +15,7 @@ Draw Generator::draw(int64_t count) {
 
 int64_t Generator::next_below(int64_t limit) {
   check(limit > 0, "next_below: the limit is {}, wanted at least 1", limit);
-  const auto range = static_cast<uint64_t>(limit);
-  const uint64_t reject_from = UINT64_MAX - UINT64_MAX % range;  // a multiple of the range
-  for (;;) {
-    const auto words = philox(seed(), reserve(1));
-    const uint64_t draw = uint64_t{words[0]} << 32 | words[1];
-    if (draw < reject_from) return static_cast<int64_t>(draw % range);
-  }
+  return static_cast<int64_t>(to_whole(seed(), reserve(1), static_cast<uint64_t>(limit)));
 }
 
 double Generator::next_uniform() { return to_fine_uniform(philox(seed(), reserve(1))); }
@@ -53,22 +47,22 @@ Tensor randn(const Shape& shape, DType dtype, Device device, double mean, double
   return y;
 }
 
-Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator) {
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device, Generator& generator) {
   check(low < high, "randint: the range [{}, {}) is empty", low, high);
   int64_t count = 0;
   check(!__builtin_sub_overflow(high, low, &count),
         "randint: the range [{}, {}) has more numbers than an int64 can count", low, high);
-  Tensor y = empty(shape, DType::int64);
-  for (int64_t i = 0; i < y.numel(); ++i) y.data<int64_t>()[i] = low + generator.next_below(count);
+  Tensor y = empty(shape, DType::int64, device);
+  VITRINE_RUN(random_whole, y, generator.draw(4 * y.numel()), low, count);
   return y;
 }
 
-Tensor randperm(int64_t n, Generator& generator) {
+Tensor randperm(int64_t n, Device device, Generator& generator) {
   check(n >= 0, "randperm: n is {}, wanted at least 0", n);
   Tensor y = arange(0, static_cast<double>(n));
   auto* data = y.data<int64_t>();
   for (int64_t i = n - 1; i > 0; --i) std::swap(data[i], data[generator.next_below(i + 1)]);
-  return y;
+  return device.is_cpu() ? y : copy_to(y, device);
 }
 
 }  // namespace vitrine

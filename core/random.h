@@ -68,8 +68,9 @@ Tensor rand(const Shape& shape, DType dtype = DType::float32, Device device = De
 Tensor randn(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, double mean = 0,
              double deviation = 1, Generator& generator = default_generator());
 /// Uniform int64 in [low, high).
-Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator = default_generator());
-/// 0 … n − 1 in random order (int64).
-Tensor randperm(int64_t n, Generator& generator = default_generator());
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = Device::cpu,
+               Generator& generator = default_generator());
+/// 0 … n − 1 in random order (int64). Shuffled on the CPU: a GPU gets a copy, which no graph can capture.
+Tensor randperm(int64_t n, Device device = Device::cpu, Generator& generator = default_generator());
 
 }  // namespace vitrine

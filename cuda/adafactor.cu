@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kTile = 128;  // rows and columns: a warp reads 512 bytes of a row
 using Matrices = Tiling<kTile, kTile>;
 
-/// x, g, rows, columns, v and m.
-using Table = Pieces<6, Matrices>;
+/// x, copies, g, rows, columns, v and m.
+using Table = Pieces<7, Matrices>;
 
 /// The tile of this block. The state of its tensor: rows and columns, or v.
 template <class T>
@@ -33,9 +33,9 @@ struct Here {
         t(table.number[tensor]),
         n(t.first_tile + blockIdx.x - table.first[tensor]),
         tile(t.tile(n - t.first_tile)),
-        rows(static_cast<T*>(table.data[2][tensor])),
-        columns(static_cast<T*>(table.data[3][tensor])),
-        v(static_cast<T*>(table.data[4][tensor])) {
+        rows(static_cast<T*>(table.data[3][tensor])),
+        columns(static_cast<T*>(table.data[4][tensor])),
+        v(static_cast<T*>(table.data[5][tensor])) {
     if (rows != nullptr) rows += tile.matrix * t.rows, columns += tile.matrix * t.columns;
   }
 
@@ -60,7 +60,7 @@ template <class T>
 __global__ void adafactor_sums_kernel(double* sums, Table table, Live<AdafactorScalars> scalars) {
   __shared__ double of_warps[kThreads / kWarp][kTile];
   const Here<T> here(table);
-  const T* const g = static_cast<const T*>(table.data[1][here.tensor]);
+  const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
   if (here.rows == nullptr) {
     const T b = T(scalars.get().beta2), c = T(1 - scalars.get().beta2);
     here.for_each_row([&](int64_t, int64_t at) {
@@ -146,7 +146,7 @@ template <class T>
 __global__ void adafactor_squares_kernel(double* squares, const double* totals, Table table) {
   const Here<T> here(table);
   const T* const xs = static_cast<const T*>(table.data[0][here.tensor]);
-  const T* const g = static_cast<const T*>(table.data[1][here.tensor]);
+  const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
   double of_x = 0, of_u = 0;
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
     const T x = xs[i], u = scale * g[i] / math::sqrt(v);
@@ -163,22 +163,23 @@ __global__ void adafactor_kernel(const double* sums, const double* totals, Table
                                  Live<AdafactorScalars> scalars) {
   const AdafactorScalars s = scalars.get();
   const Here<T> here(table);
-  T* const x = static_cast<T*>(table.data[0][here.tensor]);
-  const T* const g = static_cast<const T*>(table.data[1][here.tensor]);
-  T* const m = static_cast<T*>(table.data[5][here.tensor]);
+  const Master<T> master = table.master<T>(Piece{here.tensor, 0, 0});
+  const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
+  T* const m = static_cast<T*>(table.data[6][here.tensor]);
   const auto n = static_cast<double>(table.size[here.tensor]);
   const auto factors = s.factors(sums[2 * here.tensor] / n, sums[2 * here.tensor + 1] / n);
   const T keep = T(factors.of_x), step = T(factors.of_u), b = T(s.beta1), c = T(1 - s.beta1);
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
     T u = scale * step * g[i] / math::sqrt(v);
     if (m != nullptr) u = m[i] = b * m[i] + c * u;
-    x[i] = keep * x[i] - u;
+    master.x[i] = keep * master.x[i] - u;
+    master.round(i, Vector<T, 1>{{master.x[i]}});
   });
 }
 
 }  // namespace
 
-void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, List& m,
+void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
                     Live<AdafactorScalars> s) {
   std::vector<Matrices> tilings;
   Matrices last;
@@ -187,8 +188,8 @@ void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, 
   const auto scratch = [&](int64_t n) { return empty({n}, DType::float64, x[0].device()); };
   Tensor sums = scratch(last.first_sum + last.count * last.sums()), totals = scratch(tiles),
          squares = scratch(2 * tiles);
-  for_each_table<6, Matrices>(
-      "adafactor_step", {&x, &g, &rows, &columns, &v, &m}, tilings,
+  for_each_table<7, Matrices>(
+      "adafactor_step", {&x, &copies, &g, &rows, &columns, &v, &m}, tilings,
       [&](auto type, const Table& table, unsigned blocks, int64_t done) {
         using T = typename decltype(type)::type;
         Tensor of_tensors = scratch(2 * table.count);

@@ -16,7 +16,7 @@ __device__ T lamb_direction(T x, T m, T v, const AdamScalars& s) {
 
 /// Each block leaves Σx² and Σu² of its piece.
 template <class T>
-__global__ void lamb_moments_kernel(double* squares, Pieces<4> pieces, Live<LambScalars> scalars) {
+__global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, Live<LambScalars> scalars) {
   const AdamScalars s = scalars.get().adam;
   const Piece piece = this_piece(pieces);
   double of_x = 0, of_u = 0;
@@ -27,36 +27,37 @@ __global__ void lamb_moments_kernel(double* squares, Pieces<4> pieces, Live<Lamb
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   };
-  update_elements(piece.size, update, pieces.at<const T>(0, piece), pieces.at<const T>(1, piece),
-                  pieces.at<T>(2, piece), pieces.at<T>(3, piece));
+  update_elements(piece.size, update, pieces.at<const T>(0, piece), pieces.at<const T>(2, piece),
+                  pieces.at<T>(3, piece), pieces.at<T>(4, piece));
   of_x = sum_block(of_x);
   of_u = sum_block(of_u);
   if (threadIdx.x == 0) squares[2 * blockIdx.x] = of_x, squares[2 * blockIdx.x + 1] = of_u;
 }
 
 template <class T>
-__global__ void lamb_kernel(Pieces<4> pieces, const double* sums, Live<LambScalars> scalars) {
+__global__ void lamb_kernel(Pieces<5> pieces, const double* sums, Live<LambScalars> scalars) {
   const LambScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   const T rate = T(s.rate(sums[2 * piece.tensor], sums[2 * piece.tensor + 1]));
   const auto update = [&](T& x, T m, T v) { x -= rate * lamb_direction(x, m, v, s.adam); };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(2, piece),
-                  pieces.at<const T>(3, piece));
+  update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(3, piece),
+                  pieces.at<const T>(4, piece));
 }
 
 }  // namespace
 
-void lamb_step(List& x, const List& g, List& m, List& v, Live<LambScalars> s) {
-  for_each_table<4>(
-      "lamb_step", {&x, &g, &m, &v}, {}, [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
-        using T = typename decltype(type)::type;
-        Tensor squares = empty({int64_t{blocks}, 2}, DType::float64, x[0].device());
-        Tensor sums = empty({pieces.count, 2}, DType::float64, x[0].device());
-        VITRINE_LAUNCH((lamb_moments_kernel<T>), blocks, kThreads, 0, squares.data<double>(), pieces, s);
-        VITRINE_LAUNCH((sum_pairs_kernel<Pieces<4>>), static_cast<unsigned>(pieces.count), kThreads, 0,
-                       sums.data<double>(), squares.data<double>(), pieces);
-        VITRINE_LAUNCH((lamb_kernel<T>), blocks, kThreads, 0, pieces, sums.data<double>(), s);
-      });
+void lamb_step(List& x, List& copies, const List& g, List& m, List& v, Live<LambScalars> s) {
+  for_each_table<5>("lamb_step", {&x, &copies, &g, &m, &v}, {},
+                    [&](auto type, const Pieces<5>& pieces, unsigned blocks, int64_t) {
+                      using T = typename decltype(type)::type;
+                      Tensor squares = empty({int64_t{blocks}, 2}, DType::float64, x[0].device());
+                      Tensor sums = empty({pieces.count, 2}, DType::float64, x[0].device());
+                      VITRINE_LAUNCH((lamb_moments_kernel<T>), blocks, kThreads, 0, squares.data<double>(),
+                                     pieces, s);
+                      VITRINE_LAUNCH((sum_pairs_kernel<Pieces<5>>), static_cast<unsigned>(pieces.count),
+                                     kThreads, 0, sums.data<double>(), squares.data<double>(), pieces);
+                      VITRINE_LAUNCH((lamb_kernel<T>), blocks, kThreads, 0, pieces, sums.data<double>(), s);
+                    });
 }
 
 }  // namespace vitrine::optim::cuda

@@ -18,7 +18,7 @@ __global__ void adam_kernel(Pieces<6> pieces, Live<AdamScalars> scalars) {
   T* const largest_squares = pieces.at<T>(5, piece);
   const bool keeps_largest = largest_squares != nullptr;
   const T keep = T(1 - s.lr * s.decoupled_decay), c1 = T(1 - s.beta1), c2 = T(1 - s.beta2);
-  const auto update = [&](T& x, bfloat16& copy, T grad, T& m, T& v, T& largest) {
+  const auto update = [&](T& x, T grad, T& m, T& v, T& largest) {
     const T g = grad + T(s.coupled_decay) * x;
     m = T(s.beta1) * m + c1 * g;
     T square = v = T(s.beta2) * v + c2 * g * g;
@@ -26,18 +26,16 @@ __global__ void adam_kernel(Pieces<6> pieces, Live<AdamScalars> scalars) {
     T step = T(s.m_factor) * m + T(s.g_factor) * g;
     if (s.v_factor != 0) step = step / (math::sqrt(square * T(s.v_factor)) + T(s.eps));
     x = keep * x - T(s.lr) * step;
-    copy = bfloat16(static_cast<float>(x));
   };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<bfloat16>(1, piece),
-                  pieces.at<const T>(2, piece), pieces.at<T>(3, piece), pieces.at<T>(4, piece),
-                  largest_squares);
+  update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece),
+                  pieces.at<T>(3, piece), pieces.at<T>(4, piece), largest_squares);
 }
 
 template <class T>
-__global__ void sgd_kernel(Pieces<3> pieces, Live<SgdScalars> scalars) {
+__global__ void sgd_kernel(Pieces<4> pieces, Live<SgdScalars> scalars) {
   const SgdScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
-  T* const buffers = pieces.at<T>(2, piece);
+  T* const buffers = pieces.at<T>(3, piece);
   const bool has_momentum = buffers != nullptr, first = pieces.number[piece.tensor] != 0;
   const auto update = [&](T& x, T grad, T& buffer) {
     T g = grad + T(s.decay) * x;
@@ -47,11 +45,11 @@ __global__ void sgd_kernel(Pieces<3> pieces, Live<SgdScalars> scalars) {
     }
     x -= T(s.lr) * g;
   };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece), buffers);
+  update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece), buffers);
 }
 
 template <class T>
-__global__ void lion_kernel(Pieces<3> pieces, Live<LionScalars> scalars) {
+__global__ void lion_kernel(Pieces<4> pieces, Live<LionScalars> scalars) {
   const LionScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   const auto update = [&](T& x, T grad, T& m) {
@@ -59,16 +57,16 @@ __global__ void lion_kernel(Pieces<3> pieces, Live<LionScalars> scalars) {
     x -= T(s.lr) * (direction + T(s.decay) * x);
     m = T(s.beta2) * m + T(1 - s.beta2) * grad;
   };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
-                  pieces.at<T>(2, piece));
+  update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece),
+                  pieces.at<T>(3, piece));
 }
 
 template <class T>
-__global__ void rmsprop_kernel(Pieces<5> pieces, Live<RmspropScalars> scalars) {
+__global__ void rmsprop_kernel(Pieces<6> pieces, Live<RmspropScalars> scalars) {
   const RmspropScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
-  T* const means = pieces.at<T>(3, piece);
-  T* const buffers = pieces.at<T>(4, piece);
+  T* const means = pieces.at<T>(4, piece);
+  T* const buffers = pieces.at<T>(5, piece);
   const bool centered = means != nullptr, has_momentum = buffers != nullptr;
   const T b = T(s.beta2), c = T(1 - s.beta2);
   const auto update = [&](T& x, T grad, T& v, T& m, T& buffer) {
@@ -82,12 +80,12 @@ __global__ void rmsprop_kernel(Pieces<5> pieces, Live<RmspropScalars> scalars) {
     if (has_momentum) u = buffer = T(s.momentum) * buffer + u;
     x -= T(s.lr) * u;
   };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
-                  pieces.at<T>(2, piece), means, buffers);
+  update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece),
+                  pieces.at<T>(3, piece), means, buffers);
 }
 
 template <class T>
-__global__ void adagrad_kernel(Pieces<3> pieces, Live<AdagradScalars> scalars) {
+__global__ void adagrad_kernel(Pieces<4> pieces, Live<AdagradScalars> scalars) {
   const AdagradScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   const auto update = [&](T& x, T grad, T& v) {
@@ -95,12 +93,12 @@ __global__ void adagrad_kernel(Pieces<3> pieces, Live<AdagradScalars> scalars) {
     v += g * g;
     x -= T(s.lr) * g / (math::sqrt(v) + T(s.eps));
   };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
-                  pieces.at<T>(2, piece));
+  update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece),
+                  pieces.at<T>(3, piece));
 }
 
 template <class T>
-__global__ void adadelta_kernel(Pieces<4> pieces, Live<AdadeltaScalars> scalars) {
+__global__ void adadelta_kernel(Pieces<5> pieces, Live<AdadeltaScalars> scalars) {
   const AdadeltaScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   const T rho = T(s.rho), rest = T(1 - s.rho), eps = T(s.eps);
@@ -111,15 +109,8 @@ __global__ void adadelta_kernel(Pieces<4> pieces, Live<AdadeltaScalars> scalars)
     steps = rho * steps + rest * u * u;
     x -= T(s.lr) * u;
   };
-  update_elements(piece.size, update, pieces.at<T>(0, piece), pieces.at<const T>(1, piece),
-                  pieces.at<T>(2, piece), pieces.at<T>(3, piece));
-}
-
-template <class T, class S>
-__global__ void round_kernel(Pieces<2> pieces) {
-  const Piece piece = this_piece(pieces);
-  map_elements(
-      piece.size, [](T x) { return convert<S>(x); }, pieces.at<S>(1, piece), pieces.at<const T>(0, piece));
+  update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece),
+                  pieces.at<T>(3, piece), pieces.at<T>(4, piece));
 }
 
 }  // namespace
@@ -132,54 +123,45 @@ void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& lar
                     });
 }
 
-void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& first, Live<SgdScalars> s) {
-  for_each_table<3>("sgd_step", {&x, &g, &buffer}, std::vector<double>(first.begin(), first.end()),
-                    [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
+void sgd_step(List& x, List& copies, const List& g, List& buffer, const std::vector<bool>& first,
+              Live<SgdScalars> s) {
+  for_each_table<4>("sgd_step", {&x, &copies, &g, &buffer}, std::vector<double>(first.begin(), first.end()),
+                    [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((sgd_kernel<T>), blocks, kThreads, 0, pieces, s);
                     });
 }
 
-void lion_step(List& x, const List& g, List& m, Live<LionScalars> s) {
-  for_each_table<3>("lion_step", {&x, &g, &m}, {},
-                    [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
+void lion_step(List& x, List& copies, const List& g, List& m, Live<LionScalars> s) {
+  for_each_table<4>("lion_step", {&x, &copies, &g, &m}, {},
+                    [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((lion_kernel<T>), blocks, kThreads, 0, pieces, s);
                     });
 }
 
-void rmsprop_step(List& x, const List& g, List& v, List& m, List& buffer, Live<RmspropScalars> s) {
-  for_each_table<5>("rmsprop_step", {&x, &g, &v, &m, &buffer}, {},
-                    [&](auto type, const Pieces<5>& pieces, unsigned blocks, int64_t) {
+void rmsprop_step(List& x, List& copies, const List& g, List& v, List& m, List& buffer,
+                  Live<RmspropScalars> s) {
+  for_each_table<6>("rmsprop_step", {&x, &copies, &g, &v, &m, &buffer}, {},
+                    [&](auto type, const Pieces<6>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((rmsprop_kernel<T>), blocks, kThreads, 0, pieces, s);
                     });
 }
 
-void adagrad_step(List& x, const List& g, List& v, Live<AdagradScalars> s) {
-  for_each_table<3>("adagrad_step", {&x, &g, &v}, {},
-                    [&](auto type, const Pieces<3>& pieces, unsigned blocks, int64_t) {
+void adagrad_step(List& x, List& copies, const List& g, List& v, Live<AdagradScalars> s) {
+  for_each_table<4>("adagrad_step", {&x, &copies, &g, &v}, {},
+                    [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((adagrad_kernel<T>), blocks, kThreads, 0, pieces, s);
                     });
 }
 
-void adadelta_step(List& x, const List& g, List& v, List& steps, Live<AdadeltaScalars> s) {
-  for_each_table<4>("adadelta_step", {&x, &g, &v, &steps}, {},
-                    [&](auto type, const Pieces<4>& pieces, unsigned blocks, int64_t) {
+void adadelta_step(List& x, List& copies, const List& g, List& v, List& steps, Live<AdadeltaScalars> s) {
+  for_each_table<5>("adadelta_step", {&x, &copies, &g, &v, &steps}, {},
+                    [&](auto type, const Pieces<5>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       VITRINE_LAUNCH((adadelta_kernel<T>), blocks, kThreads, 0, pieces, s);
-                    });
-}
-
-void round_all(List& copies, const List& x) {
-  for_each_table<2>("round_all", {&x, &copies}, {},
-                    [&](auto type, const Pieces<2>& pieces, unsigned blocks, int64_t) {
-                      using T = typename decltype(type)::type;
-                      if (copies[0].dtype() == DType::bfloat16)
-                        VITRINE_LAUNCH((round_kernel<T, bfloat16>), blocks, kThreads, 0, pieces);
-                      else
-                        VITRINE_LAUNCH((round_kernel<T, float16>), blocks, kThreads, 0, pieces);
                     });
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "core/convert.h"
 #include "core/creation.h"
 #include "cuda/block.h"
 #include "cuda/vector.h"
@@ -27,16 +28,53 @@ struct Piece {
   int64_t begin, size;
 };
 
+/// Elements of a parameter, and of its copy in 16 bits, null where there is none: whoever writes the one rounds it to the other.
+template <class T>
+struct Master {
+  T* x;
+  uint16_t* copy;
+  bool is_float16;
+
+  template <int N>
+  __device__ void round(int64_t i, const Vector<T, N>& now) const {
+    if (copy == nullptr) return;
+    if (is_float16)
+      store(reinterpret_cast<float16*>(copy) + i, map<N>([](T x) { return convert<float16>(x); }, now));
+    else
+      store(reinterpret_cast<bfloat16*>(copy) + i, map<N>([](T x) { return convert<bfloat16>(x); }, now));
+  }
+};
+
+/// As below, and the master's copy follows.
+template <class F, class T, class... X>
+__device__ void update_elements(int64_t n, const F& f, const Master<T>& master, X*... x) {
+  for_each_vector(
+      n,
+      [&](int64_t i, auto lanes) {
+        Held<T, lanes> mine(master.x, i);
+        const auto update = [&](auto... held) {
+#pragma unroll
+          for (int k = 0; k < lanes; ++k) f(mine.value.at[k], held.value.at[k]...);
+          (held.write_back(), ...);
+        };
+        update(Held<X, lanes>(x, i)...);
+        mine.write_back();
+        master.round(i, mine.value);
+      },
+      master.x, master.copy, x...);
+}
+
 /// Where tensor i of each of N lists lies, and which pieces it is cut into.
 template <int N, class Number = double>
 struct Pieces {
-  static constexpr int kMost = static_cast<int>((kParameterBytes - 512) / (8 * (N + 2) + sizeof(Number)));
+  static constexpr int kMost = static_cast<int>((kParameterBytes - 512) / (8 * (N + 2) + sizeof(Number) + 1));
 
   int count = 0;                  // tensors in this table
   int64_t first[kMost + 1] = {};  // the number of tensor i's first piece, and of all pieces
   int64_t size[kMost] = {};
-  Number number[kMost] = {};  // what differs from tensor to tensor
-  void* data[N][kMost] = {};  // null for a list that is empty, or has no such tensor
+  Number number[kMost] = {};     // what differs from tensor to tensor
+  void* data[N][kMost] = {};     // null for a list that is empty, or has no such tensor
+  bool has_float16[kMost] = {};  // the 16-bit copy of tensor i is float16, not bfloat16
 
   /// The tensor of this block.
   __device__ int tensor() const {
@@ -52,6 +90,11 @@ struct Pieces {
   __device__ T* at(int list, const Piece& piece) const {
     T* const begin = static_cast<T*>(data[list][piece.tensor]);
     return begin == nullptr ? begin : begin + piece.begin;
+  }
+  /// A piece of list 0 with its copy, of list 1.
+  template <class T>
+  __device__ Master<T> master(const Piece& piece) const {
+    return {at<T>(0, piece), at<uint16_t>(1, piece), has_float16[piece.tensor]};
   }
 };
 
@@ -111,7 +154,10 @@ void for_each_table(const char* kernel, const std::array<const std::vector<Tenso
     dtype = x.dtype();
     const auto n = static_cast<size_t>(pieces.count++);
     for (size_t k = 0; k < N; ++k)
-      if (!lists[k]->empty() && (*lists[k])[i].defined()) pieces.data[k][n] = (*lists[k])[i].raw();
+      if (!lists[k]->empty() && (*lists[k])[i].defined()) {
+        pieces.data[k][n] = (*lists[k])[i].raw();
+        pieces.has_float16[n] |= (*lists[k])[i].dtype() == DType::float16;
+      }
     pieces.size[n] = x.numel();
     if (!numbers.empty()) pieces.number[n] = numbers[i];
     pieces.first[n + 1] = pieces.first[n] + blocks_of(x, pieces.number[n]);

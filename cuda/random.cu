@@ -68,6 +68,12 @@ __global__ void dropout_kernel(S* y, const S* x, int64_t n, Draw draw, uint32_t 
   map_numbers(n, draw, Words{}, kept, y, x);
 }
 
+__global__ void whole_kernel(int64_t* y, int64_t n, Draw draw, int64_t low, uint64_t count) {
+  const Draw from = draw.now();
+  for (int64_t i = first_index(); i < n; i += grid_stride())
+    y[i] = low + static_cast<int64_t>(to_whole(from.seed, from.offset + static_cast<uint64_t>(i), count));
+}
+
 template <class S>
 unsigned blocks_for_numbers(const Tensor& y) {
   return blocks_for((y.numel() + kNumbers<S> - 1) / kNumbers<S>);
@@ -91,6 +97,12 @@ void random_normal(Tensor& y, Draw draw, double mean, double deviation) {
     VITRINE_LAUNCH((normal_kernel<S>), blocks_for_numbers<S>(y), kThreads, 0, y.data<S>(), y.numel(), draw,
                    mean, deviation);
   });
+}
+
+void random_whole(Tensor& y, Draw draw, int64_t low, int64_t count) {
+  check(y.is_contiguous() && y.dtype() == DType::int64, "random_whole: wanted a contiguous int64 tensor");
+  VITRINE_LAUNCH(whole_kernel, blocks_for(y.numel()), kThreads, 0, y.data<int64_t>(), y.numel(), draw, low,
+                 static_cast<uint64_t>(count));
 }
 
 void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {

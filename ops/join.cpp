@@ -72,12 +72,21 @@ int64_t product_of(const char* op, int64_t a, int64_t b) {
   return product;
 }
 
-/// Where element i of a padded axis of size n comes from, for i in [−before, n + after).
-int64_t source_of(int64_t i, int64_t n, PadMode mode) {
+/// Where the elements of an axis of size n come from, padded by `before` and `after`.
+Tensor sources(int64_t n, int64_t before, int64_t after, PadMode mode, Device device) {
+  const auto run = [&](int64_t first, int64_t count, int step) {
+    const auto start = static_cast<double>(first);
+    return arange(start, start + static_cast<double>(step * count), step, DType::int64, device);
+  };
+  const auto all = [&](int64_t source, int64_t count) {
+    return full({count}, static_cast<double>(source), DType::int64, device);
+  };
+  const Tensor inside = run(0, n, 1);
   switch (mode) {
-    case PadMode::edge: return std::clamp<int64_t>(i, 0, n - 1);
-    case PadMode::wrap: return i < 0 ? i + n : (i < n ? i : i - n);
-    default: return i < 0 ? -i : (i < n ? i : 2 * (n - 1) - i);  // reflect: the border is not repeated
+    case PadMode::edge: return concat({all(0, before), inside, all(n - 1, after)}, 0);
+    case PadMode::wrap: return concat({run(n - before, before, 1), inside, run(0, after, 1)}, 0);
+    default:  // reflect: the border is not repeated
+      return concat({run(before, before, -1), inside, run(n - 2, after, -1)}, 0);
   }
 }
 
@@ -95,10 +104,8 @@ Tensor pad_by_index(const Tensor& x, const std::vector<int64_t>& before, const s
           mode == PadMode::reflect ? "reflection"
           : mode == PadMode::wrap  ? "wrapping"
                                    : "its edge");
-    const int64_t padded = sum_of("pad", sum_of("pad", n, before[at]), after[at]);
-    Tensor index = empty({padded}, DType::int64);
-    for (int64_t i = 0; i < padded; ++i) index.data<int64_t>()[i] = source_of(i - before[at], n, mode);
-    y = index_select(y, axis, to(index, x.device()));
+    sum_of("pad", sum_of("pad", n, before[at]), after[at]);
+    y = index_select(y, axis, sources(n, before[at], after[at], mode, x.device()));
   }
   return y;
 }

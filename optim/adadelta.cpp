@@ -15,7 +15,7 @@ void Adadelta::update(Batch& batch, const GroupOptions&, int64_t) {
     return AdadeltaScalars{group.lr, options_.rho, options_.eps, group.weight_decay};
   });
   std::vector<Tensor> v = batch.slots("moment2"), steps = batch.slots("steps");
-  VITRINE_RUN(adadelta_step, batch.x, batch.g, v, steps, s);
+  VITRINE_RUN(adadelta_step, batch.x, batch.copies, batch.g, v, steps, s);
 }
 
 std::vector<Optimizer::Slot> Adadelta::slots(const Shape& shape) const {

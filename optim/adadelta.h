@@ -17,6 +17,7 @@ class Adadelta : public Optimizer {
   explicit Adadelta(std::vector<Parameter> parameters, AdadeltaOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;

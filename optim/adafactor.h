@@ -21,6 +21,7 @@ class Adafactor : public Optimizer {
   explicit Adafactor(std::vector<Parameter> parameters, AdafactorOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;

@@ -16,7 +16,7 @@ void Adagrad::update(Batch& batch, const GroupOptions&, int64_t) {
     return AdagradScalars{lr, in_denominator(options_.eps), group.weight_decay};
   });
   std::vector<Tensor> v = batch.slots("moment2");
-  VITRINE_RUN(adagrad_step, batch.x, batch.g, v, s);
+  VITRINE_RUN(adagrad_step, batch.x, batch.copies, batch.g, v, s);
 }
 
 std::vector<Optimizer::Slot> Adagrad::slots(const Shape& shape) const { return {{"moment2", shape}}; }

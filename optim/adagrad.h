@@ -17,6 +17,7 @@ class Adagrad : public Optimizer {
   explicit Adagrad(std::vector<Parameter> parameters, AdagradOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;

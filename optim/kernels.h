@@ -1,5 +1,6 @@
 // The update kernels of the optimizers: one call for all parameters of a group. Lists hold contiguous tensors of equal shapes
-// and dtypes at equal places, float32 or float64, and copies in 16 bits. The scalars of a step are computed once, in double.
+// and dtypes at equal places, float32 or float64. `copies` get the new x rounded to 16 bits, in the same pass: empty, or undefined where
+// a parameter has no copy. The scalars of a step are computed once, in double.
 #pragma once
 
 #include "core/capture.h"
@@ -19,7 +20,7 @@ struct AdamScalars {
   double m_factor = 1, g_factor = 0, v_factor = 1;
 };
 /// m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², then x as above. `largest`, if not empty, becomes max(largest, v) and takes v's
-/// place (amsgrad). `copies`, if not empty, are bfloat16 and get the new x.
+/// place (amsgrad).
 VITRINE_KERNEL(adam_step, List& x, List& copies, const List& g, List& m, List& v, List& largest,
                Live<AdamScalars> s);
 
@@ -34,7 +35,7 @@ struct LambScalars {
   }
 };
 /// m and v as above; u = m_factor·m/(√(v_factor·v) + eps) + decoupled_decay·x; x −= rate·u, one rate for each x.
-VITRINE_KERNEL(lamb_step, List& x, const List& g, List& m, List& v, Live<LambScalars> s);
+VITRINE_KERNEL(lamb_step, List& x, List& copies, const List& g, List& m, List& v, Live<LambScalars> s);
 
 struct SgdScalars {
   double lr = 0, momentum = 0, dampening = 0, decay = 0;
@@ -42,36 +43,35 @@ struct SgdScalars {
 };
 /// g += decay·x; buffer ← momentum·buffer + (1 − dampening)·g, or g where first[i]; x −= lr·(buffer, or
 /// g + momentum·buffer). `buffer` is empty without momentum.
-VITRINE_KERNEL(sgd_step, List& x, const List& g, List& buffer, const std::vector<bool>& first,
+VITRINE_KERNEL(sgd_step, List& x, List& copies, const List& g, List& buffer, const std::vector<bool>& first,
                Live<SgdScalars> s);
 
 struct LionScalars {
   double lr = 0, beta1 = 0, beta2 = 0, decay = 0;
 };
 /// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g.
-VITRINE_KERNEL(lion_step, List& x, const List& g, List& m, Live<LionScalars> s);
+VITRINE_KERNEL(lion_step, List& x, List& copies, const List& g, List& m, Live<LionScalars> s);
 
 struct RmspropScalars {
   double lr = 0, beta2 = 0, eps = 0, momentum = 0, decay = 0;
 };
 /// g += decay·x; v ← β₂v + (1 − β₂)g²; u = g/(√v + eps), with m ← β₂m + (1 − β₂)g and √max(v − m², 0) if `m` is not empty;
 /// x −= lr·u, or lr·buffer with buffer ← momentum·buffer + u if that is not empty.
-VITRINE_KERNEL(rmsprop_step, List& x, const List& g, List& v, List& m, List& buffer, Live<RmspropScalars> s);
+VITRINE_KERNEL(rmsprop_step, List& x, List& copies, const List& g, List& v, List& m, List& buffer,
+               Live<RmspropScalars> s);
 
 struct AdagradScalars {
   double lr = 0, eps = 0, decay = 0;
 };
 /// g += decay·x; v ← v + g²; x −= lr·g/(√v + eps).
-VITRINE_KERNEL(adagrad_step, List& x, const List& g, List& v, Live<AdagradScalars> s);
+VITRINE_KERNEL(adagrad_step, List& x, List& copies, const List& g, List& v, Live<AdagradScalars> s);
 
 struct AdadeltaScalars {
   double lr = 0, rho = 0, eps = 0, decay = 0;
 };
 /// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(steps + eps)/√(v + eps)·g; steps ← ρ·steps + (1 − ρ)u²; x −= lr·u.
-VITRINE_KERNEL(adadelta_step, List& x, const List& g, List& v, List& steps, Live<AdadeltaScalars> s);
-
-/// copy = x, rounded; `copies` are all bfloat16 or all float16.
-VITRINE_KERNEL(round_all, List& copies, const List& x);
+VITRINE_KERNEL(adadelta_step, List& x, List& copies, const List& g, List& v, List& steps,
+               Live<AdadeltaScalars> s);
 
 /// total[0] (float64) = Σ x² over all tensors, in an order that depends on their sizes only.
 VITRINE_KERNEL(sum_of_squares, Tensor& total, const List& xs);

@@ -68,9 +68,9 @@ struct AdafactorScalars {
 
 /// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows + 1e-30), C of columns likewise, v = R·C/mean(R); elsewhere
 /// v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v, times a factor and, if `m` is not empty, m ← β₁m + (1 − β₁)u in its place; x is times
-/// its factor, minus u. Each tensor has either `rows` and `columns` or `v`; what it has not is undefined.
-VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, const std::vector<Tensor>& g,
-               std::vector<Tensor>& rows, std::vector<Tensor>& columns, std::vector<Tensor>& v,
-               std::vector<Tensor>& m, Live<AdafactorScalars> s);
+/// its factor, minus u; `copies` as in optim/kernels.h. Each tensor has either `rows` and `columns` or `v`; what it has not is undefined.
+VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, std::vector<Tensor>& copies,
+               const std::vector<Tensor>& g, std::vector<Tensor>& rows, std::vector<Tensor>& columns,
+               std::vector<Tensor>& v, std::vector<Tensor>& m, Live<AdafactorScalars> s);
 
 }  // namespace vitrine::optim

@@ -24,7 +24,7 @@ void Lamb::update(Batch& batch, const GroupOptions&, int64_t) {
     return LambScalars{adam, options_.phi_min, options_.phi_max};
   });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2");
-  VITRINE_RUN(lamb_step, batch.x, batch.g, m, v, s);
+  VITRINE_RUN(lamb_step, batch.x, batch.copies, batch.g, m, v, s);
 }
 
 std::vector<Optimizer::Slot> Lamb::slots(const Shape& shape) const {

@@ -19,6 +19,7 @@ class Lamb : public Optimizer {
   explicit Lamb(std::vector<Parameter> parameters, LambOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;

@@ -14,7 +14,7 @@ void Lion::update(Batch& batch, const GroupOptions&, int64_t) {
   const auto scalars = numbers(batch, [this](const GroupOptions& group, int64_t) {
     return LionScalars{group.lr, options_.beta1, options_.beta2, group.weight_decay};
   });
-  VITRINE_RUN(lion_step, batch.x, batch.g, m, scalars);
+  VITRINE_RUN(lion_step, batch.x, batch.copies, batch.g, m, scalars);
 }
 
 std::vector<Optimizer::Slot> Lion::slots(const Shape& shape) const { return {{"moment1", shape}}; }

@@ -17,6 +17,7 @@ class Lion : public Optimizer {
   explicit Lion(std::vector<Parameter> parameters, LionOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;

@@ -21,17 +21,6 @@ std::string called(const Parameter& p) {
   return p.name().empty() ? fmt::format("{}", describe(p.master())) : p.name();
 }
 
-/// The 16-bit copies of the parameters that have been updated follow their masters.
-void round_copies(const std::vector<Parameter>& parameters) {
-  for (const DType dtype : {DType::bfloat16, DType::float16}) {
-    List copies, masters;
-    for (const Parameter& p : parameters)
-      if (p.dtype() == dtype && p.grad().defined())
-        copies.push_back(p.value()), masters.push_back(p.master());
-    if (!copies.empty()) VITRINE_RUN(round_all, copies, masters);
-  }
-}
-
 bool is_step(const Tensor& x) { return x.dtype() == DType::int64 && x.numel() == 1 && x.item() >= 0; }
 
 }  // namespace
@@ -94,9 +83,8 @@ void Optimizer::fill(Batch& batch, size_t group) {
             "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
             called(p), vitrine::name(p.master().dtype()), to_string(p.master().device()), slot,
             vitrine::name(x.dtype()), to_string(x.device()));
-    if (writes_copies() && p.dtype() == DType::bfloat16) batch.copies.push_back(p.value());
+    batch.copies.push_back(is_low_precision(p.dtype()) ? p.value() : Tensor());
   }
-  if (batch.copies.size() != batch.x.size()) batch.copies.clear();
 }
 
 /// Takes back the states that were made for a step which has not come to these groups.
@@ -143,7 +131,9 @@ void Optimizer::step() {
   for (size_t i = 0; i < all.size(); ++i) {
     try {
       if (!all[i].x.empty()) update(all[i], options_now(i), steps_ + 1);
-      if (all[i].copies.empty()) round_copies(groups_[i].parameters);
+      if (!writes_copies())
+        for (Parameter& p : groups_[i].parameters)
+          if (p.grad().defined()) p.refresh();
     } catch (...) {
       forget(std::span(all).subspan(i + 1));
       throw;

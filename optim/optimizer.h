@@ -65,7 +65,7 @@ class Optimizer {
   /// float64, and their states.
   struct Batch {
     std::vector<Tensor> x, g;
-    /// The bfloat16 copies of x, where all have one and the rule writes them itself; else empty.
+    /// The 16-bit copies of x; undefined where a parameter has none.
     std::vector<Tensor> copies;
     std::vector<State*> states;
     size_t group = 0;
@@ -74,7 +74,7 @@ class Optimizer {
     /// The state tensors of this name; undefined where a parameter has none.
     std::vector<Tensor> slots(const std::string& name) const;
   };
-  /// True if update() writes batch.copies in the same pass as x.
+  /// True if update() writes batch.copies in the same pass as x; else they follow afterwards, one by one.
   virtual bool writes_copies() const { return false; }
   /// True if all that update() makes of its options and t comes from numbers(), so that a graph can be captured.
   virtual bool is_capturable() const { return false; }

@@ -21,7 +21,7 @@ void Rmsprop::update(Batch& batch, const GroupOptions&, int64_t) {
   std::vector<Tensor> v = batch.slots("moment2"), m, buffer;
   if (options_.centered) m = batch.slots("moment1");
   if (options_.momentum > 0) buffer = batch.slots("momentum");
-  VITRINE_RUN(rmsprop_step, batch.x, batch.g, v, m, buffer, s);
+  VITRINE_RUN(rmsprop_step, batch.x, batch.copies, batch.g, v, m, buffer, s);
 }
 
 std::vector<Optimizer::Slot> Rmsprop::slots(const Shape& shape) const {

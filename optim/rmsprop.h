@@ -20,6 +20,7 @@ class Rmsprop : public Optimizer {
   explicit Rmsprop(std::vector<Parameter> parameters, RmspropOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;

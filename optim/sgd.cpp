@@ -21,7 +21,7 @@ void Sgd::update(Batch& batch, const GroupOptions&, int64_t) {
   });
   std::vector<Tensor> buffers;
   if (options_.momentum != 0) buffers = batch.slots("momentum");
-  VITRINE_RUN(sgd_step, batch.x, batch.g, buffers, batch.first, scalars);
+  VITRINE_RUN(sgd_step, batch.x, batch.copies, batch.g, buffers, batch.first, scalars);
 }
 
 std::vector<Optimizer::Slot> Sgd::slots(const Shape& shape) const {

@@ -19,6 +19,7 @@ class Sgd : public Optimizer {
   explicit Sgd(std::vector<Parameter> parameters, SgdOptions options = {});
 
  private:
+  bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
   void update(Batch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<Slot> slots(const Shape& shape) const override;

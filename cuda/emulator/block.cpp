@@ -104,18 +104,19 @@ void Block::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; 
 void Block::note_matrix_products(uint64_t count) { trace_->multiply_matrices(count); }
 
 void Block::note_access(const void* address, size_t size, Access access, const void* pc, size_t element) {
-  Fiber& fiber = threads_[running_]->fiber;
+  const Fiber& fiber = threads_[running_]->fiber;
   if (!fiber.has_on_stack(address) && fails(trace_->access(address, size, running_, access, pc, element)))
-    fiber.yield();
+    stop();
 }
 
 void Block::note_wrong(const std::string& what) {
   fails(fmt::format("thread {} {}", to_string(thread()), what));
-  threads_[running_]->fiber.yield();
 }
 
-/// Notes an error when something is wrong; the thread must then yield, and never goes on. Nothing is thrown: compilers take it
-/// that an access throws nothing.
+void Block::stop() { threads_[running_]->fiber.yield(); }
+
+/// Notes an error when something is wrong; the thread must then stop(). Nothing is thrown: compilers take it that an access
+/// throws nothing.
 bool Block::fails(const std::string& wrong) {
   if (!wrong.empty()) error_ = std::make_exception_ptr(error_here(wrong));
   return !wrong.empty();
@@ -234,7 +235,7 @@ void Block::synchronize(Place place) {
                             to_string(place)));
   arrived_ = 0;
   ++generation_;
-  if (launch_->traced && fails(trace_->synchronize())) threads_[running_]->fiber.yield();
+  if (launch_->traced && fails(trace_->synchronize())) stop();
 }
 
 Block::Group& Block::group(uint32_t mask) {

@@ -98,8 +98,10 @@ class Block {
   /// An access of the running thread; one that is wrong ends the block with an error.
   void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
   void note_matrix_products(uint64_t count);
-  /// What the running thread does wrong ("takes element 5 of int [4]"); it ends the block with an error.
+  /// What the running thread does wrong ("takes element 5 of int [4]"), which must then stop(): it ends the block with an error.
   void note_wrong(const std::string& what);
+  /// The running thread does not go on.
+  void stop();
 
  private:
   struct Thread {

@@ -35,6 +35,15 @@ struct ArrayIndex {
   const TypeName *array, *index;
 };
 
+/// "takes element 5 of int [4] at scale.cu:12"
+std::string describe(const ArrayIndex& of, uintptr_t value) {
+  const bool is_signed = (of.index->info & 1) != 0;
+  const std::string file = of.file, array = of.array->quoted;
+  return fmt::format("takes element {} of {} at {}:{}",
+                     is_signed ? std::to_string(static_cast<intptr_t>(value)) : std::to_string(value),
+                     array.substr(1, array.size() - 2), file.substr(file.rfind('/') + 1), of.line);
+}
+
 }  // namespace
 
 #define VITRINE_PC __builtin_return_address(0)
@@ -122,17 +131,15 @@ VITRINE_ATOMICS(64, uint64_t)
 void __tsan_atomic_thread_fence(int) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 void __tsan_atomic_signal_fence(int) {}
 
-/// Weak: where UBSan is linked into the program as a whole, its own serves.
+/// Weak, as a program may bring UBSan's own. Nothing here may want destroying: a thread that has stopped never goes on.
 __attribute__((weak)) void __ubsan_handle_out_of_bounds(ArrayIndex* of, uintptr_t value) {
-  const bool is_signed = (of->index->info & 1) != 0;
-  const std::string file = of->file, array = of->array->quoted;
-  const std::string what =
-      fmt::format("takes element {} of {} at {}:{}",
-                  is_signed ? std::to_string(static_cast<intptr_t>(value)) : std::to_string(value),
-                  array.substr(1, array.size() - 2), file.substr(file.rfind('/') + 1), of->line);
-  if (Block* const block = Block::traced()) return block->note_wrong(what);
-  fmt::print(stderr, "{}\n", what);
-  std::abort();
+  Block* const block = Block::traced();
+  if (block == nullptr) {
+    fmt::print(stderr, "{}\n", describe(*of, value));
+    std::abort();
+  }
+  block->note_wrong(describe(*of, value));
+  block->stop();
 }
 
 }  // extern "C"

@@ -1,7 +1,8 @@
 #include "cuda/emulator/fiber.h"
 
+#include <sys/mman.h>
+
 #include <cstdint>
-#include <cstdlib>
 #include <new>
 
 #if !defined(__x86_64__)
@@ -62,11 +63,8 @@ extern "C" void vitrine_switch_stack(void** save, void* load);
 
 namespace {
 
-#if VITRINE_ASAN
-constexpr size_t kStack = 256 << 10;
-#else
-constexpr size_t kStack = 64 << 10;
-#endif
+constexpr size_t kStack = 256 << 10;  // of which only pages that are touched take memory
+constexpr size_t kGuard = 64 << 10;  // below it, and a multiple of any page: whoever goes on there is stopped
 
 }  // namespace
 
@@ -146,8 +144,14 @@ thread_local void* entering = nullptr;
 
 Fiber::Fiber() : context_(std::make_unique<Context>()) {
   Context& c = *context_;
-  c.stack = static_cast<char*>(std::aligned_alloc(4096, kStack));
-  if (c.stack == nullptr) throw std::bad_alloc();
+  void* const pages =
+      mmap(nullptr, kGuard + kStack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  c.stack = static_cast<char*>(pages) + kGuard;
+  if (mprotect(c.stack, kStack, PROT_READ | PROT_WRITE) != 0) {
+    munmap(pages, kGuard + kStack);
+    throw std::bad_alloc();
+  }
 #if defined(__x86_64__)
   // As if `first` had been called with this stack: six registers, its address, and an aligned end.
   void (*first)() = [] { enter(static_cast<Context*>(entering)); };
@@ -178,7 +182,7 @@ Fiber::~Fiber() {
 #if VITRINE_TSAN
   __tsan_destroy_fiber(context_->fiber);
 #endif
-  std::free(context_->stack);
+  munmap(context_->stack - kGuard, kGuard + kStack);
 }
 
 void Fiber::start(std::function<void()> function) {

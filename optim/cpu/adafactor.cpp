@@ -140,7 +140,7 @@ double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, doub
 
 }  // namespace
 
-void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, List& m,
+void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
                     Live<AdafactorScalars> live) {
   const AdafactorScalars& s = live.value;
   Scratch scratch(x);
@@ -224,6 +224,7 @@ void adafactor_step(List& x, const List& g, List& rows, List& columns, List& v, 
       VITRINE_DISPATCH(update_row<T>)
       (place<T>(x, i, at), place<T>(g, i, at), second, place<T>(m, i, at), scale,
        static_cast<size_t>(tile.columns), factors[i], s.beta1);
+      round_copy<T>(copies, x, i, at, static_cast<size_t>(tile.columns));
     });
   });
 }

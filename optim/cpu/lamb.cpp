@@ -52,7 +52,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vitrine::optim::cpu {
 
-void lamb_step(List& x, const List& g, List& m, List& v, Live<LambScalars> s) {
+void lamb_step(List& x, List& copies, const List& g, List& m, List& v, Live<LambScalars> s) {
   std::vector<std::array<double, 2>> squares(static_cast<size_t>(pieces_of(x)));
   for_each_piece("lamb_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t piece) {
     using T = typename decltype(type)::type;
@@ -68,7 +68,7 @@ void lamb_step(List& x, const List& g, List& m, List& v, Live<LambScalars> s) {
       of_x += (*piece)[0], of_u += (*piece)[1];
     rates.push_back(s.value.rate(of_x, of_u));
   }
-  for_each_piece("lamb_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+  update_pieces("lamb_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(lamb_update<T>)
     (place<T>(x, i, at), place<T>(m, i, at), place<T>(v, i, at), n, rates[i], s.value.adam);

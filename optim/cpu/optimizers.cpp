@@ -1,5 +1,4 @@
 // Rules that treat each element by itself: all of a group in one pass.
-#include "core/vecmath.h"
 #include "optim/cpu/pieces.h"
 #include "optim/kernels.h"
 
@@ -119,33 +118,33 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::optim::cpu {
 
 void adam_step(List& x, List& copies, const List& g, List& m, List& v, List& largest, Live<AdamScalars> s) {
-  for_each_piece("adam_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+  update_pieces("adam_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(adam_row<T>)
     (place<T>(x, i, at), place<T>(g, i, at), place<T>(m, i, at), place<T>(v, i, at), place<T>(largest, i, at),
      n, s.value);
-    if (!copies.empty())
-      vecmath::convert(place<bfloat16>(copies, i, at), place<T>(x, i, at), n);  // x is in cache
   });
 }
 
-void sgd_step(List& x, const List& g, List& buffer, const std::vector<bool>& first, Live<SgdScalars> s) {
-  for_each_piece("sgd_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+void sgd_step(List& x, List& copies, const List& g, List& buffer, const std::vector<bool>& first,
+              Live<SgdScalars> s) {
+  update_pieces("sgd_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(sgd_row<T>)
     (place<T>(x, i, at), place<T>(g, i, at), place<T>(buffer, i, at), first[i], n, s.value);
   });
 }
 
-void lion_step(List& x, const List& g, List& m, Live<LionScalars> s) {
-  for_each_piece("lion_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+void lion_step(List& x, List& copies, const List& g, List& m, Live<LionScalars> s) {
+  update_pieces("lion_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(lion_row<T>)(place<T>(x, i, at), place<T>(g, i, at), place<T>(m, i, at), n, s.value);
   });
 }
 
-void rmsprop_step(List& x, const List& g, List& v, List& m, List& buffer, Live<RmspropScalars> s) {
-  for_each_piece("rmsprop_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+void rmsprop_step(List& x, List& copies, const List& g, List& v, List& m, List& buffer,
+                  Live<RmspropScalars> s) {
+  update_pieces("rmsprop_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(rmsprop_row<T>)
     (place<T>(x, i, at), place<T>(g, i, at), place<T>(v, i, at), place<T>(m, i, at), place<T>(buffer, i, at),
@@ -153,27 +152,18 @@ void rmsprop_step(List& x, const List& g, List& v, List& m, List& buffer, Live<R
   });
 }
 
-void adagrad_step(List& x, const List& g, List& v, Live<AdagradScalars> s) {
-  for_each_piece("adagrad_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+void adagrad_step(List& x, List& copies, const List& g, List& v, Live<AdagradScalars> s) {
+  update_pieces("adagrad_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(adagrad_row<T>)(place<T>(x, i, at), place<T>(g, i, at), place<T>(v, i, at), n, s.value);
   });
 }
 
-void adadelta_step(List& x, const List& g, List& v, List& steps, Live<AdadeltaScalars> s) {
-  for_each_piece("adadelta_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+void adadelta_step(List& x, List& copies, const List& g, List& v, List& steps, Live<AdadeltaScalars> s) {
+  update_pieces("adadelta_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     VITRINE_DISPATCH(adadelta_row<T>)
     (place<T>(x, i, at), place<T>(g, i, at), place<T>(v, i, at), place<T>(steps, i, at), n, s.value);
-  });
-}
-
-void round_all(List& copies, const List& x) {
-  for_each_piece("round_all", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
-    using T = typename decltype(type)::type;
-    const T* const from = place<T>(x, i, at);
-    copies[i].dtype() == DType::bfloat16 ? vecmath::convert(place<bfloat16>(copies, i, at), from, n)
-                                         : vecmath::convert(place<float16>(copies, i, at), from, n);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "core/tensor.h"
+#include "core/vecmath.h"
 
 namespace vitrine::optim::cpu {
 
@@ -40,6 +41,24 @@ void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
       const auto size = static_cast<size_t>(std::min(kPiece, xs[i].numel() - begin));
       visit_type(op, xs[i], [&](auto type) { f(type, i, begin, size, n); });
     }
+  });
+}
+
+/// The 16-bit copy of x[i], where there is one, follows its elements at … at + n − 1, which are in cache.
+template <class T>
+void round_copy(std::vector<Tensor>& copies, const std::vector<Tensor>& x, size_t i, int64_t at, size_t n) {
+  if (copies.empty() || !copies[i].defined()) return;
+  const T* const from = x[i].data<T>() + at;
+  copies[i].dtype() == DType::bfloat16 ? vecmath::convert(copies[i].data<bfloat16>() + at, from, n)
+                                       : vecmath::convert(copies[i].data<float16>() + at, from, n);
+}
+
+/// Calls f(Type<T>{}, tensor, begin, size), which updates a piece of a tensor, for all pieces; their copies follow.
+template <class F>
+void update_pieces(const char* op, const std::vector<Tensor>& xs, std::vector<Tensor>& copies, F&& f) {
+  for_each_piece(op, xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+    f(type, i, at, n);
+    round_copy<typename decltype(type)::type>(copies, xs, i, at, n);
   });
 }
 

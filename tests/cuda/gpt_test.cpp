@@ -34,7 +34,7 @@ std::vector<double> first_losses(nn::Gpt& model, int64_t batch, int steps, Devic
   Generator g(5);
   for (int step = 0; step < steps; ++step) {
     std::vector<int64_t> inputs, targets;
-    for (const double first : randint(0, vocabulary, {batch}, g).values())
+    for (const double first : randint(0, vocabulary, {batch}, Device::cpu, g).values())
       for (int64_t t = 0, token = static_cast<int64_t>(first); t < time; ++t) {
         inputs.push_back(token);
         targets.push_back(token = (5 * token + 3) % vocabulary);

@@ -69,7 +69,7 @@ struct Training {
     Generator g(static_cast<uint64_t>(i));
     for (Tensor* x : {&inputs, &targets}) {
       Tensor on_cpu = empty_pinned(x->shape(), DType::int64);
-      const Tensor drawn = randint(0, model.options().vocabulary, x->shape(), g);
+      const Tensor drawn = randint(0, model.options().vocabulary, x->shape(), Device::cpu, g);
       std::copy_n(drawn.data<int64_t>(), drawn.numel(), on_cpu.data<int64_t>());
       copy_async(*x, on_cpu);
     }

@@ -33,7 +33,7 @@ struct Head {
       return copy_as(randn(shape, DType::float64, Device::cpu, 0, deviation, g), dtype);
     };
     Head h{normal({kBatch, kTime, kWidth}, 1), normal({kVocabulary, kWidth}, 0.2),
-           randint(0, kVocabulary, {kBatch, kTime}, g)};
+           randint(0, kVocabulary, {kBatch, kTime}, Device::cpu, g)};
     h.targets.data<int64_t>()[4] = -100;  // ignored
     return h;
   }

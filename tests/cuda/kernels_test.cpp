@@ -173,7 +173,7 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
   for (const int64_t count : {1, 2, 33, 1000, 1024, 1025, 5000}) {
     INFO(count, " indices");
     Generator g(7);
-    const Tensor ids = randint(0, 7, {count}, g);
+    const Tensor ids = randint(0, 7, {count}, Device::cpu, g);
     for (const int64_t width : {1, 33, 200, 2056}) {
       if (count * width > 100000) continue;
       const Tensor x = normal({count, width}, DType::float32);
@@ -190,7 +190,8 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
         check_same(normal({7, width}, DType::float32),
                    [&](const Tensor& t) { return index_select(t, 0, to(copy_as(ids, dtype), t.device())); });
     }
-    const Tensor many = randint(0, 5, {3, count, 2}, g), source = normal({3, count, 2}, DType::float32);
+    const Tensor many = randint(0, 5, {3, count, 2}, Device::cpu, g),
+                 source = normal({3, count, 2}, DType::float32);
     check_same(source, [&](const Tensor& t) {
       return scatter_add(full({4, 5, 2}, 0.5, DType::float32, t.device()), 1, to(many, t.device()), t);
     });
@@ -209,7 +210,7 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
 TEST_CASE("indices of 32 bits do what those of 64 do") {
   if (!has_gpu()) return;
   Generator g(7);
-  const Tensor ids = randint(0, 7, {40}, g), table = normal({7, 9}, DType::float32),
+  const Tensor ids = randint(0, 7, {40}, Device::cpu, g), table = normal({7, 9}, DType::float32),
                source = normal({40, 9}, DType::float32);
   for (const DType dtype : {DType::int64, DType::int32}) {
     INFO(name(dtype));

@@ -56,7 +56,7 @@ Both draw(const Shape& shape, DType dtype, Layout layout, uint64_t seed) {
   base[r - 1] += layout.gap;
   Generator g(seed);
   const Tensor numbers = is_integer(dtype)
-                             ? copy_as(randint(-9, 10, base, g), dtype)
+                             ? copy_as(randint(-9, 10, base, Device::cpu, g), dtype)
                              : copy_as(randn(base, DType::float64, Device::cpu, 0, 1, g), dtype);
   const auto view = [&](const Tensor& t) {
     const Tensor used = slice(t, -1, 0, base[r - 1] - layout.gap);

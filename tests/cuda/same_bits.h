@@ -20,7 +20,7 @@ inline const DType kAll[] = {DType::float32, DType::float64, DType::bfloat16, DT
 /// Whole numbers from −9 to 9, with many equals.
 inline Tensor whole(const Shape& shape, DType dtype, uint64_t seed = 1) {
   Generator g(seed);
-  return copy_as(randint(-9, 10, shape, g), dtype);
+  return copy_as(randint(-9, 10, shape, Device::cpu, g), dtype);
 }
 
 inline Tensor normal(const Shape& shape, DType dtype = DType::float64, uint64_t seed = 2) {

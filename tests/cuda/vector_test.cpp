@@ -34,7 +34,7 @@ const DType kFloating[] = {DType::float32, DType::bfloat16, DType::float16};
 
 Tensor draw(const Shape& shape, DType dtype, uint64_t seed = 1) {
   Generator g(seed);
-  return copy_as(randint(-9, 10, shape, g), dtype);
+  return copy_as(randint(-9, 10, shape, Device::cpu, g), dtype);
 }
 
 /// f(x, y) on the GPU has the bits that it has on the CPU.

@@ -108,9 +108,9 @@ std::vector<Misuse> creation(Tensors& s) {
        {"shape [-2, -2]", "negative"},
        [] { return eye(2); }},
       {"random integers of an empty range",
-       [&] { randint(3, 3, {2}, s.generator); },
+       [&] { randint(3, 3, {2}, Device::cpu, s.generator); },
        {"randint: the range [3, 3) is empty"},
-       [&] { return randint(3, 5, {2}, s.generator); }},
+       [&] { return randint(3, 5, {2}, Device::cpu, s.generator); }},
       {"random numbers of an empty range",
        [&] { rand({2}, DType::float32, Device::cpu, 2, 1, s.generator); },
        {"rand: the range [2, 1) is empty"},
@@ -122,11 +122,11 @@ std::vector<Misuse> creation(Tensors& s) {
       {"uniform integers from rand",
        [&] { rand({2}, DType::int64, Device::cpu, 0, 1, s.generator); },
        {"rand: wanted a floating dtype, got int64"},
-       [&] { return randint(0, 2, {2}, s.generator); }},
+       [&] { return randint(0, 2, {2}, Device::cpu, s.generator); }},
       {"an order of a negative number",
-       [&] { randperm(-3, s.generator); },
+       [&] { randperm(-3, Device::cpu, s.generator); },
        {"randperm: n is -3, wanted at least 0"},
-       [&] { return randperm(3, s.generator); }},
+       [&] { return randperm(3, Device::cpu, s.generator); }},
   };
 }
 

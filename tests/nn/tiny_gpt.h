@@ -16,7 +16,7 @@ inline nn::GptOptions tiny_gpt(const std::string& attention = "standard") {
 /// Tokens of its vocabulary, always the same.
 inline Tensor ids(int64_t batch, int64_t time) {
   Generator generator(3);
-  return randint(0, 11, {batch, time}, generator);
+  return randint(0, 11, {batch, time}, Device::cpu, generator);
 }
 
 }  // namespace vitrine::test

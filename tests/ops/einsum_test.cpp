@@ -53,7 +53,7 @@ std::vector<double> reference(const std::vector<std::string>& terms, const std::
 
 /// Small whole numbers, so that every order of summation gives the same.
 Tensor whole_numbers(const Shape& shape, DType dtype, Generator& random) {
-  return cast(randint(-2, 3, shape, random), dtype);
+  return cast(randint(-2, 3, shape, Device::cpu, random), dtype);
 }
 
 struct Case {

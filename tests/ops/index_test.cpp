@@ -41,7 +41,7 @@ TEST_CASE("scatter_add adds equal indices up, in float32 for the 16-bit types") 
 TEST_CASE("scatter_add of random indices equals a loop") {
   Generator generator(1);
   const Tensor x = random({5, 6, 4}, 2), source = random({3, 9, 2}, 3),
-               index = randint(-6, 6, {3, 9, 2}, generator);
+               index = randint(-6, 6, {3, 9, 2}, Device::cpu, generator);
   Tensor want = copy_as(x, DType::float64);
   for (int64_t i = 0; i < 3; ++i)
     for (int64_t j = 0; j < 9; ++j)
@@ -117,8 +117,10 @@ TEST_CASE("gradients match differences to the third order") {
 
 TEST_CASE("results do not depend on the number of threads") {
   Generator generator(8);
-  const Tensor x = random({50, 300}, 9, DType::float32), index = randint(0, 50, {2000, 300}, generator);
-  const Tensor source = random({2000, 300}, 10, DType::float32), ids = randint(0, 50, {3000}, generator);
+  const Tensor x = random({50, 300}, 9, DType::float32),
+               index = randint(0, 50, {2000, 300}, Device::cpu, generator);
+  const Tensor source = random({2000, 300}, 10, DType::float32),
+               ids = randint(0, 50, {3000}, Device::cpu, generator);
   CHECK(same_on_any_threads([&] {
     return std::vector<Tensor>{gather(x, 0, index), scatter_add(x, 0, index, source),
                                gradients([&](const auto& v) { return embedding(v[0], ids); }, {x})[0]};

@@ -23,7 +23,7 @@ Tensor targets_of(std::initializer_list<double> values, DType dtype = DType::int
 /// Targets in [0, classes), every fifth ignored.
 Tensor random_targets(const Shape& shape, int64_t classes, uint64_t seed) {
   Generator generator(seed);
-  Tensor y = randint(0, classes, shape, generator);
+  Tensor y = randint(0, classes, shape, Device::cpu, generator);
   for (int64_t i = 3; i < y.numel(); i += 5) y.data<int64_t>()[i] = -100;
   return y;
 }

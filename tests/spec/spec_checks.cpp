@@ -78,7 +78,7 @@ std::vector<Tensor> draw(const Spec& spec, size_t sample) {
     const Input& input = spec.samples[sample][i];
     Generator generator(1000 * sample + i + 1);
     Tensor x = empty(input.shape, DType::float64);
-    const Tensor order = randperm(x.numel(), generator);
+    const Tensor order = randperm(x.numel(), Device::cpu, generator);
     for (int64_t k = 0; k < x.numel(); ++k) {
       const double at = input.separated ? (static_cast<double>(order.data<int64_t>()[k]) + 0.5) /
                                               static_cast<double>(x.numel())
