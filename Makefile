@@ -60,9 +60,9 @@ check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
-# Nor the long comparisons of kernels: those of cuda/twins, graph, streams and optimizers cross the emulator's threads as well.
+# Nor the long comparisons of kernels: cuda/twins, graph and streams cross the emulator's threads as well.
 check-tsan: build-tsan
-	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|kernels|laser_16_bits|matmul|trainer)$$'
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|head|kernels|laser_16_bits|matmul|norm|optimizers|softmax|trainer|vector)$$'
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-consumer: build

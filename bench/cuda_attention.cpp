@@ -90,15 +90,12 @@ Times ours(const Size& s, AttentionRead read, int repeats) {
 Times theirs(const Size& s, int repeats) {
   const std::string script = bench::pytorch("cuda_attention.py");
   if (script.empty()) return {};
-  try {
-    const auto result =
-        bench::run_for_json(fmt::format("{} --batch {} --heads {} --time {} --size {} --repeats {}", script,
-                                        s.batch(), s.heads(), s.T, s.D, repeats));
-    if (!result.is_null()) return {result["forward"], result["backward"]};
-  } catch (const std::exception& e) {  // our figures stay
-    fmt::print(stderr, "NOT MEASURED: PyTorch, D {} T {}: {}\n", s.D, s.T, e.what());
-  }
-  return {};
+  const auto result =
+      bench::run_or_tell(fmt::format("PyTorch, D {} T {}", s.D, s.T),
+                         fmt::format("{} --batch {} --heads {} --time {} --size {} --repeats {}", script,
+                                     s.batch(), s.heads(), s.T, s.D, repeats));
+  if (result.is_null()) return {};
+  return {result["forward"], result["backward"]};
 }
 
 void measure(const Size& s, int repeats, const bench::MarkdownTable& table) {

@@ -65,7 +65,8 @@ std::array<Tensor, 2> differentiate(const Function& f, const Tensor& x, const Te
 /// Fails unless f and its gradient at this size, row by row, are in the first and the last rows the CPU's in float64.
 void check_rows(const char* what, const Tensor& x, const Function& f) {
   const int64_t rows = x.size(0), some = std::min<int64_t>(rows, 2);
-  const Tensor dy = randn(f(slice(x, 0, 0, 1)).numel() == 1 ? Shape{rows} : x.shape(), x.dtype(), kGpu);
+  const Tensor one = f(slice(x, 0, 0, 1));  // whose dtype need not be x's
+  const Tensor dy = randn(one.numel() == 1 ? Shape{rows} : x.shape(), one.dtype(), kGpu);
   const auto got = differentiate(f, x, dy);
   for (const int64_t first : {int64_t{0}, rows - some}) {
     const auto part = [&](const Tensor& t) {
@@ -80,7 +81,8 @@ void check_rows(const char* what, const Tensor& x, const Function& f) {
   }
 }
 
-/// All that are timed below, by their ops.
+/// All that are timed below, by their ops, but for AdamW and what norms add up for their weights: sums over columns, which
+/// tests/cuda compares.
 void check_kernels(const Tensor& x) {
   const std::pair<const char*, Function> functions[] = {
       {"copy", [](const Tensor& t) { return clone(t); }},
@@ -142,6 +144,10 @@ class Table {
     row("layer_norm backward", 3, [&] {
       VITRINE_RUN(norm_backward, dx.next(), dweight, dbias, y_.next(), none, x_.next(), mean, rstd, weight);
     });
+    Turns sum({rows_, columns_}, dtype_, together_);
+    row("add and layer_norm", 4, [&] {
+      VITRINE_RUN(add_norm, sum.next(), y_.next(), mean, rstd, x_.next(), dx.next(), weight, bias, 1e-5);
+    });
     row("rms_norm", 2, [&] { VITRINE_RUN(rms_norm, y_.next(), rstd, x_.next(), weight, 1e-5); });
     row("rms_norm backward", 3, [&] {
       VITRINE_RUN(norm_backward, dx.next(), dweight, none, y_.next(), none, x_.next(), none, rstd, weight);
@@ -159,13 +165,14 @@ class Table {
     });
   }
 
-  /// x, m and v are read and written, g is read.
+  /// x, m and v are read and written in float32, g is read, and a copy in 16 bits, if there is one, written.
   void adamw() {
-    const Tensor x = copy_as(x_.next(), DType::float32);
-    Parameter parameter(x);
-    parameter.master().set_grad(zeros_like(x));
+    Parameter parameter(copy_as(x_.next(), DType::float32));
+    parameter.to(dtype_);
+    parameter.master().set_grad(zeros_like(parameter.master()));
     optim::Adam optimizer({parameter}, {.lr = 1e-4, .weight_decay = 0.1, .decay = optim::Decay::decoupled});
-    row("AdamW, float32", 7 * 4 / static_cast<double>(size_of(dtype_)), [&] { optimizer.step(); });
+    const double size = static_cast<double>(size_of(dtype_)), copied = is_low_precision(dtype_) ? size : 0;
+    row("AdamW", (7 * 4 + copied) / size, [&] { optimizer.step(); });
   }
 
  private:

@@ -25,7 +25,7 @@ enum class Probe {
   directions,  ///< the change of Σ c·y along 4 random directions per input
 };
 
-/// Whether f is also run on dual numbers (core/dual.h): exact, but all of f must be able to.
+/// Whether f is also run on dual numbers (core/dual.h): exact, but all of f must be able to, and run on the CPU.
 enum class Duals { no, where_possible, yes };
 
 /// What is checked, and how strictly. The defaults are those for float64.

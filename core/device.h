@@ -29,7 +29,8 @@ std::string to_string(Device device);
 /// wanted there.
 Device device_of(const std::string& name);
 
-/// How many GPUs CUDA can use here: 0 in a build without CUDA kernels, those of the emulator in one with emulated kernels.
+/// How many GPUs CUDA can use here, too old ones among them: 0 in a build without CUDA kernels, those of the emulator in one with
+/// emulated kernels.
 int gpu_count();
 
 }  // namespace vitrine

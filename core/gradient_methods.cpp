@@ -122,6 +122,10 @@ std::vector<double> tangents(const Problem& p, size_t k, const std::vector<doubl
 
 std::string refuses_duals(const Problem& p) {
   if (p.options.duals == Duals::where_possible && !p.low_precision.empty()) return p.low_precision;
+  for (size_t k = 0; k < p.inputs.size(); ++k)
+    if (!p.inputs[k].device().is_cpu())
+      return fmt::format("input {} lies on {}, and only the CPU's kernels know dual numbers", k,
+                         to_string(p.inputs[k].device()));
   try {
     tangents(p, 0, std::vector<double>(static_cast<size_t>(p.inputs[0].numel()), 0));
   } catch (const std::exception& e) {

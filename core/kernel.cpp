@@ -2,9 +2,9 @@
 
 #include "core/allocator.h"
 #include "core/capture.h"
-#include "core/profiler.h"
 #include "core/record.h"
 #include "core/state.h"
+#include "core/stream.h"
 #include "core/tape.h"
 
 namespace vitrine::detail {
@@ -51,6 +51,10 @@ void check_writable(const char* kernel, const Tensor& y) {
         "inside a Tape::Pause",
         kernel, describe(y));
   if (capturing()) note_write(y);
+}
+
+void wait_for_kernel(Device device) {
+  if (!capturing()) Stream::current(device).synchronize();
 }
 
 void no_kernel_for(const char* kernel, Device device) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/gpu.h"
+#include "core/profiler.h"
 #include "core/tensor.h"
 
 #define VITRINE_KERNEL(name, ...) \
@@ -85,6 +86,8 @@ class KernelScope {
 /// All tensors of a kernel share a device; a checkpointed forward notes what it reads.
 void inspect(const char* kernel, Device& device, bool& found, const Tensor& x);
 void check_writable(const char* kernel, const Tensor& y);
+/// While somebody measures it: a launch returns at once. Not in a capture, where nothing runs.
+void wait_for_kernel(Device device);
 [[noreturn]] void no_kernel_for(const char* kernel, Device device);
 
 /// Checks an argument; with `device` null, any device will do.
@@ -129,6 +132,7 @@ void run_kernel(const char* name, void (*on_cpu)(Parameters...), Twin on_cuda, c
     } else {
       cuda::select(device);
       on_cuda(std::forward<Arguments>(arguments)...);
+      if (Profiler::active()) wait_for_kernel(device);
     }
   }
 }

@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k, const Tensor& v,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   if (lse.numel() == 0) return;
-  if (q.size(0) > kMostBatches)
+  if (q.size(0) > most_in_depth())
     return in_batches(q.size(0), [&](const auto& part) {
       Tensor part_of_y = part(y), part_of_lse = part(lse), part_of_kept = part(kept);
       attention(part_of_y, part_of_lse, part_of_kept, part(q), part(k), part(v), part(bias), slopes,

@@ -35,14 +35,14 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                         const AttentionForm& form) {
   const int64_t heads = q.size(0) * q.size(1);
   if (heads == 0) return fill(dk, 0), fill(dv, 0);  // keys that no query head reads
-  if (q.size(0) > kMostBatches)
+  if (q.size(0) > most_in_depth())
     return in_batches(q.size(0), [&](const auto& part) {
       Tensor part_of_dq = part(dq), part_of_dk = part(dk), part_of_dv = part(dv);
       attention_backward(part_of_dq, part_of_dk, part_of_dv, part(dy), part(q), part(k), part(v), part(y),
                          part(kept), part(lse), part(bias), slopes, part(allowed), form);
     });
   HopperRest rest;
-  if (kept.defined() && hopper_backward_supports(dy, q, k, v, bias, slopes, form)) {
+  if (hopper_backward_supports(dy, q, k, v, bias, slopes, form)) {
     rest = hopper_attention_backward(dq, dk, dv, dy, q, k, v, y, kept, lse, allowed, form);
     if (rest.is_empty()) return;
   }

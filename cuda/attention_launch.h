@@ -30,17 +30,12 @@ size_t shared_bytes(const char* kernel, int tile, const AttentionInputs<S>& in) 
   return bytes;
 }
 
-#if VITRINE_CUDA_EMULATED
-inline constexpr int64_t kMostBatches = 256;  // so that tests meet more than these
-#else
-inline constexpr int64_t kMostBatches = 65535;  // as a grid's last axis has
-#endif
-
 /// Calls run(part) for so many batches at a time: part(x) are those of x, if it is defined.
 template <class F>
 void in_batches(int64_t batches, F&& run) {
-  for (int64_t begin = 0; begin < batches; begin += kMostBatches)
-    run([begin, end = std::min(begin + kMostBatches, batches)](const Tensor& x) {
+  const int64_t most = most_in_depth();
+  for (int64_t begin = 0; begin < batches; begin += most)
+    run([begin, end = std::min(begin + most, batches)](const Tensor& x) {
       if (!x.defined()) return x;
       Shape shape = x.shape();
       shape[0] = end - begin;

@@ -93,7 +93,10 @@ void check_launch(const char* kernel) {
 }
 
 void select(Device device) {
-  if (device.index == selected) return;
+  // Other code of this thread may have selected another one since.
+  if (int current = -1;
+      device.index == selected && cudaGetDevice(&current) == cudaSuccess && current == selected)
+    return;
   const Gpus& found = gpus();
   check(found.count > 0, "a tensor on {} was asked for, but there is no GPU that CUDA can use here ({})",
         to_string(device), found.absence);
@@ -126,6 +129,8 @@ int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount, "multip
 size_t most_shared() {
   return static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, "shared memory")) - 1024;
 }
+
+int64_t most_in_depth() { return attribute(cudaDevAttrMaxGridDimZ, "blocks of a grid"); }
 
 void allow_shared(const void* kernel, std::atomic<uint64_t>& asked) {
   const uint64_t bit = uint64_t{1} << current_device() % 64;

@@ -68,6 +68,8 @@ int multiprocessors();
 
 /// Bytes of dynamic shared memory that a block may take on the current device, beside 1 KiB for a kernel's `__shared__` variables.
 size_t most_shared();
+/// How many blocks a grid of the current device has at most along its last axis.
+int64_t most_in_depth();
 
 inline constexpr unsigned kThreads = 256;
 

@@ -27,7 +27,8 @@ struct AttentionForm {
 
 /// And tensors that the scores depend on; undefined where there are none.
 struct AttentionOptions : AttentionForm {
-  Tensor bias = {};     ///< added to the scores after the softcap, broadcast to [B, H, Tq, Tk]
+  /// Added to the scores after the softcap, broadcast to [B, H, Tq, Tk]. One that has a gradient takes the definition, with all weights.
+  Tensor bias = {};
   Tensor slopes = {};   ///< [H], constants: ALiBi adds −slope·|distance|
   Tensor allowed = {};  ///< bool, false = hidden, broadcast to [B, H, Tq, Tk]
 };

@@ -53,6 +53,15 @@ nlohmann::json run_for_json(const std::string& command) {
   return nlohmann::json::parse(last);
 }
 
+nlohmann::json run_or_tell(const std::string& what, const std::string& command) {
+  try {
+    return run_for_json(command);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "NOT MEASURED: {}: {}\n", what, e.what());
+    return nullptr;
+  }
+}
+
 std::string this_program() { return fs::read_symlink("/proc/self/exe").string(); }
 
 std::string pytorch(const std::string& script) {

@@ -9,6 +9,9 @@ namespace vitrine::bench {
 /// Runs a command in a shell and parses the last line that it prints as JSON. Fails with the command if it fails.
 nlohmann::json run_for_json(const std::string& command);
 
+/// The same of another's program, whose failure must not take our figures with it: it is told, and the result is null.
+nlohmann::json run_or_tell(const std::string& what, const std::string& command);
+
 /// The path of this program, to run parts of it as processes of their own.
 std::string this_program();
 

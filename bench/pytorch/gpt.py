@@ -94,14 +94,18 @@ def train(o):
     model = Gpt(o).to(o.device)
     fused = {"fused": True} if on_gpu else {}
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, **fused)
+
+    def loss_of(x, y):
+        with torch.autocast(o.device, torch.bfloat16, enabled=on_gpu):
+            return F.cross_entropy(model(x).view(-1, o.vocabulary), y.view(-1))
+
     if on_gpu:
-        model = torch.compile(model)
+        loss_of = torch.compile(loss_of)
     seconds, losses = [], []
     for _ in range(o.steps + 2):
         start = time.perf_counter()
         x, y = torch.randint(o.vocabulary, (2, o.batch, o.time)).to(o.device)
-        with torch.autocast(o.device, torch.bfloat16, enabled=on_gpu):
-            loss = F.cross_entropy(model(x).view(-1, o.vocabulary), y.view(-1))
+        loss = loss_of(x, y)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

@@ -238,6 +238,14 @@ void Block::synchronize(Place place) {
   if (launch_->traced && fails(trace_->synchronize())) stop();
 }
 
+int Block::synchronize_and_count(bool predicate, Place place) {
+  int& votes = votes_[generation_ % 2];
+  if (arrived_ == 0) votes = 0;
+  votes += predicate ? 1 : 0;
+  synchronize(place);
+  return votes;
+}
+
 Block::Group& Block::group(uint32_t mask) {
   const size_t warp = running_ / 32;
   for (Group& g : groups_)

@@ -69,6 +69,8 @@ class Block {
 
   /// __syncthreads: returns once every thread of the block is here.
   void synchronize(Place place);
+  /// The same; how many of them came with `predicate`.
+  int synchronize_and_count(bool predicate, Place place);
   /// Gives `value` and returns those of all lanes of the warp (0 for lanes outside `mask`), once all in `mask` are here. Only
   /// __syncwarp orders memory.
   const uint64_t* exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory = false);
@@ -151,6 +153,7 @@ class Block {
   std::exception_ptr error_;
   size_t running_ = 0, arrived_ = 0, alive_ = 0;
   uint64_t generation_ = 0;       // of block-wide barriers
+  int votes_[2] = {};             // of this barrier, and of the one before or after it
   uint64_t passes_ = 0;           // turns passed on since a thread has ended or got what it waited for
   std::unique_ptr<Trace> trace_;  // from the first traced kernel on
 };

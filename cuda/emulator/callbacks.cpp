@@ -38,10 +38,13 @@ struct ArrayIndex {
 /// "takes element 5 of int [4] at scale.cu:12"
 std::string describe(const ArrayIndex& of, uintptr_t value) {
   const bool is_signed = (of.index->info & 1) != 0;
+  const int unused =
+      64 - std::min(64, 1 << (of.index->info >> 1));  // bits above the index's own, which clang leaves 0
   const std::string file = of.file, array = of.array->quoted;
-  return fmt::format("takes element {} of {} at {}:{}",
-                     is_signed ? std::to_string(static_cast<intptr_t>(value)) : std::to_string(value),
-                     array.substr(1, array.size() - 2), file.substr(file.rfind('/') + 1), of.line);
+  return fmt::format(
+      "takes element {} of {} at {}:{}",
+      is_signed ? std::to_string(static_cast<intptr_t>(value << unused) >> unused) : std::to_string(value),
+      array.substr(1, array.size() - 2), file.substr(file.rfind('/') + 1), of.line);
 }
 
 }  // namespace

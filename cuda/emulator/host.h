@@ -37,8 +37,25 @@ inline const char* cudaGetErrorString(cudaError_t e) {
     default: return "no error";
   }
 }
+inline const char* cudaGetErrorName(cudaError_t e) {
+  switch (e) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidPitchValue: return "cudaErrorInvalidPitchValue";
+    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorIllegalState: return "cudaErrorIllegalState";
+    case cudaErrorNotReady: return "cudaErrorNotReady";
+    case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureIsolation: return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorCapturedEvent: return "cudaErrorCapturedEvent";
+    default: return "unrecognized error code";
+  }
+}
 /// Errors of calls stay until somebody asks, as in CUDA.
 inline cudaError_t cudaGetLastError() { return std::exchange(vitrine::emulator::last_error, cudaSuccess); }
+inline cudaError_t cudaPeekAtLastError() { return vitrine::emulator::last_error; }
 
 // There are two GPUs, so that programs for several can be tried.
 inline constexpr int kEmulatedDevices = 2;
@@ -57,7 +74,8 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrComputeCapabilityMinor,
   cudaDevAttrMultiProcessorCount,
-  cudaDevAttrMaxSharedMemoryPerBlockOptin
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrMaxGridDimZ
 };
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
@@ -68,14 +86,47 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrMultiProcessorCount: return *value = 4, cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       return *value = static_cast<int>(vitrine::emulator::shared_memory_size()), cudaSuccess;
+    case cudaDevAttrMaxGridDimZ:
+      return *value = static_cast<int>(vitrine::emulator::most_blocks_in_depth()), cudaSuccess;
   }
   return vitrine::emulator::noted(cudaErrorInvalidValue);
+}
+/// What programs ask for most.
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, totalConstMem;
+  int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
+  int major, minor, multiProcessorCount, maxThreadsPerMultiProcessor, l2CacheSize, memoryBusWidth;
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
+  using namespace vitrine::emulator;
+  if (device < 0 || device >= kEmulatedDevices) return noted(cudaErrorInvalidDevice);
+  int processors = 0;
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  *p = {.name = "Vitrine's emulator",
+        .totalGlobalMem = device_memory_size(),
+        .sharedMemPerBlock = size_t{48} << 10,
+        .sharedMemPerBlockOptin = shared_memory_size(),
+        .totalConstMem = size_t{64} << 10,
+        .regsPerBlock = 65536,
+        .warpSize = 32,
+        .maxThreadsPerBlock = 1024,
+        .maxThreadsDim = {1024, 1024, 64},
+        .maxGridSize = {0x7fffffff, 65535, static_cast<int>(most_blocks_in_depth())},
+        .major = compute_capability() / 10,
+        .minor = compute_capability() % 10,
+        .multiProcessorCount = processors,
+        .maxThreadsPerMultiProcessor = 2048,
+        .l2CacheSize = 50 << 20,
+        .memoryBusWidth = 5120};
+  return cudaSuccess;
 }
 inline cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) { return *possible = 1, cudaSuccess; }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaDeviceSynchronize() {
   return vitrine::emulator::noted(vitrine::emulator::synchronize_streams());
 }
+inline cudaError_t cudaDeviceReset() { return cudaDeviceSynchronize(); }
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int bytes) {
@@ -106,6 +157,30 @@ inline cudaError_t cudaMallocHost(void** data, size_t bytes) {
 }
 inline cudaError_t cudaFreeHost(void* data) {
   return vitrine::emulator::release_device_memory(data), cudaSuccess;
+}
+template <class T>
+cudaError_t cudaMallocHost(T** data, size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(data), bytes);
+}
+enum { cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocMapped };
+template <class T>
+cudaError_t cudaHostAlloc(T** data, size_t bytes, unsigned) {
+  return cudaMallocHost(data, bytes);
+}
+/// Memory of both; the CPU must wait for kernels, as ever.
+enum { cudaMemAttachGlobal = 1, cudaMemAttachHost };
+template <class T>
+cudaError_t cudaMallocManaged(T** data, size_t bytes, unsigned = cudaMemAttachGlobal) {
+  return cudaMallocHost(data, bytes);
+}
+/// In the order of the stream: what comes later in it may take the memory, nobody before.
+template <class T>
+cudaError_t cudaMallocAsync(T** data, size_t bytes, cudaStream_t) {
+  return cudaMalloc(data, bytes);
+}
+inline cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  vitrine::emulator::enqueue(stream, [=] { vitrine::emulator::release_device_memory(data); });
+  return cudaSuccess;
 }
 
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
@@ -139,6 +214,20 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream
 }
 inline cudaError_t cudaMemset(void* to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes); }
 
+/// A variable of the kernels' own, `__constant__` or `__device__`, is one of the program's here.
+template <class T>
+cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0,
+                               cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+  if (offset + bytes > sizeof(T)) return vitrine::emulator::noted(cudaErrorInvalidValue);
+  return cudaMemcpy(reinterpret_cast<char*>(&symbol) + offset, from, bytes, kind);
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
+                                 cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+  if (offset + bytes > sizeof(T)) return vitrine::emulator::noted(cudaErrorInvalidValue);
+  return cudaMemcpy(to, reinterpret_cast<const char*>(&symbol) + offset, bytes, kind);
+}
+
 inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return *stream = vitrine::emulator::create_stream(), cudaSuccess;
 }
@@ -150,6 +239,10 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return vitrine::emulator::noted(vitrine::emulator::synchronize(stream));
+}
+/// Not ready until its work is done; but it takes a step, so that whoever asks again and again gets there.
+inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return vitrine::emulator::noted(vitrine::emulator::query_stream(stream));
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return vitrine::emulator::noted(vitrine::emulator::wait_for_event(stream, event));

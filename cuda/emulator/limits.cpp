@@ -12,6 +12,7 @@ namespace {
 
 std::atomic<size_t> shared_memory = size_t{227} << 10;
 std::atomic<int> capability = 90;
+std::atomic<unsigned> depth = 65535;
 std::atomic<uint64_t> passes = 300'000'000;
 
 /// What kernels were allowed.
@@ -43,6 +44,8 @@ void set_shared_memory_size(size_t bytes) { shared_memory = bytes; }
 size_t shared_memory_size() { return shared_memory; }
 void set_most_passes(uint64_t most) { passes = most; }
 uint64_t most_passes() { return passes; }
+void set_most_blocks_in_depth(unsigned blocks) { depth = blocks; }
+unsigned most_blocks_in_depth() { return depth; }
 void set_compute_capability(int c) { capability = c; }
 int compute_capability() { return capability; }
 
@@ -51,9 +54,9 @@ void check_launch(const Launch& launch) {
   check(block.count() >= 1 && block.x <= 1024 && block.y <= 1024 && block.z <= 64 && block.count() <= 1024,
         "kernel {}: blocks of {} × {} × {} threads, wanted 1 to 1024 threads, and 64 at most along z",
         launch.kernel, block.x, block.y, block.z);
-  check(grid.count() >= 1 && grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535,
-        "kernel {}: {} × {} × {} blocks, wanted at least one, and at most 2³¹ − 1 × 65535 × 65535",
-        launch.kernel, grid.x, grid.y, grid.z);
+  check(grid.count() >= 1 && grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= depth,
+        "kernel {}: {} × {} × {} blocks, wanted at least one, and at most 2³¹ − 1 × 65535 × {}",
+        launch.kernel, grid.x, grid.y, grid.z, depth.load());
   check(launch.shared_bytes <= shared_memory, "kernel {}: {} bytes of shared memory, a block has {}",
         launch.kernel, launch.shared_bytes, shared_memory.load());
   const size_t most = allowed_bytes(launch.function);

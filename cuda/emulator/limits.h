@@ -21,6 +21,9 @@ uint64_t most_passes();
 /// The shared memory of a block on the emulated GPUs, for trying those that have less; at first 227 KiB, as on Hopper.
 void set_shared_memory_size(size_t bytes);
 size_t shared_memory_size();
+/// How many blocks a grid has at most along z, for trying what comes in parts; at first 65535.
+void set_most_blocks_in_depth(unsigned blocks);
+unsigned most_blocks_in_depth();
 /// The compute capability of the emulated GPUs, times ten, for the kernels of older ones; at first 90, Hopper's.
 void set_compute_capability(int capability);
 int compute_capability();

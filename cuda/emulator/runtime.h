@@ -22,6 +22,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __constant__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -35,6 +36,10 @@
 #define blockDim (::vitrine::emulator::block_size())
 #define gridDim (::vitrine::emulator::grid_size())
 #define __syncthreads() (::vitrine::emulator::Block::current().synchronize({__FILE__, __LINE__}))
+#define __syncthreads_count(predicate) \
+  (::vitrine::emulator::Block::current().synchronize_and_count((predicate) != 0, {__FILE__, __LINE__}))
+#define __syncthreads_or(predicate) (__syncthreads_count(predicate) != 0 ? 1 : 0)
+#define __syncthreads_and(predicate) (__syncthreads_count((predicate) == 0) == 0 ? 1 : 0)
 
 inline size_t __cvta_generic_to_shared(const void* shared) {
   return vitrine::emulator::Block::current().shared_address(shared);

@@ -119,6 +119,13 @@ cudaError_t synchronize(Stream* stream) {
   return cudaSuccess;
 }
 
+cudaError_t query_stream(Stream* stream) {
+  const std::lock_guard lock(mutex());
+  if (stream == nullptr) stream = default_stream();
+  if (stream->captured) return spoil(stream, cudaErrorStreamCaptureUnsupported);
+  return stream->step() ? cudaErrorNotReady : cudaSuccess;
+}
+
 cudaError_t synchronize_streams() {
   const std::lock_guard lock(mutex());
   cudaError_t result = cudaSuccess;

@@ -27,6 +27,8 @@ void enqueue(Stream* stream, Work work);
 /// neither be waited for nor, from then on, be made a graph.
 cudaError_t synchronize(Stream* stream);
 cudaError_t synchronize_streams();
+/// Not ready while the stream has work; but it takes a step, so that whoever asks again and again gets there.
+cudaError_t query_stream(Stream* stream);
 
 Event* create_event();
 void destroy_event(Event* event);

@@ -46,14 +46,15 @@ bool is_local_to_function(std::string_view mangled) {
   return mangled.starts_with("_ZZ") || mangled.find('.') != std::string_view::npos;
 }
 
-/// The thread_local variables of functions in a program's table of symbols.
-std::vector<SharedVariable> read_variables(const std::string& path) {
-  std::vector<SharedVariable> variables;
+/// The thread_local variables of functions in a program's table of symbols, where it has one.
+StaticShared read_variables(const std::string& path) {
+  StaticShared found;
   std::ifstream file(path, std::ios::binary);
   const auto header = read_at<ElfW(Ehdr)>(file, 0);
   for (unsigned i = 0; file && i < header.e_shnum; ++i) {
     const auto section = read_at<ElfW(Shdr)>(file, header.e_shoff + uint64_t{i} * header.e_shentsize);
     if (section.sh_type != SHT_SYMTAB) continue;
+    found.has_symbols = true;
     const auto strings =
         read_at<ElfW(Shdr)>(file, header.e_shoff + uint64_t{section.sh_link} * header.e_shentsize);
     std::vector<ElfW(Sym)> symbols(section.sh_size / sizeof(ElfW(Sym)));
@@ -65,18 +66,23 @@ std::vector<SharedVariable> read_variables(const std::string& path) {
     for (const ElfW(Sym) & s : symbols)
       if (ELF64_ST_TYPE(s.st_info) == STT_TLS && s.st_shndx != SHN_UNDEF && s.st_name < strings.sh_size &&
           is_local_to_function(&names[s.st_name]))
-        variables.push_back({short_name(&names[s.st_name]), s.st_value, s.st_size});
+        found.variables.push_back({short_name(&names[s.st_name]), s.st_value, s.st_size});
   }
-  std::sort(variables.begin(), variables.end(), [](auto& a, auto& b) { return a.offset < b.offset; });
-  return variables;
+  std::sort(found.variables.begin(), found.variables.end(),
+            [](auto& a, auto& b) { return a.offset < b.offset; });
+  return found;
 }
 
-const std::vector<SharedVariable>& variables_of(const std::string& path) {
+/// Of a program or library, where its memory of the calling thread lies at `data`.
+StaticShared shared_of(const std::string& path, void* data, size_t size) {
   static std::mutex mutex;
-  static std::map<std::string, std::vector<SharedVariable>> known;
+  static std::map<std::string, StaticShared> known;
   const std::lock_guard lock(mutex);
-  const auto found = known.find(path);
-  return found != known.end() ? found->second : known.emplace(path, read_variables(path)).first->second;
+  auto found = known.find(path);
+  if (found == known.end()) found = known.emplace(path, read_variables(path)).first;
+  StaticShared result = found->second;
+  result.data = static_cast<char*>(data), result.size = size;
+  return result;
 }
 
 }  // namespace
@@ -116,7 +122,7 @@ std::vector<StaticShared> static_shared() {
         for (unsigned i = 0; i < module->dlpi_phnum; ++i)
           if (const auto& part = module->dlpi_phdr[i]; part.p_type == PT_TLS && module->dlpi_tls_data)
             static_cast<std::vector<StaticShared>*>(data)->push_back(
-                {static_cast<char*>(module->dlpi_tls_data), part.p_memsz, variables_of(path_of(*module))});
+                shared_of(path_of(*module), module->dlpi_tls_data, part.p_memsz));
         return 0;
       },
       &found);

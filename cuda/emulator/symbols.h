@@ -20,7 +20,8 @@ struct SharedVariable {
 struct StaticShared {
   char* data = nullptr;
   size_t size = 0;
-  std::vector<SharedVariable> variables;  // by offset; empty where the program was stripped of its symbols
+  std::vector<SharedVariable> variables;  // by offset
+  bool has_symbols = false;               // else `variables` tells nothing
 
   /// The last one that begins at or before `offset`, or nullptr.
   const SharedVariable* find(size_t offset) const;

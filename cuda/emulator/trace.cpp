@@ -64,7 +64,7 @@ std::string Trace::access_shared(Region& region, const void* address, size_t siz
                                  size_t element) {
   touch.clock = races_.clock(touch.thread);
   const auto offset = static_cast<size_t>(static_cast<const char*>(address) - region.data);
-  size_t end = region.variables.variables.empty() ? region.size : 0;
+  size_t end = region.variables.has_symbols ? 0 : region.size;
   if (const SharedVariable* v = region.variables.find(offset)) end = v->offset + v->size;
   if (offset + size > end)
     return fmt::format("{}, which is not all inside: {}", describe(touch, size), name_shared(region, offset));

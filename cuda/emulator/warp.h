@@ -25,6 +25,9 @@ inline constexpr int warpSize = 32;
 #define __ballot_sync(mask, predicate) (::vitrine::emulator::ballot(mask, predicate, VITRINE_HERE))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, !(predicate)) == 0)
+#define __match_any_sync(mask, value) (::vitrine::emulator::match_any(mask, value, VITRINE_HERE))
+#define __match_all_sync(mask, value, predicate) \
+  (::vitrine::emulator::match_all(mask, value, predicate, VITRINE_HERE))
 // This lane alone: that others run in step with it CUDA never promises.
 #define __activemask() (1u << ::vitrine::emulator::Block::current().lane())
 #define __reduce_add_sync(mask, value) \
@@ -95,6 +98,25 @@ VITRINE_UNTRACED inline unsigned ballot(unsigned mask, bool predicate, Place pla
   for (unsigned lane = 0; lane < 32; ++lane)
     if ((mask >> lane & 1) != 0 && values[lane] != 0) result |= 1u << lane;
   return result;
+}
+
+/// The lanes of the mask that give this lane's value.
+template <class T>
+VITRINE_UNTRACED unsigned match_any(unsigned mask, T value, Place place) {
+  const uint64_t word = to_word(value);
+  const uint64_t* const values = Block::current().exchange(mask, word, place);
+  unsigned result = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if ((mask & Block::current().lanes()) >> lane & 1 && values[lane] == word) result |= 1u << lane;
+  return result;
+}
+
+/// The mask where all its lanes give one value, else 0.
+template <class T>
+VITRINE_UNTRACED unsigned match_all(unsigned mask, T value, int* predicate, Place place) {
+  const unsigned all = mask & Block::current().lanes();
+  *predicate = match_any(mask, value, place) == all ? 1 : 0;
+  return *predicate != 0 ? all : 0;
 }
 
 template <class T, class Merge>

@@ -237,8 +237,10 @@ class Plan {
                                         z, z_.get(), z, z_.get(), &algorithm_.algo, workspace,
                                         algorithm_.workspaceSize, selected_stream()),
                 "cublasLtMatmul");
-    const std::string op = detail::KernelScope::innermost();
-    check(outcome.is_success(), "{}: {}", op.empty() ? "matmul" : op, outcome.text());
+    if (!outcome.is_success()) {
+      const std::string op = detail::KernelScope::innermost();
+      fail("{}: {}", op.empty() ? "matmul" : op, outcome.text());
+    }
     check_launch("cublasLtMatmul");
   }
 

@@ -15,7 +15,7 @@ struct RotaryOptions {
 /// Rotates pair i of the channels of x [.., T, D] by the angle whose cosine and sine stand in the tables [.., T, size/2], which
 /// broadcast: scaled rotary embeddings, positions that differ within a batch. `base` is not read.
 Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& options = {});
-/// The same by position·base^(−2i/size). positions: int64 [T]. Su et al. 2021.
+/// The same by position·base^(−2i/size). positions: int64 [T], which the CPU reads: it waits for a GPU. Su et al. 2021.
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {});
 /// The same for positions first, first + 1, …
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});

@@ -69,9 +69,10 @@ LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Row
     : v_(v), channels_(channels), first_(tile.first), anchor_(channels), delta_(channels) {
   if (head.allowed != nullptr || head.bias != nullptr) {
     seen_.assign(static_cast<size_t>(std::max<int64_t>(0, tile.last - tile.first)), false);
-    for (int64_t i = tile.begin; i < tile.end; ++i)
-      for (int64_t j = head.first_key(i); j < head.last_key(i); ++j)
-        if (head.may_weigh(i, j)) seen_[static_cast<size_t>(j - first_)] = true;
+    for (int64_t j = tile.first; j < tile.last; ++j)
+      for (int64_t i = tile.begin; i < tile.end && !seen_[static_cast<size_t>(j - first_)]; ++i)
+        if (j >= head.first_key(i) && j < head.last_key(i) && head.may_weigh(i, j))
+          seen_[static_cast<size_t>(j - first_)] = true;
   }
   std::vector<T> low(channels, kInfinity<T>), high(channels, -kInfinity<T>);
   bool any = false;

@@ -16,6 +16,7 @@ const spec::Spec kRow = {
     .samples = {{{{3, 5}}}, {{{37}, -4, 4}}},
     .largest = 4,
     .reason = "f·x is rounded: an error of the angle that grows with x",
+    .on_gpu = false,
 };
 
 }  // namespace

@@ -114,27 +114,38 @@ TEST_CASE("LASER in float16 and bfloat16: the bounds of its weights, whatever th
 }
 
 #if VITRINE_CUDA_EMULATED
+namespace {
+
+/// What the emulator counts of a forward and a backward, for n queries and keys of two batches.
+std::map<std::string, emulator::Counts> count(int64_t n, int64_t size, DType dtype,
+                                              AttentionRead read = AttentionRead::mean) {
+  const Inputs x = cast_all(draw({1, 1, n, n, size, size}), dtype, Device::cuda);
+  AttentionOptions o;
+  o.read = read;
+  emulator::count_kernels(true);
+  run(x, o);
+  auto counts = emulator::kernel_counts();
+  emulator::count_kernels(false);
+  return counts;
+}
+
+/// Of all kernels whose name has this part.
+emulator::Counts found(const std::map<std::string, emulator::Counts>& all, const std::string& part) {
+  emulator::Counts sum;
+  for (const auto& [name, counts] : all)
+    if (name.find(part) != std::string::npos) sum += counts, sum.traced = sum.traced && counts.traced;
+  check(sum.launches > 0, "no kernel {}", part);
+  return sum;
+}
+
+}  // namespace
+
 // As in docs/cuda.md, where kernels are traced.
 TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
   const OlderGpu older;
   const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product
-  const auto count = [&](DType dtype, AttentionRead read = AttentionRead::mean) {
-    const Inputs x = cast_all(draw({1, 1, n, n, size, size}), dtype, Device::cuda);
-    AttentionOptions o;
-    o.read = read;
-    emulator::count_kernels(true);
-    run(x, o);
-    auto counts = emulator::kernel_counts();
-    emulator::count_kernels(false);
-    return counts;
-  };
-  const auto found = [](const std::map<std::string, emulator::Counts>& all, const std::string& kernel) {
-    for (const auto& [name, counts] : all)
-      if (name.starts_with(kernel)) return counts;
-    fail("no kernel {}", kernel);
-  };
-  const auto low = count(DType::bfloat16), wide = count(DType::float32),
-             laser = count(DType::float16, AttentionRead::laser);
+  const auto low = count(n, size, DType::bfloat16), wide = count(n, size, DType::float32),
+             laser = count(n, size, DType::float16, AttentionRead::laser);
   const std::pair<const char*, int64_t> products[] = {
       {"attention_kernel", 2}, {"query_gradients_kernel", 3}, {"key_gradients_kernel", 4}};
   for (const auto& expected : products) {
@@ -145,6 +156,22 @@ TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank confl
     CHECK(found(laser, expected.first).matrix_products == counts.matrix_products);
     CHECK(counts.bank_conflicts == 0);
     CHECK(found(wide, expected.first).matrix_products == 0);
+  }
+}
+
+TEST_CASE("Hopper's attention makes as many products as the table in docs/cuda.md says") {
+  for (const int64_t size : {64, 128}) {
+    INFO("heads of ", size);
+    const auto all = count(256, size, DType::bfloat16);
+    const emulator::Counts forward = found(all, "attention_hopper"),
+                           backward = found(all, "hopper_gradients");
+    if (!forward.traced) return;
+    // Of two batches: two tiles of queries meet two blocks of keys. Gradients: two tiles of queries meet four blocks of keys, and two
+    // tiles of keys four of queries.
+    const uint64_t share = size == 128 ? 1 : 2;
+    CHECK(forward.matrix_products == 2 * (2 * 2 * 2048) / share);
+    CHECK(backward.matrix_products == 2 * (2 * 4 * 1536 + 2 * 4 * 2048) / share);
+    CHECK(forward.bank_conflicts == 0);
   }
 }
 #endif

@@ -4,6 +4,7 @@
 #if VITRINE_CUDA_KERNELS
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/kernels.h"
@@ -37,6 +38,33 @@ TEST_CASE("random numbers and dropout have the CPU's bits") {
         return dropout(t, 0.3, g);
       });
     }
+}
+
+TEST_CASE("whole numbers and permutations are the CPU's, whatever their range") {
+  if (!has_gpu()) return;
+  for (const auto& [low, high] :
+       {std::pair{int64_t{0}, int64_t{7}},
+        {-5, -4},
+        {INT64_MIN / 2, INT64_MAX / 2},  // of which a quarter of the draws is refused
+        {INT64_MAX - 3, INT64_MAX}})
+    for (const int64_t n : {0, 1, 1000}) {
+      INFO(low, " to ", high, ", ", n, " of them");
+      const auto draw = [&, low = low, high = high](Device device) {
+        Generator g(17);
+        const Tensor y = to(randint(low, high, {n}, device, g), Device::cpu);
+        CHECK(g.offset() == static_cast<uint64_t>(n));
+        const auto* const data = y.data<int64_t>();
+        return std::vector<int64_t>(data, data + n);
+      };
+      const auto want = draw(Device::cpu);
+      for (const int64_t x : want) CHECK((x >= low && x < high));
+      CHECK(draw(Device::cuda) == want);
+      in_any_order([&] { CHECK(draw(Device::cuda) == want); });
+    }
+  Generator one(3), other(3);
+  const Tensor order = randperm(50, Device::cuda, one);
+  CHECK(order.device() == Device::cuda);
+  CHECK(order.values() == randperm(50, Device::cpu, other).values());
 }
 
 TEST_CASE("draws by weights are the CPU's, with and without replacement") {

@@ -8,6 +8,7 @@
 
 #include "core/allocator.h"
 #include "core/kernels.h"
+#include "core/profiler.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -297,6 +298,31 @@ TEST_CASE("an error of CUDA names the op and the kernel") {
       doctest::Contains("CUDA: softmax: softmax_rows: invalid device ordinal (noticed here, perhaps"));
 }
 #endif
+
+TEST_CASE("a profiler waits for each kernel, so that its time is that of the work") {
+  if (!has_gpu()) return;
+  const Stream stream(Device::cuda);
+  const StreamScope scope(stream);
+  const Tensor x = ones({300}, DType::float32, Device::cuda);
+  const auto is_done = [&] {
+    Event event(Device::cuda);
+    const Tensor y = exp(x);
+    event.record();
+    return event.is_done();
+  };
+#if VITRINE_CUDA_EMULATED
+  CHECK_FALSE(is_done());  // a stream's work comes late there
+  stream.synchronize();
+#endif
+  const Profiler profiler;
+  const bool done = is_done();
+#if VITRINE_CUDA_EMULATED
+  CHECK(done);
+#else
+  static_cast<void>(done);  // the event itself may not have come
+#endif
+  CHECK(profiler.by_op().at(0).name == "exp");
+}
 
 TEST_CASE("streams of the CPU do nothing") {
   const Stream stream(Device::cpu);

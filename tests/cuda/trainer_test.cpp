@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include "core/kernels.h"
 #include "core/profiler.h"
 #include "tests/cuda/device.h"
@@ -32,22 +36,24 @@ RunReport train_in_graph(bool graph, Gpt& model, int64_t steps) {
   return trainer.report();
 }
 
-/// A run on one device; or, from step 3 on, on another, through a checkpoint.
-RunReport train(Device device, Device later) {
+/// A run on one device; or, from step 3 on, in another trainer, through a checkpoint, perhaps on another device.
+RunReport train(Device device, std::optional<Device> later = {}, bool graph = false) {
   const test::Folder folder;
   const std::string path = folder / "checkpoint";
   const auto schedule = optim::warmup_cosine(1e-2, 2, kSteps);
+  TrainingOptions o = quiet(kSteps);
+  o.graph = graph;
   manual_seed(3);
   Gpt model(tiny());
   model.to(device);
-  Trainer first(text(model, counting(200), counting(40)), schedule, quiet(kSteps));
-  first.run([&] { return !(device == later) && first.step() == 3; });
-  if (device == later) return first.report();
+  Trainer first(text(model, counting(200), counting(40)), schedule, o);
+  first.run([&] { return later && first.step() == 3; });
+  if (!later) return first.report();
   first.save(path);
   manual_seed(99);
   Gpt other(tiny());
-  other.to(later);
-  Trainer second(text(other, counting(200), counting(40)), schedule, quiet(kSteps));
+  other.to(*later);
+  Trainer second(text(other, counting(200), counting(40)), schedule, o);
   second.resume(path);
   second.run();
   return second.report();
@@ -57,17 +63,26 @@ RunReport train(Device device, Device later) {
 
 TEST_CASE("a model trains on the GPU as on the CPU, with dropout, and goes on from the other's checkpoint") {
   if (!has_gpu()) return;
-  const RunReport wanted = train(Device::cpu, Device::cpu);
-  struct Devices {
-    Device first, later;
-  };
-  for (const Devices& d : {Devices{Device::cuda, Device::cuda}, Devices{Device::cpu, Device::cuda},
-                           Devices{Device::cuda, Device::cpu}}) {
-    INFO(to_string(d.first), " then ", to_string(d.later));
-    const RunReport report = train(d.first, d.later);
+  const RunReport wanted = train(Device::cpu);
+  for (const RunReport& report :
+       {train(Device::cuda), train(Device::cpu, Device::cuda), train(Device::cuda, Device::cpu)}) {
     CHECK(report.final_validation_loss == doctest::Approx(wanted.final_validation_loss).epsilon(1e-4));
     CHECK(report.train_loss.y.back() == doctest::Approx(wanted.train_loss.y.back()).epsilon(1e-4));
     CHECK(report.peak_memory_bytes > 0);
+  }
+}
+
+TEST_CASE("a run that goes on from its checkpoint on a GPU has the bits of one that never stopped") {
+  if (!has_gpu()) return;
+  const RunReport wanted = train(Device::cuda);
+  for (const bool graph : {false, true}) {
+    INFO(std::string(graph ? "in graphs" : "step by step"));
+    const RunReport report = train(Device::cuda, Device::cuda, graph);
+    const auto& all = wanted.train_loss.y;
+    const auto& later = report.train_loss.y;  // from step 3 on
+    REQUIRE(later.size() == kSteps - 3);
+    CHECK(std::equal(later.begin(), later.end(), all.end() - (kSteps - 3)));
+    CHECK(report.final_validation_loss == wanted.final_validation_loss);
   }
 }
 

@@ -82,10 +82,12 @@ std::string check_all(const std::vector<Spec>& rows) {
   };
   for (const Spec& row : rows) {
     for (size_t sample = 0; sample < row.samples.size(); ++sample) {
-      for (auto* check :
-           {check_values, check_higher_orders, check_low_precision, check_layouts, check_threads})
+      for (auto* check : {check_values, check_higher_orders, check_layouts, check_threads})
         add(row, [&] { return check(row, sample); });
-      add(row, [&] { return check_extremes(row, sample); });
+      for (const Device device : {Device::cpu, Device::cuda})
+        for (auto* check : {check_low_precision, check_extremes})
+          if (device.is_cpu() || (row.on_gpu && gpu_count() > 0))
+            add(row, [&] { return check(row, sample, device); });
       for (auto* check : {check_differences, check_dual}) add(row, [&] { return check(row, sample, {}); });
     }
     add(row, [&] { return check_names(row, rows); });

@@ -38,6 +38,7 @@ struct Spec {
   double largest = 1e30;         ///< inputs up to this size give in float32 what they give in float64
   bool composite = false;        ///< it is made of other ops alone: nothing is recorded under its name
   std::string reason = {};       ///< why a bound differs from the defaults
+  bool on_gpu = true;            ///< its kernels have CUDA twins, which are checked where there is a GPU
   double gpu_float16_times = 1;  ///< a GPU's error in float16 may be so many times what float16_units allow
 };
 
@@ -56,12 +57,12 @@ using Prepare = std::function<void(Tape&)>;
 
 /// Each returns "" or what is wrong: row, sample, input, element, got and wanted. Those of derivatives call check_gradients.
 /// Kernel against definition; gradient against 4-point differences (1e-6) and dual numbers (1e-12); derivatives up to
-/// spec.order; each low precision against float64; NaN, ±∞, large, small and zero; strided inputs; 1, 2, 3 and 7 threads.
+/// spec.order; each low precision, on a GPU float64 as well, against the CPU's float64; NaN, ±∞, large, small and zero; strided inputs; 1, 2, 3 and 7 threads.
 std::string check_values(const Spec& spec, size_t sample);
 std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_higher_orders(const Spec& spec, size_t sample);
-std::string check_low_precision(const Spec& spec, size_t sample);
+std::string check_low_precision(const Spec& spec, size_t sample, Device device = Device::cpu);
 std::string check_extremes(const Spec& spec, size_t sample, Device device = Device::cpu);
 std::string check_layouts(const Spec& spec, size_t sample);
 std::string check_threads(const Spec& spec, size_t sample);

@@ -17,6 +17,7 @@ namespace vitrine::spec {
 namespace {
 
 constexpr double kValueFloor = 1e-3, kGradientFloor = 0.1;
+constexpr double kWideUnits = 5000;  // of float64, for two devices that add in different orders
 
 std::vector<Tensor> as(const std::vector<Tensor>& inputs, DType dtype) {
   std::vector<Tensor> result;
@@ -135,21 +136,33 @@ std::string check_higher_orders(const Spec& spec, size_t sample) {
   return "";
 }
 
-std::string check_low_precision(const Spec& spec, size_t sample) {
-  for (const auto& [dtype, units] : {std::pair{DType::float32, spec.float32_units},
-                                     {DType::bfloat16, spec.bfloat16_units},
-                                     {DType::float16, spec.float16_units}}) {
-    if (units < 0) continue;
-    const auto rounded = as(draw(spec, sample), dtype);
-    const auto exact = as(rounded, DType::float64);
-    const Tensor cotangent = copy_as(copy_as(draw_cotangent(spec.call(exact), 7), dtype), DType::float64);
-    const Result got = differentiate(spec, rounded, cotangent), want = differentiate(spec, exact, cotangent);
-    const double tolerance = units * epsilon(dtype);
-    auto error = compare(label(spec, sample, fmt::format("values in {}", name(dtype))), got.y, want.y,
-                         tolerance, kValueFloor);
+std::string check_low_precision(const Spec& spec, size_t sample, Device device) {
+  struct Bound {
+    DType dtype;
+    double units;
+  };
+  const bool on_cpu = device.is_cpu();
+  for (const Bound& bound : {Bound{DType::float64, on_cpu ? -1 : kWideUnits},
+                             {DType::float32, spec.float32_units},
+                             {DType::bfloat16, spec.bfloat16_units},
+                             {DType::float16, spec.float16_units * (on_cpu ? 1 : spec.gpu_float16_times)}}) {
+    if (bound.units < 0) continue;
+    const std::string where =
+        fmt::format("{}{}", name(bound.dtype), on_cpu ? "" : " on " + to_string(device));
+    const auto rounded = as(draw(spec, sample), bound.dtype), exact = as(rounded, DType::float64);
+    const Tensor drawn = draw_cotangent(spec.call(exact), 7);
+    const Tensor cotangent = copy_as(copy_as(drawn, bound.dtype), DType::float64);
+    std::vector<Tensor> there;
+    for (const Tensor& x : rounded) there.push_back(to(x, device));
+    const Result got = differentiate(spec, there, cotangent), want = differentiate(spec, exact, cotangent);
+    if (got.y.device() != device)
+      return fmt::format("{} is on {}", label(spec, sample, "the result in " + where),
+                         to_string(got.y.device()));
+    const double tolerance = bound.units * epsilon(bound.dtype);
+    auto error = compare(label(spec, sample, "values in " + where), got.y, want.y, tolerance, kValueFloor);
     if (!error.empty()) return error;
     for (size_t k = 0; k < rounded.size(); ++k) {
-      error = compare(label(spec, sample, fmt::format("gradient {} in {}", k, name(dtype))), got.gradients[k],
+      error = compare(label(spec, sample, fmt::format("gradient {} in {}", k, where)), got.gradients[k],
                       want.gradients[k], tolerance, kGradientFloor);
       if (!error.empty()) return error;
     }

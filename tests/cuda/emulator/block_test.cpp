@@ -45,6 +45,27 @@ __global__ void count_kernel(int* counter, float* total) {
   atomicAdd(total, 0.5f);
 }
 
+/// The votes of three barriers in a row: how many threads are odd, whether any is the last, whether all are below n.
+__global__ void vote_kernel(int* y, int n) {
+  const int i = static_cast<int>(threadIdx.x), last = static_cast<int>(blockDim.x) - 1;
+  y[4 * i] = __syncthreads_count(i % 2);
+  y[4 * i + 1] = __syncthreads_or(i == last ? 2 : 0);
+  y[4 * i + 2] = __syncthreads_and(i < n);
+  y[4 * i + 3] = __syncthreads_count(i < n);
+}
+
+__constant__ int powers[3];
+
+__global__ void constant_kernel(int* y) { y[threadIdx.x] = powers[threadIdx.x]; }
+
+/// Calls itself `depth` times, with 4 KiB of variables each.
+int deep(int depth) {
+  volatile char room[4096];
+  room[depth % 4096] = static_cast<char>(depth);
+  return depth == 0 ? 0 : deep(depth - 1) + room[depth % 4096];
+}
+__global__ void deep_kernel(int* y, int depth) { *y = deep(depth); }
+
 __global__ void half_barrier_kernel(int) {
   if (threadIdx.x < 20) __syncthreads();
 }
@@ -188,6 +209,101 @@ TEST_CASE("a seed gives the threads an order, another one after each barrier, an
                     first.begin() + 33));  // the last thread at a barrier goes on at once
   for (const int thread : {0, 7, 31}) CHECK(std::count(first.begin(), first.end(), thread) == 2);
 }
+
+TEST_CASE("barriers count votes, one after the other, in any order of the threads") {
+  for (const uint64_t order : {0, 1, 2})
+    for (const int n : {0, 70, 100}) {
+      std::vector<int> y(4 * 100);
+      emulator::set_thread_order(order);
+      VITRINE_LAUNCH(vote_kernel, 1, 100, 0, y.data(), n);
+      emulator::set_thread_order(0);
+      for (size_t i = 0; i < 100; ++i) {
+        CHECK(y[4 * i] == 50);
+        CHECK(y[4 * i + 1] == 1);
+        CHECK(y[4 * i + 2] == (n == 100 ? 1 : 0));
+        CHECK(y[4 * i + 3] == n);
+      }
+    }
+}
+
+TEST_CASE("a GPU's properties, its constants, memory of both sides and in the order of a stream") {
+  cudaDeviceProp p;
+  REQUIRE(cudaGetDeviceProperties(&p, 1) == cudaSuccess);
+  CHECK(p.warpSize == 32);
+  CHECK(p.major == 9);
+  CHECK(cudaGetDeviceProperties(&p, 7) == cudaErrorInvalidDevice);
+  CHECK(cudaPeekAtLastError() == cudaErrorInvalidDevice);
+  CHECK(std::string(cudaGetErrorName(cudaGetLastError())) == "cudaErrorInvalidDevice");
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+
+  const int numbers[] = {1, 10, 100, 1000};
+  CHECK(cudaMemcpyToSymbol(powers, numbers, 4 * sizeof(int)) == cudaErrorInvalidValue);
+  cudaGetLastError();
+  CHECK(cudaMemcpyToSymbol(powers, numbers, 2 * sizeof(int)) == cudaSuccess);
+  CHECK(cudaMemcpyToSymbol(powers, numbers + 3, sizeof(int), 2 * sizeof(int)) == cudaSuccess);
+  int *both = nullptr, *pinned = nullptr, *passing = nullptr;
+  REQUIRE(cudaMallocManaged(&both, 3 * sizeof(int)) == cudaSuccess);
+  REQUIRE(cudaHostAlloc(&pinned, 3 * sizeof(int), cudaHostAllocDefault) == cudaSuccess);
+  VITRINE_LAUNCH(constant_kernel, 1, 3, 0, both);
+  cudaDeviceSynchronize();
+  CHECK(std::vector<int>(both, both + 3) == std::vector<int>{1, 10, 1000});
+  CHECK(cudaMemcpyFromSymbol(pinned, powers, sizeof(int), sizeof(int)) == cudaSuccess);
+  CHECK(pinned[0] == 10);
+
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  CHECK(cudaStreamQuery(stream) == cudaSuccess);
+  const size_t before = emulator::device_memory_in_use();
+  REQUIRE(cudaMallocAsync(&passing, 1000, stream) == cudaSuccess);
+  CHECK(emulator::device_memory_in_use() == before + 1000);
+  CHECK(cudaMemcpyAsync(passing, both, 3 * sizeof(int), cudaMemcpyDefault, stream) == cudaSuccess);
+  CHECK(cudaFreeAsync(passing, stream) == cudaSuccess);
+  CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
+  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(emulator::device_memory_in_use() == before);
+  cudaGetLastError();
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK(cudaFree(both) == cudaSuccess);
+  CHECK(cudaFreeHost(pinned) == cudaSuccess);
+}
+
+constexpr const char* kGoesDeep = "somebody goes deeper than the memory of a thread";
+TEST_CASE(kGoesDeep* doctest::skip()) {
+  int y = 0;
+  VITRINE_LAUNCH(deep_kernel, 1, 1, 0, &y, 10);
+  fmt::print(stderr, "10 deep\n");
+  VITRINE_LAUNCH(deep_kernel, 1, 1, 0, &y, 500);
+  fmt::print(stderr, "500 deep\n");
+}
+
+TEST_CASE("a thread whose variables do not fit is stopped, and writes into no other's") {
+  const std::string told = test::told_by(kGoesDeep);
+  CHECK_MESSAGE(told.find("10 deep") == 0, told);
+  CHECK_MESSAGE(told.find("500 deep") == std::string::npos, told);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+__global__ void astray_kernel(int* y, int i) {
+  int own[4] = {1, 2, 3, 4};
+  int* volatile p = own;
+  *y = p[i];
+}
+
+constexpr const char* kGoesAstray = "somebody goes astray from an array of the thread";
+TEST_CASE(kGoesAstray* doctest::skip()) {
+  int y = 0;
+  VITRINE_LAUNCH(astray_kernel, 1, 4, 0, &y, 3);
+  fmt::print(stderr, "element 3\n");
+  VITRINE_LAUNCH(astray_kernel, 1, 4, 0, &y, 4);
+}
+
+TEST_CASE("AddressSanitizer finds in a kernel what it finds elsewhere") {
+  const std::string told = test::told_by(kGoesAstray);
+  CHECK_MESSAGE(told.find("element 3") == 0, told);
+  CHECK_MESSAGE(told.find("stack-buffer-overflow") != std::string::npos, told);
+  CHECK_MESSAGE(told.find("block_test.cpp:") != std::string::npos, told);
+}
+#endif
 
 constexpr const char* kRaces = "somebody forgets a barrier";
 

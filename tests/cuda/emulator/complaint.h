@@ -19,15 +19,21 @@ inline Tensor numbers(int64_t n) {
 }
 inline Tensor unwritten(int64_t n) { return empty({n}, DType::int32, Device::cuda); }
 
-/// What the emulator says of a kernel of one or several blocks, "" when nothing.
-template <class Kernel, class... Arguments>
-std::string complaint(Kernel* suspect, unsigned threads, size_t shared, Arguments... arguments) {
+/// What the emulator says of f, "" when nothing.
+template <class F>
+std::string complaint_about(F&& f) {
   try {
-    VITRINE_LAUNCH(suspect, 2, threads, shared, arguments...);
+    f();
   } catch (const Error& e) {
     return e.what();
   }
   return "";
+}
+
+/// Of a kernel of two blocks.
+template <class Kernel, class... Arguments>
+std::string complaint(Kernel* suspect, unsigned threads, size_t shared, Arguments... arguments) {
+  return complaint_about([&] { VITRINE_LAUNCH(suspect, 2, threads, shared, arguments...); });
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

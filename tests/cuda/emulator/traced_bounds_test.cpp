@@ -125,19 +125,24 @@ TEST_CASE("shared memory ends where the launch said, and a wide access must be i
 
 TEST_CASE("an index that leaves its array is found, also where other memory of the kernel follows") {
   Tensor y = unwritten(1);
+#ifdef __clang__
+  const std::string blank;  // each compiler has its own way to write a type
+#else
+  const std::string blank = " ";
+#endif
   const auto said = [&](auto* kernel, int i) { return complaint(kernel, 1, 0, y.data<int>(), i); };
   for (const int i : {0, 4, 7}) {
     CHECK(said(array_kernel<Array::first>, i) == "");
     CHECK(said(array_kernel<Array::last>, i) == "");
   }
   CHECK(contains(said(array_kernel<Array::first>, 8),
-                 "thread (0, 0, 0) takes element 8 of int [8] at traced_bounds_test.cpp:"));
-  CHECK(contains(said(array_kernel<Array::last>, 8), "takes element 8 of int [8]"));
-  CHECK(contains(said(array_kernel<Array::last>, -1), "takes element -1 of int [8]"));
+                 "thread (0, 0, 0) takes element 8 of int" + blank + "[8] at traced_bounds_test.cpp:"));
+  CHECK(contains(said(array_kernel<Array::last>, 8), "takes element 8 of int" + blank + "[8]"));
+  CHECK(contains(said(array_kernel<Array::last>, -1), "takes element -1 of int" + blank + "[8]"));
   CHECK(said(array_kernel<Array::rows>, 4) == "");
-  CHECK(contains(said(array_kernel<Array::rows>, 5), "takes element 5 of int [5]"));
+  CHECK(contains(said(array_kernel<Array::rows>, 5), "takes element 5 of int" + blank + "[5]"));
   CHECK(said(array_kernel<Array::own>, 3) == "");
-  CHECK(contains(said(array_kernel<Array::own>, 4), "takes element 4 of int [4]"));
+  CHECK(contains(said(array_kernel<Array::own>, 4), "takes element 4 of int" + blank + "[4]"));
 }
 
 TEST_CASE("a variable of the program itself is no shared memory") {

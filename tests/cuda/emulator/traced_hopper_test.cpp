@@ -12,11 +12,12 @@
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
-#include "tests/cuda/device.h"
+#include "tests/cuda/emulator/complaint.h"
 
 namespace {
 
 using namespace vitrine;
+using test::complaint_about, test::contains;
 using cuda::kBox, cuda::kBoxBytes, cuda::Mbarrier, cuda::TensorMap;
 
 constexpr int kM = 64, kN = 256, kK = 4 * kBox, kStages = 2, kConsumers = 128, kSums = kN / 2;
@@ -218,17 +219,6 @@ __global__ void share_registers(int* y) {
   y[threadIdx.x] = 1;
 }
 
-/// What the emulator says of f.
-template <class F>
-std::string complaint_about(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
 template <Mistake kMistake>
 std::string complaint() {
   return complaint_about([] { run<bfloat16, true, true, kMistake>(); });
@@ -240,10 +230,6 @@ std::string complaint_about_registers() {
     Tensor y = empty({384}, DType::int32, Device::cuda);
     VITRINE_LAUNCH((share_registers<kKept, kTaken>), 1, 384, 0, y.data<int>());
   });
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

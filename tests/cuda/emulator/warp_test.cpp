@@ -58,7 +58,30 @@ __global__ void exited_lanes_kernel(int* y, int n) {
   y[threadIdx.x] = __shfl_sync(kAll, 1, 0);
 }
 
+__global__ void match_kernel(unsigned* y, int of_all) {
+  const unsigned lane = threadIdx.x;
+  y[lane] = __match_any_sync(0xffffffffu, lane / 5.0 < 1 ? -1.5 : static_cast<double>(lane % 3));
+  int same = 7;
+  y[32 + lane] = __match_all_sync(0xffffffffu, lane == 9 ? of_all : 4, &same);
+  y[64 + lane] = static_cast<unsigned>(same);
+}
+
 }  // namespace
+
+TEST_CASE("lanes find those that have their value, and whether all have") {
+  std::vector<unsigned> y(96);
+  for (const int of_all : {4, 5}) {
+    VITRINE_LAUNCH(match_kernel, 1, 32, 0, y.data(), of_all);
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      unsigned want = 0;
+      for (unsigned other = 0; other < 32; ++other)
+        if (lane < 5 ? other < 5 : other >= 5 && other % 3 == lane % 3) want |= 1u << other;
+      CHECK(y[lane] == want);
+      CHECK(y[32 + lane] == (of_all == 4 ? 0xffffffffu : 0u));
+      CHECK(y[64 + lane] == (of_all == 4 ? 1u : 0u));
+    }
+  }
+}
 
 TEST_CASE("shuffles carry 8 bytes, by groups, and a source is meant modulo the group's width") {
   std::vector<double> y(64);
