@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/creation.h"
+#include "core/kernels.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "core/tape.h"
@@ -35,7 +36,33 @@ void descend(Optimizer& optimizer, const Parameter& p, int steps) {
   }
 }
 
+/// A rule from outside, without a kernel: nothing in it knows of 16-bit copies.
+class Halving : public Optimizer {
+ public:
+  explicit Halving(std::vector<Parameter> parameters) : Optimizer(std::move(parameters), {}) {}
+
+ private:
+  void update(Batch& batch, const GroupOptions&, int64_t) override {
+    for (Tensor& x : batch.x) VITRINE_RUN(copy, x, x * 0.5);
+  }
+  std::vector<Slot> slots(const Shape&) const override { return {}; }
+};
+
 }  // namespace
+
+TEST_CASE("16-bit copies follow their masters also where the rule does not write them") {
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    Parameter moved = parameter(3, dtype), still = parameter(4, dtype);
+    const auto first = moved.master().values(), before = still.value().values();
+    Tensor master = still.master();
+    VITRINE_RUN(fill, master, 7.0);  // which nobody asks to be rounded
+    moved.master().set_grad(zeros_like(moved.master()));
+    Halving({moved, still}).step();
+    CHECK(moved.master().values()[5] == 0.5 * first[5]);
+    CHECK(moved.value().values() == copy_as(moved.master(), dtype).values());
+    CHECK(still.value().values() == before);
+  }
+}
 
 TEST_CASE("every optimizer lowers a loss") {
   for (const auto& rule : test::optimizer_rules()) {
