@@ -45,7 +45,7 @@ struct Master {
   }
 };
 
-/// As below, and the master's copy follows.
+/// As update_elements of arrays (cuda/vector.h), and the copy follows its master.
 template <class F, class T, class... X>
 __device__ void update_elements(int64_t n, const F& f, const Master<T>& master, X*... x) {
   for_each_vector(
