@@ -17,8 +17,8 @@
 namespace {
 
 using namespace vitrine;
-using test::complaint_about, test::contains;
 using cuda::kBox, cuda::kBoxBytes, cuda::Mbarrier, cuda::TensorMap;
+using test::complaint_about, test::contains;
 
 constexpr int kM = 64, kN = 256, kK = 4 * kBox, kStages = 2, kConsumers = 128, kSums = kN / 2;
 
