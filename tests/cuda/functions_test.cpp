@@ -82,9 +82,9 @@ TEST_CASE("tensors that are made or asked on a GPU are those of the CPU") {
          return pad(normal({3, 5}, d), {3, 1}, {0, 5}, PadMode::wrap);
        }},
   };
-  for (const auto& [name, make] : functions) {
-    INFO(std::string(name));
-    const Tensor want = make(Device::cpu), got = make(Device::cuda);
+  for (const auto& function : functions) {
+    INFO(std::string(function.first));
+    const Tensor want = function.second(Device::cpu), got = function.second(Device::cuda);
     CHECK(got.device() == Device::cuda);
     CHECK(got.dtype() == want.dtype());
     CHECK(got.shape() == want.shape());

@@ -4,7 +4,6 @@
 #if VITRINE_CUDA_KERNELS
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/kernels.h"
@@ -42,22 +41,24 @@ TEST_CASE("random numbers and dropout have the CPU's bits") {
 
 TEST_CASE("whole numbers and permutations are the CPU's, whatever their range") {
   if (!has_gpu()) return;
-  for (const auto& [low, high] :
-       {std::pair{int64_t{0}, int64_t{7}},
-        {-5, -4},
-        {INT64_MIN / 2, INT64_MAX / 2},  // of which a quarter of the draws is refused
-        {INT64_MAX - 3, INT64_MAX}})
+  struct Range {
+    int64_t low, high;
+  };
+  constexpr int64_t kMany =
+      (int64_t{1} << 62) + 1;  // of which 64 bits hold three times as many: a quarter of the draws is refused
+  for (const Range& range :
+       {Range{0, 7}, Range{-5, -4}, Range{-3, kMany - 3}, Range{INT64_MAX - 3, INT64_MAX}})
     for (const int64_t n : {0, 1, 1000}) {
-      INFO(low, " to ", high, ", ", n, " of them");
-      const auto draw = [&, low = low, high = high](Device device) {
+      INFO(range.low, " to ", range.high, ", ", n, " of them");
+      const auto draw = [&](Device device) {
         Generator g(17);
-        const Tensor y = to(randint(low, high, {n}, device, g), Device::cpu);
+        const Tensor y = to(randint(range.low, range.high, {n}, device, g), Device::cpu);
         CHECK(g.offset() == static_cast<uint64_t>(n));
         const auto* const data = y.data<int64_t>();
         return std::vector<int64_t>(data, data + n);
       };
       const auto want = draw(Device::cpu);
-      for (const int64_t x : want) CHECK((x >= low && x < high));
+      for (const int64_t x : want) CHECK((x >= range.low && x < range.high));
       CHECK(draw(Device::cuda) == want);
       in_any_order([&] { CHECK(draw(Device::cuda) == want); });
     }
