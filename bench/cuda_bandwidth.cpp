@@ -81,8 +81,8 @@ void check_rows(const char* what, const Tensor& x, const Function& f) {
   }
 }
 
-/// All that are timed below, by their ops, but for AdamW and what norms add up for their weights: sums over columns, which
-/// tests/cuda compares.
+/// All that are timed below, by their ops, but for AdamW, the norm of a sum and what norms add up for their weights, sums over
+/// columns: those tests/cuda compares.
 void check_kernels(const Tensor& x) {
   const std::pair<const char*, Function> functions[] = {
       {"copy", [](const Tensor& t) { return clone(t); }},
