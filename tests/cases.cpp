@@ -17,7 +17,7 @@ std::optional<Json> read_json(const std::string& name) {
 }
 
 std::map<std::string, std::string> read_skips(const std::string& path) {
-  std::ifstream file(std::string(VITRINE_SOURCE_DIR) + "/" + path);
+  std::ifstream file(source_directory() / path);
   check(file.good(), "there is no {}", path);
   std::map<std::string, std::string> skips;
   for (std::string line; std::getline(file, line);) {

@@ -10,11 +10,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path beside_the_sources() { return (fs::path(VITRINE_SOURCE_DIR) / "../shared/data").lexically_normal(); }
+fs::path beside_the_sources() { return (source_directory() / "../shared/data").lexically_normal(); }
 
 std::optional<fs::path> find_data_directory() {
   if (const char* wanted = std::getenv("VITRINE_DATA"); wanted != nullptr && *wanted != '\0') {
-    for (const fs::path& path : {fs::absolute(wanted), fs::path(VITRINE_SOURCE_DIR) / wanted})
+    for (const fs::path& path : {fs::absolute(wanted), source_directory() / wanted})
       if (fs::is_directory(path)) return path;
     fail("VITRINE_DATA is {}, which is not a folder", wanted);
   }
@@ -25,6 +25,8 @@ std::optional<fs::path> find_data_directory() {
 }
 
 }  // namespace
+
+fs::path source_directory() { return VITRINE_SOURCE_DIR; }
 
 std::optional<fs::path> data_directory() {
   static const std::optional<fs::path> directory = find_data_directory();

@@ -6,6 +6,9 @@
 
 namespace vitrine::test {
 
+/// The root of the source tree.
+std::filesystem::path source_directory();
+
 /// The folder named by the environment variable VITRINE_DATA (a relative path counts from the working directory or from the
 /// source tree), else `../shared/data` beside the source tree. Nothing when the latter is not there; the test that asked then
 /// counts as skipped. A VITRINE_DATA that is no folder is an error: a folder that was asked for must not be skipped.

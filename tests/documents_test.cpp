@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/data.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,7 +84,7 @@ Document read(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("documents quote code as it is, and name files and make targets that exist") {
-  const fs::path root = VITRINE_SOURCE_DIR;
+  const fs::path root = vitrine::test::source_directory();
   const auto makefile = lines_of(root / "Makefile");
   for (const char* name : {"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cuda.md"}) {
     const Document document = read(root / name);

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/data.h"
 #include "tests/examples/printed.h"
 #include "tests/skip.h"
 
@@ -20,7 +21,7 @@ std::string words(std::istream& in) {
 }  // namespace
 
 TEST_CASE("what the lesson in CUDA prints of races, bounds, unwritten memory and costs is in docs/cuda.md") {
-  std::ifstream file(VITRINE_SOURCE_DIR "/docs/cuda.md");
+  std::ifstream file(vitrine::test::source_directory() / "docs/cuda.md");
   const std::string document = words(file);
   std::istringstream lines(vitrine::test::printed_by(VITRINE_CUDA_LESSON));
   int quoted = 0;
@@ -37,7 +38,7 @@ TEST_CASE("what the lesson in CUDA prints of races, bounds, unwritten memory and
 
 TEST_CASE("in gdb the lesson stops at a line of a kernel, whose name is on the stack") {
   if (std::system("command -v gdb >/dev/null") != 0) return vitrine::test::skip("there is no gdb here");
-  std::ifstream file(VITRINE_SOURCE_DIR "/examples/cuda_lesson.cpp");
+  std::ifstream file(vitrine::test::source_directory() / "examples/cuda_lesson.cpp");
   int line = 0;  // of the barrier
   for (std::string text; std::getline(file, text) && text.find("  __syncthreads();") != 0;) ++line;
   const std::string place = "cuda_lesson.cpp:" + std::to_string(line + 2);

@@ -8,6 +8,7 @@
 
 #include "core/creation.h"
 #include "core/record.h"
+#include "tests/data.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -37,7 +38,7 @@ TEST_CASE("every operation that the library records by its name has a row") {
   int count = 0;
   for (const char* folder : {"core", "ops", "nn"})
     for (const auto& file :
-         std::filesystem::recursive_directory_iterator(std::filesystem::path(VITRINE_SOURCE_DIR) / folder)) {
+         std::filesystem::recursive_directory_iterator(test::source_directory() / folder)) {
       if (file.path().extension() != ".cpp") continue;
       std::ifstream in(file.path());
       const std::string text{std::istreambuf_iterator<char>(in), {}};
