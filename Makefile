@@ -3,6 +3,7 @@
 #   make test    install what is missing, build, run the tests
 #   make bench   build the benchmarks
 #   make check   everything; each stage also runs alone, e.g. make check-asan
+#   make prove   the proofs that take hours; goes on where it stopped; make prove PROOFS=programs runs one of them
 #   make format  format all sources
 #   make tidy    clang-tidy over the library, or over FILES=core/tape
 #
@@ -11,10 +12,10 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
-STAGES = format includes lengths isa mutation asan fuzz tsan cuda consumer
+STAGES = format includes lengths isa mutation asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
-.PHONY: demo test bench check format tidy install install-all FORCE $(STAGES:%=check-%)
+.PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
 
 demo: install
 	@bash .ci/build demo train_gpt
@@ -25,6 +26,9 @@ test: install build
 
 bench: install
 	@bash .ci/build release bench
+
+prove: install-all build
+	@python3 .ci/prove $(PROOFS)
 
 check: install-all
 	@$(STAGE) --start
@@ -65,8 +69,14 @@ check-tsan: build-tsan
 	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|head|kernels|laser_16_bits|matmul|norm|optimizers|softmax|trainer|vector)$$'
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
-check-consumer: build
+check-clang: build-clang
+	@$(STAGE) "tests by clang" $(CTEST) clang -LE '$(SLOW)'
+check-consumer: build build-clang
 	@JOBS=$(JOBS) $(STAGE) "installed consumer" bash .ci/consumer
+
+# A list and no failure, as a proof takes hours.
+check-proofs:
+	@$(STAGE) "proofs" python3 .ci/prove --list
 
 format:
 	@bash .ci/format -i

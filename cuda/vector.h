@@ -36,21 +36,14 @@ VITRINE_HD bool is_aligned(const T* p) {
 }
 
 #if VITRINE_CUDA_EMULATED
-/// What a GPU ends with "misaligned address", and a CPU forgives; told as the one access that it is.
-template <int N, class T>
-VITRINE_UNTRACED void note_vector(const T* p, emulator::Access access, const void* pc) {
-  check(is_aligned<N>(p), "misaligned address: {} elements of {} bytes", N, sizeof(T));
-  emulator::note_access(p, N * sizeof(T), access, pc, sizeof(T));
-}
-
 template <int N, class T>
 VITRINE_UNTRACED Vector<T, N> load(const T* p) {
-  note_vector<N>(p, emulator::Access::read, __builtin_return_address(0));
+  emulator::note_vector(p, sizeof(T), N, emulator::Access::read, __builtin_return_address(0));
   return *reinterpret_cast<const Vector<T, N>*>(p);
 }
 template <class T, int N>
 VITRINE_UNTRACED void store(T* p, const Vector<T, N>& x) {
-  note_vector<N>(p, emulator::Access::write, __builtin_return_address(0));
+  emulator::note_vector(p, sizeof(T), N, emulator::Access::write, __builtin_return_address(0));
   *reinterpret_cast<Vector<T, N>*>(p) = x;
 }
 #else

@@ -59,6 +59,13 @@ void note_access(const void* address, size_t size, Access access, const void* pc
   if (Block* const block = Block::traced()) block->note_access(address, size, access, pc, element);
 }
 
+void note_vector(const void* address, size_t size, size_t count, Access access, const void* pc) {
+  const size_t alignment = std::min<size_t>(size * count, 16);
+  check(reinterpret_cast<uintptr_t>(address) % alignment == 0, "misaligned address: {} elements of {} bytes",
+        count, size);
+  note_access(address, size * count, access, pc, size);
+}
+
 void note_matrix_products(uint64_t count) {
   if (Block* const block = Block::traced()) block->note_matrix_products(count);
 }

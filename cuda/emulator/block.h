@@ -172,6 +172,8 @@ void fence();
 /// Tells an access that the compiler does not: an atomic operation, or that of an instruction's twin. `element` is the size in bytes
 /// of the numbers that are read, each of which must have been written; 0 where it may be a struct with padding.
 void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
+/// The same for `count` numbers of `size` bytes that one instruction moves, up to 16 bytes: a GPU needs them aligned to that size.
+void note_vector(const void* address, size_t size, size_t count, Access access, const void* pc);
 /// Tells that tensor cores multiply so many times 16 × 16 by 16 × 8 elements; called by one thread.
 void note_matrix_products(uint64_t count);
 

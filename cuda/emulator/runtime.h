@@ -59,15 +59,12 @@ class InKernel {
 template <class... Parameters, class... Arguments>
 void launch(const char* kernel_name, bool traced, dim3 grid, dim3 block, size_t shared_bytes, Stream* stream,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
-  const Launch launch{without_parentheses(kernel_name),     grid, block, shared_bytes, traced,
-                      reinterpret_cast<const void*>(kernel)};
-  check_launch(launch);
-  enqueue(stream, [=] {
-    run_grid(launch, [&]() VITRINE_UNTRACED {
-      const InKernel scope;
-      kernel(arguments...);
-    });
-  });
+  launch_grid({without_parentheses(kernel_name), grid, block, shared_bytes, traced,
+               reinterpret_cast<const void*>(kernel)},
+              stream, [=]() VITRINE_UNTRACED {
+                const InKernel scope;
+                kernel(arguments...);
+              });
 }
 
 }  // namespace vitrine::emulator

@@ -9,6 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "cuda/emulator/block.h"
+#include "cuda/emulator/limits.h"
+
 namespace vitrine::emulator {
 namespace {
 
@@ -108,6 +111,11 @@ void enqueue(Stream* stream, Work work) {
   if (stream == nullptr) stream = default_stream();
   if (stream->captured) return stream->captured->push_back(std::move(work));
   stream->queue.push_back(std::move(work));
+}
+
+void launch_grid(const Launch& launch, Stream* stream, Work kernel) {
+  check_launch(launch);
+  enqueue(stream, [launch, kernel = std::move(kernel)] { run_grid(launch, kernel); });
 }
 
 cudaError_t synchronize(Stream* stream) {

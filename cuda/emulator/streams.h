@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/emulator/errors.h"
+#include "cuda/emulator/index.h"
 
 namespace vitrine::emulator {
 
@@ -23,6 +24,8 @@ Stream* create_stream();
 void destroy_stream(Stream* stream);
 /// Runs `work` when the stream comes to it.
 void enqueue(Stream* stream, Work work);
+/// Checks the launch and enqueues it. `kernel` runs once for every thread of the grid.
+void launch_grid(const Launch& launch, Stream* stream, Work kernel);
 /// Runs all that a stream, or every stream, was given. What is wrong with a kernel is told here. A stream that is captured can
 /// neither be waited for nor, from then on, be made a graph.
 cudaError_t synchronize(Stream* stream);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/random.h"
+#include "tests/environment.h"
 #include "tests/folder.h"
 #include "tests/memory_use.h"
 
@@ -45,12 +46,13 @@ std::string bytes_written(const std::function<void(const std::string& path)>& wr
 
 void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabet,
                  const std::function<std::vector<Tensor>(const std::string& path)>& read) {
-  constexpr size_t kRounds = 10000, kMessage = 1100;
+  constexpr size_t kMessage = 1100;
+  const auto rounds = static_cast<size_t>(from_environment("VITRINE_FUZZ_ROUNDS", 10000));
   const Folder folder;
   const std::string path = folder / "mutated";
-  Generator random(1);
+  Generator random(static_cast<uint64_t>(from_environment("VITRINE_FUZZ_SEED", 1)));
   std::vector<size_t> refused(whole.size(), 0);
-  for (size_t round = 0; round < kRounds; ++round) {
+  for (size_t round = 0; round < rounds; ++round) {
     const std::string bytes = mutated(whole[round % whole.size()], alphabet, random);
     std::filesystem::remove(path);  // a file that is written over would be flushed to the disk
     write_bytes(path, bytes);
@@ -74,7 +76,7 @@ void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabe
       CHECK(x.values().size() == static_cast<size_t>(x.numel()));  // touches every element
     }
   }
-  const size_t each = kRounds / whole.size();
+  const size_t each = rounds / whole.size();
   for (const size_t count : refused) {
     CHECK(count > each / 10);
     CHECK(count < each);

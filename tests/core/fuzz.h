@@ -10,9 +10,10 @@
 
 namespace vitrine::test {
 
-/// Mutates the files `whole`, each in its turn, 10,000 times (bits, bytes, cuts, repeats, digits, and characters of `alphabet`,
-/// which the format gives meaning to) and reads each: every one gives tensors no larger than the file or an Error, in a second
-/// at most, and asks for no block of memory larger than the file. Of each some must be read and some refused.
+/// Mutates the files `whole` in turn (bits, bytes, cuts, repeats, digits, and characters of `alphabet`, to which the format gives a
+/// meaning) and reads each mutated file. Each gives tensors no larger than the file, or an Error, within a second, and takes no
+/// block of memory larger than the file. Of each file some mutations must be read and some refused.
+/// VITRINE_FUZZ_ROUNDS is the number of mutations (10,000), VITRINE_FUZZ_SEED the seed (1).
 void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabet,
                  const std::function<std::vector<Tensor>(const std::string& path)>& read);
 
