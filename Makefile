@@ -28,6 +28,7 @@ bench: install
 	@bash .ci/build release bench
 
 prove: install-all build
+	@bash .ci/install prove
 	@python3 .ci/prove $(PROOFS)
 
 check: install-all
