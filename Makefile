@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
-STAGES = format includes lengths isa mutation asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes lengths data isa mutation asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -53,6 +53,9 @@ check-includes:
 	@$(STAGE) "include direction" python3 tests/include_direction.py
 check-lengths:
 	@$(STAGE) "file lengths" bash .ci/lengths
+# What a fresh clone skips: cases in the folder that VITRINE_DATA names.
+check-data: build
+	@$(STAGE) "tests on VITRINE_DATA" $(CTEST) release -R '_cases$$'
 # The emulator has no instruction sets to choose from.
 check-isa: build
 	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'

@@ -6,13 +6,13 @@
 
 namespace vitrine::test {
 
-std::optional<Json> read_json(const std::string& name) {
-  const auto path = data_file(name);
-  if (!path) return std::nullopt;
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  check(file.good(), "there is no {}", path.string());
   try {
-    return Json::parse(std::ifstream(*path));
+    return Json::parse(file);
   } catch (const Json::exception& e) {
-    fail("{} is no JSON: {}", path->string(), e.what());
+    fail("{} is no JSON: {}", path.string(), e.what());
   }
 }
 
@@ -28,6 +28,45 @@ std::map<std::string, std::string> read_skips(const std::string& path) {
     skips[line.substr(0, colon)] = line.substr(colon + 2);
   }
   return skips;
+}
+
+CaseRunner::CaseRunner(const std::string& skips) {
+  if (!skips.empty()) skips_ = read_skips(skips);
+}
+
+void CaseRunner::run(const Json& cases, const std::string& field,
+                     const std::function<void(const Json&)>& test) {
+  check(cases.is_array(), "the manifest lists no cases");
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Json& c = cases[i];
+    const bool named = c.is_object() && c.contains(field) && c[field].is_string();
+    run_one(named ? c[field].get<std::string>() : fmt::format("case {} of the manifest", i),
+            [&] { test(c); });
+  }
+}
+
+void CaseRunner::run_one(const std::string& name, const std::function<void()>& test) {
+  skips_this_ = false;
+  try {
+    test();
+  } catch (const std::exception& e) {
+    failures_ += fmt::format("{}: {}\n", name, e.what());
+    skips_this_ = false;
+  }
+  ++(skips_this_ ? skipped_ : ran_);
+}
+
+bool CaseRunner::skips(const std::string& key) {
+  if (skips_.count(key) == 0) return false;
+  used_.insert(key);
+  return skips_this_ = true;
+}
+
+std::string CaseRunner::unused_skips() const {
+  std::string unused;
+  for (const auto& line : skips_)
+    if (used_.count(line.first) == 0) unused += (unused.empty() ? "" : ", ") + line.first;
+  return unused;
 }
 
 }  // namespace vitrine::test

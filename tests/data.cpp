@@ -10,18 +10,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path beside_the_sources() { return (source_directory() / "../shared/data").lexically_normal(); }
+/// The folder named by VITRINE_DATA, or nothing.
+std::optional<fs::path> named_directory() {
+  const char* wanted = std::getenv("VITRINE_DATA");
+  if (wanted == nullptr || *wanted == '\0') return std::nullopt;
+  for (const fs::path& path : {fs::absolute(wanted), source_directory() / wanted})
+    if (fs::is_directory(path)) return path;
+  fail("VITRINE_DATA is {}, which is not a folder", wanted);
+}
 
 std::optional<fs::path> find_data_directory() {
-  if (const char* wanted = std::getenv("VITRINE_DATA"); wanted != nullptr && *wanted != '\0') {
-    for (const fs::path& path : {fs::absolute(wanted), source_directory() / wanted})
-      if (fs::is_directory(path)) return path;
-    fail("VITRINE_DATA is {}, which is not a folder", wanted);
-  }
-  if (fs::is_directory(beside_the_sources())) return beside_the_sources();
-  skip(fmt::format("the reference data are not here. {} does not exist and VITRINE_DATA is not set.",
-                   beside_the_sources().string()));
-  return std::nullopt;
+  const auto directory = named_directory();
+  if (!directory) skip("VITRINE_DATA does not name a folder of reference data");
+  return directory;
 }
 
 }  // namespace
@@ -33,19 +34,23 @@ std::optional<fs::path> data_directory() {
   return directory;
 }
 
-bool is_default_data_directory() {
-  std::error_code absent;
-  return data_directory() && fs::equivalent(*data_directory(), beside_the_sources(), absent);
-}
-
 std::optional<fs::path> data_file(const fs::path& name) {
   const auto directory = data_directory();
   if (!directory) return std::nullopt;
   const fs::path path = *directory / name;
   if (fs::exists(path)) return path;
-  check(!is_default_data_directory(), "there is no {}", path.string());
   skip(fmt::format("there is no {}", path.string()));
   return std::nullopt;
+}
+
+std::vector<CaseFolder> case_folders(const std::string& name) {
+  const fs::path golden = source_directory() / "tests/data" / name;
+  check(fs::is_directory(golden), "the golden cases {} are missing", golden.string());
+  std::vector<CaseFolder> folders = {{golden, true}};
+  const auto directory = named_directory();
+  if (directory && fs::is_directory(*directory / name) && !fs::equivalent(*directory / name, golden))
+    folders.push_back({*directory / name, false});
+  return folders;
 }
 
 }  // namespace vitrine::test

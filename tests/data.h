@@ -1,24 +1,31 @@
-// Where the reference cases and data sets lie.
+// Where the reference cases and data sets are.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 namespace vitrine::test {
 
 /// The root of the source tree.
 std::filesystem::path source_directory();
 
-/// The folder named by the environment variable VITRINE_DATA (a relative path counts from the working directory or from the
-/// source tree), else `../shared/data` beside the source tree. Nothing when the latter is not there; the test that asked then
-/// counts as skipped. A VITRINE_DATA that is no folder is an error: a folder that was asked for must not be skipped.
+/// The folder named by the environment variable VITRINE_DATA; a relative path counts from the working directory or from the
+/// source tree. Nothing if the variable is not set: the test that asked then counts as skipped. A VITRINE_DATA that is not a
+/// folder is an error.
 std::optional<std::filesystem::path> data_directory();
 
-/// True in the default directory, however it is named: its contents are known, so that what is missing there is an error.
-bool is_default_data_directory();
-
-/// A file or folder of the data directory. Another directory than the default one need not have it: then nothing, and the test
-/// that asked counts as skipped.
+/// A file or folder of data_directory(). Nothing if it is not there: the test that asked then counts as skipped.
 std::optional<std::filesystem::path> data_file(const std::filesystem::path& name);
+
+/// A folder of reference cases.
+struct CaseFolder {
+  std::filesystem::path path;
+  bool golden;  ///< part of the source tree: its contents are known
+};
+
+/// The golden cases `name`, which are in tests/data, and the folder `name` of VITRINE_DATA where there is one: it need not be.
+/// A golden folder that is missing is an error.
+std::vector<CaseFolder> case_folders(const std::string& name);
 
 }  // namespace vitrine::test

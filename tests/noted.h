@@ -31,6 +31,7 @@ class Noted {
   }
   /// The value, or an empty one where the case sets none.
   Value get(const std::string& name) const { return has(name) ? at(name) : Value(); }
+  bool was_read(const std::string& name) const { return read_.count(name) > 0; }
   /// An error that names what nobody has read.
   void check_all_read(const std::string& op) const {
     for (const auto& entry : values_)

@@ -1,6 +1,7 @@
 // Operators of ONNX on given tensors: onnx_node_cases/manifest.json.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -31,15 +32,15 @@ struct OnnxCase {
   static std::string key(size_t slot) { return "input " + std::to_string(slot); }
 };
 
-/// All cases of the manifest; none where it is absent.
-std::vector<OnnxCase> onnx_cases();
+/// The case of an entry of the manifest, with the tensors of its file in `folder`.
+OnnxCase read_onnx_case(const Json& entry, const std::filesystem::path& folder);
 
 /// Makes the outputs of a case, by slot.
 using OnnxAdapter = std::function<std::vector<Tensor>(const OnnxCase&)>;
 
 /// Compares every output that the case wants: dtype and shape, whole numbers and bool exactly, floating ones in the norm of the
-/// reference cases at 1e-9 (float64), 2e-6 (float32) or 2 units of a 16-bit type's epsilon. "" or what is wrong, which may be
-/// that the adapter has not read all that the case sets.
-std::string check_onnx(const OnnxCase& c, const OnnxAdapter& adapter);
+/// reference cases at 1e-9 (float64), 2e-6 (float32) or 2 units of a 16-bit type's epsilon. An error says what is wrong, which
+/// may be that the adapter has not read all that the case sets.
+void check_onnx(const OnnxCase& c, const OnnxAdapter& adapter);
 
 }  // namespace vitrine::test

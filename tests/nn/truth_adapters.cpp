@@ -1,5 +1,7 @@
-// Which function of the library answers to which op of the reference cases; those of attention stand in truth_cases_attention.cpp.
+// Which function of the library answers to which op of the reference cases. Those of attention are in
+// truth_cases_attention.cpp, mechanisms that are put together from ops in truth_cases_compositions.cpp.
 #include "tests/nn/truth_adapters.h"
+
 #include "nn/attention/position.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -62,8 +64,23 @@ TruthAdapters truth_adapters() {
          return matmul(silu(matmul(x.at("x"), x.at("w"))) * matmul(x.at("x"), x.at("v")), x.at("w2"));
        }},
   };
-  all.insert(kAttentionTruthAdapters.begin(), kAttentionTruthAdapters.end());
+  for (const TruthAdapters* more : {&kAttentionTruthAdapters, &kCompositionTruthAdapters})
+    all.insert(more->begin(), more->end());
   return all;
+}
+
+TruthRun run_truth_cases(const CaseFolder& folder, Device device) {
+  TruthRun run{CaseRunner("tests/nn/truth_cases_skips.txt"), CaseRunner()};
+  const TruthAdapters adapters = truth_adapters();
+  const Json manifest = read_json(folder.path / "manifest.json");
+  run.in_float64.run(manifest.at("cases"), "name", [&](const Json& entry) {
+    if (run.in_float64.skips(entry.at("op"))) return;
+    const TruthAdapter& adapter = adapter_of(adapters, "op", entry.at("op"));
+    const TruthCase c = read_truth_case(entry, folder.path);
+    check_truth(c, adapter, device);
+    if (c.float32_drift) run.in_float32.run_one(c.name, [&] { check_float32(c, adapter, device); });
+  });
+  return run;
 }
 
 }  // namespace vitrine::test

@@ -1,9 +1,11 @@
-// Which function of the library answers to which op of truth_cases/manifest.json.
+// Which function of the library answers to which op of the reference cases, and their runner.
 #pragma once
 
 #include <map>
 #include <string>
 
+#include "tests/cases.h"
+#include "tests/data.h"
 #include "tests/truth_cases.h"
 
 namespace vitrine::test {
@@ -12,8 +14,15 @@ using Params = const Settings&;
 using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
-extern const TruthAdapters kAttentionTruthAdapters;
+extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters;
 /// All of them.
 TruthAdapters truth_adapters();
+
+/// What came of a folder's cases.
+struct TruthRun {
+  CaseRunner in_float64, in_float32;
+};
+/// Runs the folder's cases but those in truth_cases_skips.txt, in float32 those that say how far it may be off.
+TruthRun run_truth_cases(const CaseFolder& folder, Device device);
 
 }  // namespace vitrine::test

@@ -1,4 +1,5 @@
-// The optimizers, clipping and schedules against truth_cases/optim.json.
+// The optimizers, clipping and schedules against the optim.json of the reference cases. Rules that are not run, and why:
+// tests/optim/truth_cases_skips.txt.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -136,28 +137,34 @@ const std::map<std::string, Schedule (*)(const Settings&)> kSchedules = {
      }},
 };
 
-/// A part of optim.json; empty where there is none.
-Json part(const char* name) {
-  const auto json = read_json("truth_cases/optim.json");
-  return json ? json->value(name, Json::array()) : Json::array();
-}
+/// The optim.json of a folder of reference cases, with its tensors.
+struct OptimCases {
+  bool golden;
+  Json json;
+  Tensors tensors;
+};
 
-Tensors tensors_of_runs() {
-  const auto json = read_json("truth_cases/optim.json");
-  if (!json) return {};
-  const auto file = *data_directory() / "truth_cases" / json->value("file", "optim.safetensors");
-  return read_safetensors(file.string()).tensors;
+/// Those of a set: the golden ones, and those of VITRINE_DATA if it has them.
+std::vector<OptimCases> optim_cases(const std::string& set) {
+  std::vector<OptimCases> all;
+  for (const CaseFolder& folder : case_folders(set)) {
+    if (!folder.golden && !std::filesystem::exists(folder.path / "optim.json")) continue;
+    const Json json = read_json(folder.path / "optim.json");
+    const auto file = folder.path / json.value("file", "optim.safetensors");
+    all.push_back({folder.golden, json, read_safetensors(file.string()).tensors});
+  }
+  return all;
 }
 
 /// Feeds the gradients of a run to its rule; an error names the first step that leaves the trajectory.
 void follow(const Json& run, const Tensors& tensors) {
   const std::string rule = run.at("rule");
-  check(kRules.count(rule) > 0, "there is no adapter for the rule {}", rule);
+  const auto make = adapter_of(kRules, "rule", rule);
   const Settings hyper(run.at("hyper"));
   const Tensor x = tensors.at(run.at("x")), g = tensors.at(run.at("g"));
   check(g.size(0) > 0 && x.size(0) == g.size(0) + 1, "{} points of {} steps", x.size(0), g.size(0));
   Parameter p(copy_as(select(x, 0, 0), DType::float64));
-  const auto optimizer = kRules.at(rule)(hyper, {p});
+  const auto optimizer = make(hyper, {p});
   hyper.check_all_read(rule);
   for (int64_t t = 0; t < g.size(0); ++t) {
     p.master().set_grad(copy_as(select(g, 0, t), DType::float64));
@@ -167,55 +174,66 @@ void follow(const Json& run, const Tensors& tensors) {
   }
 }
 
+void check_clip(const Json& c, const Tensors& tensors) {
+  std::vector<Parameter> parameters;
+  const std::string prefix = c.at("prefix");
+  for (int i = 0; i < c.at("tensors"); ++i) {
+    const Tensor g = copy_as(tensors.at(fmt::format("{}.in{}", prefix, i)), DType::float64);
+    parameters.emplace_back(zeros_like(g)).master().set_grad(g);
+  }
+  const double norm = c.at("norm");
+  for (const double got : {gradient_norm(parameters), clip_gradients(parameters, c.at("max_norm")).item()})
+    check(std::abs(got - norm) <= 1e-13 * norm, "the norm is {}, wanted {}", got, norm);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor want = tensors.at(fmt::format("{}.out{}", prefix, i));
+    const double error = spec::distance(parameters[i].grad().values(), want.values(), 1e-3);
+    check(error <= 1e-12, "tensor {} is off by {:.2e}", i, error);
+  }
+}
+
+void check_schedule(const Json& s) {
+  const std::string name = s.at("name");
+  const Settings params(s.at("params"));
+  const Schedule schedule = adapter_of(kSchedules, "schedule", name)(params);
+  params.check_all_read(name);
+  check(s.at("steps").size() == s.at("lr").size(), "{} steps, {} rates", s.at("steps").size(),
+        s.at("lr").size());
+  for (size_t i = 0; i < s.at("steps").size(); ++i) {
+    const double got = schedule(s.at("steps")[i]), want = s.at("lr")[i];
+    check(std::abs(got - want) <= 1e-15 + 1e-13 * std::abs(want), "step {}: {}, wanted {}",
+          s.at("steps")[i].get<int64_t>(), got, want);
+  }
+}
+
+/// What a golden set has of each kind.
+struct Counts {
+  int runs = 0, skipped_runs = 0, clips = 0, schedules = 0;
+};
+
+void check_set(const std::string& set, const Counts& expected) {
+  for (const OptimCases& cases : optim_cases(set)) {
+    CaseRunner runs("tests/optim/truth_cases_skips.txt"), clips, schedules;
+    runs.run(cases.json.value("runs", Json::array()), "x", [&](const Json& c) {
+      if (!runs.skips(c.at("rule"))) follow(c, cases.tensors);
+    });
+    clips.run(cases.json.value("clip", Json::array()), "prefix",
+              [&](const Json& c) { check_clip(c, cases.tensors); });
+    schedules.run(cases.json.value("schedules", Json::array()), "name", check_schedule);
+    for (const CaseRunner* runner : {&runs, &clips, &schedules}) CHECK(runner->failures() == "");
+    if (!cases.golden) continue;
+    CHECK(runs.ran() == expected.runs);
+    CHECK(runs.skipped() == expected.skipped_runs);
+    CHECK(clips.ran() == expected.clips);
+    CHECK(schedules.ran() == expected.schedules);
+  }
+}
+
 }  // namespace
 
-TEST_CASE("optimizers follow the reference trajectories to rounding") {
-  const Json runs = part("runs");
-  const Tensors tensors = tensors_of_runs();
-  for (const Json& run : runs) {
-    INFO(run.dump());
-    CHECK_NOTHROW(follow(run, tensors));
-  }
-  if (is_default_data_directory()) CHECK(runs.size() == 48);
+TEST_CASE("optimizers, clipping and schedules follow the reference cases to rounding") {
+  check_set("truth_cases", {.runs = 48, .clips = 3, .schedules = 7});
 }
 
-TEST_CASE("clipping by the global norm matches the reference") {
-  const Json clips = part("clip");
-  const Tensors tensors = tensors_of_runs();
-  for (const Json& c : clips) {
-    INFO(c.dump());
-    std::vector<Parameter> parameters;
-    const std::string prefix = c.at("prefix");
-    for (int i = 0; i < c.at("tensors"); ++i) {
-      const Tensor g = copy_as(tensors.at(fmt::format("{}.in{}", prefix, i)), DType::float64);
-      parameters.emplace_back(zeros_like(g)).master().set_grad(g);
-    }
-    const double norm = c.at("norm");
-    CHECK(gradient_norm(parameters) == doctest::Approx(norm).epsilon(1e-13));
-    CHECK(clip_gradients(parameters, c.at("max_norm")).item() == doctest::Approx(norm).epsilon(1e-13));
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const Tensor want = tensors.at(fmt::format("{}.out{}", prefix, i));
-      CHECK(spec::distance(parameters[i].grad().values(), want.values(), 1e-3) <= 1e-12);
-    }
-  }
-  if (is_default_data_directory()) CHECK(clips.size() == 3);
-}
-
-TEST_CASE("schedules match the reference at every step") {
-  const Json schedules = part("schedules");
-  for (const Json& s : schedules) {
-    const std::string name = s.at("name");
-    INFO(name, " ", s.at("params").dump());
-    REQUIRE_MESSAGE(kSchedules.count(name), "there is no adapter for the schedule");
-    const Settings params(s.at("params"));
-    const Schedule schedule = kSchedules.at(name)(params);
-    CHECK_NOTHROW(params.check_all_read(name));
-    CHECK(s.at("steps").size() == s.at("lr").size());
-    for (size_t i = 0; i < s.at("steps").size(); ++i) {
-      const double want = s.at("lr")[i], rounding = 1e-15 + 1e-13 * std::abs(want);
-      CHECK_MESSAGE(std::abs(schedule(s.at("steps")[i]) - want) <= rounding, "step ",
-                    int64_t{s.at("steps")[i]});
-    }
-  }
-  if (is_default_data_directory()) CHECK(schedules.size() == 7);
+TEST_CASE("optimizers follow the reference cases of the second set to rounding") {
+  check_set("truth_cases_2", {.skipped_runs = 14});
 }

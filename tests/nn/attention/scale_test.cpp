@@ -12,39 +12,39 @@ using namespace vitrine;
 using namespace vitrine::nn;
 
 TEST_CASE("scales, their objectives and the entropy factor equal the reference") {
-  const auto json = test::read_json("truth_cases/scale.json");
-  if (!json) return;
-  const auto near = [](double x) { return doctest::Approx(x).epsilon(1e-9); };
-  int normal = 0, cosine = 0, exact = 0;
-  for (const test::Json& json_row : json->at("rows")) {
-    INFO(json_row.dump());
+  const auto near = [](double got, double want) {
+    check(std::abs(got - want) <= 1e-9 * std::abs(want), "{}, wanted {}", got, want);
+  };
+  const auto check_row = [&](const test::Json& json_row) {
     const test::Settings row(json_row);
     const double n = row.at("n"), alpha = row.at("alpha"), objective = row.at("max_objective");
-    if (row.at("law") == "normal") {
-      CHECK(gradient_optimal_scale(n) == near(alpha));
-      CHECK(normal_objective(alpha, n) == near(objective));
-      if (row.has("entropy_factor_log512_n"))
-        CHECK(entropy_factor(n) == near(row.at("entropy_factor_log512_n")));
-      ++normal;
+    const std::string law = row.at("law");
+    if (law == "normal") {
+      near(gradient_optimal_scale(n), alpha);
+      near(normal_objective(alpha, n), objective);
+      if (row.has("entropy_factor_log512_n")) near(entropy_factor(n), row.at("entropy_factor_log512_n"));
     } else {
-      CHECK(row.at("law") == "cosine");
+      check(law == "cosine", "the law {} is not known", law);
       const double d = row.at("d");
-      CHECK(gradient_optimal_cosine_scale(n, d) == near(alpha));
-      CHECK(cosine_objective(alpha, n, d) == near(objective));
-      ++cosine;
+      near(gradient_optimal_cosine_scale(n, d), alpha);
+      near(cosine_objective(alpha, n, d), objective);
     }
-    CHECK_NOTHROW(row.check_all_read("the scale"));
-  }
-  for (const test::Json& c : json->at("exact_objective")) {
-    INFO(c.dump());
-    const std::vector<double> scores = c.at("s");
-    CHECK(exact_objective(c.at("alpha"), scores) == near(c.at("half_l1_of_jacobian")));
-    ++exact;
-  }
-  if (test::is_default_data_directory()) {
-    CHECK(normal == 7);
-    CHECK(cosine == 21);
-    CHECK(exact == 10);
+    row.check_all_read("the scale");
+  };
+  for (const test::CaseFolder& folder : test::case_folders("truth_cases")) {
+    if (!folder.golden && !std::filesystem::exists(folder.path / "scale.json")) continue;
+    const test::Json json = test::read_json(folder.path / "scale.json");
+    test::CaseRunner rows, exact;
+    rows.run(json.at("rows"), "law", check_row);
+    exact.run(json.at("exact_objective"), "s", [&](const test::Json& c) {
+      const std::vector<double> scores = c.at("s");
+      near(exact_objective(c.at("alpha"), scores), c.at("half_l1_of_jacobian"));
+    });
+    CHECK(rows.failures() == "");
+    CHECK(exact.failures() == "");
+    if (!folder.golden) continue;
+    CHECK(rows.ran() == 28);
+    CHECK(exact.ran() == 10);
   }
 }
 

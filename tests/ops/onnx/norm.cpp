@@ -71,6 +71,13 @@ Outputs batch_norm(Case c) {
   return {y, c.in(3) * momentum + m * (1 - momentum), c.in(4) * momentum + v * (1 - momentum)};
 }
 
+/// (x − mean)/(√var + 1e-9) over the axes of the attribute.
+Outputs mean_variance_normalize(Case c) {
+  const Tensor x = c.in(0);
+  const Axes axes = c.attribute("axes", Axes{0, 2, 3});
+  return {(x - mean(x, axes, KeepAxes::yes)) / (std(x, axes, 0, KeepAxes::yes) + 1e-9)};
+}
+
 Outputs lp_normalize(Case c) {
   const int64_t axis = c.attribute("axis", int64_t{-1});
   const int p = c.attribute("p", 2);
@@ -89,6 +96,7 @@ const OnnxAdapters kNormAdapters = {
     {"InstanceNormalization", [](Case c) -> Outputs { return {normalize_groups(c, c.in(0).size(1))}; }},
     {"LayerNormalization", layer_norm_case},
     {"LpNormalization", lp_normalize},
+    {"MeanVarianceNormalization", mean_variance_normalize},
     {"RMSNormalization", rms_norm_case},
 };
 
