@@ -90,8 +90,8 @@ TEST_CASE("documents quote code as it is, and name files and make targets that e
     const Document document = read(root / name);
     for (const std::string& path : document.paths) {
       if (path.starts_with("build") || path.starts_with("reports/")) continue;  // made by a build or a run
-      CHECK_MESSAGE(!path.starts_with("..") && !path.starts_with("/"),
-                    fmt::format("{} names {}, which is outside of the sources", name, path));
+      const bool inside = !path.starts_with("..") && !path.starts_with("/");
+      CHECK_MESSAGE(inside, fmt::format("{} names {}, which is outside of the sources", name, path));
       CHECK_MESSAGE(fs::exists(root / path), fmt::format("{} names {}, which is not there", name, path));
     }
     for (const Quote& quote : document.quotes) {
