@@ -1,33 +1,32 @@
-// The cases of Stanford's course CS336: what PyTorch gave for its layers, its language model and its training functions.
+// Which functions of the library answer to what CS336's cases compute.
 #pragma once
 
-#include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/nn/cs336_case.h"
 
-#include "tests/noted.h"
+namespace vitrine::test::cs336 {
 
-namespace vitrine::test {
+using Case = const Cs336Case&;
+/// Results by the name of the tensor that each is compared with.
+using Results = std::vector<std::pair<std::string, Tensor>>;
 
-/// One entry of the manifest:
-///   case      its name
-///   computes  what it computes; without this field the name says so ("sdpa_mask" computes "sdpa")
-///   settings  numbers such as num_heads, theta, eps, max_norm, lr; one that is missing is looked for in `about` ("2 heads")
-///   about     prose
-///   atol, rtol
-/// Its tensors: inputs, `weight:NAME` with PyTorch's names of a state dict, and `expected` or `expected:NAME`.
-struct Cs336Case {
-  std::string name, computes, about;
-  Settings settings;
-  Inputs tensors;
-  double atol = 0, rtol = 0;
-};
+// Layers (cs336_layers.cpp). x is [.., T, C]; `prefix` is that of the weights' names.
+Tensor norm(Case c, const Tensor& x, const std::string& name);  ///< RMSNorm
+/// With w3 SwiGLU, without it GELU of w1.
+Tensor feed_forward(Case c, const Tensor& x, const std::string& prefix);
+Tensor sdpa(Case c);
+Tensor rope(Case c, const Tensor& x);
+/// Causal, with rotary positions if the case says so.
+Tensor self_attention(Case c, const Tensor& x, const std::string& prefix);
+Tensor block(Case c, const Tensor& x, const std::string& prefix);
+/// By functions, and by the module Gpt where that has the same: learned positions or rotary ones of base 10000 from 0 on, and
+/// eps 1e-5.
+Results language_model(Case c);
 
-Cs336Case read_cs336_case(const Json& entry, const std::filesystem::path& folder);
+// Training (cs336_training.cpp).
+/// Gradients "grad:0", "grad:1", … are clipped together; each is compared with "expected:0", …, a single one with "expected".
+Results clipping(Case c);
+Results adamw(Case c);
+/// The rates of the iterations in `input`, or of 0, 1, 2, …
+Results schedule(Case c);
 
-/// Runs the functions that the case computes and compares what they give with all that it expects. A case for which there is
-/// no adapter, one that is not met, and tensors or settings that the adapter does not read are errors.
-void check_cs336(const Cs336Case& c);
-
-}  // namespace vitrine::test
+}  // namespace vitrine::test::cs336

@@ -3,7 +3,7 @@
 
 #include "tests/cases.h"
 #include "tests/data.h"
-#include "tests/nn/cs336_adapters.h"
+#include "tests/nn/cs336_case.h"
 
 using namespace vitrine::test;
 
