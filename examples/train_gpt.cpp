@@ -79,6 +79,7 @@ RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vo
   TrainingOptions t = s.training;
   t.checkpoint = run.checkpoint;
   t.metrics = run.files + ".jsonl";
+  t.run = fmt::format("{}, seed {}", run.attention, s.seed);
   const optim::Schedule schedule = examples::schedule_of(s);
   Trainer trainer(language_modeling(model, training, validation, s.batch, s.seed), schedule, t);
   if (!run.resume.empty()) trainer.resume(run.resume);

@@ -1,10 +1,7 @@
 #include "nn/training/trainer.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 
 #include "core/allocator.h"
@@ -18,8 +15,7 @@
 namespace vitrine::nn::training {
 namespace {
 
-constexpr int64_t kRecordEvery = 10;        // steps between recorded gradient norms
-constexpr double kSecondsOfProgress = 0.2;  // between two lines on a terminal
+constexpr int64_t kRecordEvery = 10;  // steps between recorded gradient norms
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -207,18 +203,16 @@ void Trainer::record_gradients() {
 }
 
 void Trainer::show_progress(double loss, double seconds) {
-  // A terminal has one line that lives; a file gets ten that stay.
-  const bool live = isatty(STDERR_FILENO) != 0;
-  const auto lines = [&](int64_t step) { return step * 10 / options_.steps; };
-  const bool due = live ? now() - shown_at_ >= kSecondsOfProgress : lines(step_) != lines(step_ - 1);
-  if (!options_.progress || (!due && step_ != options_.steps)) return;
-  shown_at_ = now();
-  const double speed = 1 / seconds, left = static_cast<double>(options_.steps - step_) * seconds;
-  std::fprintf(stderr, "%sstep %ld of %ld  loss %.4f  %.0f tokens/s  %.0f s left  %.0f MiB",
-               live ? "\r\033[K" : "", static_cast<long>(step_), static_cast<long>(options_.steps), loss,
-               static_cast<double>(tokens()) * speed, left,
-               static_cast<double>(memory::statistics(device()).peak) / (1 << 20));
-  if (!live || step_ == options_.steps) std::fputc('\n', stderr);
+  if (!options_.progress) return;
+  const std::vector<double>& validation = report_.validation_loss.y;
+  display_.show({.run = options_.run,
+                 .step = step_,
+                 .steps = options_.steps,
+                 .loss = loss,
+                 .validation_loss = validation.empty() ? NAN : validation.back(),
+                 .seconds_left = static_cast<double>(options_.steps - step_) * seconds,
+                 .tokens_per_second = static_cast<double>(tokens()) / seconds,
+                 .bytes = static_cast<double>(memory::statistics(device()).peak)});
 }
 
 void Trainer::note_peak() { peak_ = std::max(peak_, static_cast<double>(memory::statistics(device()).peak)); }
@@ -238,9 +232,9 @@ void Trainer::run(const std::function<bool()>& stop) {
     report_.train_loss.add(x, loss);
     report_.learning_rate.add(x, schedule_(step_ - 1));
     report_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
-    show_progress(loss, mean_seconds);
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
       report_.validation_loss.add(x, validation_loss());
+    show_progress(loss, mean_seconds);
     seconds_ = now() - start;
     note_peak();
     write_metrics();

@@ -18,6 +18,7 @@
 #include "core/tape.h"
 #include "nn/training/gradient_norms.h"
 #include "nn/training/loss_scale.h"
+#include "nn/training/progress.h"
 #include "nn/training/report.h"
 #include "nn/training/task.h"
 #include "optim/by_name.h"
@@ -43,7 +44,9 @@ struct TrainingOptions {
   /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU scales. Batches then have the
   /// same shapes in every step; their tokens may differ.
   bool graph = false;
-  bool progress = true;  ///< one live line on standard error; ten lines where that is no terminal
+  bool progress =
+      true;         ///< a line on standard error that is written over, or ten lines (nn/training/progress.h)
+  std::string run;  ///< the name of the run in that line
 };
 
 /// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss scaling for float16, clipping,
@@ -103,7 +106,7 @@ class Trainer {
   std::vector<Tensor> shares_;  ///< of each batch in the tokens of the step, beside it
   std::optional<Graph> graph_;
   std::vector<Tensor> losses_of_graph_;
-  double shown_at_ = 0;  ///< when progress was last shown
+  ProgressDisplay display_;
   bool warm_ = false;    ///< a step has been made, and with it what is made on first use
   bool moving_ = false;  ///< the step has come to its update
   RunReport report_;
