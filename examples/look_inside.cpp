@@ -1,7 +1,10 @@
 // What a tape shows: one attention head is recorded, printed, drawn, stepped through backwards and profiled, and a gradient that
 // does not arrive is explained.
+//
+//   look_inside [FOLDER]    the drawing and the trace are written there; reports/look_inside unless it is given
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "core/creation.h"
@@ -34,7 +37,9 @@ struct Head : nn::Module {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const std::filesystem::path folder = argc > 1 ? argv[1] : "reports/look_inside";
+  std::filesystem::create_directories(folder);
   manual_seed(1);
   Head head;
   head.named_parameters();  // gives the parameters their names
@@ -48,8 +53,9 @@ int main() {
 
   const std::string drawing = tape.to_dot();
   const std::string_view parts[] = {drawing};
-  write_file("look_inside", "tape.dot", parts);
-  std::cout << "\nIts drawing is in tape.dot: dot -Tsvg tape.dot -o tape.svg (Debian: graphviz)\n\n";
+  const std::string dot = (folder / "tape.dot").string(), trace = (folder / "trace.json").string();
+  write_file("look_inside", dot, parts);
+  fmt::print("\nIts drawing is in {0}: dot -Tsvg {0} -o tape.svg (Debian: graphviz)\n\n", dot);
 
   fmt::print("Why has `watched` no gradient?\n  {}\n\n", tape.explain(watched, loss));
 
@@ -64,12 +70,12 @@ int main() {
   });
   tape.backward(loss);
 
-  std::cout << "\nWhere time and memory go, by op and by module; trace.json is for chrome://tracing.\n\n";
+  fmt::print("\nWhere time and memory go, by op and by module; {} is for chrome://tracing.\n\n", trace);
   Profiler profiler;
   {
     Tape another;
     another.backward(mean(square(head.forward(x))));
   }
   profiler.print(std::cout);
-  profiler.write_chrome_trace("trace.json");
+  profiler.write_chrome_trace(trace);
 }
