@@ -14,7 +14,10 @@
 
 #include "core/error.h"
 
-#if VITRINE_CUDA_EMULATED
+#if !VITRINE_CUDA_KERNELS
+#error \
+    "This Vitrine was built without CUDA kernels: build it with -DVITRINE_CUDA=on (nvcc) or -DVITRINE_CUDA=emulated"
+#elif VITRINE_CUDA_EMULATED
 #include "cuda/emulator/runtime.h"
 #define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...)                            \
   do {                                                                                    \

@@ -352,6 +352,18 @@ void Block::fail_blocked() const {
       fmt::join(shown, ", ")));
 }
 
+bool report_untraced(const char* file) {
+  static const bool said = [file] {
+    fmt::print(
+        stderr,
+        "vitrine: the kernels of {} are compiled without VITRINE_TRACE_OPTIONS, so their races, bounds and reads of "
+        "unwritten memory are not checked (docs/cuda.md, \"Watching a kernel's memory\")\n",
+        file);
+    return true;
+  }();
+  return !said;
+}
+
 void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   if (!launch.traced) device_memory_may_be_written();
   if (counts_kernels()) add_counts(launch.kernel, {.launches = 1, .traced = launch.traced});

@@ -179,6 +179,8 @@ void note_matrix_products(uint64_t count);
 
 /// Runs kernel() once for every thread of the grid, blocks in parallel over the cores.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
+/// Says on standard error, once per process, that the kernels of a file are not traced, and how they would be. Returns false.
+bool report_untraced(const char* file);
 
 /// The order of a block's threads from one barrier to the next: 0 (the default) counts up, other seeds shuffle it anew each
 /// time. A kernel whose result changes with it has a race. Also set by the environment variable VITRINE_EMULATOR_SEED.

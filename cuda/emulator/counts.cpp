@@ -88,7 +88,8 @@ std::string to_table(const std::map<std::string, Counts>& kernels) {
   for (const auto& [name, c] : kernels) {
     table += fmt::format("{:<{}}  {:>8}", name, width, c.launches);
     if (!c.traced) {
-      table += "  not traced: compile it with VITRINE_EMULATOR_TRACE=ON\n";
+      table +=
+          "  not traced: compile its file with VITRINE_TRACE_OPTIONS, or the library with VITRINE_EMULATOR_TRACE=ON\n";
       continue;
     }
     const double per_access =

@@ -15,8 +15,10 @@
 #include "cuda/emulator/vector_types.h"
 #include "cuda/emulator/warp.h"
 
+// Whether the kernels of a file are traced: VITRINE_TRACE_OPTIONS define it as true, the library's own build as true or false. A
+// file that is compiled without it has kernels of somebody who may expect to hear of races.
 #ifndef VITRINE_TRACED
-#define VITRINE_TRACED false
+#define VITRINE_TRACED ::vitrine::emulator::report_untraced(__FILE__)
 #endif
 
 #define __global__
