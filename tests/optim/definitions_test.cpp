@@ -164,8 +164,10 @@ std::vector<Tensor> draw_gradients(const std::vector<Tensor>& x, double largest,
 
 TEST_CASE("optimizers do what their formulas say, for all parameters of a group together") {
   for (const Rule& rule : rules())
-    for (const auto& [dtype, largest] : std::vector<std::pair<DType, double>>{
+    for (const auto& range : std::vector<std::pair<DType, double>>{
              {DType::float64, 1e6}, {DType::float32, 1e6}, {DType::float32, 1e37}}) {
+      const DType dtype = range.first;
+      const double largest = range.second;
       INFO(rule.name, " ", vitrine::name(dtype), ", gradients up to ", largest);
       Generator generator(7);
       std::vector<Tensor> x = draw_parameters(generator);

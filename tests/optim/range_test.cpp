@@ -41,9 +41,9 @@ TEST_CASE("gradients at the ends of the range leave parameters and states finite
         }
         CHECK(is_finite(p.master()));
         CHECK(is_finite(q.master()));
-        for (const auto& [key, x] : optimizer->state_dict()) {
-          INFO(key);
-          CHECK(is_finite(x));
+        for (const auto& entry : optimizer->state_dict()) {
+          INFO(entry.first);
+          CHECK(is_finite(entry.second));
         }
       }
 }
