@@ -2,12 +2,12 @@
 // squares of its rows and columns; the moments of whole rows and columns; the squares of x and u; their sums for each tensor; the
 // update. Every sum has an order of its own, so that no number of blocks and no turn of theirs changes it.
 #include "cuda/pieces.h"
+#include "optim/kernels.h"
 #include "optim/kernels_adafactor.h"
 
 namespace vitrine::optim::cuda {
 
 using namespace vitrine::cuda;
-using List = std::vector<Tensor>;
 
 namespace {
 
@@ -65,7 +65,7 @@ __global__ void adafactor_sums_kernel(double* sums, Table table, Live<AdafactorS
     const T b = T(scalars.get().beta2), c = T(1 - scalars.get().beta2);
     here.for_each_row([&](int64_t, int64_t at) {
       here.for_each_column([&](unsigned, unsigned column) {
-        const T grad = g[at + column];
+        const T grad = limited(g[at + column]);
         T& v = here.v[at + column];
         v = b * v + c * (grad * grad + T(1e-30));
       });
@@ -77,7 +77,7 @@ __global__ void adafactor_sums_kernel(double* sums, Table table, Live<AdafactorS
   here.for_each_row([&](int64_t r, int64_t at) {
     double of_row = 0;
     here.for_each_column([&](unsigned k, unsigned column) {
-      const T grad = g[at + column], square = grad * grad;
+      const double grad = limited(g[at + column]), square = grad * grad;
       of_row += square;
       of_columns[k] += square;
     });
@@ -149,7 +149,7 @@ __global__ void adafactor_squares_kernel(double* squares, const double* totals, 
   const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
   double of_x = 0, of_u = 0;
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
-    const T x = xs[i], u = scale * g[i] / math::sqrt(v);
+    const T x = xs[i], u = scale * limited(g[i]) / math::sqrt(v);
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   });
@@ -170,7 +170,7 @@ __global__ void adafactor_kernel(const double* sums, const double* totals, Table
   const auto factors = s.factors(sums[2 * here.tensor] / n, sums[2 * here.tensor + 1] / n);
   const T keep = T(factors.of_x), step = T(factors.of_u), b = T(s.beta1), c = T(1 - s.beta1);
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
-    T u = scale * step * g[i] / math::sqrt(v);
+    T u = scale * step * limited(g[i]) / math::sqrt(v);
     if (m != nullptr) u = m[i] = b * m[i] + c * u;
     master.x[i] = keep * master.x[i] - u;
     master.round(i, Vector<T, 1>{{master.x[i]}});

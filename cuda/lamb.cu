@@ -11,7 +11,8 @@ namespace {
 
 template <class T>
 __device__ T lamb_direction(T x, T m, T v, const AdamScalars& s) {
-  return T(s.m_factor) * m / (math::sqrt(v * T(s.v_factor)) + T(s.eps)) + T(s.decoupled_decay) * x;
+  return T(s.m_factor) * m / (math::sqrt(v * T(s.v_factor)) + in_denominator<T>(s.eps)) +
+         T(s.decoupled_decay) * x;
 }
 
 /// Each block leaves Σx² and Σu² of its piece.
@@ -21,8 +22,9 @@ __global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, Live<Lamb
   const Piece piece = this_piece(pieces);
   double of_x = 0, of_u = 0;
   const auto update = [&](T x, T grad, T& m, T& v) {
-    m = T(s.beta1) * m + T(1 - s.beta1) * grad;
-    v = T(s.beta2) * v + T(1 - s.beta2) * grad * grad;
+    const T g = limited(grad);
+    m = T(s.beta1) * m + T(1 - s.beta1) * g;
+    v = T(s.beta2) * v + T(1 - s.beta2) * g * g;
     const T u = lamb_direction(x, m, v, s);
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};

@@ -19,12 +19,12 @@ __global__ void adam_kernel(Pieces<6> pieces, Live<AdamScalars> scalars) {
   const bool keeps_largest = largest_squares != nullptr;
   const T keep = T(1 - s.lr * s.decoupled_decay), c1 = T(1 - s.beta1), c2 = T(1 - s.beta2);
   const auto update = [&](T& x, T grad, T& m, T& v, T& largest) {
-    const T g = grad + T(s.coupled_decay) * x;
+    const T g = limited(grad + T(s.coupled_decay) * x);
     m = T(s.beta1) * m + c1 * g;
     T square = v = T(s.beta2) * v + c2 * g * g;
     if (keeps_largest) square = largest = math::max(largest, square);
     T step = T(s.m_factor) * m + T(s.g_factor) * g;
-    if (s.v_factor != 0) step = step / (math::sqrt(square * T(s.v_factor)) + T(s.eps));
+    if (s.v_factor != 0) step = step / (math::sqrt(square * T(s.v_factor)) + in_denominator<T>(s.eps));
     x = keep * x - T(s.lr) * step;
   };
   update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece),
@@ -70,13 +70,13 @@ __global__ void rmsprop_kernel(Pieces<6> pieces, Live<RmspropScalars> scalars) {
   const bool centered = means != nullptr, has_momentum = buffers != nullptr;
   const T b = T(s.beta2), c = T(1 - s.beta2);
   const auto update = [&](T& x, T grad, T& v, T& m, T& buffer) {
-    const T g = grad + T(s.decay) * x;
+    const T g = limited(grad + T(s.decay) * x);
     T square = v = b * v + c * g * g;
     if (centered) {
       m = b * m + c * g;
       square = math::max(square - m * m, T(0));  // rounding can bring the variance below 0
     }
-    T u = g / (math::sqrt(square) + T(s.eps));
+    T u = g / (math::sqrt(square) + in_denominator<T>(s.eps));
     if (has_momentum) u = buffer = T(s.momentum) * buffer + u;
     x -= T(s.lr) * u;
   };
@@ -89,9 +89,9 @@ __global__ void adagrad_kernel(Pieces<4> pieces, Live<AdagradScalars> scalars) {
   const AdagradScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
   const auto update = [&](T& x, T grad, T& v) {
-    const T g = grad + T(s.decay) * x;
+    const T g = limited(grad + T(s.decay) * x);
     v += g * g;
-    x -= T(s.lr) * g / (math::sqrt(v) + T(s.eps));
+    x -= T(s.lr) * g / (math::sqrt(v) + in_denominator<T>(s.eps));
   };
   update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(2, piece),
                   pieces.at<T>(3, piece));
@@ -101,9 +101,9 @@ template <class T>
 __global__ void adadelta_kernel(Pieces<5> pieces, Live<AdadeltaScalars> scalars) {
   const AdadeltaScalars s = scalars.get();
   const Piece piece = this_piece(pieces);
-  const T rho = T(s.rho), rest = T(1 - s.rho), eps = T(s.eps);
+  const T rho = T(s.rho), rest = T(1 - s.rho), eps = under_root<T>(s.eps);
   const auto update = [&](T& x, T grad, T& v, T& steps) {
-    const T g = grad + T(s.decay) * x;
+    const T g = limited(grad + T(s.decay) * x);
     v = rho * v + rest * g * g;
     const T u = math::sqrt(steps + eps) / math::sqrt(v + eps) * g;
     steps = rho * steps + rest * u * u;

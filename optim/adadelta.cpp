@@ -1,13 +1,15 @@
 #include "optim/adadelta.h"
 
+#include <cmath>
+
 #include "optim/kernels.h"
 
 namespace vitrine::optim {
 
 Adadelta::Adadelta(std::vector<Parameter> parameters, AdadeltaOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
-  check(o.rho >= 0 && o.rho < 1 && o.eps > 0, "Adadelta: rho is {} and eps {}, wanted [0, 1) and more than 0",
-        o.rho, o.eps);
+  check(o.rho >= 0 && o.rho < 1 && o.eps > 0 && std::isfinite(o.eps),
+        "Adadelta: rho is {} and eps {}, wanted [0, 1) and a finite number above 0", o.rho, o.eps);
 }
 
 void Adadelta::update(Batch& batch, const GroupOptions&, int64_t) {

@@ -15,7 +15,8 @@ struct AdafactorOptions {
 
 /// v of a matrix is kept as the means R of its rows and C of its columns, v = R·C/mean(R), of g² + 1e-30 with decay
 /// β₂ = 1 − t^−0.8; u = g/√v, divided by max(1, RMS(u)/clip); x −= step·u. Rows and columns are the last two axes; vectors
-/// keep v whole. Shazeer and Stern 2018.
+/// keep v whole. Shazeer and Stern 2018. State: rows (R) and columns (C), or for vectors moment2 (v); moment1 where β₁ > 0. A g
+/// beyond 2^60 (2^400 in float64) counts as that.
 class Adafactor : public Optimizer {
  public:
   explicit Adafactor(std::vector<Parameter> parameters, AdafactorOptions options = {});

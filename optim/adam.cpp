@@ -10,7 +10,7 @@ namespace {
 /// What Adam, NAdam and RAdam share of a step's numbers.
 template <class Options>
 AdamScalars scalars(const Options& o, const GroupOptions& group) {
-  AdamScalars s{group.lr, o.beta1, o.beta2, in_denominator(o.eps)};
+  AdamScalars s{group.lr, o.beta1, o.beta2, o.eps};
   (o.decay == Decay::coupled ? s.coupled_decay : s.decoupled_decay) = group.weight_decay;
   return s;
 }
@@ -53,15 +53,20 @@ double NAdam::mu(int64_t t) const {
   return options_.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * options_.momentum_decay));
 }
 
+/// Πμ up to step t. Once it is below 1e-17, 1 − Πμ rounds to 1, so that 0 serves as well.
+double NAdam::product(int64_t t) {
+  while (std::ssize(products_) <= t && products_.back() > 1e-17)
+    products_.push_back(products_.back() * mu(std::ssize(products_)));
+  return t < std::ssize(products_) ? products_[static_cast<size_t>(t)] : 0;
+}
+
 AdamScalars NAdam::scalars_of(const GroupOptions& group, int64_t t) {
   AdamScalars s = scalars(options_, group);
   s.v_factor = correction(s.beta2, t);
   switch (options_.nesterov) {
     case Nesterov::dozat:
-      if (product_steps_ > t) product_ = 1, product_steps_ = 0;  // another state has been loaded
-      while (product_steps_ < t) product_ *= mu(++product_steps_);
-      s.m_factor = mu(t + 1) / (1 - product_ * mu(t + 1));
-      s.g_factor = (1 - mu(t)) / (1 - product_);
+      s.m_factor = mu(t + 1) / (1 - product(t) * mu(t + 1));
+      s.g_factor = (1 - mu(t)) / (1 - product(t));
       break;
     case Nesterov::simple:
       s.m_factor = s.beta1 * correction(s.beta1, t);

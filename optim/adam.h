@@ -1,4 +1,6 @@
-// Adam and its relatives. Steps count from t = 1; m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ).
+// Adam and its relatives. The steps of a parameter count from t = 1; m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ).
+// The state of each is moment1 (m) and moment2 (v). An eps below 2^−63 counts as that, and a g beyond 2^60 as 2^60 with its sign, so
+// that v neither vanishes nor overflows where g does not; in float64 the bounds are 2^−511 and 2^400.
 #pragma once
 
 #include "optim/optimizer.h"
@@ -21,7 +23,8 @@ struct AdamOptions {
   bool bias_correction = true;  ///< off: m and v as they are, as lectures compare
 };
 
-/// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay it is AdamW.
+/// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay it is AdamW. With amsgrad the state also has largest, the
+/// running maximum of v.
 class Adam : public Optimizer {
  public:
   explicit Adam(std::vector<Parameter> parameters, AdamOptions options = {});
@@ -61,10 +64,10 @@ class NAdam : public Optimizer {
   std::vector<Slot> slots(const Shape& shape) const override;
   AdamScalars scalars_of(const GroupOptions& group, int64_t t);
   double mu(int64_t t) const;
+  double product(int64_t t);
 
   NAdamOptions options_;
-  double product_ = 1;  ///< Πμ up to product_steps_
-  int64_t product_steps_ = 0;
+  std::vector<double> products_ = {1};  ///< [t]: Πμ up to step t
 };
 
 /// As Adam's.

@@ -6,17 +6,11 @@
 #include "core/creation.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
+#include "optim/gradients.h"
 #include "optim/kernels.h"
 
 namespace vitrine::optim {
 namespace {
-
-std::vector<Tensor> gradients(const std::vector<Parameter>& parameters) {
-  std::vector<Tensor> result;
-  for (const Parameter& p : parameters)
-    if (p.grad().defined()) result.push_back(p.grad());
-  return result;
-}
 
 Tensor norm_of(const std::vector<Tensor>& gradients) {
   std::vector<Tensor> packed;
@@ -30,13 +24,13 @@ Tensor norm_of(const std::vector<Tensor>& gradients) {
 
 double gradient_norm(const std::vector<Parameter>& parameters) {
   const Tape::Pause pause;
-  return norm_of(gradients(parameters)).item();
+  return norm_of(separate_gradients(parameters)).item();
 }
 
 Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm) {
   check(max_norm > 0, "clip_gradients: the largest norm is {}, wanted more than 0", max_norm);
   const Tape::Pause pause;
-  std::vector<Tensor> g = gradients(parameters);
+  std::vector<Tensor> g = separate_gradients(parameters);
   const Tensor norm = norm_of(g);
   if (!detail::capturing()) {  // where it would be told when the step is done
     const double total = norm.item();

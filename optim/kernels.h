@@ -1,6 +1,7 @@
 // The update kernels of the optimizers: one call for all parameters of a group. Lists hold contiguous tensors of equal shapes
 // and dtypes at equal places, float32 or float64. `copies` get the new x rounded to 16 bits, in the same pass: empty, or undefined where
-// a parameter has no copy. The scalars of a step are computed once, in double.
+// a parameter has no copy. The scalars of a step are computed once, in double. Below, g² and √v + eps stand for limited(g)² and
+// √v + in_denominator(eps).
 #pragma once
 
 #include "core/capture.h"
@@ -10,6 +11,29 @@
 namespace vitrine::optim {
 
 using List = std::vector<Tensor>;
+
+/// The largest gradient whose square is used: 2^60 in float32 and 2^400 in float64, so that squares and their sums are finite.
+template <class T>
+inline constexpr T kLargestGradient = static_cast<T>(sizeof(T) == 4 ? 0x1p60 : 0x1p400);
+
+/// g, or the largest gradient with the sign of g where g is larger; NaN where g is NaN or infinite. Rules that divide by the
+/// root of squares take it in place of g. Without it the moments of finite gradients would be infinite, and would stay so.
+template <class T>
+VITRINE_HD T limited(T g) {
+  constexpr T most = kLargestGradient<T>;
+  return math::max(math::min(g, most), -most) + g * T(0);
+}
+
+/// eps as it is added to √v: at least the root of the smallest normal T, below which v vanishes but g does not.
+template <class T>
+VITRINE_HD T in_denominator(double eps) {
+  return T(math::max(eps, sizeof(T) == 4 ? 0x1p-63 : 0x1p-511));
+}
+/// eps as it is added to v: at least the smallest normal T.
+template <class T>
+VITRINE_HD T under_root(double eps) {
+  return T(math::max(eps, sizeof(T) == 4 ? 0x1p-126 : 0x1p-1022));
+}
 
 /// What a step of Adam and its relatives multiplies by.
 struct AdamScalars {

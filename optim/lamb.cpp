@@ -10,14 +10,13 @@ namespace vitrine::optim {
 Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
     : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("Lamb", o.beta1, o.beta2, o.eps);
-  check(o.phi_min >= 0 && o.phi_min <= o.phi_max, "Lamb: phi is to lie in [{}, {}], wanted 0 ≤ least ≤ most",
-        o.phi_min, o.phi_max);
+  check(o.phi_min >= 0 && o.phi_min <= o.phi_max && std::isfinite(o.phi_min),
+        "Lamb: phi is to lie in [{}, {}], wanted 0 ≤ least ≤ most", o.phi_min, o.phi_max);
 }
 
 void Lamb::update(Batch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
-    // One element that never had a gradient, 0/0 without eps, would make the norm of all NaN.
-    AdamScalars adam{group.lr, options_.beta1, options_.beta2, in_denominator(options_.eps)};
+    AdamScalars adam{group.lr, options_.beta1, options_.beta2, options_.eps};
     adam.m_factor = 1 / (1 - std::pow(adam.beta1, t));
     adam.v_factor = 1 / (1 - std::pow(adam.beta2, t));
     adam.decoupled_decay = group.weight_decay;

@@ -4,11 +4,11 @@
 #include <set>
 
 #include "core/creation.h"
-#include "core/stream.h"
 #include "core/tape.h"
-#include "optim/kernels.h"
+#include "optim/gradients.h"
 
 namespace vitrine::optim {
+
 namespace {
 
 void check_lr(double lr) {
@@ -16,14 +16,17 @@ void check_lr(double lr) {
         "Optimizer: the learning rate is {}, wanted a finite number of at least 0", lr);
 }
 
-/// The name of p, or what it looks like.
-std::string called(const Parameter& p) {
-  return p.name().empty() ? fmt::format("{}", describe(p.master())) : p.name();
+void check_options(const GroupOptions& options) {
+  check_lr(options.lr);
+  check(options.weight_decay >= 0 && std::isfinite(options.weight_decay),
+        "Optimizer: the weight decay is {}, wanted a finite number of at least 0", options.weight_decay);
 }
 
-bool is_step(const Tensor& x) { return x.dtype() == DType::int64 && x.numel() == 1 && x.item() >= 0; }
-
 }  // namespace
+
+std::string Optimizer::called(const Parameter& p) {
+  return p.name().empty() ? fmt::format("{}", describe(p.master())) : p.name();
+}
 
 Optimizer::Optimizer(std::vector<Parameter> parameters, GroupOptions options) {
   add_group({std::move(parameters), options});
@@ -31,15 +34,23 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, GroupOptions options) {
 
 void Optimizer::add_group(Group group) {
   check(!group.parameters.empty(), "Optimizer: a group without parameters");
-  check_lr(group.options.lr);
-  check(group.options.weight_decay >= 0 && std::isfinite(group.options.weight_decay),
-        "Optimizer: the weight decay is {}, wanted a finite number of at least 0",
-        group.options.weight_decay);
+  check_options(group.options);
   std::set<const void*> known;
   for (const Group& other : groups_)
     for (const Parameter& p : other.parameters) known.insert(p.identity());
   for (const Parameter& p : group.parameters)
     check(known.insert(p.identity()).second, "Optimizer: the parameter {} is given twice", called(p));
+  std::vector<Parameter> all = group.parameters;
+  for (const Group& other : groups_) all.insert(all.end(), other.parameters.begin(), other.parameters.end());
+  std::vector<Tensor> masters;
+  for (const Parameter& p : all) masters.push_back(p.master());
+  const std::vector<bool> shared = share_memory(masters);
+  for (size_t i = 0; i < all.size(); ++i)
+    check(
+        !shared[i],
+        "Optimizer: the parameter {} shares memory with another or with itself, and would be updated twice; "
+        "tied parameters are copies of one Parameter",
+        called(all[i]));
   groups_.push_back(std::move(group));
 }
 
@@ -62,43 +73,71 @@ void Optimizer::zero_grad() {
 GroupOptions Optimizer::options_now(size_t group) const {
   GroupOptions now = groups_[group].options;
   now.lr *= lr_factor_;
+  check_options(now);  // groups() lets callers write anything
   return now;
 }
 
-void Optimizer::fill(Batch& batch, size_t group) {
-  batch.group = group;
-  for (const Parameter& p : groups_[group].parameters) {
-    const Tensor g = p.grad();
-    if (!g.defined()) continue;
-    const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
-    batch.x.push_back(p.master());
-    batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
-    State& state = state_[p.identity()];
-    batch.states.push_back(&state);
-    batch.first.push_back(state.empty());
-    if (state.empty()) state = zero_state(p);
-    for (const auto& [slot, x] : state)
-      if (x.dtype() != p.master().dtype() || x.device() != p.master().device())
-        fail(
-            "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
-            called(p), vitrine::name(p.master().dtype()), to_string(p.master().device()), slot,
-            vitrine::name(x.dtype()), to_string(x.device()));
-    batch.copies.push_back(is_low_precision(p.dtype()) ? p.value() : Tensor());
-  }
+int64_t Optimizer::steps(const Parameter& parameter) const {
+  const auto found = state_.find(parameter.identity());
+  return found == state_.end() ? 0 : found->second.steps;
 }
 
-/// Takes back the states that were made for a step which has not come to these groups.
+/// Replays of a graph reach this after eager steps and loaded states, which may have set the parameters of a launch apart.
+int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const {
+  for (const Parameter& p : parameters)
+    check(state_.count(p.identity()) > 0 && steps(p) == steps(parameters[0]),
+          "step: {} has taken {} steps and {} has taken {}, but the graph was captured when both had taken "
+          "the same number: capture it anew",
+          called(parameters[0]), steps(parameters[0]), called(p), steps(p));
+  return steps(parameters[0]);
+}
+
+void Optimizer::add(Batch& batch, const Parameter& p) {
+  const Tensor g = p.grad();
+  const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
+  batch.parameters.push_back(p);
+  batch.x.push_back(p.master());
+  batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
+  State& state = state_[p.identity()];
+  batch.states.push_back(&state);
+  batch.first.push_back(state.slots.empty());
+  if (state.slots.empty()) state.slots = initial_states(p);
+  for (const auto& [slot, x] : state.slots)
+    if (x.dtype() != p.master().dtype() || x.device() != p.master().device())
+      fail(
+          "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
+          called(p), vitrine::name(p.master().dtype()), to_string(p.master().device()), slot,
+          vitrine::name(x.dtype()), to_string(x.device()));
+  batch.copies.push_back(is_low_precision(p.dtype()) ? p.value() : Tensor());
+}
+
+/// Removes the states that were made for a step which has not come to these batches.
 void Optimizer::forget(std::span<const Batch> batches) {
   for (const Batch& batch : batches)
     for (size_t i = 0; i < batch.states.size(); ++i)
-      if (batch.first[i]) batch.states[i]->clear();
+      if (batch.first[i]) batch.states[i]->slots.clear();
 }
 
-/// The batches of all groups: what is wrong with one is told before any has moved.
+/// The batches of all groups: an error in one of them is reported before any has moved.
 std::vector<Optimizer::Batch> Optimizer::batches() {
-  std::vector<Batch> all(groups_.size());
+  std::vector<Batch> all;
+  std::set<const void*> met;
   try {
-    for (size_t i = 0; i < all.size(); ++i) fill(all[i], i);
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      options_now(group);
+      std::map<int64_t, size_t> by_steps;
+      for (const Parameter& p : groups_[group].parameters) {
+        if (!p.grad().defined()) continue;
+        check(met.insert(p.identity()).second, "step: the parameter {} is in the groups twice", called(p));
+        const auto [found, is_new] = by_steps.try_emplace(steps(p), all.size());
+        if (is_new) {
+          all.emplace_back();
+          all.back().group = group, all.back().steps = steps(p);
+        }
+        add(all[found->second], p);
+      }
+    }
+    check_gradients(all);
   } catch (...) {
     forget(all);
     throw;
@@ -106,11 +145,22 @@ std::vector<Optimizer::Batch> Optimizer::batches() {
   return all;
 }
 
-Optimizer::State Optimizer::zero_state(const Parameter& p) const {
-  State result;
+/// A step that moves nothing is a mistake, unless all is frozen on purpose.
+void Optimizer::check_gradients(std::span<const Batch> batches) const {
+  if (!batches.empty()) return;
+  for (const Group& group : groups_)
+    for (const Parameter& p : group.parameters)
+      check(!p.requires_grad(),
+            "step: no parameter has a gradient: call backward() of the tape that recorded the loss between "
+            "zero_grad() and step(); Tape::explain({}, loss) says why a backward gives none",
+            p.name().empty() ? "parameter" : p.name());
+}
+
+std::map<std::string, Tensor> Optimizer::initial_states(const Parameter& p) const {
+  std::map<std::string, Tensor> result;
   for (const Slot& slot : slots(p.shape())) {
     detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
-    result[slot.name] = zeros(slot.shape, p.master().dtype(), p.master().device());
+    result[slot.name] = full(slot.shape, slot.initial, p.master().dtype(), p.master().device());
   }
   return result;
 }
@@ -128,98 +178,32 @@ void Optimizer::step() {
         "would repeat those of the capture; a kernel that is given numbers() does not");
   const Tape::Pause pause;
   std::vector<Batch> all = batches();
+  std::vector<const void*> moved;
   for (size_t i = 0; i < all.size(); ++i) {
     try {
-      if (!all[i].x.empty()) update(all[i], options_now(i), steps_ + 1);
-      if (!writes_copies())
-        for (Parameter& p : groups_[i].parameters)
-          if (p.grad().defined()) p.refresh();
+      update(all[i], options_now(all[i].group), all[i].steps + 1);
+      for (Parameter& p : all[i].parameters) {
+        moved.push_back(p.identity());
+        if (!writes_copies()) p.refresh();
+      }
     } catch (...) {
       forget(std::span(all).subspan(i + 1));
       throw;
     }
   }
-  each_time([this] { ++steps_; });
+  each_time([this, moved] {
+    for (const void* id : moved) ++state_[id].steps;
+    ++steps_;
+  });
 }
 
 std::vector<Tensor> Optimizer::Batch::slots(const std::string& name) const {
   std::vector<Tensor> result;
   for (const State* state : states) {
-    const auto found = state->find(name);
-    result.push_back(found == state->end() ? Tensor() : found->second);
+    const auto found = state->slots.find(name);
+    result.push_back(found == state->slots.end() ? Tensor() : found->second);
   }
   return result;
-}
-
-std::vector<std::pair<std::string, Parameter>> Optimizer::keys() const {
-  std::vector<std::pair<std::string, Parameter>> result;
-  std::set<std::string> taken;
-  for (const Group& group : groups_)
-    for (const Parameter& p : group.parameters) {
-      const std::string number = std::to_string(result.size());
-      std::string key = p.name().empty() ? number : p.name();
-      if (!taken.insert(key).second) taken.insert(key += "#" + number);
-      result.emplace_back(key, p);
-    }
-  return result;
-}
-
-std::map<std::string, Tensor> Optimizer::state_dict() const {
-  std::map<std::string, Tensor> result = {{"step", tensor({static_cast<double>(steps_)}, DType::int64)}};
-  for (const auto& [key, p] : keys())
-    if (const auto found = state_.find(p.identity()); found != state_.end())
-      for (const auto& [name, value] : found->second) result[key + "/" + name] = value;
-  return result;
-}
-
-void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) const {
-  std::vector<std::string> problems;
-  std::set<std::string> expected = {"step"};
-  if (const auto step = state.find("step"); step == state.end() || !step->second.defined()) {
-    problems.emplace_back("missing step");
-  } else if (!is_step(step->second)) {
-    problems.push_back(fmt::format("step is {}, wanted one int64 of at least 0", describe(step->second)));
-  }
-  for (const auto& [key, p] : keys()) {
-    const auto first = state.lower_bound(key + "/");
-    if (first == state.end() || !first->first.starts_with(key + "/")) continue;  // it never had a gradient
-    for (const Slot& slot : slots(p.shape())) {
-      const std::string path = key + "/" + slot.name;
-      expected.insert(path);
-      const auto found = state.find(path);
-      if (found == state.end() || !found->second.defined()) {
-        problems.push_back("missing " + path);
-      } else if (const Tensor& x = found->second;
-                 x.shape() != slot.shape || x.dtype() != p.master().dtype()) {
-        problems.push_back(
-            fmt::format("{} is {}, wanted {}{}", path, describe(x), name(p.master().dtype()), slot.shape));
-      }
-    }
-  }
-  for (const auto& [path, x] : state)
-    if (!expected.count(path)) problems.push_back("unexpected " + path);
-  check(problems.empty(), "Optimizer: load_state_dict: {}", fmt::join(problems, "; "));
-}
-
-void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
-  check_state_dict(state);
-  std::map<const void*, State> loaded;  // what can fail for want of memory comes first
-  for (const auto& [key, p] : keys())
-    for (const Slot& slot : slots(p.shape()))
-      if (const auto found = state.find(key + "/" + slot.name); found != state.end())
-        loaded[p.identity()][slot.name] = copy_to(found->second, p.master().device());
-  for (auto& [id, slots] : loaded)
-    for (auto& [slot, x] : slots) {
-      const State& old = state_[id];
-      const auto mine = old.find(slot);
-      if (mine == old.end() || mine->second.device() != x.device() || mine->second.dtype() != x.dtype())
-        continue;
-      Tensor there = mine->second;  // a graph knows where it lies
-      copy_async(there, x);
-      x = there;
-    }
-  steps_ = static_cast<int64_t>(state.at("step").item());
-  state_ = std::move(loaded);
 }
 
 void check_betas(const char* optimizer, double beta1, double beta2, double eps) {
@@ -228,7 +212,5 @@ void check_betas(const char* optimizer, double beta1, double beta2, double eps) 
   check(eps >= 0 && std::isfinite(eps), "{}: eps is {}, wanted a finite number of at least 0", optimizer,
         eps);
 }
-
-double in_denominator(double eps) { return std::max(eps, 1e-37); }
 
 }  // namespace vitrine::optim

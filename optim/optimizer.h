@@ -35,8 +35,9 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update of every parameter that has a gradient; a step that throws does not count. After a backward that failed
-  /// halfway it refuses until zero_grad().
+  /// One update of every parameter that has a gradient; a step that throws does not count. Parameters that are frozen
+  /// (requires_grad(false)) or have no gradient stay. If some are not frozen and none of them has a gradient, that is an error.
+  /// After a backward that failed halfway it refuses until zero_grad().
   void step();
   /// Drops the gradients of all parameters.
   void zero_grad();
@@ -48,11 +49,22 @@ class Optimizer {
   /// Every group steps at its own rate times this, 1 at first: a schedule for groups of different rates.
   void set_lr_factor(double factor);
   int64_t steps() const { return steps_; }  ///< made so far; a resumed run goes on counting
+  /// The steps in which this parameter has moved: those in which it had a gradient. Bias corrections and rates that depend on
+  /// the step count them.
+  int64_t steps(const Parameter& parameter) const;
 
-  /// Everything that a resumed run needs: "step" and per parameter "NAME/moment1" and so on. Parameters without a name, or
-  /// with one that another has, are told apart by their number.
+  /// The names of a parameter's state tensors, as "moment1"; the header of each rule lists them.
+  std::vector<std::string> state_names(const Parameter& parameter) const;
+  /// A state tensor of this name. Before the parameter's first step, the values that the first step begins with.
+  Tensor state(const Parameter& parameter, const std::string& name) const;
+  /// Copies `values`, of the state's shape, into the state of this name; also before the first step.
+  void set_state(const Parameter& parameter, const std::string& name, const Tensor& values);
+
+  /// Everything that a resumed run needs: "step" and, for each parameter that has moved, its count "NAME/step" and its states
+  /// "NAME/moment1" and so on. A parameter without a name, or with the name of another, gets its number in addition.
   std::map<std::string, Tensor> state_dict() const;
   /// Entries that are missing, unexpected, or of a wrong shape or dtype are one error that lists them; nothing changes then.
+  /// If no parameter has a count, as in older checkpoints, each takes the optimizer's.
   void load_state_dict(const std::map<std::string, Tensor>& state);
   /// Throws what load_state_dict would, and changes nothing.
   void check_state_dict(const std::map<std::string, Tensor>& state) const;
@@ -60,16 +72,22 @@ class Optimizer {
  protected:
   Optimizer(std::vector<Parameter> parameters, GroupOptions options);
 
-  using State = std::map<std::string, Tensor>;
-  /// The parameters of one group that have a gradient: masters x and gradients g, contiguous, of one dtype each, float32 or
-  /// float64, and their states.
+  /// What the optimizer keeps of a parameter.
+  struct State {
+    std::map<std::string, Tensor> slots;
+    int64_t steps = 0;
+  };
+  /// Parameters of one group that have a gradient and have taken the same number of steps: masters x and gradients g,
+  /// contiguous, of one dtype each, float32 or float64, and their states. As a rule a group is one batch.
   struct Batch {
+    size_t group = 0;
+    int64_t steps = 0;  ///< that each of the parameters has taken so far
+    std::vector<Parameter> parameters;
     std::vector<Tensor> x, g;
     /// The 16-bit copies of x; undefined where a parameter has none.
     std::vector<Tensor> copies;
     std::vector<State*> states;
-    size_t group = 0;
-    /// Which parameters take their first step, so that their states are 0; of a rule without states always.
+    /// Which parameters have states that this step has made; always true for a rule without states.
     std::vector<bool> first;
     /// The state tensors of this name; undefined where a parameter has none.
     std::vector<Tensor> slots(const std::string& name) const;
@@ -78,31 +96,38 @@ class Optimizer {
   virtual bool writes_copies() const { return false; }
   /// True if all that update() makes of its options and t comes from numbers(), so that a graph can be captured.
   virtual bool is_capturable() const { return false; }
-  /// Updates x by g; `t` counts from 1.
+  /// Updates x by g. This is the parameters' step number `t`; the first is 1.
   virtual void update(Batch& batch, const GroupOptions& options, int64_t t) = 0;
 
-  /// f(options, t) of the batch's group, for a kernel that is given Live numbers; in a graph (core/graph.h) those of each
-  /// replay.
+  /// f(options, t) of the batch, for a kernel that is given Live numbers; in a graph (core/graph.h) those of each replay.
   template <class F>
   auto numbers(const Batch& batch, F f) const {
-    return live([this, group = batch.group, f] { return f(options_now(group), steps_ + 1); });
+    return live([this, group = batch.group, parameters = batch.parameters, f] {
+      return f(options_now(group), common_steps(parameters) + 1);
+    });
   }
 
-  /// A state tensor by its name, the same for every parameter.
+  /// A state tensor by its name, and the value of its elements before the first step.
   struct Slot {
     std::string name;
     Shape shape;
+    double initial = 0;
   };
   /// The state of a parameter of this shape.
   virtual std::vector<Slot> slots(const Shape& shape) const = 0;
 
  private:
-  void fill(Batch& batch, size_t group);
+  static std::string called(const Parameter& p);
+  void add(Batch& batch, const Parameter& p);
   std::vector<Batch> batches();
   static void forget(std::span<const Batch> batches);
-  State zero_state(const Parameter& p) const;
+  void check_gradients(std::span<const Batch> batches) const;
+  std::map<std::string, Tensor> initial_states(const Parameter& p) const;
+  Slot slot_of(const char* caller, const Parameter& p, const std::string& name) const;
   GroupOptions options_now(size_t group) const;
+  int64_t common_steps(const std::vector<Parameter>& parameters) const;
   std::vector<std::pair<std::string, Parameter>> keys() const;
+  bool has_counts(const std::map<std::string, Tensor>& state) const;
 
   std::vector<Group> groups_;
   std::map<const void*, State> state_;
@@ -112,7 +137,4 @@ class Optimizer {
 
 /// Betas outside [0, 1) and a negative eps are errors that name the optimizer.
 void check_betas(const char* optimizer, double beta1, double beta2, double eps = 0);
-/// eps as it is added to a denominator: 0 counts as 1e-37, so that an element that never had a gradient stays, and is not 0/0.
-double in_denominator(double eps);
-
 }  // namespace vitrine::optim

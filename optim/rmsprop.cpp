@@ -15,8 +15,7 @@ Rmsprop::Rmsprop(std::vector<Parameter> parameters, RmspropOptions o)
 
 void Rmsprop::update(Batch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t) {
-    return RmspropScalars{group.lr, options_.beta2, in_denominator(options_.eps), options_.momentum,
-                          group.weight_decay};
+    return RmspropScalars{group.lr, options_.beta2, options_.eps, options_.momentum, group.weight_decay};
   });
   std::vector<Tensor> v = batch.slots("moment2"), m, buffer;
   if (options_.centered) m = batch.slots("moment1");

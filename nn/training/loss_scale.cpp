@@ -4,6 +4,7 @@
 
 #include "core/tape.h"
 #include "optim/clip.h"
+#include "optim/gradients.h"
 #include "optim/kernels.h"
 
 namespace vitrine::nn::training {
@@ -15,9 +16,7 @@ bool LossScale::unscale(const std::vector<Parameter>& parameters) {
     value_ /= 2, steps_ = 0;
     return false;
   }
-  std::vector<Tensor> gradients;
-  for (const Parameter& p : parameters)
-    if (p.grad().defined()) gradients.push_back(p.grad());
+  std::vector<Tensor> gradients = optim::separate_gradients(parameters);
   const Tape::Pause pause;
   namespace cpu = optim::cpu;  // whose kernel it is
   namespace cuda = optim::cuda;

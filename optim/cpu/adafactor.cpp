@@ -19,6 +19,7 @@ using Matrices = Tiling<32, 1024>;
 #define HWY_TARGET_INCLUDE "optim/cpu/adafactor.cpp"
 #include "core/simd.h"
 #include "core/vec_loop-inl.h"
+#include "optim/cpu/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vitrine {
@@ -27,12 +28,14 @@ namespace {
 
 /// of_columns += g², and returns their sum.
 template <class T>
-T add_squares(T* of_columns, const T* g, size_t n) {
-  Vec<T> sum(T(0));
-  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const Vec<T> square = get(g) * get(g);
-    put(of_columns, get(of_columns) + square);
-    sum += square;
+double add_squares(double* of_columns, const T* grad, size_t n) {
+  double wide[optim::Matrices::kTileColumns];
+  vecmath::convert(wide, grad, n);
+  Vec<double> sum(0.0);
+  for_each_vector<double>(n, [&](auto get, auto put) HWY_ATTR {
+    const Vec<double> g = limited<double>(get(wide), optim::kLargestGradient<T>);
+    put(of_columns, get(of_columns) + g * g);
+    sum += g * g;
   });
   return reduce_sum(sum);
 }
@@ -43,20 +46,22 @@ void moment_row(T* v, const T* grad, size_t n, double beta) {
   using V = Vec<T>;
   const V b(static_cast<T>(beta)), c(static_cast<T>(1 - beta)), least(static_cast<T>(1e-30));
   map(
-      n, v, [&](V v, V g) HWY_ATTR { return b * v + c * (g * g + least); }, v, grad);
+      n, v,
+      [&](V v, V grad) HWY_ATTR {
+        const V g = limited(grad);
+        return b * v + c * (g * g + least);
+      },
+      v, grad);
 }
 
 /// {Σx², Σu²} of a row, where u = scale·g/√v.
 template <class T>
-std::array<T, 2> squares_of_row(const T* x, const T* grad, const T* v, T scale, size_t n) {
+std::array<double, 2> squares_of_row(const T* x, const T* grad, const T* v, T scale, size_t n) {
   using V = Vec<T>;
-  return map_sums<T, 2>(
-      n,
-      [&](V x, V g, V v) HWY_ATTR {
-        const V u = V(scale) * g / sqrt(v);
-        return std::array{x * x, u * u};
-      },
-      x, grad, v);
+  T u[optim::Matrices::kTileColumns];
+  map(
+      n, u, [&](V g, V v) HWY_ATTR { return V(scale) * limited(g) / sqrt(v); }, grad, v);
+  return {sum_of_squares(x, n), sum_of_squares(u, n)};
 }
 
 template <class T>
@@ -66,7 +71,7 @@ void update_row(T* x, const T* grad, const T* v, T* m, T scale, size_t n,
   const V keep(static_cast<T>(factors.of_x)), step(scale * static_cast<T>(factors.of_u));
   const V b(static_cast<T>(beta1)), c(static_cast<T>(1 - beta1));
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    V u = step * get(grad) / sqrt(get(v));
+    V u = step * limited(get(grad)) / sqrt(get(v));
     if (m != nullptr) {
       u = b * get(m) + c * u;
       put(m, u);
@@ -160,7 +165,7 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
       return;
     }
     const int64_t across = tile.column / Matrices::kTileColumns, down = tile.row / Matrices::kTileRows;
-    std::array<T, Matrices::kTileColumns> of_columns = {};
+    std::array<double, Matrices::kTileColumns> of_columns = {};
     for (int64_t r = 0; r < tile.rows; ++r)
       scratch.sums[t.row_sum(tile.matrix, across, tile.row + r)] =
           VITRINE_DISPATCH(add_squares<T>)(of_columns.data(), place<T>(g, i, begin_of(t, tile, r)), width);

@@ -1,15 +1,36 @@
 #include "core/loop.h"
-#include "core/vecmath.h"
 #include "optim/cpu/pieces.h"
 #include "optim/kernels.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optim/cpu/clip.cpp"
+#include "core/simd.h"
+#include "core/vec_loop-inl.h"
+#include "optim/cpu/squares-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vitrine {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <class T>
+double squares_of_piece(const T* x, size_t n) {
+  return sum_of_squares(x, n);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace vitrine
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace vitrine::optim::cpu {
 
 void sum_of_squares(Tensor& total, const List& xs) {
   std::vector<double> squares(static_cast<size_t>(pieces_of(xs)));
   for_each_piece("sum_of_squares", xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t piece) {
     using T = typename decltype(type)::type;
-    squares[static_cast<size_t>(piece)] = vecmath::sum_of_squares(place<T>(xs, i, at), n);
+    squares[static_cast<size_t>(piece)] = VITRINE_DISPATCH(squares_of_piece<T>)(place<T>(xs, i, at), n);
   });
   double sum = 0;
   for (double s : squares) sum += s;
@@ -37,3 +58,4 @@ void scale_all(List& xs, double factor) {
 }
 
 }  // namespace vitrine::optim::cpu
+#endif

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "optim/cpu/lamb.cpp"
 #include "core/simd.h"
 #include "core/vec_loop-inl.h"
+#include "optim/cpu/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vitrine {
@@ -15,7 +16,8 @@ namespace {
 template <class T>
 HWY_INLINE Vec<T> lamb_direction(Vec<T> x, Vec<T> m, Vec<T> v, const optim::AdamScalars& s) {
   using V = Vec<T>;
-  return V(T(s.m_factor)) * m / (sqrt(v * V(T(s.v_factor))) + V(T(s.eps))) + V(T(s.decoupled_decay)) * x;
+  return V(T(s.m_factor)) * m / (sqrt(v * V(T(s.v_factor))) + V(optim::in_denominator<T>(s.eps))) +
+         V(T(s.decoupled_decay)) * x;
 }
 
 /// squares: Σx² and Σu².
@@ -24,14 +26,14 @@ void lamb_moments(double* squares, const T* x, const T* grad, T* m, T* v, size_t
                   const optim::AdamScalars& s) {
   using V = Vec<T>;
   const V b1(T(s.beta1)), b2(T(s.beta2)), c1(T(1 - s.beta1)), c2(T(1 - s.beta2));
-  V of_x(T(0)), of_u(T(0));
+  Vec<double> of_x(0.0), of_u(0.0);
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const V g = get(grad), at = get(x), m1 = b1 * get(m) + c1 * g, m2 = b2 * get(v) + c2 * g * g;
+    const V g = limited(get(grad)), at = get(x), m1 = b1 * get(m) + c1 * g, m2 = b2 * get(v) + c2 * g * g;
     put(m, m1);
     put(v, m2);
     const V u = lamb_direction<T>(at, m1, m2, s);
-    of_x += at * at;
-    of_u += u * u;
+    of_x += wide_squares(at);
+    of_u += wide_squares(u);
   });
   squares[0] = reduce_sum(of_x), squares[1] = reduce_sum(of_u);
 }

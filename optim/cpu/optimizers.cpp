@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "optim/cpu/optimizers.cpp"
 #include "core/simd.h"
 #include "core/vec_loop-inl.h"
+#include "optim/cpu/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vitrine {
@@ -15,12 +16,13 @@ namespace {
 template <class T>
 void adam_row(T* x, const T* grad, T* m, T* v, T* largest, size_t n, const optim::AdamScalars& s) {
   using V = Vec<T>;
-  const V keep(T(1 - s.lr * s.decoupled_decay)), decay(T(s.coupled_decay)), lr(T(s.lr)), eps(T(s.eps));
+  const V keep(T(1 - s.lr * s.decoupled_decay)), decay(T(s.coupled_decay)), lr(T(s.lr)),
+      eps(optim::in_denominator<T>(s.eps));
   const V b1(T(s.beta1)), b2(T(s.beta2)), c1(T(1 - s.beta1)), c2(T(1 - s.beta2));
   const V mf(T(s.m_factor)), gf(T(s.g_factor)), vf(T(s.v_factor));
   const bool adaptive = s.v_factor != 0;
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const V old = get(x), g = get(grad) + decay * old;
+    const V old = get(x), g = limited(get(grad) + decay * old);
     const V m1 = b1 * get(m) + c1 * g;
     V m2 = b2 * get(v) + c2 * g * g;
     put(m, m1);
@@ -65,10 +67,10 @@ void lion_row(T* x, const T* grad, T* m, size_t n, const optim::LionScalars& s) 
 template <class T>
 void rmsprop_row(T* x, const T* grad, T* v, T* m, T* buffer, size_t n, const optim::RmspropScalars& s) {
   using V = Vec<T>;
-  const V lr(T(s.lr)), b2(T(s.beta2)), c2(T(1 - s.beta2)), eps(T(s.eps));
+  const V lr(T(s.lr)), b2(T(s.beta2)), c2(T(1 - s.beta2)), eps(optim::in_denominator<T>(s.eps));
   const V momentum(T(s.momentum)), decay(T(s.decay)), zero(T(0));
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const V old = get(x), g = get(grad) + decay * old;
+    const V old = get(x), g = limited(get(grad) + decay * old);
     V square = b2 * get(v) + c2 * g * g;
     put(v, square);
     if (m != nullptr) {
@@ -88,9 +90,9 @@ void rmsprop_row(T* x, const T* grad, T* v, T* m, T* buffer, size_t n, const opt
 template <class T>
 void adagrad_row(T* x, const T* grad, T* v, size_t n, const optim::AdagradScalars& s) {
   using V = Vec<T>;
-  const V lr(T(s.lr)), eps(T(s.eps)), decay(T(s.decay));
+  const V lr(T(s.lr)), eps(optim::in_denominator<T>(s.eps)), decay(T(s.decay));
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const V old = get(x), g = get(grad) + decay * old, sum = get(v) + g * g;
+    const V old = get(x), g = limited(get(grad) + decay * old), sum = get(v) + g * g;
     put(v, sum);
     put(x, old - lr * g / (sqrt(sum) + eps));
   });
@@ -99,9 +101,9 @@ void adagrad_row(T* x, const T* grad, T* v, size_t n, const optim::AdagradScalar
 template <class T>
 void adadelta_row(T* x, const T* grad, T* v, T* steps, size_t n, const optim::AdadeltaScalars& s) {
   using V = Vec<T>;
-  const V lr(T(s.lr)), rho(T(s.rho)), rest(T(1 - s.rho)), eps(T(s.eps)), decay(T(s.decay));
+  const V lr(T(s.lr)), rho(T(s.rho)), rest(T(1 - s.rho)), eps(optim::under_root<T>(s.eps)), decay(T(s.decay));
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const V old = get(x), g = get(grad) + decay * old, before = get(steps);
+    const V old = get(x), g = limited(get(grad) + decay * old), before = get(steps);
     const V square = rho * get(v) + rest * g * g, u = sqrt(before + eps) / sqrt(square + eps) * g;
     put(v, square);
     put(steps, rho * before + rest * u * u);

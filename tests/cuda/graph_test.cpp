@@ -179,6 +179,38 @@ TEST_CASE("every rule follows its rate, its factor and its step") {
   }
 }
 
+TEST_CASE("each parameter's count goes on in replays; a launch whose parameters have come apart is refused") {
+  if (!has_gpu()) return;
+  const auto set_gradient = [](const Parameter& p) { p.master().set_grad(full_like(p.master(), 0.25)); };
+  const auto train = [&](bool in_graph) {
+    Parameter p(to(tensor({1, -2, 3}), kGpu)), late(to(tensor({4, 5}), kGpu));
+    optim::Adam adam({p, late});
+    for (int i = 0; i < 2; ++i) set_gradient(p), adam.step();
+    const auto step = [&] { set_gradient(p), set_gradient(late), adam.step(); };
+    step();
+    Graph graph(in_graph ? kGpu : Device::cpu, step);
+    for (int i = 0; i < 3; ++i) graph.replay();
+    CHECK(adam.steps(p) == 6);
+    CHECK(adam.steps(late) == 4);
+    auto values = p.master().values();
+    for (const double x : late.master().values()) values.push_back(x);
+    return values;
+  };
+  CHECK(train(true) == train(false));
+
+  Parameter p(to(tensor({1, -2}), kGpu)), q(to(tensor({4}), kGpu));
+  p.set_name("p"), q.set_name("q");
+  optim::Adam adam({p, q});
+  const auto step = [&] { set_gradient(p), set_gradient(q), adam.step(); };
+  step();
+  Graph graph(kGpu, step);
+  graph.replay();
+  q.zero_grad();
+  adam.step();
+  CHECK_THROWS_WITH_AS(graph.replay(), doctest::Contains("p has taken 3 steps and q has taken 2"), Error);
+  CHECK(adam.steps() == 3);
+}
+
 TEST_CASE("so does a step whose blocks run again in the backward, in bfloat16, with LASER") {
   if (!has_gpu()) return;
   nn::GptOptions options = tiny();

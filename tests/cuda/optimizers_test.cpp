@@ -9,10 +9,12 @@
 #include "core/kernels.h"
 #include "core/random.h"
 #include "core/tape.h"
+#include "ops/elementwise.h"
 #include "ops/view.h"
 #include "optim/by_name.h"
 #include "optim/optimizers.h"
 #include "tests/cuda/device.h"
+#include "tests/optim/rules.h"
 #include "tests/spec/spec.h"
 
 #if VITRINE_CUDA_EMULATED
@@ -103,6 +105,36 @@ TEST_CASE("three steps of every optimizer") {
         const auto again = train(make, Device::cuda, mixed);
         for (size_t i = 0; i < want.size(); ++i) CHECK(again[i].values() == got[i].values());
       });
+    }
+}
+
+TEST_CASE("gradients whose squares overflow or vanish, and parameters whose gradients begin late") {
+  if (!has_gpu()) return;
+  for (const auto& rule : test::optimizer_rules())
+    for (const double size : {1e38, 1e-30}) {
+      INFO(rule.first, ", ", size);
+      const auto train = [&](Device device) {
+        std::vector<Parameter> all;
+        Generator g(6);
+        for (const Shape& shape : {Shape{130, 140}, {300}, {5, 3}})
+          all.emplace_back(to(randn(shape, DType::float32, Device::cpu, 0, 1, g), device));
+        const auto optimizer = rule.second(all);
+        for (int step = 0; step < 3; ++step) {
+          for (Parameter& p : all)
+            if (step > 0 || p.shape().rank() == 1) {
+              const Tensor gradient = randn(p.shape(), DType::float32, Device::cpu, 0, 1, g) * size;
+              p.master().set_grad(to(clamp(gradient, -3e38, 3e38), device));
+            }
+          optimizer->step();
+        }
+        std::vector<double> results;
+        for (const Parameter& p : all)
+          for (const double x : p.master().values()) results.push_back(x);
+        return results;
+      };
+      const auto want = train(Device::cpu), got = train(Device::cuda);
+      if (rule.first == "Sgd" && size > 1) continue;  // overflows
+      CHECK(spec::distance(got, want, 1e-3) <= 1e-5);
     }
 }
 

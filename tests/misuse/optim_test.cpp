@@ -21,6 +21,18 @@ Parameter parameter(std::initializer_list<double> values, const std::string& nam
   return p;
 }
 
+/// Undoes what a mistake has written into the scene by itself.
+class Restore {
+ public:
+  explicit Restore(std::function<void()> f) : f_(std::move(f)) {}
+  ~Restore() { f_(); }
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+
+ private:
+  std::function<void()> f_;
+};
+
 /// An optimizer after its first step.
 struct Stepped : Scene {
   Parameter a = parameter({1, 2}, "a"), b = parameter({3}, ""), fresh = parameter({4, 5}, "fresh");
@@ -132,6 +144,40 @@ std::vector<Misuse> settings(Stepped& s) {
        },
        {"Optimizer: the parameter float32[1] on cpu is given twice"},
        right},
+      {"a parameter of another's memory",
+       [&] {
+         s.adam.add_group({{Parameter(s.a.master())}, {}});
+       },
+       {"shares memory with another", "tied parameters are copies of one Parameter"},
+       right},
+      {"a learning rate that is NaN, written into a group",
+       [&] {
+         s.adam.groups()[0].options.lr = NAN;
+         const Restore restore([&] { s.adam.groups()[0].options.lr = 0.1; });
+         s.adam.step();
+       },
+       {"the learning rate is nan"},
+       right},
+      {"a parameter that is appended to a group which has it",
+       [&] {
+         s.adam.groups()[0].parameters.push_back(s.a);
+         const Restore restore([&] { s.adam.groups()[0].parameters.pop_back(); });
+         s.adam.step();
+       },
+       {"step: the parameter a is in the groups twice"},
+       right},
+      {"a decay of Adagrad's rate that is infinite",
+       [&] { Adagrad({s.fresh}, {.lr_decay = INFINITY}); },
+       {"Adagrad: lr_decay is inf, wanted a finite number of at least 0"},
+       right},
+      {"an initial sum of Adagrad below 0",
+       [&] { Adagrad({s.fresh}, {.initial_accumulator = -1}); },
+       {"Adagrad: initial_accumulator is -1, wanted"},
+       right},
+      {"an infinite eps of Adadelta",
+       [&] { Adadelta({s.fresh}, {.eps = INFINITY}); },
+       {"Adadelta: rho is 0.9 and eps inf", "a finite number above 0"},
+       right},
       {"a group with a negative learning rate",
        [&] {
          s.adam.add_group({{s.fresh}, {.lr = -1}});
@@ -173,6 +219,28 @@ std::vector<Misuse> states(Stepped& s) {
          s.saved["1/moment1"] = zeros({1}, DType::float64);
          s.saved["c/moment1"] = zeros({1});
        }},
+      {"a state that the rule does not have",
+       [&] { s.adam.state(s.a, "rows"); },
+       {"state: a has no state \"rows\" under this rule, which has moment1, moment2"},
+       right},
+      {"the state of a parameter of another optimizer",
+       [&] { s.adam.set_state(s.fresh, "moment1", zeros({2})); },
+       {"set_state: fresh is no parameter of this optimizer"},
+       right},
+      {"a state of another shape",
+       [&] { s.adam.set_state(s.a, "moment1", zeros({3})); },
+       {"set_state: the moment1 of a has the shape [2], got float32[3]"},
+       right},
+      {"a count of steps that no run reaches",
+       load,
+       {"step is int64[1]", "at most 9007199254740992"},
+       right,
+       [&] { s.saved["step"] = tensor({0x1p62}, DType::int64); }},
+      {"a parameter's count beyond the optimizer's",
+       load,
+       {"a/step is int64[1]", "at least 0 and at most 1"},
+       right,
+       [&] { s.saved["a/step"] = tensor({2}, DType::int64); }},
       {"a state without its step", load, {"missing step"}, right, [&] { s.saved.erase("step"); }},
       {"a step that is NaN",
        load,
@@ -191,6 +259,14 @@ std::vector<Misuse> states(Stepped& s) {
        },
        {"clip_gradients: the largest norm is 0, wanted more than 0"},
        right},
+      {"a step without any gradient",
+       [&] { s.adam.step(); },
+       {"step: no parameter has a gradient", "Tape::explain(a, loss)"},
+       [&] {
+         s.a.master().set_grad(tensor({1, 1}));
+         return s.step();
+       },
+       [&] { s.adam.zero_grad(); }},
       {"clipping a gradient that is NaN",
        [&] {
          clip_gradients({s.a, s.b}, 1);

@@ -117,7 +117,7 @@ TEST_CASE("parameters of one name, or none, keep states of their own") {
   for (const Parameter& p : {a, b, c}) p.master().set_grad(copy_as(p.master(), DType::float32));
   o.step();
   const auto state = o.state_dict();
-  CHECK(state.size() == 7);
+  CHECK(state.size() == 10);
   Adam other({a, b, c});
   other.load_state_dict(state);
   for (const auto& [path, x] : other.state_dict()) CHECK(x.values() == state.at(path).values());
@@ -226,6 +226,7 @@ TEST_CASE("a step after a failed backward is refused until the gradients are cle
   }
   CHECK_THROWS_WITH_AS(o.step(), doctest::Contains("the gradient of weights is incomplete"), Error);
   o.zero_grad();
+  p.master().set_grad(zeros_like(p.master()));
   CHECK_NOTHROW(o.step());
 }
 

@@ -1,0 +1,72 @@
+#include "optim/gradients.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <set>
+
+#include "core/creation.h"
+#include "core/tape.h"
+
+namespace vitrine::optim {
+namespace {
+
+/// The memory from the first to the last element.
+struct Extent {
+  uintptr_t begin = 0, end = 0;
+
+  bool is_expanded = false;
+
+  explicit Extent(const Tensor& x) {
+    if (x.numel() == 0) return;
+    int64_t low = 0, high = 1;
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      const int64_t reach = (x.size(axis) - 1) * x.strides()[axis];
+      (reach < 0 ? low : high) += reach;
+    }
+    const auto first = reinterpret_cast<uintptr_t>(x.raw());
+    begin = first + static_cast<uintptr_t>(low * x.element_size());
+    end = first + static_cast<uintptr_t>(high * x.element_size());
+    is_expanded = high - low < x.numel();
+  }
+};
+
+}  // namespace
+
+std::vector<bool> share_memory(const std::vector<Tensor>& xs) {
+  std::vector<Extent> extents;
+  for (const Tensor& x : xs) extents.emplace_back(x);
+  std::vector<size_t> order(xs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return extents[a].begin < extents[b].begin; });
+  std::vector<bool> result(xs.size());
+  uintptr_t taken = 0;  // where the memory of those before ends
+  for (const size_t i : order) {
+    if (xs[i].numel() == 0) continue;
+    result[i] = extents[i].is_expanded || extents[i].begin < taken;
+    if (!result[i]) taken = extents[i].end;
+  }
+  return result;
+}
+
+std::vector<Tensor> separate_gradients(const std::vector<Parameter>& parameters) {
+  std::vector<Parameter> owners;
+  std::vector<Tensor> result;
+  std::set<const void*> met;
+  for (const Parameter& p : parameters)
+    if (p.grad().defined() && met.insert(p.identity()).second) {
+      owners.push_back(p);
+      result.push_back(p.grad());
+    }
+  const Tape::Pause pause;
+  const std::vector<bool> shared = share_memory(result);
+  for (size_t i = 0; i < result.size(); ++i)
+    if (shared[i]) {
+      owners[i].master().set_grad(copy_as(result[i], result[i].dtype()));
+      result[i] = owners[i].grad();
+    }
+  return result;
+}
+
+}  // namespace vitrine::optim

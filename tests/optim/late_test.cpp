@@ -1,0 +1,42 @@
+// Parameters whose gradients begin late or pause: each takes the steps of its own count, as in PyTorch.
+#include <doctest/doctest.h>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "tests/optim/rules.h"
+
+using namespace vitrine;
+using namespace vitrine::optim;
+
+namespace {
+
+Parameter parameter(uint64_t seed) {
+  Generator generator(seed);
+  return Parameter(randn({40, 30}, DType::float32, Device::cpu, 0, 1, generator));
+}
+
+/// Gradient number t of p.
+void set_gradient(const Parameter& p, uint64_t t) {
+  Generator generator(100 + t);
+  p.master().set_grad(randn(p.shape(), DType::float32, Device::cpu, 0, 1, generator));
+}
+
+}  // namespace
+
+TEST_CASE("a parameter whose first gradient comes late moves as a fresh optimizer moves it") {
+  for (const auto& rule : test::optimizer_rules()) {
+    INFO(rule.first);
+    const Parameter early = parameter(1), late = parameter(2), alone = parameter(2);
+    const auto together = rule.second({early, late}), fresh = rule.second({alone});
+    for (uint64_t t = 0; t < 1000; ++t) {
+      set_gradient(early, t);
+      together->step();
+    }
+    for (uint64_t t = 0; t < 8; ++t) {  // radam changes its form at step 6
+      set_gradient(early, t), set_gradient(late, t), set_gradient(alone, t);
+      together->step();
+      fresh->step();
+      CHECK(late.master().values() == alone.master().values());
+    }
+  }
+}
