@@ -24,6 +24,7 @@
 namespace vitrine {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
 constexpr int kMostThreads = 1024;
@@ -31,17 +32,21 @@ constexpr int kMostRuns = 64;  // with more threads, several begin with the same
 
 /// How long a thread waits actively before it sleeps. Waking a thread takes 5 to 50 microseconds, and most loops of a training step
 /// follow one another sooner. A longer wait would keep a core from other programs, and would use up the time that the scheduler
-/// grants this program beside them.
-constexpr microseconds kHelperSpins{50}, kCallerSpins{50};
+/// grants this program as its share.
+constexpr microseconds kSpin{50};
+/// How long a helper computes before it offers its core to other programs; less than the time slice of usual schedulers.
+constexpr microseconds kTurn{2000};
+/// A core that was shared so recently counts as shared.
+constexpr microseconds kShared{20000};
 
 thread_local int chosen_threads = 0;  // by set_threads; 0: the default
 thread_local bool inside = false;     // a body of parallel_for
 
-/// Waits until `done()`, for `most` at most; whether it came true. There is no sched_yield here: the scheduler of Linux takes a thread
-/// that yields at its word and keeps it waiting for milliseconds.
+/// Waits actively until `done()`, for kSpin at most; whether it came true. It never yields the core: a thread that yields loses the
+/// rest of its time slice, which is milliseconds, where another program is ready to run.
 template <class Done>
-bool spin(microseconds most, const Done& done) {
-  const auto end = std::chrono::steady_clock::now() + most;
+bool spin(const Done& done) {
+  const auto end = Clock::now() + kSpin;
   do {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
@@ -49,11 +54,11 @@ bool spin(microseconds most, const Done& done) {
       __builtin_ia32_pause();
 #endif
     }
-  } while (std::chrono::steady_clock::now() < end);
+  } while (Clock::now() < end);
   return false;
 }
 
-/// std::atomic::wait and notify_one without the former's sched_yield, and without the latter's search for threads that wait.
+/// In place of std::atomic::wait and notify_one: wait yields the core before it sleeps, and notify_one asks for waiting threads.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
@@ -71,6 +76,27 @@ struct Loop {
     const int64_t b = begin + chunk * grain;
     body(context, b, std::min(end, b + grain));
   }
+};
+
+/// A helper's time on its core. If the scheduler interrupts a helper in the middle of a chunk, the caller waits for that chunk until
+/// the other program's time slice ends. So a helper ends its turn itself, between two chunks. sched_yield returns at once where no other
+/// program is ready to run. Where one is, the helper's next turns end by sleep until the next loop, which costs no time slice.
+class Turn {
+ public:
+  void begin() { began_ = Clock::now(); }
+  /// Whether the helper has to sleep.
+  bool is_over() {
+    const auto now = Clock::now();
+    if (now - began_ < kTurn) return false;
+    if (now - shared_ < kShared) return true;
+    sched_yield();
+    begin();
+    if (began_ - now > microseconds(100)) shared_ = began_;
+    return false;
+  }
+
+ private:
+  Clock::time_point began_ = Clock::now(), shared_ = began_ - 2 * kShared;
 };
 
 /// The helpers of the process, and the loop that they may take part in.
@@ -112,13 +138,13 @@ class Pool {
     std::atomic<uint32_t> sleeps = 0;
   };
 
-  template <class AfterEach>
-  void work(int me, int64_t runs, const AfterEach& after_each);
+  template <class GoOn>
+  bool work(int me, int64_t runs, const GoOn& go_on);
   int64_t claim(Run& run, int me);
   void call(int64_t chunk);
   void start_helpers(int count);
   void help(int me);
-  void wait_for_loop(int me, uint64_t number);
+  bool sleep_until_loop(int me, uint64_t number);
   void publish(int team);
   void wait_for_chunks(uint32_t count);
 
@@ -154,16 +180,18 @@ int64_t Pool::claim(Run& run, int me) {
   return static_cast<int64_t>(left & kLeft);
 }
 
-/// Claims and calls chunks while there are any: one's own run first, then what the others have not begun.
-template <class AfterEach>
-void Pool::work(int me, int64_t runs, const AfterEach& after_each) {
+/// Claims and calls chunks while there are any: one's own run first, then what the others have not begun. False if `go_on`, which is
+/// called after each chunk, stopped it.
+template <class GoOn>
+bool Pool::work(int me, int64_t runs, const GoOn& go_on) {
   for (int64_t i = 0; i < runs; ++i) {
     const int64_t run = (me + i) % runs;
     while (const int64_t left = claim(runs_[static_cast<size_t>(run)], me)) {
       call(loop_.run_begin(run + 1) - left);
-      after_each();
+      if (!go_on()) return false;
     }
   }
+  return true;
 }
 
 void Pool::call(int64_t chunk) {
@@ -188,27 +216,33 @@ void Pool::start_helpers(int count) {
 /// A helper's life. The caller is thread 0.
 void Pool::help(int me) {
   inside = true;
+  Turn turn;
   for (;;) {
     const uint64_t number = state_.load(std::memory_order_acquire) / kLoop;
-    work(me, runs_in_use_.load(std::memory_order_relaxed), [this] {
+    const bool has_time = work(me, runs_in_use_.load(std::memory_order_relaxed), [&] {
       if ((helped_.fetch_add(1, std::memory_order_release) & kCallerSleeps) != 0) wake_one(helped_);
+      return !turn.is_over();
     });
-    wait_for_loop(me, number);
+    const auto is_new = [&] { return state_.load(std::memory_order_relaxed) / kLoop != number; };
+    if (has_time && spin(is_new)) continue;
+    if (sleep_until_loop(me, number)) turn.begin();
   }
 }
 
-/// Waits for another loop than that of the number.
-void Pool::wait_for_loop(int me, uint64_t number) {
-  uint64_t state = 0;
-  const auto is_new = [&] { return (state = state_.load(std::memory_order_relaxed)) / kLoop != number; };
-  if (spin(kHelperSpins, is_new)) return;
+/// Sleeps until there is another loop than that of the number. False if there is one already.
+bool Pool::sleep_until_loop(int me, uint64_t number) {
   std::atomic<uint32_t>& sleeps = helper_[static_cast<size_t>(me)].sleeps;
   sleeps.store(1, std::memory_order_relaxed);
+  uint64_t state = state_.load(std::memory_order_relaxed);
   do {
-    if (is_new()) return sleeps.store(0, std::memory_order_relaxed);
+    if (state / kLoop != number) {
+      sleeps.store(0, std::memory_order_relaxed);
+      return false;
+    }
   } while (!state_.compare_exchange_weak(state, state + 1, std::memory_order_release, std::memory_order_relaxed));
   while (sleeps.load(std::memory_order_relaxed) != 0) sleep_while(sleeps, 1);
   state_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
 }
 
 /// Says that there is a loop, and wakes the helpers of its team. One that is just going to sleep may be woken for nothing.
@@ -225,7 +259,7 @@ void Pool::publish(int team) {
 /// Until helpers have finished so many.
 void Pool::wait_for_chunks(uint32_t count) {
   const auto done = [&] { return (helped_.load(std::memory_order_acquire) & ~kCallerSleeps) == count; };
-  if (done() || spin(kCallerSpins, done)) return;
+  if (done() || spin(done)) return;
   helped_.fetch_or(kCallerSleeps, std::memory_order_relaxed);
   for (;;) {
     const uint32_t helped = helped_.load(std::memory_order_acquire);
@@ -246,7 +280,7 @@ std::exception_ptr Pool::run(const Loop& loop, int team) {
   }
   publish(team);
   int64_t own = 0;
-  work(0, loop_.runs, [&own] { ++own; });
+  work(0, loop_.runs, [&own] { return ++own > 0; });
   wait_for_chunks(static_cast<uint32_t>(loop.chunks - own) & ~kCallerSleeps);
   return std::exchange(error_, nullptr);
 }
