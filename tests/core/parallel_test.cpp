@@ -229,6 +229,25 @@ TEST_CASE("the number of threads holds for the thread that sets it, and no loop 
   CHECK(threads() == 3);
 }
 
+TEST_CASE("helpers of a larger team take no part in the loop of a smaller one") {
+  const Threads scope(7);
+  size_t most = 0;
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    set_threads(7);
+    sum_below(100);  // the helpers of seven are awake
+    set_threads(2);
+    std::mutex mutex;
+    std::set<std::thread::id> met;
+    parallel_for(0, 50, 1, [&](int64_t, int64_t) {
+      usleep(10);  // leaves the core to other helpers
+      const std::lock_guard lock(mutex);
+      met.insert(std::this_thread::get_id());
+    });
+    most = std::max(most, met.size());
+  }
+  CHECK(most <= 2);
+}
+
 TEST_CASE("loops of several threads at a time are each whole") {
   std::atomic<int> wrong = 0;
   std::vector<std::thread> users;
