@@ -1,5 +1,5 @@
 // A training step of GPT while other programs keep the cores busy: the mean time of a step, with all threads, with one thread, and in
-// PyTorch. Beside n busy processes, `count` threads on as many cores have count / (count + n) of the cores: in that share of the quiet
+// PyTorch. With n busy processes, `count` threads on as many cores have count / (count + n) of the cores: in that share of the quiet
 // speed a step would take as long as the last column says.
 #include <fmt/format.h>
 #include <signal.h>
