@@ -35,7 +35,7 @@ double product_peak() {
 }
 
 /// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and what the product reaches.
-void train(const bench::Size& s) {
+void run_process(const bench::Size& s) {
   json result = bench::train(s);
   result["product"] = product_peak();  // in each process, as the machine's speed comes and goes
   fmt::print("{}\n", result.dump());
@@ -68,7 +68,7 @@ void compare(const bench::Contest& contest, const bench::Size& s) {
 int main(int argc, char** argv) {
   const bench::Contest contest =
       bench::parse_contest("A training step of GPT, float32, against PyTorch", argc, argv);
-  if (contest.process) return train(bench::size(contest.only)), 0;
+  if (contest.process) return run_process(bench::size(contest.only)), 0;
 
   fmt::print("{} threads; share of the largest speed that the matrix product reached in these processes\n\n",
              threads());
