@@ -9,14 +9,10 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/contest.h"
-#include "bench/measure/process.h"
+#include "bench/measure/training.h"
 #include "core/parallel.h"
 #include "core/random.h"
-#include "core/tape.h"
 #include "ops/cpu/gemm.h"
-#include "ops/loss.h"
-#include "ops/view.h"
-#include "optim/optimizers.h"
 
 using namespace vitrine;
 using nlohmann::json;
@@ -39,27 +35,8 @@ double product_peak() {
 }
 
 /// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and what the product reaches.
-void train(const bench::Size& s, int steps) {
-  nn::Gpt model(s.model);
-  optim::AdamOptions options;
-  options.beta2 = 0.95;
-  options.weight_decay = 0.1;
-  options.decay = optim::Decay::decoupled;
-  optim::Adam optimizer(model.parameters(), options);
-  optimizer.set_lr(3e-4);
-  json result;
-  for (int step = -2; step < steps; ++step) {
-    const double start = bench::seconds();
-    const Tensor x = bench::random_tokens(s), y = bench::random_tokens(s);
-    optimizer.zero_grad();
-    Tape tape;
-    const Tensor loss = cross_entropy(model.forward(x), y);
-    tape.backward(loss);
-    optimizer.step();
-    result["loss"] = loss.item();
-    if (step >= 0) result["seconds"].push_back(bench::seconds() - start);
-  }
-  result["peak_mib"] = bench::peak_mib();
+void run_process(const bench::Size& s) {
+  json result = bench::train(s);
   result["product"] = product_peak();  // in each process, as the machine's speed comes and goes
   fmt::print("{}\n", result.dump());
 }
@@ -91,7 +68,7 @@ void compare(const bench::Contest& contest, const bench::Size& s) {
 int main(int argc, char** argv) {
   const bench::Contest contest =
       bench::parse_contest("A training step of GPT, float32, against PyTorch", argc, argv);
-  if (contest.process) return train(bench::size(contest.only), bench::size(contest.only).steps), 0;
+  if (contest.process) return run_process(bench::size(contest.only)), 0;
 
   fmt::print("{} threads; share of the largest speed that the matrix product reached in these processes\n\n",
              threads());

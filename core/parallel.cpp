@@ -1,76 +1,364 @@
 #include "core/parallel.h"
 
-#include <omp.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "core/error.h"
 
 namespace vitrine {
+namespace {
 
-int threads() { return omp_get_max_threads(); }
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
 
-void set_threads(int count) {
-  check(count >= 1 && count <= 1024, "set_threads: wanted 1 to 1024 threads, got {}", count);
-  omp_set_num_threads(count);
+constexpr int kMostThreads = 1024;
+constexpr int kMostRuns = 64;  // with more threads, several begin with the same run
+
+/// How long a thread waits actively before it sleeps. Waking a thread takes 5 to 50 microseconds, and most loops of a training step
+/// follow one another sooner. A longer wait would keep a core from other programs, and would use up the time that the scheduler
+/// grants this program as its share.
+constexpr microseconds kSpin{50};
+/// How long a helper computes before it offers its core to other programs; less than the time slice of usual schedulers.
+constexpr microseconds kTurn{2000};
+/// A core that was shared so recently counts as shared.
+constexpr microseconds kShared{20000};
+
+thread_local int chosen_threads = 0;  // by set_threads; 0: the default
+thread_local bool inside = false;     // a body of parallel_for
+
+/// Waits actively until `done()`, for kSpin at most; whether it came true. It never yields the core: a thread that yields loses the
+/// rest of its time slice, which is milliseconds, where another program is ready to run.
+template <class Done>
+bool spin(const Done& done) {
+  const auto end = Clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (Clock::now() < end);
+  return false;
 }
 
-bool in_parallel() { return omp_in_parallel(); }
+/// In place of std::atomic::wait and notify_one: wait yields the core before it sleeps, and notify_one asks for waiting threads.
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+void wake_one(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+
+/// A parallel loop, for the threads that hold a chunk of it.
+struct Loop {
+  int64_t begin = 0, end = 0, grain = 1, chunks = 0;
+  detail::Body body = nullptr;
+  void* context = nullptr;
+  int64_t runs = 1;
+
+  int64_t run_begin(int64_t run) const { return run * chunks / runs; }
+  void call(int64_t chunk) const {
+    const int64_t b = begin + chunk * grain;
+    body(context, b, std::min(end, b + grain));
+  }
+};
+
+/// A helper's time on its core. If the scheduler interrupts a helper in the middle of a chunk, the caller waits for that chunk until
+/// the other program's time slice ends. So a helper ends its turn itself, between two chunks. sched_yield returns at once where no other
+/// program is ready to run. Where one is, the helper's next turns end by sleep until the next loop, which costs no time slice.
+class Turn {
+ public:
+  void begin() { began_ = Clock::now(); }
+  /// Whether the helper has to sleep.
+  bool is_over() {
+    const auto now = Clock::now();
+    if (now - began_ < kTurn) return false;
+    if (now - shared_ < kShared) return true;
+    sched_yield();
+    begin();
+    if (began_ - now > microseconds(100)) shared_ = began_;
+    return false;
+  }
+
+ private:
+  Clock::time_point began_ = Clock::now(), shared_ = began_ - 2 * kShared;
+};
+
+/// The helpers of the process, and the loop that they may take part in.
+///
+/// A loop's chunks are dealt out in runs. Each run has a counter of the chunks that are left, and a chunk is claimed by
+/// decrementing that counter. All counters belong to the pool, not to a loop, so a helper that comes late may always read them:
+///
+///   - A helper knows nothing of a loop before it has claimed a chunk. If its claim succeeds, the chunk belongs to the loop that is
+///     published now, whichever the helper woke for, and this loop cannot end without the chunk. Only then does it read `loop_`.
+///   - If its claim fails, there is nothing to do, and it has touched the counters alone.
+///   - The caller claims chunks until none is left, and then waits until `helped_` counts the chunks that helpers have claimed. So it
+///     waits for chunks that have begun, never for a thread.
+///
+/// A claim acquires what the caller released with the counter: `loop_`. The count of a finished chunk releases what the chunk wrote.
+class Pool {
+ public:
+  static Pool& get();
+
+  /// One loop at a time has the helpers. False if another one has them.
+  bool try_acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
+  void release() { taken_.store(false, std::memory_order_release); }
+
+  /// For who has acquired. Runs the loop with up to `team` - 1 helpers; the exception of the lowest chunk that threw.
+  std::exception_ptr run(const Loop& loop, int team);
+
+ private:
+  // A counter of a run holds the team's size as well, so that a claim fails for a helper that the team does not have.
+  static constexpr int kTeamShift = 53;
+  static constexpr uint64_t kLeft = (uint64_t{1} << kTeamShift) - 1;
+  // `state_` holds the number of the loop, in units of kLoop, and the number of helpers that sleep. A helper goes to sleep by one
+  // exchange, which fails if there is a new loop. So a caller that publishes one learns whom it has to wake.
+  static constexpr uint64_t kLoop = uint64_t{1} << 16;
+  static constexpr uint32_t kCallerSleeps = uint32_t{1} << 31;  // a bit of helped_
+
+  struct alignas(64) Run {
+    std::atomic<uint64_t> left = 0;
+  };
+  struct alignas(64) Helper {
+    std::atomic<uint32_t> sleeps = 0;
+  };
+
+  template <class GoOn>
+  bool work(int me, int64_t runs, const GoOn& go_on);
+  int64_t claim(Run& run, int me);
+  void call(int64_t chunk);
+  void start_helpers(int count);
+  void help(int me);
+  bool sleep_until_loop(int me, uint64_t number);
+  void publish(int team);
+  void wait_for_chunks(uint32_t count);
+
+  Loop loop_;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+  int64_t error_chunk_ = 0;
+  int helpers_ = 0;
+  std::atomic<bool> taken_ = false;
+  std::atomic<int64_t> runs_in_use_ = 1;  // as loop_.runs, for those that hold no chunk
+  alignas(64) std::atomic<uint64_t> state_ = 0;
+  alignas(64) std::atomic<uint32_t> helped_ = 0;
+  std::array<Run, kMostRuns> runs_;
+  std::array<Helper, kMostThreads> helper_;
+};
+
+/// It is never destroyed: helpers wait in it until the process ends. A forked child has no helpers, so its pool starts afresh.
+Pool& Pool::get() {
+  alignas(Pool) static std::byte memory[sizeof(Pool)];
+  static Pool* const pool = [] {
+    pthread_atfork(nullptr, nullptr, [] { new (memory) Pool; });
+    return new (memory) Pool;
+  }();
+  return *pool;
+}
+
+/// A number that counts the run's chunks from its end, or 0 if there is none for this thread.
+int64_t Pool::claim(Run& run, int me) {
+  uint64_t left = run.left.load(std::memory_order_relaxed);
+  do {
+    if ((left & kLeft) == 0 || static_cast<int>(left >> kTeamShift) <= me) return 0;
+  } while (!run.left.compare_exchange_weak(left, left - 1, std::memory_order_acquire, std::memory_order_relaxed));
+  return static_cast<int64_t>(left & kLeft);
+}
+
+/// Claims and calls chunks while there are any: one's own run first, then what the others have not begun. False if `go_on`, which is
+/// called after each chunk, stopped it.
+template <class GoOn>
+bool Pool::work(int me, int64_t runs, const GoOn& go_on) {
+  for (int64_t i = 0; i < runs; ++i) {
+    const int64_t run = (me + i) % runs;
+    while (const int64_t left = claim(runs_[static_cast<size_t>(run)], me)) {
+      call(loop_.run_begin(run + 1) - left);
+      if (!go_on()) return false;
+    }
+  }
+  return true;
+}
+
+void Pool::call(int64_t chunk) {
+  try {
+    loop_.call(chunk);
+  } catch (...) {
+    const std::lock_guard lock(error_mutex_);
+    if (error_ && chunk > error_chunk_) return;
+    error_chunk_ = chunk;
+    error_ = std::current_exception();
+  }
+}
+
+/// With fewer, loops run as well.
+void Pool::start_helpers(int count) {
+  try {
+    for (; helpers_ < count; ++helpers_) std::thread(&Pool::help, this, helpers_ + 1).detach();
+  } catch (const std::system_error&) {
+  }
+}
+
+/// A helper's life. The caller is thread 0.
+void Pool::help(int me) {
+  inside = true;
+  Turn turn;
+  for (;;) {
+    const uint64_t number = state_.load(std::memory_order_acquire) / kLoop;
+    const bool has_time = work(me, runs_in_use_.load(std::memory_order_relaxed), [&] {
+      if ((helped_.fetch_add(1, std::memory_order_release) & kCallerSleeps) != 0) wake_one(helped_);
+      return !turn.is_over();
+    });
+    const auto is_new = [&] { return state_.load(std::memory_order_relaxed) / kLoop != number; };
+    if (has_time && spin(is_new)) continue;
+    if (sleep_until_loop(me, number)) turn.begin();
+  }
+}
+
+/// Sleeps until there is another loop than that of the number. False if there is one already.
+bool Pool::sleep_until_loop(int me, uint64_t number) {
+  std::atomic<uint32_t>& sleeps = helper_[static_cast<size_t>(me)].sleeps;
+  sleeps.store(1, std::memory_order_relaxed);
+  uint64_t state = state_.load(std::memory_order_relaxed);
+  do {
+    if (state / kLoop != number) {
+      sleeps.store(0, std::memory_order_relaxed);
+      return false;
+    }
+  } while (!state_.compare_exchange_weak(state, state + 1, std::memory_order_release, std::memory_order_relaxed));
+  while (sleeps.load(std::memory_order_relaxed) != 0) sleep_while(sleeps, 1);
+  state_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+/// Says that there is a loop, and wakes the helpers of its team. One that is just going to sleep may be woken for nothing.
+void Pool::publish(int team) {
+  const uint64_t sleepers = state_.fetch_add(kLoop, std::memory_order_acq_rel) % kLoop;
+  for (int i = 1; sleepers > 0 && i < team; ++i) {
+    std::atomic<uint32_t>& sleeps = helper_[static_cast<size_t>(i)].sleeps;
+    if (sleeps.load(std::memory_order_relaxed) == 0) continue;
+    sleeps.store(0, std::memory_order_relaxed);
+    wake_one(sleeps);
+  }
+}
+
+/// Until helpers have finished so many.
+void Pool::wait_for_chunks(uint32_t count) {
+  const auto done = [&] { return (helped_.load(std::memory_order_acquire) & ~kCallerSleeps) == count; };
+  if (done() || spin(done)) return;
+  helped_.fetch_or(kCallerSleeps, std::memory_order_relaxed);
+  for (;;) {
+    const uint32_t helped = helped_.load(std::memory_order_acquire);
+    if ((helped & ~kCallerSleeps) == count) return;
+    sleep_while(helped_, helped);
+  }
+}
+
+std::exception_ptr Pool::run(const Loop& loop, int team) {
+  start_helpers(team - 1);
+  loop_ = loop;
+  loop_.runs = std::min(team, kMostRuns);
+  helped_.store(0, std::memory_order_relaxed);
+  runs_in_use_.store(loop_.runs, std::memory_order_relaxed);
+  for (int64_t run = 0; run < loop_.runs; ++run) {
+    const auto left = static_cast<uint64_t>(loop_.run_begin(run + 1) - loop_.run_begin(run));
+    runs_[static_cast<size_t>(run)].left.store(static_cast<uint64_t>(team) << kTeamShift | left, std::memory_order_release);
+  }
+  publish(team);
+  int64_t own = 0;
+  work(0, loop_.runs, [&own] { return ++own > 0; });
+  wait_for_chunks(static_cast<uint32_t>(loop.chunks - own) & ~kCallerSleeps);
+  return std::exchange(error_, nullptr);
+}
+
+int cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(getpid(), sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than the set can name
+}
+
+/// The number at the beginning of a text, if it is a possible number of threads, and what follows it; else 0.
+std::pair<int, const char*> leading_threads(const char* text) {
+  int count = 0;
+  const auto [rest, error] = std::from_chars(text, text + std::strlen(text), count);
+  return {error == std::errc() && count >= 1 && count <= kMostThreads ? count : 0, rest};
+}
+
+int default_threads() {
+  const char* own = std::getenv("VITRINE_THREADS");
+  if (own != nullptr && *own != '\0') {
+    const auto [count, rest] = leading_threads(own);
+    check(count > 0 && *rest == '\0', "VITRINE_THREADS is {}, wanted 1 to {} threads", own, kMostThreads);
+    return count;
+  }
+  const char* openmp = std::getenv("OMP_NUM_THREADS");  // a number for each level of nesting: "4,2"
+  const int count = openmp == nullptr ? 0 : leading_threads(openmp).first;
+  return count > 0 ? count : std::min(cores(), kMostThreads);
+}
+
+}  // namespace
+
+int threads() {
+  if (chosen_threads != 0) return chosen_threads;
+  static const int count = default_threads();
+  return count;
+}
+
+void set_threads(int count) {
+  check(count >= 1 && count <= kMostThreads, "set_threads: wanted 1 to {} threads, got {}", kMostThreads, count);
+  chosen_threads = count;
+}
+
+bool in_parallel() { return inside; }
 
 namespace detail {
 namespace {
 
-/// The chunks that a thread begins with (beyond 64 threads several share them); each is taken once, by who comes first.
-struct alignas(64) Run {
-  std::atomic<int64_t> next;
-  int64_t end;
+/// Marks this thread as inside a body, and gives the helpers back.
+class Inside {
+ public:
+  Inside() : has_helpers_(Pool::get().try_acquire()) { inside = true; }
+  ~Inside() {
+    inside = false;
+    if (has_helpers_) Pool::get().release();
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  bool has_helpers() const { return has_helpers_; }
+
+ private:
+  bool has_helpers_;
 };
+
+void call_all(const Loop& loop) {
+  for (int64_t chunk = 0; chunk < loop.chunks; ++chunk) loop.call(chunk);
+}
 
 }  // namespace
 
 void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* context) {
   check(grain > 0, "parallel_for: the grain is {}, wanted at least 1", grain);
   if (begin >= end) return;
-  const int64_t chunks = (end - begin + grain - 1) / grain;
-  const auto run = [&](int64_t chunk) {
-    const int64_t b = begin + chunk * grain;
-    body(context, b, std::min(end, b + grain));
-  };
-  const int team = static_cast<int>(std::min<int64_t>(chunks, threads()));
-  if (team <= 1 || in_parallel()) {
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) run(chunk);
-    return;
-  }
-  std::exception_ptr error;
-  int64_t error_chunk = chunks;
-  const auto run_or_note = [&](int64_t chunk) {
-    try {
-      run(chunk);
-    } catch (...) {
-#pragma omp critical(vitrine_parallel_for_error)
-      if (chunk < error_chunk) {
-        error_chunk = chunk;
-        error = std::current_exception();
-      }
-    }
-  };
-  constexpr int kMostRuns = 64;
-  const int count = std::min(team, kMostRuns);
-  std::array<Run, kMostRuns> runs;
-  for (int i = 0; i < count; ++i) {
-    runs[i].next.store(i * chunks / count, std::memory_order_relaxed);
-    runs[i].end = (i + 1) * chunks / count;
-  }
-#pragma omp parallel num_threads(team)
-  for (int i = 0; i < count; ++i) {  // one's own run, then what the others have not begun
-    Run& from = runs[(omp_get_thread_num() + i) % count];
-    if (from.next.load(std::memory_order_relaxed) >= from.end) continue;
-    for (int64_t chunk; (chunk = from.next.fetch_add(1, std::memory_order_relaxed)) < from.end;)
-      run_or_note(chunk);
-  }
+  const Loop loop{begin, end, grain, (end - begin + grain - 1) / grain, body, context};
+  const int team = static_cast<int>(std::min<int64_t>(loop.chunks, threads()));
+  if (team <= 1 || inside) return call_all(loop);
+  const Inside scope;
+  if (!scope.has_helpers()) return call_all(loop);  // another thread's loop has them
+  const std::exception_ptr error = Pool::get().run(loop, team);
   if (error) std::rethrow_exception(error);
 }
 

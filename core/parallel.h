@@ -1,4 +1,4 @@
-// One thread runtime for everything: OpenMP.
+// Parallel loops on the helpers of the process: one pool of threads for everything.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,11 @@
 
 namespace vitrine {
 
-/// Number of threads that parallel_for uses: OMP_NUM_THREADS, or the number of cores, or what set_threads said.
+/// The number of threads that a loop of the calling thread uses: what set_threads set, else
+/// VITRINE_THREADS (1 to 1024, else an error), else OMP_NUM_THREADS, else the number of cores that
+/// the process may use.
 int threads();
-/// For calls from this thread. 1 to 1024, else an error.
+/// Sets the number for loops of the calling thread: 1 to 1024, else an error.
 void set_threads(int count);
 
 /// True inside a parallel_for body; a nested parallel_for runs on the calling thread.
@@ -19,11 +21,14 @@ using Body = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* context);
 }  // namespace detail
 
-/// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the last may be shorter).
-/// Chunks depend on the range and the grain only, never on the number of threads, so a body that writes what its
-/// chunk determines gives the same bits on any number of threads. Each thread (up to 64) begins with a contiguous run of chunks,
-/// so that operations in turn find their rows in its core's cache; one that is done takes what the others have not begun.
-/// The first exception (of the lowest chunk that threw) is rethrown on the calling thread.
+/// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the last
+/// may be shorter). Chunks depend on the range and the grain only, never on the number of threads,
+/// so a body that writes what its chunk determines gives the same bits on any number of threads.
+/// The caller takes part, and waits for chunks that have begun, never for a thread. While a loop of
+/// another thread has the helpers, the caller runs all chunks. Each thread (up to 64) begins with a
+/// contiguous run of chunks, so that successive operations find their rows in its core's cache.
+/// The exception of the lowest chunk that threw is rethrown. A forked child has helpers of its own,
+/// unless a body forks: a loop that a child inherits cannot end in the child.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {
   using Plain = std::remove_reference_t<F>;

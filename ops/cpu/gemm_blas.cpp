@@ -1,38 +1,60 @@
 // The matrix product through OpenBLAS: float64 everywhere, and every type on CPUs for which there are no
 // kernels of our own. 16-bit operands are converted to float first.
 #include <cblas.h>
-#include <omp.h>
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "ops/cpu/gemm_task.h"
 
-// Weak: another BLAS that stands in for OpenBLAS does not have it.
+// Weak: another BLAS that is linked in place of OpenBLAS does not have them.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int count);
+extern "C" __attribute__((weak)) int openblas_get_parallel();
 
 namespace vitrine::cpu {
 namespace {
 
-/// Our threads each call OpenBLAS on a block of their own, so OpenBLAS must not start threads: its pthread
-/// build would fight OpenMP for the cores, and the bits of a result would depend on how many threads it
-/// splits a product over. The pthread build obeys openblas_set_num_threads. The OpenMP build overrides that
-/// by the calling thread's own OpenMP setting in each call, so that is 1 while this object lives.
+/// What keeps OpenBLAS on the calling thread. The threads of parallel_for call it on a block each, so OpenBLAS must not use threads
+/// of its own: they would compete for the cores, and the bits of a result would depend on their number. It differs by the build:
+///   pthread  openblas_set_num_threads(1) holds for all calls.
+///   OpenMP   Each call reads the calling thread's OpenMP setting, which therefore is 1 while an object of this class exists.
+///   serial   Calls at the same time could get the same work buffer, since it has no locks. They take turns.
 class OneBlasThread {
  public:
-  OneBlasThread() : before_(omp_get_max_threads()) {
-    static const bool once = [] {
-      if (openblas_set_num_threads != nullptr) openblas_set_num_threads(1);
-      return true;
-    }();
-    (void)once;
-    omp_set_num_threads(1);
+  OneBlasThread() {
+    static const int build = openblas_get_parallel != nullptr ? openblas_get_parallel() : OPENBLAS_THREAD;
+    static const bool once = (openblas_set_num_threads != nullptr ? openblas_set_num_threads(1) : void(), true);
+    static_cast<void>(once);
+    if (build == OPENBLAS_SEQUENTIAL) turn_.lock();
+    if (build == OPENBLAS_OPENMP && openmp().set != nullptr) {
+      before_ = openmp().get();
+      openmp().set(1);
+    }
   }
-  ~OneBlasThread() { omp_set_num_threads(before_); }
+  ~OneBlasThread() {
+    if (before_ != 0) openmp().set(before_);
+  }
   OneBlasThread(const OneBlasThread&) = delete;
   OneBlasThread& operator=(const OneBlasThread&) = delete;
 
  private:
-  int before_;
+  /// The OpenMP runtime that OpenBLAS has loaded. The library itself is not linked to one.
+  struct OpenMp {
+    int (*get)();
+    void (*set)(int);
+  };
+  static const OpenMp& openmp() {
+    static const OpenMp functions = {reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads")),
+                                     reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))};
+    return functions;
+  }
+  static std::mutex& serial() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  std::unique_lock<std::mutex> turn_{serial(), std::defer_lock};
+  int before_ = 0;
 };
 
 CBLAS_TRANSPOSE flag(Trans t) { return t == Trans::yes ? CblasTrans : CblasNoTrans; }

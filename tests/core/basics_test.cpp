@@ -199,29 +199,6 @@ TEST_CASE("floats that no integer holds become the nearest end, and NaN becomes 
   }
 }
 
-TEST_CASE("parallel_for covers a range once, whatever the threads, and carries the first exception out") {
-  const int before = threads();
-  for (const int count : {1, 2, 3, 7}) {
-    set_threads(count);
-    std::vector<int> hits(1000);
-    std::vector<int64_t> chunks(100, -1);
-    parallel_for(0, 1000, 10, [&](int64_t b, int64_t e) {
-      CHECK_UNARY(in_parallel() || count == 1);
-      chunks[static_cast<size_t>(b / 10)] = e;
-      for (int64_t i = b; i < e; ++i) ++hits[static_cast<size_t>(i)];
-      parallel_for(0, 3, 1, [](int64_t, int64_t) {});  // nested: on this thread
-    });
-    for (int h : hits) CHECK_UNARY(h == 1);
-    for (size_t c = 0; c < 100; ++c) CHECK_UNARY(chunks[c] == static_cast<int64_t>(c + 1) * 10);
-    CHECK_THROWS_WITH(parallel_for(0, 1000, 10,
-                                   [](int64_t b, int64_t) {
-                                     if (b >= 300) fail("at {}", b);
-                                   }),
-                      "at 300");
-  }
-  set_threads(before);
-}
-
 TEST_CASE("tensors print as NumPy prints them, large ones in short") {
   CHECK(to_string(tensor({1, 2, 3, 4}, {2, 2}, DType::int64)) == "[[1, 2],\n [3, 4]] int64[2, 2] on cpu");
   CHECK(to_string(tensor({1, 0}, DType::boolean)) == "[ true, false] bool[2] on cpu");

@@ -157,7 +157,7 @@ def finder_of(mistake, build, options):
     with tempfile.TemporaryDirectory() as folder:
         tests = tests_with(mistake, build, options, pathlib.Path(folder))
         run = subprocess.run([tests, f"--source-file=*/tests/cuda/{mistake.test}_test.cpp", "--abort-after=1"],
-                             capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+                             capture_output=True, text=True, env={**os.environ, "VITRINE_THREADS": "1"})
     if run.returncode == 0:
         return None
     found = re.search(r"^TEST CASE: *(.*)", run.stdout, re.MULTILINE)

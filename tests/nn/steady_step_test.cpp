@@ -99,7 +99,7 @@ void train(const Run& run, bool (*when_warm)()) {
 
 /// The number of a run for a child that trains, or "plant" for one that allocates.
 int run_child(const std::string& what) {
-  // A fresh image: a forked child of an OpenMP process has lost its threads.
+  // A fresh image: a forked child has lost its threads, and would start new ones.
   const pid_t child = fork();
   if (child == 0) {
     setenv("VITRINE_STEADY_CHILD", what.c_str(), 1);
