@@ -120,10 +120,10 @@ namespace {
 /// What the kernel reads and writes: a GPU's converts 16-bit numbers itself.
 DType kernel_dtype(const Tensor& x) { return x.device().is_cpu() ? wide(x.dtype()) : x.dtype(); }
 
-/// x with elements of that dtype that lie next to each other along the last axis.
+/// x in that dtype, with each head's rows as a matrix product reads them.
 Tensor readable(const Tensor& x) {
   if (x.dtype() != kernel_dtype(x)) return copy_as(x, kernel_dtype(x));
-  return x.strides()[3] == 1 || x.size(3) == 1 ? x : packed(x);
+  return has_matrix_rows(x) ? x : packed(x);
 }
 
 /// An uninitialized [B, H, T, D] whose heads lie beside each other, [B, T, H, D], as the projections that follow want them.
