@@ -48,8 +48,9 @@ void check_options(const Shape& scores, const Options& o) {
       fail("{} is {}, which does not broadcast to {}", what, x->shape(), scores);
 }
 
+/// With D = 0 every q·k is an empty sum, 0, which no finite factor changes; 1/√0 would make it NaN.
 double scale_of(const Options& o, const Tensor& q) {
-  return o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(q.size(3)));
+  return o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(q.size(3), 1)));
 }
 
 /// j − position of i, int64 [Tq, Tk].

@@ -181,17 +181,30 @@ TEST_CASE("the gradient of a mean over queries is that of any other cotangent wi
     tape.watch(v);
     return tape.gradient({attention(v, v, v)}, {v}, {cotangent})[0];
   };
-  const Tensor cotangent = expand(full({}, 0.25, DType::float64), {1, 1, 4, 2});
+  const Tensor cotangent = expand(tensor({0.25, 0.5}, {1, 1, 1, 2}, DType::float64), {1, 1, 4, 2});
   const auto got = gradient(cotangent), want = gradient(contiguous(cotangent));
   CHECK(spec::distance(got.values(), want.values(), 1) <= 1e-15);
   CHECK(want.values()[7] > 0.9);
+}
+
+TEST_CASE("with heads of no channels all scores are 0: weights are equal, and the result is a mean of the values") {
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
+    const Tensor q = zeros({1, 1, 2, 0}, dtype), v = tensor({1, 2, 3, 6}, {1, 1, 4, 1}, dtype);
+    const Tensor k = zeros({1, 1, 4, 0}, dtype);
+    AttentionOptions causal;
+    causal.causal = true;
+    for (const auto& f : {attention, define::attention}) {
+      CHECK(f(q, k, v, {}).values() == std::vector<double>{3, 3});
+      CHECK(f(q, k, v, causal).values() == std::vector<double>{2, 3});
+    }
+  }
 }
 
 TEST_CASE("bias, mask and slopes may be any views, in every dtype") {
   for (const AttentionRead read : kReads)
     for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
       for (const spec::Layout& layout : spec::layouts()) {
-        INFO(layout.name);
+        INFO(std::string(layout.name));
         const Inputs x = inputs(4, 2, 5, 6, 3, dtype);
         Generator g(11);
         AttentionOptions o, copied;

@@ -51,7 +51,7 @@ void check_constant(const char* what, const Tensor& constant, F&& f) {
   for (const spec::Layout& layout : spec::layouts()) {
     const Tensor laid = layout.of(constant);
     if (!laid.defined()) continue;
-    INFO(what, ", ", layout.name);
+    INFO((std::string(what) + ", " + layout.name));
     CHECK(f(laid).values() == f(contiguous(laid)).values());
   }
 }
