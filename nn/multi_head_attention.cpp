@@ -11,7 +11,7 @@ namespace {
 
 /// [B, T, H·D] → [B, H, T, D].
 Tensor split_heads(const Tensor& x, int64_t heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, -1}), {0, 2, 1, 3});
+  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
 }
 
 const MultiHeadOptions& checked(const MultiHeadOptions& o) {
@@ -108,8 +108,9 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const At
   const Tensor q = split_heads(project(x, 0, width), heads_);
   const Tensor k = split_heads(kv[0], key_heads_), v = split_heads(kv[1], key_heads_);
   if (on_projected) on_projected(q, k, v);
-  return merge(
-      attention.forward(q, attention.prepare_keys(k, 0), attention.prepare_values(v, 0), mask, 0, trace));
+  const int64_t first_query = source.size(1) - x.size(1);  // as masks and ALiBi place queries
+  return merge(attention.forward(q, attention.prepare_keys(k, 0), attention.prepare_values(v, 0), mask,
+                                 first_query, trace));
 }
 
 MultiHeadAttention MultiHeadAttention::clone() {

@@ -41,7 +41,8 @@ class MultiHeadAttention : public Module {
   /// x [B, T, C] → [B, T, C]. With a cache, x continues what the cache holds.
   Tensor forward(const Tensor& x, const AttentionMask& mask, KeyValueCache* cache = nullptr,
                  AttentionTrace* trace = nullptr) const;
-  /// Queries from x [B, T, C], keys and values from source [B, S, C].
+  /// Queries from x [B, T, C], keys and values from source [B, S, C]. Key j is at position j and query i at position
+  /// i + S − T, for rotary positions as for ALiBi and masks: the last query is aligned with the last key.
   Tensor cross(const Tensor& x, const Tensor& source, const AttentionMask& mask,
                AttentionTrace* trace = nullptr) const;
   void fields(Fields& f) override;

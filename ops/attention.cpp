@@ -48,8 +48,9 @@ void check_options(const Shape& scores, const Options& o) {
       fail("{} is {}, which does not broadcast to {}", what, x->shape(), scores);
 }
 
+/// With D = 0 every q·k is an empty sum, 0, which no finite factor changes; 1/√0 would make it NaN.
 double scale_of(const Options& o, const Tensor& q) {
-  return o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(q.size(3)));
+  return o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(q.size(3), 1)));
 }
 
 /// j − position of i, int64 [Tq, Tk].
@@ -120,10 +121,10 @@ namespace {
 /// What the kernel reads and writes: a GPU's converts 16-bit numbers itself.
 DType kernel_dtype(const Tensor& x) { return x.device().is_cpu() ? wide(x.dtype()) : x.dtype(); }
 
-/// x with elements of that dtype that lie next to each other along the last axis.
+/// x in that dtype, with each head's rows as a matrix product reads them.
 Tensor readable(const Tensor& x) {
   if (x.dtype() != kernel_dtype(x)) return copy_as(x, kernel_dtype(x));
-  return x.strides()[3] == 1 || x.size(3) == 1 ? x : packed(x);
+  return has_matrix_rows(x) ? x : packed(x);
 }
 
 /// An uninitialized [B, H, T, D] whose heads lie beside each other, [B, T, H, D], as the projections that follow want them.

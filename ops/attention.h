@@ -17,7 +17,7 @@ inline constexpr double kLaserNear = 2, kLaserFar = 60;
 /// Numbers that fix an attention. Query i stands at position i + (Tk − Tq): the last query is aligned with the last key.
 struct AttentionForm {
   static constexpr int64_t kUnlimited = INT64_MAX / 4;
-  double scale = 0;            ///< factor of q·k; 0: 1/√D
+  double scale = 0;            ///< factor of q·k; 0: 1/√D. With D = 0 all q·k are 0
   bool causal = false;         ///< keys behind the query's position are hidden
   int64_t left = kUnlimited;   ///< a window: keys more than this before the position are hidden
   int64_t right = kUnlimited;  ///< and those more than this behind it

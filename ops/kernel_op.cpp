@@ -6,6 +6,13 @@
 
 namespace vitrine {
 
+bool has_matrix_rows(const Tensor& x, int row_axis, int column_axis) {
+  const int row = x.rank() + row_axis, column = x.rank() + column_axis;
+  const int64_t n = x.shape()[column];
+  if (x.numel() == 0) return true;
+  return (n == 1 || x.strides()[column] == 1) && (x.shape()[row] == 1 || x.strides()[row] >= n);
+}
+
 std::optional<int64_t> row_distance(const Tensor& x) {
   const int last = x.rank() - 1;
   const int64_t n = x.shape()[last];

@@ -20,12 +20,7 @@ namespace {
 /// A matrix operand that a product can read as it lies: one of the last two strides is 1 and the other spans it. Others
 /// are copied.
 bool reads_in_place(const Tensor& x) {
-  const int r = x.rank();
-  const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];
-  const int64_t row = x.strides()[r - 2], column = x.strides()[r - 1];
-  const bool by_rows = (column == 1 || columns == 1) && (row >= columns || rows == 1);
-  const bool by_columns = (row == 1 || rows == 1) && (column >= rows || columns == 1);
-  return by_rows || by_columns;
+  return has_matrix_rows(x) || has_matrix_rows(x, -1, -2);
 }
 
 Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
@@ -168,11 +163,10 @@ struct Operand {
 /// How the last two axes lie in memory, for a product that reads rows of `ld`.
 Operand layout(const Tensor& x) {
   const int r = x.rank();
-  const int64_t rows = x.shape()[r - 2], columns = x.shape()[r - 1];
-  const int64_t row = x.strides()[r - 2], column = x.strides()[r - 1];
-  if ((column == 1 || columns == 1) && (row >= columns || rows == 1))
-    return {Trans::no, std::max(row, columns)};
-  return {Trans::yes, std::max(column, rows)};
+  if (has_matrix_rows(x)) return {Trans::no, std::max(x.strides()[r - 2], x.shape()[r - 1])};
+  check(has_matrix_rows(x, -1, -2), "matmul: its kernel cannot read a matrix {} with strides {} in place",
+        x.shape(), x.strides());
+  return {Trans::yes, std::max(x.strides()[r - 1], x.shape()[r - 2])};
 }
 
 /// Calls f(batch, offsets) for runs of up to two leading axes of the product; further ones are looped over.

@@ -1,9 +1,11 @@
 #include "ops/norm.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
+#include "ops/join.h"
 #include "ops/kernel_op.h"
 #include "ops/kernels.h"
 #include "ops/reduce.h"
@@ -187,10 +189,13 @@ AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weig
 Tensor l2_normalize(const Tensor& x, double eps) {
   check_norm("l2_normalize", x, {}, {}, eps);
   const Tensor z = cast(x, wide(x.dtype()));
-  const Tensor squares = sum(square(z), {-1}, KeepAxes::yes) + eps;
-  // Where all is 0 the root is not taken: its derivative is infinite there.
-  const Tensor some = not_equal(squares, zeros({}, squares.dtype(), x.device()));  // true for NaN
-  return cast(z * where(some, rsqrt(where(some, squares, 1.0)), 0.0), x.dtype());
+  Tensor length = norm(z, 2, {-1}, KeepAxes::yes);
+  // √(length² + eps) is a norm as well, whose squares do not overflow.
+  if (eps > 0)
+    length = norm(concat({length, full(length.shape(), std::sqrt(eps), z.dtype(), z.device())}, -1), 2, {-1},
+                  KeepAxes::yes);
+  const Tensor some = not_equal(length, zeros({}, z.dtype(), z.device()));  // true for NaN
+  return cast(where(some, z / where(some, length, 1.0), 0.0), x.dtype());
 }
 
 namespace cpu {

@@ -1,4 +1,5 @@
-// Normalization over the last axis, or several.
+// Normalization over the last axis, or several. layer_norm and rms_norm square x in its wide dtype: rows of float32 and the 16-bit
+// types beyond ±2^60 or so give 0, and numbers far below √eps are normalized by eps. l2_normalize has no such bounds.
 #pragma once
 
 #include "core/tensor.h"

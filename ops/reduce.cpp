@@ -1,6 +1,7 @@
 // Sums, and what is made of them. Maxima and truth values: ops/extreme.cpp; running sums: ops/cumsum.cpp.
 #include "ops/reduce.h"
 
+#include <bit>
 #include <cmath>
 
 #include "ops/cpu/rows.h"
@@ -72,28 +73,95 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepAxes keep) {
 
 namespace {
 
-/// The variance in the wide dtype.
-Tensor wide_var(const char* op, const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
+/// 2^exponent.
+double power_of_two(int exponent) { return std::ldexp(1.0, exponent); }
+
+/// The largest |x| over axes that have elements, a constant with the axes kept.
+Tensor largest_of(const Tensor& x, const Axes& axes) {
+  const Tape::Pause pause;
+  return max(abs(x), axes, KeepAxes::yes);
+}
+
+/// x − mean over axes, into each of whose results `count` elements fall. Where their sum could overflow, x is divided by the power
+/// of two from count on before it is summed, so that the gradient does not overflow either; other results keep their bits.
+Tensor centered(const Tensor& x, const Axes& axes, int64_t count) {
+  const int end = x.dtype() == DType::float32 ? 128 : 1024;
+  const auto power = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(count)));
+  const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
+  const Tensor could_overflow = greater(largest_of(x, axes), number(2 * (power_of_two(end - 1) / power)));
+  const Tensor factor = where(could_overflow, number(1 / power), 1.0);
+  return x - sum(x * factor, axes, KeepAxes::yes) / (factor * static_cast<double>(count));
+}
+
+/// x − mean over axes in the wide dtype, and the divisor of its squares.
+struct Deviations {
+  Tensor from_mean;
+  double divisor;
+};
+Deviations deviations(const char* op, const Tensor& x, const Axes& axes, int64_t correction) {
   check_floating(op, "x", x);
   const auto sorted = check_axes(op, x.shape(), axes);
   const int64_t count = reduced_count(op, x.shape(), sorted);
   check(correction >= 0 && correction < count,
         "{}: the correction is {}, wanted 0 to {}, as {} elements of {} fall into one variance", op,
         correction, count - 1, count, describe(x));
-  const Tensor wide_x = cast(x, wide(x.dtype()));
-  const Tensor centered = wide_x - mean(wide_x, axes, KeepAxes::yes);
-  return sum(square(centered), axes, keep) / static_cast<double>(count - correction);
+  if (x.numel() == 0) return {cast(x, wide(x.dtype())), 1};
+  return {centered(cast(x, wide(x.dtype())), axes, count), static_cast<double>(count - correction)};
 }
 
 }  // namespace
 
 Tensor var(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
-  return cast(wide_var("var", x, axes, correction, keep), x.dtype());
+  const auto [from_mean, divisor] = deviations("var", x, axes, correction);
+  return cast(sum(square(from_mean), axes, keep) / divisor, x.dtype());
 }
 
 Tensor std(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
-  return cast(sqrt_of_squares(wide_var("std", x, axes, correction, keep)), x.dtype());
+  const auto [from_mean, divisor] = deviations("std", x, axes, correction);
+  return cast(norm(from_mean, 2, axes, keep) / std::sqrt(divisor), x.dtype());
 }
+
+namespace {
+
+/// t^p and s^(1/p) have infinite or undefined derivatives at 0: there the argument is replaced by 1, and the result by 0.
+Tensor power_of_sum(const Tensor& t, double exponent) {
+  const Tensor positive = not_equal(t, zeros({}, t.dtype(), t.device()));  // true for NaN, which stays NaN
+  return where(positive, pow(where(positive, t, 1.0), exponent), 0.0);
+}
+
+/// What x is divided by so that powers of its elements neither overflow nor vanish: for squares a power of two, which is 1
+/// unless the largest number is far from 1, so that ordinary results keep their bits; else the largest number.
+Tensor norm_scale(const Tensor& x, double p, const Axes& axes) {
+  const Tensor largest = largest_of(x, axes);
+  const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
+  if (p != 2)
+    return where(logical_and(is_finite(largest), greater(largest, number(0))), largest, number(1));
+  const int far = x.dtype() == DType::float32 ? 50 : 400;
+  return where(greater(largest, number(power_of_two(far))), number(power_of_two(2 * far)),
+               where(less(largest, number(power_of_two(-far))), number(power_of_two(-2 * far)), number(1)));
+}
+
+/// The norm for p other than 1 and infinity, of the wide dtype. With u = x/‖x‖, whose elements are at most 1, the gradient is
+/// sign(u)|u|^(p−1): neither it nor what it is computed from overflows.
+Tensor scaled_norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
+  Tensor y;
+  {
+    const Tape::Pause pause;
+    const Tensor scale = norm_scale(x, p, axes), z = x / scale;
+    const Tensor powers = p == 2 ? square(z) : power_of_sum(abs(z), p);
+    const Tensor kept = sum(powers, axes, KeepAxes::yes);
+    y = scale * (p == 2 ? sqrt_of_squares(kept) : power_of_sum(kept, 1 / p));
+    const auto sorted = check_axes("norm", x.shape(), axes);
+    y = reshape(y, reduced_shape(x.shape(), sorted, keep));
+  }
+  return record("norm", {x}, y, [x = Saved(x), p, axes](const Tensor& dy) -> Grads {
+    const Tensor n = norm(x, p, axes, KeepAxes::yes), up = reshape(dy, n.shape());
+    const Tensor u = x / where(not_equal(n, zeros({}, n.dtype(), n.device())), n, 1.0);
+    return {up * (p == 2 ? u : sign(u) * power_of_sum(abs(u), p - 1))};
+  });
+}
+
+}  // namespace
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   check_floating("norm", "x", x);
@@ -101,23 +169,9 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   const auto reduced = check_axes("norm", x.shape(), axes);
   if (std::isinf(p)) reduced_count("norm", x.shape(), reduced);  // a largest one there must be
   const Tensor wide_x = cast(x, wide(x.dtype()));
-  Tensor y;
-  if (std::isinf(p)) {
-    y = max(abs(wide_x), axes, keep);
-  } else if (p == 1) {
-    y = sum(abs(wide_x), axes, keep);
-  } else if (p == 2) {
-    y = sqrt_of_squares(sum(square(wide_x), axes, keep));
-  } else {
-    // t^p and s^(1/p) have infinite or undefined derivatives at 0: there the argument is replaced by 1, and
-    // the result by 0.
-    const auto power = [](const Tensor& t, double exponent) {
-      const Tensor positive = not_equal(t, zeros({}, t.dtype(), t.device()));
-      return where(positive, pow(where(positive, t, 1.0), exponent), 0.0);
-    };
-    y = power(sum(power(abs(wide_x), p), axes, keep), 1 / p);
-  }
-  return cast(y, x.dtype());
+  if (std::isinf(p)) return cast(max(abs(wide_x), axes, keep), x.dtype());
+  if (p == 1 || x.numel() == 0) return cast(sum(abs(wide_x), axes, keep), x.dtype());
+  return cast(scaled_norm(wide_x, p, axes, keep), x.dtype());
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -21,10 +21,12 @@ Tensor prod(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no
 /// NaN if any element is. The gradient is shared evenly among equal extremes.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 Tensor min(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
-/// Σ(x − mean)²/(n − correction); correction 0 is the biased variance, 1 the unbiased one; std is its root.
+/// Σ(x − mean)²/(n − correction); correction 0 is the biased variance, 1 the unbiased one; std is its root. The std of numbers whose
+/// squares overflow or vanish is right; their variance overflows or vanishes.
 Tensor var(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepAxes keep = KeepAxes::no);
 Tensor std(const Tensor& x, const Axes& axes = {}, int64_t correction = 0, KeepAxes keep = KeepAxes::no);
-/// (Σ|x|^p)^(1/p); p = 1, 2, other positive numbers, or infinity. The gradient at x = 0 is 0.
+/// (Σ|x|^p)^(1/p); p = 1, 2, other positive numbers, or infinity. The gradient at x = 0 is 0. x is divided by a scale before
+/// its powers are taken, so that neither they nor the gradient overflow or vanish where the norm does not.
 Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 /// Running sums along an axis, of bool and integers in int64; `exclusive` leaves out the element
 /// itself, `reverse` sums from the end.

@@ -25,7 +25,9 @@ Shape resolve(const Tensor& x, Shape shape) {
     Shape others = shape;
     others[unknown] = 1;
     const int64_t known = numel(others);
-    check(known != 0 && x.numel() % known == 0, "reshape: {} elements of {} cannot fill {}", x.numel(),
+    check(known != 0, "reshape: the size -1 in {} can be anything, as {} has no elements: give it", shape,
+          x.shape());
+    check(x.numel() % known == 0, "reshape: {} elements of {} cannot fill {}", x.numel(),
           x.shape(), shape);
     shape[unknown] = x.numel() / known;
   }

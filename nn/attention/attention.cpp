@@ -193,7 +193,13 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
     if (row_scale.defined()) scaled = scaled * row_scale;
     scores = matmul(scaled, transpose(all_keys));
   }
-  if (setting_.softcap > 0) scores = setting_.softcap * tanh(scores / setting_.softcap);
+  Tensor cap_slope;
+  if (setting_.softcap > 0) {
+    const Tensor capped = tanh(scores / setting_.softcap);
+    scores = setting_.softcap * capped;
+    const Tape::Pause pause;
+    if (trace) cap_slope = 1 - square(capped);
+  }
   if (mask.bias.defined()) scores = scores + cast(mask.bias, type);
   if (setting_.alibi) scores = scores + define::alibi_bias(slopes(q.device()), queries, keys, type);
   for (const auto& part : extra) scores = part->modify_scores(scores);
@@ -204,6 +210,7 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
   const Tensor weights = others.defined() ? others : softmax(scores);
   if (trace) {
     *trace = {q, k, v, weights, own_scores ? 1 : scale_, row_scale, visible};
+    trace->cap_slope = cap_slope;
     for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
   }
   const Tensor read = stage_of_parts("read the values",

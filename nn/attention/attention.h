@@ -57,6 +57,7 @@ struct AttentionTrace {
   Tensor row_scale;  ///< and that, for each query: broadcast to [B, H, Tq, 1]; undefined where it is 1
   Tensor visible;    ///< bool, broadcast to the weights; undefined where no key is hidden
   bool distribution = true;  ///< the weights are ≥ 0 and sum to 1
+  Tensor cap_slope;  ///< 1 − tanh²(s/c) of the softcap, like the weights; undefined where there is no softcap
 };
 
 /// One attention mechanism over heads that are already split: q [B, H, Tq, D], k and v [B, Hkv, Tk, D] → [B, H, Tq, D].
@@ -66,8 +67,8 @@ class Attention : public Module {
   /// `context`: the longest sequence, for the scales that depend on it.
   Attention(AttentionSetting setting, int64_t heads, int64_t head_size, int64_t context);
 
-  /// `first_query`: its position, for rotary positions; keys and values come prepared by the functions below. With a trace the weights are
-  /// kept, which the fused path never does.
+  /// `first_query` is the position of the first query, for rotary positions; Tk − Tq agrees with masks and ALiBi. Keys and
+  /// values come prepared by the functions below. With a trace the weights are kept, which the fused path never does.
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  int64_t first_query = 0, AttentionTrace* trace = nullptr) const;
   /// Normalized and rotated keys, and the values of parts that prepare them: what a cache keeps.

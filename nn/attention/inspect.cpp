@@ -11,16 +11,17 @@ struct Sums {
   double entropy = 0, limit = 0, jacobian = 0, rows = 0, below3 = 0, below7 = 0, weights = 0;
 };
 
-/// Adds one row: its weights, and which of them count.
-void add_row(Sums& sums, const double* p, const double* visible, int64_t keys, double scale,
-             const std::function<void(double)>& each_weight) {
+/// Adds one row: its weights, which of them count, and the derivative of the softcap; both may be null.
+void add_row(Sums& sums, const double* p, const double* visible, const double* cap_slope, int64_t keys,
+             double scale, const std::function<void(double)>& each_weight) {
   const auto counts = [&](int64_t j) { return visible == nullptr || visible[j] != 0; };
   int64_t seen = 0;
   for (int64_t j = 0; j < keys; ++j) seen += counts(j);
   if (seen < 2) return;
-  double squares = 0;
+  double squares = 0, flattened = 0;  // flattened: what a softcap takes from Σ p(1 − p)
   for (int64_t j = 0; j < keys; ++j) {
     if (!counts(j)) continue;
+    if (cap_slope != nullptr) flattened += p[j] * (1 - p[j]) * (1 - cap_slope[j]);
     if (p[j] > 0) sums.entropy -= p[j] * std::log(p[j]);
     squares += p[j] * p[j];
     sums.below3 += std::abs(p[j]) < 1e-3;
@@ -29,7 +30,7 @@ void add_row(Sums& sums, const double* p, const double* visible, int64_t keys, d
   }
   sums.weights += static_cast<double>(seen);
   sums.limit += std::log(static_cast<double>(seen));
-  sums.jacobian += scale * (1 - squares);
+  sums.jacobian += scale * (1 - squares - flattened);
   ++sums.rows;
 }
 
@@ -55,6 +56,8 @@ std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<T
     std::vector<double> visible;
     if (trace.visible.defined())
       visible = select(expand(trace.visible, trace.weights.shape()), 1, head).values();
+    std::vector<double> cap_slope;
+    if (trace.cap_slope.defined()) cap_slope = select(trace.cap_slope, 1, head).values();
     std::vector<double> scales(static_cast<size_t>(trace.weights.size(0) * trace.weights.size(2)),
                                trace.scale);
     if (trace.row_scale.defined()) {
@@ -64,8 +67,8 @@ std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<T
     Sums sums;
     for (size_t row = 0; row < scales.size(); ++row) {
       const size_t at = row * static_cast<size_t>(keys);
-      add_row(sums, weights.data() + at, visible.empty() ? nullptr : visible.data() + at, keys, scales[row],
-              each_weight);
+      add_row(sums, weights.data() + at, visible.empty() ? nullptr : visible.data() + at,
+              cap_slope.empty() ? nullptr : cap_slope.data() + at, keys, scales[row], each_weight);
     }
     HeadFigures f;
     if (trace.distribution) f.entropy = sums.entropy / sums.rows, f.jacobian = sums.jacobian / sums.rows;

@@ -16,7 +16,9 @@ struct HeadFigures {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   double entropy = kNone;        ///< −Σ p ln p, in nats
   double entropy_limit = kNone;  ///< ln(visible keys), the entropy of equal weights
-  double jacobian = kNone;       ///< α(1 − Σp²): half the L1 norm of ∂p/∂s
+  /// Half the L1 norm of ∂p/∂z of p = softmax(s), z = q·k: α Σ p(1 − p)·∂s/∂(αz). Without a softcap that is α(1 − Σp²); with
+  /// s = c·tanh(αz/c) the last factor is 1 − tanh²(αz/c).
+  double jacobian = kNone;
   double share_below_1e3 = kNone,
          share_below_1e7 = kNone;  ///< of the visible weights, by magnitude, in [0, 1]
   /// L2 norms of this head's part of the gradients handed in.

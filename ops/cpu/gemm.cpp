@@ -68,6 +68,21 @@ Grid blas_blocks(int64_t M, int64_t N) {
   return {ceil_div(M, height), ceil_div(N, width), height, width};
 }
 
+/// BLAS multiplies nothing where rows overlap; the kernels of our own read them, but every instruction set must agree.
+void check_distance(const char* matrix, int64_t rows, int64_t columns, int64_t distance) {
+  check(rows <= 1 || columns == 0 || distance >= columns,
+        "gemm: the rows of {} are {} elements apart, wanted {} or more, the length of a row", matrix,
+        distance, columns);
+}
+
+template <class T, class TC>
+void check_distances(const GemmTask<T, TC>& t) {
+  const bool ta = t.ta == Trans::yes, tb = t.tb == Trans::yes;
+  check_distance("A", ta ? t.K : t.M, ta ? t.M : t.K, t.lda);
+  check_distance("B", tb ? t.N : t.K, tb ? t.K : t.N, t.ldb);
+  check_distance("C", t.M, t.N, t.ldc);
+}
+
 template <class T, class TC>
 void run(Isa isa, const GemmTask<T, TC>& task) {
 #if defined(__x86_64__)
@@ -118,6 +133,7 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
                         C,
                         ldc,
                         epilogue ? *epilogue : Epilogue<TC>()};
+  check_distances(whole);
   const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
   const int64_t team =
       in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();

@@ -29,7 +29,8 @@ struct Epilogue {
 };
 
 /// C = alpha · op(A) op(B) + beta · C + bias, with op(A) [M, K], op(B) [K, N], C [M, N]; op transposes where
-/// `yes`, so A is stored as [M, K] or [K, M] with rows `lda` apart. T → TC may be float → float, double →
+/// `yes`, so A is stored as [M, K] or [K, M] with rows `lda` apart. A distance below the length of a row is an error, unless
+/// the matrix has one row. T → TC may be float → float, double →
 /// double, bfloat16 → float or bfloat16, float16 → float or float16. With beta 0, C is not read; with alpha
 /// 0, A and B are not read; K = 0 is an empty sum. C must not overlap A or B.
 template <class T, class TC>

@@ -84,11 +84,14 @@ void add_bias(const GemmTask<T, T>& t) {
     for (int64_t j = 0; j < t.N; ++j) t.C[i * t.ldc + j] += t.epilogue.bias[j];
 }
 
+/// BLAS refuses a distance below the length of a row, also where there is one row only and gemm() takes any.
+int64_t leading(int64_t ld, int64_t columns) { return std::max<int64_t>({ld, columns, 1}); }
+
 /// float and double as they are.
 template <class T>
 void wide_product(const GemmTask<T, T>& t) {
-  product(t.ta, t.tb, t.M, t.N, t.K, t.alpha, t.A, std::max<int64_t>(t.lda, 1), t.B,
-          std::max<int64_t>(t.ldb, 1), t.beta, t.C, t.ldc);
+  product(t.ta, t.tb, t.M, t.N, t.K, t.alpha, t.A, leading(t.lda, t.ta == Trans::yes ? t.M : t.K), t.B,
+          leading(t.ldb, t.tb == Trans::yes ? t.K : t.N), t.beta, t.C, leading(t.ldc, t.N));
   add_bias(t);
 }
 

@@ -173,6 +173,54 @@ TEST_CASE("a query with NaN gives NaN, in the kernel and in the definition") {
   }
 }
 
+TEST_CASE("the gradient of a mean over queries is that of any other cotangent with the same values") {
+  // The cotangent of a mean is an expanded tensor, all of whose rows are one.
+  const auto gradient = [](const Tensor& cotangent) {
+    const Tensor v = tensor({1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 4, 2}, DType::float64);
+    Tape tape;
+    tape.watch(v);
+    return tape.gradient({attention(v, v, v)}, {v}, {cotangent})[0];
+  };
+  const Tensor cotangent = expand(tensor({0.25, 0.5}, {1, 1, 1, 2}, DType::float64), {1, 1, 4, 2});
+  const auto got = gradient(cotangent), want = gradient(contiguous(cotangent));
+  CHECK(spec::distance(got.values(), want.values(), 1) <= 1e-15);
+  CHECK(want.values()[7] > 0.9);
+}
+
+TEST_CASE("with heads of no channels all scores are 0: weights are equal, and the result is a mean of the values") {
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
+    const Tensor q = zeros({1, 1, 2, 0}, dtype), v = tensor({1, 2, 3, 6}, {1, 1, 4, 1}, dtype);
+    const Tensor k = zeros({1, 1, 4, 0}, dtype);
+    AttentionOptions causal;
+    causal.causal = true;
+    for (const auto& f : {attention, define::attention}) {
+      CHECK(f(q, k, v, {}).values() == std::vector<double>{3, 3});
+      CHECK(f(q, k, v, causal).values() == std::vector<double>{2, 3});
+    }
+  }
+}
+
+TEST_CASE("bias, mask and slopes may be any views, in every dtype") {
+  for (const AttentionRead read : kReads)
+    for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
+      for (const spec::Layout& layout : spec::layouts()) {
+        INFO(std::string(layout.name));
+        const Inputs x = inputs(4, 2, 5, 6, 3, dtype);
+        Generator g(11);
+        AttentionOptions o, copied;
+        o.read = read;
+        o.bias = layout.of(randn({2, 4, 5, 6}, dtype, Device::cpu, 0, 1, g));
+        o.allowed = layout.of(greater(randn({2, 4, 5, 6}, dtype, Device::cpu, 0, 1, g), zeros({}, dtype)));
+        if (const Tensor slopes = layout.of(randn({4}, dtype, Device::cpu, 0, 1, g)); slopes.defined())
+          o.slopes = slopes;
+        copied = o;
+        for (Tensor* t : {&copied.bias, &copied.allowed, &copied.slopes})
+          if (t->defined()) *t = contiguous(*t);
+        const auto got = value_and_gradients(attention, x, o), want = value_and_gradients(attention, x, copied);
+        for (size_t i = 0; i < want.size(); ++i) CHECK(got[i].values() == want[i].values());
+      }
+}
+
 TEST_CASE("the result lies as the projection that follows reads it") {
   const Inputs x = inputs(4, 2, 3, 3, 4, DType::float32);
   CHECK(permute(attention(x.q, x.k, x.v), {0, 2, 1, 3}).is_contiguous());

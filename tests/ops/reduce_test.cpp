@@ -36,6 +36,58 @@ V fold(const Tensor& x, const Axes& axes, double start, const std::function<doub
 
 const std::vector<Axes> kSubsets = {{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {1, 3}, {0, 2, 3}, {0, 1, 2, 3}};
 
+/// A tensor of float32's or float64's numbers times 2^exponent.
+Tensor scaled(const V& values, int exponent, DType dtype) {
+  V result;
+  for (const double v : values) result.push_back(std::ldexp(v, exponent));
+  return tensor(result, {static_cast<int64_t>(values.size())}, dtype);
+}
+
+TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, and so are their gradients") {
+  const V x = {3, -4, 12, 0};
+  const auto check_at = [&](DType dtype, int exponent, double tolerance) {
+    INFO(name(dtype), " ", exponent);
+    const auto result = [&](const Tensor& z, auto&& f) {
+      Tape tape;
+      tape.watch(z);
+      const Tensor y = f(z);
+      return std::pair{y.item(), tape.gradient({y}, {z}, {full({}, 8, dtype)})[0].values()};
+    };
+    const auto check_f = [&](auto&& f) {
+      const auto want = result(scaled(x, 0, DType::float64), [&](const Tensor& z) { return cast(f(z), dtype); });
+      const auto got = result(scaled(x, exponent, dtype), f);
+      CHECK(std::ldexp(got.first, -exponent) == doctest::Approx(want.first).epsilon(tolerance));
+      for (size_t i = 0; i < x.size(); ++i)
+        CHECK(got.second[i] == doctest::Approx(want.second[i]).epsilon(tolerance).scale(1));
+    };
+    for (const double p : {2.0, 3.0, 0.5}) {
+      if (p == 0.5 && exponent > 100) continue;  // (Σ√|x|)² of four numbers is up to 16 times the largest
+      check_f([p](const Tensor& z) { return norm(z, p); });
+    }
+    check_f([](const Tensor& z) { return vitrine::std(z, {}, 1); });
+  };
+  for (const int exponent : {-120, -90, 0, 90, 123}) check_at(DType::float32, exponent, 1e-6);
+  for (const int exponent : {-1000, -500, 0, 500, 1019}) check_at(DType::float64, exponent, 1e-14);
+  CHECK(norm(tensor({std::ldexp(1.0, 126)})).item() == std::ldexp(1.0, 126));
+  CHECK(norm(tensor({std::ldexp(1.0, -149)})).item() == std::ldexp(1.0, -149));  // the smallest number
+  CHECK(norm(tensor({kInfinity, 1})).item() == kInfinity);
+  CHECK(std::isnan(norm(tensor({kNan, 1})).item()));
+}
+
+TEST_CASE("a variance that overflows is infinite, not NaN, and has a finite gradient") {
+  const Tensor x = scaled({1, 1, 1, 1, 1, -1}, 126, DType::float32);
+  Tape tape;
+  tape.watch(x);
+  const Tensor y = var(x);
+  CHECK(y.item() == kInfinity);
+  for (const double d : tape.gradient({y}, {x}, {ones({})})[0].values()) CHECK(std::isfinite(d));
+}
+
+TEST_CASE("ordinary norms have the bits of the root of the sum of squares") {
+  const Tensor x = random({5, 37}, 9, DType::float32);
+  CHECK(norm(x, 2, {1}).values() == sqrt(sum(square(x), {1})).values());
+}
+
 TEST_CASE("sum, max and min over any axes equal a walk over all elements") {
   const Tensor x = random({3, 5, 2, 7}, 1);
   for (const Axes& axes : kSubsets) {

@@ -56,6 +56,7 @@ std::vector<Spec> attention_rows() {
     }
     return spec;
   };
+  const std::vector<Input> without_channels = {{{1, 2, 3, 0}}, {{1, 1, 4, 0}}, {{1, 1, 4, 2}}};
   AttentionOptions causal, window, capped, masked, biased;
   causal.causal = true;
   window.left = 2, window.right = 1, window.scale = 0.7;
@@ -67,7 +68,7 @@ std::vector<Spec> attention_rows() {
   for (const AttentionRead read : {AttentionRead::mean, AttentionRead::laser}) {
     for (AttentionOptions o : {AttentionOptions{}, causal, window}) {
       o.read = read;
-      rows.push_back(row(o, {square, grouped}));
+      rows.push_back(row(o, {square, grouped, without_channels}));
     }
     for (AttentionOptions o : {capped, masked, biased}) {
       o.read = read;

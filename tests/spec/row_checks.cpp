@@ -82,10 +82,10 @@ std::string check_all(const std::vector<Spec>& rows) {
   };
   for (const Spec& row : rows) {
     for (size_t sample = 0; sample < row.samples.size(); ++sample) {
-      for (auto* check : {check_values, check_higher_orders, check_layouts, check_threads})
+      for (auto* check : {check_values, check_higher_orders, check_threads})
         add(row, [&] { return check(row, sample); });
       for (const Device device : {Device::cpu, Device::cuda})
-        for (auto* check : {check_low_precision, check_extremes})
+        for (auto* check : {check_low_precision, check_extremes, check_layouts})
           if (device.is_cpu() || (row.on_gpu && gpu_count() > 0))
             add(row, [&] { return check(row, sample, device); });
       for (auto* check : {check_differences, check_dual}) add(row, [&] { return check(row, sample, {}); });

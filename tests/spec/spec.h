@@ -50,6 +50,16 @@ std::vector<Tensor> draw(const Spec& spec, size_t sample);
 /// A random cotangent of y's shape: float64, standard normal.
 Tensor draw_cotangent(const Tensor& y, uint64_t seed);
 
+/// A way in which the elements of a tensor are in memory.
+struct Layout {
+  const char* name;
+  /// A tensor of x's shape, dtype and device in this layout; undefined where the layout does not exist for x's rank.
+  /// Its values are those of x, or where elements share memory some of those of x.
+  Tensor (*of)(const Tensor& x);
+};
+/// Transposed, sliced with gaps, flipped (negative strides), expanded (stride 0) and overlapping.
+const std::vector<Layout>& layouts();
+
 using vitrine::distance;  // the norm in which errors are measured
 
 /// `prepare` may change the tape before its backward, to plant a mistake.
@@ -57,14 +67,15 @@ using Prepare = std::function<void(Tape&)>;
 
 /// Each returns "" or what is wrong: row, sample, input, element, got and wanted. Those of derivatives call check_gradients.
 /// Kernel against definition; gradient against 4-point differences (1e-6) and dual numbers (1e-12); derivatives up to
-/// spec.order; each low precision, on a GPU float64 as well, against the CPU's float64; NaN, ±∞, large, small and zero; strided inputs; 1, 2, 3 and 7 threads.
+/// spec.order; each low precision, on a GPU float64 as well, against the CPU's float64; NaN, ±∞, large, small and zero; inputs and
+/// cotangents in all layouts, in each dtype on each instruction set; 1, 2, 3 and 7 threads.
 std::string check_values(const Spec& spec, size_t sample);
 std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_higher_orders(const Spec& spec, size_t sample);
 std::string check_low_precision(const Spec& spec, size_t sample, Device device = Device::cpu);
 std::string check_extremes(const Spec& spec, size_t sample, Device device = Device::cpu);
-std::string check_layouts(const Spec& spec, size_t sample);
+std::string check_layouts(const Spec& spec, size_t sample, Device device = Device::cpu);
 std::string check_threads(const Spec& spec, size_t sample);
 
 /// The gradient of each input with its sign flipped, times 1.01 and zeroed has to fail check_differences on some sample. A

@@ -5,19 +5,14 @@
 #include "core/check_gradients.h"
 #include "core/creation.h"
 #include "core/differences.h"
-#include "core/kernels.h"
 #include "core/parallel.h"
 #include "core/random.h"
-#include "ops/elementwise.h"
-#include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/spec/differentiate.h"
 #include "tests/spec/spec.h"
 
 namespace vitrine::spec {
 namespace {
-
-constexpr double kValueFloor = 1e-3, kGradientFloor = 0.1;
-constexpr double kWideUnits = 5000;  // of float64, for two devices that add in different orders
 
 std::vector<Tensor> as(const std::vector<Tensor>& inputs, DType dtype) {
   std::vector<Tensor> result;
@@ -25,14 +20,10 @@ std::vector<Tensor> as(const std::vector<Tensor>& inputs, DType dtype) {
   return result;
 }
 
-struct Result {
-  Tensor y;
-  std::vector<Tensor> gradients;
-};
+}  // namespace
 
-/// y and the gradients of Σ cotangent·y on a tape of the given order.
 Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const Tensor& cotangent,
-                     int order = 1) {
+                     int order) {
   Tape tape({.order = order});
   for (const Tensor& x : inputs) tape.watch(x);
   const Tensor y = spec.call(inputs);
@@ -58,6 +49,8 @@ std::string label(const Spec& spec, size_t sample, const std::string& check) {
   return fmt::format("{}, sample {}, {}", spec.name, sample, check);
 }
 
+namespace {
+
 /// "" where the gradients are right, else the report.
 std::string verdict(const Spec& spec, size_t sample, const std::string& what,
                     const GradientCheckOptions& options) {
@@ -65,13 +58,13 @@ std::string verdict(const Spec& spec, size_t sample, const std::string& what,
   return report.passed ? "" : label(spec, sample, what) + "\n" + to_string(report);
 }
 
+}  // namespace
+
 bool same_bits(const Tensor& x, const Tensor& y) {
   const Tensor a = contiguous(x), b = contiguous(y);
   return a.shape() == b.shape() &&
          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
 }
-
-}  // namespace
 
 std::vector<Tensor> draw(const Spec& spec, size_t sample) {
   std::vector<Tensor> inputs;
@@ -219,29 +212,6 @@ std::string check_extremes(const Spec& spec, size_t sample, Device device) {
         }
     }
   return "";
-}
-
-std::string check_layouts(const Spec& spec, size_t sample) {
-  const auto inputs = draw(spec, sample);
-  std::vector<Tensor> strange;
-  for (const Tensor& x : inputs) {
-    // The same values with axes reversed in memory and a gap between elements.
-    Axes reversed;
-    for (int i = x.rank() - 1; i >= 0; --i) reversed.push_back(i);
-    Shape wide = permute(x, reversed).shape();
-    wide.push_back(2);
-    Tensor buffer = full(wide, NAN, DType::float64);
-    Tensor view = permute(select(buffer, -1, 1), reversed);
-    VITRINE_RUN(copy, view, x);
-    strange.push_back(view);
-  }
-  const Tensor cotangent = draw_cotangent(spec.call(inputs), 7);
-  const Result want = differentiate(spec, inputs, cotangent), got = differentiate(spec, strange, cotangent);
-  auto error = compare(label(spec, sample, "values of strided inputs"), got.y, want.y, 1e-13, kValueFloor);
-  for (size_t k = 0; k < inputs.size() && error.empty(); ++k)
-    error = compare(label(spec, sample, fmt::format("gradient {} of strided inputs", k)), got.gradients[k],
-                    want.gradients[k], 1e-12, kGradientFloor);
-  return error;
 }
 
 std::string check_threads(const Spec& spec, size_t sample) {

@@ -9,7 +9,9 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
+#include "ops/matmul.h"
 #include "ops/reduce.h"
+#include "ops/softmax.h"
 #include "ops/view.h"
 
 using namespace vitrine;
@@ -73,5 +75,31 @@ TEST_CASE("figures of an attention: equal weights over what padding leaves, grad
     CHECK(heads[h].grad_norm_k == 0);  // q is 0
     CHECK(heads[h].grad_norm_v == doctest::Approx(norm(select(d[2], 1, head / 2))).epsilon(1e-14).scale(0));
     CHECK(heads[h].grad_norm_q > 0);
+  }
+}
+
+TEST_CASE("the size of the softmax Jacobian is half the L1 norm of a computed Jacobian, also through a softcap") {
+  Generator g(8);
+  const auto normal = [&](const Shape& shape) { return randn(shape, DType::float64, Device::cpu, 0, 0.6, g); };
+  const int64_t keys = 5, size = 4;
+  const Tensor q = normal({1, 1, 1, size}), k = normal({1, 1, keys, size}), v = normal({1, 1, keys, size});
+  for (const char* name : {"standard", "softcap=2", "softcap=0.5+scale=3"}) {
+    INFO(std::string(name));
+    const Attention attention(parse_attention(name), 1, size, 16);
+    AttentionTrace trace;
+    attention.forward(q, k, v, {}, 0, &trace);
+    // The Jacobian by z = q·k, row by row, from the formulas of the parts alone.
+    const double cap = attention.setting().softcap;
+    double norm = 0;
+    for (int64_t i = 0; i < keys; ++i) {
+      const Tensor z = matmul(q, transpose(k));
+      Tape tape;
+      tape.watch(z);
+      const Tensor s = z * attention.scale();
+      const Tensor p = softmax(cap > 0 ? cap * tanh(s / cap) : s);
+      const Tensor row = tape.gradient({select(reshape(p, {keys}), 0, i)}, {z})[0];
+      norm += sum(abs(row)).item();
+    }
+    CHECK(inspect(trace)[0].jacobian == doctest::Approx(norm / 2).epsilon(1e-12));
   }
 }
