@@ -55,19 +55,13 @@ void write_all(std::string_view op, const std::string& path, int descriptor, std
 /// that is protected against writing.
 std::string target_of(std::string_view op, const std::string& path) {
   namespace fs = std::filesystem;
+  const std::string target = follow_links(op, path);
   std::error_code failed;
-  fs::path target = path;
-  for (int links = 0; fs::is_symlink(target, failed); ++links) {
-    check(links < 40, "{}: {} is a link that leads to itself", op, path);
-    const fs::path next = fs::read_symlink(target, failed);
-    check(!failed, "{}: cannot follow the link {}: {}", op, path, failed.message());
-    target = target.parent_path() / next;
-  }
   const fs::file_status there = fs::status(target, failed);
   check(!fs::exists(there) || fs::is_regular_file(there), "{}: {} is not a file", op, path);
   const bool may = !fs::exists(there) || ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0;
   check(may, "{}: cannot write {}: {}", op, path, reason());
-  return target.string();
+  return target;
 }
 
 }  // namespace
@@ -106,6 +100,19 @@ Tensor tensor_in(std::string_view what, const std::shared_ptr<MappedFile>& file,
 
 std::string_view bytes_of(const Tensor& x) {
   return {static_cast<const char*>(x.raw()), static_cast<size_t>(x.numel() * x.element_size())};
+}
+
+std::string follow_links(std::string_view op, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  fs::path target = path;
+  for (int links = 0; fs::is_symlink(target, failed); ++links) {
+    check(links < 40, "{}: {} is a link that leads to itself", op, path);
+    const fs::path next = fs::read_symlink(target, failed);
+    check(!failed, "{}: cannot follow the link {}: {}", op, path, failed.message());
+    target = target.parent_path() / next;
+  }
+  return target.string();
 }
 
 void check_can_write(std::string_view op, const std::string& path) { TemporaryFile(op, target_of(op, path)); }

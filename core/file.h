@@ -35,6 +35,9 @@ Tensor tensor_in(std::string_view what, const std::shared_ptr<MappedFile>& file,
 /// The bytes of a contiguous tensor in the CPU's memory.
 std::string_view bytes_of(const Tensor& x);
 
+/// The path that a link leads to, by way of other links too; a file need not be there. A circle of links is an error.
+std::string follow_links(std::string_view op, const std::string& path);
+
 /// An Error where write_file could not write: a folder, a device, a protected file, or no place for a new file.
 void check_can_write(std::string_view op, const std::string& path);
 

@@ -63,6 +63,13 @@ const TrainingOptions& checked(const TrainingOptions& o) {
   return o;
 }
 
+std::vector<std::unique_ptr<RunLock>> locks_of(const TrainingOptions& o) {
+  std::vector<std::unique_ptr<RunLock>> locks;
+  for (const std::string* path : {&o.checkpoint, &o.metrics})
+    if (!path->empty()) locks.push_back(std::make_unique<RunLock>("training", *path));
+  return locks;
+}
+
 Task checked(Task task) {
   check(task.batch && task.validation && task.loss,
         "training: the task lacks its batches, its validation batches or its loss");
@@ -76,6 +83,7 @@ Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
     : task_(checked(std::move(task))),
       schedule_(std::move(schedule)),
       options_(checked(options)),
+      locks_(locks_of(options_)),
       named_(task_.model.named_parameters()),
       optimizer_(optimizer_of(named_, options_)),
       scale_(named_.front().second.dtype()),
@@ -180,8 +188,18 @@ double Trainer::train_step() {
   return loss;
 }
 
-/// A step. Where one fails before it has changed a parameter, the run as it was is saved beside the checkpoint, which may be a better
-/// one.
+/// Saves the run, and says where; or why that failed. For the end of another error.
+std::string Trainer::saved_as(const std::string& path) {
+  try {
+    save(path);
+  } catch (const std::exception& error) {
+    return fmt::format("; it could not be saved: {}", error.what());
+  }
+  return fmt::format("; the run after step {} is in {}", step_, path);
+}
+
+/// A step. If it fails before it has changed a parameter, the run up to the step before is saved next to the checkpoint, which
+/// may be a better one.
 double Trainer::step_or_save() {
   const Generator random = default_generator();
   try {
@@ -189,14 +207,7 @@ double Trainer::step_or_save() {
   } catch (const std::exception& error) {
     if (moving_ || step_ == 0 || options_.checkpoint.empty()) throw;
     default_generator() = random;
-    const std::string path = options_.checkpoint + ".failed";
-    std::string saved = fmt::format("; the run as it was before that step is in {}", path);
-    try {
-      save(path);
-    } catch (const std::exception& second) {
-      saved = fmt::format("; it could not be saved: {}", second.what());
-    }
-    throw Error(error.what() + saved);
+    throw Error(error.what() + saved_as(options_.checkpoint + ".failed"));
   }
 }
 
@@ -228,6 +239,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   const double start = now() - seconds_;
   double mean_seconds = 0;
   memory::reset_peak(device());  // of this run alone, whatever ran before in the process
+  open_metrics();
   while (step_ < options_.steps && !stop()) {
     const double before = now();
     const double loss = step_or_save();

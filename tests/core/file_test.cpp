@@ -135,3 +135,27 @@ TEST_CASE("relative paths are written where the process works") {
   CHECK(bytes_of_file(folder / "b") == "new");
   CHECK(entries_of(folder) == 3);
 }
+
+TEST_CASE(
+    "an appended file reports a disk that is full and a pipe that nobody reads, and no signal ends the process") {
+  const Folder folder;
+  const auto append = [&](const std::string& name, int times) {
+    return [&folder, name, times] {
+      AppendedFile file("log", folder / name, true);
+      for (int i = 0; i < times; ++i) file.append(std::string(1000, 'x'));
+    };
+  };
+  CHECK_THROWS_WITH_AS(test::in_poor_child(append("file", 5), 4096),
+                       doctest::Contains("file: File too large"), Error);
+  CHECK(fs::file_size(folder / "file") == 4096);
+  append("file", 1)();
+  CHECK(fs::file_size(folder / "file") == 5096);  // it is continued
+  AppendedFile("log", folder / "file", false);
+  CHECK(fs::file_size(folder / "file") == 0);
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  const int reader = ::open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  AppendedFile pipe("log", folder / "pipe", true);
+  pipe.append("read");
+  ::close(reader);
+  CHECK_THROWS_WITH_AS(pipe.append("lost"), doctest::Contains("pipe: Broken pipe"), Error);
+}
