@@ -10,6 +10,7 @@
 #include "core/allocator.h"
 #include "core/creation.h"
 #include "core/file.h"
+#include "core/machine.h"
 #include "core/random.h"
 #include "core/stream.h"
 #include "ops/elementwise.h"
@@ -51,6 +52,8 @@ const TrainingOptions& checked(const TrainingOptions& o) {
   for (auto [name, value] :
        {std::pair{"steps", o.steps}, {"accumulate", o.accumulate}, {"evaluate_every", o.evaluate_every}})
     check(value > 0, "training: {} is {}, wanted at least 1", name, value);
+  check_memory(static_cast<double>(o.accumulate) * (sizeof(Batch) + sizeof(Tensor)),
+               fmt::format("training: accumulate {}, the micro-batches of a step", o.accumulate));
   check(o.save_every >= 0 && (o.save_every == 0 || !o.checkpoint.empty()),
         "training: save_every is {}, wanted at least 0, and a checkpoint to write", o.save_every);
   check(o.clip >= 0, "training: clip is {}, wanted at least 0", o.clip);
@@ -119,10 +122,18 @@ void Trainer::place(Tensor& there, const Tensor& x) {
 }
 
 void Trainer::load_batches() {
-  batches_.resize(static_cast<size_t>(options_.accumulate));
-  shares_.resize(batches_.size());
-  for (size_t i = 0; i < batches_.size(); ++i) {
+  const auto count = static_cast<size_t>(options_.accumulate);
+  for (size_t i = 0; i < count; ++i) {
     const Batch on_cpu = task_.batch(step_ * options_.accumulate + static_cast<int64_t>(i));
+    if (batches_.empty()) {  // the first one says how large they are
+      double bytes = sizeof(Batch) + sizeof(Tensor);
+      if (device().is_cpu())
+        for (const Tensor& x : on_cpu.tensors) bytes += static_cast<double>(x.numel() * x.element_size());
+      check_memory(bytes * static_cast<double>(count),
+                   fmt::format("training: accumulate {}, the micro-batches of a step", options_.accumulate));
+      batches_.resize(count);
+      shares_.resize(count);
+    }
     auto& tensors = batches_[i].tensors;
     check(!graph_ || tensors.size() == on_cpu.tensors.size(),
           "training: a batch of step {} has {} tensors, and those of the graph that replays steps {}",
