@@ -33,6 +33,10 @@ int64_t number_in(const std::string& path) {
   return number;
 }
 
+int64_t entries_of(const test::Folder& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder.path), {});
+}
+
 /// Saves one content and the other until it is killed. Writes a byte to `begun` after the first save.
 [[noreturn]] void save_for_ever(const std::string& path, const Safetensors (&contents)[2], int begun) {
   try {
@@ -58,7 +62,7 @@ TEST_CASE("after a kill the old or the new file is whole, and the next save leav
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 3; ++i) write_safetensors(path, contents[0]);
   const std::chrono::duration<double, std::micro> three_saves = std::chrono::steady_clock::now() - begin;
-  std::mt19937 random(1);
+  std::mt19937 random(std::random_device{}());  // when a kill comes cannot be repeated anyway
   std::uniform_real_distribution<double> moment(0, three_saves.count());
   int64_t strays = 0;
   for (int i = 0; i < kills; ++i) {
@@ -77,10 +81,37 @@ TEST_CASE("after a kill the old or the new file is whole, and the next save leav
     REQUIRE(waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));  // no save of the child has failed
     number_in(path);               // throws where the file is not whole
-    strays += std::distance(std::filesystem::directory_iterator(folder.path), {}) - 1;
+    strays += entries_of(folder) - 1;
     write_safetensors(path, contents[0]);
     CHECK(number_in(path) == 0);
-    REQUIRE(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+    REQUIRE(entries_of(folder) == 1);
   }
   MESSAGE(fmt::format("{} kills left {} temporary files, which the next saves removed", kills, strays));
+}
+
+TEST_CASE("processes that save one file at once all succeed, and leave a whole file and no temporary one") {
+  const test::Folder folder;
+  const std::string path = folder / "saved";
+  std::vector<pid_t> children;
+  for (int64_t number = 0; number < 4; ++number) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      set_threads(1);
+      try {
+        for (int i = 0; i < 10; ++i) write_safetensors(path, content_of(number));
+      } catch (...) {
+        _exit(1);
+      }
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  CHECK(number_in(path) < 4);
+  CHECK(entries_of(folder) == 1);
 }
