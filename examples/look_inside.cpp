@@ -72,4 +72,5 @@ int main() {
   }
   profiler.print(std::cout);
   profiler.write_chrome_trace("trace.json");
+  return std::cout.flush() ? 0 : 1;  // 1: not all of it could be printed
 }

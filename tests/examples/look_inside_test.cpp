@@ -12,6 +12,7 @@ using namespace vitrine;
 
 TEST_CASE("a look inside prints the tape, its steps backwards, why a gradient is missing, and a profile") {
   const test::Folder folder;
+  test::check_full_output(fmt::format("cd '{}' && {}", folder.path.string(), VITRINE_LOOK_INSIDE));
   const std::string printed =
       test::printed_by(fmt::format("cd '{}' && {}", folder.path.string(), VITRINE_LOOK_INSIDE).c_str());
   INFO(printed);
