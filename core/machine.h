@@ -17,8 +17,9 @@ inline double machine_memory() {
                                 : std::numeric_limits<double>::infinity();
 }
 
-/// Refuses what takes at least so many bytes before it fills the memory: an error that begins with `what` if the machine does not
-/// have them. The number is a double, because products of sizes overflow an int64.
+/// Refuses what takes at least so many bytes before it fills the memory: an error that begins with
+/// `what` if the machine does not have them. The number is a double, because products of sizes
+/// overflow an int64.
 inline void check_memory(double bytes, const std::string& what) {
   constexpr double kGiB = 1 << 30;
   check(bytes <= machine_memory(), "{}: this takes at least {:.3g} GiB of memory, and the machine has {:.3g}",

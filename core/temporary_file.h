@@ -9,9 +9,10 @@
 
 namespace vitrine::detail {
 
-/// A new file next to `path`, called PATH.tmp- and 16 random digits, so that no other process meets or prepares the name. While it
-/// lives it is locked (flock). A temporary file of `path` that nobody locks belongs to a process that was killed: the constructor
-/// removes such files. Where the file system has no locks, no temporary file is removed. `op` begins the errors.
+/// A new file next to `path`, called PATH.tmp- and 16 random digits, so that no other process meets
+/// or prepares the name. While it lives it is locked (flock). A temporary file of `path` that
+/// nobody locks belongs to a process that was killed: the constructor removes such files. Where the
+/// file system has no locks, no temporary file is removed. `op` begins the errors.
 class TemporaryFile {
  public:
   TemporaryFile(std::string_view op, const std::string& path);
@@ -21,8 +22,8 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   int descriptor() const { return file_->number; }
-  /// Gives the file the mode, the owner and the group of the file at `path`, where there is one and the system permits it.
-  /// Bits of a group that cannot be kept are reduced to those of all users.
+  /// Gives the file the mode, the owner and the group of the file at `path`, where there is one and
+  /// the system permits it. Bits of a group that cannot be kept are reduced to those of all users.
   void take_permissions();
   /// Replaces the file at `path`, at once.
   void rename();

@@ -16,8 +16,9 @@
 
 namespace vitrine::examples {
 
-/// Reads a configuration file for CLI11, whose own reader takes half a list for a number. A name without a value is a flag. Lists
-/// in brackets are for options that take several values. What is anything else is an error that names the line.
+/// Reads a configuration file for CLI11, whose own reader takes half a list for a number. A name
+/// without a value is a flag. Lists in brackets are for options that take several values. What is
+/// anything else is an error that names the line.
 class ConfigFile : public CLI::ConfigBase {
  public:
   explicit ConfigFile(const CLI::App& app) : app_(app) {}
