@@ -28,4 +28,5 @@ int main() {
     adam.step();
   }
   std::cout << sigmoid(model()) << "\n";
+  return std::cout.flush() ? 0 : 1;  // 1: not all of it could be printed
 }

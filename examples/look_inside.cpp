@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(folder);
   manual_seed(1);
   Head head;
-  head.named_parameters();  // gives the parameters their names
+  head.named_parameters();  // gives the parameters their names in tables and drawings
   const Tensor x = randn({3, 8}), aside = randn({8});
 
   std::cout << "The tape: what was computed, from what, and how much is kept for the backward.\n\n";
@@ -78,4 +78,5 @@ int main(int argc, char** argv) {
   }
   profiler.print(std::cout);
   profiler.write_chrome_trace(trace);
+  return std::cout.flush() ? 0 : 1;  // 1: not all of it could be printed
 }

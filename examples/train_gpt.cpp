@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
+#include <iostream>
 
 #include "core/file.h"
 #include "core/parallel.h"
+#include "core/run_lock.h"
 #include "examples/train_gpt_settings.h"
 #include "nn/generate.h"
 #include "nn/training/comparison.h"
@@ -23,7 +26,23 @@ using examples::Settings;
 
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t interrupted = 0;  // the signal that asks the program to end
+
+/// Prints. Whether standard output has taken all is checked at the end, so that a full disk costs no training.
+template <class... Args>
+void say(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
+  std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stream);
+}
+
+/// Ctrl-C, and SIGTERM as batch systems send it, end the training after the step that runs. A second Ctrl-C ends the program at
+/// once; SIGTERM may come more than once.
+void catch_signals() {
+  for (const int signal : {SIGINT, SIGTERM})
+    std::signal(signal, [](int caught) {
+      interrupted = caught;
+      if (caught == SIGINT) std::signal(SIGINT, SIG_DFL);
+    });
+}
 
 /// Vitrine's own source and documentation, in a fixed order.
 std::string own_source() {
@@ -60,20 +79,21 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
 }
 
 /// Attention maps of some validation windows, and a sample.
-void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary,
-          const std::vector<int64_t>& validation, RunReport& report) {
+void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary, const Tokens& validation,
+          RunReport& report) {
   inspect_attention(
       model, WindowLoader(validation, 4, model.options().context, 0).batch(0),
       [&](int64_t id) { return vocabulary.decode({id}); }, report);
-  const auto prompt = vocabulary.encode(s.prompt);
-  const auto all = generate(model, prompt, s.sample, {.temperature = 0.8, .seed = s.seed});
+  const Tokens prompt = vocabulary.encode(s.prompt);
+  const Tokens all =
+      generate(model, {prompt.begin(), prompt.end()}, s.sample, {.temperature = 0.8, .seed = s.seed});
   report.prompt = s.prompt;
-  report.sample = vocabulary.decode({all.begin() + static_cast<int64_t>(prompt.size()), all.end()});
+  report.sample = vocabulary.decode(all.slice(prompt.size(), all.size()));
 }
 
 /// What goes wrong once the run trains is a FailedRun.
 RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vocabulary,
-                const std::vector<int64_t>& training, const std::vector<int64_t>& validation) {
+                const Tokens& training, const Tokens& validation) {
   Gpt model = make_model(s, run.attention, vocabulary.size());
   const GptOptions& options = model.options();
   TrainingOptions t = s.training;
@@ -83,8 +103,8 @@ RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vo
   const optim::Schedule schedule = examples::schedule_of(s);
   Trainer trainer(language_modeling(model, training, validation, s.batch, s.seed), schedule, t);
   if (!run.resume.empty()) trainer.resume(run.resume);
-  fmt::print("{}: {} parameters, {} training and {} validation tokens\n", run.attention,
-             model.parameter_count(), training.size(), validation.size());
+  say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.attention,
+      model.parameter_count(), training.size(), validation.size());
   RunReport& report = trainer.report();
   report.vocabulary_size = vocabulary.size();
   report.method = run.attention;
@@ -110,19 +130,19 @@ RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vo
     trainer.run([] { return interrupted != 0; });
     if (!interrupted) show(model, s, vocabulary, validation, report);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.attention, s.seed, error.what());
+    say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.attention, s.seed, error.what());
     add_steps(fmt::format(", then: {}", error.what()));
     throw FailedRun(error.what(), report);
   }
   add_steps("");
   if (interrupted) {
-    fmt::print("\ninterrupted at step {}; go on with the same options and --resume {}\n", trainer.step(),
-               examples::quoted(run.go_on));
+    say(stdout, "\ninterrupted at step {}; go on with the same options and --resume {}\n", trainer.step(),
+        examples::quoted(run.go_on));
     return report;
   }
-  fmt::print("{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
-             run.attention, report.final_validation_loss, report.seconds, s.prompt == "\n" ? "" : s.prompt,
-             report.sample);
+  say(stdout, "{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
+      run.attention, report.final_validation_loss, report.seconds, s.prompt == "\n" ? "" : s.prompt,
+      report.sample);
   return report;
 }
 
@@ -133,7 +153,7 @@ void print_means(const std::vector<RunReport>& reports, const std::vector<std::s
     int seeds = 0;
     for (const RunReport& report : reports)
       if (report.method == name) sum += report.final_validation_loss, ++seeds;
-    if (seeds > 1) fmt::print("{}: mean validation loss {:.4f} of {} seeds\n", name, sum / seeds, seeds);
+    if (seeds > 1) say(stdout, "{}: mean validation loss {:.4f} of {} seeds\n", name, sum / seeds, seeds);
   }
 }
 
@@ -142,12 +162,14 @@ bool run(const Settings& given) {
   Settings s = examples::checked(given);
   if (s.threads != 0) set_threads(s.threads);
   std::filesystem::create_directories(s.out);
-  check_can_write("train_gpt", s.out + "/report.html");
-  const std::string text = s.data.empty() ? own_source() : read_text(s.data);
+  const RunLock lock("--out", s.out);
+  check_can_write("--out", s.out + "/report.html");
+  std::string text = s.data.empty() ? own_source() : read_text(s.data);
   const CharacterVocabulary vocabulary(text);
-  const auto tokens = vocabulary.encode(text);
-  const auto cut = tokens.begin() + static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
+  const Tokens tokens = vocabulary.encode(text);
+  const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
+  text = std::string();  // the tokens suffice from here on
   // What is wrong with a later attention, or with the prompt, is an error before anything is trained.
   vocabulary.encode(s.prompt);
   const auto attentions = s.compare.empty() ? std::vector{s.attention} : s.compare;
@@ -158,13 +180,13 @@ bool run(const Settings& given) {
       runs,
       [&](const Run& one) {
         s.seed = one.seed;
-        return train(s, one, vocabulary, {tokens.begin(), cut}, {cut, tokens.end()});
+        return train(s, one, vocabulary, tokens.slice(0, cut), tokens.slice(cut, tokens.size()));
       },
       [] { return interrupted != 0; });
   if (!interrupted) print_means(trained, attentions);
   // Runs that failed would spoil a comparison; where there are no others, their curves say how it came to that.
   write_report(s.out + "/report.html", "Training with Vitrine", trained.empty() ? failed : trained);
-  fmt::print("report: {}/report.html\n", s.out);
+  say(stdout, "report: {}/report.html\n", s.out);
   return failed.empty();
 }
 
@@ -173,17 +195,23 @@ bool run(const Settings& given) {
 int main(int argc, char** argv) {
   Settings s;
   CLI::App app("Trains a character-level GPT and writes a report.");
-  examples::add_options(app, s);
-  CLI11_PARSE(app, argc, argv);
-  std::signal(SIGINT, [](int signal) {
-    interrupted = 1;
-    std::signal(signal, SIG_DFL);  // a second one ends the program at once
-  });
+  int code = 0;
   try {
-    if (!run(s)) return 1;
+    examples::add_options(app, s);
+    app.parse(argc, argv);
+    catch_signals();
+    if (!run(s)) code = 1;
+  } catch (const CLI::ParseError& error) {  // a wrong option, or --help
+    code = app.exit(error);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "train_gpt: {}\n", error.what());
-    return 1;
+    say(stderr, "train_gpt: {}\n", error.what());
+    code = 1;
   }
-  return interrupted ? 130 : 0;  // as shells have it
+  if (code == 0 && interrupted) code = 128 + interrupted;  // as shells have it
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    say(stderr, "train_gpt: cannot write to standard output\n");
+    if (code == 0) code = 1;
+  }
+  return code;
 }

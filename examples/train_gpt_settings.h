@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/machine.h"
+#include "examples/config_file.h"
 #include "nn/gpt.h"
 #include "nn/training/trainer.h"
 
@@ -50,7 +53,9 @@ inline void add_options(CLI::App& app, Settings& s) {
   const auto whole = [&app](const char* name, auto& number, const char* help) {
     return app.add_option(name, number, help)->check(not_whole<std::remove_reference_t<decltype(number)>>);
   };
-  app.set_config("--config", "", "a file with these options as name = value, without sections");
+  app.config_formatter(std::make_shared<ConfigFile>(app));
+  app.set_config("--config", "", "a file with these options as name = value, a line each")
+      ->check(CLI::ExistingFile);
   app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
   app.add_option("--attention", s.attention, "parts joined by +:\n" + nn::attention_parts());
@@ -152,6 +157,7 @@ void refuse_twice(const char* flag, std::vector<T> values) {
 inline Settings checked(Settings s) {
   check(s.training.steps > 0 && s.sample >= 0, "--steps is {} and --sample is {}, wanted at least 1 and 0",
         s.training.steps, s.sample);
+  check_memory(8 * static_cast<double>(s.sample), fmt::format("--sample {}", s.sample));
   check(s.training.checkpoint.empty() || s.one_run(),
         "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
   for (std::string& name : s.compare) std::erase(name, ' ');

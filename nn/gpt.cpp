@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/creation.h"
+#include "core/machine.h"
 #include "core/record.h"
 #include "nn/init.h"
 #include "ops/elementwise.h"
@@ -43,6 +44,14 @@ void GptOptions::validate() const {
   parse_attention(attention);
   check(positions != Positions::sinusoidal || width % 2 == 0,
         "Gpt: the width {} is odd, and sinusoidal positions come in pairs of channels", width);
+  const auto w = static_cast<double>(width), rows = static_cast<double>(vocabulary),
+             places = resolved(*this) == Positions::learned ? static_cast<double>(context) : 0,
+             inside = hidden > 0 ? static_cast<double>(hidden) : 4 * w;
+  // Queries and the output of attention, and two layers of the feed-forward; keys may be few.
+  const double block = 2 * w * w + 2 * w * inside;
+  check_memory(4 * (w * (rows + places) + block * static_cast<double>(layers)),
+               fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
+                           context, width, hidden, layers));
 }
 
 Positions positions_of(const std::string& name) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/machine.h"
 #include "nn/training/inspect.h"
 #include "nn/training/text_data.h"
 #include "ops/loss.h"
@@ -11,16 +12,28 @@ namespace vitrine::nn::training {
 namespace {
 
 /// The tokens of a split, all of which the model must know, and as many as a window wants.
-WindowLoader windows(const char* split, std::vector<int64_t> tokens, const GptOptions& model, int64_t batch,
+WindowLoader windows(const char* split, Tokens tokens, const GptOptions& model, int64_t batch,
                      uint64_t seed) {
-  check(std::ssize(tokens) > model.context,
+  check(tokens.size() > model.context,
         "training: the {} text has {} tokens, wanted more than the context of {}", split, tokens.size(),
         model.context);
-  for (size_t i = 0; i < tokens.size(); ++i)
+  for (int64_t i = 0; i < tokens.size(); ++i)
     check(tokens[i] >= 0 && tokens[i] < model.vocabulary,
           "training: the {} text has the token {} at position {}, outside [0, {})", split, tokens[i], i,
           model.vocabulary);
   return {std::move(tokens), batch, model.context, seed};
+}
+
+/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands on, have at least 2 where the model
+/// is.
+void check_batch(const Gpt& model, int64_t batch) {
+  const GptOptions& o = model.options();
+  const double per_token = model.tokens.weight.value().device().is_cpu()
+                               ? 2 * (static_cast<double>(o.vocabulary) +
+                                      static_cast<double>(o.width) * static_cast<double>(o.layers))
+                               : 0;
+  check_memory(static_cast<double>(batch) * static_cast<double>(o.context) * (16 + per_token),
+               fmt::format("training: a batch of {} windows of {} tokens", batch, o.context));
 }
 
 /// What the name stands for, `of` says.
@@ -56,10 +69,10 @@ Tensor loss_of(const Gpt& model, const std::vector<Tensor>& batch,
 
 }  // namespace
 
-Task language_modeling(Gpt& model, std::vector<int64_t> training, std::vector<int64_t> validation,
-                       int64_t batch, uint64_t seed) {
+Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t batch, uint64_t seed) {
   check(batch > 0, "training: batch is {}, wanted at least 1", batch);
   const GptOptions& o = model.options();
+  check_batch(model, batch);
   const auto in = std::make_shared<WindowLoader>(windows("training", std::move(training), o, batch, seed));
   const auto out =
       std::make_shared<WindowLoader>(windows("validation", std::move(validation), o, batch, seed));

@@ -9,14 +9,14 @@
 #include "nn/gpt.h"
 #include "nn/training/report.h"
 #include "nn/training/task.h"
+#include "nn/training/text_data.h"
 
 namespace vitrine::nn::training {
 
 /// `batch` windows of the model's context at a time: of `training` in an order that `seed` chooses, of `validation` all. Batches
 /// are the ids and the ids one further, [B, T] each. Splits with ids outside [0, V), or no more than the context, are errors.
 /// Refers to the model.
-Task language_modeling(Gpt& model, std::vector<int64_t> training, std::vector<int64_t> validation,
-                       int64_t batch, uint64_t seed);
+Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t batch, uint64_t seed);
 
 /// Statistics of every head on one batch of language_modeling, and the weights of its first row as maps, with `label` naming
 /// tokens.

@@ -8,6 +8,21 @@
 #include "optim/kernels.h"
 
 namespace vitrine::nn::training {
+namespace {
+
+constexpr int64_t kStepsUntilDoubled = 2000;
+
+}  // namespace
+
+bool LossScale::is_possible(double value, int64_t steps) const {
+  if (!active_) return value == 1 && steps == 0;
+  int exponent = 0;
+  return value >= 1 && std::frexp(value, &exponent) == 0.5 && steps >= 0 && steps < kStepsUntilDoubled;
+}
+
+const char* LossScale::possible() const {
+  return active_ ? "a power of 2 and 0 to 1999 steps" : "1 0, as only float16 scales its losses";
+}
 
 bool LossScale::unscale(const std::vector<Parameter>& parameters) {
   if (!active_) return true;
@@ -21,7 +36,7 @@ bool LossScale::unscale(const std::vector<Parameter>& parameters) {
   namespace cpu = optim::cpu;  // whose kernel it is
   namespace cuda = optim::cuda;
   VITRINE_RUN(scale_all, gradients, 1 / value_);
-  if (++steps_ == 2000) value_ *= 2, steps_ = 0;
+  if (++steps_ == kStepsUntilDoubled) value_ *= 2, steps_ = 0;
   return true;
 }
 

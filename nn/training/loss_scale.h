@@ -15,7 +15,10 @@ class LossScale {
   explicit LossScale(DType dtype) : active_(dtype == DType::float16), value_(active_ ? 65536 : 1) {}
   double value() const { return value_; }   ///< a power of 2
   int64_t steps() const { return steps_; }  ///< since it last changed
-  /// Goes on from a saved value() and steps().
+  /// Whether a run of this dtype can have come to this value() and these steps().
+  bool is_possible(double value, int64_t steps) const;
+  const char* possible() const;  ///< what is_possible() accepts, in words
+  /// Continues from a saved value() and steps(), which are possible.
   void restore(double value, int64_t steps) { value_ = value, steps_ = steps; }
   /// Divides the gradients by value(). False if one is not finite: then this step has to be left out, and the next has a
   /// smaller scale. Gradients that stay so down to a scale of 1 are an error.

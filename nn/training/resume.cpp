@@ -1,45 +1,50 @@
 // What a run leaves behind, and how a later one goes on from it: the checkpoint and the metrics.
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/random.h"
 #include "core/safetensors.h"
 #include "nn/training/trainer.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
 
 namespace vitrine::nn::training {
 namespace {
 
-int64_t step_in(const std::string& text, const std::string& path) {
-  int64_t step = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  check(error == std::errc() && end == text.data() + text.size() && step >= 0,
-        "resume: {} is broken: its step is \"{}\", wanted a whole number", path, text);
-  return step;
+/// Reads numbers that are separated by one blank. False if the text is anything else.
+template <class... Numbers>
+bool parse(const std::string& text, Numbers&... numbers) {
+  const char *at = text.data(), *const end = at + text.size();
+  bool good = true;
+  const auto take = [&](auto& number) {
+    if (at != text.data()) good = good && at != end && *at++ == ' ';
+    const auto result = std::from_chars(at, end, number);
+    good = good && result.ec == std::errc();
+    at = result.ptr;
+  };
+  (take(numbers), ...);
+  return good && at == end;
 }
 
-double loss_in(const std::string& text, const std::string& path) {
-  char* end = nullptr;
-  const double loss = std::strtod(text.c_str(), &end);
-  check(!text.empty() && *end == '\0', "resume: {} is broken: its loss is \"{}\", wanted a number", path,
-        text);
-  return loss;
-}
-
-/// Where the generator stood.
-Generator generator_in(const std::string& text, const std::string& path) {
-  unsigned long long seed = 0, offset = 0;
-  check(std::sscanf(text.c_str(), "%llu %llu", &seed, &offset) == 2,
-        "resume: {} is broken: its random state is \"{}\", wanted a seed and an offset", path, text);
-  Generator generator;
-  generator.set(seed, offset);
-  return generator;
+/// An optimizer may have made fewer steps than the run: float16 skips steps whose gradients overflow.
+void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, const std::string& path) {
+  for (const auto& [name, x] : tensors) {
+    if (name.starts_with("model/"))
+      check(all(is_finite(x)).item() != 0, "resume: {} is broken: {} has elements that are not finite", path,
+            name);
+    check(all(logical_not(is_nan(x))).item() != 0, "resume: {} is broken: {} has elements that are NaN", path,
+          name);
+    if (name == "optimizer/step" || (name.starts_with("optimizer/") && name.ends_with("/step")))
+      for (const double made : x.values())
+        check(made >= 0 && made <= static_cast<double>(step),
+              "resume: {} is broken: {} is {}, wanted 0 to {}", path, name, made, step);
+  }
 }
 
 }  // namespace
@@ -56,8 +61,11 @@ std::map<std::string, std::string> Trainer::setting(int64_t steps) const {
               {"momentum", fmt::format("{}", o.momentum)},
               {"nesterov", fmt::format("{}", o.nesterov)},
               {"clip", fmt::format("{}", o.clip)}});
-  for (int64_t n = 1; n <= steps; n = n < steps ? std::min(2 * n, steps) : n + 1)
+  const auto add_rate = [&](int64_t n) {
     all[fmt::format("learning rate of step {}", n)] = fmt::format("{}", schedule_(n - 1));
+  };
+  if (steps > 0) add_rate(steps);
+  for (int64_t n = steps > 1 ? 1 : 0; n > 0; n = n <= (steps - 1) / 2 ? 2 * n : 0) add_rate(n);
   return all;
 }
 
@@ -82,24 +90,36 @@ void Trainer::resume(const std::string& path) {
           key);
     return found->second;
   };
-  const int64_t step = step_in(metadata("step"), path);
+  int64_t step = 0, scaled = 0;
+  double loss = 0, scale = 0;
+  uint64_t seed = 0, offset = 0;
+  const auto read = [&](const char* key, const char* wanted, auto&... numbers) {
+    const std::string text = metadata(key);
+    check(parse(text, numbers...), "resume: {} is broken: its {} is \"{}\", wanted {}", path, key, text,
+          wanted);
+  };
+  read("step", "a whole number", step);
+  check(step >= 0, "resume: {} is broken: its step is \"{}\", wanted at least 0", path, step);
+  check(step <= options_.steps, "resume: {} is at step {}, and this run has {} steps", path, step,
+        options_.steps);
   for (const auto& [key, here] : setting(step))
     check(metadata(key) == here, "resume: the {} of {} is {}, of this run {}", key, path, metadata(key),
           here);
-  const Generator generator = generator_in(metadata("random"), path);
-  double scale = 1;
-  long long scaled = 0;
-  check(std::sscanf(metadata("loss_scale").c_str(), "%lf %lld", &scale, &scaled) == 2 && scale >= 1 &&
-            scaled >= 0,
-        "resume: {} is broken: its loss scale is {}", path, metadata("loss_scale"));
+  read("loss", "a number", loss);
+  check(step == 0 || std::isfinite(loss), "resume: {} is broken: its loss is \"{}\", wanted a finite number",
+        path, loss);
+  read("random", "a seed and an offset", seed, offset);
+  read("loss_scale", "a scale and its steps", scale, scaled);
+  check(scale_.is_possible(scale, scaled), "resume: {} is broken: its loss_scale is \"{}\", wanted {}", path,
+        metadata("loss_scale"), scale_.possible());
   std::map<std::string, Tensor> model, optimizer;
   for (const auto& [name, x] : file.tensors) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
-  const double loss = loss_in(metadata("loss"), path);
   task_.model.check_state_dict(model);
   optimizer_->check_state_dict(optimizer);
+  check_tensors(file.tensors, step, path);
   read_metrics(path, step, loss);
   graph_.reset();  // it knows the optimizer's state of before
   warm_ = false;
@@ -108,7 +128,7 @@ void Trainer::resume(const std::string& path) {
   step_ = step;
   last_loss_ = loss;
   scale_.restore(scale, scaled);
-  default_generator() = generator;
+  default_generator().set(seed, offset);
 }
 
 std::vector<std::pair<std::string, Series*>> Trainer::series() {
@@ -124,18 +144,25 @@ std::vector<std::pair<std::string, Series*>> Trainer::series() {
   return all;
 }
 
+/// A run that begins empties the file; one that goes on continues it.
+void Trainer::open_metrics() {
+  if (!options_.metrics.empty() && !metrics_)
+    metrics_ = std::make_unique<AppendedFile>("training", options_.metrics, step_ > 0);
+}
+
+/// A run cannot be resumed with metrics that lack its steps, so a failed write ends it.
 void Trainer::write_metrics() {
-  if (options_.metrics.empty()) return;
-  if (!metrics_.is_open()) {
-    metrics_.open(options_.metrics, step_ > 1 ? std::ios::app : std::ios::out);
-    check(metrics_.good(), "training: cannot open {}: {}", options_.metrics, std::strerror(errno));
-  }
+  if (!metrics_) return;
   nlohmann::ordered_json line = {
       {"step", step_}, {"seconds", std::round(1e3 * seconds_) / 1e3}, {"peak_bytes", peak_}};
   for (const auto& [name, series] : series())
     if (!series->x.empty() && series->x.back() == static_cast<double>(step_)) line[name] = series->y.back();
-  metrics_ << line.dump() << std::endl;
-  check(metrics_.good(), "training: cannot write {}: {}", options_.metrics, std::strerror(errno));
+  try {
+    metrics_->append(line.dump() + "\n");
+  } catch (const Error& error) {
+    if (options_.checkpoint.empty()) throw;
+    throw Error(error.what() + saved_as(options_.checkpoint));
+  }
 }
 
 /// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off what was written behind them by a
@@ -157,9 +184,12 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
     lines.push_back(std::move(line));
   }
   const bool has_loss = !lines.empty() && lines.back().contains("loss") && lines.back()["loss"].is_number();
-  const bool same = last == step && (step == 0 || (has_loss && lines.back()["loss"].get<double>() == loss));
+  const bool same = last == step && has_loss && lines.back()["loss"].get<double>() == loss;
+  const bool none = !exist || std::filesystem::file_size(options_.metrics) == 0;
+  check(step > 0 || none, "resume: {} is not of the run of {}, which has made no step; move the file away",
+        options_.metrics, checkpoint);
   check(
-      same || !exist || std::filesystem::file_size(options_.metrics) == 0,
+      same || none,
       "resume: {} is not of the run of {}: that one has loss {} at step {}, and here the last step up to there is {}{}; move "
       "the file away, or resume where that run has written its own",
       options_.metrics, checkpoint, loss, step, last,
@@ -167,7 +197,7 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
   if (exist) std::filesystem::resize_file(options_.metrics, kept, failed);
   check(!exist || !failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, step,
         failed.message());
-  metrics_.close();
+  metrics_.reset();
   for (const auto& [name, series] : series()) {
     const auto later = std::upper_bound(series->x.begin(), series->x.end(), static_cast<double>(step));
     const auto known = exist ? 0 : later - series->x.begin();  // by this trainer itself

@@ -7,6 +7,7 @@
 #include "core/allocator.h"
 #include "core/creation.h"
 #include "core/file.h"
+#include "core/machine.h"
 #include "core/random.h"
 #include "core/stream.h"
 #include "ops/elementwise.h"
@@ -47,6 +48,8 @@ const TrainingOptions& checked(const TrainingOptions& o) {
   for (auto [name, value] :
        {std::pair{"steps", o.steps}, {"accumulate", o.accumulate}, {"evaluate_every", o.evaluate_every}})
     check(value > 0, "training: {} is {}, wanted at least 1", name, value);
+  check_memory(static_cast<double>(o.accumulate) * (sizeof(Batch) + sizeof(Tensor)),
+               fmt::format("training: accumulate {}, the micro-batches of a step", o.accumulate));
   check(o.save_every >= 0 && (o.save_every == 0 || !o.checkpoint.empty()),
         "training: save_every is {}, wanted at least 0, and a checkpoint to write", o.save_every);
   check(o.clip >= 0, "training: clip is {}, wanted at least 0", o.clip);
@@ -57,6 +60,13 @@ const TrainingOptions& checked(const TrainingOptions& o) {
   }
   if (!o.checkpoint.empty()) check_can_write("training", o.checkpoint);
   return o;
+}
+
+std::vector<std::unique_ptr<RunLock>> locks_of(const TrainingOptions& o) {
+  std::vector<std::unique_ptr<RunLock>> locks;
+  for (const std::string* path : {&o.checkpoint, &o.metrics})
+    if (!path->empty()) locks.push_back(std::make_unique<RunLock>("training", *path));
+  return locks;
 }
 
 Task checked(Task task) {
@@ -72,6 +82,7 @@ Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
     : task_(checked(std::move(task))),
       schedule_(std::move(schedule)),
       options_(checked(options)),
+      locks_(locks_of(options_)),
       named_(task_.model.named_parameters()),
       optimizer_(optimizer_of(named_, options_)),
       scale_(named_.front().second.dtype()),
@@ -107,10 +118,18 @@ void Trainer::place(Tensor& there, const Tensor& x) {
 }
 
 void Trainer::load_batches() {
-  batches_.resize(static_cast<size_t>(options_.accumulate));
-  shares_.resize(batches_.size());
-  for (size_t i = 0; i < batches_.size(); ++i) {
+  const auto count = static_cast<size_t>(options_.accumulate);
+  for (size_t i = 0; i < count; ++i) {
     const Batch on_cpu = task_.batch(step_ * options_.accumulate + static_cast<int64_t>(i));
+    if (batches_.empty()) {  // the first one says how large they are
+      double bytes = sizeof(Batch) + sizeof(Tensor);
+      if (device().is_cpu())
+        for (const Tensor& x : on_cpu.tensors) bytes += static_cast<double>(x.numel() * x.element_size());
+      check_memory(bytes * static_cast<double>(count),
+                   fmt::format("training: accumulate {}, the micro-batches of a step", options_.accumulate));
+      batches_.resize(count);
+      shares_.resize(count);
+    }
     auto& tensors = batches_[i].tensors;
     check(!graph_ || tensors.size() == on_cpu.tensors.size(),
           "training: a batch of step {} has {} tensors, and those of the graph that replays steps {}",
@@ -176,8 +195,18 @@ double Trainer::train_step() {
   return loss;
 }
 
-/// A step. Where one fails before it has changed a parameter, the run as it was is saved beside the checkpoint, which may be a better
-/// one.
+/// Saves the run, and says where; or why that failed. For the end of another error.
+std::string Trainer::saved_as(const std::string& path) {
+  try {
+    save(path);
+  } catch (const std::exception& error) {
+    return fmt::format("; it could not be saved: {}", error.what());
+  }
+  return fmt::format("; the run after step {} is in {}", step_, path);
+}
+
+/// A step. If it fails before it has changed a parameter, the run up to the step before is saved next to the checkpoint, which
+/// may be a better one.
 double Trainer::step_or_save() {
   const Generator random = default_generator();
   try {
@@ -185,14 +214,7 @@ double Trainer::step_or_save() {
   } catch (const std::exception& error) {
     if (moving_ || step_ == 0 || options_.checkpoint.empty()) throw;
     default_generator() = random;
-    const std::string path = options_.checkpoint + ".failed";
-    std::string saved = fmt::format("; the run as it was before that step is in {}", path);
-    try {
-      save(path);
-    } catch (const std::exception& second) {
-      saved = fmt::format("; it could not be saved: {}", second.what());
-    }
-    throw Error(error.what() + saved);
+    throw Error(error.what() + saved_as(options_.checkpoint + ".failed"));
   }
 }
 
@@ -222,6 +244,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   const double start = now() - seconds_;
   double mean_seconds = 0;
   memory::reset_peak(device());  // of this run alone, whatever ran before in the process
+  open_metrics();
   while (step_ < options_.steps && !stop()) {
     const double before = now();
     const double loss = step_or_save();

@@ -7,14 +7,16 @@
 #pragma once
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/file.h"
 #include "core/graph.h"
+#include "core/run_lock.h"
 #include "core/tape.h"
 #include "nn/training/gradient_norms.h"
 #include "nn/training/loss_scale.h"
@@ -40,7 +42,10 @@ struct TrainingOptions {
   /// Written at the end and on interruption; empty: none. A step that fails writes the run before it beside that, as ….failed.
   std::string checkpoint;
   int64_t save_every = 0;  ///< steps between checkpoints on the way; 0: none
-  std::string metrics;  ///< a line of JSON per step, as it is made; a resumed run goes on in it. Empty: none
+  /// A line of JSON per step, as it is made; a resumed run continues the file. Empty: none. Metrics
+  /// that cannot be written any more (a full disk, a file that was deleted) end the run with an
+  /// error, after the checkpoint has been written.
+  std::string metrics;
   /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU scales. Batches then have the
   /// same shapes in every step; their tokens may differ.
   bool graph = false;
@@ -51,7 +56,8 @@ struct TrainingOptions {
 
 /// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss scaling for float16, clipping,
 /// schedule, evaluation, checkpoints and figures. Runs from equal states on equal tasks have the same bits, and so has one that
-/// was stopped and resumed. Dropout draws from the thread's generator. A loss that is not finite is an error.
+/// was stopped and resumed. Dropout draws from the thread's generator. A loss that is not finite is an error. Checkpoint and metrics
+/// are locked (core/run_lock.h): another run that would write them is an error.
 class Trainer {
  public:
   /// Refers to the model, which has to outlive it and stay where it is. A model without parameters is an error.
@@ -86,7 +92,9 @@ class Trainer {
   /// All series of the report, each by its name in the metrics.
   std::vector<std::pair<std::string, Series*>> series();
   void read_metrics(const std::string& checkpoint, int64_t step, double loss);
+  void open_metrics();
   void write_metrics();
+  std::string saved_as(const std::string& path);
   /// What a resumed run has to have in common with one that has made that many steps: the task, the optimizer and the learning
   /// rates so far, at the powers of two and the last. A run may be made longer where that leaves these as they were.
   std::map<std::string, std::string> setting(int64_t steps) const;
@@ -97,6 +105,7 @@ class Trainer {
   Task task_;
   optim::Schedule schedule_;
   TrainingOptions options_;
+  std::vector<std::unique_ptr<RunLock>> locks_;
   std::vector<std::pair<std::string, Parameter>> named_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   LossScale scale_;
@@ -110,7 +119,7 @@ class Trainer {
   bool warm_ = false;    ///< a step has been made, and with it what is made on first use
   bool moving_ = false;  ///< the step has come to its update
   RunReport report_;
-  std::ofstream metrics_;
+  std::unique_ptr<AppendedFile> metrics_;
   int64_t step_ = 0;
   double last_loss_ = NAN;  ///< of the last step
   double seconds_ = 0;      ///< spent on all steps, also those before a resume

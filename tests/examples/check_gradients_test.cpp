@@ -5,6 +5,7 @@
 #include "tests/examples/printed.h"
 
 TEST_CASE("each mistake is reported with its cause and place, and what is right as right") {
+  vitrine::test::check_full_output(VITRINE_CHECK_GRADIENTS);
   const std::string printed = vitrine::test::printed_by(VITRINE_CHECK_GRADIENTS);
   /// A title of the example, and what its report has to say.
   const std::pair<const char*, std::vector<const char*>> reports[] = {

@@ -23,6 +23,7 @@ std::string words(std::istream& in) {
 TEST_CASE("what the lesson in CUDA prints of races, bounds, unwritten memory and costs is in docs/cuda.md") {
   std::ifstream file(vitrine::test::source_directory() / "docs/cuda.md");
   const std::string document = words(file);
+  vitrine::test::check_full_output(VITRINE_CUDA_LESSON);
   std::istringstream lines(vitrine::test::printed_by(VITRINE_CUDA_LESSON));
   int quoted = 0;
   for (std::string line; std::getline(lines, line);) {

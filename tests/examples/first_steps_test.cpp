@@ -6,6 +6,7 @@
 #include "tests/examples/printed.h"
 
 TEST_CASE("the first steps print a tape, and four probabilities near 0, 1, 1 and 0") {
+  vitrine::test::check_full_output(VITRINE_FIRST_STEPS);
   const std::string printed = vitrine::test::printed_by(VITRINE_FIRST_STEPS);
   for (const char* op : {" linear ", " tanh ", " ops, "})
     CHECK_MESSAGE(printed.find(op) != std::string::npos, printed);

@@ -16,7 +16,9 @@ TEST_CASE("a look inside prints the tape, its steps backwards, why a gradient is
   // Started in one folder, it writes to the one that it is given, or to reports/look_inside, and says where.
   std::filesystem::create_directory(folder / "work");
   const std::string start = fmt::format("cd '{}' && {}", folder / "work", VITRINE_LOOK_INSIDE);
-  const std::string printed = test::printed_by(fmt::format("{} '{}'", start, folder / "named").c_str());
+  const std::string command = fmt::format("{} '{}'", start, folder / "named");
+  test::check_full_output(command);
+  const std::string printed = test::printed_by(command.c_str());
   INFO(printed);
   CHECK(std::filesystem::is_empty(folder / "work"));
   size_t at = 0;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace vitrine::test {
@@ -16,6 +17,11 @@ inline std::string printed_by(const char* program) {
   for (int c; (c = std::fgetc(output)) != EOF;) text += static_cast<char>(c);
   CHECK(pclose(output) == 0);
   return text;
+}
+
+/// Checks that the program ends with an error if standard output is full.
+inline void check_full_output(const std::string& program) {
+  CHECK(std::system((program + " > /dev/full").c_str()) != 0);
 }
 
 }  // namespace vitrine::test

@@ -27,10 +27,11 @@ struct Folder : test::Folder {
   }
 };
 
-/// train_gpt as a child process. What it prints on both streams goes to a file.
+/// train_gpt as a child process. What it prints on both streams goes to a file, or standard output elsewhere.
 class Program {
  public:
-  Program(const Folder& folder, Arguments arguments) : log_(folder / "log") {
+  Program(const Folder& folder, Arguments arguments, const char* standard_output = nullptr)
+      : log_(folder / "log") {
     arguments.insert(arguments.begin(), VITRINE_TRAIN_GPT);
     std::vector<char*> pointers;
     for (std::string& a : arguments) pointers.push_back(a.data());
@@ -38,7 +39,7 @@ class Program {
     process_ = fork();
     if (process_ != 0) return;
     const int log = open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    dup2(log, STDOUT_FILENO);
+    dup2(standard_output ? open(standard_output, O_WRONLY) : log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
     alarm(300);  // one that hangs is ended, and its exit code is wrong
     execv(VITRINE_TRAIN_GPT, pointers.data());
@@ -49,7 +50,7 @@ class Program {
     if (!ended_) ended_ = waitpid(process_, &status_, WNOHANG) == process_;
     return !ended_;
   }
-  void interrupt() const { kill(process_, SIGINT); }
+  void send(int signal) const { kill(process_, signal); }
   int exit_code() {
     if (!ended_) ended_ = waitpid(process_, &status_, 0) == process_;
     return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;

@@ -28,9 +28,9 @@ Arguments shell_words(const std::string& line) {
   return words;
 }
 
-/// Takes what the program writes into a pipe, and interrupts it after the first line. The pipe holds a few dozen lines at most,
+/// Takes what the program writes into a pipe, and sends it the signal after the first line. The pipe holds a few dozen lines at most,
 /// so that the program cannot be far ahead, however slowly this process runs.
-void interrupt_after_first_line(Program& program, const std::string& pipe) {
+void send_after_first_line(Program& program, const std::string& pipe, int signal) {
   const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   REQUIRE(reader >= 0);
   REQUIRE(fcntl(reader, F_SETPIPE_SZ, 4096) > 0);
@@ -40,9 +40,10 @@ void interrupt_after_first_line(Program& program, const std::string& pipe) {
     const ssize_t count = read(reader, bytes, sizeof(bytes));
     if (count <= 0) {
       usleep(1000);
-    } else if (!interrupted &&
-               std::string_view(bytes, static_cast<size_t>(count)).find('\n') != std::string::npos) {
-      program.interrupt();
+    } else if (interrupted
+                   ? signal == SIGTERM  // which may come more than once
+                   : std::string_view(bytes, static_cast<size_t>(count)).find('\n') != std::string::npos) {
+      program.send(signal);
       interrupted = true;
     }
   }
@@ -70,7 +71,7 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
   const std::string pipe = folder / "Ada's runs/softcap-20-seed7.jsonl";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   Program first(folder, run("Ada's runs", config));
-  interrupt_after_first_line(first, pipe);
+  send_after_first_line(first, pipe, SIGINT);
   CHECK(first.exit_code() == 130);
   fs::remove(pipe);
   const std::string printed = first.printed(), said = "go on with the same options and ";
@@ -97,6 +98,44 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
   Program wrong(folder, run("through", {"--resume", folder / "through/softcap-20.safetensors"}));
   CHECK(wrong.exit_code() == 1);
   CHECK(wrong.printed().find("is of the attention \"softcap=20\" and the seed \"7\"") != std::string::npos);
+}
+
+TEST_CASE("SIGTERM, even sent twice, saves a checkpoint from which the run goes on") {
+  const Folder folder;
+  const Arguments words = tiny(folder, {"--steps", "200", "--out", folder / "out"});
+  fs::create_directories(folder / "out");
+  const std::string pipe = folder / "out/standard.jsonl", saved = folder / "out/standard.safetensors";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  Program first(folder, words);
+  send_after_first_line(first, pipe, SIGTERM);
+  CHECK(first.exit_code() == 128 + SIGTERM);
+  CHECK_MESSAGE(first.printed().find("go on with the same options and --resume ") != std::string::npos,
+                first.printed());
+  fs::remove(pipe);
+  Arguments more = words;
+  more.insert(more.end(), {"--resume", saved});
+  Program second(folder, more);
+  CHECK_MESSAGE(second.exit_code() == 0, second.printed());
+}
+
+TEST_CASE("a second run in a folder is an error that names the first, and the first is not disturbed") {
+  const Folder folder;
+  const std::string pipe = folder / "out/standard.jsonl";
+  fs::create_directories(folder / "out");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  Program first(folder, tiny(folder, {"--steps", "200", "--out", folder / "out"}));
+  const int reader = open(pipe.c_str(), O_RDONLY);  // waits until the first run has begun
+  REQUIRE(reader >= 0);
+  const Folder other;
+  Program second(other, tiny(other, {"--steps", "2", "--attention", "laser", "--out", folder / "out"}));
+  CHECK(second.exit_code() == 1);
+  CHECK_MESSAGE(second.printed().find("is in use by another run, process ") != std::string::npos,
+                second.printed());
+  char bytes[512];
+  while (first.running()) CHECK(read(reader, bytes, sizeof bytes) >= 0);
+  close(reader);
+  CHECK_MESSAGE(first.exit_code() == 0, first.printed());
+  CHECK(!fs::exists(folder / "out/laser.safetensors"));
 }
 
 TEST_CASE("a comparison writes metrics, checkpoints and a report") {

@@ -139,7 +139,17 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--data", folder.path.string()}, "is empty or a folder"},
       {{"--context", "5000"}, "tokens, wanted more than the context of 5000"},
       {{"--out", folder / "text.txt/sub"}, "Not a directory"},
-      {{"--config", folder / "none.ini"}, "none.ini was not readable"},
+      {{"--batch", "1000000000000"}, "a batch of 1000000000000 windows of 16 tokens: this takes at least"},
+      {{"--accumulate", "1000000000000"},
+       "accumulate 1000000000000, the micro-batches of a step: this takes"},
+      {{"--layers", "1000000000000"}, "layers 1000000000000: this takes at least"},
+      {{"--width", "1000000000000"}, "width 1000000000000, hidden 0 and layers 1: this takes at least"},
+      {{"--hidden", "1000000000000"}, "hidden 1000000000000 and layers 1: this takes at least"},
+      {{"--context", "1000000000000"}, "context 1000000000000, width 16"},
+      {{"--sample", "1000000000000"}, "--sample 1000000000000: this takes at least"},
+      {{"--sample", "9223372036854775807"}, "--sample 9223372036854775807: this takes at least"},
+      {{"--config", folder / "none.ini"}, "File does not exist: "},
+      {{"--config", folder.path.string()}, "File is actually a directory: "},
       {{"--config", folder / "misspelt.ini"}, "layrs"},
       {{"--layrs", "2"}, "--layrs"},
       {{"surplus"}, "surplus"},
@@ -172,6 +182,70 @@ TEST_CASE("a config file gives flags, and those on the command line go first") {
   for (const char* file : {"laser+qk_norm-seed5.safetensors", "laser+qk_norm-seed6.safetensors"})
     CHECK((bytes_of_file(folder / "read" + "/" + file) == bytes_of_file(folder / "given" + "/" + file)));
   CHECK(json_lines(folder / "read/laser+qk_norm-seed5.jsonl").back()["step"] == 3);
+}
+
+TEST_CASE("a line of a config file that is no option and its value is an error that names the line") {
+  const Folder folder;
+  const std::pair<const char*, const char*> mistakes[] = {
+      {"lr = []", "line 2 wants a value without brackets (or in quotes), before \"[]\""},
+      {"lr = [0.5", "a value without brackets (or in quotes), before \"[0.5\""},
+      {"lr = 0.5]", "a value without brackets"},
+      {"lr = [0.1, 0.2]", "a value without brackets"},
+      {"lr = 0.1, 0.2", "lr = 0.1, 0.2"},
+      {"lr = 0.1 0.2", "lr = 0.1 0.2"},
+      {"lr =", "line 2 wants a value"},
+      {"lr = # none", "line 2 wants a value"},
+      {"lr = \"0.5", "the end of a text in quotes"},
+      {"lr = \"0.5\" 3", "the end of the line, before \"3\""},
+      {"lr 0.5", "the end of the line, before \"0.5\""},
+      {"[section]", "the name of an option (there are no sections)"},
+      {"= 0.5", "the name of an option"},
+      {"steps = 3", "line 2 wants steps once"},
+      {"seeds = [", "line 2 wants a value"},
+      {"seeds = []", "line 2 wants a value"},
+      {"seeds = [1, 2", "the ']' of a list"},
+      {"seeds = 1, 2]", "the end of the line"},
+      {"seeds = [1,, 2]", "line 2 wants a value"},
+      {"config = \"other.ini\"", "config"},
+  };
+  for (const auto& mistake : mistakes) {
+    std::ofstream(folder / "run.ini") << "steps = 2\n" << mistake.first << "\n";
+    Program program(folder, tiny(folder, {"--config", folder / "run.ini", "--out", folder / "out"}));
+    CAPTURE(mistake.first);
+    CHECK(program.exit_code() > 0);
+    CHECK(program.exit_code() < 126);
+    const std::string printed = program.printed();
+    CHECK_MESSAGE((printed.find(mistake.second) != std::string::npos || mistake.first == mistake.second),
+                  printed);
+    CHECK(!fs::exists(folder / "out"));
+  }
+}
+
+TEST_CASE("a config file has comments, quotes, flags and lists") {
+  const Folder folder;
+  std::ofstream(folder / "text.txt", std::ios::app) << "a # in the text; and [these], too\n";
+  std::ofstream(folder / "run.ini") << "; a comment\r\n\n  steps=2 # two\r\nprompt = \"[a # in\"\nno-bias\n"
+                                       "seeds = [ 5, '6' ]  # both\npost-norm = false\n";
+  Program program(folder, tiny(folder, {"--config", folder / "run.ini", "--out", folder / "out"}));
+  CHECK_MESSAGE(program.exit_code() == 0, program.printed());
+  CHECK(program.printed().find("--- sample ---\n[a # in") != std::string::npos);
+  const auto saved = read_safetensors(folder / "out/standard-seed6.safetensors");
+  CHECK(saved.metadata.at("bias") == "no");
+  CHECK(saved.metadata.at("place of norms") == "pre");
+}
+
+TEST_CASE("standard output that is full is an error at the end, and what was trained is saved") {
+  const Folder folder;
+  for (const Arguments& more : {Arguments{"--steps", "2", "--sample", "5000"}, Arguments{"--help"}}) {
+    Arguments all = tiny(folder, {"--out", folder / "out"});
+    all.insert(all.end(), more.begin(), more.end());
+    Program program(folder, all, "/dev/full");
+    CHECK(program.exit_code() == 1);
+    CHECK_MESSAGE(program.printed().find("cannot write to standard output") != std::string::npos,
+                  program.printed());
+  }
+  CHECK(fs::exists(folder / "out/standard.safetensors"));
+  CHECK(fs::exists(folder / "out/report.html"));
 }
 
 TEST_CASE("every schedule trains a single step, and momentum and betas reach the optimizer") {

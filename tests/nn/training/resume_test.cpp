@@ -140,6 +140,23 @@ TEST_CASE("in 16 bits too a resumed run has the bits of the run that was not sto
   }
 }
 
+TEST_CASE("a loss scale that no float16 run has come to is refused") {
+  Run run;
+  run.dtype = DType::float16;
+  run.go("", 4, "four");
+  const auto go_on = [&](const char* scale) {
+    Safetensors file = read_safetensors(run.folder / "four");
+    file.metadata["loss_scale"] = scale;
+    write_safetensors(run.folder / "changed", file);
+    run.go("changed", 5, "five");
+  };
+  for (const char* scale : {"inf 0", "nan 0", "0 0", "-2 0", "0.5 0", "3 0", "65536 -1", "65536 2000",
+                            "65536", "65536 0 0", "65536  0", "65536 0x1"})
+    CHECK_THROWS_WITH_AS(go_on(scale), doctest::Contains(fmt::format("loss_scale is \"{}\"", scale).c_str()),
+                         Error);
+  for (const char* scale : {"65536 1999", "1 0", "1.6777216e+07 5"}) go_on(scale);
+}
+
 TEST_CASE("checkpoints are saved on the way") {
   Run run;
   run.options.checkpoint = run.folder / "last";
@@ -244,9 +261,70 @@ TEST_CASE("the time of a resumed run is that of all its parts, and its peak the 
   CHECK(run.go("six", 6, "again").peak_memory_bytes == trained.peak_memory_bytes);  // loading it takes less
 }
 
-TEST_CASE("metrics that cannot be written are told") {
+TEST_CASE("metrics that cannot be written end the run, whose checkpoint is saved") {
   Run run;
   run.options.metrics = "/dev/full";  // takes nothing, as a full disk
   CHECK_THROWS_WITH_AS(run.go("", 6, "six"), doctest::Contains("cannot write /dev/full: No space left"),
                        Error);
+  run.options.checkpoint = run.folder / "last";
+  CHECK_THROWS_WITH_AS(run.go("", 6, "six"), doctest::Contains("; the run after step 1 is in "), Error);
+  CHECK(read_safetensors(run.options.checkpoint).metadata.at("step") == "1");
+}
+
+TEST_CASE("metrics that are deleted or replaced during a run end it, and its checkpoint is saved") {
+  for (const bool replaced : {false, true}) {
+    Run run;
+    run.options.checkpoint = run.folder / "last";
+    manual_seed(1);
+    Gpt model(tiny());
+    Trainer trainer(text(model, counting(run.training), counting(run.validation)), run.schedule, run.options);
+    const auto stop = [&] {
+      if (trainer.step() == 2) fs::rename(run.options.metrics, run.folder / "moved");
+      if (trainer.step() == 2 && replaced) std::ofstream(run.options.metrics) << "other\n";
+      return false;
+    };
+    CHECK_THROWS_WITH_AS(trainer.run(stop), doctest::Contains("was deleted or replaced"), Error);
+    CHECK(read_safetensors(run.options.checkpoint).metadata.at("step") == "3");
+    if (replaced) CHECK(read_text(run.options.metrics) == "other\n");
+  }
+}
+
+TEST_CASE("a second run with the same checkpoint or metrics is an error that names the first") {
+  Run run;
+  run.options.checkpoint = run.folder / "last";
+  Gpt model(tiny());
+  const auto trainer = [&](const TrainingOptions& options) {
+    return Trainer(text(model, counting(run.training), counting(run.validation)), run.schedule, options);
+  };
+  TrainingOptions other = quiet(1);
+  fs::create_symlink(run.folder.path, run.folder / "link");
+  {
+    const Trainer first = trainer(run.options);
+    const std::string holder = fmt::format("is in use by another run, process {} on ", ::getpid());
+    for (const auto& [checkpoint, metrics] :
+         {std::pair{"last", ""}, {"", "metrics.jsonl"}, {"link/last", ""}}) {
+      other.checkpoint = *checkpoint ? run.folder / checkpoint : "";
+      other.metrics = *metrics ? run.folder / metrics : "";
+      CHECK_THROWS_WITH_AS(trainer(other), doctest::Contains(holder.c_str()), Error);
+    }
+    other.checkpoint = run.folder / "another";
+    trainer(other);
+  }
+  trainer(run.options);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(run.folder.path)) names.push_back(entry.path().filename());
+  CHECK(names == std::vector<std::string>{"link"});  // locks are gone
+}
+
+TEST_CASE("a run that is resumed at step 0 leaves the metrics of another run as they are") {
+  Run run;
+  run.go("", 0, "none");
+  for (const char* notes : {"{\"step\":1,\"loss\":2}\n", "not metrics at all\n"}) {
+    std::ofstream(run.options.metrics) << notes;
+    CHECK_THROWS_WITH_AS(run.go("none", 2, "two"), doctest::Contains("is not of the run of "), Error);
+    CHECK(read_text(run.options.metrics) == notes);
+  }
+  std::ofstream(run.options.metrics).close();
+  run.go("none", 6, "six");
+  CHECK(run.lines().size() == 6);
 }

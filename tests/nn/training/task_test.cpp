@@ -186,8 +186,8 @@ TEST_CASE("a run that fails in a step saves what it was before that step") {
   CHECK_THROWS_WITH_AS(
       first.run(),
       doctest::Contains(
-          fmt::format("the loss is nan at step 4; lower the learning rate; the run as it was before "
-                      "that step is in {}.failed",
+          fmt::format("the loss is nan at step 4; lower the learning rate; the run after step 3 "
+                      "is in {}.failed",
                       path)
               .c_str()),
       Error);

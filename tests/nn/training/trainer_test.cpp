@@ -13,6 +13,7 @@
 #include "ops/loss.h"
 #include "ops/reduce.h"
 #include "tests/folder.h"
+#include "tests/memory_use.h"
 #include "tests/nn/training/tiny.h"
 
 using namespace vitrine;
@@ -80,7 +81,7 @@ TEST_CASE("a step behind which the validation loss is not finite is told, and no
   options.checkpoint = folder / "checkpoint";
   Trainer trainer(text(model, counting(300), counting(60)), optim::constant(1e38), options);
   CHECK_THROWS_WITH_AS(trainer.run(), doctest::Contains("training: the validation loss is "), Error);
-  CHECK(std::filesystem::is_empty(folder.path));
+  CHECK(!std::filesystem::exists(options.checkpoint));
 }
 
 TEST_CASE("two runs with one seed, and a run that was stopped and resumed, have the same bits") {
@@ -329,6 +330,20 @@ TEST_CASE("text becomes tokens and comes back, whatever its characters") {
   CHECK_THROWS_WITH_AS(vocabulary.encode("z"), doctest::Contains("\"z\" at position 0 does not occur"),
                        Error);
   CHECK_THROWS_WITH_AS(vocabulary.decode({7}), doctest::Contains("outside [0, 7)"), Error);
+}
+
+TEST_CASE(
+    "a text takes five bytes of memory per byte while it becomes tokens, and windows share the tokens") {
+  std::string text;
+  for (int i = 0; text.size() < 1 << 20; ++i) text += fmt::format("{} ∂x und {}\n", i, i % 7);
+  const auto use = test::memory_use([&] {
+    const CharacterVocabulary vocabulary(text);
+    const auto tokens = vocabulary.encode(text);
+    const WindowLoader training(tokens, 4, 16, 1), validation(tokens, 4, 16, 2);
+    CHECK(training.batch(0).tokens == validation.batch(0).tokens);
+  });
+  CHECK(static_cast<double>(use.peak) / static_cast<double>(text.size()) <
+        5);  // in addition to the text itself
 }
 
 TEST_CASE("the whole split is covered once, with a shorter window at its end") {
