@@ -129,7 +129,7 @@ bool spread_rows(const Values& x, const Params&) {
   return min(centered ? var(rows, {-1}) : mean(square(rows), {-1})).item() > 0.01;
 }
 
-Tensor parts(const AddNorm& a) { return concat({a.sum, a.y}, 0); }
+Tensor parts(const AddNorm& a) { return concat({a.sum(), a.y()}, 0); }
 
 const Domain kScore{-4, 4};
 
