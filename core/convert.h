@@ -45,7 +45,7 @@ VITRINE_HD To convert(From x) {
     constexpr auto end = static_cast<Wide<From>>(uint64_t{1} << Limits::digits);  // most + 1, exactly
     const auto value = static_cast<Wide<From>>(x);
     if (value >= end) return most;
-    if (value < -end) return least;
+    if (value < (std::is_signed_v<To> ? -end : 0)) return least;
     return value == value ? static_cast<To>(value) : To(0);
   } else {
     return static_cast<To>(static_cast<Wide<From>>(x));

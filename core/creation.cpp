@@ -1,6 +1,7 @@
 #include "core/creation.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "core/capture.h"
 #include "core/kernels.h"
@@ -8,13 +9,12 @@
 namespace vitrine {
 namespace {
 
-/// float64 numbers in the CPU's memory as another dtype, on any device.
+/// Numbers in the CPU's memory as another dtype, on any device.
 Tensor converted(std::string_view op, const Tensor& source, DType dtype, Device device) {
-  const double* const values = source.data<double>();
-  if (is_integer(dtype))
-    for (int64_t i = 0; i < source.numel(); ++i) check_number(op, values[i], dtype);
+  if (is_integer(dtype) && dtype != source.dtype())
+    for (const double value : source.values()) check_number(op, value, dtype);
   if (!device.is_cpu()) detail::refuse_in_capture(op);
-  const Tensor x = dtype == DType::float64 ? source : copy_as(source, dtype);
+  const Tensor x = dtype == source.dtype() ? source : copy_as(source, dtype);
   return device.is_cpu() ? x : copy_to(x, device);
 }
 
@@ -90,21 +90,21 @@ Tensor eye(int64_t n, int64_t m, DType dtype, Device device) {
   return y;
 }
 
-Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype, Device device) {
-  check(static_cast<int64_t>(values.size()) == numel(shape), "tensor: {} values do not fill the shape {}",
-        values.size(), shape);
-  Tensor source = empty(shape, DType::float64);
-  std::copy(values.begin(), values.end(), source.data<double>());
+Tensor detail::tensor_of(const void* values, size_t count, DType from, const Shape& shape, DType dtype,
+                         Device device) {
+  check(static_cast<int64_t>(count) == numel(shape), "tensor: {} values do not fill the shape {}", count,
+        shape);
+  Tensor source = empty(shape, from, Device::cpu, "tensor");
+  if (count > 0) std::memcpy(source.raw(), values, count * size_of(from));
   return converted("tensor", source, dtype, device);
 }
 
 Tensor tensor(std::initializer_list<double> values, DType dtype, Device device) {
-  return tensor(std::span(values.begin(), values.size()), {static_cast<int64_t>(values.size())}, dtype,
-                device);
+  return tensor(values, {static_cast<int64_t>(values.size())}, dtype, device);
 }
 
 Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype, Device device) {
-  return tensor(std::span(values.begin(), values.size()), shape, dtype, device);
+  return detail::tensor_of(values.begin(), values.size(), DType::float64, shape, dtype, device);
 }
 
 Tensor index_tensor(std::span<const int64_t> values, const Shape& shape, Device device) {

@@ -1,7 +1,11 @@
 // New tensors. None of these is recorded: what they return is a constant.
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
+#include <ranges>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "core/tensor.h"
@@ -29,10 +33,33 @@ Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f
 /// The n × m matrix with ones on the diagonal (m = n where it is negative).
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::float32, Device device = Device::cpu);
 
-/// Copies `values` (row-major) into a new tensor; their number must fit the shape.
-Tensor tensor(std::span<const double> values, const Shape& shape, DType dtype = DType::float32,
-              Device device = Device::cpu);
-/// A vector: tensor({1, 2, 3}).
+/// The types of elements in C++: those of the dtypes.
+template <class T>
+concept Element = std::is_same_v<T, bool> || dtype_v<T>
+!= DType::boolean;
+
+namespace detail {
+/// tensor() of `count` elements of the dtype `from`.
+Tensor tensor_of(const void* values, size_t count, DType from, const Shape& shape, DType dtype,
+                 Device device);
+}  // namespace detail
+
+/// Copies `values` (row-major, a span, vector or array) into a new tensor. The dtype is that of the elements, or the given one;
+/// an integer dtype takes whole numbers of its range only. Errors: the number of values does not fit the shape.
+template <std::ranges::contiguous_range Values>
+requires Element<std::ranges::range_value_t<Values>> Tensor
+tensor(const Values& values, const Shape& shape, DType dtype = dtype_v<std::ranges::range_value_t<Values>>,
+       Device device = Device::cpu) {
+  return detail::tensor_of(std::ranges::data(values), std::ranges::size(values),
+                           dtype_v<std::ranges::range_value_t<Values>>, shape, dtype, device);
+}
+/// tensor<uint8_t>({1, 2, 3, 4}, {2, 2}): a list of the elements named.
+template <Element T>
+Tensor tensor(std::initializer_list<std::type_identity_t<T>> values, const Shape& shape,
+              DType dtype = dtype_v<T>, Device device = Device::cpu) {
+  return detail::tensor_of(values.begin(), values.size(), dtype_v<T>, shape, dtype, device);
+}
+/// A vector of float32, or of the given dtype: tensor({1, 2, 3}).
 Tensor tensor(std::initializer_list<double> values, DType dtype = DType::float32,
               Device device = Device::cpu);
 /// tensor({1, 2, 3, 4}, {2, 2}).

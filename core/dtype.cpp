@@ -12,20 +12,21 @@ struct Entry {
   double epsilon;
 };
 
-constexpr std::array<Entry, 8> kTypes = {{{"float32", 4, 0x1p-23},
+constexpr std::array<Entry, 9> kTypes = {{{"float32", 4, 0x1p-23},
                                           {"float64", 8, 0x1p-52},
                                           {"bfloat16", 2, 0x1p-7},
                                           {"float16", 2, 0x1p-10},
                                           {"int64", 8, 0},
                                           {"int32", 4, 0},
+                                          {"uint8", 1, 0},
                                           {"bool", 1, 0},
                                           {"dual64", 16, 0x1p-52}}};
 
 const Entry& entry(DType dtype) { return kTypes.at(static_cast<size_t>(dtype)); }
 
-/// bool < int32 < int64 < 16-bit floats < float32 < float64 < dual64
+/// bool < uint8 < int32 < int64 < 16-bit floats < float32 < float64 < dual64
 int rank(DType t) {
-  constexpr std::array<int, 8> kRanks = {4, 5, 3, 3, 2, 1, 0, 6};
+  constexpr std::array<int, 9> kRanks = {5, 6, 4, 4, 3, 2, 1, 0, 7};
   return kRanks.at(static_cast<size_t>(t));
 }
 
@@ -38,17 +39,19 @@ double epsilon(DType dtype) { return entry(dtype).epsilon; }
 DType dtype_of(std::string_view name) {
   for (size_t i = 0; i < kTypes.size(); ++i)
     if (kTypes[i].name == name) return static_cast<DType>(i);
-  fail("there is no dtype {}: wanted float32, float64, bfloat16, float16, int64, int32, bool or dual64",
-       name);
+  fail(
+      "there is no dtype {}: wanted float32, float64, bfloat16, float16, int64, int32, uint8, bool or dual64",
+      name);
 }
 
 void check_number(std::string_view op, double value, DType dtype) {
   if (!is_integer(dtype)) return;
-  const double beyond = dtype == DType::int32 ? 0x1p31 : 0x1p63;
+  const double beyond = dtype == DType::uint8 ? 0x1p8 : dtype == DType::int32 ? 0x1p31 : 0x1p63;
+  const double least = dtype == DType::uint8 ? 0 : -beyond;
   check(value == std::floor(value),
         "{}: the number {} is not whole, but the tensor is {}; wanted a floating one", op, value,
         name(dtype));
-  check(value >= -beyond && value < beyond, "{}: the number {} is outside the range of {}", op, value,
+  check(value >= least && value < beyond, "{}: the number {} is outside the range of {}", op, value,
         name(dtype));
 }
 

@@ -12,9 +12,9 @@
 
 namespace vitrine {
 
-/// `boolean` is one byte, 0 or 1. `dual64` is a pair of doubles (value, tangent), for exact derivatives (core/dual.h);
+/// `boolean` is one byte, 0 or 1; `uint8` is one byte, 0 to 255, as images have. `dual64` is a pair of doubles (value, tangent), for exact derivatives (core/dual.h);
 /// only the plain CPU kernels know it.
-enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, boolean, dual64 };
+enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, uint8, boolean, dual64 };
 
 std::string_view name(DType dtype);  ///< as dtype_of() takes it
 /// The DType of that name; an unknown name is an error that lists the known ones.
@@ -25,7 +25,7 @@ constexpr bool is_floating(DType t) {
   return t == DType::float32 || t == DType::float64 || t == DType::bfloat16 || t == DType::float16 ||
          t == DType::dual64;
 }
-constexpr bool is_integer(DType t) { return t == DType::int64 || t == DType::int32; }
+constexpr bool is_integer(DType t) { return t == DType::int64 || t == DType::int32 || t == DType::uint8; }
 constexpr bool is_low_precision(DType t) { return t == DType::bfloat16 || t == DType::float16; }
 
 /// The type in which sums and statistics over `t` are kept: float32 for bfloat16 and float16, else `t`.
@@ -41,7 +41,7 @@ void check_number(std::string_view op, double value, DType dtype);
 /// The distance from 1 to the next larger number; 0 for integers and booleans.
 double epsilon(DType dtype);
 
-/// The DType of a C++ type.
+/// The DType of a C++ type; boolean for types that are none.
 template <class T>
 inline constexpr DType dtype_v = DType::boolean;
 template <>
@@ -56,6 +56,8 @@ template <>
 inline constexpr DType dtype_v<int64_t> = DType::int64;
 template <>
 inline constexpr DType dtype_v<int32_t> = DType::int32;
+template <>
+inline constexpr DType dtype_v<uint8_t> = DType::uint8;
 template <>
 inline constexpr DType dtype_v<bool> = DType::boolean;
 template <>
@@ -84,7 +86,8 @@ decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
   }
 }
 
-/// The same for the two index types.
+/// The same for the two types in which kernels compute with integers, indices among them. uint8 is converted to int32 and the
+/// result back, which gives the same numbers, as integers wrap around.
 template <class F>
 decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {
@@ -94,9 +97,9 @@ decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
   }
 }
 
-/// The same for every dtype.
+/// The same for every dtype but uint8: for kernels of two dtypes, which take it by way of int32.
 template <class F>
-decltype(auto) visit_all(DType dtype, F&& f) {
+decltype(auto) visit_but_uint8(DType dtype, F&& f) {
   switch (dtype) {
     case DType::float32: return f(Type<float>{});
     case DType::float64: return f(Type<double>{});
@@ -106,8 +109,15 @@ decltype(auto) visit_all(DType dtype, F&& f) {
     case DType::int32: return f(Type<int32_t>{});
     case DType::boolean: return f(Type<bool>{});
     case DType::dual64: return f(Type<Dual>{});
+    default: fail("a kernel does not know the dtype {}", name(dtype));
   }
-  fail("a dtype of number {} does not exist", static_cast<int>(dtype));
+}
+
+/// The same for every dtype.
+template <class F>
+decltype(auto) visit_all(DType dtype, F&& f) {
+  if (dtype == DType::uint8) return f(Type<uint8_t>{});
+  return visit_but_uint8(dtype, f);
 }
 
 }  // namespace vitrine

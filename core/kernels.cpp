@@ -1,6 +1,7 @@
 // The CPU kernels of core/kernels.h.
 #include "core/kernels.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/convert.h"
@@ -48,7 +49,8 @@ struct Rows {
     count = rows.size(0);
     limit = whole.size(0);
     width = limit == 0 ? 0 : whole.numel() / limit;
-    check(is_integer(rows.dtype()), "{}: the rows are {}, wanted int64 or int32", op, name(rows.dtype()));
+    check(is_integer(rows.dtype()), "{}: the rows are {}, wanted int64, int32 or uint8", op,
+          name(rows.dtype()));
     numbers = rows.dtype() == DType::int64 && rows.is_contiguous() ? rows : copy_as(rows, DType::int64);
     index = numbers.data<int64_t>();
     for (int64_t i = 0; i < count; ++i)
@@ -56,6 +58,23 @@ struct Rows {
             i, limit);
   }
 };
+
+}  // namespace
+
+namespace {
+
+/// Between uint8 and the other dtypes by way of int32, so that uint8 adds three conversions, not two for each dtype.
+void copy_bytes(Tensor& y, const Tensor& x) {
+  if (x.dtype() == y.dtype()) return each<uint8_t, uint8_t>(y, x, [](uint8_t& a, uint8_t b) { a = b; });
+  if (y.dtype() == DType::int32) return each<int32_t, uint8_t>(y, x, [](int32_t& a, uint8_t b) { a = b; });
+  Tensor whole = x;
+  if (x.dtype() != DType::int32) copy(whole = empty(x.shape(), DType::int32), x);
+  if (y.dtype() != DType::uint8) return copy(y, whole);
+  const bool limited = is_floating(x.dtype());  // integers wrap around
+  each<uint8_t, int32_t>(y, whole, [limited](uint8_t& a, int32_t b) {
+    a = static_cast<uint8_t>(limited ? std::clamp(b, 0, 255) : b);
+  });
+}
 
 }  // namespace
 
@@ -89,8 +108,9 @@ void arange(Tensor& y, double start, double step) {
 
 void copy(Tensor& y, const Tensor& x) {
   check_same_shape("copy", y, x);
-  visit_all(y.dtype(), [&](auto to) {
-    visit_all(x.dtype(), [&](auto from) {
+  if (x.dtype() == DType::uint8 || y.dtype() == DType::uint8) return copy_bytes(y, x);
+  visit_but_uint8(y.dtype(), [&](auto to) {
+    visit_but_uint8(x.dtype(), [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
       each<To, From>(y, x, [](To& a, const From& b) { a = convert<To>(b); });

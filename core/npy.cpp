@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::pair<DType, std::string_view> kNames[] = {
     {DType::float32, "f4"}, {DType::float64, "f8"}, {DType::bfloat16, "V2"}, {DType::float16, "f2"},
-    {DType::int64, "i8"},   {DType::int32, "i4"},   {DType::boolean, "b1"}};
+    {DType::int64, "i8"},   {DType::int32, "i4"},   {DType::uint8, "u1"},    {DType::boolean, "b1"}};
 
 /// Walks over the header's text: a Python dictionary with three known keys, no more of Python.
 class HeaderReader {

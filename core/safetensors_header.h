@@ -13,7 +13,7 @@ namespace vitrine::detail {
 /// What the format calls its dtypes.
 inline constexpr std::pair<DType, const char*> kSafetensorsDTypes[] = {
     {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
-    {DType::int64, "I64"},   {DType::int32, "I32"},   {DType::boolean, "BOOL"}};
+    {DType::int64, "I64"},   {DType::int32, "I32"},   {DType::uint8, "U8"},      {DType::boolean, "BOOL"}};
 
 /// A tensor in the file: bytes [begin, end) of its data.
 struct SafetensorsEntry {

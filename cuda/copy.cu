@@ -1,5 +1,6 @@
 // Filling, copying with conversion, and adding up, with any strides.
 #include "core/convert.h"
+#include "core/creation.h"
 #include "core/kernels.h"
 #include "cuda/strided.h"
 
@@ -22,6 +23,17 @@ template <class To, class From>
 __global__ void copy_kernel(To* y, const From* x, Strided<2> layout) {
   map_all(
       layout, [](From x) { return convert<To>(x); }, y, x);
+}
+
+/// Beyond the range of uint8 is its nearest end.
+__global__ void limited_bytes_kernel(uint8_t* y, const int32_t* x, Strided<2> layout) {
+  map_all(
+      layout,
+      [](int32_t x) {
+        const int32_t bounded = x > 255 ? 255 : x;
+        return static_cast<uint8_t>(bounded < 0 ? 0 : bounded);
+      },
+      y, x);
 }
 
 template <class To, class From>
@@ -51,16 +63,36 @@ void arange(Tensor& y, double start, double step) {
   });
 }
 
+namespace {
+
+template <class To, class From>
+void launch_copy(Tensor& y, const Tensor& x) {
+  const auto layout = Strided<2>::of(y, x);
+  VITRINE_LAUNCH((copy_kernel<To, From>), layout.blocks(), kThreads, 0, y.data<To>(), x.data<From>(), layout);
+}
+
+/// Between uint8 and the other dtypes by way of int32, as on the CPU.
+void copy_bytes(Tensor& y, const Tensor& x) {
+  if (x.dtype() == y.dtype()) return launch_copy<uint8_t, uint8_t>(y, x);
+  if (y.dtype() == DType::int32) return launch_copy<int32_t, uint8_t>(y, x);
+  Tensor whole = x;
+  if (x.dtype() != DType::int32) copy(whole = empty(x.shape(), DType::int32, x.device()), x);
+  if (y.dtype() != DType::uint8) return copy(y, whole);
+  if (!is_floating(x.dtype())) return launch_copy<uint8_t, int32_t>(y, whole);
+  const auto layout = Strided<2>::of(y, whole);
+  VITRINE_LAUNCH(limited_bytes_kernel, layout.blocks(), kThreads, 0, y.data<uint8_t>(), whole.data<int32_t>(),
+                 layout);
+}
+
+}  // namespace
+
 void copy(Tensor& y, const Tensor& x) {
   check(y.shape() == x.shape(), "copy: the shapes {} and {} differ", y.shape(), x.shape());
   if (y.numel() == 0) return;
-  visit_device(y.dtype(), "copy", [&](auto to) {
-    visit_device(x.dtype(), "copy", [&](auto from) {
-      using To = typename decltype(to)::type;
-      using From = typename decltype(from)::type;
-      const auto layout = Strided<2>::of(y, x);
-      VITRINE_LAUNCH((copy_kernel<To, From>), layout.blocks(), kThreads, 0, y.data<To>(), x.data<From>(),
-                     layout);
+  if (x.dtype() == DType::uint8 || y.dtype() == DType::uint8) return copy_bytes(y, x);
+  visit_device_but_uint8(y.dtype(), "copy", [&](auto to) {
+    visit_device_but_uint8(x.dtype(), "copy", [&](auto from) {
+      launch_copy<typename decltype(to)::type, typename decltype(from)::type>(y, x);
     });
   });
 }

@@ -156,6 +156,7 @@ Tensor line_starts(const Tensor& x, const Tensor& index, int axis) {
 
 void check_index(Tensor& y, const Tensor& index, const IndexRule& rule) {
   if (y.numel() == 0) return;
+  if (index.dtype() == DType::uint8) return check_index(y, contiguous_index(index), rule);
   const Range range{rule.op,    rule.argument,           rule.negative ? -rule.limit : 0,
                     rule.limit, rule.except.value_or(0), rule.except.has_value()};
   const auto launch = [&](auto type) {

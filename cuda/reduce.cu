@@ -60,7 +60,7 @@ __device__ T worst() {
 template <bool kMax>
 struct Extreme {
   template <class S>
-  using Total = std::conditional_t<std::is_same_v<S, bool>, int32_t, Wide<S>>;
+  using Total = std::conditional_t<sizeof(S) == 1, int32_t, Wide<S>>;
   template <class T>
   static __device__ T none() {
     return worst<kMax, T>();
@@ -87,7 +87,7 @@ struct Place {
 };
 template <class S>
 struct PlaceOf {
-  using type = Place<std::conditional_t<std::is_same_v<S, bool>, int64_t, Wide<S>>>;
+  using type = Place<std::conditional_t<sizeof(S) == 1, int64_t, Wide<S>>>;
 };
 template <class T>
 struct PlaceOf<Place<T>> {

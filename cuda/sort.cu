@@ -97,7 +97,7 @@ constexpr int64_t kLongestPiece = 2 * kMostThreads;
 
 template <class S>
 void argsort(Tensor& indices, const Tensor& x, bool descending) {
-  using T = std::conditional_t<std::is_same_v<S, bool>, int32_t, Wide<S>>;
+  using T = std::conditional_t<sizeof(S) == 1, int32_t, Wide<S>>;
   const int64_t n = x.size(-1), k = indices.size(-1);
   int64_t run = 2 * kWarp;
   while (run < n && run < kLongestPiece) run *= 2;

@@ -125,15 +125,22 @@ void visit_device_floating(DType dtype, const char* kernel, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}) for every dtype but dual64, which is the CPU's alone.
+/// Calls f(Type<S>{}) for every dtype but uint8, as visit_but_uint8, and dual64, which is the CPU's alone.
 template <class F>
-void visit_device(DType dtype, const char* kernel, F&& f) {
+void visit_device_but_uint8(DType dtype, const char* kernel, F&& f) {
   switch (dtype) {
     case DType::int64: return f(Type<int64_t>{});
     case DType::int32: return f(Type<int32_t>{});
     case DType::boolean: return f(Type<bool>{});
     default: visit_device_floating(dtype, kernel, f);
   }
+}
+
+/// The same, and uint8.
+template <class F>
+void visit_device(DType dtype, const char* kernel, F&& f) {
+  if (dtype == DType::uint8) return f(Type<uint8_t>{});
+  visit_device_but_uint8(dtype, kernel, f);
 }
 
 }  // namespace vitrine::cuda

@@ -78,10 +78,10 @@ Tensor Block::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* tra
   if (options_.pre_norm) {
     const Tensor attended = attention.forward(attention_norm.forward(x), causal, cache, trace);
     const AddNorm h = feed_forward_norm.forward(x, dropout.forward(attended));
-    return h.sum + dropout.forward(feed_forward.forward(h.y));
+    return h.sum() + dropout.forward(feed_forward.forward(h.y()));
   }
-  const Tensor h = attention_norm.forward(x, dropout.forward(attention.forward(x, causal, cache, trace))).y;
-  return feed_forward_norm.forward(h, dropout.forward(feed_forward.forward(h))).y;
+  const Tensor h = attention_norm.forward(x, dropout.forward(attention.forward(x, causal, cache, trace))).y();
+  return feed_forward_norm.forward(h, dropout.forward(feed_forward.forward(h))).y();
 }
 
 Block Block::clone() {

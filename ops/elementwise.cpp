@@ -44,6 +44,10 @@ void check_elements_apart(const char* op, const Tensor& x) {
 }
 
 Tensor run_binary(Binary op, const Pair& p) {
+  if (p.x.dtype() == DType::uint8) {
+    const Pair whole(name(op), copy_as(p.x, DType::int32), copy_as(p.y, DType::int32));
+    return copy_as(run_binary(op, whole), DType::uint8);
+  }
   Tensor z = empty(p.shape, p.x.dtype(), p.x.device(), name(op));
   VITRINE_RUN_AS(name(op), binary, z, seen_as(p.x, p.shape), seen_as(p.y, p.shape), op);
   return z;

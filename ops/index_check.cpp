@@ -5,7 +5,7 @@
 namespace vitrine {
 
 Tensor checked_index(const Tensor& index, const IndexRule& rule) {
-  check(is_integer(index.dtype()), "{}: {} is {}, wanted int64 or int32", rule.op, rule.argument,
+  check(is_integer(index.dtype()), "{}: {} is {}, wanted int64, int32 or uint8", rule.op, rule.argument,
         describe(index));
   // Of nothing there is no element that a GPU could read in the meantime.
   check(index.device().is_cpu() || rule.limit > 0 || rule.except || index.numel() == 0,

@@ -91,6 +91,8 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
   check(x0.rank() >= 1 && y0.rank() >= 1, "matmul: x is {} and y is {}: wanted at least one axis each",
         x0.shape(), y0.shape());
   const DType dtype = promote(x0.dtype(), y0.dtype());
+  if (dtype == DType::uint8)
+    return cast(matmul(cast(x0, DType::int32), cast(y0, DType::int32)), DType::uint8);
   Tensor x = cast(x0, dtype), y = cast(y0, dtype);
   if (x.rank() == 1) x = unsqueeze(x, 0);
   if (y.rank() == 1) y = unsqueeze(y, 1);

@@ -166,7 +166,7 @@ AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, cons
   };
   const auto defined = [&] {
     const AddNorm result = definition();
-    return std::vector<Tensor>{result.sum, result.y};
+    return std::vector<Tensor>{result.sum(), result.y()};
   };
   const std::vector<Tensor> results =
       record_all(op, {x, residual, weight, bias}, {sum, y}, backward, defined);

@@ -2,6 +2,8 @@
 // types beyond ±2^60 or so give 0, and numbers far below √eps are normalized by eps. l2_normalize has no such bounds.
 #pragma once
 
+#include <utility>
+
 #include "core/tensor.h"
 
 namespace vitrine {
@@ -12,11 +14,19 @@ namespace vitrine {
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// x/√(mean x² + eps)·weight over the same axes. Zhang, Sennrich 2019.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
-/// A residual connection and the norm behind it in one pass: sum = x + residual, and y = layer_norm(sum, …) or rms_norm(sum, …) over
-/// the last axis. x and residual have one shape; the results have their common dtype. Saves sum, and per row what the norm saves.
-struct AddNorm {
-  Tensor sum, y;
+/// What add_layer_norm and add_rms_norm return. The two tensors have one shape and dtype, so they are read by name only: a
+/// structured binding, which goes by order, does not compile.
+class AddNorm {
+ public:
+  AddNorm(Tensor sum, Tensor y) : sum_(std::move(sum)), y_(std::move(y)) {}
+  const Tensor& sum() const { return sum_; }
+  const Tensor& y() const { return y_; }
+
+ private:
+  Tensor sum_, y_;
 };
+/// A residual connection and its norm in one pass: sum = x + residual, and y = layer_norm(sum, …) or rms_norm(sum, …) over the
+/// last axis. x and residual have one shape; the results have their common dtype. Saves sum, and per row what the norm saves.
 AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {},
                        const Tensor& bias = {}, double eps = 1e-5);
 AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {}, double eps = 1e-5);

@@ -13,6 +13,7 @@ inline Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : ca
 
 /// y = f(x) by its formula, not recorded.
 inline Tensor run_unary(Unary op, const Tensor& x, double a = 0, double b = 0) {
+  if (x.dtype() == DType::uint8) return copy_as(run_unary(op, copy_as(x, DType::int32), a, b), DType::uint8);
   Tensor y = empty(x.shape(), x.dtype(), x.device());
   VITRINE_RUN_AS(name(op), unary, y, x, op, a, b);
   return y;

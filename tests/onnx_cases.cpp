@@ -22,7 +22,7 @@ Json without_remarks(Json attributes) {
 
 /// A dtype of the manifest that tensors do not have, or "".
 std::string unknown_dtype(const Json& c) {
-  const std::set<std::string> known = {"F64", "F32", "F16", "BF16", "I64", "I32", "U64", "U32", "BOOL"};
+  const std::set<std::string> known = {"F64", "F32", "F16", "BF16", "I64", "I32", "U64", "U32", "U8", "BOOL"};
   for (const char* slots : {"inputs", "outputs"})
     for (const Json& s : c.at(slots))
       if (const std::string dtype = s.at("dtype"); !known.count(dtype)) return dtype;

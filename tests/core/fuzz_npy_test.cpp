@@ -26,7 +26,7 @@ std::string file_of(const Tensor& x) {
 TEST_CASE("10,000 mutated npy files are read or refused, and no block of memory is larger than the file") {
   std::vector<std::string> files;
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64,
-                            DType::int32, DType::boolean})
+                            DType::int32, DType::uint8, DType::boolean})
     files.push_back(file_of(tensor({0, 1, 1, 0, 1, 0}, {2, 3}, dtype)));
   fuzz(files);
 }

@@ -17,7 +17,7 @@ std::string file_of(const Safetensors& content) {
 TEST_CASE("10,000 mutated safetensors are read or refused, and no block of memory is larger than the file") {
   Safetensors every_dtype;
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64,
-                            DType::int32, DType::boolean})
+                            DType::int32, DType::uint8, DType::boolean})
     every_dtype.tensors.emplace(std::string(name(dtype)), tensor({1, 0, 1}, dtype));
   Safetensors many;
   for (int i = 0; i < 100; ++i) many.tensors.emplace(fmt::format("{}", i), zeros({}, DType::boolean));

@@ -18,7 +18,7 @@ using namespace std::string_literals;
 namespace {
 
 constexpr DType kTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                            DType::int64,   DType::int32,   DType::boolean};
+                            DType::int64,   DType::int32,   DType::uint8,    DType::boolean};
 
 /// A file after the specification of the format, put together by hand.
 std::string file_of(const std::string& header, const std::string& data = "", char major = 1) {
@@ -55,7 +55,7 @@ folder, mode = sys.argv[1:]
 def write(name, x, version):
     with open(f'{folder}/in.{name}.npy', 'wb') as f:
         np.lib.format.write_array(f, x, version=version)
-for t in ['float32', 'float64', 'float16', 'int64', 'int32', 'bool']:
+for t in ['float32', 'float64', 'float16', 'int64', 'int32', 'uint8', 'bool']:
     for shape in [(), (3,), (0, 4), (2, 3, 4)]:
         x = (np.arange(np.prod(shape, dtype=int)) % 3 - 1).reshape(shape).astype(t)
         for order, y in [('c', x), ('f', np.asarray(x, order='F')), ('big', x.astype(x.dtype.newbyteorder('>')))]:
@@ -170,7 +170,7 @@ TEST_CASE("broken npy files give an error that says what is wrong") {
       {file_of(dictionary("<f4", "(2,)") + "1", eight), "nothing behind"},
       {file_of(dictionary("", "(2,)"), eight), "elements of type \"\""},
       {file_of(dictionary("<c8", "(1,)"), eight), "elements of type \"<c8\""},
-      {file_of(dictionary("|u1", "(8,)"), eight), "astype"},
+      {file_of(dictionary("|i1", "(8,)"), eight), "astype"},
       {file_of(dictionary("|O", "(1,)"), eight), "Python objects"},
       {file_of("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", eight), "structured"},
       {file_of(dictionary("|b1", "(2,)"), "\1\2"), "neither 0 nor 1"},

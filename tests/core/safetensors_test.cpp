@@ -21,7 +21,7 @@ namespace {
 Safetensors sample() {
   Safetensors s;
   for (DType t : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
-                  DType::boolean})
+                  DType::uint8, DType::boolean})
     s.tensors[std::string(name(t))] = tensor({0, 1, 1, 0, 1, 0}, {2, 3}, t);
   s.tensors["empty"] = zeros({0, 4});
   s.tensors["scalar"] = Tensor(2.5);

@@ -152,7 +152,7 @@ TEST_CASE("long rows, which a block holds in shared memory: all of them, some or
         },
         {x});
     check_near([](const std::vector<Tensor>& t) { return layer_norm(t[0], t[1], t[2]); }, {x, weight, bias});
-    check_near([](const std::vector<Tensor>& t) { return add_layer_norm(t[0], t[0], t[1], t[2]).y; },
+    check_near([](const std::vector<Tensor>& t) { return add_layer_norm(t[0], t[0], t[1], t[2]).y(); },
                {x, weight, bias});
   };
   // From 32 KiB on, of one row in a forward and of two in a backward.

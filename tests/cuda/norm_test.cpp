@@ -39,11 +39,11 @@ const std::vector<Norm>& norms() {
       {"add_layer_norm", 4, true,
        [](const Tensors& t) {
          const AddNorm a = add_layer_norm(t[0], t[1], t[2], t[3]);
-         return Tensors{a.y, a.sum};
+         return Tensors{a.y(), a.sum()};
        }},
       {"add_rms_norm", 3, true, [](const Tensors& t) {
          const AddNorm a = add_rms_norm(t[0], t[1], t[2]);
-         return Tensors{a.y, a.sum};
+         return Tensors{a.y(), a.sum()};
        }}};
   return all;
 }

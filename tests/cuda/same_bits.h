@@ -15,7 +15,7 @@
 namespace vitrine::test {
 
 inline const DType kAll[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                             DType::int64,   DType::int32,   DType::boolean};
+                             DType::int64,   DType::int32,   DType::uint8,    DType::boolean};
 
 /// Whole numbers from −9 to 9, with many equals.
 inline Tensor whole(const Shape& shape, DType dtype, uint64_t seed = 1) {

@@ -29,7 +29,8 @@ using test::has_gpu;
 
 namespace {
 
-const DType kNarrow[] = {DType::float32, DType::bfloat16, DType::float16, DType::int32, DType::boolean};
+const DType kNarrow[] = {DType::float32, DType::bfloat16, DType::float16,
+                         DType::int32,   DType::uint8,    DType::boolean};
 const DType kFloating[] = {DType::float32, DType::bfloat16, DType::float16};
 
 Tensor draw(const Shape& shape, DType dtype, uint64_t seed = 1) {

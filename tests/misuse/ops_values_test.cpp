@@ -26,7 +26,7 @@ std::vector<Misuse> indices(Ops& s) {
        [&] { return embedding(s.x, s.ids); }},
       {"token ids that are floats",
        [&] { embedding(s.x, s.v); },
-       {"embedding: ids is float32[3]", "wanted int64 or int32"},
+       {"embedding: ids is float32[3]", "wanted int64, int32 or uint8"},
        [&] { return embedding(s.x, s.ids); }},
       {"a target beyond the classes",
        [&] { cross_entropy(s.x, s.far); },

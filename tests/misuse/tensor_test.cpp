@@ -103,6 +103,26 @@ std::vector<Misuse> creation(Tensors& s) {
        [] { full({2}, 3e9, DType::int32); },
        {"full: the number 3000000000", "range of int32"},
        [] { return full({2}, 3e9, DType::int64); }},
+      {"a negative number as uint8",
+       [] { full({2}, -1, DType::uint8); },
+       {"full: the number -1", "range of uint8"},
+       [] { return full({2}, 255, DType::uint8); }},
+      {"a vector of elements that do not fill the shape",
+       [] {
+         tensor(std::vector<int32_t>{1, 2, 3}, {2, 2});
+       },
+       {"tensor: 3 values do not fill the shape [2, 2]"},
+       [] {
+         return tensor(std::vector<int32_t>{1, 2, 3, 4}, {2, 2});
+       }},
+      {"a vector of elements beyond the dtype",
+       [] {
+         tensor(std::vector<int64_t>{1, 256}, {2}, DType::uint8);
+       },
+       {"tensor: the number 256", "range of uint8"},
+       [] {
+         return tensor(std::vector<int64_t>{1, 255}, {2}, DType::uint8);
+       }},
       {"an identity of negative size",
        [] { eye(-2); },
        {"shape [-2, -2]", "negative"},

@@ -67,7 +67,7 @@ TEST_CASE("top-p in a large vocabulary keeps the fewest tokens that suffice") {
   size_t kept = 0;
   while (mass < 0.6 * total) mass += 1.0 / static_cast<double>(++kept);
   Generator generator(2);
-  const Tensor x = tensor(logits, {5000});
+  const Tensor x = tensor(logits, {5000}, DType::float32);
   size_t lowest = 0;
   for (int i = 0; i < 4000; ++i) {
     const auto token = static_cast<size_t>(sample_token(x, {.top_p = 0.6}, generator));

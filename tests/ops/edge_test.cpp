@@ -223,14 +223,16 @@ TEST_CASE("empty and zero-dimensional inputs give the shapes of NumPy, or an err
 TEST_CASE(
     "integers and bool give what float64 gives, in the dtype of the table, or an error that names the op") {
   for (const Row& row : rows())
-    for (DType dtype : {DType::int32, DType::int64, DType::boolean}) {
+    for (DType dtype : {DType::int32, DType::int64, DType::uint8, DType::boolean}) {
       if (row.integers == Of::nothing) continue;
       const Tensor x = tensor({1, 2, 3, 5, 1, 2}, {2, 3}, dtype);
       const Tensor y = row.call(x), want = row.call(cast(x, DType::float64));
       CHECK_MESSAGE(y.dtype() == wanted(row.integers, dtype),
                     fmt::format("{} of {}: {}", row.name, name(dtype), name(y.dtype())));
-      // A sum of bool that is bool again is true where it is not 0.
-      const Tensor expected = y.dtype() == DType::boolean ? cast(want, DType::boolean) : want;
+      // A sum of bool that is bool again is true where it is not 0; uint8 wraps around.
+      const Tensor expected = y.dtype() == DType::boolean ? cast(want, DType::boolean)
+                              : y.dtype() == DType::uint8 ? cast(cast(want, DType::int64), DType::uint8)
+                                                          : want;
       CHECK_MESSAGE(distance(y, expected) < 3e-7, fmt::format("{} of {}", row.name, name(dtype)));
     }
 }
@@ -240,7 +242,7 @@ TEST_CASE("functions of fractions refuse integers by name") {
     if (row.integers != Of::nothing || row.name == "expand" || row.name == "einsum" || row.name == "matmul" ||
         row.name == "linear")
       continue;
-    for (DType dtype : {DType::int32, DType::boolean}) {
+    for (DType dtype : {DType::int32, DType::uint8, DType::boolean}) {
       const std::string error = error_of([&] { row.call(ones({2, 3}, dtype)); });
       CHECK_MESSAGE(error.starts_with(row.name + ": "), (row.name + " says " + error));
       CHECK_MESSAGE(error.find("wanted a floating dtype") != std::string::npos, error);

@@ -228,7 +228,7 @@ TEST_CASE("errors name the target, its position and the shapes") {
         "cross_entropy: targets has the shape [1], wanted [2], for logits of shape [2, 3]");
   CHECK(error_of([&] {
           cross_entropy(logits, tensor({0, 1}));
-        }) == "cross_entropy: targets is float32[2] on cpu, wanted int64 or int32");
+        }) == "cross_entropy: targets is float32[2] on cpu, wanted int64, int32 or uint8");
   CHECK(error_of([&] {
           cross_entropy(logits, targets_of({0, 1}), {.label_smoothing = 1.5});
         }) == "cross_entropy: label_smoothing is 1.5, wanted 0 to 1");

@@ -30,6 +30,16 @@ Tensor loops(const Tensor& x, const Tensor& weight, const Tensor& bias, double e
 
 double tolerance(DType dtype) { return (is_low_precision(dtype) ? 1 : 8) * epsilon(dtype); }
 
+TEST_CASE(
+    "the sum and the norm of add_layer_norm are read by name, not bound in an order that can be mistaken") {
+  static_assert(
+      !std::is_aggregate_v<AddNorm>);  // its members are private: auto [y, sum] = … does not compile
+  const Tensor x = random({2, 3}, 1), residual = random({2, 3}, 2);
+  const AddNorm a = add_layer_norm(x, residual);
+  CHECK(a.sum().values() == (x + residual).values());
+  CHECK(distance(a.y(), layer_norm(x + residual)) < 1e-6);
+}
+
 TEST_CASE("layer_norm and rms_norm equal double loops in every dtype") {
   for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16})
     for (int64_t n : {1, 5, 64, 1000}) {
@@ -49,14 +59,14 @@ TEST_CASE("a sum and its norm are those of two ops, also where only one of them 
       const auto got = gradients(fused, xs), want = gradients(separate, xs);
       for (size_t i = 0; i < want.size(); ++i) CHECK(distance(got[i], want[i], 0.1) < 2 * tolerance(dtype));
     };
-    check_equal([](const auto& v) { return add_layer_norm(v[0], v[1], v[2], v[3]).y; },
+    check_equal([](const auto& v) { return add_layer_norm(v[0], v[1], v[2], v[3]).y(); },
                 [](const auto& v) { return layer_norm(v[0] + v[1], v[2], v[3]); });
-    check_equal([](const auto& v) { return add_layer_norm(v[0], v[1], v[2], v[3]).sum + v[2] * v[3]; },
+    check_equal([](const auto& v) { return add_layer_norm(v[0], v[1], v[2], v[3]).sum() + v[2] * v[3]; },
                 [](const auto& v) { return v[0] + v[1] + v[2] * v[3]; });
-    check_equal([](const auto& v) { return add_rms_norm(v[0], v[1], v[2]).y + v[3]; },
+    check_equal([](const auto& v) { return add_rms_norm(v[0], v[1], v[2]).y() + v[3]; },
                 [](const auto& v) { return rms_norm(v[0] + v[1], v[2]) + v[3]; });
   }
-  CHECK(add_layer_norm(random({2, 3}, 1, DType::bfloat16), random({2, 3}, 2)).sum.dtype() ==
+  CHECK(add_layer_norm(random({2, 3}, 1, DType::bfloat16), random({2, 3}, 2)).sum().dtype() ==
         promote(DType::bfloat16, random({1}, 1).dtype()));
   CHECK_THROWS_WITH(add_layer_norm(random({2, 3}, 1), random({3}, 2)),
                     "add_layer_norm: x is [2, 3] and residual is [3], wanted one shape");
@@ -194,7 +204,7 @@ TEST_CASE("results do not depend on the number of threads") {
       all.insert(all.end(), dx.begin(), dx.end());
     };
     add(layer_norm(x, weight), gradients([](const auto& v) { return rms_norm(v[0], v[1]); }, {x, weight}));
-    const auto sum_and_norm = [](const AddNorm& a) { return concat({a.sum, a.y}, 0); };
+    const auto sum_and_norm = [](const AddNorm& a) { return concat({a.sum(), a.y()}, 0); };
     const auto layer = [&](const auto& v) { return sum_and_norm(add_layer_norm(v[0], v[1], v[2], v[3])); };
     const auto rms = [&](const auto& v) { return sum_and_norm(add_rms_norm(v[0], v[1], v[2])); };
     for (const DType dtype : {DType::float32, DType::bfloat16}) {

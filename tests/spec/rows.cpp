@@ -318,13 +318,13 @@ std::vector<Spec> kernel_rows() {
       {"add_layer_norm",
        [](Xs x) {
          const AddNorm a = add_layer_norm(x[0], x[1], x[2], x[3]);
-         return concat({a.sum, a.y}, 0);
+         return concat({a.sum(), a.y()}, 0);
        },
        {{{{3, 8}}, {{3, 8}}, {{8}, 0.5, 2}, {{8}}}, {{{2, 37}}, {{2, 37}}, {{37}, 0.5, 2}, {{37}}}}},
       {"add_rms_norm",
        [](Xs x) {
          const AddNorm a = add_rms_norm(x[0], x[1], x[2]);
-         return concat({a.sum, a.y}, 0);
+         return concat({a.sum(), a.y()}, 0);
        },
        {{{{3, 8}}, {{3, 8}}, {{8}, 0.5, 2}}}},
       on("l2_normalize", {3, 8}, [](Xs x) { return l2_normalize(x[0]); }),
