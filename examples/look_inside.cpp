@@ -37,7 +37,7 @@ struct Head : nn::Module {
 int main() {
   manual_seed(1);
   Head head;
-  head.named_parameters();  // gives the parameters their names
+  head.named_parameters();  // gives the parameters their names in tables and drawings
   const Tensor x = randn({3, 8}), aside = randn({8});
 
   std::cout << "The tape: what was computed, from what, and how much is kept for the backward.\n\n";
