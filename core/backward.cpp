@@ -44,6 +44,14 @@ void make_writable(Tensor& sum, DType dtype) {
   if (!sum.is_exclusive() || !sum.is_contiguous() || sum.dtype() != dtype) sum = copy_as(sum, dtype);
 }
 
+/// Whether a gradient may be handed out: no other handle sees its memory, and no two of its elements share theirs.
+bool is_owned(const Tensor& gradient) {
+  if (!gradient.is_exclusive()) return false;
+  for (int i = 0; i < gradient.rank(); ++i)
+    if (gradient.strides()[i] == 0 && gradient.shape()[i] > 1) return false;
+  return true;
+}
+
 std::string place(const std::string& module) { return module.empty() ? "" : ", in " + module; }
 
 /// Of the exception that is being handled.
@@ -117,17 +125,25 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
     pass.needed[static_cast<size_t>(slot_of(x))] = pass.wanted[static_cast<size_t>(slot_of(x))] = true;
   const int8_t outer_depth = std::exchange(depth_, static_cast<int8_t>(depth + 1));
   run(pass);
+  std::vector<Tensor> result = take_results(pass, xs);
   depth_ = outer_depth;
-  std::vector<Tensor> result;
-  {
-    const Pause pause;
-    for (const Tensor& x : xs) {
-      const Tensor& gradient = pass.gradients[static_cast<size_t>(slot_of(x))];
-      const Slot& slot = slots_[static_cast<size_t>(slot_of(x))];
-      result.push_back(gradient.defined() ? gradient : zeros(slot.shape, slot.dtype, slot.device));
-    }
-  }
   if (!recorded && recording() == this) forbid_derivatives(xs, ys, result, depth);
+  return result;
+}
+
+std::vector<Tensor> Tape::take_results(Pass& pass, const std::vector<Tensor>& xs) {
+  const Pause pause;
+  if (pass.recorded) resume_recording();
+  std::vector<Tensor> result;
+  for (const Tensor& x : xs) {
+    const auto i = static_cast<size_t>(slot_of(x));
+    const Slot& slot = slots_[i];
+    result.push_back(pass.gradients[i].defined() ? pass.gradients[i]
+                                                 : zeros(slot.shape, slot.dtype, slot.device));
+  }
+  pass.gradients.clear();
+  for (Tensor& gradient : result)
+    if (!is_owned(gradient)) gradient = adjoint::cast(gradient, gradient.dtype());
   return result;
 }
 
@@ -185,7 +201,8 @@ void Tape::run(Pass& pass) {
     if (pass.to_leaves) add_to_leaves(pass);
     for (size_t slot = 0; slot < pass.wanted.size(); ++slot)
       if (pass.wanted[slot] && pass.gradients[slot].defined() && slots_[slot].producer < 0)
-        pass.gradients[slot] = apply_hooks(static_cast<int32_t>(slot), pass.gradients[slot]);
+        pass.gradients[slot] =
+            apply_hooks(pass, static_cast<int32_t>(slot), std::move(pass.gradients[slot]));
   } catch (...) {
     detail::set_backward_op("");
     dead_ = true;
@@ -214,7 +231,7 @@ void Tape::run_node(Pass& pass, size_t index) {
   bool any = false;
   for (int32_t slot : node.outputs) {
     Tensor& gradient = pass.gradients[static_cast<size_t>(slot)];
-    if (gradient.defined()) gradient = apply_hooks(slot, std::move(gradient));
+    if (gradient.defined()) gradient = apply_hooks(pass, slot, std::move(gradient));
     any |= gradient.defined();
     call.dy_.push_back(pass.wanted[static_cast<size_t>(slot)] ? gradient : std::move(gradient));
   }
@@ -288,6 +305,7 @@ const Tensor& Tape::add_gradient(Pass& pass, int32_t index, Grad grad, const cha
 void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
   if (recorded) {
     check(grad.kind_ != Grad::Kind::into, "a recorded backward returned Grad::into");
+    check_not_paused(grad.value_);
     Tensor dense = grad.kind_ == Grad::Kind::dense ? grad.value_
                    : grad.kind_ == Grad::Kind::region
                        ? adjoint::embed(grad.value_, grad.region_, slot.shape)
@@ -327,11 +345,26 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
   }
 }
 
+Tensor Tape::apply_hooks(const Pass& pass, int32_t slot, Tensor gradient) const {
+  for (const auto& hook : slots_[static_cast<size_t>(slot)].hooks) {
+    // What the hook is shown is its own to write. In a recorded pass the tape refuses writes into what it tracks.
+    if (!is_owned(gradient) && (!pass.recorded || !tracks(gradient)))
+      gradient = copy_as(gradient, gradient.dtype());
+    Tensor changed = hook(gradient);
+    if (!changed.defined()) continue;
+    check(changed.shape() == gradient.shape() && changed.dtype() == gradient.dtype() &&
+              changed.device() == gradient.device(),
+          "on_gradient: the hook returned {} for a gradient of {}", describe(changed), describe(gradient));
+    gradient = std::move(changed);
+  }
+  return gradient;
+}
+
 void Tape::add_to_leaves(Pass& pass) {
   for (size_t i = 0; i < pass.gradients.size(); ++i) {
     const Slot& slot = slots_[i];
     if (!slot.leaf || !pass.gradients[i].defined()) continue;
-    Grad grad(apply_hooks(static_cast<int32_t>(i), std::move(pass.gradients[i])));
+    Grad grad(apply_hooks(pass, static_cast<int32_t>(i), std::move(pass.gradients[i])));
     pass.will_change(*slot.leaf);
     add_to(slot, slot.leaf->grad, grad, false);
   }
@@ -340,7 +373,7 @@ void Tape::add_to_leaves(Pass& pass) {
 void Tape::consume() {
   consumed_ = true;
   for (Node& node : nodes_) node.backward = nullptr;
-  if (Tape::recording() == this) stop_recording();
+  stop_recording();
 }
 
 }  // namespace vitrine

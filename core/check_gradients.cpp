@@ -146,6 +146,12 @@ int64_t note_worst(const Problem& p, size_t k, const Comparison& c, double uncer
   return element;
 }
 
+void fail_report(GradientReport& report, Cause cause, std::string explanation) {
+  report.passed = false;
+  report.cause = cause;
+  report.explanation = std::move(explanation);
+}
+
 /// Derivatives of `order` against the change of those below along u: as they are symmetric, ∂⟨u, g⟩/∂x is that.
 void check_order(const Problem& p, int order, GradientReport& report) {
   std::vector<std::vector<double>> directions;
@@ -155,7 +161,13 @@ void check_order(const Problem& p, int order, GradientReport& report) {
     for (size_t k = 0; k < p.inputs.size(); ++k) moved.push_back(shifted(p.inputs[k], directions[k], t));
     return derivatives(p, moved, directions, order - 1);
   };
-  const auto got = derivatives(p, copies(p.inputs), directions, order);
+  std::vector<double> got;
+  try {
+    got = derivatives(p, copies(p.inputs), directions, order);
+  } catch (const Error& e) {
+    fail_report(report, Cause::failed, fmt::format("the derivative of order {}: {}", order, e.what()));
+    return;
+  }
   const auto want = central_difference(path, 2 * kStep);
   const double tolerance = p.options.tolerance * std::pow(10, order - 2);
   size_t begin = 0;
@@ -240,29 +252,46 @@ std::string describe_probe(const Problem& p, int64_t elements) {
   }
 }
 
-void fail_report(GradientReport& report, Cause cause, std::string explanation) {
-  report.passed = false;
-  report.cause = cause;
-  report.explanation = std::move(explanation);
-}
-
 }  // namespace
 }  // namespace gradients
 
 GradientReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                const std::vector<Tensor>& inputs, const GradientCheckOptions& options) {
-  using namespace gradients;
+  std::vector<Tensor> all = inputs;
+  std::vector<std::string> names;
+  for (size_t k = 0; k < inputs.size(); ++k) names.push_back(fmt::format("input {}", k));
+  std::vector<Parameter> checked;
+  for (const Parameter& p : options.parameters) {
+    if (!p.requires_grad()) continue;
+    names.push_back(p.name().empty() ? fmt::format("parameter {}", checked.size()) : p.name());
+    all.push_back(copy_as(p.value(), p.dtype()));
+    checked.push_back(p);
+  }
+  check(!all.empty(), "check_gradients: there are no inputs, and no parameters that require a gradient");
+  if (checked.empty()) return gradients::check_named(f, all, names, options);
+  const auto of_all = [&](const std::vector<Tensor>& xs) {
+    std::vector<Parameter::Substitute> substitutes;
+    for (size_t i = 0; i < checked.size(); ++i) substitutes.emplace_back(checked[i], xs[inputs.size() + i]);
+    return f({xs.begin(), xs.begin() + static_cast<int64_t>(inputs.size())});
+  };
+  return gradients::check_named(of_all, all, names, options);
+}
+
+namespace gradients {
+
+GradientReport check_named(const Function& f, const std::vector<Tensor>& inputs,
+                           const std::vector<std::string>& names, const GradientCheckOptions& options) {
   const Tape::Pause pause;
-  check(!inputs.empty(), "check_gradients: there are no inputs");
   GradientReport report;
   int64_t elements = 0;
   for (size_t k = 0; k < inputs.size(); ++k) {
     check(is_floating(inputs[k].dtype()) && inputs[k].dtype() != DType::dual64,
-          "check_gradients: input {} is {}, wanted float64", k, describe(inputs[k]));
-    report.inputs.push_back({.what = fmt::format("{}{}", name(inputs[k].dtype()), inputs[k].shape())});
+          "check_gradients: {} is {}, wanted float64", names[k], describe(inputs[k]));
+    report.inputs.push_back(
+        {.name = names[k], .what = fmt::format("{}{}", name(inputs[k].dtype()), inputs[k].shape())});
     elements += inputs[k].numel();
   }
-  Problem p{f, inputs, options, Probe::automatic, f(inputs), {}, {}, {}, {}, {}, {}, {}};
+  Problem p{f, inputs, names, options, Probe::automatic, f(inputs), {}, {}, {}, {}, {}, {}, {}};
   check(is_floating(p.y.dtype()), "check_gradients: y is {}, which has no gradient", describe(p.y));
   p.probe = choose(options.probe, elements, p.y.numel());
   p.weights = random_direction(p.y, options.seed);
@@ -292,4 +321,5 @@ GradientReport check_gradients(const std::function<Tensor(const std::vector<Tens
   return report;
 }
 
+}  // namespace gradients
 }  // namespace vitrine

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/parameter.h"
 #include "core/tape.h"
 #include "core/tensor.h"
 
@@ -42,6 +43,9 @@ struct GradientCheckOptions {
   uint64_t seed = 7;              ///< of cotangent and directions
   /// Called with the tape before each backward pass of the first order, for hooks.
   std::function<void(Tape&)> prepare = {};
+  /// Parameters that f captures and whose gradients are checked too; those that do not require a gradient are constants.
+  /// nn/check_gradients.h fills this in for a module.
+  std::vector<Parameter> parameters = {};
 };
 
 /// A likely cause of what is wrong.
@@ -64,6 +68,7 @@ std::string_view name(Cause cause);
 /// The outcome; printed, it is a few lines that say all of it.
 struct GradientReport {
   struct Input {
+    std::string name;  ///< "input 0", or the parameter's name
     std::string what;  ///< "float64[3, 5]"
     bool passed = true;
     bool used = true;  ///< some derivative is not 0
@@ -92,10 +97,10 @@ struct GradientReport {
 std::string to_string(const GradientReport& report);
 std::ostream& operator<<(std::ostream& out, const GradientReport& report);
 
-/// Checks the gradients of y = f(inputs) at that point. f must read the inputs from its argument (captured ones are
-/// constants), give the same values each time and be differentiable there; else the report says which of these fails. Inputs
+/// Checks the gradients of y = f(inputs) at that point. f must read the inputs from its argument (captured tensors are
+/// constants, but for options.parameters), give the same values each time and be differentiable there; else the report says which of these fails. Inputs
 /// should be float64: differences of others are coarse, and the report then says so. Errors: no inputs, or an input or y
-/// without a floating dtype; and what f itself throws. Works beside a tape that records.
+/// without a floating dtype; and what f itself throws. Works while a tape records.
 GradientReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {});
 

@@ -15,6 +15,7 @@ using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 struct Problem {
   const Function& f;
   const std::vector<Tensor>& inputs;
+  const std::vector<std::string>& names;  ///< of the inputs, for messages
   const GradientCheckOptions& options;
   Probe probe;
   Tensor y;
@@ -27,6 +28,10 @@ struct Problem {
   std::string low_precision;              ///< what is computed in less than float64; may be empty
   std::string failure;                    ///< what the backward threw; may be empty
 };
+
+/// The check of a function whose inputs have names.
+GradientReport check_named(const Function& f, const std::vector<Tensor>& inputs,
+                           const std::vector<std::string>& names, const GradientCheckOptions& options);
 
 struct Diagnosis {
   Cause cause = Cause::unknown;

@@ -58,7 +58,7 @@ Tensor checkpoint(const std::function<Tensor()>& f) {
     y = f();
     inputs = reads.tracked(), memory = reads.memory(), drawn = reads.generators();
   }
-  detail::discard_saved_bytes();
+  detail::discard_saved();
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
   return record("checkpoint", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
     const Replay replay(drawn);

@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "core/creation.h"
 #include "core/temporary_file.h"
 
 namespace vitrine {
@@ -65,38 +63,6 @@ std::string target_of(std::string_view op, const std::string& path) {
 }
 
 }  // namespace
-
-MappedFile::MappedFile(std::string_view op, const std::string& path) {
-  // Not blocking, so that a named pipe is refused below rather than waited for.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  check(file.number >= 0, "{}: cannot open {}: {}", op, path, reason());
-  struct stat info {};
-  check(::fstat(file.number, &info) == 0 && S_ISREG(info.st_mode), "{}: {} is not a file", op, path);
-  bytes_ = static_cast<size_t>(info.st_size);
-  if (bytes_ == 0) return;  // nothing can be mapped
-  void* data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.number, 0);
-  check(data != MAP_FAILED, "{}: cannot map {}: {}", op, path, reason());
-  data_ = static_cast<char*>(data);
-}
-
-MappedFile::~MappedFile() {
-  if (data_) ::munmap(data_, bytes_);
-}
-
-Tensor tensor_in(std::string_view what, const std::shared_ptr<MappedFile>& file, size_t offset,
-                 const Shape& shape, DType dtype) {
-  char* const data = file->data() + offset;
-  const size_t bytes = static_cast<size_t>(numel(shape)) * size_of(dtype);
-  if (dtype == DType::boolean)
-    for (size_t i = 0; i < bytes; ++i)
-      check(data[i] == 0 || data[i] == 1, "{}: a bool is neither 0 nor 1", what);
-  if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0)
-    return Tensor(std::make_shared<Storage>(data, bytes, Device::cpu, file), shape, contiguous_strides(shape),
-                  0, dtype);
-  Tensor copy = empty(shape, dtype);
-  std::memcpy(copy.raw(), data, bytes);
-  return copy;
-}
 
 std::string_view bytes_of(const Tensor& x) {
   return {static_cast<const char*>(x.raw()), static_cast<size_t>(x.numel() * x.element_size())};

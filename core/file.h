@@ -1,7 +1,6 @@
-// Files as the formats need them: mapped for reading, written whole or not at all.
+// Files as the formats need them: written whole or not at all. For reading see core/input_file.h.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,27 +9,6 @@
 #include "core/tensor.h"
 
 namespace vitrine {
-
-/// A file mapped privately: writing to the memory never reaches it. `op` begins the errors.
-class MappedFile {
- public:
-  /// A file that cannot be opened or mapped is an error with the system's reason.
-  MappedFile(std::string_view op, const std::string& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  char* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-
- private:
-  char* data_ = nullptr;
-  size_t bytes_ = 0;
-};
-
-/// The row-major tensor that lies `offset` bytes into the file; the caller has checked that it fits. Where it is aligned
-/// it shares the mapping, else it is a copy. A bool that is neither 0 nor 1 is an error, whose message begins with `what`.
-Tensor tensor_in(std::string_view what, const std::shared_ptr<MappedFile>& file, size_t offset,
-                 const Shape& shape, DType dtype);
 
 /// The bytes of a contiguous tensor in the CPU's memory.
 std::string_view bytes_of(const Tensor& x);

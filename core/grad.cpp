@@ -12,12 +12,17 @@ namespace detail {
 namespace {
 
 thread_local size_t saved_bytes = 0;
+thread_local std::vector<Constant> saved_constants;
 thread_local const char* running_backward = "";
 
 }  // namespace
 
 size_t take_saved_bytes() { return std::exchange(saved_bytes, 0); }
-void discard_saved_bytes() { saved_bytes = 0; }
+std::vector<Constant> take_saved_constants() { return std::exchange(saved_constants, {}); }
+void discard_saved() {
+  saved_bytes = 0;
+  saved_constants.clear();
+}
 const char* backward_op() { return running_backward; }
 void set_backward_op(const char* op) { running_backward = op; }
 
@@ -76,6 +81,7 @@ Saved::Saved(const Tensor& x) : tensor_(x) {
   if (!x.defined()) return;
   version_ = x.storage().version();
   detail::saved_bytes += static_cast<size_t>(x.numel() * x.element_size());
+  if (!is_floating(x.dtype())) detail::saved_constants.emplace_back(x);
 }
 
 const Tensor& Saved::get() const {

@@ -3,11 +3,24 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/tensor.h"
 
 namespace vitrine {
+
+namespace detail {
+
+/// What an op reads that the tape does not track, for drawings.
+struct Constant {
+  explicit Constant(const Tensor& x) : storage(x.shared_storage()), shape(x.shape()), dtype(x.dtype()) {}
+  std::weak_ptr<Storage> storage;  ///< which tells apart memory that was freed and used again
+  Shape shape;
+  DType dtype;
+};
+
+}  // namespace detail
 
 /// A part of a contiguous tensor: shape and strides, from an offset on, all in elements.
 struct Region {

@@ -81,7 +81,7 @@ std::string kink_at(const Problem& p, size_t k, int64_t element, double h) {
     return Sides{(middle - before) / step, (behind - middle) / step, behind - before};
   };
   const Sides wide = sides(10 * h), narrow = sides(h);
-  const std::string where = fmt::format("at {} of input {}", place(p.inputs[k].shape(), element), k);
+  const std::string where = fmt::format("at {} of {}", place(p.inputs[k].shape(), element), p.names[k]);
   if (std::abs(narrow.gap) > 0.5 * std::abs(wide.gap) &&
       std::abs(narrow.gap) > 1e-6 * std::max(1.0, std::abs(middle)))
     return fmt::format("{} the function jumps by {:.4g}", where, narrow.gap);
@@ -152,7 +152,7 @@ Diagnosis diagnose_ratios(const std::vector<double>& analytic, const std::vector
 
 Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
   const Samples s = take_samples(p, k, worst);
-  const std::string of = fmt::format("the gradient of input {} ", k);
+  const std::string of = fmt::format("the gradient of {} ", p.names[k]);
   Diagnosis d = diagnose_ratios(s.analytic, s.numeric, p.low_precision.empty() ? 1e-4 : 0.02);
   if (d.cause == Cause::not_finite) return {d.cause, of + d.explanation};
   const std::string kink = kink_at(p, k, worst, s.h);
@@ -163,7 +163,9 @@ Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
   // Differences in float32 are right to 2 or 3 digits: what is wrong by more is wrong.
   if (!p.low_precision.empty() && distance(s.analytic, s.numeric, p.options.floor) < 1e-2)
     return {Cause::low_precision,
-            p.low_precision + ", too coarse for differences; check in float64: copy_as(x, DType::float64)"};
+            p.low_precision +
+                ", too coarse for differences; check in float64: copy_as(x, DType::float64) for inputs, "
+                "module.to(DType::float64) for parameters"};
   if (d.cause == Cause::sign) return {d.cause, of + d.explanation};
   const std::string slice = counted_slice(p, s);
   if (!slice.empty())

@@ -60,11 +60,13 @@ namespace {
 void inspect(Problem& p, const Tape& tape, const std::vector<Tensor>& xs, const Tensor& y) {
   for (size_t k = 0; k < xs.size(); ++k) {
     if (xs[k].dtype() != DType::float64)
-      p.low_precision = fmt::format("input {} is {}", k, name(xs[k].dtype()));
+      p.low_precision = fmt::format("{} is {}", p.names[k], name(xs[k].dtype()));
     std::string reason = tape.explain(xs[k], y);
     if (reason.find("has a gradient") != std::string::npos) reason = "";
     for (const auto& [from, to] : {std::pair{describe(xs[k]).text(), "it"}, {"the loss", "y"}})
       for (size_t at; (at = reason.find(from)) != std::string::npos;) reason.replace(at, from.size(), to);
+    if (!reason.empty() && p.inputs[k].requires_grad())
+      reason += "; for a parameter that the function captures use GradientCheckOptions::parameters";
     p.disconnected.push_back(reason);
   }
   for (size_t i = 0; i < tape.size(); ++i) {
@@ -124,7 +126,7 @@ std::string refuses_duals(const Problem& p) {
   if (p.options.duals == Duals::where_possible && !p.low_precision.empty()) return p.low_precision;
   for (size_t k = 0; k < p.inputs.size(); ++k)
     if (!p.inputs[k].device().is_cpu())
-      return fmt::format("input {} lies on {}, and only the CPU's kernels know dual numbers", k,
+      return fmt::format("{} is on {}, and only the CPU's kernels know dual numbers", p.names[k],
                          to_string(p.inputs[k].device()));
   try {
     tangents(p, 0, std::vector<double>(static_cast<size_t>(p.inputs[0].numel()), 0));

@@ -40,9 +40,10 @@ std::string to_string(const GradientReport& report) {
   const char* const failed = undecided ? "UNDECIDED" : "WRONG";
   std::string text =
       fmt::format("gradient check of {}: {}\n", report.method, report.passed ? "right" : failed);
-  for (size_t k = 0; k < report.inputs.size(); ++k) {
-    const auto& input = report.inputs[k];
-    text += fmt::format("  input {}  {:<18} {:<9}", k, input.what, input.passed ? "right" : failed);
+  size_t width = 0;
+  for (const auto& input : report.inputs) width = std::max(width, input.name.size());
+  for (const auto& input : report.inputs) {
+    text += fmt::format("  {:<{}}  {:<18} {:<9}", input.name, width, input.what, input.passed ? "right" : failed);
     if (input.difference_error >= 0) text += fmt::format("  differences {:.1e}", input.difference_error);
     if (input.dual_error >= 0) text += fmt::format("  dual numbers {:.1e}", input.dual_error);
     for (size_t i = 0; i < input.higher_errors.size(); ++i)

@@ -46,7 +46,7 @@ void inspect(const char* kernel, Device& device, bool& found, const Tensor& x) {
 
 void check_writable(const char* kernel, const Tensor& y) {
   const Tape* tape = Tape::recording();
-  check(!tape || y.storage().tracked_by() != tape->serial(),
+  check(!tape || !tape->tracks_memory_of(y),
         "{}: writing into {}, which the running tape tracks, would change what its backward computes; do it "
         "inside a Tape::Pause",
         kernel, describe(y));

@@ -6,6 +6,7 @@
 
 #include "core/creation.h"
 #include "core/file.h"
+#include "core/input_file.h"
 
 namespace vitrine {
 namespace {
@@ -110,8 +111,8 @@ Header parse_header(std::string_view text, const std::string& path) {
 }
 
 /// The header's text and, in `start`, where the elements begin.
-std::string_view find_header(const MappedFile& file, const std::string& path, size_t& start) {
-  const std::string_view bytes(file.data(), file.bytes());
+std::string read_header(const InputFile& file, const std::string& path, size_t& start) {
+  const std::string bytes = file.text(0, std::min<size_t>(file.bytes(), 12));
   check(bytes.starts_with(kMagic), "read_npy: {} is no .npy: it does not begin with 93 \"NUMPY\"", path);
   check(bytes.size() >= 10, "read_npy: {} is broken: it ends within the length of its header", path);
   const int major = bytes[6], minor = bytes[7];
@@ -122,9 +123,9 @@ std::string_view find_header(const MappedFile& file, const std::string& path, si
   uint32_t length = 0;
   std::memcpy(&length, bytes.data() + 8, width);
   start = 8 + width + length;
-  check(start <= bytes.size(), "read_npy: {} is broken: a header of {} bytes in a file of {}", path, length,
-        bytes.size());
-  return bytes.substr(8 + width, length);
+  check(start <= file.bytes(), "read_npy: {} is broken: a header of {} bytes in a file of {}", path, length,
+        file.bytes());
+  return file.text(8 + width, length);
 }
 
 DType dtype_from(std::string_view descr, const std::string& path) {
@@ -142,19 +143,20 @@ DType dtype_from(std::string_view descr, const std::string& path) {
 }  // namespace
 
 Tensor read_npy(const std::string& path) {
-  const auto file = std::make_shared<MappedFile>("read_npy", path);
+  const InputFile file("read_npy", path);
   size_t start = 0;
-  const Header header = parse_header(find_header(*file, path, start), path);
+  const std::string text = read_header(file, path, start);
+  const Header header = parse_header(text, path);
   const DType dtype = dtype_from(header.descr, path);
   const auto count = static_cast<size_t>(numel(header.shape)), width = size_of(dtype);
-  const size_t held = file->bytes() - start;
+  const size_t held = file.bytes() - start;
   check(count <= held / width && count * width == held,
         "read_npy: {} is broken: {} elements of {} for the shape {}, in {} bytes", path, count, name(dtype),
         header.shape, held);
   // Fortran order is row-major order of the axes reversed.
   Shape stored = header.shape;
   if (header.fortran_order) std::reverse(stored.begin(), stored.end());
-  const Tensor x = tensor_in(fmt::format("read_npy: {}", path), file, start, stored, dtype);
+  const Tensor x = file.tensor(fmt::format("read_npy: {}", path), start, stored, dtype);
   if (header.descr[0] == '>')
     for (char* at = static_cast<char*>(x.raw()); at != static_cast<char*>(x.raw()) + held; at += width)
       std::reverse(at, at + width);

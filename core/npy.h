@@ -8,10 +8,9 @@
 
 namespace vitrine {
 
-/// Maps the file (privately: writing to the tensor never reaches it) and shares the mapping where the elements are aligned.
 /// Versions 1.0, 2.0 and 3.0; either byte order; Fortran order becomes strides. Descr f2, f4, f8, i4, i8, b1, and V2, which
 /// is bfloat16: NumPy has no such type, and V2 is what the package ml_dtypes saves it as. A broken file is an error that
-/// says what is wrong with it; never more is allocated than the file holds.
+/// says what is wrong with it, and so is one that is cut while it is read; never more is allocated than the file holds.
 Tensor read_npy(const std::string& path);
 
 /// Version 1.0, little-endian, row-major, elements at a multiple of 64 bytes. Whatever happens, `path` is the old file or

@@ -1,5 +1,7 @@
 #include "core/parameter.h"
 
+#include <utility>
+
 #include "core/creation.h"
 #include "core/kernels.h"
 #include "core/tape.h"
@@ -82,6 +84,19 @@ void Parameter::assign(const Tensor& values) {
   else
     VITRINE_RUN(copy, master, values.device() == master.device() ? values : copy_to(values, master.device()));
   refresh();
+}
+
+Parameter::Substitute::Substitute(const Parameter& parameter, Tensor value) : state_(parameter.state_) {
+  check(value.shape() == parameter.shape(), "Parameter: {} cannot replace {}, whose shape is {}",
+        describe(value), parameter.name().empty() ? "a parameter" : parameter.name(), parameter.shape());
+  master_ = std::exchange(state_->master, std::move(value));
+  copy_ = std::exchange(state_->copy, Tensor());
+}
+
+Parameter::Substitute::~Substitute() {
+  if (!state_) return;  // moved from
+  state_->master = std::move(master_);
+  state_->copy = std::move(copy_);
 }
 
 void Parameter::set_name(const std::string& name) {

@@ -12,6 +12,12 @@ namespace vitrine {
 /// A handle: copies are the same parameter (tied weights); clone() makes a separate one. Undefined until it
 /// is given values.
 class Parameter {
+  struct State {
+    Tensor master;
+    Tensor copy;  ///< undefined unless low precision
+    std::string name;
+  };
+
  public:
   Parameter() = default;
   /// `master` becomes a leaf; float32 or float64.
@@ -44,6 +50,20 @@ class Parameter {
   void to(Device device);
   /// Copies values into the master (and the copy); another shape is an error.
   void assign(const Tensor& values);
+
+  /// While it lives, every handle of a parameter reads another tensor, without a copy: a function of a model becomes a
+  /// function of its parameters (see check_gradients). Afterwards the parameter is as it was, gradient included.
+  class Substitute {
+   public:
+    Substitute(const Parameter& parameter, Tensor value);  ///< another shape is an error
+    ~Substitute();
+    Substitute(Substitute&&) = default;
+    Substitute& operator=(Substitute&&) = delete;
+
+   private:
+    std::shared_ptr<State> state_;
+    Tensor master_, copy_;
+  };
   /// The name in the model, as "blocks.0.attention.query.weight", for messages.
   void set_name(const std::string& name);
   const std::string& name() const;
@@ -51,11 +71,6 @@ class Parameter {
   Parameter clone() const;
 
  private:
-  struct State {
-    Tensor master;
-    Tensor copy;  ///< undefined unless low precision
-    std::string name;
-  };
   State& state() const;
   void replace_master(Tensor master);
   void name_leaf();  ///< for the tape's messages

@@ -37,12 +37,12 @@ namespace detail {
 
 Tape* tape_for(std::initializer_list<Tensor> inputs) {
   Tape* tape = find_tape(inputs);
-  if (!tape) discard_saved_bytes();
+  if (!tape) discard_saved();
   return tape;
 }
 Tape* tape_for(const std::vector<Tensor>& inputs) {
   Tape* tape = find_tape(inputs);
-  if (!tape) discard_saved_bytes();
+  if (!tape) discard_saved();
   return tape;
 }
 

@@ -4,7 +4,8 @@
 //
 // The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. A
 // primitive, whose backward is written in recorded ops, gives no definition; every other op gives one, and a tape of
-// order 2 or more records that in its place.
+// order 2 or more records that in its place. The backward of a primitive may use inputs, outputs and constants (masks, indices)
+// alone: a value that was computed from inputs under Tape::Pause has no derivative, and using it is an error at order 2.
 #pragma once
 
 #include <initializer_list>
@@ -31,6 +32,12 @@ Tape::BackwardFunction as_backward(F&& f) {
   }
 }
 
+template <class Inputs>
+Tensor unrecorded(const Inputs& inputs, Tensor y) {
+  Tape::note_unrecorded(std::span<const Tensor>(inputs.begin(), inputs.size()), std::span<Tensor>(&y, 1));
+  return y;
+}
+
 template <class Inputs, class F>
 Tensor push_one(Tape& tape, const char* op, const Inputs& inputs, Tensor y, F&& backward) {
   tape.push(op, std::span<const Tensor>(inputs.begin(), inputs.size()), std::span<Tensor>(&y, 1),
@@ -45,7 +52,7 @@ template <class F>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward) {
   if (Tape* tape = detail::tape_for(inputs))
     return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
-  return y;
+  return detail::unrecorded(inputs, y);
 }
 
 /// The same for a list made at run time.
@@ -53,7 +60,7 @@ template <class F>
 Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward) {
   if (Tape* tape = detail::tape_for(inputs))
     return detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
-  return y;
+  return detail::unrecorded(inputs, y);
 }
 
 /// Records an op that has a definition.
@@ -63,7 +70,7 @@ Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&
     if (tape->order() > 1) return definition();
     return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
   }
-  return y;
+  return detail::unrecorded(inputs, y);
 }
 
 template <class F, class D>
@@ -72,7 +79,7 @@ Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& b
     if (tape->order() > 1) return definition();
     return detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
   }
-  return y;
+  return detail::unrecorded(inputs, y);
 }
 
 /// Records an op with several outputs. The definition returns as many.
@@ -80,7 +87,10 @@ template <class F, class D>
 std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inputs, std::vector<Tensor> ys,
                                F&& backward, D&& definition) {
   Tape* tape = detail::tape_for(inputs);
-  if (!tape) return ys;
+  if (!tape) {
+    Tape::note_unrecorded(std::span(inputs.begin(), inputs.size()), ys);
+    return ys;
+  }
   if (tape->order() > 1) return definition();
   tape->push(op, std::span(inputs.begin(), inputs.size()), ys,
              detail::as_backward(std::forward<F>(backward)));

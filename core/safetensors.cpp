@@ -1,11 +1,11 @@
 #include "core/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/creation.h"
 #include "core/file.h"
+#include "core/input_file.h"
 #include "core/safetensors_header.h"
 
 namespace vitrine {
@@ -17,25 +17,25 @@ constexpr uint64_t kLargestHeader = 100'000'000;  // as in the format's own libr
 }  // namespace
 
 Safetensors read_safetensors(const std::string& path) {
-  const auto file = std::make_shared<MappedFile>("read_safetensors", path);
-  check(file->bytes() >= 8, "read_safetensors: {} is broken: it has {} bytes, not even a header length", path,
-        file->bytes());
+  const InputFile file("read_safetensors", path);
+  check(file.bytes() >= 8, "read_safetensors: {} is broken: it has {} bytes, not even a header length", path,
+        file.bytes());
   uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, file->data(), 8);
-  check(header_bytes <= file->bytes() - 8,
+  file.read(0, {reinterpret_cast<char*>(&header_bytes), 8});
+  check(header_bytes <= file.bytes() - 8,
         "read_safetensors: {} is broken: a header of {} bytes in a file of {}", path, header_bytes,
-        file->bytes());
+        file.bytes());
   check(header_bytes <= kLargestHeader, "read_safetensors: the header of {} has {} bytes, wanted at most {}",
         path, header_bytes, kLargestHeader);
   const uint64_t start = 8 + header_bytes;
   detail::SafetensorsHeader header =
-      detail::read_safetensors_header({file->data() + 8, header_bytes}, file->bytes() - start, path);
+      detail::read_safetensors_header(file.text(8, header_bytes), file.bytes() - start, path);
   Safetensors result{{}, std::move(header.metadata)};
   for (const auto& entry : header.entries) {
     const bool added =
         result.tensors
-            .emplace(entry.name, tensor_in(fmt::format("read_safetensors: {} of {}", entry.name, path), file,
-                                           start + entry.begin, entry.shape, entry.dtype))
+            .emplace(entry.name, file.tensor(fmt::format("read_safetensors: {} of {}", entry.name, path),
+                                             start + entry.begin, entry.shape, entry.dtype))
             .second;
     check(added, "read_safetensors: {} has two tensors called {}", path, entry.name);
   }

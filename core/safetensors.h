@@ -15,9 +15,8 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Maps the file (privately: writing to a tensor never reaches it); tensors whose data is aligned share the mapping. A broken
-/// file is an error that says what is wrong with it; beside copies of tensors that
-/// do not lie aligned, at most 16 times the header is allocated.
+/// Reads the file. A broken file is an error that says what is wrong with it, and so is one that is cut while it is read. In
+/// addition to the tensors, at most 16 times the header is allocated.
 Safetensors read_safetensors(const std::string& path);
 
 /// Writes to a temporary file beside `path`, syncs, and renames: whatever happens, `path` is the old file or the new one.

@@ -15,7 +15,8 @@ class Storage {
  public:
   /// Uninitialized memory from the device's allocator.
   Storage(size_t bytes, Device device);
-  /// Memory owned by someone else, such as a mapped file; `keep_alive` is released with the storage.
+  /// Memory owned by someone else, such as a mapped file; `keep_alive` is released with the storage. A chain of storages
+  /// that keep each other alive is freed without recursion.
   Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> keep_alive);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -34,7 +35,8 @@ class Storage {
   /// The op that wrote last; "" if none did after creation.
   const char* last_writer() const { return last_writer_.load(std::memory_order_relaxed); }
 
-  /// The serial of the last tape that tracked a tensor in this storage.
+  /// The serial of the last tape that recorded a tensor of this storage as an output. Leaves and watched tensors may belong
+  /// to several tapes at a time; each of these tapes keeps a list of its own (Tape::tracks_memory_of).
   uint64_t tracked_by() const { return tracked_by_.load(std::memory_order_relaxed); }
   void set_tracked_by(uint64_t tape) { tracked_by_.store(tape, std::memory_order_relaxed); }
 

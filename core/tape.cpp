@@ -13,8 +13,6 @@
 namespace vitrine {
 namespace {
 
-thread_local Tape* active = nullptr;
-thread_local Tape::Pause* innermost = nullptr;  // each knows the one outside it
 std::atomic<uint64_t> next_serial{1};
 
 /// Memory of this thread's last tape for the next, so that steps of a training do not grow it anew.
@@ -33,37 +31,93 @@ void keep_spare(Vector& ended) {
 
 }  // namespace
 
-Tape::Tape(TapeOptions options) : options_(options), serial_(next_serial++) {
+/// The tapes of a thread. Shared with its tapes and pauses, so that one which ends on another thread finds it.
+struct Tape::Thread {
+  Tape* active = nullptr;      ///< records
+  Pause* innermost = nullptr;  ///< each pause knows the one outside it
+  const char* fault = nullptr;
+
+  static Thread* here() { return here_; }  ///< null where the thread has had no tape
+  static const std::shared_ptr<Thread>& shared() {
+    struct Owner {
+      std::shared_ptr<Thread> thread = std::make_shared<Thread>();
+      Owner() { here_ = thread.get(); }
+      ~Owner() { here_ = nullptr; }
+    };
+    thread_local Owner owner;
+    return owner.thread;
+  }
+  /// Destructors cannot throw: what one of them found wrong is thrown by the next use of the thread's tapes.
+  void report_fault() {
+    if (fault != nullptr) [[unlikely]]
+      fail("{}", std::exchange(fault, nullptr));
+  }
+
+ private:
+  static thread_local Thread* here_;
+};
+thread_local Tape::Thread* Tape::Thread::here_ = nullptr;
+
+Tape::Tape(TapeOptions options) : options_(options), serial_(next_serial++), thread_(Thread::shared()) {
+  thread_->report_fault();
   check(options.order >= 1 && options.order <= 100, "Tape: the order is {}, wanted 1 to 100", options.order);
-  check(active == nullptr,
+  check(thread_->active == nullptr,
         "Tape: another tape is recording on this thread; pause it (Tape::Pause) or let it end first");
-  active = this;
+  thread_->active = this;
   nodes_.swap(spare<decltype(nodes_)>());
   slots_.swap(spare<decltype(slots_)>());
   last_record_ = detail::now_nanoseconds();
 }
 
 Tape::~Tape() {
-  if (active == this) active = nullptr;
-  for (Pause* p = innermost; p != nullptr; p = p->outer_)
-    if (p->paused_ == this) p->paused_ = nullptr;
+  bool in_use = std::exchange(thread_->active, thread_->active == this ? nullptr : thread_->active) == this;
+  for (Pause* p = thread_->innermost; p != nullptr; p = p->outer_)
+    if (p->paused_ == this) {
+      p->paused_ = nullptr;
+      in_use = true;
+    }
+  if (in_use && thread_.get() != Thread::here())
+    thread_->fault =
+        "Tape: a tape that recorded on this thread was destroyed by another thread; let a tape end on the "
+        "thread on which it began";
   keep_spare(nodes_);
   keep_spare(slots_);
 }
 
-Tape::Pause::Pause() : paused_(active), outer_(innermost) {
-  active = nullptr;
-  innermost = this;
+Tape::Pause::Pause() : thread_(Thread::shared()), paused_(thread_->active), outer_(thread_->innermost) {
+  thread_->active = nullptr;
+  thread_->innermost = this;
 }
 
 Tape::Pause::~Pause() {
-  active = paused_ && !paused_->consumed_ ? paused_ : nullptr;
-  innermost = outer_;
+  Thread& thread = *thread_;
+  if (&thread != Thread::here() || thread.innermost != this)
+    thread.fault =
+        "Tape::Pause: a pause ended before one that began inside it, or on another thread; pauses end in the "
+        "reverse of the order in which they began";
+  if (thread.innermost == this) {
+    thread.active = paused_ && !paused_->consumed_ ? paused_ : nullptr;
+    thread.innermost = outer_;
+    return;
+  }
+  // The pause inside this one takes its place: recording goes on when both have ended.
+  for (Pause* p = thread.innermost; p != nullptr; p = p->outer_)
+    if (p->outer_ == this) {
+      p->outer_ = outer_;
+      if (p->paused_ == nullptr) p->paused_ = paused_;
+    }
 }
 
-Tape* Tape::recording() { return active; }
-void Tape::resume_recording() { active = this; }
-void Tape::stop_recording() { active = nullptr; }
+Tape* Tape::recording() {
+  Thread* const thread = Thread::here();
+  if (thread == nullptr) return nullptr;
+  thread->report_fault();
+  return thread->active;
+}
+void Tape::resume_recording() { Thread::shared()->active = this; }
+void Tape::stop_recording() {
+  if (Thread::here() != nullptr && Thread::here()->active == this) Thread::here()->active = nullptr;
+}
 
 void Tensor::backward() const {
   Tape* tape = Tape::recording();
@@ -83,7 +137,7 @@ void Tape::check_usable(const char* what) const {
 int32_t Tape::slot_of(const Tensor& x) const {
   if (!x.defined()) return -1;
   const Tensor::TapeMark& mark = x.tape_mark();
-  if (mark.tape == serial_) return mark.slot;
+  if (mark.tape == serial_ && mark.slot >= 0) return mark.slot;
   if (shared_slots_.empty()) return -1;
   auto found = shared_slots_.find(x.identity());
   if (found == shared_slots_.end() && x.requires_grad()) found = shared_slots_.find(x.leaf().get());
@@ -92,10 +146,19 @@ int32_t Tape::slot_of(const Tensor& x) const {
 
 bool Tape::tracks(const Tensor& x) const { return x.defined() && (x.requires_grad() || slot_of(x) >= 0); }
 
+bool Tape::tracks_memory_of(const Tensor& x) const {
+  const uint64_t tape = x.storage().tracked_by();
+  return tape == serial_ || (!shared_memory_.empty() && shared_memory_.contains(x.shared_storage()));
+}
+
 int32_t Tape::add_slot(const Tensor& x, int32_t producer) {
   const auto& leaf = producer < 0 ? x.leaf() : nullptr;
   slots_.push_back({x.shape(), leaf ? leaf->grad_dtype : x.dtype(), x.device(), producer, leaf, {}});
-  x.storage().set_tracked_by(serial_);
+  // Leaves and watched tensors, and views of them, may belong to several tapes at a time.
+  if (producer < 0)
+    shared_memory_.insert(x.shared_storage());
+  else if (x.storage().tracked_by() == 0 || !tracks_memory_of(x))
+    x.storage().set_tracked_by(serial_);
   return static_cast<int32_t>(slots_.size()) - 1;
 }
 
@@ -116,7 +179,42 @@ Tensor Tape::watch(const Tensor& x) {
 }
 
 bool Tape::was_on_dead_tape(const Tensor& x) const {
-  return x.defined() && x.tape_mark().tape != 0 && x.tape_mark().tape != serial_ && slot_of(x) < 0;
+  if (!x.defined()) return false;
+  const Tensor::TapeMark& mark = x.tape_mark();
+  return mark.tape != 0 && mark.tape != serial_ && mark.slot >= 0 && slot_of(x) < 0;
+}
+
+bool Tape::is_paused_result(const Tensor& x) const {
+  return x.defined() && x.tape_mark().tape == serial_ && x.tape_mark().slot == Tensor::TapeMark::kPaused &&
+         slot_of(x) < 0;
+}
+
+void Tape::check_not_paused(const Tensor& x) const {
+  check(!is_paused_result(x),
+        "it uses {}, computed by {} from values that a Tape::Pause kept off the tape though they depend on "
+        "tracked tensors: a higher derivative would lack that. Compute them in the backward, from the op's "
+        "inputs and outputs; or give record() a definition; or detach() what is meant as a constant",
+        describe(x), x.storage().last_writer());
+}
+
+void Tape::note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const Thread* const thread = Thread::here();
+  if (thread == nullptr) return;
+  const Tape* tape = thread->active;
+  const bool paused = tape == nullptr;
+  for (const Pause* p = thread->innermost; tape == nullptr && p != nullptr; p = p->outer_) tape = p->paused_;
+  // Outside a pause the forward pass uses such values as constants: its results carry no mark.
+  if (tape == nullptr || tape->options_.order == 1 || (!paused && tape->depth_ == 1)) return;
+  const auto depends = [&](const Tensor& x) {
+    return tape->is_paused_result(x) || (paused && tape->tracks(x));
+  };
+  if (std::none_of(inputs.begin(), inputs.end(), depends)) return;
+  for (Tensor& y : outputs) {
+    const bool handed_through =
+        std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return x.is_same(y); });
+    if (is_floating(y.dtype()) && !handed_through)
+      y.tape_mark() = {tape->serial_, Tensor::TapeMark::kPaused};
+  }
 }
 
 void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
@@ -127,6 +225,7 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
             {},
             {},
             {},
+            detail::take_saved_constants(),
             std::move(backward),
             detail::take_saved_bytes(),
             0,
@@ -137,6 +236,12 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
     node.inputs.push_back(find_or_add_slot(x));
     node.input_shapes.push_back(x.defined() ? x.shape() : Shape());
     node.reads_dead_tape |= was_on_dead_tape(x);
+    if (x.defined() && node.inputs.back() < 0) {
+      node.constants.emplace_back(x);
+      if (depth_ > 1) check_not_paused(x);
+      // An input of a recorded op: the caller means it as a constant, also in this op's backward.
+      if (is_paused_result(x)) x.tape_mark() = {};
+    }
     const int32_t producer =
         node.inputs.back() < 0 ? -1 : slots_[static_cast<size_t>(node.inputs.back())].producer;
     if (producer >= 0) node.depth = std::max(node.depth, nodes_[static_cast<size_t>(producer)].depth);
@@ -146,7 +251,8 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
     for (const Tensor& y : outputs) check_finite(y, "output", node, nodes_.size());
   for (Tensor& y : outputs) {
     // An op may hand an input through; the output needs an identity of its own.
-    if (tracks(y) || y.tape_mark().tape != 0) y = y.alias(y.shape(), y.strides());
+    if (tracks(y) || (y.tape_mark().tape != 0 && y.tape_mark().slot >= 0))
+      y = y.alias(y.shape(), y.strides());
     const int32_t slot = add_slot(y, index);
     y.tape_mark() = {serial_, slot};
     node.outputs.push_back(slot);
@@ -164,6 +270,7 @@ void Tape::cut(const char* op, const Tensor& x) {
                     {find_or_add_slot(x)},
                     {},
                     {x.shape()},
+                    {},
                     nullptr,
                     0,
                     0,
@@ -192,17 +299,5 @@ void Tape::on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hoo
 void Tape::filter_gradients(std::function<void(const char*, Grads&)> filter) { filter_ = std::move(filter); }
 
 void Tape::on_step(std::function<void(const Step&)> listener) { listener_ = std::move(listener); }
-
-Tensor Tape::apply_hooks(int32_t slot, Tensor gradient) const {
-  for (const auto& hook : slots_[static_cast<size_t>(slot)].hooks) {
-    Tensor changed = hook(gradient);
-    if (!changed.defined()) continue;
-    check(changed.shape() == gradient.shape() && changed.dtype() == gradient.dtype() &&
-              changed.device() == gradient.device(),
-          "on_gradient: the hook returned {} for a gradient of {}", describe(changed), describe(gradient));
-    gradient = std::move(changed);
-  }
-  return gradient;
-}
 
 }  // namespace vitrine

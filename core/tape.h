@@ -10,6 +10,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -34,8 +35,16 @@ struct TapeOptions {
 
 /// A record of the ops of one forward pass, and their backward pass. One records per thread; it does not move, and ends with its
 /// scope. An op is recorded where an input is tracked: a leaf that requires a gradient, a watched tensor, or an output of this
-/// tape. Of a tape that has ended the outputs are constants.
+/// tape. Of a tape that has ended the outputs are constants. A tape ends on the thread on which it began: if another thread
+/// destroys it while it records or is paused, the next use of a tape on its own thread is an error.
+///
+/// Ownership of gradients: no two gradients that a user can write share memory. What gradient() returns, what a hook is shown
+/// and what a leaf holds are each the only handle on their memory when they are handed out; the tape copies where they
+/// would not be, which in ordinary training is nowhere.
 class Tape {
+ private:
+  struct Thread;
+
  public:
   using BackwardFunction = std::function<Grads(const Backward&)>;
 
@@ -45,7 +54,8 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// While it lives, nothing is recorded on this thread and tracked tensors may be written.
+  /// While it lives, nothing is recorded on this thread and tracked tensors may be written. Pauses end in the reverse of the
+  /// order in which they began, on their own thread; otherwise the next use of a tape on that thread is an error.
   class Pause {
    public:
     Pause();
@@ -55,6 +65,7 @@ class Tape {
 
    private:
     friend class Tape;
+    std::shared_ptr<Thread> thread_;
     Tape* paused_;  // null once it has ended
     Pause* outer_;
   };
@@ -65,14 +76,18 @@ class Tape {
   /// Tracks x, so that gradient() can be asked for it although it is no leaf. Returns x.
   Tensor watch(const Tensor& x);
   bool tracks(const Tensor& x) const;
+  /// Whether x shares memory with a tensor that this tape tracks: outside a pause nothing may write there.
+  bool tracks_memory_of(const Tensor& x) const;
 
   /// Adds ∂loss/∂leaf to the grad of every leaf. `loss` has one element, or `seed` (of its shape) stands for ∂/∂loss.
   /// Recording stops and the tape is consumed, unless Keep::yes.
   void backward(const Tensor& loss, Keep keep = Keep::no);
   void backward(const Tensor& loss, const Tensor& seed, Keep keep = Keep::no);
 
-  /// ∂y/∂x for each x, zeros where y does not depend on it; leaves are left alone. On a tape of order n the result can
-  /// itself be differentiated, n − 1 times; once more is an error.
+  /// ∂y/∂x for each x, zeros where y does not depend on it; leaves are left alone. The caller alone owns each result: it shares
+  /// no memory with another result, a seed or a gradient inside the tape. On a tape of order n the result can itself be
+  /// differentiated, n − 1 times; once more is an error, and so is a backward that then uses floating values computed under
+  /// Tape::Pause from tracked tensors, as derivatives would lack what they depend on.
   std::vector<Tensor> gradient(const Tensor& y, const std::vector<Tensor>& xs, Keep keep = Keep::no);
   std::vector<Tensor> gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
                                const std::vector<Tensor>& seeds, Keep keep = Keep::no);
@@ -81,10 +96,12 @@ class Tape {
                                const std::vector<Tensor>& seeds, std::vector<Tensor> sums,
                                Keep keep = Keep::no);
 
-  /// Calls `hook` with the gradient of x once it is complete; what it returns takes its place, unless undefined.
+  /// Calls `hook` with the gradient of x once it is complete; what it returns takes its place, unless undefined. The gradient
+  /// that it is shown shares no memory, so that the hook may as well write into it and return nothing. In a recorded pass the
+  /// tape tracks the gradient and refuses such a write.
   void on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hook);
 
-  /// One step of a backward pass, for a listener.
+  /// One step of a backward pass, for a listener, which must not write into the gradients: they may be shared.
   struct Step {
     size_t node;
     const char* op;
@@ -116,7 +133,9 @@ class Tape {
   /// A table, one row a node: op, module, inputs, output, bytes saved, time.
   void print(std::ostream& out, size_t max_rows = 200) const;
   void print() const;  ///< to standard output
-  /// A drawing for Graphviz: leaves as boxes, ops as ellipses, tensors' shapes on the arrows.
+  /// A drawing for Graphviz, from top to bottom. Modules are frames; parameters, watched tensors and constants (inputs,
+  /// targets, masks) are boxes; ops are ellipses with their results' shapes on the arrows. What no op reads, such as the loss,
+  /// is an octagon.
   std::string to_dot() const;
   /// Why x has no gradient (or that it has one) with respect to `loss`: never used, cut by a detach or an integer op,
   /// recorded on a tape that has ended.
@@ -128,6 +147,8 @@ class Tape {
 
   // -- For ops (see core/record.h) ---------------------------------------------------------------------------------
 
+  /// Notes what an op returns that is not recorded: outputs that a paused tape of order 2 or more would track.
+  static void note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> outputs);
   /// Appends a node and marks the outputs as its own. `op` is a string that lives on.
   void push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
             BackwardFunction backward);
@@ -135,7 +156,7 @@ class Tape {
   void cut(const char* op, const Tensor& x);
 
  private:
-  friend class TapeDisplay;
+  friend class TapeDrawing;
   struct Slot {
     Shape shape;
     DType dtype;  ///< in which its gradient is kept
@@ -150,6 +171,7 @@ class Tape {
     std::vector<int32_t> inputs;  ///< slots; −1 for constants
     std::vector<int32_t> outputs;
     std::vector<Shape> input_shapes;
+    std::vector<detail::Constant> constants;  ///< inputs that are not tracked; indices and masks that were saved
     BackwardFunction backward;
     size_t bytes_saved;
     float microseconds;
@@ -164,6 +186,9 @@ class Tape {
   int32_t find_or_add_slot(const Tensor& x);
   int32_t add_slot(const Tensor& x, int32_t producer);
   bool was_on_dead_tape(const Tensor& x) const;
+  /// Whether x was computed under a pause of this tape from tensors that it tracks.
+  bool is_paused_result(const Tensor& x) const;
+  void check_not_paused(const Tensor& x) const;
   void check_usable(const char* what) const;
   void run(Pass& pass);
   void seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds);
@@ -182,16 +207,19 @@ class Tape {
   void resume_recording();
   void stop_recording();
   void check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const;
-  Tensor apply_hooks(int32_t slot, Tensor gradient) const;
+  Tensor apply_hooks(const Pass& pass, int32_t slot, Tensor gradient) const;
+  std::vector<Tensor> take_results(Pass& pass, const std::vector<Tensor>& xs);
 
   TapeOptions options_;
   uint64_t serial_;
+  std::shared_ptr<Thread> thread_;  ///< on which it began
   std::vector<Node> nodes_;
   std::vector<Slot> slots_;
   /// Slots of leaves (by Leaf) and of watched tensors (by identity): they may belong to several tapes at a time, so they
   /// carry no mark of this one.
   std::unordered_map<const void*, int32_t> shared_slots_;
   std::vector<Tensor> watched_;  ///< kept alive, so that identities stay unique
+  std::set<std::weak_ptr<Storage>, std::owner_less<>> shared_memory_;  ///< that of leaves and watched tensors
   std::function<void(const Step&)> listener_;
   std::function<void(const char*, Grads&)> filter_;
   int64_t last_record_ = 0;

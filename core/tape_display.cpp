@@ -1,4 +1,4 @@
-// The tape to be seen: a table, a drawing, and an answer to "why has this tensor no gradient?".
+// The tape to be seen: a table, and an answer to "why has this tensor no gradient?".
 #include <algorithm>
 #include <iostream>
 
@@ -52,30 +52,6 @@ void Tape::print(std::ostream& out, size_t max_rows) const {
 }
 
 void Tape::print() const { print(std::cout); }
-
-std::string Tape::to_dot() const {
-  std::string dot = "digraph tape {\n  rankdir=LR;\n  node [fontname=\"sans-serif\", fontsize=10];\n";
-  const auto source = [&](int32_t slot) {
-    const Slot& s = slots_[static_cast<size_t>(slot)];
-    return s.producer < 0 ? fmt::format("leaf{}", slot) : fmt::format("op{}", s.producer);
-  };
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].producer >= 0) continue;
-    const bool named = slots_[i].leaf && !slots_[i].leaf->name.empty();
-    dot += fmt::format("  leaf{} [shape=box, style=filled, fillcolor=\"#fff2cc\", label=\"{}\\n{}\"];\n", i,
-                       named ? slots_[i].leaf->name : "input", slots_[i].shape);
-  }
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    dot += fmt::format("  op{} [label=\"{} {}\\n{}\"{}];\n", i, i, node.op, *node.module,
-                       node.cut ? ", style=dashed" : "");
-    for (int32_t slot : node.inputs)
-      if (slot >= 0)
-        dot += fmt::format("  {} -> op{} [label=\"{}\", fontsize=8];\n", source(slot), i,
-                           slots_[static_cast<size_t>(slot)].shape);
-  }
-  return dot + "}\n";
-}
 
 std::string Tape::explain(const Tensor& x, const Tensor& loss) const {
   const int32_t start = slot_of(x), end = slot_of(loss);

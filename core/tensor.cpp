@@ -1,8 +1,11 @@
 #include "core/tensor.h"
 
+#include <algorithm>
+
 #include "core/capture.h"
 #include "core/creation.h"
 #include "core/kernels.h"
+#include "core/state.h"
 
 namespace vitrine {
 
@@ -16,11 +19,36 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
   return true;
 }
 
-Tensor::Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, int64_t offset, DType dtype)
+namespace {
+
+/// Whether all elements are within a storage of `capacity` elements.
+bool fits(const Shape& shape, const Strides& strides, int64_t numel, bool contiguous, int64_t offset,
+          int64_t capacity) {
+  if (contiguous) return offset >= 0 && offset <= capacity && numel <= capacity - offset;
+  __int128 lowest = offset, highest = offset;  // the sizes multiply to an int64: no overflow
+  for (int i = 0; i < shape.rank(); ++i) {
+    const __int128 reach = static_cast<__int128>(shape[i] - 1) * strides[i];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  return lowest >= 0 && highest < capacity;
+}
+
+}  // namespace
+
+Tensor::Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, int64_t offset, DType dtype,
+               const char* op)
     : impl_(std::make_shared<Impl>()) {
-  impl_->storage = std::move(storage);
+  check(storage != nullptr, "{}: the storage is null", op);
+  check(shape.rank() == strides.rank(), "{}: shape {} and strides {} have different lengths", op, shape,
+        strides);
   impl_->numel = vitrine::numel(shape);
   impl_->contiguous = vitrine::is_contiguous(shape, strides);
+  const auto capacity = static_cast<int64_t>(storage->bytes() / size_of(dtype));
+  if (impl_->numel == 0) offset = std::clamp<int64_t>(offset, 0, capacity);  // wherever it would begin
+  check(impl_->numel == 0 || fits(shape, strides, impl_->numel, impl_->contiguous, offset, capacity),
+        "{}: shape {} with strides {} at offset {} reaches outside the storage of {} elements", op, shape,
+        strides, offset, capacity);
+  impl_->storage = std::move(storage);
   impl_->shape = shape;
   impl_->strides = strides;
   impl_->offset = offset;
@@ -49,18 +77,10 @@ std::vector<double> Tensor::values() const {
 }
 
 Tensor Tensor::alias(const Shape& shape, const Strides& strides, int64_t offset) const {
-  __int128 lowest = static_cast<__int128>(impl().offset) + offset,
-           highest = lowest;  // of 8 axes at most: no overflow
-  const bool empty = vitrine::numel(shape) == 0;
-  for (int i = 0; i < shape.rank(); ++i) {
-    const __int128 reach = static_cast<__int128>(shape[i] - 1) * strides[i];
-    (reach < 0 ? lowest : highest) += reach;
-  }
-  const auto capacity = static_cast<int64_t>(storage().bytes()) / element_size();
-  check(empty || (lowest >= 0 && highest < capacity),
-        "alias: shape {} with strides {} at {} + offset {} reaches outside the storage of {} elements", shape,
-        strides, impl().offset, offset, capacity);
-  return Tensor(impl().storage, shape, strides, impl().offset + offset, impl().dtype);
+  int64_t start = 0;
+  check(!__builtin_add_overflow(impl().offset, offset, &start), "alias: offset {} + {} overflows",
+        impl().offset, offset);
+  return Tensor(impl().storage, shape, strides, start, impl().dtype, "alias");
 }
 
 Tensor& Tensor::requires_grad(bool on) {
@@ -82,8 +102,15 @@ void Tensor::set_grad(Tensor grad) const {
   check(!grad.defined() || (grad.shape() == shape() && grad.device() == device() &&
                             (grad.dtype() == dtype() || grad.dtype() == wide(dtype()))),
         "set_grad: the gradient is {} and the tensor {}", describe(grad), describe(*this));
+  if (grad.defined()) {
+    // Two leaves that shared it would have it scaled twice by clipping.
+    if (!grad.is_exclusive()) grad = copy_as(grad, grad.dtype());
+    grad.requires_grad(false);
+  }
   impl().leaf->grad = std::move(grad);
 }
+
+Leaf::~Leaf() { detail::release_in_turn(std::move(grad.impl_)); }
 
 void Tensor::zero_grad() const {
   if (!impl().leaf) return;

@@ -25,7 +25,10 @@ class Tensor {
  public:
   /// Undefined: no storage. Only defined(), assignment and destruction are allowed.
   Tensor() = default;
-  Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, int64_t offset, DType dtype);
+  /// `offset` and `strides` are counted in elements. A null storage, another number of strides than of sizes, or an element
+  /// outside the storage is an error, which `op` begins.
+  Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, int64_t offset, DType dtype,
+         const char* op = "Tensor");
   /// A scalar of rank 0.
   explicit Tensor(double value, DType dtype = DType::float32);
 
@@ -70,9 +73,11 @@ class Tensor {
   /// goes on to what it was computed from (Tape::gradient and on_gradient tell it).
   Tensor& requires_grad(bool on = true);
   bool requires_grad() const { return impl_ && impl_->leaf != nullptr; }
-  /// The gradient so far; undefined where there is none. float32 for bfloat16 and float16 leaves.
+  /// The gradient so far, not a copy of it; undefined where there is none. float32 for bfloat16 and float16 leaves. No two
+  /// leaves share the memory of their gradients, so that one may be scaled in place.
   Tensor grad() const;
-  /// Puts a gradient of this shape in the place of the one so far; an error where none is required.
+  /// Replaces the gradient; `grad` has this shape. It is moved in if it is the only handle on its memory (is_exclusive),
+  /// else copied. An error where no gradient is required.
   void set_grad(Tensor grad) const;
   /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved in, not added.
   void zero_grad() const;
@@ -82,8 +87,10 @@ class Tensor {
   /// Shares the gradient of `other`: for a low-precision copy of a parameter.
   void share_leaf(const Tensor& other, DType grad_dtype);
 
-  /// Where the running tape keeps this tensor's gradient; maintained by Tape.
+  /// Where a tape keeps this tensor's gradient, or kPaused: it was computed from tracked tensors while a tape of order 2 or
+  /// more was paused. Maintained by Tape.
   struct TapeMark {
+    static constexpr int32_t kPaused = -2;
     uint64_t tape = 0;
     int32_t slot = -1;
   };
@@ -106,14 +113,21 @@ class Tensor {
       undefined();
     return *impl_;
   }
+  friend struct Leaf;
   [[noreturn]] static void undefined();
   [[noreturn]] void wrong_type(DType wanted) const;
 
   std::shared_ptr<Impl> impl_;
 };
 
-/// Shared by all handles of a leaf, and by its low-precision copy.
+/// Shared by all handles of a leaf, and by its low-precision copy. A chain of leaves, each the gradient of another, is freed
+/// without recursion.
 struct Leaf {
+  Leaf() = default;
+  ~Leaf();
+  Leaf(const Leaf&) = delete;
+  Leaf& operator=(const Leaf&) = delete;
+
   Tensor grad;                        ///< undefined where there is none
   DType grad_dtype = DType::float32;  ///< in which gradients are added up
   std::string name;                   ///< the parameter's name in its model, for messages; may be empty

@@ -17,7 +17,8 @@ struct SamplingOptions {
 };
 
 /// Continues `prompt` by `count` tokens, decoding with the cache; beyond the context the oldest tokens are forgotten. The
-/// model runs in evaluation mode, and nothing is recorded. An empty prompt is an error.
+/// model runs in evaluation mode on this thread, and nothing is recorded or written into it: several threads may generate
+/// from one model at a time. An empty prompt is an error.
 std::vector<int64_t> generate(Gpt& model, std::vector<int64_t> prompt, int64_t count,
                               const SamplingOptions& options = {});
 

@@ -105,6 +105,7 @@ Gpt::Gpt(const GptOptions& options)
   if (options_.positions == Positions::learned)
     positions = normal({options.context, options.width}, kDeviation);
   for (int64_t i = 0; i < options.layers; ++i) blocks.push_back(std::make_unique<Block>(options));
+  named_parameters();  // gives them their names, for messages and drawings
 }
 
 Tensor Gpt::features(const Tensor& ids, std::vector<KeyValueCache>* caches,

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "core/checkpoint.h"
-#include "core/creation.h"
 #include "core/kernels.h"
-#include "core/tape.h"
 
 namespace vitrine::nn {
 namespace {
+
+thread_local const ModeScope* innermost_scope = nullptr;
 
 /// Fields as three functions.
 class Visitor : public Fields {
@@ -247,17 +247,32 @@ std::string Module::summary() {
                              static_cast<double>(bytes) / (1 << 20));
 }
 
-Modes::Modes(Module& module) {
-  module.apply([this](const std::string&, Module& m) { modes_.emplace_back(&m, m.training_); });
+bool Module::training() const {
+  for (const ModeScope* scope = innermost_scope; scope != nullptr; scope = scope->outer_)
+    if (const auto found = scope->modes_.find(this); found != scope->modes_.end()) return found->second;
+  return training_;
 }
 
-void Modes::restore() const {
-  for (const auto& [module, training] : modes_) module->training_ = training;
+Modes modes_of(Module& module) {
+  Modes modes;
+  module.apply([&](const std::string&, Module& m) { modes[&m] = m.training(); });
+  return modes;
 }
+
+ModeScope::ModeScope(Modes modes)
+    : modes_(std::move(modes)), outer_(std::exchange(innermost_scope, this)) {}
+
+ModeScope::ModeScope(Module& module, bool training) : ModeScope([&] {
+      Modes modes = modes_of(module);
+      for (auto& [m, mode] : modes) mode = training;
+      return modes;
+    }()) {}
+
+ModeScope::~ModeScope() { innermost_scope = outer_; }
 
 Tensor checkpoint(Module& module, const std::function<Tensor()>& f) {
-  return vitrine::checkpoint([&module, f, modes = Modes(module)] {
-    const ModeScope same(module, modes);
+  return vitrine::checkpoint([f, modes = modes_of(module)] {
+    const ModeScope same(modes);
     return f();
   });
 }

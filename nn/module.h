@@ -14,11 +14,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "core/creation.h"
 #include "core/parameter.h"
 #include "core/random.h"
+#include "core/tape.h"
 
 namespace vitrine::nn {
 
@@ -92,7 +95,8 @@ class Module {
   /// Training mode (dropout acts) or evaluation mode, for this module and all below. Modules start in training mode.
   void train(bool on = true);
   void eval() { train(false); }
-  bool training() const { return training_; }
+  /// The mode of this module on this thread: that of the innermost ModeScope with this module, else what train() has set.
+  bool training() const;
 
   /// A table of the parameters; equal ones of numbered modules share a line, tied ones are counted once.
   std::string summary();
@@ -109,31 +113,28 @@ class Module {
   }
 
  private:
-  friend class Modes;
   bool training_ = true;
 };
 
-/// The modes of a module and all below, as they are now.
-class Modes {
- public:
-  explicit Modes(Module& module);
-  void restore() const;
+/// Modes by module.
+using Modes = std::unordered_map<const Module*, bool>;
+/// The modes of a module and all below, as they are now on this thread.
+Modes modes_of(Module& module);
 
- private:
-  std::vector<std::pair<Module*, bool>> modes_;
-};
-
-/// A module and all below run in other modes until the end of a scope.
+/// Until the end of the scope, a module and all below run in other modes on this thread. Nothing is written into the modules:
+/// other threads may use them meanwhile, in other modes. Scopes nest.
 class ModeScope {
  public:
-  ModeScope(Module& module, bool training) : before_(module) { module.train(training); }
-  ModeScope(Module& module, const Modes& modes) : before_(module) { modes.restore(); }
-  ~ModeScope() { before_.restore(); }
+  ModeScope(Module& module, bool training);
+  explicit ModeScope(Modes modes);
+  ~ModeScope();
   ModeScope(const ModeScope&) = delete;
   ModeScope& operator=(const ModeScope&) = delete;
 
  private:
-  Modes before_;
+  friend class Module;
+  Modes modes_;
+  const ModeScope* outer_;
 };
 
 /// As in core/checkpoint.h; the second run has the modes that the module and all below had in the first.

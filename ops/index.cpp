@@ -95,6 +95,9 @@ Tensor embedding(const Tensor& table, const Tensor& ids) {
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   check(classes >= 0, "one_hot: classes is {}, wanted at least 0", classes);
   const Tensor places = checked_index(index, {"one_hot", "index", classes});
+  Shape shape = index.shape();
+  shape.push_back(classes);
+  numel(shape);  // an error where it has more elements than an int64 can count
   const Tensor numbers = arange(0, static_cast<double>(classes), 1, DType::int64, index.device());
   return cast(equal(unsqueeze(places, -1), numbers), dtype);
 }

@@ -9,6 +9,21 @@
 #include "ops/kernel_op.h"
 
 namespace vitrine {
+namespace {
+
+/// Sums and products of sizes that a caller chose: beyond int64 they are errors.
+int64_t sum_of(const char* op, int64_t a, int64_t b) {
+  int64_t sum = 0;
+  check(!__builtin_add_overflow(a, b, &sum), "{}: an axis of {} + {} elements is too long", op, a, b);
+  return sum;
+}
+int64_t product_of(const char* op, int64_t a, int64_t b) {
+  int64_t product = 0;
+  check(!__builtin_mul_overflow(a, b, &product), "{}: an axis of {} · {} elements is too long", op, a, b);
+  return product;
+}
+
+}  // namespace
 
 Tensor concat(const std::vector<Tensor>& xs, int64_t axis) {
   check(!xs.empty(), "concat: there are no tensors to join");
@@ -21,7 +36,7 @@ Tensor concat(const std::vector<Tensor>& xs, int64_t axis) {
     if (others.rank() > at) others[at] = shape[at];
     check(others == shape, "concat: the shapes {} and {} differ in more than the size of axis {}",
           xs[0].shape(), x.shape(), at);
-    shape[at] += x.size(at);
+    shape[at] = sum_of("concat", shape[at], x.size(at));
     dtype = promote(dtype, x.dtype());
   }
   Tensor y = empty(shape, dtype, xs[0].device());
@@ -59,18 +74,6 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
 }
 
 namespace {
-
-/// Sums and products of sizes that a caller chose: beyond int64 they are errors.
-int64_t sum_of(const char* op, int64_t a, int64_t b) {
-  int64_t sum = 0;
-  check(!__builtin_add_overflow(a, b, &sum), "{}: an axis of {} + {} elements is too long", op, a, b);
-  return sum;
-}
-int64_t product_of(const char* op, int64_t a, int64_t b) {
-  int64_t product = 0;
-  check(!__builtin_mul_overflow(a, b, &product), "{}: an axis of {} · {} elements is too long", op, a, b);
-  return product;
-}
 
 /// Where the elements of an axis of size n come from, padded by `before` and `after`.
 Tensor sources(int64_t n, int64_t before, int64_t after, PadMode mode, Device device) {

@@ -107,7 +107,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   Tensor shift = empty_like(losses), total = empty_like(losses);
   VITRINE_RUN(cross_entropy, losses, shift, total, x, classes, options.ignore_index, options.label_smoothing);
   const Tensor weights = row_weights(classes, options, losses.dtype());
-  return record("cross_entropy", {logits}, weigh(losses, weights, options.reduction),
+  const Tensor loss = weigh(losses, weights, options.reduction);
+  return record("cross_entropy", {logits}, loss,
                 [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
                  weights = Saved(weights), shape = logits.shape(), ignore = options.ignore_index,
                  smoothing = options.label_smoothing](const Tensor& dy) -> Grads {

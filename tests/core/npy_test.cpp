@@ -130,11 +130,10 @@ TEST_CASE("every version, byte order, axis order and spelling of the header is r
         rows);
 }
 
-TEST_CASE("an aligned file is mapped, not copied, and writing to the tensor leaves it alone") {
+TEST_CASE("writing to a tensor that was read leaves the file alone") {
   const Folder folder;
   write_npy(folder / "a", tensor({1, 2}));
   Tensor x = read_npy(folder / "a");
-  CHECK(reinterpret_cast<uintptr_t>(x.raw()) % 4096 == 128);  // 128 bytes into a page
   x.data<float>()[0] = 7;
   CHECK(read_npy(folder / "a").values() == std::vector<double>{1, 2});
 }

@@ -166,7 +166,7 @@ TEST_CASE("gradients on the GPU are checked by differences there, and it is said
       check_gradients([](const std::vector<Tensor>& v) { return tanh(v[0]) * v[0]; }, {x});
   CHECK_MESSAGE(right.passed, to_string(right));
   CHECK_MESSAGE(
-      to_string(right).find("input 0 lies on cuda:0, and only the CPU's kernels know dual numbers") !=
+      to_string(right).find("input 0 is on cuda:0, and only the CPU's kernels know dual numbers") !=
           std::string::npos,
       to_string(right));
   const GradientReport wrong =

@@ -99,7 +99,8 @@ TEST_CASE("gradients that are not finite are told behind the replay, and are 0 f
   if (!has_gpu()) return;
   const Parameter p(ones({2}, DType::float32, kGpu)), transposed(ones({2, 3}, DType::float32, kGpu));
   p.master().set_grad(to(tensor({1e18, 3}), kGpu));
-  transposed.master().set_grad(transpose(ones({3, 2}, DType::float32, kGpu)));
+  Tensor strided = transpose(ones({3, 2}, DType::float32, kGpu));
+  transposed.master().set_grad(std::move(strided));  // the only handle: moved, with its strides
   const auto optimizer = optim::make_optimizer("sgd", {p}, {.lr = 0.25, .momentum = 0});
   optimizer->step();
   Tensor norm;

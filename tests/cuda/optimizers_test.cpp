@@ -233,7 +233,8 @@ TEST_CASE("Adafactor, and gradients of any strides") {
     Parameter vector(to(randn({300}, DType::float64, Device::cpu, 0, 1, g), device));
     optim::Adafactor optimizer({matrix, vector});
     for (int step = 0; step < 2; ++step) {
-      matrix.master().set_grad(transpose(to(randn({50, 37}, DType::float64, Device::cpu, 0, 1, g), device)));
+      Tensor strided = transpose(to(randn({50, 37}, DType::float64, Device::cpu, 0, 1, g), device));
+      matrix.master().set_grad(std::move(strided));  // the only handle: moved, with its strides
       vector.master().set_grad(to(randn({300}, DType::float64, Device::cpu, 0, 1, g), device));
       optim::clip_gradients({matrix, vector}, 1);
       optimizer.step();

@@ -20,6 +20,9 @@ TEST_CASE("each mistake is reported with its cause and place, and what is right 
       {"a point where there is no derivative", {": UNDECIDED\n", "likely cause: kink: at [1] of input 0"}},
       {"float32: too coarse for differences", {": UNDECIDED\n", "likely cause: low precision: input 0"}},
       {"second derivatives, too", {": right\n", "derivative 2"}},
+      {"a second derivative that a pause cuts",
+       {": WRONG\n", "likely cause: failed: the derivative of order 2: backward of exp_with_a_pause",
+        "a Tape::Pause kept off the tape"}},
   };
   size_t at = 0;
   for (const auto& expected : reports) {

@@ -132,6 +132,13 @@ std::vector<Misuse> shapes(Ops& s) {
        [&] {
          return concat({s.x, ones({1, 3})});
        }},
+      {"concat beyond what an int64 counts",
+       [&] {
+         const Tensor half = expand(s.x.alias({1}, {1}), {int64_t{1} << 62});
+         concat({half, half});
+       },
+       {"concat: an axis of 4611686018427387904 + 4611686018427387904 elements is too long"},
+       [&] { return concat({s.x}); }},
       {"concat of nothing",
        [&] { concat({}); },
        {"concat: there are no tensors"},

@@ -321,6 +321,14 @@ TEST_CASE("sizes, steps and amounts near the ends of int64 are errors, or right;
   for (PadMode mode : {PadMode::constant, PadMode::edge})
     CHECK(error_of([&] { pad(x, {INT64_MAX}, {INT64_MAX}, mode); }).starts_with("pad: "));
   CHECK(error_of([&] { tile(m, {1, huge}); }).starts_with("tile: "));
+  const std::string uncountable = "more elements than an int64 can count";
+  CHECK(error_of([&] { one_hot(x, INT64_MAX); }) ==
+        "a tensor of shape [6, 9223372036854775807] has " + uncountable);
+  CHECK(error_of([&] { expand(ones({1}), {huge, 2}); }).find(uncountable) != std::string::npos);
+  CHECK(error_of([&] { arange(0, 1e300); }).starts_with("arange: "));
+  const Tensor half = expand(ones({1}), {huge});
+  CHECK(error_of([&] { concat({half, half}, 0); }).starts_with("concat: "));
+  CHECK(error_of([&] { stack({half, half, half}, 0); }).find(uncountable) != std::string::npos);
   CHECK(error_of([&] { repeat(m, huge, 0); }).starts_with("repeat: "));
   const Tensor most = index_tensor(std::vector<int64_t>{INT64_MAX}, {1});
   CHECK(scatter_add(most, 0, zero_index(), ones({1}, DType::int64)).data<int64_t>()[0] == INT64_MIN);

@@ -1,0 +1,36 @@
+// A file opened for reading.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/tensor.h"
+
+namespace vitrine {
+
+/// Reads parts of a file into memory. A mapping would save the copy, but a process that reads a mapped file which another one
+/// has cut is ended by a signal; here it is an error. `op` begins the errors.
+class InputFile {
+ public:
+  /// A path that cannot be opened or is not a regular file is an error with the system's reason.
+  InputFile(std::string_view op, const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  size_t bytes() const { return bytes_; }  ///< when it was opened
+  /// Fills `into` from the bytes at `offset`. A file that has been cut since it was opened is an error.
+  void read(size_t offset, std::span<char> into) const;
+  std::string text(size_t offset, size_t bytes) const;
+  /// The row-major tensor `offset` bytes into the file; the caller has checked that the file holds it. A bool that is neither 0
+  /// nor 1 is an error, which `what` begins.
+  Tensor tensor(std::string_view what, size_t offset, const Shape& shape, DType dtype) const;
+
+ private:
+  std::string op_, path_;
+  int descriptor_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace vitrine
