@@ -209,8 +209,7 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
                                        [&](const AttentionPart& part) { return part.normalize(scores); });
   const Tensor weights = others.defined() ? others : softmax(scores);
   if (trace) {
-    *trace = {q, k, v, weights, own_scores ? 1 : scale_, row_scale, visible};
-    trace->cap_slope = cap_slope;
+    *trace = {q, k, v, weights, own_scores ? 1 : scale_, row_scale, visible, true, cap_slope};
     for (const auto& part : extra) trace->distribution = trace->distribution && part->traits().distribution;
   }
   const Tensor read = stage_of_parts("read the values",
