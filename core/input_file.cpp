@@ -13,22 +13,18 @@ namespace vitrine {
 
 InputFile::InputFile(std::string_view op, const std::string& path)
     // Not blocking, so that a named pipe is refused below rather than waited for.
-    : op_(op), path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  check(descriptor_ >= 0, "{}: cannot open {}: {}", op, path, std::strerror(errno));
+    : op_(op), path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  check(file_.number >= 0, "{}: cannot open {}: {}", op, path, detail::reason());
   struct stat info {};
-  const bool regular = ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
-  if (!regular) ::close(descriptor_);
-  check(regular, "{}: {} is not a file", op, path);
+  check(::fstat(file_.number, &info) == 0 && S_ISREG(info.st_mode), "{}: {} is not a file", op, path);
   bytes_ = static_cast<size_t>(info.st_size);
 }
 
-InputFile::~InputFile() { ::close(descriptor_); }
-
 void InputFile::read(size_t offset, std::span<char> into) const {
   while (!into.empty()) {
-    const ssize_t got = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(file_.number, into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    check(got >= 0, "{}: cannot read {}: {}", op_, path_, std::strerror(errno));
+    check(got >= 0, "{}: cannot read {}: {}", op_, path_, detail::reason());
     check(got > 0, "{}: {} has been cut to {} bytes since it was opened with {}", op_, path_, offset, bytes_);
     into = into.subspan(static_cast<size_t>(got));
     offset += static_cast<size_t>(got);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/descriptor.h"
 #include "core/tensor.h"
 
 namespace vitrine {
@@ -15,9 +16,6 @@ class InputFile {
  public:
   /// A path that cannot be opened or is not a regular file is an error with the system's reason.
   InputFile(std::string_view op, const std::string& path);
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
 
   size_t bytes() const { return bytes_; }  ///< when it was opened
   /// Fills `into` from the bytes at `offset`. A file that has been cut since it was opened is an error.
@@ -29,7 +27,7 @@ class InputFile {
 
  private:
   std::string op_, path_;
-  int descriptor_;
+  detail::Descriptor file_;
   size_t bytes_ = 0;
 };
 
