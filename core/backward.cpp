@@ -201,8 +201,7 @@ void Tape::run(Pass& pass) {
     if (pass.to_leaves) add_to_leaves(pass);
     for (size_t slot = 0; slot < pass.wanted.size(); ++slot)
       if (pass.wanted[slot] && pass.gradients[slot].defined() && slots_[slot].producer < 0)
-        pass.gradients[slot] =
-            apply_hooks(pass, static_cast<int32_t>(slot), std::move(pass.gradients[slot]));
+        pass.gradients[slot] = apply_hooks(pass, static_cast<int32_t>(slot), std::move(pass.gradients[slot]));
   } catch (...) {
     detail::set_backward_op("");
     dead_ = true;

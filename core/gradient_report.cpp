@@ -43,7 +43,8 @@ std::string to_string(const GradientReport& report) {
   size_t width = 0;
   for (const auto& input : report.inputs) width = std::max(width, input.name.size());
   for (const auto& input : report.inputs) {
-    text += fmt::format("  {:<{}}  {:<18} {:<9}", input.name, width, input.what, input.passed ? "right" : failed);
+    text +=
+        fmt::format("  {:<{}}  {:<18} {:<9}", input.name, width, input.what, input.passed ? "right" : failed);
     if (input.difference_error >= 0) text += fmt::format("  differences {:.1e}", input.difference_error);
     if (input.dual_error >= 0) text += fmt::format("  dual numbers {:.1e}", input.dual_error);
     for (size_t i = 0; i < input.higher_errors.size(); ++i)

@@ -37,13 +37,25 @@ std::string InputFile::text(size_t offset, size_t bytes) const {
   return result;
 }
 
-Tensor InputFile::tensor(std::string_view what, size_t offset, const Shape& shape, DType dtype) const {
-  Tensor x = empty(shape, dtype);
-  const std::span<char> bytes(static_cast<char*>(x.raw()), static_cast<size_t>(x.numel() * x.element_size()));
-  read(offset, bytes);
+std::shared_ptr<Storage> InputFile::block(size_t offset, size_t bytes) const {
+  auto memory = std::make_shared<Storage>(bytes, Device::cpu);
+  read(offset, {static_cast<char*>(memory->data()), bytes});
+  return memory;
+}
+
+Tensor tensor_in(std::string_view what, const std::shared_ptr<Storage>& block, size_t offset,
+                 const Shape& shape, DType dtype) {
+  char* const data = static_cast<char*>(block->data()) + offset;
+  const size_t bytes = static_cast<size_t>(numel(shape)) * size_of(dtype);
   if (dtype == DType::boolean)
-    for (const char byte : bytes) check(byte == 0 || byte == 1, "{}: a bool is neither 0 nor 1", what);
-  return x;
+    for (size_t i = 0; i < bytes; ++i)
+      check(data[i] == 0 || data[i] == 1, "{}: a bool is neither 0 nor 1", what);
+  if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0)
+    return Tensor(std::make_shared<Storage>(data, bytes, Device::cpu, block), shape,
+                  contiguous_strides(shape), 0, dtype);
+  Tensor copy = empty(shape, dtype);
+  std::memcpy(copy.raw(), data, bytes);
+  return copy;
 }
 
 }  // namespace vitrine

@@ -1,6 +1,7 @@
 // A file opened for reading.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,14 +22,19 @@ class InputFile {
   /// Fills `into` from the bytes at `offset`. A file that has been cut since it was opened is an error.
   void read(size_t offset, std::span<char> into) const;
   std::string text(size_t offset, size_t bytes) const;
-  /// The row-major tensor `offset` bytes into the file; the caller has checked that the file holds it. A bool that is neither 0
-  /// nor 1 is an error, which `what` begins.
-  Tensor tensor(std::string_view what, size_t offset, const Shape& shape, DType dtype) const;
+  /// The same as memory that tensors can share.
+  std::shared_ptr<Storage> block(size_t offset, size_t bytes) const;
 
  private:
   std::string op_, path_;
   detail::Descriptor file_;
   size_t bytes_ = 0;
 };
+
+/// The row-major tensor `offset` bytes into a block; the caller has checked that the block holds it. An aligned tensor shares the
+/// memory of the block and counts its own writes; another one is a copy. A bool that is neither 0 nor 1 is an error, which
+/// `what` begins.
+Tensor tensor_in(std::string_view what, const std::shared_ptr<Storage>& block, size_t offset,
+                 const Shape& shape, DType dtype);
 
 }  // namespace vitrine

@@ -156,7 +156,7 @@ Tensor read_npy(const std::string& path) {
   // Fortran order is row-major order of the axes reversed.
   Shape stored = header.shape;
   if (header.fortran_order) std::reverse(stored.begin(), stored.end());
-  const Tensor x = file.tensor(fmt::format("read_npy: {}", path), start, stored, dtype);
+  const Tensor x = tensor_in(fmt::format("read_npy: {}", path), file.block(start, held), 0, stored, dtype);
   if (header.descr[0] == '>')
     for (char* at = static_cast<char*>(x.raw()); at != static_cast<char*>(x.raw()) + held; at += width)
       std::reverse(at, at + width);

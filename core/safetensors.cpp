@@ -30,12 +30,13 @@ Safetensors read_safetensors(const std::string& path) {
   const uint64_t start = 8 + header_bytes;
   detail::SafetensorsHeader header =
       detail::read_safetensors_header(file.text(8, header_bytes), file.bytes() - start, path);
+  const auto data = file.block(start, file.bytes() - start);
   Safetensors result{{}, std::move(header.metadata)};
   for (const auto& entry : header.entries) {
     const bool added =
         result.tensors
-            .emplace(entry.name, file.tensor(fmt::format("read_safetensors: {} of {}", entry.name, path),
-                                             start + entry.begin, entry.shape, entry.dtype))
+            .emplace(entry.name, tensor_in(fmt::format("read_safetensors: {} of {}", entry.name, path), data,
+                                           entry.begin, entry.shape, entry.dtype))
             .second;
     check(added, "read_safetensors: {} has two tensors called {}", path, entry.name);
   }

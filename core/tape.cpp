@@ -212,8 +212,7 @@ void Tape::note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> out
   for (Tensor& y : outputs) {
     const bool handed_through =
         std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return x.is_same(y); });
-    if (is_floating(y.dtype()) && !handed_through)
-      y.tape_mark() = {tape->serial_, Tensor::TapeMark::kPaused};
+    if (is_floating(y.dtype()) && !handed_through) y.tape_mark() = {tape->serial_, Tensor::TapeMark::kPaused};
   }
 }
 

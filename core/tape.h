@@ -171,7 +171,8 @@ class Tape {
     std::vector<int32_t> inputs;  ///< slots; −1 for constants
     std::vector<int32_t> outputs;
     std::vector<Shape> input_shapes;
-    std::vector<detail::Constant> constants;  ///< inputs that are not tracked; indices and masks that were saved
+    std::vector<detail::Constant>
+        constants;  ///< inputs that are not tracked; indices and masks that were saved
     BackwardFunction backward;
     size_t bytes_saved;
     float microseconds;

@@ -48,9 +48,8 @@ class TapeDrawing {
       if (tape.slots_[i].producer < 0) draw_leaf(i);
     for (const auto& [key, constant] : constants_) {
       const std::string style = "shape=box, style=\"filled,rounded\", fillcolor=\"#eeeeee\"";
-      frames_.at(constant.module)
-          .lines += fmt::format("{} [{}, label=\"{}\"];\n", constant.id, style,
-                                kind(std::get<2>(key), constant.shape));
+      frames_.at(constant.module).lines +=
+          fmt::format("{} [{}, label=\"{}\"];\n", constant.id, style, kind(std::get<2>(key), constant.shape));
     }
     for (size_t i = 0; i < tape.nodes_.size(); ++i) draw_op(i);
   }
@@ -131,9 +130,9 @@ class TapeDrawing {
       if (used_[static_cast<size_t>(slot)]) continue;
       const Shape& shape = tape_.slots_[static_cast<size_t>(slot)].shape;
       const bool is_loss = numel(shape) == 1 && i + 1 == tape_.nodes_.size();
-      frames_.lines += fmt::format(
-          "out{} [shape=octagon, style=filled, fillcolor=\"#f8cecc\", label=\"{}\\n{}\"];\n", slot,
-          is_loss ? "loss" : "result", shape);
+      frames_.lines +=
+          fmt::format("out{} [shape=octagon, style=filled, fillcolor=\"#f8cecc\", label=\"{}\\n{}\"];\n",
+                      slot, is_loss ? "loss" : "result", shape);
       edges_ += fmt::format("op{} -> out{};\n", i, slot);
     }
   }
@@ -158,8 +157,7 @@ class TapeDrawing {
       producer = tape_.slots_[static_cast<size_t>(slot)].producer;
     }
     if (producer < 0 && views.empty()) return fmt::format("leaf{} -> op{};\n", slot, op);
-    const std::string source =
-        producer < 0 ? fmt::format("leaf{}", slot) : fmt::format("op{}", producer);
+    const std::string source = producer < 0 ? fmt::format("leaf{}", slot) : fmt::format("op{}", producer);
     return fmt::format("{} -> op{} [label=\"{} {}\"];\n", source, op, views, shape);
   }
 

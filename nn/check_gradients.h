@@ -20,9 +20,8 @@ GradientReport check_gradients(Module& module, const std::function<Tensor(const 
 
 /// The same for y = module.forward(x), or forward(x, y) where there are two inputs.
 template <class M>
-requires std::is_base_of_v<Module, M>
-GradientReport check_gradients(M& module, const std::vector<Tensor>& inputs,
-                               const GradientCheckOptions& options = {}) {
+requires std::is_base_of_v<Module, M> GradientReport
+check_gradients(M& module, const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {}) {
   return check_gradients(
       module,
       [&module](const std::vector<Tensor>& x) -> Tensor {
@@ -30,7 +29,8 @@ GradientReport check_gradients(M& module, const std::vector<Tensor>& inputs,
           if (x.size() == 2) return module.forward(x[0], x[1]);
         if constexpr (requires { Tensor(module.forward(x[0])); })
           if (x.size() == 1) return module.forward(x[0]);
-        fail("check_gradients: the module has no forward of {} tensors; give a function that runs it", x.size());
+        fail("check_gradients: the module has no forward of {} tensors; give a function that runs it",
+             x.size());
       },
       inputs, options);
 }

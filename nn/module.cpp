@@ -259,14 +259,14 @@ Modes modes_of(Module& module) {
   return modes;
 }
 
-ModeScope::ModeScope(Modes modes)
-    : modes_(std::move(modes)), outer_(std::exchange(innermost_scope, this)) {}
+ModeScope::ModeScope(Modes modes) : modes_(std::move(modes)), outer_(std::exchange(innermost_scope, this)) {}
 
-ModeScope::ModeScope(Module& module, bool training) : ModeScope([&] {
-      Modes modes = modes_of(module);
-      for (auto& [m, mode] : modes) mode = training;
-      return modes;
-    }()) {}
+ModeScope::ModeScope(Module& module, bool training)
+    : ModeScope([&] {
+        Modes modes = modes_of(module);
+        for (auto& [m, mode] : modes) mode = training;
+        return modes;
+      }()) {}
 
 ModeScope::~ModeScope() { innermost_scope = outer_; }
 

@@ -42,7 +42,8 @@ TEST_CASE("so is a chain of storages that keep each other alive") {
   Tensor x = tensor({3, 4});
   const std::weak_ptr<Storage> first = x.shared_storage();
   for (int i = 0; i < kLong; ++i)
-    x = Tensor(std::make_shared<Storage>(x.raw(), 8, Device::cpu, x.shared_storage()), {2}, {1}, 0, DType::float32);
+    x = Tensor(std::make_shared<Storage>(x.raw(), 8, Device::cpu, x.shared_storage()), {2}, {1}, 0,
+               DType::float32);
   CHECK(x.values() == std::vector<double>{3, 4});
   x = Tensor();
   CHECK(first.expired());

@@ -27,7 +27,8 @@ size_t count(const std::string& text, const std::string& part) {
 TEST_CASE("a drawing shows parameters, inputs, masks, targets and the loss, in the frames of their modules") {
   Tensor table = ones({5, 4}).requires_grad(), w = ones({4, 3}).requires_grad();
   table.leaf()->name = "net.0.table";
-  const Tensor ids = index_tensor(std::vector<int64_t>{1, 3}, {2}), targets = index_tensor(std::vector<int64_t>{0, 2}, {2});
+  const Tensor ids = index_tensor(std::vector<int64_t>{1, 3}, {2}),
+               targets = index_tensor(std::vector<int64_t>{0, 2}, {2});
   const Tensor mask = ones({2, 4}, DType::boolean), scale = full({2, 4}, 2);
   Tape tape;
   const Tensor watched = tape.watch(ones({2, 3}));
@@ -43,15 +44,16 @@ TEST_CASE("a drawing shows parameters, inputs, masks, targets and the loss, in t
   const std::string dot = tape.to_dot();
   INFO(dot);
   CHECK(dot.find("rankdir=TB") != std::string::npos);
-  for (const char* box : {"label=\"table\\n[5, 4]\"", "label=\"parameter\\n[4, 3]\"", "label=\"watched\\n[2, 3]\"",
-                          "label=\"float32[2, 4]\"", "label=\"bool[2, 4]\"", "label=\"loss\\n[]\"",
-                          "label=\"net.0\"", "label=\"inner\""})
+  for (const char* box : {"label=\"table\\n[5, 4]\"", "label=\"parameter\\n[4, 3]\"",
+                          "label=\"watched\\n[2, 3]\"", "label=\"float32[2, 4]\"", "label=\"bool[2, 4]\"",
+                          "label=\"loss\\n[]\"", "label=\"net.0\"", "label=\"inner\""})
     CHECK_MESSAGE(count(dot, box) == 1, box);
-  CHECK(count(dot, "label=\"int64[2]\"") == 2);  // ids and targets
+  CHECK(count(dot, "label=\"int64[2]\"") == 2);             // ids and targets
   CHECK(count(dot, " reshape\\n reshape\\n [2, 4]") == 1);  // views are words on their arrow
   CHECK(count(dot, "{") == count(dot, "}"));
   // The table is inside net.0, outside inner.
-  const size_t outer = dot.find("label=\"net.0\""), leaf = dot.find("label=\"table"), inner = dot.find("label=\"inner\"");
+  const size_t outer = dot.find("label=\"net.0\""), leaf = dot.find("label=\"table"),
+               inner = dot.find("label=\"inner\"");
   CHECK(outer < leaf);
   CHECK(leaf < inner);
 }

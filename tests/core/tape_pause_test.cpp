@@ -64,8 +64,9 @@ double second_derivative(Uses uses) {
 
 TEST_CASE("at order 2 a backward that uses what a pause computed from a tracked tensor is an error") {
   for (const Uses uses : {Uses::paused_value, Uses::paused_view, Uses::paused_result})
-    CHECK_THROWS_WITH(second_derivative(uses),
-                      doctest::Contains("backward of swish (op 0) failed: it uses float64[1] on cpu, computed by"));
+    CHECK_THROWS_WITH(
+        second_derivative(uses),
+        doctest::Contains("backward of swish (op 0) failed: it uses float64[1] on cpu, computed by"));
 }
 
 TEST_CASE("inputs, outputs, masks and what is detached are no error there") {
@@ -89,8 +90,8 @@ TEST_CASE("at order 1, and for the highest derivative of a tape, a backward may 
 }
 
 TEST_CASE("a check of second derivatives names the cause") {
-  const GradientReport report = check_gradients(
-      [](const auto& v) { return swish(v[0], Uses::paused_value); }, {tensor({0.5, 1}, DType::float64)}, {.order = 2});
+  const GradientReport report = check_gradients([](const auto& v) { return swish(v[0], Uses::paused_value); },
+                                                {tensor({0.5, 1}, DType::float64)}, {.order = 2});
   CHECK(!report.passed);
   CHECK(report.cause == Cause::failed);
   const std::string text = to_string(report);
@@ -108,9 +109,10 @@ TEST_CASE("what a forward pass takes from a pause is a constant, in every op's b
     matrix = reshape(concat({target, target}, 0), {2, 2});
   }
   const Tensor m = matmul(reshape(x, {1, 2}), transpose(matrix, 0, 1));
-  const Tensor y = sum(x * target) + sum(x / target) + sum(pow(x, target)) + sum(target * target * x) + sum(m * m) +
-                   sum(where(greater(target, x), x * x, target)) + sum(concat({x * x, target}, 0) * 3.0) +
-                   sum(square(x - target)) + sum(unsqueeze(target, 1) * x);
+  const Tensor y = sum(x * target) + sum(x / target) + sum(pow(x, target)) + sum(target * target * x) +
+                   sum(m * m) + sum(where(greater(target, x), x * x, target)) +
+                   sum(concat({x * x, target}, 0) * 3.0) + sum(square(x - target)) +
+                   sum(unsqueeze(target, 1) * x);
   const Tensor g = tape.gradient(y, {x})[0];
   CHECK_NOTHROW(tape.gradient(sum(g * g), {x}));
   CHECK(tape.gradient(sum(g), {w})[0].values() == Values{0, 0});
@@ -161,7 +163,8 @@ TEST_CASE("so is one that is paused; one that is consumed may be destroyed anywh
   CHECK_NOTHROW(Tape());
 }
 
-TEST_CASE("pauses that end out of order are an error of the next use; recording goes on when all have ended") {
+TEST_CASE(
+    "pauses that end out of order are an error of the next use; recording goes on when all have ended") {
   const Tensor x = leaf({1});
   Tape tape;
   auto outer = std::make_unique<Tape::Pause>(), inner = std::make_unique<Tape::Pause>(),

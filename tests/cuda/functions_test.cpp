@@ -165,10 +165,9 @@ TEST_CASE("gradients on the GPU are checked by differences there, and it is said
   const GradientReport right =
       check_gradients([](const std::vector<Tensor>& v) { return tanh(v[0]) * v[0]; }, {x});
   CHECK_MESSAGE(right.passed, to_string(right));
-  CHECK_MESSAGE(
-      to_string(right).find("input 0 is on cuda:0, and only the CPU's kernels know dual numbers") !=
-          std::string::npos,
-      to_string(right));
+  CHECK_MESSAGE(to_string(right).find("input 0 is on cuda:0, and only the CPU's kernels know dual numbers") !=
+                    std::string::npos,
+                to_string(right));
   const GradientReport wrong =
       check_gradients([](const std::vector<Tensor>& v) { return v[0] * detach(v[0]); }, {x});
   CHECK_FALSE(wrong.passed);

@@ -170,11 +170,15 @@ std::vector<Misuse> handles(Tensors& s) {
        {"alias: shape [7] with strides [1] at offset 0", "storage of 6 elements"},
        right},
       {"a tensor beyond its storage",
-       [&] { Tensor(s.x.shared_storage(), {2, 3}, {3, 1}, 1, DType::float32); },
+       [&] {
+         Tensor(s.x.shared_storage(), {2, 3}, {3, 1}, 1, DType::float32);
+       },
        {"Tensor: shape [2, 3] with strides [3, 1] at offset 1 reaches outside the storage of 6 elements"},
        right},
       {"a tensor of a wider dtype than its storage holds",
-       [&] { Tensor(s.x.shared_storage(), {2, 3}, {3, 1}, 0, DType::float64); },
+       [&] {
+         Tensor(s.x.shared_storage(), {2, 3}, {3, 1}, 0, DType::float64);
+       },
        {"Tensor: shape [2, 3]", "the storage of 3 elements"},
        right},
       {"a tensor that begins before its storage",
@@ -182,15 +186,21 @@ std::vector<Misuse> handles(Tensors& s) {
        {"Tensor: shape [2] with strides [1] at offset -1 reaches outside"},
        right},
       {"a flipped tensor that ends before its storage",
-       [&] { Tensor(s.x.shared_storage(), {2, 3}, {-3, 1}, 2, DType::float32); },
+       [&] {
+         Tensor(s.x.shared_storage(), {2, 3}, {-3, 1}, 2, DType::float32);
+       },
        {"Tensor: shape [2, 3] with strides [-3, 1] at offset 2 reaches outside"},
        right},
       {"a tensor of more elements than can be counted",
-       [&] { Tensor(s.x.shared_storage(), {int64_t{1} << 40, 1 << 30}, {0, 0}, 0, DType::float32); },
+       [&] {
+         Tensor(s.x.shared_storage(), {int64_t{1} << 40, 1 << 30}, {0, 0}, 0, DType::float32);
+       },
        {"a tensor of shape [1099511627776, 1073741824] has more elements than an int64 can count"},
        right},
       {"a tensor with a stride too few",
-       [&] { Tensor(s.x.shared_storage(), {2, 3}, {1}, 0, DType::float32); },
+       [&] {
+         Tensor(s.x.shared_storage(), {2, 3}, {1}, 0, DType::float32);
+       },
        {"Tensor: shape [2, 3] and strides [1] have different lengths"},
        right},
       {"a tensor without a storage",

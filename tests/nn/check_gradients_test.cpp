@@ -70,7 +70,8 @@ TEST_CASE("float32 parameters are undecided, and the message names the cure") {
   nn::Linear layer(3, 2);
   const GradientReport report = nn::check_gradients(layer, {copy_as(draw({4, 3}, 1), DType::float32)});
   CHECK(report.cause == Cause::low_precision);
-  CHECK_MESSAGE(report.explanation.find("module.to(DType::float64)") != std::string::npos, report.explanation);
+  CHECK_MESSAGE(report.explanation.find("module.to(DType::float64)") != std::string::npos,
+                report.explanation);
 }
 
 TEST_CASE("a parameter that is given as an input, though the function captures it, is told what to do") {
@@ -80,7 +81,8 @@ TEST_CASE("a parameter that is given as an input, though the function captures i
   const auto forward = [&](const std::vector<Tensor>&) { return layer.forward(x); };
   GradientReport report = check_gradients(forward, {layer.weight});
   CHECK(report.inputs[0].used == false);  // no change of the argument changes y
-  report = check_gradients([&](const auto& v) { return layer.forward(x) + detach(sum(v[0])); }, {layer.weight});
+  report =
+      check_gradients([&](const auto& v) { return layer.forward(x) + detach(sum(v[0])); }, {layer.weight});
   CHECK(report.cause == Cause::cut);
   CHECK_MESSAGE(report.explanation.find("GradientCheckOptions::parameters") != std::string::npos,
                 report.explanation);
@@ -98,7 +100,8 @@ TEST_CASE("a frozen parameter and integer inputs are constants; a parameter alon
   CHECK(report.inputs.size() == 1);
   CHECK_THROWS_WITH(nn::check_gradients(table, {ids, ids}), doctest::Contains("no forward of 2 tensors"));
   table.weight.requires_grad(false);
-  CHECK_THROWS_WITH(nn::check_gradients(table, {ids}), doctest::Contains("no parameters that require a gradient"));
+  CHECK_THROWS_WITH(nn::check_gradients(table, {ids}),
+                    doctest::Contains("no parameters that require a gradient"));
 }
 
 TEST_CASE("a whole model is checked through its loss, tied weights once") {

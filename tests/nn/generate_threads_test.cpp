@@ -24,7 +24,8 @@ nn::Gpt model_with_dropout() {
 
 }  // namespace
 
-TEST_CASE("threads that generate from one model at a time give what one thread gives, and leave its mode alone") {
+TEST_CASE(
+    "threads that generate from one model at a time give what one thread gives, and leave its mode alone") {
   nn::Gpt model = model_with_dropout();
   const auto want = generate(model, {1, 2}, 30, {.temperature = 0});
   std::vector<std::vector<int64_t>> got(4);
