@@ -62,7 +62,9 @@ bool spin(const Done& done) {
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
-void wake_one(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
+void wake_one(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
 
 /// A parallel loop, for the threads that hold a chunk of it.
 struct Loop {
@@ -176,7 +178,8 @@ int64_t Pool::claim(Run& run, int me) {
   uint64_t left = run.left.load(std::memory_order_relaxed);
   do {
     if ((left & kLeft) == 0 || static_cast<int>(left >> kTeamShift) <= me) return 0;
-  } while (!run.left.compare_exchange_weak(left, left - 1, std::memory_order_acquire, std::memory_order_relaxed));
+  } while (
+      !run.left.compare_exchange_weak(left, left - 1, std::memory_order_acquire, std::memory_order_relaxed));
   return static_cast<int64_t>(left & kLeft);
 }
 
@@ -239,7 +242,8 @@ bool Pool::sleep_until_loop(int me, uint64_t number) {
       sleeps.store(0, std::memory_order_relaxed);
       return false;
     }
-  } while (!state_.compare_exchange_weak(state, state + 1, std::memory_order_release, std::memory_order_relaxed));
+  } while (
+      !state_.compare_exchange_weak(state, state + 1, std::memory_order_release, std::memory_order_relaxed));
   while (sleeps.load(std::memory_order_relaxed) != 0) sleep_while(sleeps, 1);
   state_.fetch_sub(1, std::memory_order_relaxed);
   return true;
@@ -276,7 +280,8 @@ std::exception_ptr Pool::run(const Loop& loop, int team) {
   runs_in_use_.store(loop_.runs, std::memory_order_relaxed);
   for (int64_t run = 0; run < loop_.runs; ++run) {
     const auto left = static_cast<uint64_t>(loop_.run_begin(run + 1) - loop_.run_begin(run));
-    runs_[static_cast<size_t>(run)].left.store(static_cast<uint64_t>(team) << kTeamShift | left, std::memory_order_release);
+    runs_[static_cast<size_t>(run)].left.store(static_cast<uint64_t>(team) << kTeamShift | left,
+                                               std::memory_order_release);
   }
   publish(team);
   int64_t own = 0;
@@ -288,7 +293,8 @@ std::exception_ptr Pool::run(const Loop& loop, int team) {
 int cores() {
   cpu_set_t set;
   if (sched_getaffinity(getpid(), sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than the set can name
+  return static_cast<int>(
+      std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than the set can name
 }
 
 /// The number at the beginning of a text, if it is a possible number of threads, and what follows it; else 0.
@@ -319,7 +325,8 @@ int threads() {
 }
 
 void set_threads(int count) {
-  check(count >= 1 && count <= kMostThreads, "set_threads: wanted 1 to {} threads, got {}", kMostThreads, count);
+  check(count >= 1 && count <= kMostThreads, "set_threads: wanted 1 to {} threads, got {}", kMostThreads,
+        count);
   chosen_threads = count;
 }
 

@@ -19,9 +19,7 @@ namespace {
 
 /// A matrix operand that a product can read as it lies: one of the last two strides is 1 and the other spans it. Others
 /// are copied.
-bool reads_in_place(const Tensor& x) {
-  return has_matrix_rows(x) || has_matrix_rows(x, -1, -2);
-}
+bool reads_in_place(const Tensor& x) { return has_matrix_rows(x) || has_matrix_rows(x, -1, -2); }
 
 Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
 

@@ -134,8 +134,7 @@ Tensor power_of_sum(const Tensor& t, double exponent) {
 Tensor norm_scale(const Tensor& x, double p, const Axes& axes) {
   const Tensor largest = largest_of(x, axes);
   const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
-  if (p != 2)
-    return where(logical_and(is_finite(largest), greater(largest, number(0))), largest, number(1));
+  if (p != 2) return where(logical_and(is_finite(largest), greater(largest, number(0))), largest, number(1));
   const int far = x.dtype() == DType::float32 ? 50 : 400;
   return where(greater(largest, number(power_of_two(far))), number(power_of_two(2 * far)),
                where(less(largest, number(power_of_two(-far))), number(power_of_two(-2 * far)), number(1)));

@@ -27,8 +27,7 @@ Shape resolve(const Tensor& x, Shape shape) {
     const int64_t known = numel(others);
     check(known != 0, "reshape: the size -1 in {} can be anything, as {} has no elements: give it", shape,
           x.shape());
-    check(x.numel() % known == 0, "reshape: {} elements of {} cannot fill {}", x.numel(),
-          x.shape(), shape);
+    check(x.numel() % known == 0, "reshape: {} elements of {} cannot fill {}", x.numel(), x.shape(), shape);
     shape[unknown] = x.numel() / known;
   }
   check(numel(shape) == x.numel(), "reshape: {} has {} elements, the shape {} has {}", x.shape(), x.numel(),

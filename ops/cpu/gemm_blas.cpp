@@ -24,7 +24,8 @@ class OneBlasThread {
  public:
   OneBlasThread() {
     static const int build = openblas_get_parallel != nullptr ? openblas_get_parallel() : OPENBLAS_THREAD;
-    static const bool once = (openblas_set_num_threads != nullptr ? openblas_set_num_threads(1) : void(), true);
+    static const bool once =
+        (openblas_set_num_threads != nullptr ? openblas_set_num_threads(1) : void(), true);
     static_cast<void>(once);
     if (build == OPENBLAS_SEQUENTIAL) turn_.lock();
     if (build == OPENBLAS_OPENMP && openmp().set != nullptr) {
@@ -45,8 +46,9 @@ class OneBlasThread {
     void (*set)(int);
   };
   static const OpenMp& openmp() {
-    static const OpenMp functions = {reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads")),
-                                     reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))};
+    static const OpenMp functions = {
+        reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads")),
+        reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))};
     return functions;
   }
   static std::mutex& serial() {

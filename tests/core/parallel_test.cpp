@@ -114,7 +114,8 @@ std::pair<int, std::string> run_program(const std::function<void()>& prepare) {
   close(ends[1]);
   std::string printed;
   char buffer[256];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) printed.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    printed.append(buffer, static_cast<size_t>(n));
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
@@ -148,7 +149,8 @@ TEST_CASE("parallel_for covers a range once, whatever the threads, and carries t
   }
 }
 
-TEST_CASE("the last chunk is shorter, a range without indices runs nothing, and a grain below 1 is an error") {
+TEST_CASE(
+    "the last chunk is shorter, a range without indices runs nothing, and a grain below 1 is an error") {
   const Threads scope(3);
   std::vector<int64_t> ends(4);
   parallel_for(-5, 6, 3, [&](int64_t b, int64_t e) { ends[static_cast<size_t>((b + 5) / 3)] = e; });
@@ -157,7 +159,8 @@ TEST_CASE("the last chunk is shorter, a range without indices runs nothing, and 
   parallel_for(4, 4, 1, [&](int64_t, int64_t) { ran = true; });
   parallel_for(4, -4, 1, [&](int64_t, int64_t) { ran = true; });
   CHECK(!ran);
-  CHECK_THROWS_WITH(parallel_for(0, 1, 0, [](int64_t, int64_t) {}), "parallel_for: the grain is 0, wanted at least 1");
+  CHECK_THROWS_WITH(parallel_for(0, 1, 0, [](int64_t, int64_t) {}),
+                    "parallel_for: the grain is 0, wanted at least 1");
 }
 
 TEST_CASE("a result that each chunk determines has the same bits on any number of threads") {
@@ -268,7 +271,8 @@ TEST_CASE("a helper that comes late never touches a loop that has ended") {
   for (int64_t loop = 0; loop < loops; ++loop) {
     const int64_t chunks = 2 + loop % 9;
     std::array<int64_t, 10> hits{};  // on the stack, where the next loop's lie
-    parallel_for(0, chunks, 1, [&hits, loop](int64_t b, int64_t) { hits[static_cast<size_t>(b)] += loop + 1; });
+    parallel_for(0, chunks, 1,
+                 [&hits, loop](int64_t b, int64_t) { hits[static_cast<size_t>(b)] += loop + 1; });
     for (int64_t i = 0; i < 10; ++i) wrong += hits[static_cast<size_t>(i)] != (i < chunks ? loop + 1 : 0);
   }
   CHECK(wrong == 0);
@@ -300,7 +304,8 @@ TEST_CASE("a loop does not wait for a thread that has not begun") {
   const pthread_t helper = find_helper();
   sem_init(&held, 0, 0);
   sem_init(&go_on, 0, 0);
-  struct sigaction action {}, before {};
+  struct sigaction action {
+  }, before{};
   action.sa_handler = hold;
   sigaction(SIGUSR1, &action, &before);
   REQUIRE(pthread_kill(helper, SIGUSR1) == 0);
@@ -313,7 +318,8 @@ TEST_CASE("a loop does not wait for a thread that has not begun") {
 }
 
 TEST_CASE("a forked child runs loops, with helpers of its own") {
-  if (VITRINE_TSAN) return test::skip("ThreadSanitizer does not follow the threads that a forked child starts");
+  if (VITRINE_TSAN)
+    return test::skip("ThreadSanitizer does not follow the threads that a forked child starts");
   const Threads scope(3);
   CHECK(sum_below(1000) == 499500);
   for (int repeat = 0; repeat < 5; ++repeat) {
@@ -326,7 +332,8 @@ TEST_CASE("a forked child runs loops, with helpers of its own") {
 }
 
 TEST_CASE("a child that is forked while another thread runs loops can run loops") {
-  if (VITRINE_TSAN) return test::skip("ThreadSanitizer does not follow the threads that a forked child starts");
+  if (VITRINE_TSAN)
+    return test::skip("ThreadSanitizer does not follow the threads that a forked child starts");
   std::atomic<bool> stop = false, wrong = false;
   std::thread user([&] {
     set_threads(3);

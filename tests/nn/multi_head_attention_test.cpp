@@ -13,7 +13,8 @@
 using namespace vitrine;
 using namespace vitrine::nn;
 
-TEST_CASE("cross-attention of the last rows of its source gives the last rows of self-attention, also with positions") {
+TEST_CASE(
+    "cross-attention of the last rows of its source gives the last rows of self-attention, also with positions") {
   for (const char* name : {"standard", "rotary", "alibi", "rotary+alibi", "rotary+laser"}) {
     INFO(std::string(name));
     Generator g(5);

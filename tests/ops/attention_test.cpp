@@ -187,7 +187,8 @@ TEST_CASE("the gradient of a mean over queries is that of any other cotangent wi
   CHECK(want.values()[7] > 0.9);
 }
 
-TEST_CASE("with heads of no channels all scores are 0: weights are equal, and the result is a mean of the values") {
+TEST_CASE(
+    "with heads of no channels all scores are 0: weights are equal, and the result is a mean of the values") {
   for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
     const Tensor q = zeros({1, 1, 2, 0}, dtype), v = tensor({1, 2, 3, 6}, {1, 1, 4, 1}, dtype);
     const Tensor k = zeros({1, 1, 4, 0}, dtype);
@@ -216,7 +217,8 @@ TEST_CASE("bias, mask and slopes may be any views, in every dtype") {
         copied = o;
         for (Tensor* t : {&copied.bias, &copied.allowed, &copied.slopes})
           if (t->defined()) *t = contiguous(*t);
-        const auto got = value_and_gradients(attention, x, o), want = value_and_gradients(attention, x, copied);
+        const auto got = value_and_gradients(attention, x, o),
+                   want = value_and_gradients(attention, x, copied);
         for (size_t i = 0; i < want.size(); ++i) CHECK(got[i].values() == want[i].values());
       }
 }

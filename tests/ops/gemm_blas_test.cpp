@@ -46,7 +46,7 @@ int64_t threads_of_process() {
 TEST_CASE("a product through OpenBLAS starts no thread of OpenBLAS, whichever thread calls it") {
   const int before = threads();
   set_threads(2);
-  Product product(500, 1);  // large enough for OpenBLAS to use all the threads that it may
+  Product product(500, 1);    // large enough for OpenBLAS to use all the threads that it may
   CHECK(product.is_right());  // the helpers are there now
   std::thread([&] {
     const int64_t count = threads_of_process();

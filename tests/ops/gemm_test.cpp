@@ -178,12 +178,13 @@ TEST_CASE("gemm: an empty sum is beta C plus bias, and an empty C is left alone"
   CHECK(untouched == 5);
 }
 
-TEST_CASE("gemm: rows that overlap are an error on every instruction set; one row may be any distance from the next") {
+TEST_CASE(
+    "gemm: rows that overlap are an error on every instruction set; one row may be any distance from the next") {
   const std::vector<double> a(12, 1), b(12, 1);
   std::vector<double> c(9);
   const auto multiply = [&](Isa set, int64_t rows, int64_t lda, int64_t ldb, int64_t ldc) {
-    cpu::gemm_batched_on(set, cpu::Batch(), Trans::no, Trans::yes, rows, rows, 3, 1.0, a.data(), lda, b.data(),
-                         ldb, 0.0, c.data(), ldc);
+    cpu::gemm_batched_on(set, cpu::Batch(), Trans::no, Trans::yes, rows, rows, 3, 1.0, a.data(), lda,
+                         b.data(), ldb, 0.0, c.data(), ldc);
   };
   for (const Isa set : available()) {
     CHECK_THROWS_WITH(multiply(set, 2, 2, 3, 2),

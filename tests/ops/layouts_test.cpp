@@ -29,7 +29,8 @@ const Misread kMisread[] = {
     {"with one row in each matrix", [](const Strides& s, const Shape&) { return s[0] == 0 && s[1] == 1; }},
     {"of one element", [](const Strides& s, const Shape&) { return s[0] == 0 && s[1] == 0; }},
     {"of windows one element apart", [](const Strides& s, const Shape&) { return s[0] == 1 && s[1] == 1; }},
-    {"of windows half a row apart", [](const Strides& s, const Shape& n) { return s[0] > 1 && s[0] < n[1] && s[1] == 1; }},
+    {"of windows half a row apart",
+     [](const Strides& s, const Shape& n) { return s[0] > 1 && s[0] < n[1] && s[1] == 1; }},
 };
 
 /// 2x, or zeros where x is misread: what a product gives that BLAS refuses.
@@ -61,7 +62,8 @@ void check_constant(const char* what, const Tensor& constant, F&& f) {
 TEST_CASE("a kernel that misreads one layout of its input is noticed, and the error names input and layout") {
   for (const Misread& m : kMisread) {
     const std::string error = error_of([&](const std::vector<Tensor>& x) {
-      return record("misreader", {x[0]}, doubled(x[0], m), [](const Tensor& dy) -> Grads { return {dy * 2}; });
+      return record("misreader", {x[0]}, doubled(x[0], m),
+                    [](const Tensor& dy) -> Grads { return {dy * 2}; });
     });
     CHECK_MESSAGE(names(error, "input 0", m.layout), error);
   }
@@ -70,7 +72,8 @@ TEST_CASE("a kernel that misreads one layout of its input is noticed, and the er
 TEST_CASE("a backward that misreads one layout of the cotangent is noticed") {
   for (const Misread& m : kMisread) {
     const std::string error = error_of([&](const std::vector<Tensor>& x) {
-      return record("misreader", {x[0]}, x[0] * 2, [&](const Tensor& dy) -> Grads { return {doubled(dy, m)}; });
+      return record("misreader", {x[0]}, x[0] * 2,
+                    [&](const Tensor& dy) -> Grads { return {doubled(dy, m)}; });
     });
     CHECK_MESSAGE(names(error, "the cotangent", m.layout), error);
   }

@@ -54,7 +54,8 @@ TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, 
       return std::pair{y.item(), tape.gradient({y}, {z}, {full({}, 8, dtype)})[0].values()};
     };
     const auto check_f = [&](auto&& f) {
-      const auto want = result(scaled(x, 0, DType::float64), [&](const Tensor& z) { return cast(f(z), dtype); });
+      const auto want =
+          result(scaled(x, 0, DType::float64), [&](const Tensor& z) { return cast(f(z), dtype); });
       const auto got = result(scaled(x, exponent, dtype), f);
       CHECK(std::ldexp(got.first, -exponent) == doctest::Approx(want.first).epsilon(tolerance));
       for (size_t i = 0; i < x.size(); ++i)

@@ -21,7 +21,11 @@ Tensor filled(Tensor view, const Tensor& x) {
 
 /// A buffer of NaN, or of a number that is no index, so that a kernel that reads a gap is noticed.
 Tensor gaps(const Shape& shape, const Tensor& x) {
-  return full(shape, is_floating(x.dtype()) ? NAN : x.dtype() == DType::boolean ? 1 : 1e6, x.dtype(), x.device());
+  return full(shape,
+              is_floating(x.dtype())        ? NAN
+              : x.dtype() == DType::boolean ? 1
+                                            : 1e6,
+              x.dtype(), x.device());
 }
 
 /// The axes in reverse order in memory, and a gap between elements.
@@ -33,9 +37,7 @@ Tensor reversed_with_gaps(const Tensor& x) {
   return filled(permute(select(gaps(wide, x), -1, 1), reversed), x);
 }
 
-Tensor transposed(const Tensor& x) {
-  return x.rank() < 2 ? Tensor() : transpose(contiguous(transpose(x)));
-}
+Tensor transposed(const Tensor& x) { return x.rank() < 2 ? Tensor() : transpose(contiguous(transpose(x))); }
 
 /// Contiguous rows with gaps between them.
 Tensor rows_with_gaps(const Tensor& x) {

@@ -362,15 +362,14 @@ const std::vector<Spec>& rows() {
                         rotary_rows, attention_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
-      for (const char* name :
-           {"pow", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm"})
+      for (const char* name : {"pow", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm"})
         if (s.name == name) s.largest = 1e10;  // powers of larger numbers overflow in float32
     for (Spec& s : result)
-      for (const char* name : {"pad_reflect", "pad_edge",     "pad_wrap", "swiglu",   "transpose",
-                               "squeeze",     "unsqueeze",    "flatten",  "stack",    "tile",
-                               "repeat",      "tril",         "triu",     "mean",     "prod",
-                               "var",         "std",          "sort",     "topk",
-                               "einsum",      "l2_normalize", "nll_loss", "mse_loss", "binary_cross_entropy"})
+      for (const char* name :
+           {"pad_reflect", "pad_edge", "pad_wrap",     "swiglu",   "transpose", "squeeze",
+            "unsqueeze",   "flatten",  "stack",        "tile",     "repeat",    "tril",
+            "triu",        "mean",     "prod",         "var",      "std",       "sort",
+            "topk",        "einsum",   "l2_normalize", "nll_loss", "mse_loss",  "binary_cross_entropy"})
         if (s.name == name) s.composite = true;
     return result;
   }();

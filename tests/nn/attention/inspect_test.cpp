@@ -78,9 +78,12 @@ TEST_CASE("figures of an attention: equal weights over what padding leaves, grad
   }
 }
 
-TEST_CASE("the size of the softmax Jacobian is half the L1 norm of a computed Jacobian, also through a softcap") {
+TEST_CASE(
+    "the size of the softmax Jacobian is half the L1 norm of a computed Jacobian, also through a softcap") {
   Generator g(8);
-  const auto normal = [&](const Shape& shape) { return randn(shape, DType::float64, Device::cpu, 0, 0.6, g); };
+  const auto normal = [&](const Shape& shape) {
+    return randn(shape, DType::float64, Device::cpu, 0, 0.6, g);
+  };
   const int64_t keys = 5, size = 4;
   const Tensor q = normal({1, 1, 1, size}), k = normal({1, 1, keys, size}), v = normal({1, 1, keys, size});
   for (const char* name : {"standard", "softcap=2", "softcap=0.5+scale=3"}) {
