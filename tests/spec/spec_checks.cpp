@@ -8,11 +8,18 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "ops/view.h"
+#include "tests/environment.h"
 #include "tests/spec/differentiate.h"
 #include "tests/spec/spec.h"
 
 namespace vitrine::spec {
 namespace {
+
+/// Added to the seed of each draw, so that a long run tries other inputs.
+uint64_t more_seed() {
+  static const auto seed = static_cast<uint64_t>(test::from_environment("VITRINE_SPEC_SEED", 0));
+  return seed << 32;
+}
 
 std::vector<Tensor> as(const std::vector<Tensor>& inputs, DType dtype) {
   std::vector<Tensor> result;
@@ -70,7 +77,7 @@ std::vector<Tensor> draw(const Spec& spec, size_t sample) {
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < spec.samples[sample].size(); ++i) {
     const Input& input = spec.samples[sample][i];
-    Generator generator(1000 * sample + i + 1);
+    Generator generator(more_seed() + 1000 * sample + i + 1);
     Tensor x = empty(input.shape, DType::float64);
     const Tensor order = randperm(x.numel(), Device::cpu, generator);
     for (int64_t k = 0; k < x.numel(); ++k) {
@@ -85,7 +92,7 @@ std::vector<Tensor> draw(const Spec& spec, size_t sample) {
 }
 
 Tensor draw_cotangent(const Tensor& y, uint64_t seed) {
-  Generator generator(seed);
+  Generator generator(more_seed() + seed);
   return randn(y.shape(), DType::float64, Device::cpu, 0, 1, generator);
 }
 
