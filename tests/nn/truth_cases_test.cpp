@@ -32,6 +32,8 @@ TEST_CASE("reference cases of the second set: values and gradients at 1e-9") {
   check_folders("truth_cases_2", 46);
 }
 
+TEST_CASE("random cases that JAX has computed: values and gradients at 1e-9") { check_folders("jax_cases", 48); }
+
 TEST_CASE("the list of skips names no op that has an adapter") {
   const TruthAdapters adapters = truth_adapters();
   for (const auto& skip : read_skips("tests/nn/truth_cases_skips.txt")) {
