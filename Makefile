@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
-STAGES = format includes lengths data isa programs mutation asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes lengths data isa samples mutation asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -60,9 +60,10 @@ check-data: build
 check-isa: build
 	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
-# Those after the first thousand, which `make test` has run.
-check-programs: build
+# What is too large for `make test`: the random programs after its first thousand, and every layout on the emulator.
+check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
+	@VITRINE_LAYOUT_SAMPLES=1000 $(STAGE) "layouts on the emulator" $(CTEST) release -R '^cuda/twins$$'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
 # The emulated CUDA kernels tell each access to memory in this build: their races and bounds are checked too. Without the emulated

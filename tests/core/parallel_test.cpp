@@ -366,16 +366,18 @@ TEST_CASE("the number of threads comes from VITRINE_THREADS, OMP_NUM_THREADS, or
     setenv("VITRINE_THREADS", "3", 1);
   };
   CHECK(run_program(both).second == "3 499500\n");
-  for (const char* wrong : {"0", "1025", "-1", "two", "2x", "99999999999999999999"})
-    CHECK(printed_with("VITRINE_THREADS", wrong) ==
-          "VITRINE_THREADS is " + std::string(wrong) + ", wanted 1 to 1024 threads");
+  for (const char* wrong : {"0", "1025", "-1", "two", "2x", "99999999999999999999"}) {
+    const std::string printed = printed_with("VITRINE_THREADS", wrong);
+    const std::string message = "VITRINE_THREADS is " + std::string(wrong) + ", wanted 1 to 1024 threads";
+    CHECK_MESSAGE(printed.find(message) != std::string::npos, printed);
+  }
 
   cpu_set_t all;
   REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
   const std::string cores = std::to_string(CPU_COUNT(&all)) + " 499500\n";
   CHECK(run_program([] {}).second == cores);
   CHECK(printed_with("VITRINE_THREADS", "") == cores);
-  CHECK(printed_with("OMP_NUM_THREADS", "many") == cores);
+  CHECK(printed_with("OMP_NUM_THREADS", "many").ends_with(cores));  // an OpenMP runtime may complain before
   const auto one_core = [&all] {
     cpu_set_t one;
     CPU_ZERO(&one);
