@@ -261,7 +261,8 @@ TEST_CASE("numbers that go up by a step are the CPU's in every dtype") {
         VITRINE_RUN(arange, on_cpu, start, step);
         VITRINE_RUN(arange, on_gpu, start, step);
         CHECK(same(on_gpu, on_cpu));
-        if (n > 2 && dtype != DType::uint8) CHECK(on_cpu.values()[2] == full({}, start + 2 * step, dtype).item());
+        if (n > 2 && dtype != DType::uint8)
+          CHECK(on_cpu.values()[2] == full({}, start + 2 * step, dtype).item());
       }
 }
 

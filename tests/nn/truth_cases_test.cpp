@@ -32,7 +32,9 @@ TEST_CASE("reference cases of the second set: values and gradients at 1e-9") {
   check_folders("truth_cases_2", 46);
 }
 
-TEST_CASE("random cases that JAX has computed: values and gradients at 1e-9") { check_folders("jax_cases", 48); }
+TEST_CASE("random cases that JAX has computed: values and gradients at 1e-9") {
+  check_folders("jax_cases", 48);
+}
 
 TEST_CASE("the list of skips names no op that has an adapter") {
   const TruthAdapters adapters = truth_adapters();
