@@ -11,8 +11,8 @@ namespace {
 
 /// A module with the lines of the drawing that are inside it.
 struct Frame {
-  std::string lines;
-  std::vector<std::pair<std::string, Frame>> inner;  ///< in the order of first use
+  std::string name, lines;
+  std::vector<Frame> inner;  ///< in the order of first use
 
   /// The frame of "blocks.0.attention", which is that of "attention" in that of "blocks.0".
   Frame& at(std::string_view path) {
@@ -20,16 +20,16 @@ struct Frame {
     size_t end = std::min(path.find('.'), path.size());
     while (end + 1 < path.size() && std::isdigit(static_cast<unsigned char>(path[end + 1])) != 0)
       end = std::min(path.find('.', end + 1), path.size());
-    const std::string_view name = path.substr(0, end);
-    auto found = std::find_if(inner.begin(), inner.end(), [&](const auto& f) { return f.first == name; });
-    if (found == inner.end()) found = inner.insert(inner.end(), {std::string(name), Frame()});
-    return found->second.at(path.substr(std::min(end + 1, path.size())));
+    const std::string_view first = path.substr(0, end);
+    auto found = std::find_if(inner.begin(), inner.end(), [&](const Frame& f) { return f.name == first; });
+    if (found == inner.end()) found = inner.insert(inner.end(), {std::string(first), "", {}});
+    return found->at(path.substr(std::min(end + 1, path.size())));
   }
 
   std::string text(int& number) const {
     std::string result = lines;
-    for (const auto& [name, frame] : inner) {
-      result += fmt::format("subgraph cluster{} {{ label=\"{}\"; labeljust=l;\n", number++, name);
+    for (const Frame& frame : inner) {
+      result += fmt::format("subgraph cluster{} {{ label=\"{}\"; labeljust=l;\n", number++, frame.name);
       result += frame.text(number) + "}\n";
     }
     return result;

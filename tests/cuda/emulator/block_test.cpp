@@ -299,7 +299,7 @@ TEST_CASE(kGoesAstray* doctest::skip()) {
 
 TEST_CASE("AddressSanitizer finds in a kernel what it finds elsewhere") {
   const std::string told = test::told_by(kGoesAstray);
-  CHECK_MESSAGE(told.find("element 3") == 0, told);
+  CHECK_MESSAGE(told.find("element 3\n") != std::string::npos, told);
   CHECK_MESSAGE(told.find("stack-buffer-overflow") != std::string::npos, told);
   CHECK_MESSAGE(told.find("block_test.cpp:") != std::string::npos, told);
 }
