@@ -263,8 +263,10 @@ TEST_CASE("unknown and broken cases are reported by name after the others have r
              "RMSprop: step 1"}}}) {
     const Outcome outcome = run_with(where, tests, data);
     CHECK(outcome.code == 1);
-    for (const std::string& name : names)
-      CHECK_MESSAGE(contains(outcome.output, name), tests, " does not report ", name, "\n", outcome.output);
+    for (const std::string& name : names) {
+      const std::string missing = fmt::format("{} does not report {}\n{}", tests, name, outcome.output);
+      CHECK_MESSAGE(contains(outcome.output, name), missing);
+    }
   }
 }
 

@@ -24,9 +24,9 @@ TEST_CASE("a model of an empty batch has empty logits, and gradients that are 0"
     const Tensor loss = cross_entropy(logits, ids, total);
     CHECK(loss.item() == 0);
     tape.backward(loss);
-    for (const auto& [path, parameter] : model.named_parameters()) {
-      INFO(path);
-      const Tensor gradient = parameter.grad();
+    for (const auto& parameter : model.named_parameters()) {
+      INFO(parameter.first);
+      const Tensor gradient = parameter.second.grad();
       CHECK((!gradient.defined() || max(abs(gradient)).item() == 0));
     }
   }
