@@ -50,8 +50,8 @@ class Stream {
   Stream(Device device, void* handle) : device_(device), handle_(handle) {}
 
   Device device_;
-  void* handle_ = nullptr;
-  bool owned_ = false;
+  [[maybe_unused]] void* handle_ = nullptr;  // unused in builds without CUDA kernels, like the others here
+  [[maybe_unused]] bool owned_ = false;
 };
 
 /// While it lives, this thread's kernels for the stream's device go to the stream. Scopes nest.
@@ -64,7 +64,7 @@ class StreamScope {
 
  private:
   Device device_;
-  void* before_;
+  [[maybe_unused]] void* before_;
 };
 
 /// A moment of a GPU's time: for measuring, and for waiting for a part of a stream's work.
@@ -86,7 +86,7 @@ class Event {
   friend class Stream;
 
   Device device_;
-  void* handle_ = nullptr;
+  [[maybe_unused]] void* handle_ = nullptr;
 };
 
 /// Waits until a device has done all that it was given.
