@@ -68,7 +68,7 @@ std::string verdict(const Spec& spec, size_t sample, const std::string& what,
 }  // namespace
 
 bool same_bits(const Tensor& x, const Tensor& y) {
-  const Tensor a = contiguous(x), b = contiguous(y);
+  const Tensor a = to(contiguous(x), Device::cpu), b = to(contiguous(y), Device::cpu);
   return a.shape() == b.shape() &&
          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
 }
