@@ -65,7 +65,7 @@ struct Data : Folder {
 
 Tensor float64(std::initializer_list<double> values) { return tensor(values, DType::float64); }
 
-/// The slopes of ALiBi for two heads, and what is set beside the heads.
+/// The slopes of ALiBi for two heads, with further settings.
 Json slopes_case(const std::string& name, Json params = Json::object()) {
   params["heads"] = 2;
   return {{"name", name},

@@ -2,6 +2,8 @@
 // truth_cases_attention.cpp, mechanisms that are put together from ops in truth_cases_compositions.cpp.
 #include "tests/nn/truth_adapters.h"
 
+#include <doctest/doctest.h>
+
 #include "nn/attention/position.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -81,6 +83,21 @@ TruthRun run_truth_cases(const CaseFolder& folder, Device device) {
     if (c.float32_drift) run.in_float32.run_one(c.name, [&] { check_float32(c, adapter, device); });
   });
   return run;
+}
+
+void check_truth_cases(const std::string& name, int expected, Device device) {
+  for (const CaseFolder& folder : case_folders(name)) {
+    CAPTURE(folder.path.string());
+    const TruthRun run = run_truth_cases(folder, device);
+    CHECK(run.in_float64.failures() == "");
+    if (folder.golden) {
+      CHECK(run.in_float32.failures() == "");
+      CHECK(run.in_float64.ran() == expected);
+      CHECK(run.in_float32.ran() == expected);
+    } else {
+      WARN(run.in_float32.failures() == "");
+    }
+  }
 }
 
 }  // namespace vitrine::test

@@ -6,34 +6,16 @@
 using namespace vitrine;
 using namespace vitrine::test;
 
-namespace {
-
-/// How far float32 may be off was measured for the golden cases. For others it is reported, but is not a failure.
-void check_folders(const std::string& name, int expected) {
-  for (const CaseFolder& folder : case_folders(name)) {
-    CAPTURE(folder.path.string());
-    const TruthRun run = run_truth_cases(folder, Device::cpu);
-    CHECK(run.in_float64.failures() == "");
-    if (folder.golden) {
-      CHECK(run.in_float32.failures() == "");
-      CHECK(run.in_float64.ran() == expected);
-      CHECK(run.in_float32.ran() == expected);
-    } else {
-      WARN(run.in_float32.failures() == "");
-    }
-  }
+TEST_CASE("reference cases: values and gradients at 1e-9") {
+  check_truth_cases("truth_cases", 60, Device::cpu);
 }
 
-}  // namespace
-
-TEST_CASE("reference cases: values and gradients at 1e-9") { check_folders("truth_cases", 60); }
-
 TEST_CASE("reference cases of the second set: values and gradients at 1e-9") {
-  check_folders("truth_cases_2", 46);
+  check_truth_cases("truth_cases_2", 46, Device::cpu);
 }
 
 TEST_CASE("random cases that JAX has computed: values and gradients at 1e-9") {
-  check_folders("jax_cases", 48);
+  check_truth_cases("jax_cases", 48, Device::cpu);
 }
 
 TEST_CASE("the list of skips names no op that has an adapter") {
