@@ -60,10 +60,10 @@ check-data: build
 check-isa: build
 	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
-# What is too large for `make test`: the random programs after its first thousand, and every layout on the emulator.
+# What is too large for `make test`: the random programs after its first thousand, and every sample of each row on the emulator.
 check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
-	@VITRINE_LAYOUT_SAMPLES=1000 $(STAGE) "layouts on the emulator" $(CTEST) release -R '^cuda/twins$$'
+	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(twins|gpt)$$'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
 # The emulated CUDA kernels tell each access to memory in this build: their races and bounds are checked too. Without the emulated

@@ -18,6 +18,7 @@
 #include "ops/view.h"
 #include "tests/cuda/device.h"
 #include "tests/environment.h"
+#include "tests/spec/differentiate.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -55,11 +56,14 @@ void check_same_bits(const Result& x, const Result& y) {
   for (size_t i = 0; i < x.dx.size(); ++i) CHECK(x.dx[i].values() == y.dx[i].values());
 }
 
+/// How many samples of a row are run in every layout and with extreme values, which takes the emulator minutes: `make check` asks for
+/// all, `make test` for the first one.
+size_t long_checks() { return static_cast<size_t>(test::from_environment("VITRINE_DEVICE_SAMPLES", 1)); }
+
 void check_row(const spec::Spec& row, size_t sample) {
   std::string error = spec::check_low_precision(row, sample, Device::cuda);
   CHECK_MESSAGE(error.empty(), error);
-  // The layouts of each sample take the emulator a minute: `make check` asks for all, `make test` for the first of a row.
-  if (sample < static_cast<size_t>(test::from_environment("VITRINE_LAYOUT_SAMPLES", 1))) {
+  if (sample < long_checks()) {
     error = spec::check_layouts(row, sample, Device::cuda);
     CHECK_MESSAGE(error.empty(), error);
   }
@@ -87,6 +91,16 @@ TEST_CASE(
       INFO(row.name, ", sample ", sample);
       check_row(row, sample);
     }
+}
+
+TEST_CASE("bits on a device are compared after its stream has computed them") {
+  if (!has_gpu()) return;
+  const Stream stream(Device::cuda);
+  const StreamScope scope(stream);
+  Tensor x = ones({4}, DType::float32, Device::cuda);
+  const Tensor before = to(x, Device::cpu);
+  add_in_place(x, x);  // the emulator runs it when somebody waits
+  CHECK(!spec::same_bits(x, before));
 }
 
 TEST_CASE("second derivatives on the device are the CPU's") {
@@ -129,7 +143,7 @@ TEST_CASE("NaN, infinities and numbers of every size give on the device what pla
     spec::Spec checked = row;
     // A score of −∞ is a hidden key's there, whatever made it: it has no gradient, where plain functions give NaN.
     if (row.name == "attention") checked.not_finite = false;
-    for (size_t sample = 0; sample < row.samples.size(); ++sample)
+    for (size_t sample = 0; sample < std::min(row.samples.size(), long_checks()); ++sample)
       CHECK(spec::check_extremes(checked, sample, Device::cuda) == "");
   }
 }
