@@ -129,7 +129,7 @@ std::vector<TotalsRow> totals_rows(const std::vector<RunReport>& runs) {
       {"parameters", of_each(runs, count), digits(4)},
       {"time", of_each(runs, [](const RunReport& run) { return run.seconds; }), readable_duration},
       {"entropy, share of its limit", of_each(runs, entropy_share), percent},
-      {"softmax Jacobian α(1 − Σp²), mean",
+      {"softmax Jacobian ½‖∂p/∂z‖₁, mean",
        of_each(runs, [](const RunReport& run) { return mean_over_heads(run, &HeadStatistics::jacobian); }),
        digits(3)},
       {"weights below 10⁻³", of_each(runs, [](const RunReport& run) { return run.weights.share_below(-3); }),

@@ -174,16 +174,16 @@ std::string entropy_card(const RunReport& run) {
 }
 
 std::string jacobian_card(const RunReport& run, const SharedRanges& ranges) {
-  HeatTable table = head_table(run, "α(1 − Σp²)", &HeadStatistics::jacobian);
+  HeatTable table = head_table(run, "½‖∂p/∂z‖₁", &HeadStatistics::jacobian);
   table.low = 0;
   if (ranges.jacobian_high > 0) table.high = ranges.jacobian_high;
   const int decimals = ranges.jacobian_high < 10 ? 3 : 2;
   table.format = [decimals](double value) { return fmt::format("{:.{}f}", value, decimals); };
   return card(
       "Size of the softmax's Jacobian", render_heat_table(table),
-      "α(1 − Σ<sub><i>j</i></sub> <i>p<sub>j</sub></i>²), half the L1 norm of ∂<i>p</i>/∂<i>s</i> with "
-      "<i>p</i> = softmax(α<i>s</i>): how much gradient the softmax lets through to the scores. It is 0 for "
-      "one-hot attention and nearly α for even attention.");
+      "Half the L1 norm of ∂<i>p</i>/∂<i>z</i> with <i>p</i> = softmax(α<i>z</i>): how much gradient the "
+      "softmax lets through to the scores. Without a softcap it is α(1 − Σ<sub><i>j</i></sub> "
+      "<i>p<sub>j</sub></i>²): 0 for one-hot attention and nearly α for even attention.");
 }
 
 /// Shares and gradients per head, folded away: looked up rather than read.
