@@ -7,6 +7,7 @@
 #include "core/creation.h"
 #include "core/differences.h"
 #include "core/random.h"
+#include "core/record.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -47,7 +48,7 @@ Result by_backward(const Program& program) {
   Tape tape;
   const Tensor loss = run(program, leaves).back();
   const double value = loss.item();
-  tape.backward(loss);
+  if (has_gradient(loss)) tape.backward(loss);  // else every input is read under Pause alone
   Result result{value, {}};
   for (const Tensor& x : leaves)
     result.gradients.push_back(x.grad().defined() ? x.grad().values()
