@@ -191,7 +191,7 @@ std::string check_layouts(const Spec& spec, size_t sample, Device device) {
       const std::string where =
           label(spec, sample, fmt::format("{} on {}", name(dtype), device.is_cpu() ? name(set) : "a GPU"));
       // Sums may be in another order.
-      const auto error = check_operands(spec, where, operands, 2 * units * epsilon(dtype));
+      const auto error = check_operands(spec, where, operands, 2 * units * rounding_unit(dtype));
       if (!error.empty()) return error;
     }
   }
