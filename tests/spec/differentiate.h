@@ -24,7 +24,7 @@ Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const 
 std::string compare(const std::string& what, const Tensor& got, const Tensor& want, double tolerance,
                     double floor);
 
-/// The epsilon of a dtype, in which bounds of rounding errors are given. With a VITRINE_SPEC_SEED it is 10 times as large: the bounds
+/// The epsilon of a dtype, in which bounds of rounding errors are given. With a VITRINE_SPEC_SEED it is 20 times as large: the bounds
 /// of the rows are tight for the inputs of seed 0. With other inputs the terms of a sum may cancel, and the rounding errors
 /// of the terms are then a larger share of the result.
 double rounding_unit(DType dtype);
