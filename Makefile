@@ -74,7 +74,7 @@ check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
 # Nor the long comparisons of kernels: cuda/twins, graph and streams cross the emulator's threads as well.
 check-tsan: build-tsan
-	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention|attention_16_bits|gpt|head|kernels|laser_16_bits|matmul|norm|optimizers|softmax|trainer|vector)$$'
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention/.*|gpt|head|kernels|matmul|norm|optim/.*|softmax|trainer|vector)$$'
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-clang: build-clang

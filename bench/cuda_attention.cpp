@@ -11,7 +11,7 @@
 #include "bench/measure/gpu.h"
 #include "bench/measure/markdown.h"
 #include "bench/measure/process.h"
-#include "core/differences.h"
+#include "core/gradcheck/differences.h"
 #include "core/random.h"
 #include "core/tape.h"
 #include "ops/attention.h"

@@ -18,7 +18,7 @@
 #include "bench/measure/gpu.h"
 #include "bench/measure/markdown.h"
 #include "core/creation.h"
-#include "core/differences.h"
+#include "core/gradcheck/differences.h"
 #include "core/random.h"
 #include "cuda/matmul/steps.h"
 #include "ops/view.h"

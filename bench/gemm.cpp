@@ -14,9 +14,9 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/peak.h"
-#include "core/isa.h"
 #include "core/parallel.h"
-#include "ops/cpu/gemm.h"
+#include "core/simd/isa.h"
+#include "ops/cpu/gemm/gemm.h"
 
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int count);
 

@@ -12,7 +12,7 @@
 #include "bench/measure/training.h"
 #include "core/parallel.h"
 #include "core/random.h"
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/gemm/gemm.h"
 
 using namespace vitrine;
 using nlohmann::json;

@@ -1,8 +1,8 @@
 #include "core/adjoint.h"
 
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/record.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine::adjoint {
 

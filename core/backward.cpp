@@ -5,10 +5,10 @@
 
 #include "core/adjoint.h"
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/profiler.h"
 #include "core/record.h"
 #include "core/state.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 

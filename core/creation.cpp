@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/capture.h"
-#include "core/kernels.h"
+#include "core/gpu/capture.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 namespace {

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <type_traits>
 
-#include "core/dual.h"
 #include "core/error.h"
 #include "core/float16.h"
+#include "core/gradcheck/dual.h"
 
 namespace vitrine {
 
-/// `boolean` is one byte, 0 or 1; `uint8` is one byte, 0 to 255, as images have. `dual64` is a pair of doubles (value, tangent), for exact derivatives (core/dual.h);
+/// `boolean` is one byte, 0 or 1; `uint8` is one byte, 0 to 255, as images have. `dual64` is a pair of doubles (value, tangent), for exact derivatives (core/gradcheck/dual.h);
 /// only the plain CPU kernels know it.
 enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, uint8, boolean, dual64 };
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/state.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 namespace detail {

@@ -1,6 +1,6 @@
 // The mathematical functions of scalars, under the names that formulas use. Formulas are templates that call
 // these names without qualification: for float and double they find the functions here, for Dual those of
-// core/dual.h, and for vectors those of core/vec_math-inl.h.
+// core/gradcheck/dual.h, and for vectors those of core/simd/vector_functions-inl.h.
 //
 // `min` and `max` give NaN when either argument is NaN, as NumPy's minimum and maximum do; `sign` keeps NaN
 // and zeros.
@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "core/dual.h"
 #include "core/float16.h"
+#include "core/gradcheck/dual.h"
 
 namespace vitrine::math {
 

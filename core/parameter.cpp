@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/tape.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <ostream>
 
-#include "core/capture.h"
 #include "core/creation.h"
-#include "core/kernels.h"
+#include "core/gpu/capture.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 namespace {

@@ -11,8 +11,8 @@
 #include <fmt/ostream.h>
 #include <nlohmann/json.hpp>
 
-#include "core/allocator.h"
 #include "core/error.h"
+#include "core/memory/allocator.h"
 #include "core/record.h"
 
 namespace vitrine {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "core/capture.h"
-#include "core/kernels.h"
+#include "core/gpu/capture.h"
 #include "core/philox.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 

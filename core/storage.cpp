@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "core/state.h"
 
 namespace vitrine {

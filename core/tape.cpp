@@ -6,9 +6,9 @@
 #include <atomic>
 
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/record.h"
 #include "core/state.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 namespace {

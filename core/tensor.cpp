@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/capture.h"
 #include "core/creation.h"
-#include "core/kernels.h"
+#include "core/gpu/capture.h"
 #include "core/state.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine {
 

@@ -1,7 +1,7 @@
 // Filling, copying with conversion, and adding up, with any strides.
 #include "core/convert.h"
 #include "core/creation.h"
-#include "core/kernels.h"
+#include "core/tensor_kernels.h"
 #include "cuda/strided.h"
 
 namespace vitrine::cuda {

@@ -11,7 +11,7 @@
 #include "core/convert.h"
 #include "core/creation.h"
 #include "cuda/block.h"
-#include "cuda/device_error.h"
+#include "cuda/runtime/device_error.h"
 #include "cuda/strided.h"
 #include "cuda/vector.h"
 #include "ops/kernels.h"

@@ -6,8 +6,8 @@
 // The probabilities are never stored: the forward keeps two numbers a row, from which the backward computes them again, so a
 // step reads the logits twice and writes their gradient once.
 #include "core/convert.h"
-#include "cuda/device_error.h"
 #include "cuda/rows.h"
+#include "cuda/runtime/device_error.h"
 #include "cuda/sum_exp.h"
 #include "ops/kernels.h"
 

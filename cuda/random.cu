@@ -2,8 +2,8 @@
 // one counter or two. No state is kept and no thread waits for another: the numbers are the CPU's, bit for bit (normals: to rounding
 // of log, cos and sin).
 #include "core/convert.h"
-#include "core/kernels.h"
 #include "core/philox.h"
+#include "core/tensor_kernels.h"
 #include "core/uniform.h"
 #include "cuda/strided.h"
 #include "ops/kernels.h"

@@ -1,6 +1,6 @@
 // An operation of your own, and whether its gradient is right: y = x·sigmoid(a·x) + b ("swish"), first as it should be, then
 // with the mistakes that everybody makes once. Each report names the worst element and a likely cause.
-#include "core/check_gradients.h"
+#include "core/gradcheck/check_gradients.h"
 
 #include <iostream>
 

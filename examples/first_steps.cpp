@@ -5,7 +5,7 @@
 #include "core/print.h"
 #include "core/random.h"
 #include "core/tape.h"
-#include "nn/layers.h"
+#include "nn/layers/linear.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "optim/optimizers.h"

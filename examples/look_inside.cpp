@@ -8,12 +8,12 @@
 #include <iostream>
 
 #include "core/creation.h"
-#include "core/file.h"
+#include "core/files/file.h"
 #include "core/profiler.h"
 #include "core/random.h"
 #include "core/record.h"
 #include "core/tape.h"
-#include "nn/layers.h"
+#include "nn/layers/linear.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"

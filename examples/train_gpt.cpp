@@ -9,18 +9,22 @@
 #include <filesystem>
 #include <iostream>
 
-#include "core/file.h"
+#include "core/files/file.h"
+#include "core/files/run_lock.h"
 #include "core/parallel.h"
-#include "core/run_lock.h"
 #include "examples/train_gpt_settings.h"
-#include "nn/generate.h"
-#include "nn/training/comparison.h"
-#include "nn/training/language_modeling.h"
-#include "nn/training/text_data.h"
+#include "nn/data/windows.h"
+#include "nn/generation/generate.h"
+#include "nn/text/characters.h"
+#include "nn/text/read_text.h"
+#include "nn/text/tokens.h"
+#include "nn/training/sweep.h"
+#include "nn/training/tasks/language_modeling.h"
 #include "nn/training/trainer.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using namespace vitrine::nn::report;
 using namespace vitrine::nn::training;
 using examples::Settings;
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/machine.h"
+#include "core/memory/machine.h"
 #include "examples/config_file.h"
-#include "nn/gpt.h"
+#include "nn/models/gpt.h"
 #include "nn/training/trainer.h"
 
 namespace vitrine::examples {

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "core/checkpoint.h"
-#include "core/kernels.h"
+#include "core/recompute.h"
+#include "core/tensor_kernels.h"
 
 namespace vitrine::nn {
 namespace {

@@ -137,7 +137,7 @@ class ModeScope {
   const ModeScope* outer_;
 };
 
-/// As in core/checkpoint.h; the second run has the modes that the module and all below had in the first.
+/// As in core/recompute.h; the second run has the modes that the module and all below had in the first.
 Tensor checkpoint(Module& module, const std::function<Tensor()>& f);
 
 }  // namespace vitrine::nn

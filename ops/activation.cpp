@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
-#include "ops/kernel_op.h"
+#include "ops/operands.h"
 #include "ops/unary.h"
 #include "ops/view.h"
 

@@ -5,9 +5,9 @@
 
 #include "ops/elementwise.h"
 #include "ops/join.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
+#include "ops/operands.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"

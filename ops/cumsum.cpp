@@ -1,8 +1,8 @@
 // Running sums. Declared in ops/reduce.h.
 #include "core/convert.h"
 #include "core/parallel.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
+#include "ops/operands.h"
 #include "ops/reduce.h"
 
 namespace vitrine {

@@ -4,8 +4,8 @@
 
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
+#include "ops/operands.h"
 #include "ops/view.h"
 
 namespace vitrine {

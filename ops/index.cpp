@@ -1,12 +1,12 @@
 #include "ops/index.h"
 
 #include "core/convert.h"
-#include "core/kernels.h"
 #include "core/loop.h"
+#include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/index_check.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
+#include "ops/operands.h"
 
 namespace vitrine {
 namespace {

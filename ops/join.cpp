@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "core/adjoint.h"
-#include "core/kernels.h"
+#include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
-#include "ops/kernel_op.h"
+#include "ops/operands.h"
 
 namespace vitrine {
 namespace {

@@ -1,4 +1,4 @@
-// Every kernel of the operations, declared once for CPU and CUDA (core/kernel.h). The op checks and
+// Every kernel of the operations, declared once for CPU and CUDA (core/kernel_macros.h). The op checks and
 // allocates; the kernel only computes. CPU kernels are in the op's file or, where tuned, under ops/cpu/; CUDA
 // twins in cuda/ under the same stem.
 //
@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "core/kernels.h"
+#include "core/tensor_kernels.h"
 #include "ops/attention.h"
 #include "ops/formulas.h"
 

@@ -6,8 +6,8 @@
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/index_check.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
+#include "ops/operands.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 

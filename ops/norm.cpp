@@ -6,8 +6,8 @@
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
+#include "ops/operands.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 

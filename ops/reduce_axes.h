@@ -7,7 +7,7 @@
 
 #include "core/convert.h"
 #include "core/parallel.h"
-#include "ops/kernel_op.h"
+#include "ops/operands.h"
 #include "ops/reduce.h"
 
 namespace vitrine {

@@ -1,4 +1,4 @@
-// Rotary position embedding, given the angles. nn/attention/position.h has those of positions.
+// Rotary position embedding, given the angles. nn/attention/positions.h has those of positions.
 #pragma once
 
 #include "core/tensor.h"

@@ -6,8 +6,8 @@
 #include "core/parallel.h"
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
+#include "ops/operands.h"
 #include "ops/reduce_axes.h"
 #include "ops/view.h"
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "core/kernels.h"
 #include "core/parallel.h"
+#include "core/tensor_kernels.h"
 #include "ops/index.h"
-#include "ops/kernel_op.h"
 #include "ops/kernels.h"
+#include "ops/operands.h"
 
 namespace vitrine {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "core/capture.h"
 #include "core/creation.h"
+#include "core/gpu/capture.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "optim/gradients.h"

@@ -4,8 +4,8 @@
 // √v + in_denominator(eps).
 #pragma once
 
-#include "core/capture.h"
-#include "core/kernel.h"
+#include "core/gpu/capture.h"
+#include "core/kernel_macros.h"
 #include "core/math.h"
 
 namespace vitrine::optim {

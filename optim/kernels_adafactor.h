@@ -1,8 +1,8 @@
 // The update of Adafactor, and how it cuts a parameter: matrices into tiles, on both devices.
 #pragma once
 
-#include "core/capture.h"
-#include "core/kernel.h"
+#include "core/gpu/capture.h"
+#include "core/kernel_macros.h"
 #include "core/math.h"
 
 namespace vitrine::optim {

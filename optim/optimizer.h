@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/capture.h"
+#include "core/gpu/capture.h"
 #include "core/parameter.h"
 
 namespace vitrine::optim {
@@ -99,7 +99,7 @@ class Optimizer {
   /// Updates x by g. This is the parameters' step number `t`; the first is 1.
   virtual void update(Batch& batch, const GroupOptions& options, int64_t t) = 0;
 
-  /// f(options, t) of the batch, for a kernel that is given Live numbers; in a graph (core/graph.h) those of each replay.
+  /// f(options, t) of the batch, for a kernel that is given Live numbers; in a graph (core/gpu/step_graph.h) those of each replay.
   template <class F>
   auto numbers(const Batch& batch, F f) const {
     return live([this, group = batch.group, parameters = batch.parameters, f] {

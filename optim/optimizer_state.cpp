@@ -3,9 +3,9 @@
 #include <set>
 
 #include "core/creation.h"
-#include "core/kernels.h"
-#include "core/stream.h"
+#include "core/gpu/stream.h"
 #include "core/tape.h"
+#include "core/tensor_kernels.h"
 #include "optim/optimizer.h"
 
 namespace vitrine::optim {

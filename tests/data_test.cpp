@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "core/creation.h"
-#include "core/safetensors.h"
+#include "core/files/safetensors.h"
 #include "tests/cases.h"
 #include "tests/folder.h"
 
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kTruth = "*/tests/nn/truth_cases_test.cpp", kOptim = "*/tests/optim/truth_cases_test.cpp",
-                  kOnnx = "*/tests/ops/onnx_cases_test.cpp", kCs336 = "*/tests/nn/cs336_cases_test.cpp",
+                  kOnnx = "*/tests/ops/onnx_cases_test.cpp", kCs336 = "*/tests/nn/cs336/cases_test.cpp",
                   kKeras = "*/tests/optim/keras_cases_test.cpp";
 
 struct Outcome {

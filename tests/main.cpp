@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "tests/skip.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 
 #ifndef VITRINE_SANITIZED
 #include <malloc.h>

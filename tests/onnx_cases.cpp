@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/creation.h"
-#include "core/safetensors.h"
+#include "core/files/safetensors.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "tests/folder.h"

@@ -1,7 +1,7 @@
 #include "tests/truth_cases.h"
 
 #include "core/creation.h"
-#include "core/safetensors.h"
+#include "core/files/safetensors.h"
 #include "core/tape.h"
 #include "ops/view.h"
 #include "tests/spec/spec.h"

@@ -7,7 +7,7 @@
 #include "bench/measure/clock.h"
 #include "core/creation.h"
 #include "core/error.h"
-#include "core/stream.h"
+#include "core/gpu/stream.h"
 
 namespace vitrine::bench {
 

@@ -9,7 +9,7 @@
 #include <cstdio>
 
 #include "bench/measure/clock.h"
-#include "core/isa.h"
+#include "core/simd/isa.h"
 
 namespace vitrine::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/gpt.h"
+#include "nn/models/gpt.h"
 
 namespace vitrine::bench {
 

@@ -22,7 +22,7 @@ void cublas_matmul(const Product&) { fail("matmul: {}", cublas_absence()); }
 #include <mutex>
 
 #include "core/creation.h"
-#include "core/kernel.h"
+#include "core/kernel_macros.h"
 #include "cuda/matmul/cublas_library.h"
 
 namespace vitrine::cuda {

@@ -11,7 +11,7 @@
 
 #include "nn/attention/mask.h"
 #include "nn/attention/part.h"
-#include "nn/attention/position.h"
+#include "nn/attention/positions.h"
 #include "nn/module.h"
 
 namespace vitrine::nn {

@@ -1,8 +1,8 @@
 // LASER's read: log of a softmax-weighted sum of e^v (Duvvuri and Dhillon 2024).
 #include <cmath>
 
-#include "core/capture.h"
 #include "core/creation.h"
+#include "core/gpu/capture.h"
 #include "nn/attention/attention.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"

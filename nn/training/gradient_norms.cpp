@@ -61,7 +61,7 @@ PathRecorder::PathRecorder(const std::vector<std::pair<std::string, MultiHeadAtt
   }
 }
 
-void PathRecorder::add_to(std::vector<PathGradients>& paths, double step, double scale) const {
+void PathRecorder::add_to(std::vector<report::PathGradients>& paths, double step, double scale) const {
   for (size_t i = 0; i < squares_.size(); ++i)
     for (auto [series, squares] :
          {std::pair{&paths[i].q, squares_[i].q}, {&paths[i].k, squares_[i].k}, {&paths[i].v, squares_[i].v}})

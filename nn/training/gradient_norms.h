@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "nn/multi_head_attention.h"
-#include "nn/training/report.h"
+#include "nn/attention/multi_head.h"
+#include "nn/report/report.h"
 
 namespace vitrine::nn::training {
 
@@ -29,7 +29,7 @@ class PathRecorder {
   explicit PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions);
   ~PathRecorder();
   /// Adds to `paths`, one per attention, at `step`, the norm over all backwards so far, divided by `scale`.
-  void add_to(std::vector<PathGradients>& paths, double step, double scale) const;
+  void add_to(std::vector<report::PathGradients>& paths, double step, double scale) const;
   PathRecorder(const PathRecorder&) = delete;
   PathRecorder& operator=(const PathRecorder&) = delete;
 

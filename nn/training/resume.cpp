@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/files/safetensors.h"
 #include "core/random.h"
-#include "core/safetensors.h"
 #include "nn/training/trainer.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -131,13 +131,15 @@ void Trainer::resume(const std::string& path) {
   default_generator().set(seed, offset);
 }
 
-std::vector<std::pair<std::string, Series*>> Trainer::series() {
-  std::vector<std::pair<std::string, Series*>> all = {{"loss", &report_.train_loss},
-                                                      {"lr", &report_.learning_rate},
-                                                      {"tokens_per_second", &report_.tokens_per_second},
-                                                      {"validation_loss", &report_.validation_loss}};
-  for (Series& layer : report_.grad_norm_by_layer) all.push_back({"gradient_norm." + layer.name, &layer});
-  for (PathGradients& path : report_.grad_norm_by_path) {
+std::vector<std::pair<std::string, report::Series*>> Trainer::series() {
+  std::vector<std::pair<std::string, report::Series*>> all = {
+      {"loss", &report_.train_loss},
+      {"lr", &report_.learning_rate},
+      {"tokens_per_second", &report_.tokens_per_second},
+      {"validation_loss", &report_.validation_loss}};
+  for (report::Series& layer : report_.grad_norm_by_layer)
+    all.push_back({"gradient_norm." + layer.name, &layer});
+  for (report::PathGradients& path : report_.grad_norm_by_path) {
     const std::string name = "gradient_norm." + path.name;
     all.insert(all.end(), {{name + ".q", &path.q}, {name + ".k", &path.k}, {name + ".v", &path.v}});
   }

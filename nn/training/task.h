@@ -12,23 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "nn/data/batch.h"
 #include "nn/module.h"
-#include "ops/view.h"
 
 namespace vitrine::nn::training {
-
-/// Examples that a model sees at a time: any tensors, such as inputs and targets.
-struct Batch {
-  std::vector<Tensor> tensors;
-  /// Of which the loss is the mean, and so its weight beside other batches: targets that are not ignored, images, rows.
-  int64_t tokens = 0;
-
-  Batch to(Device device) const {
-    Batch there{{}, tokens};
-    for (const Tensor& x : tensors) there.tensors.push_back(vitrine::to(x, device));
-    return there;
-  }
-};
 
 /// A model with what it is trained on. The functions refer to what outlives them.
 struct Task {

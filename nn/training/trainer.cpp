@@ -4,12 +4,12 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/allocator.h"
 #include "core/creation.h"
-#include "core/file.h"
-#include "core/machine.h"
+#include "core/files/file.h"
+#include "core/gpu/stream.h"
+#include "core/memory/allocator.h"
+#include "core/memory/machine.h"
 #include "core/random.h"
-#include "core/stream.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
 
@@ -264,7 +264,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     if (options_.save_every > 0 && step_ % options_.save_every == 0 && step_ < options_.steps)
       save(options_.checkpoint);
   }
-  Series& losses = report_.validation_loss;
+  report::Series& losses = report_.validation_loss;
   const auto last = static_cast<double>(step_);
   if (step_ >= options_.steps && (losses.x.empty() || losses.x.back() != last))
     losses.add(last, validation_loss());

@@ -3,7 +3,7 @@
 //
 //   Trainer trainer(language_modeling(gpt, training, validation, 12, 1), optim::warmup_cosine(1e-3, 100, 500), {.steps = 500});
 //   trainer.run();
-//   write_report("report.html", "A run", {trainer.report()});
+//   report::write_report("report.html", "A run", {trainer.report()});
 #pragma once
 
 #include <cmath>
@@ -14,14 +14,14 @@
 #include <string>
 #include <vector>
 
-#include "core/file.h"
-#include "core/graph.h"
-#include "core/run_lock.h"
+#include "core/files/file.h"
+#include "core/files/run_lock.h"
+#include "core/gpu/step_graph.h"
 #include "core/tape.h"
+#include "nn/report/report.h"
 #include "nn/training/gradient_norms.h"
 #include "nn/training/loss_scale.h"
 #include "nn/training/progress.h"
-#include "nn/training/report.h"
 #include "nn/training/task.h"
 #include "optim/by_name.h"
 #include "optim/clip.h"
@@ -57,7 +57,7 @@ struct TrainingOptions {
 /// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss scaling for float16, clipping,
 /// schedule, evaluation, checkpoints and figures. Runs from equal states on equal tasks have the same bits, and so has one that
 /// was stopped and resumed. Dropout draws from the thread's generator. A loss that is not finite is an error. Checkpoint and metrics
-/// are locked (core/run_lock.h): another run that would write them is an error.
+/// are locked (core/files/run_lock.h): another run that would write them is an error.
 class Trainer {
  public:
   /// Refers to the model, which has to outlive it and stay where it is. A model without parameters is an error.
@@ -77,7 +77,7 @@ class Trainer {
   int64_t step() const { return step_; }  ///< optimizer steps so far
   /// Mean loss per token over the whole validation split.
   double validation_loss();
-  RunReport& report() { return report_; }  ///< what the run has shown, for write_report
+  report::RunReport& report() { return report_; }  ///< what the run has shown, for report::write_report
 
  private:
   double train_step();
@@ -90,7 +90,7 @@ class Trainer {
   Device device() const { return named_.front().second.value().device(); }
   void record_gradients();
   /// All series of the report, each by its name in the metrics.
-  std::vector<std::pair<std::string, Series*>> series();
+  std::vector<std::pair<std::string, report::Series*>> series();
   void read_metrics(const std::string& checkpoint, int64_t step, double loss);
   void open_metrics();
   void write_metrics();
@@ -118,7 +118,7 @@ class Trainer {
   ProgressDisplay display_;
   bool warm_ = false;    ///< a step has been made, and with it what is made on first use
   bool moving_ = false;  ///< the step has come to its update
-  RunReport report_;
+  report::RunReport report_;
   std::unique_ptr<AppendedFile> metrics_;
   int64_t step_ = 0;
   double last_loss_ = NAN;  ///< of the last step

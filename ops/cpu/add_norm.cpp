@@ -2,8 +2,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "core/thread_buffer.h"
-#include "core/vecmath.h"
+#include "core/memory/thread_buffer.h"
+#include "core/simd/row_functions.h"
 #include "ops/cpu/rows.h"
 #include "ops/kernels.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/convert.h"
 #include "core/loop.h"
-#include "core/vecmath.h"
+#include "core/simd/row_functions.h"
 #include "ops/formulas_integer.h"
 #include "ops/kernels.h"
 

@@ -2,8 +2,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/elementwise_binary.cpp"
-#include "core/simd.h"
-#include "core/vec_loop-inl.h"
+#include "core/simd/dispatch.h"
+#include "core/simd/vector_loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vitrine {

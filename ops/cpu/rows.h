@@ -1,4 +1,4 @@
-// Functions of rows that several kernels share, beyond those of core/vecmath.h, whose conventions hold here
+// Functions of rows that several kernels share, beyond those of core/simd/row_functions.h, whose conventions hold here
 // too: S is the type in memory, Wide<S> the type of sums and statistics.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "core/parallel.h"
+#include "core/simd/row_functions.h"
 #include "core/tensor.h"
-#include "core/vecmath.h"
 
 namespace vitrine::cpu {
 

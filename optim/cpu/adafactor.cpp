@@ -17,8 +17,8 @@ using Matrices = Tiling<32, 1024>;
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optim/cpu/adafactor.cpp"
-#include "core/simd.h"
-#include "core/vec_loop-inl.h"
+#include "core/simd/dispatch.h"
+#include "core/simd/vector_loop-inl.h"
 #include "optim/cpu/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,8 +4,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optim/cpu/lamb.cpp"
-#include "core/simd.h"
-#include "core/vec_loop-inl.h"
+#include "core/simd/dispatch.h"
+#include "core/simd/vector_loop-inl.h"
 #include "optim/cpu/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();

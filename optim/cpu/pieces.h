@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "core/simd/row_functions.h"
 #include "core/tensor.h"
-#include "core/vecmath.h"
 
 namespace vitrine::optim::cpu {
 

@@ -6,7 +6,7 @@
 #define VITRINE_OPTIM_CPU_SQUARES_INL_H_
 #endif
 
-#include "core/vec_loop-inl.h"
+#include "core/simd/vector_loop-inl.h"
 #include "optim/kernels.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <vitrine/core/creation.h>
-#include <vitrine/nn/generate.h>
+#include <vitrine/nn/generation/generate.h>
 #include <vitrine/ops/loss.h>
 #include <vitrine/ops/view.h>
 #include <vitrine/optim/optimizers.h>

@@ -1,9 +1,9 @@
 #include "snake.h"
 
-#include <vitrine/core/kernel.h>
+#include <vitrine/core/kernel_macros.h>
 #include <vitrine/core/parallel.h>
 #include <vitrine/ops/elementwise.h>
-#include <vitrine/ops/kernel_op.h>
+#include <vitrine/ops/operands.h>
 
 #include <cmath>
 

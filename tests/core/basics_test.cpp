@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/allocator.h"
 #include "core/creation.h"
+#include "core/memory/allocator.h"
 #include "core/parallel.h"
 #include "core/parameter.h"
 #include "core/philox.h"

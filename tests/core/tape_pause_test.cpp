@@ -5,8 +5,8 @@
 #include <memory>
 #include <thread>
 
-#include "core/check_gradients.h"
 #include "core/creation.h"
+#include "core/gradcheck/check_gradients.h"
 #include "core/parameter.h"
 #include "core/record.h"
 #include "ops/elementwise.h"

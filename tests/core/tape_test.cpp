@@ -7,8 +7,8 @@
 #include <memory>
 #include <sstream>
 
-#include "core/allocator.h"
 #include "core/creation.h"
+#include "core/memory/allocator.h"
 #include "core/parameter.h"
 #include "core/record.h"
 #include "ops/elementwise.h"

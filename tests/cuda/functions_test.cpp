@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "core/check_gradients.h"
 #include "core/creation.h"
-#include "core/npy.h"
+#include "core/files/npy.h"
+#include "core/gradcheck/check_gradients.h"
 #include "core/print.h"
 #include "core/random.h"
 #include "core/tape.h"
 #include "nn/attention/mask.h"
+#include "nn/attention/multi_head.h"
 #include "nn/attention/part.h"
-#include "nn/attention/position.h"
-#include "nn/gpt.h"
-#include "nn/multi_head_attention.h"
+#include "nn/attention/positions.h"
+#include "nn/models/gpt.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"

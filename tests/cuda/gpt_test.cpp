@@ -1,5 +1,5 @@
 // A whole GPT on the device: training, generation and every attention give what they give on the CPU.
-#include "nn/gpt.h"
+#include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/tape.h"
-#include "nn/attention/inspect.h"
-#include "nn/generate.h"
+#include "nn/attention/statistics.h"
+#include "nn/generation/generate.h"
 #include "nn/training/loss_scale.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"

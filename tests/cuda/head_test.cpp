@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "core/differences.h"
+#include "core/gradcheck/differences.h"
 #include "core/random.h"
 #include "core/tape.h"
 #include "cuda/matmul/steps.h"
-#include "ops/kernel_op.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/operands.h"
 #include "ops/view.h"
 #include "tests/cuda/device.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/kernels.h"
+#include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/kernels.h"

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "core/differences.h"
-#include "core/graph.h"
-#include "core/kernels.h"
+#include "core/gpu/step_graph.h"
+#include "core/gradcheck/differences.h"
 #include "core/random.h"
+#include "core/tensor_kernels.h"
 #include "cuda/matmul/steps.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"

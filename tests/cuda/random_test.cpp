@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/kernels.h"
+#include "core/tensor_kernels.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/kernels.h"

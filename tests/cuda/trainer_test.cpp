@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "core/kernels.h"
 #include "core/profiler.h"
+#include "core/tensor_kernels.h"
 #include "tests/cuda/device.h"
 #include "tests/folder.h"
 #include "tests/nn/training/reverser.h"
@@ -19,6 +19,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using namespace vitrine::nn::report;
 using namespace vitrine::nn::training;
 using namespace vitrine::test;
 

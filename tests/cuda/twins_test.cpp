@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/kernels.h"
+#include "core/gpu/stream.h"
 #include "core/random.h"
-#include "core/stream.h"
 #include "core/tape.h"
+#include "core/tensor_kernels.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"

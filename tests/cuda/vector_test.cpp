@@ -7,9 +7,9 @@
 #include <cstring>
 #include <string>
 
-#include "core/kernels.h"
 #include "core/random.h"
 #include "core/tape.h"
+#include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"

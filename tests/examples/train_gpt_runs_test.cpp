@@ -3,12 +3,12 @@
 
 #include <sstream>
 
-#include "nn/training/text_data.h"
+#include "nn/text/read_text.h"
 #include "tests/examples/train_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::test::train_gpt;
-using nn::training::read_text, test::bytes_of_file;
+using nn::read_text, test::bytes_of_file;
 
 namespace fs = std::filesystem;
 

@@ -2,14 +2,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/safetensors.h"
-#include "nn/training/text_data.h"
+#include "core/files/safetensors.h"
+#include "nn/text/read_text.h"
 #include "tests/examples/train_gpt.h"
 #include "tests/nn/mechanisms.h"
 
 using namespace vitrine;
 using namespace vitrine::test::train_gpt;
-using nn::training::read_text, test::bytes_of_file;
+using nn::read_text, test::bytes_of_file;
 
 namespace fs = std::filesystem;
 

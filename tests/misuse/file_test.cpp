@@ -5,10 +5,10 @@
 #include <map>
 
 #include "core/creation.h"
-#include "core/npy.h"
+#include "core/files/npy.h"
+#include "core/files/safetensors.h"
 #include "core/profiler.h"
-#include "core/safetensors.h"
-#include "nn/training/report.h"
+#include "nn/report/report.h"
 #include "tests/folder.h"
 #include "tests/misuse/misuse.h"
 
@@ -224,11 +224,11 @@ std::vector<Misuse> writing(Files& s) {
        {"write_safetensors", "not UTF-8"},
        right},
       {"a report for a folder that is not there",
-       [=] { nn::training::write_report(nowhere, "title", {{}}); },
+       [=] { nn::report::write_report(nowhere, "title", {{}}); },
        {"write_report", "none/x", "No such file"},
        right},
       {"a report of no runs",
-       [&] { nn::training::write_report(s.other, "title", {}); },
+       [&] { nn::report::write_report(s.other, "title", {}); },
        {"there are no runs"},
        right},
   };

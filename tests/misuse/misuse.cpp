@@ -8,7 +8,7 @@
 
 #include <sstream>
 
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "core/random.h"
 #include "core/record.h"
 #include "core/tape.h"

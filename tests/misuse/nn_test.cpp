@@ -2,12 +2,12 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/tape.h"
-#include "nn/generate.h"
-#include "nn/gpt.h"
+#include "nn/generation/generate.h"
 #include "nn/init.h"
+#include "nn/models/gpt.h"
 #include "ops/index.h"
 #include "tests/misuse/misuse.h"
-#include "tests/nn/tiny_gpt.h"
+#include "tests/nn/models/tiny_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;

@@ -1,7 +1,7 @@
 // Misuse of optimizers and schedules: parameters and states stay, and the next step is the one it would have been.
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/tape.h"
+#include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "optim/by_name.h"

@@ -1,8 +1,8 @@
 // Misuse of tapes: what they refuse changes no gradient, and another backward works.
 #include <optional>
 
-#include "core/checkpoint.h"
 #include "core/creation.h"
+#include "core/recompute.h"
 #include "core/record.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"

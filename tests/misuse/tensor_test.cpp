@@ -1,9 +1,9 @@
 // Misuse of tensors: shapes, numbers, memory and devices that are not to be had.
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/parallel.h"
 #include "core/parameter.h"
 #include "core/random.h"
+#include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
 #include "tests/misuse/misuse.h"

@@ -2,9 +2,10 @@
 #include <optional>
 
 #include "core/creation.h"
-#include "core/safetensors.h"
-#include "nn/training/language_modeling.h"
-#include "nn/training/text_data.h"
+#include "core/files/safetensors.h"
+#include "nn/data/windows.h"
+#include "nn/text/characters.h"
+#include "nn/training/tasks/language_modeling.h"
 #include "nn/training/trainer.h"
 #include "tests/folder.h"
 #include "tests/misuse/misuse.h"

@@ -5,13 +5,13 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/record.h"
-#include "nn/gpt.h"
+#include "nn/models/gpt.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/nn/tiny_gpt.h"
+#include "tests/nn/models/tiny_gpt.h"
 
 using namespace vitrine;
 

@@ -2,11 +2,11 @@
 #include <doctest/doctest.h>
 
 #include "core/tape.h"
-#include "nn/gpt.h"
+#include "nn/models/gpt.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
-#include "tests/nn/tiny_gpt.h"
+#include "tests/nn/models/tiny_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;

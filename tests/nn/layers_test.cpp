@@ -1,11 +1,14 @@
-#include "nn/layers.h"
+#include "nn/layers/dropout.h"
+#include "nn/layers/feed_forward.h"
+#include "nn/layers/linear.h"
+#include "nn/layers/norm.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 #include "core/creation.h"
-#include "nn/gpt.h"
+#include "nn/models/gpt.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"

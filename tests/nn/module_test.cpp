@@ -9,11 +9,11 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
-#include "nn/generate.h"
+#include "nn/generation/generate.h"
 #include "nn/init.h"
 #include "ops/loss.h"
 #include "ops/view.h"
-#include "tests/nn/tiny_gpt.h"
+#include "tests/nn/models/tiny_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;

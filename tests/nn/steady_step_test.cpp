@@ -26,10 +26,10 @@ TEST_CASE("a training step makes no system call for memory") {
 #include <string>
 
 #include "core/creation.h"
-#include "core/isa.h"
 #include "core/random.h"
+#include "core/simd/isa.h"
 #include "core/tape.h"
-#include "nn/gpt.h"
+#include "nn/models/gpt.h"
 #include "ops/loss.h"
 #include "optim/optimizers.h"
 

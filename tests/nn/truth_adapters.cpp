@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "nn/attention/position.h"
+#include "nn/attention/positions.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"

@@ -3,7 +3,7 @@
 
 #include "core/creation.h"
 #include "nn/attention/attention.h"
-#include "nn/multi_head_attention.h"
+#include "nn/attention/multi_head.h"
 #include "ops/attention.h"
 #include "ops/join.h"
 #include "ops/view.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "nn/attention/position.h"
-#include "nn/multi_head_attention.h"
+#include "nn/attention/multi_head.h"
+#include "nn/attention/positions.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"

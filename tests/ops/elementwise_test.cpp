@@ -6,10 +6,10 @@
 
 #include "core/convert.h"
 #include "core/creation.h"
-#include "core/differences.h"
-#include "core/dual.h"
-#include "core/kernels.h"
+#include "core/gradcheck/differences.h"
+#include "core/gradcheck/dual.h"
 #include "core/tape.h"
+#include "core/tensor_kernels.h"
 #include "ops/index.h"
 #include "ops/join.h"
 #include "ops/reduce.h"

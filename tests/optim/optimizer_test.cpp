@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "core/creation.h"
-#include "core/kernels.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "core/tape.h"
+#include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "optim/by_name.h"

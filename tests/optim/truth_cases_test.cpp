@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/creation.h"
-#include "core/safetensors.h"
+#include "core/files/safetensors.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
 #include "optim/schedule.h"

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "core/creation.h"
-#include "core/differences.h"
+#include "core/gradcheck/differences.h"
 #include "core/random.h"
 #include "core/record.h"
 #include "core/tape.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/checkpoint.h"
 #include "core/random.h"
+#include "core/recompute.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/view.h"

@@ -1,6 +1,6 @@
 // Rows that use the tape: cuts, checkpoints and writes that it allows.
-#include "core/checkpoint.h"
 #include "core/creation.h"
+#include "core/recompute.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"

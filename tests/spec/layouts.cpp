@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/isa.h"
-#include "core/kernels.h"
 #include "core/parallel.h"
+#include "core/simd/isa.h"
+#include "core/tensor_kernels.h"
 #include "ops/view.h"
 #include "tests/spec/differentiate.h"
 #include "tests/spec/spec.h"

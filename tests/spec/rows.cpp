@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "core/adjoint.h"
-#include "core/checkpoint.h"
 #include "core/creation.h"
 #include "core/random.h"
+#include "core/recompute.h"
 #include "ops/activation.h"
 #include "ops/dropout.h"
 #include "ops/einsum.h"

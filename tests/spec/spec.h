@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/differences.h"
+#include "core/gradcheck/differences.h"
 #include "core/tape.h"
 #include "core/tensor.h"
 

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/check_gradients.h"
 #include "core/creation.h"
-#include "core/differences.h"
+#include "core/gradcheck/check_gradients.h"
+#include "core/gradcheck/differences.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "ops/elementwise.h"

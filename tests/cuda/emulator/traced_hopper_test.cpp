@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/creation.h"
-#include "core/differences.h"
+#include "core/gradcheck/differences.h"
 #include "core/random.h"
 #include "cuda/instructions/wgmma.h"
 #include "ops/elementwise.h"

@@ -9,7 +9,7 @@
 
 #include "core/creation.h"
 #include "core/random.h"
-#include "nn/multi_head_attention.h"
+#include "nn/attention/multi_head.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"

@@ -3,11 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include "core/check_gradients.h"
 #include "core/creation.h"
+#include "core/gradcheck/check_gradients.h"
 #include "core/random.h"
 #include "nn/attention/attention.h"
-#include "nn/multi_head_attention.h"
+#include "nn/attention/multi_head.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"

@@ -7,8 +7,8 @@
 
 #include "core/creation.h"
 #include "core/random.h"
-#include "nn/attention/inspect.h"
 #include "nn/attention/scale.h"
+#include "nn/attention/statistics.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"

@@ -7,13 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/safetensors.h"
-#include "nn/training/text_data.h"
+#include "core/files/safetensors.h"
+#include "nn/text/read_text.h"
 #include "tests/folder.h"
 #include "tests/nn/training/tiny.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using namespace vitrine::nn::report;
 using namespace vitrine::nn::training;
 using test::counting, test::quiet, test::text, test::tiny;
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "core/creation.h"
-#include "nn/layers.h"
-#include "nn/multi_head_attention.h"
+#include "nn/attention/multi_head.h"
+#include "nn/layers/embedding.h"
+#include "nn/layers/linear.h"
 #include "nn/training/task.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
@@ -39,7 +40,7 @@ class Reverser : public nn::Module {
 };
 
 /// Rows first, first + 1, …: row n depends on n alone.
-inline nn::training::Batch reversals(int64_t first, int64_t rows) {
+inline nn::Batch reversals(int64_t first, int64_t rows) {
   constexpr int64_t kTime = Reverser::kTime;
   Tensor ids = zeros({rows, kTime}, DType::int64), targets = full({rows, kTime}, -100, DType::int64);
   int64_t tokens = 0;

@@ -16,6 +16,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using namespace vitrine::nn::report;
 using namespace vitrine::nn::training;
 using test::quiet, test::Reverser, test::reversing, test::reversals;
 

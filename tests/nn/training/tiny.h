@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "nn/training/language_modeling.h"
-#include "nn/training/text_data.h"
+#include "nn/training/tasks/language_modeling.h"
+
 #include "nn/training/trainer.h"
 
 namespace vitrine::test {

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/allocator.h"
 #include "core/creation.h"
+#include "core/memory/allocator.h"
 #include "core/parallel.h"
-#include "nn/generate.h"
+#include "nn/data/windows.h"
+#include "nn/generation/generate.h"
+#include "nn/text/characters.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
@@ -18,6 +20,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using namespace vitrine::nn::report;
 using namespace vitrine::nn::training;
 using test::counting, test::quiet, test::text, test::tiny;
 

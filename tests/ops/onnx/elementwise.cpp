@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "nn/layers.h"
+#include "nn/layers/dropout.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"

@@ -5,7 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/join.h"
-#include "ops/kernel_op.h"
+#include "ops/operands.h"
 #include "ops/reduce.h"
 #include "ops/sort.h"
 #include "ops/view.h"

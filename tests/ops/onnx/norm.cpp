@@ -3,7 +3,7 @@
 #include "core/creation.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
-#include "ops/kernel_op.h"
+#include "ops/operands.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/ops/onnx/adapters.h"

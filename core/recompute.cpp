@@ -1,0 +1,84 @@
+#include "core/recompute.h"
+
+#include <utility>
+
+#include "core/random.h"
+#include "core/record.h"
+#include "core/state.h"
+
+namespace vitrine {
+namespace {
+
+thread_local bool running_again = false;
+
+using Drawn = ReadRecorder::Drawn;
+
+/// Puts the generators back to where they stood, and afterwards to where they had come.
+class Replay {
+ public:
+  explicit Replay(const std::vector<Drawn>& drawn) : outer_(std::exchange(running_again, true)) {
+    for (const Drawn& d : drawn) later_.push_back({d.state, std::exchange(*d.state, d.before)});
+  }
+  ~Replay() {
+    for (const Drawn& d : later_) *d.state = d.before;
+    running_again = outer_;
+  }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+ private:
+  std::vector<Drawn> later_;
+  bool outer_;
+};
+
+void check_unchanged(const std::vector<ReadRecorder::Memory>& memory) {
+  for (const auto& [weak, version] : memory) {
+    const auto storage = weak.lock();
+    check(!storage || storage->version() == version,
+          "checkpoint: a tensor of {} bytes that the forward read was overwritten since, by {}: its second "
+          "run would compute something else",
+          storage ? storage->bytes() : 0, storage ? storage->last_writer() : "");
+  }
+}
+
+}  // namespace
+
+bool recomputing() { return running_again; }
+
+Tensor checkpoint(const std::function<Tensor()>& f) {
+  Tape* tape = Tape::recording();
+  if (!tape || tape->order() > 1) return f();
+  std::vector<Tensor> inputs;
+  std::vector<ReadRecorder::Memory> memory;
+  std::vector<Drawn> drawn;
+  Tensor y;
+  {
+    ReadRecorder reads(tape);
+    const Tape::Pause pause;
+    y = f();
+    inputs = reads.tracked(), memory = reads.memory(), drawn = reads.generators();
+  }
+  detail::discard_saved();
+  const std::vector<Saved> saved(inputs.begin(), inputs.end());
+  return record("checkpoint", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
+    const Replay replay(drawn);
+    Tape again({.anomaly = anomaly});
+    std::vector<Tensor> wanted, sums;
+    for (size_t i = 0; i < saved.size(); ++i) {
+      const Tensor& x = saved[i];
+      if (b.needs(i)) wanted.push_back(again.watch(x));
+    }
+    check_unchanged(memory);
+    const Tensor y = f();
+    // Gradients go on where the outer pass stands, so that all are added up in the order of a plain run.
+    for (size_t i = 0; i < saved.size(); ++i)
+      if (b.needs(i)) sums.push_back(b.take_sum(i));
+    std::vector<Tensor> gradients = again.gradient({y}, wanted, {b.dy()}, std::move(sums));
+    Grads result(saved.size());
+    for (size_t i = 0, k = 0; i < saved.size(); ++i)
+      if (b.needs(i)) result[i] = std::move(gradients[k++]);
+    return result;
+  });
+}
+
+}  // namespace vitrine

@@ -1,0 +1,240 @@
+// Vec<T>: a vector of floats or doubles as wide as the instruction set has, as a value. A thin coat over
+// Google Highway, so that a formula written for a scalar compiles for vectors too: operators, comparisons
+// that give a Mask, select, loads and stores (also of fewer elements than a vector holds, and of 16-bit
+// floats, which are converted on the way). Read core/simd/dispatch.h first; the mathematical functions are in
+// core/simd/vector_functions-inl.h.
+#if defined(VITRINE_CORE_VEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VITRINE_CORE_VEC_INL_H_
+#undef VITRINE_CORE_VEC_INL_H_
+#else
+#define VITRINE_CORE_VEC_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/dtype.h"
+#include "core/simd/dispatch.h"
+// Again for each set:
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace vitrine {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+
+/// Number of elements in a Vec<T>.
+template <class T>
+inline constexpr size_t kLanes = HWY_LANES(T);
+
+/// One truth value per element of a Vec<T>. && and || evaluate both sides.
+template <class T>
+struct Mask {
+  hn::Mask<Tag<T>> raw;
+
+  friend HWY_INLINE Mask operator&&(Mask x, Mask y) { return {hn::And(x.raw, y.raw)}; }
+  friend HWY_INLINE Mask operator||(Mask x, Mask y) { return {hn::Or(x.raw, y.raw)}; }
+  friend HWY_INLINE Mask operator!(Mask x) { return {hn::Not(x.raw)}; }
+};
+
+template <class T>
+struct Vec {
+  using Scalar = T;
+  using Raw = hn::Vec<Tag<T>>;
+  Raw raw;
+
+  Vec() = default;
+  HWY_INLINE Vec(Raw r) : raw(r) {}
+  HWY_INLINE Vec(T x) : raw(hn::Set(Tag<T>(), x)) {}
+  /// Every other number, so that T(0.5) and T(1) mean the same for a vector as for a scalar.
+  template <class N>
+  requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>) explicit HWY_INLINE Vec(N x)
+      : Vec(static_cast<T>(x)) {}
+
+  friend HWY_INLINE Vec operator+(Vec x, Vec y) { return hn::Add(x.raw, y.raw); }
+  friend HWY_INLINE Vec operator-(Vec x, Vec y) { return hn::Sub(x.raw, y.raw); }
+  friend HWY_INLINE Vec operator*(Vec x, Vec y) { return hn::Mul(x.raw, y.raw); }
+  friend HWY_INLINE Vec operator/(Vec x, Vec y) { return hn::Div(x.raw, y.raw); }
+  friend HWY_INLINE Vec operator-(Vec x) { return hn::Neg(x.raw); }
+  HWY_INLINE Vec& operator+=(Vec y) { return *this = *this + y; }
+  HWY_INLINE Vec& operator-=(Vec y) { return *this = *this - y; }
+  HWY_INLINE Vec& operator*=(Vec y) { return *this = *this * y; }
+  HWY_INLINE Vec& operator/=(Vec y) { return *this = *this / y; }
+
+  friend HWY_INLINE Mask<T> operator==(Vec x, Vec y) { return {hn::Eq(x.raw, y.raw)}; }
+  friend HWY_INLINE Mask<T> operator!=(Vec x, Vec y) { return !(x == y); }  // NaN differs from all
+  friend HWY_INLINE Mask<T> operator<(Vec x, Vec y) { return {hn::Lt(x.raw, y.raw)}; }
+  friend HWY_INLINE Mask<T> operator>(Vec x, Vec y) { return {hn::Gt(x.raw, y.raw)}; }
+  friend HWY_INLINE Mask<T> operator<=(Vec x, Vec y) { return {hn::Le(x.raw, y.raw)}; }
+  friend HWY_INLINE Mask<T> operator>=(Vec x, Vec y) { return {hn::Ge(x.raw, y.raw)}; }
+};
+
+template <class T>
+HWY_INLINE Vec<T> select(Mask<T> condition, Vec<T> x, Vec<T> y) {
+  return hn::IfThenElse(condition.raw, x.raw, y.raw);
+}
+
+/// x·y + z, rounded once where the machine has fused multiply-add.
+template <class T>
+HWY_INLINE Vec<T> mul_add(Vec<T> x, Vec<T> y, Vec<T> z) {
+  return hn::MulAdd(x.raw, y.raw, z.raw);
+}
+
+/// The larger and smaller of two numbers, of which neither is NaN.
+template <class T>
+HWY_INLINE Vec<T> max_of_numbers(Vec<T> x, Vec<T> y) {
+  return hn::Max(x.raw, y.raw);
+}
+template <class T>
+HWY_INLINE Vec<T> min_of_numbers(Vec<T> x, Vec<T> y) {
+  return hn::Min(x.raw, y.raw);
+}
+
+template <class T>
+HWY_INLINE bool any(Mask<T> mask) {
+  return !hn::AllFalse(Tag<T>(), mask.raw);
+}
+
+/// Sum, largest and smallest of the elements, in an order that the instruction set fixes. The latter two want
+/// numbers.
+template <class T>
+HWY_INLINE T reduce_sum(Vec<T> x) {
+  return hn::GetLane(hn::SumOfLanes(Tag<T>(), x.raw));
+}
+template <class T>
+HWY_INLINE T reduce_max(Vec<T> x) {
+#if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes starts at the largest negative number, above −∞
+  return *std::max_element(x.raw.raw, x.raw.raw + kLanes<T>);
+#else
+  return hn::GetLane(hn::MaxOfLanes(Tag<T>(), x.raw));
+#endif
+}
+template <class T>
+HWY_INLINE T reduce_min(Vec<T> x) {
+#if HWY_TARGET == HWY_EMU128
+  return *std::min_element(x.raw.raw, x.raw.raw + kLanes<T>);
+#else
+  return hn::GetLane(hn::MinOfLanes(Tag<T>(), x.raw));
+#endif
+}
+
+// ---- Loads and stores. S is the element type in memory: T itself, or for T = float also bfloat16 or
+// float16. ----
+
+template <class S>
+inline constexpr bool is_16_bit = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
+
+// AVX2 and up convert float16, and load and store under a mask without touching what is masked out. Elsewhere
+// float16 goes through core/float16.h element by element, and a part of a vector through a buffer.
+#undef VITRINE_AT_LEAST_AVX2
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#define VITRINE_AT_LEAST_AVX2 1
+#else
+#define VITRINE_AT_LEAST_AVX2 0
+#endif
+
+namespace detail {
+
+using Bits16 = hn::Rebind<uint16_t, Tag<float>>;
+using Bits32 = hn::Rebind<uint32_t, Tag<float>>;
+
+HWY_INLINE Vec<float> load_16_bit(const bfloat16* x) {
+  const auto bits = hn::LoadU(Bits16(), reinterpret_cast<const uint16_t*>(x));
+  return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(Bits32(), bits)));
+}
+
+/// Rounds to nearest, ties to even, by adding half a unit less the parity of the kept part; keeps NaN a quiet
+/// NaN.
+HWY_INLINE void store_16_bit(bfloat16* y, Vec<float> v) {
+  const Bits32 d;
+  const auto bits = hn::BitCast(d, v.raw);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fffu)));
+  const auto quiet = hn::Or(bits, hn::Set(d, 0x400000u));
+  const auto is_number = hn::RebindMask(d, (v == v).raw);
+  const auto kept = hn::ShiftRight<16>(hn::IfThenElse(is_number, rounded, quiet));
+  hn::StoreU(hn::TruncateTo(Bits16(), kept), Bits16(), reinterpret_cast<uint16_t*>(y));
+}
+
+HWY_INLINE Vec<float> load_16_bit(const float16* x) {
+#if VITRINE_AT_LEAST_AVX2
+  const hn::Rebind<hwy::float16_t, Tag<float>> d;
+  return hn::PromoteTo(Tag<float>(), hn::LoadU(d, reinterpret_cast<const hwy::float16_t*>(x)));
+#else
+  HWY_ALIGN float wide[kLanes<float>];
+  for (size_t i = 0; i < kLanes<float>; ++i) wide[i] = static_cast<float>(x[i]);
+  return hn::Load(Tag<float>(), wide);
+#endif
+}
+
+HWY_INLINE void store_16_bit(float16* y, Vec<float> v) {
+#if VITRINE_AT_LEAST_AVX2
+  const hn::Rebind<hwy::float16_t, Tag<float>> d;
+  hn::StoreU(hn::DemoteTo(d, v.raw), d, reinterpret_cast<hwy::float16_t*>(y));
+#else
+  HWY_ALIGN float wide[kLanes<float>];
+  hn::Store(v.raw, Tag<float>(), wide);
+  for (size_t i = 0; i < kLanes<float>; ++i) y[i] = float16(wide[i]);
+#endif
+}
+
+}  // namespace detail
+
+/// x[0 … lanes).
+template <class S>
+HWY_INLINE Vec<Wide<S>> load(const S* x) {
+  if constexpr (is_16_bit<S>) {
+    return detail::load_16_bit(x);
+  } else {
+    return hn::LoadU(Tag<S>(), x);
+  }
+}
+
+template <class S>
+HWY_INLINE void store(S* y, Vec<Wide<S>> v) {
+  if constexpr (is_16_bit<S>) {
+    detail::store_16_bit(y, v);
+  } else {
+    hn::StoreU(v.raw, Tag<S>(), y);
+  }
+}
+
+/// x[0 … n) for n < lanes, then `fill`; nothing behind x[n) is read.
+template <class S>
+HWY_INLINE Vec<Wide<S>> load_part(const S* x, size_t n, Wide<S> fill = 0) {
+  using T = Wide<S>;
+  const Mask<T> first = {hn::FirstN(Tag<T>(), n)};
+  if constexpr (VITRINE_AT_LEAST_AVX2 && !is_16_bit<S>) {
+    return select<T>(first, hn::MaskedLoad(first.raw, Tag<T>(), x), fill);
+  } else {
+    S buffer[kLanes<T>] = {};
+    std::memcpy(buffer, x, n * sizeof(S));
+    return select<T>(first, load(buffer), fill);
+  }
+}
+
+/// Writes the first n < lanes elements.
+template <class S>
+HWY_INLINE void store_part(S* y, Vec<Wide<S>> v, size_t n) {
+  using T = Wide<S>;
+  if constexpr (VITRINE_AT_LEAST_AVX2 && !is_16_bit<S>) {
+    hn::BlendedStore(v.raw, hn::FirstN(Tag<T>(), n), Tag<T>(), y);
+  } else {
+    S buffer[kLanes<T>];
+    store(buffer, v);
+    std::memcpy(y, buffer, n * sizeof(S));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vitrine
+HWY_AFTER_NAMESPACE();
+
+#endif  // VITRINE_CORE_VEC_INL_H_

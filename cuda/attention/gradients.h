@@ -1,0 +1,62 @@
+// What the two kernels of attention's backward share (cuda/attention/backward.cu).
+#pragma once
+
+#include "cuda/attention/laser.h"
+
+namespace vitrine::cuda {
+
+template <class S>
+struct Cotangents {
+  using T = Wide<S>;
+  Heads<S> dy, y, rest;  // of a mean; rest: what rounding took from y, if it did
+  Heads<T> kept;         // LASER's, see Anchor::keeps_whole()
+  const T* lse;
+};
+
+/// An element of y before it was rounded.
+template <class S>
+__device__ Wide<S> unrounded(const HeadMatrix<S>& y, const HeadMatrix<S>& rest, int i, int d) {
+  const auto rounded = static_cast<Wide<S>>(y.row(i)[d]);
+  return rest.data ? rounded + static_cast<Wide<S>>(rest.row(i)[d]) : rounded;
+}
+
+/// What the first kernel leaves for the second, per head.
+template <class S>
+struct Kept {
+  Wide<S>* correction;  // D [Tq]
+  Wide<S>* anchors;     // LASER's [tiles, 2, Dv]
+  int* exact;           // [tiles]: whether any element is to be read exactly
+  Heads<S> h;           // LASER's H, in float16 the bits of a bfloat16; dy for a mean
+};
+
+/// dy·b of one element (i, d), and a key, where log P = `log_weight`; 0 unless it is to be read exactly.
+template <class T>
+__device__ T exact_term(const Anchor<T>& anchor, T kept, T dy, T v, T log_weight) {
+  return anchor.out_of_range(kept - anchor.c) ? dy * math::exp(log_weight + (v - kept)) : T(0);
+}
+
+/// log P of a score: −∞ where it is hidden, and in a row that sees nothing, whose lse is −∞.
+template <class T>
+__device__ T log_weight(T score, T lse) {
+  return score == -static_cast<T>(INFINITY) ? score : score - lse;
+}
+
+/// P·(dP − D), which is 0 where P is 0 even if dP is infinite.
+template <class T>
+__device__ T score_gradient(T p, T dp, T correction) {
+  return p == T(0) ? T(0) : p * (dp - correction);
+}
+
+/// Stores a warp's accumulator of a gradient, times `by`: its columns from `first` and rows from `own` on, as far as there are any.
+template <class S, class T, int kHeight>
+__device__ void write_gradient(const HeadMatrix<S>& x, Accumulator<T, kHeight>& accumulator, int own, int end,
+                               int first, int columns, T by) {
+  each(
+      [&](Coordinates at, T& value) {
+        if (own + at.row < end && first + at.column < columns)
+          x.row(own + at.row)[first + at.column] = S(value * by);
+      },
+      accumulator);
+}
+
+}  // namespace vitrine::cuda

@@ -1,0 +1,121 @@
+#include "nn/attention/positions.h"
+
+#include <bit>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "core/creation.h"
+#include "ops/rotary.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+namespace {
+
+enum class Wave { sine, cosine, both };  // both: sin, cos, sin, cos, …
+
+/// [positions, pairs], or twice as wide for both: the wave at position·base^(−i/pairs).
+Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, double base, DType dtype,
+             Device device) {
+  std::vector<double> values;
+  for (double p : positions)
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double angle = p * std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
+      if (wave != Wave::cosine) values.push_back(std::sin(angle));
+      if (wave != Wave::sine) values.push_back(std::cos(angle));
+    }
+  return tensor(values, {static_cast<int64_t>(positions.size()), wave == Wave::both ? 2 * pairs : pairs},
+                dtype, device);
+}
+
+/// The same for positions first, first + 1, …: rows of a table, not to be written to, that is computed once for all layers and
+/// steps. When longer ones are asked for, one of twice the length follows; the shorter stay, which other streams may be reading.
+Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base, DType dtype,
+             Device device) {
+  constexpr int64_t kLongest = 1 << 16;
+  const auto compute = [&](int64_t begin, int64_t rows) {
+    std::vector<double> positions(static_cast<size_t>(rows));
+    std::iota(positions.begin(), positions.end(), static_cast<double>(begin));
+    return waves(wave, positions, pairs, base, dtype, device);
+  };
+  if (first < 0 || first + count > kLongest) return compute(first, count);
+  static std::mutex mutex;
+  static auto* const tables =
+      new std::map<std::tuple<Wave, int64_t, double, DType, DeviceKind, int8_t>, std::vector<Tensor>>;
+  const std::lock_guard lock(mutex);
+  std::vector<Tensor>& of_lengths = (*tables)[{wave, pairs, base, dtype, device.kind, device.index}];
+  if (of_lengths.empty() || of_lengths.back().size(0) < first + count)
+    of_lengths.push_back(
+        compute(0, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(first + count)))));
+  return slice(of_lengths.back(), 0, first, first + count);
+}
+
+/// How many channels are rotated.
+int64_t rotated_channels(const Tensor& x, const RotaryOptions& o) {
+  check(x.rank() >= 2, "rotate: x has the shape {}, wanted [.., T, D]", x.shape());
+  const int64_t width = x.size(-1), size = o.size == 0 ? width : o.size;
+  check(size % 2 == 0 && size > 0 && size <= width,
+        "rotate: {} of {} channels cannot be rotated in pairs: wanted an even number", size, width);
+  return size;
+}
+
+}  // namespace
+
+Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& o) {
+  const int64_t size = rotated_channels(x, o);
+  Shape pairs = x.shape();
+  pairs.back() = size / 2;
+  for (const Tensor& table : {cosine, sine})
+    check(table.rank() >= 1 && table.size(-1) == pairs.back() &&
+              broadcast("rotate", table.shape(), pairs) == pairs,
+          "rotate: a table of angles is {}, wanted {} or what broadcasts to it, for {} channels of {}",
+          table.shape(), pairs, size, x.shape());
+  return rotary(x, cosine, sine, o.interleaved);
+}
+
+Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) {
+  const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
+  check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
+        positions.shape(), time, x.shape());
+  const auto table = [&](Wave wave) {
+    return waves(wave, positions.values(), half, o.base, wide(x.dtype()), x.device());
+  };
+  return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
+}
+
+Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& o) {
+  const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
+  const auto table = [&](Wave wave) {
+    return waves(wave, first, time, half, o.base, wide(x.dtype()), x.device());
+  };
+  return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
+}
+
+Tensor alibi_slopes(int64_t heads, Device device) {
+  check(heads > 0, "alibi_slopes: wanted at least one head, got {}", heads);
+  static std::mutex mutex;
+  static auto* const tables = new std::map<std::tuple<int64_t, DeviceKind, int8_t>, Tensor>;
+  const std::lock_guard lock(mutex);
+  Tensor& table = (*tables)[{heads, device.kind, device.index}];
+  if (table.defined()) return table;
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  std::vector<double> slopes;
+  for (int64_t i = 0; i < power; ++i)
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(power)));
+  for (int64_t i = 0; static_cast<int64_t>(slopes.size()) < heads; i += 2)
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(2 * power)));
+  return table = tensor(slopes, {heads}, DType::float64, device);
+}
+
+Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype,
+                            Device device) {
+  check(count >= 0 && width > 0 && width % 2 == 0,
+        "sinusoidal_positions: [{}, {}] wants an even number of channels", count, width);
+  return copy_as(waves(Wave::both, first, count, width / 2, base, dtype, device), dtype);
+}
+
+}  // namespace vitrine::nn

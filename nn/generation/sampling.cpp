@@ -1,0 +1,74 @@
+#include "nn/generation/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace vitrine::nn {
+
+namespace {
+
+struct Candidate {
+  double weight;  ///< e^((logit − highest)/temperature)
+  int64_t token;
+};
+
+bool more_likely(const Candidate& x, const Candidate& y) {
+  return x.weight != y.weight ? x.weight > y.weight : x.token < y.token;
+}
+
+double total(const std::vector<Candidate>& candidates) {
+  double sum = 0;
+  for (const Candidate& c : candidates) sum += c.weight;
+  return sum;
+}
+
+void keep_top_k(std::vector<Candidate>& candidates, int64_t k) {
+  if (k <= 0 || k >= static_cast<int64_t>(candidates.size())) return;
+  std::nth_element(candidates.begin(), candidates.begin() + k, candidates.end(), more_likely);
+  candidates.resize(static_cast<size_t>(k));
+}
+
+/// Sorts no more than is kept: of a large vocabulary a few dozen tokens carry most of the probability.
+void keep_top_p(std::vector<Candidate>& candidates, double p) {
+  if (p >= 1) return;
+  const double wanted = p * total(candidates);
+  double mass = 0;
+  size_t kept = 0;
+  for (size_t sorted = 0; kept < candidates.size() && mass < wanted;) {
+    const size_t next = std::min(candidates.size(), 4 * sorted + 32);
+    std::partial_sort(candidates.begin() + static_cast<int64_t>(sorted),
+                      candidates.begin() + static_cast<int64_t>(next), candidates.end(), more_likely);
+    sorted = next;
+    while (kept < sorted && mass < wanted) mass += candidates[kept++].weight;
+  }
+  candidates.resize(std::max<size_t>(kept, 1));
+}
+
+}  // namespace
+
+int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& generator) {
+  check(o.temperature >= 0 && std::isfinite(o.temperature) && o.top_k >= 0 && o.top_p > 0 && o.top_p <= 1,
+        "generate: wanted a finite temperature ≥ 0, top_k ≥ 0 and top_p in (0, 1], got {}, {} and {}",
+        o.temperature, o.top_k, o.top_p);
+  check(logits.rank() == 1 && logits.numel() > 0, "generate: the logits are {}, wanted [V]", logits.shape());
+  const std::vector<double> x = logits.values();
+  size_t best = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    check(!std::isnan(x[i]), "generate: the logit of token {} is NaN", i);
+    if (x[i] > x[best]) best = i;
+  }
+  check(std::isfinite(x[best]), "generate: the highest logit is {}, wanted a finite one", x[best]);
+  if (o.temperature == 0) return static_cast<int64_t>(best);
+  std::vector<Candidate> candidates(x.size());
+  for (size_t i = 0; i < x.size(); ++i)
+    candidates[i] = {std::exp((x[i] - x[best]) / o.temperature), static_cast<int64_t>(i)};
+  keep_top_k(candidates, o.top_k);
+  keep_top_p(candidates, o.top_p);
+  double left = generator.next_uniform() * total(candidates);
+  for (const Candidate& c : candidates)
+    if ((left -= c.weight) < 0) return c.token;
+  return static_cast<int64_t>(best);  // rounding left a remainder
+}
+
+}  // namespace vitrine::nn

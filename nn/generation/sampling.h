@@ -1,0 +1,20 @@
+// Drawing a token from logits.
+#pragma once
+
+#include "core/random.h"
+#include "core/tensor.h"
+
+namespace vitrine::nn {
+
+/// How the next token is drawn; values out of range are errors.
+struct SamplingOptions {
+  double temperature = 1;  ///< ≥ 0: logits are divided by it; 0: the most likely token (of equals the first)
+  int64_t top_k = 0;       ///< only the k most likely; 0: all
+  double top_p = 1;   ///< of those only the fewest most likely ones that together have this much, in (0, 1]
+  uint64_t seed = 0;  ///< the same seed draws the same text
+};
+
+/// The next token for logits [V]; −∞ is never chosen. NaN is an error.
+int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator);
+
+}  // namespace vitrine::nn

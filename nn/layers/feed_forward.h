@@ -1,0 +1,29 @@
+// The feed-forward part of a Transformer block.
+#pragma once
+
+#include <string>
+
+#include "nn/layers/linear.h"
+
+namespace vitrine::nn {
+
+/// Functions of ops/activation.h.
+enum class Activation { relu, gelu, gelu_tanh, silu, swiglu };
+/// "gelu_tanh" and so on; an unknown name is an error that lists the known ones.
+Activation activation_of(const std::string& name);
+
+/// W₂·act(W₁·x + b₁) + b₂. For SwiGLU W₁ has twice the rows: gate, then value. Vaswani et al. 2017; Shazeer 2020.
+class FeedForward : public Module {
+ public:
+  FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation);
+  Tensor forward(const Tensor& x) const;  ///< x [..., width], of the same shape
+  void fields(Fields& f) override;
+  FeedForward clone();
+
+  Linear up, down;
+
+ private:
+  Activation activation_;
+};
+
+}  // namespace vitrine::nn

@@ -1,0 +1,199 @@
+// Figures and texts that the section of a run and the comparison share.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "core/error.h"
+#include "nn/report/charts/frame.h"
+#include "nn/report/html.h"
+#include "nn/report/parts.h"
+
+namespace vitrine::nn::report {
+namespace {
+
+using Range = std::pair<double, double>;
+
+/// Widens `range` to hold the drawable values of `values`.
+void include(Range& range, const std::vector<double>& values, AxisScale scale) {
+  const Range more = drawable_range(values, scale);
+  if (std::isnan(more.first)) return;
+  if (std::isnan(range.first)) {
+    range = more;
+    return;
+  }
+  range = {std::min(range.first, more.first), std::max(range.second, more.second)};
+}
+
+/// As wide as a chart of these values alone would be.
+void add_margin(Range& range, AxisScale kind) {
+  if (std::isnan(range.first)) return;
+  const Scale scale = settle({"", kind}, range, y_margin);
+  range = {scale.low, scale.high};
+}
+
+}  // namespace
+
+void WeightDistribution::add(float weight) {
+  if (std::isnan(weight)) {
+    ++not_a_number;
+    return;
+  }
+  const double bin =
+      weight > 0 ? std::floor((std::log10(static_cast<double>(weight)) + decades) * bins_per_decade) : -1;
+  if (bin < 0) {
+    ++below;
+  } else {
+    ++counts[std::min(static_cast<size_t>(bin), counts.size() - 1)];  // 1 itself belongs to the last bin
+  }
+}
+
+void WeightDistribution::add(const WeightDistribution& others) {
+  std::transform(counts.begin(), counts.end(), others.counts.begin(), counts.begin(), std::plus());
+  below += others.below;
+  not_a_number += others.not_a_number;
+}
+
+double WeightDistribution::total() const { return std::accumulate(counts.begin(), counts.end(), below); }
+
+double WeightDistribution::share_below(int exponent) const {
+  check(exponent >= -decades && exponent <= 0, "WeightDistribution: exponent {} is not in [{}, 0]", exponent,
+        -decades);
+  const auto bins = static_cast<std::ptrdiff_t>(exponent + decades) * bins_per_decade;
+  return std::accumulate(counts.begin(), counts.begin() + bins, below) / total();
+}
+
+SharedRanges shared_ranges(const std::vector<RunReport>& runs) {
+  const Range none = {not_given, not_given};
+  SharedRanges ranges{none, none, none, none, none};
+  for (const RunReport& run : runs) {
+    include(ranges.learning_rate, run.learning_rate.y, AxisScale::linear);
+    include(ranges.tokens_per_second, run.tokens_per_second.y, AxisScale::linear);
+    for (const Series& layer : run.grad_norm_by_layer)
+      include(ranges.layer_gradients, layer.y, AxisScale::log);
+    for (const PathGradients& layer : run.grad_norm_by_path) {
+      for (const Series* path : {&layer.q, &layer.k, &layer.v})
+        include(ranges.path_gradients, path->y, AxisScale::log);
+    }
+    for (const HeadStatistics& head : run.heads) {
+      include(ranges.head_gradients, {head.grad_norm_q, head.grad_norm_k, head.grad_norm_v}, AxisScale::log);
+      if (std::isfinite(head.jacobian)) ranges.jacobian_high = std::fmax(ranges.jacobian_high, head.jacobian);
+    }
+  }
+  add_margin(ranges.learning_rate, AxisScale::linear);
+  add_margin(ranges.tokens_per_second, AxisScale::linear);
+  add_margin(ranges.layer_gradients, AxisScale::log);
+  add_margin(ranges.path_gradients, AxisScale::log);
+  return ranges;
+}
+
+std::string card(const std::string& heading, const std::string& content, const std::string& explanation,
+                 const std::string& css_class) {
+  std::string html = fmt::format("<section class=\"card {}\"><h3>{}</h3>", css_class, escape_html(heading));
+  if (!explanation.empty()) html += fmt::format("<p class=\"why\">{}</p>", explanation);
+  return html + content + "</section>\n";
+}
+
+std::string sample_text(const RunReport& run) {
+  if (run.prompt.empty() && run.sample.empty()) return R"(<p class="missing">No sample was drawn.</p>)";
+  const bool blank = run.prompt.find_first_not_of(" \t\r\n") == run.prompt.npos;
+  if (blank) return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n{}</pre>", escape_html(run.sample));
+  // The line break that a parser swallows right behind <pre> is written, so that the text keeps its own.
+  return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n<b>{}</b>{}</pre>", escape_html(run.prompt),
+                     escape_html(run.sample));
+}
+
+std::string settings_table(const std::vector<std::pair<std::string, std::string>>& settings) {
+  std::string html = R"(<div class="scroll"><table class="settings"><tbody>)";
+  for (const auto& [name, value] : settings) {
+    html +=
+        fmt::format(R"(<tr><th scope="row">{}</th><td>{}</td></tr>)", escape_html(name), escape_html(value));
+  }
+  return html + "</tbody></table></div>";
+}
+
+double final_validation_loss(const RunReport& run) {
+  if (!std::isnan(run.final_validation_loss)) return run.final_validation_loss;
+  return run.validation_loss.y.empty() ? not_given : run.validation_loss.y.back();
+}
+
+double median_tokens_per_second(const RunReport& run) {
+  std::vector<double> values;
+  for (double value : run.tokens_per_second.y) {
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  if (values.empty()) return not_given;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Series smoothed(const Series& series, const std::string& name) {
+  Series out = smooth(series, static_cast<int>(series.y.size() / 100));
+  out.name = name;
+  return out;
+}
+
+void add_with_trend(std::vector<Line>& lines, const Series& series, const Color& color) {
+  Series raw = series;
+  raw.name += ", single";
+  lines.push_back({raw, color, LineStyle::faint, series.name});
+  lines.push_back({smoothed(series, series.name), color, LineStyle::solid, series.name});
+}
+
+double mean_over_heads(const RunReport& run, double HeadStatistics::*figure) {
+  double sum = 0, count = 0;
+  for (const HeadStatistics& head : run.heads) {
+    if (!std::isfinite(head.*figure)) continue;
+    sum += head.*figure;
+    ++count;
+  }
+  return count > 0 ? sum / count : not_given;
+}
+
+std::string path_charts(const PathLines& lines, const std::pair<double, double>& range,
+                        const std::string& legend_title) {
+  struct Panel {
+    const char* path;
+    const std::vector<Line>* lines;
+  };
+  std::string html = R"(<div class="panels">)";
+  for (const Panel& panel : {Panel{"Q", &lines.q}, Panel{"K", &lines.k}, Panel{"V", &lines.v}}) {
+    LineChart chart;
+    chart.title = fmt::format("Gradient norm along the {} path", panel.path);
+    chart.x = {"step", AxisScale::linear};
+    chart.y = {fmt::format("‖∂L/∂{}‖", panel.path), AxisScale::log, range.first, range.second};
+    chart.lines = *panel.lines;
+    chart.legend_title = legend_title;
+    chart.max_points = 600;
+    chart.height = 13;
+    html += render_line_chart(chart);
+  }
+  return html + "</div>";
+}
+
+std::string weight_histogram(const std::vector<RunReport>& runs, int first_color) {
+  constexpr int bins = WeightDistribution::bins_per_decade * WeightDistribution::decades;
+  Histogram histogram;
+  histogram.title = "Distribution of the attention weights";
+  histogram.x = {"log₁₀ of the attention weight", AxisScale::linear};
+  histogram.y = {"share of the weights, per cent per bin", AxisScale::linear};
+  for (int i = 0; i <= bins; ++i) {
+    histogram.edges.push_back(static_cast<double>(i) / WeightDistribution::bins_per_decade -
+                              WeightDistribution::decades);
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const WeightDistribution& weights = runs[i].weights;
+    if (weights.total() == 0) continue;
+    const int index = first_color + static_cast<int>(i);
+    Histogram::Group group{runs[i].name, categorical_color(index), categorical_style(index), {}};
+    for (double count : weights.counts) group.heights.push_back(100 * count / weights.total());
+    histogram.groups.push_back(group);
+  }
+  histogram.marks = {{Mark::At::x, -7, "10⁻⁷"}, {Mark::At::x, -3, "10⁻³"}};
+  return render_histogram(histogram);
+}
+
+}  // namespace vitrine::nn::report

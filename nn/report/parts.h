@@ -1,0 +1,81 @@
+// The pieces of which report.cpp builds the page.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/report/charts/chart.h"
+#include "nn/report/report.h"
+
+namespace vitrine::nn::report {
+
+/// Style sheet and script of the page, complete; neither contains text of a run.
+std::string report_style();
+std::string report_script();
+
+/// Ranges that all runs share, so that their charts can be compared by eye. NaN where there is no value.
+struct SharedRanges {
+  std::pair<double, double> layer_gradients, path_gradients, learning_rate, tokens_per_second;
+  std::pair<double, double> head_gradients;
+  double jacobian_high = not_given;
+};
+SharedRanges shared_ranges(const std::vector<RunReport>& runs);
+
+/// One run from its loss curve to its settings.
+std::string run_section(const RunReport& run, int index, const SharedRanges& ranges);
+
+/// Several runs on the same axes: loss, totals, gradients, distribution of weights, samples, settings that
+/// differ.
+std::string comparison_section(const std::vector<RunReport>& runs);
+
+/// Headline numbers of one run as tiles.
+std::string summary_tiles(const RunReport& run);
+
+/// Where the script puts the attention maps of run `index`; a note if there are none.
+std::string map_viewer(const RunReport& run, int index);
+
+/// The attention maps of a run for the script: {"labels": [[token, …], …], "maps": [{layer, head, queries,
+/// keys, codes}]}, `queries` and `keys` being indices into labels. See encode_weights.
+nlohmann::json map_data(const RunReport& run);
+
+/// Each weight as two characters of the base-64 alphabet, 64·first + second: 0 is exactly 0, 4095 is NaN, and
+/// c in 1 … 4094 is 10^(10·(c − 4094)/4093), so 10⁻¹⁰ (or less) to 1, to within 0.3 %.
+std::string encode_weights(const std::vector<float>& weights);
+
+/// A card with heading, content and the sentences that explain it (HTML).
+std::string card(const std::string& heading, const std::string& content, const std::string& explanation,
+                 const std::string& css_class = "");
+
+/// The sample behind its prompt, as preformatted text.
+std::string sample_text(const RunReport& run);
+
+/// A two-column table; all text is escaped.
+std::string settings_table(const std::vector<std::pair<std::string, std::string>>& settings);
+
+// Figures that both sections need.
+
+double final_validation_loss(const RunReport& run);
+double median_tokens_per_second(const RunReport& run);
+
+/// The series as the mean over the hundredth of the run on each side of a step. Named as given.
+Series smoothed(const Series& series, const std::string& name);
+
+/// Adds a noisy series as a faint line under its smoothed one; both share the legend's entry `series.name`.
+void add_with_trend(std::vector<Line>& lines, const Series& series, const Color& color);
+
+/// The three charts of gradients along Q, K and V, side by side on the same axes.
+struct PathLines {
+  std::vector<Line> q, k, v;
+};
+std::string path_charts(const PathLines& lines, const std::pair<double, double>& range,
+                        const std::string& legend_title);
+
+/// Histogram of log₁₀ weights of one run or several, marks at 1e-3 and 1e-7 included.
+std::string weight_histogram(const std::vector<RunReport>& runs, int first_color);
+
+/// Mean over heads of a figure; NaN ones do not count.
+double mean_over_heads(const RunReport& run, double HeadStatistics::*figure);
+
+}  // namespace vitrine::nn::report

@@ -1,0 +1,80 @@
+#include "nn/text/characters.h"
+
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "nn/text/utf8.h"
+
+namespace vitrine::nn {
+
+namespace {
+
+/// Calls f with each character of a UTF-8 text, and with each byte that belongs to none.
+template <class F>
+void for_each_character(std::string_view text, F f) {
+  for (size_t i = 0; i < text.size();) {
+    const Utf8Sequence sequence = utf8_sequence(text, i);
+    const size_t length = sequence.whole ? sequence.length : 1;
+    f(text.substr(i, length));
+    i += length;
+  }
+}
+
+size_t byte_of(std::string_view character) { return static_cast<unsigned char>(character[0]); }
+
+}  // namespace
+
+std::vector<std::string> split_characters(const std::string& text) {
+  std::vector<std::string> result;
+  for_each_character(text, [&](std::string_view c) { result.emplace_back(c); });
+  return result;
+}
+
+CharacterVocabulary::CharacterVocabulary(const std::string& text)
+    : CharacterVocabulary([&] {
+        std::set<std::string, std::less<>> distinct;  // UTF-8 sorts as its code points do
+        std::array<bool, 256> seen{};
+        for_each_character(text, [&](std::string_view c) {
+          if (c.size() == 1 ? std::exchange(seen[byte_of(c)], true) : distinct.contains(c)) return;
+          distinct.emplace(c);
+        });
+        return std::vector<std::string>(distinct.begin(), distinct.end());
+      }()) {}
+
+CharacterVocabulary::CharacterVocabulary(const std::vector<std::string>& characters)
+    : characters_(characters) {
+  check(!characters.empty(), "CharacterVocabulary: the text is empty");
+  ids_of_bytes_.fill(-1);
+  for (const std::string& c : characters_) {
+    const auto id = static_cast<int32_t>(ids_.size());
+    ids_.emplace(c, id);
+    if (c.size() == 1) ids_of_bytes_[byte_of(c)] = id;
+  }
+  check(ids_.size() == characters_.size(), "CharacterVocabulary: a character is given twice");
+}
+
+Tokens CharacterVocabulary::encode(std::string_view text) const {
+  std::vector<int32_t> result;
+  result.reserve(text.size());
+  for_each_character(text, [&](std::string_view c) {
+    const auto found = c.size() == 1 ? ids_.end() : ids_.find(c);
+    const int32_t id = c.size() == 1 ? ids_of_bytes_[byte_of(c)] : found == ids_.end() ? -1 : found->second;
+    check(id >= 0, "encode: the character \"{}\" at position {} does not occur in the training text", c,
+          result.size());
+    result.push_back(id);
+  });
+  return result;
+}
+
+std::string CharacterVocabulary::decode(const Tokens& ids) const {
+  std::string text;
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    check(ids[i] >= 0 && ids[i] < size(), "decode: ids has {} at position {}, outside [0, {})", ids[i], i,
+          size());
+    text += characters_[static_cast<size_t>(ids[i])];
+  }
+  return text;
+}
+
+}  // namespace vitrine::nn

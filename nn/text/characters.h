@@ -1,0 +1,36 @@
+// Characters as tokens.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/text/tokens.h"
+
+namespace vitrine::nn {
+
+/// The distinct characters (Unicode code points) of a text, in order of their code; their places are the token ids.
+class CharacterVocabulary {
+ public:
+  explicit CharacterVocabulary(const std::string& text);  ///< an empty text is an error
+  /// In this order, as characters() gave them; one given twice is an error.
+  explicit CharacterVocabulary(const std::vector<std::string>& characters);
+
+  Tokens encode(std::string_view text) const;   ///< an unknown character is an error that names it
+  std::string decode(const Tokens& ids) const;  ///< an id outside [0, size) is an error
+  int64_t size() const { return static_cast<int64_t>(characters_.size()); }
+  const std::vector<std::string>& characters() const { return characters_; }
+
+ private:
+  std::vector<std::string> characters_;
+  std::map<std::string, int32_t, std::less<>> ids_;
+  std::array<int32_t, 256> ids_of_bytes_;  ///< of characters of one byte; −1: none
+};
+
+/// The characters of a UTF-8 text, one string each; bytes that are not UTF-8 stand alone.
+std::vector<std::string> split_characters(const std::string& text);
+
+}  // namespace vitrine::nn

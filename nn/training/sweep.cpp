@@ -1,0 +1,65 @@
+#include "nn/training/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/files/safetensors.h"
+
+namespace vitrine::nn::training {
+namespace {
+
+/// Which of the runs a checkpoint is of.
+size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs) {
+  auto saved = read_safetensors(checkpoint).metadata;
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
+    return run.attention == saved["attention"] && std::to_string(run.seed) == saved["seed"];
+  });
+  check(found != runs.end(), "resume: {} is of the attention \"{}\" and the seed \"{}\", none of these runs",
+        checkpoint, saved["attention"], saved["seed"]);
+  return static_cast<size_t>(found - runs.begin());
+}
+
+}  // namespace
+
+std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std::vector<uint64_t>& seeds,
+                           const std::string& folder, const std::string& resume) {
+  std::vector<Run> runs;
+  for (const std::string& attention : attentions)
+    for (const uint64_t seed : seeds) {
+      std::string name = attention, files = folder + "/" + attention;
+      std::replace(files.end() - static_cast<int64_t>(attention.size()), files.end(), '=', '-');
+      if (seeds.size() > 1) {
+        name += fmt::format(", seed {}", seed);
+        files += fmt::format("-seed{}", seed);
+      }
+      const std::string checkpoint = files + ".safetensors";
+      runs.push_back({attention, seed, name, files, checkpoint, "", checkpoint});
+    }
+  if (resume.empty()) return runs;
+  const size_t resumed = place_of(resume, runs);
+  runs[resumed].resume = resume;
+  for (Run* run = runs.data(); run != &runs[resumed]; ++run) {
+    if (std::filesystem::exists(run->checkpoint)) run->resume = run->checkpoint;
+    run->go_on = resume;  // which has been trained further
+  }
+  return runs;
+}
+
+ComparisonReports train_runs(const std::vector<Run>& runs,
+                             const std::function<report::RunReport(const Run&)>& train,
+                             const std::function<bool()>& stop) {
+  ComparisonReports reports;
+  for (const Run& run : runs) {
+    if (stop() && !reports.trained.empty()) break;
+    try {
+      reports.trained.push_back(train(run));
+    } catch (const FailedRun& failed) {
+      reports.failed.push_back(failed.report);
+    }
+  }
+  return reports;
+}
+
+}  // namespace vitrine::nn::training

@@ -1,0 +1,105 @@
+#include "nn/training/tasks/language_modeling.h"
+
+#include <memory>
+
+#include "core/memory/machine.h"
+#include "nn/data/windows.h"
+#include "nn/text/tokens.h"
+#include "nn/training/inspect_attention.h"
+#include "ops/loss.h"
+#include "ops/view.h"
+
+namespace vitrine::nn::training {
+namespace {
+
+/// The tokens of a split, all of which the model must know, and as many as a window wants.
+WindowLoader windows(const char* split, Tokens tokens, const GptOptions& model, int64_t batch,
+                     uint64_t seed) {
+  check(tokens.size() > model.context,
+        "training: the {} text has {} tokens, wanted more than the context of {}", split, tokens.size(),
+        model.context);
+  for (int64_t i = 0; i < tokens.size(); ++i)
+    check(tokens[i] >= 0 && tokens[i] < model.vocabulary,
+          "training: the {} text has the token {} at position {}, outside [0, {})", split, tokens[i], i,
+          model.vocabulary);
+  return {std::move(tokens), batch, model.context, seed};
+}
+
+/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands on, have at least 2 where the model
+/// is.
+void check_batch(const Gpt& model, int64_t batch) {
+  const GptOptions& o = model.options();
+  const double per_token = model.tokens.weight.value().device().is_cpu()
+                               ? 2 * (static_cast<double>(o.vocabulary) +
+                                      static_cast<double>(o.width) * static_cast<double>(o.layers))
+                               : 0;
+  check_memory(static_cast<double>(batch) * static_cast<double>(o.context) * (16 + per_token),
+               fmt::format("training: a batch of {} windows of {} tokens", batch, o.context));
+}
+
+/// What the name stands for, `of` says.
+template <class E>
+std::string name_of(E value, E (*of)(const std::string&), std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (of(name) == value) return name;
+  fail("language_modeling: an option has no name");
+}
+
+std::map<std::string, std::string> setting_of(const GptOptions& o) {
+  return {
+      {"vocabulary", std::to_string(o.vocabulary)},
+      {"context", std::to_string(o.context)},
+      {"width", std::to_string(o.width)},
+      {"layers", std::to_string(o.layers)},
+      {"heads", std::to_string(o.heads)},
+      {"key heads", std::to_string(o.key_heads)},
+      {"hidden", std::to_string(o.hidden)},
+      {"dropout", fmt::format("{}", o.dropout)},
+      {"attention", o.attention},
+      {"activation", name_of(o.activation, activation_of, {"relu", "gelu", "gelu_tanh", "silu", "swiglu"})},
+      {"norm", name_of(o.norm, norm_kind_of, {"layer", "rms"})},
+      {"place of norms", o.pre_norm ? "pre" : "post"},
+      {"bias", o.bias == Bias::yes ? "yes" : "no"},
+      {"positions", name_of(o.positions, positions_of, {"learned", "sinusoidal", "none"})}};
+}
+
+Tensor loss_of(const Gpt& model, const std::vector<Tensor>& batch,
+               std::vector<AttentionTrace>* traces = nullptr) {
+  return cross_entropy(model.forward(batch[0], nullptr, traces), batch[1]);
+}
+
+}  // namespace
+
+Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t batch, uint64_t seed) {
+  check(batch > 0, "training: batch is {}, wanted at least 1", batch);
+  const GptOptions& o = model.options();
+  check_batch(model, batch);
+  const auto in = std::make_shared<WindowLoader>(windows("training", std::move(training), o, batch, seed));
+  const auto out =
+      std::make_shared<WindowLoader>(windows("validation", std::move(validation), o, batch, seed));
+  auto setting = setting_of(o);
+  setting.insert({{"seed", std::to_string(seed)},
+                  {"batch", std::to_string(batch)},
+                  {"training text", in->fingerprint()},
+                  {"validation text", out->fingerprint()}});
+  return {.model = model,
+          .batch = [in](int64_t index) { return in->batch(index); },
+          .validation = [out] { return out->whole(); },
+          .loss = [&model](const std::vector<Tensor>& x) { return loss_of(model, x); },
+          .setting = std::move(setting)};
+}
+
+void inspect_attention(Gpt& model, const Batch& on_cpu, const std::function<std::string(int64_t)>& label,
+                       report::RunReport& report) {
+  const Batch batch = on_cpu.to(model.parameters().front().value().device());
+  const ModeScope evaluation(model, false);
+  std::vector<AttentionTrace> traces;
+  Tape tape;
+  const Tensor loss = loss_of(model, batch.tensors, &traces);
+  std::vector<std::string> labels;
+  for (double id : select(on_cpu.tensors[0], 0, 0).values())
+    labels.push_back(label(static_cast<int64_t>(id)));
+  inspect_attention(tape, loss, traces, labels, labels, report);
+}
+
+}  // namespace vitrine::nn::training

@@ -1,0 +1,144 @@
+#include "ops/cpu/attention/tile.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/simd/row_functions.h"
+#include "ops/cpu/attention/rows.h"
+
+namespace vitrine::cpu {
+namespace {
+
+template <class T>
+constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+}  // namespace
+
+template <class T>
+AttentionHead<T>::AttentionHead(const AttentionForm& form, const Tensor& q, const Tensor& k,
+                                const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
+                                int64_t batch, int64_t head)
+    : form(form),
+      queries(q.size(2)),
+      keys(k.size(2)),
+      size(q.size(3)),
+      q(Rows<T>::of(q, batch, head)),
+      k(Rows<T>::of(k, batch, head / (q.size(1) / k.size(1)))) {
+  if (slopes.defined()) slope = slopes.data<T>()[head];
+  if (bias.defined()) {
+    this->bias = Rows<T>::of(bias, batch, head).data;
+    bias_row = bias.strides()[2], bias_column = bias.strides()[3];
+  }
+  if (allowed.defined()) {
+    this->allowed = Rows<bool>::of(allowed, batch, head).data;
+    allowed_row = allowed.strides()[2], allowed_column = allowed.strides()[3];
+  }
+}
+
+template <class T>
+void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
+                      int64_t stride, T* slope_of_cap) {
+  gemm<T, T>(Trans::no, Trans::yes, rows, n, head.size, static_cast<T>(head.form.scale), head.q.row(i),
+             head.q.stride, head.k.row(j), head.k.stride, T(0), scores, stride);
+  const T cap = static_cast<T>(head.form.softcap);
+  for (int64_t r = 0; r < rows; ++r) {
+    T* const s = scores + r * stride;
+    const auto [begin, end] = visible(head, i + r, j, n);
+    if (cap > 0) {
+      vecmath::scale(s, s, 1 / cap, n);
+      vecmath::apply(vecmath::Function::tanh, s, s, n);
+      if (slope_of_cap != nullptr)
+        for (int64_t c = 0; c < n; ++c) slope_of_cap[r * stride + c] = 1 - s[c] * s[c];
+      vecmath::scale(s, s, cap, n);
+    }
+    if (head.bias != nullptr) {
+      const T* const bias = head.bias + (i + r) * head.bias_row + j * head.bias_column;
+      for (int64_t c = begin; c < end; ++c) s[c] += bias[c * head.bias_column];
+    }
+    if (head.slope != 0)
+      for (int64_t c = begin; c < end; ++c)
+        s[c] -= head.slope * static_cast<T>(std::abs(j + c - head.position(i + r)));
+    if (head.allowed != nullptr)
+      for (int64_t c = begin; c < end; ++c)
+        if (head.hides(i + r, j + c)) s[c] = -kInfinity<T>;
+  }
+}
+
+template <class T>
+LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Rows<T> v, int64_t channels)
+    : v_(v), channels_(channels), first_(tile.first), anchor_(channels), delta_(channels) {
+  if (head.allowed != nullptr || head.bias != nullptr) {
+    seen_.assign(static_cast<size_t>(std::max<int64_t>(0, tile.last - tile.first)), false);
+    for (int64_t j = tile.first; j < tile.last; ++j)
+      for (int64_t i = tile.begin; i < tile.end && !seen_[static_cast<size_t>(j - first_)]; ++i)
+        if (j >= head.first_key(i) && j < head.last_key(i) && head.may_weigh(i, j))
+          seen_[static_cast<size_t>(j - first_)] = true;
+  }
+  std::vector<T> low(channels, kInfinity<T>), high(channels, -kInfinity<T>);
+  bool any = false;
+  for (int64_t j = tile.first; j < tile.last; ++j)
+    if (seen_.empty() || seen_[static_cast<size_t>(j - first_)]) {
+      laser_extend_range(low.data(), high.data(), v.row(j), channels);
+      any = true;
+    }
+  if (!any) return;  // the weights of all rows are 0
+  laser_anchor(anchor_.data(), delta_.data(), low.data(), high.data(), channels);
+  wide_ = std::find(delta_.begin(), delta_.end(), T(0)) != delta_.end();
+}
+
+template <class T>
+const T* LaserTile<T>::values(int64_t j, int64_t n) {
+  T* const values = thread_buffer<T, Use::values>(n * channels_);
+  for (int64_t r = 0; r < n; ++r) {
+    T* const f = values + r * channels_;
+    if (seen_.empty() || seen_[static_cast<size_t>(j + r - first_)]) {
+      laser_values(f, v_.row(j + r), anchor_.data(), delta_.data(), channels_);
+    } else {
+      std::fill_n(f, channels_, T(0));
+    }
+  }
+  return values;
+}
+
+template <class T>
+std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
+                                       const std::vector<int64_t>& channels, Rows<T> v) {
+  if (channels.empty()) return {};
+  const int64_t first = head.first_key(i), n = head.last_key(i) - first;
+  std::vector<T> scores(static_cast<size_t>(n));
+  for (int64_t j = 0; j < n; j += kKeysPerBlock)
+    attention_scores(head, i, 1, first + j, std::min(kKeysPerBlock, n - j), scores.data() + j, kKeysPerBlock);
+  std::vector<ExactRead<T>> reads;
+  for (const int64_t d : channels) {
+    T largest = -kInfinity<T>, total = 0;
+    const auto exponent = [&](int64_t j) {  // of a hidden key whatever its value is
+      return scores[j] == -kInfinity<T> ? scores[j] : scores[j] + v.row(first + j)[d];
+    };
+    for (int64_t j = 0; j < n; ++j) largest = std::max(largest, exponent(j));
+    for (int64_t j = 0; j < n; ++j) total += std::exp(exponent(j) - largest);
+    reads.push_back({i, d, largest, total});
+  }
+  return reads;
+}
+
+template <class T>
+std::vector<int64_t> LaserTile<T>::out_of_range(const T* sums, int64_t keys) const {
+  constexpr T kTrusted = T(1.67e-5);  // e⁻¹¹
+  std::vector<int64_t> channels;
+  for (int64_t d = 0; wide_ && d < channels_; ++d)
+    if (delta_[d] == 0 && !(sums[d] >= static_cast<T>(keys) * kTrusted)) channels.push_back(d);
+  return channels;
+}
+
+#define VITRINE_ATTENTION_TILE(T)                                                                          \
+  template struct AttentionHead<T>;                                                                        \
+  template std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>&, int64_t,                        \
+                                                  const std::vector<int64_t>&, Rows<T>);                   \
+  template class LaserTile<T>;                                                                             \
+  template void attention_scores(const AttentionHead<T>&, int64_t, int64_t, int64_t, int64_t, T*, int64_t, \
+                                 T*);
+VITRINE_ATTENTION_TILE(float)
+VITRINE_ATTENTION_TILE(double)
+#undef VITRINE_ATTENTION_TILE
+
+}  // namespace vitrine::cpu

@@ -1,0 +1,136 @@
+// What the forward and the backward of attention share: one head's memory, a tile of queries, and its scores.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "core/memory/thread_buffer.h"
+#include "ops/attention.h"
+#include "ops/cpu/gemm/gemm.h"
+
+namespace vitrine::cpu {
+
+/// Rows of one head in a tensor [B, H, T, D].
+template <class T>
+struct Rows {
+  T* data;
+  int64_t stride;
+  T* row(int64_t i) const { return data + i * stride; }
+
+  static Rows of(const Tensor& x, int64_t batch, int64_t head) {
+    return {x.data<T>() + batch * x.strides()[0] + head * x.strides()[1], x.strides()[2]};
+  }
+};
+
+/// One query head: what its scores depend on.
+template <class T>
+struct AttentionHead {
+  AttentionForm form;
+  int64_t queries, keys, size;
+  Rows<T> q, k;
+  T slope = 0;
+  const T* bias = nullptr;  // [Tq, Tk] with these strides
+  int64_t bias_row = 0, bias_column = 0;
+  const bool* allowed = nullptr;
+  int64_t allowed_row = 0, allowed_column = 0;
+
+  AttentionHead(const AttentionForm& form, const Tensor& q, const Tensor& k, const Tensor& bias,
+                const Tensor& slopes, const Tensor& allowed, int64_t batch, int64_t head);
+
+  int64_t position(int64_t i) const { return i + keys - queries; }
+  /// Keys [first, last) that query i sees by causality and window.
+  int64_t first_key(int64_t i) const { return std::clamp<int64_t>(position(i) - form.left, 0, keys); }
+  int64_t last_key(int64_t i) const {
+    const int64_t right = form.causal ? std::min<int64_t>(form.right, 0) : form.right;
+    return std::clamp<int64_t>(position(i) + right + 1, 0, keys);
+  }
+  bool hides(int64_t i, int64_t j) const {
+    return allowed != nullptr && !allowed[i * allowed_row + j * allowed_column];
+  }
+  /// Whether query i, which key j is visible to, may give it a weight: no mask and no bias of −∞ hides it.
+  bool may_weigh(int64_t i, int64_t j) const {
+    return !hides(i, j) &&
+           (bias == nullptr || bias[i * bias_row + j * bias_column] != -std::numeric_limits<T>::infinity());
+  }
+};
+
+/// The tiles of a head depend on its shape alone, so that results have the same bits on any number of threads.
+constexpr int64_t kKeysPerBlock = 256, kMostQueries = 64;
+constexpr int64_t queries_per_tile(int64_t queries) { return queries <= 128 ? 32 : kMostQueries; }
+
+/// Queries [begin, end) of a head, and the keys [first, last) that any of them sees.
+struct QueryTile {
+  int64_t begin, end, first, last;
+  int64_t rows() const { return end - begin; }
+  /// Keys of its largest block, and elements from one row of a block of scores to the next: a cache line more than whole
+  /// vectors, as rows of a power of two would fall into few sets of the cache.
+  int64_t keys() const { return std::clamp<int64_t>(last - first, 0, kKeysPerBlock); }
+  int64_t stride() const { return (keys() + 15) / 16 * 16 + 16; }
+};
+
+/// What a thread keeps memory for from tile to tile.
+enum class Use { scores, slope_of_cap, dscores, values, products, exact };
+using detail::thread_buffer;
+
+inline int64_t tiles_of(int64_t queries) {
+  return (queries + queries_per_tile(queries) - 1) / queries_per_tile(queries);
+}
+
+template <class T>
+QueryTile query_tile(const AttentionHead<T>& head, int64_t number) {
+  const int64_t height = queries_per_tile(head.queries), begin = number * height;
+  const int64_t end = std::min(begin + height, head.queries);
+  return {begin, end, head.first_key(begin), head.last_key(end - 1)};
+}
+
+/// Visible columns [begin, end) of a row of scores of keys [j, j + n): outside they are not computed.
+struct Visible {
+  int64_t begin, end;
+  int64_t size() const { return std::max<int64_t>(0, end - begin); }
+};
+template <class T>
+Visible visible(const AttentionHead<T>& head, int64_t i, int64_t j, int64_t n) {
+  return {std::clamp<int64_t>(head.first_key(i) - j, 0, n), std::clamp<int64_t>(head.last_key(i) - j, 0, n)};
+}
+
+/// scores[rows, n], rows `stride` apart, of queries [i, i + rows) and keys [j, j + n): scaled, capped, biased, −∞ where the
+/// mask hides.
+/// `slope_of_cap` (may be null) gets the derivative 1 − tanh² of the softcap.
+template <class T>
+void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
+                      int64_t stride, T* slope_of_cap = nullptr);
+
+/// The anchors of LASER for a tile, and the values F that its weights multiply (ops/cpu/attention/rows.h).
+template <class T>
+class LaserTile {
+ public:
+  LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Rows<T> v, int64_t channels);
+  /// F of keys [j, j + n), with rows `channels` apart; 0 for keys that no query of the tile sees.
+  const T* values(int64_t j, int64_t n);
+  const T* anchor() const { return anchor_.data(); }
+  const T* delta() const { return delta_.data(); }
+  /// The channels of a query's sums Σ a·F that are too small to be trusted, as their values are too far apart.
+  std::vector<int64_t> out_of_range(const T* sums, int64_t keys) const;
+
+ private:
+  Rows<T> v_;
+  int64_t channels_, first_;
+  std::vector<bool> seen_;  // of keys from first_ on; empty = all
+  std::vector<T> anchor_, delta_;
+  bool wide_ = false;
+};
+
+/// An element of LASER's output that its tile's anchor cannot reach: query i, a channel, and Σ e^(s + v − largest).
+template <class T>
+struct ExactRead {
+  int64_t i, channel;
+  T largest, total;
+};
+/// Reads those channels of query i over all keys that it sees.
+template <class T>
+std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
+                                       const std::vector<int64_t>& channels, Rows<T> v);
+
+}  // namespace vitrine::cpu

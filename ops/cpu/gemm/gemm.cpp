@@ -1,0 +1,195 @@
+#include "ops/cpu/gemm/gemm.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "core/memory/thread_buffer.h"
+#include "core/parallel.h"
+#include "ops/cpu/gemm/task.h"
+
+namespace vitrine::cpu {
+namespace {
+
+/// Below about this many multiply-adds, waking another thread costs more than it saves.
+constexpr int64_t kSerialWork = 1 << 19;
+
+/// How the C of one product is cut into rows × columns parts, each computed by one thread from operands that
+/// it packs for itself, once for its parts: packing twice is cheaper than waiting for each other.
+struct Grid {
+  int64_t rows = 1, columns = 1;  // number of parts
+  int64_t height, width;          // of a part; the last may be smaller
+};
+
+int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
+
+/// Cuts M × N into `parts` parts. Each thread packs its columns of B for itself: the cut with the least work in the largest
+/// part wins. Rows of A count though they are seldom packed: other operations cut by rows too, so that each core's cache
+/// holds its own.
+Grid cut(int64_t M, int64_t N, int64_t parts) {
+  // Packing one element takes as long as about this many multiply-adds.
+  constexpr int64_t kPackB = 11, kReadA = 16;
+  Grid best{1, 1, M, N};
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t rows = 1; rows <= parts; ++rows) {
+    if (parts % rows != 0) continue;
+    const int64_t columns = parts / rows;
+    const int64_t height = round_up(ceil_div(M, rows), 8), width = round_up(ceil_div(N, columns), 16);
+    const int64_t work = height * width + kReadA * height + kPackB * width;
+    if (work >= least) continue;
+    least = work;
+    best = {ceil_div(M, height), ceil_div(N, width), height, width};
+  }
+  return best;
+}
+
+/// Cuts the rows of each part further, for cores are seldom equally fast: who is done helps the other. Only where a part's
+/// columns of B are packed as one block, which a thread then does once for all of them.
+Grid pieces(Isa isa, Grid grid, int64_t M, int64_t K) {
+  constexpr int64_t kPieces = 4, kPanel = 64;
+  const PackedBlock most = isa == Isa::avx2 ? kAvx2Block : kAvx512Block;
+  if (K > most.depth || grid.width > most.columns) return grid;
+  const int64_t pieces = std::clamp<int64_t>(grid.height / kPanel, 1, kPieces);
+  grid.height = round_up(ceil_div(grid.height, pieces), 8);
+  grid.rows = ceil_div(M, grid.height);
+  return grid;
+}
+
+uint64_t number_of_call() {
+  static std::atomic<uint64_t> calls = 0;
+  return 1 + calls.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// OpenBLAS gives other bits for another block shape, so its blocks depend on M and N alone.
+Grid blas_blocks(int64_t M, int64_t N) {
+  constexpr int64_t kHeight = 192, kWidth = 384;
+  const int64_t height = std::min(M, kHeight), width = std::min(N, kWidth);
+  return {ceil_div(M, height), ceil_div(N, width), height, width};
+}
+
+/// BLAS multiplies nothing where rows overlap; the kernels of our own read them, but every instruction set must agree.
+void check_distance(const char* matrix, int64_t rows, int64_t columns, int64_t distance) {
+  check(rows <= 1 || columns == 0 || distance >= columns,
+        "gemm: the rows of {} are {} elements apart, wanted {} or more, the length of a row", matrix,
+        distance, columns);
+}
+
+template <class T, class TC>
+void check_distances(const GemmTask<T, TC>& t) {
+  const bool ta = t.ta == Trans::yes, tb = t.tb == Trans::yes;
+  check_distance("A", ta ? t.K : t.M, ta ? t.M : t.K, t.lda);
+  check_distance("B", tb ? t.N : t.K, tb ? t.K : t.N, t.ldb);
+  check_distance("C", t.M, t.N, t.ldc);
+}
+
+template <class T, class TC>
+void run(Isa isa, const GemmTask<T, TC>& task) {
+#if defined(__x86_64__)
+  if constexpr (!std::is_same_v<T, double>) {
+    switch (isa) {
+      case Isa::avx512_bf16:
+        if constexpr (std::is_same_v<T, bfloat16>) return avx512_bf16::gemm(task);
+        [[fallthrough]];
+      case Isa::avx512: return avx512::gemm(task);
+      case Isa::avx2: return avx2::gemm(task);
+      case Isa::portable: break;
+    }
+  }
+#endif
+  blas::gemm(task);
+}
+
+}  // namespace
+
+float* scratch(Scratch slot, size_t floats) {
+  switch (slot) {
+    case Scratch::a: return detail::thread_buffer<float, Scratch::a>(floats);
+    case Scratch::b: return detail::thread_buffer<float, Scratch::b>(floats);
+    case Scratch::c: break;
+  }
+  return detail::thread_buffer<float, Scratch::c>(floats);
+}
+
+template <class T, class TC>
+void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
+                     Wide<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C,
+                     int64_t ldc, const Epilogue<TC>* epilogue) {
+  const int64_t count = batch.outer_count * batch.inner_count;
+  if (M <= 0 || N <= 0 || count <= 0) return;
+  if (alpha == 0) K = 0;
+  GemmTask<T, TC> whole{way_for(M, tb),
+                        ta,
+                        tb,
+                        M,
+                        N,
+                        K,
+                        alpha,
+                        A,
+                        lda,
+                        B,
+                        ldb,
+                        beta,
+                        C,
+                        ldc,
+                        epilogue ? *epilogue : Epilogue<TC>()};
+  check_distances(whole);
+  const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
+  const int64_t team =
+      in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
+  // Few products are cut, so that every thread has an equal share; many are dealt out whole.
+  const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
+  const Grid grid = blas        ? blas_blocks(M, N)
+                    : parts > 1 ? pieces(isa, cut(M, N, parts), M, K)
+                                : cut(M, N, parts);
+  const int64_t tasks = count * grid.rows * grid.columns;
+  if (tasks > 1) whole.call = number_of_call();
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t product = i / (grid.rows * grid.columns), cell = i % (grid.rows * grid.columns);
+      const int64_t outer = product / batch.inner_count, inner = product % batch.inner_count;
+      GemmTask<T, TC> task = whole;
+      task.A += outer * batch.a.outer + inner * batch.a.inner;
+      task.B += outer * batch.b.outer + inner * batch.b.inner;
+      task.C += outer * batch.c.outer + inner * batch.c.inner;
+      task.batch = product;
+      const int64_t row = cell % grid.rows * grid.height, column = cell / grid.rows * grid.width;
+      run(isa, task.part(row, std::min(grid.height, M - row), column, std::min(grid.width, N - column)));
+    }
+  };
+  if (team == 1)
+    body(0, tasks);
+  else
+    parallel_for(0, tasks, 1, body);
+}
+
+template <class T, class TC>
+void gemm_batched(const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha,
+                  const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc,
+                  const Epilogue<TC>* epilogue) {
+  gemm_batched_on(isa(), batch, ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
+}
+
+template <class T, class TC>
+void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha, const T* A, int64_t lda,
+          const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue) {
+  gemm_batched(Batch(), ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
+}
+
+#define VITRINE_GEMM(T, TC)                                                                             \
+  template void gemm(Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>, const T*, int64_t, const T*,    \
+                     int64_t, Wide<TC>, TC*, int64_t, const Epilogue<TC>*);                             \
+  template void gemm_batched(const Batch&, Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>, const T*, \
+                             int64_t, const T*, int64_t, Wide<TC>, TC*, int64_t, const Epilogue<TC>*);  \
+  template void gemm_batched_on(Isa, const Batch&, Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>,   \
+                                const T*, int64_t, const T*, int64_t, Wide<TC>, TC*, int64_t,           \
+                                const Epilogue<TC>*);
+VITRINE_GEMM(float, float)
+VITRINE_GEMM(double, double)
+VITRINE_GEMM(bfloat16, float)
+VITRINE_GEMM(bfloat16, bfloat16)
+VITRINE_GEMM(float16, float)
+VITRINE_GEMM(float16, float16)
+#undef VITRINE_GEMM
+
+}  // namespace vitrine::cpu

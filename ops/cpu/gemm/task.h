@@ -1,0 +1,110 @@
+// What the parts of the CPU matrix product share: the description of one product for one thread, the entry
+// points of the instruction sets, and the packing buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "ops/cpu/gemm/gemm.h"
+
+namespace vitrine::cpu {
+
+/// How a product is computed. It is chosen by the whole product's shape, never by that of a thread's part,
+/// because the ways add in different orders.
+enum class Way {
+  blocked,  // packed blocks
+  dots,     // few rows, B stored as [N, K]: dot products
+  rows      // one row, B stored as [K, N]: a sum of rows of B
+};
+
+constexpr Way way_for(int64_t M, Trans tb) {
+  constexpr int64_t kFewRows = 8;
+  if (tb == Trans::yes) return M <= kFewRows ? Way::dots : Way::blocked;
+  return M == 1 ? Way::rows : Way::blocked;
+}
+
+/// The most of B that is packed at once: rows (in pairs of bfloat16 twice as many) and columns.
+struct PackedBlock {
+  int64_t depth, columns;
+};
+constexpr PackedBlock kAvx512Block{512, 768}, kAvx2Block{256, 256};
+
+/// One product, or a rectangle of one, that one thread computes. `row` and `column` say where C lies in the
+/// whole product, for Epilogue::finish; C and bias already point there.
+template <class T, class TC>
+struct GemmTask {
+  Way way;
+  Trans ta, tb;
+  int64_t M, N, K;
+  Wide<TC> alpha;
+  const T* A;
+  int64_t lda;
+  const T* B;
+  int64_t ldb;
+  Wide<TC> beta;
+  TC* C;
+  int64_t ldc;
+  Epilogue<TC> epilogue;
+  int64_t batch = 0, row = 0, column = 0;
+  uint64_t call = 0;  // 0, or number of the call: its parts share what a thread has packed
+
+  /// Rows [i, i + rows) and columns [j, j + columns) of this product.
+  GemmTask part(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
+    GemmTask t = *this;
+    t.M = rows;
+    t.N = columns;
+    t.A += ta == Trans::yes ? i : i * lda;
+    t.B += tb == Trans::yes ? j * ldb : j;
+    t.C += i * ldc + j;
+    if (t.epilogue.bias != nullptr) t.epilogue.bias += j;
+    t.row += i;
+    t.column += j;
+    return t;
+  }
+
+  /// Tells the caller's hook that a block of this task's C is ready.
+  void finish(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
+    if (epilogue.finish != nullptr)
+      epilogue.finish(epilogue.context, batch, row + i, column + j, rows, columns);
+  }
+};
+
+/// Buffers of this thread for packed operands and unfinished sums (core/memory/thread_buffer.h), at multiples of a page. The next call
+/// for the same slot on the same thread may free them. No template, so that no instruction set compiles it.
+enum class Scratch { a, b, c };
+float* scratch(Scratch slot, size_t floats);
+
+// One namespace per instruction set; each computes a task on the calling thread. float64 has no kernels here.
+namespace avx2 {
+template <class T, class TC>
+void gemm(const GemmTask<T, TC>& task);
+}
+namespace avx512 {
+template <class T, class TC>
+void gemm(const GemmTask<T, TC>& task);
+}
+namespace avx512_bf16 {
+template <class T, class TC>
+void gemm(const GemmTask<T, TC>& task);
+}
+namespace blas {
+template <class T, class TC>
+void gemm(const GemmTask<T, TC>& task);
+}
+
+}  // namespace vitrine::cpu
+
+// The code between BEGIN and END is compiled for the given instruction set, whatever the flags of the file.
+// Standard headers must be included before, lest their inline functions be compiled for it too and win at
+// link time.
+#if defined(__clang__)
+#define VITRINE_PRAGMA(x) _Pragma(#x)
+#define VITRINE_TARGET_BEGIN(set) \
+  VITRINE_PRAGMA(clang attribute push(__attribute__((target(set))), apply_to = function))
+#define VITRINE_TARGET_END VITRINE_PRAGMA(clang attribute pop)
+#else
+#define VITRINE_PRAGMA(x) _Pragma(#x)
+#define VITRINE_TARGET_BEGIN(set) VITRINE_PRAGMA(GCC push_options) VITRINE_PRAGMA(GCC target(set))
+#define VITRINE_TARGET_END VITRINE_PRAGMA(GCC pop_options)
+#endif

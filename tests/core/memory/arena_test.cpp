@@ -1,0 +1,197 @@
+// The arena alone, over memory from malloc: under sanitizers, where the CPU's allocator passes through, it runs here all the same.
+#include "core/memory/arena.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "core/random.h"
+
+using namespace vitrine;
+using memory::Arena;
+
+namespace {
+
+constexpr size_t kUnit = 64, kSegment = 4096, kGranularity = 1024;
+
+/// Gives memory of malloc up to a limit, and remembers what is out.
+struct Heap {
+  std::map<void*, size_t> out;
+  size_t limit = SIZE_MAX;
+
+  memory::Source source() {
+    return {[this](size_t bytes) -> void* {
+              if (held() + bytes > limit) return nullptr;
+              void* const data = std::aligned_alloc(kUnit, bytes);
+              out[data] = bytes;
+              return data;
+            },
+            [this](void* data, size_t bytes) {
+              REQUIRE(out.count(data) == 1);
+              CHECK(out[data] == bytes);
+              out.erase(data);
+              std::free(data);
+            },
+            kUnit, kSegment, kGranularity};
+  }
+  size_t held() const {
+    size_t sum = 0;
+    for (const auto& segment : out) sum += segment.second;
+    return sum;
+  }
+};
+
+struct Scene {
+  Heap heap;
+  const memory::Source source = heap.source();
+  Arena arena{source};
+
+  ~Scene() {
+    arena.release_cached();
+    CHECK(heap.out.empty());
+    CHECK(arena.reserved() == 0);
+  }
+  char* take(size_t bytes) { return static_cast<char*>(arena.take(bytes)); }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "an arena takes whole segments from its source, of multiples of the granularity, and says how much") {
+  Scene s;
+  void* const small = s.take(kUnit);
+  CHECK(s.heap.held() == kSegment);
+  CHECK(s.arena.reserved() == kSegment);
+  void* const large = s.take(kSegment + kUnit);
+  CHECK(s.heap.held() == kSegment + (kSegment + kGranularity));
+  CHECK(s.arena.reserved() == s.heap.held());
+  CHECK(s.arena.give(small));
+  CHECK(s.arena.give(large));
+  CHECK(s.arena.reserved() == s.heap.held());  // kept for the next
+}
+
+TEST_CASE("a block is split: what is left of its segment serves the next ones") {
+  Scene s;
+  char* const first = s.take(kSegment / 4);
+  char* const second = s.take(kSegment / 2);
+  char* const third = s.take(kSegment / 4);
+  CHECK(second == first + kSegment / 4);
+  CHECK(third == second + kSegment / 2);
+  CHECK(s.heap.out.size() == 1);
+  for (char* block : {first, second, third}) CHECK(s.arena.give(block));
+}
+
+TEST_CASE("free neighbours are joined, whichever of them comes back last") {
+  for (const auto& order : {std::vector{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {2, 1, 0}}) {
+    Scene s;
+    std::vector<char*> parts;
+    for (const size_t size : {kSegment / 4, kSegment / 4, kSegment / 2}) parts.push_back(s.take(size));
+    for (const int i : order) CHECK(s.arena.give(parts[static_cast<size_t>(i)]));
+    char* const whole = s.take(kSegment);
+    CHECK(whole == parts[0]);
+    CHECK(s.heap.out.size() == 1);
+    CHECK(s.arena.give(whole));
+  }
+}
+
+TEST_CASE("blocks of two segments are not joined, even where these lie side by side") {
+  // One piece of memory given out as two neighbouring segments, in either order.
+  for (const bool ascending : {true, false}) {
+    std::vector<char> memory(2 * kSegment);
+    std::vector<char*> segments = {memory.data(), memory.data() + kSegment};
+    if (ascending) std::swap(segments[0], segments[1]);
+    const memory::Source source{[&](size_t) -> void* {
+                                  char* const last = segments.back();
+                                  segments.pop_back();
+                                  return last;
+                                },
+                                [](void*, size_t bytes) { CHECK(bytes == kSegment); }, kUnit, kSegment,
+                                kGranularity};
+    Arena arena(source);
+    void* const x = arena.take(kSegment);
+    void* const y = arena.take(kSegment);
+    CHECK(arena.give(x));
+    CHECK(arena.give(y));
+    arena.release_cached();
+    CHECK(arena.reserved() == 0);
+  }
+}
+
+TEST_CASE("the smallest free block that is large enough is taken") {
+  Scene s;
+  std::vector<char*> blocks;  // free ones of 10, 6 and 8 units, with live ones in between
+  for (const size_t units : {10, 1, 6, 1, 8, 1}) blocks.push_back(s.take(units * kUnit));
+  char* const rest = s.take(kSegment - 27 * kUnit);
+  for (const size_t i : {0, 2, 4}) CHECK(s.arena.give(blocks[i]));
+  CHECK(s.take(7 * kUnit) == blocks[4]);
+  CHECK(s.take(6 * kUnit) == blocks[2]);
+  CHECK(s.take(9 * kUnit) == blocks[0]);
+  CHECK(s.heap.out.size() == 1);
+  for (char* block : {blocks[0], blocks[1], blocks[2], blocks[3], blocks[4], blocks[5], rest})
+    CHECK(s.arena.give(block));
+}
+
+TEST_CASE("release_cached gives back segments without a live block, and no others") {
+  Scene s;
+  char* const small = s.take(kUnit);
+  char* const large = s.take(2 * kSegment);
+  CHECK(s.arena.give(large));
+  s.arena.release_cached();
+  CHECK(s.arena.reserved() == kSegment);
+  CHECK(s.heap.held() == kSegment);
+  std::memset(small, 1, kUnit);
+  CHECK(s.arena.give(small));
+}
+
+TEST_CASE("a source that has no more is told by nullptr, and the arena goes on; strange blocks are refused") {
+  Scene s;
+  s.heap.limit = kSegment;
+  char* const block = s.take(kUnit);
+  CHECK(s.arena.take(kSegment) == nullptr);
+  CHECK(s.arena.reserved() == kSegment);
+  char* const next = s.take(kUnit);
+  CHECK(next == block + kUnit);
+  char here = 0;
+  CHECK(!s.arena.give(&here));
+  CHECK(!s.arena.give(block + 1));
+  CHECK(s.arena.holds(block));
+  CHECK(s.arena.give(block));
+  CHECK(!s.arena.holds(block));
+  CHECK(!s.arena.give(block));  // twice
+  CHECK(s.arena.give(next));
+}
+
+TEST_CASE("ten thousand blocks in random order neither overlap nor lose a byte") {
+  Scene s;
+  Generator generator(1);
+  struct Block {
+    char* data;
+    size_t size;
+    char mark;
+  };
+  std::vector<Block> live;
+  const auto release = [&](size_t i) {
+    const Block block = live[i];
+    size_t intact = 0;
+    for (size_t k = 0; k < block.size; ++k) intact += block.data[k] == block.mark;
+    CHECK(intact == block.size);
+    CHECK(s.arena.give(block.data));
+    live[i] = live.back();
+    live.pop_back();
+  };
+  for (int step = 0; step < 10'000; ++step) {
+    if (live.size() > 100 || (!live.empty() && generator.next_below(5) < 2)) {
+      release(static_cast<size_t>(generator.next_below(static_cast<int64_t>(live.size()))));
+      continue;
+    }
+    const size_t size = kUnit * static_cast<size_t>(1 + generator.next_below(step % 20 == 0 ? 200 : 20));
+    live.push_back({s.take(size), size, static_cast<char>(step)});
+    std::memset(live.back().data, live.back().mark, size);
+    if (step % 100 == 0) s.arena.release_cached();
+  }
+  while (!live.empty()) release(live.size() - 1);
+}

@@ -1,0 +1,249 @@
+// Every optimizer on the device against the CPU, with more parameters than one table holds, and sizes around a block's piece.
+#include <doctest/doctest.h>
+
+#if VITRINE_CUDA_KERNELS
+
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "core/tensor_kernels.h"
+#include "ops/elementwise.h"
+#include "ops/view.h"
+#include "optim/by_name.h"
+#include "optim/optimizers.h"
+#include "tests/cuda/device.h"
+#include "tests/optim/rules.h"
+#include "tests/spec/spec.h"
+
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/counts.h"
+#endif
+
+using namespace vitrine;
+using test::has_gpu, test::in_any_order;
+
+namespace {
+
+/// 90 small parameters, a few long ones and matrices, of two dtypes; their gradients are set by the caller.
+std::vector<Parameter> parameters(Device device, bool mixed) {
+  std::vector<Shape> shapes;
+  for (int64_t i = 0; i < 90; ++i) shapes.push_back({1 + i % 7});
+  for (const int64_t n : {8191, 8192, 8193, 20000}) shapes.push_back({n});
+  for (const Shape& shape : {Shape{130, 257}, {2, 3, 5}, {129, 1}, {1, 300}, {0, 4}}) shapes.push_back(shape);
+  std::vector<Parameter> result;
+  Generator g(3);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    result.emplace_back(
+        randn(shapes[i], i % 5 == 0 && !mixed ? DType::float64 : DType::float32, Device::cpu, 0, 1, g));
+    if (mixed) result.back().to(DType::bfloat16);
+    result.back().to(device);
+  }
+  return result;
+}
+
+/// The parameters, their copies and all states after three steps.
+std::vector<Tensor> train(
+    const std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>& make, Device device,
+    bool mixed) {
+  auto all = parameters(device, mixed);
+  const auto optimizer = make(all);
+  Generator g(4);
+  for (int step = 0; step < 3; ++step) {
+    for (Parameter& p : all)
+      p.master().set_grad(to(randn(p.shape(), p.master().dtype(), Device::cpu, 0, 1, g), device));
+    optimizer->step();
+  }
+  std::vector<Tensor> results;
+  for (const Parameter& p : all) {
+    results.push_back(p.master());
+    results.push_back(p.value());
+  }
+  for (const auto& [name, value] : optimizer->state_dict()) results.push_back(value);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("three steps of every optimizer") {
+  if (!has_gpu()) return;
+  std::map<std::string, std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>> rules;
+  for (const char* name : {"sgd", "adam", "adamw", "nadam", "nadamw", "radam", "radamw", "lamb", "lion",
+                           "adafactor", "rmsprop", "adagrad", "adadelta"})
+    rules[name] = [name](std::vector<Parameter> p) {
+      return optim::make_optimizer(name, std::move(p), {.lr = 0.01, .weight_decay = 0.1});
+    };
+  rules["amsgrad"] = [](std::vector<Parameter> p) {
+    return std::make_unique<optim::Adam>(std::move(p), optim::AdamOptions{.amsgrad = true});
+  };
+  rules["nesterov"] = [](std::vector<Parameter> p) {
+    return std::make_unique<optim::Sgd>(std::move(p), optim::SgdOptions{.momentum = 0.9, .nesterov = true});
+  };
+  rules["centered rmsprop"] = [](std::vector<Parameter> p) {
+    return std::make_unique<optim::Rmsprop>(std::move(p),
+                                            optim::RmspropOptions{.momentum = 0.9, .centered = true});
+  };
+  rules["adafactor with a first moment"] = [](std::vector<Parameter> p) {
+    return std::make_unique<optim::Adafactor>(
+        std::move(p), optim::AdafactorOptions{.scale_parameter = false, .beta1 = 0.9, .clip = 0.5});
+  };
+  rules["plain sgd"] = [](std::vector<Parameter> p) { return std::make_unique<optim::Sgd>(std::move(p)); };
+  for (const auto& rule : rules)
+    for (const bool mixed : {false, true}) {
+      const auto& name = rule.first;
+      const auto& make = rule.second;
+      INFO(name, mixed ? " with bfloat16 copies" : "");
+      const auto want = train(make, Device::cpu, mixed), got = train(make, Device::cuda, mixed);
+      REQUIRE(got.size() == want.size());
+      for (size_t i = 0; i < want.size(); ++i) {
+        REQUIRE(got[i].dtype() == want[i].dtype());
+        CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= 4 * epsilon(want[i].dtype()));
+      }
+      if (name != "lamb" && !name.starts_with("adafactor")) continue;  // whose threads wait for each other
+      in_any_order([&] {
+        const auto again = train(make, Device::cuda, mixed);
+        for (size_t i = 0; i < want.size(); ++i) CHECK(again[i].values() == got[i].values());
+      });
+    }
+}
+
+TEST_CASE("gradients whose squares overflow or vanish, and parameters whose gradients begin late") {
+  if (!has_gpu()) return;
+  for (const auto& rule : test::optimizer_rules())
+    for (const double size : {1e38, 1e-30}) {
+      INFO(rule.first, ", ", size);
+      const auto train = [&](Device device) {
+        std::vector<Parameter> all;
+        Generator g(6);
+        for (const Shape& shape : {Shape{130, 140}, {300}, {5, 3}})
+          all.emplace_back(to(randn(shape, DType::float32, Device::cpu, 0, 1, g), device));
+        const auto optimizer = rule.second(all);
+        for (int step = 0; step < 3; ++step) {
+          for (Parameter& p : all)
+            if (step > 0 || p.shape().rank() == 1) {
+              const Tensor gradient = randn(p.shape(), DType::float32, Device::cpu, 0, 1, g) * size;
+              p.master().set_grad(to(clamp(gradient, -3e38, 3e38), device));
+            }
+          optimizer->step();
+        }
+        std::vector<double> results;
+        for (const Parameter& p : all)
+          for (const double x : p.master().values()) results.push_back(x);
+        return results;
+      };
+      const auto want = train(Device::cpu), got = train(Device::cuda);
+      if (rule.first == "Sgd" && size > 1) continue;  // overflows
+      CHECK(spec::distance(got, want, 1e-3) <= 1e-5);
+    }
+}
+
+#if VITRINE_CUDA_EMULATED
+TEST_CASE(
+    "a step updates all parameters of a group and their 16-bit copies by one launch, Lamb's by three and Adafactor's by "
+    "five") {
+  struct Rule {
+    const char* name;
+    uint64_t launches;
+  };
+  for (const Rule& rule : {Rule{"sgd", 1},
+                           {"adam", 1},
+                           {"adamw", 1},
+                           {"nadam", 1},
+                           {"nadamw", 1},
+                           {"radam", 1},
+                           {"lion", 1},
+                           {"rmsprop", 1},
+                           {"adagrad", 1},
+                           {"adadelta", 1},
+                           {"lamb", 3},
+                           {"adafactor", 5}})
+    for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+      INFO(std::string(rule.name), " in ", name(dtype));
+      std::vector<Parameter> all;
+      for (int64_t i = 0; i < 20; ++i) {
+        all.emplace_back(full({3, 1 + i}, 0.5, DType::float32, Device::cuda));
+        all.back().to(dtype);
+      }
+      const auto optimizer = optim::make_optimizer(rule.name, all, {.lr = 0.01});
+      const auto set_gradients = [&] {
+        for (Parameter& p : all) p.master().set_grad(full_like(p.master(), 0.25));
+      };
+      set_gradients();
+      optimizer->step();  // makes the states
+      set_gradients();
+      emulator::count_kernels(true);
+      optimizer->step();
+      uint64_t launches = 0;
+      for (const auto& [kernel, counts] : emulator::kernel_counts()) launches += counts.launches;
+      emulator::count_kernels(false);
+      CHECK(launches == rule.launches);
+      for (const Parameter& p : all) CHECK(p.value().values() == copy_as(p.master(), dtype).values());
+    }
+}
+#endif
+
+TEST_CASE("16-bit copies follow their masters, also of both kinds and beside parameters that have none") {
+  if (!has_gpu()) return;
+  for (const Device device : {Device::cpu, Device::cuda})
+    for (const char* rule : {"sgd", "adam", "lamb", "adafactor"}) {
+      INFO(to_string(device), ", ", std::string(rule));
+      auto all = parameters(device, true);
+      for (size_t i = 0; i < all.size(); i += 2) all[i].to(i % 4 == 0 ? DType::float16 : DType::float32);
+      for (const Parameter& p : all) p.master().set_grad(full_like(p.master(), 0.3));
+      const Parameter& untouched = all[3];
+      untouched.zero_grad();
+      const auto before = untouched.value().values();
+      Tensor master = untouched.master();
+      VITRINE_RUN(fill, master, 7.0);
+      const auto moved = all[0].value().values();
+      optim::make_optimizer(rule, all, {.lr = 0.5})->step();
+      for (size_t i = 0; i < all.size(); ++i)
+        if (i != 3) CHECK(all[i].value().values() == copy_as(all[i].master(), all[i].dtype()).values());
+      CHECK(untouched.value().values() == before);
+      CHECK(all[0].value().values() != moved);
+    }
+}
+
+TEST_CASE("the norm of all gradients, and clipping") {
+  if (!has_gpu()) return;
+  const auto clip = [](Device device) {
+    auto all = parameters(device, false);
+    for (Parameter& p : all) p.master().set_grad(copy_as(p.master(), p.master().dtype()));
+    std::vector<double> results = {optim::clip_gradients(all, 100).item(), optim::gradient_norm(all)};
+    for (const Parameter& p : all)
+      for (const double g : p.grad().values()) results.push_back(g);
+    return results;
+  };
+  const auto want = clip(Device::cpu), got = clip(Device::cuda);
+  double squares = 0;
+  for (const Parameter& p : parameters(Device::cpu, false))
+    for (const double x : p.master().values()) squares += x * x;
+  CHECK(got[0] == doctest::Approx(std::sqrt(squares)).epsilon(1e-12));
+  CHECK(got[1] == doctest::Approx(100).epsilon(1e-6));
+  CHECK(spec::distance(got, want, 1e-3) <= 1e-6);
+  in_any_order([&] { CHECK(clip(Device::cuda) == got); });
+}
+
+TEST_CASE("Adafactor, and gradients of any strides") {
+  if (!has_gpu()) return;
+  const auto train = [](Device device) {
+    Generator g(5);
+    Parameter matrix(to(randn({37, 50}, DType::float64, Device::cpu, 0, 1, g), device));
+    Parameter vector(to(randn({300}, DType::float64, Device::cpu, 0, 1, g), device));
+    optim::Adafactor optimizer({matrix, vector});
+    for (int step = 0; step < 2; ++step) {
+      Tensor strided = transpose(to(randn({50, 37}, DType::float64, Device::cpu, 0, 1, g), device));
+      matrix.master().set_grad(std::move(strided));  // the only handle: moved, with its strides
+      vector.master().set_grad(to(randn({300}, DType::float64, Device::cpu, 0, 1, g), device));
+      optim::clip_gradients({matrix, vector}, 1);
+      optimizer.step();
+    }
+    auto values = matrix.master().values();
+    for (double v : vector.master().values()) values.push_back(v);
+    return values;
+  };
+  CHECK(spec::distance(train(Device::cuda), train(Device::cpu), 1e-3) <= 1e-12);
+}
+
+#endif

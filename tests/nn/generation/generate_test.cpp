@@ -1,0 +1,139 @@
+#include "nn/generation/generate.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/tape.h"
+#include "ops/view.h"
+#include "tests/nn/models/tiny_gpt.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using test::tiny_gpt;
+
+namespace {
+
+/// How often each token comes in `draws` draws.
+std::vector<double> shares(const Tensor& logits, const SamplingOptions& o, int draws = 20000) {
+  Generator generator(7);
+  std::vector<double> count(static_cast<size_t>(logits.numel()));
+  for (int i = 0; i < draws; ++i)
+    count[static_cast<size_t>(sample_token(logits, o, generator))] += 1.0 / draws;
+  return count;
+}
+
+/// The probabilities of `kept` tokens at a temperature, the others 0.
+std::vector<double> expected(const Tensor& logits, double temperature, const std::vector<size_t>& kept) {
+  const auto x = logits.values();
+  std::vector<double> p(x.size());
+  double total = 0;
+  for (size_t i : kept) total += p[i] = std::exp(x[i] / temperature);
+  for (double& v : p) v /= total;
+  return p;
+}
+
+void check_close(const std::vector<double>& got, const std::vector<double>& want) {
+  for (size_t i = 0; i < want.size(); ++i) {
+    INFO("token ", i, ": ", got[i], " against ", want[i]);
+    if (want[i] == 0) CHECK(got[i] == 0);
+    CHECK(std::abs(got[i] - want[i]) <= 4 * std::sqrt(want[i] * (1 - want[i]) / 20000) + 1e-12);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tokens come as often as temperature, top-k and top-p say") {
+  const Tensor x = tensor({0, 3, 1, 2, -1});
+  check_close(shares(x, {}), expected(x, 1, {0, 1, 2, 3, 4}));
+  check_close(shares(x, {.temperature = 2.5}), expected(x, 2.5, {0, 1, 2, 3, 4}));
+  check_close(shares(x, {.top_k = 3}), expected(x, 1, {1, 3, 2}));
+  check_close(shares(x, {.top_k = 99}), expected(x, 1, {0, 1, 2, 3, 4}));
+  // The probabilities are 0.64, 0.24, 0.09, 0.03 and 0.01 for tokens 1, 3, 2, 0, 4.
+  check_close(shares(x, {.top_p = 0.7}), expected(x, 1, {1, 3}));
+  check_close(shares(x, {.top_p = 0.9}), expected(x, 1, {1, 3, 2}));
+  check_close(shares(x, {.top_k = 2, .top_p = 0.99}), expected(x, 1, {1, 3}));
+  check_close(shares(x, {.top_p = 1e-9}), expected(x, 1, {1}));
+  check_close(shares(x, {.temperature = 1e-3}), expected(x, 1, {1}));
+}
+
+TEST_CASE("top-p in a large vocabulary keeps the fewest tokens that suffice") {
+  std::vector<double> logits(5000);
+  for (size_t i = 0; i < logits.size(); ++i)
+    logits[i * 7 % 5000] = -std::log(1.0 + static_cast<double>(i));  // probabilities ∝ 1/(1 + rank)
+  double total = 0, mass = 0;
+  for (int i = 1; i <= 5000; ++i) total += 1.0 / i;
+  size_t kept = 0;
+  while (mass < 0.6 * total) mass += 1.0 / static_cast<double>(++kept);
+  Generator generator(2);
+  const Tensor x = tensor(logits, {5000}, DType::float32);
+  size_t lowest = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const auto token = static_cast<size_t>(sample_token(x, {.top_p = 0.6}, generator));
+    const auto rank = static_cast<size_t>(std::lround(std::exp(-logits[token]))) - 1;
+    REQUIRE(rank < kept);
+    lowest = std::max(lowest, rank);
+  }
+  CHECK(lowest > kept * 9 / 10);
+}
+
+TEST_CASE("greedy takes the first of the highest; hidden tokens never come; one token is always it") {
+  Generator generator(1);
+  CHECK(sample_token(tensor({1, 5, 5, 2}), {.temperature = 0}, generator) == 1);
+  CHECK(sample_token(tensor({1, 5, 5, 2}), {.top_k = 1}, generator) == 1);
+  CHECK(sample_token(tensor({-3}), {}, generator) == 0);
+  const auto got = shares(tensor({-INFINITY, 0, -INFINITY, 0}), {});
+  CHECK(got[0] + got[2] == 0);
+  CHECK(shares(tensor({1000, 0, 999}), {})[1] == 0);  // no overflow
+}
+
+TEST_CASE("senseless sampling is refused") {
+  Generator g(1);
+  const Tensor x = tensor({1, 2});
+  for (const SamplingOptions& o :
+       {SamplingOptions{.temperature = -1}, SamplingOptions{.temperature = INFINITY},
+        SamplingOptions{.top_k = -1}, SamplingOptions{.top_p = 0}, SamplingOptions{.top_p = 1.5}})
+    CHECK_THROWS_WITH_AS(sample_token(x, o, g), doctest::Contains("wanted a finite temperature"), Error);
+  CHECK_THROWS_WITH_AS(sample_token(tensor({1, NAN}), {}, g), doctest::Contains("token 1 is NaN"), Error);
+  CHECK_THROWS_WITH_AS(sample_token(tensor({-INFINITY}), {}, g), doctest::Contains("highest logit is -inf"),
+                       Error);
+  CHECK_THROWS_WITH_AS(sample_token(zeros({2, 2}), {}, g), doctest::Contains("wanted [V]"), Error);
+  Gpt model(tiny_gpt());
+  CHECK_THROWS_WITH_AS(generate(model, {}, 1), doctest::Contains("prompt is empty"), Error);
+  CHECK_THROWS_WITH_AS(generate(model, {1}, -1), doctest::Contains("-1 tokens"), Error);
+}
+
+TEST_CASE("generated text depends on the seed alone and equals decoding without a cache") {
+  Gpt model(tiny_gpt());
+  for (Parameter& p : model.parameters()) {
+    Generator g(p.name().size());
+    p.assign(randn(p.shape(), DType::float32, Device::cpu, 0, 0.5, g));
+  }
+  const auto a = generate(model, {1, 2}, 20, {.seed = 4}), b = generate(model, {1, 2}, 20, {.seed = 4});
+  CHECK(a == b);
+  CHECK(a.size() == 22);
+  CHECK(generate(model, {1, 2}, 20, {.seed = 5}) != a);
+  CHECK(model.training());
+  // Within the context every greedy token is that of the full pass; a long prompt is cut to the newest tokens.
+  std::vector<int64_t> want = {3, 1};
+  while (want.size() < 8) {
+    const Tensor logits = model.forward(index_tensor(want, {1, static_cast<int64_t>(want.size())}));
+    const auto x = logits.values();
+    want.push_back(std::max_element(x.end() - 11, x.end()) - (x.end() - 11));
+  }
+  CHECK(generate(model, {3, 1}, 6, {.temperature = 0}) == want);
+  const std::vector<int64_t> prompt = {9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8};
+  const auto next = generate(model, prompt, 1, {.temperature = 0}).back();
+  CHECK(next == generate(model, {prompt.end() - 8, prompt.end()}, 1, {.temperature = 0}).back());
+}
+
+TEST_CASE("a cache holds no more than its capacity, and refuses to be differentiated") {
+  const Tensor x = ones({1, 2, 2, 4});
+  KeyValueCache cache(3);
+  CHECK(cache.append(x, x).first.shape() == Shape{1, 2, 2, 4});
+  CHECK(cache.append(slice(x, 2, 0, 1), slice(x, 2, 0, 1)).second.shape() == Shape{1, 2, 3, 4});
+  CHECK_THROWS_WITH_AS(cache.append(x, x), doctest::Contains("there is room for 3"), Error);
+  const Tape tape;
+  CHECK_THROWS_WITH_AS(KeyValueCache(3).append(x, x), doctest::Contains("has no gradient"), Error);
+}

@@ -1,0 +1,263 @@
+#include "nn/models/gpt.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "core/creation.h"
+#include "ops/elementwise.h"
+#include "ops/loss.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+#include "tests/nn/mechanisms.h"
+#include "tests/nn/models/tiny_gpt.h"
+#include "tests/ops/reference.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using test::ids, test::kMechanisms;
+
+namespace {
+
+/// Queries share keys.
+GptOptions tiny(const std::string& attention) {
+  GptOptions o = test::tiny_gpt(attention);
+  o.key_heads = 1;
+  return o;
+}
+
+/// Every mechanism, and every other choice with the standard one.
+std::vector<std::pair<std::string, GptOptions>> choices() {
+  std::vector<std::pair<std::string, GptOptions>> all;
+  for (const auto& name : kMechanisms) all.emplace_back(name, tiny(name));
+  const auto add = [&](const char* name, const std::function<void(GptOptions&)>& change) {
+    all.emplace_back(name, tiny("standard"));
+    change(all.back().second);
+  };
+  for (const char* activation : {"relu", "gelu", "silu", "swiglu"})
+    add(activation, [&](GptOptions& o) { o.activation = activation_of(activation); });
+  add("post-norm", [](GptOptions& o) { o.pre_norm = false; });
+  add("RMS norm", [](GptOptions& o) { o.norm = NormKind::rms; });
+  add("no bias", [](GptOptions& o) { o.bias = Bias::no; });
+  add("hidden size", [](GptOptions& o) { o.hidden = 5; });
+  add("sinusoidal", [](GptOptions& o) { o.positions = Positions::sinusoidal; });
+  add("no positions", [](GptOptions& o) { o.positions = Positions::none; });
+  add("own key heads", [](GptOptions& o) { o.key_heads = 0; });
+  return all;
+}
+
+/// Every parameter replaced by larger random values, so that no path is negligible.
+void randomize(Gpt& model) {
+  Generator generator(9);
+  for (Parameter& p : model.parameters())
+    p.assign(randn(p.shape(), DType::float64, Device::cpu, p.shape().rank() == 1 ? 0.5 : 0, 0.4, generator));
+}
+
+}  // namespace
+
+TEST_CASE("gradients of a GPT agree with differences for every mechanism and choice") {
+  for (const auto& choice : choices()) {
+    const std::string& name = choice.first;
+    if (name == "relu") continue;  // differences step over its kink
+    Gpt model(choice.second);
+    model.to(DType::float64);
+    randomize(model);
+    const Tensor x = ids(2, 6), y = ids(2, 6);
+    const auto loss = [&] { return cross_entropy(model.forward(x), y); };
+    model.zero_grad();
+    {
+      Tape tape;
+      tape.backward(loss());
+    }
+    for (const auto& named : model.named_parameters()) {
+      const std::string& path = named.first;
+      const Parameter& p = named.second;
+      REQUIRE_MESSAGE(p.grad().defined(), path);
+      const auto gradient = p.grad().values();
+      // A few elements of each parameter, in both directions.
+      double* const data = p.master().data<double>();
+      for (int64_t i = 0; i < p.numel(); i += std::max<int64_t>(1, p.numel() / 3)) {
+        const double before = data[i], h = 1e-3;
+        double at[4];
+        int n = 0;
+        for (double t : {-2 * h, -h, h, 2 * h}) {
+          data[i] = before + t;
+          at[n++] = loss().item();
+        }
+        data[i] = before;
+        const double want = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
+        CHECK_MESSAGE(
+            std::abs(gradient[static_cast<size_t>(i)] - want) < 1e-8,
+            fmt::format("{}, {}[{}]: {} against {}", name, path, i, gradient[static_cast<size_t>(i)], want));
+      }
+    }
+  }
+}
+
+TEST_CASE("decoding token by token with the cache equals the full pass") {
+  for (const auto& choice : choices()) {
+    const std::string& name = choice.first;
+    Gpt model(choice.second);
+    model.to(DType::float64);
+    randomize(model);
+    model.eval();
+    const Tensor x = ids(2, 8);
+    const auto want = model.forward(x).values();
+    std::vector<KeyValueCache> caches;
+    std::vector<double> got(want.size());
+    for (int64_t t = 0; t < 8; ++t) {
+      const auto step = model.forward(slice(x, 1, t, t + 1), &caches).values();
+      for (size_t b = 0; b < 2; ++b)
+        for (size_t v = 0; v < 11; ++v) got[(b * 8 + static_cast<size_t>(t)) * 11 + v] = step[b * 11 + v];
+    }
+    CHECK_MESSAGE(spec::distance(got, want, 1e-3) < 1e-12, name);
+  }
+}
+
+TEST_CASE("a token never sees what comes after it") {
+  for (const auto& name : kMechanisms) {
+    Gpt model(tiny(name));
+    model.to(DType::float64);
+    randomize(model);
+    Tensor x = ids(1, 8);
+    const auto before = slice(model.forward(x), 1, 0, 5).values();
+    x.data<int64_t>()[6] = (x.data<int64_t>()[6] + 1) % 11;
+    // LASER's anchors depend on all keys: there a later token changes rounding, and nothing else.
+    CHECK_MESSAGE(spec::distance(slice(model.forward(x), 1, 0, 5).values(), before, 1e-3) < 1e-13, name);
+  }
+}
+
+TEST_CASE("LASER's read obeys its bounds and equals the two log-sum-exps, for small and for large values") {
+  Generator generator(4);
+  for (double size : {1e-6, 0.1, 1.0, 20.0, 500.0}) {
+    const Tensor scores = randn({1, 2, 5, 7}, DType::float64, Device::cpu, 0, 2, generator);
+    const Tensor v = randn({1, 2, 7, 3}, DType::float64, Device::cpu, 0, size, generator);
+    const Tensor weights = softmax(scores);
+    const auto read = laser_read(weights, scores, v).values();
+    const auto s = scores.values(), values = v.values();
+    for (size_t h = 0; h < 2; ++h)
+      for (size_t i = 0; i < 5; ++i)
+        for (size_t d = 0; d < 3; ++d) {
+          long double top = -INFINITY, bottom = -INFINITY, low = INFINITY, high = -INFINITY;
+          const auto add = [](long double& sum, long double x) {
+            const long double m = std::max(sum, x);
+            sum = m + std::log(std::exp(sum - m) + std::exp(x - m));
+          };
+          for (size_t j = 0; j < 7; ++j) {
+            const long double score = s[(h * 5 + i) * 7 + j], value = values[(h * 7 + j) * 3 + d];
+            add(top, score + value);
+            add(bottom, score);
+            low = std::min(low, value);
+            high = std::max(high, value);
+          }
+          const double got = read[(h * 5 + i) * 3 + d];
+          CHECK(std::abs(got - static_cast<double>(top - bottom)) <= 1e-12 * std::max(size, 1.0));
+          CHECK(got >= static_cast<double>(low) - 1e-12 * size);
+          CHECK(got <= static_cast<double>(high) + 1e-12 * size);
+        }
+  }
+}
+
+TEST_CASE("a query that sees no key gives 0 and sends back no gradient") {
+  for (const char* name : {"standard", "laser"}) {
+    const Attention attention(parse_attention(name), 2, 4, 8);
+    Generator generator(5);
+    Tensor q = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
+    Tensor k = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
+    Tensor v = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
+    AttentionMask mask;
+    mask.allowed = tensor({1, 1, 0, 0, 0, 0, 0, 1, 1}, {3, 3}, DType::boolean);
+    Tape tape;
+    for (const Tensor& t : {q, k, v}) tape.watch(t);
+    const Tensor y = attention.forward(q, k, v, mask);
+    for (double value : select(y, 2, 1).values()) CHECK(value == 0);
+    const auto gradients = tape.gradient(sum(y * y), {q, k, v});
+    for (double value : select(gradients[0], 2, 1).values()) CHECK(value == 0);
+    for (const Tensor& g : gradients)
+      for (double value : g.values()) CHECK(std::isfinite(value));
+  }
+}
+
+TEST_CASE("misspelt and senseless attention names are refused with a reason") {
+  const auto message = [](const std::string& name) -> std::string {
+    try {
+      parse_attention(name);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(message("lasr+qk_norm").find("did you mean laser?") != std::string::npos);
+  CHECK(message("").find("empty") != std::string::npos);
+  CHECK(message("cosine+qk_norm").find("normalizes queries and keys itself") != std::string::npos);
+  CHECK(message("optimal+entropy").find("exclude each other") != std::string::npos);
+  CHECK(message("laser+laser").find("twice") != std::string::npos);
+  CHECK(message("softcap").find("wants a number") != std::string::npos);
+  CHECK(message("softcap=-1").find("above 0") != std::string::npos);
+  CHECK(message("laser=2").find("takes no number") != std::string::npos);
+}
+
+TEST_CASE("positions are learned, sinusoidal or left to the attention") {
+  const auto has_table = [](const GptOptions& o) { return Gpt(o).state_dict().count("positions") == 1; };
+  GptOptions o = tiny("standard");
+  CHECK(has_table(o));
+  CHECK(!has_table(tiny("rotary")));
+  CHECK(!has_table(tiny("laser+alibi")));
+  o.positions = Positions::none;
+  CHECK(!has_table(o));
+  o.positions = Positions::sinusoidal;
+  CHECK(!has_table(o));
+  // The same tokens in another order: only positions can tell the last token's rows apart without a mask's help.
+  const Tensor a = tensor({1, 2, 3, 3}, {1, 4}, DType::int64);
+  const auto row = [](const Tensor& y, int64_t i) { return select(select(y, 0, 0), 0, i).values(); };
+  manual_seed(1);
+  Gpt with(o);
+  CHECK(row(with.forward(a), 2) != row(with.forward(a), 3));
+  CHECK_THROWS_WITH(positions_of("rotary"), doctest::Contains("are parts of attention"));
+}
+
+TEST_CASE("blocks that are computed again in the backward give the same bits, dropout included") {
+  GptOptions o = tiny("laser");
+  o.dropout = 0.3;
+  std::vector<std::vector<double>> results[2];
+  for (const bool again : {false, true}) {
+    o.checkpoint_blocks = again;
+    manual_seed(3);
+    Gpt model(o);
+    Tape tape;
+    const Tensor loss = cross_entropy(model.forward(ids(2, 6)), ids(2, 6));
+    const size_t nodes = tape.size();
+    model.eval();  // does not reach the blocks' second run
+    tape.backward(loss);
+    results[again].push_back({loss.item()});
+    for (const Parameter& p : model.parameters()) results[again].push_back(p.grad().values());
+    CHECK((again ? nodes < 12 : nodes > 30));
+  }
+  CHECK(results[0] == results[1]);
+}
+
+TEST_CASE("loss and gradients of a GPT have the same bits on 1, 2, 3 and 7 threads, in bfloat16 too") {
+  Generator generator(6);
+  const Tensor x = randint(0, 61, {3, 50}, Device::cpu, generator),
+               y = randint(0, 61, {3, 50}, Device::cpu, generator);
+  for (const DType dtype : {DType::float32, DType::bfloat16})
+    for (const char* attention : {"standard", "laser+qk_norm+rotary"}) {
+      INFO(name(dtype), ", ", attention);
+      manual_seed(2);
+      Gpt model(
+          {.vocabulary = 61, .context = 50, .width = 96, .layers = 2, .heads = 3, .attention = attention});
+      model.to(dtype);
+      CHECK(test::same_on_any_threads([&] {
+        for (Parameter& p : model.parameters()) p.zero_grad();
+        Tape tape;
+        const Tensor loss = cross_entropy(model.forward(x), y);
+        tape.backward(loss);
+        std::vector<Tensor> all = {loss};
+        for (const Parameter& p : model.parameters()) all.push_back(clone(p.grad()));
+        return all;
+      }));
+    }
+}
