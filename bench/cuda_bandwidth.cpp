@@ -134,7 +134,7 @@ class Table {
   }
 
   void norms() {
-    const DType statistics = wide(dtype_);
+    const DType statistics = accumulation_dtype(dtype_);
     Tensor weight = full({columns_}, 1, statistics, kGpu), bias = full({columns_}, 0, statistics, kGpu);
     Tensor mean = empty({rows_}, statistics, kGpu), rstd = empty({rows_}, statistics, kGpu);
     Tensor dweight = empty_like(weight), dbias = empty_like(bias), none;
@@ -155,7 +155,7 @@ class Table {
   }
 
   void cross_entropy() {
-    const DType statistics = wide(dtype_);
+    const DType statistics = accumulation_dtype(dtype_);
     Tensor losses = empty({rows_}, statistics, kGpu), shift = empty_like(losses), total = empty_like(losses);
     const Tensor targets = full({rows_}, 1, DType::int64, kGpu);
     row("cross_entropy", 1,

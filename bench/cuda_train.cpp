@@ -52,7 +52,7 @@ void train(const Size& s, bool in_graph) {
     tape.backward(loss);
     optimizer.step();
   };
-  std::optional<Graph> graph;
+  std::optional<StepGraph> graph;
   json result;
   for (int i = -2; i < s.steps; ++i) {
     const double start = bench::seconds();

@@ -120,7 +120,7 @@ Timing time_product(const Product& p, int count, double budget) {
   set_threads(count);
   set_openblas_threads(p.batch > 1 ? 1 : count);
   const auto ours = [&] {
-    const cpu::Batch batch{p.batch, 1, {p.M * p.K, 0}, {p.K * p.N, 0}, {p.M * p.N, 0}};
+    const cpu::MatrixBatch batch{p.batch, 1, {p.M * p.K, 0}, {p.K * p.N, 0}, {p.M * p.N, 0}};
     cpu::gemm_batched(batch, p.ta, p.tb, p.M, p.N, p.K, 1.0f, A.data(), lda, B.data(), ldb, 0.0f, C.data(),
                       p.N);
   };

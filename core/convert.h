@@ -35,20 +35,21 @@ VITRINE_HD To convert(From x) {
   } else if constexpr (std::is_same_v<To, Dual>) {
     return Dual(convert<double>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
-    return static_cast<Wide<From>>(x) != 0;
-  } else if constexpr (!std::is_same_v<Wide<To>, To>) {
-    if constexpr (std::is_same_v<Wide<From>, float>) return To(static_cast<float>(x));
+    return static_cast<AccumulatorOf<From>>(x) != 0;
+  } else if constexpr (!std::is_same_v<AccumulatorOf<To>, To>) {
+    if constexpr (std::is_same_v<AccumulatorOf<From>, float>) return To(static_cast<float>(x));
     return round_once<To>(static_cast<double>(x));
   } else if constexpr (std::is_integral_v<To> && !std::is_integral_v<From>) {
     using Limits = std::numeric_limits<To>;
     constexpr To least = Limits::min(), most = Limits::max();
-    constexpr auto end = static_cast<Wide<From>>(uint64_t{1} << Limits::digits);  // most + 1, exactly
-    const auto value = static_cast<Wide<From>>(x);
+    constexpr auto end =
+        static_cast<AccumulatorOf<From>>(uint64_t{1} << Limits::digits);  // most + 1, exactly
+    const auto value = static_cast<AccumulatorOf<From>>(x);
     if (value >= end) return most;
     if (value < (std::is_signed_v<To> ? -end : 0)) return least;
     return value == value ? static_cast<To>(value) : To(0);
   } else {
-    return static_cast<To>(static_cast<Wide<From>>(x));
+    return static_cast<To>(static_cast<AccumulatorOf<From>>(x));
   }
 }
 

@@ -29,7 +29,7 @@ constexpr bool is_integer(DType t) { return t == DType::int64 || t == DType::int
 constexpr bool is_low_precision(DType t) { return t == DType::bfloat16 || t == DType::float16; }
 
 /// The type in which sums and statistics over `t` are kept: float32 for bfloat16 and float16, else `t`.
-constexpr DType wide(DType t) { return is_low_precision(t) ? DType::float32 : t; }
+constexpr DType accumulation_dtype(DType t) { return is_low_precision(t) ? DType::float32 : t; }
 
 /// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the float's type, and
 /// bfloat16 with float16 gives float32.
@@ -65,7 +65,7 @@ inline constexpr DType dtype_v<Dual> = DType::dual64;
 
 /// The type in which a kernel computes on elements of type T: float for the 16-bit types, else T.
 template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
+using AccumulatorOf = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
 
 /// A C++ type as a value: what the visitors below call their function with.
 template <class T>

@@ -83,7 +83,7 @@ class KernelScope {
   int64_t start_;
 };
 
-/// All tensors of a kernel share a device; a checkpointed forward notes what it reads.
+/// All tensors of a kernel share a device; a recomputed forward notes what it reads.
 void inspect(const char* kernel, Device& device, bool& found, const Tensor& x);
 void check_writable(const char* kernel, const Tensor& y);
 /// While somebody measures it: a launch returns at once. Not in a capture, where nothing runs.

@@ -46,7 +46,7 @@ void Parameter::replace_master(Tensor master) {
 void Parameter::requires_grad(bool on) {
   State& s = state();
   s.master.requires_grad(on);
-  if (s.copy.defined() && on) s.copy.share_leaf(s.master, wide(s.copy.dtype()));
+  if (s.copy.defined() && on) s.copy.share_leaf(s.master, accumulation_dtype(s.copy.dtype()));
   if (s.copy.defined() && !on) s.copy.requires_grad(false);
   name_leaf();
 }
@@ -58,11 +58,12 @@ void Parameter::name_leaf() {
 void Parameter::to(DType dtype) {
   check(is_floating(dtype), "Parameter: wanted a floating dtype, got {}", vitrine::name(dtype));
   State& s = state();
-  if (s.master.dtype() != wide(dtype)) replace_master(copy_as(s.master, wide(dtype)));
+  if (s.master.dtype() != accumulation_dtype(dtype))
+    replace_master(copy_as(s.master, accumulation_dtype(dtype)));
   s.copy = Tensor();
   if (!is_low_precision(dtype)) return;
   s.copy = copy_as(s.master, dtype);
-  if (requires_grad()) s.copy.share_leaf(s.master, wide(dtype));
+  if (requires_grad()) s.copy.share_leaf(s.master, accumulation_dtype(dtype));
 }
 
 void Parameter::to(Device device) {

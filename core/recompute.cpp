@@ -35,7 +35,7 @@ void check_unchanged(const std::vector<ReadRecorder::Memory>& memory) {
   for (const auto& [weak, version] : memory) {
     const auto storage = weak.lock();
     check(!storage || storage->version() == version,
-          "checkpoint: a tensor of {} bytes that the forward read was overwritten since, by {}: its second "
+          "recompute: a tensor of {} bytes that the forward read was overwritten since, by {}: its second "
           "run would compute something else",
           storage ? storage->bytes() : 0, storage ? storage->last_writer() : "");
   }
@@ -45,7 +45,7 @@ void check_unchanged(const std::vector<ReadRecorder::Memory>& memory) {
 
 bool recomputing() { return running_again; }
 
-Tensor checkpoint(const std::function<Tensor()>& f) {
+Tensor recompute(const std::function<Tensor()>& f) {
   Tape* tape = Tape::recording();
   if (!tape || tape->order() > 1) return f();
   std::vector<Tensor> inputs;
@@ -60,7 +60,7 @@ Tensor checkpoint(const std::function<Tensor()>& f) {
   }
   detail::discard_saved();
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
-  return record("checkpoint", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
+  return record("recompute", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
     const Replay replay(drawn);
     Tape again({.anomaly = anomaly});
     std::vector<Tensor> wanted, sums;

@@ -107,7 +107,7 @@ bool has_gradient(const Tensor& x);
 /// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.
 bool records_definitions(std::initializer_list<Tensor> inputs);
 
-/// What a checkpointed forward reads while it lives, so that a second run can be the same (see core/recompute.h).
+/// What a recomputed forward reads while it lives, so that a second run can be the same (see core/recompute.h).
 class ReadRecorder {
  public:
   explicit ReadRecorder(Tape* outer);

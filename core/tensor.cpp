@@ -90,7 +90,7 @@ Tensor& Tensor::requires_grad(bool on) {
     impl().leaf = nullptr;
   } else if (!impl().leaf) {
     impl().leaf = std::make_shared<Leaf>();
-    impl().leaf->grad_dtype = wide(dtype());
+    impl().leaf->grad_dtype = accumulation_dtype(dtype());
   }
   return *this;
 }
@@ -100,7 +100,7 @@ Tensor Tensor::grad() const { return impl().leaf ? impl().leaf->grad : Tensor();
 void Tensor::set_grad(Tensor grad) const {
   check(requires_grad(), "set_grad: {} does not require a gradient", describe(*this));
   check(!grad.defined() || (grad.shape() == shape() && grad.device() == device() &&
-                            (grad.dtype() == dtype() || grad.dtype() == wide(dtype()))),
+                            (grad.dtype() == dtype() || grad.dtype() == accumulation_dtype(dtype()))),
         "set_grad: the gradient is {} and the tensor {}", describe(grad), describe(*this));
   if (grad.defined()) {
     // Two leaves that shared it would have it scaled twice by clipping.

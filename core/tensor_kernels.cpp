@@ -34,14 +34,14 @@ void check_same_shape(const char* op, const Tensor& y, const Tensor& x) {
   check(y.shape() == x.shape(), "{}: the shapes {} and {} differ", op, y.shape(), x.shape());
 }
 
-/// Rows of a tensor as the leading axis of a contiguous matrix; the row numbers as int64, in the allocator's memory: the C library's
+/// GatheredRows of a tensor as the leading axis of a contiguous matrix; the row numbers as int64, in the allocator's memory: the C library's
 /// heap would grow at some step of a training run.
-struct Rows {
+struct GatheredRows {
   int64_t count, width, limit;
   Tensor numbers;
   const int64_t* index;
 
-  Rows(const char* op, const Tensor& whole, const Tensor& part, const Tensor& rows) {
+  GatheredRows(const char* op, const Tensor& whole, const Tensor& part, const Tensor& rows) {
     check(whole.is_contiguous() && part.is_contiguous(), "{}: wanted contiguous tensors", op);
     check(
         whole.rank() >= 1 && rows.rank() == 1 && part.rank() == whole.rank() && part.size(0) == rows.size(0),
@@ -124,14 +124,15 @@ void accumulate(Tensor& y, const Tensor& x) {
     visit_floating(x.dtype(), "accumulate", [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      each<To, From>(y, x,
-                     [](To& a, const From& b) { a = To(static_cast<Wide<To>>(a) + convert<Wide<To>>(b)); });
+      each<To, From>(y, x, [](To& a, const From& b) {
+        a = To(static_cast<AccumulatorOf<To>>(a) + convert<AccumulatorOf<To>>(b));
+      });
     });
   });
 }
 
 void gather_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
-  const Rows r("gather_rows", x, y, rows);
+  const GatheredRows r("gather_rows", x, y, rows);
   check(y.dtype() == x.dtype(), "gather_rows: the dtypes {} and {} differ", name(y.dtype()), name(x.dtype()));
   const int64_t bytes = r.width * x.element_size();
   auto* to = static_cast<char*>(y.raw());
@@ -143,7 +144,7 @@ void gather_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
 }
 
 void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
-  const Rows r("accumulate_rows", y, x, rows);
+  const GatheredRows r("accumulate_rows", y, x, rows);
   visit_floating(y.dtype(), "accumulate_rows", [&](auto to) {
     visit_floating(x.dtype(), "accumulate_rows", [&](auto from) {
       using To = typename decltype(to)::type;
@@ -156,7 +157,7 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
           To* row = into + r.index[i] * r.width;
           const From* source = add + i * r.width;
           for (int64_t c = b; c < e; ++c)
-            row[c] = To(static_cast<Wide<To>>(row[c]) + convert<Wide<To>>(source[c]));
+            row[c] = To(static_cast<AccumulatorOf<To>>(row[c]) + convert<AccumulatorOf<To>>(source[c]));
         }
       });
     });
@@ -171,10 +172,10 @@ void all_finite(Tensor& finite, const Tensor& x) {
     const T* const data = x.data<T>();
     const int64_t stride = loop.inner_stride[0];
     loop.parallel(1, [&](const std::array<int64_t, 1>& at, int64_t count) {
-      Wide<T> poison = 0;  // 0·x is 0 for a finite x and NaN for the others
+      AccumulatorOf<T> poison = 0;  // 0·x is 0 for a finite x and NaN for the others
       for (int64_t i = 0; i < count; ++i)
-        poison += Wide<T>(0) * static_cast<Wide<T>>(data[at[0] + i * stride]);
-      if (!(poison == Wide<T>(0))) all = false;
+        poison += AccumulatorOf<T>(0) * static_cast<AccumulatorOf<T>>(data[at[0] + i * stride]);
+      if (!(poison == AccumulatorOf<T>(0))) all = false;
     });
   });
   *finite.data<bool>() = all;

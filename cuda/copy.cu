@@ -38,7 +38,7 @@ __global__ void limited_bytes_kernel(uint8_t* y, const int32_t* x, Strided<2> la
 
 template <class To, class From>
 __global__ void accumulate_kernel(To* y, const From* x, Strided<3> layout) {
-  using T = Wide<To>;
+  using T = AccumulatorOf<To>;
   map_all(
       layout, [](To y, From x) { return To(static_cast<T>(y) + convert<T>(x)); }, y, y, x);
 }

@@ -9,7 +9,7 @@ namespace {
 
 template <class F, class S>
 __global__ void binary_kernel(S* z, const S* x, const S* y, Strided<3> layout, F f) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   map_all(
       layout, [&](S x, S y) { return S(f.value(static_cast<T>(x), static_cast<T>(y))); }, z, x, y);
 }
@@ -35,7 +35,7 @@ __device__ bool holds(Comparison op, T x, T y) {
 
 template <class S>
 __global__ void compare_kernel(bool* z, const S* x, const S* y, Strided<3> layout, Comparison op) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   map_all(
       layout, [&](S x, S y) { return holds(op, static_cast<T>(x), static_cast<T>(y)); }, z, x, y);
 }

@@ -9,7 +9,7 @@ namespace {
 template <class F, class S>
 __global__ void unary_kernel(S* y, const S* x, Strided<2> layout, F f) {
   map_all(
-      layout, [&](S x) { return S(f.value(static_cast<Wide<S>>(x))); }, y, x);
+      layout, [&](S x) { return S(f.value(static_cast<AccumulatorOf<S>>(x))); }, y, x);
 }
 
 template <class I>

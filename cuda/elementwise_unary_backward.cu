@@ -7,7 +7,7 @@ namespace {
 
 template <class F, class S>
 __global__ void unary_backward_kernel(S* dx, const S* dy, const S* x, const S* y, Strided<4> layout, F f) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   const auto slope = [&](S dy, S x, S y) {
     return S(static_cast<T>(dy) * f.derivative(static_cast<T>(x), static_cast<T>(y)));
   };

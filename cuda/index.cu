@@ -60,9 +60,10 @@ __global__ void gather_kernel(S* y, const S* x, const int64_t* index, Strided<3>
 
 /// For index [lines, n] and order, the places of each line's indices in sorted order.
 template <class S>
-__global__ void scatter_add_kernel(Wide<S>* y, const S* source, const int64_t* index, const int64_t* order,
-                                   Strided<2> layout, int64_t n, int64_t y_step, int64_t source_step) {
-  using T = Wide<S>;
+__global__ void scatter_add_kernel(AccumulatorOf<S>* y, const S* source, const int64_t* index,
+                                   const int64_t* order, Strided<2> layout, int64_t n, int64_t y_step,
+                                   int64_t source_step) {
+  using T = AccumulatorOf<S>;
   for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
     const int64_t line = i - i % n, end = line + n, place = index[line + order[i]];
     if (i > line && index[line + order[i - 1]] == place) continue;  // an earlier thread adds this one
@@ -88,7 +89,7 @@ constexpr int kAhead =
 /// y += x[order[0]] + … + x[order[count − 1]], one after the other: rows of `width` elements, of which a thread takes N at a time.
 template <int N, class To, class From>
 __device__ void accumulate_run(To* y, const From* x, const int64_t* order, int64_t count, int64_t width) {
-  using T = Wide<To>;
+  using T = AccumulatorOf<To>;
   for (int64_t column = int64_t{threadIdx.x} * N; column < width; column += int64_t{blockDim.x} * N) {
     auto total = map<N>([](To y) { return static_cast<T>(y); }, load<N>(y + column));
     const auto add = [&](int64_t i, auto rows) {
@@ -185,9 +186,10 @@ void scatter_add(Tensor& y, const Tensor& index, const Tensor& source, int axis)
   argsort(order, places, false);
   visit_device(source.dtype(), "scatter_add", [&](auto type) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((scatter_add_kernel<S>), blocks_for(places.numel()), kThreads, 0, y.data<Wide<S>>(),
-                   source.data<S>(), places.data<int64_t>(), order.data<int64_t>(),
-                   Strided<2>::of(lines, from), places.size(-1), y.strides()[axis], source.strides()[axis]);
+    VITRINE_LAUNCH((scatter_add_kernel<S>), blocks_for(places.numel()), kThreads, 0,
+                   y.data<AccumulatorOf<S>>(), source.data<S>(), places.data<int64_t>(),
+                   order.data<int64_t>(), Strided<2>::of(lines, from), places.size(-1), y.strides()[axis],
+                   source.strides()[axis]);
   });
 }
 

@@ -26,7 +26,7 @@
     ::vitrine::cuda::check_launch(#kernel);                                               \
   } while (false)
 #define VITRINE_DYNAMIC_SHARED(T, name) \
-  T* const name = static_cast<T*>(::vitrine::emulator::Block::current().dynamic_shared())
+  T* const name = static_cast<T*>(::vitrine::emulator::ThreadBlock::current().dynamic_shared())
 #else
 #include <cuda_runtime.h>
 #define VITRINE_LAUNCH(kernel, grid, block, shared_bytes, ...)                              \

@@ -35,16 +35,17 @@ struct Targets {
 
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
-    cross_entropy_kernel(Wide<S>* losses, Wide<S>* shift, Wide<S>* total, const S* x, int64_t apart,
-                         int64_t n, Targets<Wide<S>> targets, unsigned shared) {
-  using T = Wide<S>;
+    cross_entropy_kernel(AccumulatorOf<S>* losses, AccumulatorOf<S>* shift, AccumulatorOf<S>* total,
+                         const S* x, int64_t apart, int64_t n, Targets<AccumulatorOf<S>> targets,
+                         unsigned shared) {
+  using T = AccumulatorOf<S>;
   const int64_t target = targets.of_row[blockIdx.x];
   if (target == targets.ignore) {
     if (threadIdx.x == 0) losses[blockIdx.x] = shift[blockIdx.x] = total[blockIdx.x] = T(0);
     return;
   }
   const S* row = x + row_begin(apart);
-  hold_rows(shared, n, row);
+  rows_in_registers(shared, n, row);
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(row, n));
   T average = 0;
   if (targets.smoothing > T(0)) {
@@ -67,10 +68,11 @@ __global__ void __launch_bounds__(kMostHolding)
 
 template <class S>
 __global__ void __launch_bounds__(kMostThreads)
-    cross_entropy_backward_kernel(S* dx, int64_t dx_apart, const Wide<S>* dlosses, const S* x,
-                                  int64_t x_apart, const Wide<S>* shift, const Wide<S>* total, int64_t n,
-                                  Targets<Wide<S>> targets) {
-  using T = Wide<S>;
+    cross_entropy_backward_kernel(S* dx, int64_t dx_apart, const AccumulatorOf<S>* dlosses, const S* x,
+                                  int64_t x_apart, const AccumulatorOf<S>* shift,
+                                  const AccumulatorOf<S>* total, int64_t n,
+                                  Targets<AccumulatorOf<S>> targets) {
+  using T = AccumulatorOf<S>;
   const int64_t target = targets.of_row[blockIdx.x];
   const T sum = total[blockIdx.x], by = shift[blockIdx.x], up = dlosses[blockIdx.x];
   const bool counts = target != targets.ignore && sum != T(0);
@@ -112,7 +114,7 @@ void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& l
                    int64_t ignore, double label_smoothing) {
   visit_rows("cross_entropy", logits, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     // Only smoothing reads a row again.
     const Holding block =
         label_smoothing > 0 ? holding_for<cross_entropy_kernel<S>, S>(n, 1) : Holding{threads_for(n), 0};
@@ -127,7 +129,7 @@ void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& log
                             double label_smoothing) {
   visit_rows("cross_entropy_backward", logits, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     VITRINE_LAUNCH((cross_entropy_backward_kernel<S>), rows, threads_for(n), 0, dx.data<S>(), dx.strides()[0],
                    dlosses.data<T>(), logits.data<S>(), logits.strides()[0], shift.data<T>(), total.data<T>(),
                    n, targets_of<T>(targets, ignore, label_smoothing));

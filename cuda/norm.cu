@@ -25,10 +25,10 @@ __device__ T average(int64_t n, const F& f, const X*... x) {
 /// y of this block's row of x.
 template <class S>
 __device__ void normalize(const S* x, const NormForward<S>& norm, unsigned shared) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   const int64_t n = norm.n;
   const S* row = x + row_begin(n);
-  hold_rows(shared, n, row);
+  rows_in_registers(shared, n, row);
   const T m = norm.mean == nullptr ? T(0)
                                    : average<T>(
                                          n, [](S x) { return static_cast<T>(x); }, row);
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kMostHolding)
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     add_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm, unsigned shared) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   const int64_t row = row_begin(norm.n);
   const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
   map_elements(norm.n, add, sum + row, x + row, residual + row);
@@ -73,7 +73,7 @@ void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const 
           const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps) {
   visit_rows(kernel, y, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const NormForward<S> form{y.data<S>(),
                               mean.defined() ? mean.data<T>() : nullptr,
                               rstd.data<T>(),
@@ -105,11 +105,11 @@ void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const 
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b, unsigned shared) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   const int64_t row = blockIdx.x, begin = row_begin(b.n);
   const T m = b.mean_of(row), r = b.rstd[row];
   const S *dy = b.dy + begin, *x = b.x + begin;
-  hold_rows(shared, b.n, dy, x);
+  rows_in_registers(shared, b.n, dy, x);
   NormSums<T> sums{};
   const auto add = [&](S dy, S x, T weight) {
     const T g = static_cast<T>(dy) * weight;
@@ -135,8 +135,9 @@ __global__ void __launch_bounds__(kMostHolding)
 
 /// Σ dy·x̂ and Σ dy per column, over `height` rows each: a sum over all rows follows. Null where not wanted.
 template <class S>
-__global__ void norm_weights_kernel(Wide<S>* dweights, Wide<S>* dbiases, NormBackward<S> b, int64_t height) {
-  using T = Wide<S>;
+__global__ void norm_weights_kernel(AccumulatorOf<S>* dweights, AccumulatorOf<S>* dbiases, NormBackward<S> b,
+                                    int64_t height) {
+  using T = AccumulatorOf<S>;
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x, begin = blockIdx.y * height;
   const int64_t end = begin + height < b.rows ? begin + height : b.rows;
   T dweight = 0, dbias = 0;
@@ -162,7 +163,7 @@ void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
     if (x.numel() == 0 && total->defined()) fill(*total, 0);
   visit_rows("norm_backward", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const NormBackward<S> b{dy.data<S>(),
                             x.data<S>(),
                             mean.defined() ? mean.data<T>() : nullptr,

@@ -11,7 +11,7 @@ namespace vitrine::cuda {
 /// What every forward writes, and reads beside x. `mean` and `bias` are null for rms_norm, which takes 0 for them.
 template <class S>
 struct NormForward {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
 
   S* y;
   T *mean, *rstd;
@@ -30,10 +30,12 @@ struct NormForward {
 template <class S>
 struct NormBackward {
   const S *dy, *x;
-  const Wide<S>*mean, *rstd, *weight;
+  const AccumulatorOf<S>*mean, *rstd, *weight;
   int64_t rows, n;
 
-  __device__ Wide<S> mean_of(int64_t row) const { return mean == nullptr ? Wide<S>(0) : mean[row]; }
+  __device__ AccumulatorOf<S> mean_of(int64_t row) const {
+    return mean == nullptr ? AccumulatorOf<S>(0) : mean[row];
+  }
 };
 
 /// Σ g·x̂ and Σ g for g = dy·weight.
@@ -85,7 +87,7 @@ __device__ void for_each_held(int64_t n, const F& f) {
 template <class S>
 __global__ void __launch_bounds__(kMostHolders, 2)
     held_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   constexpr int N = kLanes<S>;
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y, n = norm.n, begin = row * n;
   if (row >= norm.rows) return;  // a whole warp, which meets no other one at a barrier
@@ -125,9 +127,9 @@ __global__ void __launch_bounds__(kMostHolders, 2)
 /// blocks follows.
 template <class S>
 __global__ void __launch_bounds__(kMostHolders, 2)
-    held_norm_backward_kernel(S* dx, const S* dsum, Wide<S>* dweights, Wide<S>* dbiases, NormBackward<S> b,
-                              int height) {
-  using T = Wide<S>;
+    held_norm_backward_kernel(S* dx, const S* dsum, AccumulatorOf<S>* dweights, AccumulatorOf<S>* dbiases,
+                              NormBackward<S> b, int height) {
+  using T = AccumulatorOf<S>;
   constexpr int N = kLanes<S>;
   Vector<T, N> dweight[kHeld<S>] = {}, dbias[kHeld<S>] = {};
   const int64_t n = b.n;

@@ -61,9 +61,10 @@ __global__ void normal_kernel(S* y, int64_t n, Draw draw, double mean, double de
 }
 
 template <class S>
-__global__ void dropout_kernel(S* y, const S* x, int64_t n, Draw draw, uint32_t limit, Wide<S> scale) {
+__global__ void dropout_kernel(S* y, const S* x, int64_t n, Draw draw, uint32_t limit,
+                               AccumulatorOf<S> scale) {
   const auto kept = [&](uint32_t word, S x) {
-    return S(word >> 8 < limit ? Wide<S>(0) : static_cast<Wide<S>>(x) * scale);
+    return S(word >> 8 < limit ? AccumulatorOf<S>(0) : static_cast<AccumulatorOf<S>>(x) * scale);
   };
   map_numbers(n, draw, Words{}, kept, y, x);
 }
@@ -111,7 +112,7 @@ void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   visit_device_floating(x.dtype(), "dropout", [&](auto type) {
     using S = typename decltype(type)::type;
     VITRINE_LAUNCH((dropout_kernel<S>), blocks_for_numbers<S>(y), kThreads, 0, y.data<S>(), x.data<S>(),
-                   x.numel(), draw, limit, static_cast<Wide<S>>(scale));
+                   x.numel(), draw, limit, static_cast<AccumulatorOf<S>>(scale));
   });
 }
 

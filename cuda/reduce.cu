@@ -24,7 +24,7 @@ namespace {
 
 struct Sum {
   template <class S>
-  using Total = std::conditional_t<std::is_floating_point_v<Wide<S>>, Wide<S>, int64_t>;
+  using Total = std::conditional_t<std::is_floating_point_v<AccumulatorOf<S>>, AccumulatorOf<S>, int64_t>;
   template <class T>
   static __device__ T none() {
     return T(0);
@@ -60,7 +60,7 @@ __device__ T worst() {
 template <bool kMax>
 struct Extreme {
   template <class S>
-  using Total = std::conditional_t<sizeof(S) == 1, int32_t, Wide<S>>;
+  using Total = std::conditional_t<sizeof(S) == 1, int32_t, AccumulatorOf<S>>;
   template <class T>
   static __device__ T none() {
     return worst<kMax, T>();
@@ -87,7 +87,7 @@ struct Place {
 };
 template <class S>
 struct PlaceOf {
-  using type = Place<std::conditional_t<sizeof(S) == 1, int64_t, Wide<S>>>;
+  using type = Place<std::conditional_t<sizeof(S) == 1, int64_t, AccumulatorOf<S>>>;
 };
 template <class T>
 struct PlaceOf<Place<T>> {
@@ -156,7 +156,7 @@ struct Finite {
     if constexpr (std::is_same_v<S, int32_t>)
       return x != 0;  // of a piece
     else
-      return math::is_finite(static_cast<Wide<S>>(x));
+      return math::is_finite(static_cast<AccumulatorOf<S>>(x));
   }
 };
 

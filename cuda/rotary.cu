@@ -18,9 +18,10 @@ struct Turn {
 };
 
 template <class S, int N>
-__device__ void turn_pairs(Lanes<N>, int64_t i, S* y, const S* x, const Wide<S>* cosine, const Wide<S>* sine,
-                           const Strided<4>& layout, const Turn<Wide<S>>& turn) {
-  using T = Wide<S>;
+__device__ void turn_pairs(Lanes<N>, int64_t i, S* y, const S* x, const AccumulatorOf<S>* cosine,
+                           const AccumulatorOf<S>* sine, const Strided<4>& layout,
+                           const Turn<AccumulatorOf<S>>& turn) {
+  using T = AccumulatorOf<S>;
   int64_t at[4];
   layout.locate(i, at);
   const Vector<S, N> low = layout.load<N>(1, x + at[1]), high = layout.load<N>(1, x + at[1] + turn.x_apart);
@@ -38,9 +39,9 @@ __device__ void turn_pairs(Lanes<N>, int64_t i, S* y, const S* x, const Wide<S>*
 
 /// `layout` is that of the first of each pair, in y and in x, and of its cosine and sine.
 template <class S>
-__global__ void rotary_kernel(S* y, const S* x, const Wide<S>* cosine, const Wide<S>* sine, Strided<4> layout,
-                              Turn<Wide<S>> turn) {
-  constexpr int N = kLanes<S, Wide<S>>;
+__global__ void rotary_kernel(S* y, const S* x, const AccumulatorOf<S>* cosine, const AccumulatorOf<S>* sine,
+                              Strided<4> layout, Turn<AccumulatorOf<S>> turn) {
+  constexpr int N = kLanes<S, AccumulatorOf<S>>;
   if constexpr (N > 1)
     for (int64_t v = first_index(); v < layout.vectors; v += grid_stride())
       turn_pairs(Lanes<N>{}, v * N, y, x, cosine, sine, layout, turn);
@@ -69,7 +70,7 @@ void rotary(Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine
   auto layout = Strided<4>::of(firsts(y, interleaved), firsts(x, interleaved), cosine, sine);
   visit_device_floating(x.dtype(), "rotary", [&](auto type) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const Turn<T> turn{apart(y, interleaved), apart(x, interleaved), T(back ? -1 : 1)};
     // A single row may be any number of pairs long: its second half then begins at no multiple of 16 bytes.
     if (turn.y_apart % kLanes<S, T> != 0 || turn.x_apart % kLanes<S, T> != 0) layout.vectors = 0;

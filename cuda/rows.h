@@ -39,7 +39,7 @@ struct Holding {
   unsigned threads, shared;
 };
 
-/// Of kKernel, for `rows` rows of n elements of type S a block. The kernel gets `shared` as an argument, for hold_rows.
+/// Of kKernel, for `rows` rows of n elements of type S a block. The kernel gets `shared` as an argument, for rows_in_registers.
 template <auto kKernel, class S>
 Holding holding_for(int64_t n, int rows) {
   const int64_t bytes =
@@ -52,7 +52,7 @@ Holding holding_for(int64_t n, int rows) {
 /// Copies rows of n elements to this block's shared memory, `shared` bytes, and makes `row` point there; a row for which there is no
 /// room stays where it is. In both places it begins as far from a multiple of 16 bytes.
 template <class... S>
-__device__ void hold_rows(unsigned shared, int64_t n, const S*&... row) {
+__device__ void rows_in_registers(unsigned shared, int64_t n, const S*&... row) {
   if (shared == 0) return;
   VITRINE_DYNAMIC_SHARED(unsigned char, room);
   AsyncCopies copies;  // the whole row is on its way at a time

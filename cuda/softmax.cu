@@ -13,9 +13,9 @@ namespace {
 
 template <class S>
 __global__ void __launch_bounds__(kMostHolding) softmax_kernel(S* y, const S* x, int64_t n, unsigned shared) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   y += row_begin(n), x += row_begin(n);
-  hold_rows(shared, n, x);
+  rows_in_registers(shared, n, x);
   const SumExp<T> all = sum_exp(x, n);
   // A row of only −∞ has no total worth the name, and gives 0.
   const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
@@ -28,9 +28,9 @@ __global__ void __launch_bounds__(kMostHolding) softmax_kernel(S* y, const S* x,
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n, unsigned shared) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   dx += row_begin(n), dy += row_begin(n), y += row_begin(n);
-  hold_rows(shared, n, dy, y);
+  rows_in_registers(shared, n, dy, y);
   T mine = 0;
   const auto add = [&](S dy, S y) { mine += static_cast<T>(dy) * static_cast<T>(y); };
   for_each_element(n, add, dy, y);
@@ -42,9 +42,9 @@ __global__ void __launch_bounds__(kMostHolding)
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     log_softmax_kernel(S* y, const S* x, int64_t n, unsigned shared) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   y += row_begin(n), x += row_begin(n);
-  hold_rows(shared, n, x);
+  rows_in_registers(shared, n, x);
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(x, n));
   // Subtracted one after the other: the shift is of the size of x, and their difference is exact where it is small.
   const T log_total = all.total == T(0) ? T(0) : math::log(all.total);
@@ -55,9 +55,9 @@ __global__ void __launch_bounds__(kMostHolding)
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     log_softmax_backward_kernel(S* dx, const S* dy, const S* y, int64_t n, unsigned shared) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   dx += row_begin(n), dy += row_begin(n), y += row_begin(n);
-  hold_rows(shared, n, dy, y);
+  rows_in_registers(shared, n, dy, y);
   T mine = 0;
   bool some = false;  // an element above −∞
   const auto look = [&](S dy, S y) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kMostHolding)
 
 template <class S>
 __global__ void __launch_bounds__(kMostThreads)
-    log_sum_exp_kernel(S* y, Wide<S>* shift, Wide<S>* total, const S* x, int64_t n) {
+    log_sum_exp_kernel(S* y, AccumulatorOf<S>* shift, AccumulatorOf<S>* total, const S* x, int64_t n) {
   const auto all = with_finite_shift(sum_exp(x + row_begin(n), n));
   if (threadIdx.x != 0) return;
   shift[blockIdx.x] = all.shift;
@@ -85,9 +85,9 @@ __global__ void __launch_bounds__(kMostThreads)
 
 template <class S>
 __global__ void __launch_bounds__(kMostThreads)
-    log_sum_exp_backward_kernel(S* dx, const S* dy, const S* x, const Wide<S>* shift, const Wide<S>* total,
-                                int64_t n) {
-  using T = Wide<S>;
+    log_sum_exp_backward_kernel(S* dx, const S* dy, const S* x, const AccumulatorOf<S>* shift,
+                                const AccumulatorOf<S>* total, int64_t n) {
+  using T = AccumulatorOf<S>;
   const int64_t row = row_begin(n);
   const T sum = total[blockIdx.x], scale = sum == T(0) ? T(0) : static_cast<T>(dy[blockIdx.x]) / sum;
   const T by = shift[blockIdx.x];
@@ -136,8 +136,8 @@ void log_softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
 void log_sum_exp(Tensor& y, Tensor& shift, Tensor& total, const Tensor& x) {
   visit_rows("log_sum_exp", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
-    VITRINE_LAUNCH((log_sum_exp_kernel<S>), rows, threads_for(n), 0, y.data<S>(), shift.data<Wide<S>>(),
-                   total.data<Wide<S>>(), x.data<S>(), n);
+    VITRINE_LAUNCH((log_sum_exp_kernel<S>), rows, threads_for(n), 0, y.data<S>(),
+                   shift.data<AccumulatorOf<S>>(), total.data<AccumulatorOf<S>>(), x.data<S>(), n);
   });
 }
 
@@ -146,7 +146,7 @@ void log_sum_exp_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const T
   visit_rows("log_sum_exp_backward", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     VITRINE_LAUNCH((log_sum_exp_backward_kernel<S>), rows, threads_for(n), 0, dx.data<S>(), dy.data<S>(),
-                   x.data<S>(), shift.data<Wide<S>>(), total.data<Wide<S>>(), n);
+                   x.data<S>(), shift.data<AccumulatorOf<S>>(), total.data<AccumulatorOf<S>>(), n);
   });
 }
 

@@ -32,7 +32,7 @@ __device__ bool before(const Key<T>& a, const Key<T>& b, bool descending) {
 }
 
 /// How long rows are, how long the sorted runs in them, and how much of a run is wanted.
-struct Rows {
+struct SortRuns {
   int64_t n, run, k;
   bool descending;
 };
@@ -40,7 +40,7 @@ struct Rows {
 /// Block b sorts piece b % pieces of row b / pieces; 2·blockDim elements, a power of two.
 template <class S, class T>
 __global__ void __launch_bounds__(kMostThreads)
-    sort_pieces_kernel(Key<T>* keys, const S* x, Rows rows, int64_t pieces) {
+    sort_pieces_kernel(Key<T>* keys, const S* x, SortRuns rows, int64_t pieces) {
   VITRINE_DYNAMIC_SHARED(Key<T>, piece);
   const int64_t row = blockIdx.x / pieces * rows.n, first = blockIdx.x % pieces * rows.run;
   for (unsigned i = threadIdx.x; i < rows.run; i += blockDim.x) {
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kMostThreads)
 
 /// Pairs of neighbouring runs become one of twice their length. Of each the first k are read and written.
 template <class T>
-__global__ void merge_runs_kernel(Key<T>* to, const Key<T>* from, Rows rows, int64_t count) {
+__global__ void merge_runs_kernel(Key<T>* to, const Key<T>* from, SortRuns rows, int64_t count) {
   for (int64_t at = first_index(); at < count; at += grid_stride()) {
     const int64_t i = at % rows.n, own = i / rows.run * rows.run, other = own ^ rows.run;
     const int64_t place = i - own, pair = own < other ? own : other;
@@ -88,7 +88,7 @@ __global__ void merge_runs_kernel(Key<T>* to, const Key<T>* from, Rows rows, int
 }
 
 template <class T>
-__global__ void indices_kernel(int64_t* indices, const Key<T>* keys, Rows rows, int64_t count) {
+__global__ void indices_kernel(int64_t* indices, const Key<T>* keys, SortRuns rows, int64_t count) {
   for (int64_t i = first_index(); i < count; i += grid_stride())
     indices[i] = keys[i / rows.k * rows.n + i % rows.k].index;
 }
@@ -97,7 +97,7 @@ constexpr int64_t kLongestPiece = 2 * kMostThreads;
 
 template <class S>
 void argsort(Tensor& indices, const Tensor& x, bool descending) {
-  using T = std::conditional_t<sizeof(S) == 1, int32_t, Wide<S>>;
+  using T = std::conditional_t<sizeof(S) == 1, int32_t, AccumulatorOf<S>>;
   const int64_t n = x.size(-1), k = indices.size(-1);
   int64_t run = 2 * kWarp;
   while (run < n && run < kLongestPiece) run *= 2;
@@ -110,14 +110,14 @@ void argsort(Tensor& indices, const Tensor& x, bool descending) {
   }
   VITRINE_LAUNCH((sort_pieces_kernel<S, T>), grid_of(blocks, "argsort", "pieces of rows"),
                  static_cast<unsigned>(run / 2), static_cast<size_t>(run) * sizeof(Key<T>), keys[0],
-                 x.data<S>(), (Rows{n, run, k, descending}), pieces);
+                 x.data<S>(), (SortRuns{n, run, k, descending}), pieces);
   for (; run < n; run *= 2) {
     VITRINE_LAUNCH((merge_runs_kernel<T>), blocks_for(x.numel()), kThreads, 0, keys[1], keys[0],
-                   (Rows{n, run, k, descending}), x.numel());
+                   (SortRuns{n, run, k, descending}), x.numel());
     std::swap(keys[0], keys[1]);
   }
   VITRINE_LAUNCH((indices_kernel<T>), blocks_for(indices.numel()), kThreads, 0, indices.data<int64_t>(),
-                 keys[0], (Rows{n, run, k, descending}), indices.numel());
+                 keys[0], (SortRuns{n, run, k, descending}), indices.numel());
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ __device__ SumExp<T> merge(SumExp<T> sum, const Vector<T, N>& x) {
 
 /// Of a row of n elements that a block reads together, known to each of its threads.
 template <class S>
-__device__ SumExp<Wide<S>> sum_exp(const S* row, int64_t n) {
-  using T = Wide<S>;
+__device__ SumExp<AccumulatorOf<S>> sum_exp(const S* row, int64_t n) {
+  using T = AccumulatorOf<S>;
   SumExp<T> mine{minus_infinity<T>(), T(0)};
   const auto widen = [](S x) { return static_cast<T>(x); };
   for_each_vector(

@@ -84,7 +84,7 @@ inline void add_options(CLI::App& app, Settings& s) {
                "norms behind the sums instead of before attention and feed-forward");
   app.add_flag("--no-bias", s.no_bias, "linear layers without bias");
   app.add_flag("--graph", s.training.graph, "replay the step as a CUDA graph, of --device cuda");
-  app.add_flag("--checkpoint-blocks", s.gpt.checkpoint_blocks,
+  app.add_flag("--checkpoint-blocks", s.gpt.recompute_blocks,
                "less memory: compute blocks again in the backward");
   app.option_defaults()->always_capture_default();
   app.add_option("--out", s.out, "folder for report, checkpoints and metrics");

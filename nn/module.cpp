@@ -202,8 +202,8 @@ void Module::zero_grad() {
 void Module::to(DType dtype) {
   for (Parameter& parameter : parameters()) parameter.to(dtype);
   for (auto& [path, buffer] : Members(*this).buffers)
-    if (is_floating(buffer->dtype()) && buffer->dtype() != wide(dtype))
-      *buffer = copy_as(*buffer, wide(dtype));
+    if (is_floating(buffer->dtype()) && buffer->dtype() != accumulation_dtype(dtype))
+      *buffer = copy_as(*buffer, accumulation_dtype(dtype));
 }
 
 void Module::to(Device device) {
@@ -270,8 +270,8 @@ ModeScope::ModeScope(Module& module, bool training)
 
 ModeScope::~ModeScope() { innermost_scope = outer_; }
 
-Tensor checkpoint(Module& module, const std::function<Tensor()>& f) {
-  return vitrine::checkpoint([f, modes = modes_of(module)] {
+Tensor recompute(Module& module, const std::function<Tensor()>& f) {
+  return vitrine::recompute([f, modes = modes_of(module)] {
     const ModeScope same(modes);
     return f();
   });

@@ -138,6 +138,6 @@ class ModeScope {
 };
 
 /// As in core/recompute.h; the second run has the modes that the module and all below had in the first.
-Tensor checkpoint(Module& module, const std::function<Tensor()>& f);
+Tensor recompute(Module& module, const std::function<Tensor()>& f);
 
 }  // namespace vitrine::nn

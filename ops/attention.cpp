@@ -84,7 +84,7 @@ void detail::check_attention(const Tensor& q, const Tensor& k, const Tensor& v, 
 
 namespace define {
 
-Tensor spread_heads(const Tensor& x, int64_t heads) {
+Tensor repeat_key_heads(const Tensor& x, int64_t heads) {
   const int64_t own = x.size(1);
   check(own > 0 && heads % own == 0, "attention: {} query heads cannot share {} key heads evenly", heads,
         own);
@@ -97,9 +97,9 @@ Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dty
 }
 
 Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& o) {
-  const DType type = wide(q0.dtype());
-  const Tensor q = cast(q0, type), k = spread_heads(cast(k0, type), q.size(1)),
-               v = spread_heads(cast(v0, type), q.size(1));
+  const DType type = accumulation_dtype(q0.dtype());
+  const Tensor q = cast(q0, type), k = repeat_key_heads(cast(k0, type), q.size(1)),
+               v = repeat_key_heads(cast(v0, type), q.size(1));
   Tensor scores = matmul(q, transpose(k)) * scale_of(o, q);
   if (o.softcap > 0) scores = o.softcap * tanh(scores / o.softcap);
   if (o.bias.defined()) scores = scores + cast(o.bias, type);
@@ -119,7 +119,9 @@ Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Att
 namespace {
 
 /// What the kernel reads and writes: a GPU's converts 16-bit numbers itself.
-DType kernel_dtype(const Tensor& x) { return x.device().is_cpu() ? wide(x.dtype()) : x.dtype(); }
+DType kernel_dtype(const Tensor& x) {
+  return x.device().is_cpu() ? accumulation_dtype(x.dtype()) : x.dtype();
+}
 
 /// x in that dtype, with each head's rows as a matrix product reads them.
 Tensor readable(const Tensor& x) {
@@ -153,7 +155,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   form.scale = scale_of(options, q);
   form.left = std::min(form.left, Options::kUnlimited),
   form.right = std::min(form.right, Options::kUnlimited);
-  const DType type = wide(q.dtype());
+  const DType type = accumulation_dtype(q.dtype());
   const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
   const Tensor bias = expanded(options.bias, scores, type),
                allowed = expanded(options.allowed, scores, DType::boolean);

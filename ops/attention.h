@@ -51,7 +51,7 @@ namespace define {  // the same functions in simpler ops: what tests and higher 
 /// Keeps the weights [B, H, Tq, Tk]; LASER as log Σ e^(s + v) − log Σ e^s, over a tensor [B, H, Tq, Tk, Dv].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 /// Each key head of [B, Hkv, Tk, D] as often as query heads read it: [B, H, Tk, D]. H has to be a multiple of Hkv.
-Tensor spread_heads(const Tensor& x, int64_t heads);
+Tensor repeat_key_heads(const Tensor& x, int64_t heads);
 /// What ALiBi adds to the scores: −slope·|j − position of i|, [H, Tq, Tk].
 Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype);
 }  // namespace define

@@ -47,8 +47,9 @@ void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
     using S = typename decltype(type)::type;
     parallel_for(0, (x.numel() + kBlock - 1) / kBlock, 4, [&](int64_t b, int64_t e) {
       const int64_t begin = b * kBlock, end = std::min(x.numel(), e * kBlock);
-      dropout_row(y.data<S>() + begin, x.data<S>() + begin, limit, static_cast<Wide<S>>(scale), draw.seed,
-                  draw.offset + static_cast<uint64_t>(begin / 4), static_cast<size_t>(end - begin));
+      dropout_row(y.data<S>() + begin, x.data<S>() + begin, limit, static_cast<AccumulatorOf<S>>(scale),
+                  draw.seed, draw.offset + static_cast<uint64_t>(begin / 4),
+                  static_cast<size_t>(end - begin));
     });
   });
 }

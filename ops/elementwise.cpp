@@ -87,7 +87,8 @@ Tensor affine(const char* op, const Tensor& x, double a, double b) {
 Tensor product_to(const Tensor& x, const Tensor& y, const Shape& shape) {
   const Shape full = broadcast("mul", x.shape(), y.shape());
   if (full == shape || !is_low_precision(x.dtype())) return sum_to(x * y, shape);
-  return cast(sum_to(cast(x, wide(x.dtype())) * cast(y, wide(y.dtype())), shape), x.dtype());
+  return cast(sum_to(cast(x, accumulation_dtype(x.dtype())) * cast(y, accumulation_dtype(y.dtype())), shape),
+              x.dtype());
 }
 
 /// The share of a maximum's or minimum's gradient that goes to x: 1 where x wins, 1/2 where both are equal.

@@ -120,7 +120,7 @@ struct Extreme {
   }
   template <class S>
   static void rows(S* totals, const S* x, int64_t stride, int64_t rows, int64_t n) {
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     std::copy_n(x, n, totals);
     for (int64_t r = 1; r < rows; ++r)
       for (int64_t c = 0; c < n; ++c) {
@@ -161,7 +161,7 @@ void fold(Tensor& y, const Tensor& x) {
 
 template <bool kMax, class S>
 int64_t position(const S* x, int64_t n, int64_t stride) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   if constexpr (is_row_type<S>) {
     if (stride == 1) {  // find its value, then its place: two fast loops
       const T best = kMax ? vecmath::max(x, static_cast<size_t>(n)) : vecmath::min(x, static_cast<size_t>(n));

@@ -45,7 +45,7 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
         describe(source), describe(x));
   const Tensor places = checked_index(index, {"scatter_add", "index", x.size(at), true});
   // The 16-bit types are added up in float32 and rounded once.
-  Tensor sums = copy_as(x, wide(x.dtype()));
+  Tensor sums = copy_as(x, accumulation_dtype(x.dtype()));
   VITRINE_RUN(scatter_add, sums, places, source, at);
   const Tensor y = sums.dtype() == x.dtype() ? sums : copy_as(sums, x.dtype());
   return record("scatter_add", {x, source}, y, [at, places = Saved(places)](const Backward& b) -> Grads {
@@ -153,7 +153,7 @@ void scatter_add(Tensor& y, const Tensor& index, const Tensor& source, int axis)
                 source_step = source.strides()[axis];
   visit_all(source.dtype(), [&](auto type) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     for_each_line(index, y, source, axis, [&](const std::array<int64_t, 3>& at) {
       const int64_t* const places = index.data<int64_t>() + at[0];
       T* const to = y.data<T>() + at[1];

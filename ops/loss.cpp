@@ -92,7 +92,7 @@ Tensor row_losses(const Tensor& log_probabilities, const Tensor& targets,
 namespace define {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  const DType dtype = wide(logits.dtype());
+  const DType dtype = accumulation_dtype(logits.dtype());
   return weigh(row_losses(vitrine::log_softmax(cast(logits, dtype)), targets, options),
                row_weights(targets, options, dtype), options.reduction);
 }
@@ -103,7 +103,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   const Tensor classes = check_classes("cross_entropy", "logits", logits, targets, options);
   if (through_definition({logits})) return define::cross_entropy(logits, classes, options);
   const Tensor x = in_rows(logits);
-  Tensor losses = empty(targets.shape(), wide(x.dtype()), x.device());
+  Tensor losses = empty(targets.shape(), accumulation_dtype(x.dtype()), x.device());
   Tensor shift = empty_like(losses), total = empty_like(losses);
   VITRINE_RUN(cross_entropy, losses, shift, total, x, classes, options.ignore_index, options.label_smoothing);
   const Tensor weights = row_weights(classes, options, losses.dtype());
@@ -122,7 +122,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options) {
   const Tensor classes = check_classes("nll_loss", "log_probabilities", log_probabilities, targets, options);
-  const DType dtype = wide(log_probabilities.dtype());
+  const DType dtype = accumulation_dtype(log_probabilities.dtype());
   return weigh(row_losses(cast(log_probabilities, dtype), classes, options),
                row_weights(classes, options, dtype), options.reduction);
 }
@@ -139,14 +139,14 @@ void check_pair(const char* op, const char* x_name, const Tensor& x, const char*
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   check_pair("mse_loss", "x", x, "y", y);
-  const DType dtype = wide(promote(x.dtype(), y.dtype()));
+  const DType dtype = accumulation_dtype(promote(x.dtype(), y.dtype()));
   return reduce("mse_loss", square(cast(x, dtype) - cast(y, dtype)), reduction);
 }
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {
   check_pair("binary_cross_entropy", "logits", logits, "targets", targets);
   VITRINE_RUN_AS("binary_cross_entropy", check_shares, packed(targets), "binary_cross_entropy", "targets");
-  const DType dtype = wide(promote(logits.dtype(), targets.dtype()));
+  const DType dtype = accumulation_dtype(promote(logits.dtype(), targets.dtype()));
   const Tensor x = cast(logits, dtype), y = cast(targets, dtype);
   // Both terms are positive, so that a small loss is not the difference of large numbers.
   return reduce("binary_cross_entropy", y * softplus(-x) + (1 - y) * softplus(x), reduction);
@@ -169,7 +169,7 @@ void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& l
   const int64_t apart = logits.strides()[0];
   for_each_row("cross_entropy", logits, [&](auto type, int64_t row, int64_t, size_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const int64_t target = targets.data<int64_t>()[row];
     const S* const x = logits.data<S>() + row * apart;
     T& loss = losses.data<T>()[row];
@@ -199,7 +199,7 @@ void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& log
   const bool stream = dx.numel() * dx.element_size() > kStreamBytes;
   for_each_row("cross_entropy_backward", logits, [&](auto type, int64_t row, int64_t, size_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const int64_t target = targets.data<int64_t>()[row];
     S* const to = dx.data<S>() + row * dx.strides()[0];
     const T sum = total.data<T>()[row];

@@ -190,7 +190,7 @@ void for_each_batch(const Tensor& z, const Tensor& x, const Tensor& y, F&& f) {
     for (auto& s : strides) s.insert(s.begin(), 0);
   }
   const size_t n = sizes.size();
-  Batch batch;
+  MatrixBatch batch;
   batch.outer_count = sizes[n - 2];
   batch.inner_count = sizes[n - 1];
   batch.a = {strides[0][n - 2], strides[0][n - 1]};
@@ -215,13 +215,13 @@ void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   const Operand a = layout(x), b = layout(y);
   const int64_t ldc = N;
   const auto run = [&]<class T, class TC>(Type<T>, Type<TC>) {
-    for_each_batch(z, x, y, [&](const Batch& batch, const std::array<int64_t, 3>& at) {
+    for_each_batch(z, x, y, [&](const MatrixBatch& batch, const std::array<int64_t, 3>& at) {
       gemm_batched<T, TC>(batch, a.trans, b.trans, M, N, K, 1, x.data<T>() + at[0], a.ld, y.data<T>() + at[1],
                           b.ld, add ? 1 : 0, z.data<TC>() + at[2], ldc);
     });
   };
   const auto plain = [&]<class T>(Type<T>) {
-    for_each_batch(z, x, y, [&](const Batch& batch, const std::array<int64_t, 3>& at) {
+    for_each_batch(z, x, y, [&](const MatrixBatch& batch, const std::array<int64_t, 3>& at) {
       for (int64_t i = 0; i < batch.outer_count; ++i)
         for (int64_t j = 0; j < batch.inner_count; ++j)
           gemm_plain(a.trans, b.trans, M, N, K, T(1),

@@ -16,7 +16,7 @@ namespace vitrine {
 namespace define {
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
   const Tensor centered = z - mean(z, {-1}, KeepAxes::yes);
   Tensor y = centered * rsqrt(mean(square(centered), {-1}, KeepAxes::yes) + eps);
   if (weight.defined()) y = y * weight;
@@ -25,7 +25,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
   const Tensor y = z * rsqrt(mean(square(z), {-1}, KeepAxes::yes) + eps);
   return cast(weight.defined() ? y * weight : y, x.dtype());
 }
@@ -74,12 +74,14 @@ Tensor merged(const Tensor& x, int axes) { return x.defined() ? flatten(x, -axes
 /// The vector, or `value` everywhere where it is undefined, as kernels take it: contiguous, in the dtype of the
 /// statistics, so that a float32 weight on bfloat16 activations is not rounded.
 Tensor vector_or(const Tensor& vector, double value, const Tensor& x) {
-  const DType dtype = wide(x.dtype());
+  const DType dtype = accumulation_dtype(x.dtype());
   if (!vector.defined()) return full({x.size(-1)}, value, dtype, x.device());
   return vector.dtype() == dtype ? packed(vector) : copy_as(vector, dtype);
 }
 
-Tensor statistic(const Tensor& x) { return empty({x.numel() / x.size(-1)}, wide(x.dtype()), x.device()); }
+Tensor statistic(const Tensor& x) {
+  return empty({x.numel() / x.size(-1)}, accumulation_dtype(x.dtype()), x.device());
+}
 
 /// What other uses of x have sent back so far, which the norm adds on the way; undefined where there is nothing. To a leaf the tape
 /// adds: its gradient stays where it is, and is float32 where x has 16 bits.
@@ -91,7 +93,7 @@ Tensor sum_of_others(const Backward& b, DType dtype, bool leaf) {
 
 /// Room for the gradient of the weight or bias; undefined, for kernels to leave out, where it is not wanted.
 Tensor gradient_of_vector(const Tensor& x, bool wanted) {
-  return wanted ? empty({x.size(-1)}, wide(x.dtype()), x.device()) : Tensor();
+  return wanted ? empty({x.size(-1)}, accumulation_dtype(x.dtype()), x.device()) : Tensor();
 }
 
 }  // namespace
@@ -188,7 +190,7 @@ AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weig
 
 Tensor l2_normalize(const Tensor& x, double eps) {
   check_norm("l2_normalize", x, {}, {}, eps);
-  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
   Tensor length = norm(z, 2, {-1}, KeepAxes::yes);
   // √(length² + eps) is a norm as well, whose squares do not overflow.
   if (eps > 0)
@@ -204,7 +206,7 @@ void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Te
                 const Tensor& bias, double eps) {
   for_each_row("layer_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const S* const from = x.data<S>() + at;
     const T m = vecmath::sum(from, n) / static_cast<T>(n);
     const T variance = vecmath::sum_squared_deviation(from, m, n) / static_cast<T>(n);
@@ -218,7 +220,7 @@ void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Te
 void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
   for_each_row("rms_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const S* const from = x.data<S>() + at;
     const T r = 1 / std::sqrt(vecmath::sum_of_squares(from, n) / static_cast<T>(n) + static_cast<T>(eps));
     vecmath::normalize<S>(y.data<S>() + at, from, 0, r, weight.data<T>(), nullptr, n);
@@ -237,7 +239,7 @@ void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
   const Tensor dweights = partial(dweight), dbiases = partial(dbias);
   visit_row_type(x.dtype(), "norm_backward", [&](auto type) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     parallel_for(0, chunks, grain_for(kRows * n * 8), [&](int64_t b, int64_t e) {
       for (int64_t row = b * kRows; row < std::min(rows, e * kRows); ++row) {
         const int64_t at = row * n, sums = row / kRows * n;

@@ -16,7 +16,7 @@ namespace {
 /// Σ x over sorted axes, in `dtype`. The sum of 16-bit floats in float32 is not rounded back, so that a mean
 /// rounds once and does not overflow.
 Tensor sum_as(const Tensor& x, const std::vector<int>& axes, KeepAxes keep, DType dtype) {
-  const DType total = is_floating(x.dtype()) ? wide(x.dtype()) : DType::int64;
+  const DType total = is_floating(x.dtype()) ? accumulation_dtype(x.dtype()) : DType::int64;
   Tensor kept =
       reduce_axes(x, axes, total, total, [](Tensor& y, const Tensor& part) { VITRINE_RUN(sum, y, part); });
   if (dtype != total) kept = copy_as(kept, dtype);
@@ -46,7 +46,7 @@ Tensor mean(const Tensor& x, const Axes& axes, KeepAxes keep) {
   check_floating("mean", "x", x);
   const auto sorted = check_axes("mean", x.shape(), axes);
   const auto count = static_cast<double>(reduced_count("mean", x.shape(), sorted));
-  return cast(sum_as(x, sorted, keep, wide(x.dtype())) / count, x.dtype());
+  return cast(sum_as(x, sorted, keep, accumulation_dtype(x.dtype())) / count, x.dtype());
 }
 
 Tensor prod(const Tensor& x, const Axes& axes, KeepAxes keep) {
@@ -62,7 +62,7 @@ Tensor prod(const Tensor& x, const Axes& axes, KeepAxes keep) {
   for (int axis : sorted) n *= x.size(axis);
   shape.push_back(n);
   const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::int64;
-  Tensor y = reshape(permute(cast(x, wide(dtype)), order), shape);
+  Tensor y = reshape(permute(cast(x, accumulation_dtype(dtype)), order), shape);
   for (; n > 1; n = y.size(-1)) {
     const Tensor halves = slice(y, -1, 0, n / 2) * slice(y, -1, n / 2, n / 2 * 2);
     y = n % 2 == 0 ? halves : concat({halves, slice(y, -1, n - 1)}, -1);
@@ -105,8 +105,9 @@ Deviations deviations(const char* op, const Tensor& x, const Axes& axes, int64_t
   check(correction >= 0 && correction < count,
         "{}: the correction is {}, wanted 0 to {}, as {} elements of {} fall into one variance", op,
         correction, count - 1, count, describe(x));
-  if (x.numel() == 0) return {cast(x, wide(x.dtype())), 1};
-  return {centered(cast(x, wide(x.dtype())), axes, count), static_cast<double>(count - correction)};
+  if (x.numel() == 0) return {cast(x, accumulation_dtype(x.dtype())), 1};
+  return {centered(cast(x, accumulation_dtype(x.dtype())), axes, count),
+          static_cast<double>(count - correction)};
 }
 
 }  // namespace
@@ -167,7 +168,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   check(p > 0, "norm: p is {}, wanted a positive number or infinity", p);
   const auto reduced = check_axes("norm", x.shape(), axes);
   if (std::isinf(p)) reduced_count("norm", x.shape(), reduced);  // a largest one there must be
-  const Tensor wide_x = cast(x, wide(x.dtype()));
+  const Tensor wide_x = cast(x, accumulation_dtype(x.dtype()));
   if (std::isinf(p)) return cast(max(abs(wide_x), axes, keep), x.dtype());
   if (p == 1 || x.numel() == 0) return cast(sum(abs(wide_x), axes, keep), x.dtype());
   return cast(scaled_norm(wide_x, p, axes, keep), x.dtype());
@@ -194,7 +195,7 @@ namespace {
 
 struct Sum {
   template <class S>
-  using Total = std::conditional_t<is_row_type<S> || std::is_same_v<S, Dual>, Wide<S>, int64_t>;
+  using Total = std::conditional_t<is_row_type<S> || std::is_same_v<S, Dual>, AccumulatorOf<S>, int64_t>;
   /// Integers wrap around, as in NumPy.
   static Dual plus(const Dual& x, const Dual& y) { return x + y; }
   static int64_t plus(int64_t x, int64_t y) {

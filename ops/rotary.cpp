@@ -13,7 +13,7 @@ namespace vitrine {
 namespace define {
 
 Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
-  const DType dtype = wide(x.dtype());
+  const DType dtype = accumulation_dtype(x.dtype());
   const Tensor c = cast(cosine, dtype), s = cast(sine, dtype);
   const int64_t n = c.size(-1), size = 2 * n;
   const Tensor turned = cast(slice(x, -1, 0, size), dtype);
@@ -55,7 +55,7 @@ void check_rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
 
 /// As the kernel takes it, in the dtype in which x is computed.
 Tensor table_for(const Tensor& x, const Tensor& table) {
-  const DType dtype = wide(x.dtype());
+  const DType dtype = accumulation_dtype(x.dtype());
   return table.dtype() == dtype ? packed(table) : copy_as(table, dtype);
 }
 

@@ -37,7 +37,7 @@ Shift shift(const Tensor& x, const Axes& axes) {
 // would make the gradient NaN, and the result by what the header promises.
 
 Tensor softmax(const Tensor& x, int64_t axis) {
-  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
   const auto [by, some] = shift(z, {axis});
   const Tensor exponentials = exp(z - by);
   const Tensor total = sum(exponentials, {axis}, KeepAxes::yes);
@@ -45,14 +45,14 @@ Tensor softmax(const Tensor& x, int64_t axis) {
 }
 
 Tensor log_softmax(const Tensor& x, int64_t axis) {
-  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
   const auto [by, some] = shift(z, {axis});
   const Tensor total = sum(exp(z - by), {axis}, KeepAxes::yes);
   return cast(where(some, z - by - log(where(some, total, 1.0)), -kInfinity), x.dtype());
 }
 
 Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep) {
-  const Tensor z = cast(x, wide(x.dtype()));
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
   const auto [by, some] = shift(z, axes);
   const Tensor total = sum(exp(z - by), axes, KeepAxes::yes);
   const Tensor lse = cast(where(some, by + log(where(some, total, 1.0)), -kInfinity), x.dtype());
@@ -114,7 +114,7 @@ Tensor log_sum_exp_rows(const Tensor& x) {
   Shape rows = x.shape();
   rows.erase(x.rank() - 1);
   Tensor y = empty(rows, x.dtype(), x.device());
-  Tensor shift = empty(rows, wide(x.dtype()), x.device()), total = empty_like(shift);
+  Tensor shift = empty(rows, accumulation_dtype(x.dtype()), x.device()), total = empty_like(shift);
   VITRINE_RUN(log_sum_exp, y, shift, total, packed(x));
   return record(
       "log_sum_exp", {x}, y,
@@ -145,7 +145,7 @@ void softmax(Tensor& y, const Tensor& x) {
     using S = typename decltype(type)::type;
     const S* const from = x.data<S>() + at;
     S* const to = y.data<S>() + at;
-    if constexpr (std::is_same_v<S, Wide<S>>) {
+    if constexpr (std::is_same_v<S, AccumulatorOf<S>>) {
       const S largest = vecmath::max(from, n);
       const S total = vecmath::exp_shifted_sum(to, from, std::isfinite(largest) ? largest : 0, n);
       vecmath::scale(to, to, total == 0 ? 0 : 1 / total, n);
@@ -176,7 +176,7 @@ void log_softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
   for_each_row("log_softmax_backward", y, [&](auto type, int64_t, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
     const S *const up = dy.data<S>() + at, *const out = y.data<S>() + at;
-    if (vecmath::max(out, n) == -std::numeric_limits<Wide<S>>::infinity()) {
+    if (vecmath::max(out, n) == -std::numeric_limits<AccumulatorOf<S>>::infinity()) {
       std::fill_n(dx.data<S>() + at, n, S(0.0f));
     } else {
       subtract_scaled_exp(dx.data<S>() + at, up, vecmath::sum(up, n), out, n);
@@ -188,8 +188,8 @@ void log_sum_exp(Tensor& y, Tensor& shift, Tensor& total, const Tensor& x) {
   for_each_row("log_sum_exp", x, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
     const auto result = sum_exp(x.data<S>() + at, n);
-    shift.data<Wide<S>>()[row] = result.shift;
-    total.data<Wide<S>>()[row] = result.total;
+    shift.data<AccumulatorOf<S>>()[row] = result.shift;
+    total.data<AccumulatorOf<S>>()[row] = result.total;
     y.data<S>()[row] = S(result.log());
   });
 }
@@ -198,7 +198,7 @@ void log_sum_exp_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const T
                           const Tensor& total) {
   for_each_row("log_sum_exp_backward", x, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const T sum = total.data<T>()[row], up = static_cast<T>(dy.data<S>()[row]);
     vecmath::exp_shifted_scaled(dx.data<S>() + at, x.data<S>() + at, shift.data<T>()[row],
                                 sum == 0 ? 0 : up / sum, n);

@@ -46,7 +46,7 @@ void argsort(Tensor& indices, const Tensor& x, bool descending) {
   const int64_t n = x.size(-1), k = indices.size(-1), rows = k == 0 ? 0 : indices.numel() / k;
   visit_all(x.dtype(), [&](auto type) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     parallel_for(0, rows, grain_for(16 * n), [&](int64_t b, int64_t e) {
       std::vector<std::pair<T, int64_t>> order(static_cast<size_t>(n));
       for (int64_t row = b; row < e; ++row) {

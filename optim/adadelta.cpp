@@ -12,7 +12,7 @@ Adadelta::Adadelta(std::vector<Parameter> parameters, AdadeltaOptions o)
         "Adadelta: rho is {} and eps {}, wanted [0, 1) and a finite number above 0", o.rho, o.eps);
 }
 
-void Adadelta::update(Batch& batch, const GroupOptions&, int64_t) {
+void Adadelta::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t) {
     return AdadeltaScalars{group.lr, options_.rho, options_.eps, group.weight_decay};
   });
@@ -20,7 +20,7 @@ void Adadelta::update(Batch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(adadelta_step, batch.x, batch.copies, batch.g, v, steps, s);
 }
 
-std::vector<Optimizer::Slot> Adadelta::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> Adadelta::slots(const Shape& shape) const {
   return {{"moment2", shape}, {"steps", shape}};
 }
 

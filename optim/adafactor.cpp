@@ -21,7 +21,7 @@ Adafactor::Adafactor(std::vector<Parameter> parameters, AdafactorOptions o)
   check(o.clip > 0, "Adafactor: clip is {}, wanted more than 0", o.clip);
 }
 
-void Adafactor::update(Batch& batch, const GroupOptions&, int64_t) {
+void Adafactor::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
     const auto step = static_cast<double>(t);
     const double lr = options_.relative_step ? std::min(group.lr, 1 / std::sqrt(step)) : group.lr;
@@ -38,8 +38,8 @@ void Adafactor::update(Batch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(adafactor_step, batch.x, batch.copies, batch.g, rows, columns, v, m, s);
 }
 
-std::vector<Optimizer::Slot> Adafactor::slots(const Shape& shape) const {
-  std::vector<Slot> result;
+std::vector<Optimizer::StateSlot> Adafactor::slots(const Shape& shape) const {
+  std::vector<StateSlot> result;
   if (shape.rank() < 2) {
     result.push_back({"moment2", shape});
   } else {

@@ -16,7 +16,7 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions o)
   check_setting("initial_accumulator", o.initial_accumulator);
 }
 
-void Adagrad::update(Batch& batch, const GroupOptions&, int64_t) {
+void Adagrad::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
     const double lr = group.lr / (1 + static_cast<double>(t - 1) * options_.lr_decay);
     return AdagradScalars{lr, options_.eps, group.weight_decay};
@@ -25,7 +25,7 @@ void Adagrad::update(Batch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(adagrad_step, batch.x, batch.copies, batch.g, v, s);
 }
 
-std::vector<Optimizer::Slot> Adagrad::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> Adagrad::slots(const Shape& shape) const {
   return {{"moment2", shape, options_.initial_accumulator}};
 }
 

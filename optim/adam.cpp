@@ -24,7 +24,7 @@ Adam::Adam(std::vector<Parameter> parameters, AdamOptions o)
   check_betas("Adam", o.beta1, o.beta2, o.eps);
 }
 
-void Adam::update(Batch& batch, const GroupOptions&, int64_t) {
+void Adam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
     AdamScalars result = scalars(options_, group);
     if (options_.bias_correction)
@@ -36,8 +36,8 @@ void Adam::update(Batch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, largest, s);
 }
 
-std::vector<Optimizer::Slot> Adam::slots(const Shape& shape) const {
-  std::vector<Slot> result = {{"moment1", shape}, {"moment2", shape}};
+std::vector<Optimizer::StateSlot> Adam::slots(const Shape& shape) const {
+  std::vector<StateSlot> result = {{"moment1", shape}, {"moment2", shape}};
   if (options_.amsgrad) result.push_back({"largest", shape});
   return result;
 }
@@ -80,14 +80,14 @@ AdamScalars NAdam::scalars_of(const GroupOptions& group, int64_t t) {
   return s;
 }
 
-void NAdam::update(Batch& batch, const GroupOptions&, int64_t) {
+void NAdam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s =
       numbers(batch, [this](const GroupOptions& group, int64_t t) { return scalars_of(group, t); });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
   VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
 }
 
-std::vector<Optimizer::Slot> NAdam::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> NAdam::slots(const Shape& shape) const {
   return {{"moment1", shape}, {"moment2", shape}};
 }
 
@@ -111,14 +111,14 @@ AdamScalars RAdam::scalars_of(const GroupOptions& group, int64_t t) {
   return s;
 }
 
-void RAdam::update(Batch& batch, const GroupOptions&, int64_t) {
+void RAdam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s =
       numbers(batch, [this](const GroupOptions& group, int64_t t) { return scalars_of(group, t); });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
   VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
 }
 
-std::vector<Optimizer::Slot> RAdam::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> RAdam::slots(const Shape& shape) const {
   return {{"moment1", shape}, {"moment2", shape}};
 }
 

@@ -32,8 +32,8 @@ class Adam : public Optimizer {
  private:
   bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
-  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<Slot> slots(const Shape& shape) const override;
+  void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<StateSlot> slots(const Shape& shape) const override;
   AdamOptions options_;
 };
 
@@ -60,8 +60,8 @@ class NAdam : public Optimizer {
  private:
   bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
-  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<Slot> slots(const Shape& shape) const override;
+  void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<StateSlot> slots(const Shape& shape) const override;
   AdamScalars scalars_of(const GroupOptions& group, int64_t t);
   double mu(int64_t t) const;
   double product(int64_t t);
@@ -84,8 +84,8 @@ class RAdam : public Optimizer {
  private:
   bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
-  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<Slot> slots(const Shape& shape) const override;
+  void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<StateSlot> slots(const Shape& shape) const override;
   AdamScalars scalars_of(const GroupOptions& group, int64_t t);
   RAdamOptions options_;
 };

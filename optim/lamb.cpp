@@ -14,7 +14,7 @@ Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
         "Lamb: phi is to lie in [{}, {}], wanted 0 ≤ least ≤ most", o.phi_min, o.phi_max);
 }
 
-void Lamb::update(Batch& batch, const GroupOptions&, int64_t) {
+void Lamb::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
     AdamScalars adam{group.lr, options_.beta1, options_.beta2, options_.eps};
     adam.m_factor = 1 / (1 - std::pow(adam.beta1, t));
@@ -26,7 +26,7 @@ void Lamb::update(Batch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(lamb_step, batch.x, batch.copies, batch.g, m, v, s);
 }
 
-std::vector<Optimizer::Slot> Lamb::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> Lamb::slots(const Shape& shape) const {
   return {{"moment1", shape}, {"moment2", shape}};
 }
 

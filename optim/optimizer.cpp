@@ -92,7 +92,7 @@ int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const 
   return steps(parameters[0]);
 }
 
-void Optimizer::add(Batch& batch, const Parameter& p) {
+void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   const Tensor g = p.grad();
   const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
   batch.parameters.push_back(p);
@@ -112,15 +112,15 @@ void Optimizer::add(Batch& batch, const Parameter& p) {
 }
 
 /// Removes the states that were made for a step which has not come to these batches.
-void Optimizer::forget(std::span<const Batch> batches) {
-  for (const Batch& batch : batches)
+void Optimizer::forget(std::span<const ParameterBatch> batches) {
+  for (const ParameterBatch& batch : batches)
     for (size_t i = 0; i < batch.states.size(); ++i)
       if (batch.first[i]) batch.states[i]->slots.clear();
 }
 
 /// The batches of all groups: an error in one of them is reported before any has moved.
-std::vector<Optimizer::Batch> Optimizer::batches() {
-  std::vector<Batch> all;
+std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
+  std::vector<ParameterBatch> all;
   std::set<const void*> met;
   try {
     for (size_t group = 0; group < groups_.size(); ++group) {
@@ -146,7 +146,7 @@ std::vector<Optimizer::Batch> Optimizer::batches() {
 }
 
 /// A step that moves nothing is a mistake, unless all is frozen on purpose.
-void Optimizer::check_gradients(std::span<const Batch> batches) const {
+void Optimizer::check_gradients(std::span<const ParameterBatch> batches) const {
   if (!batches.empty()) return;
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
@@ -158,7 +158,7 @@ void Optimizer::check_gradients(std::span<const Batch> batches) const {
 
 std::map<std::string, Tensor> Optimizer::initial_states(const Parameter& p) const {
   std::map<std::string, Tensor> result;
-  for (const Slot& slot : slots(p.shape())) {
+  for (const StateSlot& slot : slots(p.shape())) {
     detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
     result[slot.name] = full(slot.shape, slot.initial, p.master().dtype(), p.master().device());
   }
@@ -177,7 +177,7 @@ void Optimizer::step() {
         "step: a graph is being captured, and this rule works out its rates on the CPU, so that each replay "
         "would repeat those of the capture; a kernel that is given numbers() does not");
   const Tape::Pause pause;
-  std::vector<Batch> all = batches();
+  std::vector<ParameterBatch> all = batches();
   std::vector<const void*> moved;
   for (size_t i = 0; i < all.size(); ++i) {
     try {
@@ -197,7 +197,7 @@ void Optimizer::step() {
   });
 }
 
-std::vector<Tensor> Optimizer::Batch::slots(const std::string& name) const {
+std::vector<Tensor> Optimizer::ParameterBatch::slots(const std::string& name) const {
   std::vector<Tensor> result;
   for (const State* state : states) {
     const auto found = state->slots.find(name);

@@ -79,7 +79,7 @@ class Optimizer {
   };
   /// Parameters of one group that have a gradient and have taken the same number of steps: masters x and gradients g,
   /// contiguous, of one dtype each, float32 or float64, and their states. As a rule a group is one batch.
-  struct Batch {
+  struct ParameterBatch {
     size_t group = 0;
     int64_t steps = 0;  ///< that each of the parameters has taken so far
     std::vector<Parameter> parameters;
@@ -97,33 +97,33 @@ class Optimizer {
   /// True if all that update() makes of its options and t comes from numbers(), so that a graph can be captured.
   virtual bool is_capturable() const { return false; }
   /// Updates x by g. This is the parameters' step number `t`; the first is 1.
-  virtual void update(Batch& batch, const GroupOptions& options, int64_t t) = 0;
+  virtual void update(ParameterBatch& batch, const GroupOptions& options, int64_t t) = 0;
 
   /// f(options, t) of the batch, for a kernel that is given Live numbers; in a graph (core/gpu/step_graph.h) those of each replay.
   template <class F>
-  auto numbers(const Batch& batch, F f) const {
+  auto numbers(const ParameterBatch& batch, F f) const {
     return live([this, group = batch.group, parameters = batch.parameters, f] {
       return f(options_now(group), common_steps(parameters) + 1);
     });
   }
 
   /// A state tensor by its name, and the value of its elements before the first step.
-  struct Slot {
+  struct StateSlot {
     std::string name;
     Shape shape;
     double initial = 0;
   };
   /// The state of a parameter of this shape.
-  virtual std::vector<Slot> slots(const Shape& shape) const = 0;
+  virtual std::vector<StateSlot> slots(const Shape& shape) const = 0;
 
  private:
   static std::string called(const Parameter& p);
-  void add(Batch& batch, const Parameter& p);
-  std::vector<Batch> batches();
-  static void forget(std::span<const Batch> batches);
-  void check_gradients(std::span<const Batch> batches) const;
+  void add(ParameterBatch& batch, const Parameter& p);
+  std::vector<ParameterBatch> batches();
+  static void forget(std::span<const ParameterBatch> batches);
+  void check_gradients(std::span<const ParameterBatch> batches) const;
   std::map<std::string, Tensor> initial_states(const Parameter& p) const;
-  Slot slot_of(const char* caller, const Parameter& p, const std::string& name) const;
+  StateSlot slot_of(const char* caller, const Parameter& p, const std::string& name) const;
   GroupOptions options_now(size_t group) const;
   int64_t common_steps(const std::vector<Parameter>& parameters) const;
   std::vector<std::pair<std::string, Parameter>> keys() const;

@@ -28,17 +28,18 @@ int64_t count_of(const Tensor& x) { return static_cast<int64_t>(x.item()); }
 
 std::vector<std::string> Optimizer::state_names(const Parameter& parameter) const {
   std::vector<std::string> names;
-  for (const Slot& slot : slots(parameter.shape())) names.push_back(slot.name);
+  for (const StateSlot& slot : slots(parameter.shape())) names.push_back(slot.name);
   return names;
 }
 
-Optimizer::Slot Optimizer::slot_of(const char* caller, const Parameter& p, const std::string& name) const {
+Optimizer::StateSlot Optimizer::slot_of(const char* caller, const Parameter& p,
+                                        const std::string& name) const {
   const bool is_ours = std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
     return std::any_of(group.parameters.begin(), group.parameters.end(),
                        [&](const Parameter& other) { return other.is_same(p); });
   });
   check(is_ours, "{}: {} is no parameter of this optimizer", caller, called(p));
-  for (const Slot& slot : slots(p.shape()))
+  for (const StateSlot& slot : slots(p.shape()))
     if (slot.name == name) return slot;
   const auto names = state_names(p);
   fail("{}: {} has no state \"{}\" under this rule, which has {}", caller, called(p), name,
@@ -53,7 +54,7 @@ Tensor Optimizer::state(const Parameter& parameter, const std::string& name) con
 }
 
 void Optimizer::set_state(const Parameter& parameter, const std::string& name, const Tensor& values) {
-  const Slot wanted = slot_of("set_state", parameter, name);
+  const StateSlot wanted = slot_of("set_state", parameter, name);
   check(values.shape() == wanted.shape, "set_state: the {} of {} has the shape {}, got {}", name,
         called(parameter), wanted.shape, describe(values));
   detail::refuse_in_capture("set_state");
@@ -113,7 +114,7 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
     const auto first = state.lower_bound(key + "/");
     if (first == state.end() || !first->first.starts_with(key + "/")) continue;  // it never had a gradient
     if (counted) count(key + "/step", steps);
-    for (const Slot& slot : slots(p.shape())) {
+    for (const StateSlot& slot : slots(p.shape())) {
       const std::string path = key + "/" + slot.name;
       const Tensor x = entry(path);
       if (x.defined() && (x.shape() != slot.shape || x.dtype() != p.master().dtype()))
@@ -140,7 +141,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   for (const auto& [key, p] : keys()) {
     State mine;
     const auto wanted = slots(p.shape());
-    for (const Slot& slot : wanted)
+    for (const StateSlot& slot : wanted)
       if (const auto found = state.find(key + "/" + slot.name); found != state.end())
         mine.slots[slot.name] = copy_to(found->second, p.master().device());
     const bool has_all = mine.slots.size() == wanted.size();

@@ -13,7 +13,7 @@ Rmsprop::Rmsprop(std::vector<Parameter> parameters, RmspropOptions o)
         "Rmsprop: the momentum is {}, wanted a finite number of at least 0", o.momentum);
 }
 
-void Rmsprop::update(Batch& batch, const GroupOptions&, int64_t) {
+void Rmsprop::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t) {
     return RmspropScalars{group.lr, options_.beta2, options_.eps, options_.momentum, group.weight_decay};
   });
@@ -23,8 +23,8 @@ void Rmsprop::update(Batch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(rmsprop_step, batch.x, batch.copies, batch.g, v, m, buffer, s);
 }
 
-std::vector<Optimizer::Slot> Rmsprop::slots(const Shape& shape) const {
-  std::vector<Slot> result = {{"moment2", shape}};
+std::vector<Optimizer::StateSlot> Rmsprop::slots(const Shape& shape) const {
+  std::vector<StateSlot> result = {{"moment2", shape}};
   if (options_.centered) result.push_back({"moment1", shape});
   if (options_.momentum > 0) result.push_back({"momentum", shape});
   return result;

@@ -23,8 +23,8 @@ class Rmsprop : public Optimizer {
  private:
   bool writes_copies() const override { return true; }
   bool is_capturable() const override { return true; }
-  void update(Batch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<Slot> slots(const Shape& shape) const override;
+  void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
+  std::vector<StateSlot> slots(const Shape& shape) const override;
   RmspropOptions options_;
 };
 

@@ -15,7 +15,7 @@ Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
         "Sgd: Nesterov wants a momentum and no dampening, got {} and {}", o.momentum, o.dampening);
 }
 
-void Sgd::update(Batch& batch, const GroupOptions&, int64_t) {
+void Sgd::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto scalars = numbers(batch, [this](const GroupOptions& group, int64_t) {
     return SgdScalars{group.lr, options_.momentum, options_.dampening, group.weight_decay, options_.nesterov};
   });
@@ -24,7 +24,7 @@ void Sgd::update(Batch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(sgd_step, batch.x, batch.copies, batch.g, buffers, batch.first, scalars);
 }
 
-std::vector<Optimizer::Slot> Sgd::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> Sgd::slots(const Shape& shape) const {
   if (options_.momentum == 0) return {};
   return {{"momentum", shape}};
 }

@@ -164,8 +164,8 @@ void each_time(std::function<void()> f) {
 
 // Replaying -------------------------------------------------------------------------------------------------------------
 
-Graph::Graph(Device device, std::function<void()> f) {
-  detail::refuse_in_capture("Graph");
+StepGraph::StepGraph(Device device, std::function<void()> f) {
+  detail::refuse_in_capture("StepGraph");
   if (device.is_cpu()) {
     function_ = std::move(f);
     return;
@@ -174,11 +174,11 @@ Graph::Graph(Device device, std::function<void()> f) {
   captured_->capture(f);
 }
 
-Graph::~Graph() = default;
-Graph::Graph(Graph&&) noexcept = default;
-Graph& Graph::operator=(Graph&&) noexcept = default;
+StepGraph::~StepGraph() = default;
+StepGraph::StepGraph(StepGraph&&) noexcept = default;
+StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
 
-void Graph::replay() {
+void StepGraph::replay() {
   if (function_) return function_();
   detail::refuse_in_capture("replay");
   check(captured_ != nullptr, "replay: the graph has been moved from");

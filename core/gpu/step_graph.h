@@ -1,7 +1,7 @@
 // Graphs: what a function gives a GPU to do, a training step say, done again by one launch in place of a thousand.
 //
 //   train_step();                                          // once as ever: what is made on first use is made
-//   Graph step(Device::cuda, [&] {
+//   StepGraph step(Device::cuda, [&] {
 //     optimizer.zero_grad();
 //     Tape tape;
 //     loss = cross_entropy(model.forward(inputs), targets);
@@ -28,7 +28,7 @@ namespace detail {
 struct Capture;
 }
 
-class Graph {
+class StepGraph {
  public:
   /// Runs f, whose kernels are noted and not run: tensors that it makes have no values before the first replay. Then and later
   /// they stay where they are and each replay writes them anew. What f allocates comes from memory of the graph's own; other
@@ -49,11 +49,11 @@ class Graph {
   /// optimizer's step moves parameters by momentum and decay alone. Without it such gradients spoil them.
   ///
   /// On the CPU nothing is captured: replay() calls f, so that programs run on both.
-  Graph(Device device, std::function<void()> f);
+  StepGraph(Device device, std::function<void()> f);
   /// Waits until the last replay is done.
-  ~Graph();
-  Graph(Graph&&) noexcept;
-  Graph& operator=(Graph&&) noexcept;
+  ~StepGraph();
+  StepGraph(StepGraph&&) noexcept;
+  StepGraph& operator=(StepGraph&&) noexcept;
 
   /// Puts all of it once on the thread's current stream, and does not wait. An index out of range is told by what waits next, as
   /// without a graph.

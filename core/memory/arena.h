@@ -37,30 +37,30 @@ class Arena {
 
  private:
   /// A run of bytes inside a segment, in a list that is ordered by address within each segment.
-  struct Block {
+  struct MemoryBlock {
     char* data;
     size_t size;
     bool free;
     bool heads_segment;
-    Block* previous;
-    Block* next;
+    MemoryBlock* previous;
+    MemoryBlock* next;
   };
   struct BySize {
-    bool operator()(const Block* x, const Block* y) const {
+    bool operator()(const MemoryBlock* x, const MemoryBlock* y) const {
       return x->size != y->size ? x->size < y->size : x->data < y->data;
     }
   };
 
-  Block* grow(size_t bytes);
-  void split(Block* block, size_t bytes);
+  MemoryBlock* grow(size_t bytes);
+  void split(MemoryBlock* block, size_t bytes);
   /// `left` grows over `right`; neither is listed as free.
-  void join(Block* left, Block* right);
-  void unlink(Block* block);
+  void join(MemoryBlock* left, MemoryBlock* right);
+  void unlink(MemoryBlock* block);
 
   const Source& source_;
-  Block* head_ = nullptr;
-  std::set<Block*, BySize> free_;
-  std::unordered_map<const void*, Block*> live_;
+  MemoryBlock* head_ = nullptr;
+  std::set<MemoryBlock*, BySize> free_;
+  std::unordered_map<const void*, MemoryBlock*> live_;
   size_t reserved_ = 0;
 };
 

@@ -17,7 +17,7 @@ using vecmath::Function;
 #define VITRINE_CASE(name) \
   case Function::name:     \
     return map(            \
-        n, y, [](Vec<Wide<S>> v) HWY_ATTR { return HWY_NAMESPACE::name(v); }, x);
+        n, y, [](Vec<AccumulatorOf<S>> v) HWY_ATTR { return HWY_NAMESPACE::name(v); }, x);
 
 template <class S>
 void apply(Function f, S* y, const S* x, size_t n) {
@@ -39,8 +39,8 @@ void apply(Function f, S* y, const S* x, size_t n) {
 /// The element that `better` prefers to all others. The comparison is false for NaN, so NaN is looked for
 /// beside it.
 template <class S, class F>
-HWY_INLINE Vec<Wide<S>> best(const S* x, size_t n, Wide<S> start, F better) {
-  using T = Wide<S>;
+HWY_INLINE Vec<AccumulatorOf<S>> best(const S* x, size_t n, AccumulatorOf<S> start, F better) {
+  using T = AccumulatorOf<S>;
   constexpr size_t N = kLanes<T>;
   Vec<T> a(start), b(start);
   Vec<T> nan_a(0), nan_b(0);  // stay 0 until a NaN is added
@@ -60,76 +60,76 @@ HWY_INLINE Vec<Wide<S>> best(const S* x, size_t n, Wide<S> start, F better) {
 }
 
 template <class S>
-Wide<S> max(const S* x, size_t n) {
-  using T = Wide<S>;
+AccumulatorOf<S> max(const S* x, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> v =
       best(x, n, -kInfinity<T>, [](Vec<T> a, Vec<T> b) HWY_ATTR { return max_of_numbers(a, b); });
   return any(is_nan(v)) ? kNan<T> : reduce_max(v);
 }
 
 template <class S>
-Wide<S> min(const S* x, size_t n) {
-  using T = Wide<S>;
+AccumulatorOf<S> min(const S* x, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> v = best(x, n, kInfinity<T>, [](Vec<T> a, Vec<T> b) HWY_ATTR { return min_of_numbers(a, b); });
   return any(is_nan(v)) ? kNan<T> : reduce_min(v);
 }
 
 template <class S>
-Wide<S> sum(const S* x, size_t n) {
-  using T = Wide<S>;
+AccumulatorOf<S> sum(const S* x, size_t n) {
+  using T = AccumulatorOf<S>;
   return map_sum<T>(
       n, [](Vec<T> v) HWY_ATTR { return v; }, x);
 }
 
 template <class S>
-Wide<S> sum_of_squares(const S* x, size_t n) {
-  using T = Wide<S>;
+AccumulatorOf<S> sum_of_squares(const S* x, size_t n) {
+  using T = AccumulatorOf<S>;
   return map_sum<T>(
       n, [](Vec<T> v) HWY_ATTR { return v * v; }, x);
 }
 
 template <class S>
-Wide<S> dot(const S* x, const S* y, size_t n) {
-  using T = Wide<S>;
+AccumulatorOf<S> dot(const S* x, const S* y, size_t n) {
+  using T = AccumulatorOf<S>;
   return map_sum<T>(
       n, [](Vec<T> v, Vec<T> w) HWY_ATTR { return v * w; }, x, y);
 }
 
 template <class S>
-Wide<S> sum_squared_deviation(const S* x, Wide<S> mean, size_t n) {
-  using T = Wide<S>;
+AccumulatorOf<S> sum_squared_deviation(const S* x, AccumulatorOf<S> mean, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> m(mean);
   return map_sum<T>(
       n, [m](Vec<T> v) HWY_ATTR { return (v - m) * (v - m); }, x);
 }
 
 template <class S>
-Wide<S> exp_shifted_sum(Wide<S>* y, const S* x, Wide<S> shift, size_t n) {
-  using T = Wide<S>;
+AccumulatorOf<S> exp_shifted_sum(AccumulatorOf<S>* y, const S* x, AccumulatorOf<S> shift, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> s(shift);
   return map_and_sum<T>(
       n, y, [s](Vec<T> v) HWY_ATTR { return exp(v - s); }, x);
 }
 
 template <class S>
-void exp_shifted_scaled(S* y, const S* x, Wide<S> shift, Wide<S> scale, size_t n) {
-  using T = Wide<S>;
+void exp_shifted_scaled(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> s(shift), a(scale);
   map(
       n, y, [s, a](Vec<T> v) HWY_ATTR { return a * exp(v - s); }, x);
 }
 
 template <class S>
-void scale(S* y, const S* x, Wide<S> factor, size_t n, Wide<S> shift) {
-  using T = Wide<S>;
+void scale(S* y, const S* x, AccumulatorOf<S> factor, size_t n, AccumulatorOf<S> shift) {
+  using T = AccumulatorOf<S>;
   const Vec<T> a(factor), s(shift);
   map(
       n, y, [a, s](Vec<T> v) HWY_ATTR { return a * (v - s); }, x);
 }
 
 template <class S>
-void axpy(Wide<S>* y, Wide<S> factor, const S* x, size_t n) {
-  using T = Wide<S>;
+void axpy(AccumulatorOf<S>* y, AccumulatorOf<S> factor, const S* x, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> a(factor);
   map(
       n, y, [a](Vec<T> sum, Vec<T> v) HWY_ATTR { return mul_add(a, v, sum); }, static_cast<const T*>(y), x);
@@ -137,23 +137,23 @@ void axpy(Wide<S>* y, Wide<S> factor, const S* x, size_t n) {
 
 template <class S>
 void multiply(S* z, const S* x, const S* y, size_t n) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   map(
       n, z, [](Vec<T> v, Vec<T> w) HWY_ATTR { return v * w; }, x, y);
 }
 
 template <class S>
-void multiply_shifted(S* z, const S* x, Wide<S> shift, const S* y, size_t n) {
-  using T = Wide<S>;
+void multiply_shifted(S* z, const S* x, AccumulatorOf<S> shift, const S* y, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> s(shift);
   map(
       n, z, [s](Vec<T> v, Vec<T> w) HWY_ATTR { return (v - s) * w; }, x, y);
 }
 
 template <class S>
-void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weight, const Wide<S>* bias,
-               size_t n) {
-  using T = Wide<S>;
+void normalize(S* y, const S* x, AccumulatorOf<S> mean, AccumulatorOf<S> rstd, const AccumulatorOf<S>* weight,
+               const AccumulatorOf<S>* bias, size_t n) {
+  using T = AccumulatorOf<S>;
   const Vec<T> m(mean), r(rstd);
   if (weight != nullptr && bias != nullptr) {
     map(
@@ -173,13 +173,13 @@ void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weig
 
 template <class D, class S>
 void convert(D* y, const S* x, size_t n) {
-  if constexpr (std::is_same_v<Wide<D>, Wide<S>>) {
+  if constexpr (std::is_same_v<AccumulatorOf<D>, AccumulatorOf<S>>) {
     map(
-        n, y, [](Vec<Wide<S>> v) HWY_ATTR { return v; }, x);
+        n, y, [](Vec<AccumulatorOf<S>> v) HWY_ATTR { return v; }, x);
   } else if constexpr (is_16_bit<D>) {
     for (size_t i = 0; i < n; ++i) y[i] = round_once<D>(x[i]);
   } else {
-    for (size_t i = 0; i < n; ++i) y[i] = static_cast<D>(static_cast<Wide<S>>(x[i]));
+    for (size_t i = 0; i < n; ++i) y[i] = static_cast<D>(static_cast<AccumulatorOf<S>>(x[i]));
   }
 }
 
@@ -197,52 +197,52 @@ void apply(Function f, S* y, const S* x, size_t n) {
 }
 
 template <class S>
-Wide<S> max(const S* x, size_t n) {
+AccumulatorOf<S> max(const S* x, size_t n) {
   return VITRINE_DISPATCH(row::max<S>)(x, n);
 }
 
 template <class S>
-Wide<S> min(const S* x, size_t n) {
+AccumulatorOf<S> min(const S* x, size_t n) {
   return VITRINE_DISPATCH(row::min<S>)(x, n);
 }
 
 template <class S>
-Wide<S> sum(const S* x, size_t n) {
+AccumulatorOf<S> sum(const S* x, size_t n) {
   return VITRINE_DISPATCH(row::sum<S>)(x, n);
 }
 
 template <class S>
-Wide<S> sum_of_squares(const S* x, size_t n) {
+AccumulatorOf<S> sum_of_squares(const S* x, size_t n) {
   return VITRINE_DISPATCH(row::sum_of_squares<S>)(x, n);
 }
 
 template <class S>
-Wide<S> dot(const S* x, const S* y, size_t n) {
+AccumulatorOf<S> dot(const S* x, const S* y, size_t n) {
   return VITRINE_DISPATCH(row::dot<S>)(x, y, n);
 }
 
 template <class S>
-Wide<S> sum_squared_deviation(const S* x, Wide<S> mean, size_t n) {
+AccumulatorOf<S> sum_squared_deviation(const S* x, AccumulatorOf<S> mean, size_t n) {
   return VITRINE_DISPATCH(row::sum_squared_deviation<S>)(x, mean, n);
 }
 
 template <class S>
-Wide<S> exp_shifted_sum(Wide<S>* y, const S* x, Wide<S> shift, size_t n) {
+AccumulatorOf<S> exp_shifted_sum(AccumulatorOf<S>* y, const S* x, AccumulatorOf<S> shift, size_t n) {
   return VITRINE_DISPATCH(row::exp_shifted_sum<S>)(y, x, shift, n);
 }
 
 template <class S>
-void exp_shifted_scaled(S* y, const S* x, Wide<S> shift, Wide<S> scale, size_t n) {
+void exp_shifted_scaled(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale, size_t n) {
   VITRINE_DISPATCH(row::exp_shifted_scaled<S>)(y, x, shift, scale, n);
 }
 
 template <class S>
-void scale(S* y, const S* x, Wide<S> a, size_t n, Wide<S> shift) {
+void scale(S* y, const S* x, AccumulatorOf<S> a, size_t n, AccumulatorOf<S> shift) {
   VITRINE_DISPATCH(row::scale<S>)(y, x, a, n, shift);
 }
 
 template <class S>
-void axpy(Wide<S>* y, Wide<S> a, const S* x, size_t n) {
+void axpy(AccumulatorOf<S>* y, AccumulatorOf<S> a, const S* x, size_t n) {
   VITRINE_DISPATCH(row::axpy<S>)(y, a, x, n);
 }
 
@@ -252,13 +252,13 @@ void multiply(S* z, const S* x, const S* y, size_t n) {
 }
 
 template <class S>
-void multiply_shifted(S* z, const S* x, Wide<S> shift, const S* y, size_t n) {
+void multiply_shifted(S* z, const S* x, AccumulatorOf<S> shift, const S* y, size_t n) {
   VITRINE_DISPATCH(row::multiply_shifted<S>)(z, x, shift, y, n);
 }
 
 template <class S>
-void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weight, const Wide<S>* bias,
-               size_t n) {
+void normalize(S* y, const S* x, AccumulatorOf<S> mean, AccumulatorOf<S> rstd, const AccumulatorOf<S>* weight,
+               const AccumulatorOf<S>* bias, size_t n) {
   VITRINE_DISPATCH(row::normalize<S>)(y, x, mean, rstd, weight, bias, n);
 }
 
@@ -267,24 +267,25 @@ void convert(D* y, const S* x, size_t n) {
   VITRINE_DISPATCH(row::convert<D, S>)(y, x, n);
 }
 
-#define VITRINE_INSTANTIATE(S)                                                                     \
-  template void apply(Function, S*, const S*, size_t);                                             \
-  template Wide<S> max(const S*, size_t);                                                          \
-  template Wide<S> min(const S*, size_t);                                                          \
-  template Wide<S> sum(const S*, size_t);                                                          \
-  template Wide<S> sum_of_squares(const S*, size_t);                                               \
-  template Wide<S> dot(const S*, const S*, size_t);                                                \
-  template Wide<S> sum_squared_deviation(const S*, Wide<S>, size_t);                               \
-  template Wide<S> exp_shifted_sum(Wide<S>*, const S*, Wide<S>, size_t);                           \
-  template void exp_shifted_scaled(S*, const S*, Wide<S>, Wide<S>, size_t);                        \
-  template void scale(S*, const S*, Wide<S>, size_t, Wide<S>);                                     \
-  template void axpy(Wide<S>*, Wide<S>, const S*, size_t);                                         \
-  template void multiply(S*, const S*, const S*, size_t);                                          \
-  template void multiply_shifted(S*, const S*, Wide<S>, const S*, size_t);                         \
-  template void normalize(S*, const S*, Wide<S>, Wide<S>, const Wide<S>*, const Wide<S>*, size_t); \
-  template void convert(float*, const S*, size_t);                                                 \
-  template void convert(double*, const S*, size_t);                                                \
-  template void convert(bfloat16*, const S*, size_t);                                              \
+#define VITRINE_INSTANTIATE(S)                                                                       \
+  template void apply(Function, S*, const S*, size_t);                                               \
+  template AccumulatorOf<S> max(const S*, size_t);                                                   \
+  template AccumulatorOf<S> min(const S*, size_t);                                                   \
+  template AccumulatorOf<S> sum(const S*, size_t);                                                   \
+  template AccumulatorOf<S> sum_of_squares(const S*, size_t);                                        \
+  template AccumulatorOf<S> dot(const S*, const S*, size_t);                                         \
+  template AccumulatorOf<S> sum_squared_deviation(const S*, AccumulatorOf<S>, size_t);               \
+  template AccumulatorOf<S> exp_shifted_sum(AccumulatorOf<S>*, const S*, AccumulatorOf<S>, size_t);  \
+  template void exp_shifted_scaled(S*, const S*, AccumulatorOf<S>, AccumulatorOf<S>, size_t);        \
+  template void scale(S*, const S*, AccumulatorOf<S>, size_t, AccumulatorOf<S>);                     \
+  template void axpy(AccumulatorOf<S>*, AccumulatorOf<S>, const S*, size_t);                         \
+  template void multiply(S*, const S*, const S*, size_t);                                            \
+  template void multiply_shifted(S*, const S*, AccumulatorOf<S>, const S*, size_t);                  \
+  template void normalize(S*, const S*, AccumulatorOf<S>, AccumulatorOf<S>, const AccumulatorOf<S>*, \
+                          const AccumulatorOf<S>*, size_t);                                          \
+  template void convert(float*, const S*, size_t);                                                   \
+  template void convert(double*, const S*, size_t);                                                  \
+  template void convert(bfloat16*, const S*, size_t);                                                \
   template void convert(float16*, const S*, size_t);
 
 VITRINE_INSTANTIATE(float)

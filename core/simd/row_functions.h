@@ -1,7 +1,7 @@
 // Functions of whole rows, for kernels that need no vectors of their own: run with the instruction set in
 // use.
 //
-// S, the type in memory, is float, double, bfloat16 or float16; T = Wide<S>, in which everything is computed,
+// S, the type in memory, is float, double, bfloat16 or float16; T = AccumulatorOf<S>, in which everything is computed,
 // is float for the 16-bit types and S otherwise; results are rounded to S once. A sum adds in a fixed order,
 // so that it depends on the row's length and the instruction set, and on nothing else: blocks of 256 vectors
 // in partial sums of type T, the blocks in double. NaN goes where IEEE 754 lets it go.
@@ -29,35 +29,35 @@ void apply(Function f, S* y, const S* x, size_t n);
 
 /// The largest and smallest element; NaN if there is one; −∞ and +∞ for n = 0.
 template <class S>
-Wide<S> max(const S* x, size_t n);
+AccumulatorOf<S> max(const S* x, size_t n);
 template <class S>
-Wide<S> min(const S* x, size_t n);
+AccumulatorOf<S> min(const S* x, size_t n);
 
 /// Σ x, Σ x², Σ x·y, Σ (x − mean)².
 template <class S>
-Wide<S> sum(const S* x, size_t n);
+AccumulatorOf<S> sum(const S* x, size_t n);
 template <class S>
-Wide<S> sum_of_squares(const S* x, size_t n);
+AccumulatorOf<S> sum_of_squares(const S* x, size_t n);
 template <class S>
-Wide<S> dot(const S* x, const S* y, size_t n);
+AccumulatorOf<S> dot(const S* x, const S* y, size_t n);
 template <class S>
-Wide<S> sum_squared_deviation(const S* x, Wide<S> mean, size_t n);
+AccumulatorOf<S> sum_squared_deviation(const S* x, AccumulatorOf<S> mean, size_t n);
 
 /// y = exp(x − shift), and returns its sum. y may be null, and may be x.
 template <class S>
-Wide<S> exp_shifted_sum(Wide<S>* y, const S* x, Wide<S> shift, size_t n);
+AccumulatorOf<S> exp_shifted_sum(AccumulatorOf<S>* y, const S* x, AccumulatorOf<S> shift, size_t n);
 
 /// y = scale · exp(x − shift): a softmax from its log-sum-exp. y may be x.
 template <class S>
-void exp_shifted_scaled(S* y, const S* x, Wide<S> shift, Wide<S> scale, size_t n);
+void exp_shifted_scaled(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale, size_t n);
 
 /// y = a · (x − shift). y may be x.
 template <class S>
-void scale(S* y, const S* x, Wide<S> a, size_t n, Wide<S> shift = 0);
+void scale(S* y, const S* x, AccumulatorOf<S> a, size_t n, AccumulatorOf<S> shift = 0);
 
 /// y += a · x, the sums kept wide.
 template <class S>
-void axpy(Wide<S>* y, Wide<S> a, const S* x, size_t n);
+void axpy(AccumulatorOf<S>* y, AccumulatorOf<S> a, const S* x, size_t n);
 
 /// z = x · y.
 template <class S>
@@ -65,13 +65,13 @@ void multiply(S* z, const S* x, const S* y, size_t n);
 
 /// z = (x − shift) · y: the backward of softmax, with x = dy, shift = Σ dy·y. z may be x or y.
 template <class S>
-void multiply_shifted(S* z, const S* x, Wide<S> shift, const S* y, size_t n);
+void multiply_shifted(S* z, const S* x, AccumulatorOf<S> shift, const S* y, size_t n);
 
 /// y = (x − mean) · rstd · weight + bias; weight (1 if null) and bias (0 if null) have n elements. y may be
 /// x.
 template <class S>
-void normalize(S* y, const S* x, Wide<S> mean, Wide<S> rstd, const Wide<S>* weight, const Wide<S>* bias,
-               size_t n);
+void normalize(S* y, const S* x, AccumulatorOf<S> mean, AccumulatorOf<S> rstd, const AccumulatorOf<S>* weight,
+               const AccumulatorOf<S>* bias, size_t n);
 
 /// y = x rounded to D (to nearest, ties to even), for every pair of the four types.
 template <class D, class S>

@@ -189,7 +189,7 @@ HWY_INLINE void store_16_bit(float16* y, Vec<float> v) {
 
 /// x[0 … lanes).
 template <class S>
-HWY_INLINE Vec<Wide<S>> load(const S* x) {
+HWY_INLINE Vec<AccumulatorOf<S>> load(const S* x) {
   if constexpr (is_16_bit<S>) {
     return detail::load_16_bit(x);
   } else {
@@ -198,7 +198,7 @@ HWY_INLINE Vec<Wide<S>> load(const S* x) {
 }
 
 template <class S>
-HWY_INLINE void store(S* y, Vec<Wide<S>> v) {
+HWY_INLINE void store(S* y, Vec<AccumulatorOf<S>> v) {
   if constexpr (is_16_bit<S>) {
     detail::store_16_bit(y, v);
   } else {
@@ -208,8 +208,8 @@ HWY_INLINE void store(S* y, Vec<Wide<S>> v) {
 
 /// x[0 … n) for n < lanes, then `fill`; nothing behind x[n) is read.
 template <class S>
-HWY_INLINE Vec<Wide<S>> load_part(const S* x, size_t n, Wide<S> fill = 0) {
-  using T = Wide<S>;
+HWY_INLINE Vec<AccumulatorOf<S>> load_part(const S* x, size_t n, AccumulatorOf<S> fill = 0) {
+  using T = AccumulatorOf<S>;
   const Mask<T> first = {hn::FirstN(Tag<T>(), n)};
   if constexpr (VITRINE_AT_LEAST_AVX2 && !is_16_bit<S>) {
     return select<T>(first, hn::MaskedLoad(first.raw, Tag<T>(), x), fill);
@@ -222,8 +222,8 @@ HWY_INLINE Vec<Wide<S>> load_part(const S* x, size_t n, Wide<S> fill = 0) {
 
 /// Writes the first n < lanes elements.
 template <class S>
-HWY_INLINE void store_part(S* y, Vec<Wide<S>> v, size_t n) {
-  using T = Wide<S>;
+HWY_INLINE void store_part(S* y, Vec<AccumulatorOf<S>> v, size_t n) {
+  using T = AccumulatorOf<S>;
   if constexpr (VITRINE_AT_LEAST_AVX2 && !is_16_bit<S>) {
     hn::BlendedStore(v.raw, hn::FirstN(Tag<T>(), n), Tag<T>(), y);
   } else {

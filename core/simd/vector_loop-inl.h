@@ -30,7 +30,7 @@ namespace HWY_NAMESPACE {
 /// y[i] = f(x[i]…) for i < n. y may be one of the x.
 template <class F, class D, class... S>
 HWY_INLINE void map(size_t n, D* y, F f, const S*... x) {
-  constexpr size_t N = kLanes<Wide<D>>;
+  constexpr size_t N = kLanes<AccumulatorOf<D>>;
   size_t i = 0;
   for (; i + N <= n; i += N) store(y + i, f(load(x + i)...));
   if (i < n) store_part(y + i, f(load_part(x + i, n - i)...), n - i);

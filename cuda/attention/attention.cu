@@ -13,29 +13,31 @@ namespace {
 
 template <class S>
 struct ForwardMemory {
-  SharedMatrix<S> q, k, v;       // k and v: of all stages
-  SharedMatrix<Wide<S>> scores;  // by rows: weights of scalar products, and scores for what is read exactly
-  LaserChannels<Wide<S>> laser;
+  SharedMatrix<S> q, k, v;  // k and v: of all stages
+  SharedMatrix<AccumulatorOf<S>>
+      scores;  // by rows: weights of scalar products, and scores for what is read exactly
+  LaserChannels<AccumulatorOf<S>> laser;
 
   VITRINE_HD ForwardMemory(SharedArena& arena, int tile, int size, int channels, bool with_laser)
       : q(arena.matrix<S>(tile, size)),
         k(arena.matrix<S>(kAccumulatorColumns * kStages<S>, size)),
         v(arena.matrix<S>(kAccumulatorColumns * kStages<S>, channels)),
-        scores(arena.matrix<Wide<S>>(with_laser || !kTensorCores<S> ? tile : 0, kAccumulatorColumns)),
+        scores(
+            arena.matrix<AccumulatorOf<S>>(with_laser || !kTensorCores<S> ? tile : 0, kAccumulatorColumns)),
         laser(arena, with_laser ? channels : 0) {}
 };
 
 template <class S>
 struct AttentionOutputs {
-  Heads<S> y, rest;     // rest: what rounding takes from y, if that is kept
-  Heads<Wide<S>> kept;  // LASER's, see Anchor::keeps_whole()
-  Wide<S>* lse;
+  Heads<S> y, rest;              // rest: what rounding takes from y, if that is kept
+  Heads<AccumulatorOf<S>> kept;  // LASER's, see Anchor::keeps_whole()
+  AccumulatorOf<S>* lse;
 };
 
 template <class S, int kHeight>
 class ForwardTile {
  public:
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
 
   __device__ ForwardTile(const AttentionInputs<S>& in, const AttentionOutputs<S>& out, char* shared)
       : in_(in),
@@ -290,7 +292,7 @@ void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tens
   }
   const auto launch = [&](auto type, const auto& in, auto height) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     constexpr int kHeight = decltype(height)::value;
     const AttentionOutputs<S> out{Heads<S>::of(y), in.laser ? Heads<S>{} : Heads<S>::of(kept),
                                   in.laser ? Heads<T>::of(kept) : Heads<T>{}, lse.data<T>()};

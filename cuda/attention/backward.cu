@@ -49,7 +49,7 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
   const bool laser = form.read == AttentionRead::laser;
   const auto launch = [&](auto type, const auto& in, auto height) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     constexpr int kHeight = decltype(height)::value;
     const int64_t tiles = (q.size(2) + in.tile - 1) / in.tile;
     Tensor corrections = empty({heads, q.size(2)}, lse.dtype(), q.device());

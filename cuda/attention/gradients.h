@@ -7,7 +7,7 @@ namespace vitrine::cuda {
 
 template <class S>
 struct Cotangents {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   Heads<S> dy, y, rest;  // of a mean; rest: what rounding took from y, if it did
   Heads<T> kept;         // LASER's, see Anchor::keeps_whole()
   const T* lse;
@@ -15,18 +15,18 @@ struct Cotangents {
 
 /// An element of y before it was rounded.
 template <class S>
-__device__ Wide<S> unrounded(const HeadMatrix<S>& y, const HeadMatrix<S>& rest, int i, int d) {
-  const auto rounded = static_cast<Wide<S>>(y.row(i)[d]);
-  return rest.data ? rounded + static_cast<Wide<S>>(rest.row(i)[d]) : rounded;
+__device__ AccumulatorOf<S> unrounded(const HeadMatrix<S>& y, const HeadMatrix<S>& rest, int i, int d) {
+  const auto rounded = static_cast<AccumulatorOf<S>>(y.row(i)[d]);
+  return rest.data ? rounded + static_cast<AccumulatorOf<S>>(rest.row(i)[d]) : rounded;
 }
 
 /// What the first kernel leaves for the second, per head.
 template <class S>
 struct Kept {
-  Wide<S>* correction;  // D [Tq]
-  Wide<S>* anchors;     // LASER's [tiles, 2, Dv]
-  int* exact;           // [tiles]: whether any element is to be read exactly
-  Heads<S> h;           // LASER's H, in float16 the bits of a bfloat16; dy for a mean
+  AccumulatorOf<S>* correction;  // D [Tq]
+  AccumulatorOf<S>* anchors;     // LASER's [tiles, 2, Dv]
+  int* exact;                    // [tiles]: whether any element is to be read exactly
+  Heads<S> h;                    // LASER's H, in float16 the bits of a bfloat16; dy for a mean
 };
 
 /// dy·b of one element (i, d), and a key, where log P = `log_weight`; 0 unless it is to be read exactly.

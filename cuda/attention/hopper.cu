@@ -23,7 +23,7 @@ struct Tiles {
 };
 
 struct Barriers {
-  Slot q, k[kRing], v[kRing];
+  PipelineSlot q, k[kRing], v[kRing];
   Mbarrier turn[kConsumers];
 };
 

@@ -42,7 +42,7 @@ struct BoxedTile {
 };
 
 /// A place in shared memory that is filled again and again: by the producer, once all consumers have released it.
-struct Slot {
+struct PipelineSlot {
   Mbarrier full, empty;
 
   /// `fillers` threads fill it together.

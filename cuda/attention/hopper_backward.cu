@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
   auto& tiles = aligned_shared<Tiles<kSize>>();
   if (threadIdx.x == 0) {
     barriers.own.init();
-    for (Slot& slot : barriers.ring) slot.init(kWarp);
+    for (PipelineSlot& slot : barriers.ring) slot.init(kWarp);
     Mbarrier::fence_init();
   }
   __syncthreads();

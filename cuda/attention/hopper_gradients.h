@@ -35,7 +35,7 @@ struct Tiles {
 };
 
 struct Barriers {
-  Slot own, ring[kRing];
+  PipelineSlot own, ring[kRing];
 };
 
 struct Inputs {
@@ -99,7 +99,7 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& i
     ++round;
     own.for_met(in, [&](int query_head, int row) {
       auto& stage = tiles.ring[block % kRing];
-      Slot& slot = barriers.ring[block % kRing];
+      PipelineSlot& slot = barriers.ring[block % kRing];
       slot.wait_empty(block / kRing);
       if constexpr (kKeys) {  // two queries a lane
         static_assert(kMet == 2 * kWarp);

@@ -7,7 +7,7 @@ namespace vitrine::cuda {
 
 template <class S>
 struct KeyMemory {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   SharedMatrix<S> k, v, q, dy;  // v, and dy of all stages, are LASER's F and H; q: of all stages
   SharedMatrix<T> p;            // for scalar products, and for what is read exactly
   T *lse, *correction;          // [stages, 32]
@@ -32,7 +32,7 @@ struct KeyMemory {
 template <class S>
 class KeyGradients {
  public:
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   static constexpr int kAccumulators = kMostAccumulators / 2,
                        kPartChannels = kAccumulators * kAccumulatorColumns;
 

@@ -77,7 +77,7 @@ void visit_attention(const char* kernel, const Tensor& q, const Tensor& k, const
           Heads<S>::of(q),
           Heads<S>::of(k),
           Heads<S>::of(v),
-          Scores<Wide<S>>::of(q, k, bias, slopes, allowed, form),
+          Scores<AccumulatorOf<S>>::of(q, k, bias, slopes, allowed, form),
           size,
           channels,
           static_cast<int>(q.size(1) / k.size(1)),

@@ -21,7 +21,7 @@ using LaserDType = std::conditional_t<std::is_same_v<S, float16>, bfloat16, S>;
 
 /// Numbers of that dtype, in the memory of S and from there.
 template <class S>
-__device__ S laser_bits(Wide<S> x) {
+__device__ S laser_bits(AccumulatorOf<S> x) {
   if constexpr (std::is_same_v<S, float16>) {
     S at;
     at.bits = bfloat16(x).bits;
@@ -31,13 +31,13 @@ __device__ S laser_bits(Wide<S> x) {
   }
 }
 template <class S>
-__device__ Wide<S> laser_value(S at) {
+__device__ AccumulatorOf<S> laser_value(S at) {
   if constexpr (std::is_same_v<S, float16>) {
     bfloat16 x;
     x.bits = at.bits;
     return static_cast<float>(x);
   } else {
-    return static_cast<Wide<S>>(at);
+    return static_cast<AccumulatorOf<S>>(at);
   }
 }
 
@@ -159,7 +159,7 @@ class Weights<S, kHeight> {
 
 /// e^x, for 16-bit results by the instruction for powers of 2: its error is far below their rounding.
 template <class S>
-__device__ Wide<S> exp_for(Wide<S> x) {
+__device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
   if constexpr (kTensorCores<S>) {
     return std::exp2(x * kLog2E);
   } else {

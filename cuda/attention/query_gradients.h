@@ -7,16 +7,16 @@ namespace vitrine::cuda {
 
 template <class S>
 struct QueryMemory {
-  SharedMatrix<S> q, dy, k, v;  // k and v: of all stages
-  SharedMatrix<Wide<S>> ds;     // for scalar products
-  LaserChannels<Wide<S>> laser;
+  SharedMatrix<S> q, dy, k, v;        // k and v: of all stages
+  SharedMatrix<AccumulatorOf<S>> ds;  // for scalar products
+  LaserChannels<AccumulatorOf<S>> laser;
 
   VITRINE_HD QueryMemory(SharedArena& arena, int tile, int size, int channels, bool with_laser)
       : q(arena.matrix<S>(tile, size)),
         dy(arena.matrix<S>(tile, channels)),
         k(arena.matrix<S>(kAccumulatorColumns * kStages<S>, size)),
         v(arena.matrix<S>(kAccumulatorColumns * kStages<S>, channels)),
-        ds(arena.matrix<Wide<S>>(kTensorCores<S> ? 0 : tile, kAccumulatorColumns)),
+        ds(arena.matrix<AccumulatorOf<S>>(kTensorCores<S> ? 0 : tile, kAccumulatorColumns)),
         laser(arena, with_laser ? channels : 0) {}
 };
 
@@ -24,7 +24,7 @@ struct QueryMemory {
 template <class S, int kHeight>
 class QueryGradients {
  public:
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
 
   __device__ QueryGradients(const AttentionInputs<S>& in, const Cotangents<S>& out, const Kept<S>& kept,
                             char* shared)

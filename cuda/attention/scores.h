@@ -88,7 +88,7 @@ struct Scores {
 template <class S>
 struct AttentionInputs {
   Heads<S> q, k, v;
-  Scores<Wide<S>> scores;
+  Scores<AccumulatorOf<S>> scores;
   int size, channels;  // of a query or key, and of a value
   int group;           // query heads of a key head
   int tile;            // queries of a tile: LASER's anchors belong to one

@@ -24,7 +24,7 @@ std::atomic<uint64_t>& order_seed() {
   return seed;
 }
 
-thread_local Block* current_block = nullptr;
+thread_local ThreadBlock* current_block = nullptr;
 
 std::string to_string(Place p) {
   const std::string file = p.file;
@@ -41,10 +41,10 @@ std::string without_parentheses(const std::string& kernel) {
 
 void set_thread_order(uint64_t seed) { order_seed() = seed; }
 
-Index3 thread_index() { return Block::current().thread(); }
-Index3 block_index() { return Block::current().index(); }
-Size3 block_size() { return Block::current().launch().block; }
-Size3 grid_size() { return Block::current().launch().grid; }
+Index3 thread_index() { return ThreadBlock::current().thread(); }
+Index3 block_index() { return ThreadBlock::current().index(); }
+Size3 block_size() { return ThreadBlock::current().launch().block; }
+Size3 grid_size() { return ThreadBlock::current().launch().grid; }
 
 void pass_turn() {
   if (current_block != nullptr) current_block->pass_turn();
@@ -56,7 +56,8 @@ void fence() {
 }
 
 void note_access(const void* address, size_t size, Access access, const void* pc, size_t element) {
-  if (Block* const block = Block::traced()) block->note_access(address, size, access, pc, element);
+  if (ThreadBlock* const block = ThreadBlock::traced())
+    block->note_access(address, size, access, pc, element);
 }
 
 void note_vector(const void* address, size_t size, size_t count, Access access, const void* pc) {
@@ -67,69 +68,70 @@ void note_vector(const void* address, size_t size, size_t count, Access access, 
 }
 
 void note_matrix_products(uint64_t count) {
-  if (Block* const block = Block::traced()) block->note_matrix_products(count);
+  if (ThreadBlock* const block = ThreadBlock::traced()) block->note_matrix_products(count);
 }
 
-Block::Block() = default;
-Block::~Block() = default;
+ThreadBlock::ThreadBlock() = default;
+ThreadBlock::~ThreadBlock() = default;
 
-Block& Block::current() {
+ThreadBlock& ThreadBlock::current() {
   check(current_block != nullptr, "a function of CUDA threads was called outside a kernel");
   return *current_block;
 }
 
-Block* Block::traced() {
+ThreadBlock* ThreadBlock::traced() {
   const bool inside = current_block != nullptr && current_block->launch_->traced &&
                       current_block->threads_[current_block->running_]->in_kernel;
   return inside ? current_block : nullptr;
 }
 
-const Launch& Block::launch() const { return *launch_; }
-Index3 Block::index() const { return index_; }
-Index3 Block::thread() const { return threads_[running_]->index; }
-unsigned Block::lane() const { return static_cast<unsigned>(running_ % 32); }
-uint32_t Block::lanes() const {
+const Launch& ThreadBlock::launch() const { return *launch_; }
+Index3 ThreadBlock::index() const { return index_; }
+Index3 ThreadBlock::thread() const { return threads_[running_]->index; }
+unsigned ThreadBlock::lane() const { return static_cast<unsigned>(running_ % 32); }
+uint32_t ThreadBlock::lanes() const {
   const size_t count = launch_->block.count() - running_ / 32 * 32;
   return count < 32 ? (uint32_t{1} << count) - 1 : 0xffffffffu;
 }
-void* Block::dynamic_shared() { return shared_.data(); }
+void* ThreadBlock::dynamic_shared() { return shared_.data(); }
 
 /// The window begins at a multiple of 1024, after which swizzles repeat.
-uint32_t Block::shared_address(const void* shared) const {
+uint32_t ThreadBlock::shared_address(const void* shared) const {
   const auto window = reinterpret_cast<uintptr_t>(shared_.data()) / 1024 * 1024;
   const uintptr_t offset = reinterpret_cast<uintptr_t>(shared) - window;
   check(offset < (size_t{256} << 10), "an address outside of dynamic shared memory");
   return static_cast<uint32_t>(offset);
 }
 
-char* Block::at_shared_address(uint32_t address) const {
+char* ThreadBlock::at_shared_address(uint32_t address) const {
   return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(shared_.data()) / 1024 * 1024 + address);
 }
 
-void Block::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; }
+void ThreadBlock::enter_kernel(bool inside) { threads_[running_]->in_kernel = inside; }
 
-void Block::note_matrix_products(uint64_t count) { trace_->multiply_matrices(count); }
+void ThreadBlock::note_matrix_products(uint64_t count) { trace_->multiply_matrices(count); }
 
-void Block::note_access(const void* address, size_t size, Access access, const void* pc, size_t element) {
+void ThreadBlock::note_access(const void* address, size_t size, Access access, const void* pc,
+                              size_t element) {
   const Fiber& fiber = threads_[running_]->fiber;
   if (!fiber.has_on_stack(address) && fails(trace_->access(address, size, running_, access, pc, element)))
     stop();
 }
 
-void Block::note_wrong(const std::string& what) {
+void ThreadBlock::note_wrong(const std::string& what) {
   fails(fmt::format("thread {} {}", to_string(thread()), what));
 }
 
-void Block::stop() { threads_[running_]->fiber.yield(); }
+void ThreadBlock::stop() { threads_[running_]->fiber.yield(); }
 
 /// Notes an error when something is wrong; the thread must then stop(). Nothing is thrown: compilers take it that an access
 /// throws nothing.
-bool Block::fails(const std::string& wrong) {
+bool ThreadBlock::fails(const std::string& wrong) {
   if (!wrong.empty()) error_ = std::make_exception_ptr(error_here(wrong));
   return !wrong.empty();
 }
 
-void Block::prepare() {
+void ThreadBlock::prepare() {
   const size_t count = launch_->block.count();
   while (threads_.size() < count) threads_.push_back(std::make_unique<Thread>());
   for (size_t i = 0; i < count; ++i) {
@@ -165,11 +167,11 @@ void Block::prepare() {
   trace_->start_block(*launch_, shared_);
 }
 
-void Block::shuffle_order() {
+void ThreadBlock::shuffle_order() {
   if (order_seed() != 0) std::shuffle(order_.begin(), order_.end(), random_);
 }
 
-void Block::run(const Launch& launch, Index3 index, const std::function<void()>& kernel) {
+void ThreadBlock::run(const Launch& launch, Index3 index, const std::function<void()>& kernel) {
   launch_ = &launch, index_ = index, kernel_ = &kernel;
   prepare();
   current_block = this;
@@ -192,7 +194,7 @@ void Block::run(const Launch& launch, Index3 index, const std::function<void()>&
   std::rethrow_exception(error_);
 }
 
-void Block::run_until_blocked(bool& progress) {
+void ThreadBlock::run_until_blocked(bool& progress) {
   for (const size_t i : order_) {
     Thread& t = *threads_[i];
     if (!t.alive || (t.waiting_on != nullptr && *t.waiting_on == t.waiting_value)) continue;
@@ -209,7 +211,7 @@ void Block::run_until_blocked(bool& progress) {
   }
 }
 
-void Block::wait(const uint64_t& generation, Place place) {
+void ThreadBlock::wait(const uint64_t& generation, Place place) {
   Thread& t = *threads_[running_];
   t.waiting_on = &generation;
   t.waiting_value = generation;
@@ -217,7 +219,7 @@ void Block::wait(const uint64_t& generation, Place place) {
   t.fiber.yield();
 }
 
-void Block::pass_turn() {
+void ThreadBlock::pass_turn() {
   if (++passes_ > most_passes())
     fail_here(
         "its threads do nothing but spin on memory: what they wait for is written by none of them, or by a "
@@ -225,12 +227,12 @@ void Block::pass_turn() {
   threads_[running_]->fiber.yield();
 }
 
-void Block::wait_for_change(const uint64_t& word, Place place) {
+void ThreadBlock::wait_for_change(const uint64_t& word, Place place) {
   if (launch_->traced) trace_->advance(running_);
   wait(word, place);
 }
 
-void Block::synchronize(Place place) {
+void ThreadBlock::synchronize(Place place) {
   const size_t count = launch_->block.count();
   threads_[running_]->place = place;
   if (launch_->traced) trace_->advance(running_);
@@ -245,7 +247,7 @@ void Block::synchronize(Place place) {
   if (launch_->traced && fails(trace_->synchronize())) stop();
 }
 
-int Block::synchronize_and_count(bool predicate, Place place) {
+int ThreadBlock::synchronize_and_count(bool predicate, Place place) {
   int& votes = votes_[generation_ % 2];
   if (arrived_ == 0) votes = 0;
   votes += predicate ? 1 : 0;
@@ -253,7 +255,7 @@ int Block::synchronize_and_count(bool predicate, Place place) {
   return votes;
 }
 
-Block::Group& Block::group(uint32_t mask) {
+ThreadBlock::Group& ThreadBlock::group(uint32_t mask) {
   const size_t warp = running_ / 32;
   for (Group& g : groups_)
     if (g.warp == warp && g.mask == mask) return g;
@@ -261,7 +263,7 @@ Block::Group& Block::group(uint32_t mask) {
   return groups_.back();
 }
 
-const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory) {
+const uint64_t* ThreadBlock::exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory) {
   const uint32_t bit = uint32_t{1} << lane();
   if ((mask & bit) == 0)
     fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out",
@@ -286,7 +288,7 @@ const uint64_t* Block::exchange(uint32_t mask, uint64_t value, Place place, bool
   return values;
 }
 
-uint64_t Block::shuffle(uint32_t mask, uint64_t value, unsigned source, Place place) {
+uint64_t ThreadBlock::shuffle(uint32_t mask, uint64_t value, unsigned source, Place place) {
   const uint64_t* const values = exchange(mask, value, place);
   if (((mask & lanes()) >> source & 1) == 0)
     fail_here(fmt::format("{}: lane {} reads from lane {}, which takes no part: the mask is {:#010x}",
@@ -294,7 +296,7 @@ uint64_t Block::shuffle(uint32_t mask, uint64_t value, unsigned source, Place pl
   return values[source];
 }
 
-const uint64_t* Block::exchange_in_warpgroup(uint64_t value, Place place) {
+const uint64_t* ThreadBlock::exchange_in_warpgroup(uint64_t value, Place place) {
   const size_t lane = running_ % 128, number = running_ / 128;
   if (number * 128 + 128 > launch_->block.count())
     fail_here(fmt::format("{}: there are no 128 threads of this warpgroup", to_string(place)));
@@ -316,28 +318,28 @@ const uint64_t* Block::exchange_in_warpgroup(uint64_t value, Place place) {
   return values;
 }
 
-void Block::fence_mbarriers() {
+void ThreadBlock::fence_mbarriers() {
   std::erase_if(unfenced_, [&](const auto& barrier) { return barrier.second == running_; });
 }
 
-bool Block::is_fenced(const uint64_t& state) const {
+bool ThreadBlock::is_fenced(const uint64_t& state) const {
   return std::none_of(unfenced_.begin(), unfenced_.end(),
                       [&](const auto& barrier) { return barrier.first == &state; });
 }
 
-Error Block::error_here(const std::string& what) const {
+Error ThreadBlock::error_here(const std::string& what) const {
   return Error(fmt::format("kernel {}, block {}: {}", launch_->kernel, to_string(index_), what));
 }
 
-void Block::fail_here(const std::string& what) const { throw error_here(what); }
+void ThreadBlock::fail_here(const std::string& what) const { throw error_here(what); }
 
-std::string Block::describe(size_t i) const {
+std::string ThreadBlock::describe(size_t i) const {
   const Thread& t = *threads_[i];
   return t.alive ? fmt::format("thread {} waits at {}", to_string(t.index), to_string(t.place))
                  : fmt::format("thread {} has ended", to_string(t.index));
 }
 
-void Block::fail_blocked() const {
+void ThreadBlock::fail_blocked() const {
   std::vector<std::string> kinds, shown;
   for (size_t i = 0; i < launch_->block.count(); ++i) {
     const Thread& t = *threads_[i];
@@ -368,7 +370,7 @@ void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   if (!launch.traced) device_memory_may_be_written();
   if (counts_kernels()) add_counts(launch.kernel, {.launches = 1, .traced = launch.traced});
   parallel_for(0, static_cast<int64_t>(launch.grid.count()), 1, [&](int64_t begin, int64_t end) {
-    thread_local Block block;
+    thread_local ThreadBlock block;
     for (int64_t i = begin; i < end; ++i)
       block.run(launch, index_of(static_cast<uint64_t>(i), launch.grid), kernel);
   });

@@ -42,15 +42,15 @@ class Trace;
 struct BoxCopy;
 
 /// What kernels call of it is not inline: traced code (trace.h) would tell its accesses too.
-class Block {
+class ThreadBlock {
  public:
-  Block();
-  ~Block();
+  ThreadBlock();
+  ~ThreadBlock();
 
   /// The block that runs on this thread; an error outside a kernel.
-  static Block& current();
+  static ThreadBlock& current();
   /// The same while code of a traced kernel runs, else nullptr.
-  static Block* traced();
+  static ThreadBlock* traced();
 
   /// Runs all threads of one block to their end. Reused from block to block.
   void run(const Launch& launch, Index3 block, const std::function<void()>& kernel);

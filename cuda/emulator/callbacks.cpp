@@ -17,10 +17,10 @@
 namespace {
 
 using vitrine::emulator::Access;
-using vitrine::emulator::Block;
+using vitrine::emulator::ThreadBlock;
 
 inline void saw(const volatile void* address, size_t size, Access access, const void* pc) {
-  if (Block* const block = Block::traced())
+  if (ThreadBlock* const block = ThreadBlock::traced())
     block->note_access(const_cast<const void*>(address), size, access, pc);
 }
 
@@ -136,7 +136,7 @@ void __tsan_atomic_signal_fence(int) {}
 
 /// Weak, as a program may bring UBSan's own. Nothing here may want destroying: a thread that has stopped never goes on.
 __attribute__((weak)) void __ubsan_handle_out_of_bounds(ArrayIndex* of, uintptr_t value) {
-  Block* const block = Block::traced();
+  ThreadBlock* const block = ThreadBlock::traced();
   if (block == nullptr) {
     fmt::print(stderr, "{}\n", describe(*of, value));
     std::abort();

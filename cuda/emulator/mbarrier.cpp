@@ -48,12 +48,13 @@ void deliver(const BoxCopy& copy) {
 
 /// The copies that the barrier waits for arrive.
 void deliver_all(uint64_t& state) {
-  auto& copies = Block::current().box_copies();
+  auto& copies = ThreadBlock::current().box_copies();
   const auto first = std::stable_partition(copies.begin(), copies.end(),
                                            [&](const BoxCopy& c) { return c.barrier != &state; });
   State s = read(state);
   for (auto c = first; c != copies.end(); ++c) {
-    if (s.bytes < kBox * kLine) Block::current().fail_here("an mbarrier gets more bytes than it expects");
+    if (s.bytes < kBox * kLine)
+      ThreadBlock::current().fail_here("an mbarrier gets more bytes than it expects");
     deliver(*c);
     s.bytes -= kBox * kLine;
   }
@@ -65,13 +66,13 @@ void deliver_all(uint64_t& state) {
 
 void init_mbarrier(uint64_t& state, unsigned arrivals) {
   state = std::bit_cast<uint64_t>(State{.arrivals = arrivals, .missing = arrivals, .bytes = 0, .parity = 0});
-  Block::current().add_mbarrier(state);
+  ThreadBlock::current().add_mbarrier(state);
 }
 
 void arrive(uint64_t& state, unsigned bytes) {
   State s = read(state);
   if (s.missing == 0)
-    Block::current().fail_here(
+    ThreadBlock::current().fail_here(
         "an mbarrier gets arrivals of a phase before anybody has waited for the last one");
   --s.missing;
   s.bytes += bytes;
@@ -83,7 +84,7 @@ void wait(uint64_t& state, unsigned parity, Place place) {
     const State s = read(state);
     if (s.parity != parity) return;
     if (s.missing == 0) deliver_all(state);
-    if (read(state).parity == parity) Block::current().wait_for_change(state, place);
+    if (read(state).parity == parity) ThreadBlock::current().wait_for_change(state, place);
   }
 }
 
@@ -96,15 +97,15 @@ void load_box(const BoxCopy& copy, const void* pc) {
   check(reinterpret_cast<uintptr_t>(copy.shared) % 1024 == 0,
         "load_box: an address that is no multiple of 1024");
   check(copy.at >= 0 && copy.line >= 0, "load_box: element {} of line {}", copy.at, copy.line);
-  if (!Block::current().is_fenced(*copy.barrier))
-    Block::current().fail_here("load_box: an mbarrier without a fence_init() since its init()");
+  if (!ThreadBlock::current().is_fenced(*copy.barrier))
+    ThreadBlock::current().fail_here("load_box: an mbarrier without a fence_init() since its init()");
   for (int64_t line = 0; line < kBox; ++line) {
     if (const int64_t count = inside(copy, line))
       note_access(source(copy, line), static_cast<size_t>(count), Access::read, pc, kElement);
     note_access(copy.shared + line * kLine, kLine, Access::write, pc);
   }
   std::memset(copy.shared, 0xFF, kBox * kLine);
-  Block::current().box_copies().push_back(copy);
+  ThreadBlock::current().box_copies().push_back(copy);
   note_access(copy.barrier, sizeof(*copy.barrier), Access::atomic_write,
               pc);  // who waits for it sees the box
 }

@@ -8,7 +8,7 @@
 
 namespace vitrine::emulator {
 
-/// The copy engine does not know the barrier before Block::fence_mbarriers().
+/// The copy engine does not know the barrier before ThreadBlock::fence_mbarriers().
 void init_mbarrier(uint64_t& state, unsigned arrivals);
 void arrive(uint64_t& state, unsigned bytes);
 /// Lets other threads run until the phase of that parity is complete.

@@ -37,14 +37,14 @@
 #define blockIdx (::vitrine::emulator::block_index())
 #define blockDim (::vitrine::emulator::block_size())
 #define gridDim (::vitrine::emulator::grid_size())
-#define __syncthreads() (::vitrine::emulator::Block::current().synchronize({__FILE__, __LINE__}))
+#define __syncthreads() (::vitrine::emulator::ThreadBlock::current().synchronize({__FILE__, __LINE__}))
 #define __syncthreads_count(predicate) \
-  (::vitrine::emulator::Block::current().synchronize_and_count((predicate) != 0, {__FILE__, __LINE__}))
+  (::vitrine::emulator::ThreadBlock::current().synchronize_and_count((predicate) != 0, {__FILE__, __LINE__}))
 #define __syncthreads_or(predicate) (__syncthreads_count(predicate) != 0 ? 1 : 0)
 #define __syncthreads_and(predicate) (__syncthreads_count((predicate) == 0) == 0 ? 1 : 0)
 
 inline size_t __cvta_generic_to_shared(const void* shared) {
-  return vitrine::emulator::Block::current().shared_address(shared);
+  return vitrine::emulator::ThreadBlock::current().shared_address(shared);
 }
 
 using dim3 = vitrine::emulator::Size3;
@@ -54,8 +54,8 @@ namespace vitrine::emulator {
 /// The code of a kernel, whose accesses are told while this lives.
 class InKernel {
  public:
-  InKernel() { Block::current().enter_kernel(true); }
-  ~InKernel() { Block::current().enter_kernel(false); }
+  InKernel() { ThreadBlock::current().enter_kernel(true); }
+  ~InKernel() { ThreadBlock::current().enter_kernel(false); }
 };
 
 template <class... Parameters, class... Arguments>

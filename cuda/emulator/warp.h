@@ -29,7 +29,7 @@ inline constexpr int warpSize = 32;
 #define __match_all_sync(mask, value, predicate) \
   (::vitrine::emulator::match_all(mask, value, predicate, VITRINE_HERE))
 // This lane alone: that others run in step with it CUDA never promises.
-#define __activemask() (1u << ::vitrine::emulator::Block::current().lane())
+#define __activemask() (1u << ::vitrine::emulator::ThreadBlock::current().lane())
 #define __reduce_add_sync(mask, value) \
   (::vitrine::emulator::reduce(mask, value, VITRINE_HERE, ::std::plus<>()))
 #define __reduce_min_sync(mask, value) \
@@ -87,13 +87,13 @@ VITRINE_UNTRACED T from_word(uint64_t word) {
 
 template <class T, class Source>
 VITRINE_UNTRACED T shuffle(unsigned mask, T value, Place place, Source source) {
-  Block& block = Block::current();
+  ThreadBlock& block = ThreadBlock::current();
   const auto from = static_cast<unsigned>(source(static_cast<int>(block.lane()))) % 32;
   return from_word<T>(block.shuffle(mask, to_word(value), from, place));
 }
 
 VITRINE_UNTRACED inline unsigned ballot(unsigned mask, bool predicate, Place place) {
-  const uint64_t* const values = Block::current().exchange(mask, predicate, place);
+  const uint64_t* const values = ThreadBlock::current().exchange(mask, predicate, place);
   unsigned result = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
     if ((mask >> lane & 1) != 0 && values[lane] != 0) result |= 1u << lane;
@@ -104,17 +104,17 @@ VITRINE_UNTRACED inline unsigned ballot(unsigned mask, bool predicate, Place pla
 template <class T>
 VITRINE_UNTRACED unsigned match_any(unsigned mask, T value, Place place) {
   const uint64_t word = to_word(value);
-  const uint64_t* const values = Block::current().exchange(mask, word, place);
+  const uint64_t* const values = ThreadBlock::current().exchange(mask, word, place);
   unsigned result = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
-    if ((mask & Block::current().lanes()) >> lane & 1 && values[lane] == word) result |= 1u << lane;
+    if ((mask & ThreadBlock::current().lanes()) >> lane & 1 && values[lane] == word) result |= 1u << lane;
   return result;
 }
 
 /// The mask where all its lanes give one value, else 0.
 template <class T>
 VITRINE_UNTRACED unsigned match_all(unsigned mask, T value, int* predicate, Place place) {
-  const unsigned all = mask & Block::current().lanes();
+  const unsigned all = mask & ThreadBlock::current().lanes();
   *predicate = match_any(mask, value, place) == all ? 1 : 0;
   return *predicate != 0 ? all : 0;
 }
@@ -122,7 +122,7 @@ VITRINE_UNTRACED unsigned match_all(unsigned mask, T value, int* predicate, Plac
 template <class T, class Merge>
 VITRINE_UNTRACED T reduce(unsigned mask, T value, Place place, Merge merge) {
   static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned>, "CUDA reduces int and unsigned");
-  Block& block = Block::current();
+  ThreadBlock& block = ThreadBlock::current();
   const uint64_t* const values = block.exchange(mask, to_word(value), place);
   const unsigned others = mask & block.lanes() & ~(1u << block.lane());
   for (unsigned lane = 0; lane < 32; ++lane)
@@ -131,7 +131,7 @@ VITRINE_UNTRACED T reduce(unsigned mask, T value, Place place, Merge merge) {
 }
 
 inline void warp_barrier(Place place, unsigned mask = 0xffffffffu) {
-  Block::current().exchange(mask, 0, place, /*orders_memory=*/true);
+  ThreadBlock::current().exchange(mask, 0, place, /*orders_memory=*/true);
 }
 
 }  // namespace vitrine::emulator

@@ -22,7 +22,7 @@ class SharedMatrix {
     const auto field = [&](int bit) { return static_cast<uint32_t>(descriptor >> bit & 0x3FFF) << 4; };
     check(descriptor >> 62 == 1 && (descriptor >> 49 & 7) == 0,
           "wgmma: the emulator knows the swizzle of 128 bytes alone, without a base offset");
-    begin_ = Block::current().at_shared_address(field(0));
+    begin_ = ThreadBlock::current().at_shared_address(field(0));
     leading_ = field(16), stride_ = field(32);
   }
 
@@ -101,7 +101,7 @@ void multiply(const WarpgroupProduct& p, int count, const Of& of, const Fragment
 /// `change` is the first thread's to make.
 template <class F>
 void change_registers(Place place, F&& change) {
-  Block& block = Block::current();
+  ThreadBlock& block = ThreadBlock::current();
   block.exchange_in_warpgroup(0, place);
   const unsigned thread = block.thread_number();
   if (thread % kThreads == 0)
@@ -112,7 +112,7 @@ void change_registers(Place place, F&& change) {
 }  // namespace
 
 void give_registers(unsigned count, Place place) {
-  change_registers(place, [&](Block& block, Registers& all, unsigned& mine) {
+  change_registers(place, [&](ThreadBlock& block, Registers& all, unsigned& mine) {
     if (count > mine)
       block.fail_here(fmt::format("give_registers: threads that have {} cannot keep {}", mine, count));
     all.left += uint64_t{mine - count} * kThreads;
@@ -122,7 +122,7 @@ void give_registers(unsigned count, Place place) {
 }
 
 void take_registers(unsigned count, Place place) {
-  change_registers(place, [&](Block& block, Registers& all, unsigned& mine) {
+  change_registers(place, [&](ThreadBlock& block, Registers& all, unsigned& mine) {
     if (count < mine)
       block.fail_here(
           fmt::format("take_registers: threads that have {} would lose some to have {}", mine, count));
@@ -136,8 +136,9 @@ void take_registers(unsigned count, Place place) {
 WarpgroupProducts::Held& WarpgroupProducts::held(const float* of) {
   const auto found = std::find_if(held_.begin(), held_.end(), [&](const Held& h) { return h.of == of; });
   if (found == held_.end())
-    Block::current().fail_here(of == nullptr ? "wgmma: the emulator holds no more than 4 matrices of sums"
-                                             : "wgmma: sums that do not belong to the tensor cores");
+    ThreadBlock::current().fail_here(of == nullptr
+                                         ? "wgmma: the emulator holds no more than 4 matrices of sums"
+                                         : "wgmma: sums that do not belong to the tensor cores");
   return *found;
 }
 
@@ -151,13 +152,14 @@ void WarpgroupProducts::begin(float* sums, int count) {
 
 void WarpgroupProducts::add(const float* sums, WarpgroupProduct product) {
   if (count_ == under_way_.size())
-    Block::current().fail_here("wgmma: more than 32 products wait; the emulator holds no more");
+    ThreadBlock::current().fail_here("wgmma: more than 32 products wait; the emulator holds no more");
   if (!fenced_)
-    Block::current().fail_here("wgmma: a product without a fence, which what was written before must pass");
+    ThreadBlock::current().fail_here(
+        "wgmma: a product without a fence, which what was written before must pass");
   const Held& h = held(sums);
   product.held = static_cast<int>(&h - held_.data());
   product.group = group_;
-  if (Block::current().thread_number() % kThreads == 0) product.content = content(product, 2 * h.count);
+  if (ThreadBlock::current().thread_number() % kThreads == 0) product.content = content(product, 2 * h.count);
   under_way_[count_++] = product;
 }
 
@@ -167,7 +169,7 @@ void WarpgroupProducts::wait(int open, const void* pc) {
   const auto done = std::find_if(under_way_.begin(), end,
                                  [&](const WarpgroupProduct& p) { return p.group >= group_ - open; });
   // Each warp reads its rows of x, and a quarter of y for all; its first lane stands for it.
-  Block& block = Block::current();
+  ThreadBlock& block = ThreadBlock::current();
   const unsigned thread = block.thread_number() % kThreads;
   if (const int warp = static_cast<int>(thread) / 32; thread % 32 == 0)
     for (auto p = under_way_.begin(); p != done; ++p) {
@@ -203,7 +205,7 @@ void WarpgroupProducts::finish(float* sums) {
   Held& h = held(sums);
   for (size_t i = 0; i < count_; ++i)
     if (under_way_[i].held == &h - held_.data())
-      Block::current().fail_here("wgmma: sums are finished before their products have been waited for");
+      ThreadBlock::current().fail_here("wgmma: sums are finished before their products have been waited for");
   std::copy_n(h.values, h.count, sums);
   h.of = nullptr;
 }

@@ -42,7 +42,7 @@ VITRINE_UNTRACED inline void Mbarrier::init(unsigned arrivals) {
   emulator::note_access(&state, sizeof(state), emulator::Access::write, __builtin_return_address(0));
   emulator::init_mbarrier(state, arrivals);
 }
-VITRINE_UNTRACED inline void Mbarrier::fence_init() { emulator::Block::current().fence_mbarriers(); }
+VITRINE_UNTRACED inline void Mbarrier::fence_init() { emulator::ThreadBlock::current().fence_mbarriers(); }
 VITRINE_UNTRACED inline void Mbarrier::arrive() {
   emulator::note_access(&state, sizeof(state), emulator::Access::atomic_write, __builtin_return_address(0));
   emulator::arrive(state, 0);

@@ -30,7 +30,7 @@ __device__ void multiply_accumulate(float (&sum)[4], const Fragment& a, uint32_t
 #if VITRINE_CUDA_EMULATED
 template <bool kTransposed>
 VITRINE_UNTRACED Fragment load_matrices(const void* row) {
-  emulator::Block& block = emulator::Block::current();
+  emulator::ThreadBlock& block = emulator::ThreadBlock::current();
   const unsigned g = block.lane() / 4, t = block.lane() % 4;
   check(reinterpret_cast<uintptr_t>(row) % 16 == 0, "load_matrices: an address that is no multiple of 16");
   emulator::note_access(row, 16, emulator::Access::read, __builtin_return_address(0), 2);
@@ -52,7 +52,7 @@ VITRINE_UNTRACED Fragment load_matrices(const void* row) {
 
 template <class T>
 VITRINE_UNTRACED void multiply_accumulate(float (&sum)[4], const Fragment& a, uint32_t b0, uint32_t b1) {
-  emulator::Block& block = emulator::Block::current();
+  emulator::ThreadBlock& block = emulator::ThreadBlock::current();
   const unsigned g = block.lane() / 4, t = block.lane() % 4;
   if (block.lane() == 0) emulator::note_matrix_products(1);
   const auto two = [](uint32_t low, uint32_t high) VITRINE_UNTRACED { return low | uint64_t{high} << 32; };

@@ -14,7 +14,7 @@ constexpr int kThreadsOfBlock = kSide * kSide;
 
 template <class S>
 struct Blocking {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   static constexpr int kEach = sizeof(T) == 4 ? 8 : 4;  // rows and columns of z for a thread
   static constexpr int kWide = kSide * kEach;           // and for a block
   static constexpr int kDepth = 32 / sizeof(S);         // a row of a tile is one transaction of 32 bytes

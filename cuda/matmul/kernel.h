@@ -17,8 +17,8 @@ void visit_types(const Product& p, F&& f) {
   if (is_integer(p.dtype)) return visit_index(p.dtype, "matmul", [&](auto type) { f(type, type); });
   visit_device_floating(p.dtype, "matmul", [&](auto type) {
     using S = typename decltype(type)::type;
-    if constexpr (!std::is_same_v<S, Wide<S>>)
-      if (p.out != p.dtype) return f(type, Type<Wide<S>>{});
+    if constexpr (!std::is_same_v<S, AccumulatorOf<S>>)
+      if (p.out != p.dtype) return f(type, Type<AccumulatorOf<S>>{});
     f(type, type);
   });
 }
@@ -99,8 +99,8 @@ __device__ T multiply_add(T x, T y, T sum) {
 
 /// What z in column j becomes, whose sum over k is given; `old` is what is there.
 template <class S, class SZ>
-__device__ Wide<S> finished(const Product& p, int64_t j, Wide<S> sum, const SZ& old) {
-  using T = Wide<S>;
+__device__ AccumulatorOf<S> finished(const Product& p, int64_t j, AccumulatorOf<S> sum, const SZ& old) {
+  using T = AccumulatorOf<S>;
   if (p.bias != nullptr) sum += static_cast<T>(static_cast<const S*>(p.bias)[j]);
   return p.add ? static_cast<T>(old) + sum : sum;
 }
@@ -113,12 +113,12 @@ __device__ SZ* activation_of(const Product& p, const SZ* z) {
 /// gelu_tanh of what is stored in z.
 template <class SZ>
 __device__ SZ activated(const SZ& z) {
-  return SZ(formula::GeluTanh().value(static_cast<Wide<SZ>>(z)));
+  return SZ(formula::GeluTanh().value(static_cast<AccumulatorOf<SZ>>(z)));
 }
 
 /// Stores z[i, j], whose sum over k is given.
 template <class S, class SZ>
-__device__ void finish(SZ* z, const Product& p, int64_t i, int64_t j, Wide<S> sum) {
+__device__ void finish(SZ* z, const Product& p, int64_t i, int64_t j, AccumulatorOf<S> sum) {
   SZ& out = z[i * p.z.row + j * p.z.column];
   out = SZ(finished<S>(p, j, sum, out));
   if constexpr (!std::is_integral_v<SZ>)

@@ -15,7 +15,7 @@ __global__ void matmul_naive(Product p, Tiling tiling) {
   const int64_t i = tile.row * kTile + threadIdx.y, j = tile.column * kTile + threadIdx.x;
   if (i >= p.M || j >= p.N) return;
   const Matrices<S, SZ> m(p, tile.batch);
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   T sum = 0;
   for (int64_t k = 0; k < p.K; ++k)
     sum = multiply_add(static_cast<T>(m.x[i * p.x.row + k * p.x.column]),

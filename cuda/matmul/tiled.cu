@@ -23,7 +23,7 @@ __device__ void load(T (&tile)[kTile][kTile + 1], const S* from, const Operand& 
 
 template <class S, class SZ>
 __global__ void matmul_tiled(Product p, Tiling tiling) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   __shared__ T x[kTile][kTile + 1], y[kTile][kTile + 1];
   const Tile tile = Tile::of(blockIdx.x, tiling);
   const Matrices<S, SZ> m(p, tile.batch);

@@ -58,10 +58,10 @@ __global__ void scale_kernel(Pieces<1> pieces, Factor by) {
 
 template <class S>
 __global__ void scale_strided_kernel(S* x, Strided<2> layout, Factor by) {
-  const auto factor = static_cast<Wide<S>>(by.get());
-  if (factor == Wide<S>(1)) return;
+  const auto factor = static_cast<AccumulatorOf<S>>(by.get());
+  if (factor == AccumulatorOf<S>(1)) return;
   map_all(
-      layout, [&](S x) { return S(by.scaled(static_cast<Wide<S>>(x), factor)); }, x, x);
+      layout, [&](S x) { return S(by.scaled(static_cast<AccumulatorOf<S>>(x), factor)); }, x, x);
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ Tensor Attention::forward(const Tensor& q0, const Tensor& k, const Tensor& v, co
       q0.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q0.size(0) == k.size(0) && q0.size(3) == k.size(3),
       "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
       k.shape(), v.shape());
-  const DType type = wide(q0.dtype());
+  const DType type = accumulation_dtype(q0.dtype());
   const Tensor q = prepare_queries(q0, first_query),
                rows = row_scale(mask, q.size(2), k.size(2), type, q.device());
   AttentionOptions o;
@@ -178,9 +178,9 @@ Tensor Attention::generic(const Tensor& q, const Tensor& k, const Tensor& v, con
                           const Tensor& row_scale, AttentionTrace* trace) const {
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
   // As in the fused op nothing between the inputs and the output is rounded to low precision.
-  const DType type = wide(q.dtype());
-  const Tensor values = define::spread_heads(cast(v, type), heads),
-               all_keys = define::spread_heads(cast(k, type), heads);
+  const DType type = accumulation_dtype(q.dtype());
+  const Tensor values = define::repeat_key_heads(cast(v, type), heads),
+               all_keys = define::repeat_key_heads(cast(k, type), heads);
   Tensor scores = stage_of_parts("have scores of their own", [&](const AttentionPart& part) {
     return part.score(cast(q, type), all_keys);
   });

@@ -33,7 +33,8 @@ Tensor log_of(const Tensor& weights) {
 /// overflows when they are large. The anchor cancels from the result, so that it needs no gradient. Wider channels, in
 /// which a hidden value could drown the visible ones, are read exactly.
 Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible) {
-  check(v.dtype() == wide(v.dtype()), "laser_read: v is {}, wanted float32 or float64", name(v.dtype()));
+  check(v.dtype() == accumulation_dtype(v.dtype()), "laser_read: v is {}, wanted float32 or float64",
+        name(v.dtype()));
   if (weights.numel() == 0 || v.numel() == 0) return matmul(weights, v);  // zeros
   const Tensor values = detach(v);
   Tensor seen;  // [.., Tk, 1]: by any query

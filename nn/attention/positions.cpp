@@ -81,7 +81,7 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) 
   check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
         positions.shape(), time, x.shape());
   const auto table = [&](Wave wave) {
-    return waves(wave, positions.values(), half, o.base, wide(x.dtype()), x.device());
+    return waves(wave, positions.values(), half, o.base, accumulation_dtype(x.dtype()), x.device());
   };
   return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
 }
@@ -89,7 +89,7 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) 
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& o) {
   const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
   const auto table = [&](Wave wave) {
-    return waves(wave, first, time, half, o.base, wide(x.dtype()), x.device());
+    return waves(wave, first, time, half, o.base, accumulation_dtype(x.dtype()), x.device());
   };
   return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
 }

@@ -65,7 +65,7 @@ Positions positions_of(const std::string& name) {
       name);
 }
 
-Block::Block(const GptOptions& o)
+TransformerBlock::TransformerBlock(const GptOptions& o)
     : attention_norm(o.width, o.norm),
       attention(attention_options(o)),
       feed_forward_norm(o.width, o.norm),
@@ -73,7 +73,7 @@ Block::Block(const GptOptions& o)
       dropout(o.dropout),
       options_(o) {}
 
-Tensor Block::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* trace) const {
+Tensor TransformerBlock::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* trace) const {
   const AttentionMask causal{.causal = true};
   if (options_.pre_norm) {
     const Tensor attended = attention.forward(attention_norm.forward(x), causal, cache, trace);
@@ -84,11 +84,11 @@ Tensor Block::forward(const Tensor& x, KeyValueCache* cache, AttentionTrace* tra
   return feed_forward_norm.forward(h, dropout.forward(feed_forward.forward(h))).y();
 }
 
-Block Block::clone() {
-  return clone_into([this] { return Block(options_); });
+TransformerBlock TransformerBlock::clone() {
+  return clone_into([this] { return TransformerBlock(options_); });
 }
 
-void Block::fields(Fields& f) {
+void TransformerBlock::fields(Fields& f) {
   f("attention_norm", attention_norm);
   f("attention", attention);
   f("feed_forward_norm", feed_forward_norm);
@@ -104,7 +104,7 @@ Gpt::Gpt(const GptOptions& options)
   options_.positions = resolved(options);
   if (options_.positions == Positions::learned)
     positions = normal({options.context, options.width}, kDeviation);
-  for (int64_t i = 0; i < options.layers; ++i) blocks.push_back(std::make_unique<Block>(options));
+  for (int64_t i = 0; i < options.layers; ++i) blocks.push_back(std::make_unique<TransformerBlock>(options));
   named_parameters();  // gives them their names, for messages and drawings
 }
 
@@ -124,10 +124,10 @@ Tensor Gpt::features(const Tensor& ids, std::vector<KeyValueCache>* caches,
     x = dropout.forward(x);
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
-    Block& block = *blocks[i];
+    TransformerBlock& block = *blocks[i];
     const ModuleScope scope("blocks." + std::to_string(i));
-    if (options_.checkpoint_blocks && !caches && !traces) {
-      x = checkpoint(block, [&block, x] { return block.forward(x); });
+    if (options_.recompute_blocks && !caches && !traces) {
+      x = recompute(block, [&block, x] { return block.forward(x); });
     } else {
       x = block.forward(x, caches ? &(*caches)[i] : nullptr, traces ? &(*traces)[i] : nullptr);
     }

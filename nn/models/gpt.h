@@ -36,20 +36,20 @@ struct GptOptions {
   Bias bias = Bias::yes;  ///< of the linear layers
   Positions positions = Positions::automatic;
   /// Saves memory in training: blocks keep their input only and are computed again in the backward.
-  bool checkpoint_blocks = false;
+  bool recompute_blocks = false;
 
   /// Throws an error that says what is wrong with them.
   void validate() const;
 };
 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)); in post-norm the norm comes behind the sum.
-class Block : public Module {
+class TransformerBlock : public Module {
  public:
-  explicit Block(const GptOptions& options);
+  explicit TransformerBlock(const GptOptions& options);
   /// x [B, T, C] → [B, T, C], causal. With a cache, x continues what it holds; a trace keeps the weights.
   Tensor forward(const Tensor& x, KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const;
   void fields(Fields& f) override;
-  Block clone();
+  TransformerBlock clone();
 
   Norm attention_norm;
   MultiHeadAttention attention;
@@ -81,7 +81,7 @@ class Gpt : public Module {
   Embedding tokens;     ///< also the output layer: the weights are tied
   Parameter positions;  ///< [context, C]; undefined unless learned
   Dropout dropout;
-  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<TransformerBlock>> blocks;
   Norm final_norm;
 
  private:

@@ -51,7 +51,7 @@ PathRecorder::PathRecorder(const std::vector<std::pair<std::string, MultiHeadAtt
                                  const Tensor& q, const Tensor& k, const Tensor& v) {
       if (users) users(q, k, v);
       Tape* tape = Tape::recording();
-      if (tape == nullptr) return;  // the first run of a checkpointed block
+      if (tape == nullptr) return;  // the first run of a recomputed block
       for (auto [x, into] : {std::pair{&q, &squares.q}, {&k, &squares.k}, {&v, &squares.v}})
         tape->on_gradient(*x, [to = into](const Tensor& gradient) {
           *to += sum(square(cast(gradient, DType::float64))).item();

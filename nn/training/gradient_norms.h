@@ -23,7 +23,7 @@ std::vector<Layer> layers_of(Module& model);
 std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& model);
 
 /// While it lives, what backwards bring to the projected queries, keys and values of each attention is measured. It asks for
-/// no weights: attention stays fused, and checkpointed blocks stay checkpointed.
+/// no weights: attention stays fused, and recomputed blocks stay recomputed.
 class PathRecorder {
  public:
   explicit PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions);

@@ -113,7 +113,7 @@ class Trainer {
   std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_;
   std::vector<Batch> batches_;  ///< of a step; they stay where they are
   std::vector<Tensor> shares_;  ///< of each batch in the tokens of the step, beside it
-  std::optional<Graph> graph_;
+  std::optional<StepGraph> graph_;
   std::vector<Tensor> losses_of_graph_;
   ProgressDisplay display_;
   bool warm_ = false;    ///< a step has been made, and with it what is made on first use

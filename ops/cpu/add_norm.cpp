@@ -15,12 +15,12 @@ enum class Use { sum };
 /// sum = x + y, rounded once.
 template <class S>
 void add_row(S* sum, const S* x, const S* y, size_t n) {
-  if constexpr (std::is_same_v<S, Wide<S>>) {
+  if constexpr (std::is_same_v<S, AccumulatorOf<S>>) {
     for (size_t i = 0; i < n; ++i) sum[i] = x[i] + y[i];
   } else {
-    auto* const wide = detail::thread_buffer<Wide<S>, Use::sum>(n);
+    auto* const wide = detail::thread_buffer<AccumulatorOf<S>, Use::sum>(n);
     vecmath::convert(wide, x, n);
-    vecmath::axpy(wide, Wide<S>(1), y, n);
+    vecmath::axpy(wide, AccumulatorOf<S>(1), y, n);
     vecmath::convert(sum, wide, n);
   }
 }
@@ -31,7 +31,7 @@ void add_norm(Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& 
               const Tensor& weight, const Tensor& bias, double eps) {
   for_each_row("add_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     S* const to = sum.data<S>() + at;
     add_row(to, x.data<S>() + at, residual.data<S>() + at, n);
     const auto count = static_cast<T>(n);

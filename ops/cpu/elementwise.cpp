@@ -38,8 +38,8 @@ constexpr int64_t kPiece = 512;  // elements that pass through a buffer at a tim
 
 /// Elements first, first + stride, … as a contiguous run of the wide type: themselves, or copied into `buffer`.
 template <class S>
-const Wide<S>* read(const S* first, int64_t stride, int64_t n, Wide<S>* buffer) {
-  if constexpr (std::is_same_v<S, Wide<S>>) {
+const AccumulatorOf<S>* read(const S* first, int64_t stride, int64_t n, AccumulatorOf<S>* buffer) {
+  if constexpr (std::is_same_v<S, AccumulatorOf<S>>) {
     if (stride == 1) return first;
     for (int64_t i = 0; i < n; ++i) buffer[i] = first[i * stride];
   } else {
@@ -53,8 +53,8 @@ const Wide<S>* read(const S* first, int64_t stride, int64_t n, Wide<S>* buffer) 
 }
 
 template <class S>
-void write(S* first, int64_t stride, int64_t n, const Wide<S>* values) {
-  if constexpr (!std::is_same_v<S, Wide<S>>) {
+void write(S* first, int64_t stride, int64_t n, const AccumulatorOf<S>* values) {
+  if constexpr (!std::is_same_v<S, AccumulatorOf<S>>) {
     if (stride == 1) return vecmath::convert(first, values, static_cast<size_t>(n));
   }
   for (int64_t i = 0; i < n; ++i) first[i * stride] = convert<S>(values[i]);
@@ -62,8 +62,9 @@ void write(S* first, int64_t stride, int64_t n, const Wide<S>* values) {
 
 /// Runs `row` over y and N operands of element type S.
 template <class S, int N>
-void run_rows(Tensor& y, const std::array<const Tensor*, N>& x, Row<Wide<S>> row, double a, double b) {
-  using T = Wide<S>;
+void run_rows(Tensor& y, const std::array<const Tensor*, N>& x, Row<AccumulatorOf<S>> row, double a,
+              double b) {
+  using T = AccumulatorOf<S>;
   std::array<Strides, N + 1> strides;
   strides[N] = y.strides();
   for (int k = 0; k < N; ++k) strides[k] = x[k]->strides();
@@ -126,7 +127,7 @@ I checked_integer(Binary op, I x, I y) {
 
 template <class S>
 void unary_run(S* y, const S* x, int64_t n, Unary op) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   const Row<T> row = unary_row<T>(op);
   if constexpr (std::is_same_v<S, T>) {
     row(y, &x, static_cast<size_t>(n), 0, 0);
@@ -157,7 +158,7 @@ void unary(Tensor& y, const Tensor& x, Unary op, double a, double b) {
       visit_formula(op, a, b,
                     [&](auto f) { run_plain_unary<Dual>(y, x, [&](const Dual& v) { return f.value(v); }); });
     } else {
-      run_rows<S, 1>(y, {&x}, unary_row<Wide<S>>(op), a, b);
+      run_rows<S, 1>(y, {&x}, unary_row<AccumulatorOf<S>>(op), a, b);
     }
   });
 }
@@ -169,7 +170,7 @@ void unary_backward(Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor&
     if constexpr (std::is_same_v<S, Dual>) {
       fail("{}: dual numbers have no backward, they carry their derivative along", name(op));
     } else {
-      run_rows<S, 3>(dx, {&dy, &x, &y}, unary_backward_row<Wide<S>>(op), a, b);
+      run_rows<S, 3>(dx, {&dy, &x, &y}, unary_backward_row<AccumulatorOf<S>>(op), a, b);
     }
   });
 }
@@ -187,7 +188,7 @@ void binary(Tensor& z, const Tensor& x, const Tensor& y, Binary op) {
         run_plain<Dual, Dual>(z, x, y, [&](const Dual& v, const Dual& w) { return f.value(v, w); });
       });
     } else {
-      run_rows<S, 2>(z, {&x, &y}, binary_row<Wide<S>>(op), 0, 0);
+      run_rows<S, 2>(z, {&x, &y}, binary_row<AccumulatorOf<S>>(op), 0, 0);
     }
   });
 }
@@ -196,7 +197,8 @@ void compare(Tensor& z, const Tensor& x, const Tensor& y, Comparison op) {
   visit_all(x.dtype(), [&](auto type) {
     using X = typename decltype(type)::type;
     const auto run = [&](auto f) {
-      run_plain<bool, X>(z, x, y, [f](const X& v, const X& w) { return f(Wide<X>(v), Wide<X>(w)); });
+      run_plain<bool, X>(z, x, y,
+                         [f](const X& v, const X& w) { return f(AccumulatorOf<X>(v), AccumulatorOf<X>(w)); });
     };
     switch (op) {
       case Comparison::equal: return run([](const auto& v, const auto& w) { return v == w; });

@@ -15,10 +15,11 @@ namespace {
 
 /// Pair i is x[i] and x[n + i]; `sign` is that of the angle.
 template <class S>
-void turn_halves(S* y, const S* x, const Wide<S>* cosine, const Wide<S>* sine, Wide<S> sign, size_t n) {
-  using V = Vec<Wide<S>>;
+void turn_halves(S* y, const S* x, const AccumulatorOf<S>* cosine, const AccumulatorOf<S>* sine,
+                 AccumulatorOf<S> sign, size_t n) {
+  using V = Vec<AccumulatorOf<S>>;
   const V direction(sign);
-  for_each_vector<Wide<S>>(n, [=](auto get, auto put) HWY_ATTR {
+  for_each_vector<AccumulatorOf<S>>(n, [=](auto get, auto put) HWY_ATTR {
     const V low = get(x), high = get(x + n), c = get(cosine), s = direction * get(sine);
     put(y, low * c - high * s);
     put(y + n, high * c + low * s);
@@ -43,9 +44,9 @@ struct Pairs {
 };
 
 template <class S>
-void turn_pairs(S* y, const Pairs& to, const S* x, const Pairs& from, const Wide<S>* cosine,
-                const Wide<S>* sine, Wide<S> sign, int64_t n) {
-  using T = Wide<S>;
+void turn_pairs(S* y, const Pairs& to, const S* x, const Pairs& from, const AccumulatorOf<S>* cosine,
+                const AccumulatorOf<S>* sine, AccumulatorOf<S> sign, int64_t n) {
+  using T = AccumulatorOf<S>;
   for (int64_t i = 0; i < n; ++i) {
     const S *const first = x + i * from.step, *const second = first + from.apart;
     const T low = static_cast<T>(*first), high = static_cast<T>(*second), c = cosine[i], s = sign * sine[i];
@@ -74,7 +75,7 @@ void rotary(Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine
   const bool halves = to.step == 1 && from.step == 1;
   visit_row_type(x.dtype(), "rotary", [&](auto type) {
     using S = typename decltype(type)::type;
-    using T = Wide<S>;
+    using T = AccumulatorOf<S>;
     const T sign = back ? -1 : 1;
     loop.parallel(8 * n, [&](std::array<int64_t, 4> at, int64_t count) {
       for (int64_t row = 0; row < count; ++row) {

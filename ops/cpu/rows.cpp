@@ -13,9 +13,9 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <class S>
-void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n) {
-  using V = Vec<Wide<S>>;
-  const Wide<S>* const before = sums;
+void add_rows(AccumulatorOf<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n) {
+  using V = Vec<AccumulatorOf<S>>;
+  const AccumulatorOf<S>* const before = sums;
   int64_t r = 0;
   for (; r + 8 <= rows; r += 8) {
     const S* const p = x + r * stride;
@@ -32,16 +32,17 @@ void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n)
 }
 
 template <class S>
-void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n) {
-  using V = Vec<Wide<S>>;
+void subtract_twice(S* y, const S* x, AccumulatorOf<S> a, AccumulatorOf<S> b, size_t n) {
+  using V = Vec<AccumulatorOf<S>>;
   const V first(a), second(b);
   map(
       n, y, [first, second](V v) HWY_ATTR { return (v - first) - second; }, x);
 }
 
 template <class S>
-void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n, bool stream) {
-  using V = Vec<Wide<S>>;
+void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale,
+                      AccumulatorOf<S> offset, size_t n, bool stream) {
+  using V = Vec<AccumulatorOf<S>>;
   const V s(shift), a(scale), b(offset);
   const auto f = [s, a, b](V v) HWY_ATTR { return a * exp(v - s) - b; };
   if constexpr (!is_16_bit<S>) {
@@ -53,8 +54,8 @@ void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> of
 /// Block by block: while one block, whose maximum has just been found, is summed from the nearest cache, the next is
 /// fetched from memory. The total so far is scaled down where the maximum grows (Milakov and Gimelshein 2018).
 template <class S>
-cpu::SumExp<Wide<S>> sum_exp(const S* x, size_t n) {
-  using T = Wide<S>;
+cpu::SumExp<AccumulatorOf<S>> sum_exp(const S* x, size_t n) {
+  using T = AccumulatorOf<S>;
   constexpr size_t kBlock = 8192;
   T shift = -kInfinity<T>;
   double total = 0;
@@ -82,8 +83,8 @@ cpu::SumExp<Wide<S>> sum_exp(const S* x, size_t n) {
 }
 
 template <class S>
-void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n) {
-  using V = Vec<Wide<S>>;
+void subtract_scaled_exp(S* z, const S* x, AccumulatorOf<S> scale, const S* y, size_t n) {
+  using V = Vec<AccumulatorOf<S>>;
   const V a(scale);
   map(
       n, z, [a](V v, V w) HWY_ATTR { return v - a * exp(w); }, x, y);
@@ -93,7 +94,7 @@ void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n) 
 /// second writes, and the second the row that comes next.
 template <class S>
 void norm_backward_row(const cpu::NormBackwardRow<S>& task, size_t n) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   using V = Vec<T>;
   const cpu::NormBackwardRow<S> t = task;  // a copy that no store can change
   const V mean(t.mean), rstd(t.rstd);
@@ -123,8 +124,9 @@ void norm_backward_row(const cpu::NormBackwardRow<S>& task, size_t n) {
 }
 
 template <class S>
-void dropout_row(S* y, const S* x, uint32_t limit, Wide<S> scale, uint64_t seed, uint64_t offset, size_t n) {
-  using T = Wide<S>;
+void dropout_row(S* y, const S* x, uint32_t limit, AccumulatorOf<S> scale, uint64_t seed, uint64_t offset,
+                 size_t n) {
+  using T = AccumulatorOf<S>;
   constexpr size_t kCounters = 16;  // side by side, so that the rounds of Philox run in vectors
   std::array<T, 4 * kCounters> factors;
   for (size_t begin = 0; begin < n; begin += factors.size()) {
@@ -148,27 +150,28 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::cpu {
 
 template <class S>
-void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n) {
+void add_rows(AccumulatorOf<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n) {
   VITRINE_DISPATCH(add_rows<S>)(sums, x, stride, rows, n);
 }
 
 template <class S>
-void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n) {
+void subtract_twice(S* y, const S* x, AccumulatorOf<S> a, AccumulatorOf<S> b, size_t n) {
   VITRINE_DISPATCH(subtract_twice<S>)(y, x, a, b, n);
 }
 
 template <class S>
-void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n, bool stream) {
+void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale,
+                      AccumulatorOf<S> offset, size_t n, bool stream) {
   VITRINE_DISPATCH(scaled_exp_minus<S>)(y, x, shift, scale, offset, n, stream);
 }
 
 template <class S>
-SumExp<Wide<S>> sum_exp(const S* x, size_t n) {
+SumExp<AccumulatorOf<S>> sum_exp(const S* x, size_t n) {
   return VITRINE_DISPATCH(sum_exp<S>)(x, n);
 }
 
 template <class S>
-void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n) {
+void subtract_scaled_exp(S* z, const S* x, AccumulatorOf<S> scale, const S* y, size_t n) {
   VITRINE_DISPATCH(subtract_scaled_exp<S>)(z, x, scale, y, n);
 }
 
@@ -178,17 +181,19 @@ void norm_backward_row(const NormBackwardRow<S>& task, size_t n) {
 }
 
 template <class S>
-void dropout_row(S* y, const S* x, uint32_t limit, Wide<S> scale, uint64_t seed, uint64_t offset, size_t n) {
+void dropout_row(S* y, const S* x, uint32_t limit, AccumulatorOf<S> scale, uint64_t seed, uint64_t offset,
+                 size_t n) {
   VITRINE_DISPATCH(dropout_row<S>)(y, x, limit, scale, seed, offset, n);
 }
 
-#define VITRINE_INSTANTIATE(S)                                                            \
-  template void add_rows(Wide<S>*, const S*, int64_t, int64_t, size_t);                   \
-  template void subtract_twice(S*, const S*, Wide<S>, Wide<S>, size_t);                   \
-  template void scaled_exp_minus(S*, const S*, Wide<S>, Wide<S>, Wide<S>, size_t, bool);  \
-  template SumExp<Wide<S>> sum_exp(const S*, size_t);                                     \
-  template void subtract_scaled_exp(S*, const S*, Wide<S>, const S*, size_t);             \
-  template void dropout_row(S*, const S*, uint32_t, Wide<S>, uint64_t, uint64_t, size_t); \
+#define VITRINE_INSTANTIATE(S)                                                                               \
+  template void add_rows(AccumulatorOf<S>*, const S*, int64_t, int64_t, size_t);                             \
+  template void subtract_twice(S*, const S*, AccumulatorOf<S>, AccumulatorOf<S>, size_t);                    \
+  template void scaled_exp_minus(S*, const S*, AccumulatorOf<S>, AccumulatorOf<S>, AccumulatorOf<S>, size_t, \
+                                 bool);                                                                      \
+  template SumExp<AccumulatorOf<S>> sum_exp(const S*, size_t);                                               \
+  template void subtract_scaled_exp(S*, const S*, AccumulatorOf<S>, const S*, size_t);                       \
+  template void dropout_row(S*, const S*, uint32_t, AccumulatorOf<S>, uint64_t, uint64_t, size_t);           \
   template void norm_backward_row(const NormBackwardRow<S>&, size_t);
 VITRINE_INSTANTIATE(float)
 VITRINE_INSTANTIATE(double)

@@ -1,5 +1,5 @@
 // Functions of rows that several kernels share, beyond those of core/simd/row_functions.h, whose conventions hold here
-// too: S is the type in memory, Wide<S> the type of sums and statistics.
+// too: S is the type in memory, AccumulatorOf<S> the type of sums and statistics.
 #pragma once
 
 #include <cmath>
@@ -49,26 +49,27 @@ struct SumExp {
   T log() const { return shift + std::log(total); }
 };
 template <class S>
-SumExp<Wide<S>> sum_exp(const S* x, size_t n);
+SumExp<AccumulatorOf<S>> sum_exp(const S* x, size_t n);
 
 /// Results of more bytes are written past the caches, which would not keep them until they are read.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 
 /// sums[c] += Σ_r x[r·stride + c] for c < n, r < rows; pairwise among eight rows at a time.
 template <class S>
-void add_rows(Wide<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n);
+void add_rows(AccumulatorOf<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n);
 
 /// y = (x − a) − b.
 template <class S>
-void subtract_twice(S* y, const S* x, Wide<S> a, Wide<S> b, size_t n);
+void subtract_twice(S* y, const S* x, AccumulatorOf<S> a, AccumulatorOf<S> b, size_t n);
 
 /// y = scale·e^(x − shift) − offset; past the caches where `stream` says that they could not keep y.
 template <class S>
-void scaled_exp_minus(S* y, const S* x, Wide<S> shift, Wide<S> scale, Wide<S> offset, size_t n, bool stream);
+void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale,
+                      AccumulatorOf<S> offset, size_t n, bool stream);
 
 /// z = x − scale·e^y: the backward of log_softmax.
 template <class S>
-void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n);
+void subtract_scaled_exp(S* z, const S* x, AccumulatorOf<S> scale, const S* y, size_t n);
 
 /// One row of the backward of layer_norm, or of rms_norm where it is not centered: mean is 0 then. With
 /// x̂ = (x − mean)·rstd and g = dy·weight,
@@ -77,10 +78,10 @@ void subtract_scaled_exp(S* z, const S* x, Wide<S> scale, const S* y, size_t n);
 template <class S>
 struct NormBackwardRow {
   S* dx;
-  Wide<S>*dweight, *dbias;
+  AccumulatorOf<S>*dweight, *dbias;
   const S *dy, *dsum, *x;
-  const Wide<S>* weight;
-  Wide<S> mean, rstd;
+  const AccumulatorOf<S>* weight;
+  AccumulatorOf<S> mean, rstd;
   bool centered;
 };
 template <class S>
@@ -88,6 +89,7 @@ void norm_backward_row(const NormBackwardRow<S>& task, size_t n);
 
 /// y[i] = word i % 4 of Philox counter offset + i/4, shifted right by 8, < limit ? 0 : x[i]·scale.
 template <class S>
-void dropout_row(S* y, const S* x, uint32_t limit, Wide<S> scale, uint64_t seed, uint64_t offset, size_t n);
+void dropout_row(S* y, const S* x, uint32_t limit, AccumulatorOf<S> scale, uint64_t seed, uint64_t offset,
+                 size_t n);
 
 }  // namespace vitrine::cpu

@@ -51,7 +51,7 @@ void scale_all(List& xs, double factor) {
         T* const first = x.data<T>() + at[0];
         for (int64_t i = 0; i < count; ++i) {
           T& e = first[i * loop.inner_stride[0]];
-          e = T(static_cast<Wide<T>>(e) * static_cast<Wide<T>>(factor));
+          e = T(static_cast<AccumulatorOf<T>>(e) * static_cast<AccumulatorOf<T>>(factor));
         }
       });
     });

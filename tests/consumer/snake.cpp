@@ -40,7 +40,7 @@ namespace cpu {
 void snake(Tensor& y, const Tensor& x, double f) {
   visit_floating(x.dtype(), "snake", [&](auto type) {
     using S = typename decltype(type)::type;
-    using W = Wide<S>;  // float where S has 16 bits
+    using W = AccumulatorOf<S>;  // float where S has 16 bits
     if constexpr (std::is_floating_point_v<W>) {
       parallel_for(0, x.numel(), grain_for(16), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
@@ -60,7 +60,7 @@ void snake_backward(Tensor& dx, const Tensor& dy, const Tensor& x, double f) {
 #endif
   visit_floating(x.dtype(), "snake_backward", [&](auto type) {
     using S = typename decltype(type)::type;
-    using W = Wide<S>;
+    using W = AccumulatorOf<S>;
     if constexpr (std::is_floating_point_v<W>) {
       parallel_for(0, x.numel(), grain_for(16), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {

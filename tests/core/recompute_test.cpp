@@ -24,7 +24,7 @@ struct Model {
   Tensor layer(const Tensor& x) const { return dropout(tanh(matmul(x, w) + b), 0.4); }
 };
 
-std::vector<std::vector<double>> train(int depth_of_checkpoints) {
+std::vector<std::vector<double>> train(int depth) {
   manual_seed(5);
   const Model models[4];
   Tensor x = randn({4, 6});
@@ -33,11 +33,11 @@ std::vector<std::vector<double>> train(int depth_of_checkpoints) {
   Tensor y = x;
   const auto twice = [&](const Tensor& in, int i) {
     const auto inner = [&models, in, i] { return models[i].layer(in); };
-    return models[i + 1].layer(depth_of_checkpoints == 2 ? checkpoint(inner) : inner());
+    return models[i + 1].layer(depth == 2 ? recompute(inner) : inner());
   };
   for (int i = 0; i < 4; i += 2) {
     const Tensor in = y;
-    y = depth_of_checkpoints > 0 ? checkpoint([&twice, in, i] { return twice(in, i); }) : twice(in, i);
+    y = depth > 0 ? recompute([&twice, in, i] { return twice(in, i); }) : twice(in, i);
   }
   const Tensor loss = sum(square(y));
   tape.backward(loss);
@@ -58,7 +58,7 @@ TEST_CASE(
     "what is read in several checkpoints, beside them, and in several passes is added up as in the plain "
     "run") {
   // More rows than a product adds up at once: where its sum begins is seen in the bits.
-  const auto train = [](bool checkpointed) {
+  const auto train = [](bool recomputed) {
     manual_seed(7);
     const Model model;
     Tensor first = randn({1200, 6});
@@ -68,7 +68,7 @@ TEST_CASE(
       Tensor x = first;
       for (int i = 0; i < 2; ++i) {
         const auto f = [&model, x] { return model.layer(x) + model.layer(x * x); };
-        x = x + (checkpointed ? checkpoint(f) : f()) + matmul(x, model.w);
+        x = x + (recomputed ? recompute(f) : f()) + matmul(x, model.w);
       }
       tape.backward(sum(square(x)));
     }
@@ -88,7 +88,7 @@ TEST_CASE("a second run that fails changes no gradient; those that its backward 
   const auto message = [&](const std::function<Tensor(const Tensor&)>& at_second) {
     int runs = 0;
     Tape tape;
-    const Tensor y = checkpoint([&] {
+    const Tensor y = recompute([&] {
       const Tensor y = model.layer(x);
       return ++runs == 2 ? at_second(y) : y;
     });
@@ -114,7 +114,7 @@ TEST_CASE("it records one node, and recomputes") {
   int runs = 0;
   std::vector<bool> again;
   Tape tape;
-  const Tensor y = checkpoint([&] {
+  const Tensor y = recompute([&] {
     ++runs;
     again.push_back(recomputing());
     return model.layer(x);
@@ -130,7 +130,7 @@ TEST_CASE("a parameter that is overwritten between the two runs is an error") {
   Model model;
   const Tensor x = randn({4, 6});
   Tape tape;
-  const Tensor y = checkpoint([&] { return model.layer(x); });
+  const Tensor y = recompute([&] { return model.layer(x); });
   {
     const Tape::Pause pause;
     scale_in_place(model.w, 2);
@@ -144,7 +144,7 @@ TEST_CASE(
   Model model;
   Tensor x = randn({4, 6});
   Tape tape;
-  const Tensor y = checkpoint([&] { return model.layer(x * 2); });
+  const Tensor y = recompute([&] { return model.layer(x * 2); });
   {
     const Tape::Pause pause;
     scale_in_place(x, 2);
@@ -153,13 +153,13 @@ TEST_CASE(
 }
 
 TEST_CASE("a generator of one's own draws the same numbers in the second run, and goes on where it was") {
-  const auto train = [](bool checkpointed) {
+  const auto train = [](bool recomputed) {
     Generator generator(3);
     Tensor x = full({1000}, 2.0, DType::float64);
     x.requires_grad();
     Tape tape;
     const auto f = [&] { return square(dropout(x, 0.5, generator)); };
-    tape.backward(sum(checkpointed ? checkpoint(f) : f()));
+    tape.backward(sum(recomputed ? recompute(f) : f()));
     auto result = x.grad().values();
     result.push_back(static_cast<double>(generator.offset()));
     return result;
@@ -168,7 +168,7 @@ TEST_CASE("a generator of one's own draws the same numbers in the second run, an
 }
 
 TEST_CASE("a generator may be made inside, or be gone before the backward") {
-  const auto train = [](bool checkpointed, bool goes) {
+  const auto train = [](bool recomputed, bool goes) {
     Tensor x = full({1000}, 2.0, DType::float64);
     x.requires_grad();
     auto outside = std::make_unique<Generator>(3);
@@ -178,7 +178,7 @@ TEST_CASE("a generator may be made inside, or be gone before the backward") {
       return outside ? dropout(y, 0.5, *outside) : y;
     };
     Tape tape;
-    const Tensor y = checkpointed ? checkpoint(f) : f();
+    const Tensor y = recomputed ? recompute(f) : f();
     if (goes) outside.reset();
     tape.backward(sum(y));
     return x.grad().values();
@@ -191,6 +191,6 @@ TEST_CASE("anomaly mode looks inside") {
   Tensor x = zeros({2}, DType::float64);
   x.requires_grad();
   Tape tape({.anomaly = true});
-  const Tensor y = checkpoint([&] { return sqrt(x); });
+  const Tensor y = recompute([&] { return sqrt(x); });
   CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("the gradient of sqrt"));
 }

@@ -174,7 +174,7 @@ TEST_CASE("every kind of block on the device gives the CPU's losses, logits and 
          o.attention = "laser";
        }},
       {"gelu, blocks computed again, dropout", [](nn::GptOptions& o) {
-         o.activation = nn::Activation::gelu, o.checkpoint_blocks = true, o.dropout = 0.2;
+         o.activation = nn::Activation::gelu, o.recompute_blocks = true, o.dropout = 0.2;
        }}};
   for (const Kind& kind : kinds) {
     INFO(kind.what);

@@ -45,7 +45,7 @@ TEST_CASE("reductions of rows and columns of every size and dtype") {
       if (numel(shape) > 10000 && dtype != DType::float32) continue;
       INFO(shape, " ", name(dtype));
       const Tensor x = whole(shape, dtype);
-      check_same(x, [](const Tensor& t) { return sum(cast(t, wide(t.dtype())), {1}); });
+      check_same(x, [](const Tensor& t) { return sum(cast(t, accumulation_dtype(t.dtype())), {1}); });
       check_same(x, [](const Tensor& t) { return max(t, {1}); });
       check_same(x, [](const Tensor& t) { return min(t, {1}); });
       check_same(x, [](const Tensor& t) { return argmax(t, 1); });

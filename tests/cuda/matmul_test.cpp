@@ -224,7 +224,7 @@ TEST_CASE("a graph may begin with a product, and gives the bits of the one that 
     Tensor replayed = zeros({40, 88}, dtype, Device::cuda), eager = zeros({40, 88}, dtype, Device::cuda);
     const auto product = [&](Tensor& z) { return cuda::product_of(z, x, y, {}, true); };
     bool supported = false;
-    Graph graph(Device::cuda, [&] {
+    StepGraph graph(Device::cuda, [&] {
       supported = step.supports(product(replayed));  // cuBLASLt chooses its kernel here
       if (supported) step.run(product(replayed));
     });

@@ -103,10 +103,11 @@ TEST_CASE("rows of any length that begin anywhere are normalized as on the CPU")
         check_near("rms_norm", [](const Tensor& x) { return rms_norm(x); });
         check_near("gradients of layer_norm", [&](const Tensor& x) {
           Tape tape;
-          const Tensor w = tape.watch(full({n}, 2, wide(dtype), x.device())), b = tape.watch(zeros_like(w));
+          const Tensor w = tape.watch(full({n}, 2, accumulation_dtype(dtype), x.device())),
+                       b = tape.watch(zeros_like(w));
           const Tensor in = tape.watch(x);
           const std::vector<Tensor> g = tape.gradient({layer_norm(in, w, b)}, {in, w, b}, {x * x});
-          return concat({cast(reshape(g[0], {3 * n}), wide(dtype)), g[1], g[2]}, 0);
+          return concat({cast(reshape(g[0], {3 * n}), accumulation_dtype(dtype)), g[1], g[2]}, 0);
         });
         check_near("cross_entropy", [](const Tensor& x) {
           return cross_entropy(x, full({3}, 0, DType::int64, x.device()), {.reduction = Reduction::none});
@@ -182,8 +183,8 @@ TEST_CASE("aligned tensors are read and written 16 bytes at a time") {
     CHECK(normalized.stores == vectors);
     CHECK(normalized.transactions == normalized.least_transactions);
     // Columns: 8 bytes at a time, so that a warp has 256 of each row.
-    Tensor of_rows = empty({8, 1}, wide(dtype), Device::cuda),
-           of_columns = empty({1, 1024}, wide(dtype), Device::cuda);
+    Tensor of_rows = empty({8, 1}, accumulation_dtype(dtype), Device::cuda),
+           of_columns = empty({1, 1024}, accumulation_dtype(dtype), Device::cuda);
     const auto rows = counted([&] { VITRINE_RUN(sum, of_rows, reshape(x, {8, 1024, 1})); });
     CHECK(rows.loads == vectors);
     CHECK(rows.stores == 8);
@@ -196,8 +197,8 @@ TEST_CASE("aligned tensors are read and written 16 bytes at a time") {
     CHECK(thinned.loads == vectors);
     CHECK(thinned.stores == vectors);
     // x and dy once; the weight for each row, twice in a backward.
-    const Tensor weight = ones({1024}, wide(dtype), Device::cuda), bias = ones_like(weight);
-    Tensor mean = empty({8}, wide(dtype), Device::cuda), rstd = empty_like(mean);
+    const Tensor weight = ones({1024}, accumulation_dtype(dtype), Device::cuda), bias = ones_like(weight);
+    Tensor mean = empty({8}, accumulation_dtype(dtype), Device::cuda), rstd = empty_like(mean);
     const auto normed = counted([&] { VITRINE_RUN(layer_norm, y, mean, rstd, x, weight, bias, 1e-5); });
     CHECK(normed.loads == 3 * vectors);
     CHECK(normed.stores == vectors + 16);

@@ -267,10 +267,10 @@ std::vector<Misuse> failures(Failing& s) {
        }},
       {"a checkpoint whose input is overwritten",
        [&] { s.tape->backward(s.loss); },
-       {"checkpoint", "overwritten since by"},
+       {"recompute", "overwritten since by"},
        again,
        [&] {
-         s.loss = sum(checkpoint([&] { return s.y * s.y; }));
+         s.loss = sum(recompute([&] { return s.y * s.y; }));
          const Tape::Pause pause;
          add_in_place(s.y, s.constant);
        }},

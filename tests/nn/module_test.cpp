@@ -151,8 +151,8 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
       const Tensor low = cast(x, DType::bfloat16);
       MultiHeadAttention attention({8, 2, 1, 8, name, pre_norm ? Bias::yes : Bias::no});
       computed_apart(attention, [&](MultiHeadAttention& m) { return m.forward(low, causal); });
-      Block block(o);
-      computed_apart(block, [&](Block& m) { return m.forward(low); });
+      TransformerBlock block(o);
+      computed_apart(block, [&](TransformerBlock& m) { return m.forward(low); });
       Gpt model(o);
       computed_apart(model, [](Gpt& m) { return m.forward(ids(2, 6)); });
     }

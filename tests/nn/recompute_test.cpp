@@ -45,7 +45,7 @@ class Two : public Module {
  public:
   Tensor forward(const Tensor& x, bool each) {
     const auto layer = [each](Centred& m, const Tensor& h) {
-      return each ? checkpoint(m, [&m, h] { return m.forward(h); }) : m.forward(h);
+      return each ? recompute(m, [&m, h] { return m.forward(h); }) : m.forward(h);
     };
     return layer(second, tanh(layer(first, x)));
   }
@@ -68,7 +68,7 @@ Values step(bool whole, bool each, bool training, bool dropout, bool later) {
   model.second.dropout.train(dropout);
   Tape tape;
   const auto forward = [&] { return model.forward(x, each); };
-  const Tensor loss = sum(square(whole ? checkpoint(model, forward) : forward()));
+  const Tensor loss = sum(square(whole ? recompute(model, forward) : forward()));
   model.train(later);
   tape.backward(loss);
   model.apply([later](const std::string& path, Module& m) { CHECK_MESSAGE(m.training() == later, path); });
@@ -98,14 +98,14 @@ TEST_CASE(
 
 TEST_CASE("attention under a learned bias takes the same path in both runs of a checkpoint") {
   const nn::Attention attention(parse_attention("laser"), 2, 4, 8);
-  const auto step = [&](bool checkpointed) {
+  const auto step = [&](bool recomputed) {
     manual_seed(3);
     const Tensor x = randn({2, 2, 5, 4});
     Tensor bias = randn({2, 5, 5});
     bias.requires_grad();
     Tape tape;
     const auto f = [&] { return attention.forward(x, x, x, {.causal = true, .bias = bias}); };
-    const Tensor y = checkpointed ? checkpoint(f) : f();
+    const Tensor y = recomputed ? recompute(f) : f();
     tape.backward(sum(square(y)));
     return std::pair(y.values(), bias.grad().values());
   };

@@ -74,9 +74,9 @@ TEST_CASE("cross_entropy and nll_loss equal double loops with every option and d
       const double tolerance =
           dtype == DType::float64 ? 1e-14 : 2e-6;  // of float32, in which 16-bit losses are kept
       CHECK(distance(cross_entropy(logits, targets, options), want) < tolerance);
-      CHECK(cross_entropy(logits, targets, options).dtype() == wide(dtype));
+      CHECK(cross_entropy(logits, targets, options).dtype() == accumulation_dtype(dtype));
       CHECK(distance(define::cross_entropy(logits, targets, options), want) < tolerance);
-      const Tensor log_probabilities = log_softmax(copy_as(logits, wide(dtype)));
+      const Tensor log_probabilities = log_softmax(copy_as(logits, accumulation_dtype(dtype)));
       CHECK(distance(nll_loss(log_probabilities, targets, options), want) < tolerance);
     }
 }
@@ -90,7 +90,9 @@ TEST_CASE("the gradient of cross_entropy equals its definition's in every dtype"
       const auto seed = copy_as(logits, DType::float64);
       // The cotangent of a 16-bit loss is float32: compare with a float64 run whose cotangent is rounded so.
       const auto want = gradients(
-          [&](const auto& v) { return cast(define::cross_entropy(v[0], targets, options), wide(dtype)); },
+          [&](const auto& v) {
+            return cast(define::cross_entropy(v[0], targets, options), accumulation_dtype(dtype));
+          },
           {seed})[0];
       CHECK(got.dtype() == dtype);
       CHECK(distance(got, want, 0.01) < (is_low_precision(dtype) ? 1 : 8) * epsilon(dtype));

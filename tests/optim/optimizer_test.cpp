@@ -42,10 +42,10 @@ class Halving : public Optimizer {
   explicit Halving(std::vector<Parameter> parameters) : Optimizer(std::move(parameters), {}) {}
 
  private:
-  void update(Batch& batch, const GroupOptions&, int64_t) override {
+  void update(ParameterBatch& batch, const GroupOptions&, int64_t) override {
     for (Tensor& x : batch.x) VITRINE_RUN(copy, x, x * 0.5);
   }
-  std::vector<Slot> slots(const Shape&) const override { return {}; }
+  std::vector<StateSlot> slots(const Shape&) const override { return {}; }
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ class Runner {
       if (options_.kept.empty())
         values[i] = apply(i, values);
       else if (options_.kept[i - program_.inputs.size()])
-        values[i] = checkpoint([runner = *this, i, before = values] {
+        values[i] = recompute([runner = *this, i, before = values] {
           Values local = before;
           return runner.computed(i, local);
         });

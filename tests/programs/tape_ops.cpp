@@ -68,10 +68,10 @@ std::vector<Op> tape_ops() {
       {"paused_average", "average($0, $1), written under Pause", two_alike, averaged},
       {"paused_shift", "$0 + 0, then += 0.5 under Pause in every second row from the end", same,
        shifted_in_place},
-      {"checkpoint", "checkpoint([&] { return tanh($0 * $1) + $0; })", broadcasting,
-       [](V x, P) { return checkpoint([x = x[0], y = x[1]] { return tanh(x * y) + x; }); }},
-      {"checkpoint", "checkpoint([&] { return softmax(matmul($0, $1)); })", two_matrices,
-       [](V x, P) { return checkpoint([x = x[0], y = x[1]] { return softmax(matmul(x, y)); }); }},
+      {"recompute", "recompute([&] { return tanh($0 * $1) + $0; })", broadcasting,
+       [](V x, P) { return recompute([x = x[0], y = x[1]] { return tanh(x * y) + x; }); }},
+      {"recompute", "recompute([&] { return softmax(matmul($0, $1)); })", two_matrices,
+       [](V x, P) { return recompute([x = x[0], y = x[1]] { return softmax(matmul(x, y)); }); }},
       {"loss", "weighted_sum({$0*})", never, weighted_sum},
   };
   ops[0].constant = ops[1].constant = true;

@@ -156,7 +156,7 @@ std::vector<Spec> shape_rows() {
       on("slice", {7, 5}, [](Xs x) { return flip(x[0], {1}); }),
       on("select", {3, 4}, [](Xs x) { return select(x[0], 1, -2); }),
       on("diagonal", {3, 4}, [](Xs x) { return diagonal(x[0], 1); }),
-      {"checkpoint", [](Xs x) { return checkpoint([&] { return tanh(x[0] * x[1]); }); }, {{{{3, 4}}, {{4}}}}},
+      {"recompute", [](Xs x) { return recompute([&] { return tanh(x[0] * x[1]); }); }, {{{{3, 4}}, {{4}}}}},
       on("clone", {3, 4}, [](Xs x) { return clone(transpose(x[0])); }),
       {"concat",
        [](Xs x) {

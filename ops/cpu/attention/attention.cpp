@@ -20,8 +20,8 @@ constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <class T>
 class ForwardTile {
  public:
-  ForwardTile(const AttentionHead<T>& head, QueryTile tile, Rows<T> v, int64_t channels, Rows<T> y,
-              Rows<T> sums, T* lse)
+  ForwardTile(const AttentionHead<T>& head, QueryTile tile, HeadRows<T> v, int64_t channels, HeadRows<T> y,
+              HeadRows<T> sums, T* lse)
       : head_(head), tile_(tile), v_(v), channels_(channels), y_(y), sums_(sums), lse_(lse) {}
 
   void run() {
@@ -97,9 +97,9 @@ class ForwardTile {
 
   const AttentionHead<T>& head_;
   QueryTile tile_;
-  Rows<T> v_;
+  HeadRows<T> v_;
   int64_t channels_;
-  Rows<T> y_, sums_;  // the same for a mean
+  HeadRows<T> y_, sums_;  // the same for a mean
   T* lse_;
   std::array<T, kMostQueries> largest_, total_;
 };
@@ -114,8 +114,9 @@ void forward(Tensor& y, Tensor& lse, Tensor& sums, const Tensor& q, const Tensor
     for (int64_t item = begin; item < end; ++item) {
       const int64_t batch = item / tiles / heads, h = item / tiles % heads;
       const AttentionHead<T> head(form, q, k, bias, slopes, allowed, batch, h);
-      ForwardTile<T>(head, query_tile(head, item % tiles), Rows<T>::of(v, batch, h / (heads / k.size(1))),
-                     v.size(3), Rows<T>::of(y, batch, h), Rows<T>::of(sums.defined() ? sums : y, batch, h),
+      ForwardTile<T>(head, query_tile(head, item % tiles), HeadRows<T>::of(v, batch, h / (heads / k.size(1))),
+                     v.size(3), HeadRows<T>::of(y, batch, h),
+                     HeadRows<T>::of(sums.defined() ? sums : y, batch, h),
                      lse.data<T>() + (batch * heads + h) * queries)
           .run();
     }

@@ -21,14 +21,14 @@ template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
 template <class T>
-void clear(Rows<T> x, int64_t rows, int64_t columns) {
+void clear(HeadRows<T> x, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) std::fill_n(x.row(i), columns, T(0));
 }
 
 /// What the backward of one query head reads and adds to.
 template <class T>
 struct Gradients {
-  Rows<T> v, sums, dy, dq, dk, dv;
+  HeadRows<T> v, sums, dy, dq, dk, dv;
   const T* lse;
   int64_t channels;
 };
@@ -186,7 +186,7 @@ void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor
   parallel_for(0, q.size(0) * own, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t batch = item / own, key_head = item % own;
-      const auto rows = [&](const Tensor& x, int64_t h) { return Rows<T>::of(x, batch, h); };
+      const auto rows = [&](const Tensor& x, int64_t h) { return HeadRows<T>::of(x, batch, h); };
       clear(rows(dk, key_head), k.size(2), k.size(3));
       clear(rows(dv, key_head), k.size(2), v.size(3));
       for (int64_t h = key_head * group; h < (key_head + 1) * group; ++h) {

@@ -1,4 +1,4 @@
-// Rows of vectors for LASER's read: o = c + log(δ + Σ a·F) with F = e^(v − c) − δ. The anchor c and δ ∈ {0, 1} belong to a
+// HeadRows of vectors for LASER's read: o = c + log(δ + Σ a·F) with F = e^(v − c) − δ. The anchor c and δ ∈ {0, 1} belong to a
 // channel and a tile of queries: where the visible values lie within 2 of each other c is their middle, within 60 their
 // minimum, and δ = 1, so that nothing cancels when values are small; else c = max − 60 and δ = 0, and elements that such a
 // sum cannot reach are read exactly. All arrays have n channels; T is float or double.

@@ -22,15 +22,15 @@ AttentionHead<T>::AttentionHead(const AttentionForm& form, const Tensor& q, cons
       queries(q.size(2)),
       keys(k.size(2)),
       size(q.size(3)),
-      q(Rows<T>::of(q, batch, head)),
-      k(Rows<T>::of(k, batch, head / (q.size(1) / k.size(1)))) {
+      q(HeadRows<T>::of(q, batch, head)),
+      k(HeadRows<T>::of(k, batch, head / (q.size(1) / k.size(1)))) {
   if (slopes.defined()) slope = slopes.data<T>()[head];
   if (bias.defined()) {
-    this->bias = Rows<T>::of(bias, batch, head).data;
+    this->bias = HeadRows<T>::of(bias, batch, head).data;
     bias_row = bias.strides()[2], bias_column = bias.strides()[3];
   }
   if (allowed.defined()) {
-    this->allowed = Rows<bool>::of(allowed, batch, head).data;
+    this->allowed = HeadRows<bool>::of(allowed, batch, head).data;
     allowed_row = allowed.strides()[2], allowed_column = allowed.strides()[3];
   }
 }
@@ -65,7 +65,7 @@ void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int
 }
 
 template <class T>
-LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Rows<T> v, int64_t channels)
+LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, HeadRows<T> v, int64_t channels)
     : v_(v), channels_(channels), first_(tile.first), anchor_(channels), delta_(channels) {
   if (head.allowed != nullptr || head.bias != nullptr) {
     seen_.assign(static_cast<size_t>(std::max<int64_t>(0, tile.last - tile.first)), false);
@@ -102,7 +102,7 @@ const T* LaserTile<T>::values(int64_t j, int64_t n) {
 
 template <class T>
 std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
-                                       const std::vector<int64_t>& channels, Rows<T> v) {
+                                       const std::vector<int64_t>& channels, HeadRows<T> v) {
   if (channels.empty()) return {};
   const int64_t first = head.first_key(i), n = head.last_key(i) - first;
   std::vector<T> scores(static_cast<size_t>(n));
@@ -133,7 +133,7 @@ std::vector<int64_t> LaserTile<T>::out_of_range(const T* sums, int64_t keys) con
 #define VITRINE_ATTENTION_TILE(T)                                                                          \
   template struct AttentionHead<T>;                                                                        \
   template std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>&, int64_t,                        \
-                                                  const std::vector<int64_t>&, Rows<T>);                   \
+                                                  const std::vector<int64_t>&, HeadRows<T>);               \
   template class LaserTile<T>;                                                                             \
   template void attention_scores(const AttentionHead<T>&, int64_t, int64_t, int64_t, int64_t, T*, int64_t, \
                                  T*);

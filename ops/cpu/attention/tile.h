@@ -12,14 +12,14 @@
 
 namespace vitrine::cpu {
 
-/// Rows of one head in a tensor [B, H, T, D].
+/// HeadRows of one head in a tensor [B, H, T, D].
 template <class T>
-struct Rows {
+struct HeadRows {
   T* data;
   int64_t stride;
   T* row(int64_t i) const { return data + i * stride; }
 
-  static Rows of(const Tensor& x, int64_t batch, int64_t head) {
+  static HeadRows of(const Tensor& x, int64_t batch, int64_t head) {
     return {x.data<T>() + batch * x.strides()[0] + head * x.strides()[1], x.strides()[2]};
   }
 };
@@ -29,7 +29,7 @@ template <class T>
 struct AttentionHead {
   AttentionForm form;
   int64_t queries, keys, size;
-  Rows<T> q, k;
+  HeadRows<T> q, k;
   T slope = 0;
   const T* bias = nullptr;  // [Tq, Tk] with these strides
   int64_t bias_row = 0, bias_column = 0;
@@ -106,7 +106,7 @@ void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int
 template <class T>
 class LaserTile {
  public:
-  LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Rows<T> v, int64_t channels);
+  LaserTile(const AttentionHead<T>& head, const QueryTile& tile, HeadRows<T> v, int64_t channels);
   /// F of keys [j, j + n), with rows `channels` apart; 0 for keys that no query of the tile sees.
   const T* values(int64_t j, int64_t n);
   const T* anchor() const { return anchor_.data(); }
@@ -115,7 +115,7 @@ class LaserTile {
   std::vector<int64_t> out_of_range(const T* sums, int64_t keys) const;
 
  private:
-  Rows<T> v_;
+  HeadRows<T> v_;
   int64_t channels_, first_;
   std::vector<bool> seen_;  // of keys from first_ on; empty = all
   std::vector<T> anchor_, delta_;
@@ -131,6 +131,6 @@ struct ExactRead {
 /// Reads those channels of query i over all keys that it sees.
 template <class T>
 std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
-                                       const std::vector<int64_t>& channels, Rows<T> v);
+                                       const std::vector<int64_t>& channels, HeadRows<T> v);
 
 }  // namespace vitrine::cpu

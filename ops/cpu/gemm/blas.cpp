@@ -125,7 +125,7 @@ template <class T, class TC>
 void blas::gemm(const GemmTask<T, TC>& task) {
   {
     const OneBlasThread guard;
-    if constexpr (std::is_same_v<T, Wide<T>>)
+    if constexpr (std::is_same_v<T, AccumulatorOf<T>>)
       wide_product(task);
     else
       narrow_product(task);

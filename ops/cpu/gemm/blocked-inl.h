@@ -241,15 +241,15 @@ class Blocked {
   void pack_b(int64_t j, int64_t n, int64_t k, int64_t d) {
     if (direct_b) return;
     const int64_t units = ceil_div(d, S::kPerUnit);
-    struct Block {
+    struct PackedBlock {
       uint64_t call;
       const void* at;
       int64_t columns, depth;
-      bool operator==(const Block&) const = default;
+      bool operator==(const PackedBlock&) const = default;
     };
-    thread_local Block packed;  // by an earlier part of the same call, and where
+    thread_local PackedBlock packed;  // by an earlier part of the same call, and where
     thread_local float* place;
-    const Block wanted{t.call, t.B + (t.tb == Trans::yes ? j * t.ldb + k : k * t.ldb + j), n, d};
+    const PackedBlock wanted{t.call, t.B + (t.tb == Trans::yes ? j * t.ldb + k : k * t.ldb + j), n, d};
     packed_b = place;
     if (t.call != 0 && packed == wanted) return;
     packed = {};  // should there be no memory

@@ -112,9 +112,9 @@ float* scratch(Scratch slot, size_t floats) {
 }
 
 template <class T, class TC>
-void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
-                     Wide<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C,
-                     int64_t ldc, const Epilogue<TC>* epilogue) {
+void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
+                     AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
+                     AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue) {
   const int64_t count = batch.outer_count * batch.inner_count;
   if (M <= 0 || N <= 0 || count <= 0) return;
   if (alpha == 0) K = 0;
@@ -164,26 +164,28 @@ void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M,
 }
 
 template <class T, class TC>
-void gemm_batched(const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha,
-                  const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc,
-                  const Epilogue<TC>* epilogue) {
+void gemm_batched(const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
+                  AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
+                  AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue) {
   gemm_batched_on(isa(), batch, ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
 }
 
 template <class T, class TC>
-void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha, const T* A, int64_t lda,
-          const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue) {
-  gemm_batched(Batch(), ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
+void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A,
+          int64_t lda, const T* B, int64_t ldb, AccumulatorOf<TC> beta, TC* C, int64_t ldc,
+          const Epilogue<TC>* epilogue) {
+  gemm_batched(MatrixBatch(), ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
 }
 
-#define VITRINE_GEMM(T, TC)                                                                             \
-  template void gemm(Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>, const T*, int64_t, const T*,    \
-                     int64_t, Wide<TC>, TC*, int64_t, const Epilogue<TC>*);                             \
-  template void gemm_batched(const Batch&, Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>, const T*, \
-                             int64_t, const T*, int64_t, Wide<TC>, TC*, int64_t, const Epilogue<TC>*);  \
-  template void gemm_batched_on(Isa, const Batch&, Trans, Trans, int64_t, int64_t, int64_t, Wide<TC>,   \
-                                const T*, int64_t, const T*, int64_t, Wide<TC>, TC*, int64_t,           \
-                                const Epilogue<TC>*);
+#define VITRINE_GEMM(T, TC)                                                                                  \
+  template void gemm(Trans, Trans, int64_t, int64_t, int64_t, AccumulatorOf<TC>, const T*, int64_t,          \
+                     const T*, int64_t, AccumulatorOf<TC>, TC*, int64_t, const Epilogue<TC>*);               \
+  template void gemm_batched(const MatrixBatch&, Trans, Trans, int64_t, int64_t, int64_t, AccumulatorOf<TC>, \
+                             const T*, int64_t, const T*, int64_t, AccumulatorOf<TC>, TC*, int64_t,          \
+                             const Epilogue<TC>*);                                                           \
+  template void gemm_batched_on(Isa, const MatrixBatch&, Trans, Trans, int64_t, int64_t, int64_t,            \
+                                AccumulatorOf<TC>, const T*, int64_t, const T*, int64_t, AccumulatorOf<TC>,  \
+                                TC*, int64_t, const Epilogue<TC>*);
 VITRINE_GEMM(float, float)
 VITRINE_GEMM(double, double)
 VITRINE_GEMM(bfloat16, float)

@@ -34,29 +34,30 @@ struct Epilogue {
 /// double, bfloat16 → float or bfloat16, float16 → float or float16. With beta 0, C is not read; with alpha
 /// 0, A and B are not read; K = 0 is an empty sum. C must not overlap A or B.
 template <class T, class TC>
-void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha, const T* A, int64_t lda,
-          const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
+void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A,
+          int64_t lda, const T* B, int64_t ldb, AccumulatorOf<TC> beta, TC* C, int64_t ldc,
+          const Epilogue<TC>* epilogue = nullptr);
 
 /// The products of a batch are numbered i = outer · inner_count + inner; product i uses A + outer · a.outer +
 /// inner · a.inner, and so on. Stride 0 in A or B broadcasts; the products of C must not overlap.
 struct BatchStride {
   int64_t outer = 0, inner = 0;
 };
-struct Batch {
+struct MatrixBatch {
   int64_t outer_count = 1, inner_count = 1;
   BatchStride a, b, c;
 };
 
 /// One product per entry of `batch`, spread over the threads together.
 template <class T, class TC>
-void gemm_batched(const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha,
-                  const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc,
-                  const Epilogue<TC>* epilogue = nullptr);
+void gemm_batched(const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
+                  AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
+                  AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
 
 /// The same on the kernels of one instruction set, which the CPU must have: for tests and benchmarks.
 template <class T, class TC>
-void gemm_batched_on(Isa isa, const Batch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
-                     Wide<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb, Wide<TC> beta, TC* C,
-                     int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
+void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
+                     AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
+                     AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
 
 }  // namespace vitrine::cpu

@@ -12,10 +12,10 @@ namespace vitrine::cpu {
 
 /// C[i, j] = alpha · Σ_k op(A)[i, k] · op(B)[k, j] + beta · C[i, j], summed in the wide type of TC.
 template <class T, class TC>
-void gemm_plain(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> alpha, const T* A, int64_t lda,
-                const T* B, int64_t ldb, Wide<TC> beta, TC* C, int64_t ldc) {
+void gemm_plain(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A,
+                int64_t lda, const T* B, int64_t ldb, AccumulatorOf<TC> beta, TC* C, int64_t ldc) {
   // Integers wrap around, as in NumPy.
-  using Sum = std::conditional_t<std::is_integral_v<TC>, uint64_t, Wide<TC>>;
+  using Sum = std::conditional_t<std::is_integral_v<TC>, uint64_t, AccumulatorOf<TC>>;
   for (int64_t i = 0; i < M; ++i) {
     for (int64_t j = 0; j < N; ++j) {
       Sum sum = 0;
@@ -25,7 +25,7 @@ void gemm_plain(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, Wide<TC> al
         sum += a * b;
       }
       Sum c = static_cast<Sum>(alpha) * sum;
-      if (beta != Wide<TC>(0)) c += static_cast<Sum>(beta) * static_cast<Sum>(C[i * ldc + j]);
+      if (beta != AccumulatorOf<TC>(0)) c += static_cast<Sum>(beta) * static_cast<Sum>(C[i * ldc + j]);
       C[i * ldc + j] = static_cast<TC>(c);
     }
   }

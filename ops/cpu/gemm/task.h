@@ -37,12 +37,12 @@ struct GemmTask {
   Way way;
   Trans ta, tb;
   int64_t M, N, K;
-  Wide<TC> alpha;
+  AccumulatorOf<TC> alpha;
   const T* A;
   int64_t lda;
   const T* B;
   int64_t ldb;
-  Wide<TC> beta;
+  AccumulatorOf<TC> beta;
   TC* C;
   int64_t ldc;
   Epilogue<TC> epilogue;

@@ -168,14 +168,14 @@ TEST_CASE("a source that has no more is told by nullptr, and the arena goes on; 
 TEST_CASE("ten thousand blocks in random order neither overlap nor lose a byte") {
   Scene s;
   Generator generator(1);
-  struct Block {
+  struct MemoryBlock {
     char* data;
     size_t size;
     char mark;
   };
-  std::vector<Block> live;
+  std::vector<MemoryBlock> live;
   const auto release = [&](size_t i) {
-    const Block block = live[i];
+    const MemoryBlock block = live[i];
     size_t intact = 0;
     for (size_t k = 0; k < block.size; ++k) intact += block.data[k] == block.mark;
     CHECK(intact == block.size);

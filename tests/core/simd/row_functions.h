@@ -50,7 +50,7 @@ template <class S>
 std::vector<S> random_row(size_t n, double low, double high, uint64_t seed) {
   Sequence random{seed};
   std::vector<S> x(n);
-  for (S& v : x) v = static_cast<S>(static_cast<Wide<S>>(random.uniform(low, high)));
+  for (S& v : x) v = static_cast<S>(static_cast<AccumulatorOf<S>>(random.uniform(low, high)));
   return x;
 }
 

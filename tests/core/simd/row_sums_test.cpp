@@ -17,7 +17,7 @@ const size_t kLengths[] = {0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 6
 
 template <class S>
 double tolerance() {
-  return 4 * static_cast<double>(std::numeric_limits<Wide<S>>::epsilon());
+  return 4 * static_cast<double>(std::numeric_limits<AccumulatorOf<S>>::epsilon());
 }
 
 template <class S, class F>
@@ -31,18 +31,18 @@ template <class S>
 void check_sums(size_t n) {
   const auto x = random_row<S>(n, -1, 2, n), y = random_row<S>(n, -1, 2, n + 1);
   const auto at = [](const std::vector<S>& v, size_t i) {
-    return static_cast<double>(static_cast<Wide<S>>(v[i]));
+    return static_cast<double>(static_cast<AccumulatorOf<S>>(v[i]));
   };
   const double t = tolerance<S>() * (1 + 4.0 * static_cast<double>(n));  // a term is at most 4
-  const auto close = [&](Wide<S> got, double wanted) { return std::abs(got - wanted) <= t; };
+  const auto close = [&](AccumulatorOf<S> got, double wanted) { return std::abs(got - wanted) <= t; };
   CHECK(close(vecmath::sum(x.data(), n), exact_sum(x, [&](size_t i) { return at(x, i); })));
   CHECK(close(vecmath::sum_of_squares(x.data(), n),
               exact_sum(x, [&](size_t i) { return at(x, i) * at(x, i); })));
   CHECK(close(vecmath::dot(x.data(), y.data(), n),
               exact_sum(x, [&](size_t i) { return at(x, i) * at(y, i); })));
-  CHECK(close(vecmath::sum_squared_deviation(x.data(), Wide<S>(0.5), n),
+  CHECK(close(vecmath::sum_squared_deviation(x.data(), AccumulatorOf<S>(0.5), n),
               exact_sum(x, [&](size_t i) { return (at(x, i) - 0.5) * (at(x, i) - 0.5); })));
-  CHECK(close(vecmath::exp_shifted_sum<S>(nullptr, x.data(), Wide<S>(2), n),
+  CHECK(close(vecmath::exp_shifted_sum<S>(nullptr, x.data(), AccumulatorOf<S>(2), n),
               exact_sum(x, [&](size_t i) { return std::exp(at(x, i) - 2); })));
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("a float sum of a million equal terms is right to six digits") {
 template <class S>
 void check_extremes(size_t n) {
   auto x = random_row<S>(n, -3, -1, n);
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   T largest = -std::numeric_limits<T>::infinity(), smallest = std::numeric_limits<T>::infinity();
   for (const S v : x)
     largest = std::max(largest, static_cast<T>(v)), smallest = std::min(smallest, static_cast<T>(v));
@@ -90,7 +90,7 @@ TEST_CASE("max and min find the extreme element wherever it stands, and NaN wins
 /// element; what lies behind the row must stay.
 template <class S, class Op, class Expected>
 void check_map(size_t n, Op op, Expected expected) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   const auto x = random_row<S>(n + 1, -2, 2, n), z = random_row<S>(n + 1, -2, 2, n + 1);
   std::vector<S> y(n + 40, static_cast<S>(T(77)));
   op(y.data() + 1, x.data() + 1, z.data() + 1);
@@ -107,7 +107,7 @@ void check_map(size_t n, Op op, Expected expected) {
 
 template <class S>
 void check_maps(size_t n) {
-  using T = Wide<S>;
+  using T = AccumulatorOf<S>;
   check_map<S>(
       n, [n](S* y, const S* x, const S*) { vecmath::exp_shifted_scaled(y, x, T(1), T(0.5), n); },
       [](double x, double) { return 0.5 * std::exp(x - 1); });
@@ -154,7 +154,7 @@ TEST_CASE("axpy and exp_shifted_sum write wide rows") {
   on_every_isa([] {
     for_every_type([](auto s) {
       using S = decltype(s);
-      using T = Wide<S>;
+      using T = AccumulatorOf<S>;
       const auto x = random_row<S>(37, -2, 2, 3);
       std::vector<T> y(37, T(1)), e(37);
       vecmath::axpy(y.data(), T(2), x.data(), x.size());

@@ -58,7 +58,7 @@ TEST_CASE("an index out of range is told by what waits next, in a graph and with
     INFO(c.error);
     set_ids({1, 2});
     c.f().values();
-    Graph graph(kGpu, [&] { y = c.f(); });
+    StepGraph graph(kGpu, [&] { y = c.f(); });
     graph.replay();
     const auto right = y.values();
     set_ids({1, 9});
@@ -80,7 +80,7 @@ TEST_CASE("a target that is no share is told behind the replay") {
   const Tensor logits = zeros({3, 2}, DType::float32, kGpu);
   Tensor targets = full({2, 3}, 0.5, DType::float32, kGpu), loss;
   const auto f = [&] { loss = binary_cross_entropy(logits, transpose(targets)); };
-  Graph graph(kGpu, f);
+  StepGraph graph(kGpu, f);
   graph.replay();
   CHECK(loss.item() == doctest::Approx(std::log(2)));
   for (const double wrong : {-0.25, 1.5, static_cast<double>(NAN)}) {
@@ -104,7 +104,7 @@ TEST_CASE("gradients that are not finite are told behind the replay, and are 0 f
   const auto optimizer = optim::make_optimizer("sgd", {p}, {.lr = 0.25, .momentum = 0});
   optimizer->step();
   Tensor norm;
-  Graph graph(kGpu, [&] {
+  StepGraph graph(kGpu, [&] {
     norm = optim::clip_gradients({p, transposed}, 1);
     optimizer->step();
   });
@@ -131,8 +131,8 @@ TEST_CASE("a graph copies from and to page-locked memory of the CPU alone") {
   Tensor there = zeros({2}, DType::float32, kGpu), here = zeros({2});
   const char* const error =
       "copy_async: float32[2] on cpu is not page-locked, as memory has to be that a graph copies (empty_pinned)";
-  CHECK_THROWS_WITH(Graph(kGpu, [&] { copy_async(there, here); }), error);
-  CHECK_THROWS_WITH(Graph(kGpu, [&] { copy_async(here, there); }), error);
+  CHECK_THROWS_WITH(StepGraph(kGpu, [&] { copy_async(there, here); }), error);
+  CHECK_THROWS_WITH(StepGraph(kGpu, [&] { copy_async(here, there); }), error);
 }
 
 namespace {
@@ -143,11 +143,11 @@ class InOps : public optim::Optimizer {
   explicit InOps(std::vector<Parameter> parameters) : Optimizer(std::move(parameters), {}) {}
 
  private:
-  void update(Batch& batch, const optim::GroupOptions& group, int64_t) override {
+  void update(ParameterBatch& batch, const optim::GroupOptions& group, int64_t) override {
     for (size_t i = 0; i < batch.x.size(); ++i)
       VITRINE_RUN(copy, batch.x[i], batch.x[i] - group.lr * batch.g[i]);
   }
-  std::vector<Slot> slots(const Shape&) const override { return {}; }
+  std::vector<StateSlot> slots(const Shape&) const override { return {}; }
 };
 
 }  // namespace
@@ -161,7 +161,7 @@ TEST_CASE("what cannot be captured is an error that names it, and leaves everyth
   const auto rule = [&](const char* name) { return optim::make_optimizer(name, {p}, {}); };
   const auto adam = rule("adam"), adafactor = rule("adafactor");
   InOps in_ops({p});
-  Graph other(kGpu, [&] { x + 1; });
+  StepGraph other(kGpu, [&] { x + 1; });
   Event event(kGpu);
   struct Case {
     const char* error;
@@ -186,7 +186,7 @@ TEST_CASE("what cannot be captured is an error that names it, and leaves everyth
       {"StreamScope: a graph is being captured", [&] { const StreamScope scope{Stream(kGpu)}; }},
       {"manual_seed: a graph is being captured", [&] { manual_seed(1); }},
       {"random: a graph is being captured", [&] { rand({3}, DType::float32, kGpu, 0, 1, own); }},
-      {"Graph: a graph is being captured", [&] { const Graph inner(kGpu, [] {}); }},
+      {"StepGraph: a graph is being captured", [&] { const StepGraph inner(kGpu, [] {}); }},
       {"replay: a graph is being captured", [&] { other.replay(); }},
       {"step (the first one", [&] { adam->step(); }},
       {"step (the first one", [&] { adafactor->step(); }},
@@ -198,11 +198,11 @@ TEST_CASE("what cannot be captured is an error that names it, and leaves everyth
   const auto before = memory::statistics(kGpu);
   for (const Case& c : cases) {
     INFO(c.error);
-    CHECK_THROWS_WITH(Graph(kGpu,
-                            [&] {
-                              rand({10}, DType::float32, kGpu);
-                              c.f();
-                            }),
+    CHECK_THROWS_WITH(StepGraph(kGpu,
+                                [&] {
+                                  rand({10}, DType::float32, kGpu);
+                                  c.f();
+                                }),
                       doctest::Contains(c.error));
     CHECK(Stream::current(kGpu).handle() == nullptr);
     CHECK(default_generator().offset() == 0);
@@ -211,7 +211,7 @@ TEST_CASE("what cannot be captured is an error that names it, and leaves everyth
   }
   CHECK(adam->steps() == 0);
   Tensor y = zeros({3}, DType::float32, kGpu);
-  Graph graph(kGpu, [&] { add_in_place(y, x); });
+  StepGraph graph(kGpu, [&] { add_in_place(y, x); });
   graph.replay();
   CHECK(y.values() == std::vector<double>(3, 1));
 }

@@ -93,7 +93,7 @@ struct Training {
 /// Losses and norms of some steps, and the state after them; `graph` says which steps are replays.
 std::vector<double> train(Training& training, const std::function<bool(int64_t)>& graph) {
   std::vector<double> figures;
-  std::optional<Graph> captured;
+  std::optional<StepGraph> captured;
   manual_seed(21);
   for (int64_t i = 0; i < kSteps; ++i) {
     training.prepare(i);
@@ -129,7 +129,7 @@ TEST_CASE("replayed steps give the bits of eager ones: losses, norms, parameters
 TEST_CASE("a state that is loaded goes into the next replay") {
   if (!has_gpu()) return;
   Training training("adamw");
-  Graph graph(kGpu, [&] { training.step(); });
+  StepGraph graph(kGpu, [&] { training.step(); });
   const auto on_cpu = [](std::map<std::string, Tensor> state) {
     for (auto& entry : state) entry.second = copy_to(entry.second, Device::cpu);
     return state;
@@ -162,7 +162,7 @@ TEST_CASE("every rule follows its rate, its factor and its step") {
         optimizer->step();
       };
       step();
-      Graph graph(in_graph ? kGpu : Device::cpu, step);
+      StepGraph graph(in_graph ? kGpu : Device::cpu, step);
       for (int i = 0; i < 8; ++i) {  // radam changes its form at step 6
         optimizer->set_lr(0.01 * (i + 1));
         optimizer->set_lr_factor(i == 4 ? 0.5 : 1);
@@ -188,7 +188,7 @@ TEST_CASE("each parameter's count goes on in replays; a launch whose parameters 
     for (int i = 0; i < 2; ++i) set_gradient(p), adam.step();
     const auto step = [&] { set_gradient(p), set_gradient(late), adam.step(); };
     step();
-    Graph graph(in_graph ? kGpu : Device::cpu, step);
+    StepGraph graph(in_graph ? kGpu : Device::cpu, step);
     for (int i = 0; i < 3; ++i) graph.replay();
     CHECK(adam.steps(p) == 6);
     CHECK(adam.steps(late) == 4);
@@ -203,7 +203,7 @@ TEST_CASE("each parameter's count goes on in replays; a launch whose parameters 
   optim::Adam adam({p, q});
   const auto step = [&] { set_gradient(p), set_gradient(q), adam.step(); };
   step();
-  Graph graph(kGpu, step);
+  StepGraph graph(kGpu, step);
   graph.replay();
   q.zero_grad();
   adam.step();
@@ -214,7 +214,7 @@ TEST_CASE("each parameter's count goes on in replays; a launch whose parameters 
 TEST_CASE("so does a step whose blocks run again in the backward, in bfloat16, with LASER") {
   if (!has_gpu()) return;
   nn::GptOptions options = tiny();
-  options.checkpoint_blocks = true, options.attention = "laser+qk_norm";
+  options.recompute_blocks = true, options.attention = "laser+qk_norm";
   Training eager("adamw", options, kGpu, DType::bfloat16), replayed("adamw", options, kGpu, DType::bfloat16);
   CHECK(train(replayed, [](int64_t) { return true; }) == train(eager, [](int64_t) { return false; }));
 }
@@ -270,7 +270,7 @@ TEST_CASE("so do replays on another GPU than the first, which take no tensor of 
   CHECK(train(replayed, [](int64_t) { return true; }) == want);
   Tensor elsewhere = zeros({2}, DType::float32, kGpu);
   CHECK_THROWS_WITH(
-      Graph(second, [&] { scale_in_place(elsewhere, 2); }),
+      StepGraph(second, [&] { scale_in_place(elsewhere, 2); }),
       doctest::Contains("a graph of cuda:1 is being captured, and a kernel wants float32[2] on cuda:0"));
 }
 #endif
@@ -288,7 +288,7 @@ TEST_CASE("a graph follows the thread's generator, also through manual_seed") {
   std::vector<std::vector<double>> want;
   for (int i = 0; i < 3; ++i) draw(), want.push_back(values());
   manual_seed(99);
-  Graph graph(kGpu, draw);
+  StepGraph graph(kGpu, draw);
   CHECK(default_generator().offset() == 0);  // a capture draws nothing
   manual_seed(4);
   for (const auto& numbers : want) {
@@ -301,9 +301,9 @@ TEST_CASE("a graph follows the thread's generator, also through manual_seed") {
 TEST_CASE("capturing runs nothing; a graph keeps what it reads and counts what it writes") {
   if (!has_gpu()) return;
   Tensor y = zeros({4}, DType::float32, kGpu);
-  Graph graph = [&] {
+  StepGraph graph = [&] {
     const Tensor x = ones({4}, DType::float32, kGpu);
-    return Graph(kGpu, [&] { add_in_place(y, x * 2); });
+    return StepGraph(kGpu, [&] { add_in_place(y, x * 2); });
   }();
   const Tensor other = full({4}, 7, DType::float32, kGpu);  // in the place of x, were x not kept
   CHECK(y.values() == std::vector<double>(4, 0));
@@ -315,7 +315,7 @@ TEST_CASE("capturing runs nothing; a graph keeps what it reads and counts what i
   CHECK(std::string(y.storage().last_writer()) == "replay");
   Tensor pinned = empty_pinned({4});
   std::fill_n(pinned.data<float>(), 4, 3.0f);
-  Graph copies(kGpu, [&] { copy_async(y, pinned); });
+  StepGraph copies(kGpu, [&] { copy_async(y, pinned); });
   const auto copied = y.storage().version();
   copies.replay();
   CHECK(y.storage().version() == copied + 1);
@@ -331,7 +331,7 @@ TEST_CASE("a tensor that another stream has left behind is none of a graph's own
     const StreamScope scope(stream);
     y = zeros({4}, DType::float32, kGpu);
   }
-  Graph graph(kGpu, [&] { add_in_place(y, ones({4}, DType::float32, kGpu)); });
+  StepGraph graph(kGpu, [&] { add_in_place(y, ones({4}, DType::float32, kGpu)); });
   const uint32_t version = y.storage().version();
   graph.replay();
   CHECK(y.values() == std::vector<double>(4, 1));
@@ -352,7 +352,7 @@ TEST_CASE("a captured multinomial draws in each replay what calling it draws") {
   std::vector<std::vector<double>> eager, replayed;
   for (int i = 0; i < 3; ++i) draw(), eager.push_back(drawn());
   manual_seed(4);
-  Graph graph(kGpu, draw);
+  StepGraph graph(kGpu, draw);
   for (int i = 0; i < 3; ++i) graph.replay(), replayed.push_back(drawn());
   CHECK(replayed == eager);
   CHECK_FALSE(eager[0] == eager[1]);
@@ -369,7 +369,7 @@ TEST_CASE("scales by the number of visible keys, masks and one-hot vectors are m
   }
   const Tensor ids = to(tensor({1, 0, 2}, DType::int64), kGpu), x = ones({3, 3}, DType::float32, kGpu);
   Tensor y;
-  Graph graph(kGpu, [&] { y = tril(x) + triu(x, 1) * 2.0 + one_hot(ids, 3, DType::float32) * 10.0; });
+  StepGraph graph(kGpu, [&] { y = tril(x) + triu(x, 1) * 2.0 + one_hot(ids, 3, DType::float32) * 10.0; });
   graph.replay();
   CHECK(y.values() == std::vector<double>{1, 12, 2, 11, 1, 2, 1, 1, 11});
 }
@@ -381,7 +381,7 @@ TEST_CASE("the memory of a graph is its own, kept while it lives and then given 
   const auto before = memory::statistics(kGpu);
   Tensor y = zeros({1 << 20}, DType::float32, kGpu);
   {
-    Graph graph(kGpu, [&] {
+    StepGraph graph(kGpu, [&] {
       const Tensor x = ones({1 << 20}, DType::float32, kGpu) + 1;  // temporary
       add_in_place(y, x);
     });

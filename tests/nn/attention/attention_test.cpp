@@ -190,7 +190,7 @@ TEST_CASE(
     AttentionTrace trace;
     const Tensor y = attention.forward(x.q, x.k, x.v, {.causal = true}, 0, &trace);
     // In float64 e^700 is finite: the textbook's form, on values moved below it.
-    const Tensor v = define::spread_heads(x.v, 4), top = max(v);
+    const Tensor v = define::repeat_key_heads(x.v, 4), top = max(v);
     const Tensor want = log(matmul(trace.weights, exp(v - top))) + top;
     CHECK(spec::distance(y.values(), want.values(), 1e-3) <= 1e-12);
     const Result result = run(attention, x, {.causal = true}, true);

@@ -174,7 +174,8 @@ TEST_CASE("LASER's output lies between the least and the greatest value that a q
         const AttentionMask mask{.causal = true, .left = 6};
         const auto y = run("laser", x, generic, mask)[0].values(), v = x.v.values();
         // The sums around the anchor are rounded at the size of the values; the result's own rounding keeps the bounds.
-        const double rounding = 4 * epsilon(wide(dtype)) * max(abs(cast(x.v, DType::float64))).item();
+        const double rounding =
+            4 * epsilon(accumulation_dtype(dtype)) * max(abs(cast(x.v, DType::float64))).item();
         for (int64_t row = 0; row < 4; ++row)
           for (int64_t i = 0; i < 33; ++i)
             for (int64_t d = 0; d < 8; ++d) {

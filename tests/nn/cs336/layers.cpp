@@ -169,7 +169,7 @@ Tensor logits_of_module(Case c, const Tensor& ids) {
       const Tensor w = projection(c, attn, part);
       return learned ? w : halves(w, o.heads);
     };
-    nn::Block& b = *gpt.blocks[static_cast<size_t>(i)];
+    nn::TransformerBlock& b = *gpt.blocks[static_cast<size_t>(i)];
     b.attention.query_key_value.weight =
         Parameter(concat({turned("q"), turned("k"), projection(c, attn, "v")}, 0));
     b.attention.out.weight = Parameter(c.weight(attn + "output_proj.weight"));

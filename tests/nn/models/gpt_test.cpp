@@ -224,7 +224,7 @@ TEST_CASE("blocks that are computed again in the backward give the same bits, dr
   o.dropout = 0.3;
   std::vector<std::vector<double>> results[2];
   for (const bool again : {false, true}) {
-    o.checkpoint_blocks = again;
+    o.recompute_blocks = again;
     manual_seed(3);
     Gpt model(o);
     Tape tape;

@@ -165,7 +165,7 @@ TEST_CASE("gradients along Q, K and V are those of the trace, also where blocks 
   for (const bool checkpointed : {false, true}) {
     manual_seed(1);
     auto o = tiny(0);
-    o.checkpoint_blocks = checkpointed;
+    o.recompute_blocks = checkpointed;
     Gpt model(o);
     Trainer trainer(text(model, counting(500), counting(100)), optim::constant(0), quiet(1));
     trainer.run();
@@ -194,7 +194,7 @@ TEST_CASE(
     auto o = tiny();
     o.context = 96;
     o.layers = 3;
-    o.checkpoint_blocks = checkpointed;
+    o.recompute_blocks = checkpointed;
     Gpt model(o);
     Trainer trainer(text(model, counting(500), counting(100)), optim::constant(1e-3), quiet(12));
     std::vector<double> peaks;

@@ -22,7 +22,7 @@ struct Sizes {
 std::vector<bfloat16> multiply(const Sizes& s, const cpu::Epilogue<bfloat16>& epilogue = {}) {
   const std::vector<bfloat16> A(s.count * s.M * s.K, bfloat16(0.5f)), B(s.N * s.K, bfloat16(0.25f));
   std::vector<bfloat16> C(s.count * s.M * s.N);
-  const cpu::Batch batch{s.count, 1, {s.M * s.K, 0}, {0, 0}, {s.M * s.N, 0}};
+  const cpu::MatrixBatch batch{s.count, 1, {s.M * s.K, 0}, {0, 0}, {s.M * s.N, 0}};
   cpu::gemm_batched(batch, Trans::no, Trans::yes, s.M, s.N, s.K, 1.0f, A.data(), s.K, B.data(), s.K, 0.0f,
                     C.data(), s.N, &epilogue);
   return C;

@@ -91,12 +91,13 @@ struct Case {
     if (bias) epilogue.bias = b.data.data();
     // Rounding of K float sums grows as √K; the sums of numbers below 1 are about √K / 3 as well. A 16-bit
     // result is rounded once more.
-    const double sums = 8 * epsilon(dtype_v<Wide<TC>>) * std::max(1.0, std::sqrt(static_cast<double>(s.K)));
+    const double sums =
+        8 * epsilon(dtype_v<AccumulatorOf<TC>>) * std::max(1.0, std::sqrt(static_cast<double>(s.K)));
     const double bound = sums * std::max(1.0, largest) + 0.5 * epsilon(dtype_v<TC>) * largest;
     for (Isa set : available()) {
       C.data = before;
-      cpu::gemm_batched_on(set, {}, ta, tb, s.M, s.N, s.K, Wide<TC>(alpha), A.data.data(), A.ld,
-                           B.data.data(), B.ld, Wide<TC>(beta), C.data.data(), C.ld, &epilogue);
+      cpu::gemm_batched_on(set, {}, ta, tb, s.M, s.N, s.K, AccumulatorOf<TC>(alpha), A.data.data(), A.ld,
+                           B.data.data(), B.ld, AccumulatorOf<TC>(beta), C.data.data(), C.ld, &epilogue);
       double worst = 0;
       bool gap_kept = true;
       for (int64_t i = 0; i < s.M; ++i) {
@@ -183,7 +184,7 @@ TEST_CASE(
   const std::vector<double> a(12, 1), b(12, 1);
   std::vector<double> c(9);
   const auto multiply = [&](Isa set, int64_t rows, int64_t lda, int64_t ldb, int64_t ldc) {
-    cpu::gemm_batched_on(set, cpu::Batch(), Trans::no, Trans::yes, rows, rows, 3, 1.0, a.data(), lda,
+    cpu::gemm_batched_on(set, cpu::MatrixBatch(), Trans::no, Trans::yes, rows, rows, 3, 1.0, a.data(), lda,
                          b.data(), ldb, 0.0, c.data(), ldc);
   };
   for (const Isa set : available()) {
@@ -238,10 +239,10 @@ std::vector<TC> on_threads(int count, Isa set, Trans ta, Trans tb, const Shape& 
   set_threads(count);
   Matrix<T> A(products, s.M * s.K, 0, 1), B(products, s.N * s.K, 0, 2), bias(1, s.N, 0, 3);
   Matrix<TC> C(products, s.M * s.N, 0, 4);
-  const cpu::Batch batch{products, 1, {A.ld, 0}, {B.ld, 0}, {C.ld, 0}};
-  cpu::gemm_batched_on(set, batch, ta, tb, s.M, s.N, s.K, Wide<TC>(0.5), A.data.data(),
-                       ta == Trans::yes ? s.M : s.K, B.data.data(), tb == Trans::yes ? s.K : s.N, Wide<TC>(1),
-                       C.data.data(), s.N);
+  const cpu::MatrixBatch batch{products, 1, {A.ld, 0}, {B.ld, 0}, {C.ld, 0}};
+  cpu::gemm_batched_on(set, batch, ta, tb, s.M, s.N, s.K, AccumulatorOf<TC>(0.5), A.data.data(),
+                       ta == Trans::yes ? s.M : s.K, B.data.data(), tb == Trans::yes ? s.K : s.N,
+                       AccumulatorOf<TC>(1), C.data.data(), s.N);
   set_threads(before);
   return C.data;
 }
@@ -294,7 +295,7 @@ TEST_CASE("gemm: a batch has two levels of strides, and stride 0 broadcasts") {
   constexpr int64_t kOuter = 3, kInner = 4, T = 20, D = 9;
   // q [kOuter, T, kInner, D], as heads lie in a projection; k [kInner, T, D], shared by the outer level.
   Matrix<float> q(kOuter * T, kInner * D, 0, 1), k(kInner * T, D, 0, 2), scores(kOuter * kInner, T * T, 0, 3);
-  const cpu::Batch batch{kOuter, kInner, {T * kInner * D, D}, {0, T * D}, {kInner * T * T, T * T}};
+  const cpu::MatrixBatch batch{kOuter, kInner, {T * kInner * D, D}, {0, T * D}, {kInner * T * T, T * T}};
   for (Isa set : available()) {
     cpu::gemm_batched_on(set, batch, Trans::no, Trans::yes, T, T, D, 1.0f, q.data.data(), kInner * D,
                          k.data.data(), D, 0.0f, scores.data.data(), T);
@@ -335,7 +336,7 @@ TEST_CASE("gemm: finish is called once for every element, when it is complete") 
           INFO(name(set) << " M " << s.M << " products " << products);
           Matrix<float> A(products, s.M * s.K, 0, 1), B(products, s.K * s.N, 0, 2), bias(1, s.N, 0, 3);
           Matrix<float> expected(products, s.M * s.N, 0, 4), C(products, s.M * s.N, 0, 4);
-          const cpu::Batch batch{products, 1, {A.ld, 0}, {B.ld, 0}, {C.ld, 0}};
+          const cpu::MatrixBatch batch{products, 1, {A.ld, 0}, {B.ld, 0}, {C.ld, 0}};
           const auto product = [&](Matrix<float>& to, const cpu::Epilogue<float>& epilogue) {
             cpu::gemm_batched_on(set, batch, Trans::no, tb, s.M, s.N, s.K, 1.0f, A.data.data(), s.K,
                                  B.data.data(), tb == Trans::yes ? s.K : s.N, 1.0f, to.data.data(), s.N,
