@@ -26,52 +26,21 @@ int64_t key_heads_of(const MultiHeadOptions& o) { return o.key_heads ? o.key_hea
 
 }  // namespace
 
-std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& k, const Tensor& v) {
-  check(Tape::recording() == nullptr,
-        "KeyValueCache: what it holds has no gradient; decode under Tape::Pause");
-  const auto continues = [](const Tensor& all, const Tensor& x) {
-    return !all.defined() || (x.size(0) == all.size(0) && x.size(1) == all.size(1) &&
-                              x.size(3) == all.size(3) && x.dtype() == all.dtype());
-  };
-  check(k.rank() == 4 && v.rank() == 4 && k.size(2) == v.size(2),
-        "KeyValueCache: k is {} and v {}, wanted [B, Hkv, T, D] for the same positions", describe(k),
-        describe(v));
-  check(continues(k_, k) && continues(v_, v),
-        "KeyValueCache: k is {} and v {}, which do not continue {} and {}", describe(k), describe(v),
-        describe(k_), describe(v_));
-  const int64_t end = size_ + k.size(2);
-  check(capacity_ == 0 || end <= capacity_, "KeyValueCache: {} positions are wanted, there is room for {}",
-        end, capacity_);
-  const auto add = [&](Tensor& all, const Tensor& x) {
-    if (!all.defined() || all.size(2) < end) {  // a cache without capacity doubles
-      const Tensor larger = empty({x.size(0), x.size(1), std::max({capacity_, end, 2 * size_}), x.size(3)},
-                                  x.dtype(), x.device());
-      if (size_ > 0) {
-        Tensor old = slice(larger, 2, 0, size_);
-        VITRINE_RUN(copy, old, slice(all, 2, 0, size_));
-      }
-      all = larger;
-    }
-    Tensor fresh = slice(all, 2, size_, end);
-    VITRINE_RUN(copy, fresh, x);
-    return slice(all, 2, 0, end);
-  };
-  const Tape::Pause pause;
-  std::pair<Tensor, Tensor> result{add(k_, k), add(v_, v)};
-  size_ = end;
-  return result;
-}
-
 MultiHeadAttention::MultiHeadAttention(const MultiHeadOptions& o)
     : query_key_value(checked(o).width, o.width + 2 * o.width / o.heads * key_heads_of(o), o.bias),
       out(o.width, o.width, o.bias, o.out_deviation),
-      attention(parse_attention(o.attention), o.heads, o.width / o.heads, o.context),
+      attention(make_attention(o.attention, {o.heads, o.width / o.heads, o.context})),
       options_(o),
       heads_(o.heads),
       key_heads_(key_heads_of(o)),
       head_size_(o.width / o.heads) {}
 
-Tensor MultiHeadAttention::merge(const Tensor& y) const {
+Tensor MultiHeadAttention::attend(const std::vector<Tensor>& qkv, const AttentionMask& mask,
+                                  KeyValueCache* cache, AttentionTrace* trace) const {
+  const Tensor q = split_heads(qkv[0], heads_), k = split_heads(qkv[1], key_heads_),
+               v = split_heads(qkv[2], key_heads_);
+  if (on_projected) on_projected(q, k, v);
+  const Tensor y = attention->forward(q, k, v, mask, cache, trace);
   return out.forward(reshape(permute(y, {0, 2, 1, 3}), {y.size(0), y.size(2), heads_ * head_size_}));
 }
 
@@ -79,16 +48,8 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const AttentionMask& mask, K
                                    AttentionTrace* trace) const {
   check(x.rank() == 3, "MultiHeadAttention: x is {}, wanted [B, T, {}]", x.shape(), heads_ * head_size_);
   const ModuleScope scope("attention");
-  const auto qkv = split(query_key_value.forward(x),
-                         {heads_ * head_size_, key_heads_ * head_size_, key_heads_ * head_size_}, -1);
-  if (cache) attention.check_cacheable();
-  const int64_t past = cache ? cache->size() : 0;
-  const Tensor q = split_heads(qkv[0], heads_);
-  Tensor k = split_heads(qkv[1], key_heads_), v = split_heads(qkv[2], key_heads_);
-  if (on_projected) on_projected(q, k, v);
-  k = attention.prepare_keys(k, past), v = attention.prepare_values(v, past);
-  if (cache) std::tie(k, v) = cache->append(k, v);
-  return merge(attention.forward(q, k, v, mask, past, trace));
+  const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
+  return attend(split(query_key_value.forward(x), {width, key_width, key_width}, -1), mask, cache, trace);
 }
 
 Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const AttentionMask& mask,
@@ -105,12 +66,7 @@ Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const At
                   bias.defined() ? slice(bias, 0, begin, end) : Tensor());
   };
   const auto kv = split(project(source, width, width + 2 * key_width), key_width, -1);
-  const Tensor q = split_heads(project(x, 0, width), heads_);
-  const Tensor k = split_heads(kv[0], key_heads_), v = split_heads(kv[1], key_heads_);
-  if (on_projected) on_projected(q, k, v);
-  const int64_t first_query = source.size(1) - x.size(1);  // as masks and ALiBi place queries
-  return merge(attention.forward(q, attention.prepare_keys(k, 0), attention.prepare_values(v, 0), mask,
-                                 first_query, trace));
+  return attend({project(x, 0, width), kv[0], kv[1]}, mask, nullptr, trace);
 }
 
 MultiHeadAttention MultiHeadAttention::clone() {
@@ -119,7 +75,7 @@ MultiHeadAttention MultiHeadAttention::clone() {
 
 void MultiHeadAttention::fields(Fields& f) {
   f("query_key_value", query_key_value);
-  f("attention", attention);
+  f("attention", *attention);
   f("out", out);
 }
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "nn/attention/attention.h"
+#include "nn/attention/names.h"
 #include "nn/layers/linear.h"
 
 namespace vitrine::nn {
@@ -18,19 +18,6 @@ struct MultiHeadOptions {
   std::string attention = "standard";  ///< parts joined by +, see parse_attention
   Bias bias = Bias::yes;               ///< of all projections
   double out_deviation = 0.02;         ///< of the initial weights of the projection back
-};
-
-/// Keys and values that decoding need not compute again, in memory for `capacity` positions; more are an error.
-class KeyValueCache {
- public:
-  explicit KeyValueCache(int64_t capacity = 0) : capacity_(capacity) {}  ///< 0: as much as is appended
-  int64_t size() const { return size_; }                                 ///< positions so far
-  /// Appends k and v [B, Hkv, T, D] and returns all so far, as views. Not differentiable: an error while a tape records.
-  std::pair<Tensor, Tensor> append(const Tensor& k, const Tensor& v);
-
- private:
-  int64_t capacity_, size_ = 0;
-  Tensor k_, v_;
 };
 
 /// [q, k, v] = x·Wᵀ + b, split into heads; y = attention(q, k, v); heads side by side through `out`. Weights start as
@@ -49,13 +36,15 @@ class MultiHeadAttention : public Module {
   MultiHeadAttention clone();
 
   Linear query_key_value, out;  ///< [C + 2·Hkv·D, C] and [C, C]
-  Attention attention;
+  std::unique_ptr<Attention> attention;
   /// Called in every pass with the projected queries, keys and values, to hook their gradients, say. Where a checkpoint runs
   /// its function again this is called again, while that second run's tape records.
   std::function<void(const Tensor& q, const Tensor& k, const Tensor& v)> on_projected;
 
  private:
-  Tensor merge(const Tensor& y) const;
+  /// From projected queries, keys and values to the output.
+  Tensor attend(const std::vector<Tensor>& qkv, const AttentionMask& mask, KeyValueCache* cache,
+                AttentionTrace* trace) const;
 
   MultiHeadOptions options_;
   int64_t heads_, key_heads_, head_size_;

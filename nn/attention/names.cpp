@@ -1,53 +1,37 @@
-// Attention by name: the table of parts.
+// Attention by name: the table of parts, and names read by it.
+#include "nn/attention/names.h"
+
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <deque>
 #include <sstream>
 
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
+#include "nn/attention/parts/rows.h"
 
 namespace vitrine::nn {
 namespace {
 
-using Setting = AttentionSetting;
+using Row = AttentionPartRow;
 
-struct Part {
-  const char* name;
-  const char* help;
-  std::function<void(Setting&, double)> apply;
-  /// Behind a =: nothing, a number, or for which n keys it scales, which may be left out.
-  enum class Takes { nothing, number, keys } takes = Takes::nothing;
-};
+const char* const kBase = "standard";
+const char* const kBaseHelp = "scaled dot product, softmax, weighted mean (Vaswani et al. 2017)";
 
-const std::vector<Part>& parts() {
-  static const std::vector<Part> table = {
-      {"standard", "scaled dot product, softmax, weighted mean (Vaswani et al. 2017)",
-       [](Setting&, double) {}},
-      {"laser", "read by the log of a weighted mean of e^v (Duvvuri and Dhillon 2024)",
-       [](Setting& s, double) { s.read = AttentionRead::laser; }},
-      {"cosine", "cosine of query and key, times the gradient-optimal scale; =N and =visible as for optimal",
-       [](Setting& s, double) { s.score = Setting::Score::cosine; }, Part::Takes::keys},
-      {"qk_norm", "LayerNorm of queries and keys per head (Henry et al. 2020)",
-       [](Setting& s, double) { s.qk_norm = Setting::QkNorm::layer; }},
-      {"qk_norm_rms", "RMSNorm of queries and keys per head",
-       [](Setting& s, double) { s.qk_norm = Setting::QkNorm::rms; }},
-      {"temperature", "a learned scale per channel of the queries",
-       [](Setting& s, double) { s.temperature = true; }},
-      {"rotary", "rotary positions (Su et al. 2021)", [](Setting& s, double) { s.rotary = true; }},
-      {"alibi", "scores lowered in proportion to distance (Press et al. 2021)",
-       [](Setting& s, double) { s.alibi = true; }},
-      {"optimal",
-       "the scale that maximizes the softmax's gradient at half the context (Su 2023); =N: at N keys, "
-       "=visible: at those that a query sees",
-       [](Setting& s, double) { s.scale = Setting::Scale::optimal; }, Part::Takes::keys},
-      {"entropy",
-       "a scale that keeps the entropy of the weights about constant (Su 2021); =N and =visible as above",
-       [](Setting& s, double) { s.scale = Setting::Scale::entropy; }, Part::Takes::keys},
-      {"scale", "scale=X: X as the whole factor of the scores",
-       [](Setting& s, double x) { s.scale = Setting::Scale::constant, s.constant = x; }, Part::Takes::number},
-      {"softcap", "softcap=X: X·tanh(s/X)", [](Setting& s, double x) { s.softcap = x; }, Part::Takes::number},
+std::vector<Row> library_rows() {
+  return {
+      parts::laser(),       parts::cosine(), parts::qk_norm(), parts::qk_norm_rms(),
+      parts::temperature(), parts::rotary(), parts::alibi(),   parts::optimal(),
+      parts::entropy(),     parts::scale(),  parts::softcap(),
   };
-  return table;
+}
+
+/// A deque, so that rows stay where they are.
+std::deque<Row>& table() {
+  static std::deque<Row> rows = [] {
+    const auto own = library_rows();
+    return std::deque<Row>(own.begin(), own.end());
+  }();
+  return rows;
 }
 
 /// Levenshtein's distance.
@@ -65,24 +49,16 @@ size_t edits(const std::string& x, const std::string& y) {
   return row.back();
 }
 
-const Part* find_part(const std::string& name) {
-  const auto& table = parts();
-  const auto found = std::find_if(table.begin(), table.end(), [&](const Part& p) { return p.name == name; });
-  return found == table.end() ? nullptr : &*found;
-}
-
-bool is_registered(const std::string& name) {
-  const auto& table = detail::registered_parts();
-  return std::any_of(table.begin(), table.end(), [&](const auto& p) { return p.name == name; });
+const Row* find_row(const std::string& name) {
+  const auto& rows = table();
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
+  return found == rows.end() ? nullptr : &*found;
 }
 
 [[noreturn]] void fail_unknown(const std::string& name, const std::string& whole) {
-  std::string nearest = "standard";
-  const auto consider = [&](const std::string& known) {
-    if (edits(name, known) < edits(name, nearest)) nearest = known;
-  };
-  for (const Part& part : parts()) consider(part.name);
-  for (const auto& part : detail::registered_parts()) consider(part.name);
+  std::string nearest = kBase;
+  for (const Row& row : table())
+    if (edits(name, row.name) < edits(name, nearest)) nearest = row.name;
   fail("attention: there is no part {} in {}; did you mean {}? Known are:\n{}", name, whole, nearest,
        attention_parts());
 }
@@ -98,89 +74,148 @@ double to_number(const std::string& text) {
   return used > 0 && used == text.size() && std::isfinite(number) ? number : NAN;
 }
 
-double parse_number(const std::string& key, const std::string& text) {
+bool takes(const PartOption& option, const std::string& text) {
+  if (std::find(option.words.begin(), option.words.end(), text) != option.words.end()) return true;
   const double number = to_number(text);
-  check(number > 0, "attention: {} wants a finite number above 0, got {}", key, text);
-  return number;
+  return option.number && number > option.above && number >= option.least;
 }
 
-/// Behind the = of a scale: for which n it is.
-void parse_keys(Setting& s, const std::string& key, const std::string& text, const std::string& whole) {
-  check(s.keys == Setting::Keys::half_context, "attention: {} says twice for how many keys it scales", whole);
-  if (text == "visible") {
-    s.keys = Setting::Keys::visible;
-  } else {
-    s.keys = Setting::Keys::given, s.n = to_number(text);
-    check(s.n >= 2, "attention: {} wants a number of keys from 2 on, or visible, got {}", key, text);
+/// "a finite number above 0", "a number from 2 on, or visible".
+std::string values_of(const PartOption& option) {
+  const std::string words = fmt::format("{}", fmt::join(option.words, " or "));
+  if (!option.number) return words;
+  const std::string number = option.least > 0 ? fmt::format("a number from {} on", option.least)
+                                              : fmt::format("a finite number above {}", option.above);
+  return words.empty() ? number : number + ", or " + words;
+}
+
+PartValues with_initial_values(const Row& row, std::map<std::string, std::string> given) {
+  for (const PartOption& o : row.options)
+    if (!given.contains(o.name)) {
+      check(o.optional || !o.initial.empty(), "attention: {} needs a value, as {}=2: {}, {}", row.name,
+            row.name, o.help, values_of(o));
+      given[o.name] = o.initial;
+    }
+  return PartValues(std::move(given));
+}
+
+/// The options of a row from "interleaved:theta=500000".
+PartValues read_options(const Row& row, const std::string& text) {
+  std::map<std::string, std::string> given;
+  std::stringstream items(text + ':');  // so that an empty text is an empty item
+  for (std::string item; std::getline(items, item, ':');) {
+    const size_t sign = item.find('=');
+    const std::string value = sign == std::string::npos ? item : item.substr(sign + 1);
+    const auto named = [&](const PartOption& o) { return o.name == item.substr(0, sign); };
+    const auto unused = [&](const PartOption& o) { return !given.contains(o.name) && takes(o, value); };
+    const auto& options = row.options;
+    auto found = sign == std::string::npos ? std::find_if(options.begin(), options.end(), unused)
+                                           : std::find_if(options.begin(), options.end(), named);
+    if (found == options.end() && sign == std::string::npos && options.size() == 1) found = options.begin();
+    std::vector<std::string> known;
+    for (const PartOption& o : options) known.push_back(fmt::format("{} ({})", o.name, values_of(o)));
+    check(found != options.end(), "attention: {} has no option {}; it has {}", row.name, item,
+          fmt::join(known, ", "));
+    check(takes(*found, value), "attention: {}: {} is {}, wanted {}", row.name, found->name, value,
+          values_of(*found));
+    check(given.emplace(found->name, value).second, "attention: {}: {} is given twice", row.name,
+          found->name);
+  }
+  return with_initial_values(row, std::move(given));
+}
+
+/// What no other part of the name may have: a stage with one owner, or what the row says.
+std::string owned_by(const Row& row) {
+  switch (row.stage) {
+    case Stage::score: return "the scores";
+    case Stage::scale: return "the scale of the scores";
+    case Stage::normalize: return "the normalization of the weights";
+    case Stage::read: return "the read of the values";
+    default: return row.owns;
   }
 }
 
-std::vector<detail::RegisteredPart>& registry() {
-  static std::vector<detail::RegisteredPart> table;
-  return table;
+void check_owners(const std::vector<PartChoice>& parts) {
+  for (size_t i = 0; i < parts.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      check(owned_by(*parts[i].row).empty() || owned_by(*parts[i].row) != owned_by(*parts[j].row),
+            "attention: {} and {} exclude each other: both change {}", parts[j].row->name, parts[i].row->name,
+            owned_by(*parts[i].row));
 }
 
 }  // namespace
 
-const std::vector<detail::RegisteredPart>& detail::registered_parts() { return registry(); }
+std::vector<const AttentionPartRow*> attention_part_table(bool registered) {
+  std::vector<const Row*> rows;
+  for (const Row& row : table()) rows.push_back(&row);
+  if (!registered) rows.resize(library_rows().size());
+  return rows;
+}
 
-void register_mechanism(const std::string& name, const std::string& help, AttentionPartFactory make) {
-  check(!name.empty() && name.find_first_of("+=, ") == std::string::npos,
-        "register_mechanism: `{}` is no name: wanted letters without + = , or spaces", name);
-  check(find_part(name) == nullptr && !is_registered(name), "register_mechanism: there is a part {} already",
-        name);
-  check(make != nullptr, "register_mechanism: {} has no function that makes it", name);
-  registry().push_back({name, help, std::move(make)});
+void register_attention_part(AttentionPartRow row) {
+  check(!row.name.empty() && row.name.find_first_of("+=:, ") == std::string::npos,
+        "register_attention_part: `{}` is no name: wanted letters without + = : , or spaces", row.name);
+  check(find_row(row.name) == nullptr && row.name != kBase,
+        "register_attention_part: there is a part {} already", row.name);
+  check(row.make != nullptr, "register_attention_part: {} has no function that makes it", row.name);
+  table().push_back(std::move(row));
 }
 
 std::string attention_parts() {
-  std::string text;
-  for (const Part& part : parts()) text += fmt::format("  {:<12} {}\n", part.name, part.help);
-  for (const auto& part : detail::registered_parts())
-    text += fmt::format("  {:<12} {}\n", part.name, part.help);
+  std::string text = fmt::format("  {:<12} {}\n", kBase, kBaseHelp);
+  for (const Row& row : table()) {
+    text += fmt::format("  {:<12} {}", row.name, row.help);
+    if (!row.source.empty()) text += fmt::format(" ({})", row.source);
+    text += '\n';
+    if (row.options.size() > 1)
+      for (const PartOption& o : row.options)
+        text += fmt::format("  {:<12}   {}: {}; {}\n", "", o.name, o.help, values_of(o));
+  }
   return text;
 }
 
-AttentionSetting parse_attention(const std::string& name) {
-  Setting setting;
+std::string AttentionName::text() const {
+  std::vector<std::string> texts;
+  for (const PartChoice& part : parts) texts.push_back(part.text);
+  return texts.empty() ? kBase : fmt::format("{}", fmt::join(texts, "+"));
+}
+
+AttentionName parse_attention(const std::string& name) {
+  AttentionName result;
   std::vector<std::string> seen;
-  check(!name.ends_with('+'), "attention: wanted a part behind the last + of {}", name);
+  check(!name.ends_with('+'), "attention: wanted a part after the last + of {}", name);
   std::stringstream pieces(name);
   for (std::string piece; std::getline(pieces, piece, '+');) {
     const size_t sign = piece.find('=');
     const std::string key = piece.substr(0, sign);
-    check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} stands twice in {}", key,
-          name);
+    check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} is twice in {}", key, name);
     seen.push_back(key);
-    const Part* const part = find_part(key);
-    if (part == nullptr && !is_registered(key)) fail_unknown(key, name);
+    const Row* const row = find_row(key);
+    if (row == nullptr && key != kBase) fail_unknown(key, name);
     const bool assigned = sign != std::string::npos;
-    const auto takes = part == nullptr ? Part::Takes::nothing : part->takes;
-    check(takes != Part::Takes::nothing || !assigned, "attention: {} takes no number", key);
-    check(takes != Part::Takes::number || assigned, "attention: {} wants a number, as {}=2", key, key);
-    const std::string text = assigned ? piece.substr(sign + 1) : "";
-    if (part == nullptr) {
-      setting.extra.push_back(key);
-    } else {
-      part->apply(setting, takes == Part::Takes::number ? parse_number(key, text) : 0);
-      if (takes == Part::Takes::keys && assigned) parse_keys(setting, key, text, name);
-    }
+    check(!assigned || (row != nullptr && !row->options.empty()), "attention: {} takes no value", key);
+    if (row != nullptr)
+      result.parts.push_back(
+          {row, assigned ? read_options(*row, piece.substr(sign + 1)) : with_initial_values(*row, {}),
+           piece});
   }
   check(!seen.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", attention_parts());
-  const auto both = [&](const char* x, const char* y) {
-    return std::find(seen.begin(), seen.end(), x) != seen.end() &&
-           std::find(seen.begin(), seen.end(), y) != seen.end();
-  };
-  check(!both("qk_norm", "qk_norm_rms"),
-        "attention: qk_norm and qk_norm_rms exclude each other: one norm per query");
-  check(!(both("cosine", "qk_norm") || both("cosine", "qk_norm_rms")),
-        "attention: cosine normalizes queries and keys itself, so a qk_norm has no effect on it");
-  check(!both("optimal", "entropy") && !both("optimal", "scale") && !both("entropy", "scale"),
-        "attention: optimal, entropy and scale exclude each other: there is one scale");
-  check(!both("cosine", "scale") || setting.keys == Setting::Keys::half_context,
-        "attention: {} has a constant as its whole scale, so a number of keys has no effect on it", name);
-  check(!both("cosine", "entropy"), "attention: entropy scales 1/√D, which cosine scores do not have");
-  return setting;
+  std::stable_sort(result.parts.begin(), result.parts.end(), [](const PartChoice& x, const PartChoice& y) {
+    return std::pair(x.row->stage, x.row->rank) < std::pair(y.row->stage, y.row->rank);
+  });
+  check_owners(result.parts);
+  return result;
+}
+
+std::unique_ptr<Attention> make_attention(const std::string& name, const AttentionSizes& sizes) {
+  return std::make_unique<ComposedAttention>(parse_attention(name), sizes.heads, sizes.head_size,
+                                             sizes.context);
+}
+
+bool brings_positions(const std::string& name, const AttentionSizes& sizes) {
+  for (const PartChoice& part : parse_attention(name).parts)
+    if (part.row->make(sizes, part.values)->traits().positions) return true;
+  return false;
 }
 
 }  // namespace vitrine::nn

@@ -57,7 +57,7 @@ std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<T
     if (trace.visible.defined())
       visible = select(expand(trace.visible, trace.weights.shape()), 1, head).values();
     std::vector<double> cap_slope;
-    if (trace.cap_slope.defined()) cap_slope = select(trace.cap_slope, 1, head).values();
+    if (trace.score_slope.defined()) cap_slope = select(trace.score_slope, 1, head).values();
     std::vector<double> scales(static_cast<size_t>(trace.weights.size(0) * trace.weights.size(2)),
                                trace.scale);
     if (trace.row_scale.defined()) {

@@ -5,6 +5,7 @@
 #include "core/creation.h"
 #include "core/memory/machine.h"
 #include "core/record.h"
+#include "nn/attention/positions.h"
 #include "nn/init.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
@@ -23,8 +24,8 @@ MultiHeadOptions attention_options(const GptOptions& o) {
 
 Positions resolved(const GptOptions& o) {
   if (o.positions != Positions::automatic) return o.positions;
-  const AttentionSetting attention = parse_attention(o.attention);
-  return attention.rotary || attention.alibi ? Positions::none : Positions::learned;
+  return brings_positions(o.attention, {o.heads, o.width / o.heads, o.context}) ? Positions::none
+                                                                                : Positions::learned;
 }
 
 }  // namespace

@@ -22,8 +22,11 @@ class Relu2 : public nn::AttentionPart {
 }  // namespace
 
 void register_relu2() {
-  nn::register_mechanism("relu2", "squared ReLU of the scores over the context, in place of softmax",
-                         [](const nn::AttentionSizes& sizes) { return std::make_unique<Relu2>(sizes); });
+  nn::register_attention_part(
+      {.name = "relu2",
+       .stage = nn::Stage::normalize,
+       .help = "squared ReLU of the scores over the context, in place of softmax",
+       .make = [](const nn::AttentionSizes& sizes, auto&) { return std::make_unique<Relu2>(sizes); }});
 }
 
 }  // namespace outside

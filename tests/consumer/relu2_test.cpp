@@ -19,7 +19,7 @@ namespace {
 /// The mechanism as a function of q [B, H, Tq, D], k and v [B, Hkv, Tk, D].
 spec::Spec row(bool causal) {
   const spec::Call call = [causal](const std::vector<Tensor>& x) {
-    const nn::Attention attention(nn::parse_attention("relu2"), 2, 4, 8);
+    const nn::ComposedAttention attention(nn::parse_attention("relu2"), 2, 4, 8);
     return attention.forward(x[0], x[1], x[2], {.causal = causal});
   };
   return {.name = "relu2",
@@ -44,7 +44,7 @@ TEST_CASE("the mechanism passes every check of the library's own, with and witho
 
 TEST_CASE("weights are squared positive scores over the context") {
   const auto column = [](double a, double b) { return tensor({a, b}, {1, 1, 2, 1}, DType::float64); };
-  const nn::Attention attention(nn::parse_attention("relu2"), 1, 1, 8);
+  const nn::ComposedAttention attention(nn::parse_attention("relu2"), 1, 1, 8);
   const Tensor y = attention.forward(column(2, -1), column(3, 1), column(1, 10), {});
   CHECK(y.values() == std::vector<double>{(36 * 1 + 4 * 10) / 8.0, 0});
 }

@@ -95,8 +95,10 @@ TEST_CASE("tensors that are made or asked on a GPU are those of the CPU") {
 TEST_CASE("cross-attention, and attention with a part from outside, on the device") {
   if (!has_gpu()) return;
   static const bool known = [] {
-    nn::register_mechanism("squares_of_scores", "squared scores",
-                           [](const nn::AttentionSizes&) { return std::make_unique<Squares>(); });
+    nn::register_attention_part({.name = "squares_of_scores",
+                                 .stage = nn::Stage::normalize,
+                                 .help = "squared scores",
+                                 .make = [](auto&, auto&) { return std::make_unique<Squares>(); }});
     return true;
   }();
   CHECK(known);

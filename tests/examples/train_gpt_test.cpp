@@ -62,7 +62,7 @@ TEST_CASE("--help names every flag and every part of attention") {
                                     "--threads",
                                     "--prompt",
                                     "--sample"};
-  for (const std::string& name : test::kMechanisms)  // a part alone, without its number
+  for (const std::string& name : test::mechanisms())  // a part alone, without its number
     if (name.find('+') == std::string::npos) words.push_back(name.substr(0, name.find('=')));
   for (const std::string& word : words)
     CHECK_MESSAGE(help.find(fmt::format("  {} ", word)) != std::string::npos, word);
@@ -103,7 +103,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--beta2", "0.5", "--optimizer", "sgd"}, "--beta2: the optimizer sgd has none"},
       {{"--nesterov"}, "adamw has no Nesterov momentum"},
       {{"--final-lr", "0.1", "--schedule", "noam"}, "--final-lr: the schedule noam has none"},
-      {{"--attention", "qk_norm+cosine"}, "cosine normalizes queries and keys itself"},
+      {{"--attention", "qk_norm+cosine"}, "both change the norm of queries and keys"},
       {{"--steps", "-3"}, "--steps is -3"},
       {{"--steps", "many"}, "many is no whole number"},
       {{"--steps", "99999999999999999999"}, "99999999999999999999 is no whole number from"},

@@ -2,6 +2,7 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/tape.h"
+#include "nn/attention/composed.h"
 #include "nn/generation/generate.h"
 #include "nn/init.h"
 #include "nn/models/gpt.h"
@@ -83,11 +84,11 @@ std::vector<Misuse> options(Model& s) {
        right},
       {"a part twice",
        making([](GptOptions& o) { o.attention = "alibi+alibi"; }),
-       {"alibi stands twice in alibi+alibi"},
+       {"alibi is twice in alibi+alibi"},
        right},
       {"a part that is missing",
        making([](GptOptions& o) { o.attention = "laser+"; }),
-       {"wanted a part behind the last + of laser+"},
+       {"wanted a part after the last + of laser+"},
        right},
       {"an attention without a name",
        making([](GptOptions& o) { o.attention = ""; }),
@@ -95,34 +96,30 @@ std::vector<Misuse> options(Model& s) {
        right},
       {"parts that exclude each other",
        making([](GptOptions& o) { o.attention = "cosine+qk_norm"; }),
-       {"cosine normalizes queries and keys itself"},
+       {"both change the norm of queries and keys"},
        right},
       {"a softcap of 0",
        making([](GptOptions& o) { o.attention = "softcap=0"; }),
-       {"softcap wants a finite number above 0, got 0"},
+       {"softcap: cap is 0, wanted a finite number above 0"},
        right},
       {"a number for a part that takes none",
        making([](GptOptions& o) { o.attention = "laser=2"; }),
-       {"laser takes no number"},
+       {"laser takes no value"},
        right},
       {"a scale of nothing",
-       [] {
-         AttentionSetting setting;
-         setting.scale = AttentionSetting::Scale::constant, setting.constant = 0;
-         Attention(setting, 2, 4, 8);
-       },
-       {"attention: the constant scale is 0, wanted more than 0"},
+       [] { parse_attention("scale=0"); },
+       {"attention: scale: factor is 0, wanted a finite number above 0"},
        right},
       {"rotary positions of odd heads",
-       [] { Attention(parse_attention("rotary"), 2, 3, 8); },
+       [] { ComposedAttention(parse_attention("rotary"), 2, 3, 8); },
        {"rotary: the head size is 3, wanted an even one"},
        right},
       {"a mechanism by a taken name",
-       [] { register_mechanism("laser", "", {}); },
+       [] { register_attention_part({.name = "laser", .stage = Stage::read}); },
        {"there is a part laser already"},
        right},
       {"a mechanism whose name holds a +",
-       [] { register_mechanism("a+b", "", {}); },
+       [] { register_attention_part({.name = "a+b", .stage = Stage::read}); },
        {"`a+b` is no name"},
        right},
       {"an activation that is not there",

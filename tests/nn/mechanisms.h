@@ -1,29 +1,29 @@
 // Every part of attention in the library, alone and in company: what tests of attention and of models run through.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "nn/attention/part.h"
+
 namespace vitrine::test {
 
-inline const std::vector<std::string> kMechanisms = {"standard",
-                                                     "laser",
-                                                     "cosine",
-                                                     "qk_norm",
-                                                     "qk_norm_rms",
-                                                     "temperature",
-                                                     "rotary",
-                                                     "alibi",
-                                                     "optimal",
-                                                     "entropy",
-                                                     "optimal=32",
-                                                     "optimal=visible",
-                                                     "cosine=visible",
-                                                     "scale=0.3",
-                                                     "softcap=2",
-                                                     "laser+qk_norm+alibi",
-                                                     "laser+cosine+rotary+temperature",
-                                                     "laser+softcap=3+entropy",
-                                                     "laser+entropy=visible+alibi"};
+/// The rows of the table, those that need a value with 2, and some names of several parts and other values.
+inline std::vector<std::string> mechanisms() {
+  std::vector<std::string> names = {"standard"};
+  for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) {
+    const bool needs_value = std::any_of(row->options.begin(), row->options.end(), [](const auto& option) {
+      return option.initial.empty() && !option.optional;
+    });
+    names.push_back(row->name + (needs_value ? "=2" : ""));
+  }
+  for (const char* name :
+       {"optimal=32", "optimal=visible", "cosine=visible", "scale=0.3", "rotary=interleaved:theta=500",
+        "rotary=share=0.5", "laser+qk_norm+alibi", "laser+cosine+rotary+temperature",
+        "laser+softcap=3+entropy", "laser+entropy=visible+alibi"})
+    names.push_back(name);
+  return names;
+}
 
 }  // namespace vitrine::test

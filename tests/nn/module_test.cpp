@@ -9,6 +9,7 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
+#include "nn/attention/composed.h"
 #include "nn/generation/generate.h"
 #include "nn/init.h"
 #include "ops/loss.h"
@@ -187,8 +188,8 @@ TEST_CASE("every layer can be cloned") {
   Dropout dropout(0.5);
   dropout.eval();
   CHECK(same(std::move(dropout)));
-  Attention attention(parse_attention("qk_norm+alibi+softcap=5"), 2, 4, 8);
-  attention.query_gain.assign(randn({4}));
+  ComposedAttention attention(parse_attention("qk_norm+alibi+softcap=5"), 2, 4, 8);
+  attention.parameters().at(0).assign(randn({4}));  // the gains of queries
   const Tensor q = randn({1, 2, 5, 4});
   const AttentionMask causal{.causal = true};
   CHECK(attention.clone().forward(q, q, q, causal).values() == attention.forward(q, q, q, causal).values());

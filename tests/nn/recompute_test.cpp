@@ -5,7 +5,7 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/linear.h"
 #include "ops/elementwise.h"
@@ -97,7 +97,7 @@ TEST_CASE(
 }
 
 TEST_CASE("attention under a learned bias takes the same path in both runs of a checkpoint") {
-  const nn::Attention attention(parse_attention("laser"), 2, 4, 8);
+  const nn::ComposedAttention attention(parse_attention("laser"), 2, 4, 8);
   const auto step = [&](bool recomputed) {
     manual_seed(3);
     const Tensor x = randn({2, 2, 5, 4});

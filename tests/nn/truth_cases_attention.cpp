@@ -2,8 +2,9 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
 #include "nn/attention/multi_head.h"
+#include "nn/attention/positions.h"
 #include "ops/attention.h"
 #include "ops/join.h"
 #include "ops/view.h"
@@ -67,51 +68,58 @@ TruthAdapter fused(AttentionRead read) {
   };
 }
 
-/// The parts of an attention by name that any of them may have. Without a scale it is `scale`.
-nn::AttentionSetting setting_of(Params p, double scale) {
-  nn::AttentionSetting s;
-  s.scale = nn::AttentionSetting::Scale::constant, s.constant = p.value("scale", scale);
-  s.softcap = p.value("softcap", 0.0), s.alibi = p.value("alibi", false);
-  if (p.value("laser", false)) s.read = AttentionRead::laser;
-  return s;
+/// The parts that any of the cases may have.
+std::string name_of(Params p, double scale) {
+  std::string name = fmt::format("scale={:.17g}", scale);
+  if (const double cap = p.value("softcap", 0.0); cap > 0) name += fmt::format("+softcap={:.17g}", cap);
+  if (p.value("alibi", false)) name += "+alibi";
+  if (p.value("laser", false)) name += "+laser";
+  return name;
 }
 
 double root(int64_t size) { return 1 / std::sqrt(static_cast<double>(size)); }
 
+/// Puts the gains and temperatures of a case in the place of a module's own.
+class FromCase : public nn::Fields {
+ public:
+  explicit FromCase(In x) : x_(x) {}
+
+ private:
+  void on_parameter(const std::string& path, Parameter& parameter) override {
+    for (const auto& [given, own] :
+         {std::pair{"gq", "query_gain"}, {"gk", "key_gain"}, {"w", "log_temperature"}})
+      if (x_.has(given) && path.ends_with(own)) parameter = Parameter(x_.at(given));
+  }
+  In x_;
+};
+
 /// The module on prepared heads, with the gains and temperatures of the case.
-Tensor attend(const nn::AttentionSetting& s, const Heads& h, In x) {
-  nn::Attention module(s, h.q.size(1), h.q.size(3), h.k.size(2));
+Tensor attend(const std::string& name, const Heads& h, In x) {
+  nn::ComposedAttention module(nn::parse_attention(name), h.q.size(1), h.q.size(3), h.k.size(2));
   module.to(h.q.device());
-  if (x.has("gq")) module.query_gain = Parameter(x.at("gq"));
-  if (x.has("gk")) module.key_gain = Parameter(x.at("gk"));
-  if (x.has("w")) module.log_temperature = Parameter(x.at("w"));
-  return reshape(module.forward(h.q, module.prepare_keys(h.k, 0), h.v, h.mask), h.output);
+  FromCase from_case(x);
+  module.fields(from_case);
+  return reshape(module.forward(h.q, h.k, h.v, h.mask), h.output);
 }
 
 Tensor cosine(Params p, In x) {
   const Heads h(p, x);
-  nn::AttentionSetting s = setting_of(p, root(h.q.size(3)));
-  s.score = nn::AttentionSetting::Score::cosine;
-  return attend(s, h, x);
+  return attend("cosine+" + name_of(p, p.value("scale", root(h.q.size(3)))), h, x);
 }
 
 Tensor qk_norm(Params p, In x) {
   const Heads h(p, x);
-  nn::AttentionSetting s = setting_of(p, root(h.q.size(3)));
   const std::string kind = p.at("kind");
   check(kind == "rms" || kind == "layer", "the norm {} is not known", kind);
-  s.qk_norm = kind == "rms" ? nn::AttentionSetting::QkNorm::rms : nn::AttentionSetting::QkNorm::layer;
-  s.qk_norm_eps = p.value("eps", s.qk_norm_eps);
-  return attend(s, h, x);
+  const std::string norm = kind == "rms" ? "qk_norm_rms" : "qk_norm";
+  const std::string scale = name_of(p, p.value("scale", root(h.q.size(3))));
+  return attend(fmt::format("{}={:.17g}+{}", norm, p.value("eps", 1e-6), scale), h, x);
 }
 
 /// The root is a part of the temperature here, so a scale comes on top of it.
 Tensor per_dim_temperature(Params p, In x) {
   const Heads h(p, x);
-  nn::AttentionSetting s = setting_of(p, 1);
-  s.constant *= root(h.q.size(3));
-  s.temperature = true;
-  return attend(s, h, x);
+  return attend("temperature+" + name_of(p, p.value("scale", 1.0) * root(h.q.size(3))), h, x);
 }
 
 /// Rows of q, k and v of what a case gives for each, as the one tensor that the module has; zeros where it gives a part only.
@@ -133,9 +141,9 @@ Tensor multi_head(Params p, In x) {
   o.width = in.size(-1), o.heads = p.at("heads"), o.bias = nn::Bias::no;
   const int64_t size = o.width / o.heads, key_rows = x.at("wk").size(0);
   o.key_heads = key_rows / size;
+  o.context = in.size(1), o.attention = name_of(p, p.value("scale", root(size)));
   nn::MultiHeadAttention module(o);
   module.to(in.device());
-  module.attention = nn::Attention(setting_of(p, root(size)), o.heads, size, in.size(1));
   const std::vector<int64_t> rows = {o.width, key_rows, key_rows};
   module.query_key_value.weight = Parameter(joined(x, "w", rows));
   if (x.has("bq") || x.has("bk") || x.has("bv"))

@@ -1,5 +1,5 @@
 // Which path attention takes, that both give the same, masks, and parts from outside.
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using test::kMechanisms;
+using test::mechanisms;
 
 namespace {
 
@@ -43,8 +43,7 @@ Result run(Attention& attention, const Inputs& x, const AttentionMask& mask, boo
   Tape tape;
   for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
   AttentionTrace trace;
-  const Tensor y =
-      attention.forward(x.q, attention.prepare_keys(x.k, 0), x.v, mask, 2, weights ? &trace : nullptr);
+  const Tensor y = attention.forward(x.q, x.k, x.v, mask, nullptr, weights ? &trace : nullptr);
   CHECK(trace.weights.defined() == weights);
   Result result{{y}, {}};
   for (size_t i = 0; i < tape.size(); ++i) result.ops.insert(tape.info(i).op);
@@ -82,7 +81,7 @@ class Signed : public AttentionPart {
 class Sharpen : public AttentionPart {
  public:
   explicit Sharpen(double factor) : factor(full({}, factor)) {}
-  Traits traits() const override { return {.tiled = true}; }
+  bool fold(AttentionOptions&, Device) const override { return true; }
   Tensor prepare_queries(const Tensor& q, int64_t) const override { return q * factor.value(); }
   void fields(Fields& f) override { f("factor", factor); }
   Parameter factor;
@@ -99,14 +98,13 @@ class Forget : public AttentionPart {
 
 void register_parts() {
   static const bool once = [] {
-    register_mechanism("signed", "tanh of the scores",
-                       [](const AttentionSizes&) { return std::make_unique<Signed>(); });
-    register_mechanism("opposite", "tanh of the scores as well",
-                       [](const AttentionSizes&) { return std::make_unique<Signed>(); });
-    register_mechanism("forget", "hides the first two keys",
-                       [](const AttentionSizes&) { return std::make_unique<Forget>(); });
-    register_mechanism("sharpen", "a learned factor",
-                       [](const AttentionSizes&) { return std::make_unique<Sharpen>(2); });
+    const auto add = [](const char* name, Stage stage, auto make) {
+      register_attention_part({.name = name, .stage = stage, .help = "of a test", .make = make});
+    };
+    for (const char* name : {"signed", "opposite"})
+      add(name, Stage::normalize, [](auto&, auto&) { return std::make_unique<Signed>(); });
+    add("forget", Stage::modify, [](auto&, auto&) { return std::make_unique<Forget>(); });
+    add("sharpen", Stage::prepare, [](auto&, auto&) { return std::make_unique<Sharpen>(2); });
     return true;
   }();
   CHECK(once);
@@ -117,7 +115,7 @@ void register_parts() {
 TEST_CASE("fused and generic path agree in value and gradient for every mechanism and mask") {
   const auto agree = [](const std::string& name, DType dtype, double tolerance) {
     const Inputs x = inputs(dtype);
-    Attention attention(parse_attention(name), 4, 6, 16);
+    ComposedAttention attention(parse_attention(name), 4, 6, 16);
     attention.to(dtype);
     int number = 0;
     for (AttentionMask mask : masks()) {
@@ -132,7 +130,7 @@ TEST_CASE("fused and generic path agree in value and gradient for every mechanis
         CHECK(spec::distance(fused.tensors[i].values(), generic.tensors[i].values(), 0.1) <= tolerance);
     }
   };
-  for (const std::string& name : kMechanisms) {
+  for (const std::string& name : mechanisms()) {
     agree(name, DType::float64, 1e-12);
     agree(name, DType::float32, 5e-6);
   }
@@ -142,8 +140,8 @@ TEST_CASE("a row of the batch without keys gives 0 and gradients of 0, for every
   const Inputs x = inputs();
   const int64_t lengths[] = {7, 0};
   const AttentionMask mask{.allowed = padding_mask(lengths, 7)};
-  for (const std::string& name : kMechanisms) {
-    Attention attention(parse_attention(name), 4, 6, 16);
+  for (const std::string& name : mechanisms()) {
+    ComposedAttention attention(parse_attention(name), 4, 6, 16);
     attention.to(DType::float64);
     for (const bool weights : {false, true}) {
       INFO(name, weights ? ", generic" : ", fused");
@@ -159,7 +157,7 @@ TEST_CASE("a row of the batch without keys gives 0 and gradients of 0, for every
 TEST_CASE("LASER gives 0 for a row that a part from outside hides") {
   register_parts();
   const Inputs x = inputs();
-  Attention attention(parse_attention("laser+forget"), 4, 6, 16);
+  ComposedAttention attention(parse_attention("laser+forget"), 4, 6, 16);
   const int64_t lengths[] = {7, 2};  // of the second example only the two keys that the part hides remain
   AttentionMask mask;
   mask.bias = where(padding_mask(lengths, 7), full({}, 0, DType::float64), -INFINITY);
@@ -173,22 +171,23 @@ TEST_CASE("LASER gives 0 for a row that a part from outside hides") {
 
 TEST_CASE(
     "LASER reads by the weights of a part that takes the place of softmax, however far values lie apart") {
-  register_mechanism("linear_shares", "exp(−|s|), shared out", [](const AttentionSizes&) {
-    struct Shares : AttentionPart {
-      Tensor normalize(const Tensor& scores) const override {
-        const Tensor w = where(is_finite(scores), exp(neg(abs(scores))), 0.0);
-        return w / sum(w, {-1}, KeepAxes::yes);
-      }
-    };
-    return std::make_unique<Shares>();
-  });
-  Attention attention(parse_attention("laser+linear_shares"), 4, 6, 16);
+  struct Shares : AttentionPart {
+    Tensor normalize(const Tensor& scores) const override {
+      const Tensor w = where(is_finite(scores), exp(neg(abs(scores))), 0.0);
+      return w / sum(w, {-1}, KeepAxes::yes);
+    }
+  };
+  register_attention_part({.name = "linear_shares",
+                           .stage = Stage::normalize,
+                           .help = "exp(−|s|), shared out",
+                           .make = [](auto&, auto&) { return std::make_unique<Shares>(); }});
+  ComposedAttention attention(parse_attention("laser+linear_shares"), 4, 6, 16);
   for (const double deviation : {1.0, 100.0}) {
     INFO("deviation ", deviation);
     Inputs x = inputs();
     x.v = x.v * deviation;
     AttentionTrace trace;
-    const Tensor y = attention.forward(x.q, x.k, x.v, {.causal = true}, 0, &trace);
+    const Tensor y = attention.forward(x.q, x.k, x.v, {.causal = true}, nullptr, &trace);
     // In float64 e^700 is finite: the textbook's form, on values moved below it.
     const Tensor v = define::repeat_key_heads(x.v, 4), top = max(v);
     const Tensor want = log(matmul(trace.weights, exp(v - top))) + top;
@@ -202,20 +201,20 @@ TEST_CASE(
 TEST_CASE("both paths refuse the same masks and widths, and take batches and keys of which there are none") {
   const Inputs x = inputs();
   const auto message = [&](const char* name, const AttentionMask& mask, bool generic) {
-    const Attention attention(parse_attention(name), 4, 6, 16);
+    const ComposedAttention attention(parse_attention(name), 4, 6, 16);
     AttentionTrace trace;
     try {
-      attention.forward(x.q, x.k, x.v, mask, 0, generic ? &trace : nullptr);
+      attention.forward(x.q, x.k, x.v, mask, nullptr, generic ? &trace : nullptr);
     } catch (const Error& e) {
       return std::string(e.what());
     }
     return std::string("no error");
   };
   const auto of_operands = [&](const Tensor& k, const Tensor& v, bool generic) {
-    const Attention attention(parse_attention("standard"), 4, 6, 16);
+    const ComposedAttention attention(parse_attention("standard"), 4, 6, 16);
     AttentionTrace trace;
     try {
-      attention.forward(x.q, k, v, {}, 0, generic ? &trace : nullptr);
+      attention.forward(x.q, k, v, {}, nullptr, generic ? &trace : nullptr);
     } catch (const Error& e) {
       return std::string(e.what());
     }
@@ -239,16 +238,15 @@ TEST_CASE("both paths refuse the same masks and widths, and take batches and key
       const int64_t batch = counts.first, keys = counts.second;
       INFO(name, ", ", batch, " examples, ", keys, " keys");
       const Tensor q = zeros({batch, 4, 5, 6}), k = zeros({batch, 2, keys, 6});
-      const Attention attention(parse_attention(name), 4, 6, 16);
+      const ComposedAttention attention(parse_attention(name), 4, 6, 16);
       AttentionTrace trace;
       const Tensor fused = attention.forward(q, k, k, {}),
-                   generic = attention.forward(q, k, k, {}, 0, &trace);
+                   generic = attention.forward(q, k, k, {}, nullptr, &trace);
       CHECK(generic.shape() == fused.shape());
       CHECK(generic.values() == fused.values());
     }
-  AttentionSetting negative;
-  negative.softcap = -1;
-  CHECK_THROWS_WITH(Attention(negative, 4, 6, 16), "attention: softcap is -1, wanted at least 0");
+  CHECK_THROWS_WITH(parse_attention("softcap=-1"),
+                    "attention: softcap: cap is -1, wanted a finite number above 0");
 }
 
 TEST_CASE("NaN among the scores stays NaN on both paths") {
@@ -256,12 +254,12 @@ TEST_CASE("NaN among the scores stays NaN on both paths") {
   x.q = contiguous(x.q);
   x.q.data<double>()[0] = NAN;
   for (const char* name : {"standard", "laser"}) {
-    Attention attention(parse_attention(name), 4, 6, 16);
+    ComposedAttention attention(parse_attention(name), 4, 6, 16);
     AttentionMask mask;
     mask.allowed = ones({7}, DType::boolean);
     for (const bool generic : {false, true}) {
       AttentionTrace trace;
-      const auto y = attention.forward(x.q, x.k, x.v, mask, 0, generic ? &trace : nullptr).values();
+      const auto y = attention.forward(x.q, x.k, x.v, mask, nullptr, generic ? &trace : nullptr).values();
       INFO(name, generic ? ", generic" : ", fused");
       for (size_t d = 0; d < 6; ++d) CHECK(std::isnan(y[d]));
       CHECK(std::isfinite(y[6]));
@@ -278,7 +276,7 @@ TEST_CASE("in bfloat16 and float16 both paths stay within a unit of float64 on t
     for (const std::string mechanism : {"standard", "laser", "laser+alibi", "softcap=2", "scale=1.3"}) {
       Inputs x = inputs(dtype);
       if (dtype == DType::float16) x.v = x.v * 5;  // e^v does not fit into float16
-      Attention attention(parse_attention(mechanism), 4, 6, 16);
+      ComposedAttention attention(parse_attention(mechanism), 4, 6, 16);
       int number = 0;
       for (AttentionMask mask : masks()) {
         if (mask.bias.defined()) mask.bias = cast(mask.bias, DType::float32);
@@ -300,17 +298,19 @@ TEST_CASE("in bfloat16 and float16 both paths stay within a unit of float64 on t
 
 TEST_CASE("the path and its reason are told") {
   register_parts();
-  const auto make = [](const std::string& name) { return Attention(parse_attention(name), 4, 6, 16); };
+  const auto make = [](const std::string& name) {
+    return ComposedAttention(parse_attention(name), 4, 6, 16);
+  };
   CHECK(make("laser+alibi").explain().starts_with("fused"));
-  CHECK(make("laser+alibi").path() == Attention::Path::fused);
+  CHECK(make("laser+alibi").path() == ComposedAttention::Path::fused);
   CHECK(make("laser+alibi").explain(true).find("the weights are asked for") != std::string::npos);
   CHECK(make("signed").explain().find("signed changes scores or weights") != std::string::npos);
-  CHECK(make("sharpen+laser").path() == Attention::Path::fused);
+  CHECK(make("sharpen+laser").path() == ComposedAttention::Path::fused);
 }
 
 TEST_CASE("the path that is told is the one that runs: under a learned bias and for higher derivatives too") {
   const Inputs x = inputs();
-  const Attention attention(parse_attention("standard"), 4, 6, 16);
+  const ComposedAttention attention(parse_attention("standard"), 4, 6, 16);
   const AttentionMask biased{.bias = zeros({5, 7}, DType::float64)};
   const auto ran = [&](const Tape& tape) {
     attention.forward(x.q, x.k, x.v, biased);
@@ -318,31 +318,31 @@ TEST_CASE("the path that is told is the one that runs: under a learned bias and 
     for (size_t i = 0; i < tape.size(); ++i) ops.insert(tape.info(i).op);
     return ops;
   };
-  CHECK(attention.path(false, biased) == Attention::Path::fused);
+  CHECK(attention.path(false, biased) == ComposedAttention::Path::fused);
   {
     Tape tape;
     tape.watch(x.q);
-    CHECK(attention.path(false, biased) == Attention::Path::fused);
+    CHECK(attention.path(false, biased) == ComposedAttention::Path::fused);
     CHECK(ran(tape).count("attention") == 1);
   }
   {
     Tape tape;
     tape.watch(biased.bias);
     CHECK(attention.explain(false, biased).starts_with("definition: the mask's bias has a gradient"));
-    CHECK(attention.path() == Attention::Path::fused);
+    CHECK(attention.path() == ComposedAttention::Path::fused);
     CHECK(ran(tape).count("softmax") == 1);
   }
   Tape tape{{.order = 2}};
   tape.watch(x.q);
   CHECK(attention.explain().starts_with("definition: a tape of order 2"));
-  CHECK(attention.path(true) == Attention::Path::generic);
+  CHECK(attention.path(true) == ComposedAttention::Path::generic);
   CHECK(ran(tape).count("attention") == 0);
 }
 
 TEST_CASE("parts from outside: found by name, trained, composed, and refused where they make no sense") {
   register_parts();
   const Inputs x = inputs();
-  Attention attention(parse_attention("sharpen+qk_norm"), 4, 6, 16),
+  ComposedAttention attention(parse_attention("sharpen+qk_norm"), 4, 6, 16),
       plain(parse_attention("qk_norm"), 4, 6, 16);
   attention.to(DType::float64), plain.to(DType::float64);
   CHECK(attention.state_dict().count("sharpen.factor") == 1);
@@ -351,20 +351,22 @@ TEST_CASE("parts from outside: found by name, trained, composed, and refused whe
   const Result sharp = run(attention, x, causal, false);
   CHECK(sharp.ops.count("attention") == 1);
   CHECK(sharp.tensors.size() == 7);  // y, q, k, v, two gains, factor
-  Attention doubled(parse_attention("qk_norm+scale=0.8164965809277261"), 4, 6, 16);  // 2/√6
+  ComposedAttention doubled(parse_attention("qk_norm+scale=0.8164965809277261"), 4, 6, 16);  // 2/√6
   doubled.to(DType::float64);
   CHECK(spec::distance(sharp.tensors[0].values(), run(doubled, x, causal, false).tensors[0].values(), 1e-3) <=
         1e-12);
-  CHECK_THROWS_WITH(Attention(parse_attention("signed+laser"), 4, 6, 16),
+  CHECK_THROWS_WITH(ComposedAttention(parse_attention("signed+laser"), 4, 6, 16),
                     doctest::Contains("weights that are ≥ 0 and sum to 1"));
-  CHECK_THROWS_WITH(register_mechanism("laser", "", {}), "register_mechanism: there is a part laser already");
-  CHECK_THROWS_WITH(register_mechanism("a+b", "", {}), doctest::Contains("is no name"));
-  CHECK_THROWS_WITH(register_mechanism("empty", "", {}),
-                    "register_mechanism: empty has no function that makes it");
-  Attention both(parse_attention("signed+opposite"), 4, 6, 16);
-  CHECK_THROWS_WITH(run(both, x, {}, true), "attention: signed and opposite both take the place of softmax");
+  const auto add = [](const char* name) { register_attention_part({.name = name, .stage = Stage::read}); };
+  CHECK_THROWS_WITH(add("laser"), "register_attention_part: there is a part laser already");
+  CHECK_THROWS_WITH(add("standard"), "register_attention_part: there is a part standard already");
+  CHECK_THROWS_WITH(add("a+b"), doctest::Contains("is no name"));
+  CHECK_THROWS_WITH(add("empty"), "register_attention_part: empty has no function that makes it");
+  CHECK_THROWS_WITH(
+      parse_attention("signed+opposite"),
+      "attention: signed and opposite exclude each other: both change the normalization of the weights");
   for (const char* number : {"softcap=inf", "scale=inf", "softcap=nan", "scale=-1"})
-    CHECK_THROWS_WITH(parse_attention(number), doctest::Contains("wants a finite number above 0, got"));
+    CHECK_THROWS_WITH(parse_attention(number), doctest::Contains("wanted a finite number above 0"));
   CHECK_THROWS_WITH(parse_attention("sharpn"), doctest::Contains("did you mean sharpen?"));
 }
 
@@ -387,7 +389,7 @@ TEST_CASE("masks: padding, prefix, blocks and windows say what they hide") {
 
 TEST_CASE("LASER ignores hidden values on both paths") {
   Inputs x = inputs(DType::float32);
-  Attention attention(parse_attention("laser"), 4, 6, 16);
+  ComposedAttention attention(parse_attention("laser"), 4, 6, 16);
   const int64_t lengths[] = {5, 5};
   const AttentionMask mask{.allowed = padding_mask(lengths, 7)};
   for (const bool weights : {false, true}) {
@@ -403,7 +405,7 @@ TEST_CASE("LASER ignores hidden values on both paths") {
 }
 
 TEST_CASE("decoding in steps with a cache equals the full pass under a window, for every mechanism") {
-  for (const std::string& name : kMechanisms) {
+  for (const std::string& name : mechanisms()) {
     MultiHeadAttention attention(
         {.width = 24, .heads = 4, .key_heads = 2, .context = 8, .attention = name, .out_deviation = 0.4});
     attention.to(DType::float64);

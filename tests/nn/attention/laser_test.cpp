@@ -8,7 +8,8 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/tape.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
+#include "nn/attention/parts/laser.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/reduce.h"
@@ -40,11 +41,11 @@ Inputs widened(Inputs x) {
 
 /// y, dq, dk, dv.
 std::vector<Tensor> run(const char* name, const Inputs& x, bool generic, const AttentionMask& mask = {}) {
-  const Attention attention(parse_attention(name), x.q.size(1), x.q.size(3), 64);
+  const ComposedAttention attention(parse_attention(name), x.q.size(1), x.q.size(3), 64);
   Tape tape;
   for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
   AttentionTrace trace;
-  const Tensor y = attention.forward(x.q, x.k, x.v, mask, 0, generic ? &trace : nullptr);
+  const Tensor y = attention.forward(x.q, x.k, x.v, mask, nullptr, generic ? &trace : nullptr);
   auto result = tape.gradient({y}, {x.q, x.k, x.v}, {x.dy});
   result.insert(result.begin(), y);
   return result;

@@ -6,8 +6,9 @@
 #include "core/creation.h"
 #include "core/gradcheck/check_gradients.h"
 #include "core/random.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
 #include "nn/attention/multi_head.h"
+#include "nn/attention/positions.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
@@ -37,13 +38,13 @@ class Distance : public AttentionPart {
 /// A query takes the values times themselves.
 class Squares : public AttentionPart {
  public:
-  Tensor read(const Tensor& weights, const Tensor& v) const override { return matmul(weights, square(v)); }
+  Tensor read(const Weighting& w, const Tensor& v) const override { return matmul(w.weights, square(v)); }
 };
 
 /// Values times their position + 1.
 class Aging : public AttentionPart {
  public:
-  Traits traits() const override { return {.tiled = true}; }
+  bool fold(AttentionOptions&, Device) const override { return true; }
   Tensor prepare_values(const Tensor& v, int64_t first) const override {
     const auto begin = static_cast<double>(first + 1), count = static_cast<double>(v.size(2));
     return v * reshape(arange(begin, begin + count, 1, v.dtype()), {v.size(2), 1});
@@ -53,19 +54,22 @@ class Aging : public AttentionPart {
 /// Keys without their mean over the sequence.
 class Centered : public AttentionPart {
  public:
-  Traits traits() const override { return {.tiled = true, .cacheable = false}; }
+  Traits traits() const override { return {.cacheable = false}; }
+  bool fold(AttentionOptions&, Device) const override { return true; }
   Tensor prepare_keys(const Tensor& k, int64_t) const override { return k - mean(k, {2}, KeepAxes::yes); }
 };
 
 template <class Part>
-void add(const char* name) {
-  register_mechanism(name, "of a test", [](const AttentionSizes&) { return std::make_unique<Part>(); });
+void add(const char* name, Stage stage) {
+  register_attention_part({.name = name, .stage = stage, .help = "of a test", .make = [](auto&, auto&) {
+                             return std::make_unique<Part>();
+                           }});
 }
 
 [[maybe_unused]] const bool kRegistered = [] {
-  add<Distance>("distance"), add<Distance>("distance_again");
-  add<Squares>("squares"), add<Squares>("squares_again");
-  add<Aging>("aging"), add<Centered>("centered");
+  add<Distance>("distance", Stage::score), add<Distance>("distance_again", Stage::score);
+  add<Squares>("squares", Stage::read), add<Squares>("squares_again", Stage::read);
+  add<Aging>("aging", Stage::prepare), add<Centered>("centered", Stage::prepare);
   return true;
 }();
 
@@ -78,8 +82,8 @@ struct Inputs {
 };
 
 Tensor forward(const std::string& name, const Tensor& q, const Tensor& k, const Tensor& v) {
-  const Attention attention(parse_attention(name), 4, 6, 16);
-  return attention.forward(q, attention.prepare_keys(k, 0), attention.prepare_values(v, 0), {});
+  const ComposedAttention attention(parse_attention(name), 4, 6, 16);
+  return attention.forward(q, k, v, {});
 }
 
 void check_equal(const Tensor& got, const Tensor& want) {
@@ -108,9 +112,10 @@ TEST_CASE("a part may have scores, a read and prepared values of its own, and gr
 
 TEST_CASE(
     "a part that only prepares leaves the fused path, and decoding with a cache gives what the full pass gives") {
-  const Attention aging(parse_attention("aging"), 4, 6, 16), distance(parse_attention("distance"), 4, 6, 16);
-  CHECK(aging.path() == Attention::Path::fused);
-  CHECK(distance.path() == Attention::Path::generic);
+  const ComposedAttention aging(parse_attention("aging"), 4, 6, 16),
+      distance(parse_attention("distance"), 4, 6, 16);
+  CHECK(aging.path() == ComposedAttention::Path::fused);
+  CHECK(distance.path() == ComposedAttention::Path::generic);
   manual_seed(1);
   for (const char* name : {"aging", "distance+aging", "squares"}) {
     INFO(name);
@@ -130,15 +135,75 @@ TEST_CASE("what does not compose is refused with its reason") {
     INFO(name);
     CHECK_THROWS_WITH_AS(forward(name, x.q, x.k, x.v), doctest::Contains(reason), Error);
   };
-  refused("distance+distance_again", "distance and distance_again both have scores of their own");
-  refused("squares+squares_again", "squares and squares_again both read the values");
-  refused("squares+laser", "laser and another part both read the values");
-  refused("distance+cosine", "scores of its own, which know neither cosine nor a scale");
-  refused("distance+optimal", "scores of its own, which know neither cosine nor a scale");
+  refused("distance+distance_again",
+          "distance and distance_again exclude each other: both change the scores");
+  refused("squares+squares_again",
+          "squares and squares_again exclude each other: both change the read of the values");
+  refused("squares+laser", "squares and laser exclude each other: both change the read of the values");
+  refused("distance+cosine", "scores of its own, which have no scale");
+  refused("distance+optimal", "scores of its own, which have no scale");
   const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .attention = "centered"});
   KeyValueCache cache(6);
   CHECK_NOTHROW(attention.forward(randn({1, 3, 8}), {.causal = true}));
   CHECK_THROWS_WITH_AS(attention.forward(randn({1, 3, 8}), {.causal = true}, &cache),
                        doctest::Contains("keys or values of centered change when later ones come"), Error);
   CHECK(cache.size() == 0);
+}
+
+TEST_CASE("names of one mechanism have one text, in the order in which the parts run") {
+  for (const char* name : {"alibi+laser+softcap=3+qk_norm", "softcap=3+qk_norm+alibi+laser"})
+    CHECK(parse_attention(name).text() == "qk_norm+softcap=3+alibi+laser");
+  CHECK(parse_attention("standard").text() == "standard");
+  const Inputs x;
+  check_equal(forward("rotary+qk_norm+temperature", x.q, x.k, x.v),
+              forward("temperature+qk_norm+rotary", x.q, x.k, x.v));
+}
+
+TEST_CASE("rotary takes its pairing, its theta and its share of the channels by name") {
+  const Inputs x;
+  const auto rotated = [&](const RotaryOptions& options) {  // the last query is aligned with the last key
+    return forward("standard", rotate(x.q, 2, options), rotate(x.k, 0, options), x.v);
+  };
+  check_equal(forward("rotary", x.q, x.k, x.v), rotated({}));
+  check_equal(forward("rotary=half", x.q, x.k, x.v), rotated({}));
+  check_equal(forward("rotary=interleaved:theta=50", x.q, x.k, x.v),
+              rotated({.base = 50, .interleaved = true}));
+  check_equal(forward("rotary=pairs=interleaved", x.q, x.k, x.v), rotated({.interleaved = true}));
+  check_equal(forward("rotary=share=0.7:theta=20", x.q, x.k, x.v), rotated({.base = 20, .size = 4}));
+  const auto far = forward("rotary=theta=50", x.q, x.k, x.v).values(),
+             near = forward("rotary", x.q, x.k, x.v).values();
+  CHECK(spec::distance(far, near, 1e-3) > 1e-3);
+}
+
+TEST_CASE("options that a part does not have, or that are out of range, are refused with what it has") {
+  const auto refused = [](const char* name, const char* reason) {
+    INFO(name);
+    CHECK_THROWS_WITH_AS(ComposedAttention(parse_attention(name), 4, 6, 16), doctest::Contains(reason),
+                         Error);
+  };
+  refused("rotary=thta=5",
+          "rotary has no option thta=5; it has pairs (half or interleaved), theta (a finite");
+  refused("rotary=both", "rotary has no option both");
+  refused("rotary=pairs=both", "rotary: pairs is both, wanted half or interleaved");
+  refused("rotary=theta=-1", "rotary: theta is -1, wanted a finite number above 0");
+  refused("rotary=theta=1:theta=2", "rotary: theta is given twice");
+  refused("rotary=share=2", "rotary: the share is 2, wanted 1 at most");
+  refused("rotary=share=0.1", "rotary: the share is 0.1, wanted 1 at most, and a pair of 6 channels");
+  refused("softcap", "softcap needs a value, as softcap=2: the largest score, c, a finite number above 0");
+  refused("softcap=2:3", "softcap: cap is given twice");
+}
+
+TEST_CASE("a part from outside may bring positions, and a model then learns none") {
+  class Placed : public AttentionPart {
+    Traits traits() const override { return {.positions = true}; }
+    bool fold(AttentionOptions&, Device) const override { return true; }
+  };
+  register_attention_part(
+      {.name = "placed", .stage = Stage::prepare, .help = "of a test", .make = [](auto&, auto&) {
+         return std::make_unique<Placed>();
+       }});
+  const AttentionSizes sizes{4, 6, 16};
+  CHECK(brings_positions("laser+placed", sizes));
+  CHECK(brings_positions("rotary", sizes));
+  CHECK(!brings_positions("laser", sizes));
 }

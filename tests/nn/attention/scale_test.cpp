@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
 #include "tests/cases.h"
 #include "tests/data.h"
 
@@ -50,7 +50,7 @@ TEST_CASE("scales, their objectives and the entropy factor equal the reference")
 
 TEST_CASE("an attention has the scale of its policy, with n half its context and at least 2") {
   const auto scale = [](const char* name, int64_t context) {
-    return Attention(parse_attention(name), 4, 64, context).scale();
+    return ComposedAttention(parse_attention(name), 4, 64, context).scale();
   };
   for (auto [context, alpha] :
        {std::pair{64, 1.377667}, {512, 1.863493}, {1024, 2.008395}, {2048, 2.146531}, {4096, 2.278673}}) {
@@ -60,9 +60,9 @@ TEST_CASE("an attention has the scale of its policy, with n half its context and
     CHECK(scale("standard", context) == 0.125);
     CHECK(scale("scale=0.3", context) == 0.3);
   }
-  CHECK(Attention(parse_attention("cosine"), 4, 128, 2000).scale() ==
+  CHECK(ComposedAttention(parse_attention("cosine"), 4, 128, 2000).scale() ==
         doctest::Approx(26.020597).epsilon(1e-7));
-  CHECK(Attention(parse_attention("cosine"), 4, 128, 2048).scale() ==
+  CHECK(ComposedAttention(parse_attention("cosine"), 4, 128, 2048).scale() ==
         doctest::Approx(26.083826).epsilon(1e-7));
   CHECK(scale("optimal", 1) * 8 == doctest::Approx(gradient_optimal_scale(2)).epsilon(1e-12));
 }

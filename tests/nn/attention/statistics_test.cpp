@@ -8,6 +8,7 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/tape.h"
+#include "nn/attention/composed.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -57,11 +58,11 @@ TEST_CASE("figures of an attention: equal weights over what padding leaves, grad
   const auto normal = [&](const Shape& shape) { return randn(shape, DType::float64, Device::cpu, 0, 1, g); };
   const Tensor q = zeros({2, 4, 3, 6}, DType::float64), k = normal({2, 2, 5, 6}), v = normal({2, 2, 5, 6});
   const int64_t lengths[] = {4, 2};
-  Attention attention(parse_attention("scale=0.5"), 4, 6, 16);
+  ComposedAttention attention(parse_attention("scale=0.5"), 4, 6, 16);
   Tape tape;
   for (const Tensor& x : {q, k, v}) tape.watch(x);
   AttentionTrace trace;
-  const Tensor y = attention.forward(q, k, v, {.allowed = padding_mask(lengths, 5)}, 0, &trace);
+  const Tensor y = attention.forward(q, k, v, {.allowed = padding_mask(lengths, 5)}, nullptr, &trace);
   const auto d = tape.gradient({sum(square(y))}, {trace.q, trace.k, trace.v});
   const auto heads = inspect(trace, {d[0], d[1], d[2]});
   REQUIRE(heads.size() == 4);
@@ -86,13 +87,14 @@ TEST_CASE(
   };
   const int64_t keys = 5, size = 4;
   const Tensor q = normal({1, 1, 1, size}), k = normal({1, 1, keys, size}), v = normal({1, 1, keys, size});
-  for (const char* name : {"standard", "softcap=2", "softcap=0.5+scale=3"}) {
+  const std::pair<const char*, double> caps[] = {
+      {"standard", 0}, {"softcap=2", 2}, {"softcap=0.5+scale=3", 0.5}};
+  for (const auto& [name, cap] : caps) {
     INFO(std::string(name));
-    const Attention attention(parse_attention(name), 1, size, 16);
+    const ComposedAttention attention(parse_attention(name), 1, size, 16);
     AttentionTrace trace;
-    attention.forward(q, k, v, {}, 0, &trace);
+    attention.forward(q, k, v, {}, nullptr, &trace);
     // The Jacobian by z = q·k, row by row, from the formulas of the parts alone.
-    const double cap = attention.setting().softcap;
     double norm = 0;
     for (int64_t i = 0; i < keys; ++i) {
       const Tensor z = matmul(q, transpose(k));

@@ -1,4 +1,5 @@
 #include "core/creation.h"
+#include "nn/attention/positions.h"
 #include "nn/models/gpt.h"
 #include "ops/activation.h"
 #include "ops/attention.h"

@@ -1,4 +1,5 @@
 #include "nn/models/gpt.h"
+#include "nn/attention/parts/laser.h"
 
 #include <doctest/doctest.h>
 
@@ -6,6 +7,7 @@
 #include <functional>
 
 #include "core/creation.h"
+#include "nn/attention/composed.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
@@ -18,7 +20,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using test::ids, test::kMechanisms;
+using test::ids, test::mechanisms;
 
 namespace {
 
@@ -32,7 +34,7 @@ GptOptions tiny(const std::string& attention) {
 /// Every mechanism, and every other choice with the standard one.
 std::vector<std::pair<std::string, GptOptions>> choices() {
   std::vector<std::pair<std::string, GptOptions>> all;
-  for (const auto& name : kMechanisms) all.emplace_back(name, tiny(name));
+  for (const auto& name : mechanisms()) all.emplace_back(name, tiny(name));
   const auto add = [&](const char* name, const std::function<void(GptOptions&)>& change) {
     all.emplace_back(name, tiny("standard"));
     change(all.back().second);
@@ -118,7 +120,7 @@ TEST_CASE("decoding token by token with the cache equals the full pass") {
 }
 
 TEST_CASE("a token never sees what comes after it") {
-  for (const auto& name : kMechanisms) {
+  for (const auto& name : mechanisms()) {
     Gpt model(tiny(name));
     model.to(DType::float64);
     randomize(model);
@@ -163,7 +165,7 @@ TEST_CASE("LASER's read obeys its bounds and equals the two log-sum-exps, for sm
 
 TEST_CASE("a query that sees no key gives 0 and sends back no gradient") {
   for (const char* name : {"standard", "laser"}) {
-    const Attention attention(parse_attention(name), 2, 4, 8);
+    const ComposedAttention attention(parse_attention(name), 2, 4, 8);
     Generator generator(5);
     Tensor q = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
     Tensor k = randn({1, 2, 3, 4}, DType::float64, Device::cpu, 0, 1, generator);
@@ -192,12 +194,12 @@ TEST_CASE("misspelt and senseless attention names are refused with a reason") {
   };
   CHECK(message("lasr+qk_norm").find("did you mean laser?") != std::string::npos);
   CHECK(message("").find("empty") != std::string::npos);
-  CHECK(message("cosine+qk_norm").find("normalizes queries and keys itself") != std::string::npos);
+  CHECK(message("cosine+qk_norm").find("both change the norm of queries and keys") != std::string::npos);
   CHECK(message("optimal+entropy").find("exclude each other") != std::string::npos);
   CHECK(message("laser+laser").find("twice") != std::string::npos);
-  CHECK(message("softcap").find("wants a number") != std::string::npos);
+  CHECK(message("softcap").find("needs a value, as softcap=2") != std::string::npos);
   CHECK(message("softcap=-1").find("above 0") != std::string::npos);
-  CHECK(message("laser=2").find("takes no number") != std::string::npos);
+  CHECK(message("laser=2").find("takes no value") != std::string::npos);
 }
 
 TEST_CASE("positions are learned, sinusoidal or left to the attention") {

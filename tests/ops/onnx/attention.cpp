@@ -2,7 +2,8 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/composed.h"
+#include "nn/attention/positions.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
@@ -53,14 +54,13 @@ AttentionOptions options_of(Case c, int64_t past, int64_t queries, int64_t keys)
 
 /// What the fourth output shows: 0 the scores, 1 after the softcap, 2 and the mask, 3 the weights, which the generic path keeps.
 Tensor shown(int64_t stage, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
-  nn::AttentionSetting setting;
-  setting.scale = nn::AttentionSetting::Scale::constant;
-  setting.constant = o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(q.size(3)));
-  setting.softcap = o.softcap;
-  const nn::Attention module(setting, q.size(1), q.size(3), k.size(2));
+  const double scale = o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(q.size(3)));
+  std::string name = fmt::format("scale={:.17g}", scale);
+  if (o.softcap > 0) name += fmt::format("+softcap={:.17g}", o.softcap);
+  const nn::ComposedAttention module(nn::parse_attention(name), q.size(1), q.size(3), k.size(2));
   const nn::AttentionMask mask{.causal = o.causal, .allowed = o.allowed, .bias = o.bias};
   nn::AttentionTrace trace;
-  module.forward(q, module.prepare_keys(k, 0), v, mask, 0, &trace);
+  module.forward(q, k, v, mask, nullptr, &trace);
   if (stage == 3) return trace.weights;
   Tensor scores = matmul(trace.q * trace.scale, transpose(repeat(trace.k, q.size(1) / k.size(1), 1)));
   if (stage >= 1 && o.softcap > 0) scores = o.softcap * tanh(scores / o.softcap);

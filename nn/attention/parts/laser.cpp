@@ -1,9 +1,11 @@
 // LASER's read: log of a softmax-weighted sum of e^v (Duvvuri and Dhillon 2024).
+#include "nn/attention/parts/laser.h"
+
 #include <cmath>
 
 #include "core/creation.h"
 #include "core/gpu/capture.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/parts/rows.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
@@ -25,6 +27,23 @@ Tensor log_of(const Tensor& weights) {
   const Tensor seen = not_equal(weights, zeros({}, weights.dtype(), weights.device()));
   return where(seen, log(where(seen, weights, 1.0)), -INFINITY);
 }
+
+class Laser : public AttentionPart {
+ public:
+  Traits traits() const override { return {.needs_distribution = true}; }
+  bool fold(AttentionOptions& options, Device) const override {
+    options.read = AttentionRead::laser;
+    return true;
+  }
+  Tensor read(const Weighting& w, const Tensor& v) const override {
+    const Tensor y = laser_read(w.weights, w.scores, v, w.visible);
+    if (!w.empty_rows) return y;
+    // A row of no visible key has weights 0, from which the logarithm would make −∞.
+    const Tensor total = sum(detach(w.weights), {-1}, KeepAxes::yes);
+    const Tensor dead = less(total, full({}, 0.5, total.dtype(), total.device()));
+    return where(logical_not(dead), y, 0.0);  // NaN stays
+  }
+};
 
 }  // namespace
 
@@ -51,6 +70,14 @@ Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, 
       where(is_finite(low), where(near, (low + high) * 0.5, low), 0.0);  // 0 where no key is seen
   const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;      // a hidden value must not overflow
   return anchor + log1p(matmul(weights, expm1(shown - anchor)));
+}
+
+AttentionPartRow parts::laser() {
+  return {.name = "laser",
+          .stage = Stage::read,
+          .help = "read by the log of a weighted mean of e^v",
+          .source = "Duvvuri and Dhillon 2024",
+          .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Laser>(); }};
 }
 
 }  // namespace vitrine::nn

@@ -1,5 +1,5 @@
 // For how many keys attention is scaled: half the context, a number, or those that each query sees.
-#include "nn/attention/scale_policy.h"
+#include "nn/attention/composed.h"
 
 #include <doctest/doctest.h>
 
@@ -79,7 +79,8 @@ TEST_CASE("a number of keys behind the name is the n of the scale, whatever the 
   for (const int64_t context : {8, 4096})
     for (const double n : {2.0, 32.0, 1000.0}) {
       const auto scale = [&](const std::string& rule) {
-        return Attention(parse_attention(fmt::format("{}={}", rule, n)), 4, kChannels, context).scale();
+        return ComposedAttention(parse_attention(fmt::format("{}={}", rule, n)), 4, kChannels, context)
+            .scale();
       };
       for (const std::string rule : {"optimal", "entropy", "cosine"})
         CHECK(scale(rule) == doctest::Approx(factor(rule, n)).epsilon(1e-14));
@@ -91,9 +92,9 @@ TEST_CASE("the weights are the softmax of q·k times the scale for the keys that
   for (const std::string rule : {"optimal", "entropy", "cosine"})
     for (const Counted& c : counted_masks()) {
       INFO(rule);
-      const Attention attention(parse_attention(rule + "=visible"), 4, kChannels, 16);
+      const ComposedAttention attention(parse_attention(rule + "=visible"), 4, kChannels, 16);
       AttentionTrace trace;
-      attention.forward(q, attention.prepare_keys(k, 0), k, c.mask, 2, &trace);
+      attention.forward(q, k, k, c.mask, nullptr, &trace);
       std::vector<double> factors;
       for (const double n : c.counts) factors.push_back(factor(rule, n));
       Tensor scores = matmul(trace.q, transpose(trace.k)) *
@@ -105,7 +106,7 @@ TEST_CASE("the weights are the softmax of q·k times the scale for the keys that
 }
 
 TEST_CASE("a query's scale changes with the keys that it sees, and not with those that come later") {
-  const Attention attention(parse_attention("entropy=visible"), 4, kChannels, 16);
+  const ComposedAttention attention(parse_attention("entropy=visible"), 4, kChannels, 16);
   const Tensor q = normal({1, 4, kKeys, kChannels}, 1), k = normal({1, 4, kKeys, kChannels}, 2);
   const AttentionMask causal{.causal = true};
   const Tensor whole = attention.forward(q, k, k, causal);
@@ -114,7 +115,7 @@ TEST_CASE("a query's scale changes with the keys that it sees, and not with thos
     CHECK(spec::distance(attention.forward(first(q), first(k), first(k), causal).values(),
                          first(whole).values(), 1e-3) <= 1e-13);
   }
-  const Attention fixed(parse_attention("entropy=2"), 4, kChannels, 16);
+  const ComposedAttention fixed(parse_attention("entropy=2"), 4, kChannels, 16);
   const auto row = [&](const Attention& a, int64_t i) {
     return select(a.forward(q, k, k, causal), 2, i).values();
   };
@@ -124,7 +125,7 @@ TEST_CASE("a query's scale changes with the keys that it sees, and not with thos
 
 TEST_CASE("attention scaled by visible keys passes the checks of an op") {
   const spec::Call call = [](const std::vector<Tensor>& x) {
-    const Attention attention(parse_attention("optimal=visible"), 2, 4, 8);
+    const ComposedAttention attention(parse_attention("optimal=visible"), 2, 4, 8);
     return attention.forward(x[0], x[1], x[2], {.causal = true, .left = 3});
   };
   spec::Spec row{
@@ -139,17 +140,17 @@ TEST_CASE("attention scaled by visible keys passes the checks of an op") {
 }
 
 TEST_CASE("the Jacobian's size in figures of a head takes each query's own scale") {
-  const Attention attention(parse_attention("optimal=visible"), 1, kChannels, 16);
+  const ComposedAttention attention(parse_attention("optimal=visible"), 1, kChannels, 16);
   const Tensor q = zeros({2, 1, 3, kChannels}, DType::float64), k = normal({2, 1, 3, kChannels}, 1);
   AttentionTrace trace;
-  attention.forward(q, k, k, {.causal = true}, 0, &trace);
+  attention.forward(q, k, k, {.causal = true}, nullptr, &trace);
   const double want = (factor("optimal", 2) * (1 - 1.0 / 2) + factor("optimal", 3) * (1 - 1.0 / 3)) / 2;
   CHECK(inspect(trace)[0].jacobian == doctest::Approx(want).epsilon(1e-14));
 }
 
 TEST_CASE("an attention tells its scale and the number of keys that it is for") {
   const auto tells = [](const std::string& name, const std::string& text) {
-    const std::string told = Attention(parse_attention(name), 4, 64, 512).explain();
+    const std::string told = ComposedAttention(parse_attention(name), 4, 64, 512).explain();
     CHECK_MESSAGE(told.find("; the scores are multiplied by " + text) != std::string::npos, told);
   };
   tells("standard", "0.125: 1/√D");
@@ -159,7 +160,8 @@ TEST_CASE("an attention tells its scale and the number of keys that it is for") 
   tells("entropy=512", "0.125: log n/log 512/√D for n = 512 keys");
   tells("cosine=visible",
         "what is gradient-optimal for the n keys that their query sees: 16.6385 at n = 256");
-  CHECK(Attention(parse_attention("entropy=visible"), 4, 64, 512).path() == Attention::Path::fused);
+  CHECK(ComposedAttention(parse_attention("entropy=visible"), 4, 64, 512).path() ==
+        ComposedAttention::Path::fused);
 }
 
 TEST_CASE("numbers of keys that make no sense are refused") {
@@ -167,13 +169,13 @@ TEST_CASE("numbers of keys that make no sense are refused") {
     CHECK_THROWS_WITH(parse_attention(name), doctest::Contains(why.c_str()));
   };
   for (const std::string number : {"1", "0", "-4", "inf", "nan", "", "rows", "32x"})
-    refused("entropy=" + number, "entropy wants a number of keys from 2 on, or visible, got " + number);
-  refused("cosine=8+optimal=visible", "says twice for how many keys it scales");
-  refused("cosine=visible+scale=3", "a constant as its whole scale, so a number of keys has no effect");
-  AttentionSetting setting;
-  setting.scale = AttentionSetting::Scale::optimal;
-  setting.keys = AttentionSetting::Keys::given, setting.n = 1;
-  CHECK_THROWS_WITH(Attention(setting, 4, 8, 16), "attention: the scale is for n = 1 keys, wanted 2 or more");
-  CHECK_THROWS_WITH(Attention(parse_attention("cosine=1e9"), 4, 2, 16),
+    refused("entropy=" + number, "entropy: keys is " + number + ", wanted a number from 2 on, or visible");
+  const auto not_made = [](const std::string& name, const std::string& why) {
+    CHECK_THROWS_WITH(ComposedAttention(parse_attention(name), 4, 8, 16), doctest::Contains(why.c_str()));
+  };
+  for (const char* name : {"cosine=8+optimal=visible", "cosine+entropy"})
+    not_made(name, "scales q·k by a multiple of 1/√D, which the scores of cosine do not have");
+  not_made("cosine=visible+scale=3", "scale is the whole scale, so a number of keys has no effect on cosine");
+  CHECK_THROWS_WITH(ComposedAttention(parse_attention("cosine=1e9"), 4, 2, 16),
                     doctest::Contains("too many for 2 dimensions"));
 }

@@ -1,0 +1,246 @@
+#include "nn/attention/composed.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "core/creation.h"
+#include "core/record.h"
+#include "core/tape.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/matmul.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+
+Tensor AttentionPart::prepare_queries(const Tensor& q, int64_t) const { return q; }
+Tensor AttentionPart::prepare_keys(const Tensor& k, int64_t) const { return k; }
+Tensor AttentionPart::prepare_values(const Tensor& v, int64_t) const { return v; }
+
+ComposedAttention::ComposedAttention(AttentionName name, int64_t heads, int64_t head_size, int64_t context)
+    : name_(std::move(name)), sizes_{heads, head_size, context} {
+  rule_ = {.of = [root = 1 / std::sqrt(static_cast<double>(head_size))](double) { return root; },
+           .name = "1/√D",
+           .constant = true};
+  for (const PartChoice& choice : name_.parts) parts.push_back(choice.row->make(sizes_, choice.values));
+  check_parts();
+  for (const bool owners : {false, true})  // the owner of the stage has the last word
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (const ScaleRule* const rule = parts[i]->scale())
+        if ((name_.parts[i].row->stage == Stage::scale) == owners) rule_ = *rule;
+  AttentionOptions options;
+  folds_ = std::all_of(parts.begin(), parts.end(),
+                       [&](const auto& part) { return part->fold(options, Device::cpu); });
+  scale_ = scale_of(common_keys());
+}
+
+/// What parts say of each other. Stages with two owners have been refused with the name.
+void ComposedAttention::check_parts() const {
+  for (size_t i = 0; i < parts.size(); ++i)
+    for (size_t j = 0; j < parts.size(); ++j) {
+      const std::string &x = name_of(i), &y = name_of(j);
+      check(!parts[i]->traits().needs_distribution || parts[j]->traits().distribution,
+            "attention: {} is defined for weights that are ≥ 0 and sum to 1; those of {} are not", x, y);
+      const bool scales = parts[j]->scale() != nullptr;
+      check(name_.parts[i].row->stage != Stage::score || !scales,
+            "attention: {} has scores of its own, which have no scale, so {} has no effect on it", x, y);
+      if (i == j || !scales || parts[i]->scale() == nullptr) continue;
+      // One of the two brings a scale with its scores, and the other is the owner of the stage.
+      check(!parts[j]->scale()->of_dot_products,
+            "attention: {} scales q·k by a multiple of 1/√D, which the scores of {} do not have", y, x);
+      check(name_.parts[j].row->stage != Stage::scale ||
+                parts[i]->scale()->keys == ScaleRule::Keys::half_context,
+            "attention: {} is the whole scale, so a number of keys has no effect on {}", y, x);
+    }
+}
+
+void ComposedAttention::check_cacheable() const {
+  for (size_t i = 0; i < parts.size(); ++i)
+    check(
+        parts[i]->traits().cacheable,
+        "attention: keys or values of {} change when later ones come, so a cache cannot keep them; call forward "
+        "with the whole sequence and without a cache",
+        name_of(i));
+}
+
+ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted, const AttentionMask& mask) const {
+  if (weights_wanted)
+    return {Path::generic, "generic: the weights are asked for, so they are kept as a tensor [B, H, Tq, Tk]"};
+  AttentionOptions options;
+  for (size_t i = 0; i < parts.size() && !folds_; ++i)
+    if (!parts[i]->fold(options, Device::cpu))
+      return {Path::generic,
+              fmt::format("generic: {} changes scores or weights in a way that the fused op does not know",
+                          name_of(i))};
+  const Tape* const tape = Tape::recording();
+  if (tape != nullptr && tape->order() > 1)
+    return {
+        Path::definition,
+        fmt::format("definition: a tape of order {} records simpler ops, which keep the weights, for what it "
+                    "tracks",
+                    tape->order())};
+  if (has_gradient(mask.bias))
+    return {Path::definition,
+            "definition: the mask's bias has a gradient, which the fused op does not compute"};
+  return {Path::fused, "fused: every part is computed tile by tile, and the weights are never kept"};
+}
+
+Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tensor& v0,
+                                  const AttentionMask& mask, KeyValueCache* cache,
+                                  AttentionTrace* trace) const {
+  check(q0.rank() == 4 && k0.rank() == 4 && v0.rank() == 4 && q0.size(0) == k0.size(0) &&
+            q0.size(3) == k0.size(3),
+        "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
+        k0.shape(), v0.shape());
+  if (cache) check_cacheable();
+  const int64_t first_key = cache ? cache->size() : 0, first_query = first_key + k0.size(2) - q0.size(2);
+  Tensor q = q0, k = k0, v = v0;
+  for (const auto& part : parts) {
+    q = part->prepare_queries(q, first_query);
+    k = part->prepare_keys(k, first_key);
+    v = part->prepare_values(v, first_key);
+  }
+  if (cache) std::tie(k, v) = cache->append(k, v);
+  const DType type = accumulation_dtype(q.dtype());
+  const Tensor rows = row_scale(mask, q.size(2), k.size(2), type, q.device());
+  AttentionOptions options;
+  options.scale = scale_;
+  options.causal = mask.causal, options.left = mask.left, options.right = mask.right;
+  options.bias = mask.bias, options.allowed = mask.allowed;
+  for (const auto& part : parts) part->fold(options, q.device());
+  vitrine::detail::check_attention(q, k, v, options);
+  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, rows, trace);
+  return attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, options);
+}
+
+/// Fewer than 2 keys count as 2: one key has the weight 1 whatever its score is multiplied by, and log 1 = 0 has
+/// no best scale.
+double ComposedAttention::scale_of(double n) const { return rule_.of(rule_.constant ? n : std::max(n, 2.0)); }
+
+double ComposedAttention::common_keys() const {
+  return rule_.keys == ScaleRule::Keys::given ? rule_.n
+                                              : std::max<double>(2, static_cast<double>(sizes_.context) / 2);
+}
+
+std::string ComposedAttention::explain(bool weights_wanted, const AttentionMask& mask) const {
+  const std::string reason = choose(weights_wanted, mask).reason;
+  if (rule_.constant)
+    return fmt::format("{}; the scores are multiplied by {:.6g}{} {}", reason, scale_,
+                       rule_.name.starts_with("a ") ? "," : ":", rule_.name);
+  if (rule_.keys == ScaleRule::Keys::visible)
+    return fmt::format(
+        "{}; the scores are multiplied by what is {} for the n keys that their query sees: {:.6g} at n = {}",
+        reason, rule_.name, scale_, common_keys());
+  return fmt::format("{}; the scores are multiplied by {:.6g}: {} for n = {} keys", reason, scale_,
+                     rule_.name, common_keys());
+}
+
+/// The scales for n = 0, 1, … up to at least `last`: float64, not to be written to.
+Tensor ComposedAttention::scale_table(int64_t last, Device device) const {
+  static std::mutex mutex;
+  static auto* const tables =
+      new std::map<std::tuple<std::string, int64_t, DeviceKind, int8_t>, std::vector<Tensor>>;
+  const std::lock_guard lock(mutex);
+  // Shorter ones stay: other streams may be reading them.
+  std::vector<Tensor>& of_lengths = (*tables)[{rule_.key, sizes_.head_size, device.kind, device.index}];
+  if (of_lengths.empty() || of_lengths.back().numel() <= last) {
+    std::vector<double> scales(std::bit_ceil(static_cast<uint64_t>(last) + 1));
+    for (size_t n = 0; n < scales.size(); ++n) scales[n] = scale_of(static_cast<double>(n));
+    of_lengths.push_back(tensor(scales, {static_cast<int64_t>(scales.size())}, DType::float64, device));
+  }
+  return of_lengths.back();
+}
+
+/// What each query is multiplied by on top of scale_.
+Tensor ComposedAttention::row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
+                                    Device device) const {
+  if (rule_.keys != ScaleRule::Keys::visible) return {};
+  const Tensor scales = scale_table(keys, device);
+  return cast(index_select(scales, 0, mask.visible_keys(queries, keys, device)) / scale_, dtype);
+}
+
+/// What the one part makes that overrides this stage; undefined where none does.
+template <class F>
+Tensor ComposedAttention::owned_stage(const char* what, F&& stage) const {
+  Tensor made;
+  size_t by = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Tensor own = stage(*parts[i]);
+    if (!own.defined()) continue;
+    check(!made.defined(), "attention: {} and {} both {}", name_of(by), name_of(i), what);
+    made = own, by = i;
+  }
+  return made;
+}
+
+Tensor ComposedAttention::scaled_dot_products(const Tensor& q, const Tensor& k,
+                                              const Tensor& row_scale) const {
+  Tensor scaled = q * scale_;
+  if (row_scale.defined()) scaled = scaled * row_scale;
+  return matmul(scaled, transpose(k));
+}
+
+Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, AttentionTrace* trace) const {
+  bool biased = !mask.bias.defined();
+  const auto add_bias = [&](int rank) {
+    if (!biased && rank > rank::mask_bias) scores = scores + cast(mask.bias, scores.dtype()), biased = true;
+  };
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const AttentionPartRow& row = *name_.parts[i].row;
+    if (row.stage >= Stage::modify) add_bias(row.stage == Stage::modify ? row.rank : rank::other);
+    if (trace) {
+      const Tape::Pause pause;
+      if (const Tensor slope = parts[i]->score_slope(scores); slope.defined())
+        trace->score_slope = trace->score_slope.defined() ? trace->score_slope * slope : slope;
+    }
+    scores = parts[i]->modify_scores(scores);
+  }
+  add_bias(rank::other);
+  return scores;
+}
+
+Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const AttentionMask& mask, const Tensor& row_scale,
+                                  AttentionTrace* trace) const {
+  const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
+  // As in the fused op nothing between the inputs and the output is rounded to low precision.
+  const DType type = accumulation_dtype(q.dtype());
+  const Tensor values = define::repeat_key_heads(cast(v, type), heads),
+               all_keys = define::repeat_key_heads(cast(k, type), heads);
+  Tensor scores = owned_stage("have scores of their own",
+                              [&](const AttentionPart& part) { return part.score(cast(q, type), all_keys); });
+  const bool own_scores = scores.defined();
+  if (!own_scores) scores = scaled_dot_products(cast(q, type), all_keys, row_scale);
+  if (trace) *trace = {q, k, v, {}, own_scores ? 1 : scale_, row_scale};
+  scores = modify(scores, mask, trace);
+  const Tensor visible = mask.visible(queries, keys, scores.device());
+  if (visible.defined()) scores = where(visible, scores, -INFINITY);
+  const Tensor others = owned_stage("take the place of softmax",
+                                    [&](const AttentionPart& part) { return part.normalize(scores); });
+  const Tensor weights = others.defined() ? others : softmax(scores);
+  if (trace) {
+    trace->weights = weights, trace->visible = visible;
+    for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
+  }
+  const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds_ || keys < queries;
+  const Tensor read = owned_stage("read the values", [&](const AttentionPart& part) {
+    return part.read({weights, others.defined() ? Tensor() : scores, visible, empty_rows}, values);
+  });
+  return cast(read.defined() ? read : matmul(weights, values), q.dtype());
+}
+
+ComposedAttention ComposedAttention::clone() {
+  return clone_into(
+      [this] { return ComposedAttention(name_, sizes_.heads, sizes_.head_size, sizes_.context); });
+}
+
+void ComposedAttention::fields(Fields& f) {
+  for (size_t i = 0; i < parts.size(); ++i) f(name_of(i), *parts[i]);
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,73 @@
+// Attention as a composition of parts:
+//
+//   prepare(q, k, v) → score → scale → modify → mask → normalize → read
+//
+//   "standard"                 scaled dot product, softmax, weighted mean
+//   "laser+qk_norm+alibi"      LASER read over the values, normalized queries and keys, ALiBi distances
+//
+// Where every part folds into the fused op, the weights are never kept.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/attention/names.h"
+
+namespace vitrine::nn {
+
+class ComposedAttention : public Attention {
+ public:
+  /// `context`: the longest sequence, for the scales that depend on it. Parts that exclude each other are an
+  /// error that says why.
+  ComposedAttention(AttentionName name, int64_t heads, int64_t head_size, int64_t context);
+
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
+                 KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const override;
+
+  /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the weights are a tensor.
+  enum class Path { fused, definition, generic };
+  /// The path of a forward on this thread with this mask, under the tape that records now.
+  Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
+    return choose(weights_wanted, mask).path;
+  }
+  std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const override;
+
+  /// The factor of the scores. Where it depends on the keys that a query sees, that of a query which sees context/2
+  /// keys.
+  double scale() const { return scale_; }
+  const AttentionName& name() const { return name_; }
+  void fields(Fields& f) override;
+  ComposedAttention clone();
+
+  std::vector<std::unique_ptr<AttentionPart>> parts;  ///< one per part of the name
+
+ private:
+  struct Choice {
+    Path path;
+    std::string reason;
+  };
+  void check_parts() const;
+  void check_cacheable() const;
+  Choice choose(bool weights_wanted, const AttentionMask& mask) const;
+  const std::string& name_of(size_t part) const { return name_.parts[part].row->name; }
+  double scale_of(double n) const;
+  double common_keys() const;
+  Tensor scale_table(int64_t last, Device device) const;
+  Tensor row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
+                   Device device) const;
+  Tensor scaled_dot_products(const Tensor& q, const Tensor& k, const Tensor& row_scale) const;
+  Tensor modify(Tensor scores, const AttentionMask& mask, AttentionTrace* trace) const;
+  template <class F>
+  Tensor owned_stage(const char* what, F&& stage) const;
+  Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
+                 const Tensor& row_scale, AttentionTrace* trace) const;
+
+  AttentionName name_;
+  AttentionSizes sizes_;
+  ScaleRule rule_;
+  bool folds_;  // every part
+  double scale_;
+};
+
+}  // namespace vitrine::nn

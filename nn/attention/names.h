@@ -1,0 +1,37 @@
+// Attention by name: a base and parts, joined by +, as in "laser+qk_norm+alibi" or "rotary=theta=500000+softcap=30".
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nn/attention/attention.h"
+#include "nn/attention/part.h"
+
+namespace vitrine::nn {
+
+/// A part with its options.
+struct PartChoice {
+  const AttentionPartRow* row;
+  PartValues values;
+  std::string text;  ///< as it was written: "softcap=30"
+};
+
+/// What a name says. parse_attention makes it.
+struct AttentionName {
+  std::vector<PartChoice> parts;  ///< in the order in which they run: by stage, then by rank
+  /// The parts joined by + in that order: names of one mechanism have one text. "standard" where there are none.
+  std::string text() const;
+};
+
+/// Scaled dot product attention ("standard") with the parts of the name. Errors: an unknown part, with the nearest known one; options
+/// that are missing, unknown or out of range; a part twice; two parts for a stage that has one owner.
+AttentionName parse_attention(const std::string& name);
+/// The attention of that name.
+std::unique_ptr<Attention> make_attention(const std::string& name, const AttentionSizes& sizes);
+/// Whether a part of that name tells positions apart, so that a model adds none.
+bool brings_positions(const std::string& name, const AttentionSizes& sizes);
+/// The parts that parse_attention knows, one a line with what it does.
+std::string attention_parts();
+
+}  // namespace vitrine::nn

@@ -1,0 +1,48 @@
+// Rotary positions: pairs of channels of queries and keys turn by an angle that grows with the position (Su et al. 2021).
+#include "nn/attention/parts/rows.h"
+#include "nn/attention/positions.h"
+
+namespace vitrine::nn::parts {
+namespace {
+
+class Rotary : public AttentionPart {
+ public:
+  explicit Rotary(const RotaryOptions& options) : options_(options) {}
+  Traits traits() const override { return {.positions = true}; }
+  bool fold(AttentionOptions&, Device) const override { return true; }
+  Tensor prepare_queries(const Tensor& q, int64_t first) const override { return rotate(q, first, options_); }
+  Tensor prepare_keys(const Tensor& k, int64_t first) const override { return rotate(k, first, options_); }
+
+ private:
+  RotaryOptions options_;
+};
+
+}  // namespace
+
+AttentionPartRow rotary() {
+  return {
+      .name = "rotary",
+      .stage = Stage::prepare,
+      .help = "rotary positions",
+      .source = "Su et al. 2021",
+      .rank = rank::rotation,
+      .options = {{.name = "pairs",
+                   .help = "which channels turn together: `half` is (i, i + D/2), `interleaved` (2i, 2i + 1)",
+                   .initial = "half",
+                   .words = {"half", "interleaved"},
+                   .number = false},
+                  {"theta", "the slowest pair turns by about 1/theta per position", "10000"},
+                  {"share", "the share of the pairs that turn: of the first channels, rounded down", "1"}},
+      .make = [](const AttentionSizes& sizes, const PartValues& values) {
+        check(sizes.head_size % 2 == 0, "rotary: the head size is {}, wanted an even one", sizes.head_size);
+        const double share = values.number("share");
+        const auto pairs = static_cast<int64_t>(share * static_cast<double>(sizes.head_size / 2));
+        check(share <= 1 && pairs >= 1,
+              "rotary: the share is {}, wanted 1 at most, and a pair of {} channels", share, sizes.head_size);
+        return std::make_unique<Rotary>(RotaryOptions{.base = values.number("theta"),
+                                                      .size = 2 * pairs,
+                                                      .interleaved = values.text("pairs") == "interleaved"});
+      }};
+}
+
+}  // namespace vitrine::nn::parts

@@ -1,0 +1,116 @@
+// What the scores are multiplied by, and cosine scores, which bring a scale of their own.
+#include <cmath>
+
+#include "nn/attention/parts/rows.h"
+#include "nn/attention/scale.h"
+#include "ops/norm.h"
+
+namespace vitrine::nn::parts {
+namespace {
+
+class Scale : public AttentionPart {
+ public:
+  explicit Scale(ScaleRule rule) : rule_(std::move(rule)) {}
+  bool fold(AttentionOptions&, Device) const override { return true; }  // attention itself scales
+  const ScaleRule* scale() const override { return &rule_; }
+
+ private:
+  ScaleRule rule_;
+};
+
+/// The cosine of query and key in place of q·k: both become unit vectors.
+class Cosine : public Scale {
+ public:
+  using Scale::Scale;
+  Tensor prepare_queries(const Tensor& q, int64_t) const override { return l2_normalize(q); }
+  Tensor prepare_keys(const Tensor& k, int64_t) const override { return l2_normalize(k); }
+};
+
+PartOption keys_option() {
+  return {.name = "keys",
+          .help = "for which number n of keys: a number, `visible`, or half of the context",
+          .words = {"visible"},
+          .least = 2,
+          .optional = true};
+}
+
+/// A rule with the n that the option says.
+ScaleRule with_keys(ScaleRule rule, const PartValues& values) {
+  if (!values.has("keys")) return rule;
+  const bool visible = values.text("keys") == "visible";
+  rule.keys = visible ? ScaleRule::Keys::visible : ScaleRule::Keys::given;
+  if (!visible) rule.n = values.number("keys");
+  return rule;
+}
+
+double root(const AttentionSizes& sizes) { return 1 / std::sqrt(static_cast<double>(sizes.head_size)); }
+
+}  // namespace
+
+AttentionPartRow cosine() {
+  return {.name = "cosine",
+          .stage = Stage::prepare,
+          .help = "cosine of query and key, times the gradient-optimal scale; =N and =visible as for optimal",
+          .source = "Su 2023",
+          .rank = rank::norm,
+          .owns = "the norm of queries and keys",
+          .options = {keys_option()},
+          .make = [](const AttentionSizes& sizes, const PartValues& values) {
+            const auto d = static_cast<double>(sizes.head_size);
+            return std::make_unique<Cosine>(
+                with_keys({.of = [d](double n) { return gradient_optimal_cosine_scale(n, d); },
+                           .name = "gradient-optimal",
+                           .key = "cosine"},
+                          values));
+          }};
+}
+
+AttentionPartRow optimal() {
+  return {.name = "optimal",
+          .stage = Stage::scale,
+          .help =
+              "the scale that maximizes the softmax's gradient at half the context; =N: at N keys, "
+              "=visible: at those that a query sees",
+          .source = "Su 2023",
+          .options = {keys_option()},
+          .make = [](const AttentionSizes& sizes, const PartValues& values) {
+            return std::make_unique<Scale>(
+                with_keys({.of = [root = root(sizes)](double n) { return gradient_optimal_scale(n) * root; },
+                           .name = "gradient-optimal",
+                           .key = "optimal",
+                           .of_dot_products = true},
+                          values));
+          }};
+}
+
+AttentionPartRow entropy() {
+  return {
+      .name = "entropy",
+      .stage = Stage::scale,
+      .help = "a scale that keeps the entropy of the weights about constant; =N and =visible as for optimal",
+      .source = "Su 2021",
+      .options = {keys_option()},
+      .make = [](const AttentionSizes& sizes, const PartValues& values) {
+        return std::make_unique<Scale>(
+            with_keys({.of = [root = root(sizes)](double n) { return entropy_factor(n) * root; },
+                       .name = "log n/log 512/√D",
+                       .key = "entropy",
+                       .of_dot_products = true},
+                      values));
+      }};
+}
+
+AttentionPartRow scale() {
+  return {
+      .name = "scale",
+      .stage = Stage::scale,
+      .help = "scale=X: X as the whole factor of the scores",
+      .options = {{"factor", "the factor", ""}},
+      .make = [](const AttentionSizes&, const PartValues& values) {
+        return std::make_unique<Scale>(ScaleRule{.of = [x = values.number("factor")](double) { return x; },
+                                                 .name = "a constant",
+                                                 .constant = true});
+      }};
+}
+
+}  // namespace vitrine::nn::parts

@@ -1,0 +1,37 @@
+// A learned scale per channel of the queries.
+#include <cmath>
+
+#include "nn/attention/parts/rows.h"
+#include "nn/init.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+
+namespace vitrine::nn::parts {
+namespace {
+
+/// q·softplus(w)/log 2, which is q for w = 0.
+class Temperature : public AttentionPart {
+ public:
+  explicit Temperature(const AttentionSizes& sizes) : log_temperature(constant({sizes.head_size}, 0)) {}
+  bool fold(AttentionOptions&, Device) const override { return true; }
+  Tensor prepare_queries(const Tensor& q, int64_t) const override {
+    return q * (softplus(log_temperature) / std::log(2.0));
+  }
+  void fields(Fields& f) override { f("log_temperature", log_temperature); }
+
+  Parameter log_temperature;  // [D]
+};
+
+}  // namespace
+
+AttentionPartRow temperature() {
+  return {.name = "temperature",
+          .stage = Stage::prepare,
+          .help = "a learned scale per channel of the queries",
+          .rank = rank::temperature,
+          .make = [](const AttentionSizes& sizes, const PartValues&) {
+            return std::make_unique<Temperature>(sizes);
+          }};
+}
+
+}  // namespace vitrine::nn::parts
