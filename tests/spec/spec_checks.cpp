@@ -8,7 +8,6 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "ops/elementwise.h"
-#include "ops/elementwise.h"
 #include "ops/view.h"
 #include "tests/environment.h"
 #include "tests/spec/differentiate.h"
