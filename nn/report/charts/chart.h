@@ -2,30 +2,20 @@
 //
 // A chart's SVG is stretched to whatever width its place has (preserveAspectRatio="none", strokes that do not
 // scale), while ticks, labels and legend are HTML text placed in per cent: the same chart is legible on a
-// phone and on a projector. The styles and the script of the report (report_style.cpp, report_script.cpp)
-// complete it: colours of the light and dark theme, tooltips, legends that switch lines off.
+// phone and on a projector. The styles and the script of the page (report.css, report.js) complete it: colours of the light and dark theme, tooltips, legends that switch lines off.
 //
 // No value breaks a chart: what cannot be drawn (NaN, infinity, non-positive on a log axis) leaves a gap and
 // a note.
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "nn/report/series.h"
+
 namespace vitrine::nn::report {
-
-/// Stands for a number that was not given.
-inline constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
-
-/// y over x. Both hold the same number of values.
-struct Series {
-  std::string name;
-  std::vector<double> x, y;
-  void add(double at, double value) { x.push_back(at), y.push_back(value); }
-};
 
 /// One colour per theme, as "#rrggbb".
 struct Color {

@@ -1,11 +1,3 @@
-// The script of the report: theme, tooltips, legends, tabs, attention maps. Everything else is in the page
-// itself.
-#include "nn/report/parts.h"
-
-namespace vitrine::nn::report {
-namespace {
-
-constexpr const char* helpers = R"js(
 "use strict";
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const element = (name, parent, text = "", css = "") => {
@@ -74,9 +66,7 @@ tabs.forEach((tab, i) => {
     tabs[next].focus();
   };
 });
-)js";
 
-constexpr const char* charts = R"js(
 // Line charts. The paths hold the points; the scales of the plot turn them back into values.
 const scale_of = text => {
   const [low, high, kind] = text.split(" ");
@@ -132,9 +122,7 @@ all(".chart").forEach(chart => all(".legend button", chart).forEach(button => {
   button.onpointerenter = () => drawn.forEach(node => node.classList.toggle("dim", !own(node)));
   button.onpointerleave = () => drawn.forEach(node => node.classList.remove("dim"));
 }));
-)js";
 
-constexpr const char* map_drawing = R"js(
 // Attention maps. Weights come as two base-64 characters each, see encode_weights.
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 function decode(codes) {
@@ -213,9 +201,7 @@ function draw_map(canvas, map, log, chosen) {
   }
   return {margin, cell, row};
 }
-)js";
 
-constexpr const char* map_viewer_script = R"js(
 // A viewer: thumbnails of all heads, the chosen head large, the chosen row as text.
 function map_viewer(root, run) {
   const maps = run.maps.map(map => ({...map, queries: run.labels[map.queries], keys: run.labels[map.keys],
@@ -326,10 +312,3 @@ let stored = "auto";
 try { stored = localStorage.getItem("vitrine-theme") ?? "auto"; } catch { /* as above */ }
 set_theme(themes.includes(stored) ? stored : "auto");
 if (tabs.length) choose_run(0);
-)js";
-
-}  // namespace
-
-std::string report_script() { return std::string(helpers) + charts + map_drawing + map_viewer_script; }
-
-}  // namespace vitrine::nn::report
