@@ -1,8 +1,8 @@
 // A page of charts of one's own: one HTML file that needs nothing but a browser.
 //
-//   Series cosine{"cosine", {}, {}};
-//   for (int step = 0; step <= 500; ++step) cosine.add(step, optim::warmup_cosine(1e-3, 100, 500)(step));
-//   LineChart chart{.title = "Learning rate", .x = {"step"}, .y = {"learning rate"}, .lines = {{cosine}}};
+//   Series rate{"warmup and cosine", {}, {}};
+//   for (int step = 0; step <= 500; ++step) rate.add(step, optim::warmup_cosine(1e-3, 100, 500)(step));
+//   LineChart chart{.title = "Learning rate", .x = {"step"}, .y = {"learning rate"}, .lines = {{rate}}};
 //   write_page("schedule.html", "Schedules", {chart});
 #pragma once
 

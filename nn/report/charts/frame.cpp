@@ -128,7 +128,14 @@ const char* css_class(LineStyle style) {
   fail("chart: unknown line style {}", static_cast<int>(style));
 }
 
-std::string color_style(const Color& color) { return fmt::format("--l:{};--d:{}", color.light, color.dark); }
+std::string color_style(const Color& color) {
+  for (const std::string& text : {color.light, color.dark}) {
+    const bool hexadecimal = text.find_first_not_of("0123456789abcdefABCDEF", 1) == text.npos;
+    check(text.size() == 7 && text[0] == '#' && hexadecimal,
+          "chart: the colour '{}' is not of the form #rrggbb", text);
+  }
+  return fmt::format("--l:{};--d:{}", color.light, color.dark);
+}
 
 std::string render_missing(const std::string& title, const std::string& reason) {
   return fmt::format(R"(<p class="missing">{}: {}</p>)", escape_html(title), escape_html(reason));
