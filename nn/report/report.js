@@ -83,6 +83,13 @@ all(".plot").forEach(plot => {
   if (!paths.length) return;
   const x_of = scale_of(plot.dataset.x), y_of = scale_of(plot.dataset.y);
   const lines = paths.map(path => ({path, points: null}));
+  // Steps are whole numbers; over a short axis, and over a logarithmic one, x is any number. Paths round it.
+  const span = x_of(1) - x_of(0), linear = plot.dataset.x.endsWith("linear");
+  const x_text = place => {
+    const x = x_of(place / 1000);
+    if (linear && (span > 20 || Math.abs(x) < 1e-5 * span)) return number(Math.round(x), 9);
+    return number(x, 5);
+  };
   const cursor = element("div", plot, "", "cursor");
   cursor.hidden = true;
   plot.addEventListener("pointermove", event => {
@@ -102,10 +109,10 @@ all(".plot").forEach(plot => {
     if (at === null) { tip.hidden = true; return; }
     cursor.style.left = at / 10 + "%";
     const text = rows.map(([name, point]) => {
-      const elsewhere = Math.abs(point[0] - at) > 2 ? ` (${plot.dataset.xLabel} ${number(Math.round(x_of(point[0] / 1000)), 9)})` : "";
+      const elsewhere = Math.abs(point[0] - at) > 2 ? ` (${plot.dataset.xLabel} ${x_text(point[0])})` : "";
       return `${name}: ${number(y_of(1 - point[1] / 1000))}${elsewhere}`;
     });
-    show_tip([`${plot.dataset.xLabel} ${number(Math.round(x_of(at / 1000)), 9)}`, ...text].join("\n"), event);
+    show_tip([`${plot.dataset.xLabel} ${x_text(at)}`, ...text].join("\n"), event);
   });
   plot.addEventListener("pointerleave", () => { cursor.hidden = true; tip.hidden = true; });
 });

@@ -60,12 +60,15 @@ std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   chart.title = "Speed";
   chart.x.label = "step";
   chart.y = {"tokens per second", AxisScale::linear, 0, ranges.tokens_per_second.second};
-  chart.lines = {{run.tokens_per_second, categorical_color(2)}};
-  chart.lines[0].series.name = "tokens per second";
+  Series speed = run.tokens_per_second;
+  speed.name = "tokens per second";
+  // Thousands of fast steps alone would fill a solid block; faint they are a band, with their mean on it.
+  add_with_trend(chart.lines, speed, categorical_color(2));
+  if (speed.y.empty()) chart.lines.pop_back();  // one note that there are no values is enough
   chart.height = 13;
   return card(
       "Speed", render_line_chart(chart),
-      "Training tokens per second of wall-clock time. Dips are other work of the machine, evaluations or "
+      "Training tokens per second of wall-clock time. Faint is each step, solid the mean over the hundredth of the run on each side. Dips are other work of the machine, evaluations or "
       "checkpoints.");
 }
 

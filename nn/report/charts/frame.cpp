@@ -99,9 +99,10 @@ Scale settle(const Axis& axis, std::pair<double, double> data, double padding) {
   if (high < low) high = low;
   // A single value, or a spread that rounding swallows, gets a range around it.
   if (log) {
-    const double factor = high > low * (1 + 1e-9) ? std::pow(high / low, padding) : 2;
-    if (std::isnan(axis.low) || factor == 2) low /= factor;
-    if (std::isnan(axis.high) || factor == 2) high *= factor;
+    const bool flat = high <= low * (1 + 1e-9);
+    const double factor = flat ? 2 : std::pow(high / low, padding);
+    if (std::isnan(axis.low) || flat) low /= factor;
+    if (std::isnan(axis.high) || flat) high *= factor;
   } else {
     const double size = std::max(std::abs(low), std::abs(high));
     const bool flat = high - low <= 1e-9 * size || high == low;

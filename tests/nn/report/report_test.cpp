@@ -67,6 +67,31 @@ TEST_CASE("lines that share an axis keep off its ends, and zero has no unit") {
   CHECK(tick_labels({0, 20000, 40000}, AxisScale::linear) == std::vector<std::string>{"0", "20k", "40k"});
 }
 
+TEST_CASE("a log axis leaves a margin at both ends, but where an end was given") {
+  const double million = 1 << 20;  // whose twentieth root, the margin, is 2
+  const Axis axis{"y", AxisScale::log};
+  CHECK(settle(axis, {1, million}, 0.05).low == doctest::Approx(0.5));
+  CHECK(settle(axis, {1, million}, 0.05).high == doctest::Approx(2 * million));
+  CHECK(settle({"y", AxisScale::log, 1, million}, {3, 4}, 0.05).low == 1);
+  CHECK(settle({"y", AxisScale::log, 1, million}, {3, 4}, 0.05).high == million);
+  CHECK(settle({"y", AxisScale::log, 1}, {3, million}, 0.05).low == 1);
+  CHECK(settle(axis, {8, 8}, 0.05).low == 4);
+  CHECK(settle(axis, {8, 8}, 0.05).high == 16);
+}
+
+TEST_CASE("fast steps are a faint band under the line of their mean") {
+  RunRecord run = sample_run("standard");
+  for (int i = 0; i < 5000; ++i) run.tokens_per_second.add(i, i % 2 == 0 ? 900 : 1100);
+  const std::string page = run_section(run, 0, shared_ranges({run}));
+  const auto line = [&](const std::string& css, const std::string& name) {
+    const std::string style = color_style(categorical_color(2));
+    return page.find(
+        fmt::format(R"(class="line {}" style="{}" data-series="0" data-name="{}")", css, style, name));
+  };
+  REQUIRE(line("solid", "tokens per second") != page.npos);
+  CHECK(line("faint", "tokens per second, single") < line("solid", "tokens per second"));
+}
+
 TEST_CASE("the report has every figure") {
   RunRecord run = sample_run("standard");
   run.learning_rate = {"", {1, 2, 3}, {0, 1e-3, 5e-4}};
