@@ -68,8 +68,8 @@ std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   chart.height = 13;
   return card(
       "Speed", render_line_chart(chart),
-      "Training tokens per second of wall-clock time. Faint is each step, solid the mean over the hundredth of the run on each side. Dips are other work of the machine, evaluations or "
-      "checkpoints.");
+      "Training tokens per second of wall-clock time. Faint is each step, solid the mean over the "
+      "hundredth of the run on each side. Dips are other work of the machine, evaluations or checkpoints.");
 }
 
 std::string layer_gradients_card(const RunRecord& run, const SharedRanges& ranges) {
