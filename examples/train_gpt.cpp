@@ -15,6 +15,7 @@
 #include "examples/train_gpt_settings.h"
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
+#include "nn/report/report.h"
 #include "nn/text/characters.h"
 #include "nn/text/read_text.h"
 #include "nn/text/tokens.h"
@@ -84,19 +85,19 @@ Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabula
 
 /// Attention maps of some validation windows, and a sample.
 void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary, const Tokens& validation,
-          RunReport& report) {
+          RunRecord& record) {
   inspect_attention(
       model, WindowLoader(validation, 4, model.options().context, 0).batch(0),
-      [&](int64_t id) { return vocabulary.decode({id}); }, report);
+      [&](int64_t id) { return vocabulary.decode({id}); }, record);
   const Tokens prompt = vocabulary.encode(s.prompt);
   const Tokens all =
       generate(model, {prompt.begin(), prompt.end()}, s.sample, {.temperature = 0.8, .seed = s.seed});
-  report.prompt = s.prompt;
-  report.sample = vocabulary.decode(all.slice(prompt.size(), all.size()));
+  record.prompt = s.prompt;
+  record.sample = vocabulary.decode(all.slice(prompt.size(), all.size()));
 }
 
 /// What goes wrong once the run trains is a FailedRun.
-RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vocabulary,
+RunRecord train(const Settings& s, const Run& run, const CharacterVocabulary& vocabulary,
                 const Tokens& training, const Tokens& validation) {
   Gpt model = make_model(s, run.attention, vocabulary.size());
   const GptOptions& options = model.options();
@@ -109,11 +110,11 @@ RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vo
   if (!run.resume.empty()) trainer.resume(run.resume);
   say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.attention,
       model.parameter_count(), training.size(), validation.size());
-  RunReport& report = trainer.report();
-  report.vocabulary_size = vocabulary.size();
-  report.method = run.attention;
-  report.name = run.name;
-  report.settings = {
+  RunRecord& record = trainer.record();
+  record.vocabulary_size = vocabulary.size();
+  record.method = run.attention;
+  record.name = run.name;
+  record.settings = {
       {"attention", run.attention},
       {"layers", std::to_string(options.layers)},
       {"heads", std::to_string(options.heads)},
@@ -128,35 +129,35 @@ RunReport train(const Settings& s, const Run& run, const CharacterVocabulary& vo
       {"device", s.device},
       {"seed", std::to_string(s.seed)}};
   const auto add_steps = [&](const std::string& more) {
-    report.settings.emplace_back("steps", std::to_string(trainer.step()) + more);
+    record.settings.emplace_back("steps", std::to_string(trainer.step()) + more);
   };
   try {
     trainer.run([] { return interrupted != 0; });
-    if (!interrupted) show(model, s, vocabulary, validation, report);
+    if (!interrupted) show(model, s, vocabulary, validation, record);
   } catch (const std::exception& error) {
     say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.attention, s.seed, error.what());
     add_steps(fmt::format(", then: {}", error.what()));
-    throw FailedRun(error.what(), report);
+    throw FailedRun(error.what(), record);
   }
   add_steps("");
   if (interrupted) {
     say(stdout, "\ninterrupted at step {}; go on with the same options and --resume {}\n", trainer.step(),
         examples::quoted(run.go_on));
-    return report;
+    return record;
   }
   say(stdout, "{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
-      run.attention, report.final_validation_loss, report.seconds, s.prompt == "\n" ? "" : s.prompt,
-      report.sample);
-  return report;
+      run.attention, record.final_validation_loss, record.seconds, s.prompt == "\n" ? "" : s.prompt,
+      record.sample);
+  return record;
 }
 
 /// The mean over seeds.
-void print_means(const std::vector<RunReport>& reports, const std::vector<std::string>& attentions) {
+void print_means(const std::vector<RunRecord>& records, const std::vector<std::string>& attentions) {
   for (const std::string& name : attentions) {
     double sum = 0;
     int seeds = 0;
-    for (const RunReport& report : reports)
-      if (report.method == name) sum += report.final_validation_loss, ++seeds;
+    for (const RunRecord& record : records)
+      if (record.method == name) sum += record.final_validation_loss, ++seeds;
     if (seeds > 1) say(stdout, "{}: mean validation loss {:.4f} of {} seeds\n", name, sum / seeds, seeds);
   }
 }

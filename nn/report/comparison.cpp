@@ -13,25 +13,25 @@
 namespace vitrine::nn::report {
 namespace {
 
-const std::string& method_of(const RunReport& run) { return run.method.empty() ? run.name : run.method; }
+const std::string& method_of(const RunRecord& run) { return run.method.empty() ? run.name : run.method; }
 
-std::vector<std::string> methods_of(const std::vector<RunReport>& runs) {
+std::vector<std::string> methods_of(const std::vector<RunRecord>& runs) {
   std::vector<std::string> methods;
-  for (const RunReport& run : runs)
+  for (const RunRecord& run : runs)
     if (std::find(methods.begin(), methods.end(), method_of(run)) == methods.end())
       methods.push_back(method_of(run));
   return methods;
 }
 
 /// What gives a run its color, which all runs of a method share.
-int method_index(const std::vector<RunReport>& runs, const RunReport& run) {
+int method_index(const std::vector<RunRecord>& runs, const RunRecord& run) {
   const auto methods = methods_of(runs);
   return static_cast<int>(std::find(methods.begin(), methods.end(), method_of(run)) - methods.begin());
 }
 
-std::vector<Line> loss_lines(const std::vector<RunReport>& runs) {
+std::vector<Line> loss_lines(const std::vector<RunRecord>& runs) {
   std::vector<Line> lines;
-  for (const RunReport& run : runs) {
+  for (const RunRecord& run : runs) {
     const int index = method_index(runs, run);
     const Color color = categorical_color(index);
     Series validation = run.validation_loss;
@@ -61,7 +61,7 @@ Series tail(const Series& series, double from) {
   return out;
 }
 
-std::string loss_cards(const std::vector<RunReport>& runs) {
+std::string loss_cards(const std::vector<RunRecord>& runs) {
   LineChart whole;
   whole.title = "Loss of all runs";
   whole.x.label = "step";
@@ -89,14 +89,14 @@ struct TotalsRow {
   bool least_is_best = false;
 };
 
-std::vector<double> of_each(const std::vector<RunReport>& runs,
-                            const std::function<double(const RunReport&)>& figure) {
+std::vector<double> of_each(const std::vector<RunRecord>& runs,
+                            const std::function<double(const RunRecord&)>& figure) {
   std::vector<double> values;
-  for (const RunReport& run : runs) values.push_back(figure(run));
+  for (const RunRecord& run : runs) values.push_back(figure(run));
   return values;
 }
 
-std::vector<TotalsRow> totals_rows(const std::vector<RunReport>& runs) {
+std::vector<TotalsRow> totals_rows(const std::vector<RunRecord>& runs) {
   const auto digits = [](int count) {
     return [count](double value) { return readable_number(value, count); };
   };
@@ -109,32 +109,32 @@ std::vector<TotalsRow> totals_rows(const std::vector<RunReport>& runs) {
     return (value < 0 && size != "0.0000" ? "−" : "+") + size;
   };
   const double reference = final_validation_loss(runs.front());
-  const auto entropy_share = [](const RunReport& run) {
+  const auto entropy_share = [](const RunRecord& run) {
     return mean_over_heads(run, &HeadStatistics::entropy) /
            mean_over_heads(run, &HeadStatistics::entropy_limit);
   };
-  const auto count = [](const RunReport& run) {
+  const auto count = [](const RunRecord& run) {
     return run.parameters > 0 ? static_cast<double>(run.parameters) : not_given;
   };
   return {
       {"final validation loss, nats per token", of_each(runs, final_validation_loss), digits(5), true},
       {"difference to " + runs.front().name,
-       of_each(runs, [&](const RunReport& run) { return final_validation_loss(run) - reference; }),
+       of_each(runs, [&](const RunRecord& run) { return final_validation_loss(run) - reference; }),
        difference},
-      {"perplexity", of_each(runs, [](const RunReport& run) { return std::exp(final_validation_loss(run)); }),
+      {"perplexity", of_each(runs, [](const RunRecord& run) { return std::exp(final_validation_loss(run)); }),
        digits(4)},
       {"tokens per second (median)", of_each(runs, median_tokens_per_second), digits(4)},
-      {"peak memory of tensors", of_each(runs, [](const RunReport& run) { return run.peak_memory_bytes; }),
+      {"peak memory of tensors", of_each(runs, [](const RunRecord& run) { return run.peak_memory_bytes; }),
        readable_bytes},
       {"parameters", of_each(runs, count), digits(4)},
-      {"time", of_each(runs, [](const RunReport& run) { return run.seconds; }), readable_duration},
+      {"time", of_each(runs, [](const RunRecord& run) { return run.seconds; }), readable_duration},
       {"entropy, share of its limit", of_each(runs, entropy_share), percent},
       {"softmax Jacobian ½‖∂p/∂z‖₁, mean",
-       of_each(runs, [](const RunReport& run) { return mean_over_heads(run, &HeadStatistics::jacobian); }),
+       of_each(runs, [](const RunRecord& run) { return mean_over_heads(run, &HeadStatistics::jacobian); }),
        digits(3)},
-      {"weights below 10⁻³", of_each(runs, [](const RunReport& run) { return run.weights.share_below(-3); }),
+      {"weights below 10⁻³", of_each(runs, [](const RunRecord& run) { return run.weights.share_below(-3); }),
        percent},
-      {"weights below 10⁻⁷", of_each(runs, [](const RunReport& run) { return run.weights.share_below(-7); }),
+      {"weights below 10⁻⁷", of_each(runs, [](const RunRecord& run) { return run.weights.share_below(-7); }),
        percent},
   };
 }
@@ -145,20 +145,20 @@ std::string header_cell(int index, const std::string& name) {
                      escape_html(name));
 }
 
-std::string header_cells(const std::vector<RunReport>& runs) {
+std::string header_cells(const std::vector<RunRecord>& runs) {
   std::string html;
-  for (const RunReport& run : runs) html += header_cell(method_index(runs, run), run.name);
+  for (const RunRecord& run : runs) html += header_cell(method_index(runs, run), run.name);
   return html;
 }
 
 /// Of each method with several runs what they reach on average, and how far they lie apart; "" where there is none.
-std::string means_card(const std::vector<RunReport>& runs) {
+std::string means_card(const std::vector<RunRecord>& runs) {
   const auto methods = methods_of(runs);
   if (methods.size() == runs.size()) return "";
   std::string header, means, deviations, counts;
   for (size_t i = 0; i < methods.size(); ++i) {
     std::vector<double> losses;
-    for (const RunReport& run : runs)
+    for (const RunRecord& run : runs)
       if (method_of(run) == methods[i] && !std::isnan(final_validation_loss(run)))
         losses.push_back(final_validation_loss(run));
     const auto n = static_cast<double>(losses.size());
@@ -182,7 +182,7 @@ std::string means_card(const std::vector<RunReport>& runs) {
               "A difference of means that is no larger than the deviations says nothing yet.", "wide");
 }
 
-std::string totals_card(const std::vector<RunReport>& runs) {
+std::string totals_card(const std::vector<RunRecord>& runs) {
   std::string html = R"(<div class="scroll"><table class="totals"><thead><tr><td></td>)";
   html += header_cells(runs) + "</tr></thead><tbody>";
   for (const TotalsRow& row : totals_rows(runs)) {
@@ -220,10 +220,10 @@ Series geometric_mean(const std::vector<const Series*>& group, const std::string
   return mean;
 }
 
-std::string gradients_card(const std::vector<RunReport>& runs) {
+std::string gradients_card(const std::vector<RunRecord>& runs) {
   PathLines lines;
   std::vector<double> values;
-  for (const RunReport& run : runs) {
+  for (const RunRecord& run : runs) {
     const int index = method_index(runs, run);
     const auto add = [&](std::vector<Line>& panel, Series PathGradients::*path) {
       std::vector<const Series*> layers;
@@ -247,18 +247,18 @@ std::string gradients_card(const std::vector<RunReport>& runs) {
 }
 
 /// One run a method, with the weights of all its runs.
-std::vector<RunReport> weights_of_methods(const std::vector<RunReport>& runs) {
-  std::vector<RunReport> sums;
+std::vector<RunRecord> weights_of_methods(const std::vector<RunRecord>& runs) {
+  std::vector<RunRecord> sums;
   for (const std::string& method : methods_of(runs)) {
-    RunReport& sum = sums.emplace_back();
+    RunRecord& sum = sums.emplace_back();
     sum.name = method;
-    for (const RunReport& run : runs)
+    for (const RunRecord& run : runs)
       if (method_of(run) == method) sum.weights.add(run.weights);
   }
   return sums;
 }
 
-std::string weights_card(const std::vector<RunReport>& runs) {
+std::string weights_card(const std::vector<RunRecord>& runs) {
   return card(
       "Distribution of the weights", weight_histogram(weights_of_methods(runs), 0),
       "All attention weights of visible keys, by size. What lies left of 10⁻³ hardly passes a gradient on to "
@@ -266,16 +266,16 @@ std::string weights_card(const std::vector<RunReport>& runs) {
       "wide");
 }
 
-std::string samples_card(const std::vector<RunReport>& runs) {
+std::string samples_card(const std::vector<RunRecord>& runs) {
   std::string html = R"(<div class="samples">)";
-  for (const RunReport& run : runs) {
+  for (const RunRecord& run : runs) {
     html += fmt::format("<div><h4>{}</h4>{}</div>", escape_html(run.name), sample_text(run));
   }
   return card("Samples", html + "</div>", "What each model writes; a prompt that it continues is in bold.",
               "wide");
 }
 
-std::string differing_settings_card(const std::vector<RunReport>& runs) {
+std::string differing_settings_card(const std::vector<RunRecord>& runs) {
   std::vector<std::string> names;
   std::map<std::string, std::vector<std::string>> values;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -302,7 +302,7 @@ std::string differing_settings_card(const std::vector<RunReport>& runs) {
 
 }  // namespace
 
-std::string comparison_section(const std::vector<RunReport>& runs) {
+std::string comparison_section(const std::vector<RunRecord>& runs) {
   return R"(<div class="cards">)" + loss_cards(runs) + means_card(runs) + totals_card(runs) +
          differing_settings_card(runs) + gradients_card(runs) + weights_card(runs) + samples_card(runs) +
          "</div>\n";

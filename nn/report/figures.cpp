@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 
-#include "core/error.h"
 #include "nn/report/charts/frame.h"
 #include "nn/report/html.h"
 #include "nn/report/parts.h"
@@ -36,39 +33,10 @@ void add_margin(Range& range, AxisScale kind) {
 
 }  // namespace
 
-void WeightDistribution::add(float weight) {
-  if (std::isnan(weight)) {
-    ++not_a_number;
-    return;
-  }
-  const double bin =
-      weight > 0 ? std::floor((std::log10(static_cast<double>(weight)) + decades) * bins_per_decade) : -1;
-  if (bin < 0) {
-    ++below;
-  } else {
-    ++counts[std::min(static_cast<size_t>(bin), counts.size() - 1)];  // 1 itself belongs to the last bin
-  }
-}
-
-void WeightDistribution::add(const WeightDistribution& others) {
-  std::transform(counts.begin(), counts.end(), others.counts.begin(), counts.begin(), std::plus());
-  below += others.below;
-  not_a_number += others.not_a_number;
-}
-
-double WeightDistribution::total() const { return std::accumulate(counts.begin(), counts.end(), below); }
-
-double WeightDistribution::share_below(int exponent) const {
-  check(exponent >= -decades && exponent <= 0, "WeightDistribution: exponent {} is not in [{}, 0]", exponent,
-        -decades);
-  const auto bins = static_cast<std::ptrdiff_t>(exponent + decades) * bins_per_decade;
-  return std::accumulate(counts.begin(), counts.begin() + bins, below) / total();
-}
-
-SharedRanges shared_ranges(const std::vector<RunReport>& runs) {
+SharedRanges shared_ranges(const std::vector<RunRecord>& runs) {
   const Range none = {not_given, not_given};
   SharedRanges ranges{none, none, none, none, none};
-  for (const RunReport& run : runs) {
+  for (const RunRecord& run : runs) {
     include(ranges.learning_rate, run.learning_rate.y, AxisScale::linear);
     include(ranges.tokens_per_second, run.tokens_per_second.y, AxisScale::linear);
     for (const Series& layer : run.grad_norm_by_layer)
@@ -91,12 +59,13 @@ SharedRanges shared_ranges(const std::vector<RunReport>& runs) {
 
 std::string card(const std::string& heading, const std::string& content, const std::string& explanation,
                  const std::string& css_class) {
-  std::string html = fmt::format("<section class=\"card {}\"><h3>{}</h3>", css_class, escape_html(heading));
+  std::string html = fmt::format("<section class=\"card {}\">", css_class);
+  if (!heading.empty()) html += fmt::format("<h3>{}</h3>", escape_html(heading));
   if (!explanation.empty()) html += fmt::format("<p class=\"why\">{}</p>", explanation);
   return html + content + "</section>\n";
 }
 
-std::string sample_text(const RunReport& run) {
+std::string sample_text(const RunRecord& run) {
   if (run.prompt.empty() && run.sample.empty()) return R"(<p class="missing">No sample was drawn.</p>)";
   const bool blank = run.prompt.find_first_not_of(" \t\r\n") == run.prompt.npos;
   if (blank) return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n{}</pre>", escape_html(run.sample));
@@ -114,12 +83,12 @@ std::string settings_table(const std::vector<std::pair<std::string, std::string>
   return html + "</tbody></table></div>";
 }
 
-double final_validation_loss(const RunReport& run) {
+double final_validation_loss(const RunRecord& run) {
   if (!std::isnan(run.final_validation_loss)) return run.final_validation_loss;
   return run.validation_loss.y.empty() ? not_given : run.validation_loss.y.back();
 }
 
-double median_tokens_per_second(const RunReport& run) {
+double median_tokens_per_second(const RunRecord& run) {
   std::vector<double> values;
   for (double value : run.tokens_per_second.y) {
     if (std::isfinite(value)) values.push_back(value);
@@ -143,7 +112,7 @@ void add_with_trend(std::vector<Line>& lines, const Series& series, const Color&
   lines.push_back({smoothed(series, series.name), color, LineStyle::solid, series.name});
 }
 
-double mean_over_heads(const RunReport& run, double HeadStatistics::*figure) {
+double mean_over_heads(const RunRecord& run, double HeadStatistics::*figure) {
   double sum = 0, count = 0;
   for (const HeadStatistics& head : run.heads) {
     if (!std::isfinite(head.*figure)) continue;
@@ -174,7 +143,7 @@ std::string path_charts(const PathLines& lines, const std::pair<double, double>&
   return html + "</div>";
 }
 
-std::string weight_histogram(const std::vector<RunReport>& runs, int first_color) {
+std::string weight_histogram(const std::vector<RunRecord>& runs, int first_color) {
   constexpr int bins = WeightDistribution::bins_per_decade * WeightDistribution::decades;
   Histogram histogram;
   histogram.title = "Distribution of the attention weights";

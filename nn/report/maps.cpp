@@ -62,7 +62,7 @@ std::string encode_weights(const std::vector<float>& weights) {
   return codes;
 }
 
-nlohmann::json map_data(const RunReport& run) {
+nlohmann::json map_data(const RunRecord& run) {
   std::vector<std::vector<std::string>> labels;
   nlohmann::json maps = nlohmann::json::array();
   for (const AttentionMap& map : run.maps) {
@@ -82,7 +82,7 @@ nlohmann::json map_data(const RunReport& run) {
   return {{"labels", labels}, {"maps", maps}};
 }
 
-std::string map_viewer(const RunReport& run, int index) {
+std::string map_viewer(const RunRecord& run, int index) {
   size_t longest = 0, odd = 0;
   bool any = false;
   for (const AttentionMap& map : run.maps) {

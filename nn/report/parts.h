@@ -11,9 +11,17 @@
 
 namespace vitrine::nn::report {
 
-/// Style sheet and script of the page, complete; neither contains text of a run.
+/// Style sheet and script of every page, from report.css and report.js; neither contains text of a run.
 std::string report_style();
 std::string report_script();
+
+/// Title and subtitle of a page; the browser's tab shows both.
+struct PageHeading {
+  std::string title, subtitle;  // subtitle "": none
+};
+
+/// A whole page around `body` (HTML). `runs` is what the script gets: map_data of each run.
+std::string html_page(const PageHeading& heading, const std::string& body, const nlohmann::json& runs);
 
 /// Ranges that all runs share, so that their charts can be compared by eye. NaN where there is no value.
 struct SharedRanges {
@@ -21,43 +29,43 @@ struct SharedRanges {
   std::pair<double, double> head_gradients;
   double jacobian_high = not_given;
 };
-SharedRanges shared_ranges(const std::vector<RunReport>& runs);
+SharedRanges shared_ranges(const std::vector<RunRecord>& runs);
 
 /// One run from its loss curve to its settings.
-std::string run_section(const RunReport& run, int index, const SharedRanges& ranges);
+std::string run_section(const RunRecord& run, int index, const SharedRanges& ranges);
 
 /// Several runs on the same axes: loss, totals, gradients, distribution of weights, samples, settings that
 /// differ.
-std::string comparison_section(const std::vector<RunReport>& runs);
+std::string comparison_section(const std::vector<RunRecord>& runs);
 
 /// Headline numbers of one run as tiles.
-std::string summary_tiles(const RunReport& run);
+std::string summary_tiles(const RunRecord& run);
 
 /// Where the script puts the attention maps of run `index`; a note if there are none.
-std::string map_viewer(const RunReport& run, int index);
+std::string map_viewer(const RunRecord& run, int index);
 
 /// The attention maps of a run for the script: {"labels": [[token, …], …], "maps": [{layer, head, queries,
 /// keys, codes}]}, `queries` and `keys` being indices into labels. See encode_weights.
-nlohmann::json map_data(const RunReport& run);
+nlohmann::json map_data(const RunRecord& run);
 
 /// Each weight as two characters of the base-64 alphabet, 64·first + second: 0 is exactly 0, 4095 is NaN, and
 /// c in 1 … 4094 is 10^(10·(c − 4094)/4093), so 10⁻¹⁰ (or less) to 1, to within 0.3 %.
 std::string encode_weights(const std::vector<float>& weights);
 
-/// A card with heading, content and the sentences that explain it (HTML).
+/// A card with heading (escaped; empty: none), content and the sentences that explain it (HTML).
 std::string card(const std::string& heading, const std::string& content, const std::string& explanation,
                  const std::string& css_class = "");
 
 /// The sample behind its prompt, as preformatted text.
-std::string sample_text(const RunReport& run);
+std::string sample_text(const RunRecord& run);
 
 /// A two-column table; all text is escaped.
 std::string settings_table(const std::vector<std::pair<std::string, std::string>>& settings);
 
 // Figures that both sections need.
 
-double final_validation_loss(const RunReport& run);
-double median_tokens_per_second(const RunReport& run);
+double final_validation_loss(const RunRecord& run);
+double median_tokens_per_second(const RunRecord& run);
 
 /// The series as the mean over the hundredth of the run on each side of a step. Named as given.
 Series smoothed(const Series& series, const std::string& name);
@@ -73,9 +81,9 @@ std::string path_charts(const PathLines& lines, const std::pair<double, double>&
                         const std::string& legend_title);
 
 /// Histogram of log₁₀ weights of one run or several, marks at 1e-3 and 1e-7 included.
-std::string weight_histogram(const std::vector<RunReport>& runs, int first_color);
+std::string weight_histogram(const std::vector<RunRecord>& runs, int first_color);
 
 /// Mean over heads of a figure; NaN ones do not count.
-double mean_over_heads(const RunReport& run, double HeadStatistics::*figure);
+double mean_over_heads(const RunRecord& run, double HeadStatistics::*figure);
 
 }  // namespace vitrine::nn::report

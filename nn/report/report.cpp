@@ -12,41 +12,7 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// JSON for a <script> element: no "<" is left that could close the element or open a comment.
-std::string script_json(const nlohmann::json& data) {
-  const std::string text = data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  std::string out;
-  out.reserve(text.size());
-  for (char c : text) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string page_head(const std::string& title, const std::string& names) {
-  // The policy forbids the page to load anything at all: it shows the same without a network, and tells
-  // nobody.
-  return R"(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>)" +
-         escape_html(title + ": " + names) + "</title>\n<style>" + report_style() +
-         "</style></head>\n<body>\n";
-}
-
-std::string page_header(const std::string& title, const std::string& names) {
-  return fmt::format(
-      "<header><div><h1>{}</h1><p class=\"subtitle\">{}</p></div>"
-      "<button type=\"button\" class=\"theme\" aria-label=\"Colour theme\">Theme: auto</button></header>\n",
-      escape_html(title), escape_html(names));
-}
-
-std::string run_tabs(const std::vector<RunReport>& runs) {
+std::string run_tabs(const std::vector<RunRecord>& runs) {
   std::string html = R"(<h2>Each run</h2><div class="tabs" role="tablist">)";
   for (size_t i = 0; i < runs.size(); ++i) {
     html += fmt::format(
@@ -56,7 +22,7 @@ std::string run_tabs(const std::vector<RunReport>& runs) {
   return html + "</div>\n";
 }
 
-std::string run_panels(const std::vector<RunReport>& runs) {
+std::string run_panels(const std::vector<RunRecord>& runs) {
   const SharedRanges ranges = shared_ranges(runs);
   std::string html;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -70,16 +36,16 @@ std::string run_panels(const std::vector<RunReport>& runs) {
 
 }  // namespace
 
-std::string render_report(const std::string& title, const std::vector<RunReport>& runs) {
+std::string render_report(const std::string& title, const std::vector<RunRecord>& runs) {
   check(!runs.empty(), "render_report: there are no runs");
   nlohmann::json data = nlohmann::json::array();
   std::string names;
-  for (const RunReport& run : runs) {
+  for (const RunRecord& run : runs) {
     data.push_back(map_data(run));
     names += (names.empty() ? "" : " · ") + run.name;
   }
 
-  std::string html = page_head(title, names) + page_header(title, names);
+  std::string html;
   if (runs.size() > 1) html += comparison_section(runs) + run_tabs(runs);
   html += run_panels(runs);
   html +=
@@ -87,11 +53,10 @@ std::string render_report(const std::string& title, const std::vector<RunReport>
       "even "
       "lightness steps for heat maps; all can be told apart without full colour vision. Point at a chart for "
       "values; choose an entry of a legend to hide its line.</footer>\n";
-  html += R"(<script type="application/json" id="data">)" + script_json(data) + "</script>\n";
-  return html + "<script>" + report_script() + "</script>\n</body></html>\n";
+  return html_page({title, names}, html, data);
 }
 
-void write_report(const std::string& path, const std::string& title, const std::vector<RunReport>& runs) {
+void write_report(const std::string& path, const std::string& title, const std::vector<RunRecord>& runs) {
   const std::string html = render_report(title, runs);
   const std::string_view parts[] = {html};
   write_file("write_report", path, parts);

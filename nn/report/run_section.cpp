@@ -14,7 +14,7 @@ std::string tile(const std::string& value, const std::string& label) {
   return fmt::format(R"(<div class="tile"><b>{}</b><span>{}</span></div>)", value, label);
 }
 
-std::string loss_card(const RunReport& run) {
+std::string loss_card(const RunRecord& run) {
   LineChart chart;
   chart.title = "Loss over training";
   chart.x.label = "step";
@@ -41,7 +41,7 @@ std::string loss_card(const RunReport& run) {
       "wide");
 }
 
-std::string learning_rate_card(const RunReport& run, const SharedRanges& ranges) {
+std::string learning_rate_card(const RunRecord& run, const SharedRanges& ranges) {
   LineChart chart;
   chart.title = "Learning rate";
   chart.x.label = "step";
@@ -55,21 +55,24 @@ std::string learning_rate_card(const RunReport& run, const SharedRanges& ranges)
       "Adam's estimates of the gradient's size rest on few batches then, and large steps would trust noise.");
 }
 
-std::string speed_card(const RunReport& run, const SharedRanges& ranges) {
+std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   LineChart chart;
   chart.title = "Speed";
   chart.x.label = "step";
   chart.y = {"tokens per second", AxisScale::linear, 0, ranges.tokens_per_second.second};
-  chart.lines = {{run.tokens_per_second, categorical_color(2)}};
-  chart.lines[0].series.name = "tokens per second";
+  Series speed = run.tokens_per_second;
+  speed.name = "tokens per second";
+  // Thousands of fast steps alone would fill a solid block; faint they are a band, with their mean on it.
+  add_with_trend(chart.lines, speed, categorical_color(2));
+  if (speed.y.empty()) chart.lines.pop_back();  // one note that there are no values is enough
   chart.height = 13;
   return card(
       "Speed", render_line_chart(chart),
-      "Training tokens per second of wall-clock time. Dips are other work of the machine, evaluations or "
-      "checkpoints.");
+      "Training tokens per second of wall-clock time. Faint is each step, solid the mean over the "
+      "hundredth of the run on each side. Dips are other work of the machine, evaluations or checkpoints.");
 }
 
-std::string layer_gradients_card(const RunReport& run, const SharedRanges& ranges) {
+std::string layer_gradients_card(const RunRecord& run, const SharedRanges& ranges) {
   LineChart chart;
   chart.title = "Gradient norm by layer";
   chart.x.label = "step";
@@ -90,7 +93,7 @@ std::string layer_gradients_card(const RunReport& run, const SharedRanges& range
       "wide");
 }
 
-std::string path_gradients_card(const RunReport& run, const SharedRanges& ranges) {
+std::string path_gradients_card(const RunRecord& run, const SharedRanges& ranges) {
   PathLines lines;
   const int count = static_cast<int>(run.grad_norm_by_path.size());
   for (int i = 0; i < count; ++i) {
@@ -113,7 +116,7 @@ std::string path_gradients_card(const RunReport& run, const SharedRanges& ranges
       "wide");
 }
 
-std::string weights_card(const RunReport& run, int index) {
+std::string weights_card(const RunRecord& run, int index) {
   const WeightDistribution& weights = run.weights;
   const double total = weights.total();
   if (total == 0)
@@ -136,7 +139,7 @@ std::string weights_card(const RunReport& run, int index) {
 }
 
 /// A heat table layers × heads of one figure of the heads.
-HeatTable head_table(const RunReport& run, const std::string& title, double HeadStatistics::*figure) {
+HeatTable head_table(const RunRecord& run, const std::string& title, double HeadStatistics::*figure) {
   std::set<int> layers, heads;
   for (const HeadStatistics& head : run.heads) {
     layers.insert(head.layer);
@@ -157,7 +160,7 @@ HeatTable head_table(const RunReport& run, const std::string& title, double Head
   return table;
 }
 
-std::string entropy_card(const RunReport& run) {
+std::string entropy_card(const RunRecord& run) {
   HeatTable table = head_table(run, "entropy, nats", &HeadStatistics::entropy);
   table.low = 0;
   double limit = not_given;
@@ -173,7 +176,7 @@ std::string entropy_card(const RunReport& run) {
                   ceiling);
 }
 
-std::string jacobian_card(const RunReport& run, const SharedRanges& ranges) {
+std::string jacobian_card(const RunRecord& run, const SharedRanges& ranges) {
   HeatTable table = head_table(run, "½‖∂p/∂z‖₁", &HeadStatistics::jacobian);
   table.low = 0;
   if (ranges.jacobian_high > 0) table.high = ranges.jacobian_high;
@@ -187,7 +190,7 @@ std::string jacobian_card(const RunReport& run, const SharedRanges& ranges) {
 }
 
 /// Shares and gradients per head, folded away: looked up rather than read.
-std::string more_head_tables(const RunReport& run, const SharedRanges& ranges) {
+std::string more_head_tables(const RunRecord& run, const SharedRanges& ranges) {
   std::string shares, gradients;
   for (const auto& [title, figure] : {std::pair{"weights below 10⁻³, %", &HeadStatistics::share_below_1e3},
                                       std::pair{"weights below 10⁻⁷, %", &HeadStatistics::share_below_1e7}}) {
@@ -215,7 +218,7 @@ std::string more_head_tables(const RunReport& run, const SharedRanges& ranges) {
 
 }  // namespace
 
-std::string summary_tiles(const RunReport& run) {
+std::string summary_tiles(const RunRecord& run) {
   const double loss = final_validation_loss(run);
   std::string html = R"(<div class="tiles">)";
   const auto add = [&](bool known, const std::string& value, const char* label) {
@@ -231,7 +234,7 @@ std::string summary_tiles(const RunReport& run) {
   return html + "</div>\n";
 }
 
-std::string run_section(const RunReport& run, int index, const SharedRanges& ranges) {
+std::string run_section(const RunRecord& run, int index, const SharedRanges& ranges) {
   std::string html = R"(<div class="cards">)";
   html += loss_card(run) + learning_rate_card(run, ranges) + speed_card(run, ranges);
   html += layer_gradients_card(run, ranges) + path_gradients_card(run, ranges);

@@ -1,4 +1,4 @@
-// Norms of gradients, for the report: of each layer's parameters, and along the queries, keys and values of each attention.
+// Norms of gradients, for the record of a run: of each layer's parameters, and along the queries, keys and values of each attention.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nn/attention/multi_head.h"
-#include "nn/report/report.h"
+#include "nn/report/run.h"
 
 namespace vitrine::nn::training {
 

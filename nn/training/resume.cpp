@@ -133,13 +133,13 @@ void Trainer::resume(const std::string& path) {
 
 std::vector<std::pair<std::string, report::Series*>> Trainer::series() {
   std::vector<std::pair<std::string, report::Series*>> all = {
-      {"loss", &report_.train_loss},
-      {"lr", &report_.learning_rate},
-      {"tokens_per_second", &report_.tokens_per_second},
-      {"validation_loss", &report_.validation_loss}};
-  for (report::Series& layer : report_.grad_norm_by_layer)
+      {"loss", &record_.train_loss},
+      {"lr", &record_.learning_rate},
+      {"tokens_per_second", &record_.tokens_per_second},
+      {"validation_loss", &record_.validation_loss}};
+  for (report::Series& layer : record_.grad_norm_by_layer)
     all.push_back({"gradient_norm." + layer.name, &layer});
-  for (report::PathGradients& path : report_.grad_norm_by_path) {
+  for (report::PathGradients& path : record_.grad_norm_by_path) {
     const std::string name = "gradient_norm." + path.name;
     all.insert(all.end(), {{name + ".q", &path.q}, {name + ".k", &path.k}, {name + ".v", &path.v}});
   }

@@ -47,19 +47,19 @@ std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std
   return runs;
 }
 
-ComparisonReports train_runs(const std::vector<Run>& runs,
-                             const std::function<report::RunReport(const Run&)>& train,
+ComparisonRecords train_runs(const std::vector<Run>& runs,
+                             const std::function<report::RunRecord(const Run&)>& train,
                              const std::function<bool()>& stop) {
-  ComparisonReports reports;
+  ComparisonRecords records;
   for (const Run& run : runs) {
-    if (stop() && !reports.trained.empty()) break;
+    if (stop() && !records.trained.empty()) break;
     try {
-      reports.trained.push_back(train(run));
+      records.trained.push_back(train(run));
     } catch (const FailedRun& failed) {
-      reports.failed.push_back(failed.report);
+      records.failed.push_back(failed.record);
     }
   }
-  return reports;
+  return records;
 }
 
 }  // namespace vitrine::nn::training

@@ -1,4 +1,4 @@
-// Several runs of one program, one after another, for one report: each attention with each seed.
+// Several runs of one program, one after another, to be compared: each attention with each seed.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "nn/report/report.h"
+#include "nn/report/run.h"
 
 namespace vitrine::nn::training {
 
@@ -16,8 +16,8 @@ namespace vitrine::nn::training {
 struct Run {
   std::string attention;
   uint64_t seed = 0;
-  std::string name;        ///< in the report: the attention, and the seed where there are several
-  std::string files;       ///< what the names of its files begin with, folder included
+  std::string name;   ///< as the comparison shows it: the attention, and the seed where there are several
+  std::string files;  ///< what the names of its files begin with, folder included
   std::string checkpoint;  ///< where it saves
   std::string resume;      ///< the checkpoint that it goes on from; empty: it begins
   std::string go_on;  ///< the checkpoint from which to resume the comparison where this run is interrupted
@@ -31,19 +31,19 @@ std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std
 
 /// What went wrong while a run trained, and not before; with what it has shown until then.
 struct FailedRun : Error {
-  FailedRun(const std::string& what, report::RunReport shown) : Error(what), report(std::move(shown)) {}
-  report::RunReport report;
+  FailedRun(const std::string& what, report::RunRecord shown) : Error(what), record(std::move(shown)) {}
+  report::RunRecord record;
 };
 
 /// What runs have shown: those that trained to their end or were stopped, and those that failed.
-struct ComparisonReports {
-  std::vector<report::RunReport> trained, failed;
+struct ComparisonRecords {
+  std::vector<report::RunRecord> trained, failed;
 };
 
 /// Trains one run after another. A FailedRun leaves the others to go on; any other error ends them all. Once stop() says so no
 /// further run begins, but a first one always does: it saves what there is to go on from.
-ComparisonReports train_runs(
-    const std::vector<Run>& runs, const std::function<report::RunReport(const Run&)>& train,
+ComparisonRecords train_runs(
+    const std::vector<Run>& runs, const std::function<report::RunRecord(const Run&)>& train,
     const std::function<bool()>& stop = [] { return false; });
 
 }  // namespace vitrine::nn::training

@@ -91,12 +91,12 @@ Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
   check(schedule_ != nullptr, "training: there is no schedule");
   check(!options_.graph || scale_.value() == 1,
         "training: the scale of float16 losses is chosen on the CPU, which a graph leaves out; use bfloat16");
-  for (const Layer& layer : layers_) report_.grad_norm_by_layer.push_back({layer.path, {}, {}});
+  for (const Layer& layer : layers_) record_.grad_norm_by_layer.push_back({layer.path, {}, {}});
   for (const auto& attention : attentions_)
-    report_.grad_norm_by_path.push_back({attention.first, {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
-  report_.train_loss.name = "training";
-  report_.validation_loss.name = "validation";
-  report_.parameters = task_.model.parameter_count();
+    record_.grad_norm_by_path.push_back({attention.first, {"Q", {}, {}}, {"K", {}, {}}, {"V", {}, {}}});
+  record_.train_loss.name = "training";
+  record_.validation_loss.name = "validation";
+  record_.parameters = task_.model.parameter_count();
 }
 
 int64_t Trainer::tokens() const {
@@ -155,7 +155,7 @@ std::vector<Tensor> Trainer::compute_gradients(bool recorded) {
     losses.push_back(mean * cast(shares_[i], mean.dtype()));
     tape.backward(scale_.value() == 1 ? losses.back() : losses.back() * scale_.value());
   }
-  if (paths) paths->add_to(report_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
+  if (paths) paths->add_to(record_.grad_norm_by_path, static_cast<double>(step_ + 1), scale_.value());
   return losses;
 }
 
@@ -220,13 +220,13 @@ double Trainer::step_or_save() {
 
 void Trainer::record_gradients() {
   for (size_t i = 0; i < layers_.size(); ++i)
-    report_.grad_norm_by_layer[i].add(static_cast<double>(step_ + 1),
+    record_.grad_norm_by_layer[i].add(static_cast<double>(step_ + 1),
                                       optim::gradient_norm(layers_[i].parameters));
 }
 
 void Trainer::show_progress(double loss, double seconds) {
   if (!options_.progress) return;
-  const std::vector<double>& validation = report_.validation_loss.y;
+  const std::vector<double>& validation = record_.validation_loss.y;
   display_.show({.run = options_.run,
                  .step = step_,
                  .steps = options_.steps,
@@ -252,11 +252,11 @@ void Trainer::run(const std::function<bool()>& stop) {
     mean_seconds = mean_seconds == 0 ? seconds : 0.95 * mean_seconds + 0.05 * seconds;
     const auto x = static_cast<double>(++step_);
     last_loss_ = loss;
-    report_.train_loss.add(x, loss);
-    report_.learning_rate.add(x, schedule_(step_ - 1));
-    report_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
+    record_.train_loss.add(x, loss);
+    record_.learning_rate.add(x, schedule_(step_ - 1));
+    record_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
-      report_.validation_loss.add(x, validation_loss());
+      record_.validation_loss.add(x, validation_loss());
     show_progress(loss, mean_seconds);
     seconds_ = now() - start;
     note_peak();
@@ -264,14 +264,14 @@ void Trainer::run(const std::function<bool()>& stop) {
     if (options_.save_every > 0 && step_ % options_.save_every == 0 && step_ < options_.steps)
       save(options_.checkpoint);
   }
-  report::Series& losses = report_.validation_loss;
+  report::Series& losses = record_.validation_loss;
   const auto last = static_cast<double>(step_);
   if (step_ >= options_.steps && (losses.x.empty() || losses.x.back() != last))
     losses.add(last, validation_loss());
-  if (!losses.y.empty()) report_.final_validation_loss = losses.y.back();
-  report_.seconds = seconds_ = now() - start;
+  if (!losses.y.empty()) record_.final_validation_loss = losses.y.back();
+  record_.seconds = seconds_ = now() - start;
   note_peak();
-  report_.peak_memory_bytes = peak_;
+  record_.peak_memory_bytes = peak_;
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
 }
 

@@ -3,7 +3,7 @@
 //
 //   Trainer trainer(language_modeling(gpt, training, validation, 12, 1), optim::warmup_cosine(1e-3, 100, 500), {.steps = 500});
 //   trainer.run();
-//   report::write_report("report.html", "A run", {trainer.report()});
+//   report::write_report("report.html", "A run", {trainer.record()});
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@
 #include "core/files/run_lock.h"
 #include "core/gpu/step_graph.h"
 #include "core/tape.h"
-#include "nn/report/report.h"
+#include "nn/report/run.h"
 #include "nn/training/gradient_norms.h"
 #include "nn/training/loss_scale.h"
 #include "nn/training/progress.h"
@@ -65,7 +65,7 @@ class Trainer {
 
   /// Trains until options.steps or until `stop()` says so (asked before each step); then writes the checkpoint. A step that
   /// fails before it has changed a parameter is an error that says where the run before it was saved. The figures of the run
-  /// gather in report(). A run that has its steps already only evaluates, if its loss is not known.
+  /// gather in record(). A run that has its steps already only evaluates, if its loss is not known.
   void run(const std::function<bool()>& stop = [] { return false; });
   /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics where that file exists;
   /// from them run() goes on. A run of another task or optimizer, or of other settings of them, is an error; so are metrics of
@@ -77,7 +77,7 @@ class Trainer {
   int64_t step() const { return step_; }  ///< optimizer steps so far
   /// Mean loss per token over the whole validation split.
   double validation_loss();
-  report::RunReport& report() { return report_; }  ///< what the run has shown, for report::write_report
+  report::RunRecord& record() { return record_; }  ///< what the run has shown, for report::write_report
 
  private:
   double train_step();
@@ -89,7 +89,7 @@ class Trainer {
   void load_batches();
   Device device() const { return named_.front().second.value().device(); }
   void record_gradients();
-  /// All series of the report, each by its name in the metrics.
+  /// All series of the record, each by its name in the metrics.
   std::vector<std::pair<std::string, report::Series*>> series();
   void read_metrics(const std::string& checkpoint, int64_t step, double loss);
   void open_metrics();
@@ -118,7 +118,7 @@ class Trainer {
   ProgressDisplay display_;
   bool warm_ = false;    ///< a step has been made, and with it what is made on first use
   bool moving_ = false;  ///< the step has come to its update
-  report::RunReport report_;
+  report::RunRecord record_;
   std::unique_ptr<AppendedFile> metrics_;
   int64_t step_ = 0;
   double last_loss_ = NAN;  ///< of the last step

@@ -28,17 +28,17 @@ namespace {
 constexpr int64_t kSteps = 6;
 
 /// A run of `steps` on the GPU, in graphs or without, with two micro-batches a step.
-RunReport train_in_graph(bool graph, Gpt& model, int64_t steps) {
+RunRecord train_in_graph(bool graph, Gpt& model, int64_t steps) {
   model.to(Device::cuda);
   TrainingOptions o = quiet(steps);
   o.accumulate = 2, o.graph = graph, o.clip = 0.1;
   Trainer trainer(text(model, counting(200), counting(18), 1), optim::warmup_cosine(1e-2, 2, steps), o);
   trainer.run();
-  return trainer.report();
+  return trainer.record();
 }
 
 /// A run on one device; or, from step 3 on, in another trainer, through a checkpoint, perhaps on another device.
-RunReport train(Device device, std::optional<Device> later = {}, bool graph = false) {
+RunRecord train(Device device, std::optional<Device> later = {}, bool graph = false) {
   const test::Folder folder;
   const std::string path = folder / "checkpoint";
   const auto schedule = optim::warmup_cosine(1e-2, 2, kSteps);
@@ -49,7 +49,7 @@ RunReport train(Device device, std::optional<Device> later = {}, bool graph = fa
   model.to(device);
   Trainer first(text(model, counting(200), counting(40)), schedule, o);
   first.run([&] { return later && first.step() == 3; });
-  if (!later) return first.report();
+  if (!later) return first.record();
   first.save(path);
   manual_seed(99);
   Gpt other(tiny());
@@ -57,33 +57,33 @@ RunReport train(Device device, std::optional<Device> later = {}, bool graph = fa
   Trainer second(text(other, counting(200), counting(40)), schedule, o);
   second.resume(path);
   second.run();
-  return second.report();
+  return second.record();
 }
 
 }  // namespace
 
 TEST_CASE("a model trains on the GPU as on the CPU, with dropout, and goes on from the other's checkpoint") {
   if (!has_gpu()) return;
-  const RunReport wanted = train(Device::cpu);
-  for (const RunReport& report :
+  const RunRecord wanted = train(Device::cpu);
+  for (const RunRecord& record :
        {train(Device::cuda), train(Device::cpu, Device::cuda), train(Device::cuda, Device::cpu)}) {
-    CHECK(report.final_validation_loss == doctest::Approx(wanted.final_validation_loss).epsilon(1e-4));
-    CHECK(report.train_loss.y.back() == doctest::Approx(wanted.train_loss.y.back()).epsilon(1e-4));
-    CHECK(report.peak_memory_bytes > 0);
+    CHECK(record.final_validation_loss == doctest::Approx(wanted.final_validation_loss).epsilon(1e-4));
+    CHECK(record.train_loss.y.back() == doctest::Approx(wanted.train_loss.y.back()).epsilon(1e-4));
+    CHECK(record.peak_memory_bytes > 0);
   }
 }
 
 TEST_CASE("a run that goes on from its checkpoint on a GPU has the bits of one that never stopped") {
   if (!has_gpu()) return;
-  const RunReport wanted = train(Device::cuda);
+  const RunRecord wanted = train(Device::cuda);
   for (const bool graph : {false, true}) {
     INFO(std::string(graph ? "in graphs" : "step by step"));
-    const RunReport report = train(Device::cuda, Device::cuda, graph);
+    const RunRecord record = train(Device::cuda, Device::cuda, graph);
     const auto& all = wanted.train_loss.y;
-    const auto& later = report.train_loss.y;  // from step 3 on
+    const auto& later = record.train_loss.y;  // from step 3 on
     REQUIRE(later.size() == kSteps - 3);
     CHECK(std::equal(later.begin(), later.end(), all.end() - (kSteps - 3)));
-    CHECK(report.final_validation_loss == wanted.final_validation_loss);
+    CHECK(record.final_validation_loss == wanted.final_validation_loss);
   }
 }
 
@@ -93,10 +93,10 @@ TEST_CASE("a run in graphs has the bits of one without, also around steps whose 
   manual_seed(3);
   Gpt eager(tiny()), in_graph = eager.clone();
   manual_seed(4);
-  const RunReport want = train_in_graph(false, eager, kLong);
+  const RunRecord want = train_in_graph(false, eager, kLong);
   manual_seed(4);
   const Profiler profiler;
-  const RunReport got = train_in_graph(true, in_graph, kLong);
+  const RunRecord got = train_in_graph(true, in_graph, kLong);
   int64_t replays = 0;
   for (const Profiler::Row& row : profiler.by_op()) replays += row.name == "replay" ? row.calls : 0;
   CHECK(replays == kLong - 2);  // steps 1 and 11 are recorded
@@ -122,7 +122,7 @@ TEST_CASE("a graph replays steps whose batches differ in tokens, and refuses tho
     o.graph = graph;
     Trainer trainer(task, optim::constant(1e-2), o);
     trainer.run();
-    return trainer.report();
+    return trainer.record();
   };
   CHECK(trained(true, nullptr).train_loss.y == trained(false, nullptr).train_loss.y);
   const auto longer = [](int64_t index) { return reversals(3 * index, index < 6 ? 3 : 4); };
@@ -156,7 +156,7 @@ TEST_CASE("a task may hand over the same tensors for each batch, though a GPU ha
     Trainer trainer(task, optim::constant(1e-2), o);
     trainer.run();
     emulator::delay_default_streams(false);
-    return trainer.report().train_loss.y;
+    return trainer.record().train_loss.y;
   };
   CHECK(losses(true) == losses(false));
 }

@@ -43,6 +43,11 @@ std::string marker_data(const std::vector<double>& x_places, const std::vector<d
   return path;
 }
 
+/// `color`, or the colour of the index-th thing where it was not given.
+Color settled(const Color& color, size_t index) {
+  return color.light.empty() && color.dark.empty() ? categorical_color(static_cast<int>(index)) : color;
+}
+
 std::string draw_line(const Line& line, size_t legend_index, const Scale& x, const Scale& y, int max_points,
                       Gaps& gaps) {
   for (double value : line.series.y) {
@@ -145,7 +150,7 @@ std::string draw_bin_tip(const Histogram& histogram, size_t bin, const Scale& x)
 
 std::string render_line_chart(const LineChart& chart) {
   std::vector<std::pair<double, double>> x_ranges, y_ranges;
-  std::vector<const Line*> drawn;
+  std::vector<Line> drawn;
   Frame frame;
   for (const Line& line : chart.lines) {
     const Series& series = line.series;
@@ -156,7 +161,8 @@ std::string render_line_chart(const LineChart& chart) {
                             (series.y.empty() ? ": no values." : ": no value that can be drawn."));
       continue;
     }
-    drawn.push_back(&line);
+    drawn.push_back(line);
+    drawn.back().color = settled(line.color, static_cast<size_t>(&line - chart.lines.data()));
     x_ranges.push_back(drawable_range(series.x, chart.x.scale));
     y_ranges.push_back(drawable_range(series.y, chart.y.scale));
   }
@@ -172,8 +178,8 @@ std::string render_line_chart(const LineChart& chart) {
   frame.height = chart.height;
   std::string drawing;
   Gaps gaps;
-  for (const Line* line : drawn) {
-    drawing += draw_line(*line, legend_index(frame.legend, *line), frame.x, frame.y, chart.max_points, gaps);
+  for (const Line& line : drawn) {
+    drawing += draw_line(line, legend_index(frame.legend, line), frame.x, frame.y, chart.max_points, gaps);
   }
   for (std::string& note : gap_notes(gaps)) frame.notes.push_back(std::move(note));
   return render_frame(frame, drawing);
@@ -200,7 +206,8 @@ std::string render_histogram(const Histogram& histogram) {
   frame.height = histogram.height;
   std::string drawing;
   for (size_t i = 0; i < histogram.groups.size(); ++i) {
-    const Histogram::Group& group = histogram.groups[i];
+    Histogram::Group group = histogram.groups[i];
+    group.color = settled(group.color, i);
     frame.legend.push_back({group.name, group.color, group.style});
     drawing += draw_bars(group, i, histogram.edges, frame.x, frame.y);
   }

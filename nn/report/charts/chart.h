@@ -2,32 +2,22 @@
 //
 // A chart's SVG is stretched to whatever width its place has (preserveAspectRatio="none", strokes that do not
 // scale), while ticks, labels and legend are HTML text placed in per cent: the same chart is legible on a
-// phone and on a projector. The styles and the script of the report (report_style.cpp, report_script.cpp)
-// complete it: colours of the light and dark theme, tooltips, legends that switch lines off.
+// phone and on a projector. The styles and the script of the page (report.css, report.js) complete it: colours of the light and dark theme, tooltips, legends that switch lines off.
 //
 // No value breaks a chart: what cannot be drawn (NaN, infinity, non-positive on a log axis) leaves a gap and
 // a note.
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "nn/report/series.h"
+
 namespace vitrine::nn::report {
 
-/// Stands for a number that was not given.
-inline constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
-
-/// y over x. Both hold the same number of values.
-struct Series {
-  std::string name;
-  std::vector<double> x, y;
-  void add(double at, double value) { x.push_back(at), y.push_back(value); }
-};
-
-/// One colour per theme, as "#rrggbb".
+/// One colour per theme, as "#rrggbb". Anything else is an error where a chart is rendered.
 struct Color {
   std::string light, dark;
 };
@@ -45,7 +35,7 @@ enum class AxisScale { linear, log };
 
 /// An axis: its label with the unit, and its range, taken from the data where it is not given.
 struct Axis {
-  std::string label;
+  std::string label = {};
   AxisScale scale = AxisScale::linear;
   double low = not_given, high = not_given;
 };
@@ -57,8 +47,8 @@ LineStyle categorical_style(int index);
 
 /// A series and its looks.
 struct Line {
-  Series series;
-  Color color;
+  Series series = {};
+  Color color = {};  // not given: categorical_color of the line's place in the chart
   LineStyle style = LineStyle::solid;
   std::string legend =
       "";  // the legend's entry, where it is not the series' name; several lines may share one
@@ -73,13 +63,13 @@ struct Mark {
 
 /// Lines over a common x axis.
 struct LineChart {
-  std::string title;  // what a screen reader says the picture shows
-  Axis x, y;
-  std::vector<Line> lines;
-  std::vector<Mark> marks;
-  std::string legend_title;  // "layer", put before the legend's entries
-  int max_points = 2000;     // longer lines are drawn by downsample()
-  double height = 18;        // in rem
+  std::string title = {};  // what a screen reader says the picture shows
+  Axis x = {}, y = {};
+  std::vector<Line> lines = {};
+  std::vector<Mark> marks = {};
+  std::string legend_title = {};  // "layer", put before the legend's entries
+  int max_points = 2000;          // longer lines are drawn by downsample()
+  double height = 18;             // in rem
 };
 
 /// The chart as an HTML <div class="chart">; if no line has a drawable point, a note in its place.
@@ -89,16 +79,16 @@ std::string render_line_chart(const LineChart& chart);
 /// outlines.
 struct Histogram {
   struct Group {
-    std::string name;
-    Color color;
-    LineStyle style;              // of the outline
-    std::vector<double> heights;  // edges.size() - 1 of them
+    std::string name = {};
+    Color color = {};                    // not given: categorical_color of the group's place
+    LineStyle style = LineStyle::solid;  // of the outline
+    std::vector<double> heights = {};    // edges.size() - 1 of them
   };
-  std::string title;
-  Axis x, y;
-  std::vector<double> edges;  // rising
-  std::vector<Group> groups;
-  std::vector<Mark> marks;
+  std::string title = {};
+  Axis x = {}, y = {};
+  std::vector<double> edges = {};  // rising
+  std::vector<Group> groups = {};
+  std::vector<Mark> marks = {};
   double height = 18;
 };
 
@@ -108,13 +98,14 @@ std::string render_histogram(const Histogram& histogram);
 /// A table of numbers, each cell shaded by its value between `low` and `high` (the extremes, where not
 /// given).
 struct HeatTable {
-  std::string title;
-  std::string row_title, column_title;  // "layer", "head"
-  std::vector<std::string> rows, columns;
-  std::vector<double> values;  // rows × columns, row-major; NaN: an empty cell
+  std::string title = {};
+  std::string row_title = {}, column_title = {};  // "layer", "head"
+  std::vector<std::string> rows = {}, columns = {};
+  std::vector<double> values = {};  // rows × columns, row-major; NaN: an empty cell
   double low = not_given, high = not_given;
   AxisScale scale = AxisScale::linear;
-  std::function<std::string(double)> format;  // text of a cell; readable_number with 3 digits, where empty
+  std::function<std::string(double)> format =
+      {};  // text of a cell; readable_number with 3 digits, where empty
 };
 
 /// Throws unless there are rows × columns values.

@@ -99,9 +99,10 @@ Scale settle(const Axis& axis, std::pair<double, double> data, double padding) {
   if (high < low) high = low;
   // A single value, or a spread that rounding swallows, gets a range around it.
   if (log) {
-    const double factor = high > low * (1 + 1e-9) ? std::pow(high / low, padding) : 2;
-    if (std::isnan(axis.low) || factor == 2) low /= factor;
-    if (std::isnan(axis.high) || factor == 2) high *= factor;
+    const bool flat = high <= low * (1 + 1e-9);
+    const double factor = flat ? 2 : std::pow(high / low, padding);
+    if (std::isnan(axis.low) || flat) low /= factor;
+    if (std::isnan(axis.high) || flat) high *= factor;
   } else {
     const double size = std::max(std::abs(low), std::abs(high));
     const bool flat = high - low <= 1e-9 * size || high == low;
@@ -128,7 +129,14 @@ const char* css_class(LineStyle style) {
   fail("chart: unknown line style {}", static_cast<int>(style));
 }
 
-std::string color_style(const Color& color) { return fmt::format("--l:{};--d:{}", color.light, color.dark); }
+std::string color_style(const Color& color) {
+  for (const std::string& text : {color.light, color.dark}) {
+    const bool hexadecimal = text.find_first_not_of("0123456789abcdefABCDEF", 1) == text.npos;
+    check(text.size() == 7 && text[0] == '#' && hexadecimal,
+          "chart: the colour '{}' is not of the form #rrggbb", text);
+  }
+  return fmt::format("--l:{};--d:{}", color.light, color.dark);
+}
 
 std::string render_missing(const std::string& title, const std::string& reason) {
   return fmt::format(R"(<p class="missing">{}: {}</p>)", escape_html(title), escape_html(reason));

@@ -90,7 +90,7 @@ Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t b
 }
 
 void inspect_attention(Gpt& model, const Batch& on_cpu, const std::function<std::string(int64_t)>& label,
-                       report::RunReport& report) {
+                       report::RunRecord& record) {
   const Batch batch = on_cpu.to(model.parameters().front().value().device());
   const ModeScope evaluation(model, false);
   std::vector<AttentionTrace> traces;
@@ -99,7 +99,7 @@ void inspect_attention(Gpt& model, const Batch& on_cpu, const std::function<std:
   std::vector<std::string> labels;
   for (double id : select(on_cpu.tensors[0], 0, 0).values())
     labels.push_back(label(static_cast<int64_t>(id)));
-  inspect_attention(tape, loss, traces, labels, labels, report);
+  inspect_attention(tape, loss, traces, labels, labels, record);
 }
 
 }  // namespace vitrine::nn::training

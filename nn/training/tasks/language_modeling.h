@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nn/models/gpt.h"
-#include "nn/report/report.h"
+#include "nn/report/run.h"
 #include "nn/text/tokens.h"
 #include "nn/training/task.h"
 
@@ -21,6 +21,6 @@ Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t b
 /// Statistics of every head on one batch of language_modeling, and the weights of its first row as maps, with `label` naming
 /// tokens.
 void inspect_attention(Gpt& model, const Batch& batch, const std::function<std::string(int64_t)>& label,
-                       report::RunReport& report);
+                       report::RunRecord& record);
 
 }  // namespace vitrine::nn::training

@@ -15,8 +15,8 @@ using namespace vitrine::nn::report;
 
 namespace {
 
-RunReport sample_run(const std::string& name) {
-  RunReport run;
+RunRecord sample_run(const std::string& name) {
+  RunRecord run;
   run.name = name;
   run.settings = {{"attention", name}, {"steps", "3"}};
   run.train_loss = {"training", {1, 2, 3}, {3.0, NAN, 2.0}};
@@ -47,7 +47,7 @@ TEST_CASE("the report shows the figures and escapes what the model wrote") {
 }
 
 TEST_CASE("a prompt stands in bold before the sample; a blank one, that none could see, is left out") {
-  RunReport run = sample_run("standard");
+  RunRecord run = sample_run("standard");
   run.prompt = "Once";
   run.sample = " upon";
   CHECK(render_report("t", {run}).find("<b>Once</b> upon") != std::string::npos);
@@ -56,7 +56,7 @@ TEST_CASE("a prompt stands in bold before the sample; a blank one, that none cou
 }
 
 TEST_CASE("lines that share an axis keep off its ends, and zero has no unit") {
-  RunReport run = sample_run("standard");
+  RunRecord run = sample_run("standard");
   run.learning_rate = {"", {1, 2, 3}, {0, 1, 2}};
   run.grad_norm_by_layer = {{"layer 0", {1, 2}, {1e-3, 1e-1}}};
   const SharedRanges ranges = shared_ranges({run});
@@ -67,8 +67,33 @@ TEST_CASE("lines that share an axis keep off its ends, and zero has no unit") {
   CHECK(tick_labels({0, 20000, 40000}, AxisScale::linear) == std::vector<std::string>{"0", "20k", "40k"});
 }
 
+TEST_CASE("a log axis leaves a margin at both ends, but where an end was given") {
+  const double million = 1 << 20;  // whose twentieth root, the margin, is 2
+  const Axis axis{"y", AxisScale::log};
+  CHECK(settle(axis, {1, million}, 0.05).low == doctest::Approx(0.5));
+  CHECK(settle(axis, {1, million}, 0.05).high == doctest::Approx(2 * million));
+  CHECK(settle({"y", AxisScale::log, 1, million}, {3, 4}, 0.05).low == 1);
+  CHECK(settle({"y", AxisScale::log, 1, million}, {3, 4}, 0.05).high == million);
+  CHECK(settle({"y", AxisScale::log, 1}, {3, million}, 0.05).low == 1);
+  CHECK(settle(axis, {8, 8}, 0.05).low == 4);
+  CHECK(settle(axis, {8, 8}, 0.05).high == 16);
+}
+
+TEST_CASE("fast steps are a faint band under the line of their mean") {
+  RunRecord run = sample_run("standard");
+  for (int i = 0; i < 5000; ++i) run.tokens_per_second.add(i, i % 2 == 0 ? 900 : 1100);
+  const std::string page = run_section(run, 0, shared_ranges({run}));
+  const auto line = [&](const std::string& css, const std::string& name) {
+    const std::string style = color_style(categorical_color(2));
+    return page.find(
+        fmt::format(R"(class="line {}" style="{}" data-series="0" data-name="{}")", css, style, name));
+  };
+  REQUIRE(line("solid", "tokens per second") != page.npos);
+  CHECK(line("faint", "tokens per second, single") < line("solid", "tokens per second"));
+}
+
 TEST_CASE("the report has every figure") {
-  RunReport run = sample_run("standard");
+  RunRecord run = sample_run("standard");
   run.learning_rate = {"", {1, 2, 3}, {0, 1e-3, 5e-4}};
   run.tokens_per_second = {"", {1, 2, 3}, {900, 1000, 1100}};
   run.grad_norm_by_layer = {{"first layer", {1, 2}, {0.5, 0.25}}};
@@ -106,7 +131,7 @@ TEST_CASE("the report has every figure") {
 }
 
 TEST_CASE("runs of one method share a color and an entry of the legend, and their losses have a mean") {
-  std::vector<RunReport> runs;
+  std::vector<RunRecord> runs;
   for (const auto& [method, seed, loss] :
        {std::tuple{"standard", 1, 2.0}, {"standard", 2, 2.2}, {"laser", 1, 1.7}, {"laser", 2, 1.8}}) {
     runs.push_back(sample_run(fmt::format("{}, seed {}", method, seed)));
@@ -122,20 +147,20 @@ TEST_CASE("runs of one method share a color and an entry of the legend, and thei
   CHECK(entries == 4);
   const std::string fourth = color_style(categorical_color(3));
   CHECK(page.find(fourth) == std::string::npos);
-  for (RunReport& run : runs) run.method.clear();
+  for (RunRecord& run : runs) run.method.clear();
   CHECK(comparison_section(runs).find("Means over seeds") == std::string::npos);
   CHECK(comparison_section(runs).find(fourth) != std::string::npos);
 }
 
 TEST_CASE("the shares of small weights are counted") {
-  const RunReport run = sample_run("x");
+  const RunRecord run = sample_run("x");
   CHECK(run.weights.total() == 4);
   CHECK(run.weights.share_below(-3) == doctest::Approx(0.5));
   CHECK(run.weights.share_below(-7) == doctest::Approx(0.25));
 }
 
 TEST_CASE("unequal series and maps are refused") {
-  RunReport run = sample_run("x");
+  RunRecord run = sample_run("x");
   run.train_loss.y.pop_back();
   CHECK_THROWS_AS(render_report("t", {run}), Error);
   run = sample_run("x");

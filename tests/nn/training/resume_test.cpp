@@ -30,7 +30,7 @@ struct Run {
   }
 
   /// From the start, or from the checkpoint named `from`, until there are `stop` steps; then saves as `to`.
-  RunReport go(const std::string& from, int64_t stop, const std::string& to) const {
+  RunRecord go(const std::string& from, int64_t stop, const std::string& to) const {
     manual_seed(from.empty() ? 1 : 99);
     Gpt gpt(model);
     gpt.to(dtype);
@@ -38,7 +38,7 @@ struct Run {
     if (!from.empty()) trainer.resume(folder / from);
     trainer.run([&] { return trainer.step() == stop; });
     trainer.save(folder / to);
-    return trainer.report();
+    return trainer.record();
   }
   std::vector<nlohmann::json> lines() const {
     std::vector<nlohmann::json> result;
@@ -61,18 +61,18 @@ void check_equal(const Series& x, const Series& y) {
   CHECK(x.y == y.y);
 }
 
-void check_whole(const RunReport& report, const RunReport& whole) {
-  check_equal(report.train_loss, whole.train_loss);
-  check_equal(report.validation_loss, whole.validation_loss);
-  check_equal(report.learning_rate, whole.learning_rate);
-  CHECK(report.tokens_per_second.x == whole.tokens_per_second.x);
-  CHECK(report.final_validation_loss == whole.final_validation_loss);
+void check_whole(const RunRecord& record, const RunRecord& whole) {
+  check_equal(record.train_loss, whole.train_loss);
+  check_equal(record.validation_loss, whole.validation_loss);
+  check_equal(record.learning_rate, whole.learning_rate);
+  CHECK(record.tokens_per_second.x == whole.tokens_per_second.x);
+  CHECK(record.final_validation_loss == whole.final_validation_loss);
   for (size_t layer = 0; layer < 2; ++layer) {
-    CHECK(!report.grad_norm_by_layer[layer].y.empty());
-    check_equal(report.grad_norm_by_layer[layer], whole.grad_norm_by_layer[layer]);
-    check_equal(report.grad_norm_by_path[layer].q, whole.grad_norm_by_path[layer].q);
-    check_equal(report.grad_norm_by_path[layer].k, whole.grad_norm_by_path[layer].k);
-    check_equal(report.grad_norm_by_path[layer].v, whole.grad_norm_by_path[layer].v);
+    CHECK(!record.grad_norm_by_layer[layer].y.empty());
+    check_equal(record.grad_norm_by_layer[layer], whole.grad_norm_by_layer[layer]);
+    check_equal(record.grad_norm_by_path[layer].q, whole.grad_norm_by_path[layer].q);
+    check_equal(record.grad_norm_by_path[layer].k, whole.grad_norm_by_path[layer].k);
+    check_equal(record.grad_norm_by_path[layer].v, whole.grad_norm_by_path[layer].v);
   }
 }
 
@@ -80,11 +80,11 @@ void check_whole(const RunReport& report, const RunReport& whole) {
 
 TEST_CASE("metrics are a line of JSON per step, and a run that is resumed twice has each step once") {
   Run run;
-  const RunReport whole = run.go("", 6, "whole");
+  const RunRecord whole = run.go("", 6, "whole");
   run.go("", 4, "four");
   run.go("four", 6, "six");
   std::ofstream(run.options.metrics, std::ios::app) << R"({"step":7,"los)";  // a line that a crash cut off
-  const RunReport report = run.go("four", 6, "six");
+  const RunRecord record = run.go("four", 6, "six");
   const auto lines = run.lines();
   REQUIRE(lines.size() == 6);
   for (size_t i = 0; i < 6; ++i) {
@@ -93,13 +93,13 @@ TEST_CASE("metrics are a line of JSON per step, and a run that is resumed twice 
     CHECK(lines[i]["lr"] == run.schedule(static_cast<int64_t>(i)));
     CHECK(lines[i].contains("validation_loss") == ((i + 1) % 3 == 0));
   }
-  CHECK(lines[5]["validation_loss"] == report.final_validation_loss);
-  check_whole(report, whole);
+  CHECK(lines[5]["validation_loss"] == record.final_validation_loss);
+  check_whole(record, whole);
 }
 
 TEST_CASE("a finished run that is resumed keeps its metrics, curves and validation loss") {
   Run run;
-  const RunReport whole = run.go("", 6, "six");
+  const RunRecord whole = run.go("", 6, "six");
   const std::string metrics = read_text(run.options.metrics);
   check_whole(run.go("six", 6, "again"), whole);
   CHECK(read_text(run.options.metrics) == metrics);
@@ -110,7 +110,7 @@ TEST_CASE("a finished run that is resumed keeps its metrics, curves and validati
 
 TEST_CASE("a trainer that goes back to a checkpoint forgets what it has done since") {
   Run run;
-  const RunReport whole = run.go("", 6, "whole");
+  const RunRecord whole = run.go("", 6, "whole");
   const std::string four = run.folder / "four";
   manual_seed(1);
   Gpt gpt(run.model);
@@ -120,10 +120,10 @@ TEST_CASE("a trainer that goes back to a checkpoint forgets what it has done sin
   trainer.save(four);
   trainer.run();
   trainer.resume(four);
-  CHECK(trainer.report().train_loss.x.size() == 4);
+  CHECK(trainer.record().train_loss.x.size() == 4);
   CHECK(run.lines().size() == 4);
   trainer.run();
-  check_whole(trainer.report(), whole);
+  check_whole(trainer.record(), whole);
   const auto lines = run.lines();
   REQUIRE(lines.size() == 6);
   for (size_t i = 0; i < 6; ++i) CHECK(lines[i]["loss"] == whole.train_loss.y[i]);
@@ -258,7 +258,7 @@ TEST_CASE("the time of a resumed run is that of all its parts, and its peak the 
   CHECK(seconds > 1000.5);
   CHECK(seconds < 1100);
   CHECK(run.lines().back()["seconds"].get<double>() > 1000);
-  const RunReport trained = run.go("", 6, "six");
+  const RunRecord trained = run.go("", 6, "six");
   CHECK(run.go("six", 6, "again").peak_memory_bytes == trained.peak_memory_bytes);  // loading it takes less
 }
 

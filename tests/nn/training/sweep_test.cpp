@@ -18,15 +18,15 @@ std::string save(const std::string& path, const char* attention) {
   return path;
 }
 
-RunReport named(const Run& run) {
-  RunReport report;
-  report.name = run.name;
-  return report;
+RunRecord named(const Run& run) {
+  RunRecord record;
+  record.name = run.name;
+  return record;
 }
 
-std::vector<std::string> names_of(const std::vector<RunReport>& reports) {
+std::vector<std::string> names_of(const std::vector<RunRecord>& records) {
   std::vector<std::string> names;
-  for (const RunReport& report : reports) names.push_back(report.name);
+  for (const RunRecord& record : records) names.push_back(record.name);
   return names;
 }
 
@@ -79,12 +79,12 @@ TEST_CASE("a checkpoint of none of the runs is an error") {
 
 TEST_CASE("a run that fails leaves the others to go on, and any other error ends them") {
   const auto runs = plan_runs({"standard", "laser", "cosine"}, {1}, "out");
-  const auto reports = train_runs(runs, [](const Run& run) -> RunReport {
+  const auto records = train_runs(runs, [](const Run& run) -> RunRecord {
     if (run.attention == "laser") throw FailedRun("not finite", named(run));
     return named(run);
   });
-  CHECK(names_of(reports.trained) == Names{"standard", "cosine"});
-  CHECK(names_of(reports.failed) == Names{"laser"});
+  CHECK(names_of(records.trained) == Names{"standard", "cosine"});
+  CHECK(names_of(records.failed) == Names{"laser"});
 
   Names begun;
   CHECK_THROWS_WITH_AS(train_runs(runs,

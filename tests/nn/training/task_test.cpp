@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "nn/report/report.h"
 #include "nn/training/trainer.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -46,16 +47,16 @@ TEST_CASE("an encoder learns to write backwards, and the report shows its layers
   Trainer trainer(reversing(model, 16), optim::warmup_cosine(1e-2, 10, 300), quiet(300));
   CHECK(trainer.validation_loss() == doctest::Approx(std::log(Reverser::kSymbols)).epsilon(0.1));
   trainer.run();
-  const RunReport& report = trainer.report();
-  CHECK(report.final_validation_loss < 0.1);
-  CHECK(report.parameters == model.parameter_count());
-  REQUIRE(report.grad_norm_by_layer.size() == 1);
-  CHECK(report.grad_norm_by_layer[0].name == "attentions.0");
-  CHECK(report.grad_norm_by_layer[0].y.size() == 30);
-  REQUIRE(report.grad_norm_by_path.size() == 1);
-  CHECK(report.grad_norm_by_path[0].name == "attentions.0");
-  CHECK(report.grad_norm_by_path[0].q.y.size() == 30);
-  CHECK(render_report("Backwards", {report}).find("data-name=\"attentions.0\"") != std::string::npos);
+  const RunRecord& record = trainer.record();
+  CHECK(record.final_validation_loss < 0.1);
+  CHECK(record.parameters == model.parameter_count());
+  REQUIRE(record.grad_norm_by_layer.size() == 1);
+  CHECK(record.grad_norm_by_layer[0].name == "attentions.0");
+  CHECK(record.grad_norm_by_layer[0].y.size() == 30);
+  REQUIRE(record.grad_norm_by_path.size() == 1);
+  CHECK(record.grad_norm_by_path[0].name == "attentions.0");
+  CHECK(record.grad_norm_by_path[0].q.y.size() == 30);
+  CHECK(render_report("Backwards", {record}).find("data-name=\"attentions.0\"") != std::string::npos);
 }
 
 TEST_CASE("a model may lack matrices, or have nothing else") {
@@ -84,7 +85,7 @@ TEST_CASE("a model may lack matrices, or have nothing else") {
     Trainer trainer(task, optim::constant(1e-2), options);
     const double before = trainer.validation_loss();
     trainer.run();
-    CHECK(trainer.report().final_validation_loss < before);
+    CHECK(trainer.record().final_validation_loss < before);
     return all_values(model);
   };
   const auto matrix = [&](double decay) {
@@ -113,8 +114,8 @@ TEST_CASE("micro-batches of different numbers of tokens give the step of the bat
     Trainer trainer(reversing(model, 6 / accumulate), optim::constant(0.5), options);
     trainer.run();
     values.push_back(all_values(model));
-    losses.push_back(trainer.report().train_loss.y[1]);
-    norms.push_back(trainer.report().grad_norm_by_path[0].v.y[0]);
+    losses.push_back(trainer.record().train_loss.y[1]);
+    norms.push_back(trainer.record().grad_norm_by_path[0].v.y[0]);
   }
   CHECK(losses[0] == doctest::Approx(losses[1]).epsilon(1e-6));
   CHECK(norms[1] / norms[0] == doctest::Approx(1).epsilon(1e-5));
@@ -148,7 +149,7 @@ TEST_CASE("batches may change their shapes, and the loss of a step is that of it
       sum += sum_of_losses(model, b);
       tokens += static_cast<double>(b.tokens);
     }
-    CHECK(trainer.report().train_loss.y[static_cast<size_t>(step)] ==
+    CHECK(trainer.record().train_loss.y[static_cast<size_t>(step)] ==
           doctest::Approx(sum / tokens).epsilon(1e-6));
   }
 }
@@ -209,7 +210,7 @@ TEST_CASE("a callback of the user's sees every pass of a training run, those tha
   trainer.run([&] { return trainer.step() == 2; });
   CHECK(passes == 2);
   REQUIRE(attention.on_projected);
-  CHECK(trainer.report().grad_norm_by_path[0].q.y.size() == 1);
+  CHECK(trainer.record().grad_norm_by_path[0].q.y.size() == 1);
 }
 
 TEST_CASE("a task that lacks something, and batches of no tokens, are told") {

@@ -72,7 +72,7 @@ TEST_CASE("a GPT learns to count") {
   CHECK(trainer.validation_loss() == doctest::Approx(std::log(7)).epsilon(0.05));
   trainer.run();
   CHECK(trainer.validation_loss() < 0.1);
-  CHECK(trainer.report().grad_norm_by_path[1].k.y.size() == 15);
+  CHECK(trainer.record().grad_norm_by_path[1].k.y.size() == 15);
   CHECK(generate(model, {0, 1, 2}, 4, {.temperature = 0}) == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6});
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("in 16 bits the loss ends where it ends in float32") {
     model.to(dtype);
     Trainer trainer(text(model, noisy(2000), noisy(300)), optim::warmup_cosine(1e-2, 10, 100), quiet(100));
     trainer.run();
-    losses.push_back(trainer.report().final_validation_loss);
+    losses.push_back(trainer.record().final_validation_loss);
   }
   CHECK(losses[0] < 1.7);  // of ln 7 = 1.95 at the start: something has been learned
   CHECK(std::abs(losses[1] - losses[0]) < 0.02);
@@ -129,8 +129,8 @@ TEST_CASE("gradients that float16 cannot hold are saved by the scale of the loss
     Trainer trainer(text(model, noisy(2000), noisy(60), 1024), optim::constant(1e-3), quiet(1));
     trainer.run();
     norms.emplace_back();
-    for (const Series& layer : trainer.report().grad_norm_by_layer) norms.back().push_back(layer.y.at(0));
-    for (const PathGradients& path : trainer.report().grad_norm_by_path)
+    for (const Series& layer : trainer.record().grad_norm_by_layer) norms.back().push_back(layer.y.at(0));
+    for (const PathGradients& path : trainer.record().grad_norm_by_path)
       for (const Series& s : {path.q, path.k, path.v}) norms.back().push_back(s.y.at(0));
   }
   REQUIRE(norms[0].size() == 8);
@@ -170,7 +170,7 @@ TEST_CASE("gradients along Q, K and V are those of the trace, also where blocks 
     Trainer trainer(text(model, counting(500), counting(100)), optim::constant(0), quiet(1));
     trainer.run();
     norms.emplace_back();
-    for (const PathGradients& path : trainer.report().grad_norm_by_path)
+    for (const PathGradients& path : trainer.record().grad_norm_by_path)
       for (const Series& s : {path.q, path.k, path.v}) norms.back().push_back(s.y.at(0));
   }
   CHECK(norms[0] == norms[1]);
@@ -263,7 +263,7 @@ TEST_CASE("the norm of a layer is that of the gradients of its parameters, toget
     for (size_t layer = 0; layer < 2; ++layer)
       if (name.starts_with(fmt::format("blocks.{}.", layer)))
         for (const double g : p.grad().values()) squares[layer] += g * g;
-  const auto& layers = trainer.report().grad_norm_by_layer;
+  const auto& layers = trainer.record().grad_norm_by_layer;
   REQUIRE(layers.size() == 2);
   for (size_t i = 0; i < 2; ++i)
     CHECK(layers[i].y.at(0) == doctest::Approx(std::sqrt(squares[i])).epsilon(1e-6).scale(0));
@@ -306,8 +306,8 @@ TEST_CASE("the peak of memory is that of the run, not of what ran before") {
   Gpt model(tiny());
   Trainer trainer(text(model, counting(300), counting(60)), optim::constant(1e-3), quiet(2));
   trainer.run();
-  CHECK(trainer.report().peak_memory_bytes > 4.0 * static_cast<double>(model.parameter_count()));
-  CHECK(trainer.report().peak_memory_bytes < 4.0 * kLarge);
+  CHECK(trainer.record().peak_memory_bytes > 4.0 * static_cast<double>(model.parameter_count()));
+  CHECK(trainer.record().peak_memory_bytes < 4.0 * kLarge);
 }
 
 TEST_CASE("a text falls into the characters of Unicode, and bytes that are none stand alone") {

@@ -1,11 +1,3 @@
-// The script of the report: theme, tooltips, legends, tabs, attention maps. Everything else is in the page
-// itself.
-#include "nn/report/parts.h"
-
-namespace vitrine::nn::report {
-namespace {
-
-constexpr const char* helpers = R"js(
 "use strict";
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const element = (name, parent, text = "", css = "") => {
@@ -74,9 +66,7 @@ tabs.forEach((tab, i) => {
     tabs[next].focus();
   };
 });
-)js";
 
-constexpr const char* charts = R"js(
 // Line charts. The paths hold the points; the scales of the plot turn them back into values.
 const scale_of = text => {
   const [low, high, kind] = text.split(" ");
@@ -93,6 +83,13 @@ all(".plot").forEach(plot => {
   if (!paths.length) return;
   const x_of = scale_of(plot.dataset.x), y_of = scale_of(plot.dataset.y);
   const lines = paths.map(path => ({path, points: null}));
+  // Steps are whole numbers; over a short axis, and over a logarithmic one, x is any number. Paths round it.
+  const span = x_of(1) - x_of(0), linear = plot.dataset.x.endsWith("linear");
+  const x_text = place => {
+    const x = x_of(place / 1000);
+    if (linear && (span > 20 || Math.abs(x) < 1e-5 * span)) return number(Math.round(x), 9);
+    return number(x, 5);
+  };
   const cursor = element("div", plot, "", "cursor");
   cursor.hidden = true;
   plot.addEventListener("pointermove", event => {
@@ -112,10 +109,10 @@ all(".plot").forEach(plot => {
     if (at === null) { tip.hidden = true; return; }
     cursor.style.left = at / 10 + "%";
     const text = rows.map(([name, point]) => {
-      const elsewhere = Math.abs(point[0] - at) > 2 ? ` (${plot.dataset.xLabel} ${number(Math.round(x_of(point[0] / 1000)), 9)})` : "";
+      const elsewhere = Math.abs(point[0] - at) > 2 ? ` (${plot.dataset.xLabel} ${x_text(point[0])})` : "";
       return `${name}: ${number(y_of(1 - point[1] / 1000))}${elsewhere}`;
     });
-    show_tip([`${plot.dataset.xLabel} ${number(Math.round(x_of(at / 1000)), 9)}`, ...text].join("\n"), event);
+    show_tip([`${plot.dataset.xLabel} ${x_text(at)}`, ...text].join("\n"), event);
   });
   plot.addEventListener("pointerleave", () => { cursor.hidden = true; tip.hidden = true; });
 });
@@ -132,9 +129,7 @@ all(".chart").forEach(chart => all(".legend button", chart).forEach(button => {
   button.onpointerenter = () => drawn.forEach(node => node.classList.toggle("dim", !own(node)));
   button.onpointerleave = () => drawn.forEach(node => node.classList.remove("dim"));
 }));
-)js";
 
-constexpr const char* map_drawing = R"js(
 // Attention maps. Weights come as two base-64 characters each, see encode_weights.
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 function decode(codes) {
@@ -213,9 +208,7 @@ function draw_map(canvas, map, log, chosen) {
   }
   return {margin, cell, row};
 }
-)js";
 
-constexpr const char* map_viewer_script = R"js(
 // A viewer: thumbnails of all heads, the chosen head large, the chosen row as text.
 function map_viewer(root, run) {
   const maps = run.maps.map(map => ({...map, queries: run.labels[map.queries], keys: run.labels[map.keys],
@@ -326,10 +319,3 @@ let stored = "auto";
 try { stored = localStorage.getItem("vitrine-theme") ?? "auto"; } catch { /* as above */ }
 set_theme(themes.includes(stored) ? stored : "auto");
 if (tabs.length) choose_run(0);
-)js";
-
-}  // namespace
-
-std::string report_script() { return std::string(helpers) + charts + map_drawing + map_viewer_script; }
-
-}  // namespace vitrine::nn::report
