@@ -68,7 +68,10 @@ template <class F, class D>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward, D&& definition) {
   if (Tape* tape = detail::tape_for(inputs)) {
     if (tape->order() > 1) return definition();
-    return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
+    y = detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
+    if (tape->options().checkable) [[unlikely]]
+      tape->keep_definition([&] { return std::vector<Tensor>{definition()}; });
+    return y;
   }
   return detail::unrecorded(inputs, y);
 }
@@ -77,7 +80,10 @@ template <class F, class D>
 Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward, D&& definition) {
   if (Tape* tape = detail::tape_for(inputs)) {
     if (tape->order() > 1) return definition();
-    return detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
+    y = detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
+    if (tape->options().checkable) [[unlikely]]
+      tape->keep_definition([&] { return std::vector<Tensor>{definition()}; });
+    return y;
   }
   return detail::unrecorded(inputs, y);
 }
@@ -94,6 +100,8 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
   if (tape->order() > 1) return definition();
   tape->push(op, std::span(inputs.begin(), inputs.size()), ys,
              detail::as_backward(std::forward<F>(backward)));
+  if (tape->options().checkable) [[unlikely]]
+    tape->keep_definition(definition);
   return ys;
 }
 
