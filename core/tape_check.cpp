@@ -11,11 +11,13 @@ void Tape::keep_definition(const std::function<std::vector<Tensor>()>& definitio
   const size_t index = nodes_.size() - 1;
   const Pause pause;
   const std::shared_ptr<NodeForward> forward = nodes_[index].forward;
+  detail::run_definitions(true);  // also the ops that a definition consists of, which then run on dual numbers
   try {
     forward->definition = kernels_->take(forward->op.inputs, definition());
   } catch (const std::exception& e) {
     forward->definition_note = e.what();
   }
+  detail::run_definitions(false);
   detail::discard_saved();
   last_record_ = detail::now_nanoseconds();
 }

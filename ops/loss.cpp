@@ -117,7 +117,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
                   VITRINE_RUN(cross_entropy_backward, rows, packed(dy * weights), x.get(), classes.get(),
                               shift.get(), total.get(), ignore, smoothing);
                   return {dx};
-                });
+                },
+                [&] { return define::cross_entropy(logits, classes, options); });
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options) {

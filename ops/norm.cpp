@@ -115,7 +115,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
         VITRINE_RUN_AS("layer_norm_backward", norm_backward, dx, dweight, dbias, packed(b.dy()),
                        sum_of_others(b, x->dtype(), leaf), x.get(), mean.get(), rstd.get(), scale.get());
         return {dx, dweight, dbias};
-      });
+      },
+      [&] { return define::layer_norm(x, weight, bias, eps); });
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
@@ -135,7 +136,8 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
                                  sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(),
                                  scale.get());
                   return {dx, dweight};
-                });
+                },
+                [&] { return define::rms_norm(x, weight, eps); });
 }
 
 namespace {

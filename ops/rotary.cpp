@@ -105,7 +105,8 @@ Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool in
   return record("rotary", {x}, turn(x, order, c, s, interleaved, false),
                 [order, c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {
                   return {turn(dy, order, c.get(), s.get(), interleaved, true)};
-                });
+                },
+                [&] { return define::rotary(x, cosine, sine, interleaved); });
 }
 
 }  // namespace vitrine

@@ -139,7 +139,7 @@ void check_node(Job& job, const CheckTapeOptions& options) {
 std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& options) {
   const NodeForward* const forward = tape.forward_of(node.index);
   if (forward == nullptr) {
-    decide(node, NodeVerdict::not_checked, Cause::cut, "gradients end here");
+    decide(node, NodeVerdict::cut, Cause::none, "gradients end here");
     return std::nullopt;
   }
   const auto info = tape.info(node.index);
@@ -197,6 +197,7 @@ std::string_view name(NodeVerdict verdict) {
     case NodeVerdict::right: return "right";
     case NodeVerdict::wrong: return "WRONG";
     case NodeVerdict::undecided: return "UNDECIDED";
+    case NodeVerdict::cut: return "cut";
     case NodeVerdict::not_checked: return "not checked";
   }
   return "?";
@@ -216,7 +217,8 @@ size_t TapeCheck::count(NodeVerdict verdict) const {
 std::string to_string(const TapeCheck& result) {
   std::string text = fmt::format("check of {} nodes: {} right", result.nodes.size(),
                                  result.count(NodeVerdict::right));
-  for (const auto verdict : {NodeVerdict::wrong, NodeVerdict::undecided, NodeVerdict::not_checked})
+  for (const auto verdict : {NodeVerdict::wrong, NodeVerdict::undecided, NodeVerdict::cut,
+                             NodeVerdict::not_checked})
     if (const size_t count = result.count(verdict); count > 0)
       text += fmt::format(", {} {}", count, name(verdict));
   text += '\n';

@@ -28,8 +28,9 @@ struct CheckTapeOptions {
 enum class NodeVerdict {
   right,
   wrong,
-  undecided,   ///< the function has no derivative at this point
-  not_checked  ///< the forward cannot run again, or gradients end here; NodeCheck::explanation says why
+  undecided,    ///< the function has no derivative at this point
+  cut,          ///< gradients end here, as in detach and comparisons: there is nothing to check
+  not_checked,  ///< the forward cannot run again; NodeCheck::explanation says why
 };
 std::string_view name(NodeVerdict verdict);
 
