@@ -50,10 +50,9 @@ KernelProgram KernelTrace::take(std::vector<Tensor> inputs, std::vector<Tensor> 
     if (x.defined()) given.insert(&x.storage());
   const Calls all = calls_;
   Memory written = select(program, given, all.subspan(std::exchange(taken_, calls_.size())));
-  const bool complete =
-      std::all_of(program.outputs.begin(), program.outputs.end(), [&](const Tensor& y) {
-        return written.contains(&y.storage()) || given.contains(&y.storage());
-      });
+  const bool complete = std::all_of(program.outputs.begin(), program.outputs.end(), [&](const Tensor& y) {
+    return written.contains(&y.storage()) || given.contains(&y.storage());
+  });
   if (!complete) written = select(program, given, all);
   const auto note = [&](const Tensor& x) {
     if (x.defined()) program.memory.push_back({x, x.storage().version()});

@@ -59,7 +59,8 @@ bool repeats(Replay& replay, Replay::Way way, const std::vector<Tensor>& points,
   return distance(replay.run(way, points).values(), replay.recorded(), 1) <= tolerance;
 }
 
-/// Why the definition, or where there is none the op's own kernels, cannot run on dual numbers; empty if they can.
+/// Why the definition, or where there is none the op's own kernels, cannot run on dual numbers;
+/// empty if they can.
 std::string refuses(Replay& replay, Replay::Way way, const Problem& p) {
   const std::string reason = replay.refusal(way);
   if (!reason.empty()) return reason;
@@ -99,12 +100,24 @@ void compare(Job& job, Replay& replay, Replay::Way way, GradientCheckOptions opt
   if (!repeats(replay, way, points, options.tolerance))
     return decide(node, NodeVerdict::not_checked, Cause::random,
                   "its kernels give other values when they run again");
-  const Replay::Way exact = job.forward.definition.outputs.empty() ? Replay::Way::op : Replay::Way::definition;
+  const Replay::Way exact =
+      job.forward.definition.outputs.empty() ? Replay::Way::op : Replay::Way::definition;
   const Function f = [&](const std::vector<Tensor>& xs) {
     return replay.run(xs[0].dtype() == DType::dual64 ? exact : way, xs);
   };
-  Problem p{f,           points, names, options, Probe::directions, f(points), std::move(job.weights),
-            {},          {},     std::vector<std::string>(points.size()), {}, {}, {}};
+  Problem p{f,
+            points,
+            names,
+            options,
+            Probe::directions,
+            f(points),
+            std::move(job.weights),
+            {},
+            {},
+            std::vector<std::string>(points.size()),
+            {},
+            {},
+            {}};
   for (const auto& v : replay.variables()) p.gradients.push_back(replay.gradient(v, job.dx));
   if (options.duals != Duals::no) node.report.dual_note = refuses(replay, exact, p);
   if (!node.report.dual_note.empty()) options.duals = Duals::no;
@@ -182,7 +195,8 @@ TapeCheck check_tape(Tape& tape, const CheckTapeOptions& options) {
           "Keep::yes");
     result.nodes.push_back({.index = i, .op = info.op, .module = info.module});
   }
-  // Backwards run on this thread, one at a time: they may share a generator, say. The kernels of a replay share nothing.
+  // Backwards run on this thread, one at a time: they may share a generator, say. The kernels of a
+  // replay share nothing.
   std::vector<Job> jobs;
   for (NodeCheck& node : result.nodes)
     if (std::optional<Job> job = prepare(tape, node, options)) jobs.push_back(std::move(*job));
@@ -210,15 +224,15 @@ const NodeCheck* TapeCheck::first_wrong() const {
 }
 
 size_t TapeCheck::count(NodeVerdict verdict) const {
-  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(),
-                                           [&](const NodeCheck& n) { return n.verdict == verdict; }));
+  return static_cast<size_t>(
+      std::count_if(nodes.begin(), nodes.end(), [&](const NodeCheck& n) { return n.verdict == verdict; }));
 }
 
 std::string to_string(const TapeCheck& result) {
-  std::string text = fmt::format("check of {} nodes: {} right", result.nodes.size(),
-                                 result.count(NodeVerdict::right));
-  for (const auto verdict : {NodeVerdict::wrong, NodeVerdict::undecided, NodeVerdict::cut,
-                             NodeVerdict::not_checked})
+  std::string text =
+      fmt::format("check of {} nodes: {} right", result.nodes.size(), result.count(NodeVerdict::right));
+  for (const auto verdict :
+       {NodeVerdict::wrong, NodeVerdict::undecided, NodeVerdict::cut, NodeVerdict::not_checked})
     if (const size_t count = result.count(verdict); count > 0)
       text += fmt::format(", {} {}", count, name(verdict));
   text += '\n';
@@ -226,7 +240,8 @@ std::string to_string(const TapeCheck& result) {
     return fmt::format("op {} {}{}{}", n.index, n.op, n.module.empty() ? "" : " in ", n.module);
   };
   if (const NodeCheck* wrong = result.first_wrong())
-    text += fmt::format("first wrong: {}: {}: {}\n", place(*wrong), name(wrong->cause), wrong->explanation);
+    text += fmt::format("first wrong: {}; likely cause: {}: {}\n", place(*wrong), name(wrong->cause),
+                        wrong->explanation);
   size_t width = 0;
   for (const NodeCheck& n : result.nodes) width = std::max(width, place(n).size());
   for (const NodeCheck& n : result.nodes) {

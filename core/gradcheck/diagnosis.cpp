@@ -123,7 +123,8 @@ bool transposed(const Problem& p, size_t k, const Samples& s) {
   const int64_t rows = shape[rank - 2], columns = shape[rank - 1];
   std::vector<double> moved;
   for (const int64_t element : s.elements) {
-    const int64_t matrix = element / (rows * columns), row = element / columns % rows, column = element % columns;
+    const int64_t matrix = element / (rows * columns), row = element / columns % rows,
+                  column = element % columns;
     moved.push_back(p.gradients[k][static_cast<size_t>((matrix * columns + column) * rows + row)]);
   }
   return distance(moved, s.numeric, largest(s.numeric)) < 1e-4;

@@ -33,10 +33,10 @@ struct Problem {
 GradientReport check_named(const Function& f, const std::vector<Tensor>& inputs,
                            const std::vector<std::string>& names, const GradientCheckOptions& options);
 
-/// Compares the first derivative of all inputs, in the ways that the options ask for, and fills in the report, whose inputs have
-/// their names already.
+/// Compares the first derivatives of all inputs, in the ways that the options ask for, and fills in
+/// the report. The report lists the inputs already, by name.
 void check_first_order(const Problem& p, GradientReport& report);
-/// What is compared, in words, where the inputs have that many elements.
+/// What is compared, in words. `elements`: those of all inputs together.
 std::string describe_probe(const Problem& p, int64_t elements);
 
 struct Diagnosis {

@@ -98,8 +98,8 @@ void Replay::add_shared(const std::vector<size_t>& inputs, bool has_constants) {
   const Tensor& x = forward_.op.inputs[inputs[0]];
   if (has_constants)
     shared_constant_ = fmt::format("input {} shares memory with an input that is a constant", inputs[0]);
-  const bool one = std::all_of(inputs.begin(), inputs.end(),
-                               [&](size_t i) { return forward_.op.inputs[i].is_same(x); });
+  const bool one =
+      std::all_of(inputs.begin(), inputs.end(), [&](size_t i) { return forward_.op.inputs[i].is_same(x); });
   const bool whole = !one || shows_an_element_twice(x);
   variables_.push_back({fmt::format("input {}", inputs[0]), inputs,
                         copy_as(whole ? whole_memory(x) : x, DType::float64), false, whole});
@@ -114,8 +114,8 @@ std::string Replay::refusal(Way way) const {
   std::string reason;
   const auto look = [&](const Tensor& x) {
     if (!x.device().is_cpu())
-      reason = fmt::format("a tensor is on {}, and only kernels on the CPU can run again",
-                           to_string(x.device()));
+      reason =
+          fmt::format("a tensor is on {}, and only kernels on the CPU can run again", to_string(x.device()));
     else if (x.dtype() == DType::dual64)
       reason = "it was computed in dual64";
   };
@@ -136,8 +136,7 @@ std::string Replay::refusal(Way way) const {
   return reason;
 }
 
-Tensor Replay::substitute(const Tensor& x, DType dtype, const std::vector<Tensor>& xs,
-                          Memory& memory) const {
+Tensor Replay::substitute(const Tensor& x, DType dtype, const std::vector<Tensor>& xs, Memory& memory) const {
   const auto variable = direct_.find(x.identity());
   if (variable != direct_.end()) return xs[variable->second];
   const DType own = is_floating(x.dtype()) ? dtype : x.dtype();

@@ -1,4 +1,5 @@
-// A node's forward as a function that can be evaluated at any point and in another dtype. Not for users.
+// A node's forward as a function that can be evaluated at any point and in another dtype. Not for
+// users.
 #pragma once
 
 #include <memory>
@@ -10,8 +11,8 @@
 
 namespace vitrine::gradients {
 
-/// Runs the kernels of a node again, on memory of its own: nothing that the user sees changes, and replays of different nodes
-/// may run at the same time.
+/// Runs the kernels of a node again, on memory of its own: nothing that the user sees changes, and
+/// replays of different nodes may run at the same time.
 class Replay {
  public:
   /// What is moved for a derivative: an input, or the memory that several inputs show.
@@ -30,8 +31,8 @@ class Replay {
   const std::vector<Variable>& variables() const { return variables_; }
   /// Why the outputs cannot be computed again in this way; empty if they can.
   std::string refusal(Way way) const;
-  /// All elements of the floating outputs, one after the other, at xs (one for each variable, of one dtype: float64 or
-  /// dual64). The result has that dtype.
+  /// All elements of the floating outputs, one after the other, at xs (one for each variable, of
+  /// one dtype: float64 or dual64). The result has that dtype.
   Tensor run(Way way, const std::vector<Tensor>& xs);
   /// The outputs as they were recorded.
   std::vector<double> recorded() const;
@@ -41,9 +42,7 @@ class Replay {
  private:
   using Memory = std::unordered_map<const Storage*, std::shared_ptr<Storage>>;
 
-  const KernelProgram& program(Way way) const {
-    return way == Way::op ? forward_.op : forward_.definition;
-  }
+  const KernelProgram& program(Way way) const { return way == Way::op ? forward_.op : forward_.definition; }
   void find_variables(const std::vector<bool>& tracked);
   void add_shared(const std::vector<size_t>& inputs, bool has_constants);
   bool read_directly(const Tensor& x) const;

@@ -1,4 +1,5 @@
-// check_tape on language models: mistakes planted in one node are found there, and right tapes are found right.
+// check_tape on language models: mistakes planted in one node are found there, and right tapes are
+// found right.
 #include "core/gradcheck/check_tape.h"
 
 #include <doctest/doctest.h>
@@ -41,7 +42,8 @@ struct Recorded {
 
 enum class Mistake { sign, factor, zero, transposed, reversed };
 
-/// The tensor with its last two axes exchanged and read in the old shape, or with its elements in reverse order.
+/// The tensor with its last two axes exchanged and read in the old shape, or with its elements in
+/// reverse order.
 Tensor rearranged(const Tensor& x, Mistake mistake) {
   const std::vector<double> from = x.values();
   std::vector<double> to(from.rbegin(), from.rend());
@@ -56,8 +58,8 @@ Tensor rearranged(const Tensor& x, Mistake mistake) {
   return tensor(to, x.shape(), x.dtype());
 }
 
-/// A mistake in one node, by number: all nodes, inputs and kinds have a turn. `effect` is the largest change, relative to the
-/// gradient's largest element.
+/// A mistake in one node, by number: all nodes, inputs and kinds have a turn. `effect` is the
+/// largest change, relative to the gradient's largest element.
 struct Planted {
   Mistake mistake;
   size_t node = 0, input = 0;
@@ -116,8 +118,8 @@ TEST_CASE("a mistake that is planted in one node of a two-layer model is named f
     const Planted planted = plant(*run.tape, n);
     const TapeCheck result = check_tape(*run.tape);
     const NodeCheck* const first = result.first_wrong();
-    const bool found = first != nullptr && first->index == planted.node &&
-                       result.count(NodeVerdict::wrong) == 1;
+    const bool found =
+        first != nullptr && first->index == planted.node && result.count(NodeVerdict::wrong) == 1;
     named += found;
     if (!found)
       MESSAGE("model " << n << ", mistake " << static_cast<int>(planted.mistake) << " in op " << planted.node

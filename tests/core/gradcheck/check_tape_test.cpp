@@ -71,12 +71,12 @@ TEST_CASE("every node is checked, by differences and, where its definition can, 
 
 TEST_CASE("inputs that share memory are told apart, or moved together") {
   check_right(checked([](const Tensor& x) {
-    x * x;
-    matmul(x, transpose(x));                 // two views of one memory
+    x* x;
+    matmul(x, transpose(x));                // two views of one memory
     x + expand(slice(x, 1, 0, 1), {3, 4});  // elements that are seen several times
     concat({x, x}, 0);
   }));
-  const TapeCheck result = checked([](const Tensor& x) { x * detach(x); });  // the constant does not move
+  const TapeCheck result = checked([](const Tensor& x) { x* detach(x); });  // the constant does not move
   REQUIRE(result.nodes.size() == 2);
   CHECK_MESSAGE(result.nodes[1].verdict == NodeVerdict::right, to_string(result));
 }
@@ -100,9 +100,10 @@ TEST_CASE("the first wrong node is named, with its module and a likely cause") {
   CHECK_MESSAGE(result.nodes[2].explanation == "the gradient of input 0 is 3/2 times what it should be",
                 result.nodes[2].explanation);
   const std::string text = to_string(result);
-  CHECK_MESSAGE(text.find("first wrong: op 1 doubled in blocks.1: sign: the gradient of input 0 is the "
-                          "negative of what it should be") != std::string::npos,
-                text);
+  CHECK_MESSAGE(
+      text.find("first wrong: op 1 doubled in blocks.1; likely cause: sign: the gradient of input 0 is the "
+                "negative of what it should be") != std::string::npos,
+      text);
 }
 
 TEST_CASE("a transposed gradient and one of the wrong shape are recognized") {
@@ -110,8 +111,9 @@ TEST_CASE("a transposed gradient and one of the wrong shape are recognized") {
     const TapeCheck result = checked([&](const Tensor& x) { doubled(x, backward); });
     return result.nodes[0].verdict == NodeVerdict::wrong ? result.nodes[0].cause : Cause::none;
   };
-  CHECK(cause([](const Tensor& dy) -> Grads { return {reshape(transpose(dy * 2.0), {3, 4})}; }) ==
-        Cause::transposed);
+  CHECK(cause([](const Tensor& dy) -> Grads {
+          return {reshape(transpose(dy * 2.0), {3, 4})};
+        }) == Cause::transposed);
   CHECK(cause([](const Tensor& dy) -> Grads { return {sum(dy, {0})}; }) == Cause::missing_sum);
   CHECK(cause([](const Tensor& dy) -> Grads { return {dy * 0.0}; }) == Cause::zero);
   CHECK(cause([](const Tensor& dy) -> Grads { fail("no such gradient of {}", describe(dy)); }) ==
@@ -146,14 +148,42 @@ TEST_CASE("what cannot be checked is said, with the reason") {
                 to_string(result));
 }
 
+TEST_CASE("an op whose kernels cannot repeat the recorded values is not checked") {
+  TapeCheck result = checked([](const Tensor& x) {
+    Tensor y = tensor(std::vector<double>(12, 1.0), {3, 4}, DType::float64);  // no kernel writes the ones
+    VITRINE_RUN(accumulate, y, x);
+    record("add_one", {x}, y, [](const Tensor& dy) -> Grads { return {dy}; });
+  });
+  CHECK(result.nodes[0].verdict == NodeVerdict::not_checked);
+  CHECK(result.nodes[0].explanation == "its kernels give other values when they run again");
+
+  result = checked([](const Tensor& x) {
+    const Tensor y = copy_as(x.alias({12}, {1}), DType::float64);
+    record("flat", {x, detach(x)}, y, [](const Tensor& dy) -> Grads { return {reshape(dy, {3, 4}), Grad()}; });
+  });
+  CHECK_MESSAGE(result.nodes[1].explanation == "input 0 shares memory with an input that is a constant",
+                to_string(result));
+}
+
+TEST_CASE("an op whose output an earlier kernel computed is checked") {
+  for (const double factor : {1.0, 1.5}) {
+    const TapeCheck result = checked([&](const Tensor& x) {
+      const Tensor y = x * 2.0;
+      record("doubled", {x}, y, [=](const Tensor& dy) -> Grads { return {dy * 2.0 * factor}; });
+    });
+    REQUIRE(result.nodes.size() == 2);
+    CHECK_MESSAGE(result.nodes[1].verdict == (factor == 1 ? NodeVerdict::right : NodeVerdict::wrong),
+                  to_string(result));
+  }
+}
+
 TEST_CASE("an op that computes in a loop is checked by its definition") {
   const auto claimed = [](double factor) {
     return checked([&](const Tensor& x) {
       Tensor y = empty({3, 4}, DType::float64);
       for (int64_t i = 0; i < 12; ++i) y.data<double>()[i] = 2 * x.data<double>()[i];
       record(
-          "loop", {x}, y, [=](const Tensor& dy) -> Grads { return {dy * factor}; },
-          [&] { return x * 2.0; });
+          "loop", {x}, y, [=](const Tensor& dy) -> Grads { return {dy * factor}; }, [&] { return x * 2.0; });
     });
   };
   check_right(claimed(2));
@@ -172,17 +202,18 @@ TEST_CASE("a checkpoint, random numbers, a tape of order 2 and other dtypes are 
         Tape::recording()->gradient(loss, {x});
       },
       {.order = 2}));
-  check_right(checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {}, draw({3, 4}, 1, DType::float32)));
-  check_right(checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {}, draw({3, 4}, 1, DType::bfloat16)));
-  const auto wrong = checked(
-      [](const Tensor& x) { doubled(x, [](const Tensor& dy) -> Grads { return {dy * 2.02}; }); }, {},
-      draw({3, 4}, 1, DType::float32));
+  check_right(
+      checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {}, draw({3, 4}, 1, DType::float32)));
+  check_right(
+      checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {}, draw({3, 4}, 1, DType::bfloat16)));
+  const auto wrong =
+      checked([](const Tensor& x) { doubled(x, [](const Tensor& dy) -> Grads { return {dy * 2.02}; }); }, {},
+              draw({3, 4}, 1, DType::float32));
   CHECK(wrong.nodes[0].verdict == NodeVerdict::wrong);
 }
 
 TEST_CASE("a kink is undecided, not wrong") {
-  const TapeCheck result =
-      checked([](const Tensor& x) { relu(x); }, {}, tensor({-1, 0, 1}, DType::float64));
+  const TapeCheck result = checked([](const Tensor& x) { relu(x); }, {}, tensor({-1, 0, 1}, DType::float64));
   CHECK(result.nodes[0].verdict == NodeVerdict::undecided);
   CHECK(result.nodes[0].cause == Cause::kink);
   CHECK(result.passed());
@@ -231,10 +262,19 @@ TEST_CASE("wrong uses are errors that say what was wanted") {
   Tape tape({.checkable = true});
   const Tensor loss = sum(tape.watch(x));
   CHECK_THROWS_WITH_AS(tape.forward_of(1), "forward_of: node 1 of a tape of 1 nodes", Error);
-  CHECK_THROWS_WITH_AS(tape.pull_back(0, {}), "pull_back: 0 gradients for the 1 outputs of sum (op 0)", Error);
+  CHECK_THROWS_WITH_AS(tape.pull_back(0, {}), "pull_back: 0 gradients for the 1 outputs of sum (op 0)",
+                       Error);
   CHECK_THROWS_WITH_AS(
       tape.pull_back(0, {x}),
       "pull_back: the gradient of output 0 of sum (op 0) is float64[3, 4] on cpu, wanted float64[]", Error);
+  const auto nothing = [](Grads&) {};
+  CHECK_THROWS_WITH_AS(tape.change_gradients(1, nothing),
+                       "change_gradients: node 1 of a tape of 1 nodes has no backward", Error);
+  tape.gradient(loss, {x}, Keep::yes);
+  CHECK(check_tape(tape).passed());  // its first node; the derivative that was not recorded is no op
   tape.gradient(loss, {x});
-  CHECK_THROWS_AS(check_tape(tape), Error);
+  CHECK_THROWS_WITH_AS(check_tape(tape),
+                       "check_tape: a backward pass has consumed the tape; check it before that pass, or give "
+                       "that pass Keep::yes",
+                       Error);
 }
