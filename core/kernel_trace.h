@@ -1,5 +1,5 @@
-// The kernels that computed the outputs of a recorded op, kept so that they can run again on other values. A tape with
-// TapeOptions::checkable keeps them; core/gradcheck/check_tape.h runs them.
+// The kernels that computed the outputs of a recorded op, kept so that they can run again on other
+// values. A tape with TapeOptions::checkable keeps them; core/gradcheck/check_tape.h runs them.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,8 @@ class KernelTrace {
     ended_ = true;
     calls_.clear();
   }
-  /// The kernels since the last call, reduced to those that compute the outputs from the inputs. Where they do not write an
-  /// output, earlier kernels are looked through as well.
+  /// The kernels since the last call, reduced to those that compute the outputs from the inputs.
+  /// Where they do not write an output, earlier kernels are looked through as well.
   KernelProgram take(std::vector<Tensor> inputs, std::vector<Tensor> outputs);
   /// The trace that collects on this thread, or null.
   static KernelTrace* current() { return current_; }
@@ -90,8 +90,8 @@ namespace detail {
 
 template <class Parameter, class Value>
 void note_argument(KernelCall& call, const Value& value) {
-  constexpr bool written = std::is_lvalue_reference_v<Parameter> &&
-                           !std::is_const_v<std::remove_reference_t<Parameter>>;
+  constexpr bool written =
+      std::is_lvalue_reference_v<Parameter> && !std::is_const_v<std::remove_reference_t<Parameter>>;
   std::vector<Tensor>& tensors = written ? call.writes : call.reads;
   if constexpr (std::is_same_v<Value, std::vector<Tensor>>) {
     for (const Tensor& x : value) note_argument<Parameter>(call, x);

@@ -4,8 +4,9 @@
 //
 // The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. A
 // primitive, whose backward is written in recorded ops, gives no definition; every other op gives one, and a tape of
-// order 2 or more records that in its place. The backward of a primitive may use inputs, outputs and constants (masks, indices)
-// alone: a value that was computed from inputs under Tape::Pause has no derivative, and using it is an error at order 2.
+// order 2 or more records that in its place. A checkable tape runs the definition, too, and keeps its kernels. The backward
+// of a primitive may use inputs, outputs and constants (masks, indices) alone: a value that was computed from inputs under
+// Tape::Pause has no derivative, and using it is an error at order 2.
 #pragma once
 
 #include <initializer_list>

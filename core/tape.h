@@ -32,8 +32,9 @@ struct TapeOptions {
   int order = 1;
   /// Checks every output and every gradient; the first that is not finite is an error that names the op and its place.
   bool anomaly = false;
-  /// Keeps the kernels that computed each node's outputs, and what they read and wrote, for check_tape (see
-  /// core/gradcheck/check_tape.h). Memory for every temporary is held as long as the tape, and definitions run too.
+  /// Keeps the kernels that computed each node's outputs, for check_tape (see
+  /// core/gradcheck/check_tape.h). All tensors that these kernels read and wrote live as long as the
+  /// tape. Definitions of ops run as well.
   bool checkable = false;
 };
 
@@ -165,10 +166,12 @@ class Tape {
 
   /// How the outputs of a node were computed; null where the tape is not checkable, and for a cut.
   const NodeForward* forward_of(size_t node) const;
-  /// The vector-Jacobian product of one node: the gradients of its inputs for the gradients `dy` of its outputs. Each has the
-  /// input's shape; undefined where the input is a constant. An error where the tape has been consumed.
+  /// The vector-Jacobian product of one node: the gradients of its inputs for the gradients `dy` of
+  /// its outputs. Each has the input's shape; that of a constant is undefined. Errors: dy does not
+  /// fit the outputs, or the tape has been consumed.
   std::vector<Tensor> pull_back(size_t node, const std::vector<Tensor>& dy);
-  /// From now on `change` is called with what the backward of `node` returns, and may change it. For tests that plant mistakes.
+  /// From now on `change` is called with what the backward of `node` returns, and may change it. For
+  /// tests that plant mistakes.
   void change_gradients(size_t node, std::function<void(Grads&)> change);
 
  private:
@@ -195,7 +198,7 @@ class Tape {
     int8_t
         depth;  ///< 1 + how often it has been differentiated: what a backward of depth n ran or led to has n + 1
     bool cut;
-    bool reads_dead_tape;  ///< an input was recorded on a tape that has ended
+    bool reads_dead_tape;                            ///< an input was recorded on a tape that has ended
     std::shared_ptr<NodeForward> forward = nullptr;  ///< of a checkable tape
   };
   struct Pass;

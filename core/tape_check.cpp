@@ -11,8 +11,8 @@ void Tape::keep_definition(const std::function<std::vector<Tensor>()>& definitio
   const size_t index = nodes_.size() - 1;
   const Pause pause;
   const std::shared_ptr<NodeForward> forward = nodes_[index].forward;
-  detail::run_definitions(
-      true);  // also the ops that a definition consists of, which then run on dual numbers
+  // The ops that a definition consists of go through theirs, too: those run on dual numbers.
+  detail::run_definitions(true);
   try {
     forward->definition = kernels_->take(forward->op.inputs, definition());
   } catch (const std::exception& e) {
