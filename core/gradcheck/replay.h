@@ -51,7 +51,7 @@ class Replay {
   const NodeForward& forward_;
   std::vector<Variable> variables_;
   std::unordered_map<const void*, size_t> direct_;  ///< variables by the identity of the input
-  std::string shared_constant_;                     ///< why variables cannot be told from constants
+  std::string shared_constant_;                     ///< why variables and constants cannot be separated
   Memory memories_[4];                              ///< by way and dtype
 };
 

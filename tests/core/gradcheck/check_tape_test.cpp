@@ -69,7 +69,7 @@ TEST_CASE("every node is checked, by differences and, where its definition can, 
   CHECK(result.first_wrong() == nullptr);
 }
 
-TEST_CASE("inputs that share memory are told apart, or moved together") {
+TEST_CASE("inputs that share memory are moved one by one, or together") {
   check_right(checked([](const Tensor& x) {
     sum(x * x);
     matmul(x, transpose(x));                // two views of one memory
