@@ -156,6 +156,7 @@ void Tape::forbid_derivatives(std::vector<Tensor> xs, const std::vector<Tensor>&
         "Tape({{.order = {1}}}), or detach() it if it is meant as a constant",
         depth, depth + 1);
   });
+  nodes_.back().forward = nullptr;  // no op, so check_tape has nothing to check
 }
 
 void Tape::seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds) {
@@ -190,6 +191,7 @@ void Tape::run(Pass& pass) {
   size_t index = count;
   try {
     const Pause pause;  // restores the recording tape, whatever happens
+    const KernelTrace::Stop stop(!pass.recorded);
     if (pass.recorded) {
       // The tape goes on recording: what the backwards run is appended behind `count`.
       resume_recording();
@@ -372,6 +374,7 @@ void Tape::add_to_leaves(Pass& pass) {
 void Tape::consume() {
   consumed_ = true;
   for (Node& node : nodes_) node.backward = nullptr;
+  if (kernels_) kernels_->end();
   stop_recording();
 }
 

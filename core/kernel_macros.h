@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/gpu/gpu.h"
+#include "core/kernel_trace.h"
 #include "core/profiler.h"
 #include "core/tensor.h"
 
@@ -123,6 +124,8 @@ void run_kernel(const char* name, void (*on_cpu)(Parameters...), Twin on_cuda, c
   bool found = false;
   (check_argument<Parameters>(name, forced ? nullptr : &device, &found, arguments), ...);
   (note_write<Parameters>(name, arguments), ...);
+  if (KernelTrace* trace = KernelTrace::current()) [[unlikely]]
+    if (*KernelScope::innermost() == '\0') trace->add(kernel_call(name, on_cpu, arguments...));
   const KernelScope scope(name);
   if (device.is_cpu()) {
     on_cpu(std::forward<Arguments>(arguments)...);

@@ -4,8 +4,9 @@
 //
 // The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. A
 // primitive, whose backward is written in recorded ops, gives no definition; every other op gives one, and a tape of
-// order 2 or more records that in its place. The backward of a primitive may use inputs, outputs and constants (masks, indices)
-// alone: a value that was computed from inputs under Tape::Pause has no derivative, and using it is an error at order 2.
+// order 2 or more records that in its place. A checkable tape runs the definition, too, and keeps its kernels. The backward
+// of a primitive may use inputs, outputs and constants (masks, indices) alone: a value that was computed from inputs under
+// Tape::Pause has no derivative, and using it is an error at order 2.
 #pragma once
 
 #include <initializer_list>
@@ -68,7 +69,10 @@ template <class F, class D>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward, D&& definition) {
   if (Tape* tape = detail::tape_for(inputs)) {
     if (tape->order() > 1) return definition();
-    return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
+    y = detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
+    if (tape->options().checkable) [[unlikely]]
+      tape->keep_definition([&] { return std::vector<Tensor>{definition()}; });
+    return y;
   }
   return detail::unrecorded(inputs, y);
 }
@@ -77,7 +81,10 @@ template <class F, class D>
 Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward, D&& definition) {
   if (Tape* tape = detail::tape_for(inputs)) {
     if (tape->order() > 1) return definition();
-    return detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
+    y = detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
+    if (tape->options().checkable) [[unlikely]]
+      tape->keep_definition([&] { return std::vector<Tensor>{definition()}; });
+    return y;
   }
   return detail::unrecorded(inputs, y);
 }
@@ -94,6 +101,8 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
   if (tape->order() > 1) return definition();
   tape->push(op, std::span(inputs.begin(), inputs.size()), ys,
              detail::as_backward(std::forward<F>(backward)));
+  if (tape->options().checkable) [[unlikely]]
+    tape->keep_definition(definition);
   return ys;
 }
 

@@ -19,6 +19,10 @@ void discard_saved();
 const char* backward_op();
 void set_backward_op(const char* op);
 
+/// While on, ops on this thread go through their definitions, recorded or not (see
+/// records_definitions).
+void run_definitions(bool on);
+
 int64_t now_nanoseconds();
 
 /// Releases a shared object. What its destructor releases by this function is destroyed after it, not within it: a chain of

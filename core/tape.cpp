@@ -66,6 +66,7 @@ Tape::Tape(TapeOptions options) : options_(options), serial_(next_serial++), thr
   thread_->active = this;
   nodes_.swap(spare<decltype(nodes_)>());
   slots_.swap(spare<decltype(slots_)>());
+  if (options.checkable) kernels_ = std::make_unique<KernelTrace>();
   last_record_ = detail::now_nanoseconds();
 }
 
@@ -80,6 +81,8 @@ Tape::~Tape() {
     thread_->fault =
         "Tape: a tape that recorded on this thread was destroyed by another thread; let a tape end on the "
         "thread on which it began";
+  // The other thread goes on with its trace, which therefore lives on.
+  if (thread_.get() != Thread::here()) static_cast<void>(kernels_.release());
   keep_spare(nodes_);
   keep_spare(slots_);
 }
@@ -259,6 +262,9 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
   const int64_t now = detail::now_nanoseconds();
   node.microseconds = 1e-3f * static_cast<float>(now - last_record_);
   last_record_ = now;
+  if (kernels_)
+    node.forward = std::make_shared<NodeForward>(NodeForward{
+        kernels_->take({inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}), {}, {}});
   nodes_.push_back(std::move(node));
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/grad.h"
+#include "core/kernel_trace.h"
 #include "core/tensor.h"
 
 namespace vitrine {
@@ -31,6 +32,10 @@ struct TapeOptions {
   int order = 1;
   /// Checks every output and every gradient; the first that is not finite is an error that names the op and its place.
   bool anomaly = false;
+  /// Keeps the kernels that computed each node's outputs, for check_tape (see
+  /// core/gradcheck/check_tape.h). All tensors that these kernels read and wrote live as long as the
+  /// tape. Definitions of ops run as well.
+  bool checkable = false;
 };
 
 /// A record of the ops of one forward pass, and their backward pass. One records per thread; it does not move, and ends with its
@@ -154,6 +159,20 @@ class Tape {
             BackwardFunction backward);
   /// Notes that gradients end here: detach, or an op with integer outputs.
   void cut(const char* op, const Tensor& x);
+  /// Runs the definition of the last node, unrecorded, and keeps its kernels. For a checkable tape.
+  void keep_definition(const std::function<std::vector<Tensor>()>& definition);
+
+  // -- For check_tape (see core/gradcheck/check_tape.h) ------------------------------------------------------------
+
+  /// How the outputs of a node were computed; null where the tape is not checkable, and for a cut.
+  const NodeForward* forward_of(size_t node) const;
+  /// The vector-Jacobian product of one node: the gradients of its inputs for the gradients `dy` of
+  /// its outputs. Each has the input's shape; that of a constant is undefined. Errors: dy does not
+  /// fit the outputs, or the tape has been consumed.
+  std::vector<Tensor> pull_back(size_t node, const std::vector<Tensor>& dy);
+  /// From now on `change` is called with what the backward of `node` returns, and may change it. For
+  /// tests that plant mistakes.
+  void change_gradients(size_t node, std::function<void(Grads&)> change);
 
  private:
   friend class TapeDrawing;
@@ -179,7 +198,8 @@ class Tape {
     int8_t
         depth;  ///< 1 + how often it has been differentiated: what a backward of depth n ran or led to has n + 1
     bool cut;
-    bool reads_dead_tape;  ///< an input was recorded on a tape that has ended
+    bool reads_dead_tape;                            ///< an input was recorded on a tape that has ended
+    std::shared_ptr<NodeForward> forward = nullptr;  ///< of a checkable tape
   };
   struct Pass;
 
@@ -223,6 +243,7 @@ class Tape {
   std::set<std::weak_ptr<Storage>, std::owner_less<>> shared_memory_;  ///< that of leaves and watched tensors
   std::function<void(const Step&)> listener_;
   std::function<void(const char*, Grads&)> filter_;
+  std::unique_ptr<KernelTrace> kernels_;  ///< of a checkable tape
   int64_t last_record_ = 0;
   int8_t depth_ = 1;
   bool consumed_ = false;

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "core/creation.h"
+#include "core/gradcheck/check_tape.h"
 #include "core/random.h"
 #include "core/record.h"
 #include "ops/elementwise.h"
@@ -84,5 +85,9 @@ int main() {
          {x, a, b}, {.order = 2});
   report("a second derivative that a pause cuts", [](const auto& v) { return exp_with_a_pause(v[0]); }, {x},
          {.order = 2});
+
+  Tape tape({.checkable = true});
+  sum(swish(exp(tape.watch(x)), tape.watch(a), b, Mistake::forgotten_term));
+  std::cout << "--- which op of a tape is wrong?\n" << check_tape(tape) << "\n";
   return std::cout.flush() ? 0 : 1;  // 1: not all of it could be printed
 }

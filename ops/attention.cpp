@@ -179,7 +179,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
         VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
                     y.get(), kept.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
         return {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()), rounded_heads(dv, q->dtype())};
-      });
+      },
+      [&] { return define::attention(q, k, v, options); });
 }
 
 }  // namespace vitrine

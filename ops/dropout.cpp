@@ -30,11 +30,14 @@ Tensor dropout(const Tensor& x, double p, Generator& generator) {
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   Tensor y = empty_like(x);
   VITRINE_RUN(dropout, y, packed(x), p, scale, draw);
-  return record("dropout", {x}, y, [p, scale, draw](const Tensor& dy) -> Grads {
-    Tensor dx = empty_like(dy);
-    VITRINE_RUN(dropout, dx, packed(dy), p, scale, draw);
-    return {dx};
-  });
+  return record(
+      "dropout", {x}, y,
+      [p, scale, draw](const Tensor& dy) -> Grads {
+        Tensor dx = empty_like(dy);
+        VITRINE_RUN(dropout, dx, packed(dy), p, scale, draw);
+        return {dx};
+      },
+      [&] { return define::dropout(x, p, draw); });
 }
 
 namespace cpu {

@@ -115,7 +115,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
         VITRINE_RUN_AS("layer_norm_backward", norm_backward, dx, dweight, dbias, packed(b.dy()),
                        sum_of_others(b, x->dtype(), leaf), x.get(), mean.get(), rstd.get(), scale.get());
         return {dx, dweight, dbias};
-      });
+      },
+      [&] { return define::layer_norm(x, weight, bias, eps); });
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
@@ -126,16 +127,17 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   const Tensor scale = vector_or(weight, 1, x), from = packed(x);
   Tensor y = empty_like(x), rstd = statistic(x);
   VITRINE_RUN(rms_norm, y, rstd, from, scale, eps);
-  return record("rms_norm", {x, weight}, y,
-                [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd),
-                 leaf = x.requires_grad()](const Backward& b) -> Grads {
-                  Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
-                  Tensor no_bias;
-                  VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
-                                 sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(),
-                                 scale.get());
-                  return {dx, dweight};
-                });
+  return record(
+      "rms_norm", {x, weight}, y,
+      [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd),
+       leaf = x.requires_grad()](const Backward& b) -> Grads {
+        Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
+        Tensor no_bias;
+        VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
+                       sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(), scale.get());
+        return {dx, dweight};
+      },
+      [&] { return define::rms_norm(x, weight, eps); });
 }
 
 namespace {

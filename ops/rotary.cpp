@@ -102,10 +102,12 @@ Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool in
   const Tensor c = table_for(x, cosine), s = table_for(x, sine);
   // Heads that were split off a row lie in it as before, also those of dx.
   const Axes order = order_in_memory(x);
-  return record("rotary", {x}, turn(x, order, c, s, interleaved, false),
-                [order, c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {
-                  return {turn(dy, order, c.get(), s.get(), interleaved, true)};
-                });
+  return record(
+      "rotary", {x}, turn(x, order, c, s, interleaved, false),
+      [order, c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {
+        return {turn(dy, order, c.get(), s.get(), interleaved, true)};
+      },
+      [&] { return define::rotary(x, cosine, sine, interleaved); });
 }
 
 }  // namespace vitrine

@@ -76,11 +76,14 @@ Tensor softmax(const Tensor& x, int64_t axis) {
   if (through_definition({x})) return define::softmax(x, axis);
   Tensor y = empty_like(x);
   VITRINE_RUN(softmax, y, packed(x));
-  return record("softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads {
-    Tensor dx = empty_like(y.get());
-    VITRINE_RUN(softmax_backward, dx, packed(dy), y.get());
-    return {dx};
-  });
+  return record(
+      "softmax", {x}, y,
+      [y = Saved(y)](const Tensor& dy) -> Grads {
+        Tensor dx = empty_like(y.get());
+        VITRINE_RUN(softmax_backward, dx, packed(dy), y.get());
+        return {dx};
+      },
+      [&] { return define::softmax(x, axis); });
 }
 
 Tensor log_softmax(const Tensor& x, int64_t axis) {
@@ -89,11 +92,14 @@ Tensor log_softmax(const Tensor& x, int64_t axis) {
   if (through_definition({x})) return define::log_softmax(x, axis);
   Tensor y = empty_like(x);
   VITRINE_RUN(log_softmax, y, packed(x));
-  return record("log_softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads {
-    Tensor dx = empty_like(y.get());
-    VITRINE_RUN(log_softmax_backward, dx, packed(dy), y.get());
-    return {dx};
-  });
+  return record(
+      "log_softmax", {x}, y,
+      [y = Saved(y)](const Tensor& dy) -> Grads {
+        Tensor dx = empty_like(y.get());
+        VITRINE_RUN(log_softmax_backward, dx, packed(dy), y.get());
+        return {dx};
+      },
+      [&] { return define::log_softmax(x, axis); });
 }
 
 namespace {
@@ -122,7 +128,8 @@ Tensor log_sum_exp_rows(const Tensor& x) {
         Tensor dx = empty_like(x.get());
         VITRINE_RUN(log_sum_exp_backward, dx, packed(dy), x.get(), shift.get(), total.get());
         return {dx};
-      });
+      },
+      [&] { return define::log_sum_exp(x, {-1}, KeepAxes::no); });
 }
 
 }  // namespace

@@ -203,6 +203,8 @@ void check_order(const Problem& p, int order, GradientReport& report) {
   }
 }
 
+}  // namespace
+
 void check_first_order(const Problem& p, GradientReport& report) {
   const bool duals = p.options.duals != Duals::no;
   if (duals) report.dual_note = refuses_duals(p);
@@ -252,7 +254,6 @@ std::string describe_probe(const Problem& p, int64_t elements) {
   }
 }
 
-}  // namespace
 }  // namespace gradients
 
 GradientReport check_gradients(const std::function<Tensor(const std::vector<Tensor>&)>& f,
@@ -304,9 +305,8 @@ GradientReport check_named(const Function& f, const std::vector<Tensor>& inputs,
   }
   differentiate(p);
   if (!p.failure.empty()) {
-    const bool shape = p.failure.find("returned a gradient of shape") != std::string::npos;
-    fail_report(report, shape ? Cause::missing_sum : Cause::failed,
-                p.failure + (shape ? ": sum it over the axes along which the input was broadcast" : ""));
+    const Diagnosis d = diagnose_failure(p.failure);
+    fail_report(report, d.cause, d.explanation);
     return report;
   }
   check_first_order(p, report);

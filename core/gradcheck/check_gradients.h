@@ -53,6 +53,7 @@ enum class Cause {
   none,           ///< nothing is wrong
   sign,           ///< the negative of what it should be
   factor,         ///< everywhere the same multiple of what it should be
+  transposed,     ///< the last two axes are exchanged
   missing_sum,    ///< not summed over an axis along which the input was broadcast
   kink,           ///< the function has no derivative here
   low_precision,  ///< something is computed in float32 or less: the differences are noise

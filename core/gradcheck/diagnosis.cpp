@@ -115,6 +115,21 @@ std::string counted_slice(const Problem& p, const Samples& s) {
   return "";
 }
 
+/// Whether the gradient has the right numbers with its last two axes exchanged.
+bool transposed(const Problem& p, size_t k, const Samples& s) {
+  const Shape& shape = p.inputs[k].shape();
+  const int rank = shape.rank();
+  if (rank < 2 || largest(s.numeric) == 0) return false;
+  const int64_t rows = shape[rank - 2], columns = shape[rank - 1];
+  std::vector<double> moved;
+  for (const int64_t element : s.elements) {
+    const int64_t matrix = element / (rows * columns), row = element / columns % rows,
+                  column = element % columns;
+    moved.push_back(p.gradients[k][static_cast<size_t>((matrix * columns + column) * rows + row)]);
+  }
+  return distance(moved, s.numeric, largest(s.numeric)) < 1e-4;
+}
+
 std::string join(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ", ")); }
 
 }  // namespace
@@ -167,6 +182,7 @@ Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
                 ", too coarse for differences; check in float64: copy_as(x, DType::float64) for inputs, "
                 "module.to(DType::float64) for parameters"};
   if (d.cause == Cause::sign) return {d.cause, of + d.explanation};
+  if (transposed(p, k, s)) return {Cause::transposed, of + "has its last two axes exchanged"};
   const std::string slice = counted_slice(p, s);
   if (!slice.empty())
     return {Cause::missing_sum,
@@ -180,6 +196,11 @@ Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
   if (!p.low_precision.empty())
     return {Cause::low_precision, p.low_precision + ", too coarse for differences"};
   return {d.cause, of + d.explanation};
+}
+
+Diagnosis diagnose_failure(const std::string& error) {
+  if (error.find("returned a gradient of shape") == std::string::npos) return {Cause::failed, error};
+  return {Cause::missing_sum, error + ": sum it over the axes along which the input was broadcast"};
 }
 
 Diagnosis diagnose_remainder(const Problem& p) {

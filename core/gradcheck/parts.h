@@ -33,6 +33,12 @@ struct Problem {
 GradientReport check_named(const Function& f, const std::vector<Tensor>& inputs,
                            const std::vector<std::string>& names, const GradientCheckOptions& options);
 
+/// Compares the first derivatives of all inputs, in the ways that the options ask for, and fills in
+/// the report. The report lists the inputs already, by name.
+void check_first_order(const Problem& p, GradientReport& report);
+/// What is compared, in words. `elements`: those of all inputs together.
+std::string describe_probe(const Problem& p, int64_t elements);
+
 struct Diagnosis {
   Cause cause = Cause::unknown;
   std::string explanation;
@@ -43,6 +49,8 @@ Diagnosis diagnose(const Problem& p, size_t k, int64_t worst);
 /// What the ratios say alone: sign, factor, zero, not finite or unknown. They are equal within `tolerance`.
 Diagnosis diagnose_ratios(const std::vector<double>& analytic, const std::vector<double>& numeric,
                           double tolerance);
+/// The likely cause of an error that a backward threw.
+Diagnosis diagnose_failure(const std::string& error);
 /// Why Taylor's remainder falls too slowly where each element agrees with differences.
 Diagnosis diagnose_remainder(const Problem& p);
 

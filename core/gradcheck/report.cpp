@@ -11,6 +11,7 @@ std::string_view name(Cause cause) {
     case Cause::none: return "none";
     case Cause::sign: return "sign";
     case Cause::factor: return "factor";
+    case Cause::transposed: return "transposed";
     case Cause::missing_sum: return "missing sum";
     case Cause::kink: return "kink";
     case Cause::low_precision: return "low precision";

@@ -23,6 +23,8 @@ TEST_CASE("each mistake is reported with its cause and place, and what is right 
       {"a second derivative that a pause cuts",
        {": WRONG\n", "likely cause: failed: the derivative of order 2: backward of exp_with_a_pause",
         "a Tape::Pause kept off the tape"}},
+      {"which op of a tape is wrong?",
+       {"first wrong: op 1 swish; likely cause: unknown: the gradient of input 0", "op 2 sum"}},
   };
   size_t at = 0;
   for (const auto& expected : reports) {

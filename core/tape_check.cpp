@@ -1,0 +1,91 @@
+// What a tape does for check_tape: nodes one at a time.
+#include <utility>
+
+#include "core/creation.h"
+#include "core/record.h"
+#include "core/state.h"
+
+namespace vitrine {
+
+void Tape::keep_definition(const std::function<std::vector<Tensor>()>& definition) {
+  const size_t index = nodes_.size() - 1;
+  const Pause pause;
+  const std::shared_ptr<NodeForward> forward = nodes_[index].forward;
+  // The ops that a definition consists of go through theirs, too: those run on dual numbers.
+  detail::run_definitions(true);
+  try {
+    forward->definition = kernels_->take(forward->op.inputs, definition());
+  } catch (const std::exception& e) {
+    forward->definition_note = e.what();
+  }
+  detail::run_definitions(false);
+  detail::discard_saved();
+  last_record_ = detail::now_nanoseconds();
+}
+
+const NodeForward* Tape::forward_of(size_t node) const {
+  check(node < nodes_.size(), "forward_of: node {} of a tape of {} nodes", node, nodes_.size());
+  return nodes_[node].forward.get();
+}
+
+std::vector<Tensor> Tape::pull_back(size_t node, const std::vector<Tensor>& dy) {
+  check_usable("pull_back");
+  check(node < nodes_.size(), "pull_back: node {} of a tape of {} nodes", node, nodes_.size());
+  const Node& n = nodes_[node];
+  check(n.backward != nullptr, "pull_back: {} (op {}) has no backward", n.op, node);
+  check(dy.size() == n.outputs.size(), "pull_back: {} gradients for the {} outputs of {} (op {})", dy.size(),
+        n.outputs.size(), n.op, node);
+  Backward call;
+  for (size_t i = 0; i < dy.size(); ++i) {
+    const Slot& slot = slots_[static_cast<size_t>(n.outputs[i])];
+    check(!dy[i].defined() || (dy[i].shape() == slot.shape && dy[i].dtype() == slot.dtype),
+          "pull_back: the gradient of output {} of {} (op {}) is {}, wanted {}{}", i, n.op, node,
+          describe(dy[i]), name(slot.dtype), slot.shape);
+    call.dy_.push_back(dy[i]);
+  }
+  for (int32_t slot : n.inputs) call.needs_.push_back(slot >= 0);
+  const auto nothing = [](size_t) { return Tensor(); };
+  call.take_sum_ = nothing;
+  const Pause pause;
+  const KernelTrace::Stop stop;
+  const ModuleScope scope(n.module);
+  detail::set_backward_op(n.op);
+  std::vector<Tensor> result(n.inputs.size());
+  try {
+    Grads grads = n.backward(call);
+    check(grads.size() == n.inputs.size(), "the backward of {} returned {} gradients for {} inputs", n.op,
+          grads.size(), n.inputs.size());
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (n.inputs[i] < 0) continue;
+      const Slot& slot = slots_[static_cast<size_t>(n.inputs[i])];
+      if (!grads[i].defined()) {
+        result[i] = zeros(slot.shape, slot.dtype, slot.device);
+        continue;
+      }
+      if (grads[i].kind_ == Grad::Kind::dense)
+        check(grads[i].value().shape() == slot.shape,
+              "the backward of {} returned a gradient of shape {} for an input of {}", n.op,
+              grads[i].value().shape(), slot.shape);
+      add_to(slot, result[i], grads[i], /*recorded=*/false);
+    }
+  } catch (...) {
+    detail::set_backward_op("");
+    throw;
+  }
+  detail::set_backward_op("");
+  return result;
+}
+
+void Tape::change_gradients(size_t node, std::function<void(Grads&)> change) {
+  check_usable("change_gradients");
+  check(node < nodes_.size() && nodes_[node].backward != nullptr,
+        "change_gradients: node {} of a tape of {} nodes has no backward", node, nodes_.size());
+  nodes_[node].backward = [inner = std::move(nodes_[node].backward),
+                           change = std::move(change)](const Backward& b) {
+    Grads grads = inner(b);
+    change(grads);
+    return grads;
+  };
+}
+
+}  // namespace vitrine
