@@ -216,7 +216,11 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
                               [&](const AttentionPart& part) { return part.score(cast(q, type), all_keys); });
   const bool own_scores = scores.defined();
   if (!own_scores) scores = scaled_dot_products(cast(q, type), all_keys, row_scale);
-  if (trace) *trace = {q, k, v, {}, own_scores ? 1 : scale_, row_scale};
+  if (trace) {
+    *trace = {};
+    trace->q = q, trace->k = k, trace->v = v;
+    trace->scale = own_scores ? 1 : scale_, trace->row_scale = row_scale;
+  }
   scores = modify(scores, mask, trace);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);

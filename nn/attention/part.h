@@ -101,8 +101,8 @@ class AttentionPart : public Module {
 /// An option of a part, given by name in "rotary=theta=500000:share=0.5", or bare in "softcap=30". A bare value goes to the first
 /// option that takes it.
 struct PartOption {
-  std::string name, help;
-  std::string initial;  ///< the value where none is given; empty: one has to be given, unless `optional`
+  std::string name, help = {};
+  std::string initial = {};  ///< the value where none is given; empty: one has to be given, unless `optional`
   std::vector<std::string> words = {};  ///< values that are no number
   bool number = true;                   ///< whether numbers are values, above `above` and of `least` at least
   double above = 0, least = 0;
@@ -125,13 +125,13 @@ class PartValues {
 struct AttentionPartRow {
   std::string name;
   Stage stage;
-  std::string help;
+  std::string help = {};
   std::string source = {};  ///< the paper
   int rank = rank::other;   ///< in a chain of parts
   std::string owns = {};    ///< what only one part may have, besides the stages with one owner
   std::vector<PartOption> options = {};
   /// Makes the part for an attention of these sizes.
-  std::function<std::unique_ptr<AttentionPart>(const AttentionSizes&, const PartValues&)> make;
+  std::function<std::unique_ptr<AttentionPart>(const AttentionSizes&, const PartValues&)> make = {};
 };
 
 /// Adds a row to the table, for "name+laser" and the like. A name that is taken, or has one of + = : , and spaces in it, and

@@ -23,7 +23,8 @@ uint64_t count() { return static_cast<uint64_t>(test::from_environment("VITRINE_
 /// The tape of a loss of a two-layer model, which seed n chooses.
 struct Recorded {
   explicit Recorded(uint64_t n) {
-    auto options = test::tiny_gpt(test::kMechanisms[n % test::kMechanisms.size()]);
+    const auto mechanisms = test::mechanisms();
+    auto options = test::tiny_gpt(mechanisms[n % mechanisms.size()]);
     options.dropout = n % 3 == 2 ? 0.2 : 0;
     options.norm = n % 4 == 3 ? nn::NormKind::rms : nn::NormKind::layer;
     options.pre_norm = n % 5 != 4;
