@@ -89,7 +89,9 @@ TEST_CASE(
   const Tensor q = normal({1, 1, 1, size}), k = normal({1, 1, keys, size}), v = normal({1, 1, keys, size});
   const std::pair<const char*, double> caps[] = {
       {"standard", 0}, {"softcap=2", 2}, {"softcap=0.5+scale=3", 0.5}};
-  for (const auto& [name, cap] : caps) {
+  for (const auto& entry : caps) {
+    const char* const name = entry.first;
+    const double cap = entry.second;
     INFO(std::string(name));
     const ComposedAttention attention(parse_attention(name), 1, size, 16);
     AttentionTrace trace;
