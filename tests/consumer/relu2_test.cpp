@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <vitrine/core/creation.h>
+#include <vitrine/nn/attention/composed.h>
 #include <vitrine/nn/generation/generate.h>
 #include <vitrine/ops/loss.h>
 #include <vitrine/ops/view.h>
