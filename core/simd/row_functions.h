@@ -7,7 +7,7 @@
 // in partial sums of type T, the blocks in double. NaN goes where IEEE 754 lets it go.
 // Denormals are kept.
 //
-// A kernel that wants something else writes it with Vec, `map` and `map_sum` of core/simd/vector_loop-inl.h.
+// A kernel that needs another function is written with Vec, `map` and `map_sum` of core/simd/vector_loop-inl.h.
 #pragma once
 
 #include <cstddef>

@@ -21,8 +21,8 @@ Tensor column(int64_t count, Device device, int64_t first = 0) {
   return reshape(row(count, device, first), {count, 1});
 }
 
-/// How many keys behind its position a query may see.
-int64_t behind(const AttentionMask& mask) {
+/// How many keys after its position a query may see.
+int64_t after(const AttentionMask& mask) {
   return mask.causal ? std::min<int64_t>(mask.right, 0) : mask.right;
 }
 
@@ -32,7 +32,7 @@ Tensor AttentionMask::visible(int64_t queries, int64_t keys, Device device) cons
   Tensor seen = allowed;
   const Tensor distance = row(keys, device) - column(queries, device, keys - queries);
   const auto hide = [&seen](const Tensor& rest) { seen = seen.defined() ? logical_and(seen, rest) : rest; };
-  if (behind(*this) < queries - 1) hide(less_equal(distance, number(behind(*this), device)));
+  if (after(*this) < queries - 1) hide(less_equal(distance, number(after(*this), device)));
   if (left < keys - 1) hide(greater_equal(distance, number(-left, device)));
   return seen;
 }
@@ -47,7 +47,7 @@ Tensor AttentionMask::visible_keys(int64_t queries, int64_t keys, Device device)
     return static_cast<double>(std::min(distance, count));
   };
   const Tensor first = maximum(position - at_most(left, keys), 0),
-               last = minimum(position + at_most(behind(*this), queries), static_cast<double>(keys - 1));
+               last = minimum(position + at_most(after(*this), queries), static_cast<double>(keys - 1));
   return maximum(last - first + 1, 0);
 }
 

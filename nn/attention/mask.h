@@ -12,7 +12,7 @@ namespace vitrine::nn {
 struct AttentionMask {
   bool causal = false;
   int64_t left = AttentionForm::kUnlimited;  ///< a sliding window: at most this many keys before the position
-  int64_t right = AttentionForm::kUnlimited;  ///< and at most this many behind it
+  int64_t right = AttentionForm::kUnlimited;  ///< and at most this many after it
   Tensor allowed = {};  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined = all
   Tensor bias = {};     ///< added to the scores, broadcast to [B, H, Tq, Tk]
 

@@ -29,7 +29,7 @@ struct AttentionName {
 AttentionName parse_attention(const std::string& name);
 /// The attention of that name.
 std::unique_ptr<Attention> make_attention(const std::string& name, const AttentionSizes& sizes);
-/// Whether a part of that name tells positions apart, so that a model adds none.
+/// True if scores depend on positions by a part of that name, so that a model adds no position embedding.
 bool brings_positions(const std::string& name, const AttentionSizes& sizes);
 /// The parts that parse_attention knows, one a line with what it does.
 std::string attention_parts();

@@ -61,7 +61,7 @@ class AttentionPart : public Module {
     bool needs_distribution = false;  ///< the part is defined for such weights alone
     bool cacheable =
         true;  ///< prepared keys and values do not depend on later positions: a cache may keep them
-    bool positions = false;  ///< tells positions apart, so that a model adds none
+    bool positions = false;  ///< scores depend on positions, so a model adds no position embedding
   };
   virtual Traits traits() const { return {}; }
   /// Writes this part into the options of the fused op. False if the fused op cannot express the part: then the

@@ -56,7 +56,7 @@ std::string encode_weights(const std::vector<float>& weights);
 std::string card(const std::string& heading, const std::string& content, const std::string& explanation,
                  const std::string& css_class = "");
 
-/// The sample behind its prompt, as preformatted text.
+/// The sample after its prompt, as preformatted text.
 std::string sample_text(const RunRecord& run);
 
 /// A two-column table; all text is escaped.

@@ -15,7 +15,7 @@ namespace vitrine::nn::report {
 /// its labels.
 std::string render_report(const std::string& title, const std::vector<RunRecord>& runs);
 
-/// Writes render_report to `path` through a temporary file beside it, synced and renamed: readers see the old
+/// Writes render_report to `path` through a temporary file in the same folder, synced and renamed: readers see the old
 /// file or the new one, never a part. Throws, naming path and cause, and leaves the old file, if any step
 /// fails.
 void write_report(const std::string& path, const std::string& title, const std::vector<RunRecord>& runs);

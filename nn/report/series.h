@@ -7,7 +7,7 @@
 
 namespace vitrine::nn::report {
 
-/// Stands for a number that was not given.
+/// The value of a number that was not given.
 inline constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
 
 /// y over x. Both hold the same number of values.
