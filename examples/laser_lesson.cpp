@@ -131,7 +131,7 @@ void show_rounding() {
 void show_future() {
   fmt::print("\nCausal, float32: the first query sees the value 0 alone; the value after it is X.\n\n");
   fmt::print("{:>22}{:>24}{:>24}\n", "X", "published: o of query 0", "Vitrine: o of query 0");
-  for (double future : {1.0, 50.0, 100.0, 200.0}) {
+  for (double future : {1.0, 50.0, 200.0}) {
     const Tensor q = ones({1, 1, 2, 1}), k = ones({1, 1, 2, 1}), v = tensor({0, future}, {1, 1, 2, 1});
     fmt::print("{:>22}{:>24.3g}{:>24.3g}\n", future, published(q, k, v).values()[0] + 0.0,
                of_library(q, k, v).values()[0] + 0.0);
