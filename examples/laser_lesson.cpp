@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iostream>
+#include <cstdio>
 
 #include "core/creation.h"
 #include "core/files/file.h"

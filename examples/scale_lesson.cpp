@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iostream>
+#include <cstdio>
 #include <vector>
 
 #include "core/creation.h"
