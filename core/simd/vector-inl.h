@@ -206,7 +206,7 @@ HWY_INLINE void store(S* y, Vec<AccumulatorOf<S>> v) {
   }
 }
 
-/// x[0 … n) for n < lanes, then `fill`; nothing behind x[n) is read.
+/// x[0 … n) for n < lanes, then `fill`; nothing from x[n] on is read.
 template <class S>
 HWY_INLINE Vec<AccumulatorOf<S>> load_part(const S* x, size_t n, AccumulatorOf<S> fill = 0) {
   using T = AccumulatorOf<S>;

@@ -147,7 +147,7 @@ __device__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kCount));
 }
 
-/// The compiler, which does not know what happens behind its back, must neither set nor read the sums across this point.
+/// The compiler, which does not know what the hardware writes, must neither set nor read the sums across this point.
 template <int kSums>
 __device__ void pin(float (&sums)[kSums]) {
 #pragma unroll
