@@ -89,10 +89,10 @@ class Backward {
   bool needs(size_t i) const { return needs_[i]; }
   /// True where this backward is itself recorded, for higher derivatives: use recorded ops only.
   bool recorded() const { return recorded_; }
-  /// Takes what has been added up for input i so far, in the dtype of its gradient (undefined:
-  /// nothing, or a listener or filter wants to see this backward's part alone). The gradient to
-  /// return is then the whole sum: for a backward that adds it on the way, or adds up several
-  /// gradients in the order in which the tape would.
+  /// Removes and returns the gradient accumulated so far for input i, in the dtype of its gradient.
+  /// The backward must then return the total: that sum plus its own contribution, added in the order
+  /// in which the tape would add them. Undefined: nothing has been accumulated, or a listener or a
+  /// filter needs to see the contribution of this backward alone.
   Tensor take_sum(size_t i) const { return take_sum_(i); }
 
  private:

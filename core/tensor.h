@@ -75,9 +75,9 @@ class Tensor {
   /// storage's bounds is an error.
   Tensor alias(const Shape& shape, const Strides& strides, int64_t offset = 0) const;
 
-  /// Marks a floating leaf whose gradient backward() shall add up in grad(). The output of an op
-  /// stays that: its gradient goes on to what it was computed from (Tape::gradient and on_gradient
-  /// tell it).
+  /// Marks a floating leaf: backward() adds its gradient to grad(). On an op's output this does not
+  /// create a leaf; the gradient still flows on to the op's inputs (Tape::gradient and on_gradient
+  /// show it).
   Tensor& requires_grad(bool on = true);
   bool requires_grad() const { return impl_ && impl_->leaf != nullptr; }
   /// The gradient so far, not a copy of it; undefined where there is none. float32 for bfloat16 and

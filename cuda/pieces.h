@@ -122,7 +122,7 @@ __global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table)
 }
 
 inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }
-/// A number that is no number cuts its tensor itself.
+/// How many blocks the tensor gets. If `Number` is a struct, its `tiles()` decides.
 template <class Number>
 int64_t blocks_of(const Tensor& x, const Number& number) {
   if constexpr (std::is_arithmetic_v<Number>) {

@@ -37,7 +37,7 @@ struct LivePage {
   alignas(16) unsigned char bytes[2048];
 };
 void write_page(void* to, const LivePage& page);
-/// Lets go of what Stream::keep held for work that has finished since.
+/// Releases the tensors held by Stream::keep whose GPU work has finished.
 void release_finished();
 /// The same, and waits for all work that holds memory.
 void wait_for_kept();
