@@ -200,7 +200,7 @@ TEST_CASE("an op that computes in a loop is checked by its definition") {
 TEST_CASE("a checkpoint, random numbers, a tape of order 2 and other dtypes are checked, too") {
   Generator generator(5);
   check_right(checked([&](const Tensor& x) {
-    recompute([&] { return dropout(tanh(x) * x, 0.5, generator); });
+    recompute([x, &generator] { return dropout(tanh(x) * x, 0.5, generator); });
     dropout(x, 0.5, generator);
   }));
   check_right(checked(
