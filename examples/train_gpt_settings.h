@@ -15,6 +15,7 @@
 #include "examples/config_file.h"
 #include "nn/models/gpt.h"
 #include "nn/training/trainer.h"
+#include "nn/transformer/mixers.h"
 
 namespace vitrine::examples {
 
@@ -58,7 +59,7 @@ inline void add_options(CLI::App& app, Settings& s) {
       ->check(CLI::ExistingFile);
   app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
-  app.add_option("--attention", s.attention, "parts joined by +:\n" + nn::attention_parts());
+  app.add_option("--mixer,--attention", s.attention, "one base and parts, joined by +:\n" + nn::mixer_help());
   app.add_option("--compare", s.compare,
                  "several attentions, on the same data and seed; in place of --attention")
       ->delimiter(',');

@@ -18,10 +18,14 @@ ALLOWED = {
     # nn's floors: each may include those below it.
     "nn": r"(core|ops)/|nn/(module|init|check_gradients)\.h",
     "nn/layers": r"(core|ops)/|nn/((module|init)\.h|layers/)",
-    "nn/attention": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/)",
+    "nn/mixer.h": r"core/|nn/(module\.h|layers/|attention/mask\.h)",
+    "nn/mixer.cpp": r"(core|ops)/|nn/mixer\.h",
+    "nn/attention": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/)",
+    "nn/recurrent": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|recurrent/)",
+    "nn/transformer": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/|recurrent/|transformer/)",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
-    "nn/models": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/|models/)",
+    "nn/models": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/|transformer/|models/)",
     "nn/generation": r"(core|ops)/|nn/(module\.h|models/|generation/)",
     "nn/report": r"core/|nn/(attention/statistics\.h|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.

@@ -90,15 +90,30 @@ ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted, const A
   return {Path::fused, "fused: every part is computed tile by tile, and the weights are never kept"};
 }
 
+std::unique_ptr<DecodingState> Attention::make_state(int64_t, int64_t capacity) const {
+  return std::make_unique<KeyValueCache>(capacity);
+}
+
+namespace {
+
+KeyValueCache* cache_of(DecodingState* state) {
+  auto* const cache = dynamic_cast<KeyValueCache*>(state);
+  check(state == nullptr || cache != nullptr,
+        "attention: the state is not one of attention; wanted what make_state of the same mixer gave");
+  return cache;
+}
+
+}  // namespace
+
 Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tensor& v0,
-                                  const AttentionMask& mask, KeyValueCache* cache,
-                                  AttentionTrace* trace) const {
+                                  const AttentionMask& mask, DecodingState* state, MixerTrace* trace) const {
   check(q0.rank() == 4 && k0.rank() == 4 && v0.rank() == 4 && q0.size(0) == k0.size(0) &&
             q0.size(3) == k0.size(3),
         "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
         k0.shape(), v0.shape());
-  if (cache) check_cacheable();
-  const int64_t first_key = cache ? cache->size() : 0, first_query = first_key + k0.size(2) - q0.size(2);
+  if (state) check_cacheable();
+  KeyValueCache* const cache = cache_of(state);
+  const int64_t first_key = cache ? cache->length() : 0, first_query = first_key + k0.size(2) - q0.size(2);
   Tensor q = q0, k = k0, v = v0;
   for (const auto& part : parts) {
     q = part->prepare_queries(q, first_query);
@@ -185,7 +200,7 @@ Tensor ComposedAttention::scaled_dot_products(const Tensor& q, const Tensor& k,
   return matmul(scaled, transpose(k));
 }
 
-Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, AttentionTrace* trace) const {
+Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const {
   bool biased = !mask.bias.defined();
   const auto add_bias = [&](int rank) {
     if (!biased && rank > rank::mask_bias) scores = scores + cast(mask.bias, scores.dtype()), biased = true;
@@ -206,7 +221,7 @@ Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, Atten
 
 Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionMask& mask, const Tensor& row_scale,
-                                  AttentionTrace* trace) const {
+                                  MixerTrace* trace) const {
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
   // As in the fused op nothing between the inputs and the output is rounded to low precision.
   const DType type = accumulation_dtype(q.dtype());

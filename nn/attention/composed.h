@@ -23,7 +23,7 @@ class ComposedAttention : public Attention {
   ComposedAttention(AttentionName name, int64_t heads, int64_t head_size, int64_t context);
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-                 KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const override;
+                 DecodingState* state = nullptr, MixerTrace* trace = nullptr) const override;
 
   /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the weights are a tensor.
   enum class Path { fused, definition, generic };
@@ -57,11 +57,11 @@ class ComposedAttention : public Attention {
   Tensor row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
                    Device device) const;
   Tensor scaled_dot_products(const Tensor& q, const Tensor& k, const Tensor& row_scale) const;
-  Tensor modify(Tensor scores, const AttentionMask& mask, AttentionTrace* trace) const;
+  Tensor modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const;
   template <class F>
   Tensor owned_stage(const char* what, F&& stage) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-                 const Tensor& row_scale, AttentionTrace* trace) const;
+                 const Tensor& row_scale, MixerTrace* trace) const;
 
   AttentionName name_;
   AttentionSizes sizes_;

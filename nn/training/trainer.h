@@ -40,18 +40,18 @@ struct TrainingOptions {
   double momentum = 0.9;             ///< of sgd and rmsprop
   bool nesterov = false;             ///< of sgd
   /// Written at the end and on interruption; empty: none. A step that fails writes the run before it beside that, as ….failed.
-  std::string checkpoint;
+  std::string checkpoint = {};
   int64_t save_every = 0;  ///< steps between checkpoints on the way; 0: none
   /// A line of JSON per step, as it is made; a resumed run continues the file. Empty: none. Metrics
   /// that cannot be written any more (a full disk, a file that was deleted) end the run with an
   /// error, after the checkpoint has been written.
-  std::string metrics;
+  std::string metrics = {};
   /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU scales. Batches then have the
   /// same shapes in every step; their tokens may differ.
   bool graph = false;
   bool progress =
-      true;         ///< a line on standard error that is written over, or ten lines (nn/training/progress.h)
-  std::string run;  ///< the name of the run in that line
+      true;  ///< a line on standard error that is written over, or ten lines (nn/training/progress.h)
+  std::string run = {};  ///< the name of the run in that line
 };
 
 /// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss scaling for float16, clipping,

@@ -64,8 +64,8 @@ std::map<std::string, std::string> setting_of(const GptOptions& o) {
 }
 
 Tensor loss_of(const Gpt& model, const std::vector<Tensor>& batch,
-               std::vector<AttentionTrace>* traces = nullptr) {
-  return cross_entropy(model.forward(batch[0], nullptr, traces), batch[1]);
+               std::vector<MixerTrace>* traces = nullptr) {
+  return cross_entropy(model.forward(batch[0], {.traces = traces}), batch[1]);
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ void inspect_attention(Gpt& model, const Batch& on_cpu, const std::function<std:
                        report::RunRecord& record) {
   const Batch batch = on_cpu.to(model.parameters().front().value().device());
   const ModeScope evaluation(model, false);
-  std::vector<AttentionTrace> traces;
+  std::vector<MixerTrace> traces;
   Tape tape;
   const Tensor loss = loss_of(model, batch.tensors, &traces);
   std::vector<std::string> labels;

@@ -121,11 +121,13 @@ TEST_CASE(
     INFO(name);
     const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .attention = name});
     const Tensor x = randn({2, 6, 8});
-    const Tensor whole = attention.forward(x, {.causal = true});
+    const Tensor whole = attention.forward(x, {.mask = {.causal = true}});
     KeyValueCache cache(6);
     for (int64_t t = 0; t < 6; ++t)
-      CHECK(spec::distance(attention.forward(slice(x, 1, t, t + 1), {.causal = true}, &cache).values(),
-                           slice(whole, 1, t, t + 1).values(), 1e-2) <= 1e-5);
+      CHECK(
+          spec::distance(
+              attention.forward(slice(x, 1, t, t + 1), {.mask = {.causal = true}, .state = &cache}).values(),
+              slice(whole, 1, t, t + 1).values(), 1e-2) <= 1e-5);
   }
 }
 
@@ -144,10 +146,10 @@ TEST_CASE("what does not compose is refused with its reason") {
   refused("distance+optimal", "scores of its own, which have no scale");
   const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .attention = "centered"});
   KeyValueCache cache(6);
-  CHECK_NOTHROW(attention.forward(randn({1, 3, 8}), {.causal = true}));
-  CHECK_THROWS_WITH_AS(attention.forward(randn({1, 3, 8}), {.causal = true}, &cache),
+  CHECK_NOTHROW(attention.forward(randn({1, 3, 8}), {.mask = {.causal = true}}));
+  CHECK_THROWS_WITH_AS(attention.forward(randn({1, 3, 8}), {.mask = {.causal = true}, .state = &cache}),
                        doctest::Contains("keys or values of centered change when later ones come"), Error);
-  CHECK(cache.size() == 0);
+  CHECK(cache.length() == 0);
 }
 
 TEST_CASE("names of one mechanism have one text, in the order in which the parts run") {
@@ -203,7 +205,7 @@ TEST_CASE("a part from outside may bring positions, and a model then learns none
          return std::make_unique<Placed>();
        }});
   const AttentionSizes sizes{4, 6, 16};
-  CHECK(brings_positions("laser+placed", sizes));
-  CHECK(brings_positions("rotary", sizes));
-  CHECK(!brings_positions("laser", sizes));
+  CHECK(brings_positions(parse_attention("laser+placed"), sizes));
+  CHECK(brings_positions(parse_attention("rotary"), sizes));
+  CHECK(!brings_positions(parse_attention("laser"), sizes));
 }

@@ -20,7 +20,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using test::ids, test::mechanisms;
+using test::ids, test::mechanisms, test::other_mixers;
 
 namespace {
 
@@ -35,6 +35,7 @@ GptOptions tiny(const std::string& attention) {
 std::vector<std::pair<std::string, GptOptions>> choices() {
   std::vector<std::pair<std::string, GptOptions>> all;
   for (const auto& name : mechanisms()) all.emplace_back(name, tiny(name));
+  for (const auto& name : other_mixers()) all.emplace_back(name, tiny(name));
   const auto add = [&](const char* name, const std::function<void(GptOptions&)>& change) {
     all.emplace_back(name, tiny("standard"));
     change(all.back().second);
@@ -47,6 +48,7 @@ std::vector<std::pair<std::string, GptOptions>> choices() {
   add("hidden size", [](GptOptions& o) { o.hidden = 5; });
   add("sinusoidal", [](GptOptions& o) { o.positions = Positions::sinusoidal; });
   add("no positions", [](GptOptions& o) { o.positions = Positions::none; });
+  add("an output layer of its own", [](GptOptions& o) { o.tied = false; });
   add("own key heads", [](GptOptions& o) { o.key_heads = 0; });
   return all;
 }
@@ -108,10 +110,10 @@ TEST_CASE("decoding token by token with the cache equals the full pass") {
     model.eval();
     const Tensor x = ids(2, 8);
     const auto want = model.forward(x).values();
-    std::vector<KeyValueCache> caches;
+    const auto state = model.make_state(2);
     std::vector<double> got(want.size());
     for (int64_t t = 0; t < 8; ++t) {
-      const auto step = model.forward(slice(x, 1, t, t + 1), &caches).values();
+      const auto step = model.forward(slice(x, 1, t, t + 1), {.state = state.get()}).values();
       for (size_t b = 0; b < 2; ++b)
         for (size_t v = 0; v < 11; ++v) got[(b * 8 + static_cast<size_t>(t)) * 11 + v] = step[b * 11 + v];
     }

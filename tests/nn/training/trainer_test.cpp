@@ -177,11 +177,11 @@ TEST_CASE("gradients along Q, K and V are those of the trace, also where blocks 
   manual_seed(1);
   Gpt model(tiny(0));
   const Batch batch = WindowLoader(counting(500), 4, 16, 1).batch(0);
-  std::vector<AttentionTrace> traces;
+  std::vector<MixerTrace> traces;
   Tape tape;
-  const Tensor loss = cross_entropy(model.forward(batch.tensors[0], nullptr, &traces), batch.tensors[1]);
+  const Tensor loss = cross_entropy(model.forward(batch.tensors[0], {.traces = &traces}), batch.tensors[1]);
   std::vector<Tensor> paths;
-  for (const AttentionTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
+  for (const MixerTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
   const auto gradients = tape.gradient(loss, paths);
   for (size_t i = 0; i < 6; ++i)
     CHECK(norms[0][i] == doctest::Approx(std::sqrt(sum(square(gradients[i])).item())).epsilon(1e-3).scale(0));
