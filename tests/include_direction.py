@@ -16,13 +16,13 @@ ALLOWED = {
     "ops": r"(core|ops)/",
     "optim": r"(core|ops|optim)/",
     # nn's floors: each may include those below it.
-    "nn": r"(core|ops)/|nn/(module|init|check_gradients)\.h",
+    "nn": r"(core|ops)/|nn/(module|init|check_gradients|options|config_file)\.h",
     "nn/layers": r"(core|ops)/|nn/((module|init)\.h|layers/)",
     "nn/attention": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/)",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
-    "nn/models": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/|models/)",
-    "nn/generation": r"(core|ops)/|nn/(module\.h|models/|generation/)",
+    "nn/models": r"(core|ops)/|nn/((module|init|options)\.h|layers/|attention/|models/)",
+    "nn/generation": r"(core|ops)/|nn/((module|options)\.h|models/|generation/)",
     "nn/report": r"core/|nn/(attention/statistics\.h|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.
     "nn/report/series.h": r"core/",

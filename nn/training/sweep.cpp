@@ -62,4 +62,21 @@ ComparisonRecords train_runs(const std::vector<Run>& runs,
   return records;
 }
 
+std::string mean_losses(const std::vector<report::RunRecord>& records) {
+  std::vector<std::string> methods;  // in the order of the runs
+  for (const auto& record : records)
+    if (std::find(methods.begin(), methods.end(), record.method) == methods.end())
+      methods.push_back(record.method);
+  std::string text;
+  for (const std::string& method : methods) {
+    double sum = 0;
+    int seeds = 0;
+    for (const auto& record : records)
+      if (record.method == method) sum += record.final_validation_loss, ++seeds;
+    if (seeds > 1)
+      text += fmt::format("{}: mean validation loss {:.4f} of {} seeds\n", method, sum / seeds, seeds);
+  }
+  return text;
+}
+
 }  // namespace vitrine::nn::training

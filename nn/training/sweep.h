@@ -46,4 +46,7 @@ ComparisonRecords train_runs(
     const std::vector<Run>& runs, const std::function<report::RunRecord(const Run&)>& train,
     const std::function<bool()>& stop = [] { return false; });
 
+/// "laser: mean validation loss 1.8811 of 3 seeds", a line for each method of several runs.
+std::string mean_losses(const std::vector<report::RunRecord>& records);
+
 }  // namespace vitrine::nn::training
