@@ -33,6 +33,7 @@ ALLOWED = {
     "examples": r"(core|ops|optim|nn|cuda|examples)/",
     "bench": r"(core|ops|optim|nn|cuda|bench)/",
     "tests": r"(core|ops|optim|nn|cuda|tests)/",
+    "tests/examples": r"(core|ops|optim|nn|cuda|examples|tests)/",
 }
 
 
