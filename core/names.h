@@ -1,5 +1,5 @@
-// Names that people type: the values of an enumeration by name, and the known name that is nearest to a
-// misspelt one.
+// Names that people type: the values of an enumeration by name, and the known name that is nearest
+// to a misspelt one.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace vitrine {
 /// turn one text into the other.
 size_t edit_distance(std::string_view x, std::string_view y);
 
-/// "; did you mean laser?" with the known name that is nearest to `name`. Empty where none is near: more
-/// than two edits, and more than a third of the characters.
+/// "; did you mean laser?" with the known name that is nearest to `name`. Empty where none is near:
+/// more than two edits, and more than a third of the characters.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& known);
 
 /// "relu, gelu or silu".

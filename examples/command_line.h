@@ -17,7 +17,8 @@
 
 namespace vitrine::examples {
 
-/// Prints. Whether standard output has taken all is checked by run_program, so that a full disk costs no training.
+/// Prints. Whether standard output has taken all is checked by run_program, so that a full disk
+/// costs no training.
 template <class... Args>
 void say(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
   std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stream);
@@ -37,8 +38,8 @@ class CommandLine {
   void argument(const std::string& name, std::string& value, const std::string& help) {
     app_.add_option(name, value, help)->required()->type_name("");
   }
-  /// Reads the file that --config names, then the flags. What is wrong is an error. The exit code, if the program is to end
-  /// here: after --help, or without a value that CLI11 wants.
+  /// Reads the file that --config names, then the flags. What is wrong is an error. The exit code,
+  /// if the program is to end here: after --help, or without a value that CLI11 wants.
   std::optional<int> parse(nn::OptionList& options, int argc, char** argv) {
     std::string config;
     app_.add_option("--config", config, "a file with options as name = value, a line each; flags go first")
@@ -51,17 +52,18 @@ class CommandLine {
     }
     refuse_unknown(options);
     if (!config.empty()) read_config(config, options);
-    for (size_t i = 0; i < flags_.size(); ++i)
-      if (flags_[i]->count() > 0)
-        (options.begin() + static_cast<int64_t>(i))->read(texts(*flags_[i]), name_of(*flags_[i]));
+    auto flag = flags_.begin();
+    for (nn::Option& option : options) {
+      std::vector<std::string> texts = (*flag++)->results();
+      if (texts.empty()) continue;
+      if (option.kind != nn::Option::Kind::list) texts = {texts.back()};  // of a flag given twice
+      option.read(texts, "--" + option.name);
+    }
     options.check_given();
     return std::nullopt;
   }
 
  private:
-  static std::string name_of(const CLI::Option& flag) { return "--" + flag.get_lnames().front(); }
-  static std::vector<std::string> texts(const CLI::Option& flag) { return flag.results(); }
-
   void add(const nn::Option& option) {
     const std::string flag = "--" + option.name, names = fmt::format("{}", fmt::join(option.names, ", "));
     const std::string help = names.empty() ? option.help : option.help + ": " + names;
@@ -72,7 +74,7 @@ class CommandLine {
       added = app_.add_option(flag, values_.emplace_back(), help)->type_name("");
       const bool list = option.kind == nn::Option::Kind::list;
       if (list) added->delimiter(',');
-      if (!list) added->expected(1)->take_last();
+      if (!list) added->expected(1)->allow_extra_args(false);
       added->default_str(option.default_text.empty() ? fmt::format("{}", fmt::join(option.values(), ","))
                                                      : option.default_text);
     }
@@ -92,8 +94,9 @@ class CommandLine {
   std::vector<CLI::Option*> flags_;              ///< in the order of the options
 };
 
-/// Runs `body`, which returns the exit code, to the end of a program: an error is printed after the program's name, and the
-/// code after a signal is the one of shells. Standard output that cannot be written is an error.
+/// Runs `body`, which returns the exit code, to the end of a program: an error is printed after the
+/// program's name, and the code after a signal is the one of shells. Standard output that cannot be
+/// written is an error.
 template <class Body>
 int run_program(const char* program, Body body) {
   int code = 0;

@@ -1,4 +1,5 @@
-// Trains a character-level GPT on any UTF-8 text, with attention of your choice, and writes a report.
+// Trains a character-level GPT on any UTF-8 text, with attention of your choice, and writes a
+// report.
 //
 //   train_gpt --compare standard,laser
 //   train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000
@@ -81,28 +82,6 @@ void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary, 
   record.sample = vocabulary.decode(all.slice(prompt.size(), all.size()));
 }
 
-/// A run that has changed its schedule is repeated from where it did: keeps that checkpoint, and says so in the settings.
-void keep_start(Settings& s, const Run& run, const Trainer& trainer) {
-  if (trainer.schedule_changes().empty()) return;
-  const std::string kept = fmt::format("{}.step{}.safetensors", run.files, trainer.step());
-  std::error_code none;
-  if (!std::filesystem::equivalent(run.resume, kept, none))
-    std::filesystem::copy_file(run.resume, kept, std::filesystem::copy_options::overwrite_existing);
-  s.resume = std::filesystem::absolute(kept).lexically_normal().string();
-  s.training.new_schedule = trainer.schedule_changes().back().after_step == trainer.step();
-}
-
-/// The file with the settings of a run, which alone repeats it.
-void write_config(Settings s, const Run& run) {
-  OptionList list = options_of(s);
-  const std::string path = run.files + ".ini",
-                    text =
-                        config_text(list, fmt::format("Vitrine {}; repeat this run by train_gpt --config {}",
-                                                      version(), examples::quoted(path)));
-  const std::string_view parts[] = {text};
-  write_file("train_gpt", path, parts);
-}
-
 /// What the report says of the settings; --out and its like do not matter there.
 void describe(RunRecord& record, Settings s, const Run& run, const Trainer& trainer, int64_t vocabulary) {
   record.vocabulary_size = vocabulary;
@@ -140,9 +119,13 @@ RunRecord train(const Settings& given, const Run& run, const CharacterVocabulary
   Trainer trainer(std::move(task), s.schedule.schedule(t.steps), t);
   if (!run.resume.empty()) {
     trainer.resume(run.resume);
-    keep_start(s, run, trainer);
+    s.resume = keep_start(run, trainer);
+    s.training.new_schedule = !s.resume.empty();
   }
-  write_config(s, run);
+  const std::string config = run.files + ".ini";
+  write_config(config, options_of(s),
+               fmt::format("Vitrine {}; repeat this run by train_gpt --config {}", version(),
+                           examples::quoted(config)));
   say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.attention,
       model.parameter_count(), training.size(), validation.size());
   RunRecord& record = trainer.record();
@@ -173,7 +156,8 @@ bool run(const Settings& given) {
   const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
   text = std::string();  // the tokens suffice from here on
-  // What is wrong with a later attention, or with the prompt, is an error before anything is trained.
+  // What is wrong with a later attention, or with the prompt, is an error before anything is
+  // trained.
   vocabulary.encode(s.prompt);
   auto runs = plan_runs(s.compare.empty() ? std::vector{s.gpt.attention} : s.compare,
                         s.seeds.empty() ? std::vector{s.seed} : s.seeds, s.out, s.resume);
@@ -186,7 +170,8 @@ bool run(const Settings& given) {
       },
       interrupted);
   if (!interrupted()) say(stdout, "{}", mean_losses(trained));
-  // Runs that failed would spoil a comparison; where there are no others, their curves say how it came to that.
+  // Runs that failed would spoil a comparison; where there are no others, their curves say how it
+  // came to that.
   write_report(s.out + "/report.html", "Training with Vitrine", trained.empty() ? failed : trained);
   say(stdout, "report: {}/report.html\n", s.out);
   return failed.empty();

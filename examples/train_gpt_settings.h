@@ -82,8 +82,9 @@ inline Settings checked(Settings s) {
   return s;
 }
 
-/// The settings of one run of a comparison, which alone repeat it: every default has its value, and paths hold in any folder.
-/// A run that goes on with an unchanged schedule is the run from the beginning.
+/// The settings of one run of a comparison, which alone repeat it: every default has its value, and
+/// paths hold in any folder. A run that goes on with an unchanged schedule is the run from the
+/// beginning.
 inline Settings settings_of_run(Settings s, const nn::training::Run& run) {
   s.gpt.attention = run.attention;
   s.seed = run.seed;

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/files/file.h"
+
 namespace vitrine::nn {
 namespace {
 
@@ -149,6 +151,12 @@ std::string config_text(const OptionList& options, const std::string& comment) {
                         option.kind == Option::Kind::list ? "[" + joined + "]" : joined);
   }
   return text;
+}
+
+void write_config(const std::string& path, const OptionList& options, const std::string& comment) {
+  const std::string text = config_text(options, comment);
+  const std::string_view parts[] = {text};
+  write_file("write_config", path, parts);
 }
 
 }  // namespace vitrine::nn

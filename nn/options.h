@@ -1,6 +1,6 @@
-// Options that describe themselves. A structure lists each of its options once, in list(); command-line flags, help,
-// configuration files (nn/config_file.h), the report's settings, and what a checkpoint stores and a resumed run
-// compares all come from that list.
+// Options that describe themselves. A structure lists each of its options once, in list();
+// command-line flags, help, configuration files (nn/config_file.h), the report's settings, and what
+// a checkpoint stores and a resumed run compares all come from that list.
 //
 //   struct SearchOptions {
 //     int64_t trials = 20;
@@ -47,15 +47,14 @@ struct Option {
   bool without_least = false, without_most = false;  ///< the range is open there
   std::vector<std::string> names = {};               ///< the only values, if there are any here
   std::string hint = {};                             ///< the end of the list of these names
-  std::string replaced = {};                         ///< another option, in whose place this one is given
-  std::string default_text = {};                     ///< for help, where the default depends on other options
-  std::string given =
-      {};  ///< where the value was read: "--layers", "run.ini, line 3: layers"; empty: nowhere
-  std::function<std::vector<std::string>()> values = {};             ///< as texts; none: without a value
-  std::function<bool(const std::vector<std::string>&)> assign = {};  ///< false: a text is not of the type
-  std::function<std::string()> why_not = [] {
-    return std::string();
-  };  ///< why it does not apply; empty: it does
+  std::string replaced = {};                         ///< the option in whose place this one is given
+  std::string default_text = {};                     ///< for help, if other options decide it
+  /// Where the value was read: "--layers", "run.ini, line 3: layers"; empty: nowhere.
+  std::string given = {};
+  std::function<std::vector<std::string>()> values = {};             ///< none: without a value
+  std::function<bool(const std::vector<std::string>&)> assign = {};  ///< false: of another type
+  /// Why the option does not apply; empty: it does.
+  std::function<std::string()> why_not = [] { return std::string(); };
 
   Option& at_least(double x) { return least = x, *this; }
   Option& above(double x) { return least = x, without_least = true, *this; }
@@ -70,7 +69,8 @@ struct Option {
 
   bool applies() const { return why_not().empty(); }
   std::string wanted() const;  ///< "a whole number, at least 1"; "layer or rms"; empty: any text
-  /// Reads the value. A text that is not of the type or not allowed is an error that begins with `where`.
+  /// Reads the value. A text that is not of the type or not allowed is an error that begins with
+  /// `where`.
   void read(const std::vector<std::string>& texts, const std::string& where);
   /// Throws if the value is not allowed, with an error that begins with `where`.
   void check_value(const std::string& where) const;
@@ -111,14 +111,15 @@ std::string type_of() {
 }
 }  // namespace detail
 
-/// The options of one or several structures: what list(OptionList&) fills. A reference to an option is valid until the next one is
-/// added.
+/// The options of one or several structures: what list(OptionList&) fills. A reference to an option
+/// is valid until the next one is added.
 class OptionList {
  public:
   /// The heading of the options that follow; one that came before goes on.
   void group(std::string title) { group_ = std::move(title); }
 
-  /// An option with one value: a number, a text, an enumeration with names (core/names.h), or a flag.
+  /// An option with one value: a number, a text, an enumeration with names (core/names.h), or a
+  /// flag.
   template <class T>
   Option& operator()(const std::string& name, T& member, const std::string& help) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -175,8 +176,8 @@ class OptionList {
   auto begin() const { return options_.begin(); }
   auto end() const { return options_.end(); }
 
-  /// Once all is read: a given option that does not apply, or is given beside the one in whose place it is
-  /// given, is an error.
+  /// Once all is read: a given option that does not apply, or is given beside the one in whose
+  /// place it is given, is an error.
   void check_given() const;
   /// The options of these roles that apply and have a value.
   OptionValues values(std::initializer_list<Role> roles) const;

@@ -23,11 +23,18 @@ GptOptions options_in(const Safetensors& file, const std::string& path) {
   return options;
 }
 
-/// Before a model of broken options takes memory: the table of tokens and the number of blocks must be there.
+/// Before a model of broken options takes memory: a tensor of each size, and the last block, must
+/// be there.
 void check_sizes(const GptOptions& o, const std::map<std::string, Tensor>& state, const std::string& path) {
-  const auto tokens = state.find("tokens.weight");
-  check(tokens != state.end() && tokens->second.shape() == Shape{o.vocabulary, o.width},
-        "load_model: {} is broken: it has no tokens.weight of {} by {}", path, o.vocabulary, o.width);
+  std::map<std::string, Shape> largest = {
+      {"tokens.weight", {o.vocabulary, o.width}},
+      {"blocks.0.feed_forward.down.weight", {o.width, o.hidden > 0 ? o.hidden : 4 * o.width}}};
+  if (o.positions == Positions::learned) largest["positions"] = {o.context, o.width};
+  for (const auto& [name, shape] : largest) {
+    const auto found = state.find(name);
+    check(found != state.end() && found->second.shape() == shape,
+          "load_model: {} is broken: it has no {} of {}", path, name, shape);
+  }
   const std::string last = fmt::format("blocks.{}.", o.layers - 1);
   const auto block = state.lower_bound(last);
   check(block != state.end() && block->first.starts_with(last),

@@ -8,9 +8,10 @@
 
 namespace vitrine::nn::training {
 
-/// The Gpt of a checkpoint that a Trainer saved of a language_modeling task, in evaluation mode, with the dtype of its
-/// training, on the CPU. Takes no random numbers. Metadata that lack an option, or contradict the tensors,
-/// are an error. A part of attention from outside must be registered before.
+/// The Gpt of a checkpoint that a Trainer saved of a language_modeling task, in evaluation mode,
+/// with the dtype of its training, on the CPU. Takes no random numbers. Metadata that lack an
+/// option, or contradict the tensors, are an error. A part of attention from outside must be
+/// registered before.
 Gpt load_model(const std::string& path);
 
 /// A model and the vocabulary of its text.

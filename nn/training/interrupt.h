@@ -3,8 +3,8 @@
 
 namespace vitrine::nn::training {
 
-/// From here on the first SIGINT or SIGTERM is only noted. A second Ctrl-C ends the program at once; SIGTERM may come more than
-/// once.
+/// From here on the first SIGINT or SIGTERM is only noted. A second Ctrl-C ends the program at
+/// once; SIGTERM may come more than once.
 void catch_signals();
 /// The signal that came last; 0: none.
 int caught_signal();

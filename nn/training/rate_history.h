@@ -18,8 +18,9 @@ struct ScheduleChange {
   std::string text() const;  ///< "after step 100: learning rate 0.001, then 0.0005"
 };
 
-/// A schedule, and the rates of the steps before it where a resumed run has changed it. A checkpoint keeps the rates at
-/// the powers of two and at the last step, so a run may be made longer where that leaves these as they were.
+/// A schedule, and the rates of the steps before it where a resumed run has changed it. A
+/// checkpoint keeps the rates at the powers of two and at the last step, so a run may be made
+/// longer where that leaves these as they were.
 class RateHistory {
  public:
   explicit RateHistory(optim::Schedule schedule);
@@ -30,8 +31,9 @@ class RateHistory {
   const std::vector<ScheduleChange>& changes() const { return changes_; }
   /// Writes what a checkpoint after `step` steps keeps.
   void save(std::map<std::string, std::string>& metadata, int64_t step) const;
-  /// The history of a run that goes on with this schedule from a checkpoint at `path`. Where the rates of the steps made
-  /// differ, this is a change if `new_schedule`, else an error with both rates. Broken metadata are an error.
+  /// The history of a run that goes on with this schedule from a checkpoint at `path`. Where the
+  /// rates of the steps made differ, this is a change if `new_schedule`, else an error with both
+  /// rates. Broken metadata are an error.
   RateHistory resumed(const std::map<std::string, std::string>& metadata, int64_t step,
                       const std::string& path, bool new_schedule) const;
 

@@ -14,8 +14,9 @@ namespace vitrine::nn::training {
 struct ScheduleOptions {
   std::string name = "cosine";
   double lr = 1e-3;                ///< the highest rate
-  std::optional<double> final_lr;  ///< where the schedule has a floor; else 1e-4, or lr where that is less
-  /// Steps of warmup, at most half of all; without a value 100. noam and inverse_sqrt take at least one.
+  std::optional<double> final_lr;  ///< at the end; without a value 1e-4, or lr where that is less
+  /// Steps of warmup, at most half of all; without a value 100. noam and inverse_sqrt take at least
+  /// one.
   std::optional<int64_t> warmup;
 
   void list(OptionList& o);  ///< see nn/options.h

@@ -1,5 +1,5 @@
-// Configuration files: what is read, what is written, and what a broken line says. tests/examples/train_gpt_test.cpp has more
-// broken lines.
+// Configuration files: what is read, what is written, and what a broken line says.
+// tests/examples/train_gpt_test.cpp has more broken lines.
 #include "nn/config_file.h"
 
 #include <doctest/doctest.h>
@@ -88,8 +88,8 @@ TEST_CASE("a broken line, an unknown key, a wrong type and a value out of range 
       {"days = 0", "days is 0, wanted at least 1"},
       {"slow = maybe", "slow is maybe, wanted true or false"},
       {"goal = x", "wanted goal once, before \"= x\""},
-      {"note = \"\\q\"", "after a \\ in double quotes"},
-      {"note = \"\\", "after a \\ in double quotes"},
+      {"note = \"\\q\"", "wanted \\n, \\r, \\t, \\\" or \\\\ after a \\"},
+      {"note = \"\\", "wanted \\n, \\r, \\t, \\\" or \\\\ after a \\"},
       {"note = 'x", "wanted the end of a text in quotes"},
       {"days 4", "wanted the end of the line, before \"4\""},
       {"[Where]", "wanted the name of an option"},

@@ -54,7 +54,8 @@ TEST_CASE(
     CHECK_MESSAGE(close(f.forward(x), matmul(a, transpose(f.down.weight)) + f.down.bias), name);
     CHECK(f.up.weight.shape()[0] == (kind == "swiglu" ? 12 : 6));
   }
-  CHECK_THROWS_WITH_AS(value_named<Activation>("geglu"), doctest::Contains("there is no activation geglu"), Error);
+  CHECK_THROWS_WITH_AS(value_named<Activation>("geglu"), doctest::Contains("there is no activation geglu"),
+                       Error);
 }
 
 TEST_CASE("norms: mean 0 and square 1 before gain and bias; RMS keeps the mean") {

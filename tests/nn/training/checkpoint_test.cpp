@@ -1,4 +1,5 @@
-// A checkpoint is a model: its options, its weights and its vocabulary come back from the file alone.
+// A checkpoint is a model: its options, its weights and its vocabulary come back from the file
+// alone.
 #include "nn/training/checkpoint.h"
 
 #include <doctest/doctest.h>
@@ -102,8 +103,9 @@ TEST_CASE("a checkpoint that contradicts itself is an error that says how") {
   contains(set("layers", "3"), "is broken: it has no weights of the last of 3 blocks");
   contains(set("layers", "1"), "load_state_dict: ");
   contains(set("layers", "1000000000000"), "of the last of 1000000000000 blocks");
-  contains(set("vocabulary", "1000000000000"), "it has no tokens.weight of 1000000000000 by 16");
-  contains(set("hidden", "4000000000000"), "this takes at least");
+  contains(set("vocabulary", "1000000000000"), "it has no tokens.weight of [1000000000000, 16]");
+  contains(set("hidden", "100000000"), "it has no blocks.0.feed_forward.down.weight of [16, 100000000]");
+  contains(set("context", "100000000"), "it has no positions of [100000000, 16]");
   contains(set("heads", "3"), "the width 16 is no multiple of the 3 heads");
   contains(set("attention", "lazer"), "there is no part lazer");
   contains(set("activation", "tanh"), "changed: activation is tanh, wanted relu");
