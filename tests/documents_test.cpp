@@ -86,7 +86,8 @@ Document read(const fs::path& path) {
 TEST_CASE("documents quote code as it is, and name files and make targets that exist") {
   const fs::path root = vitrine::test::source_directory();
   const auto makefile = lines_of(root / "Makefile");
-  for (const char* name : {"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cuda.md"}) {
+  for (const char* name :
+       {"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cuda.md", "docs/options.md"}) {
     const Document document = read(root / name);
     for (const std::string& path : document.paths) {
       const auto made_by_a_run = {"build", "reports/", "bench/results/proofs/"};
