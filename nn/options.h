@@ -39,6 +39,7 @@ struct Option {
 
   std::string name = {};   ///< "key-heads": --key-heads 2 and key-heads = 2
   std::string help = {};   ///< without the allowed values and the default
+  std::string alias = {};  ///< a second name of the flag
   std::string group = {};  ///< the heading in help and files
   Role role = Role::result;
   Kind kind = Kind::value;
@@ -61,6 +62,7 @@ struct Option {
   Option& at_most(double x) { return most = x, *this; }
   Option& below(double x) { return most = x, without_most = true, *this; }
   Option& one_of(std::vector<std::string> all) { return names = std::move(all), *this; }
+  Option& also(std::string other) { return alias = std::move(other), *this; }
   Option& decides(Role r) { return role = r, *this; }
   Option& in_place_of(std::string other) { return replaced = std::move(other), *this; }
   Option& by_default(std::string text) { return default_text = std::move(text), *this; }

@@ -51,7 +51,7 @@ Positions resolved(const GptOptions& o) {
 void GptOptions::list(OptionList& o) {
   o.group("Model");
   o("vocabulary", vocabulary, "number of tokens").at_least(1);
-  o("attention", attention, "the mixer: one base and parts, joined by +:\n" + mixer_help());
+  o("attention", attention, "the mixer: one base and parts, joined by +:\n" + mixer_help()).also("mixer");
   o("layers", layers, "blocks").at_least(1);
   o("heads", heads, "query heads").at_least(1);
   o("key-heads", key_heads, "key heads; 0: as many as query heads").at_least(0);
