@@ -1,4 +1,5 @@
-// A ladder: the same function in steps, from the simplest to the fastest, of which an environment variable chooses one.
+// A ladder: the same function in steps, from the simplest to the fastest, of which an environment
+// variable chooses one.
 #pragma once
 
 #include <cstdlib>
@@ -17,8 +18,9 @@ inline std::string ladder_setting(const char* variable) {
   return value == nullptr || *value == '\0' ? "auto" : value;
 }
 
-/// The step that `setting`, the value of `variable`, names, or where `supports` says no the next one below. "auto" begins at the
-/// top. The lowest step supports everything. An error lists the names when `setting` is none.
+/// The step that `setting`, the value of `variable`, names, or where `supports` says no the next
+/// one below. "auto" begins at the top. The lowest step supports everything. An error lists the
+/// names when `setting` is none.
 template <class Step, class Supports>
 const Step& choose_step(const char* variable, std::string_view setting, std::span<const Step> steps,
                         Supports&& supports) {

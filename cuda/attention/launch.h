@@ -1,5 +1,5 @@
-// What the steps `tiled` and `tensor_core` share: which attention fits them, how many rows a tile has, and how many blocks and
-// threads that makes.
+// What the steps `tiled` and `tensor_core` share: which attention fits them, how many rows a tile
+// has, and how many blocks and threads that makes.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace vitrine::cuda {
 
-/// Rows of a tile of a side that has `count`, a multiple of `least`: as many as the warps own, if the kernel's Memory of them fits into
-/// the GPU's shared memory.
+/// Rows of a tile of a side that has `count`, a multiple of `least`: as many as the warps own, if
+/// the kernel's Memory of them fits into the GPU's shared memory.
 template <class Memory>
 int tile_rows(int64_t count, int least, int size, int channels, bool laser) {
   int rows = least * kAttentionWarps;
@@ -40,8 +40,9 @@ unsigned tile_threads(int tile) {
   return static_cast<unsigned>(tile) / (16 * kHeight) * kWarp;
 }
 
-/// LASER's backward wants the forward's tiles, so it is the gradients' memory that says how many queries fit. `kHeight` is that of the
-/// accumulators of queries. `near`: what Hopper's kernels have done; undefined where they have not run.
+/// LASER's backward wants the forward's tiles, so it is the gradients' memory that says how many
+/// queries fit. `kHeight` is that of the accumulators of queries. `near`: what Hopper's kernels
+/// have done; undefined where they have not run.
 template <class S, int kHeight>
 AttentionInputs<S> tiled_inputs(const AttentionForward& p, const Tensor& near = {}) {
   const auto size = static_cast<int>(p.q.size(3)), channels = static_cast<int>(p.v.size(3));
@@ -78,8 +79,9 @@ bool visit_wide(const AttentionForward& p, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}, height) for those that tensor cores multiply; false for others. `height` is a constant: a warp has two accumulators
-/// of queries where heads are narrow, for which a block of keys then is read from shared memory once.
+/// Calls f(Type<S>{}, height) for those that tensor cores multiply; false for others. `height` is a
+/// constant: a warp has two accumulators of queries where heads are narrow, for which a block of
+/// keys then is read from shared memory once.
 template <class F>
 bool visit_16_bits(const AttentionForward& p, F&& f) {
   const auto with_height = [&](auto type) {
@@ -151,7 +153,8 @@ void launch_forward(const AttentionForward& p, const Tensor& near = {}) {
                  shared_bytes<ForwardMemory<S>>(in.tile, in), in, out);
 }
 
-/// The same of the backward; `h`: LASER's H, in which Hopper's kernels have written that of their heads.
+/// The same of the backward; `h`: LASER's H, in which Hopper's kernels have written that of their
+/// heads.
 template <class S, int kHeight>
 void launch_backward(const AttentionBackward& p, const Tensor& near = {}, Tensor h = {}) {
   using T = AccumulatorOf<S>;

@@ -1,10 +1,10 @@
-// Step 1, as in a textbook, for every attention: the weights of all queries and keys are a matrix in memory, and one thread computes a
-// row of them, or an element of the result, in plain loops.
+// Step 1, as in a textbook, for every attention: the weights of all queries and keys are a matrix
+// in memory, and one thread computes a row of them, or an element of the result, in plain loops.
 //
 //   s = form(q·k),   w = e^(s − lse),   lse = log Σ e^s;   y = Σ w·v, or LASER's log Σ w·e^v
 //
-// A head writes Tq·Tk weights and reads each Dv times, and each query reads all keys anew: memory grows with the square of the length,
-// and the units that load limit it, not those that multiply.
+// A head writes Tq·Tk weights and reads each Dv times, and each query reads all keys anew: memory
+// grows with the square of the length, and the units that load limit it, not those that multiply.
 #include "cuda/attention/naive.h"
 
 #include "core/creation.h"

@@ -6,9 +6,11 @@
 
 namespace vitrine::cuda {
 
-/// The weights [B, H, Tq, Tk] of p in the wide dtype, of LASER their logarithms; p.lse becomes log Σ e^scores.
+/// The weights [B, H, Tq, Tk] of p in the wide dtype, of LASER their logarithms; p.lse becomes log
+/// Σ e^scores.
 Tensor naive_weights(const AttentionForward& p);
-/// y [B, H, Tq, Dv] = w·v, or LASER's log Σ e^(log w + v), in y's dtype: that of v, or the wide one.
+/// y [B, H, Tq, Dv] = w·v, or LASER's log Σ e^(log w + v), in y's dtype: that of v, or the wide
+/// one.
 void naive_read(const Tensor& y, const Tensor& weights, const AttentionForward& p);
 
 /// Element `at` of a tensor [B, heads, rows, columns].

@@ -1,6 +1,8 @@
-// The backward of step 1, as in a textbook. It keeps nothing: weights and y are computed again. Of one query i, key j and channel d:
+// The backward of step 1, as in a textbook. It keeps nothing: weights and y are computed again. Of
+// one query i, key j and channel d:
 //
-//   dv_jd = Σ_i dy_id·∂y_id/∂v_jd,   ds_ij = Σ_d dy_id·∂y_id/∂s_ij;   dq = scale·ds·k,   dk = scale·dsᵀ·q
+//   dv_jd = Σ_i dy_id·∂y_id/∂v_jd,   ds_ij = Σ_d dy_id·∂y_id/∂s_ij
+//   dq = scale·ds·k,   dk = scale·dsᵀ·q
 //
 //   mean    ∂y/∂v = w                      ∂y/∂s = w·(v − y)
 //   LASER   ∂y/∂v = e^(log w + v − y)      ∂y/∂s = ∂y/∂v − w

@@ -1,5 +1,5 @@
-// The ladder of attention: the same function four times, each step with one idea more than the one before.
-// VITRINE_CUDA_ATTENTION chooses one (docs/cuda.md).
+// The ladder of attention: the same function four times, each step with one idea more than the one
+// before. VITRINE_CUDA_ATTENTION chooses one (docs/cuda.md).
 #pragma once
 
 #include <span>
@@ -16,7 +16,8 @@ struct AttentionForward {
   Tensor y, lse, kept;
 };
 
-/// And of `attention_backward`, which reads y, lse and kept as the forward has left them, and writes the last three.
+/// And of `attention_backward`, which reads y, lse and kept as the forward has left them, and
+/// writes the last three.
 struct AttentionBackward : AttentionForward {
   Tensor dy, dq, dk, dv;
 };
@@ -26,8 +27,8 @@ struct AttentionStep {
   /// Whether it can do this forward, on the current device.
   bool (*supports)(const AttentionForward& p);
   void (*run)(const AttentionForward& p);
-  /// And this backward. A step whose forward cannot do a case does not do its backward, so that a backward meets what its own forward
-  /// or that of a step above it kept.
+  /// And this backward. A step whose forward cannot do a case does not do its backward, so that a
+  /// backward meets what its own forward or that of a step above it kept.
   bool (*supports_backward)(const AttentionBackward& p);
   void (*run_backward)(const AttentionBackward& p);
 };
@@ -35,8 +36,9 @@ struct AttentionStep {
 /// From the simplest, which supports every attention, to the fastest.
 std::span<const AttentionStep> attention_steps();
 
-/// The step that runs p under VITRINE_CUDA_ATTENTION=setting: the one of that name, or where it does not support p the next one
-/// below that does. "auto" begins at the top. An error lists the names when `setting` is none.
+/// The step that runs p under VITRINE_CUDA_ATTENTION=setting: the one of that name, or where it
+/// does not support p the next one below that does. "auto" begins at the top. An error lists the
+/// names when `setting` is none.
 const AttentionStep& choose_attention(std::string_view setting, const AttentionForward& p);
 const AttentionStep& choose_attention_backward(std::string_view setting, const AttentionBackward& p);
 

@@ -5,8 +5,9 @@
 
 namespace vitrine::cuda {
 
-/// The forward and the backward of what `near` leaves (cuda/attention/laser_operands.h), of everything where it is undefined. `h`:
-/// LASER's H, in which Hopper's kernels have written that of their heads.
+/// The forward and the backward of what `near` leaves (cuda/attention/laser_operands.h), of
+/// everything where it is undefined. `h`: LASER's H, in which Hopper's kernels have written that of
+/// their heads.
 void tensor_core_attention(const AttentionForward& p, const Tensor& near);
 void tensor_core_attention_backward(const AttentionBackward& p, const Tensor& near, const Tensor& h);
 

@@ -1,4 +1,5 @@
-// The backward of step 3: that of step 2 (cuda/attention/tiled_backward.cu), whose five kinds of products are those of tensor cores.
+// The backward of step 3: that of step 2 (cuda/attention/tiled_backward.cu), whose five kinds of
+// products are those of tensor cores.
 #include "cuda/attention/launch.h"
 #include "cuda/attention/tensor_core.h"
 

@@ -11,6 +11,10 @@
 #include "cuda/attention/steps.h"
 #include "tests/cuda/attention/check.h"
 
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/counts.h"
+#endif
+
 using namespace vitrine;
 using namespace vitrine::test;
 using cuda::AttentionBackward, cuda::AttentionForward, cuda::AttentionStep;
@@ -179,5 +183,46 @@ TEST_CASE("the best step of attention that supports a case is taken, or the one 
       chosen("fast", DType::float32),
       "VITRINE_CUDA_ATTENTION is fast: wanted auto or one of naive, tiled, tensor_core, hopper", Error);
 }
+
+#if VITRINE_CUDA_EMULATED
+
+namespace {
+
+/// What all kernels of a step's forward do for n queries and keys of one head of 64 channels, twice (draw has two batches).
+emulator::Counts count(std::string_view name, DType dtype, int64_t n) {
+  const AttentionBackward p = arguments(cast_all(draw({1, 1, n, n, 64, 64}), dtype, Device::cuda), {});
+  for (const AttentionStep& step : cuda::attention_steps()) {
+    if (step.name != name) continue;
+    REQUIRE(step.supports(p));
+    emulator::count_kernels(true);
+    step.run(p);
+    emulator::Counts sum;
+    sum.traced = true;
+    for (const auto& [kernel, counts] : emulator::kernel_counts())
+      sum += counts, sum.traced = sum.traced && counts.traced;
+    emulator::count_kernels(false);
+    return sum;
+  }
+  fail("no step {}", name);
+}
+
+}  // namespace
+
+// As in the table of docs/cuda.md, where kernels are traced.
+TEST_CASE("each step of attention reads less than the one before") {
+  const int64_t n = 128;
+  const auto naive = count("naive", DType::float32, n), tiled = count("tiled", DType::float32, n),
+             tensor_core = count("tensor_core", DType::bfloat16, n),
+             hopper = count("hopper", DType::bfloat16, n);
+  CHECK(tiled.launches == 1);
+  if (!naive.traced || !tiled.traced || !tensor_core.traced || !hopper.traced) return;
+  CHECK(naive.shared_loads == 0);
+  CHECK(naive.loads > 100 * tiled.loads);
+  CHECK(tiled.shared_loads > 50 * tensor_core.shared_loads);
+  CHECK(tensor_core.bank_conflicts == 0);
+  CHECK(tensor_core.loads > hopper.loads);
+  CHECK(tensor_core.shared_loads > hopper.shared_loads);
+}
+#endif
 
 #endif
