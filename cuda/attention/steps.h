@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "ops/attention.h"
+#include "ops/kernels.h"
 
 namespace vitrine::cuda {
 
