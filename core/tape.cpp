@@ -193,11 +193,12 @@ bool Tape::is_paused_result(const Tensor& x) const {
 }
 
 void Tape::check_not_paused(const Tensor& x) const {
-  check(!is_paused_result(x),
-        "it uses {}, computed by {} from values that a Tape::Pause kept off the tape though they depend on "
-        "tracked tensors: a higher derivative would lack that. Compute them in the backward, from the op's "
-        "inputs and outputs; or give record() a definition; or detach() what is meant as a constant",
-        describe(x), x.storage().last_writer());
+  check(
+      !is_paused_result(x),
+      "it uses {}, computed by {} from values that a Tape::Pause kept off the tape though they depend on "
+      "tracked tensors: a higher derivative would lack that. Compute them in the backward, from the op's "
+      "inputs and outputs; or give the op a definition (through_definition); or detach() what is meant as a constant",
+      describe(x), x.storage().last_writer());
 }
 
 void Tape::note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
@@ -262,9 +263,7 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
   const int64_t now = detail::now_nanoseconds();
   node.microseconds = 1e-3f * static_cast<float>(now - last_record_);
   last_record_ = now;
-  if (kernels_)
-    node.forward = std::make_shared<NodeForward>(NodeForward{
-        kernels_->take({inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}), {}, {}});
+  if (kernels_) node.forward = keep_forward(inputs, outputs);
   nodes_.push_back(std::move(node));
 }
 

@@ -159,8 +159,10 @@ class Tape {
             BackwardFunction backward);
   /// Notes that gradients end here: detach, or an op with integer outputs.
   void cut(const char* op, const Tensor& x);
-  /// Runs the definition of the last node, unrecorded, and keeps its kernels. For a checkable tape.
-  void keep_definition(const std::function<std::vector<Tensor>()>& definition);
+  /// Runs the definition of an op that is about to be recorded, unrecorded, and keeps its kernels for that
+  /// node. For a checkable tape.
+  void keep_definition(std::span<const Tensor> inputs,
+                       const std::function<std::vector<Tensor>()>& definition);
 
   // -- For check_tape (see core/gradcheck/check_tape.h) ------------------------------------------------------------
 
@@ -202,6 +204,11 @@ class Tape {
     std::shared_ptr<NodeForward> forward = nullptr;  ///< of a checkable tape
   };
   struct Pass;
+  /// What a definition computed, for the op that is recorded next.
+  struct Defined {
+    std::vector<Tensor> inputs, outputs;
+    std::string error;  ///< of a definition that failed
+  };
 
   int32_t slot_of(const Tensor& x) const;
   int32_t find_or_add_slot(const Tensor& x);
@@ -225,6 +232,8 @@ class Tape {
   void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
   void add_to_leaves(Pass& pass);
   void consume();
+  /// How a node's outputs were computed, and by its definition.
+  std::shared_ptr<NodeForward> keep_forward(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void resume_recording();
   void stop_recording();
   void check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const;
@@ -244,6 +253,7 @@ class Tape {
   std::function<void(const Step&)> listener_;
   std::function<void(const char*, Grads&)> filter_;
   std::unique_ptr<KernelTrace> kernels_;  ///< of a checkable tape
+  Defined defined_;                       ///< of a checkable tape
   int64_t last_record_ = 0;
   int8_t depth_ = 1;
   bool consumed_ = false;

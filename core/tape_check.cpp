@@ -1,4 +1,5 @@
 // What a tape does for check_tape: nodes one at a time.
+#include <algorithm>
 #include <utility>
 
 #include "core/creation.h"
@@ -7,20 +8,39 @@
 
 namespace vitrine {
 
-void Tape::keep_definition(const std::function<std::vector<Tensor>()>& definition) {
-  const size_t index = nodes_.size() - 1;
+void Tape::keep_definition(std::span<const Tensor> inputs,
+                           const std::function<std::vector<Tensor>()>& definition) {
+  const int64_t start = detail::now_nanoseconds();
   const Pause pause;
-  const std::shared_ptr<NodeForward> forward = nodes_[index].forward;
+  defined_ = {{inputs.begin(), inputs.end()}, {}, {}};
   // The ops that a definition consists of go through theirs, too: those run on dual numbers.
   detail::run_definitions(true);
   try {
-    forward->definition = kernels_->take(forward->op.inputs, definition());
+    defined_.outputs = definition();
   } catch (const std::exception& e) {
-    forward->definition_note = e.what();
+    defined_.error = e.what();
   }
   detail::run_definitions(false);
   detail::discard_saved();
-  last_record_ = detail::now_nanoseconds();
+  last_record_ += detail::now_nanoseconds() - start;
+}
+
+std::shared_ptr<NodeForward> Tape::keep_forward(std::span<const Tensor> inputs,
+                                                std::span<const Tensor> outputs) {
+  const auto given = [&](const Tensor& x) {
+    return !x.defined() || std::any_of(defined_.inputs.begin(), defined_.inputs.end(),
+                                       [&](const Tensor& y) { return y.defined() && y.is_same(x); });
+  };
+  auto forward = std::make_shared<NodeForward>();
+  if (!defined_.inputs.empty() && std::all_of(inputs.begin(), inputs.end(), given)) {
+    forward->definition_note = std::move(defined_.error);
+    if (!defined_.outputs.empty())
+      forward->definition = kernels_->program(inputs, std::move(defined_.outputs));
+  }
+  defined_ = {};
+  forward->op = kernels_->program(inputs, {outputs.begin(), outputs.end()});
+  kernels_->begin_op();
+  return forward;
 }
 
 const NodeForward* Tape::forward_of(size_t node) const {

@@ -12,34 +12,44 @@ namespace vitrine {
 Tensor relu(const Tensor& x) {
   if (x.dtype() == DType::boolean) return relu(cast(x, DType::int64));
   if (is_integer(x.dtype())) return run_unary(Unary::relu, x);
-  return defined(Unary::relu, x, 0, 0, [&] { return define::relu(x); });
+  if (const auto y = through_definition({x}, [&] { return define::relu(x); })) return *y;
+  return recorded_unary(Unary::relu, x);
 }
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return defined(Unary::leaky_relu, x, slope, 0, [&] { return define::leaky_relu(x, slope); });
+  if (const auto y = through_definition({x}, [&] { return define::leaky_relu(x, slope); })) return *y;
+  return recorded_unary(Unary::leaky_relu, x, slope);
 }
 Tensor gelu(const Tensor& x) {
-  return defined(Unary::gelu, x, 0, 0, [&] { return define::gelu(x); });
+  if (const auto y = through_definition({x}, [&] { return define::gelu(x); })) return *y;
+  return recorded_unary(Unary::gelu, x);
 }
 Tensor gelu_tanh(const Tensor& x) {
-  return defined(Unary::gelu_tanh, x, 0, 0, [&] { return define::gelu_tanh(x); });
+  if (const auto y = through_definition({x}, [&] { return define::gelu_tanh(x); })) return *y;
+  return recorded_unary(Unary::gelu_tanh, x);
 }
 Tensor silu(const Tensor& x) {
-  return defined(Unary::silu, x, 0, 0, [&] { return define::silu(x); });
+  if (const auto y = through_definition({x}, [&] { return define::silu(x); })) return *y;
+  return recorded_unary(Unary::silu, x);
 }
 Tensor elu(const Tensor& x, double alpha) {
-  return defined(Unary::elu, x, alpha, 0, [&] { return define::elu(x, alpha); });
+  if (const auto y = through_definition({x}, [&] { return define::elu(x, alpha); })) return *y;
+  return recorded_unary(Unary::elu, x, alpha);
 }
 Tensor softplus(const Tensor& x) {
-  return defined(Unary::softplus, x, 0, 0, [&] { return define::softplus(x); });
+  if (const auto y = through_definition({x}, [&] { return define::softplus(x); })) return *y;
+  return recorded_unary(Unary::softplus, x);
 }
 Tensor softsign(const Tensor& x) {
-  return defined(Unary::softsign, x, 0, 0, [&] { return define::softsign(x); });
+  if (const auto y = through_definition({x}, [&] { return define::softsign(x); })) return *y;
+  return recorded_unary(Unary::softsign, x);
 }
 Tensor hardswish(const Tensor& x) {
-  return defined(Unary::hardswish, x, 0, 0, [&] { return define::hardswish(x); });
+  if (const auto y = through_definition({x}, [&] { return define::hardswish(x); })) return *y;
+  return recorded_unary(Unary::hardswish, x);
 }
 Tensor mish(const Tensor& x) {
-  return defined(Unary::mish, x, 0, 0, [&] { return define::mish(x); });
+  if (const auto y = through_definition({x}, [&] { return define::mish(x); })) return *y;
+  return recorded_unary(Unary::mish, x);
 }
 Tensor swiglu(const Tensor& x) {
   check_floating("swiglu", "x", x);

@@ -149,7 +149,9 @@ Tensor rounded_heads(const Tensor& x, DType dtype) {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   detail::check_attention(q, k, v, options);
-  if (has_gradient(options.bias) || through_definition({q, k, v})) return define::attention(q, k, v, options);
+  const auto definition = [&] { return define::attention(q, k, v, options); };
+  if (has_gradient(options.bias)) return definition();
+  if (const auto y = through_definition({q, k, v}, definition)) return *y;
 
   AttentionForm form = options;
   form.scale = scale_of(options, q);
@@ -179,8 +181,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
         VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
                     y.get(), kept.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
         return {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()), rounded_heads(dv, q->dtype())};
-      },
-      [&] { return define::attention(q, k, v, options); });
+      });
 }
 
 }  // namespace vitrine

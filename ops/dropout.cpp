@@ -26,18 +26,15 @@ Tensor dropout(const Tensor& x, double p, Generator& generator) {
   check(p >= 0 && p <= 1, "dropout: p is {}, wanted a probability of 0 to 1", p);
   if (p == 0) return x;
   const Draw draw = generator.draw(x.numel());
-  if (through_definition({x})) return define::dropout(x, p, draw);
+  if (const auto y = through_definition({x}, [&] { return define::dropout(x, p, draw); })) return *y;
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   Tensor y = empty_like(x);
   VITRINE_RUN(dropout, y, packed(x), p, scale, draw);
-  return record(
-      "dropout", {x}, y,
-      [p, scale, draw](const Tensor& dy) -> Grads {
-        Tensor dx = empty_like(dy);
-        VITRINE_RUN(dropout, dx, packed(dy), p, scale, draw);
-        return {dx};
-      },
-      [&] { return define::dropout(x, p, draw); });
+  return record("dropout", {x}, y, [p, scale, draw](const Tensor& dy) -> Grads {
+    Tensor dx = empty_like(dy);
+    VITRINE_RUN(dropout, dx, packed(dy), p, scale, draw);
+    return {dx};
+  });
 }
 
 namespace cpu {

@@ -101,25 +101,25 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   const Tensor classes = check_classes("cross_entropy", "logits", logits, targets, options);
-  if (through_definition({logits})) return define::cross_entropy(logits, classes, options);
+  if (const auto y =
+          through_definition({logits}, [&] { return define::cross_entropy(logits, classes, options); }))
+    return *y;
   const Tensor x = in_rows(logits);
   Tensor losses = empty(targets.shape(), accumulation_dtype(x.dtype()), x.device());
   Tensor shift = empty_like(losses), total = empty_like(losses);
   VITRINE_RUN(cross_entropy, losses, shift, total, x, classes, options.ignore_index, options.label_smoothing);
   const Tensor weights = row_weights(classes, options, losses.dtype());
   const Tensor loss = weigh(losses, weights, options.reduction);
-  return record(
-      "cross_entropy", {logits}, loss,
-      [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
-       weights = Saved(weights), shape = logits.shape(), ignore = options.ignore_index,
-       smoothing = options.label_smoothing](const Tensor& dy) -> Grads {
-        const Tensor dx = empty_rows("cross_entropy_backward", shape, x->dtype(), x->device());
-        Tensor rows = in_rows(dx);
-        VITRINE_RUN(cross_entropy_backward, rows, packed(dy * weights), x.get(), classes.get(), shift.get(),
-                    total.get(), ignore, smoothing);
-        return {dx};
-      },
-      [&] { return define::cross_entropy(logits, classes, options); });
+  return record("cross_entropy", {logits}, loss,
+                [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
+                 weights = Saved(weights), shape = logits.shape(), ignore = options.ignore_index,
+                 smoothing = options.label_smoothing](const Tensor& dy) -> Grads {
+                  const Tensor dx = empty_rows("cross_entropy_backward", shape, x->dtype(), x->device());
+                  Tensor rows = in_rows(dx);
+                  VITRINE_RUN(cross_entropy_backward, rows, packed(dy * weights), x.get(), classes.get(),
+                              shift.get(), total.get(), ignore, smoothing);
+                  return {dx};
+                });
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options) {

@@ -66,7 +66,6 @@ struct Layer {
     shape.back() = weight.size(0);
   }
 
-  bool has_kernel() const { return is_floating(x.dtype()) && x.dtype() != DType::dual64; }
   Tensor packed_bias() const { return bias.defined() ? packed(bias) : bias; }
   Tensor result() const { return empty({x.size(0), weight.size(0)}, x.dtype(), x.device()); }
   Tensor shaped(const Tensor& y) const { return y.shape() == shape ? y : reshape(y, shape); }
@@ -112,31 +111,31 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Layer l("linear", x, weight, bias);
-  if (!l.has_kernel()) return define::linear(x, weight, bias);
+  const auto definition = [&] { return define::linear(l.x, l.weight, l.bias); };
+  if (!is_floating(l.x.dtype())) return l.shaped(definition());
+  if (const auto y = through_definition({l.x, l.weight, l.bias}, definition)) return l.shaped(*y);
   const Tensor rows = readable(l.x), matrix = packed(l.weight);
   Tensor y = empty_rows("linear", {l.x.size(0), l.weight.size(0)}, l.x.dtype(), l.x.device());
   VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
-  y = record(
-      "linear", {l.x, l.weight, l.bias}, y,
-      [x = Saved(rows), weight = Saved(matrix)](const Backward& b) {
-        return layer_gradients(b, readable(b.dy()), x, weight);
-      },
-      [&] { return define::linear(l.x, l.weight, l.bias); });
+  y = record("linear", {l.x, l.weight, l.bias}, y,
+             [x = Saved(rows), weight = Saved(matrix)](const Backward& b) {
+               return layer_gradients(b, readable(b.dy()), x, weight);
+             });
   return l.shaped(y);
 }
 
 Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Layer l("linear_gelu_tanh", x, weight, bias);
-  if (!l.has_kernel()) return define::linear_gelu_tanh(x, weight, bias);
+  check_floating("linear_gelu_tanh", "x", l.x);
+  const auto definition = [&] { return define::linear_gelu_tanh(l.x, l.weight, l.bias); };
+  if (const auto y = through_definition({l.x, l.weight, l.bias}, definition)) return l.shaped(*y);
   const Tensor rows = readable(l.x), matrix = packed(l.weight);
   Tensor h = l.result(), y = l.result();
   VITRINE_RUN(linear_gelu_tanh, y, h, rows, matrix, l.packed_bias());
-  y = record(
-      "linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
-      [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {
-        return layer_gradients(b, run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
-      },
-      [&] { return define::linear_gelu_tanh(l.x, l.weight, l.bias); });
+  y = record("linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
+             [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {
+               return layer_gradients(b, run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
+             });
   return l.shaped(y);
 }
 

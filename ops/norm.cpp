@@ -102,7 +102,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   check_norm("layer_norm", x, weight, bias, eps);
   if (const int axes = normalized_axes(weight, bias); axes > 1)
     return reshape(layer_norm(merged(x, axes), merged(weight, axes), merged(bias, axes), eps), x.shape());
-  if (through_definition({x, weight, bias})) return define::layer_norm(x, weight, bias, eps);
+  if (const auto y =
+          through_definition({x, weight, bias}, [&] { return define::layer_norm(x, weight, bias, eps); }))
+    return *y;
   const Tensor scale = vector_or(weight, 1, x), from = packed(x);
   Tensor y = empty_like(x), mean = statistic(x), rstd = statistic(x);
   VITRINE_RUN(layer_norm, y, mean, rstd, from, scale, vector_or(bias, 0, x), eps);
@@ -115,29 +117,28 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
         VITRINE_RUN_AS("layer_norm_backward", norm_backward, dx, dweight, dbias, packed(b.dy()),
                        sum_of_others(b, x->dtype(), leaf), x.get(), mean.get(), rstd.get(), scale.get());
         return {dx, dweight, dbias};
-      },
-      [&] { return define::layer_norm(x, weight, bias, eps); });
+      });
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   check_norm("rms_norm", x, weight, {}, eps);
   if (const int axes = normalized_axes(weight, {}); axes > 1)
     return reshape(rms_norm(merged(x, axes), merged(weight, axes), eps), x.shape());
-  if (through_definition({x, weight})) return define::rms_norm(x, weight, eps);
+  if (const auto y = through_definition({x, weight}, [&] { return define::rms_norm(x, weight, eps); }))
+    return *y;
   const Tensor scale = vector_or(weight, 1, x), from = packed(x);
   Tensor y = empty_like(x), rstd = statistic(x);
   VITRINE_RUN(rms_norm, y, rstd, from, scale, eps);
-  return record(
-      "rms_norm", {x, weight}, y,
-      [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd),
-       leaf = x.requires_grad()](const Backward& b) -> Grads {
-        Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
-        Tensor no_bias;
-        VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
-                       sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(), scale.get());
-        return {dx, dweight};
-      },
-      [&] { return define::rms_norm(x, weight, eps); });
+  return record("rms_norm", {x, weight}, y,
+                [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd),
+                 leaf = x.requires_grad()](const Backward& b) -> Grads {
+                  Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
+                  Tensor no_bias;
+                  VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
+                                 sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(),
+                                 scale.get());
+                  return {dx, dweight};
+                });
 }
 
 namespace {
@@ -151,9 +152,11 @@ AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, cons
   check(x0.shape() == residual0.shape(), "{}: x is {} and residual is {}, wanted one shape", op, x0.shape(),
         residual0.shape());
   check(normalized_axes(weight, bias) == 1, "{}: wanted a weight and bias of one axis", op);
-  if (through_definition({x0, residual0, weight, bias})) return definition();
   const DType dtype = promote(x0.dtype(), residual0.dtype());
   const Tensor x = cast(x0, dtype), residual = cast(residual0, dtype);
+  if (const auto result =
+          through_definition({x, residual, weight, bias}, [&] { return definition(x, residual); }))
+    return *result;
   const Tensor scale = vector_or(weight, 1, x), shift = centered ? vector_or(bias, 0, x) : Tensor();
   Tensor sum = empty_like(x), y = empty_like(x), rstd = statistic(x);
   Tensor mean = centered ? statistic(x) : Tensor();
@@ -168,12 +171,7 @@ AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, cons
                    rstd.get(), scale.get());
     return {dx, dx, dweight, dbias};
   };
-  const auto defined = [&] {
-    const AddNorm result = definition();
-    return std::vector<Tensor>{result.sum(), result.y()};
-  };
-  const std::vector<Tensor> results =
-      record_all(op, {x, residual, weight, bias}, {sum, y}, backward, defined);
+  const std::vector<Tensor> results = record_all(op, {x, residual, weight, bias}, {sum, y}, backward);
   return {results[0], results[1]};
 }
 
@@ -182,12 +180,16 @@ AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, cons
 AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                        double eps) {
   return add_norm("add_layer_norm", x, residual, weight, bias, eps, true,
-                  [&] { return define::add_layer_norm(x, residual, weight, bias, eps); });
+                  [&](const Tensor& x, const Tensor& residual) {
+                    return define::add_layer_norm(x, residual, weight, bias, eps);
+                  });
 }
 
 AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
   return add_norm("add_rms_norm", x, residual, weight, {}, eps, false,
-                  [&] { return define::add_rms_norm(x, residual, weight, eps); });
+                  [&](const Tensor& x, const Tensor& residual) {
+                    return define::add_rms_norm(x, residual, weight, eps);
+                  });
 }
 
 Tensor l2_normalize(const Tensor& x, double eps) {

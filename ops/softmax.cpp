@@ -73,33 +73,27 @@ bool is_last_axis(const char* op, const Tensor& x, int64_t axis) {
 Tensor softmax(const Tensor& x, int64_t axis) {
   if (!is_last_axis("softmax", x, axis)) return move_axis(softmax(move_axis(x, axis, -1)), -1, axis);
   if (x.numel() == 0) return x;
-  if (through_definition({x})) return define::softmax(x, axis);
+  if (const auto y = through_definition({x}, [&] { return define::softmax(x, axis); })) return *y;
   Tensor y = empty_like(x);
   VITRINE_RUN(softmax, y, packed(x));
-  return record(
-      "softmax", {x}, y,
-      [y = Saved(y)](const Tensor& dy) -> Grads {
-        Tensor dx = empty_like(y.get());
-        VITRINE_RUN(softmax_backward, dx, packed(dy), y.get());
-        return {dx};
-      },
-      [&] { return define::softmax(x, axis); });
+  return record("softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads {
+    Tensor dx = empty_like(y.get());
+    VITRINE_RUN(softmax_backward, dx, packed(dy), y.get());
+    return {dx};
+  });
 }
 
 Tensor log_softmax(const Tensor& x, int64_t axis) {
   if (!is_last_axis("log_softmax", x, axis)) return move_axis(log_softmax(move_axis(x, axis, -1)), -1, axis);
   if (x.numel() == 0) return x;
-  if (through_definition({x})) return define::log_softmax(x, axis);
+  if (const auto y = through_definition({x}, [&] { return define::log_softmax(x, axis); })) return *y;
   Tensor y = empty_like(x);
   VITRINE_RUN(log_softmax, y, packed(x));
-  return record(
-      "log_softmax", {x}, y,
-      [y = Saved(y)](const Tensor& dy) -> Grads {
-        Tensor dx = empty_like(y.get());
-        VITRINE_RUN(log_softmax_backward, dx, packed(dy), y.get());
-        return {dx};
-      },
-      [&] { return define::log_softmax(x, axis); });
+  return record("log_softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads {
+    Tensor dx = empty_like(y.get());
+    VITRINE_RUN(log_softmax_backward, dx, packed(dy), y.get());
+    return {dx};
+  });
 }
 
 namespace {
@@ -117,6 +111,8 @@ Tensor merge_last(const Tensor& x, const std::vector<int>& axes, int64_t n) {
 }
 
 Tensor log_sum_exp_rows(const Tensor& x) {
+  if (const auto y = through_definition({x}, [&] { return define::log_sum_exp(x, {-1}, KeepAxes::no); }))
+    return *y;
   Shape rows = x.shape();
   rows.erase(x.rank() - 1);
   Tensor y = empty(rows, x.dtype(), x.device());
@@ -128,8 +124,7 @@ Tensor log_sum_exp_rows(const Tensor& x) {
         Tensor dx = empty_like(x.get());
         VITRINE_RUN(log_sum_exp_backward, dx, packed(dy), x.get(), shift.get(), total.get());
         return {dx};
-      },
-      [&] { return define::log_sum_exp(x, {-1}, KeepAxes::no); });
+      });
 }
 
 }  // namespace
@@ -138,7 +133,6 @@ Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep) {
   check_floating("log_sum_exp", "x", x);
   const std::vector<int> sorted = check_axes("log_sum_exp", x.shape(), axes);
   const int64_t n = reduced_count("log_sum_exp", x.shape(), sorted);
-  if (through_definition({x})) return define::log_sum_exp(x, axes, keep);
   const Tensor y = log_sum_exp_rows(merge_last(x, sorted, n));
   return keep == KeepAxes::yes ? reshape(y, reduced_shape(x.shape(), sorted, keep)) : y;
 }

@@ -29,22 +29,19 @@ Tensor fail_in_hook(const Tensor&) { throw Error("planted"); }
 
 /// sin and cos of x by one op.
 std::vector<Tensor> sincos(const Tensor& x) {
+  const auto definition = [&] { return std::vector<Tensor>{sin(x), cos(x)}; };
+  if (const auto y = through_definition({x}, definition)) return *y;
   std::vector<Tensor> y;
   {
     const Tape::Pause pause;
-    y = {sin(x), cos(x)};
+    y = definition();
   }
-  return record_all(
-      "sincos", {x}, y,
-      [x = Saved(x)](const Backward& b) -> Grads {
-        Tensor dx;
-        if (b.dy(0).defined()) dx = b.dy(0) * cos(x.get());
-        if (b.dy(1).defined()) dx = dx.defined() ? dx - b.dy(1) * sin(x.get()) : -b.dy(1) * sin(x.get());
-        return {dx};
-      },
-      [&] {
-        return std::vector<Tensor>{sin(x), cos(x)};
-      });
+  return record_all("sincos", {x}, y, [x = Saved(x)](const Backward& b) -> Grads {
+    Tensor dx;
+    if (b.dy(0).defined()) dx = b.dy(0) * cos(x.get());
+    if (b.dy(1).defined()) dx = dx.defined() ? dx - b.dy(1) * sin(x.get()) : -b.dy(1) * sin(x.get());
+    return {dx};
+  });
 }
 
 }  // namespace
