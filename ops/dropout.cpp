@@ -10,16 +10,12 @@
 
 namespace vitrine {
 
-namespace define {
-
-Tensor dropout(const Tensor& x, double p, Draw draw) {
+Tensor define::dropout(const Tensor& x, double p, Draw draw) {
   Tensor u = empty(x.shape(), DType::float32, x.device());
   VITRINE_RUN(random_uniform, u, draw, 0.0, 1.0);
   const Tensor kept = greater_equal(u, full({}, p, DType::float64, x.device()));
   return where(kept, p < 1 ? x * (1 / (1 - p)) : x, 0.0);
 }
-
-}  // namespace define
 
 Tensor dropout(const Tensor& x, double p, Generator& generator) {
   check_floating("dropout", "x", x);
@@ -37,9 +33,7 @@ Tensor dropout(const Tensor& x, double p, Generator& generator) {
   });
 }
 
-namespace cpu {
-
-void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
+void cpu::dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   // A uniform is k·2⁻²⁴ for a whole k, so u < p where k < ⌈p·2²⁴⌉: the comparison needs no floats.
   const auto limit = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   constexpr int64_t kBlock = 4096;  // a multiple of the 4 numbers of a counter
@@ -54,5 +48,4 @@ void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   });
 }
 
-}  // namespace cpu
 }  // namespace vitrine

@@ -2,47 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
 #include "ops/operands.h"
+#include "ops/plain.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine {
-
-namespace define {
-
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
-  const Tensor centered = z - mean(z, {-1}, KeepAxes::yes);
-  Tensor y = centered * rsqrt(mean(square(centered), {-1}, KeepAxes::yes) + eps);
-  if (weight.defined()) y = y * weight;
-  if (bias.defined()) y = y + bias;
-  return cast(y, x.dtype());
-}
-
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
-  const Tensor y = z * rsqrt(mean(square(z), {-1}, KeepAxes::yes) + eps);
-  return cast(weight.defined() ? y * weight : y, x.dtype());
-}
-
-AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                       double eps) {
-  const Tensor sum = x + residual;
-  return {sum, define::layer_norm(sum, weight, bias, eps)};
-}
-
-AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
-  const Tensor sum = x + residual;
-  return {sum, define::rms_norm(sum, weight, eps)};
-}
-
-}  // namespace define
-
 namespace {
 
 /// How many of the last axes are normalized over: as many as weight and bias have.
@@ -98,6 +69,15 @@ Tensor gradient_of_vector(const Tensor& x, bool wanted) {
 
 }  // namespace
 
+Tensor define::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
+  const Tensor centered = z - mean(z, {-1}, KeepAxes::yes);
+  Tensor y = centered * rsqrt(mean(square(centered), {-1}, KeepAxes::yes) + eps);
+  if (weight.defined()) y = y * weight;
+  if (bias.defined()) y = y + bias;
+  return cast(y, x.dtype());
+}
+
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   check_norm("layer_norm", x, weight, bias, eps);
   if (const int axes = normalized_axes(weight, bias); axes > 1)
@@ -120,6 +100,66 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
       });
 }
 
+void plain::layer_norm(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const int64_t n = x.size(-1);
+  for (int64_t row = 0; row < x.numel() / n; ++row) {
+    const double* const from = x.data<double>() + row * n;
+    const double mean = std::accumulate(from, from + n, 0.0) / static_cast<double>(n);
+    double variance = 0;
+    for (int64_t i = 0; i < n; ++i) variance += (from[i] - mean) * (from[i] - mean) / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i)
+      y.data<double>()[row * n + i] =
+          (from[i] - mean) / std::sqrt(variance + eps) * weight.data<double>()[i] + bias.data<double>()[i];
+  }
+}
+
+/// With x̂ = (x − mean)·rstd and g = dy·weight: dx = rstd·(g − avg(g) − x̂·avg(g·x̂)), the averages over the row.
+void plain::layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
+                                const Tensor& weight, double eps) {
+  const int64_t n = x.size(-1);
+  const auto count = static_cast<double>(n);
+  const double* const w = weight.data<double>();
+  std::fill_n(dweight.data<double>(), n, 0);
+  std::fill_n(dbias.data<double>(), n, 0);
+  for (int64_t row = 0; row < x.numel() / n; ++row) {
+    const double *const from = x.data<double>() + row * n, *const up = dy.data<double>() + row * n;
+    const double mean = std::accumulate(from, from + n, 0.0) / count;
+    double variance = 0, g = 0, gx = 0;
+    for (int64_t i = 0; i < n; ++i) variance += (from[i] - mean) * (from[i] - mean) / count;
+    const double rstd = 1 / std::sqrt(variance + eps);
+    const auto normal = [&](int64_t i) { return (from[i] - mean) * rstd; };
+    for (int64_t i = 0; i < n; ++i) {
+      g += up[i] * w[i] / count;
+      gx += up[i] * w[i] * normal(i) / count;
+      dweight.data<double>()[i] += up[i] * normal(i);
+      dbias.data<double>()[i] += up[i];
+    }
+    for (int64_t i = 0; i < n; ++i)
+      dx.data<double>()[row * n + i] = rstd * (up[i] * w[i] - g - normal(i) * gx);
+  }
+}
+
+void cpu::layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double eps) {
+  for_each_row("layer_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = AccumulatorOf<S>;
+    const S* const from = x.data<S>() + at;
+    const T m = vecmath::sum(from, n) / static_cast<T>(n);
+    const T variance = vecmath::sum_squared_deviation(from, m, n) / static_cast<T>(n);
+    const T r = 1 / std::sqrt(variance + static_cast<T>(eps));
+    vecmath::normalize(y.data<S>() + at, from, m, r, weight.data<T>(), bias.data<T>(), n);
+    mean.data<T>()[row] = m;
+    rstd.data<T>()[row] = r;
+  });
+}
+
+Tensor define::rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
+  const Tensor y = z * rsqrt(mean(square(z), {-1}, KeepAxes::yes) + eps);
+  return cast(weight.defined() ? y * weight : y, x.dtype());
+}
+
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   check_norm("rms_norm", x, weight, {}, eps);
   if (const int axes = normalized_axes(weight, {}); axes > 1)
@@ -139,6 +179,62 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
                                  scale.get());
                   return {dx, dweight};
                 });
+}
+
+void cpu::rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
+  for_each_row("rms_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
+    using S = typename decltype(type)::type;
+    using T = AccumulatorOf<S>;
+    const S* const from = x.data<S>() + at;
+    const T r = 1 / std::sqrt(vecmath::sum_of_squares(from, n) / static_cast<T>(n) + static_cast<T>(eps));
+    vecmath::normalize<S>(y.data<S>() + at, from, 0, r, weight.data<T>(), nullptr, n);
+    rstd.data<T>()[row] = r;
+  });
+}
+
+/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then over the chunks, in order.
+void cpu::norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
+                        const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
+  constexpr int64_t kRows = 32;
+  const int64_t n = x.size(-1), rows = x.numel() / n, chunks = (rows + kRows - 1) / kRows;
+  const auto partial = [&](const Tensor& total) {
+    return total.defined() ? zeros({1, chunks, n}, total.dtype()) : Tensor();
+  };
+  const Tensor dweights = partial(dweight), dbiases = partial(dbias);
+  visit_row_type(x.dtype(), "norm_backward", [&](auto type) {
+    using S = typename decltype(type)::type;
+    using T = AccumulatorOf<S>;
+    parallel_for(0, chunks, grain_for(kRows * n * 8), [&](int64_t b, int64_t e) {
+      for (int64_t row = b * kRows; row < std::min(rows, e * kRows); ++row) {
+        const int64_t at = row * n, sums = row / kRows * n;
+        NormBackwardRow<S> task;
+        task.dx = dx.data<S>() + at;
+        task.dweight = dweights.defined() ? dweights.data<T>() + sums : nullptr;
+        task.dbias = dbiases.defined() ? dbiases.data<T>() + sums : nullptr;
+        task.dy = dy.data<S>() + at;
+        task.dsum = dsum.defined() ? dsum.data<S>() + at : nullptr;
+        task.x = x.data<S>() + at;
+        task.weight = weight.data<T>();
+        task.rstd = rstd.data<T>()[row];
+        task.centered = mean.defined();
+        task.mean = task.centered ? mean.data<T>()[row] : 0;
+        norm_backward_row(task, static_cast<size_t>(n));
+      }
+    });
+  });
+  for (auto [total, parts] : {std::pair{&dweight, &dweights}, std::pair{&dbias, &dbiases}})
+    if (total->defined()) sum(*total, *parts);
+}
+
+AddNorm define::add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                               const Tensor& bias, double eps) {
+  const Tensor sum = x + residual;
+  return {sum, define::layer_norm(sum, weight, bias, eps)};
+}
+
+AddNorm define::add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+  const Tensor sum = x + residual;
+  return {sum, define::rms_norm(sum, weight, eps)};
 }
 
 namespace {
@@ -204,67 +300,4 @@ Tensor l2_normalize(const Tensor& x, double eps) {
   return cast(where(some, z / where(some, length, 1.0), 0.0), x.dtype());
 }
 
-namespace cpu {
-
-void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
-                const Tensor& bias, double eps) {
-  for_each_row("layer_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
-    using S = typename decltype(type)::type;
-    using T = AccumulatorOf<S>;
-    const S* const from = x.data<S>() + at;
-    const T m = vecmath::sum(from, n) / static_cast<T>(n);
-    const T variance = vecmath::sum_squared_deviation(from, m, n) / static_cast<T>(n);
-    const T r = 1 / std::sqrt(variance + static_cast<T>(eps));
-    vecmath::normalize(y.data<S>() + at, from, m, r, weight.data<T>(), bias.data<T>(), n);
-    mean.data<T>()[row] = m;
-    rstd.data<T>()[row] = r;
-  });
-}
-
-void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
-  for_each_row("rms_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
-    using S = typename decltype(type)::type;
-    using T = AccumulatorOf<S>;
-    const S* const from = x.data<S>() + at;
-    const T r = 1 / std::sqrt(vecmath::sum_of_squares(from, n) / static_cast<T>(n) + static_cast<T>(eps));
-    vecmath::normalize<S>(y.data<S>() + at, from, 0, r, weight.data<T>(), nullptr, n);
-    rstd.data<T>()[row] = r;
-  });
-}
-
-/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then over the chunks, in order.
-void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
-                   const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
-  constexpr int64_t kRows = 32;
-  const int64_t n = x.size(-1), rows = x.numel() / n, chunks = (rows + kRows - 1) / kRows;
-  const auto partial = [&](const Tensor& total) {
-    return total.defined() ? zeros({1, chunks, n}, total.dtype()) : Tensor();
-  };
-  const Tensor dweights = partial(dweight), dbiases = partial(dbias);
-  visit_row_type(x.dtype(), "norm_backward", [&](auto type) {
-    using S = typename decltype(type)::type;
-    using T = AccumulatorOf<S>;
-    parallel_for(0, chunks, grain_for(kRows * n * 8), [&](int64_t b, int64_t e) {
-      for (int64_t row = b * kRows; row < std::min(rows, e * kRows); ++row) {
-        const int64_t at = row * n, sums = row / kRows * n;
-        NormBackwardRow<S> task;
-        task.dx = dx.data<S>() + at;
-        task.dweight = dweights.defined() ? dweights.data<T>() + sums : nullptr;
-        task.dbias = dbiases.defined() ? dbiases.data<T>() + sums : nullptr;
-        task.dy = dy.data<S>() + at;
-        task.dsum = dsum.defined() ? dsum.data<S>() + at : nullptr;
-        task.x = x.data<S>() + at;
-        task.weight = weight.data<T>();
-        task.rstd = rstd.data<T>()[row];
-        task.centered = mean.defined();
-        task.mean = task.centered ? mean.data<T>()[row] : 0;
-        norm_backward_row(task, static_cast<size_t>(n));
-      }
-    });
-  });
-  for (auto [total, parts] : {std::pair{&dweight, &dweights}, std::pair{&dbias, &dbiases}})
-    if (total->defined()) sum(*total, *parts);
-}
-
-}  // namespace cpu
 }  // namespace vitrine

@@ -106,10 +106,8 @@ std::vector<Tensor> in_order(std::vector<Tensor> states, bool reverse) {
 
 }  // namespace
 
-namespace define {
-
-LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, const Tensor& c0,
-                const RecurrentOptions& options) {
+LstmStates define::lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, const Tensor& c0,
+                        const RecurrentOptions& options) {
   const Sequence s("lstm", 4, x0, recurrent0, h0, options);
   const Tensor x = cast(s.x, s.wide), weight = transpose(cast(s.recurrent, s.wide));
   Tensor h = cast(s.h0, s.wide), c = s.state("lstm", "c0", c0, s.wide);
@@ -127,26 +125,6 @@ LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, co
   const bool reverse = options.reverse;
   return {cast(stack(in_order(hs, reverse), 1), s.dtype), stack(in_order(cs, reverse), 1)};
 }
-
-Tensor gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias, const Tensor& h0,
-           const RecurrentOptions& options) {
-  const Sequence s("gru", 3, x0, recurrent0, h0, options);
-  const Tensor x = cast(s.x, s.wide), weight = transpose(cast(s.recurrent, s.wide));
-  Tensor h = cast(s.h0, s.wide);
-  std::vector<Tensor> hs;
-  s.forward([&](int64_t t, int64_t) {
-    const auto in = split(select(x, 1, t), s.channels, -1), back = split(matmul(h, weight), s.channels, -1);
-    const Tensor reset = sigmoid(in[0] + back[0]), update = sigmoid(in[1] + back[1]);
-    const Tensor hidden = bias.defined() ? back[2] + cast(bias, s.wide) : back[2];
-    const Tensor next = (1 - update) * tanh(in[2] + reset * hidden) + update * h;
-    h = s.options.lengths.defined() ? where(s.active(t), next, h) : next;
-    hs.push_back(h);
-  });
-  if (hs.empty()) return s.empty_states(s.dtype, s.channels);
-  return cast(stack(in_order(hs, options.reverse), 1), s.dtype);
-}
-
-}  // namespace define
 
 LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, const Tensor& c0,
                 const RecurrentOptions& options) {
@@ -183,6 +161,24 @@ LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, co
   };
   const auto states = record_all("lstm", {s.x, s.recurrent, s.h0, first_c}, {h, c}, backward);
   return {states[0], states[1]};
+}
+
+Tensor define::gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias, const Tensor& h0,
+                   const RecurrentOptions& options) {
+  const Sequence s("gru", 3, x0, recurrent0, h0, options);
+  const Tensor x = cast(s.x, s.wide), weight = transpose(cast(s.recurrent, s.wide));
+  Tensor h = cast(s.h0, s.wide);
+  std::vector<Tensor> hs;
+  s.forward([&](int64_t t, int64_t) {
+    const auto in = split(select(x, 1, t), s.channels, -1), back = split(matmul(h, weight), s.channels, -1);
+    const Tensor reset = sigmoid(in[0] + back[0]), update = sigmoid(in[1] + back[1]);
+    const Tensor hidden = bias.defined() ? back[2] + cast(bias, s.wide) : back[2];
+    const Tensor next = (1 - update) * tanh(in[2] + reset * hidden) + update * h;
+    h = s.options.lengths.defined() ? where(s.active(t), next, h) : next;
+    hs.push_back(h);
+  });
+  if (hs.empty()) return s.empty_states(s.dtype, s.channels);
+  return cast(stack(in_order(hs, options.reverse), 1), s.dtype);
 }
 
 Tensor gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias0, const Tensor& h0,

@@ -10,9 +10,7 @@
 
 namespace vitrine {
 
-namespace define {
-
-Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
+Tensor define::rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
   const DType dtype = accumulation_dtype(x.dtype());
   const Tensor c = cast(cosine, dtype), s = cast(sine, dtype);
   const int64_t n = c.size(-1), size = 2 * n;
@@ -31,8 +29,6 @@ Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool in
   y = cast(y, x.dtype());
   return size == x.size(-1) ? y : concat({y, slice(x, -1, size)}, -1);
 }
-
-}  // namespace define
 
 namespace {
 
