@@ -1,5 +1,5 @@
-// Recording, and bookkeeping of slots. The backward pass is in core/backward.cpp, printing in
-// core/tape_display.cpp.
+// Recording, and bookkeeping of slots. The backward pass is in core/backward.cpp, hooks and
+// listeners are in core/observers.cpp, printing in core/tape_display.cpp.
 #include "core/tape.h"
 
 #include <algorithm>
@@ -282,26 +282,5 @@ void Tape::cut(const char* op, const Tensor& x) {
                     true,
                     false});
 }
-
-void Tape::check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const {
-  if (!x.defined() || !is_floating(x.dtype())) return;
-  const Pause pause;
-  Tensor finite = empty({}, DType::boolean, x.device());
-  VITRINE_RUN(all_finite, finite, x);
-  check(finite.item() != 0,
-        "anomaly: the {} of {} (op {}{}{}) is the first with an element that is not finite", what, node.op,
-        index, node.module->empty() ? "" : ", in ", *node.module);
-}
-
-void Tape::on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hook) {
-  check_usable("on_gradient");
-  const int32_t slot = find_or_add_slot(x);
-  check(slot >= 0, "on_gradient: {} is not tracked by this tape", describe(x));
-  slots_[static_cast<size_t>(slot)].hooks.push_back(std::move(hook));
-}
-
-void Tape::filter_gradients(std::function<void(const char*, Grads&)> filter) { filter_ = std::move(filter); }
-
-void Tape::on_step(std::function<void(const Step&)> listener) { listener_ = std::move(listener); }
 
 }  // namespace vitrine

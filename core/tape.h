@@ -218,27 +218,47 @@ class Tape {
   bool is_paused_result(const Tensor& x) const;
   void check_not_paused(const Tensor& x) const;
   void check_usable(const char* what) const;
-  void run(Pass& pass);
+
+  // -- The backward pass (core/backward.cpp)
   void seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds);
-  void run_node(Pass& pass, size_t index);
-  /// Where the gradient of a slot is added up: a leaf without hooks needs no second buffer.
-  Tensor& sum_of(Pass& pass, int32_t slot);
-  /// Returns the sum so far.
-  const Tensor& add_gradient(Pass& pass, int32_t slot, Grad grad, const char* op);
-  void show_step(size_t index, const Backward& call, Grads& grads);
+  /// Finds the slots on whose gradients those that are needed depend.
+  void mark_needed(Pass& pass) const;
+  void run(Pass& pass);
+  /// The loop from the last node to the first.
+  void run_nodes(Pass& pass);
+  /// The gradients of a node's outputs, complete by now, and which of its inputs need one.
+  Backward take_output_gradients(Pass& pass) const;
+  Grads call_backward(Pass& pass, Backward& call);
+  /// Ends the tape for the exception that is being handled, and throws what names the op.
+  [[noreturn]] void fail_pass(const Pass& pass);
   /// Records derivatives that were not recorded, so that a derivative of theirs is an error and not a silent zero.
   void forbid_derivatives(std::vector<Tensor> xs, const std::vector<Tensor>& ys,
                           std::vector<Tensor>& gradients, int depth);
-  void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
-  void add_to_leaves(Pass& pass);
   void consume();
+
+  // -- Sums of gradients (core/accumulate.cpp)
+  /// Where the gradient of a slot is added up: a leaf without hooks needs no second buffer.
+  Tensor& sum_of(Pass& pass, int32_t slot);
+  /// Adds the gradient of an input of the node that runs.
+  void add_gradient(Pass& pass, size_t input, Grad grad);
+  static void check_shape(const Node& node, const Slot& slot, const Grad& grad);
+  void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
+  /// What is left when all nodes have run: hooks of leaves and watched tensors, and leaves that have hooks.
+  void finish_sums(Pass& pass);
+  void add_to_leaves(Pass& pass);
+  std::vector<Tensor> take_results(Pass& pass, const std::vector<Tensor>& xs);
+
+  // -- Observers (core/observers.cpp)
+  /// Shows what a backward returned to the filter and the listener.
+  void observe(const Pass& pass, const Backward& call, Grads& grads);
+  void show_step(size_t index, const Backward& call, Grads& grads);
+  void check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const;
+  Tensor apply_hooks(const Pass& pass, int32_t slot, Tensor gradient) const;
+
   /// How a node's outputs were computed, and by its definition.
   std::shared_ptr<NodeForward> keep_forward(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void resume_recording();
   void stop_recording();
-  void check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const;
-  Tensor apply_hooks(const Pass& pass, int32_t slot, Tensor gradient) const;
-  std::vector<Tensor> take_results(Pass& pass, const std::vector<Tensor>& xs);
 
   TapeOptions options_;
   uint64_t serial_;

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/backward_pass.h"
 #include "core/creation.h"
-#include "core/record.h"
 #include "core/state.h"
 
 namespace vitrine {
@@ -68,31 +68,21 @@ std::vector<Tensor> Tape::pull_back(size_t node, const std::vector<Tensor>& dy) 
   call.take_sum_ = nothing;
   const Pause pause;
   const KernelTrace::Stop stop;
-  const ModuleScope scope(n.module);
-  detail::set_backward_op(n.op);
+  const detail::BackwardScope scope(n.op, n.module);
   std::vector<Tensor> result(n.inputs.size());
-  try {
-    Grads grads = n.backward(call);
-    check(grads.size() == n.inputs.size(), "the backward of {} returned {} gradients for {} inputs", n.op,
-          grads.size(), n.inputs.size());
-    for (size_t i = 0; i < grads.size(); ++i) {
-      if (n.inputs[i] < 0) continue;
-      const Slot& slot = slots_[static_cast<size_t>(n.inputs[i])];
-      if (!grads[i].defined()) {
-        result[i] = zeros(slot.shape, slot.dtype, slot.device);
-        continue;
-      }
-      if (grads[i].kind_ == Grad::Kind::dense)
-        check(grads[i].value().shape() == slot.shape,
-              "the backward of {} returned a gradient of shape {} for an input of {}", n.op,
-              grads[i].value().shape(), slot.shape);
-      add_to(slot, result[i], grads[i], /*recorded=*/false);
+  Grads grads = n.backward(call);
+  check(grads.size() == n.inputs.size(), "the backward of {} returned {} gradients for {} inputs", n.op,
+        grads.size(), n.inputs.size());
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (n.inputs[i] < 0) continue;
+    const Slot& slot = slots_[static_cast<size_t>(n.inputs[i])];
+    if (!grads[i].defined()) {
+      result[i] = zeros(slot.shape, slot.dtype, slot.device);
+      continue;
     }
-  } catch (...) {
-    detail::set_backward_op("");
-    throw;
+    check_shape(n, slot, grads[i]);
+    add_to(slot, result[i], grads[i], /*recorded=*/false);
   }
-  detail::set_backward_op("");
   return result;
 }
 
