@@ -64,7 +64,7 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
   const bool first = !sum.defined();
   if (grad.kind_ == Grad::Kind::dense && first) {
     sum = std::move(grad.value_);
-    // What a leaf keeps may later be scaled in place: it must not be shared, say with another leaf's gradient.
+    // The gradient of a leaf may later be scaled in place: no other gradient may share its memory.
     const bool shared = slot.leaf && !(sum.is_contiguous() && sum.is_exclusive());
     if (sum.dtype() != slot.dtype || shared) sum = copy_as(sum, slot.dtype);
     return;

@@ -1,5 +1,5 @@
-// The backward pass: one loop from the end of the tape. How gradients are added up is in core/accumulate.cpp, and who looks
-// at them in core/observers.cpp.
+// The backward pass: one loop from the end of the tape. Gradients are added up in
+// core/accumulate.cpp; hooks and listeners are called in core/observers.cpp.
 #include <algorithm>
 #include <exception>
 #include <utility>

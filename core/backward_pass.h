@@ -27,7 +27,7 @@ struct Tape::Pass {
   size_t node = 0;  ///< whose backward runs; no node's once all have run
 
   void will_change(Leaf& leaf) {
-    // A leaf that is not stale has not been changed by this pass: only a second use has to be looked for.
+    // A leaf that is not stale has not been changed by this pass: only a second use is looked for.
     if (leaf.stale &&
         std::any_of(changed.begin(), changed.end(), [&](const Change& c) { return c.leaf == &leaf; }))
       return;
@@ -51,7 +51,8 @@ class BackwardScope {
   int64_t start_;  ///< 0 where nobody measures
 };
 
-/// Whether a gradient may be handed out: no other handle sees its memory, and no two of its elements share theirs.
+/// Whether a gradient may be handed out: no other handle sees its memory, and no two of its elements
+/// share theirs.
 bool is_owned(const Tensor& gradient);
 
 }  // namespace detail

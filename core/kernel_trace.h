@@ -61,8 +61,8 @@ class KernelTrace {
     ended_ = true;
     calls_.clear();
   }
-  /// The kernels since begin_op(), reduced to those that compute the outputs from the inputs. Where they
-  /// do not write an output, earlier kernels are looked through as well.
+  /// The kernels since begin_op(), reduced to those that compute the outputs from the inputs. Where
+  /// they do not write an output, earlier kernels are looked through as well.
   KernelProgram program(std::span<const Tensor> inputs, std::vector<Tensor> outputs) const;
   /// What is collected from now on belongs to the next op.
   void begin_op() { begin_ = calls_.size(); }

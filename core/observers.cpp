@@ -1,4 +1,5 @@
-// Who looks at gradients while a backward pass runs, or changes them: hooks, filter, listener, anomaly mode and the profiler.
+// What looks at gradients while a backward pass runs, or changes them: hooks, filter, listener,
+// anomaly mode and the profiler.
 #include <utility>
 
 #include "core/backward_pass.h"
@@ -28,7 +29,7 @@ void Tape::on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hoo
 
 Tensor Tape::apply_hooks(const Pass& pass, int32_t slot, Tensor gradient) const {
   for (const auto& hook : slots_[static_cast<size_t>(slot)].hooks) {
-    // What the hook is shown is its own to write. In a recorded pass the tape refuses writes into what it tracks.
+    // A hook may write into the gradient. In a recorded pass the tape refuses such a write.
     if (!detail::is_owned(gradient) && (!pass.recorded || !tracks(gradient)))
       gradient = copy_as(gradient, gradient.dtype());
     Tensor changed = hook(gradient);

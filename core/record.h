@@ -1,16 +1,11 @@
-// Recording an operation. An op gives way to its definition where simpler ops have to run in its place. Else it computes its
-// output and ends with record(), which takes the backward and nothing else:
+// Recording an operation. An op first gives way to its definition, where simpler ops have to run in
+// its place. Else the op computes its output and ends with record(), which takes a backward alone:
 //
 //   Tensor softmax(const Tensor& x) {
 //     if (const auto y = through_definition({x}, [&] { return define::softmax(x); })) return *y;
 //     …
 //     return record("softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads { … });
 //   }
-//
-// The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. The
-// backward of a primitive is itself written in recorded ops, so that a primitive needs no definition. It may use inputs,
-// outputs and constants (masks, indices) alone: a value that was computed from inputs under Tape::Pause has no derivative,
-// and using it is an error at order 2.
 #pragma once
 
 #include <initializer_list>
@@ -27,8 +22,8 @@
 namespace vitrine {
 namespace detail {
 
-/// The recording tape if it has to know of an op on `inputs`, else null. A paused forward that notes what it reads
-/// (ReadRecorder) notes them.
+/// The recording tape if it has to know of an op on `inputs`, else null. A recomputed forward
+/// (ReadRecorder) notes the inputs.
 Tape* find_tape(std::span<const Tensor> inputs);
 /// Whether an op gives way to its definition.
 bool definition_runs(const Tape* tape, std::span<const Tensor> inputs);
@@ -66,10 +61,10 @@ Tensor record_one(const char* op, std::span<const Tensor> inputs, Tensor y, F&& 
 
 }  // namespace detail
 
-/// The result of `definition`, which computes in simpler ops what an op on `inputs` computes: on a tape of order 2 or more,
-/// which differentiates it again, and on dual numbers, which kernels do not know. Else nothing, and the op itself has to run; a
-/// checkable tape then runs the definition as well, unrecorded, and keeps its kernels for the node that the op records next.
-/// `inputs` are those that the op records.
+/// Runs the definition of an op in place of the op: on a tape of order 2 or more, which
+/// differentiates again, and on dual numbers, which kernels do not know. Returns nothing elsewhere,
+/// and the op has to run. A checkable tape runs the definition as well, unrecorded, and keeps its
+/// kernels for the node that is recorded next. `inputs` are the inputs that the op gives to record().
 template <class D>
 auto through_definition(std::initializer_list<Tensor> inputs, const D& definition)
     -> std::optional<std::invoke_result_t<const D&>> {
@@ -80,7 +75,10 @@ auto through_definition(std::initializer_list<Tensor> inputs, const D& definitio
   return std::nullopt;
 }
 
-/// Records an op: `backward` gives the gradients of its inputs. Returns y.
+/// Records an op. `backward` gets the gradient of y, or a Backward to see which inputs need one, and
+/// returns one Grad for each input. A primitive has no definition: its backward is itself written in
+/// recorded ops, on inputs, outputs and constants (masks, indices) alone. A value that was computed
+/// from inputs under Tape::Pause has no derivative, and using it at order 2 is an error.
 template <class F>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward) {
   return detail::record_one(op, inputs, std::move(y), std::forward<F>(backward));

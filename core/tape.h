@@ -159,7 +159,7 @@ class Tape {
             BackwardFunction backward);
   /// Notes that gradients end here: detach, or an op with integer outputs.
   void cut(const char* op, const Tensor& x);
-  /// Runs the definition of an op that is about to be recorded, unrecorded, and keeps its kernels for that
+  /// Runs the definition of the op that is recorded next, unrecorded, and keeps its kernels for that
   /// node. For a checkable tape.
   void keep_definition(std::span<const Tensor> inputs,
                        const std::function<std::vector<Tensor>()>& definition);
@@ -243,7 +243,7 @@ class Tape {
   void add_gradient(Pass& pass, size_t input, Grad grad);
   static void check_shape(const Node& node, const Slot& slot, const Grad& grad);
   void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
-  /// What is left when all nodes have run: hooks of leaves and watched tensors, and leaves that have hooks.
+  /// Adds into the leaves that have hooks, and calls the hooks of leaves and watched tensors.
   void finish_sums(Pass& pass);
   void add_to_leaves(Pass& pass);
   std::vector<Tensor> take_results(Pass& pass, const std::vector<Tensor>& xs);

@@ -220,7 +220,8 @@ void plain::attention(Tensor& y, const Tensor& q, const Tensor& k, const Tensor&
   }
 }
 
-/// With the weights a and da = dy·vᵀ of a query: ds = a·(da − Σ a·da), dq = scale·ds·k, dk = scale·dsᵀ·q, dv = aᵀ·dy.
+/// With the weights a and da = dy·vᵀ of a query:
+///   ds = scale·a·(da − Σ a·da), dq = ds·k, dk = dsᵀ·q, dv = aᵀ·dy.
 void plain::attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
                                const Tensor& k, const Tensor& v, double scale, bool causal) {
   const int64_t keys = k.size(0), depth = q.size(1), channels = v.size(1);

@@ -132,7 +132,8 @@ void for_each_batch(const Tensor& z, const Tensor& x, const Tensor& y, F&& f) {
 }  // namespace
 }  // namespace cpu
 
-// The plain loop is gemm_plain in ops/cpu/gemm/plain.h. It runs on dual numbers and integers, and tests hold the others against it.
+// The plain loop is gemm_plain in ops/cpu/gemm/plain.h: it runs on dual numbers and integers, and tests
+// hold the tuned products against it.
 void cpu::matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   const int64_t M = x.size(-2), K = x.size(-1), N = y.size(-1);
   if (z.numel() == 0) return;

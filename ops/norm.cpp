@@ -113,7 +113,8 @@ void plain::layer_norm(Tensor& y, const Tensor& x, const Tensor& weight, const T
   }
 }
 
-/// With x̂ = (x − mean)·rstd and g = dy·weight: dx = rstd·(g − avg(g) − x̂·avg(g·x̂)), the averages over the row.
+/// With x̂ = (x − mean)·rstd, g = dy·weight and averages over the row:
+///   dx = rstd·(g − avg(g) − x̂·avg(g·x̂)), dweight = Σ dy·x̂, dbias = Σ dy over the rows.
 void plain::layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
                                 const Tensor& weight, double eps) {
   const int64_t n = x.size(-1);
@@ -192,7 +193,8 @@ void cpu::rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weigh
   });
 }
 
-/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then over the chunks, in order.
+/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then
+/// over the chunks, in order.
 void cpu::norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
                         const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
   constexpr int64_t kRows = 32;
