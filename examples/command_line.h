@@ -65,7 +65,8 @@ class CommandLine {
 
  private:
   void add(const nn::Option& option) {
-    const std::string flag = "--" + option.name, names = fmt::format("{}", fmt::join(option.names, ", "));
+    const std::string flag = "--" + option.name + (option.alias.empty() ? "" : ",--" + option.alias),
+                      names = fmt::format("{}", fmt::join(option.names, ", "));
     const std::string help = names.empty() ? option.help : option.help + ": " + names;
     CLI::Option* added = nullptr;
     if (option.kind == nn::Option::Kind::flag) {

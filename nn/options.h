@@ -38,6 +38,7 @@ struct Option {
   enum class Kind { flag, value, list };
 
   std::string name = {};   ///< "key-heads": --key-heads 2 and key-heads = 2
+  std::string alias = {};  ///< another name for flags and files
   std::string help = {};   ///< without the allowed values and the default
   std::string group = {};  ///< the heading in help and files
   Role role = Role::result;
@@ -61,6 +62,7 @@ struct Option {
   Option& at_most(double x) { return most = x, *this; }
   Option& below(double x) { return most = x, without_most = true, *this; }
   Option& one_of(std::vector<std::string> all) { return names = std::move(all), *this; }
+  Option& also(std::string other) { return alias = std::move(other), *this; }
   Option& decides(Role r) { return role = r, *this; }
   Option& in_place_of(std::string other) { return replaced = std::move(other), *this; }
   Option& by_default(std::string text) { return default_text = std::move(text), *this; }
@@ -168,9 +170,9 @@ class OptionList {
         });
   }
 
-  void remove(const std::string& name);   ///< one that a program decides itself
-  Option* find(const std::string& name);  ///< null: there is none
-  std::vector<std::string> names() const;
+  void remove(const std::string& name);    ///< one that a program decides itself
+  Option* find(const std::string& name);   ///< by its name or alias; null: there is none
+  std::vector<std::string> names() const;  ///< aliases too
   auto begin() { return options_.begin(); }
   auto end() { return options_.end(); }
   auto begin() const { return options_.begin(); }
