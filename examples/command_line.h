@@ -75,7 +75,7 @@ class CommandLine {
       added = app_.add_option(flag, values_.emplace_back(), help)->type_name("");
       const bool list = option.kind == nn::Option::Kind::list;
       if (list) added->delimiter(',');
-      if (!list) added->expected(1)->allow_extra_args(false);
+      if (!list) added->expected(1)->take_last()->allow_extra_args(false);
       added->default_str(option.default_text.empty() ? fmt::format("{}", fmt::join(option.values(), ","))
                                                      : option.default_text);
     }
