@@ -1,6 +1,7 @@
 #include "nn/training/interrupt.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace vitrine::nn::training {
 namespace {
