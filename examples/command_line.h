@@ -39,7 +39,7 @@ class CommandLine {
     app_.add_option(name, value, help)->required()->type_name("");
   }
   /// Reads the file that --config names, then the flags. What is wrong is an error. The exit code,
-  /// if the program is to end here: after --help, or without a value that CLI11 wants.
+  /// if the program is to end here: after --help, or without a required value.
   std::optional<int> parse(nn::OptionList& options, int argc, char** argv) {
     std::string config;
     app_.add_option("--config", config, "a file with options as name = value, a line each; flags go first")
