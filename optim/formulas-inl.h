@@ -7,7 +7,7 @@
 // a float's update rounds as float does.
 
 /// The rules that are nothing but update(): each has a kernel on either device (optim/kernels.h).
-#define VITRINE_UPDATE_FORMULAS(X) X(Sgd) X(Adam) X(Lion) X(Rmsprop) X(Adagrad) X(Adadelta)
+#define VITRINE_UPDATE_FORMULAS(X) X(Sgd) X(Adam) X(Adamax) X(Lion) X(Rmsprop) X(Adagrad) X(Adadelta)
 
 /// Sutskever et al. 2013. The first step of a buffer takes g itself.
 struct Sgd {
@@ -47,6 +47,24 @@ struct Adam {
     T step = T(m_factor) * m + T(g_factor) * g;
     if (adaptive) step = step / (sqrt((amsgrad ? largest : v) * T(v_factor)) + in_denominator<T>(eps));
     x = T(1 - lr * decoupled_decay) * x - T(lr) * step;
+  }
+};
+
+/// Kingma and Ba 2015, section 7.1.
+struct Adamax {
+  static constexpr const char* kName = "adamax_step";
+  static constexpr const char* kStates[] = {"moment1", "infinity_norm"};
+  double rate = 0;  ///< lr/(1 − β₁ᵗ)
+  double beta1 = 0, beta2 = 0, eps = 0;
+  double decay = 0;  ///< added to the gradient, times x
+  double keep = 1;   ///< 1 − lr·decay where that is decoupled
+
+  template <class T>
+  VITRINE_HD void update(T& x, T grad, T& m, T& u) const {
+    const T g = grad + T(decay) * x;
+    m = T(beta1) * m + T(1 - beta1) * g;
+    u = max(T(beta2) * u, abs(g));
+    x = T(keep) * x - T(rate) * (m / (u + at_least_normal<T>(eps)));
   }
 };
 

@@ -82,6 +82,7 @@ std::vector<Row> library_rows() {
                             .make = make_sgd}};
   add_adam<Adam, AdamOptions>(rows, "adam", "mean of g over the root of the mean of g²",
                               "Kingma and Ba 2015");
+  add_adam<Adamax, AdamaxOptions>(rows, "adamax", "mean of g over its largest size", "Kingma and Ba 2015");
   add_adam<NAdam, NAdamOptions>(rows, "nadam", "Adam with Nesterov's momentum", "Dozat 2016");
   add_adam<RAdam, RAdamOptions>(rows, "radam", "Adam with a rectified rate", "Liu et al. 2020");
   const std::vector<Row> others = {

@@ -11,6 +11,7 @@
 #include "optim/adafactor.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
+#include "optim/adamax.h"
 #include "optim/clip.h"
 #include "optim/lamb.h"
 #include "optim/lion.h"

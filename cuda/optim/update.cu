@@ -36,7 +36,8 @@ template <class Formula>
 void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula) {
   constexpr size_t kStates = kStatesOf<Formula>;
   std::array<List, kStates> apart;
-  for (size_t i = 0; i < states.size(); ++i) apart[i % kStates].push_back(states[i]);
+  for (size_t k = 0; k < kStates; ++k)
+    for (size_t i = 0; i < x.size(); ++i) apart[k].push_back(states[i * kStates + k]);
   std::array<const List*, 3 + kStates> lists = {&x, &copies, &g};
   for (size_t k = 0; k < kStates; ++k) lists[3 + k] = &apart[k];
   for_each_table<3 + static_cast<int>(kStates), double>(
