@@ -7,7 +7,8 @@
 // a float's update rounds as float does.
 
 /// The rules that are nothing but update(): each has a kernel on either device (optim/kernels.h).
-#define VITRINE_UPDATE_FORMULAS(X) X(Sgd) X(Adam) X(Adamax) X(Lion) X(Rmsprop) X(Adagrad) X(Adadelta)
+#define VITRINE_UPDATE_FORMULAS(X) \
+  X(Sgd) X(Adam) X(Adamax) X(Lion) X(Rmsprop) X(Adagrad) X(Adadelta) X(MuonMomentum) X(Muon)
 
 /// Sutskever et al. 2013. The first step of a buffer takes g itself.
 struct Sgd {
@@ -131,6 +132,32 @@ struct Adadelta {
     const T u = sqrt(steps + e) / sqrt(v + e) * g;
     steps = T(rho) * steps + T(1 - rho) * u * u;
     x -= T(lr) * u;
+  }
+};
+
+/// Jordan 2024: x is u, of which Muon makes the direction.
+struct MuonMomentum {
+  static constexpr const char* kName = "muon_momentum";
+  static constexpr const char* kStates[] = {"momentum"};
+  double momentum = 0;
+  bool nesterov = false;
+
+  template <class T>
+  VITRINE_HD void update(T& u, T g, T& m) const {
+    m = T(momentum) * m + T(1 - momentum) * g;
+    u = nesterov ? T(momentum) * m + T(1 - momentum) * g : m;
+  }
+};
+
+/// Jordan 2024: by the direction, which takes the place of the gradient.
+struct Muon {
+  static constexpr const char* kName = "muon_step";
+  static constexpr std::array<const char*, 0> kStates = {};
+  double lr = 0, decay = 0;
+
+  template <class T>
+  VITRINE_HD void update(T& x, T direction) const {
+    x = T(1 - lr * decay) * x - T(lr) * direction;
   }
 };
 

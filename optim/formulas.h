@@ -1,6 +1,8 @@
 // The formulas of the update rules (optim/formulas-inl.h) for scalars, and the numbers of a step that kernels are given.
 #pragma once
 
+#include <array>
+
 #include "core/math.h"
 
 namespace vitrine::optim {

@@ -59,6 +59,15 @@ Made make_adafactor(Parameters p, const CommonOptions& c) {
           .lr = c.lr, .relative_step = false, .scale_parameter = false, .weight_decay = c.weight_decay});
 }
 
+/// One rate serves matrices and what AdamW moves.
+Made make_muon(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Muon>(std::move(p), MuonOptions{.lr = c.lr,
+                                                          .weight_decay = c.weight_decay,
+                                                          .scale = MuonScale::adamw_rms,
+                                                          .beta1 = c.beta1,
+                                                          .beta2 = c.beta2});
+}
+
 Made make_rmsprop(Parameters p, const CommonOptions& c) {
   return std::make_unique<Rmsprop>(
       std::move(p),
@@ -96,6 +105,11 @@ std::vector<Row> library_rows() {
        .source = "Chen et al. 2023",
        .options = kBetas,
        .make = make_lion},
+      {.name = "muon",
+       .help = "orthogonal directions for matrices, AdamW for embeddings, heads and vectors",
+       .source = "Jordan 2024",
+       .options = kBetas,
+       .make = make_muon},
       {.name = "adafactor",
        .help = "g over the root of its mean square, of which matrices keep rows and columns",
        .source = "Shazeer and Stern 2018",
@@ -164,7 +178,8 @@ std::string optimizer_names() {
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parameters parameters,
                                           const CommonOptions& options) {
   check(!options.nesterov || has_option(name, "nesterov"),
-        "{} has no Nesterov momentum: sgd has, and nadam is Adam with it", name);
+        "{} has no Nesterov momentum to choose: sgd has, nadam is Adam with it, and muon always has it",
+        name);
   return row_of(name).make(std::move(parameters), options);
 }
 

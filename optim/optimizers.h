@@ -15,6 +15,7 @@
 #include "optim/clip.h"
 #include "optim/lamb.h"
 #include "optim/lion.h"
+#include "optim/muon.h"
 #include "optim/optimizer.h"
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"

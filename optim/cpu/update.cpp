@@ -42,13 +42,13 @@ HWY_INLINE void with_states(const Loop& loop, const std::array<T*, N>& states, K
 template <class T, class Formula, class... State>
 HWY_INLINE void update_elements(size_t n, const Formula f, T* x, const T* grad, State... states) {
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    const auto read = [&](auto state) HWY_ATTR {
+    [[maybe_unused]] const auto read = [&](auto state) HWY_ATTR {
       if constexpr (std::is_null_pointer_v<decltype(state)>)
         return Vec<T>(T(0));
       else
         return get(state);
     };
-    const auto write = [&](auto state, Vec<T> value) HWY_ATTR {
+    [[maybe_unused]] const auto write = [&](auto state, Vec<T> value) HWY_ATTR {
       if constexpr (!std::is_null_pointer_v<decltype(state)>) put(state, value);
     };
     const auto update = [&](Vec<T> element, auto... state) HWY_ATTR {

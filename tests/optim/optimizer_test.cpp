@@ -308,9 +308,17 @@ TEST_CASE("a rule from outside is made by its name, beside those of the library"
 
 TEST_CASE("a rule has an option where the option changes its steps") {
   const auto after_steps = [](const std::string& name, const CommonOptions& options) {
-    const Parameter p = parameter(1);
-    descend(*make_optimizer(name, {p}, options), p, 8);  // RAdam's beta2 says nothing before the sixth
-    return p.value().values();
+    const Parameter p = parameter(1), vector(tensor({1, 2, 3}));  // Muon's betas are for vectors
+    const auto optimizer = make_optimizer(name, {p, vector}, options);
+    for (int i = 0; i < 8; ++i) {  // RAdam's beta2 says nothing before the sixth
+      optimizer->zero_grad();
+      Tape tape;
+      tape.backward(sum(square(p.value() - 1)) + sum(square(vector.value() - 1.5)));
+      optimizer->step();
+    }
+    auto values = p.value().values();
+    for (const double x : vector.value().values()) values.push_back(x);
+    return values;
   };
   const std::pair<std::string, CommonOptions> changes[] = {
       {"beta1", {.beta1 = 0.5}}, {"beta2", {.beta2 = 0.5}}, {"momentum", {.momentum = 0.5}}};
