@@ -1,7 +1,7 @@
 // What is another number in each replay of a graph (core/gpu/step_graph.h): learning rates, steps, positions of generators. The CPU works
 // them out again before each replay and writes them to the GPU's memory, where the graph's kernels read them.
 //
-//   VITRINE_RUN(lion_step, x, g, m, live([this] { return LionScalars{lr(), …}; }));    // a kernel takes Live<LionScalars>
+//   VITRINE_RUN(lamb_step, x, g, m, live([this] { return formulas::Lamb{lr(), …}; }));    // a kernel takes Live<formulas::Lamb>
 //   each_time([this] { ++steps_; });
 #pragma once
 
