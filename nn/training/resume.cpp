@@ -54,13 +54,8 @@ std::map<std::string, std::string> Trainer::setting(int64_t steps) const {
   std::map<std::string, std::string> all = task_.setting;
   all.insert({{"accumulate", std::to_string(o.accumulate)},
               {"dtype", std::string(name(named_.front().second.dtype()))},
-              {"optimizer", o.optimizer},
-              {"weight decay", fmt::format("{}", o.weight_decay)},
-              {"beta1", fmt::format("{}", o.beta1)},
-              {"beta2", fmt::format("{}", o.beta2)},
-              {"momentum", fmt::format("{}", o.momentum)},
-              {"nesterov", fmt::format("{}", o.nesterov)},
               {"clip", fmt::format("{}", o.clip)}});
+  all.insert(optimizer_->setting().begin(), optimizer_->setting().end());
   const auto add_rate = [&](int64_t n) {
     all[fmt::format("learning rate of step {}", n)] = fmt::format("{}", schedule_(n - 1));
   };

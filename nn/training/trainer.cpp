@@ -40,6 +40,12 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const std::vector<std::pair<std::
                                      .nesterov = o.nesterov};
   auto optimizer = optim::make_optimizer(o.optimizer, matrices.empty() ? others : matrices, options);
   if (!matrices.empty() && !others.empty()) optimizer->add_group({others, {0, 0}});
+  optimizer->set_setting({{"optimizer", o.optimizer},
+                          {"weight decay", fmt::format("{}", o.weight_decay)},
+                          {"beta1", fmt::format("{}", o.beta1)},
+                          {"beta2", fmt::format("{}", o.beta2)},
+                          {"momentum", fmt::format("{}", o.momentum)},
+                          {"nesterov", fmt::format("{}", o.nesterov)}});
   return optimizer;
 }
 
@@ -79,15 +85,21 @@ Task checked(Task task) {
 }  // namespace
 
 Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
+    : Trainer(task, optimizer_of(checked(task).model.named_parameters(), options), std::move(schedule),
+              options) {}
+
+Trainer::Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::Schedule schedule,
+                 TrainingOptions options)
     : task_(checked(std::move(task))),
       schedule_(std::move(schedule)),
       options_(checked(options)),
       locks_(locks_of(options_)),
       named_(task_.model.named_parameters()),
-      optimizer_(optimizer_of(named_, options_)),
+      optimizer_(std::move(optimizer)),
       scale_(named_.front().second.dtype()),
       layers_(layers_of(task_.model)),
       attentions_(attentions_of(task_.model)) {
+  check(optimizer_ != nullptr, "training: there is no optimizer");
   check(schedule_ != nullptr, "training: there is no schedule");
   check(!options_.graph || scale_.value() == 1,
         "training: the scale of float16 losses is chosen on the CPU, which a graph leaves out; use bfloat16");
