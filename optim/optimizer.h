@@ -53,6 +53,11 @@ class Optimizer {
   /// the step count them.
   int64_t steps(const Parameter& parameter) const;
 
+  /// What a resumed run must share, besides the states: the rule's name and options. make_optimizer writes it; a rule that is made
+  /// in code has none unless it is given one.
+  const std::map<std::string, std::string>& setting() const { return setting_; }
+  void set_setting(std::map<std::string, std::string> setting) { setting_ = std::move(setting); }
+
   /// The names of a parameter's state tensors, as "moment1"; the header of each rule lists them.
   std::vector<std::string> state_names(const Parameter& parameter) const;
   /// A state tensor of this name. Before the parameter's first step, the values that the first step begins with.
@@ -135,6 +140,7 @@ class Optimizer {
   std::map<const void*, State> state_;
   int64_t steps_ = 0;
   double lr_factor_ = 1;
+  std::map<std::string, std::string> setting_;
 };
 
 /// Betas outside [0, 1) and a negative eps are errors that name the optimizer.

@@ -180,7 +180,16 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parameters pa
   check(!options.nesterov || has_option(name, "nesterov"),
         "{} has no Nesterov momentum to choose: sgd has, nadam is Adam with it, and muon always has it",
         name);
-  return row_of(name).make(std::move(parameters), options);
+  auto optimizer = row_of(name).make(std::move(parameters), options);
+  std::map<std::string, std::string> setting = {{"optimizer", name},
+                                                {"weight-decay", fmt::format("{}", options.weight_decay)}};
+  const std::pair<const char*, double> numbers[] = {
+      {"beta1", options.beta1}, {"beta2", options.beta2}, {"momentum", options.momentum}};
+  for (const auto& number : numbers)
+    if (has_option(name, number.first)) setting[number.first] = fmt::format("{}", number.second);
+  if (has_option(name, "nesterov")) setting["nesterov"] = fmt::format("{}", options.nesterov);
+  optimizer->set_setting(std::move(setting));
+  return optimizer;
 }
 
 bool has_option(const std::string& optimizer, std::string_view option) {

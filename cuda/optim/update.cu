@@ -34,14 +34,15 @@ __global__ void update_kernel(Table<Formula> table, Live<Formula> live) {
 
 template <class Formula>
 void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula) {
-  constexpr size_t kStates = kStatesOf<Formula>;
-  std::array<List, kStates> apart;
-  for (size_t k = 0; k < kStates; ++k)
-    for (size_t i = 0; i < x.size(); ++i) apart[k].push_back(states[i * kStates + k]);
-  std::array<const List*, 3 + kStates> lists = {&x, &copies, &g};
-  for (size_t k = 0; k < kStates; ++k) lists[3 + k] = &apart[k];
-  for_each_table<3 + static_cast<int>(kStates), double>(
-      Formula::kName, lists, {}, [&](auto type, const Table<Formula>& table, unsigned blocks, int64_t) {
+  constexpr size_t kLists = 3 + kStatesOf<Formula>;
+  std::array<List, kLists> lists = {x, copies, g};
+  std::array<const List*, kLists> places;
+  for (size_t k = 0; k < kLists; ++k) {
+    places[k] = &lists[k];
+    for (size_t i = 0; k >= 3 && i < x.size(); ++i) lists[k].push_back(states[i * (kLists - 3) + k - 3]);
+  }
+  for_each_table<static_cast<int>(kLists), double>(
+      Formula::kName, places, {}, [&](auto type, const Table<Formula>& table, unsigned blocks, int64_t) {
         using T = typename decltype(type)::type;
         VITRINE_LAUNCH((update_kernel<T, Formula>), blocks, kThreads, 0, table, formula);
       });

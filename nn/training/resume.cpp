@@ -47,6 +47,13 @@ void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, c
   }
 }
 
+/// Whether an option is among those that an optimizer's setting has.
+bool is_of_optimizer(const std::string& option) {
+  for (const char* name : {"optimizer", "weight-decay", "beta1", "beta2", "momentum", "nesterov"})
+    if (option == name) return true;
+  return false;
+}
+
 /// A vocabulary, for one, is too long for an error.
 std::string shortened(const std::string& text) {
   return text.size() > 200 ? text.substr(0, 100) + "…" + text.substr(text.size() - 20) : text;
@@ -56,8 +63,9 @@ std::string shortened(const std::string& text) {
 
 OptionValues Trainer::setting() const {
   OptionValues all(task_.setting.begin(), task_.setting.end());
-  const OptionValues own = option_values(options_, {Role::result});
-  all.insert(all.end(), own.begin(), own.end());
+  for (auto& value : option_values(options_, {Role::result}))
+    if (!is_of_optimizer(value.first)) all.push_back(std::move(value));
+  all.insert(all.end(), optimizer_->setting().begin(), optimizer_->setting().end());
   all.emplace_back("dtype", name(named_.front().second.dtype()));
   return all;
 }

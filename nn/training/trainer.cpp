@@ -111,15 +111,21 @@ void TrainingOptions::list(OptionList& o) {
 }
 
 Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
+    : Trainer(task, optimizer_of(checked(task).model.named_parameters(), options), std::move(schedule),
+              options) {}
+
+Trainer::Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::Schedule schedule,
+                 TrainingOptions options)
     : task_(checked(std::move(task))),
       rates_(checked(std::move(schedule))),
       options_(checked(options)),
       locks_(locks_of(options_)),
       named_(task_.model.named_parameters()),
-      optimizer_(optimizer_of(named_, options_)),
+      optimizer_(std::move(optimizer)),
       scale_(named_.front().second.dtype()),
       layers_(layers_of(task_.model)),
       attentions_(attentions_of(task_.model)) {
+  check(optimizer_ != nullptr, "training: there is no optimizer");
   check(!options_.graph || scale_.value() == 1,
         "training: the scale of float16 losses is chosen on the CPU, which a graph leaves out; use bfloat16");
   for (const Layer& layer : layers_) record_.grad_norm_by_layer.push_back({layer.path, {}, {}});

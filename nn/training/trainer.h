@@ -66,7 +66,11 @@ struct TrainingOptions {
 /// are locked (core/files/run_lock.h): another run that would write them is an error.
 class Trainer {
  public:
-  /// Refers to the model, which has to outlive it and stay where it is. A model without parameters is an error.
+  /// Refers to the model, which has to outlive it and stay where it is. A model without parameters is an error. The optimizer holds
+  /// parameters of the model; the schedule sets the rates of its groups. A resumed run compares its setting().
+  Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::Schedule schedule,
+          TrainingOptions options);
+  /// With the optimizer that the options name; matrices are decayed, all else is not.
   Trainer(Task task, optim::Schedule schedule, TrainingOptions options);
 
   /// Trains until options.steps or until `stop()` says so (asked before each step); then writes the checkpoint. A step that
