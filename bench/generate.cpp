@@ -52,13 +52,13 @@ double read_bandwidth() {
 void generate_here(const bench::Size& s) {
   nn::Gpt model(s.model);
   model.eval();
-  std::vector<nn::KeyValueCache> caches;
+  const auto state = model.make_state();
   Generator generator(1);
   int64_t token = 0;
   json result;
   for (int step = 0; step < s.steps; ++step) {
     const double start = bench::seconds();
-    const Tensor logits = model.forward(index_tensor(std::span(&token, 1), {1, 1}), &caches);
+    const Tensor logits = model.forward(index_tensor(std::span(&token, 1), {1, 1}), {.state = state.get()});
     token = nn::sample_token(reshape(logits, {-1}), {.temperature = 0}, generator);
     result["seconds"].push_back(bench::seconds() - start);
   }

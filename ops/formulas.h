@@ -35,6 +35,7 @@ const char* name(Binary op);
 namespace formula {
 using namespace math;
 #include "ops/formulas-inl.h"
+#include "ops/formulas_recurrent-inl.h"
 
 /// A formula with its parameters, if it has any.
 template <class F>

@@ -80,7 +80,7 @@ VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor&
 
 /// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where nothing is visible. `kept`, like y,
 /// is for the device's own backward: of LASER the sums whose logarithm it is, or on a GPU that logarithm; of a mean what rounding
-/// took from y, undefined where y is wide or no backward follows.
+/// took from y, undefined where y is wide or no backward follows. A GPU's naive step leaves it alone.
 VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
                const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                const AttentionForm& form);
@@ -112,6 +112,27 @@ VITRINE_KERNEL(norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const 
 /// dtype, with contiguous rows; x and y have any strides.
 VITRINE_KERNEL(rotary, Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved,
                bool back);
+
+// -- Recurrent cells: one position t of all sequences. Tensors are [B, ·] with contiguous rows. h, x, dx and dh_t have
+// one dtype; gates, c, the product and the running gradients have its wide dtype. lengths (int64 [B]) may be undefined; in
+// a row with lengths[b] ≤ t the states stay as they are, and its gates are not written. Formulas:
+// ops/formulas_recurrent-inl.h.
+
+/// gates [B, 4C] = [σ(i), σ(f), tanh(g), σ(o)] of x + product [B, 4C], and the states h and c after it.
+VITRINE_KERNEL(lstm_cell, Tensor& h, Tensor& c, Tensor& gates, const Tensor& x, const Tensor& product,
+               const Tensor& h_before, const Tensor& c_before, const Tensor& lengths, int64_t t);
+/// dx [B, 4C]: the gradient of the four sums. dh and dc, running gradients of the states after this position, become
+/// what is known of those before: dc whole, dh without the part along the product. dh_t and dc_t may be undefined.
+VITRINE_KERNEL(lstm_cell_backward, Tensor& dx, Tensor& dh, Tensor& dc, const Tensor& dh_t, const Tensor& dc_t,
+               const Tensor& gates, const Tensor& c, const Tensor& c_before, const Tensor& lengths,
+               int64_t t);
+/// gates [B, 4C] = [r, u, candidate, n' + bias] of x [B, 3C] and product [B, 3C], and the state h after it. bias
+/// [C] may be undefined.
+VITRINE_KERNEL(gru_cell, Tensor& h, Tensor& gates, const Tensor& x, const Tensor& product, const Tensor& bias,
+               const Tensor& h_before, const Tensor& lengths, int64_t t);
+/// dx and dproduct [B, 3C]; dh as in lstm_cell_backward.
+VITRINE_KERNEL(gru_cell_backward, Tensor& dx, Tensor& dproduct, Tensor& dh, const Tensor& dh_t,
+               const Tensor& gates, const Tensor& h_before, const Tensor& lengths, int64_t t);
 
 // -- Losses: logits and their gradient [rows, V], each row contiguous; targets (int64), losses and statistics [rows]
 

@@ -14,15 +14,20 @@ CONTRACTS = r"(ops|optim)/(.+/)?(kernels|formulas)\w*\.h"  # shared by the CPU k
 ALLOWED = {
     "core": r"core/",
     "ops": r"(core|ops)/",
+    "ops/elementwise_formula.h": r"(core|ops)/|cuda/elementwise_formula\.h",  # a kernel is compiled with its formula
     "optim": r"(core|ops|optim)/",
     # nn's floors: each may include those below it.
-    "nn": r"(core|ops)/|nn/(module|init|check_gradients)\.h",
+    "nn": r"(core|ops)/|nn/(module|init|check_gradients|options|config_file)\.h",
     "nn/layers": r"(core|ops)/|nn/((module|init)\.h|layers/)",
-    "nn/attention": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/)",
+    "nn/mixer.h": r"core/|nn/(module\.h|layers/|attention/mask\.h)",
+    "nn/mixer.cpp": r"(core|ops)/|nn/mixer\.h",
+    "nn/attention": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/)",
+    "nn/recurrent": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|recurrent/)",
+    "nn/transformer": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/|recurrent/|transformer/)",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
-    "nn/models": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/|models/)",
-    "nn/generation": r"(core|ops)/|nn/(module\.h|models/|generation/)",
+    "nn/models": r"(core|ops)/|nn/((module|init|options)\.h|layers/|attention/|transformer/|models/)",
+    "nn/generation": r"(core|ops)/|nn/((module|options)\.h|models/|generation/)",
     "nn/report": r"core/|nn/(attention/statistics\.h|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.
     "nn/report/series.h": r"core/",
@@ -33,6 +38,7 @@ ALLOWED = {
     "examples": r"(core|ops|optim|nn|cuda|examples)/",
     "bench": r"(core|ops|optim|nn|cuda|bench)/",
     "tests": r"(core|ops|optim|nn|cuda|tests)/",
+    "tests/examples": r"(core|ops|optim|nn|cuda|examples|tests)/",
 }
 
 

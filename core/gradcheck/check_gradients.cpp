@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kDirections = 4;
 constexpr double kStep = 1e-3;
+constexpr double kLargestLimit = 1e-6;
 
 bool same(const Tensor& x, const Tensor& y) {
   return x.shape() == y.shape() && distance(x.values(), y.values(), 1) == 0;
@@ -88,9 +89,9 @@ size_t worst_of(const Comparison& c) {
 /// Differences with one step may be wrong: where they disagree, the worst is taken again with steps
 /// of all sizes, until one stays wrong or none is left. Returns how much that one changed between
 /// steps.
-double refine(const Problem& p, size_t k, Comparison& c) {
+double refine(const Problem& p, size_t k, Comparison& c, double limit) {
   for (size_t tries = 0; tries <= c.reference.size(); ++tries) {
-    if (distance(c.analytic, c.reference, c.floor) <= p.options.tolerance) return 0;
+    if (distance(c.analytic, c.reference, c.floor) <= limit) return 0;
     const size_t worst = worst_of(c);
     const Quantity q = quantity(p, k, worst);
     double scale = 1;
@@ -99,7 +100,7 @@ double refine(const Problem& p, size_t k, Comparison& c) {
     const auto settled = settled_difference(weighted(path_along(p, k, q.direction), q.weights), scale);
     c.reference[worst] = settled.slope[0];
     if (!(std::abs(c.analytic[worst] - c.reference[worst]) <=
-          p.options.tolerance * std::max(c.floor, std::abs(c.reference[worst]))))
+          limit * std::max(c.floor, std::abs(c.reference[worst]))))
       return settled.uncertainty;
   }
   return 0;
@@ -171,7 +172,7 @@ void check_order(const Problem& p, int order, GradientReport& report) {
     return;
   }
   const auto want = central_difference(path, 2 * kStep);
-  const double tolerance = p.options.tolerance * std::pow(10, order - 2);
+  const double tolerance = std::max(p.options.tolerance, kLargestLimit) * std::pow(10, order - 2);
   size_t begin = 0;
   for (size_t k = 0; k < p.inputs.size(); ++k) {
     const size_t end = begin + static_cast<size_t>(p.inputs[k].numel());
@@ -226,12 +227,20 @@ void check_first_order(const Problem& p, GradientReport& report) {
     };
     r.used = p.inputs[k].numel() == 0;
     if (p.options.differences) {
-      Comparison c = compare(p, k, [&](size_t input, const std::vector<double>& direction) {
-        return central_difference(path_along(p, input, direction), kStep);
-      });
-      const double uncertainty = refine(p, k, c);
+      const auto with_step = [&](double h) {
+        return compare(p, k, [&p, h](size_t input, const std::vector<double>& direction) {
+          return central_difference(path_along(p, input, direction), h);
+        });
+      };
+      Comparison c = with_step(kStep);
+      r.limit = p.options.tolerance;
+      if (distance(c.analytic, c.reference, c.floor) > r.limit) {
+        const double change = distance(with_step(kStep / 2).reference, c.reference, c.floor);
+        r.limit = std::max(r.limit, std::min(10 * change, kLargestLimit));
+      }
+      const double uncertainty = refine(p, k, c, r.limit);
       r.difference_error = distance(c.analytic, c.reference, c.floor);
-      settle(c, r.difference_error, p.options.tolerance, uncertainty);
+      settle(c, r.difference_error, r.limit, uncertainty);
     }
     if (duals && report.dual_note.empty()) {
       const Comparison c = compare(p, k, [&](size_t input, const std::vector<double>& direction) {

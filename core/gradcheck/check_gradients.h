@@ -41,8 +41,10 @@ struct GradientCheckOptions {
   bool differences = true;
   bool taylor = true;  ///< f(x + h·u) − f(x) − h·⟨∇f, u⟩ must fall as h²
   Duals duals = Duals::where_possible;
-  /// For differences; 10 times as much for each order from the third on
-  double tolerance = 1e-6;
+  /// The least limit for differences. The limit of an input is 10 times the change from one step to
+  /// half of it where that is more, and at most 1e-6. From the second order on it is 1e-6, and 10
+  /// times as much for each order more.
+  double tolerance = 1e-9;
   double dual_tolerance = 1e-12;  ///< for dual numbers
   /// Errors are max |got − want| / max(max |want|, floor), per input
   double floor = 0.1;
@@ -81,6 +83,7 @@ struct GradientReport {
     bool used = true;  ///< some derivative is not 0
     /// The errors, −1 where not measured. higher_errors[0] is that of the second derivatives.
     double difference_error = -1, dual_error = -1;
+    double limit = 0;  ///< of difference_error
     std::vector<double> higher_errors = {};
     /// The worst element, and what the tape and the better reference say of it. `output` is empty
     /// unless a Jacobian was compared.

@@ -82,7 +82,7 @@ void note_errors(NodeCheck& node, const GradientCheckOptions& options) {
     node.limit = limit;
   };
   for (const auto& input : node.report.inputs) {
-    note(input.difference_error, options.tolerance);
+    note(input.difference_error, std::max(options.tolerance, input.limit));
     note(input.dual_error, options.dual_tolerance);
   }
 }

@@ -46,7 +46,8 @@ std::string to_string(const GradientReport& report) {
   for (const auto& input : report.inputs) {
     text +=
         fmt::format("  {:<{}}  {:<18} {:<9}", input.name, width, input.what, input.passed ? "right" : failed);
-    if (input.difference_error >= 0) text += fmt::format("  differences {:.1e}", input.difference_error);
+    if (input.difference_error >= 0)
+      text += fmt::format("  differences {:.1e} (limit {:.0e})", input.difference_error, input.limit);
     if (input.dual_error >= 0) text += fmt::format("  dual numbers {:.1e}", input.dual_error);
     for (size_t i = 0; i < input.higher_errors.size(); ++i)
       text += fmt::format("  derivative {} {:.1e}", i + 2, input.higher_errors[i]);

@@ -13,6 +13,7 @@
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
+#include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
 
@@ -90,17 +91,34 @@ ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted, const A
   return {Path::fused, "fused: every part is computed tile by tile, and the weights are never kept"};
 }
 
+std::unique_ptr<DecodingState> Attention::make_state(int64_t, int64_t capacity) const {
+  return std::make_unique<KeyValueCache>(capacity);
+}
+
+namespace {
+
+KeyValueCache* cache_of(DecodingState* state) {
+  auto* const cache = dynamic_cast<KeyValueCache*>(state);
+  check(state == nullptr || cache != nullptr,
+        "attention: the state is not one of attention; wanted what make_state of the same mixer gave");
+  return cache;
+}
+
+}  // namespace
+
 Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tensor& v0,
-                                  const AttentionMask& mask, KeyValueCache* cache,
-                                  AttentionTrace* trace) const {
+                                  const AttentionMask& given, DecodingState* state, MixerTrace* trace) const {
   check(q0.rank() == 4 && k0.rank() == 4 && v0.rank() == 4 && q0.size(0) == k0.size(0) &&
             q0.size(3) == k0.size(3),
         "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
         k0.shape(), v0.shape());
-  if (cache) check_cacheable();
-  const int64_t first_key = cache ? cache->size() : 0, first_query = first_key + k0.size(2) - q0.size(2);
+  if (state) check_cacheable();
+  KeyValueCache* const cache = cache_of(state);
+  const int64_t first_key = cache ? cache->length() : 0, first_query = first_key + k0.size(2) - q0.size(2);
   Tensor q = q0, k = k0, v = v0;
+  AttentionMask mask = given;
   for (const auto& part : parts) {
+    mask = part->restrict(mask);
     q = part->prepare_queries(q, first_query);
     k = part->prepare_keys(k, first_key);
     v = part->prepare_values(v, first_key);
@@ -114,8 +132,11 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   options.bias = mask.bias, options.allowed = mask.allowed;
   for (const auto& part : parts) part->fold(options, q.device());
   vitrine::detail::check_attention(q, k, v, options);
-  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, rows, trace);
-  return attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, options);
+  Tensor y = path(trace != nullptr, mask) == Path::generic
+                 ? generic(q, k, v, mask, rows, trace)
+                 : attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, options);
+  for (const auto& part : parts) y = part->combine(y);
+  return y;
 }
 
 /// Fewer than 2 keys count as 2: one key has the weight 1 whatever its score is multiplied by, and log 1 = 0 has
@@ -185,7 +206,7 @@ Tensor ComposedAttention::scaled_dot_products(const Tensor& q, const Tensor& k,
   return matmul(scaled, transpose(k));
 }
 
-Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, AttentionTrace* trace) const {
+Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const {
   bool biased = !mask.bias.defined();
   const auto add_bias = [&](int rank) {
     if (!biased && rank > rank::mask_bias) scores = scores + cast(mask.bias, scores.dtype()), biased = true;
@@ -206,7 +227,7 @@ Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, Atten
 
 Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionMask& mask, const Tensor& row_scale,
-                                  AttentionTrace* trace) const {
+                                  MixerTrace* trace) const {
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
   // As in the fused op nothing between the inputs and the output is rounded to low precision.
   const DType type = accumulation_dtype(q.dtype());
@@ -226,16 +247,30 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
   const Tensor others = owned_stage("take the place of softmax",
                                     [&](const AttentionPart& part) { return part.normalize(scores); });
-  const Tensor weights = others.defined() ? others : softmax(scores);
+  Tensor weights = others.defined() ? others : softmax(scores);
+  bool are_softmax = !others.defined();
+  for (const auto& part : parts) {
+    const Tensor factors = part->weight_factors(weights);
+    if (!factors.defined()) continue;
+    const Tensor scaled = weights * factors, total = sum(scaled, {-1}, KeepAxes::yes);
+    weights = where(greater(total, zeros_like(total)), scaled / total, 0.0);
+    are_softmax = false;
+  }
   if (trace) {
     trace->weights = weights, trace->visible = visible;
     for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
   }
   const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds_ || keys < queries;
   const Tensor read = owned_stage("read the values", [&](const AttentionPart& part) {
-    return part.read({weights, others.defined() ? Tensor() : scores, visible, empty_rows}, values);
+    return part.read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values);
   });
   return cast(read.defined() ? read : matmul(weights, values), q.dtype());
+}
+
+bool ComposedAttention::needs_positions() const {
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (parts[i]->traits().positions || name_.parts[i].row->stage == Stage::mask) return true;
+  return false;
 }
 
 ComposedAttention ComposedAttention::clone() {

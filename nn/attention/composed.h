@@ -1,6 +1,6 @@
 // Attention as a composition of parts:
 //
-//   prepare(q, k, v) → score → scale → modify → mask → normalize → read
+//   prepare(q, k, v) → score → scale → modify → mask → normalize → reweight → read → combine
 //
 //   "standard"                 scaled dot product, softmax, weighted mean
 //   "laser+qk_norm+alibi"      LASER read over the values, normalized queries and keys, ALiBi distances
@@ -23,7 +23,7 @@ class ComposedAttention : public Attention {
   ComposedAttention(AttentionName name, int64_t heads, int64_t head_size, int64_t context);
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-                 KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const override;
+                 DecodingState* state = nullptr, MixerTrace* trace = nullptr) const override;
 
   /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the weights are a tensor.
   enum class Path { fused, definition, generic };
@@ -31,6 +31,7 @@ class ComposedAttention : public Attention {
   Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
     return choose(weights_wanted, mask).path;
   }
+  bool needs_positions() const override;
   std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const override;
 
   /// The factor of the scores. Where it depends on the keys that a query sees, that of a query which sees context/2
@@ -57,11 +58,11 @@ class ComposedAttention : public Attention {
   Tensor row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
                    Device device) const;
   Tensor scaled_dot_products(const Tensor& q, const Tensor& k, const Tensor& row_scale) const;
-  Tensor modify(Tensor scores, const AttentionMask& mask, AttentionTrace* trace) const;
+  Tensor modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const;
   template <class F>
   Tensor owned_stage(const char* what, F&& stage) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
-                 const Tensor& row_scale, AttentionTrace* trace) const;
+                 const Tensor& row_scale, MixerTrace* trace) const;
 
   AttentionName name_;
   AttentionSizes sizes_;

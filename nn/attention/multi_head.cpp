@@ -1,8 +1,13 @@
 #include "nn/attention/multi_head.h"
 
+#include <utility>
+
 #include "core/creation.h"
 #include "core/record.h"
-#include "core/tensor_kernels.h"
+#include "nn/attention/names.h"
+#include "nn/init.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 
@@ -14,7 +19,7 @@ Tensor split_heads(const Tensor& x, int64_t heads) {
   return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
 }
 
-const MultiHeadOptions& checked(const MultiHeadOptions& o) {
+const MixerOptions& checked(const MixerOptions& o) {
   check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
         "MultiHeadAttention: the width {} is no multiple of the {} heads", o.width, o.heads);
   check(o.key_heads >= 0 && (o.key_heads == 0 || o.heads % o.key_heads == 0),
@@ -22,55 +27,153 @@ const MultiHeadOptions& checked(const MultiHeadOptions& o) {
   return o;
 }
 
-int64_t key_heads_of(const MultiHeadOptions& o) { return o.key_heads ? o.key_heads : o.heads; }
+int64_t key_heads_of(const MixerOptions& o) { return o.key_heads ? o.key_heads : o.heads; }
+
+bool alike(const ProjectionBias& b) { return b.query == b.key && b.key == b.value; }
+
+/// Keys and values of the source of cross-attention, projected: computed at the first step, read at the later ones.
+class SourceState : public DecodingState {
+ public:
+  int64_t length() const override { return length_; }
+  std::unique_ptr<DecodingState> clone() const override {
+    const Tape::Pause pause;
+    auto copy = std::make_unique<SourceState>(*this);
+    if (k.defined()) copy->k = vitrine::clone(k), copy->v = vitrine::clone(v);
+    return copy;
+  }
+  std::vector<Tensor*> tensors() override { return {&k, &v}; }
+  void advance(int64_t positions) { length_ += positions; }
+
+  Tensor k, v;
+
+ private:
+  int64_t length_ = 0;
+};
+
+/// The mask with the keys after each row's length hidden.
+AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys) {
+  if (!lengths.defined()) return mask;
+  const Tensor positions = arange(0, static_cast<double>(keys), 1, DType::int64, lengths.device());
+  const Tensor present = less(positions, reshape(lengths, {lengths.numel(), 1, 1, 1}));
+  mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, present) : present;
+  return mask;
+}
 
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(const MultiHeadOptions& o)
-    : query_key_value(checked(o).width, o.width + 2 * o.width / o.heads * key_heads_of(o), o.bias),
-      out(o.width, o.width, o.bias, o.out_deviation),
-      attention(make_attention(o.attention, {o.heads, o.width / o.heads, o.context})),
+MultiHeadAttention::MultiHeadAttention(const MixerOptions& o)
+    : MultiHeadAttention(o, [](const MixerOptions& options) {
+        return make_attention(options.attention,
+                              {options.heads, options.width / options.heads, options.context});
+      }) {}
+
+MultiHeadAttention::MultiHeadAttention(const MixerOptions& o, MakeAttention make)
+    : query_key_value(checked(o).width, o.width + 2 * o.width / o.heads * key_heads_of(o),
+                      alike(o.bias) ? o.bias.query : Bias::no),
+      out(o.width, o.width, o.bias.out, o.out_deviation),
+      attention(make(o)),
       options_(o),
+      make_(std::move(make)),
       heads_(o.heads),
       key_heads_(key_heads_of(o)),
-      head_size_(o.width / o.heads) {}
+      head_size_(o.width / o.heads) {
+  if (alike(o.bias)) return;
+  const int64_t keys = key_heads_ * head_size_;
+  query_key_value.bias =
+      constant({(o.bias.query == Bias::yes ? o.width : 0) + (o.bias.key == Bias::yes ? keys : 0) +
+                (o.bias.value == Bias::yes ? keys : 0)},
+               0);
+}
 
-Tensor MultiHeadAttention::attend(const std::vector<Tensor>& qkv, const AttentionMask& mask,
-                                  KeyValueCache* cache, AttentionTrace* trace) const {
-  const Tensor q = split_heads(qkv[0], heads_), k = split_heads(qkv[1], key_heads_),
-               v = split_heads(qkv[2], key_heads_);
-  if (on_projected) on_projected(q, k, v);
-  const Tensor y = attention->forward(q, k, v, mask, cache, trace);
+/// One number for each row of the weight; the bias of a projection that has none is 0.
+Tensor MultiHeadAttention::bias() const {
+  const Parameter& own = query_key_value.bias;
+  if (!own.defined()) return {};
+  if (alike(options_.bias)) return own;
+  const int64_t keys = key_heads_ * head_size_;
+  std::vector<Tensor> rows;
+  int64_t at = 0;
+  for (const auto& [bias, size] : {std::pair{options_.bias.query, options_.width},
+                                   {options_.bias.key, keys},
+                                   {options_.bias.value, keys}}) {
+    const bool has = bias == Bias::yes;
+    rows.push_back(has ? slice(own, 0, at, at + size)
+                       : zeros({size}, own.value().dtype(), own.value().device()));
+    if (has) at += size;
+  }
+  return concat(rows, 0);
+}
+
+MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& x) const {
+  const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
+  const auto qkv = split(linear(x, query_key_value.weight, bias()), {width, key_width, key_width}, -1);
+  return {split_heads(qkv[0], heads_), split_heads(qkv[1], key_heads_), split_heads(qkv[2], key_heads_)};
+}
+
+MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& x, const Tensor& source) const {
+  const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
+  // The rows of the one weight that make queries, or keys and values.
+  const auto rows = [&](const Tensor& from, int64_t begin, int64_t end) {
+    const Tensor all = bias();
+    return linear(from, slice(query_key_value.weight, 0, begin, end),
+                  all.defined() ? slice(all, 0, begin, end) : Tensor());
+  };
+  Heads heads;
+  heads.q = split_heads(rows(x, 0, width), heads_);
+  if (!source.defined()) return heads;
+  const auto kv = split(rows(source, width, width + 2 * key_width), key_width, -1);
+  heads.k = split_heads(kv[0], key_heads_), heads.v = split_heads(kv[1], key_heads_);
+  return heads;
+}
+
+Tensor MultiHeadAttention::forward(const Tensor& x, const MixerCall& call) const {
+  const Tensor& source = call.source;
+  check(x.rank() == 3, "MultiHeadAttention: x is {}, wanted [B, T, {}]", x.shape(), heads_ * head_size_);
+  check(!source.defined() || source.rank() == 3, "MultiHeadAttention: source is {}, wanted [B, S, {}]",
+        source.defined() ? source.shape() : Shape(), heads_ * head_size_);
+  const ModuleScope scope("attention");
+  auto* const kept = dynamic_cast<SourceState*>(call.state);
+  Heads h;
+  if (kept) {
+    const AttentionMask& mask = call.mask;
+    check(
+        !mask.causal && mask.left == AttentionForm::kUnlimited && mask.right == AttentionForm::kUnlimited,
+        "MultiHeadAttention: decoding with a source knows no position of a query in the source, so that the mask "
+        "cannot be causal or a window");
+    h = project(x, kept->k.defined() ? Tensor() : source);
+    if (kept->k.defined()) h.k = kept->k, h.v = kept->v;
+    check(h.k.defined(), "MultiHeadAttention: the first step of decoding with a source has none");
+    kept->k = h.k, kept->v = h.v;
+    kept->advance(x.size(1));
+  } else {
+    check(!source.defined() || call.state == nullptr,
+          "MultiHeadAttention: decoding with a source needs the state of make_source_state");
+    h = source.defined() ? project(x, source) : project(x);
+  }
+  if (on_projected) on_projected(h.q, h.k, h.v);
+  const int64_t past = call.state && !kept ? call.state->length() : 0;
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, past + h.k.size(2));
+  const Tensor y = attention->forward(h.q, h.k, h.v, mask, kept ? nullptr : call.state, call.trace);
   return out.forward(reshape(permute(y, {0, 2, 1, 3}), {y.size(0), y.size(2), heads_ * head_size_}));
 }
 
-Tensor MultiHeadAttention::forward(const Tensor& x, const AttentionMask& mask, KeyValueCache* cache,
-                                   AttentionTrace* trace) const {
-  check(x.rank() == 3, "MultiHeadAttention: x is {}, wanted [B, T, {}]", x.shape(), heads_ * head_size_);
-  const ModuleScope scope("attention");
-  const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
-  return attend(split(query_key_value.forward(x), {width, key_width, key_width}, -1), mask, cache, trace);
+std::unique_ptr<DecodingState> MultiHeadAttention::make_state(int64_t batch, int64_t capacity) const {
+  return attention->make_state(batch, capacity);
 }
 
-Tensor MultiHeadAttention::cross(const Tensor& x, const Tensor& source, const AttentionMask& mask,
-                                 AttentionTrace* trace) const {
-  check(x.rank() == 3 && source.rank() == 3,
-        "MultiHeadAttention: x is {} and source {}, wanted [B, T, {}] each", x.shape(), source.shape(),
-        heads_ * head_size_);
-  const ModuleScope scope("attention");
-  const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
-  // The rows of the one weight that make queries, or keys and values.
-  const auto project = [&](const Tensor& from, int64_t begin, int64_t end) {
-    const Parameter& bias = query_key_value.bias;
-    return linear(from, slice(query_key_value.weight, 0, begin, end),
-                  bias.defined() ? slice(bias, 0, begin, end) : Tensor());
-  };
-  const auto kv = split(project(source, width, width + 2 * key_width), key_width, -1);
-  return attend({project(x, 0, width), kv[0], kv[1]}, mask, nullptr, trace);
+std::unique_ptr<DecodingState> MultiHeadAttention::make_source_state() const {
+  check(!attention->needs_positions(),
+        "MultiHeadAttention: decoding with a source knows no position of a query in the source, which {} needs",
+        options_.attention);
+  return std::make_unique<SourceState>();
+}
+
+std::string MultiHeadAttention::explain(const MixerCall& call) const {
+  return attention->explain(call.trace != nullptr, call.mask);
 }
 
 MultiHeadAttention MultiHeadAttention::clone() {
-  return clone_into([this] { return MultiHeadAttention(options_); });
+  return clone_into([this] { return MultiHeadAttention(options_, make_); });
 }
 
 void MultiHeadAttention::fields(Fields& f) {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <sstream>
 
+#include "core/names.h"
 #include "nn/attention/composed.h"
 #include "nn/attention/parts/rows.h"
 
@@ -15,14 +16,11 @@ namespace {
 using Row = AttentionPartRow;
 
 const char* const kBase = "standard";
-const char* const kBaseHelp = "scaled dot product, softmax, weighted mean (Vaswani et al. 2017)";
 
 std::vector<Row> library_rows() {
-  return {
-      parts::laser(),       parts::cosine(), parts::qk_norm(), parts::qk_norm_rms(),
-      parts::temperature(), parts::rotary(), parts::alibi(),   parts::optimal(),
-      parts::entropy(),     parts::scale(),  parts::softcap(),
-  };
+#define VITRINE_ROW(name) parts::name(),
+  return {VITRINE_ATTENTION_PARTS(VITRINE_ROW)};
+#undef VITRINE_ROW
 }
 
 /// A deque, so that rows stay where they are.
@@ -34,33 +32,26 @@ std::deque<Row>& table() {
   return rows;
 }
 
-/// Levenshtein's distance.
-size_t edits(const std::string& x, const std::string& y) {
-  std::vector<size_t> row(y.size() + 1);
-  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= x.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 1; j <= y.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (x[i - 1] != y[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
 const Row* find_row(const std::string& name) {
   const auto& rows = table();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
   return found == rows.end() ? nullptr : &*found;
 }
 
-[[noreturn]] void fail_unknown(const std::string& name, const std::string& whole) {
-  std::string nearest = kBase;
-  for (const Row& row : table())
-    if (edits(name, row.name) < edits(name, nearest)) nearest = row.name;
-  fail("attention: there is no part {} in {}; did you mean {}? Known are:\n{}", name, whole, nearest,
-       attention_parts());
+/// The bases and the parts, a line each.
+std::string known_names(const std::vector<KnownName>& bases) {
+  std::string text;
+  for (const KnownName& base : bases) text += help_line(base.name, base.help, "");
+  return text + attention_parts();
+}
+
+[[noreturn]] void fail_unknown(const std::string& name, const std::string& whole,
+                               const std::vector<KnownName>& bases) {
+  std::vector<std::string> known;
+  for (const KnownName& base : bases) known.push_back(base.name);
+  for (const Row& row : table()) known.push_back(row.name);
+  fail("attention: there is no part {} in {}{}\nKnown are:\n{}", name, whole, did_you_mean(name, known),
+       known_names(bases));
 }
 
 /// NaN for what is no finite number.
@@ -161,12 +152,14 @@ void register_attention_part(AttentionPartRow row) {
   table().push_back(std::move(row));
 }
 
+std::string help_line(const std::string& name, const std::string& help, const std::string& source) {
+  return fmt::format("  {:<12} {}{}\n", name, help, source.empty() ? "" : fmt::format(" ({})", source));
+}
+
 std::string attention_parts() {
-  std::string text = fmt::format("  {:<12} {}\n", kBase, kBaseHelp);
+  std::string text;
   for (const Row& row : table()) {
-    text += fmt::format("  {:<12} {}", row.name, row.help);
-    if (!row.source.empty()) text += fmt::format(" ({})", row.source);
-    text += '\n';
+    text += help_line(row.name, row.help, row.source);
     if (row.options.size() > 1)
       for (const PartOption& o : row.options)
         text += fmt::format("  {:<12}   {}: {}; {}\n", "", o.name, o.help, values_of(o));
@@ -180,26 +173,27 @@ std::string AttentionName::text() const {
   return texts.empty() ? kBase : fmt::format("{}", fmt::join(texts, "+"));
 }
 
-AttentionName parse_attention(const std::string& name) {
+AttentionName parse_parts(const std::vector<std::string>& pieces, const std::string& whole,
+                          const std::vector<KnownName>& bases) {
+  check(!whole.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", known_names(bases));
+  check(!whole.ends_with('+'), "attention: wanted a part after the last + of {}", whole);
   AttentionName result;
   std::vector<std::string> seen;
-  check(!name.ends_with('+'), "attention: wanted a part after the last + of {}", name);
-  std::stringstream pieces(name);
-  for (std::string piece; std::getline(pieces, piece, '+');) {
+  for (const std::string& piece : pieces) {
     const size_t sign = piece.find('=');
     const std::string key = piece.substr(0, sign);
-    check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} is twice in {}", key, name);
+    check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} is twice in {}", key, whole);
     seen.push_back(key);
-    const Row* const row = find_row(key);
-    if (row == nullptr && key != kBase) fail_unknown(key, name);
     const bool assigned = sign != std::string::npos;
-    check(!assigned || (row != nullptr && !row->options.empty()), "attention: {} takes no value", key);
-    if (row != nullptr)
-      result.parts.push_back(
-          {row, assigned ? read_options(*row, piece.substr(sign + 1)) : with_initial_values(*row, {}),
-           piece});
+    const auto is_base = [&](const KnownName& base) { return base.name == key; };
+    check(!assigned || std::none_of(bases.begin(), bases.end(), is_base), "attention: {} takes no value",
+          key);
+    const Row* const row = find_row(key);
+    if (row == nullptr) fail_unknown(key, whole, bases);
+    check(!assigned || !row->options.empty(), "attention: {} takes no value", key);
+    result.parts.push_back(
+        {row, assigned ? read_options(*row, piece.substr(sign + 1)) : with_initial_values(*row, {}), piece});
   }
-  check(!seen.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", attention_parts());
   std::stable_sort(result.parts.begin(), result.parts.end(), [](const PartChoice& x, const PartChoice& y) {
     return std::pair(x.row->stage, x.row->rank) < std::pair(y.row->stage, y.row->rank);
   });
@@ -207,13 +201,27 @@ AttentionName parse_attention(const std::string& name) {
   return result;
 }
 
+AttentionName parse_attention(const std::string& name) {
+  std::vector<std::string> pieces;
+  std::stringstream stream(name);
+  bool based = false;
+  for (std::string piece; std::getline(stream, piece, '+');) {
+    check(piece != kBase || !based, "attention: {} is twice in {}", kBase, name);
+    if (piece == kBase)
+      based = true;
+    else
+      pieces.push_back(piece);
+  }
+  return parse_parts(pieces, name, {{kBase, "dot product attention"}});
+}
+
 std::unique_ptr<Attention> make_attention(const std::string& name, const AttentionSizes& sizes) {
   return std::make_unique<ComposedAttention>(parse_attention(name), sizes.heads, sizes.head_size,
                                              sizes.context);
 }
 
-bool brings_positions(const std::string& name, const AttentionSizes& sizes) {
-  for (const PartChoice& part : parse_attention(name).parts)
+bool brings_positions(const AttentionName& name, const AttentionSizes& sizes) {
+  for (const PartChoice& part : name.parts)
     if (part.row->make(sizes, part.values)->traits().positions) return true;
   return false;
 }

@@ -30,8 +30,18 @@ AttentionName parse_attention(const std::string& name);
 /// The attention of that name.
 std::unique_ptr<Attention> make_attention(const std::string& name, const AttentionSizes& sizes);
 /// True if scores depend on positions by a part of that name, so that a model adds no position embedding.
-bool brings_positions(const std::string& name, const AttentionSizes& sizes);
+bool brings_positions(const AttentionName& name, const AttentionSizes& sizes);
 /// The parts that parse_attention knows, one a line with what it does.
 std::string attention_parts();
+
+/// A word that a name may have besides parts.
+struct KnownName {
+  std::string name, help;
+};
+/// The parts of the name `whole`, from the pieces that are no base; errors list `bases` among what is known.
+AttentionName parse_parts(const std::vector<std::string>& pieces, const std::string& whole,
+                          const std::vector<KnownName>& bases);
+/// A line of a list of names.
+std::string help_line(const std::string& name, const std::string& help, const std::string& source);
 
 }  // namespace vitrine::nn

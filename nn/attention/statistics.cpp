@@ -43,7 +43,7 @@ double norm_of_head(const Tensor& gradient, int64_t head, int64_t heads) {
 
 }  // namespace
 
-std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<Tensor, 3>& gradients,
+std::vector<HeadFigures> inspect(const MixerTrace& trace, const std::array<Tensor, 3>& gradients,
                                  const std::function<void(double)>& each_weight) {
   check(trace.weights.defined() && trace.weights.rank() == 4,
         "inspect: the trace has no weights [B, H, Tq, Tk]: hand it to Attention::forward first");

@@ -27,7 +27,7 @@ struct HeadFigures {
 
 /// One entry a query head. `gradients`: of a loss by trace.q, trace.k and trace.v, each possibly undefined; a key head that
 /// several query heads share is counted for each. `each_weight` is called with every visible weight that is counted.
-std::vector<HeadFigures> inspect(const AttentionTrace& trace, const std::array<Tensor, 3>& gradients = {},
+std::vector<HeadFigures> inspect(const MixerTrace& trace, const std::array<Tensor, 3>& gradients = {},
                                  const std::function<void(double)>& each_weight = {});
 
 }  // namespace vitrine::nn

@@ -5,19 +5,23 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention/multi_head.h"
-#include "nn/layers/dropout.h"
 #include "nn/layers/embedding.h"
-#include "nn/layers/feed_forward.h"
-#include "nn/layers/linear.h"
-#include "nn/layers/norm.h"
+#include "nn/models/language_model.h"
+#include "nn/options.h"
 
 namespace vitrine::nn {
 
 /// What tells tokens apart by their place. `automatic`: learned, or nothing where the attention brings its own (rotary,
 /// alibi).
 enum class Positions { automatic, learned, sinusoidal, none };
-Positions positions_of(const std::string& name);  ///< an unknown name is an error that lists the known ones
+inline EnumNames<Positions> names_of(Positions) {
+  return {"kind of positions",
+          {{"automatic", Positions::automatic},
+           {"learned", Positions::learned},
+           {"sinusoidal", Positions::sinusoidal},
+           {"none", Positions::none}},
+          " (rotary and alibi are parts of attention)"};
+}
 
 /// Sizes and parts of a Gpt. All sizes are at least 1 where 0 has no meaning of its own.
 struct GptOptions {
@@ -29,60 +33,42 @@ struct GptOptions {
   int64_t key_heads = 0;               ///< fewer than heads, a divisor of them: grouped queries; 0 = heads
   int64_t hidden = 0;                  ///< width inside the feed-forward part; 0 = 4·width
   double dropout = 0;                  ///< probability in [0, 1), of embeddings and of what blocks add
-  std::string attention = "standard";  ///< parts joined by +, see parse_attention
+  std::string attention = "standard";  ///< the name of the mixer, see parse_mixer
   Activation activation = Activation::gelu_tanh;  ///< of the feed-forward part
   NormKind norm = NormKind::layer;                ///< of blocks and of the end
-  bool pre_norm = true;   ///< norms before attention and feed-forward, else behind the sums
+  bool pre_norm = true;   ///< norms before attention and feed-forward; else after the sums
   Bias bias = Bias::yes;  ///< of the linear layers
+  bool tied = true;       ///< the output layer is the table of embeddings; else it has weights of its own
   Positions positions = Positions::automatic;
   /// Saves memory in training: blocks keep their input only and are computed again in the backward.
   bool recompute_blocks = false;
 
+  void list(OptionList& o);  ///< see nn/options.h
   /// Throws an error that says what is wrong with them.
   void validate() const;
 };
 
-/// x + attention(norm(x)), then x + feed_forward(norm(x)); in post-norm the norm comes behind the sum.
-class TransformerBlock : public Module {
- public:
-  explicit TransformerBlock(const GptOptions& options);
-  /// x [B, T, C] → [B, T, C], causal. With a cache, x continues what it holds; a trace keeps the weights.
-  Tensor forward(const Tensor& x, KeyValueCache* cache = nullptr, AttentionTrace* trace = nullptr) const;
-  void fields(Fields& f) override;
-  TransformerBlock clone();
-
-  Norm attention_norm;
-  MultiHeadAttention attention;
-  Norm feed_forward_norm;
-  FeedForward feed_forward;
-  Dropout dropout;
-
- private:
-  GptOptions options_;
-};
-
-/// Token (and position) embeddings, blocks, a norm, and logits by the embedding's own table: logits = features·tokensᵀ. Weights
-/// start as N(0, 0.02²), those of the projections that add to the residual stream as residual_deviation says.
-class Gpt : public Module {
+/// Token (and position) embeddings, a decoder, and logits: features·tokensᵀ, or by a layer of their own where the
+/// weights are not tied. Weights start as N(0, 0.02²), those of the projections that add to the residual stream as
+/// residual_deviation says.
+class Gpt : public LanguageModel {
  public:
   explicit Gpt(const GptOptions& options);  ///< options that contradict each other are an error (validate)
-  /// ids [B, T] → logits [B, T, V]. With caches (one per layer), ids continue what they hold. `traces` takes one per layer.
-  /// More positions than the context, and ids outside [0, V), are errors.
-  Tensor forward(const Tensor& ids, std::vector<KeyValueCache>* caches = nullptr,
-                 std::vector<AttentionTrace>* traces = nullptr) const;
-  /// The two halves of forward: ids [B, T] → features [B, T, C] → logits [B, T, V].
-  Tensor features(const Tensor& ids, std::vector<KeyValueCache>* caches = nullptr,
-                  std::vector<AttentionTrace>* traces = nullptr) const;
-  Tensor logits(const Tensor& features) const;
+  int64_t vocabulary() const override { return options_.vocabulary; }
+  int64_t context() const override { return options_.context; }
+  Tensor features(const Tensor& ids, const StackCall& call = {}) const override;
+  Tensor logits(const Tensor& features) const override;
+  /// Its capacity is the context, or without a limit where neither the mixers nor the positions have one.
+  std::unique_ptr<DecodingState> make_state(int64_t batch = 1) const override;
   void fields(Fields& f) override;
   Gpt clone();
   const GptOptions& options() const { return options_; }
 
-  Embedding tokens;     ///< also the output layer: the weights are tied
+  Embedding tokens;     ///< also the output layer, where the weights are tied
   Parameter positions;  ///< [context, C]; undefined unless learned
   Dropout dropout;
-  std::vector<std::unique_ptr<TransformerBlock>> blocks;
-  Norm final_norm;
+  Decoder decoder;
+  std::unique_ptr<Linear> head;  ///< null where the weights are tied
 
  private:
   /// With the dtype and on the device of `like`.

@@ -1,19 +1,37 @@
 #include "nn/training/inspect_attention.h"
 
+#include <array>
+
 #include "nn/attention/statistics.h"
 #include "ops/view.h"
 
 namespace vitrine::nn::training {
+namespace {
 
-void inspect_attention(Tape& tape, const Tensor& loss, const std::vector<AttentionTrace>& traces,
+/// The gradients of the loss by q, k and v of each trace; undefined where a mixer has none.
+std::vector<std::array<Tensor, 3>> path_gradients(Tape& tape, const Tensor& loss,
+                                                  const std::vector<MixerTrace>& traces) {
+  std::vector<Tensor> paths;
+  for (const MixerTrace& t : traces)
+    if (t.q.defined()) paths.insert(paths.end(), {t.q, t.k, t.v});
+  const auto gradients = tape.gradient(loss, paths, Keep::yes);
+  std::vector<std::array<Tensor, 3>> result(traces.size());
+  auto next = gradients.begin();
+  for (size_t i = 0; i < traces.size(); ++i)
+    if (traces[i].q.defined())
+      for (Tensor& gradient : result[i]) gradient = *next++;
+  return result;
+}
+
+}  // namespace
+
+void inspect_attention(Tape& tape, const Tensor& loss, const std::vector<MixerTrace>& traces,
                        const std::vector<std::string>& query_labels,
                        const std::vector<std::string>& key_labels, report::RunRecord& record) {
-  std::vector<Tensor> paths;
-  for (const AttentionTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
-  const auto gradients = tape.gradient(loss, paths, Keep::yes);
+  const auto gradients = path_gradients(tape, loss, traces);
   int layer = record.heads.empty() ? 0 : record.heads.back().layer + 1;
   for (size_t i = 0; i < traces.size(); ++i, ++layer) {
-    const auto figures = inspect(traces[i], {gradients[3 * i], gradients[3 * i + 1], gradients[3 * i + 2]},
+    const auto figures = inspect(traces[i], gradients[i],
                                  [&](double weight) { record.weights.add(static_cast<float>(weight)); });
     for (size_t head = 0; head < figures.size(); ++head) {
       record.heads.push_back({figures[head], layer, static_cast<int>(head)});

@@ -1,2 +1,3 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
+#include <vitrine/vitrine.h>

@@ -54,9 +54,9 @@ TEST_CASE("decoding with the cache equals the full pass") {
   nn::Gpt model(options("relu2+qk_norm+rotary"));
   model.to(DType::float64);
   const auto want = model.forward(ids()).values();
-  std::vector<nn::KeyValueCache> caches;
+  const auto state = model.make_state();
   for (int64_t t = 0; t < 8; ++t) {
-    const auto got = model.forward(slice(ids(), 1, t, t + 1), &caches).values();
+    const auto got = model.forward(slice(ids(), 1, t, t + 1), {.state = state.get()}).values();
     for (size_t v = 0; v < 7; ++v) CHECK(got[v] == doctest::Approx(want[static_cast<size_t>(t) * 7 + v]));
   }
 }

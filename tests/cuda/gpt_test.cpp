@@ -144,9 +144,9 @@ TEST_CASE("every attention on the device, fused and with its weights kept, gives
     twin.to(Device::cuda);
     const Tensor ids = index_tensor(std::array<int64_t, 8>{1, 5, 10, 0, 3, 3, 7, 2}, {2, 4});
     const auto want = model.forward(ids).values();
-    std::vector<nn::AttentionTrace> traces;
+    std::vector<nn::MixerTrace> traces;
     for (const Tensor& got :
-         {twin.forward(to(ids, Device::cuda)), twin.forward(to(ids, Device::cuda), nullptr, &traces)})
+         {twin.forward(to(ids, Device::cuda)), twin.forward(to(ids, Device::cuda), {.traces = &traces})})
       CHECK(spec::distance(got.values(), want, 0.1) <= 1e-5);
     CHECK(traces[0].weights.device() == Device::cuda);
   }
@@ -189,9 +189,9 @@ TEST_CASE("every kind of block on the device gives the CPU's losses, logits and 
     for (size_t i = 0; i < want.size(); ++i) CHECK(std::abs(got[i] - want[i]) <= 1e-5 * want[i]);
     model.eval(), twin.eval();
     const Tensor ids = index_tensor(std::array<int64_t, 8>{1, 5, 10, 0, 3, 3, 7, 2}, {2, 4});
-    std::vector<nn::AttentionTrace> on_cpu, on_device;
-    const auto logits = model.forward(ids, nullptr, &on_cpu).values();
-    CHECK(spec::distance(twin.forward(to(ids, Device::cuda), nullptr, &on_device).values(), logits, 0.1) <=
+    std::vector<nn::MixerTrace> on_cpu, on_device;
+    const auto logits = model.forward(ids, {.traces = &on_cpu}).values();
+    CHECK(spec::distance(twin.forward(to(ids, Device::cuda), {.traces = &on_device}).values(), logits, 0.1) <=
           1e-4);
     for (size_t layer = 0; layer < on_cpu.size(); ++layer) {
       CHECK(spec::distance(on_device[layer].weights.values(), on_cpu[layer].weights.values(), 0.1) <= 1e-4);

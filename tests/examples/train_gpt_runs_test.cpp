@@ -198,6 +198,50 @@ TEST_CASE("a checkpoint of other settings ends a comparison, and what is finishe
   CHECK((bytes_of_file(folder / "out/report.html") == report));
 }
 
+TEST_CASE("the configuration beside the results of each run repeats it bit for bit") {
+  const Folder folder;
+  std::ofstream(folder / "text.txt", std::ios::app) << "\"quoted\"\n";
+  const auto path = [&](const std::string& name) { return folder / name; };
+  std::ofstream(path("runs.ini"))
+      << "compare = [laser, \"softcap=20\"]\nseeds = 3, 4\nsteps = 8\ndropout = 0.1\n"
+         "norm = rms\noptimizer = sgd\nnesterov\nschedule = linear\n"
+         "prompt = \"a \\\"quick\\\"\\n\"\n";
+  Program both(folder,
+               tiny(folder, {"--config", path("runs.ini"), "--out", fs::relative(path("both")).string()}));
+  REQUIRE_MESSAGE(both.exit_code() == 0, both.printed());
+  for (const std::string& name : {std::string("laser"), std::string("softcap-20")}) {
+    const std::string config = path("both/" + name + "-seed4.ini");
+    CHECK(read_text(config).find("out = \"" + path("both") + "\"\n") != std::string::npos);
+    Program one(folder, {"--config", config, "--out", path(name)});
+    CHECK_MESSAGE(one.exit_code() == 0, one.printed());
+    CHECK((bytes_of_file(path("both/" + name + "-seed4.safetensors")) ==
+           bytes_of_file(path(name + "/" + name + ".safetensors"))));
+    CHECK(one.printed().find("--- sample ---\na \"quick\"\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("a run with a new schedule is repeated by its configuration and the checkpoint kept beside it") {
+  const Folder folder;
+  const std::string saved = folder / "out/standard.safetensors", config = folder / "out/standard.ini";
+  Program first(folder, tiny(folder, {"--steps", "6", "--dropout", "0.1", "--out", folder / "out"}));
+  REQUIRE(first.exit_code() == 0);
+  const Arguments longer = {"--config", config, "--resume", saved, "--steps", "10"};
+  Program refused(folder, longer);
+  CHECK(refused.exit_code() == 1);
+  CHECK_MESSAGE(
+      refused.printed().find("--new-schedule changes the schedule after step 6") != std::string::npos,
+      refused.printed());
+  Arguments changed = longer;
+  changed.push_back("--new-schedule");
+  Program second(folder, changed);
+  REQUIRE_MESSAGE(second.exit_code() == 0, second.printed());
+  CHECK(read_text(folder / "out/report.html").find("after step 6: learning rate ") != std::string::npos);
+  CHECK(fs::exists(folder / "out/standard.step6.safetensors"));
+  Program repeated(folder, {"--config", config, "--out", folder / "again"});
+  CHECK_MESSAGE(repeated.exit_code() == 0, repeated.printed());
+  CHECK((bytes_of_file(folder / "again/standard.safetensors") == bytes_of_file(saved)));
+}
+
 TEST_CASE("a run that fails leaves the others of its comparison their report") {
   const Folder folder;
   Program program(folder, tiny(folder, {"--compare", "standard,scale=1e300,laser", "--steps", "4", "--out",

@@ -24,17 +24,17 @@ struct Model : Scene {
   }();
   Tensor ids = tensor({1, 2, 3}, {1, 3}, DType::int64), far = tensor({1, 11}, {1, 2}, DType::int64);
   Tensor keys = ones({1, 2, 3, 4}), one = ones({1, 2, 1, 4});
-  std::vector<KeyValueCache> caches;
+  std::unique_ptr<DecodingState> decoding = gpt.make_state();
   KeyValueCache cache{4};
   std::map<std::string, Tensor> saved;
 
   Model() {
-    gpt.forward(zeros({1, 6}, DType::int64), &caches);
+    gpt.forward(zeros({1, 6}, DType::int64), {.state = decoding.get()});
     cache.append(keys, keys);
     for (const auto& [name, x] : gpt.state_dict()) saved[name] = copy_as(x, x.dtype());
   }
   std::string state() const override {
-    std::string text = fmt::format("{} and {} positions\n", caches[0].size(), cache.size());
+    std::string text = fmt::format("{} and {} positions\n", decoding->length(), cache.length());
     for (const auto& [name, x] : gpt.state_dict()) text += name + " " + show(x);
     gpt.apply(
         [&](const std::string& path, Module& m) { text += fmt::format("{} {}\n", path, m.training()); });
@@ -72,7 +72,7 @@ std::vector<Misuse> options(Model& s) {
        right},
       {"a dropout of more than everything",
        making([](GptOptions& o) { o.dropout = 1.5; }),
-       {"Gpt: dropout: the probability is 1.5, wanted [0, 1)"},
+       {"Gpt: dropout is 1.5, wanted [0, 1)"},
        right},
       {"an odd width with sinusoids",
        making([](GptOptions& o) { o.width = 7, o.heads = 7, o.positions = Positions::sinusoidal; }),
@@ -123,12 +123,12 @@ std::vector<Misuse> options(Model& s) {
        {"`a+b` is no name"},
        right},
       {"an activation that is not there",
-       [] { activation_of("relu6"); },
+       [] { value_named<Activation>("relu6"); },
        {"no activation relu6", "wanted relu, gelu"},
        right},
       {"positions that are not there",
-       [] { positions_of("rotary"); },
-       {"no positions rotary", "parts of attention"},
+       [] { value_named<Positions>("rotary"); },
+       {"no kind of positions rotary", "parts of attention"},
        right},
       {"a layer of negative size", [] { Linear(3, -1); }, {"shape [-1, 3]", "negative"}, right},
       {"a dropout layer of 1", [] { Dropout(1); }, {"Dropout: the probability is 1, wanted [0, 1)"}, right},
@@ -141,7 +141,9 @@ std::vector<Misuse> options(Model& s) {
 
 std::vector<Misuse> inputs(Model& s) {
   const auto right = [&] { return s.logits(); };
-  const auto decode = [&] { return s.gpt.forward(tensor({5}, {1, 1}, DType::int64), &s.caches); };
+  const auto decode = [&] {
+    return s.gpt.forward(tensor({5}, {1, 1}, DType::int64), {.state = s.decoding.get()});
+  };
   const auto append = [&] { return s.cache.append(s.one, s.one).first; };
   return {
       {"a sequence longer than the context",
@@ -151,17 +153,17 @@ std::vector<Misuse> inputs(Model& s) {
        {"Gpt: 9 positions are wanted, the context holds 8"},
        right},
       {"a sequence longer than what the caches have left",
-       [&] { s.gpt.forward(s.ids, &s.caches); },
+       [&] { s.gpt.forward(s.ids, {.state = s.decoding.get()}); },
        {"Gpt: 9 positions are wanted, the context holds 8"},
        decode},
       {"decoding for another batch",
        [&] {
-         s.gpt.forward(zeros({2, 1}, DType::int64), &s.caches);
+         s.gpt.forward(zeros({2, 1}, DType::int64), {.state = s.decoding.get()});
        },
        {"KeyValueCache: k is float32[2, 2, 1, 4]", "do not continue float32[1, 2, 8, 4]"},
        decode},
       {"an unknown token while decoding",
-       [&] { s.gpt.forward(s.far, &s.caches); },
+       [&] { s.gpt.forward(s.far, {.state = s.decoding.get()}); },
        {"embedding: ids has 11 at position 1, outside [0, 11)"},
        decode},
       {"ids without a batch",
@@ -176,13 +178,13 @@ std::vector<Misuse> inputs(Model& s) {
        right},
       {"attention to rows without a batch",
        [&] {
-         s.gpt.blocks[0]->attention.forward(ones({3, 8}), {});
+         s.gpt.decoder.blocks[0]->mixer->forward(ones({3, 8}), {});
        },
        {"MultiHeadAttention: x is [3, 8], wanted [B, T, 8]"},
        right},
       {"attention to rows of another width",
        [&] {
-         s.gpt.blocks[0]->attention.forward(ones({1, 3, 9}), {});
+         s.gpt.decoder.blocks[0]->mixer->forward(ones({1, 3, 9}), {});
        },
        {"linear: x is [1, 3, 9] and the weight is [24, 8]"},
        right},
@@ -267,11 +269,11 @@ TEST_CASE("decoding while a tape records is refused, and the cache goes on after
     const Tape tape;
     CHECK(problem_with_message(
               [&] {
-                s.gpt.forward(zeros({1, 1}, DType::int64), &s.caches);
+                s.gpt.forward(zeros({1, 1}, DType::int64), {.state = s.decoding.get()});
               },
               {"KeyValueCache: what it holds has no gradient", "Tape::Pause"})
               .empty());
   }
-  CHECK(s.caches[0].size() == 6);
-  CHECK_NOTHROW(s.gpt.forward(zeros({1, 1}, DType::int64), &s.caches));
+  CHECK(s.decoding->length() == 6);
+  CHECK_NOTHROW(s.gpt.forward(zeros({1, 1}, DType::int64), {.state = s.decoding.get()}));
 }

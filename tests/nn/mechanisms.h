@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/attention/part.h"
+#include "nn/transformer/mixers.h"
 
 namespace vitrine::test {
 
@@ -23,6 +24,14 @@ inline std::vector<std::string> mechanisms() {
         "rotary=share=0.5", "laser+qk_norm+alibi", "laser+cosine+rotary+temperature",
         "laser+softcap=3+entropy", "laser+entropy=visible+alibi"})
     names.push_back(name);
+  return names;
+}
+
+/// The mixers of the table that are no attention, and so take no parts.
+inline std::vector<std::string> other_mixers() {
+  std::vector<std::string> names;
+  for (const nn::MixerRow* row : nn::mixer_table(false))
+    if (row->make) names.push_back(row->name);
   return names;
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("a cloned GPT computes the same and trains apart") {
   a.eval();
   Gpt b = a.clone();
   const Tensor x = ids(2, 6);
-  CHECK(!b.blocks[1]->dropout.training());
+  CHECK(!b.decoder.blocks[1]->dropout.training());
   CHECK(b.forward(x).values() == a.forward(x).values());
   Tape tape;
   tape.backward(cross_entropy(b.forward(x), x));
@@ -151,9 +151,11 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
       const AttentionMask causal{.causal = true};
       const Tensor low = cast(x, DType::bfloat16);
       MultiHeadAttention attention({8, 2, 1, 8, name, pre_norm ? Bias::yes : Bias::no});
-      computed_apart(attention, [&](MultiHeadAttention& m) { return m.forward(low, causal); });
-      TransformerBlock block(o);
-      computed_apart(block, [&](TransformerBlock& m) { return m.forward(low); });
+      computed_apart(attention, [&](MultiHeadAttention& m) { return m.forward(low, {.mask = causal}); });
+      TransformerBlock block({.mixer = {8, 2, 1, 8, name},
+                              .activation = Activation::swiglu,
+                              .pre_norm = pre_norm});
+      computed_apart(block, [&](TransformerBlock& m) { return m.forward(low, {.mask = causal}); });
       Gpt model(o);
       computed_apart(model, [](Gpt& m) { return m.forward(ids(2, 6)); });
     }
@@ -161,10 +163,10 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
 
 TEST_CASE("weights that are tied stay tied within a cloned model") {
   Gpt a(tiny_gpt());
-  a.blocks[1]->feed_forward.up.weight = a.blocks[0]->feed_forward.up.weight;
+  a.decoder.blocks[1]->feed_forward.up.weight = a.decoder.blocks[0]->feed_forward.up.weight;
   Gpt b = a.clone();
   check_apart(a, b);
-  CHECK(b.blocks[1]->feed_forward.up.weight.is_same(b.blocks[0]->feed_forward.up.weight));
+  CHECK(b.decoder.blocks[1]->feed_forward.up.weight.is_same(b.decoder.blocks[0]->feed_forward.up.weight));
   CHECK(b.parameter_count() == a.parameter_count());
   const Tensor features = randn({1, 3, 8});
   b.tokens.weight.assign(zeros({11, 8}));  // the embedding is the output layer
@@ -225,7 +227,7 @@ TEST_CASE("apply meets every module, outer before inner") {
   model.apply([](const std::string&, Module& m) {
     if (auto* const linear = dynamic_cast<Linear*>(&m)) linear->weight.assign(zeros(linear->weight.shape()));
   });
-  for (double w : model.blocks[0]->feed_forward.up.weight.master().values()) CHECK(w == 0);
+  for (double w : model.decoder.blocks[0]->feed_forward.up.weight.master().values()) CHECK(w == 0);
 }
 
 TEST_CASE("a state dictionary round trips, and a wrong one is one error that changes nothing") {
@@ -250,14 +252,14 @@ TEST_CASE("a state dictionary round trips, and a wrong one is one error that cha
 
 TEST_CASE("modes reach all modules and come back one by one") {
   Gpt model(tiny_gpt());
-  model.blocks[0]->eval();
+  model.decoder.blocks[0]->eval();
   {
     const ModeScope evaluation(model, false);
     model.apply([](const std::string&, Module& m) { CHECK(!m.training()); });
   }
   CHECK(model.training());
-  CHECK(!model.blocks[0]->feed_forward.training());
-  CHECK(model.blocks[1]->feed_forward.training());
+  CHECK(!model.decoder.blocks[0]->feed_forward.training());
+  CHECK(model.decoder.blocks[1]->feed_forward.training());
 }
 
 TEST_CASE("to(dtype) converts parameters and buffers; low precision keeps float32 masters and buffers") {

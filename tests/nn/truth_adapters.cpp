@@ -66,7 +66,8 @@ TruthAdapters truth_adapters() {
          return matmul(silu(matmul(x.at("x"), x.at("w"))) * matmul(x.at("x"), x.at("v")), x.at("w2"));
        }},
   };
-  for (const TruthAdapters* more : {&kAttentionTruthAdapters, &kCompositionTruthAdapters})
+  for (const TruthAdapters* more :
+       {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kRecurrentTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }

@@ -14,7 +14,7 @@ using Params = const Settings&;
 using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
-extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters;
+extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kRecurrentTruthAdapters;
 /// All of them.
 TruthAdapters truth_adapters();
 

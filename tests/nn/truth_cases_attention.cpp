@@ -137,7 +137,7 @@ Tensor multi_head(Params p, In x) {
     return reshape(sequence, {-1, sequence.size(-2), sequence.size(-1)});
   };
   const Tensor in = batched(x.at("x"));
-  nn::MultiHeadOptions o;
+  nn::MixerOptions o;
   o.width = in.size(-1), o.heads = p.at("heads"), o.bias = nn::Bias::no;
   const int64_t size = o.width / o.heads, key_rows = x.at("wk").size(0);
   o.key_heads = key_rows / size;
@@ -151,7 +151,7 @@ Tensor multi_head(Params p, In x) {
   module.out.weight = Parameter(x.at("wo"));
   if (x.has("bo")) module.out.bias = Parameter(x.at("bo"));
   const nn::AttentionMask mask = mask_of(p, x, {});
-  const Tensor y = x.has("ctx") ? module.cross(in, batched(x.at("ctx")), mask) : module.forward(in, mask);
+  const Tensor y = x.has("ctx") ? module.forward(in, {.mask = mask, .source = batched(x.at("ctx"))}) : module.forward(in, {.mask = mask});
   return reshape(y, x.at("x").shape());
 }
 

@@ -47,3 +47,8 @@ TEST_CASE("strides of inputs and cotangents change nothing, in any dtype on any 
 TEST_CASE("the bits do not depend on the number of threads, and repeat") {
   for_each_sample([](const auto& row, size_t i) { return spec::check_threads(row, i); });
 }
+
+TEST_CASE(
+    "every subset of the inputs gets the gradients that all together get, and inputs stay as they are") {
+  for_each_sample([](const auto& row, size_t i) { return spec::check_subsets(row, i); });
+}

@@ -82,7 +82,7 @@ std::string check_all(const std::vector<Spec>& rows) {
   };
   for (const Spec& row : rows) {
     for (size_t sample = 0; sample < row.samples.size(); ++sample) {
-      for (auto* check : {check_values, check_higher_orders, check_threads})
+      for (auto* check : {check_values, check_higher_orders, check_threads, check_subsets})
         add(row, [&] { return check(row, sample); });
       for (const Device device : {Device::cpu, Device::cuda})
         for (auto* check : {check_low_precision, check_extremes, check_layouts})

@@ -44,7 +44,7 @@ std::vector<Tensor> run(const char* name, const Inputs& x, bool generic, const A
   const ComposedAttention attention(parse_attention(name), x.q.size(1), x.q.size(3), 64);
   Tape tape;
   for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
-  AttentionTrace trace;
+  MixerTrace trace;
   const Tensor y = attention.forward(x.q, x.k, x.v, mask, nullptr, generic ? &trace : nullptr);
   auto result = tape.gradient({y}, {x.q, x.k, x.v}, {x.dy});
   result.insert(result.begin(), y);

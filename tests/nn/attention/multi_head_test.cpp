@@ -22,10 +22,10 @@ TEST_CASE(
     const Tensor source = randn({2, 7, 8}, DType::float32, Device::cpu, 0, 5, g);
     for (const bool causal : {false, true}) {
       const AttentionMask mask{.causal = causal};
-      const Tensor all = layer.forward(source, mask);
+      const Tensor all = layer.forward(source, {.mask = mask});
       for (const int64_t queries : {1, 3, 7}) {
         const auto last = [&](const Tensor& x) { return slice(x, 1, 7 - queries); };
-        const Tensor got = layer.cross(last(source), source, mask);
+        const Tensor got = layer.forward(last(source), {.mask = mask, .source = source});
         CHECK(spec::distance(got.values(), last(all).values(), 1e-3) <= 1e-5);
       }
     }
@@ -37,7 +37,7 @@ TEST_CASE("more queries than keys are at positions before the first key") {
   MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .attention = "rotary"});
   const Tensor x = randn({1, 6, 8}, DType::float32, Device::cpu, 0, 5, g), source = slice(x, 1, 2);
   // The last four queries are at the positions of the four keys.
-  const Tensor y = layer.cross(x, source, {}), want = layer.forward(source, {});
+  const Tensor y = layer.forward(x, {.source = source}), want = layer.forward(source, {});
   CHECK(spec::distance(slice(y, 1, 2).values(), want.values(), 1e-3) <= 1e-5);
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("an empty batch, and empty sequences, give empty results and zero grad
       MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .attention = name});
       const Tensor x = zeros(shape);
       Tape tape;
-      const Tensor y = layer.cross(layer.forward(x, {.causal = true}), x, {});
+      const Tensor y = layer.forward(layer.forward(x, {.mask = {.causal = true}}), {.source = x});
       CHECK(y.shape() == shape);
       tape.backward(sum(y));
       for (const double d : layer.query_key_value.weight.grad().values()) CHECK(d == 0);

@@ -93,7 +93,7 @@ TEST_CASE("the weights are the softmax of q·k times the scale for the keys that
     for (const Counted& c : counted_masks()) {
       INFO(rule);
       const ComposedAttention attention(parse_attention(rule + "=visible"), 4, kChannels, 16);
-      AttentionTrace trace;
+      MixerTrace trace;
       attention.forward(q, k, k, c.mask, nullptr, &trace);
       std::vector<double> factors;
       for (const double n : c.counts) factors.push_back(factor(rule, n));
@@ -142,7 +142,7 @@ TEST_CASE("attention scaled by visible keys passes the checks of an op") {
 TEST_CASE("the Jacobian's size in figures of a head takes each query's own scale") {
   const ComposedAttention attention(parse_attention("optimal=visible"), 1, kChannels, 16);
   const Tensor q = zeros({2, 1, 3, kChannels}, DType::float64), k = normal({2, 1, 3, kChannels}, 1);
-  AttentionTrace trace;
+  MixerTrace trace;
   attention.forward(q, k, k, {.causal = true}, nullptr, &trace);
   const double want = (factor("optimal", 2) * (1 - 1.0 / 2) + factor("optimal", 3) * (1 - 1.0 / 3)) / 2;
   CHECK(inspect(trace)[0].jacobian == doctest::Approx(want).epsilon(1e-14));

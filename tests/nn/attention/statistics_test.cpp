@@ -19,7 +19,7 @@ using namespace vitrine;
 using namespace vitrine::nn;
 
 TEST_CASE("figures of a head count the visible weights of rows that see more than one key") {
-  AttentionTrace trace;
+  MixerTrace trace;
   trace.scale = 3;
   // Head 0: a row that sees one key, a row of 1/2, 1/2 and a hidden key, a row of 3/4, 1/4 − 1e-4, 1e-4. Head 1: weights
   // that are 0 or 1.
@@ -50,7 +50,7 @@ TEST_CASE("figures of a head count the visible weights of rows that see more tha
   trace.visible = Tensor();
   CHECK(inspect(trace).size() == 2);
   CHECK(std::isnan(inspect(trace)[0].share_below_1e3));
-  CHECK_THROWS_WITH(inspect(AttentionTrace{}), doctest::Contains("the trace has no weights"));
+  CHECK_THROWS_WITH(inspect(MixerTrace{}), doctest::Contains("the trace has no weights"));
 }
 
 TEST_CASE("figures of an attention: equal weights over what padding leaves, gradients by head") {
@@ -61,7 +61,7 @@ TEST_CASE("figures of an attention: equal weights over what padding leaves, grad
   ComposedAttention attention(parse_attention("scale=0.5"), 4, 6, 16);
   Tape tape;
   for (const Tensor& x : {q, k, v}) tape.watch(x);
-  AttentionTrace trace;
+  MixerTrace trace;
   const Tensor y = attention.forward(q, k, v, {.allowed = padding_mask(lengths, 5)}, nullptr, &trace);
   const auto d = tape.gradient({sum(square(y))}, {trace.q, trace.k, trace.v});
   const auto heads = inspect(trace, {d[0], d[1], d[2]});
@@ -94,7 +94,7 @@ TEST_CASE(
     const double cap = entry.second;
     INFO(std::string(name));
     const ComposedAttention attention(parse_attention(name), 1, size, 16);
-    AttentionTrace trace;
+    MixerTrace trace;
     attention.forward(q, k, v, {}, nullptr, &trace);
     // The Jacobian by z = q·k, row by row, from the formulas of the parts alone.
     double norm = 0;

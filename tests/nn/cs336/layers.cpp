@@ -170,17 +170,18 @@ Tensor logits_of_module(Case c, const Tensor& ids) {
       const Tensor w = projection(c, attn, part);
       return learned ? w : halves(w, o.heads);
     };
-    nn::TransformerBlock& b = *gpt.blocks[static_cast<size_t>(i)];
-    b.attention.query_key_value.weight =
+    nn::TransformerBlock& b = *gpt.decoder.blocks[static_cast<size_t>(i)];
+    auto& attention = dynamic_cast<nn::MultiHeadAttention&>(*b.mixer);
+    attention.query_key_value.weight =
         Parameter(concat({turned("q"), turned("k"), projection(c, attn, "v")}, 0));
-    b.attention.out.weight = Parameter(c.weight(attn + "output_proj.weight"));
+    attention.out.weight = Parameter(c.weight(attn + "output_proj.weight"));
     const Tensor up = c.weight(ffn + "w1.weight");
     b.feed_forward.up.weight = Parameter(gated ? concat({up, c.weight(ffn + "w3.weight")}, 0) : up);
     b.feed_forward.down.weight = Parameter(c.weight(ffn + "w2.weight"));
-    b.attention_norm.weight = Parameter(c.weight(layer(i) + "ln1.weight"));
+    b.mixer_norm.weight = Parameter(c.weight(layer(i) + "ln1.weight"));
     b.feed_forward_norm.weight = Parameter(c.weight(layer(i) + "ln2.weight"));
   }
-  gpt.final_norm.weight = Parameter(c.weight("ln_final.weight"));
+  gpt.decoder.final_norm.weight = Parameter(c.weight("ln_final.weight"));
   return linear(gpt.features(reshape(ids, {-1, ids.size(-1)})), c.weight("lm_head.weight"));
 }
 

@@ -47,15 +47,15 @@ TEST_CASE("a scope of modes is seen on its thread alone, and by the module that 
   nn::Dropout other(0.5);
   const nn::ModeScope evaluation(model, false);
   CHECK(!model.training());
-  CHECK(!model.blocks[0]->dropout.training());
+  CHECK(!model.decoder.blocks[0]->dropout.training());
   CHECK(other.training());
   bool elsewhere = false;
-  std::thread([&] { elsewhere = model.training() && model.blocks[0]->dropout.training(); }).join();
+  std::thread([&] { elsewhere = model.training() && model.decoder.blocks[0]->dropout.training(); }).join();
   CHECK(elsewhere);
   {
-    const nn::ModeScope training(*model.blocks[0], true);
-    CHECK(model.blocks[0]->dropout.training());
-    CHECK(!model.blocks[1]->dropout.training());
+    const nn::ModeScope training(*model.decoder.blocks[0], true);
+    CHECK(model.decoder.blocks[0]->dropout.training());
+    CHECK(!model.decoder.blocks[1]->dropout.training());
   }
-  CHECK(!model.blocks[0]->dropout.training());
+  CHECK(!model.decoder.blocks[0]->dropout.training());
 }

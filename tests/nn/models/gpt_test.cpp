@@ -20,7 +20,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using test::ids, test::mechanisms;
+using test::ids, test::mechanisms, test::other_mixers;
 
 namespace {
 
@@ -35,18 +35,20 @@ GptOptions tiny(const std::string& attention) {
 std::vector<std::pair<std::string, GptOptions>> choices() {
   std::vector<std::pair<std::string, GptOptions>> all;
   for (const auto& name : mechanisms()) all.emplace_back(name, tiny(name));
+  for (const auto& name : other_mixers()) all.emplace_back(name, tiny(name));
   const auto add = [&](const char* name, const std::function<void(GptOptions&)>& change) {
     all.emplace_back(name, tiny("standard"));
     change(all.back().second);
   };
   for (const char* activation : {"relu", "gelu", "silu", "swiglu"})
-    add(activation, [&](GptOptions& o) { o.activation = activation_of(activation); });
+    add(activation, [&](GptOptions& o) { o.activation = value_named<Activation>(activation); });
   add("post-norm", [](GptOptions& o) { o.pre_norm = false; });
   add("RMS norm", [](GptOptions& o) { o.norm = NormKind::rms; });
   add("no bias", [](GptOptions& o) { o.bias = Bias::no; });
   add("hidden size", [](GptOptions& o) { o.hidden = 5; });
   add("sinusoidal", [](GptOptions& o) { o.positions = Positions::sinusoidal; });
   add("no positions", [](GptOptions& o) { o.positions = Positions::none; });
+  add("an output layer of its own", [](GptOptions& o) { o.tied = false; });
   add("own key heads", [](GptOptions& o) { o.key_heads = 0; });
   return all;
 }
@@ -108,10 +110,10 @@ TEST_CASE("decoding token by token with the cache equals the full pass") {
     model.eval();
     const Tensor x = ids(2, 8);
     const auto want = model.forward(x).values();
-    std::vector<KeyValueCache> caches;
+    const auto state = model.make_state(2);
     std::vector<double> got(want.size());
     for (int64_t t = 0; t < 8; ++t) {
-      const auto step = model.forward(slice(x, 1, t, t + 1), &caches).values();
+      const auto step = model.forward(slice(x, 1, t, t + 1), {.state = state.get()}).values();
       for (size_t b = 0; b < 2; ++b)
         for (size_t v = 0; v < 11; ++v) got[(b * 8 + static_cast<size_t>(t)) * 11 + v] = step[b * 11 + v];
     }
@@ -218,7 +220,7 @@ TEST_CASE("positions are learned, sinusoidal or left to the attention") {
   manual_seed(1);
   Gpt with(o);
   CHECK(row(with.forward(a), 2) != row(with.forward(a), 3));
-  CHECK_THROWS_WITH(positions_of("rotary"), doctest::Contains("are parts of attention"));
+  CHECK_THROWS_WITH(value_named<Positions>("rotary"), doctest::Contains("are parts of attention"));
 }
 
 TEST_CASE("blocks that are computed again in the backward give the same bits, dropout included") {

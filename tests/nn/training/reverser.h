@@ -20,7 +20,7 @@ class Reverser : public nn::Module {
   static constexpr int64_t kSymbols = 5, kTime = 6, kWidth = 16;
 
   Reverser() : tokens(kSymbols, kWidth), out(kWidth, kSymbols), positions(randn({kTime, kWidth})) {
-    attentions.emplace_back(nn::MultiHeadOptions{.width = kWidth, .heads = 2, .context = kTime});
+    attentions.emplace_back(nn::MixerOptions{.width = kWidth, .heads = 2, .context = kTime});
   }
   Tensor forward(const Tensor& ids) const {  // [B, T] → [B, T, symbols]
     const Tensor x = tokens.forward(ids) + positions;

@@ -177,11 +177,11 @@ TEST_CASE("gradients along Q, K and V are those of the trace, also where blocks 
   manual_seed(1);
   Gpt model(tiny(0));
   const Batch batch = WindowLoader(counting(500), 4, 16, 1).batch(0);
-  std::vector<AttentionTrace> traces;
+  std::vector<MixerTrace> traces;
   Tape tape;
-  const Tensor loss = cross_entropy(model.forward(batch.tensors[0], nullptr, &traces), batch.tensors[1]);
+  const Tensor loss = cross_entropy(model.forward(batch.tensors[0], {.traces = &traces}), batch.tensors[1]);
   std::vector<Tensor> paths;
-  for (const AttentionTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
+  for (const MixerTrace& t : traces) paths.insert(paths.end(), {t.q, t.k, t.v});
   const auto gradients = tape.gradient(loss, paths);
   for (size_t i = 0; i < 6; ++i)
     CHECK(norms[0][i] == doctest::Approx(std::sqrt(sum(square(gradients[i])).item())).epsilon(1e-3).scale(0));
@@ -249,6 +249,35 @@ TEST_CASE("every micro-batch of every step is the next one of the text") {
     if (i % 3 == 2) sgd->step();
   }
   CHECK(all_values(model) == all_values(want));
+}
+
+TEST_CASE("a trainer takes an optimizer object, and a resumed run one of the same setting") {
+  const test::Folder folder;
+  auto options = quiet(4);
+  options.checkpoint = folder / "checkpoint";
+  const auto train = [&](bool by_object, const optim::CommonOptions& common, bool resumes = false) {
+    manual_seed(1);
+    Gpt model(tiny(0));
+    auto task = text(model, counting(300), counting(60));
+    auto optimizer = optim::make_optimizer("sgd", model.parameters(), common);
+    auto named = options;
+    named.optimizer = "sgd", named.weight_decay = 0, named.momentum = common.momentum;
+    Trainer trainer = by_object ? Trainer(task, std::move(optimizer), optim::constant(0.1), options)
+                                : Trainer(task, optim::constant(0.1), named);
+    if (resumes) trainer.resume(options.checkpoint);
+    trainer.run();
+    return all_values(model);
+  };
+  const auto by_name = train(false, {.momentum = 0.5}), by_object = train(true, {.momentum = 0.5});
+  CHECK(by_object == by_name);
+  CHECK(train(true, {.momentum = 0.9}) != by_object);
+  CHECK(train(true, {.momentum = 0.9}, true) != by_object);
+  CHECK_THROWS_WITH_AS(train(true, {.momentum = 0.5}, true), doctest::Contains("is 0.9, of this run 0.5"),
+                       Error);
+  Gpt model(tiny(0));
+  CHECK_THROWS_WITH_AS(
+      Trainer(text(model, counting(300), counting(60)), nullptr, optim::constant(1), quiet(1)),
+      "training: there is no optimizer", Error);
 }
 
 TEST_CASE("the norm of a layer is that of the gradients of its parameters, together") {

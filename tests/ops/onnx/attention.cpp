@@ -59,7 +59,7 @@ Tensor shown(int64_t stage, const Tensor& q, const Tensor& k, const Tensor& v, c
   if (o.softcap > 0) name += fmt::format("+softcap={:.17g}", o.softcap);
   const nn::ComposedAttention module(nn::parse_attention(name), q.size(1), q.size(3), k.size(2));
   const nn::AttentionMask mask{.causal = o.causal, .allowed = o.allowed, .bias = o.bias};
-  nn::AttentionTrace trace;
+  nn::MixerTrace trace;
   module.forward(q, k, v, mask, nullptr, &trace);
   if (stage == 3) return trace.weights;
   Tensor scores = matmul(trace.q * trace.scale, transpose(repeat(trace.k, q.size(1) / k.size(1), 1)));

@@ -1,0 +1,104 @@
+// Trains an encoder on handwritten digits of 8 x 8 pixels: each image is a sequence of its 8 rows.
+//
+//   classify_digits DATA [MIXER]          DATA holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998)
+//
+// A line of the files has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "nn/init.h"
+#include "nn/training/trainer.h"
+#include "nn/transformer/stack.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/loss.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "optim/schedule.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+constexpr int64_t kSide = 8, kClasses = 10, kWidth = 48, kBatch = 64;
+
+/// Images [N, 8, 8] with values from 0 to 1, and their digits [N].
+struct Digits {
+  Tensor images, labels;
+};
+
+Digits read_digits(const std::string& path) {
+  std::ifstream file(path);
+  check(file.good(), "classify_digits: there is no file {}", path);
+  std::vector<float> pixels;
+  std::vector<int64_t> numbers, labels;
+  for (int64_t number; file >> number; file.ignore()) numbers.push_back(number);
+  check(file.eof() && !numbers.empty() && numbers.size() % 65 == 0,
+        "classify_digits: {} has {} numbers up to its end or a word; wanted 65 a line", path, numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (i % 65 == 64)
+      labels.push_back(numbers[i]);
+    else
+      pixels.push_back(static_cast<float>(numbers[i]) / 16);
+  const auto count = static_cast<int64_t>(labels.size());
+  return {tensor(pixels, {count, kSide, kSide}), index_tensor(labels, {count})};
+}
+
+/// Rows of pixels → width C, learned positions, an encoder, the mean over the rows, and a logit for each digit.
+class Classifier : public Module {
+ public:
+  explicit Classifier(const std::string& mixer)
+      : rows(kSide, kWidth),
+        positions(normal({kSide, kWidth}, 0.02)),
+        encoder({.block = {.mixer = {.width = kWidth, .context = kSide, .attention = mixer}}, .layers = 2}),
+        out(kWidth, kClasses) {}
+  Tensor forward(const Tensor& images) const {
+    return out.forward(mean(encoder.forward(rows.forward(images) + positions), {1}));
+  }
+  void fields(Fields& f) override {
+    f("rows", rows), f("positions", positions), f("encoder", encoder), f("out", out);
+  }
+
+  Linear rows;
+  Parameter positions;
+  Encoder encoder;
+  Linear out;
+};
+
+double accuracy(const Classifier& model, const Digits& d) {
+  const Tape::Pause pause;
+  return mean(cast(equal(argmax(model.forward(d.images), -1), d.labels), DType::float32)).item();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  check(argc == 2 || argc == 3, "usage: classify_digits DATA [MIXER]");
+  const std::string folder = argv[1];
+  const Digits train = read_digits(folder + "/optdigits.tra"), test = read_digits(folder + "/optdigits.tes");
+  Classifier model(argc == 3 ? argv[2] : "standard");
+  const auto batch = [&](int64_t index) {
+    Generator generator(static_cast<uint64_t>(index));
+    std::vector<int64_t> chosen(kBatch);
+    for (int64_t& i : chosen) i = generator.next_below(train.labels.size(0));
+    const Tensor at = index_tensor(chosen, {kBatch});
+    return Batch{{index_select(train.images, 0, at), index_select(train.labels, 0, at)}, kBatch};
+  };
+  const training::Task task{.model = model,
+                            .batch = batch,
+                            .validation =
+                                [&] {
+                                  return std::vector{Batch{{test.images, test.labels}, test.labels.size(0)}};
+                                },
+                            .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); }};
+  training::Trainer(task, optim::warmup_cosine(2e-3, 50, 600), {.steps = 600}).run();
+  fmt::print("{} parameters; {:.1f} % of {} test digits are right\n", model.parameter_count(),
+             100 * accuracy(model, test), test.labels.size(0));
+} catch (const std::exception& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  return 1;
+}

@@ -1,0 +1,212 @@
+#include "nn/recurrent/recurrent.h"
+
+#include <utility>
+
+#include "core/creation.h"
+#include "core/record.h"
+#include "core/tape.h"
+#include "core/tensor_kernels.h"
+#include "nn/init.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+namespace {
+
+/// The states after the last position.
+class RecurrentState : public DecodingState {
+ public:
+  int64_t length() const override { return length_; }
+  std::unique_ptr<DecodingState> clone() const override {
+    auto copy = std::make_unique<RecurrentState>(*this);
+    const Tape::Pause pause;
+    for (Tensor& x : copy->states) x = vitrine::clone(x);
+    return copy;
+  }
+  std::vector<Tensor*> tensors() override {
+    std::vector<Tensor*> all;
+    for (Tensor& x : states) all.push_back(&x);
+    return all;
+  }
+  void advance(int64_t positions) { length_ += positions; }
+
+  std::vector<Tensor> states;  ///< empty before the first position
+
+ private:
+  int64_t length_ = 0;
+};
+
+/// x with zeros after each row's length.
+Tensor within_lengths(const Tensor& x, const Tensor& lengths) {
+  if (!lengths.defined()) return x;
+  const Tensor positions = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
+  return where(unsqueeze(less(positions, unsqueeze(lengths, -1)), -1), x, 0.0);
+}
+
+/// The states before each position of states [B, T, C], the first of them 0.
+Tensor shifted(const Tensor& states, bool reverse) {
+  const int64_t time = states.size(1);
+  const Tensor none = zeros({states.size(0), 1, states.size(2)}, states.dtype(), states.device());
+  return reverse ? concat({slice(states, 1, 1, time), none}, 1)
+                 : concat({none, slice(states, 1, 0, time - 1)}, 1);
+}
+
+}  // namespace
+
+Recurrent::Direction::Direction(int64_t width, int64_t channels, int64_t gates, const ProjectionBias& b)
+    : input(width, gates * channels, b.query), recurrent(orthogonal({gates * channels, channels})) {}
+
+void Recurrent::Direction::fields(Fields& f) {
+  f("input", input);
+  f("recurrent", recurrent);
+  f("bias", bias);
+}
+
+Recurrent::Recurrent(const MixerOptions& o, int64_t gates) : options_(o) {
+  check(o.width > 0, "a recurrence: the width is {}, wanted at least 1", o.width);
+  check(o.causal || o.width % 2 == 0,
+        "a recurrence: the width {} is odd, and each of the two directions has half of it", o.width);
+  const int64_t count = o.causal ? 1 : 2;
+  for (int64_t i = 0; i < count; ++i) directions.emplace_back(o.width, o.width / count, gates, o.bias);
+}
+
+void Recurrent::check_call(const Tensor& x, const MixerCall& call) const {
+  const std::string name = kind();
+  check(x.rank() == 3 && x.size(2) == options_.width, "{}: x is {}, wanted [B, T, {}]", name, x.shape(),
+        options_.width);
+  const AttentionMask& m = call.mask;
+  check(!m.allowed.defined() && !m.bias.defined() && m.left == AttentionForm::kUnlimited,
+        "{}: a recurrence has no pairs of positions, so that no mask can hide one; wanted lengths", name);
+  check(m.causal == options_.causal, "{}: the mask is {}causal and the recurrence is {}", name,
+        m.causal ? "" : "not ", options_.causal ? "causal" : "of two directions");
+  check(!call.source.defined(), "{}: a recurrence reads one sequence, so that a source has no place", name);
+  if (call.state == nullptr) return;
+  check(options_.causal,
+        "{}: a recurrence of two directions cannot be continued, as later positions come first", name);
+  check(!call.lengths.defined(), "{}: a state and lengths cannot be given at once", name);
+  check(Tape::recording() == nullptr, "{}: a state has no gradient; decode under Tape::Pause", name);
+}
+
+Tensor Recurrent::forward(const Tensor& x, const MixerCall& call) const {
+  check_call(x, call);
+  const ModuleScope scope(kind());
+  auto* const state = dynamic_cast<RecurrentState*>(call.state);
+  check(call.state == nullptr || state != nullptr,
+        "{}: the state is not one of a recurrence; wanted what make_state of the same mixer gave", kind());
+  std::vector<Tensor> outputs, weights_of;
+  for (size_t i = 0; i < directions.size(); ++i) {
+    const Direction& direction = directions[i];
+    const RecurrentOptions options{.lengths = call.lengths, .reverse = i == 1};
+    const Tensor sums = direction.input.forward(x);
+    const auto states = run(direction, sums, state ? state->states : std::vector<Tensor>{}, options);
+    outputs.push_back(within_lengths(states[0], call.lengths));
+    if (call.trace) {
+      const Tape::Pause pause;
+      weights_of.push_back(weights(direction, sums, states[0], options.reverse));
+    }
+    if (state == nullptr || x.size(1) == 0) continue;
+    state->states.clear();
+    for (const Tensor& s : states) state->states.push_back(vitrine::clone(select(s, 1, -1)));
+    state->advance(x.size(1));
+  }
+  if (call.trace) {
+    *call.trace = {};
+    call.trace->weights = stack(weights_of, 1);
+    call.trace->distribution = false;  // what the state before the first position holds is missing
+    if (options_.causal)
+      call.trace->visible = AttentionMask{.causal = true}.visible(x.size(1), x.size(1), x.device());
+  }
+  return outputs.size() == 1 ? outputs[0] : concat(outputs, -1);
+}
+
+/// w(t, j) = the mean over channels of take_j·keep_{j+1}·…·keep_t: the share of position j's input in the state of t.
+Tensor Recurrent::weights(const Direction& direction, const Tensor& sums, const Tensor& h,
+                          bool reverse) const {
+  const Gates g = gates(direction, cast(sums, accumulation_dtype(sums.dtype())), shifted(h, reverse));
+  const int64_t batch = h.size(0), time = h.size(1);
+  std::vector<Tensor> rows(static_cast<size_t>(time));
+  Tensor held;  // [B, C, positions so far], the newest last
+  for (int64_t i = 0; i < time; ++i) {
+    const int64_t t = reverse ? time - 1 - i : i;
+    const Tensor taken = unsqueeze(select(g.take, 1, t), -1);
+    held = held.defined() ? concat({held * unsqueeze(select(g.keep, 1, t), -1), taken}, -1) : taken;
+    Tensor row = mean(held, {1});
+    if (reverse) row = flip(row, {1});
+    const Tensor others = zeros({batch, time - 1 - i}, row.dtype(), row.device());
+    rows[static_cast<size_t>(t)] = reverse ? concat({others, row}, -1) : concat({row, others}, -1);
+  }
+  return stack(rows, 1);
+}
+
+std::unique_ptr<DecodingState> Recurrent::make_state(int64_t, int64_t) const {
+  return std::make_unique<RecurrentState>();
+}
+
+std::string Recurrent::explain(const MixerCall&) const {
+  return fmt::format("{}: position after position in {} direction{}, one product for all gates at each",
+                     kind(), directions.size(), directions.size() == 1 ? "" : "s");
+}
+
+void Recurrent::fields(Fields& f) {
+  const char* const names[] = {"forward", "backward"};
+  if (directions.size() == 1)
+    directions[0].fields(f);
+  else
+    for (size_t i = 0; i < directions.size(); ++i) f(names[i], directions[i]);
+}
+
+Lstm::Lstm(const MixerOptions& o) : Recurrent(o, 4) {
+  for (Direction& d : directions) {
+    if (!d.input.bias.defined()) continue;
+    const int64_t channels = d.recurrent.shape()[1];
+    Tensor forget = slice(d.input.bias.master(), 0, channels, 2 * channels);
+    const Tape::Pause pause;
+    VITRINE_RUN(fill, forget, 1);
+  }
+}
+
+std::vector<Tensor> Lstm::run(const Direction& d, const Tensor& sums, const std::vector<Tensor>& first,
+                              const RecurrentOptions& options) const {
+  const bool given = !first.empty();
+  const LstmStates s =
+      lstm(sums, d.recurrent, given ? first[0] : Tensor(), given ? first[1] : Tensor(), options);
+  return {s.h, s.c};
+}
+
+Recurrent::Gates Lstm::gates(const Direction& d, const Tensor& sums, const Tensor& h_before) const {
+  const auto all =
+      split(sums + cast(matmul(h_before, transpose(d.recurrent)), sums.dtype()), sums.size(-1) / 4, -1);
+  return {.keep = sigmoid(all[1]), .take = sigmoid(all[0])};
+}
+
+Lstm Lstm::clone() {
+  return clone_into([this] { return Lstm(options_); });
+}
+
+Gru::Gru(const MixerOptions& o) : Recurrent(o, 3) {
+  for (Direction& d : directions)
+    if (o.bias.query == Bias::yes) d.bias = constant({d.recurrent.shape()[1]}, 0);
+}
+
+std::vector<Tensor> Gru::run(const Direction& d, const Tensor& sums, const std::vector<Tensor>& first,
+                             const RecurrentOptions& options) const {
+  return {gru(sums, d.recurrent, d.bias.defined() ? Tensor(d.bias) : Tensor(),
+              first.empty() ? Tensor() : first[0], options)};
+}
+
+Recurrent::Gates Gru::gates(const Direction& d, const Tensor& sums, const Tensor& h_before) const {
+  const int64_t channels = sums.size(-1) / 3;
+  const Tensor back = cast(matmul(h_before, transpose(d.recurrent)), sums.dtype());
+  const Tensor update =
+      sigmoid(slice(sums, -1, channels, 2 * channels) + slice(back, -1, channels, 2 * channels));
+  return {.keep = update, .take = 1 - update};
+}
+
+Gru Gru::clone() {
+  return clone_into([this] { return Gru(options_); });
+}
+
+}  // namespace vitrine::nn

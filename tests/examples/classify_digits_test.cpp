@@ -1,0 +1,54 @@
+// The example of an encoder: it learns images that differ by their rows, and the real digits where they are there.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tests/data.h"
+#include "tests/examples/printed.h"
+
+namespace {
+
+/// Lines of 64 pixels and a digit: digit d has its row d % 8 bright, to the left for 8 and 9.
+void write_digits(const std::filesystem::path& path, int lines) {
+  std::ofstream file(path);
+  for (int i = 0; i < lines; ++i) {
+    const int digit = i % 10;
+    for (int pixel = 0; pixel < 64; ++pixel) {
+      const bool bright = pixel / 8 == digit % 8 && (digit < 8 || pixel % 8 < 4);
+      file << (bright ? 16 - i % 3 : i * pixel % 3) << ',';
+    }
+    file << digit << '\n';
+  }
+}
+
+/// What it prints of the share of digits that are right, in per cent.
+double right(const std::string& arguments) {
+  const std::string printed = vitrine::test::printed_by((VITRINE_CLASSIFY_DIGITS " " + arguments).c_str());
+  const size_t at = printed.find("parameters; ");
+  REQUIRE_MESSAGE(at != std::string::npos, printed);
+  return std::stod(printed.substr(at + 12));
+}
+
+}  // namespace
+
+TEST_CASE("an encoder learns which row is bright, with attention and with a recurrence of two directions") {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("vitrine_digits_{}", getpid());
+  std::filesystem::create_directories(folder);
+  write_digits(folder / "optdigits.tra", 300);
+  write_digits(folder / "optdigits.tes", 50);
+  for (const char* mixer : {"", " gru"}) CHECK(right(folder.string() + mixer) > 99);
+  std::ofstream(folder / "optdigits.tes") << "1,2,three\n";
+  CHECK(std::system((VITRINE_CLASSIFY_DIGITS " " + folder.string() + " 2> /dev/null").c_str()) != 0);
+  CHECK(std::system((VITRINE_CLASSIFY_DIGITS " " + folder.string() + "/none 2> /dev/null").c_str()) != 0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("handwritten digits: 95 % and more are right") {
+  if (const auto folder = vitrine::test::data_file("digits")) CHECK(right(folder->string()) > 95);
+}

@@ -1,0 +1,136 @@
+// Encoder and decoder: masks, lengths, a source, decoding in steps, and a bias for each projection.
+#include "nn/transformer/stack.h"
+
+#include <doctest/doctest.h>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "nn/check_gradients.h"
+#include "nn/transformer/mixers.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+Tensor random(const Shape& shape, uint64_t seed = 8) {
+  Generator generator(seed);
+  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
+}
+
+double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
+
+StackOptions options(const char* mixer, bool cross, bool pre_norm = true) {
+  return {
+      .block = {.mixer = {.width = 8, .heads = 2, .context = 16, .attention = mixer, .out_deviation = 0.3},
+                .cross = cross,
+                .pre_norm = pre_norm},
+      .layers = 2};
+}
+
+template <class Stack>
+Stack made(const StackOptions& o) {
+  manual_seed(5);
+  Stack stack(o);
+  stack.to(DType::float64);
+  return stack;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a decoder reads its source in steps as in a full pass, with every base and either place of norms") {
+  for (const char* mixer : {"standard", "rotary+laser", "lstm", "gru"})
+    for (const bool pre_norm : {true, false}) {
+      INFO(std::string(mixer), pre_norm);
+      const Decoder decoder = made<Decoder>(options(mixer, true, pre_norm));
+      const Tensor x = random({2, 5, 8}), source = random({2, 4, 8}, 9);
+      StackCall call{.source = source, .source_lengths = index_tensor(std::vector<int64_t>{4, 2}, {2})};
+      const Tensor whole = decoder.forward(x, call);
+      const auto state = decoder.make_state(2, 5);
+      call.state = state.get();
+      for (int64_t t = 0; t < 5; ++t)
+        CHECK(apart(decoder.forward(slice(x, 1, t, t + 1), call), slice(whole, 1, t, t + 1)) < 1e-12);
+      CHECK(state->length() == 5);
+      // What is after the length of a row of the source has no effect.
+      call.state = nullptr;
+      call.source = concat({slice(source, 1, 0, 2), random({2, 2, 8}, 11)}, 1);
+      const Tensor changed = decoder.forward(x, call);
+      CHECK(apart(select(changed, 0, 1), select(whole, 0, 1)) < 1e-14);
+      CHECK(apart(select(changed, 0, 0), select(whole, 0, 0)) > 1e-6);
+    }
+}
+
+TEST_CASE("an encoder sees both sides, within the length of each row and what a mask allows") {
+  for (const char* mixer : {"standard", "alibi", "lstm"}) {
+    INFO(std::string(mixer));
+    const Encoder encoder = made<Encoder>(options(mixer, false));
+    const Tensor x = random({2, 5, 8});
+    const Tensor y = encoder.forward(x, {.lengths = index_tensor(std::vector<int64_t>{5, 3}, {2})});
+    const Tensor alone = encoder.forward(slice(slice(x, 0, 1, 2), 1, 0, 3));
+    CHECK(apart(slice(slice(y, 0, 1, 2), 1, 0, 3), alone) < 1e-13);
+    const Tensor other = concat({slice(x, 1, 0, 4), random({2, 1, 8}, 3)}, 1);
+    CHECK(apart(slice(encoder.forward(other), 1, 0, 1), slice(encoder.forward(x), 1, 0, 1)) > 1e-6);
+  }
+  const Encoder encoder = made<Encoder>(options("standard", false));
+  const Tensor x = random({1, 4, 8});
+  AttentionMask own;  // each position sees itself alone
+  own.allowed = cast(eye(4), DType::boolean);
+  const Tensor y = encoder.forward(x, {.mask = own});
+  for (int64_t t = 0; t < 4; ++t)
+    CHECK(apart(slice(y, 1, t, t + 1), encoder.forward(slice(x, 1, t, t + 1))) < 1e-13);
+}
+
+TEST_CASE("gradients of a decoder with a source, of its parameters, its input and the source") {
+  Decoder decoder = made<Decoder>(options("laser", true));
+  const Tensor weight = random({1, 3, 8}, 2);
+  const auto report = check_gradients(
+      [&](const std::vector<Tensor>& t) { return sum(decoder.forward(t[0], {.source = t[1]}) * weight); },
+      {random({1, 3, 8}), random({1, 2, 8}, 9)});
+  CHECK_MESSAGE(report.passed, to_string(report));
+}
+
+TEST_CASE("each projection has a bias of its own or none") {
+  const auto attention = [](ProjectionBias bias) {
+    manual_seed(2);
+    MultiHeadAttention m({.width = 8, .heads = 2, .key_heads = 1, .bias = bias});
+    m.to(DType::float64);
+    return m;
+  };
+  MultiHeadAttention mixed = attention({Bias::yes, Bias::no, Bias::yes, Bias::no}),
+                     all = attention(Bias::yes);
+  CHECK(mixed.query_key_value.bias.shape() == Shape{8 + 4});
+  CHECK(!mixed.out.bias.defined());
+  const Tensor query = random({8}, 1), value = random({4}, 2), x = random({1, 3, 8});
+  mixed.query_key_value.bias.assign(concat({query, value}, 0));
+  all.query_key_value.bias.assign(concat({query, zeros({4}, DType::float64), value}, 0));
+  CHECK(apart(mixed.forward(x), all.forward(x)) < 1e-15);
+  CHECK(apart(mixed.forward(x, {.source = x}), all.forward(x)) < 1e-13);
+  CHECK(apart(mixed.clone().forward(x), mixed.forward(x)) == 0);
+}
+
+TEST_CASE("a cross-attention has the parts of the mixer that need no positions") {
+  for (const auto& [mixer, cross] : {std::pair{"rotary+laser", "laser"},
+                                     {"alibi+window=3", "standard"},
+                                     {"qk_norm+softcap=3+laser", "qk_norm+softcap=3+laser"},
+                                     {"gru", "standard"}})
+    CHECK(cross_attention_of({.width = 8, .heads = 2, .attention = mixer}) == cross);
+  const MultiHeadAttention rotary({.width = 8, .heads = 2, .attention = "rotary"});
+  CHECK_THROWS_WITH_AS(rotary.make_source_state(), doctest::Contains("which rotary needs"), Error);
+}
+
+TEST_CASE("a stack refuses a state that is not its own, and an encoder a source") {
+  const Decoder decoder = made<Decoder>(options("standard", true));
+  KeyValueCache cache;
+  const Tensor x = random({1, 2, 8});
+  CHECK_THROWS_WITH_AS(decoder.forward(x, {.source = x, .state = &cache}),
+                       doctest::Contains("the state is not one of 2 blocks"), Error);
+  CHECK_THROWS_WITH_AS(decoder.forward(x), doctest::Contains("there is no source to read"), Error);
+  CHECK_THROWS_WITH_AS(Encoder(options("standard", true)), doctest::Contains("an encoder has no source"),
+                       Error);
+}
