@@ -48,8 +48,9 @@ struct Option {
   bool without_least = false, without_most = false;  ///< the range is open there
   std::vector<std::string> names = {};               ///< the only values, if there are any here
   std::string hint = {};                             ///< the end of the list of these names
-  std::string replaced = {};                         ///< the option in whose place this one is given
-  std::string default_text = {};                     ///< for help, if other options decide it
+  /// The option in whose place this one is given
+  std::string replaced = {};
+  std::string default_text = {};  ///< for help, if other options decide it
   /// Where the value was read: "--layers", "run.ini, line 3: layers"; empty: nowhere.
   std::string given = {};
   std::function<std::vector<std::string>()> values = {};             ///< none: without a value

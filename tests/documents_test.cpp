@@ -1,4 +1,5 @@
-// What the documents quote is in the files that they name, paths and links exist, and `make` has the targets.
+// What the documents quote is in the files that they name, paths and links exist, and `make` has
+// the targets.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -20,7 +21,8 @@ std::string trimmed(const std::string& line) {
   return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
 }
 
-/// Lines without indentation and without the marks of a comment, as code is quoted; blank ones left out.
+/// Lines without indentation and without the marks of a comment, as code is quoted; blank ones left
+/// out.
 std::vector<std::string> lines_of(const fs::path& path) {
   std::ifstream in(path);
   REQUIRE_MESSAGE(in.good(), path.string());

@@ -95,8 +95,9 @@ class AttentionPart : public Module {
   /// Weights in place of the softmax of the scores. It must give 0 for the −∞ of a hidden key.
   /// Undefined: not this part's stage.
   virtual Tensor normalize(const Tensor& /*scores*/) const { return {}; }
-  /// Factors ≥ 0, broadcast to the weights [B, H, Tq, Tk]: the weights are multiplied by them and divided by their
-  /// new sum. Query i is at position i + Tk − Tq. Undefined: not this part's stage.
+  /// Factors ≥ 0, broadcast to the weights [B, H, Tq, Tk]: the weights are multiplied by them and
+  /// divided by their new sum. Query i is at position i + Tk − Tq. Undefined: not this part's
+  /// stage.
   virtual Tensor weight_factors(const Tensor& /*weights*/) const { return {}; }
   /// What a part reads the values by.
   struct Weighting {

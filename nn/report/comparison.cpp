@@ -151,7 +151,8 @@ std::string header_cells(const std::vector<RunRecord>& runs) {
   return html;
 }
 
-/// Of each method with several runs what they reach on average, and how far they lie apart; "" where there is none.
+/// Of each method with several runs what they reach on average, and how far they lie apart; ""
+/// where there is none.
 std::string means_card(const std::vector<RunRecord>& runs) {
   const auto methods = methods_of(runs);
   if (methods.size() == runs.size()) return "";
@@ -200,8 +201,8 @@ std::string totals_card(const std::vector<RunRecord>& runs) {
               "wide");
 }
 
-/// Of a group of series on the same steps, the geometric mean of the values at each step: one line for all
-/// layers.
+/// Of a group of series on the same steps, the geometric mean of the values at each step: one line
+/// for all layers.
 Series geometric_mean(const std::vector<const Series*>& group, const std::string& name) {
   std::map<double, std::pair<double, int>> sums;  // step → (Σ ln value, count)
   for (const Series* series : group) {

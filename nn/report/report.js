@@ -15,7 +15,8 @@ function number(value, digits = 4) {
   return (+value.toPrecision(digits)).toLocaleString("en", {maximumFractionDigits: 12});
 }
 
-// Theme: automatic, light, dark, in turn. Canvases are drawn again, as their colours come from the style sheet.
+// Theme: automatic, light, dark, in turn. Canvases are drawn again, as their colours come from the
+// style sheet.
 const redraws = [];
 const redraw = () => redraws.forEach(f => f());
 const themes = ["auto", "light", "dark"];
@@ -83,7 +84,8 @@ all(".plot").forEach(plot => {
   if (!paths.length) return;
   const x_of = scale_of(plot.dataset.x), y_of = scale_of(plot.dataset.y);
   const lines = paths.map(path => ({path, points: null}));
-  // Steps are whole numbers; over a short axis, and over a logarithmic one, x is any number. Paths round it.
+  // Steps are whole numbers; over a short axis, and over a logarithmic one, x is any number. Paths
+  // round it.
   const span = x_of(1) - x_of(0), linear = plot.dataset.x.endsWith("linear");
   const x_text = place => {
     const x = x_of(place / 1000);

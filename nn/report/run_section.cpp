@@ -62,7 +62,8 @@ std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   chart.y = {"tokens per second", AxisScale::linear, 0, ranges.tokens_per_second.second};
   Series speed = run.tokens_per_second;
   speed.name = "tokens per second";
-  // Thousands of fast steps alone would fill a solid block; faint they are a band, with their mean on it.
+  // Thousands of fast steps alone would fill a solid block; faint they are a band, with their mean
+  // on it.
   add_with_trend(chart.lines, speed, categorical_color(2));
   if (speed.y.empty()) chart.lines.pop_back();  // one note that there are no values is enough
   chart.height = 13;

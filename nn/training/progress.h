@@ -17,12 +17,14 @@ struct Progress {
   double bytes = 0;  ///< peak of memory
 };
 
-/// "laser, seed 1: 20/500  loss 2.1043  val 2.2011  35 s left  52000 tokens/s  210 MiB" in at most `width` columns: memory,
-/// speed and time left are dropped first, in this order, then the middle of the run's name, then the validation loss.
+/// "laser, seed 1: 20/500 loss 2.1043 val 2.2011 35 s left 52000 tokens/s 210 MiB" in at most
+/// `width` columns: memory, speed and time left are dropped first, in this order, then the middle
+/// of the run's name, then the validation loss.
 std::string progress_line(const Progress& progress, int64_t width);
 
-/// Shows lines on standard error: on a terminal one that is written over, five times a second; elsewhere, and if the
-/// environment variable TERM is "dumb" or not set, ten plain lines per run. Never in colour.
+/// Shows lines on standard error: on a terminal one that is written over, five times a second;
+/// elsewhere, and if the environment variable TERM is "dumb" or not set, ten plain lines per run.
+/// Never in colour.
 class ProgressDisplay {
  public:
   void show(const Progress& progress);

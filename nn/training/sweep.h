@@ -17,16 +17,18 @@ namespace vitrine::nn::training {
 struct Run {
   std::string attention;
   uint64_t seed = 0;
-  std::string name;   ///< as the comparison shows it: the attention, and the seed where there are several
-  std::string files;  ///< what the names of its files begin with, folder included
+  /// As the comparison shows it: the attention, and the seed where there are several
+  std::string name;
+  std::string files;       ///< what the names of its files begin with, folder included
   std::string checkpoint;  ///< where it saves
   std::string resume;      ///< the checkpoint that it goes on from; empty: it begins
-  std::string go_on;  ///< the checkpoint from which to resume the comparison where this run is interrupted
+  /// The checkpoint from which to resume the comparison where this run is interrupted
+  std::string go_on;
 };
 
-/// Each attention with each seed; files lie in `folder`. Where `resume` is the checkpoint of one of these runs, that one goes on
-/// from it, those before it from their own where these are there, and those after it begin. A checkpoint of none of them is an
-/// error.
+/// Each attention with each seed; files lie in `folder`. Where `resume` is the checkpoint of one of
+/// these runs, that one goes on from it, those before it from their own where these are there, and
+/// those after it begin. A checkpoint of none of them is an error.
 std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std::vector<uint64_t>& seeds,
                            const std::string& folder, const std::string& resume = "");
 
@@ -41,15 +43,16 @@ struct ComparisonRecords {
   std::vector<report::RunRecord> trained, failed;
 };
 
-/// Trains one run after another. A FailedRun leaves the others to go on; any other error ends them all. Once stop() says so no
-/// further run begins, but a first one always does: it saves what there is to go on from.
+/// Trains one run after another. A FailedRun leaves the others to go on; any other error ends them
+/// all. Once stop() says so no further run begins, but a first one always does: it saves what there
+/// is to go on from.
 ComparisonRecords train_runs(
     const std::vector<Run>& runs, const std::function<report::RunRecord(const Run&)>& train,
     const std::function<bool()>& stop = [] { return false; });
 
-/// A run that has changed its schedule is repeated from a checkpoint, which it overwrites. Copies that one beside the run's files
-/// and returns the absolute path; empty where the schedule is the one of the beginning. To be called
-/// after resume().
+/// A run that has changed its schedule is repeated from a checkpoint, which it overwrites. Copies
+/// that one beside the run's files and returns the absolute path; empty where the schedule is the
+/// one of the beginning. To be called after resume().
 std::string keep_start(const Run& run, const Trainer& trainer);
 
 /// "laser: mean validation loss 1.8811 of 3 seeds", a line for each method of several runs.
