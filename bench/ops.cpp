@@ -158,7 +158,7 @@ Pair alternate(const std::function<void()>& kernel, const std::function<void()>&
 void measure(const Case& c, double budget, const nlohmann::json& torch) {
   std::vector<Tensor> x;
   Tensor dy;
-  // The first is normal, those behind it are as small as weights, so that products of them are of its size again.
+  // The first is normal, the following ones are as small as weights, so that products of them are of its size again.
   for (const Shape& shape : c.shapes)
     x.push_back(randn(shape) * (x.empty() ? 1 : 1 / std::sqrt(static_cast<double>(shape[shape.rank() - 1]))));
   dy = ones_like(c.kernel(x));

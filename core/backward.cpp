@@ -193,7 +193,7 @@ void Tape::run(Pass& pass) {
     const Pause pause;  // restores the recording tape, whatever happens
     const KernelTrace::Stop stop(!pass.recorded);
     if (pass.recorded) {
-      // The tape goes on recording: what the backwards run is appended behind `count`.
+      // The tape goes on recording: what the backwards run is appended after `count`.
       resume_recording();
     }
     while (index-- > 0) {

@@ -54,7 +54,7 @@ struct Format {
     if (std::isnan(v)) return "nan";
     if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
     std::string s = number(v);
-    // The points stand one above the other, and zeros behind them are left blank.
+    // The points stand one above the other, and zeros after the last digit are left blank.
     for (auto c = s.rbegin(); !scientific && *c == '0'; ++c) *c = ' ';
     return s;
   }

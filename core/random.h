@@ -39,7 +39,7 @@ class Generator {
   uint64_t seed() const { return state_->seed; }
   uint64_t offset() const { return state_->offset; }  ///< the counter of the next number
   void set(uint64_t seed, uint64_t offset = 0) { *state_ = {seed, offset}; }
-  /// The counter at which `count` numbers start; moves on behind them.
+  /// The counter at which `count` numbers start; moves on past them.
   uint64_t reserve(int64_t count) {
     detail::note_draw(state_);
     const uint64_t start = state_->offset;

@@ -78,7 +78,7 @@ struct Pieces {
 
   /// The tensor of this block.
   __device__ int tensor() const {
-    int low = 0, high = count;  // tensor `low` begins at or before this block, tensor `high` behind it
+    int low = 0, high = count;  // tensor `low` begins at or before this block, tensor `high` after it
     while (high - low > 1) {
       const int middle = (low + high) / 2;
       (first[middle] <= int64_t{blockIdx.x} ? low : high) = middle;

@@ -15,7 +15,7 @@ Parameter truncated_normal(const Shape& shape, double deviation, Generator& gene
 /// The same value everywhere.
 Parameter constant(const Shape& shape, double value);
 
-// Weights are [out, in]. A gain makes up for what the activation behind it loses: 1 for none or tanh's middle, √2 for ReLU.
+// Weights are [out, in]. A gain makes up for what the activation after it loses: 1 for none or tanh's middle, √2 for ReLU.
 
 /// Rows (or columns, whichever are fewer) orthogonal to each other and of length `gain`; uniform among such matrices. Saxe,
 /// McClelland, Ganguli 2014.

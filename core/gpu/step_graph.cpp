@@ -133,7 +133,7 @@ bool capturing() { return current != nullptr; }
 void refuse_in_capture(std::string_view op) {
   check(current == nullptr,
         "{}: a graph is being captured: its kernels are noted and have not run, so the CPU can neither wait "
-        "for results nor send numbers; do this before the capture, or behind replay()",
+        "for results nor send numbers; do this before the capture, or after replay()",
         op);
 }
 

@@ -9,7 +9,7 @@
 //   Stream::current(Device::cuda).wait_for(copies);
 //   … use `next` …
 //
-// A tensor belongs to the stream that was current when it was made: what it leaves behind is used again by that stream at once.
+// A tensor belongs to the stream that was current when it was made: when it ends, that stream may use its memory again at once.
 // Before it is released while another stream still works with it, tell that stream to keep() it. On the CPU every kernel has
 // finished when it returns, and all of this does nothing.
 #pragma once

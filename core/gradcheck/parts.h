@@ -62,7 +62,7 @@ std::vector<double> tangents(const Problem& p, size_t k, const std::vector<doubl
 std::string refuses_duals(const Problem& p);
 /// The exponent with which the remainder of the first-order Taylor polynomial falls; 0 where it is but rounding.
 double taylor_slope(const Problem& p);
-/// g₁ = ∂⟨c, y⟩/∂x, g₂ = ∂⟨u, g₁⟩/∂x, … up to `order`, all by one tape; those of all inputs, one behind the other.
+/// g₁ = ∂⟨c, y⟩/∂x, g₂ = ∂⟨u, g₁⟩/∂x, … up to `order`, all by one tape; those of all inputs, one after the other.
 std::vector<double> derivatives(const Problem& p, const std::vector<Tensor>& at,
                                 const std::vector<std::vector<double>>& directions, int order);
 

@@ -268,7 +268,7 @@ const uint64_t* ThreadBlock::exchange(uint32_t mask, uint64_t value, Place place
   if ((mask & bit) == 0)
     fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out",
                           to_string(place), lane(), mask));
-  // Lanes behind the end of the block do not exist, and the full mask means those that do.
+  // Lanes after the end of the block do not exist, and the full mask means those that do.
   mask &= lanes();
   if (launch_->traced) trace_->advance(running_);
   Group& g = group(mask);

@@ -39,7 +39,7 @@ void set_device_memory_size(size_t bytes);
 size_t device_memory_size();
 size_t device_memory_in_use();
 
-/// 256-byte aligned, with some bytes behind it that belong to nobody; nullptr when there is no more.
+/// 256-byte aligned, with some bytes after it that belong to nobody; nullptr when there is no more.
 void* allocate_device_memory(size_t bytes);
 /// Page-locked: kernels reach it as well, and what the CPU has written there is not known.
 void* allocate_host_memory(size_t bytes);
@@ -53,7 +53,7 @@ void device_memory_may_be_written();
 
 /// The allocation that holds an address, or nullptr.
 std::shared_ptr<Allocation> find_allocation(const void* address);
-/// "4 bytes behind an allocation of 400 bytes", or that no allocation is near.
+/// "4 bytes after an allocation of 400 bytes", or that no allocation is near.
 std::string describe_nearest_allocation(const void* address);
 
 }  // namespace vitrine::emulator

@@ -30,7 +30,7 @@ struct StaticShared {
 /// Those of the calling thread.
 std::vector<StaticShared> static_shared();
 
-/// "transpose.cu:31" for an address behind a call (from addr2line), or "" where it cannot be told.
+/// "transpose.cu:31" for the return address of a call (from addr2line), or "" where it cannot be told.
 std::string source_line(const void* return_address);
 
 }  // namespace vitrine::emulator

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 2)
   const Source<S, kYAlongK> y{m.y, p.y.line(), column, p.N, p.K, y_aligned};
   const int64_t steps = (p.K + kDepth - 1) / kDepth;
   AsyncCopies copies;
-  const auto load = [&](int64_t step) {  // an empty group behind the end keeps the count of groups right
+  const auto load = [&](int64_t step) {  // an empty group after the end keeps the count of groups right
     if (step < steps) {
       x.load(stages[step % kStages].x, copies, step * kDepth);
       y.load(stages[step % kStages].y, copies, step * kDepth);

@@ -37,7 +37,7 @@ const Types kFloating[] = {{DType::float32, DType::float32},   {DType::float64, 
                            {DType::bfloat16, DType::bfloat16}, {DType::float16, DType::float16},
                            {DType::bfloat16, DType::float32},  {DType::float16, DType::float32}};
 
-/// How a matrix lies in memory: along rows or columns, with unused elements behind each line.
+/// How a matrix lies in memory: along rows or columns, with unused elements after each line.
 struct Layout {
   bool by_rows;
   int64_t gap;

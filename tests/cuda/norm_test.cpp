@@ -1,5 +1,5 @@
 // Norms on the device at the widths of every path: a row in the registers of a warp, in those of a block, and longer ones; with and
-// without weights, and behind a residual connection. Values and all gradients against the CPU in float64.
+// without weights, and after a residual connection. Values and all gradients against the CPU in float64.
 #include "ops/norm.h"
 
 #include <doctest/doctest.h>

@@ -109,5 +109,5 @@ TEST_CASE("an asynchronous copy arrives when it is waited for, and not before") 
   CHECK(got[5] == 2);
   CHECK(got[8] == 1);
   CHECK(got[10] == 5);
-  CHECK(got[11] == 0);  // behind the four bytes of the second copy
+  CHECK(got[11] == 0);  // after the four bytes of the second copy
 }

@@ -101,7 +101,7 @@ TEST_CASE("a bound that is off by one is found where the access happens") {
   const std::string found = complaint(copy_one_more_kernel, 64, 0, y.data<int>(), x.data<int>(), 100);
   INFO(found);
   CHECK(contains(found, "block (1, 0, 0): thread (36, 0, 0) reads 4 bytes at traced_bounds_test.cpp:"));
-  CHECK(contains(found, ", 0 bytes behind an allocation of 400 bytes"));
+  CHECK(contains(found, ", 0 bytes after an allocation of 400 bytes"));
   CHECK(contains(complaint(copy_kernel, 64, 0, y.data<int>(), x.data<int>() - 1, 100),
                  "4 bytes before an allocation of 400 bytes"));
   const int of_the_host[100] = {};
@@ -114,7 +114,7 @@ TEST_CASE("shared memory ends where the launch said, and a wide access must be i
   CHECK(contains(complaint(shifted_kernel, 32, 128, y.data<int>(), 1),
                  "thread (31, 0, 0) writes 4 bytes at traced_bounds_test.cpp:"));
   CHECK(contains(complaint(shifted_kernel, 32, 128, y.data<int>(), 1),
-                 "0 bytes behind the 128 bytes of dynamic shared memory"));
+                 "0 bytes after the 128 bytes of dynamic shared memory"));
   Tensor to4 = empty({4}, DType::float32, Device::cuda), x = zeros({10}, DType::float32, Device::cuda);
   CHECK(complaint(vector_kernel, 1, 0, to4.data<float>(), x.data<float>(), 4) == "");
   CHECK(contains(complaint(vector_kernel, 1, 0, to4.data<float>(), x.data<float>(), 8),

@@ -284,7 +284,7 @@ TEST_CASE("x from registers, with y either way") {
   check_registers<float16, true, 128>();
 }
 
-TEST_CASE("products behind a wait want a fence") {
+TEST_CASE("products after a wait need a fence") {
   CHECK(contains(complaint<Mistake::no_fence>(), "a product without a fence"));
 }
 
