@@ -169,4 +169,24 @@ def tests():
     return picture
 
 
-PICTURES = {f.__name__: f for f in (folders, tensor, tape, ops, attention, devices, training, tests)}
+def mixers():
+    picture = Picture(860, 310, "A block with a mixer, and the state of decoding")
+    picture.text(20, 102, "x", 15, INK, "start", bold=True)
+    boxes = ((70, 90, "norm", GREY), (200, 180, "mixer", ORANGE), (450, 90, "norm", GREY), (580, 140, "feed-forward", BLUE))
+    for x, width, name, color in boxes:
+        picture.box(x, 70, width, 56, name, color, size=14)
+    for start, end in ((34, 68), (160, 198), (380, 448), (540, 578), (720, 800)):
+        picture.arrow((start, 98), (end, 98))
+    picture.text(810, 102, "y", 15, INK, "start", bold=True)
+    for left, right in ((48, 404), (424, 750)):
+        picture.arrow((left, 98), (left, 40), (right, 40), (right, 95), dashed=True)
+        picture.text((left + right) / 2, 32, "+ x", 12, GREY)
+    rows = ((30, "attention", "laser+rotary, …", "state: keys and values, grows", BLUE),
+            (300, "lstm", "", "state: h and c, fixed size", PURPLE), (570, "gru", "", "state: h, fixed size", PURPLE))
+    for i, (x, name, parts, state, color) in enumerate(rows):
+        picture.box(x, 210, 250, 76, (name, *([parts] if parts else []), state), color, size=14)
+        picture.arrow((x + 125, 208), (250 + i * 40, 129), color=color)
+    return picture
+
+
+PICTURES = {f.__name__: f for f in (folders, tensor, tape, ops, attention, mixers, devices, training, tests)}
