@@ -59,7 +59,7 @@ inline void add_options(CLI::App& app, Settings& s) {
       ->check(CLI::ExistingFile);
   app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
-  app.add_option("--mixer,--attention", s.attention, "one base and parts, joined by +:\n" + nn::mixer_help());
+  app.add_option("--attention", s.attention, "one base and parts, joined by +:\n" + nn::mixer_help());
   app.add_option("--compare", s.compare,
                  "several attentions, on the same data and seed; in place of --attention")
       ->delimiter(',');

@@ -18,6 +18,8 @@ class Attention : public Module {
   /// sees no key gives 0, and its gradient is 0. With a trace the weights are kept.
   virtual Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                          DecodingState* state = nullptr, MixerTrace* trace = nullptr) const = 0;
+  /// Whether queries and keys have to share their positions: the scores depend on positions, or a window hides keys.
+  virtual bool needs_positions() const { return false; }
   /// The state before the first position, for at most `capacity` positions. It is what `forward` takes.
   virtual std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const;
   /// How a forward on this thread is computed with this mask, under the tape that records now, and why; and

@@ -13,6 +13,7 @@
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
+#include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
 
@@ -106,7 +107,7 @@ KeyValueCache* cache_of(DecodingState* state) {
 }  // namespace
 
 Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tensor& v0,
-                                  const AttentionMask& mask, DecodingState* state, MixerTrace* trace) const {
+                                  const AttentionMask& given, DecodingState* state, MixerTrace* trace) const {
   check(q0.rank() == 4 && k0.rank() == 4 && v0.rank() == 4 && q0.size(0) == k0.size(0) &&
             q0.size(3) == k0.size(3),
         "attention: q is {}, k {} and v {}, wanted [B, H, Tq, D] and twice [B, Hkv, Tk, D]", q0.shape(),
@@ -115,7 +116,9 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   KeyValueCache* const cache = cache_of(state);
   const int64_t first_key = cache ? cache->length() : 0, first_query = first_key + k0.size(2) - q0.size(2);
   Tensor q = q0, k = k0, v = v0;
+  AttentionMask mask = given;
   for (const auto& part : parts) {
+    mask = part->restrict(mask);
     q = part->prepare_queries(q, first_query);
     k = part->prepare_keys(k, first_key);
     v = part->prepare_values(v, first_key);
@@ -129,8 +132,11 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   options.bias = mask.bias, options.allowed = mask.allowed;
   for (const auto& part : parts) part->fold(options, q.device());
   vitrine::detail::check_attention(q, k, v, options);
-  if (path(trace != nullptr, mask) == Path::generic) return generic(q, k, v, mask, rows, trace);
-  return attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, options);
+  Tensor y = path(trace != nullptr, mask) == Path::generic
+                 ? generic(q, k, v, mask, rows, trace)
+                 : attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, options);
+  for (const auto& part : parts) y = part->combine(y);
+  return y;
 }
 
 /// Fewer than 2 keys count as 2: one key has the weight 1 whatever its score is multiplied by, and log 1 = 0 has
@@ -241,16 +247,30 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
   const Tensor others = owned_stage("take the place of softmax",
                                     [&](const AttentionPart& part) { return part.normalize(scores); });
-  const Tensor weights = others.defined() ? others : softmax(scores);
+  Tensor weights = others.defined() ? others : softmax(scores);
+  bool are_softmax = !others.defined();
+  for (const auto& part : parts) {
+    const Tensor factors = part->weight_factors(weights);
+    if (!factors.defined()) continue;
+    const Tensor scaled = weights * factors, total = sum(scaled, {-1}, KeepAxes::yes);
+    weights = where(greater(total, zeros_like(total)), scaled / total, 0.0);
+    are_softmax = false;
+  }
   if (trace) {
     trace->weights = weights, trace->visible = visible;
     for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
   }
   const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds_ || keys < queries;
   const Tensor read = owned_stage("read the values", [&](const AttentionPart& part) {
-    return part.read({weights, others.defined() ? Tensor() : scores, visible, empty_rows}, values);
+    return part.read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values);
   });
   return cast(read.defined() ? read : matmul(weights, values), q.dtype());
+}
+
+bool ComposedAttention::needs_positions() const {
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (parts[i]->traits().positions || name_.parts[i].row->stage == Stage::mask) return true;
+  return false;
 }
 
 ComposedAttention ComposedAttention::clone() {

@@ -1,6 +1,6 @@
 // Attention as a composition of parts:
 //
-//   prepare(q, k, v) → score → scale → modify → mask → normalize → read
+//   prepare(q, k, v) → score → scale → modify → mask → normalize → reweight → read → combine
 //
 //   "standard"                 scaled dot product, softmax, weighted mean
 //   "laser+qk_norm+alibi"      LASER read over the values, normalized queries and keys, ALiBi distances
@@ -31,6 +31,7 @@ class ComposedAttention : public Attention {
   Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
     return choose(weights_wanted, mask).path;
   }
+  bool needs_positions() const override;
   std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const override;
 
   /// The factor of the scores. Where it depends on the keys that a query sees, that of a query which sees context/2

@@ -17,11 +17,9 @@ using Row = AttentionPartRow;
 const char* const kBase = "standard";
 
 std::vector<Row> library_rows() {
-  return {
-      parts::laser(),       parts::cosine(), parts::qk_norm(), parts::qk_norm_rms(),
-      parts::temperature(), parts::rotary(), parts::alibi(),   parts::optimal(),
-      parts::entropy(),     parts::scale(),  parts::softcap(),
-  };
+#define VITRINE_ROW(name) parts::name(),
+  return {VITRINE_ATTENTION_PARTS(VITRINE_ROW)};
+#undef VITRINE_ROW
 }
 
 /// A deque, so that rows stay where they are.
@@ -54,16 +52,23 @@ const Row* find_row(const std::string& name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
+/// The bases and the parts, a line each.
+std::string known_names(const std::vector<KnownName>& bases) {
+  std::string text;
+  for (const KnownName& base : bases) text += help_line(base.name, base.help, "");
+  return text + attention_parts();
+}
+
 [[noreturn]] void fail_unknown(const std::string& name, const std::string& whole,
                                const std::vector<KnownName>& bases) {
-  std::string nearest = bases.front().name, known;
+  std::string nearest = bases.front().name;
   const auto try_name = [&](const std::string& candidate) {
     if (edits(name, candidate) < edits(name, nearest)) nearest = candidate;
   };
-  for (const KnownName& base : bases) try_name(base.name), known += help_line(base.name, base.help, "");
+  for (const KnownName& base : bases) try_name(base.name);
   for (const Row& row : table()) try_name(row.name);
   fail("attention: there is no part {} in {}; did you mean {}? Known are:\n{}", name, whole, nearest,
-       known + attention_parts());
+       known_names(bases));
 }
 
 /// NaN for what is no finite number.
@@ -187,7 +192,7 @@ std::string AttentionName::text() const {
 
 AttentionName parse_parts(const std::vector<std::string>& pieces, const std::string& whole,
                           const std::vector<KnownName>& bases) {
-  check(!whole.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", attention_parts());
+  check(!whole.empty(), "attention: the name is empty; wanted parts joined by +:\n{}", known_names(bases));
   check(!whole.ends_with('+'), "attention: wanted a part after the last + of {}", whole);
   AttentionName result;
   std::vector<std::string> seen;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/attention/mask.h"
 #include "nn/module.h"
 #include "ops/attention.h"
 
@@ -29,9 +30,9 @@ struct AttentionSizes {
 };
 
 /// The stages of attention, in the order in which they run. `score`, `scale`, `normalize` and
-/// `read` have one owner each, and two parts of such a stage are an error. `prepare` and `modify`
-/// are chains by rank.
-enum class Stage { prepare, score, scale, modify, normalize, read };
+/// `read` have one owner each, and two parts of such a stage are an error. The others are chains by
+/// rank.
+enum class Stage { prepare, score, scale, modify, mask, normalize, reweight, read, combine };
 
 /// Where a part comes in its chain, so that "rotary+qk_norm" and "qk_norm+rotary" are one
 /// mechanism.
@@ -69,8 +70,7 @@ class AttentionPart : public Module {
   };
   virtual Traits traits() const { return {}; }
   /// Writes this part into the options of the fused op. False if the fused op cannot express the
-  /// part: then the weights are kept. A part that only prepares queries, keys and values returns
-  /// true.
+  /// part: then the weights are kept. A part that only prepares, masks or combines returns true.
   virtual bool fold(AttentionOptions& /*options*/, Device /*device*/) const { return false; }
 
   /// x [B, H, T, D] → the same shape. `first` is the position of the first query (key, value). Keys
@@ -90,9 +90,15 @@ class AttentionPart : public Module {
   /// ∂modify_scores/∂scores, element by element, for the figures of a head; undefined where it is
   /// 1.
   virtual Tensor score_slope(const Tensor& /*scores*/) const { return {}; }
+  /// The mask with what this part hides besides.
+  virtual AttentionMask restrict(AttentionMask mask) const { return mask; }
   /// Weights in place of the softmax of the scores. It must give 0 for the −∞ of a hidden key.
   /// Undefined: not this part's stage.
   virtual Tensor normalize(const Tensor& /*scores*/) const { return {}; }
+  /// Factors ≥ 0, broadcast to the weights [B, H, Tq, Tk]: the weights are multiplied by them and
+  /// divided by their new sum. Query i is at position i + Tk − Tq. Undefined: not this part's
+  /// stage.
+  virtual Tensor weight_factors(const Tensor& /*weights*/) const { return {}; }
   /// What a part reads the values by.
   struct Weighting {
     Tensor weights;   ///< [B, H, Tq, Tk]
@@ -103,6 +109,8 @@ class AttentionPart : public Module {
   /// What a query takes from the values [B, H, Tk, D], in place of weights·v. Undefined: not this
   /// part's stage.
   virtual Tensor read(const Weighting& /*weighting*/, const Tensor& /*v*/) const { return {}; }
+  /// What the heads give, [B, H, Tq, D] → the same shape, before they are put side by side.
+  virtual Tensor combine(const Tensor& y) const { return y; }
   void fields(Fields&) override {}
 };
 

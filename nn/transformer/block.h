@@ -15,8 +15,9 @@ namespace vitrine::nn {
 /// Sizes and parts of a block.
 struct BlockOptions {
   MixerOptions mixer = {};
-  bool cross =
-      false;  ///< a cross-attention between the mixer and the feed-forward part, of the mixer's sizes
+  /// A cross-attention between the mixer and the feed-forward part, of the mixer's sizes and with its parts, but for
+  /// those that need positions.
+  bool cross = false;
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
   Activation activation = Activation::gelu_tanh;
   NormKind norm = NormKind::layer;

@@ -11,8 +11,9 @@
 namespace vitrine::nn {
 namespace {
 
-const std::vector<Stage> kAllStages = {Stage::prepare, Stage::score,     Stage::scale,
-                                       Stage::modify,  Stage::normalize, Stage::read};
+const std::vector<Stage> kAllStages = {Stage::prepare,  Stage::score, Stage::scale,
+                                       Stage::modify,   Stage::mask,  Stage::normalize,
+                                       Stage::reweight, Stage::read,  Stage::combine};
 
 template <class M>
 std::unique_ptr<Mixer> make(const MixerOptions& options) {
@@ -64,8 +65,11 @@ const char* name_of(Stage stage) {
     case Stage::score: return "scores";
     case Stage::scale: return "a scale of scores";
     case Stage::modify: return "scores to modify";
+    case Stage::mask: return "mask of pairs of positions";
     case Stage::normalize: return "weights to normalize";
+    case Stage::reweight: return "weights to change";
     case Stage::read: return "weights that read values";
+    case Stage::combine: return "heads";
   }
   return "";
 }
@@ -136,6 +140,17 @@ std::string mixer_help() {
   std::string text;
   for (const MixerRow& row : table()) text += help_line(row.name, row.help, row.source);
   return text + attention_parts();
+}
+
+std::string cross_attention_of(const MixerOptions& o) {
+  const MixerName name = parse_mixer(o.attention);
+  MixerName cross{name.base->make ? &table().front() : name.base, {}};
+  for (const PartChoice& part : name.parts.parts) {
+    const AttentionName alone{{part}};
+    if (part.row->stage != Stage::mask && !brings_positions(alone, {o.heads, o.width / o.heads, o.context}))
+      cross.parts.parts.push_back(part);
+  }
+  return cross.text();
 }
 
 bool brings_positions(const MixerOptions& o) {

@@ -41,6 +41,9 @@ void register_mixer(MixerRow row);
 std::vector<const MixerRow*> mixer_table(bool registered = true);
 /// Bases and parts, one a line with what it does.
 std::string mixer_help();
+/// The attention of that name without the parts for which queries and keys have to share their positions: for
+/// cross-attention. "standard" where the base is no attention.
+std::string cross_attention_of(const MixerOptions& options);
 /// True if the mixer tells positions apart by itself, so that a model adds no position embedding.
 bool brings_positions(const MixerOptions& options);
 

@@ -92,7 +92,7 @@ Tensor memory_tokens(Params p, In x) {
   module.to(all.device());
   module.query_key_value.weight = Parameter(concat({x.at("wq"), x.at("wk"), x.at("wv")}, 0));
   module.out.weight = Parameter(x.at("wo"));
-  return module.forward(all, {.causal = p.at("causal").get<bool>()});
+  return module.forward(all, {.mask = {.causal = p.at("causal").get<bool>()}});
 }
 
 /// x [B, T, C] one token later; zero before the first.

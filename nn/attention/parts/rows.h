@@ -1,20 +1,17 @@
-// The rows of the library's own parts, each from a file of this folder.
+// The rows of the library's own parts, in the order of help. Each function is in the file of its name in this folder.
 #pragma once
 
 #include "nn/attention/part.h"
 
+#define VITRINE_ATTENTION_PARTS(X)                                                                     \
+  X(laser)                                                                                             \
+  X(cosine) X(qk_norm) X(qk_norm_rms) X(temperature) X(rotary) X(alibi) X(optimal) X(entropy) X(scale) \
+      X(softcap) X(window) X(entmax) X(sigmoid)
+
 namespace vitrine::nn::parts {
 
-AttentionPartRow laser();
-AttentionPartRow cosine();
-AttentionPartRow qk_norm();
-AttentionPartRow qk_norm_rms();
-AttentionPartRow temperature();
-AttentionPartRow rotary();
-AttentionPartRow alibi();
-AttentionPartRow optimal();
-AttentionPartRow entropy();
-AttentionPartRow scale();
-AttentionPartRow softcap();
+#define VITRINE_DECLARE(name) AttentionPartRow name();
+VITRINE_ATTENTION_PARTS(VITRINE_DECLARE)
+#undef VITRINE_DECLARE
 
 }  // namespace vitrine::nn::parts

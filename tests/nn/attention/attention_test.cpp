@@ -112,10 +112,12 @@ void register_parts() {
 
 }  // namespace
 
-TEST_CASE("fused and generic path agree in value and gradient for every mechanism and mask") {
+TEST_CASE(
+    "fused and generic path agree in value and gradient for every mechanism that has both, and every mask") {
   const auto agree = [](const std::string& name, DType dtype, double tolerance) {
     const Inputs x = inputs(dtype);
     ComposedAttention attention(parse_attention(name), 4, 6, 16);
+    if (attention.path() != ComposedAttention::Path::fused) return;
     attention.to(dtype);
     int number = 0;
     for (AttentionMask mask : masks()) {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "core/creation.h"
 #include "core/gradcheck/check_gradients.h"
 #include "core/random.h"
@@ -59,6 +61,21 @@ class Centered : public AttentionPart {
   Tensor prepare_keys(const Tensor& k, int64_t) const override { return k - mean(k, {2}, KeepAxes::yes); }
 };
 
+/// Weights times 1, 2, 3, … by the key.
+class Later : public AttentionPart {
+ public:
+  Tensor weight_factors(const Tensor& weights) const override {
+    return arange(1, static_cast<double>(weights.size(-1)) + 1, 1, weights.dtype());
+  }
+};
+
+/// Heads become their mean.
+class Averaged : public AttentionPart {
+ public:
+  bool fold(AttentionOptions&, Device) const override { return true; }
+  Tensor combine(const Tensor& y) const override { return expand(mean(y, {1}, KeepAxes::yes), y.shape()); }
+};
+
 template <class Part>
 void add(const char* name, Stage stage) {
   register_attention_part({.name = name, .stage = stage, .help = "of a test", .make = [](auto&, auto&) {
@@ -70,6 +87,7 @@ void add(const char* name, Stage stage) {
   add<Distance>("distance", Stage::score), add<Distance>("distance_again", Stage::score);
   add<Squares>("squares", Stage::read), add<Squares>("squares_again", Stage::read);
   add<Aging>("aging", Stage::prepare), add<Centered>("centered", Stage::prepare);
+  add<Later>("later", Stage::reweight), add<Averaged>("averaged", Stage::combine);
   return true;
 }();
 
@@ -103,11 +121,30 @@ TEST_CASE("a part may have scores, a read and prepared values of its own, and gr
   const Tensor age = reshape(arange(1, 8, 1, DType::float64), {7, 1});
   check_equal(forward("aging", x.q, x.k, x.v), forward("standard", x.q, x.k, x.v * age));
   check_equal(forward("aging+laser", x.q, x.k, x.v), forward("laser", x.q, x.k, x.v * age));
-  for (const char* name : {"distance+squares", "aging+distance+alibi"}) {
+  const Tensor later =
+      softmax(matmul(x.q, transpose(x.keys)) / std::sqrt(6.0)) * arange(1, 8, 1, DType::float64);
+  check_equal(forward("later", x.q, x.k, x.v), matmul(later / sum(later, {-1}, KeepAxes::yes), x.values));
+  check_equal(forward("averaged+laser", x.q, x.k, x.v),
+              expand(mean(forward("laser", x.q, x.k, x.v), {1}, KeepAxes::yes), {2, 4, 5, 6}));
+  for (const char* name : {"distance+squares", "aging+distance+alibi", "later+laser+averaged"}) {
     const auto report = check_gradients(
         [&](const std::vector<Tensor>& t) { return forward(name, t[0], t[1], t[2]); }, {x.q, x.k, x.v});
     CHECK_MESSAGE(report.passed, to_string(report));
   }
+}
+
+TEST_CASE("a window is the mask's window, folded into the fused op, and the narrower of the two counts") {
+  const Inputs x;
+  const ComposedAttention attention(parse_attention("window=3"), 4, 6, 16),
+      plain(parse_attention("standard"), 4, 6, 16);
+  CHECK(attention.path() == ComposedAttention::Path::fused);
+  const auto of = [&](const ComposedAttention& a, AttentionMask mask) {
+    return a.forward(x.q, x.k, x.v, mask);
+  };
+  check_equal(of(attention, {.causal = true}), of(plain, {.causal = true, .left = 2}));
+  check_equal(of(attention, {.causal = true, .left = 1}), of(plain, {.causal = true, .left = 1}));
+  CHECK_THROWS_WITH_AS(parse_attention("window=0.5"),
+                       doctest::Contains("width is 0.5, wanted a number from 1 on"), Error);
 }
 
 TEST_CASE(

@@ -6,6 +6,7 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "nn/check_gradients.h"
+#include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/reduce.h"
@@ -111,6 +112,16 @@ TEST_CASE("each projection has a bias of its own or none") {
   CHECK(apart(mixed.forward(x), all.forward(x)) < 1e-15);
   CHECK(apart(mixed.forward(x, {.source = x}), all.forward(x)) < 1e-13);
   CHECK(apart(mixed.clone().forward(x), mixed.forward(x)) == 0);
+}
+
+TEST_CASE("a cross-attention has the parts of the mixer that need no positions") {
+  for (const auto& [mixer, cross] : {std::pair{"rotary+laser", "laser"},
+                                     {"alibi+window=3", "standard"},
+                                     {"qk_norm+softcap=3+laser", "qk_norm+softcap=3+laser"},
+                                     {"gru", "standard"}})
+    CHECK(cross_attention_of({.width = 8, .heads = 2, .attention = mixer}) == cross);
+  const MultiHeadAttention rotary({.width = 8, .heads = 2, .attention = "rotary"});
+  CHECK_THROWS_WITH_AS(rotary.make_source_state(), doctest::Contains("which rotary needs"), Error);
 }
 
 TEST_CASE("a stack refuses a state that is not its own, and an encoder a source") {

@@ -1,0 +1,48 @@
+// Entmax 1.5 in place of softmax: weights like softmax's near the largest score, and exactly 0 far below it.
+#include <cmath>
+
+#include "core/creation.h"
+#include "nn/attention/parts/rows.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/sort.h"
+#include "ops/view.h"
+
+namespace vitrine::nn::parts {
+namespace {
+
+/// p_i = [s_i/2 − τ]₊², where τ makes the sum 1. With the k largest s/2, of mean m and mean square q,
+///   τ_k = m − √((1 − k(q − m²))/k),
+/// and τ = τ_k for the largest k whose τ_k is at most the k-th of them. Peters, Niculae, Martins 2019, algorithm 2.
+class Entmax : public AttentionPart {
+ public:
+  Tensor normalize(const Tensor& scores) const override {
+    const Tensor largest = max(detach(scores), {-1}, KeepAxes::yes);
+    const Tensor top = where(is_finite(largest), largest, 0.0);
+    // τ is at least max − 1, so that what is 2 below the maximum has no weight.
+    const Tensor z = maximum((scores - top) / 2.0, -2);
+    const Tensor sorted = sort(z, -1, true).values;
+    const Tensor k = arange(1, static_cast<double>(z.size(-1)) + 1, 1, z.dtype(), z.device());
+    const Tensor m = cumsum(sorted, -1) / k, q = cumsum(square(sorted), -1) / k;
+    const Tensor left = 1 / k - (q - square(m));  // of the square root; negative after the support
+    const Tensor positive = greater(left, zeros_like(left));
+    const Tensor thresholds = m - where(positive, sqrt(where(positive, left, 1.0)), 0.0);
+    const Tensor support = sum(cast(less_equal(thresholds, sorted), DType::int64), {-1}, KeepAxes::yes);
+    const Tensor weights = square(relu(z - gather(thresholds, -1, support - 1)));
+    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+  }
+};
+
+}  // namespace
+
+AttentionPartRow entmax() {
+  return {.name = "entmax",
+          .stage = Stage::normalize,
+          .help = "entmax 1.5 in place of softmax: many weights are exactly 0",
+          .source = "Peters, Niculae, Martins 2019",
+          .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Entmax>(); }};
+}
+
+}  // namespace vitrine::nn::parts

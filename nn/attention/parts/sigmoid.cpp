@@ -1,0 +1,34 @@
+// Sigmoid attention: each weight by itself, in place of softmax.
+#include <cmath>
+
+#include "core/creation.h"
+#include "nn/attention/parts/rows.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+
+namespace vitrine::nn::parts {
+namespace {
+
+/// p = σ(s − log n), where n is the number of keys that the query sees: the weights of equal scores 0 sum to about 1.
+/// Ramapuram et al. 2024.
+class Sigmoid : public AttentionPart {
+ public:
+  Traits traits() const override { return {.distribution = false}; }
+  Tensor normalize(const Tensor& scores) const override {
+    const Tensor visible = greater(scores, full_like(scores, -INFINITY));
+    const Tensor n = cast(sum(visible, {-1}, KeepAxes::yes), scores.dtype());
+    return where(visible, vitrine::sigmoid(where(visible, scores, 0.0) - log(maximum(n, 1))), 0.0);
+  }
+};
+
+}  // namespace
+
+AttentionPartRow sigmoid() {
+  return {.name = "sigmoid",
+          .stage = Stage::normalize,
+          .help = "σ(s − log n) in place of softmax: the weights of a query need not sum to 1",
+          .source = "Ramapuram et al. 2024",
+          .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Sigmoid>(); }};
+}
+
+}  // namespace vitrine::nn::parts
