@@ -26,7 +26,8 @@ void copy_shown(Tensor y, const Tensor& x, int axis) {
       shape[axis] = kEdge;
       return t.alias(shape, t.strides(), from * t.strides()[axis]);
     };
-    // Both ends have kEdge elements, so that the halves have equal sizes and the next axes are looked at.
+    // Both ends have kEdge elements, so that the halves have equal sizes and the next axes are
+    // looked at.
     copy_shown(end(y, 0), end(x, 0), axis + 1);
     copy_shown(end(y, kEdge), end(x, x.shape()[axis] - kEdge), axis + 1);
   }
@@ -60,7 +61,8 @@ struct Format {
   }
 };
 
-/// Fixed where that keeps the digits of all; no more digits than the one that has most of them needs.
+/// Fixed where that keeps the digits of all; no more digits than the one that has most of them
+/// needs.
 Format format_of(const std::vector<double>& values, int precision) {
   double largest = 0, smallest = INFINITY;
   bool whole = true;

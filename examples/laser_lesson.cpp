@@ -1,5 +1,5 @@
-// A lesson on LASER: where its gradient is larger than standard attention's, where it is smaller, and where the
-// published form breaks. docs/laser.md walks through it.
+// A lesson on LASER: where its gradient is larger than standard attention's, where it is smaller,
+// and where the published form breaks. docs/laser.md walks through it.
 //
 //   laser_lesson [FILE]    the curves of the page's picture are written there, as CSV
 #include <fmt/format.h>
@@ -27,7 +27,8 @@ constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
 
 double norm_of(const Tensor& x) { return sqrt(sum(square(cast(x, DType::float64)))).item(); }
 
-/// ∂o/∂s₁ of attention over two keys, whose scores are (difference, 0) and whose values are (gap, 0).
+/// ∂o/∂s₁ of attention over two keys, whose scores are (difference, 0) and whose values are (gap,
+/// 0).
 double two_keys(AttentionRead read, double difference, double gap) {
   AttentionOptions options;
   options.scale = 1, options.read = read;
@@ -80,7 +81,8 @@ void compare_random() {
   }
 }
 
-/// The published form, causal: m + log(softmax(s)·e^(v − m)), where m is the largest value of each channel.
+/// The published form, causal: m + log(softmax(s)·e^(v − m)), where m is the largest value of each
+/// channel.
 Tensor published(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor hidden = equal(tril(ones({q.size(2), k.size(2)})), zeros({}));
   const Tensor scores = matmul(q, transpose(k)) / std::sqrt(static_cast<double>(q.size(3)));

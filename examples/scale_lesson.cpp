@@ -1,5 +1,5 @@
-// A lesson on the scale of attention: what 1/√D does, and which scale makes the softmax's gradient largest.
-// docs/scale.md walks through it.
+// A lesson on the scale of attention: what 1/√D does, and which scale makes the softmax's gradient
+// largest. docs/scale.md walks through it.
 //
 //   scale_lesson [FILE]    the curves of the page's picture are written there, as CSV
 #include <fmt/format.h>

@@ -124,8 +124,8 @@ void ThreadBlock::note_wrong(const std::string& what) {
 
 void ThreadBlock::stop() { threads_[running_]->fiber.yield(); }
 
-/// Notes an error when something is wrong; the thread must then stop(). Nothing is thrown: compilers take it that an access
-/// throws nothing.
+/// Notes an error when something is wrong; the thread must then stop(). Nothing is thrown:
+/// compilers take it that an access throws nothing.
 bool ThreadBlock::fails(const std::string& wrong) {
   if (!wrong.empty()) error_ = std::make_exception_ptr(error_here(wrong));
   return !wrong.empty();

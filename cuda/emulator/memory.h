@@ -1,4 +1,5 @@
-// The emulated GPU's memory: which bytes belong to an allocation, and, when kernels are traced, which of them were written.
+// The emulated GPU's memory: which bytes belong to an allocation, and, when kernels are traced,
+// which of them were written.
 #pragma once
 
 #include <atomic>
@@ -30,11 +31,12 @@ class Allocation {
   std::unique_ptr<std::atomic<bool>[]> written_;  // by byte
 };
 
-/// From now on new memory knows, or knows no more, which of its bytes were written, and the allocator takes every tensor's by
-/// itself.
+/// From now on new memory knows, or knows no more, which of its bytes were written, and the
+/// allocator takes every tensor's by itself.
 void trace_device_memory(bool on = true);
 bool traces_device_memory();
-/// The emulated GPUs' size, for trying what happens without enough of it; at first all that the CPU has.
+/// The emulated GPUs' size, for trying what happens without enough of it; at first all that the CPU
+/// has.
 void set_device_memory_size(size_t bytes);
 size_t device_memory_size();
 size_t device_memory_in_use();

@@ -16,8 +16,9 @@ std::string at_line(const void* pc) {
   return line.empty() ? "" : " at " + line;
 }
 
-/// Whether a read of such elements meets one that was never written. Without (0) eight bytes and more may be those of a struct with
-/// padding, so that in every eight of them something must have been written.
+/// Whether a read of such elements meets one that was never written. Without (0) eight bytes and
+/// more may be those of a struct with padding, so that in every eight of them something must have
+/// been written.
 template <class IsWritten>
 bool reads_unwritten(size_t size, size_t element, IsWritten&& is_written) {
   const size_t part = element != 0 ? element : size < 8 ? 1 : 8;

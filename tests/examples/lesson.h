@@ -19,7 +19,8 @@
 
 namespace vitrine::test {
 
-/// The words of a line that are numbers (inf among them), or nothing where the line does not begin with one.
+/// The words of a line that are numbers (inf among them), or nothing where the line does not begin
+/// with one.
 inline std::vector<double> numbers_of(const std::string& line) {
   std::vector<double> numbers;
   std::istringstream in(line);
@@ -50,8 +51,8 @@ inline bool agree(const std::vector<double>& x, const std::vector<double>& y) {
   });
 }
 
-/// Checks that the page has each row of numbers that the program prints, `count` of them, and that the
-/// program writes its curves.
+/// Checks that the page has each row of numbers that the program prints, `count` of them, and that
+/// the program writes its curves.
 inline void check_lesson(const std::string& program, const std::string& page, size_t count) {
   const Folder folder;
   check_full_output(program);

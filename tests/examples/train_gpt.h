@@ -27,7 +27,8 @@ struct Folder : test::Folder {
   }
 };
 
-/// train_gpt as a child process. What it prints on both streams goes to a file, or standard output elsewhere.
+/// train_gpt as a child process. What it prints on both streams goes to a file, or standard output
+/// elsewhere.
 class Program {
  public:
   Program(const Folder& folder, Arguments arguments, const char* standard_output = nullptr)

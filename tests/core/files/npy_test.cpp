@@ -48,7 +48,8 @@ std::string python() {
   return "";
 }
 
-/// Writes in.NAME.npy in all the ways that NumPy has, or checks the files out.NAME.npy that were made of them.
+/// Writes in.NAME.npy in all the ways that NumPy has, or checks the files out.NAME.npy that were
+/// made of them.
 constexpr const char* kScript = R"(
 import sys, numpy as np
 folder, mode = sys.argv[1:]
