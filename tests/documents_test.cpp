@@ -1,4 +1,5 @@
-// What the documents quote is in the files that they name, paths and links exist, and `make` has the targets.
+// What the documents quote is in the files that they name, paths and links exist, `make` has the
+// targets, and the tables of attention have all parts.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/attention/part.h"
 #include "tests/data.h"
 
 namespace {
@@ -122,4 +124,14 @@ TEST_CASE("documents quote code as it is, and name files, links and make targets
   CHECK(names.size() >= 12);
   CHECK(read(root / "README.md").quotes.size() >= 2);
   CHECK(read(root / "CONTRIBUTING.md").quotes.size() >= 6);
+}
+
+TEST_CASE("the README and the page on attention name each part of the library") {
+  for (const char* name : {"README.md", "docs/attention.md"}) {
+    std::string text;
+    for (const std::string& line : lines_of(vitrine::test::source_directory() / name)) text += line + "\n";
+    for (const vitrine::nn::AttentionPartRow* row : vitrine::nn::attention_part_table(false))
+      CHECK_MESSAGE(std::regex_search(text, std::regex("`" + row->name + "[`=]")),
+                    fmt::format("{} does not name the part {}", name, row->name));
+  }
 }

@@ -100,21 +100,21 @@ def ops():
 
 
 def attention():
-    picture = Picture(1000, 300, "The stages of attention and the parts that change them")
-    stages = (("prepare", "chain", "rotary, qk_norm", "temperature …"), ("score", "one owner", "q·kᵀ", ""),
-              ("scale", "one owner", "optimal, entropy", "scale=X"), ("modify", "chain", "softcap", "alibi"),
-              ("mask", "not a part", "causal, window", "allowed, bias"), ("normalize", "one owner", "softmax", "yours: relu2"),
-              ("read", "one owner", "mean", "laser"))
+    picture = Picture(1120, 300, "The stages of attention and the parts that change them")
+    stages = (("prepare", "chain", "rotary", "qk_norm …"), ("score", "one owner", "q·kᵀ", ""),
+              ("scale", "one owner", "optimal …", "scale=X"), ("modify", "chain", "softcap", "alibi"),
+              ("mask", "chain", "causal", "window=w"), ("normalize", "one owner", "softmax, entmax", "sigmoid"),
+              ("reweight", "chain", "", ""), ("read", "one owner", "mean", "laser"), ("combine", "chain", "", ""))
     for i, (name, kind, first, second) in enumerate(stages):
-        x = 20 + i * 140
-        picture.box(x, 70, 116, 54, (name, kind), ORANGE if kind == "one owner" else BLUE if kind == "chain" else GREY, size=14)
-        picture.text(x + 58, 150, first, 12, INK, mono=True)
-        picture.text(x + 58, 168, second, 12, INK, mono=True)
+        x = 20 + i * 122
+        picture.box(x, 70, 104, 54, (name, kind), ORANGE if kind == "one owner" else BLUE if kind == "chain" else GREY, size=14)
+        picture.text(x + 52, 150, first, 11, INK, mono=True)
+        picture.text(x + 52, 168, second, 11, INK, mono=True)
         if i:
-            picture.arrow((x - 24, 97), (x - 2, 97))
+            picture.arrow((x - 18, 97), (x - 1, 97))
     picture.text(20, 40, "q, k, v  [B, H, T, D]", 13, GREY, "start")
-    picture.text(980, 40, "o  [B, H, T, D]", 13, GREY, "end")
-    picture.box(20, 206, 956, 56, ("fused op: ops/attention.h", "every part folds: tiles of queries meet blocks of keys, and the weights are never kept"),
+    picture.text(1100, 40, "o  [B, H, T, D]", 13, GREY, "end")
+    picture.box(20, 206, 1080, 56, ("fused op: ops/attention.h", "every part folds: tiles of queries meet blocks of keys, and the weights are never kept"),
                 GREEN, size=14)
     return picture
 
