@@ -1,17 +1,18 @@
-// Trains a character-level GPT on any UTF-8 text, with attention of your choice, and writes a report.
+// Trains a character-level GPT on any UTF-8 text, with attention of your choice, and writes a
+// report.
 //
 //   train_gpt --compare standard,laser
 //   train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000
 #include <fmt/format.h>
 
-#include <csignal>
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
-#include <iostream>
 
 #include "core/files/file.h"
 #include "core/files/run_lock.h"
 #include "core/parallel.h"
+#include "core/version.h"
+#include "examples/command_line.h"
 #include "examples/train_gpt_settings.h"
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
@@ -19,6 +20,8 @@
 #include "nn/text/characters.h"
 #include "nn/text/read_text.h"
 #include "nn/text/tokens.h"
+#include "nn/training/checkpoint.h"
+#include "nn/training/interrupt.h"
 #include "nn/training/sweep.h"
 #include "nn/training/tasks/language_modeling.h"
 #include "nn/training/trainer.h"
@@ -27,27 +30,16 @@ using namespace vitrine;
 using namespace vitrine::nn;
 using namespace vitrine::nn::report;
 using namespace vitrine::nn::training;
-using examples::Settings;
+using examples::Settings, examples::say;
 
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;  // the signal that asks the program to end
-
-/// Prints. Whether standard output has taken all is checked at the end, so that a full disk costs no training.
-template <class... Args>
-void say(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
-  std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stream);
-}
-
-/// Ctrl-C, and SIGTERM as batch systems send it, end the training after the step that runs. A second Ctrl-C ends the program at
-/// once; SIGTERM may come more than once.
-void catch_signals() {
-  for (const int signal : {SIGINT, SIGTERM})
-    std::signal(signal, [](int caught) {
-      interrupted = caught;
-      if (caught == SIGINT) std::signal(SIGINT, SIG_DFL);
-    });
-}
+const char* const kExamples =
+    "  train_gpt --compare standard,laser\n"
+    "  train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000 --out runs\n"
+    "  train_gpt --config runs/laser+qk_norm.ini              repeats that run, bit for bit\n"
+    "  train_gpt --config runs/laser+qk_norm.ini --resume runs/laser+qk_norm.safetensors --steps 4000 --new-schedule\n"
+    "  sample runs/laser+qk_norm.safetensors                  writes text by its model";
 
 /// Vitrine's own source and documentation, in a fixed order.
 std::string own_source() {
@@ -67,15 +59,9 @@ std::string own_source() {
   return text;
 }
 
-Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabulary) {
+Gpt make_model(const Settings& s, int64_t vocabulary) {
   GptOptions options = s.gpt;
   options.vocabulary = vocabulary;
-  options.attention = attention;
-  options.positions = positions_of(s.positions);
-  options.activation = activation_of(s.activation);
-  options.norm = norm_kind_of(s.norm);
-  options.pre_norm = !s.post_norm;
-  options.bias = s.no_bias ? Bias::no : Bias::yes;
   manual_seed(s.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
@@ -96,70 +82,65 @@ void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary, 
   record.sample = vocabulary.decode(all.slice(prompt.size(), all.size()));
 }
 
-/// What goes wrong once the run trains is a FailedRun.
-RunRecord train(const Settings& s, const Run& run, const CharacterVocabulary& vocabulary,
-                const Tokens& training, const Tokens& validation) {
-  Gpt model = make_model(s, run.attention, vocabulary.size());
-  const GptOptions& options = model.options();
-  TrainingOptions t = s.training;
-  t.checkpoint = run.checkpoint;
-  t.metrics = run.files + ".jsonl";
-  t.run = fmt::format("{}, seed {}", run.attention, s.seed);
-  const optim::Schedule schedule = examples::schedule_of(s);
-  Trainer trainer(language_modeling(model, training, validation, s.batch, s.seed), schedule, t);
-  if (!run.resume.empty()) trainer.resume(run.resume);
-  say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.attention,
-      model.parameter_count(), training.size(), validation.size());
-  RunRecord& record = trainer.record();
-  record.vocabulary_size = vocabulary.size();
+/// What the report says of the settings; --out and its like do not matter there.
+void describe(RunRecord& record, Settings s, const Run& run, const Trainer& trainer, int64_t vocabulary) {
+  record.vocabulary_size = vocabulary;
   record.method = run.attention;
   record.name = run.name;
-  record.settings = {
-      {"attention", run.attention},
-      {"layers", std::to_string(options.layers)},
-      {"heads", std::to_string(options.heads)},
-      {"width", std::to_string(options.width)},
-      {"context", std::to_string(options.context)},
-      {"feed-forward", s.activation},
-      {"norm", fmt::format("{}, {}", s.norm, s.post_norm ? "post" : "pre")},
-      {"batch", std::to_string(s.batch)},
-      {"optimizer", t.optimizer},
-      {"learning rate", fmt::format("{} to {:.3g}, {}", s.lr, schedule(t.steps - 1), s.schedule)},
-      {"dtype", s.dtype},
-      {"device", s.device},
-      {"seed", std::to_string(s.seed)}};
-  const auto add_steps = [&](const std::string& more) {
-    record.settings.emplace_back("steps", std::to_string(trainer.step()) + more);
-  };
-  try {
-    trainer.run([] { return interrupted != 0; });
-    if (!interrupted) show(model, s, vocabulary, validation, record);
-  } catch (const std::exception& error) {
-    say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.attention, s.seed, error.what());
-    add_steps(fmt::format(", then: {}", error.what()));
-    throw FailedRun(error.what(), record);
-  }
-  add_steps("");
-  if (interrupted) {
-    say(stdout, "\ninterrupted at step {}; go on with the same options and --resume {}\n", trainer.step(),
+  record.settings = option_values(s, {Role::result, Role::schedule, Role::execution});
+  for (const ScheduleChange& change : trainer.schedule_changes())
+    record.settings.emplace_back("new schedule", change.text());
+}
+
+/// Prints how a run has ended.
+void print_end(const Settings& s, const Run& run, const RunRecord& record, int64_t step) {
+  if (interrupted()) {
+    say(stdout, "\ninterrupted at step {}; go on with the same options and --resume {}\n", step,
         examples::quoted(run.go_on));
-    return record;
+    return;
   }
   say(stdout, "{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
       run.attention, record.final_validation_loss, record.seconds, s.prompt == "\n" ? "" : s.prompt,
       record.sample);
-  return record;
 }
 
-/// The mean over seeds.
-void print_means(const std::vector<RunRecord>& records, const std::vector<std::string>& attentions) {
-  for (const std::string& name : attentions) {
-    double sum = 0;
-    int seeds = 0;
-    for (const RunRecord& record : records)
-      if (record.method == name) sum += record.final_validation_loss, ++seeds;
-    if (seeds > 1) say(stdout, "{}: mean validation loss {:.4f} of {} seeds\n", name, sum / seeds, seeds);
+/// What goes wrong once the run trains is a FailedRun.
+RunRecord train(const Settings& given, const Run& run, const CharacterVocabulary& vocabulary,
+                const Tokens& training, const Tokens& validation) {
+  Settings s = examples::settings_of_run(given, run);
+  Gpt model = make_model(s, vocabulary.size());
+  Task task = language_modeling(model, training, validation, s.batch, s.seed);
+  task.setting[kCharacters] = vocabulary.to_json();
+  TrainingOptions t = s.training;
+  t.new_schedule = !run.resume.empty() && given.training.new_schedule;
+  t.checkpoint = run.checkpoint;
+  t.metrics = run.files + ".jsonl";
+  t.run = fmt::format("{}, seed {}", run.attention, s.seed);
+  Trainer trainer(std::move(task), s.schedule.schedule(t.steps), t);
+  if (!run.resume.empty()) {
+    trainer.resume(run.resume);
+    s.resume = keep_start(run, trainer);
+    s.training.new_schedule = !s.resume.empty();
   }
+  const std::string config = run.files + ".ini";
+  write_config(config, options_of(s),
+               fmt::format("Vitrine {}; repeat this run by train_gpt --config {}", version(),
+                           examples::quoted(config)));
+  say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.attention,
+      model.parameter_count(), training.size(), validation.size());
+  RunRecord& record = trainer.record();
+  describe(record, s, run, trainer, vocabulary.size());
+  try {
+    trainer.run(interrupted);
+    if (!interrupted()) show(model, s, vocabulary, validation, record);
+  } catch (const std::exception& error) {
+    say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.attention, s.seed, error.what());
+    record.settings.emplace_back("steps made", fmt::format("{}, then: {}", trainer.step(), error.what()));
+    throw FailedRun(error.what(), record);
+  }
+  if (trainer.step() < t.steps) record.settings.emplace_back("steps made", std::to_string(trainer.step()));
+  print_end(s, run, record, trainer.step());
+  return record;
 }
 
 /// Whether all runs have come to their end, or to Ctrl-C.
@@ -175,21 +156,22 @@ bool run(const Settings& given) {
   const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
   text = std::string();  // the tokens suffice from here on
-  // What is wrong with a later attention, or with the prompt, is an error before anything is trained.
+  // What is wrong with a later attention, or with the prompt, is an error before anything is
+  // trained.
   vocabulary.encode(s.prompt);
-  const auto attentions = s.compare.empty() ? std::vector{s.attention} : s.compare;
-  for (const std::string& name : attentions) make_model(s, name, vocabulary.size());
-  auto runs = plan_runs(attentions, s.seeds.empty() ? std::vector{s.seed} : s.seeds, s.out, s.resume);
+  auto runs = plan_runs(s.compare.empty() ? std::vector{s.gpt.attention} : s.compare,
+                        s.seeds.empty() ? std::vector{s.seed} : s.seeds, s.out, s.resume);
   if (!s.training.checkpoint.empty()) runs[0].checkpoint = runs[0].go_on = s.training.checkpoint;
+  for (const Run& one : runs) make_model(examples::settings_of_run(s, one), vocabulary.size());
   const auto [trained, failed] = train_runs(
       runs,
       [&](const Run& one) {
-        s.seed = one.seed;
         return train(s, one, vocabulary, tokens.slice(0, cut), tokens.slice(cut, tokens.size()));
       },
-      [] { return interrupted != 0; });
-  if (!interrupted) print_means(trained, attentions);
-  // Runs that failed would spoil a comparison; where there are no others, their curves say how it came to that.
+      interrupted);
+  if (!interrupted()) say(stdout, "{}", mean_losses(trained));
+  // Runs that failed would spoil a comparison; where there are no others, their curves say how it
+  // came to that.
   write_report(s.out + "/report.html", "Training with Vitrine", trained.empty() ? failed : trained);
   say(stdout, "report: {}/report.html\n", s.out);
   return failed.empty();
@@ -198,25 +180,12 @@ bool run(const Settings& given) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Settings s;
-  CLI::App app("Trains a character-level GPT and writes a report.");
-  int code = 0;
-  try {
-    examples::add_options(app, s);
-    app.parse(argc, argv);
+  return examples::run_program("train_gpt", [&] {
+    Settings s;
+    OptionList options = options_of(s);
+    examples::CommandLine line("train_gpt", "Trains a character-level GPT and writes a report.", kExamples);
+    if (const auto code = line.parse(options, argc, argv)) return *code;
     catch_signals();
-    if (!run(s)) code = 1;
-  } catch (const CLI::ParseError& error) {  // a wrong option, or --help
-    code = app.exit(error);
-  } catch (const std::exception& error) {
-    say(stderr, "train_gpt: {}\n", error.what());
-    code = 1;
-  }
-  if (code == 0 && interrupted) code = 128 + interrupted;  // as shells have it
-  std::cout.flush();
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    say(stderr, "train_gpt: cannot write to standard output\n");
-    if (code == 0) code = 1;
-  }
-  return code;
+    return run(s) ? 0 : 1;
+  });
 }

@@ -1,150 +1,63 @@
-// The command line of train_gpt, which a configuration file may hold too.
+// The options of train_gpt.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
-#include <charconv>
-#include <limits>
-#include <memory>
-#include <optional>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "core/memory/machine.h"
-#include "examples/config_file.h"
 #include "nn/models/gpt.h"
+#include "nn/options.h"
+#include "nn/training/schedule_options.h"
+#include "nn/training/sweep.h"
 #include "nn/training/trainer.h"
 #include "nn/transformer/mixers.h"
 
 namespace vitrine::examples {
 
 struct Settings {
-  std::string data, out = "reports", attention = "standard", resume, device = "cpu", dtype = "float32",
-                    schedule = "cosine", positions = "automatic", prompt, activation = "gelu_tanh",
-                    norm = "layer";
-  bool post_norm = false, no_bias = false;
-  std::vector<std::string> compare;
-  std::vector<uint64_t> seeds;
   nn::GptOptions gpt;
   nn::training::TrainingOptions training;
-  double lr = 1e-3;
-  std::optional<double> final_lr, beta1, beta2, momentum;
-  std::optional<int64_t> warmup;
+  nn::training::ScheduleOptions schedule;
+  std::string data, out = "reports", resume, prompt, device = "cpu", dtype = "float32";
+  std::vector<std::string> compare;
+  std::vector<uint64_t> seeds;
   int64_t batch = 12, sample = 300;
   uint64_t seed = 1;
   int threads = 0;
-  bool one_run() const { return compare.empty() && seeds.empty(); }
+
+  void list(nn::OptionList& o) {
+    using nn::Role;
+    o.group("Data and comparison");
+    o("data", data, "UTF-8 text; by default Vitrine's own source").decides(Role::files);
+    o("compare", compare, "several attentions, on the same data and seed; in place of --attention")
+        .in_place_of("attention");
+    o("seed", seed, "of everything random");
+    o("seeds", seeds, "train with each of these seeds, and print the mean; in place of --seed")
+        .in_place_of("seed");
+    gpt.list(o);
+    o.remove("vocabulary");  // the text has it
+    training.list(o);
+    schedule.list(o);
+    o.group("Training");
+    o("batch", batch, "sequences per micro-batch").at_least(1);
+    o.group("Machine");
+    o("dtype", dtype, "with float32 masters in 16 bits; float16 scales the loss")
+        .one_of({"float32", "float64", "bfloat16", "float16"});
+    o("device", device, "cpu, cuda or cuda:1 (in builds without nvcc the emulator's, which is slow)")
+        .decides(Role::execution);
+    o("threads", threads, "0: all cores").decides(Role::execution);
+    o.group("Files and progress");
+    o("out", out, "folder for report, checkpoints, metrics and configurations").decides(Role::files);
+    o("resume", resume,
+      "a checkpoint to go on from, of one of these runs; those before it are taken from --out, those after it are "
+      "trained")
+        .decides(Role::files);
+    o("prompt", prompt, "what the sample starts with; by default a new line").decides(Role::files);
+    o("sample", sample, "characters to sample").at_least(0).decides(Role::files);
+  }
 };
-
-/// A whole number, or an error that says what came: CLI11 takes −1 for the largest unsigned one, and what is too large for the last.
-template <class T>
-std::string not_whole(const std::string& text) {
-  T number{};
-  size_t begin = std::min(text.find_first_not_of(' '), text.size());
-  if (begin < text.size() && text[begin] == '+') ++begin;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data() + begin, end, number);
-  if (error == std::errc() && rest == end) return "";
-  return fmt::format("{} is no whole number from {} to {}", text, std::numeric_limits<T>::min(),
-                     std::numeric_limits<T>::max());
-}
-
-inline void add_options(CLI::App& app, Settings& s) {
-  const auto whole = [&app](const char* name, auto& number, const char* help) {
-    return app.add_option(name, number, help)->check(not_whole<std::remove_reference_t<decltype(number)>>);
-  };
-  app.config_formatter(std::make_shared<ConfigFile>(app));
-  app.set_config("--config", "", "a file with these options as name = value, a line each")
-      ->check(CLI::ExistingFile);
-  app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
-  app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
-  app.add_option("--attention", s.attention, "one base and parts, joined by +:\n" + nn::mixer_help());
-  app.add_option("--compare", s.compare,
-                 "several attentions, on the same data and seed; in place of --attention")
-      ->delimiter(',');
-  app.add_option("--resume", s.resume,
-                 "a checkpoint to go on from, of one of these runs; those before it are taken from "
-                 "--out, those behind it are trained");
-  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean; in place of --seed")
-      ->delimiter(',');
-  app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
-  app.add_option("--checkpoint", s.training.checkpoint,
-                 "where to save; by default in --out, by the run's name");
-  app.add_option("--warmup", s.warmup,
-                 "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt [100]")
-      ->check(not_whole<int64_t>);
-  app.add_option("--final-lr", s.final_lr,
-                 "learning rate at the end of cosine and linear [0.0001, or --lr where that is less]");
-  const auto number = [](double x) { return fmt::format(" [{}]", x); };
-  app.add_option("--momentum", s.momentum, "of sgd and rmsprop" + number(s.training.momentum));
-  app.add_option("--beta1", s.beta1, "of Adam and its relatives" + number(s.training.beta1));
-  app.add_option("--beta2", s.beta2, "of Adam and its relatives, and of rmsprop" + number(s.training.beta2));
-  app.add_flag("--nesterov", s.training.nesterov, "Nesterov's momentum, of sgd");
-  app.add_flag("--post-norm", s.post_norm,
-               "norms behind the sums instead of before attention and feed-forward");
-  app.add_flag("--no-bias", s.no_bias, "linear layers without bias");
-  app.add_flag("--graph", s.training.graph, "replay the step as a CUDA graph, of --device cuda");
-  app.add_flag("--checkpoint-blocks", s.gpt.recompute_blocks,
-               "less memory: compute blocks again in the backward");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--out", s.out, "folder for report, checkpoints and metrics");
-  whole("--sample", s.sample, "characters to sample");
-  whole("--steps", s.training.steps, "optimizer steps");
-  whole("--batch", s.batch, "sequences per micro-batch");
-  whole("--accumulate", s.training.accumulate, "micro-batches per step");
-  whole("--evaluate-every", s.training.evaluate_every, "steps between validation losses");
-  whole("--save-every", s.training.save_every, "steps between checkpoints; 0: at the end alone");
-  whole("--layers", s.gpt.layers, "blocks");
-  whole("--heads", s.gpt.heads, "query heads");
-  whole("--key-heads", s.gpt.key_heads, "key heads; 0: as many as query heads");
-  whole("--width", s.gpt.width, "channels");
-  whole("--context", s.gpt.context, "longest sequence");
-  whole("--hidden", s.gpt.hidden, "size of the feed-forward layer; 0: four times the width");
-  app.add_option("--activation", s.activation, "relu, gelu, gelu_tanh, silu or swiglu");
-  app.add_option("--norm", s.norm, "layer or rms");
-  app.add_option("--dropout", s.gpt.dropout, "probability");
-  app.add_option("--positions", s.positions, "automatic, learned, sinusoidal or none");
-  app.add_option("--optimizer", s.training.optimizer, optim::optimizer_names());
-  app.add_option("--schedule", s.schedule, optim::schedule_names());
-  app.add_option("--weight-decay", s.training.weight_decay, "of matrices");
-  app.add_option("--clip", s.training.clip, "largest norm of the gradients; 0: none");
-  app.add_option("--lr", s.lr, "highest learning rate");
-  app.add_option("--dtype", s.dtype, "with float32 masters in 16 bits; float16 scales the loss")
-      ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
-  app.add_option("--device", s.device,
-                 "cpu, cuda or cuda:1 (in builds without nvcc the emulator's, which is slow)");
-  auto* seed = whole("--seed", s.seed, "of everything random");
-  app.get_option("--seeds")->check(not_whole<uint64_t>)->excludes(seed);
-  app.get_option("--compare")->excludes(app.get_option("--attention"));
-  whole("--threads", s.threads, "0: all cores");
-}
-
-/// What is given for the optimizer must be what it has.
-inline nn::training::TrainingOptions training_of(const Settings& s) {
-  nn::training::TrainingOptions t = s.training;
-  check(!t.graph || !device_of(s.device).is_cpu(), "--graph: there are CUDA graphs with --device cuda alone");
-  const auto take = [&t](const char* name, const std::optional<double>& given, double& option) {
-    check(!given || optim::has_option(t.optimizer, name), "--{}: the optimizer {} has none", name,
-          t.optimizer);
-    option = given.value_or(option);
-  };
-  take("beta1", s.beta1, t.beta1), take("beta2", s.beta2, t.beta2), take("momentum", s.momentum, t.momentum);
-  return t;
-}
-
-/// noam and inverse_sqrt cannot do without warmup.
-inline optim::Schedule schedule_of(const Settings& s) {
-  check(!s.final_lr || optim::has_floor(s.schedule),
-        "--final-lr: the schedule {} has none of its own; cosine and linear have", s.schedule);
-  const double final_lr = s.final_lr.value_or(std::min(1e-4, s.lr));
-  check(!(final_lr > s.lr), "--final-lr is {}, above the --lr of {}", final_lr, s.lr);
-  check(!s.warmup || s.schedule != "constant", "--warmup: the schedule constant has none");
-  check(s.warmup.value_or(0) >= 0, "--warmup is {}, wanted at least 0", s.warmup.value_or(0));
-  const int64_t least = s.schedule == "noam" || s.schedule == "inverse_sqrt" ? 1 : 0;
-  const int64_t warmup = std::max(std::min(s.warmup.value_or(100), s.training.steps / 2), least);
-  return optim::make_schedule(s.schedule, s.lr, warmup, s.training.steps, final_lr);
-}
 
 /// Two runs of one name would write the same files.
 template <class T>
@@ -156,17 +69,33 @@ void refuse_twice(const char* flag, std::vector<T> values) {
 
 /// The settings of a program that can begin, or an error that says which option is wrong.
 inline Settings checked(Settings s) {
-  check(s.training.steps > 0 && s.sample >= 0, "--steps is {} and --sample is {}, wanted at least 1 and 0",
-        s.training.steps, s.sample);
   check_memory(8 * static_cast<double>(s.sample), fmt::format("--sample {}", s.sample));
-  check(s.training.checkpoint.empty() || s.one_run(),
+  check(s.training.checkpoint.empty() || (s.compare.empty() && s.seeds.empty()),
         "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
+  check(!s.training.new_schedule || !s.resume.empty(), "--new-schedule: there is no --resume to go on from");
+  check(!s.training.graph || !device_of(s.device).is_cpu(),
+        "--graph: there are CUDA graphs with --device cuda alone");
   for (std::string& name : s.compare) std::erase(name, ' ');
-  std::erase(s.attention, ' ');
+  std::erase(s.gpt.attention, ' ');
   refuse_twice("--compare", s.compare);
   refuse_twice("--seeds", s.seeds);
-  s.training = training_of(s);
-  schedule_of(s);  // what is wrong with it is told once
+  s.schedule.schedule(s.training.steps);  // what is wrong with it is said once
+  return s;
+}
+
+/// The settings of one run of a comparison, which alone repeat it: every default has its value, and
+/// paths hold in any folder. A run that goes on with an unchanged schedule is the run from the
+/// beginning.
+inline Settings settings_of_run(Settings s, const nn::training::Run& run) {
+  s.gpt.attention = run.attention;
+  s.seed = run.seed;
+  s.compare.clear();
+  s.seeds.clear();
+  s.resume.clear();
+  s.training.new_schedule = false;
+  s.schedule = s.schedule.resolved(s.training.steps);
+  for (std::string* path : {&s.data, &s.out, &s.training.checkpoint})
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   return s;
 }
 

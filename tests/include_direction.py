@@ -16,7 +16,7 @@ ALLOWED = {
     "ops": r"(core|ops)/",
     "optim": r"(core|ops|optim)/",
     # nn's floors: each may include those below it.
-    "nn": r"(core|ops)/|nn/(module|init|check_gradients)\.h",
+    "nn": r"(core|ops)/|nn/(module|init|check_gradients|options|config_file)\.h",
     "nn/layers": r"(core|ops)/|nn/((module|init)\.h|layers/)",
     "nn/mixer.h": r"core/|nn/(module\.h|layers/|attention/mask\.h)",
     "nn/mixer.cpp": r"(core|ops)/|nn/mixer\.h",
@@ -25,8 +25,8 @@ ALLOWED = {
     "nn/transformer": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/|recurrent/|transformer/)",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
-    "nn/models": r"(core|ops)/|nn/((module|init)\.h|layers/|attention/|transformer/|models/)",
-    "nn/generation": r"(core|ops)/|nn/(module\.h|models/|generation/)",
+    "nn/models": r"(core|ops)/|nn/((module|init|options)\.h|layers/|attention/|transformer/|models/)",
+    "nn/generation": r"(core|ops)/|nn/((module|options)\.h|models/|generation/)",
     "nn/report": r"core/|nn/(attention/statistics\.h|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.
     "nn/report/series.h": r"core/",
@@ -37,6 +37,7 @@ ALLOWED = {
     "examples": r"(core|ops|optim|nn|cuda|examples)/",
     "bench": r"(core|ops|optim|nn|cuda|bench)/",
     "tests": r"(core|ops|optim|nn|cuda|tests)/",
+    "tests/examples": r"(core|ops|optim|nn|cuda|examples|tests)/",
 }
 
 

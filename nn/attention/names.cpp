@@ -6,6 +6,7 @@
 #include <deque>
 #include <sstream>
 
+#include "core/names.h"
 #include "nn/attention/composed.h"
 #include "nn/attention/parts/rows.h"
 
@@ -31,21 +32,6 @@ std::deque<Row>& table() {
   return rows;
 }
 
-/// Levenshtein's distance.
-size_t edits(const std::string& x, const std::string& y) {
-  std::vector<size_t> row(y.size() + 1);
-  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= x.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 1; j <= y.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (x[i - 1] != y[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
 const Row* find_row(const std::string& name) {
   const auto& rows = table();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
@@ -61,13 +47,10 @@ std::string known_names(const std::vector<KnownName>& bases) {
 
 [[noreturn]] void fail_unknown(const std::string& name, const std::string& whole,
                                const std::vector<KnownName>& bases) {
-  std::string nearest = bases.front().name;
-  const auto try_name = [&](const std::string& candidate) {
-    if (edits(name, candidate) < edits(name, nearest)) nearest = candidate;
-  };
-  for (const KnownName& base : bases) try_name(base.name);
-  for (const Row& row : table()) try_name(row.name);
-  fail("attention: there is no part {} in {}; did you mean {}? Known are:\n{}", name, whole, nearest,
+  std::vector<std::string> known;
+  for (const KnownName& base : bases) known.push_back(base.name);
+  for (const Row& row : table()) known.push_back(row.name);
+  fail("attention: there is no part {} in {}{}\nKnown are:\n{}", name, whole, did_you_mean(name, known),
        known_names(bases));
 }
 

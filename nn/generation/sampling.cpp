@@ -47,6 +47,14 @@ void keep_top_p(std::vector<Candidate>& candidates, double p) {
 
 }  // namespace
 
+void SamplingOptions::list(OptionList& o) {
+  o.group("Sampling");
+  o("temperature", temperature, "logits are divided by it; 0: the most likely token").at_least(0);
+  o("top-k", top_k, "only the k most likely tokens; 0: all").at_least(0);
+  o("top-p", top_p, "of those only the fewest that together are this likely").above(0).at_most(1);
+  o("seed", seed, "the same seed draws the same text");
+}
+
 int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& generator) {
   check(o.temperature >= 0 && std::isfinite(o.temperature) && o.top_k >= 0 && o.top_p > 0 && o.top_p <= 1,
         "generate: wanted a finite temperature ≥ 0, top_k ≥ 0 and top_p in (0, 1], got {}, {} and {}",

@@ -3,6 +3,7 @@
 
 #include "core/random.h"
 #include "core/tensor.h"
+#include "nn/options.h"
 
 namespace vitrine::nn {
 
@@ -12,6 +13,8 @@ struct SamplingOptions {
   int64_t top_k = 0;       ///< only the k most likely; 0: all
   double top_p = 1;   ///< of those only the fewest most likely ones that together have this much, in (0, 1]
   uint64_t seed = 0;  ///< the same seed draws the same text
+
+  void list(OptionList& o);  ///< see nn/options.h
 };
 
 /// The next token for logits [V]; −∞ is never chosen. NaN is an error.

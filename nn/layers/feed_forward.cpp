@@ -5,15 +5,6 @@
 
 namespace vitrine::nn {
 
-Activation activation_of(const std::string& name) {
-  if (name == "relu") return Activation::relu;
-  if (name == "gelu") return Activation::gelu;
-  if (name == "gelu_tanh") return Activation::gelu_tanh;
-  if (name == "silu") return Activation::silu;
-  if (name == "swiglu") return Activation::swiglu;
-  fail("there is no activation {}: wanted relu, gelu, gelu_tanh, silu or swiglu", name);
-}
-
 FeedForward::FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias,
                          double out_deviation)
     : up(width, activation == Activation::swiglu ? 2 * hidden : hidden, bias),

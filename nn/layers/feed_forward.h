@@ -1,16 +1,21 @@
 // The feed-forward part of a Transformer block.
 #pragma once
 
-#include <string>
-
+#include "core/names.h"
 #include "nn/layers/linear.h"
 
 namespace vitrine::nn {
 
 /// Functions of ops/activation.h.
 enum class Activation { relu, gelu, gelu_tanh, silu, swiglu };
-/// "gelu_tanh" and so on; an unknown name is an error that lists the known ones.
-Activation activation_of(const std::string& name);
+inline EnumNames<Activation> names_of(Activation) {
+  return {"activation",
+          {{"relu", Activation::relu},
+           {"gelu", Activation::gelu},
+           {"gelu_tanh", Activation::gelu_tanh},
+           {"silu", Activation::silu},
+           {"swiglu", Activation::swiglu}}};
+}
 
 /// W₂·act(W₁·x + b₁) + b₂. For SwiGLU W₁ has twice the rows: gate, then value. Vaswani et al. 2017; Shazeer 2020.
 class FeedForward : public Module {

@@ -4,12 +4,6 @@
 
 namespace vitrine::nn {
 
-NormKind norm_kind_of(const std::string& name) {
-  if (name == "layer") return NormKind::layer;
-  if (name == "rms") return NormKind::rms;
-  fail("there is no norm {}: wanted layer or rms", name);
-}
-
 Norm::Norm(int64_t width, NormKind kind, double eps) : weight(constant({width}, 1)), kind_(kind), eps_(eps) {
   if (kind == NormKind::layer) bias = constant({width}, 0);
 }

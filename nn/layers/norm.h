@@ -1,8 +1,7 @@
 // LayerNorm and RMSNorm with learned gains.
 #pragma once
 
-#include <string>
-
+#include "core/names.h"
 #include "nn/module.h"
 #include "ops/norm.h"
 
@@ -10,7 +9,9 @@ namespace vitrine::nn {
 
 /// LayerNorm, or RMSNorm, which leaves out mean and bias.
 enum class NormKind { layer, rms };
-NormKind norm_kind_of(const std::string& name);  ///< layer or rms; others are an error that lists them
+inline EnumNames<NormKind> names_of(NormKind) {
+  return {"norm", {{"layer", NormKind::layer}, {"rms", NormKind::rms}}};
+}
 
 /// LayerNorm or RMSNorm over the last axis, with a gain (and a bias for LayerNorm).
 class Norm : public Module {

@@ -48,18 +48,32 @@ Positions resolved(const GptOptions& o) {
 
 }  // namespace
 
+void GptOptions::list(OptionList& o) {
+  o.group("Model");
+  o("vocabulary", vocabulary, "number of tokens").at_least(1);
+  o("attention", attention, "the mixer: one base and parts, joined by +:\n" + mixer_help()).also("mixer");
+  o("layers", layers, "blocks").at_least(1);
+  o("heads", heads, "query heads").at_least(1);
+  o("key-heads", key_heads, "key heads; 0: as many as query heads").at_least(0);
+  o("width", width, "channels").at_least(1);
+  o("context", context, "longest sequence").at_least(1);
+  o("hidden", hidden, "size of the feed-forward layer; 0: four times the width").at_least(0);
+  o("activation", activation, "of the feed-forward layer");
+  o("norm", norm, "LayerNorm or RMSNorm");
+  o.flag("post-norm", pre_norm, false, "norms after the sums instead of before attention and feed-forward");
+  o.flag("no-bias", bias, Bias::no, "linear layers without bias");
+  o.flag("untied", tied, false, "an output layer with weights of its own");
+  o("dropout", dropout, "probability").at_least(0).below(1);
+  o("positions", positions, "what tells tokens apart by their place");
+  o("checkpoint-blocks", recompute_blocks, "less memory: compute blocks again in the backward")
+      .decides(Role::execution);
+}
+
 void GptOptions::validate() const {
-  for (auto [name, value] : {std::pair{"vocabulary", vocabulary},
-                             {"context", context},
-                             {"width", width},
-                             {"layers", layers},
-                             {"heads", heads}})
-    check(value > 0, "Gpt: {} is {}, wanted at least 1", name, value);
+  check_options(*this, "Gpt");
   check(width % heads == 0, "Gpt: the width {} is no multiple of the {} heads", width, heads);
-  check(key_heads >= 0 && (key_heads == 0 || heads % key_heads == 0),
-        "Gpt: {} query heads cannot share {} key heads evenly", heads, key_heads);
-  check(hidden >= 0, "Gpt: the hidden size is {}, wanted at least 0", hidden);
-  check(dropout >= 0 && dropout < 1, "Gpt: dropout: the probability is {}, wanted [0, 1)", dropout);
+  check(key_heads == 0 || heads % key_heads == 0, "Gpt: {} query heads cannot share {} key heads evenly",
+        heads, key_heads);
   parse_mixer(attention);
   check(positions != Positions::sinusoidal || width % 2 == 0,
         "Gpt: the width {} is odd, and sinusoidal positions come in pairs of channels", width);
@@ -71,17 +85,6 @@ void GptOptions::validate() const {
   check_memory(4 * (w * (rows + places) + block * static_cast<double>(layers)),
                fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
                            context, width, hidden, layers));
-}
-
-Positions positions_of(const std::string& name) {
-  if (name == "automatic") return Positions::automatic;
-  if (name == "learned") return Positions::learned;
-  if (name == "sinusoidal") return Positions::sinusoidal;
-  if (name == "none") return Positions::none;
-  fail(
-      "there are no positions {}: wanted automatic, learned, sinusoidal or none (rotary and alibi are parts "
-      "of attention)",
-      name);
 }
 
 Gpt::Gpt(const GptOptions& options)

@@ -7,13 +7,21 @@
 
 #include "nn/layers/embedding.h"
 #include "nn/models/language_model.h"
+#include "nn/options.h"
 
 namespace vitrine::nn {
 
 /// What tells tokens apart by their place. `automatic`: learned, or nothing where the attention brings its own (rotary,
 /// alibi).
 enum class Positions { automatic, learned, sinusoidal, none };
-Positions positions_of(const std::string& name);  ///< an unknown name is an error that lists the known ones
+inline EnumNames<Positions> names_of(Positions) {
+  return {"kind of positions",
+          {{"automatic", Positions::automatic},
+           {"learned", Positions::learned},
+           {"sinusoidal", Positions::sinusoidal},
+           {"none", Positions::none}},
+          " (rotary and alibi are parts of attention)"};
+}
 
 /// Sizes and parts of a Gpt. All sizes are at least 1 where 0 has no meaning of its own.
 struct GptOptions {
@@ -35,6 +43,7 @@ struct GptOptions {
   /// Saves memory in training: blocks keep their input only and are computed again in the backward.
   bool recompute_blocks = false;
 
+  void list(OptionList& o);  ///< see nn/options.h
   /// Throws an error that says what is wrong with them.
   void validate() const;
 };

@@ -1,5 +1,6 @@
 #include "nn/text/characters.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -52,6 +53,34 @@ CharacterVocabulary::CharacterVocabulary(const std::vector<std::string>& charact
     if (c.size() == 1) ids_of_bytes_[byte_of(c)] = id;
   }
   check(ids_.size() == characters_.size(), "CharacterVocabulary: a character is given twice");
+}
+
+std::string CharacterVocabulary::to_json() const {
+  auto list = nlohmann::json::array();
+  for (const std::string& c : characters_) {
+    if (utf8_sequence(c, 0).whole) {
+      list.push_back(c);
+    } else {
+      list.push_back(byte_of(c));
+    }
+  }
+  return list.dump();
+}
+
+CharacterVocabulary CharacterVocabulary::from_json(const std::string& text) {
+  const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
+  check(list.is_array(), "CharacterVocabulary: the text is no list of characters in JSON");
+  std::vector<std::string> characters;
+  for (const auto& item : list) {
+    std::string c;
+    if (item.is_string()) c = item.get<std::string>();
+    if (item.is_number_unsigned() && item.get<uint64_t>() < 256) c = static_cast<char>(item.get<int>());
+    const bool single = item.is_string() ? split_characters(c).size() == 1 : !c.empty();
+    check(single, "CharacterVocabulary: {} is in the list, wanted one character or a byte from 0 to 255",
+          item.dump());
+    characters.push_back(std::move(c));
+  }
+  return CharacterVocabulary(characters);
 }
 
 Tokens CharacterVocabulary::encode(std::string_view text) const {

@@ -23,6 +23,10 @@ class CharacterVocabulary {
   std::string decode(const Tokens& ids) const;  ///< an id outside [0, size) is an error
   int64_t size() const { return static_cast<int64_t>(characters_.size()); }
   const std::vector<std::string>& characters() const { return characters_; }
+  /// A list in JSON: ["\n", "a", 255], a byte that belongs to no character as its number.
+  std::string to_json() const;
+  /// The vocabulary of which to_json() made the text; anything else is an error.
+  static CharacterVocabulary from_json(const std::string& text);
 
  private:
   std::vector<std::string> characters_;

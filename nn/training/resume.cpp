@@ -47,25 +47,18 @@ void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, c
   }
 }
 
+/// A vocabulary, for one, is too long for an error.
+std::string shortened(const std::string& text) {
+  return text.size() > 200 ? text.substr(0, 100) + "…" + text.substr(text.size() - 20) : text;
+}
+
 }  // namespace
 
-std::map<std::string, std::string> Trainer::setting(int64_t steps) const {
-  const TrainingOptions& o = options_;
-  std::map<std::string, std::string> all = task_.setting;
-  all.insert({{"accumulate", std::to_string(o.accumulate)},
-              {"dtype", std::string(name(named_.front().second.dtype()))},
-              {"optimizer", o.optimizer},
-              {"weight decay", fmt::format("{}", o.weight_decay)},
-              {"beta1", fmt::format("{}", o.beta1)},
-              {"beta2", fmt::format("{}", o.beta2)},
-              {"momentum", fmt::format("{}", o.momentum)},
-              {"nesterov", fmt::format("{}", o.nesterov)},
-              {"clip", fmt::format("{}", o.clip)}});
-  const auto add_rate = [&](int64_t n) {
-    all[fmt::format("learning rate of step {}", n)] = fmt::format("{}", schedule_(n - 1));
-  };
-  if (steps > 0) add_rate(steps);
-  for (int64_t n = steps > 1 ? 1 : 0; n > 0; n = n <= (steps - 1) / 2 ? 2 * n : 0) add_rate(n);
+OptionValues Trainer::setting() const {
+  OptionValues all(task_.setting.begin(), task_.setting.end());
+  const OptionValues own = option_values(options_, {Role::result});
+  all.insert(all.end(), own.begin(), own.end());
+  all.emplace_back("dtype", name(named_.front().second.dtype()));
   return all;
 }
 
@@ -73,7 +66,9 @@ void Trainer::save(const std::string& path) {
   Safetensors file;
   for (const auto& [name, x] : task_.model.state_dict()) file.tensors["model/" + name] = x;
   for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;
-  file.metadata = setting(step_);
+  const OptionValues all = setting();
+  file.metadata.insert(all.begin(), all.end());
+  rates_.save(file.metadata, step_);
   file.metadata["step"] = std::to_string(step_);
   file.metadata["loss"] = fmt::format("{}", last_loss_);
   // Dropout draws from the default generator.
@@ -102,9 +97,10 @@ void Trainer::resume(const std::string& path) {
   check(step >= 0, "resume: {} is broken: its step is \"{}\", wanted at least 0", path, step);
   check(step <= options_.steps, "resume: {} is at step {}, and this run has {} steps", path, step,
         options_.steps);
-  for (const auto& [key, here] : setting(step))
-    check(metadata(key) == here, "resume: the {} of {} is {}, of this run {}", key, path, metadata(key),
-          here);
+  for (const auto& [key, here] : setting())
+    check(metadata(key) == here, "resume: the {} of {} is {}, of this run {}", key, path,
+          shortened(metadata(key)), shortened(here));
+  const RateHistory rates = rates_.resumed(file.metadata, step, path, options_.new_schedule);
   read("loss", "a number", loss);
   check(step == 0 || std::isfinite(loss), "resume: {} is broken: its loss is \"{}\", wanted a finite number",
         path, loss);
@@ -125,6 +121,7 @@ void Trainer::resume(const std::string& path) {
   warm_ = false;
   task_.model.load_state_dict(model);  // what fits nowhere has changed nothing
   optimizer_->load_state_dict(optimizer);
+  rates_ = rates;
   step_ = step;
   last_loss_ = loss;
   scale_.restore(scale, scaled);
@@ -159,6 +156,8 @@ void Trainer::write_metrics() {
       {"step", step_}, {"seconds", std::round(1e3 * seconds_) / 1e3}, {"peak_bytes", peak_}};
   for (const auto& [name, series] : series())
     if (!series->x.empty() && series->x.back() == static_cast<double>(step_)) line[name] = series->y.back();
+  for (const ScheduleChange& change : schedule_changes())
+    if (change.after_step + 1 == step_) line["new_schedule"] = change.text();
   try {
     metrics_->append(line.dump() + "\n");
   } catch (const Error& error) {

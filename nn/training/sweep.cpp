@@ -62,4 +62,31 @@ ComparisonRecords train_runs(const std::vector<Run>& runs,
   return records;
 }
 
+std::string keep_start(const Run& run, const Trainer& trainer) {
+  namespace fs = std::filesystem;
+  if (trainer.schedule_changes().empty()) return "";
+  const std::string kept = fmt::format("{}.step{}.safetensors", run.files, trainer.step());
+  std::error_code none;  // of a file that is not there
+  if (!fs::equivalent(run.resume, kept, none))
+    fs::copy_file(run.resume, kept, fs::copy_options::overwrite_existing);
+  return fs::absolute(kept).lexically_normal().string();
+}
+
+std::string mean_losses(const std::vector<report::RunRecord>& records) {
+  std::vector<std::string> methods;  // in the order of the runs
+  for (const auto& record : records)
+    if (std::find(methods.begin(), methods.end(), record.method) == methods.end())
+      methods.push_back(record.method);
+  std::string text;
+  for (const std::string& method : methods) {
+    double sum = 0;
+    int seeds = 0;
+    for (const auto& record : records)
+      if (record.method == method) sum += record.final_validation_loss, ++seeds;
+    if (seeds > 1)
+      text += fmt::format("{}: mean validation loss {:.4f} of {} seeds\n", method, sum / seeds, seeds);
+  }
+  return text;
+}
+
 }  // namespace vitrine::nn::training

@@ -43,16 +43,18 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const std::vector<std::pair<std::
   return optimizer;
 }
 
+optim::Schedule checked(optim::Schedule schedule) {
+  check(schedule != nullptr, "training: there is no schedule");
+  return schedule;
+}
+
 /// What would else be found out after an hour of training.
 const TrainingOptions& checked(const TrainingOptions& o) {
-  for (auto [name, value] :
-       {std::pair{"steps", o.steps}, {"accumulate", o.accumulate}, {"evaluate_every", o.evaluate_every}})
-    check(value > 0, "training: {} is {}, wanted at least 1", name, value);
+  check_options(o, "training");
   check_memory(static_cast<double>(o.accumulate) * (sizeof(Batch) + sizeof(Tensor)),
                fmt::format("training: accumulate {}, the micro-batches of a step", o.accumulate));
-  check(o.save_every >= 0 && (o.save_every == 0 || !o.checkpoint.empty()),
-        "training: save_every is {}, wanted at least 0, and a checkpoint to write", o.save_every);
-  check(o.clip >= 0, "training: clip is {}, wanted at least 0", o.clip);
+  check(o.save_every == 0 || !o.checkpoint.empty(),
+        "training: save-every is {}, and there is no checkpoint to write", o.save_every);
   for (const auto& [name, path] : {std::pair{"checkpoint", &o.checkpoint}, {"metrics", &o.metrics}}) {
     const auto folder = std::filesystem::path(*path).parent_path();
     check(folder.empty() || std::filesystem::is_directory(folder), "training: there is no folder for {} {}",
@@ -78,9 +80,39 @@ Task checked(Task task) {
 
 }  // namespace
 
+void TrainingOptions::list(OptionList& o) {
+  const auto unless_it_has = [this](const char* option) {
+    return [this, option] {
+      return optim::has_option(optimizer, option) ? "" : fmt::format("the optimizer {} has none", optimizer);
+    };
+  };
+  o.group("Training");
+  o("steps", steps, "optimizer steps").at_least(1).decides(Role::schedule);
+  o("accumulate", accumulate, "micro-batches per step").at_least(1);
+  o("clip", clip, "largest norm of the gradients; 0: none").at_least(0);
+  o("optimizer", optimizer, optim::optimizer_names());
+  o("weight-decay", weight_decay, "of matrices").at_least(0);
+  o("momentum", momentum, "of sgd and rmsprop").at_least(0).unless(unless_it_has("momentum"));
+  o("nesterov", nesterov, "Nesterov's momentum, of sgd").unless(unless_it_has("nesterov"));
+  o("beta1", beta1, "of Adam and its relatives").at_least(0).below(1).unless(unless_it_has("beta1"));
+  o("beta2", beta2, "of Adam and its relatives, and of rmsprop")
+      .at_least(0)
+      .below(1)
+      .unless(unless_it_has("beta2"));
+  o("graph", graph, "replay the step as a CUDA graph, of --device cuda").decides(Role::execution);
+  o.group("Files and progress");
+  o("evaluate-every", evaluate_every, "steps between validation losses").at_least(1).decides(Role::files);
+  o("save-every", save_every, "steps between checkpoints; 0: at the end alone")
+      .at_least(0)
+      .decides(Role::files);
+  o("checkpoint", checkpoint, "where to save; by default in --out, by the run's name").decides(Role::files);
+  o("new-schedule", new_schedule, "go on from --resume with other learning rates or steps")
+      .decides(Role::files);
+}
+
 Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
     : task_(checked(std::move(task))),
-      schedule_(std::move(schedule)),
+      rates_(checked(std::move(schedule))),
       options_(checked(options)),
       locks_(locks_of(options_)),
       named_(task_.model.named_parameters()),
@@ -88,7 +120,6 @@ Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
       scale_(named_.front().second.dtype()),
       layers_(layers_of(task_.model)),
       attentions_(attentions_of(task_.model)) {
-  check(schedule_ != nullptr, "training: there is no schedule");
   check(!options_.graph || scale_.value() == 1,
         "training: the scale of float16 losses is chosen on the CPU, which a graph leaves out; use bfloat16");
   for (const Layer& layer : layers_) record_.grad_norm_by_layer.push_back({layer.path, {}, {}});
@@ -168,7 +199,7 @@ void Trainer::update() {
 double Trainer::train_step() {
   moving_ = false;
   load_batches();
-  optimizer_->set_lr(schedule_(step_));
+  optimizer_->set_lr(rates_.rate(step_ + 1));
   const auto sum_of = [this](const std::vector<Tensor>& losses) {
     double loss = 0;
     for (const Tensor& x : losses) loss += x.item();
@@ -253,7 +284,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     const auto x = static_cast<double>(++step_);
     last_loss_ = loss;
     record_.train_loss.add(x, loss);
-    record_.learning_rate.add(x, schedule_(step_ - 1));
+    record_.learning_rate.add(x, rates_.rate(step_));
     record_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
       record_.validation_loss.add(x, validation_loss());

@@ -18,10 +18,12 @@
 #include "core/files/run_lock.h"
 #include "core/gpu/step_graph.h"
 #include "core/tape.h"
+#include "nn/options.h"
 #include "nn/report/run.h"
 #include "nn/training/gradient_norms.h"
 #include "nn/training/loss_scale.h"
 #include "nn/training/progress.h"
+#include "nn/training/rate_history.h"
 #include "nn/training/task.h"
 #include "optim/by_name.h"
 #include "optim/clip.h"
@@ -50,8 +52,12 @@ struct TrainingOptions {
   /// same shapes in every step; their tokens may differ.
   bool graph = false;
   bool progress =
-      true;  ///< a line on standard error that is written over, or ten lines (nn/training/progress.h)
+      true;         ///< a line on standard error that is written over, or ten lines (nn/training/progress.h)
   std::string run = {};  ///< the name of the run in that line
+  /// resume() takes other learning rates than those of the run before, and the checkpoint records the change.
+  bool new_schedule = false;
+
+  void list(OptionList& o);  ///< what a user chooses; see nn/options.h
 };
 
 /// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss scaling for float16, clipping,
@@ -77,6 +83,8 @@ class Trainer {
   int64_t step() const { return step_; }  ///< optimizer steps so far
   /// Mean loss per token over the whole validation split.
   double validation_loss();
+  /// Where this run, or a run before from which it goes on, was resumed with other learning rates.
+  const std::vector<ScheduleChange>& schedule_changes() const { return rates_.changes(); }
   report::RunRecord& record() { return record_; }  ///< what the run has shown, for report::write_report
 
  private:
@@ -95,15 +103,14 @@ class Trainer {
   void open_metrics();
   void write_metrics();
   std::string saved_as(const std::string& path);
-  /// What a resumed run has to have in common with one that has made that many steps: the task, the optimizer and the learning
-  /// rates so far, at the powers of two and the last. A run may be made longer where that leaves these as they were.
-  std::map<std::string, std::string> setting(int64_t steps) const;
+  /// What a resumed run has to have in common with the one before, apart from the learning rates.
+  OptionValues setting() const;
   int64_t tokens() const;  ///< of the step's batches
   void note_peak();
   void show_progress(double loss, double seconds);
 
   Task task_;
-  optim::Schedule schedule_;
+  RateHistory rates_;
   TrainingOptions options_;
   std::vector<std::unique_ptr<RunLock>> locks_;
   std::vector<std::pair<std::string, Parameter>> named_;

@@ -198,6 +198,55 @@ TEST_CASE("a checkpoint of other settings ends a comparison, and what is finishe
   CHECK((bytes_of_file(folder / "out/report.html") == report));
 }
 
+TEST_CASE("the configuration beside the results of each run repeats it bit for bit, from any folder") {
+  const Folder folder;
+  Program both(folder, tiny(folder, {"--compare", "laser,softcap=20", "--seeds", "3,4", "--steps", "8",
+                                     "--dropout", "0.1", "--optimizer", "sgd", "--nesterov", "--norm", "rms",
+                                     "--prompt", "a \"quick\"\n", "--schedule", "linear", "--out",
+                                     fs::relative(folder / "both").string()}));
+  CHECK(both.exit_code() == 1);  // the text has no quotes
+  std::ofstream(folder / "text.txt", std::ios::app) << "\"quoted\"\n";
+  Program again(folder, tiny(folder, {"--compare", "laser,softcap=20", "--seeds", "3,4", "--steps", "8",
+                                      "--dropout", "0.1", "--optimizer", "sgd", "--nesterov", "--norm", "rms",
+                                      "--prompt", "a \"quick\"\n", "--schedule", "linear", "--out",
+                                      fs::relative(folder / "both").string()}));
+  CHECK_MESSAGE(again.exit_code() == 0, again.printed());
+  for (const std::string name : {"laser-seed4", "softcap-20-seed3"}) {
+    const std::string config = folder / "both" + "/" + name + ".ini",
+                      saved = "/" + name.substr(0, name.find("-seed")) + ".safetensors";
+    const auto losses = json_lines(folder / "both" + "/" + name + ".jsonl");
+    Program one(folder, {"--config", config, "--out", folder / name});
+    CHECK_MESSAGE(one.exit_code() == 0, one.printed());
+    CHECK((bytes_of_file(folder / "both" + "/" + name + ".safetensors") ==
+           bytes_of_file(folder / name + saved)));
+    CHECK(one.printed().find("--- sample ---\na \"quick\"\n") != std::string::npos);
+    CHECK(losses.size() == 8);
+  }
+}
+
+TEST_CASE(
+    "a run resumed with --new-schedule is repeated by its configuration and the checkpoint kept beside it") {
+  const Folder folder;
+  const std::string saved = folder / "out/standard.safetensors", config = folder / "out/standard.ini";
+  Program first(folder, tiny(folder, {"--steps", "6", "--dropout", "0.1", "--out", folder / "out"}));
+  REQUIRE(first.exit_code() == 0);
+  const Arguments longer = {"--config", config, "--resume", saved, "--steps", "10"};
+  Program refused(folder, longer);
+  CHECK(refused.exit_code() == 1);
+  CHECK_MESSAGE(
+      refused.printed().find("--new-schedule changes the schedule after step 6") != std::string::npos,
+      refused.printed());
+  Arguments changed = longer;
+  changed.push_back("--new-schedule");
+  Program second(folder, changed);
+  REQUIRE_MESSAGE(second.exit_code() == 0, second.printed());
+  CHECK(read_text(folder / "out/report.html").find("after step 6: learning rate ") != std::string::npos);
+  CHECK(fs::exists(folder / "out/standard.step6.safetensors"));
+  Program repeated(folder, {"--config", config, "--out", folder / "again"});
+  CHECK_MESSAGE(repeated.exit_code() == 0, repeated.printed());
+  CHECK((bytes_of_file(folder / "again/standard.safetensors") == bytes_of_file(saved)));
+}
+
 TEST_CASE("a run that fails leaves the others of its comparison their report") {
   const Folder folder;
   Program program(folder, tiny(folder, {"--compare", "standard,scale=1e300,laser", "--steps", "4", "--out",

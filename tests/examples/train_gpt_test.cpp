@@ -3,6 +3,8 @@
 #include <fstream>
 
 #include "core/files/safetensors.h"
+#include "core/version.h"
+#include "examples/train_gpt_settings.h"
 #include "nn/text/read_text.h"
 #include "tests/examples/train_gpt.h"
 #include "tests/nn/mechanisms.h"
@@ -18,54 +20,26 @@ TEST_CASE("--help names every flag and every part of attention") {
   Program program(folder, {"--help"});
   CHECK(program.exit_code() == 0);
   const std::string help = program.printed();
-  std::vector<std::string> words = {"--config",
-                                    "--data",
-                                    "--attention",
-                                    "--compare",
-                                    "--out",
-                                    "--resume",
-                                    "--steps",
-                                    "--batch",
-                                    "--accumulate",
-                                    "--layers",
-                                    "--heads",
-                                    "--key-heads",
-                                    "--width",
-                                    "--context",
-                                    "--dropout",
-                                    "--positions",
-                                    "--hidden",
-                                    "--activation",
-                                    "--norm",
-                                    "--post-norm",
-                                    "--no-bias",
-                                    "--device",
-                                    "--graph",
-                                    "--momentum",
-                                    "--nesterov",
-                                    "--beta1",
-                                    "--beta2",
-                                    "--evaluate-every",
-                                    "--save-every",
-                                    "--checkpoint",
-                                    "--checkpoint-blocks",
-                                    "--optimizer",
-                                    "--schedule",
-                                    "--weight-decay",
-                                    "--clip",
-                                    "--lr",
-                                    "--final-lr",
-                                    "--warmup",
-                                    "--dtype",
-                                    "--seed",
-                                    "--seeds",
-                                    "--threads",
-                                    "--prompt",
-                                    "--sample"};
+  examples::Settings settings;
+  std::vector<std::string> words = {"--config", "--version"};
+  for (const nn::Option& option : nn::options_of(settings)) words.push_back("--" + option.name);
   for (const std::string& name : test::mechanisms())  // a part alone, without its number
     if (name.find('+') == std::string::npos) words.push_back(name.substr(0, name.find('=')));
-  for (const std::string& word : words)
-    CHECK_MESSAGE(help.find(fmt::format("  {} ", word)) != std::string::npos, word);
+  for (const std::string& word : words) {
+    const bool there = std::any_of(std::begin(" =\n"), std::end(" =\n"), [&](char end) {
+      return help.find("  " + word + end) != std::string::npos;
+    });
+    CHECK_MESSAGE(there, word);
+  }
+  for (const char* part : {"\nModel:\n", "\nLearning rate:\n", "\nExamples:\n  train_gpt --compare"})
+    CHECK_MESSAGE(help.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("--version names the program and the library's version") {
+  const Folder folder;
+  Program program(folder, {"--version"});
+  CHECK(program.exit_code() == 0);
+  CHECK(program.printed() == fmt::format("train_gpt of Vitrine {}\n", version()));
 }
 
 TEST_CASE("without --data it reads the project's own source and documentation") {
@@ -91,44 +65,45 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--compare", "standard,laser,standard"}, "--compare names standard twice"},
       {{"--seeds", "1,2,1"}, "--seeds names 1 twice"},
       {{"--checkpoint", folder / "one", "--seeds", "1,2"}, "--checkpoint names the file of one run"},
-      {{"--save-every=-1"}, "save_every is -1"},
-      {{"--evaluate-every", "0"}, "evaluate_every is 0"},
-      {{"--hidden=-1"}, "the hidden size is -1"},
-      {{"--activation", "tanh"}, "there is no activation tanh: wanted relu, "},
-      {{"--norm", "batch"}, "there is no norm batch: wanted layer or rms"},
-      {{"--beta2", "1"}, "beta"},
-      {{"--beta1", "1"}, "the betas are 1 and 0.99"},
+      {{"--save-every=-1"}, "--save-every is -1, wanted at least 0"},
+      {{"--evaluate-every", "0"}, "--evaluate-every is 0, wanted at least 1"},
+      {{"--hidden=-1"}, "--hidden is -1, wanted at least 0"},
+      {{"--activation", "tanh"}, "--activation is tanh, wanted relu, gelu, "},
+      {{"--norm", "batch"}, "--norm is batch, wanted layer or rms"},
+      {{"--beta2", "1"}, "--beta2 is 1, wanted [0, 1)"},
+      {{"--beta1", "1"}, "--beta1 is 1, wanted [0, 1)"},
       {{"--momentum", "0.5"}, "--momentum: the optimizer adamw has none"},
       {{"--beta1", "0.5", "--optimizer", "rmsprop"}, "--beta1: the optimizer rmsprop has none"},
       {{"--beta2", "0.5", "--optimizer", "sgd"}, "--beta2: the optimizer sgd has none"},
-      {{"--nesterov"}, "adamw has no Nesterov momentum"},
+      {{"--nesterov"}, "--nesterov: the optimizer adamw has none"},
       {{"--final-lr", "0.1", "--schedule", "noam"}, "--final-lr: the schedule noam has none"},
       {{"--attention", "qk_norm+cosine"}, "both change the norm of queries and keys"},
-      {{"--steps", "-3"}, "--steps is -3"},
-      {{"--steps", "many"}, "many is no whole number"},
-      {{"--steps", "99999999999999999999"}, "99999999999999999999 is no whole number from"},
-      {{"--seed=-1"}, "-1 is no whole number from 0 to 18446744073709551615"},
-      {{"--seeds", "1,-2"}, "-2 is no whole number from 0"},
-      {{"--seeds", "1,2", "--seed", "3"}, "--seed"},
-      {{"--compare", "standard,laser", "--attention", "laser"}, "--attention"},
+      {{"--steps", "-3"}, "--steps is -3, wanted at least 1"},
+      {{"--steps", "many"}, "--steps is many, wanted a whole number below 2^63, at least 1"},
+      {{"--steps", "99999999999999999999"}, "--steps is 99999999999999999999, wanted a whole number"},
+      {{"--seed=-1"}, "--seed is -1, wanted a whole number from 0 to 2^64 - 1"},
+      {{"--seeds", "1,-2"}, "--seeds is 1,-2, wanted a whole number from 0"},
+      {{"--seeds", "1,2", "--seed", "3"}, "--seeds is in place of --seed, and both are given"},
+      {{"--compare", "standard,laser", "--attention", "laser"}, "--compare is in place of --attention"},
       {{"--warmup=-5"}, "--warmup is -5, wanted at least 0"},
       {{"--warmup", "5", "--schedule", "constant"}, "--warmup: the schedule constant has none"},
       {{"--device", "gpu"}, "the device is \"gpu\", wanted cpu, cuda, or the number of a GPU, as in cuda:1"},
       {{"--graph"}, "--graph: there are CUDA graphs with --device cuda alone"},
-      {{"--final-lr", "0.5"}, "--final-lr is 0.5, above the --lr of 0.001"},
+      {{"--final-lr", "0.5"}, "final-lr is 0.5, above the lr of 0.001"},
       {{"--checkpoint", folder.path.string()}, "is not a file"},
       {{"--heads", "3"}, "the width 16 is no multiple of the 3 heads"},
       {{"--key-heads", "3"}, "4 query heads cannot share 3 key heads"},
-      {{"--accumulate", "0"}, "accumulate is 0, wanted at least 1"},
-      {{"--sample=-1"}, "--sample is -1"},
-      {{"--clip=-1"}, "clip is -1, wanted at least 0"},
-      {{"--lr=-1"}, "cosine: wanted learning rates of at least 0, got -1"},
-      {{"--final-lr=nan"}, "and nan"},
-      {{"--dropout", "1"}, "the probability is 1, wanted [0, 1)"},
-      {{"--dtype", "int64"}, "int64 not in {float32,float64,bfloat16,float16}"},
+      {{"--accumulate", "0"}, "--accumulate is 0, wanted at least 1"},
+      {{"--sample=-1"}, "--sample is -1, wanted at least 0"},
+      {{"--clip=-1"}, "--clip is -1, wanted at least 0"},
+      {{"--lr=-1"}, "--lr is -1, wanted at least 0"},
+      {{"--final-lr=nan"}, "--final-lr is nan, wanted a finite number, at least 0"},
+      {{"--dropout", "1"}, "--dropout is 1, wanted [0, 1)"},
+      {{"--dtype", "int64"}, "--dtype is int64, wanted float32, float64, bfloat16 or float16"},
       {{"--optimizer", "adamx"}, "there is no optimizer adamx: wanted sgd, "},
       {{"--schedule", "cosinus"}, "there is no schedule cosinus: wanted constant, "},
-      {{"--positions", "where"}, "there are no positions where"},
+      {{"--positions", "where"},
+       "--positions is where, wanted automatic, learned, sinusoidal or none (rotary"},
       {{"--threads=-1"}, "wanted 1 to 1024 threads, got -1"},
       {{"--prompt", "Q"}, "the character \"Q\" at position 0 does not occur"},
       {{"--resume", folder / "none"}, "none: No such file"},
@@ -148,11 +123,15 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--context", "1000000000000"}, "context 1000000000000, width 16"},
       {{"--sample", "1000000000000"}, "--sample 1000000000000: this takes at least"},
       {{"--sample", "9223372036854775807"}, "--sample 9223372036854775807: this takes at least"},
-      {{"--config", folder / "none.ini"}, "File does not exist: "},
-      {{"--config", folder.path.string()}, "File is actually a directory: "},
-      {{"--config", folder / "misspelt.ini"}, "layrs"},
-      {{"--layrs", "2"}, "--layrs"},
-      {{"surplus"}, "surplus"},
+      {{"--config", folder / "none.ini"}, "cannot open the configuration file "},
+      {{"--config", folder.path.string()}, "is a folder, wanted a configuration file"},
+      {{"--config", folder / "misspelt.ini"},
+       "misspelt.ini, line 1: there is no option layrs; did you mean layers?"},
+      {{"--layrs", "2"}, "there is no option --layrs; did you mean --layers?"},
+      {{"--grap=true"}, "there is no option --grap; did you mean --graph?"},
+      {{"--graph=maybe"}, "--graph is maybe, wanted true or false"},
+      {{"--new-schedule"}, "--new-schedule: there is no --resume"},
+      {{"surplus"}, "there is no option surplus"},
   };
   for (const auto& mistake : mistakes) {
     Arguments all = tiny(folder, {"--steps", "2", "--out", out});
@@ -187,26 +166,26 @@ TEST_CASE("a config file gives flags, and those on the command line go first") {
 TEST_CASE("a line of a config file that is no option and its value is an error that names the line") {
   const Folder folder;
   const std::pair<const char*, const char*> mistakes[] = {
-      {"lr = []", "line 2 wants a value without brackets (or in quotes), before \"[]\""},
+      {"lr = []", "line 2: wanted a value without brackets (or in quotes), before \"[]\""},
       {"lr = [0.5", "a value without brackets (or in quotes), before \"[0.5\""},
       {"lr = 0.5]", "a value without brackets"},
       {"lr = [0.1, 0.2]", "a value without brackets"},
-      {"lr = 0.1, 0.2", "lr = 0.1, 0.2"},
-      {"lr = 0.1 0.2", "lr = 0.1 0.2"},
-      {"lr =", "line 2 wants a value"},
-      {"lr = # none", "line 2 wants a value"},
+      {"lr = 0.1, 0.2", "line 2: lr is 0.1, 0.2, wanted a finite number"},
+      {"lr = 0.1 0.2", "line 2: lr is 0.1 0.2, wanted a finite number"},
+      {"lr =", "line 2: wanted a value"},
+      {"lr = # none", "line 2: wanted a value"},
       {"lr = \"0.5", "the end of a text in quotes"},
       {"lr = \"0.5\" 3", "the end of the line, before \"3\""},
       {"lr 0.5", "the end of the line, before \"0.5\""},
       {"[section]", "the name of an option (there are no sections)"},
       {"= 0.5", "the name of an option"},
-      {"steps = 3", "line 2 wants steps once"},
-      {"seeds = [", "line 2 wants a value"},
-      {"seeds = []", "line 2 wants a value"},
+      {"steps = 3", "line 2: wanted steps once"},
+      {"seeds = [", "line 2: wanted a value"},
+      {"seeds = []", "line 2: wanted a value"},
       {"seeds = [1, 2", "the ']' of a list"},
       {"seeds = 1, 2]", "the end of the line"},
-      {"seeds = [1,, 2]", "line 2 wants a value"},
-      {"config = \"other.ini\"", "config"},
+      {"seeds = [1,, 2]", "line 2: wanted a value"},
+      {"config = \"other.ini\"", "line 2: there is no option config"},
   };
   for (const auto& mistake : mistakes) {
     std::ofstream(folder / "run.ini") << "steps = 2\n" << mistake.first << "\n";
@@ -215,8 +194,7 @@ TEST_CASE("a line of a config file that is no option and its value is an error t
     CHECK(program.exit_code() > 0);
     CHECK(program.exit_code() < 126);
     const std::string printed = program.printed();
-    CHECK_MESSAGE((printed.find(mistake.second) != std::string::npos || mistake.first == mistake.second),
-                  printed);
+    CHECK_MESSAGE(printed.find(mistake.second) != std::string::npos, printed);
     CHECK(!fs::exists(folder / "out"));
   }
 }
@@ -230,8 +208,8 @@ TEST_CASE("a config file has comments, quotes, flags and lists") {
   CHECK_MESSAGE(program.exit_code() == 0, program.printed());
   CHECK(program.printed().find("--- sample ---\n[a # in") != std::string::npos);
   const auto saved = read_safetensors(folder / "out/standard-seed6.safetensors");
-  CHECK(saved.metadata.at("bias") == "no");
-  CHECK(saved.metadata.at("place of norms") == "pre");
+  CHECK(saved.metadata.at("no-bias") == "true");
+  CHECK(saved.metadata.at("post-norm") == "false");
 }
 
 TEST_CASE("standard output that is full is an error at the end, and what was trained is saved") {
@@ -258,8 +236,7 @@ TEST_CASE("every schedule trains a single step, and momentum and betas reach the
   };
   for (const char* schedule : {"constant", "cosine", "linear", "inverse_sqrt", "noam", "cosine_times_warmup"})
     weights({"--steps", "1", "--schedule", schedule});
-  CHECK(read_text(folder / "out/report.html").find("0.001 to 0.001, cosine_times_warmup") !=
-        std::string::npos);
+  CHECK(read_text(folder / "out/report.html").find("cosine_times_warmup</td>") != std::string::npos);
   const Arguments adam = {"--steps", "4"}, sgd = {"--steps", "4", "--optimizer", "sgd"};
   const auto with = [](Arguments all, const Arguments& more) {
     all.insert(all.end(), more.begin(), more.end());

@@ -41,7 +41,7 @@ TEST_CASE(
     "halves") {
   const Tensor x = draw({3, 4});
   for (const char* name : {"relu", "gelu", "gelu_tanh", "silu", "swiglu"}) {
-    FeedForward f(4, 6, activation_of(name), Bias::yes, 1);
+    FeedForward f(4, 6, value_named<Activation>(name), Bias::yes, 1);
     randomize(f);
     const Tensor h = matmul(x, transpose(f.up.weight)) + f.up.bias;
     const std::string kind = name;
@@ -54,7 +54,8 @@ TEST_CASE(
     CHECK_MESSAGE(close(f.forward(x), matmul(a, transpose(f.down.weight)) + f.down.bias), name);
     CHECK(f.up.weight.shape()[0] == (kind == "swiglu" ? 12 : 6));
   }
-  CHECK_THROWS_WITH_AS(activation_of("geglu"), doctest::Contains("there is no activation geglu"), Error);
+  CHECK_THROWS_WITH_AS(value_named<Activation>("geglu"), doctest::Contains("there is no activation geglu"),
+                       Error);
 }
 
 TEST_CASE("norms: mean 0 and square 1 before gain and bias; RMS keeps the mean") {

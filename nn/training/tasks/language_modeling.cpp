@@ -37,32 +37,6 @@ void check_batch(const Gpt& model, int64_t batch) {
                fmt::format("training: a batch of {} windows of {} tokens", batch, o.context));
 }
 
-/// What the name stands for, `of` says.
-template <class E>
-std::string name_of(E value, E (*of)(const std::string&), std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (of(name) == value) return name;
-  fail("language_modeling: an option has no name");
-}
-
-std::map<std::string, std::string> setting_of(const GptOptions& o) {
-  return {
-      {"vocabulary", std::to_string(o.vocabulary)},
-      {"context", std::to_string(o.context)},
-      {"width", std::to_string(o.width)},
-      {"layers", std::to_string(o.layers)},
-      {"heads", std::to_string(o.heads)},
-      {"key heads", std::to_string(o.key_heads)},
-      {"hidden", std::to_string(o.hidden)},
-      {"dropout", fmt::format("{}", o.dropout)},
-      {"attention", o.attention},
-      {"activation", name_of(o.activation, activation_of, {"relu", "gelu", "gelu_tanh", "silu", "swiglu"})},
-      {"norm", name_of(o.norm, norm_kind_of, {"layer", "rms"})},
-      {"place of norms", o.pre_norm ? "pre" : "post"},
-      {"bias", o.bias == Bias::yes ? "yes" : "no"},
-      {"positions", name_of(o.positions, positions_of, {"learned", "sinusoidal", "none"})}};
-}
-
 Tensor loss_of(const Gpt& model, const std::vector<Tensor>& batch,
                std::vector<MixerTrace>* traces = nullptr) {
   return cross_entropy(model.forward(batch[0], {.traces = traces}), batch[1]);
@@ -77,8 +51,10 @@ Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t b
   const auto in = std::make_shared<WindowLoader>(windows("training", std::move(training), o, batch, seed));
   const auto out =
       std::make_shared<WindowLoader>(windows("validation", std::move(validation), o, batch, seed));
-  auto setting = setting_of(o);
-  setting.insert({{"seed", std::to_string(seed)},
+  const OptionValues options = option_values(o, {Role::result});
+  std::map<std::string, std::string> setting(options.begin(), options.end());
+  setting.insert({{"model", "gpt"},
+                  {"seed", std::to_string(seed)},
                   {"batch", std::to_string(batch)},
                   {"training text", in->fingerprint()},
                   {"validation text", out->fingerprint()}});

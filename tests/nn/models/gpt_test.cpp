@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, GptOptions>> choices() {
     change(all.back().second);
   };
   for (const char* activation : {"relu", "gelu", "silu", "swiglu"})
-    add(activation, [&](GptOptions& o) { o.activation = activation_of(activation); });
+    add(activation, [&](GptOptions& o) { o.activation = value_named<Activation>(activation); });
   add("post-norm", [](GptOptions& o) { o.pre_norm = false; });
   add("RMS norm", [](GptOptions& o) { o.norm = NormKind::rms; });
   add("no bias", [](GptOptions& o) { o.bias = Bias::no; });
@@ -220,7 +220,7 @@ TEST_CASE("positions are learned, sinusoidal or left to the attention") {
   manual_seed(1);
   Gpt with(o);
   CHECK(row(with.forward(a), 2) != row(with.forward(a), 3));
-  CHECK_THROWS_WITH(positions_of("rotary"), doctest::Contains("are parts of attention"));
+  CHECK_THROWS_WITH(value_named<Positions>("rotary"), doctest::Contains("are parts of attention"));
 }
 
 TEST_CASE("blocks that are computed again in the backward give the same bits, dropout included") {

@@ -187,23 +187,22 @@ TEST_CASE("what differs from the run that is resumed is an error that names it")
   refused(run.batch, 3, "the batch of ");
   refused(run.options.accumulate, 2, "four is 1, of this run 2");
   refused(run.options.optimizer, "nadam", "four is adamw, of this run nadam");
-  refused(run.options.weight_decay, 0.2, "the weight decay of ");
+  refused(run.options.weight_decay, 0.2, "the weight-decay of ");
   refused(run.options.beta1, 0.8, "the beta1 of ");
   refused(run.options.beta2, 0.999, "the beta2 of ");
-  refused(run.options.momentum, 0.5, "the momentum of ");
   refused(run.options.clip, 0, "four is 1, of this run 0");
   refused(run.dtype, DType::bfloat16, "four is float32, of this run bfloat16");
   refused(run.training, 299, "four is 300 tokens of hash");
   refused(run.validation, 59, "of this run 59 tokens of hash");
   refused(run.model.attention, "standard", "four is laser, of this run standard");
   refused(run.model.heads, 4, "the heads of ");
-  refused(run.model.key_heads, 1, "the key heads of ");
+  refused(run.model.key_heads, 1, "the key-heads of ");
   refused(run.model.hidden, 24, "the hidden of ");
   refused(run.model.dropout, 0.2, "four is 0.1, of this run 0.2");
   refused(run.model.activation, Activation::relu, "four is gelu_tanh, of this run relu");
   refused(run.model.norm, NormKind::rms, "four is layer, of this run rms");
-  refused(run.model.pre_norm, false, "four is pre, of this run post");
-  refused(run.model.bias, Bias::no, "four is yes, of this run no");
+  refused(run.model.pre_norm, false, "the post-norm of ");
+  refused(run.model.bias, Bias::no, "four is false, of this run true");
   refused(run.model.positions, Positions::sinusoidal, "four is learned, of this run sinusoidal");
   const auto cosine = optim::warmup_cosine;
   refused(run.schedule, cosine(2e-2, 2, 6, 0), "the learning rate of step 2 of ");
@@ -211,6 +210,17 @@ TEST_CASE("what differs from the run that is resumed is an error that names it")
   refused(run.schedule, cosine(1e-2, 2, 8, 0), "the learning rate of step 4 of ");
   refused(run.schedule, optim::warmup_linear(1e-2, 2, 6), "the learning rate of step 4 of ");
   run.go("four", 6, "six");
+}
+
+TEST_CASE("options that an optimizer lacks are not compared, and those that it has are") {
+  Run run;
+  run.go("", 2, "two");
+  run.options.momentum = 0.5;
+  run.go("two", 4, "four");  // adamw has none
+  run.options.optimizer = "sgd";
+  run.go("", 2, "two");
+  run.options.momentum = 0.9;
+  CHECK_THROWS_WITH_AS(run.go("two", 4, "four"), doctest::Contains("the momentum of "), Error);
 }
 
 TEST_CASE("a run may be made longer where its learning rates so far are those of the longer run") {
@@ -223,6 +233,75 @@ TEST_CASE("a run may be made longer where its learning rates so far are those of
   run.options.steps = 8;
   run.go("four", 8, "eight");
   CHECK((read_text(run.folder / "eight") == read_text(run.folder / "whole")));
+}
+
+TEST_CASE("with --new-schedule a run goes on with other learning rates, and its checkpoints record it") {
+  Run run;
+  run.schedule = optim::constant(1e-2);
+  run.go("", 4, "four");
+  run.schedule = optim::constant(5e-3);
+  const char* refusal = "four is 0.01, of this run 0.005; --new-schedule changes the schedule after step 4";
+  CHECK_THROWS_WITH_AS(run.go("four", 5, "five"), doctest::Contains(refusal), Error);
+  run.options.new_schedule = true;
+  run.go("four", 5, "five");
+  const char* change = "after step 4: learning rate 0.01, then 0.005";
+  CHECK(run.lines().back()["new_schedule"] == change);
+  CHECK(run.lines().back()["lr"] == 5e-3);
+  CHECK(read_safetensors(run.folder / "five").metadata.at("schedule changes") == "[[4,0.01,0.005]]");
+
+  // From here on this is the run; the rates after the change must be the same, and those before it stay.
+  run.options.new_schedule = false;
+  run.go("five", 6, "six");
+  CHECK(read_safetensors(run.folder / "six").metadata.at("learning rates") ==
+        "[[1,0.01],[2,0.01],[4,0.01],[6,0.005]]");
+  run.schedule = optim::constant(1e-2);
+  CHECK_THROWS_WITH_AS(run.go("five", 6, "six"), doctest::Contains("the learning rate of step 5 of "), Error);
+  run.options.new_schedule = true;
+  run.go("five", 6, "six");
+  CHECK(read_safetensors(run.folder / "six").metadata.at("schedule changes") ==
+        "[[4,0.01,0.005],[5,0.005,0.01]]");
+}
+
+TEST_CASE("a change before the first step of a new schedule is compared by that step's rate, and replaced") {
+  Run run;
+  run.schedule = optim::constant(1e-2);
+  run.go("", 4, "four");
+  run.options.new_schedule = true;
+  run.schedule = optim::constant(5e-3);
+  run.go("four", 4, "changed");
+  run.options.new_schedule = false;
+  run.schedule = optim::constant(1e-3);
+  CHECK_THROWS_WITH_AS(run.go("changed", 5, "five"), doctest::Contains("changed is 0.005, of this run 0.001"),
+                       Error);
+  run.options.new_schedule = true;
+  run.go("changed", 5, "five");
+  CHECK(read_safetensors(run.folder / "five").metadata.at("schedule changes") == "[[4,0.01,0.001]]");
+}
+
+TEST_CASE("--new-schedule without another schedule changes nothing") {
+  Run run;
+  run.go("", 6, "whole");
+  run.go("", 4, "four");
+  run.options.new_schedule = true;
+  run.go("four", 6, "six");
+  CHECK((read_text(run.folder / "six") == read_text(run.folder / "whole")));
+}
+
+TEST_CASE("learning rates of a checkpoint that are broken are an error") {
+  Run run;
+  run.go("", 4, "four");
+  const auto go_on = [&](const char* key, const char* value) {
+    Safetensors file = read_safetensors(run.folder / "four");
+    file.metadata[key] = value;
+    write_safetensors(run.folder / "changed", file);
+    run.go("changed", 5, "five");
+  };
+  for (const char* value :
+       {"", "0.01", "{}", "[1]", "[[1]]", "[[1,\"a\"]]", "[[1,0.01,2]]", "[[0,0.01]]", "[[5,0.01]]",
+        "[[2,0.01],[1,0.01]]", "[[1.5,0.01]]", "[[1,null]]", "[[1,0.01]", "[]"})
+    CHECK_THROWS_WITH_AS(go_on("learning rates", value), doctest::Contains("changed is broken: "), Error);
+  for (const char* value : {"", "4", "[[4,0.01]]", "[[5,0.01,0.02]]"})
+    CHECK_THROWS_WITH_AS(go_on("schedule changes", value), doctest::Contains("changed is broken: "), Error);
 }
 
 TEST_CASE("metrics of another run are refused, and left as they are") {

@@ -77,6 +77,18 @@ TEST_CASE("a checkpoint of none of the runs is an error") {
   CHECK_THROWS_WITH_AS(plan_runs({"laser"}, {2}, folder.path.string(), laser), wanted.c_str(), Error);
 }
 
+TEST_CASE("the mean loss of each method that has several runs is a line") {
+  const auto run = [](const char* method, double loss) {
+    RunRecord record;
+    record.method = method;
+    record.final_validation_loss = loss;
+    return record;
+  };
+  CHECK(mean_losses(
+            {run("laser", 1), run("cosine", 5), run("standard", 2), run("laser", 2), run("standard", 4)}) ==
+        "laser: mean validation loss 1.5000 of 2 seeds\nstandard: mean validation loss 3.0000 of 2 seeds\n");
+}
+
 TEST_CASE("a run that fails leaves the others to go on, and any other error ends them") {
   const auto runs = plan_runs({"standard", "laser", "cosine"}, {1}, "out");
   const auto records = train_runs(runs, [](const Run& run) -> RunRecord {

@@ -1,0 +1,7 @@
+#include "core/version.h"
+
+namespace vitrine {
+
+const char* version() { return VITRINE_VERSION; }
+
+}  // namespace vitrine

@@ -1,0 +1,68 @@
+// Writes text by the model of a checkpoint, which has its options and its vocabulary.
+//
+//   sample reports/standard.safetensors
+//   sample reports/standard.safetensors --prompt "To be" --count 1000 --temperature 0.5
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/memory/machine.h"
+#include "core/parallel.h"
+#include "examples/command_line.h"
+#include "nn/generation/generate.h"
+#include "nn/training/checkpoint.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using examples::say;
+
+namespace {
+
+const char* const kExamples =
+    "  sample reports/standard.safetensors\n"
+    "  sample reports/standard.safetensors --prompt 'To be' --count 1000 --temperature 0.5";
+
+struct Settings {
+  std::string prompt, device = "cpu";
+  int64_t count = 300;
+  SamplingOptions sampling = {.temperature = 0.8, .seed = 1};
+  int threads = 0;
+
+  void list(OptionList& o) {
+    o.group("Text");
+    o("prompt", prompt,
+      "what the text starts with; by default a new line, or the vocabulary's first character");
+    o("count", count, "characters to write").at_least(0);
+    sampling.list(o);
+    o.group("Machine");
+    o("device", device, "cpu, cuda or cuda:1").decides(Role::execution);
+    o("threads", threads, "0: all cores").decides(Role::execution);
+  }
+};
+
+void run(const std::string& checkpoint, const Settings& s) {
+  if (s.threads != 0) set_threads(s.threads);
+  check_memory(8 * static_cast<double>(s.count), fmt::format("--count {}", s.count));
+  auto [model, vocabulary] = training::load_text_model(checkpoint);
+  model.to(device_of(s.device));
+  const auto& characters = vocabulary.characters();
+  const bool has_line = std::find(characters.begin(), characters.end(), "\n") != characters.end();
+  const Tokens prompt = vocabulary.encode(!s.prompt.empty() ? s.prompt : has_line ? "\n" : characters[0]);
+  const Tokens all = generate(model, {prompt.begin(), prompt.end()}, s.count, s.sampling);
+  say(stdout, "{}{}\n", s.prompt, vocabulary.decode(all.slice(prompt.size(), all.size())));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run_program("sample", [&] {
+    Settings s;
+    std::string checkpoint;
+    OptionList options = options_of(s);
+    examples::CommandLine line("sample", "Writes text by the model of a checkpoint of train_gpt.", kExamples);
+    line.argument("checkpoint", checkpoint, "the file, as train_gpt has saved it");
+    if (const auto code = line.parse(options, argc, argv)) return *code;
+    run(checkpoint, s);
+    return 0;
+  });
+}

@@ -1,0 +1,111 @@
+#include "nn/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace vitrine::nn {
+namespace {
+
+template <class T>
+bool parse_number(std::string_view text, T& value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && rest == text.data() + text.size();
+}
+
+/// "at least 1", "[0, 1)", "below 2"; empty: all numbers.
+std::string range_of(const Option& o) {
+  const bool from = std::isfinite(o.least), to = std::isfinite(o.most);
+  if (from && to)
+    return fmt::format("{}{}, {}{}", o.without_least ? '(' : '[', o.least, o.most,
+                       o.without_most ? ')' : ']');
+  if (from) return fmt::format("{} {}", o.without_least ? "above" : "at least", o.least);
+  return to ? fmt::format("{} {}", o.without_most ? "below" : "at most", o.most) : "";
+}
+
+}  // namespace
+
+namespace detail {
+bool parse(const std::string& text, bool& value) {
+  value = text == "true";
+  return value || text == "false";
+}
+bool parse(const std::string& text, int& value) { return parse_number(text, value); }
+bool parse(const std::string& text, int64_t& value) { return parse_number(text, value); }
+bool parse(const std::string& text, uint64_t& value) { return parse_number(text, value); }
+bool parse(const std::string& text, double& value) {
+  return parse_number(text, value) && std::isfinite(value);
+}
+bool parse(const std::string& text, std::string& value) { return value = text, true; }
+}  // namespace detail
+
+std::string Option::wanted() const {
+  if (!names.empty()) return joined_by_or(names) + hint;
+  const std::string range = range_of(*this);
+  return type.empty() || range.empty() ? type + range : type + ", " + range;
+}
+
+void Option::read(const std::vector<std::string>& texts, const std::string& where) {
+  const bool known = names.empty() || std::find(names.begin(), names.end(), texts.back()) != names.end();
+  if (!known || !assign(texts))
+    fail("{} is {}, wanted {}{}", where, fmt::join(texts, ","), wanted(), did_you_mean(texts.back(), names));
+  check_value(where);
+  given = where;
+}
+
+void Option::check_value(const std::string& where) const {
+  if (range_of(*this).empty()) return;
+  for (const std::string& text : values()) {
+    const double value = std::stod(text);
+    const bool inside =
+        (without_least ? value > least : value >= least) && (without_most ? value < most : value <= most);
+    check(inside, "{} is {}, wanted {}", where, text, range_of(*this));
+  }
+}
+
+Option& OptionList::add(Option option) {
+  check(find(option.name) == nullptr, "OptionList: {} is listed twice", option.name);
+  const auto last = std::find_if(options_.rbegin(), options_.rend(),
+                                 [&](const Option& other) { return other.group == option.group; });
+  return *options_.insert(last == options_.rend() ? options_.end() : last.base(), std::move(option));
+}
+
+void OptionList::remove(const std::string& name) {
+  const size_t removed = std::erase_if(options_, [&](const Option& option) { return option.name == name; });
+  check(removed == 1, "OptionList: there is no option {}", name);
+}
+
+Option* OptionList::find(const std::string& name) {
+  for (Option& option : options_)
+    if (option.name == name) return &option;
+  return nullptr;
+}
+
+std::vector<std::string> OptionList::names() const {
+  std::vector<std::string> all;
+  for (const Option& option : options_) all.push_back(option.name);
+  return all;
+}
+
+void OptionList::check_given() const {
+  for (const Option& option : options_) {
+    if (option.given.empty()) continue;
+    check(option.applies(), "{}: {}", option.given, option.why_not());
+    for (const Option& other : options_)
+      check(other.name != option.replaced || other.given.empty(), "{} is in place of {}, and both are given",
+            option.given, other.given);
+  }
+}
+
+OptionValues OptionList::values(std::initializer_list<Role> roles) const {
+  OptionValues all;
+  for (const Option& option : options_) {
+    if (std::find(roles.begin(), roles.end(), option.role) == roles.end() || !option.applies()) continue;
+    const std::string text = fmt::format("{}", fmt::join(option.values(), ", "));
+    if (!text.empty()) all.emplace_back(option.name, text);
+  }
+  return all;
+}
+
+}  // namespace vitrine::nn

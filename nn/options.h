@@ -1,0 +1,230 @@
+// Options that describe themselves. A structure lists each of its options once, in list();
+// command-line flags, help, configuration files (nn/config_file.h), the report's settings, and what
+// a checkpoint stores and a resumed run compares all come from that list.
+//
+//   struct SearchOptions {
+//     int64_t trials = 20;
+//     double width = 0.5;
+//     void list(OptionList& o) {
+//       o.group("Search");
+//       o("trials", trials, "runs in all").at_least(1);
+//       o("width", width, "share of the range").at_least(0).below(1);
+//     }
+//   };
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/names.h"
+
+namespace vitrine::nn {
+
+/// What an option decides.
+enum class Role {
+  result,     ///< what is trained: a resumed run must have the same value
+  schedule,   ///< learning rates over steps: a resumed run may change them and says so
+  execution,  ///< how and where it is computed: a resumed run may change it
+  files       ///< what is read, written and printed; the report leaves it out
+};
+
+/// One option of a structure. The functions refer to the member, which must outlive the option.
+struct Option {
+  enum class Kind { flag, value, list };
+
+  std::string name = {};   ///< "key-heads": --key-heads 2 and key-heads = 2
+  std::string help = {};   ///< without the allowed values and the default
+  std::string alias = {};  ///< a second name of the flag
+  std::string group = {};  ///< the heading in help and files
+  Role role = Role::result;
+  Kind kind = Kind::value;
+  std::string type = {};  ///< "a whole number"; empty: any text
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+  bool without_least = false, without_most = false;  ///< the range is open there
+  std::vector<std::string> names = {};               ///< the only values, if there are any here
+  std::string hint = {};                             ///< the end of the list of these names
+  std::string replaced = {};                         ///< the option in whose place this one is given
+  std::string default_text = {};                     ///< for help, if other options decide it
+  /// Where the value was read: "--layers", "run.ini, line 3: layers"; empty: nowhere.
+  std::string given = {};
+  std::function<std::vector<std::string>()> values = {};             ///< none: without a value
+  std::function<bool(const std::vector<std::string>&)> assign = {};  ///< false: of another type
+  /// Why the option does not apply; empty: it does.
+  std::function<std::string()> why_not = [] { return std::string(); };
+
+  Option& at_least(double x) { return least = x, *this; }
+  Option& above(double x) { return least = x, without_least = true, *this; }
+  Option& at_most(double x) { return most = x, *this; }
+  Option& below(double x) { return most = x, without_most = true, *this; }
+  Option& one_of(std::vector<std::string> all) { return names = std::move(all), *this; }
+  Option& also(std::string other) { return alias = std::move(other), *this; }
+  Option& decides(Role r) { return role = r, *this; }
+  Option& in_place_of(std::string other) { return replaced = std::move(other), *this; }
+  Option& by_default(std::string text) { return default_text = std::move(text), *this; }
+  /// The option applies only where `reason` returns an empty text.
+  Option& unless(std::function<std::string()> reason) { return why_not = std::move(reason), *this; }
+
+  bool applies() const { return why_not().empty(); }
+  std::string wanted() const;  ///< "a whole number, at least 1"; "layer or rms"; empty: any text
+  /// Reads the value. A text that is not of the type or not allowed is an error that begins with
+  /// `where`.
+  void read(const std::vector<std::string>& texts, const std::string& where);
+  /// Throws if the value is not allowed, with an error that begins with `where`.
+  void check_value(const std::string& where) const;
+};
+
+/// Name and value of options, in the order of their list.
+using OptionValues = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+// The texts of values. parse() is false where a text is not of the type.
+bool parse(const std::string& text, bool& value);
+bool parse(const std::string& text, int& value);
+bool parse(const std::string& text, int64_t& value);
+bool parse(const std::string& text, uint64_t& value);
+bool parse(const std::string& text, double& value);
+bool parse(const std::string& text, std::string& value);
+template <class E>
+requires std::is_enum_v<E>
+bool parse(const std::string& text, E& value) {
+  for (const auto& [name, known] : names_of(E{}).values)
+    if (text == name) return value = known, true;
+  return false;
+}
+template <class T>
+std::string text_of(const T& value) {
+  if constexpr (std::is_enum_v<T>)
+    return name_of(value);
+  else
+    return fmt::format("{}", value);
+}
+template <class T>
+std::string type_of() {
+  if constexpr (std::is_same_v<T, int>) return "a whole number below 2^31";
+  if constexpr (std::is_same_v<T, int64_t>) return "a whole number below 2^63";
+  if constexpr (std::is_same_v<T, uint64_t>) return "a whole number from 0 to 2^64 - 1";
+  if constexpr (std::is_same_v<T, double>) return "a finite number";
+  return "";
+}
+}  // namespace detail
+
+/// The options of one or several structures: what list(OptionList&) fills. A reference to an option
+/// is valid until the next one is added.
+class OptionList {
+ public:
+  /// The heading of the options that follow; one that came before goes on.
+  void group(std::string title) { group_ = std::move(title); }
+
+  /// An option with one value: a number, a text, an enumeration with names (core/names.h), or a
+  /// flag.
+  template <class T>
+  Option& operator()(const std::string& name, T& member, const std::string& help) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return flag(name, member, true, help);
+    } else {
+      return add<T>(
+          name, help, Option::Kind::value, [&member] { return std::vector{detail::text_of(member)}; },
+          [&member](const auto& texts) { return detail::parse(texts.back(), member); });
+    }
+  }
+  /// An option that may be without a value.
+  template <class T>
+  Option& operator()(const std::string& name, std::optional<T>& member, const std::string& help) {
+    return add<T>(
+        name, help, Option::Kind::value,
+        [&member] { return member ? std::vector{detail::text_of(*member)} : std::vector<std::string>{}; },
+        [&member](const auto& texts) { return detail::parse(texts.back(), member.emplace()); });
+  }
+  /// An option with any number of values: --seeds 1,2,3.
+  template <class T>
+  Option& operator()(const std::string& name, std::vector<T>& member, const std::string& help) {
+    return add<T>(
+        name, help, Option::Kind::list,
+        [&member] {
+          std::vector<std::string> texts;
+          for (const T& value : member) texts.push_back(detail::text_of(value));
+          return texts;
+        },
+        [&member](const auto& texts) {
+          member.resize(texts.size());
+          bool good = true;
+          for (size_t i = 0; i < texts.size(); ++i) good = good && detail::parse(texts[i], member[i]);
+          return good;
+        });
+  }
+  /// A flag that gives the member one of its two values: --no-bias gives Bias::no.
+  template <class T>
+  Option& flag(const std::string& name, T& member, T when_given, const std::string& help) {
+    return add<bool>(
+        name, help, Option::Kind::flag,
+        [&member, when_given] { return std::vector{detail::text_of(member == when_given)}; },
+        [&member, when_given](const auto& texts) {
+          bool on = false;
+          if (!detail::parse(texts.back(), on)) return false;
+          return member = on ? when_given : static_cast<T>(!static_cast<bool>(when_given)), true;
+        });
+  }
+
+  void remove(const std::string& name);   ///< one that a program decides itself
+  Option* find(const std::string& name);  ///< null: there is none
+  std::vector<std::string> names() const;
+  auto begin() { return options_.begin(); }
+  auto end() { return options_.end(); }
+  auto begin() const { return options_.begin(); }
+  auto end() const { return options_.end(); }
+
+  /// Once all is read: a given option that does not apply, or is given beside the one in whose
+  /// place it is given, is an error.
+  void check_given() const;
+  /// The options of these roles that apply and have a value.
+  OptionValues values(std::initializer_list<Role> roles) const;
+
+ private:
+  template <class T>
+  Option& add(const std::string& name, const std::string& help, Option::Kind kind,
+              std::function<std::vector<std::string>()> values,
+              std::function<bool(const std::vector<std::string>&)> assign) {
+    Option option{.name = name, .help = help, .group = group_, .kind = kind};
+    option.type = kind == Option::Kind::flag ? "true or false" : detail::type_of<T>();
+    if constexpr (std::is_enum_v<T>) {
+      const EnumNames<T> table = names_of(T{});
+      option.names = table.names();
+      option.hint = table.hint;
+    }
+    option.values = std::move(values);
+    option.assign = std::move(assign);
+    return add(std::move(option));
+  }
+  Option& add(Option option);
+
+  std::string group_;
+  std::vector<Option> options_;
+};
+
+/// The list of a structure, which must outlive it.
+template <class S>
+OptionList options_of(S& structure) {
+  OptionList list;
+  structure.list(list);
+  return list;
+}
+
+/// The values of a structure's options.
+template <class S>
+OptionValues option_values(S structure, std::initializer_list<Role> roles) {
+  return options_of(structure).values(roles);
+}
+
+/// Throws unless all values of the structure are allowed: "Gpt: layers is 0, wanted at least 1".
+template <class S>
+void check_options(S structure, const std::string& op) {
+  for (const Option& option : options_of(structure))
+    if (option.applies()) option.check_value(op + ": " + option.name);
+}
+
+}  // namespace vitrine::nn

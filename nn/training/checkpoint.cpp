@@ -1,0 +1,73 @@
+#include "nn/training/checkpoint.h"
+
+#include "core/files/safetensors.h"
+
+namespace vitrine::nn::training {
+namespace {
+
+const std::string& metadata_of(const Safetensors& file, const std::string& key, const std::string& path) {
+  const auto found = file.metadata.find(key);
+  check(found != file.metadata.end(), "load_model: {} is no checkpoint of a model: it has no {}", path, key);
+  return found->second;
+}
+
+GptOptions options_in(const Safetensors& file, const std::string& path) {
+  const std::string& kind = metadata_of(file, "model", path);
+  check(kind == "gpt", "load_model: the model of {} is a {}, wanted gpt", path, kind);
+  GptOptions options;
+  OptionList list = options_of(options);
+  for (Option& option : list)
+    if (option.role == Role::result)
+      option.read({metadata_of(file, option.name, path)},
+                  fmt::format("load_model: {}: {}", path, option.name));
+  return options;
+}
+
+/// Before a model of broken options takes memory: a tensor of each size, and the last block, must
+/// be there.
+void check_sizes(const GptOptions& o, const std::map<std::string, Tensor>& state, const std::string& path) {
+  std::map<std::string, Shape> largest = {
+      {"tokens.weight", {o.vocabulary, o.width}},
+      {"blocks.0.feed_forward.down.weight", {o.width, o.hidden > 0 ? o.hidden : 4 * o.width}}};
+  if (o.positions == Positions::learned) largest["positions"] = {o.context, o.width};
+  for (const auto& [name, shape] : largest) {
+    const auto found = state.find(name);
+    check(found != state.end() && found->second.shape() == shape,
+          "load_model: {} is broken: it has no {} of {}", path, name, shape);
+  }
+  const std::string last = fmt::format("blocks.{}.", o.layers - 1);
+  const auto block = state.lower_bound(last);
+  check(block != state.end() && block->first.starts_with(last),
+        "load_model: {} is broken: it has no weights of the last of {} blocks", path, o.layers);
+}
+
+Gpt model_in(const Safetensors& file, const std::string& path) {
+  const GptOptions options = options_in(file, path);
+  std::map<std::string, Tensor> state;
+  for (const auto& [name, x] : file.tensors)
+    if (name.starts_with("model/")) state[name.substr(6)] = x;
+  check_sizes(options, state, path);
+  const Generator before = default_generator();
+  Gpt model(options);
+  default_generator() = before;
+  model.to(dtype_of(metadata_of(file, "dtype", path)));
+  model.load_state_dict(state);
+  model.eval();
+  return model;
+}
+
+}  // namespace
+
+Gpt load_model(const std::string& path) { return model_in(read_safetensors(path), path); }
+
+TextModel load_text_model(const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  auto vocabulary = CharacterVocabulary::from_json(metadata_of(file, kCharacters, path));
+  Gpt model = model_in(file, path);
+  check(vocabulary.size() == model.options().vocabulary,
+        "load_model: {} is broken: its vocabulary has {} characters, its model {} tokens", path,
+        vocabulary.size(), model.options().vocabulary);
+  return {std::move(model), std::move(vocabulary)};
+}
+
+}  // namespace vitrine::nn::training

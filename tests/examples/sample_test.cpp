@@ -1,0 +1,45 @@
+// sample, run as a user runs it: after train_gpt, by its checkpoint alone.
+#include "tests/examples/printed.h"
+#include "tests/examples/train_gpt.h"
+
+using namespace vitrine;
+using namespace vitrine::test::train_gpt;
+using test::printed_by;
+
+namespace {
+
+std::string sample(const Folder& folder, const std::string& more) {
+  return printed_by(
+      (VITRINE_SAMPLE " '" + (folder / "out/laser.safetensors") + "' --threads 2 " + more).c_str());
+}
+
+}  // namespace
+
+TEST_CASE("sample writes what train_gpt has shown, and other text by other flags") {
+  const Folder folder;
+  Program program(folder, tiny(folder, {"--attention", "laser", "--steps", "20", "--out", folder / "out"}));
+  REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
+  const std::string text = sample(folder, "--count 9");
+  CHECK(text.size() == 10);  // one byte a character, and the end of the line
+  CHECK_MESSAGE(program.printed().find("--- sample ---\n" + text + "---") != std::string::npos,
+                program.printed());
+  CHECK(sample(folder, "").size() == 301);
+  CHECK(sample(folder, "--count 9 --prompt fox").starts_with("fox"));
+  CHECK(sample(folder, "--count 100 --seed 2") != sample(folder, "--count 100"));
+  CHECK(sample(folder, "--count 9 --temperature 0") == sample(folder, "--count 9 --top-k 1"));
+  test::check_full_output(VITRINE_SAMPLE " --help");
+}
+
+TEST_CASE("sample says what is wrong with its checkpoint or its flags") {
+  const Folder folder;
+  const auto error_of = [&](const std::string& arguments) {
+    const std::string log = folder / "log";
+    CHECK(std::system((VITRINE_SAMPLE " " + arguments + " > '" + log + "' 2>&1").c_str()) != 0);
+    return test::bytes_of_file(log);
+  };
+  CHECK(error_of("").find("checkpoint is required") != std::string::npos);
+  CHECK(error_of("/none").find("sample: ") == 0);
+  CHECK(error_of("x --temprature 1").find("there is no option --temprature; did you mean --temperature?") !=
+        std::string::npos);
+  CHECK(error_of("x --top-p 0").find("--top-p is 0, wanted (0, 1]") != std::string::npos);
+}

@@ -1,0 +1,120 @@
+// A checkpoint is a model: its options, its weights and its vocabulary come back from the file
+// alone.
+#include "nn/training/checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include "core/files/safetensors.h"
+#include "nn/generation/generate.h"
+#include "tests/folder.h"
+#include "tests/nn/training/tiny.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using namespace vitrine::nn::training;
+
+namespace {
+
+const std::vector<std::string> kLetters = {"\n", "a", "é", "\xff", "\"", "z", "漢"};
+
+/// Saves a few steps of a small Gpt, with the vocabulary of seven letters.
+void train(Gpt& model, const std::string& path) {
+  Task task = test::text(model, test::counting(300), test::counting(60));
+  task.setting[kCharacters] = CharacterVocabulary(kLetters).to_json();
+  Trainer trainer(std::move(task), optim::constant(1e-2), test::quiet(3));
+  trainer.run();
+  trainer.save(path);
+}
+
+struct SavedModel {
+  explicit SavedModel(const GptOptions& options = test::tiny(), DType dtype = DType::float32) {
+    manual_seed(1);
+    model = std::make_unique<Gpt>(options);
+    model->to(dtype);
+    train(*model, path);
+  }
+  /// The error of a file in which something is changed.
+  std::string error_of(const std::function<void(Safetensors&)>& change) const {
+    Safetensors file = read_safetensors(path);
+    change(file);
+    write_safetensors(folder / "changed", file);
+    try {
+      load_text_model(folder / "changed");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  test::Folder folder;
+  std::string path = folder / "saved";
+  std::unique_ptr<Gpt> model;
+};
+
+}  // namespace
+
+TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits of its text") {
+  GptOptions odd = test::tiny();
+  odd.key_heads = 1;
+  odd.hidden = 24;
+  odd.attention = "qk_norm+rotary+softcap=9";
+  odd.activation = Activation::swiglu;
+  odd.norm = NormKind::rms;
+  odd.pre_norm = false;
+  odd.bias = Bias::no;
+  for (const GptOptions& options : {test::tiny(), odd})
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      const SavedModel saved(options, dtype);
+      const Generator before = default_generator();
+      TextModel loaded = load_text_model(saved.path);
+      CHECK(default_generator().offset() == before.offset());
+      CHECK(!loaded.model.training());
+      CHECK(loaded.vocabulary.characters() == kLetters);
+      CHECK(option_values(loaded.model.options(), {Role::result}) ==
+            option_values(saved.model->options(), {Role::result}));
+      CHECK(loaded.model.tokens.weight.dtype() == dtype);
+      const SamplingOptions sampling{.seed = 3};
+      CHECK(generate(loaded.model, {1, 2}, 40, sampling) == generate(*saved.model, {1, 2}, 40, sampling));
+      Gpt alone = load_model(saved.path);
+      CHECK(generate(alone, {1, 2}, 40, sampling) == generate(*saved.model, {1, 2}, 40, sampling));
+    }
+}
+
+TEST_CASE("a vocabulary in JSON comes back, bytes that are no characters too") {
+  const CharacterVocabulary vocabulary(std::string("a\xff\xc3 é\n\"漢\x01"));
+  CHECK(CharacterVocabulary::from_json(vocabulary.to_json()).characters() == vocabulary.characters());
+  for (const char* text : {"", "{}", "[", "[\"ab\"]", "[\"\"]", "[256]", "[-1]", "[1.5]", "[null]", "[[]]",
+                           "[]", "[\"a\",\"a\"]"})
+    CHECK_THROWS_WITH_AS(CharacterVocabulary::from_json(text), doctest::Contains("CharacterVocabulary: "),
+                         Error);
+}
+
+TEST_CASE("a checkpoint that contradicts itself is an error that says how") {
+  const SavedModel saved;
+  const auto set = [&](const char* key, const char* value) {
+    return saved.error_of([&](Safetensors& file) { file.metadata[key] = value; });
+  };
+  const auto contains = [](const std::string& error, const std::string& part) {
+    CHECK_MESSAGE(error.find(part) != std::string::npos, error);
+  };
+  CHECK(saved.error_of([](Safetensors&) {}).empty());
+  contains(set("layers", "many"), "changed: layers is many, wanted a whole number");
+  contains(set("layers", "0"), "changed: layers is 0, wanted at least 1");
+  contains(set("layers", "3"), "is broken: it has no weights of the last of 3 blocks");
+  contains(set("layers", "1"), "load_state_dict: ");
+  contains(set("layers", "1000000000000"), "of the last of 1000000000000 blocks");
+  contains(set("vocabulary", "1000000000000"), "it has no tokens.weight of [1000000000000, 16]");
+  contains(set("hidden", "100000000"), "it has no blocks.0.feed_forward.down.weight of [16, 100000000]");
+  contains(set("context", "100000000"), "it has no positions of [100000000, 16]");
+  contains(set("heads", "3"), "the width 16 is no multiple of the 3 heads");
+  contains(set("attention", "lazer"), "there is no part lazer");
+  contains(set("activation", "tanh"), "changed: activation is tanh, wanted relu");
+  contains(set("model", "bert"), "is a bert, wanted gpt");
+  contains(set("dtype", "float13"), "float13");
+  contains(set("characters", "[\"a\"]"), "its vocabulary has 1 characters, its model 7 tokens");
+  for (const char* key : {"layers", "model", "dtype", "characters", "no-bias"})
+    contains(saved.error_of([&](Safetensors& file) { file.metadata.erase(key); }),
+             fmt::format("changed is no checkpoint of a model: it has no {}", key));
+  contains(saved.error_of([](Safetensors& file) { file.tensors.erase("model/final_norm.weight"); }),
+           "final_norm.weight");
+}
