@@ -1,5 +1,6 @@
 #include "core/grad.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -89,6 +90,11 @@ const Tensor& Saved::get() const {
     fail("{}: {}, which it saved for its backward, has been overwritten since by {}", detail::backward_op(),
          describe(tensor_), tensor_.storage().last_writer());
   return tensor_;
+}
+
+bool Backward::has_work() const {
+  return std::any_of(dy_.begin(), dy_.end(), [](const Tensor& dy) { return dy.defined(); }) &&
+         std::find(needs_.begin(), needs_.end(), true) != needs_.end();
 }
 
 }  // namespace vitrine

@@ -97,6 +97,8 @@ class Backward {
 
  private:
   friend class Tape;
+  /// Whether a gradient came, and an input needs one.
+  bool has_work() const;
   std::vector<Tensor> dy_;
   std::vector<bool> needs_;
   bool recorded_ = false;

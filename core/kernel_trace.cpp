@@ -43,13 +43,13 @@ Memory select(KernelProgram& program, const Memory& given, Calls calls) {
 
 }  // namespace
 
-KernelProgram KernelTrace::take(std::vector<Tensor> inputs, std::vector<Tensor> outputs) {
-  KernelProgram program{std::move(inputs), std::move(outputs), {}, {}};
+KernelProgram KernelTrace::program(std::span<const Tensor> inputs, std::vector<Tensor> outputs) const {
+  KernelProgram program{{inputs.begin(), inputs.end()}, std::move(outputs), {}, {}};
   Memory given;
   for (const Tensor& x : program.inputs)
     if (x.defined()) given.insert(&x.storage());
   const Calls all = calls_;
-  Memory written = select(program, given, all.subspan(std::exchange(taken_, calls_.size())));
+  Memory written = select(program, given, all.subspan(begin_));
   const bool complete = std::all_of(program.outputs.begin(), program.outputs.end(), [&](const Tensor& y) {
     return written.contains(&y.storage()) || given.contains(&y.storage());
   });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -60,9 +61,11 @@ class KernelTrace {
     ended_ = true;
     calls_.clear();
   }
-  /// The kernels since the last call, reduced to those that compute the outputs from the inputs.
-  /// Where they do not write an output, earlier kernels are looked through as well.
-  KernelProgram take(std::vector<Tensor> inputs, std::vector<Tensor> outputs);
+  /// The kernels since begin_op(), reduced to those that compute the outputs from the inputs. Where
+  /// they do not write an output, earlier kernels are looked through as well.
+  KernelProgram program(std::span<const Tensor> inputs, std::vector<Tensor> outputs) const;
+  /// What is collected from now on belongs to the next op.
+  void begin_op() { begin_ = calls_.size(); }
   /// The trace that collects on this thread, or null.
   static KernelTrace* current() { return current_; }
 
@@ -81,7 +84,7 @@ class KernelTrace {
  private:
   inline static constinit thread_local KernelTrace* current_ = nullptr;
   std::vector<std::shared_ptr<const KernelCall>> calls_;
-  size_t taken_ = 0;  ///< of calls_, those before the last take()
+  size_t begin_ = 0;  ///< of calls_, the first of the op that runs
   KernelTrace* outer_;
   bool ended_ = false;
 };

@@ -21,33 +21,24 @@ const std::string* intern(std::string path) {
   return &*paths->insert(std::move(path)).first;
 }
 
-template <class Inputs>
-Tape* find_tape(const Inputs& inputs) {
+}  // namespace
+
+Tape* detail::find_tape(std::span<const Tensor> inputs) {
   if (read_recorder)
     for (const Tensor& x : inputs) read_recorder->note_input(x);
-  Tape* tape = Tape::recording();
+  Tape* const tape = Tape::recording();
   if (!tape) return nullptr;
   return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return tape->tracks(x); })
              ? tape
              : nullptr;
 }
 
-}  // namespace
-
-namespace detail {
-
-Tape* tape_for(std::initializer_list<Tensor> inputs) {
-  Tape* tape = find_tape(inputs);
-  if (!tape) discard_saved();
-  return tape;
-}
-Tape* tape_for(const std::vector<Tensor>& inputs) {
-  Tape* tape = find_tape(inputs);
-  if (!tape) discard_saved();
-  return tape;
+bool detail::definition_runs(const Tape* tape, std::span<const Tensor> inputs) {
+  const auto is_dual = [](const Tensor& x) { return x.defined() && x.dtype() == DType::dual64; };
+  return definitions_run || (tape && tape->order() > 1) || std::any_of(inputs.begin(), inputs.end(), is_dual);
 }
 
-}  // namespace detail
+void detail::run_definitions(bool on) { definitions_run = on; }
 
 Tensor record_cut(const char* op, const Tensor& x, Tensor y) {
   Tape* tape = Tape::recording();
@@ -59,13 +50,6 @@ bool has_gradient(const Tensor& x) {
   const Tape* const tape = Tape::recording();
   return x.defined() && ((tape && tape->tracks(x)) || (read_recorder && read_recorder->tracks(x)));
 }
-
-bool records_definitions(std::initializer_list<Tensor> inputs) {
-  Tape* tape = find_tape(inputs);
-  return definitions_run || (tape && tape->order() > 1);
-}
-
-void detail::run_definitions(bool on) { definitions_run = on; }
 
 ReadRecorder::ReadRecorder(Tape* outer) : outer_(outer), previous_(read_recorder) { read_recorder = this; }
 ReadRecorder::~ReadRecorder() { read_recorder = previous_; }

@@ -1,28 +1,40 @@
-// Recording an operation. An op computes its output and ends with
+// Recording an operation. An op first gives way to its definition, where simpler ops have to run in
+// its place. Else the op computes its output and ends with record(), which takes a backward alone:
 //
-//   return record("softmax", {x}, y, [y = Saved(y), axis](const Tensor& dy) -> Grads { … }, [&] { return define::softmax(x, axis); });
-//
-// The backward gets the output's gradient (or a Backward, to see which inputs need one) and returns one Grad per input. A
-// primitive, whose backward is written in recorded ops, gives no definition; every other op gives one, and a tape of
-// order 2 or more records that in its place. A checkable tape runs the definition, too, and keeps its kernels. The backward
-// of a primitive may use inputs, outputs and constants (masks, indices) alone: a value that was computed from inputs under
-// Tape::Pause has no derivative, and using it is an error at order 2.
+//   Tensor softmax(const Tensor& x) {
+//     if (const auto y = through_definition({x}, [&] { return define::softmax(x); })) return *y;
+//     …
+//     return record("softmax", {x}, y, [y = Saved(y)](const Tensor& dy) -> Grads { … });
+//   }
 #pragma once
 
 #include <initializer_list>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "core/random.h"
+#include "core/state.h"
 #include "core/tape.h"
 
 namespace vitrine {
 namespace detail {
 
-/// The recording tape if it (or a paused forward that notes what it reads) has to know of this op, else null.
-Tape* tape_for(std::initializer_list<Tensor> inputs);
-Tape* tape_for(const std::vector<Tensor>& inputs);
+/// The recording tape if it has to know of an op on `inputs`, else null. A recomputed forward
+/// (ReadRecorder) notes the inputs.
+Tape* find_tape(std::span<const Tensor> inputs);
+/// Whether an op gives way to its definition.
+bool definition_runs(const Tape* tape, std::span<const Tensor> inputs);
+
+/// What a definition returns, as a list.
+inline std::vector<Tensor> outputs(Tensor y) { return {std::move(y)}; }
+inline std::vector<Tensor> outputs(std::vector<Tensor> ys) { return ys; }
+template <class Struct>
+std::vector<Tensor> outputs(const Struct& ys) {
+  return ys.tensors();
+}
 
 template <class F>
 Tape::BackwardFunction as_backward(F&& f) {
@@ -33,76 +45,56 @@ Tape::BackwardFunction as_backward(F&& f) {
   }
 }
 
-template <class Inputs>
-Tensor unrecorded(const Inputs& inputs, Tensor y) {
-  Tape::note_unrecorded(std::span<const Tensor>(inputs.begin(), inputs.size()), std::span<Tensor>(&y, 1));
-  return y;
+template <class F>
+void push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> ys, F&& backward) {
+  if (Tape* const tape = find_tape(inputs))
+    return tape->push(op, inputs, ys, as_backward(std::forward<F>(backward)));
+  discard_saved();
+  Tape::note_unrecorded(inputs, ys);
 }
 
-template <class Inputs, class F>
-Tensor push_one(Tape& tape, const char* op, const Inputs& inputs, Tensor y, F&& backward) {
-  tape.push(op, std::span<const Tensor>(inputs.begin(), inputs.size()), std::span<Tensor>(&y, 1),
-            as_backward(std::forward<F>(backward)));
+template <class F>
+Tensor record_one(const char* op, std::span<const Tensor> inputs, Tensor y, F&& backward) {
+  push(op, inputs, std::span(&y, 1), std::forward<F>(backward));
   return y;
 }
 
 }  // namespace detail
 
-/// Records a primitive.
+/// Runs the definition of an op in place of the op: on a tape of order 2 or more, which
+/// differentiates again, and on dual numbers, which kernels do not know. Returns nothing elsewhere,
+/// and the op has to run. A checkable tape runs the definition as well, unrecorded, and keeps its
+/// kernels for the node that is recorded next. `inputs` are the inputs that the op gives to record().
+template <class D>
+auto through_definition(std::initializer_list<Tensor> inputs, const D& definition)
+    -> std::optional<std::invoke_result_t<const D&>> {
+  Tape* const tape = detail::find_tape(inputs);
+  if (detail::definition_runs(tape, inputs)) return definition();
+  if (tape && tape->options().checkable) [[unlikely]]
+    tape->keep_definition(inputs, [&] { return detail::outputs(definition()); });
+  return std::nullopt;
+}
+
+/// Records an op. `backward` gets the gradient of y, or a Backward to see which inputs need one, and
+/// returns one Grad for each input. A primitive has no definition: its backward is itself written in
+/// recorded ops, on inputs, outputs and constants (masks, indices) alone. A value that was computed
+/// from inputs under Tape::Pause has no derivative, and using it at order 2 is an error.
 template <class F>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward) {
-  if (Tape* tape = detail::tape_for(inputs))
-    return detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
-  return detail::unrecorded(inputs, y);
+  return detail::record_one(op, inputs, std::move(y), std::forward<F>(backward));
 }
 
 /// The same for a list made at run time.
 template <class F>
 Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward) {
-  if (Tape* tape = detail::tape_for(inputs))
-    return detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
-  return detail::unrecorded(inputs, y);
+  return detail::record_one(op, inputs, std::move(y), std::forward<F>(backward));
 }
 
-/// Records an op that has a definition.
-template <class F, class D>
-Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward, D&& definition) {
-  if (Tape* tape = detail::tape_for(inputs)) {
-    if (tape->order() > 1) return definition();
-    y = detail::push_one(*tape, op, inputs, y, std::forward<F>(backward));
-    if (tape->options().checkable) [[unlikely]]
-      tape->keep_definition([&] { return std::vector<Tensor>{definition()}; });
-    return y;
-  }
-  return detail::unrecorded(inputs, y);
-}
-
-template <class F, class D>
-Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward, D&& definition) {
-  if (Tape* tape = detail::tape_for(inputs)) {
-    if (tape->order() > 1) return definition();
-    y = detail::push_one(*tape, op, std::span(inputs), y, std::forward<F>(backward));
-    if (tape->options().checkable) [[unlikely]]
-      tape->keep_definition([&] { return std::vector<Tensor>{definition()}; });
-    return y;
-  }
-  return detail::unrecorded(inputs, y);
-}
-
-/// Records an op with several outputs. The definition returns as many.
-template <class F, class D>
+/// Records an op with several outputs.
+template <class F>
 std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inputs, std::vector<Tensor> ys,
-                               F&& backward, D&& definition) {
-  Tape* tape = detail::tape_for(inputs);
-  if (!tape) {
-    Tape::note_unrecorded(std::span(inputs.begin(), inputs.size()), ys);
-    return ys;
-  }
-  if (tape->order() > 1) return definition();
-  tape->push(op, std::span(inputs.begin(), inputs.size()), ys,
-             detail::as_backward(std::forward<F>(backward)));
-  if (tape->options().checkable) [[unlikely]]
-    tape->keep_definition(definition);
+                               F&& backward) {
+  detail::push(op, inputs, ys, std::forward<F>(backward));
   return ys;
 }
 
@@ -112,9 +104,6 @@ Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 /// True where a gradient of x is computed: by the recording tape, or, for an input of a checkpoint, in the second run that the first
 /// one stands for. What a checkpoint's first run computes is not known to have one.
 bool has_gradient(const Tensor& x);
-
-/// True where ops on `inputs` will go through their definitions (a tape of order 2 or more): an op may skip its kernel.
-bool records_definitions(std::initializer_list<Tensor> inputs);
 
 /// What a recomputed forward reads while it lives, so that a second run can be the same (see core/recompute.h).
 class ReadRecorder {

@@ -19,8 +19,7 @@ void discard_saved();
 const char* backward_op();
 void set_backward_op(const char* op);
 
-/// While on, ops on this thread go through their definitions, recorded or not (see
-/// records_definitions).
+/// While on, ops on this thread go through their definitions, recorded or not.
 void run_definitions(bool on);
 
 int64_t now_nanoseconds();

@@ -1,5 +1,5 @@
-// Recording, and bookkeeping of slots. The backward pass is in core/backward.cpp, printing in
-// core/tape_display.cpp.
+// Recording, and bookkeeping of slots. The backward pass is in core/backward.cpp, hooks and
+// listeners are in core/observers.cpp, printing in core/tape_display.cpp.
 #include "core/tape.h"
 
 #include <algorithm>
@@ -193,11 +193,12 @@ bool Tape::is_paused_result(const Tensor& x) const {
 }
 
 void Tape::check_not_paused(const Tensor& x) const {
-  check(!is_paused_result(x),
-        "it uses {}, computed by {} from values that a Tape::Pause kept off the tape though they depend on "
-        "tracked tensors: a higher derivative would lack that. Compute them in the backward, from the op's "
-        "inputs and outputs; or give record() a definition; or detach() what is meant as a constant",
-        describe(x), x.storage().last_writer());
+  check(
+      !is_paused_result(x),
+      "it uses {}, computed by {} from values that a Tape::Pause kept off the tape though they depend on "
+      "tracked tensors: a higher derivative would lack that. Compute them in the backward, from the op's "
+      "inputs and outputs; or give the op a definition (through_definition); or detach() what is meant as a constant",
+      describe(x), x.storage().last_writer());
 }
 
 void Tape::note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
@@ -262,9 +263,7 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
   const int64_t now = detail::now_nanoseconds();
   node.microseconds = 1e-3f * static_cast<float>(now - last_record_);
   last_record_ = now;
-  if (kernels_)
-    node.forward = std::make_shared<NodeForward>(NodeForward{
-        kernels_->take({inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}), {}, {}});
+  if (kernels_) node.forward = keep_forward(inputs, outputs);
   nodes_.push_back(std::move(node));
 }
 
@@ -283,26 +282,5 @@ void Tape::cut(const char* op, const Tensor& x) {
                     true,
                     false});
 }
-
-void Tape::check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const {
-  if (!x.defined() || !is_floating(x.dtype())) return;
-  const Pause pause;
-  Tensor finite = empty({}, DType::boolean, x.device());
-  VITRINE_RUN(all_finite, finite, x);
-  check(finite.item() != 0,
-        "anomaly: the {} of {} (op {}{}{}) is the first with an element that is not finite", what, node.op,
-        index, node.module->empty() ? "" : ", in ", *node.module);
-}
-
-void Tape::on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hook) {
-  check_usable("on_gradient");
-  const int32_t slot = find_or_add_slot(x);
-  check(slot >= 0, "on_gradient: {} is not tracked by this tape", describe(x));
-  slots_[static_cast<size_t>(slot)].hooks.push_back(std::move(hook));
-}
-
-void Tape::filter_gradients(std::function<void(const char*, Grads&)> filter) { filter_ = std::move(filter); }
-
-void Tape::on_step(std::function<void(const Step&)> listener) { listener_ = std::move(listener); }
 
 }  // namespace vitrine

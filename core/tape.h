@@ -159,8 +159,10 @@ class Tape {
             BackwardFunction backward);
   /// Notes that gradients end here: detach, or an op with integer outputs.
   void cut(const char* op, const Tensor& x);
-  /// Runs the definition of the last node, unrecorded, and keeps its kernels. For a checkable tape.
-  void keep_definition(const std::function<std::vector<Tensor>()>& definition);
+  /// Runs the definition of the op that is recorded next, unrecorded, and keeps its kernels for that
+  /// node. For a checkable tape.
+  void keep_definition(std::span<const Tensor> inputs,
+                       const std::function<std::vector<Tensor>()>& definition);
 
   // -- For check_tape (see core/gradcheck/check_tape.h) ------------------------------------------------------------
 
@@ -202,6 +204,11 @@ class Tape {
     std::shared_ptr<NodeForward> forward = nullptr;  ///< of a checkable tape
   };
   struct Pass;
+  /// What a definition computed, for the op that is recorded next.
+  struct Defined {
+    std::vector<Tensor> inputs, outputs;
+    std::string error;  ///< of a definition that failed
+  };
 
   int32_t slot_of(const Tensor& x) const;
   int32_t find_or_add_slot(const Tensor& x);
@@ -211,25 +218,47 @@ class Tape {
   bool is_paused_result(const Tensor& x) const;
   void check_not_paused(const Tensor& x) const;
   void check_usable(const char* what) const;
-  void run(Pass& pass);
+
+  // -- The backward pass (core/backward.cpp)
   void seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds);
-  void run_node(Pass& pass, size_t index);
-  /// Where the gradient of a slot is added up: a leaf without hooks needs no second buffer.
-  Tensor& sum_of(Pass& pass, int32_t slot);
-  /// Returns the sum so far.
-  const Tensor& add_gradient(Pass& pass, int32_t slot, Grad grad, const char* op);
-  void show_step(size_t index, const Backward& call, Grads& grads);
+  /// Finds the slots on whose gradients those that are needed depend.
+  void mark_needed(Pass& pass) const;
+  void run(Pass& pass);
+  /// The loop from the last node to the first.
+  void run_nodes(Pass& pass);
+  /// The gradients of a node's outputs, complete by now, and which of its inputs need one.
+  Backward take_output_gradients(Pass& pass) const;
+  Grads call_backward(Pass& pass, Backward& call);
+  /// Ends the tape for the exception that is being handled, and throws what names the op.
+  [[noreturn]] void fail_pass(const Pass& pass);
   /// Records derivatives that were not recorded, so that a derivative of theirs is an error and not a silent zero.
   void forbid_derivatives(std::vector<Tensor> xs, const std::vector<Tensor>& ys,
                           std::vector<Tensor>& gradients, int depth);
-  void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
-  void add_to_leaves(Pass& pass);
   void consume();
-  void resume_recording();
-  void stop_recording();
+
+  // -- Sums of gradients (core/accumulate.cpp)
+  /// Where the gradient of a slot is added up: a leaf without hooks needs no second buffer.
+  Tensor& sum_of(Pass& pass, int32_t slot);
+  /// Adds the gradient of an input of the node that runs.
+  void add_gradient(Pass& pass, size_t input, Grad grad);
+  static void check_shape(const Node& node, const Slot& slot, const Grad& grad);
+  void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
+  /// Adds into the leaves that have hooks, and calls the hooks of leaves and watched tensors.
+  void finish_sums(Pass& pass);
+  void add_to_leaves(Pass& pass);
+  std::vector<Tensor> take_results(Pass& pass, const std::vector<Tensor>& xs);
+
+  // -- Observers (core/observers.cpp)
+  /// Shows what a backward returned to the filter and the listener.
+  void observe(const Pass& pass, const Backward& call, Grads& grads);
+  void show_step(size_t index, const Backward& call, Grads& grads);
   void check_finite(const Tensor& x, const char* what, const Node& node, size_t index) const;
   Tensor apply_hooks(const Pass& pass, int32_t slot, Tensor gradient) const;
-  std::vector<Tensor> take_results(Pass& pass, const std::vector<Tensor>& xs);
+
+  /// How a node's outputs were computed, and by its definition.
+  std::shared_ptr<NodeForward> keep_forward(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  void resume_recording();
+  void stop_recording();
 
   TapeOptions options_;
   uint64_t serial_;
@@ -244,6 +273,7 @@ class Tape {
   std::function<void(const Step&)> listener_;
   std::function<void(const char*, Grads&)> filter_;
   std::unique_ptr<KernelTrace> kernels_;  ///< of a checkable tape
+  Defined defined_;                       ///< of a checkable tape
   int64_t last_record_ = 0;
   int8_t depth_ = 1;
   bool consumed_ = false;

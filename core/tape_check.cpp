@@ -1,26 +1,46 @@
 // What a tape does for check_tape: nodes one at a time.
+#include <algorithm>
 #include <utility>
 
+#include "core/backward_pass.h"
 #include "core/creation.h"
-#include "core/record.h"
 #include "core/state.h"
 
 namespace vitrine {
 
-void Tape::keep_definition(const std::function<std::vector<Tensor>()>& definition) {
-  const size_t index = nodes_.size() - 1;
+void Tape::keep_definition(std::span<const Tensor> inputs,
+                           const std::function<std::vector<Tensor>()>& definition) {
+  const int64_t start = detail::now_nanoseconds();
   const Pause pause;
-  const std::shared_ptr<NodeForward> forward = nodes_[index].forward;
+  defined_ = {{inputs.begin(), inputs.end()}, {}, {}};
   // The ops that a definition consists of go through theirs, too: those run on dual numbers.
   detail::run_definitions(true);
   try {
-    forward->definition = kernels_->take(forward->op.inputs, definition());
+    defined_.outputs = definition();
   } catch (const std::exception& e) {
-    forward->definition_note = e.what();
+    defined_.error = e.what();
   }
   detail::run_definitions(false);
   detail::discard_saved();
-  last_record_ = detail::now_nanoseconds();
+  last_record_ += detail::now_nanoseconds() - start;
+}
+
+std::shared_ptr<NodeForward> Tape::keep_forward(std::span<const Tensor> inputs,
+                                                std::span<const Tensor> outputs) {
+  const auto given = [&](const Tensor& x) {
+    return !x.defined() || std::any_of(defined_.inputs.begin(), defined_.inputs.end(),
+                                       [&](const Tensor& y) { return y.defined() && y.is_same(x); });
+  };
+  auto forward = std::make_shared<NodeForward>();
+  if (!defined_.inputs.empty() && std::all_of(inputs.begin(), inputs.end(), given)) {
+    forward->definition_note = std::move(defined_.error);
+    if (!defined_.outputs.empty())
+      forward->definition = kernels_->program(inputs, std::move(defined_.outputs));
+  }
+  defined_ = {};
+  forward->op = kernels_->program(inputs, {outputs.begin(), outputs.end()});
+  kernels_->begin_op();
+  return forward;
 }
 
 const NodeForward* Tape::forward_of(size_t node) const {
@@ -48,31 +68,21 @@ std::vector<Tensor> Tape::pull_back(size_t node, const std::vector<Tensor>& dy) 
   call.take_sum_ = nothing;
   const Pause pause;
   const KernelTrace::Stop stop;
-  const ModuleScope scope(n.module);
-  detail::set_backward_op(n.op);
+  const detail::BackwardScope scope(n.op, n.module);
   std::vector<Tensor> result(n.inputs.size());
-  try {
-    Grads grads = n.backward(call);
-    check(grads.size() == n.inputs.size(), "the backward of {} returned {} gradients for {} inputs", n.op,
-          grads.size(), n.inputs.size());
-    for (size_t i = 0; i < grads.size(); ++i) {
-      if (n.inputs[i] < 0) continue;
-      const Slot& slot = slots_[static_cast<size_t>(n.inputs[i])];
-      if (!grads[i].defined()) {
-        result[i] = zeros(slot.shape, slot.dtype, slot.device);
-        continue;
-      }
-      if (grads[i].kind_ == Grad::Kind::dense)
-        check(grads[i].value().shape() == slot.shape,
-              "the backward of {} returned a gradient of shape {} for an input of {}", n.op,
-              grads[i].value().shape(), slot.shape);
-      add_to(slot, result[i], grads[i], /*recorded=*/false);
+  Grads grads = n.backward(call);
+  check(grads.size() == n.inputs.size(), "the backward of {} returned {} gradients for {} inputs", n.op,
+        grads.size(), n.inputs.size());
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (n.inputs[i] < 0) continue;
+    const Slot& slot = slots_[static_cast<size_t>(n.inputs[i])];
+    if (!grads[i].defined()) {
+      result[i] = zeros(slot.shape, slot.dtype, slot.device);
+      continue;
     }
-  } catch (...) {
-    detail::set_backward_op("");
-    throw;
+    check_shape(n, slot, grads[i]);
+    add_to(slot, result[i], grads[i], /*recorded=*/false);
   }
-  detail::set_backward_op("");
   return result;
 }
 

@@ -1,9 +1,8 @@
 // The matrix products of the operations: which step of the ladder (cuda/matmul/) multiplies.
 #include <array>
-#include <cstdlib>
 #include <string>
-#include <vector>
 
+#include "cuda/ladder.h"
 #include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 #include "ops/kernels.h"
@@ -38,12 +37,10 @@ Operand readable(Operand o, int64_t rows, int64_t columns) {
   return o;
 }
 
-/// VITRINE_CUDA_MATMUL.
+constexpr const char* kVariable = "VITRINE_CUDA_MATMUL";
+
 const std::string& setting() {
-  static const std::string text = [] {
-    const char* value = std::getenv("VITRINE_CUDA_MATMUL");
-    return value == nullptr || *value == '\0' ? "auto" : value;
-  }();
+  static const std::string text = ladder_setting(kVariable);
   return text;
 }
 
@@ -54,22 +51,13 @@ void multiply(const Product& p) { choose_matmul(setting(), p).run(p); }
 std::span<const MatmulStep> matmul_steps() { return kSteps; }
 
 const MatmulStep& choose_matmul(std::string_view setting, const Product& p) {
-  size_t top = kSteps.size();
-  if (setting != "auto") {
-    while (top > 0 && kSteps[top - 1].name != setting) --top;
-    if (top == 0) {
-      std::vector<std::string_view> names;
-      for (const MatmulStep& step : kSteps) names.push_back(step.name);
-      fail("VITRINE_CUDA_MATMUL is {}: wanted auto or one of {}", setting, fmt::join(names, ", "));
-    }
-  }
   if (setting == "cublas") {
     std::string reason = cublas_absence();
     if (reason.empty()) reason = cublas_refusal(p);
-    check(reason.empty(), "VITRINE_CUDA_MATMUL is cublas, but {}", reason);
+    check(reason.empty(), "{} is cublas, but {}", kVariable, reason);
   }
-  while (!kSteps[top - 1].supports(p)) --top;
-  return kSteps[top - 1];
+  return choose_step(kVariable, setting, matmul_steps(),
+                     [&](const MatmulStep& step) { return step.supports(p); });
 }
 
 void prepare_matmul() {

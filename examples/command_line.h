@@ -39,7 +39,7 @@ class CommandLine {
     app_.add_option(name, value, help)->required()->type_name("");
   }
   /// Reads the file that --config names, then the flags. What is wrong is an error. The exit code,
-  /// if the program is to end here: after --help, or without a value that CLI11 wants.
+  /// if the program is to end here: after --help, or without a required value.
   std::optional<int> parse(nn::OptionList& options, int argc, char** argv) {
     std::string config;
     app_.add_option("--config", config, "a file with options as name = value, a line each; flags go first")
@@ -65,7 +65,8 @@ class CommandLine {
 
  private:
   void add(const nn::Option& option) {
-    const std::string flag = "--" + option.name + (option.alias.empty() ? "" : ",--" + option.alias), names = fmt::format("{}", fmt::join(option.names, ", "));
+    const std::string flag = "--" + option.name + (option.alias.empty() ? "" : ",--" + option.alias),
+                      names = fmt::format("{}", fmt::join(option.names, ", "));
     const std::string help = names.empty() ? option.help : option.help + ": " + names;
     CLI::Option* added = nullptr;
     if (option.kind == nn::Option::Kind::flag) {
@@ -74,7 +75,7 @@ class CommandLine {
       added = app_.add_option(flag, values_.emplace_back(), help)->type_name("");
       const bool list = option.kind == nn::Option::Kind::list;
       if (list) added->delimiter(',');
-      if (!list) added->expected(1)->allow_extra_args(false);
+      if (!list) added->expected(1)->take_last()->allow_extra_args(false);
       added->default_str(option.default_text.empty() ? fmt::format("{}", fmt::join(option.values(), ","))
                                                      : option.default_text);
     }

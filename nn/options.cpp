@@ -78,13 +78,16 @@ void OptionList::remove(const std::string& name) {
 
 Option* OptionList::find(const std::string& name) {
   for (Option& option : options_)
-    if (option.name == name) return &option;
+    if (option.name == name || (option.alias == name && !name.empty())) return &option;
   return nullptr;
 }
 
 std::vector<std::string> OptionList::names() const {
   std::vector<std::string> all;
-  for (const Option& option : options_) all.push_back(option.name);
+  for (const Option& option : options_) {
+    all.push_back(option.name);
+    if (!option.alias.empty()) all.push_back(option.alias);
+  }
   return all;
 }
 

@@ -38,8 +38,8 @@ struct Option {
   enum class Kind { flag, value, list };
 
   std::string name = {};   ///< "key-heads": --key-heads 2 and key-heads = 2
+  std::string alias = {};  ///< another name for flags and files
   std::string help = {};   ///< without the allowed values and the default
-  std::string alias = {};  ///< a second name of the flag
   std::string group = {};  ///< the heading in help and files
   Role role = Role::result;
   Kind kind = Kind::value;
@@ -170,9 +170,9 @@ class OptionList {
         });
   }
 
-  void remove(const std::string& name);   ///< one that a program decides itself
-  Option* find(const std::string& name);  ///< null: there is none
-  std::vector<std::string> names() const;
+  void remove(const std::string& name);    ///< one that a program decides itself
+  Option* find(const std::string& name);   ///< by its name or alias; null: there is none
+  std::vector<std::string> names() const;  ///< aliases too
   auto begin() { return options_.begin(); }
   auto end() { return options_.end(); }
   auto begin() const { return options_.begin(); }

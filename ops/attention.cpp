@@ -1,13 +1,17 @@
 #include "ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
 #include "ops/operands.h"
+#include "ops/plain.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
@@ -82,21 +86,19 @@ void detail::check_attention(const Tensor& q, const Tensor& k, const Tensor& v, 
   check_options({q.size(0), q.size(1), q.size(2), k.size(2)}, o);
 }
 
-namespace define {
-
-Tensor repeat_key_heads(const Tensor& x, int64_t heads) {
+Tensor define::repeat_key_heads(const Tensor& x, int64_t heads) {
   const int64_t own = x.size(1);
   check(own > 0 && heads % own == 0, "attention: {} query heads cannot share {} key heads evenly", heads,
         own);
   return own == heads ? x : repeat(x, heads / own, 1);
 }
 
-Tensor alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype) {
+Tensor define::alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, DType dtype) {
   const Tensor distance = abs(distances(queries, keys, slopes.device()));
   return neg(cast(reshape(detach(slopes), {-1, 1, 1}), dtype) * cast(distance, dtype));
 }
 
-Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& o) {
+Tensor define::attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& o) {
   const DType type = accumulation_dtype(q0.dtype());
   const Tensor q = cast(q0, type), k = repeat_key_heads(cast(k0, type), q.size(1)),
                v = repeat_key_heads(cast(v0, type), q.size(1));
@@ -113,8 +115,6 @@ Tensor attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Att
   const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type, q.device())), -1);  // NaN stays
   return cast(where(alive, read, 0.0), q0.dtype());
 }
-
-}  // namespace define
 
 namespace {
 
@@ -149,7 +149,9 @@ Tensor rounded_heads(const Tensor& x, DType dtype) {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   detail::check_attention(q, k, v, options);
-  if (has_gradient(options.bias) || through_definition({q, k, v})) return define::attention(q, k, v, options);
+  const auto definition = [&] { return define::attention(q, k, v, options); };
+  if (has_gradient(options.bias)) return definition();
+  if (const auto y = through_definition({q, k, v}, definition)) return *y;
 
   AttentionForm form = options;
   form.scale = scale_of(options, q);
@@ -179,8 +181,71 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
         VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
                     y.get(), kept.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
         return {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()), rounded_heads(dv, q->dtype())};
-      },
-      [&] { return define::attention(q, k, v, options); });
+      });
+}
+
+namespace {
+
+/// One row of weights: softmax(qᵢ·kᵀ·scale) over the keys that query i sees.
+std::vector<double> weights_of(int64_t i, const Tensor& q, const Tensor& k, double scale, bool causal) {
+  const int64_t depth = q.size(1), keys = k.size(0);
+  const int64_t seen = causal ? keys - q.size(0) + i + 1 : keys;
+  std::vector<double> weights(static_cast<size_t>(keys), 0);
+  double largest = -kInfinity, total = 0;
+  for (int64_t j = 0; j < seen; ++j) {
+    const double *const a = q.data<double>() + i * depth, *const b = k.data<double>() + j * depth;
+    weights[static_cast<size_t>(j)] = scale * std::inner_product(a, a + depth, b, 0.0);
+    largest = std::max(largest, weights[static_cast<size_t>(j)]);
+  }
+  for (int64_t j = 0; j < seen; ++j) {
+    double& weight = weights[static_cast<size_t>(j)];
+    total += weight = std::exp(weight - largest);
+  }
+  for (double& weight : weights) weight /= seen > 0 ? total : 1;
+  return weights;
+}
+
+}  // namespace
+
+void plain::attention(Tensor& y, const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                      bool causal) {
+  const int64_t channels = v.size(1);
+  for (int64_t i = 0; i < q.size(0); ++i) {
+    const auto weights = weights_of(i, q, k, scale, causal);
+    double* const to = y.data<double>() + i * channels;
+    std::fill_n(to, channels, 0);
+    for (int64_t j = 0; j < k.size(0); ++j)
+      for (int64_t c = 0; c < channels; ++c)
+        to[c] += weights[static_cast<size_t>(j)] * v.data<double>()[j * channels + c];
+  }
+}
+
+/// With the weights a and da = dy·vᵀ of a query:
+///   ds = scale·a·(da − Σ a·da), dq = ds·k, dk = dsᵀ·q, dv = aᵀ·dy.
+void plain::attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
+                               const Tensor& k, const Tensor& v, double scale, bool causal) {
+  const int64_t keys = k.size(0), depth = q.size(1), channels = v.size(1);
+  for (Tensor* dx : {&dq, &dk, &dv}) std::fill_n(dx->data<double>(), dx->numel(), 0);
+  for (int64_t i = 0; i < q.size(0); ++i) {
+    const auto weights = weights_of(i, q, k, scale, causal);
+    const double* const up = dy.data<double>() + i * channels;
+    std::vector<double> slopes(static_cast<size_t>(keys));  // da
+    double average = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      double& da = slopes[static_cast<size_t>(j)];
+      da = std::inner_product(up, up + channels, v.data<double>() + j * channels, 0.0);
+      average += weights[static_cast<size_t>(j)] * da;
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      const double a = weights[static_cast<size_t>(j)];
+      const double ds = scale * a * (slopes[static_cast<size_t>(j)] - average);
+      for (int64_t c = 0; c < channels; ++c) dv.data<double>()[j * channels + c] += a * up[c];
+      for (int64_t c = 0; c < depth; ++c) {
+        dq.data<double>()[i * depth + c] += ds * k.data<double>()[j * depth + c];
+        dk.data<double>()[j * depth + c] += ds * q.data<double>()[i * depth + c];
+      }
+    }
+  }
 }
 
 }  // namespace vitrine

@@ -39,7 +39,7 @@ struct AttentionOptions : AttentionForm {
 /// computes the weights again. LASER anchors each channel by the range of the values that a tile of queries sees, on some GPUs of the
 /// blocks of keys that it meets, and reads elements out of that range exactly. Hidden keys with finite values change no bit of a
 /// mean; what one query of a tile sees can change how LASER rounds another. An infinite or NaN value, though hidden, makes a mean
-/// NaN (0·∞); NaN does so to LASER on a GPU. On a GPU heads have at most 256 channels. Dao et al. 2022.
+/// NaN (0·∞); NaN does so to LASER on a GPU. There heads of more than 256 channels keep the weights, and are slow. Dao et al. 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 namespace detail {

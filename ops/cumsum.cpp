@@ -23,9 +23,7 @@ Tensor cumsum(const Tensor& x, int64_t axis, bool exclusive, bool reverse) {
                 });
 }
 
-namespace cpu {
-
-void cumsum(Tensor& y, const Tensor& x, bool exclusive, bool reverse) {
+void cpu::cumsum(Tensor& y, const Tensor& x, bool exclusive, bool reverse) {
   const int64_t n = x.size(1), inner = x.size(2);
   constexpr int64_t kColumns = 256;
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
@@ -55,5 +53,4 @@ void cumsum(Tensor& y, const Tensor& x, bool exclusive, bool reverse) {
   });
 }
 
-}  // namespace cpu
 }  // namespace vitrine

@@ -10,39 +10,30 @@
 
 namespace vitrine {
 
-namespace define {
-
-Tensor dropout(const Tensor& x, double p, Draw draw) {
+Tensor define::dropout(const Tensor& x, double p, Draw draw) {
   Tensor u = empty(x.shape(), DType::float32, x.device());
   VITRINE_RUN(random_uniform, u, draw, 0.0, 1.0);
   const Tensor kept = greater_equal(u, full({}, p, DType::float64, x.device()));
   return where(kept, p < 1 ? x * (1 / (1 - p)) : x, 0.0);
 }
 
-}  // namespace define
-
 Tensor dropout(const Tensor& x, double p, Generator& generator) {
   check_floating("dropout", "x", x);
   check(p >= 0 && p <= 1, "dropout: p is {}, wanted a probability of 0 to 1", p);
   if (p == 0) return x;
   const Draw draw = generator.draw(x.numel());
-  if (through_definition({x})) return define::dropout(x, p, draw);
+  if (const auto y = through_definition({x}, [&] { return define::dropout(x, p, draw); })) return *y;
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   Tensor y = empty_like(x);
   VITRINE_RUN(dropout, y, packed(x), p, scale, draw);
-  return record(
-      "dropout", {x}, y,
-      [p, scale, draw](const Tensor& dy) -> Grads {
-        Tensor dx = empty_like(dy);
-        VITRINE_RUN(dropout, dx, packed(dy), p, scale, draw);
-        return {dx};
-      },
-      [&] { return define::dropout(x, p, draw); });
+  return record("dropout", {x}, y, [p, scale, draw](const Tensor& dy) -> Grads {
+    Tensor dx = empty_like(dy);
+    VITRINE_RUN(dropout, dx, packed(dy), p, scale, draw);
+    return {dx};
+  });
 }
 
-namespace cpu {
-
-void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
+void cpu::dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   // A uniform is k·2⁻²⁴ for a whole k, so u < p where k < ⌈p·2²⁴⌉: the comparison needs no floats.
   const auto limit = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   constexpr int64_t kBlock = 4096;  // a multiple of the 4 numbers of a counter
@@ -57,5 +48,4 @@ void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
   });
 }
 
-}  // namespace cpu
 }  // namespace vitrine

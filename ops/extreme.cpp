@@ -29,65 +29,6 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep,
 
 }  // namespace
 
-Tensor max(const Tensor& x, const Axes& axes, KeepAxes keep) {
-  return extreme("max", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(max, y, part); });
-}
-
-Tensor min(const Tensor& x, const Axes& axes, KeepAxes keep) {
-  return extreme("min", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(min, y, part); });
-}
-
-namespace {
-
-template <class Run>
-Tensor where_extreme(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep, Run run) {
-  const auto sorted = check_axes(op, x.shape(), axes);
-  reduced_count(op, x.shape(), sorted);
-  const Shape shape = reduced_shape(x.shape(), sorted, keep);
-  Tensor grouped = x;
-  auto together = sorted;
-  if (!sorted.empty() && sorted.back() - sorted.front() >= static_cast<int>(sorted.size())) {
-    // Positions count over all the axes in one pass: they come last, one after the other.
-    Axes order;
-    for (int axis = 0; axis < x.rank(); ++axis)
-      if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);
-    std::iota(together.begin(), together.end(), static_cast<int>(order.size()));
-    order.insert(order.end(), sorted.begin(), sorted.end());
-    const Tape::Pause pause;
-    grouped = permute(x, order);
-  }
-  const Tensor y = reduce_axes(grouped, together, DType::int64, DType::int64, run);
-  return record_cut(op, x, y.alias(shape, contiguous_strides(shape)));
-}
-
-template <class Run>
-Tensor truth(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep, Run run) {
-  const auto sorted = check_axes(op, x.shape(), axes);
-  const Tensor y = reduce_axes(x, sorted, DType::boolean, DType::boolean, run);
-  const Shape shape = reduced_shape(x.shape(), sorted, keep);
-  return record_cut(op, x, y.alias(shape, contiguous_strides(shape)));
-}
-
-}  // namespace
-
-Tensor argmax(const Tensor& x, const Axes& axes, KeepAxes keep) {
-  return where_extreme("argmax", x, axes, keep,
-                       [](Tensor& y, const Tensor& part) { VITRINE_RUN(argmax, y, part); });
-}
-
-Tensor argmin(const Tensor& x, const Axes& axes, KeepAxes keep) {
-  return where_extreme("argmin", x, axes, keep,
-                       [](Tensor& y, const Tensor& part) { VITRINE_RUN(argmin, y, part); });
-}
-
-Tensor any(const Tensor& x, const Axes& axes, KeepAxes keep) {
-  return truth("any", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(any, y, part); });
-}
-
-Tensor all(const Tensor& x, const Axes& axes, KeepAxes keep) {
-  return truth("all", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(all, y, part); });
-}
-
 namespace cpu {
 namespace {
 
@@ -131,25 +72,6 @@ struct Extreme {
   }
 };
 
-template <bool kAll>
-struct Truth {
-  template <class S>
-  using Total = bool;
-  template <class S>
-  static bool row(const S* x, int64_t n) {
-    for (int64_t i = 0; i < n; ++i)
-      if (convert<bool>(x[i]) != kAll) return !kAll;
-    return kAll;
-  }
-  template <class S>
-  static void rows(bool* totals, const S* x, int64_t stride, int64_t rows, int64_t n) {
-    std::fill_n(totals, n, kAll);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < n; ++c)
-        if (convert<bool>(x[r * stride + c]) != kAll) totals[c] = !kAll;
-  }
-};
-
 template <class Fold>
 void fold(Tensor& y, const Tensor& x) {
   visit_all(x.dtype(), [&](auto type) {
@@ -158,6 +80,49 @@ void fold(Tensor& y, const Tensor& x) {
     reduce<Fold>(y.data<Total>(), static_cast<const S*>(x.data<S>()), x.size(0), x.size(1), x.size(2));
   });
 }
+
+}  // namespace
+}  // namespace cpu
+
+Tensor max(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return extreme("max", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(max, y, part); });
+}
+
+void cpu::max(Tensor& y, const Tensor& x) { fold<Extreme<true>>(y, x); }
+
+Tensor min(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return extreme("min", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(min, y, part); });
+}
+
+void cpu::min(Tensor& y, const Tensor& x) { fold<Extreme<false>>(y, x); }
+
+namespace {
+
+template <class Run>
+Tensor where_extreme(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep, Run run) {
+  const auto sorted = check_axes(op, x.shape(), axes);
+  reduced_count(op, x.shape(), sorted);
+  const Shape shape = reduced_shape(x.shape(), sorted, keep);
+  Tensor grouped = x;
+  auto together = sorted;
+  if (!sorted.empty() && sorted.back() - sorted.front() >= static_cast<int>(sorted.size())) {
+    // Positions count over all the axes in one pass: they come last, one behind the other.
+    Axes order;
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);
+    std::iota(together.begin(), together.end(), static_cast<int>(order.size()));
+    order.insert(order.end(), sorted.begin(), sorted.end());
+    const Tape::Pause pause;
+    grouped = permute(x, order);
+  }
+  const Tensor y = reduce_axes(grouped, together, DType::int64, DType::int64, run);
+  return record_cut(op, x, y.alias(shape, contiguous_strides(shape)));
+}
+
+}  // namespace
+
+namespace cpu {
+namespace {
 
 template <bool kMax, class S>
 int64_t position(const S* x, int64_t n, int64_t stride) {
@@ -191,13 +156,69 @@ void positions(Tensor& y, const Tensor& x) {
 }
 
 }  // namespace
-
-void max(Tensor& y, const Tensor& x) { fold<Extreme<true>>(y, x); }
-void min(Tensor& y, const Tensor& x) { fold<Extreme<false>>(y, x); }
-void any(Tensor& y, const Tensor& x) { fold<Truth<false>>(y, x); }
-void all(Tensor& y, const Tensor& x) { fold<Truth<true>>(y, x); }
-void argmax(Tensor& y, const Tensor& x) { positions<true>(y, x); }
-void argmin(Tensor& y, const Tensor& x) { positions<false>(y, x); }
-
 }  // namespace cpu
+
+Tensor argmax(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return where_extreme("argmax", x, axes, keep,
+                       [](Tensor& y, const Tensor& part) { VITRINE_RUN(argmax, y, part); });
+}
+
+void cpu::argmax(Tensor& y, const Tensor& x) { positions<true>(y, x); }
+
+Tensor argmin(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return where_extreme("argmin", x, axes, keep,
+                       [](Tensor& y, const Tensor& part) { VITRINE_RUN(argmin, y, part); });
+}
+
+void cpu::argmin(Tensor& y, const Tensor& x) { positions<false>(y, x); }
+
+namespace {
+
+template <class Run>
+Tensor truth(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep, Run run) {
+  const auto sorted = check_axes(op, x.shape(), axes);
+  const Tensor y = reduce_axes(x, sorted, DType::boolean, DType::boolean, run);
+  const Shape shape = reduced_shape(x.shape(), sorted, keep);
+  return record_cut(op, x, y.alias(shape, contiguous_strides(shape)));
+}
+
+}  // namespace
+
+namespace cpu {
+namespace {
+
+template <bool kAll>
+struct Truth {
+  template <class S>
+  using Total = bool;
+  template <class S>
+  static bool row(const S* x, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if (convert<bool>(x[i]) != kAll) return !kAll;
+    return kAll;
+  }
+  template <class S>
+  static void rows(bool* totals, const S* x, int64_t stride, int64_t rows, int64_t n) {
+    std::fill_n(totals, n, kAll);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < n; ++c)
+        if (convert<bool>(x[r * stride + c]) != kAll) totals[c] = !kAll;
+  }
+};
+
+}  // namespace
+}  // namespace cpu
+
+Tensor any(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return truth("any", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(any, y, part); });
+}
+
+void cpu::any(Tensor& y, const Tensor& x) { fold<Truth<false>>(y, x); }
+
+Tensor all(const Tensor& x, const Axes& axes, KeepAxes keep) {
+  return truth("all", x, axes, keep, [](Tensor& y, const Tensor& part) { VITRINE_RUN(all, y, part); });
+}
+
+void cpu::all(Tensor& y, const Tensor& x) { fold<Truth<true>>(y, x); }
+
 }  // namespace vitrine

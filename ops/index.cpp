@@ -24,6 +24,29 @@ int check_gather(const char* op, const Tensor& x, int64_t axis, const Tensor& in
 
 }  // namespace
 
+namespace cpu {
+namespace {
+
+/// Walks the positions of `index` (int64). For each line along `axis`, calls f(offsets): the element offsets at
+/// which the line starts in index, `along` (whose axis is indexed) and `beside` (which has index's shape).
+/// Lines touch different elements of `along`, so they may run in parallel; a line itself runs in order.
+template <class F>
+void for_each_line(const Tensor& index, const Tensor& along, const Tensor& beside, int axis, F&& f) {
+  Shape lines = index.shape();
+  const int64_t length = std::exchange(lines[axis], 1);
+  const StridedLoop<3> loop(lines, {index.strides(), along.strides(), beside.strides()});
+  if (length == 0) return;
+  loop.parallel(length, [&](std::array<int64_t, 3> at, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      f(at);
+      for (size_t k = 0; k < 3; ++k) at[k] += loop.inner_stride[k];
+    }
+  });
+}
+
+}  // namespace
+}  // namespace cpu
+
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
   const int at = check_gather("gather", x, axis, index);
   const Tensor places = checked_index(index, {"gather", "index", x.size(at), true});
@@ -35,6 +58,20 @@ Tensor gather(const Tensor& x, int64_t axis, const Tensor& index) {
         const Tensor zero = zeros(shape, dtype, dy.device());
         return {scatter_add(zero, at, places, dy)};
       });
+}
+
+void cpu::gather(Tensor& y, const Tensor& x, const Tensor& index, int axis) {
+  const int64_t n = index.size(axis), index_step = index.strides()[axis], x_step = x.strides()[axis],
+                y_step = y.strides()[axis];
+  visit_all(x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    for_each_line(index, x, y, axis, [&](const std::array<int64_t, 3>& at) {
+      const int64_t* const places = index.data<int64_t>() + at[0];
+      const T* const from = x.data<T>() + at[1];
+      T* const to = y.data<T>() + at[2];
+      for (int64_t i = 0; i < n; ++i) to[i * y_step] = from[places[i * index_step] * x_step];
+    });
+  });
 }
 
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
@@ -50,6 +87,40 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
   const Tensor y = sums.dtype() == x.dtype() ? sums : copy_as(sums, x.dtype());
   return record("scatter_add", {x, source}, y, [at, places = Saved(places)](const Backward& b) -> Grads {
     return {b.dy(), b.needs(1) ? Grad(gather(b.dy(), at, places)) : Grad()};
+  });
+}
+
+namespace cpu {
+namespace {
+
+/// Integers wrap around, as in NumPy.
+template <class T>
+T plus(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  } else {
+    return x + y;
+  }
+}
+
+}  // namespace
+}  // namespace cpu
+
+void cpu::scatter_add(Tensor& y, const Tensor& index, const Tensor& source, int axis) {
+  const int64_t n = index.size(axis), index_step = index.strides()[axis], y_step = y.strides()[axis],
+                source_step = source.strides()[axis];
+  visit_all(source.dtype(), [&](auto type) {
+    using S = typename decltype(type)::type;
+    using T = AccumulatorOf<S>;
+    for_each_line(index, y, source, axis, [&](const std::array<int64_t, 3>& at) {
+      const int64_t* const places = index.data<int64_t>() + at[0];
+      T* const to = y.data<T>() + at[1];
+      const S* const from = source.data<S>() + at[2];
+      for (int64_t i = 0; i < n; ++i) {
+        T& sum = to[places[i * index_step] * y_step];
+        sum = plus(sum, convert<T>(from[i * source_step]));
+      }
+    });
   });
 }
 
@@ -102,69 +173,4 @@ Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   return cast(equal(unsqueeze(places, -1), numbers), dtype);
 }
 
-namespace cpu {
-namespace {
-
-/// Walks the positions of `index` (int64). For each line along `axis`, calls f(offsets): the element offsets at
-/// which the line starts in index, `along` (whose axis is indexed) and `beside` (which has index's shape).
-/// Lines touch different elements of `along`, so they may run in parallel; a line itself runs in order.
-template <class F>
-void for_each_line(const Tensor& index, const Tensor& along, const Tensor& beside, int axis, F&& f) {
-  Shape lines = index.shape();
-  const int64_t length = std::exchange(lines[axis], 1);
-  const StridedLoop<3> loop(lines, {index.strides(), along.strides(), beside.strides()});
-  if (length == 0) return;
-  loop.parallel(length, [&](std::array<int64_t, 3> at, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      f(at);
-      for (size_t k = 0; k < 3; ++k) at[k] += loop.inner_stride[k];
-    }
-  });
-}
-
-/// Integers wrap around, as in NumPy.
-template <class T>
-T plus(T x, T y) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
-  } else {
-    return x + y;
-  }
-}
-
-}  // namespace
-
-void gather(Tensor& y, const Tensor& x, const Tensor& index, int axis) {
-  const int64_t n = index.size(axis), index_step = index.strides()[axis], x_step = x.strides()[axis],
-                y_step = y.strides()[axis];
-  visit_all(x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    for_each_line(index, x, y, axis, [&](const std::array<int64_t, 3>& at) {
-      const int64_t* const places = index.data<int64_t>() + at[0];
-      const T* const from = x.data<T>() + at[1];
-      T* const to = y.data<T>() + at[2];
-      for (int64_t i = 0; i < n; ++i) to[i * y_step] = from[places[i * index_step] * x_step];
-    });
-  });
-}
-
-void scatter_add(Tensor& y, const Tensor& index, const Tensor& source, int axis) {
-  const int64_t n = index.size(axis), index_step = index.strides()[axis], y_step = y.strides()[axis],
-                source_step = source.strides()[axis];
-  visit_all(source.dtype(), [&](auto type) {
-    using S = typename decltype(type)::type;
-    using T = AccumulatorOf<S>;
-    for_each_line(index, y, source, axis, [&](const std::array<int64_t, 3>& at) {
-      const int64_t* const places = index.data<int64_t>() + at[0];
-      T* const to = y.data<T>() + at[1];
-      const S* const from = source.data<S>() + at[2];
-      for (int64_t i = 0; i < n; ++i) {
-        T& sum = to[places[i * index_step] * y_step];
-        sum = plus(sum, convert<T>(from[i * source_step]));
-      }
-    });
-  });
-}
-
-}  // namespace cpu
 }  // namespace vitrine

@@ -80,7 +80,7 @@ VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor&
 
 /// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where nothing is visible. `kept`, like y,
 /// is for the device's own backward: of LASER the sums whose logarithm it is, or on a GPU that logarithm; of a mean what rounding
-/// took from y, undefined where y is wide or no backward follows.
+/// took from y, undefined where y is wide or no backward follows. A GPU's naive step leaves it alone.
 VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
                const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                const AttentionForm& form);

@@ -1,5 +1,8 @@
 #include "ops/loss.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/convert.h"
 #include "ops/activation.h"
 #include "ops/cpu/rows.h"
@@ -8,6 +11,7 @@
 #include "ops/index_check.h"
 #include "ops/kernels.h"
 #include "ops/operands.h"
+#include "ops/plain.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 
@@ -65,13 +69,6 @@ Tensor weigh(const Tensor& losses, const Tensor& weights, Reduction reduction) {
   return reduction == Reduction::none ? weighted : sum(weighted);
 }
 
-Tensor reduce(const char* op, const Tensor& losses, Reduction reduction) {
-  if (reduction == Reduction::none) return losses;
-  check(reduction == Reduction::sum || losses.numel() > 0, "{}: there is no mean of no losses, {}", op,
-        losses.shape());
-  return reduction == Reduction::sum ? sum(losses) : mean(losses);
-}
-
 /// −log_probabilities[target], or its smoothed form, per row; 0 where ignored.
 Tensor row_losses(const Tensor& log_probabilities, const Tensor& targets,
                   const CrossEntropyOptions& options) {
@@ -89,85 +86,61 @@ Tensor row_losses(const Tensor& log_probabilities, const Tensor& targets,
 
 }  // namespace
 
-namespace define {
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+Tensor define::cross_entropy(const Tensor& logits, const Tensor& targets,
+                             const CrossEntropyOptions& options) {
   const DType dtype = accumulation_dtype(logits.dtype());
   return weigh(row_losses(vitrine::log_softmax(cast(logits, dtype)), targets, options),
                row_weights(targets, options, dtype), options.reduction);
 }
 
-}  // namespace define
-
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   const Tensor classes = check_classes("cross_entropy", "logits", logits, targets, options);
-  if (through_definition({logits})) return define::cross_entropy(logits, classes, options);
+  if (const auto y =
+          through_definition({logits}, [&] { return define::cross_entropy(logits, classes, options); }))
+    return *y;
   const Tensor x = in_rows(logits);
   Tensor losses = empty(targets.shape(), accumulation_dtype(x.dtype()), x.device());
   Tensor shift = empty_like(losses), total = empty_like(losses);
   VITRINE_RUN(cross_entropy, losses, shift, total, x, classes, options.ignore_index, options.label_smoothing);
   const Tensor weights = row_weights(classes, options, losses.dtype());
   const Tensor loss = weigh(losses, weights, options.reduction);
-  return record(
-      "cross_entropy", {logits}, loss,
-      [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
-       weights = Saved(weights), shape = logits.shape(), ignore = options.ignore_index,
-       smoothing = options.label_smoothing](const Tensor& dy) -> Grads {
-        const Tensor dx = empty_rows("cross_entropy_backward", shape, x->dtype(), x->device());
-        Tensor rows = in_rows(dx);
-        VITRINE_RUN(cross_entropy_backward, rows, packed(dy * weights), x.get(), classes.get(), shift.get(),
-                    total.get(), ignore, smoothing);
-        return {dx};
-      },
-      [&] { return define::cross_entropy(logits, classes, options); });
+  return record("cross_entropy", {logits}, loss,
+                [x = Saved(x), classes = Saved(classes), shift = Saved(shift), total = Saved(total),
+                 weights = Saved(weights), shape = logits.shape(), ignore = options.ignore_index,
+                 smoothing = options.label_smoothing](const Tensor& dy) -> Grads {
+                  const Tensor dx = empty_rows("cross_entropy_backward", shape, x->dtype(), x->device());
+                  Tensor rows = in_rows(dx);
+                  VITRINE_RUN(cross_entropy_backward, rows, packed(dy * weights), x.get(), classes.get(),
+                              shift.get(), total.get(), ignore, smoothing);
+                  return {dx};
+                });
 }
 
-Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options) {
-  const Tensor classes = check_classes("nll_loss", "log_probabilities", log_probabilities, targets, options);
-  const DType dtype = accumulation_dtype(log_probabilities.dtype());
-  return weigh(row_losses(cast(log_probabilities, dtype), classes, options),
-               row_weights(classes, options, dtype), options.reduction);
+void plain::cross_entropy(Tensor& losses, const Tensor& logits, const Tensor& targets) {
+  const int64_t n = logits.size(-1);
+  for (int64_t row = 0; row < logits.size(0); ++row) {
+    const double* const x = logits.data<double>() + row * n;
+    const double largest = *std::max_element(x, x + n);
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) total += std::exp(x[i] - largest);
+    losses.data<double>()[row] = largest + std::log(total) - x[targets.data<int64_t>()[row]];
+  }
 }
 
-namespace {
-
-void check_pair(const char* op, const char* x_name, const Tensor& x, const char* y_name, const Tensor& y) {
-  check_floating(op, x_name, x);
-  check(x.shape() == y.shape(), "{}: {} has the shape {} and {} the shape {}, wanted the same", op, x_name,
-        x.shape(), y_name, y.shape());
+/// The softmax, less 1 at the target.
+void plain::cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits,
+                                   const Tensor& targets) {
+  const int64_t n = logits.size(-1);
+  plain::softmax(dx, logits);
+  for (int64_t row = 0; row < logits.size(0); ++row) {
+    double* const to = dx.data<double>() + row * n;
+    to[targets.data<int64_t>()[row]] -= 1;
+    for (int64_t i = 0; i < n; ++i) to[i] *= dlosses.data<double>()[row];
+  }
 }
 
-}  // namespace
-
-Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
-  check_pair("mse_loss", "x", x, "y", y);
-  const DType dtype = accumulation_dtype(promote(x.dtype(), y.dtype()));
-  return reduce("mse_loss", square(cast(x, dtype) - cast(y, dtype)), reduction);
-}
-
-Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {
-  check_pair("binary_cross_entropy", "logits", logits, "targets", targets);
-  VITRINE_RUN_AS("binary_cross_entropy", check_shares, packed(targets), "binary_cross_entropy", "targets");
-  const DType dtype = accumulation_dtype(promote(logits.dtype(), targets.dtype()));
-  const Tensor x = cast(logits, dtype), y = cast(targets, dtype);
-  // Both terms are positive, so that a small loss is not the difference of large numbers.
-  return reduce("binary_cross_entropy", y * softplus(-x) + (1 - y) * softplus(x), reduction);
-}
-
-namespace cpu {
-
-void check_shares(const Tensor& x, const char* op, const char* argument) {
-  visit_all(x.dtype(), [&](auto type) {
-    const auto* const data = x.data<typename decltype(type)::type>();
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      const auto share = convert<double>(data[i]);
-      check(share >= 0 && share <= 1, "{}: {} has {} at position {}, outside [0, 1]", op, argument, share, i);
-    }
-  });
-}
-
-void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits, const Tensor& targets,
-                   int64_t ignore, double label_smoothing) {
+void cpu::cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits,
+                        const Tensor& targets, int64_t ignore, double label_smoothing) {
   const int64_t apart = logits.strides()[0];
   for_each_row("cross_entropy", logits, [&](auto type, int64_t row, int64_t, size_t n) {
     using S = typename decltype(type)::type;
@@ -195,9 +168,9 @@ void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& l
   });
 }
 
-void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets,
-                            const Tensor& shift, const Tensor& total, int64_t ignore,
-                            double label_smoothing) {
+void cpu::cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits,
+                                 const Tensor& targets, const Tensor& shift, const Tensor& total,
+                                 int64_t ignore, double label_smoothing) {
   const bool stream = dx.numel() * dx.element_size() > kStreamBytes;
   for_each_row("cross_entropy_backward", logits, [&](auto type, int64_t row, int64_t, size_t n) {
     using S = typename decltype(type)::type;
@@ -218,5 +191,53 @@ void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& log
   });
 }
 
-}  // namespace cpu
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const CrossEntropyOptions& options) {
+  const Tensor classes = check_classes("nll_loss", "log_probabilities", log_probabilities, targets, options);
+  const DType dtype = accumulation_dtype(log_probabilities.dtype());
+  return weigh(row_losses(cast(log_probabilities, dtype), classes, options),
+               row_weights(classes, options, dtype), options.reduction);
+}
+
+namespace {
+
+Tensor reduce(const char* op, const Tensor& losses, Reduction reduction) {
+  if (reduction == Reduction::none) return losses;
+  check(reduction == Reduction::sum || losses.numel() > 0, "{}: there is no mean of no losses, {}", op,
+        losses.shape());
+  return reduction == Reduction::sum ? sum(losses) : mean(losses);
+}
+
+void check_pair(const char* op, const char* x_name, const Tensor& x, const char* y_name, const Tensor& y) {
+  check_floating(op, x_name, x);
+  check(x.shape() == y.shape(), "{}: {} has the shape {} and {} the shape {}, wanted the same", op, x_name,
+        x.shape(), y_name, y.shape());
+}
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  check_pair("mse_loss", "x", x, "y", y);
+  const DType dtype = accumulation_dtype(promote(x.dtype(), y.dtype()));
+  return reduce("mse_loss", square(cast(x, dtype) - cast(y, dtype)), reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reduction reduction) {
+  check_pair("binary_cross_entropy", "logits", logits, "targets", targets);
+  VITRINE_RUN_AS("binary_cross_entropy", check_shares, packed(targets), "binary_cross_entropy", "targets");
+  const DType dtype = accumulation_dtype(promote(logits.dtype(), targets.dtype()));
+  const Tensor x = cast(logits, dtype), y = cast(targets, dtype);
+  // Both terms are positive, so that a small loss is not the difference of large numbers.
+  return reduce("binary_cross_entropy", y * softplus(-x) + (1 - y) * softplus(x), reduction);
+}
+
+void cpu::check_shares(const Tensor& x, const char* op, const char* argument) {
+  visit_all(x.dtype(), [&](auto type) {
+    const auto* const data = x.data<typename decltype(type)::type>();
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      const auto share = convert<double>(data[i]);
+      check(share >= 0 && share <= 1, "{}: {} has {} at position {}, outside [0, 1]", op, argument, share, i);
+    }
+  });
+}
+
 }  // namespace vitrine

@@ -47,42 +47,6 @@ Tensor matrices(const Tensor& x, const Tensor& y) {
   });
 }
 
-/// What a fully connected layer multiplies: matrices of one dtype that its kernel can read.
-struct Layer {
-  Tensor x, weight, bias;  // [rows, in], [out, in], [out] or undefined
-  Shape shape;             // of the result, [..., out]
-
-  Layer(const char* op, const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
-    check(weight0.rank() == 2 && x0.rank() >= 1 && x0.size(-1) == weight0.size(1),
-          "{}: x is {} and the weight is {}, wanted [..., in] and [out, in]", op, x0.shape(),
-          weight0.shape());
-    check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "{}: the bias is {}, wanted [{}]", op,
-          bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
-    const DType dtype = promote(x0.dtype(), weight0.dtype());
-    x = cast(x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2), dtype);  // a size of 0 is no obstacle
-    weight = cast(weight0, dtype);
-    if (bias0.defined()) bias = cast(bias0, dtype);
-    shape = x0.shape();
-    shape.back() = weight.size(0);
-  }
-
-  bool has_kernel() const { return is_floating(x.dtype()) && x.dtype() != DType::dual64; }
-  Tensor packed_bias() const { return bias.defined() ? packed(bias) : bias; }
-  Tensor result() const { return empty({x.size(0), weight.size(0)}, x.dtype(), x.device()); }
-  Tensor shaped(const Tensor& y) const { return y.shape() == shape ? y : reshape(y, shape); }
-};
-
-/// The gradients of x, weight and bias, given that of x·weightᵀ + bias.
-Grads layer_gradients(const Backward& b, const Tensor& dy, const Tensor& x, const Tensor& weight) {
-  Grads grads(3);
-  if (b.needs(0)) grads[0] = matmul(dy, weight);
-  if (b.needs(1))
-    grads[1] =
-        Grad::into([dy, x](Tensor& dw, bool fresh) { VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh); });
-  if (b.needs(2)) grads[2] = sum(dy, {0});
-  return grads;
-}
-
 }  // namespace
 
 Tensor matmul(const Tensor& x0, const Tensor& y0) {
@@ -109,48 +73,6 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
   if (x0.rank() == 1) z = squeeze(z, {y0.rank() == 1 ? -1 : -2});
   return z;
 }
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Layer l("linear", x, weight, bias);
-  if (!l.has_kernel()) return define::linear(x, weight, bias);
-  const Tensor rows = readable(l.x), matrix = packed(l.weight);
-  Tensor y = empty_rows("linear", {l.x.size(0), l.weight.size(0)}, l.x.dtype(), l.x.device());
-  VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
-  y = record(
-      "linear", {l.x, l.weight, l.bias}, y,
-      [x = Saved(rows), weight = Saved(matrix)](const Backward& b) {
-        return layer_gradients(b, readable(b.dy()), x, weight);
-      },
-      [&] { return define::linear(l.x, l.weight, l.bias); });
-  return l.shaped(y);
-}
-
-Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Layer l("linear_gelu_tanh", x, weight, bias);
-  if (!l.has_kernel()) return define::linear_gelu_tanh(x, weight, bias);
-  const Tensor rows = readable(l.x), matrix = packed(l.weight);
-  Tensor h = l.result(), y = l.result();
-  VITRINE_RUN(linear_gelu_tanh, y, h, rows, matrix, l.packed_bias());
-  y = record(
-      "linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
-      [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {
-        return layer_gradients(b, run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
-      },
-      [&] { return define::linear_gelu_tanh(l.x, l.weight, l.bias); });
-  return l.shaped(y);
-}
-
-namespace define {
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Tensor y = vitrine::matmul(x, transpose(weight));
-  return bias.defined() ? y + bias : y;
-}
-Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return vitrine::gelu_tanh(vitrine::linear(x, weight, bias));
-}
-
-}  // namespace define
 
 namespace cpu {
 namespace {
@@ -208,8 +130,11 @@ void for_each_batch(const Tensor& z, const Tensor& x, const Tensor& y, F&& f) {
 }
 
 }  // namespace
+}  // namespace cpu
 
-void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
+// The plain loop is gemm_plain in ops/cpu/gemm/plain.h: it runs on dual numbers and integers, and tests
+// hold the tuned products against it.
+void cpu::matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   const int64_t M = x.size(-2), K = x.size(-1), N = y.size(-1);
   if (z.numel() == 0) return;
   const Operand a = layout(x), b = layout(y);
@@ -247,6 +172,66 @@ void matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
 
 namespace {
 
+/// What a fully connected layer multiplies: matrices of one dtype that its kernel can read.
+struct Layer {
+  Tensor x, weight, bias;  // [rows, in], [out, in], [out] or undefined
+  Shape shape;             // of the result, [..., out]
+
+  Layer(const char* op, const Tensor& x0, const Tensor& weight0, const Tensor& bias0) {
+    check(weight0.rank() == 2 && x0.rank() >= 1 && x0.size(-1) == weight0.size(1),
+          "{}: x is {} and the weight is {}, wanted [..., in] and [out, in]", op, x0.shape(),
+          weight0.shape());
+    check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "{}: the bias is {}, wanted [{}]", op,
+          bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
+    const DType dtype = promote(x0.dtype(), weight0.dtype());
+    x = cast(x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2), dtype);  // a size of 0 is no obstacle
+    weight = cast(weight0, dtype);
+    if (bias0.defined()) bias = cast(bias0, dtype);
+    shape = x0.shape();
+    shape.back() = weight.size(0);
+  }
+
+  Tensor packed_bias() const { return bias.defined() ? packed(bias) : bias; }
+  Tensor result() const { return empty({x.size(0), weight.size(0)}, x.dtype(), x.device()); }
+  Tensor shaped(const Tensor& y) const { return y.shape() == shape ? y : reshape(y, shape); }
+};
+
+/// The gradients of x, weight and bias, given that of x·weightᵀ + bias.
+Grads layer_gradients(const Backward& b, const Tensor& dy, const Tensor& x, const Tensor& weight) {
+  Grads grads(3);
+  if (b.needs(0)) grads[0] = matmul(dy, weight);
+  if (b.needs(1))
+    grads[1] =
+        Grad::into([dy, x](Tensor& dw, bool fresh) { VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh); });
+  if (b.needs(2)) grads[2] = sum(dy, {0});
+  return grads;
+}
+
+}  // namespace
+
+Tensor define::linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor y = vitrine::matmul(x, transpose(weight));
+  return bias.defined() ? y + bias : y;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Layer l("linear", x, weight, bias);
+  const auto definition = [&] { return define::linear(l.x, l.weight, l.bias); };
+  if (!is_floating(l.x.dtype())) return l.shaped(definition());
+  if (const auto y = through_definition({l.x, l.weight, l.bias}, definition)) return l.shaped(*y);
+  const Tensor rows = readable(l.x), matrix = packed(l.weight);
+  Tensor y = empty_rows("linear", {l.x.size(0), l.weight.size(0)}, l.x.dtype(), l.x.device());
+  VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
+  y = record("linear", {l.x, l.weight, l.bias}, y,
+             [x = Saved(rows), weight = Saved(matrix)](const Backward& b) {
+               return layer_gradients(b, readable(b.dy()), x, weight);
+             });
+  return l.shaped(y);
+}
+
+namespace cpu {
+namespace {
+
 template <class T>
 void multiply_layer(Tensor& y, const Tensor& x, const Tensor& weight, const Epilogue<T>& epilogue) {
   const int64_t M = x.size(0), N = weight.size(0), K = weight.size(1);
@@ -259,6 +244,36 @@ template <class T>
 const T* data_or_null(const Tensor& x) {
   return x.defined() ? x.data<T>() : nullptr;
 }
+
+}  // namespace
+}  // namespace cpu
+
+void cpu::linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  visit_row_type(x.dtype(), "linear",
+                 [&]<class S>(Type<S>) { multiply_layer<S>(y, x, weight, {.bias = data_or_null<S>(bias)}); });
+}
+
+Tensor define::linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return vitrine::gelu_tanh(vitrine::linear(x, weight, bias));
+}
+
+Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Layer l("linear_gelu_tanh", x, weight, bias);
+  check_floating("linear_gelu_tanh", "x", l.x);
+  const auto definition = [&] { return define::linear_gelu_tanh(l.x, l.weight, l.bias); };
+  if (const auto y = through_definition({l.x, l.weight, l.bias}, definition)) return l.shaped(*y);
+  const Tensor rows = readable(l.x), matrix = packed(l.weight);
+  Tensor h = l.result(), y = l.result();
+  VITRINE_RUN(linear_gelu_tanh, y, h, rows, matrix, l.packed_bias());
+  y = record("linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
+             [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {
+               return layer_gradients(b, run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
+             });
+  return l.shaped(y);
+}
+
+namespace cpu {
+namespace {
 
 /// Activates blocks of y as they are finished, by the rows of the op that gelu_tanh is alone.
 template <class S>
@@ -277,13 +292,10 @@ struct Activation {
 };
 
 }  // namespace
+}  // namespace cpu
 
-void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  visit_row_type(x.dtype(), "linear",
-                 [&]<class S>(Type<S>) { multiply_layer<S>(y, x, weight, {.bias = data_or_null<S>(bias)}); });
-}
-
-void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+void cpu::linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight,
+                           const Tensor& bias) {
   visit_row_type(x.dtype(), "linear_gelu_tanh", [&]<class S>(Type<S>) {
     Activation<S> activation{y.data<S>(), active.data<S>(), y.size(1)};
     multiply_layer<S>(
@@ -292,5 +304,4 @@ void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& 
   });
 }
 
-}  // namespace cpu
 }  // namespace vitrine

@@ -63,9 +63,7 @@ void fail_few_weights(int64_t row, int64_t positive, int64_t count, bool replace
        count, replacement ? "with" : "without");
 }
 
-namespace cpu {
-
-void check_weights(Tensor& weights, int64_t count, bool replacement) {
+void cpu::check_weights(Tensor& weights, int64_t count, bool replacement) {
   const int64_t n = weights.size(-1);
   for (int64_t row = 0; row < weights.numel() / n; ++row) {
     const double* const w = weights.data<double>() + row * n;
@@ -78,7 +76,7 @@ void check_weights(Tensor& weights, int64_t count, bool replacement) {
   }
 }
 
-void sum_neighbours(Tensor& sums, const Tensor& weights) {
+void cpu::sum_neighbours(Tensor& sums, const Tensor& weights) {
   const int64_t n = weights.size(-1), groups = sums.size(-1);
   parallel_for(0, sums.numel(), grain_for(SumTree::kWidth), [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; ++i) {
@@ -92,7 +90,7 @@ void sum_neighbours(Tensor& sums, const Tensor& weights) {
   });
 }
 
-void draw_indices(Tensor& drawn, const std::vector<Tensor>& sums, Draw draw) {
+void cpu::draw_indices(Tensor& drawn, const std::vector<Tensor>& sums, Draw draw) {
   const SumTree tree(sums);
   const int64_t count = drawn.size(-1);
   parallel_for(0, drawn.numel(), grain_for(SumTree::kWidth * tree.levels), [&](int64_t b, int64_t e) {
@@ -103,7 +101,7 @@ void draw_indices(Tensor& drawn, const std::vector<Tensor>& sums, Draw draw) {
   });
 }
 
-void first_times(Tensor& times, const Tensor& weights, Draw draw) {
+void cpu::first_times(Tensor& times, const Tensor& weights, Draw draw) {
   parallel_for(0, times.numel(), grain_for(64), [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; ++i) {
       const auto words = philox(draw.seed, draw.offset + static_cast<uint64_t>(i));
@@ -112,5 +110,4 @@ void first_times(Tensor& times, const Tensor& weights, Draw draw) {
   });
 }
 
-}  // namespace cpu
 }  // namespace vitrine

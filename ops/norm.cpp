@@ -2,47 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
 #include "ops/operands.h"
+#include "ops/plain.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine {
-
-namespace define {
-
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
-  const Tensor centered = z - mean(z, {-1}, KeepAxes::yes);
-  Tensor y = centered * rsqrt(mean(square(centered), {-1}, KeepAxes::yes) + eps);
-  if (weight.defined()) y = y * weight;
-  if (bias.defined()) y = y + bias;
-  return cast(y, x.dtype());
-}
-
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
-  const Tensor y = z * rsqrt(mean(square(z), {-1}, KeepAxes::yes) + eps);
-  return cast(weight.defined() ? y * weight : y, x.dtype());
-}
-
-AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                       double eps) {
-  const Tensor sum = x + residual;
-  return {sum, define::layer_norm(sum, weight, bias, eps)};
-}
-
-AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
-  const Tensor sum = x + residual;
-  return {sum, define::rms_norm(sum, weight, eps)};
-}
-
-}  // namespace define
-
 namespace {
 
 /// How many of the last axes are normalized over: as many as weight and bias have.
@@ -98,11 +69,22 @@ Tensor gradient_of_vector(const Tensor& x, bool wanted) {
 
 }  // namespace
 
+Tensor define::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
+  const Tensor centered = z - mean(z, {-1}, KeepAxes::yes);
+  Tensor y = centered * rsqrt(mean(square(centered), {-1}, KeepAxes::yes) + eps);
+  if (weight.defined()) y = y * weight;
+  if (bias.defined()) y = y + bias;
+  return cast(y, x.dtype());
+}
+
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   check_norm("layer_norm", x, weight, bias, eps);
   if (const int axes = normalized_axes(weight, bias); axes > 1)
     return reshape(layer_norm(merged(x, axes), merged(weight, axes), merged(bias, axes), eps), x.shape());
-  if (through_definition({x, weight, bias})) return define::layer_norm(x, weight, bias, eps);
+  if (const auto y =
+          through_definition({x, weight, bias}, [&] { return define::layer_norm(x, weight, bias, eps); }))
+    return *y;
   const Tensor scale = vector_or(weight, 1, x), from = packed(x);
   Tensor y = empty_like(x), mean = statistic(x), rstd = statistic(x);
   VITRINE_RUN(layer_norm, y, mean, rstd, from, scale, vector_or(bias, 0, x), eps);
@@ -115,97 +97,51 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
         VITRINE_RUN_AS("layer_norm_backward", norm_backward, dx, dweight, dbias, packed(b.dy()),
                        sum_of_others(b, x->dtype(), leaf), x.get(), mean.get(), rstd.get(), scale.get());
         return {dx, dweight, dbias};
-      },
-      [&] { return define::layer_norm(x, weight, bias, eps); });
+      });
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  check_norm("rms_norm", x, weight, {}, eps);
-  if (const int axes = normalized_axes(weight, {}); axes > 1)
-    return reshape(rms_norm(merged(x, axes), merged(weight, axes), eps), x.shape());
-  if (through_definition({x, weight})) return define::rms_norm(x, weight, eps);
-  const Tensor scale = vector_or(weight, 1, x), from = packed(x);
-  Tensor y = empty_like(x), rstd = statistic(x);
-  VITRINE_RUN(rms_norm, y, rstd, from, scale, eps);
-  return record(
-      "rms_norm", {x, weight}, y,
-      [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd),
-       leaf = x.requires_grad()](const Backward& b) -> Grads {
-        Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
-        Tensor no_bias;
-        VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
-                       sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(), scale.get());
-        return {dx, dweight};
-      },
-      [&] { return define::rms_norm(x, weight, eps); });
+void plain::layer_norm(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const int64_t n = x.size(-1);
+  for (int64_t row = 0; row < x.numel() / n; ++row) {
+    const double* const from = x.data<double>() + row * n;
+    const double mean = std::accumulate(from, from + n, 0.0) / static_cast<double>(n);
+    double variance = 0;
+    for (int64_t i = 0; i < n; ++i) variance += (from[i] - mean) * (from[i] - mean) / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i)
+      y.data<double>()[row * n + i] =
+          (from[i] - mean) / std::sqrt(variance + eps) * weight.data<double>()[i] + bias.data<double>()[i];
+  }
 }
 
-namespace {
-
-/// Both ops; `definition` is theirs. An rms_norm has no mean and no bias.
-template <class D>
-AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, const Tensor& weight,
-                 const Tensor& bias, double eps, bool centered, const D& definition) {
-  check_norm(op, x0, weight, bias, eps);
-  check_floating(op, "residual", residual0);
-  check(x0.shape() == residual0.shape(), "{}: x is {} and residual is {}, wanted one shape", op, x0.shape(),
-        residual0.shape());
-  check(normalized_axes(weight, bias) == 1, "{}: wanted a weight and bias of one axis", op);
-  if (through_definition({x0, residual0, weight, bias})) return definition();
-  const DType dtype = promote(x0.dtype(), residual0.dtype());
-  const Tensor x = cast(x0, dtype), residual = cast(residual0, dtype);
-  const Tensor scale = vector_or(weight, 1, x), shift = centered ? vector_or(bias, 0, x) : Tensor();
-  Tensor sum = empty_like(x), y = empty_like(x), rstd = statistic(x);
-  Tensor mean = centered ? statistic(x) : Tensor();
-  VITRINE_RUN_AS(op, add_norm, sum, y, mean, rstd, packed(x), packed(residual), scale, shift, eps);
-  const auto backward = [sum = Saved(sum), scale = Saved(scale), mean = Saved(mean), rstd = Saved(rstd),
-                         op](const Backward& b) -> Grads {
-    const Tensor dsum = b.dy(0).defined() ? packed(b.dy(0)) : Tensor();
-    if (!b.dy(1).defined()) return {dsum, dsum, Grad(), Grad()};
-    Tensor dx = empty_like(sum.get());
-    Tensor dweight = gradient_of_vector(sum, b.needs(2)), dbias = gradient_of_vector(sum, b.needs(3));
-    VITRINE_RUN_AS(op, norm_backward, dx, dweight, dbias, packed(b.dy(1)), dsum, sum.get(), mean.get(),
-                   rstd.get(), scale.get());
-    return {dx, dx, dweight, dbias};
-  };
-  const auto defined = [&] {
-    const AddNorm result = definition();
-    return std::vector<Tensor>{result.sum(), result.y()};
-  };
-  const std::vector<Tensor> results =
-      record_all(op, {x, residual, weight, bias}, {sum, y}, backward, defined);
-  return {results[0], results[1]};
+/// With x̂ = (x − mean)·rstd, g = dy·weight and averages over the row:
+///   dx = rstd·(g − avg(g) − x̂·avg(g·x̂)), dweight = Σ dy·x̂, dbias = Σ dy over the rows.
+void plain::layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
+                                const Tensor& weight, double eps) {
+  const int64_t n = x.size(-1);
+  const auto count = static_cast<double>(n);
+  const double* const w = weight.data<double>();
+  std::fill_n(dweight.data<double>(), n, 0);
+  std::fill_n(dbias.data<double>(), n, 0);
+  for (int64_t row = 0; row < x.numel() / n; ++row) {
+    const double *const from = x.data<double>() + row * n, *const up = dy.data<double>() + row * n;
+    const double mean = std::accumulate(from, from + n, 0.0) / count;
+    double variance = 0, g = 0, gx = 0;
+    for (int64_t i = 0; i < n; ++i) variance += (from[i] - mean) * (from[i] - mean) / count;
+    const double rstd = 1 / std::sqrt(variance + eps);
+    const auto normal = [&](int64_t i) { return (from[i] - mean) * rstd; };
+    for (int64_t i = 0; i < n; ++i) {
+      g += up[i] * w[i] / count;
+      gx += up[i] * w[i] * normal(i) / count;
+      dweight.data<double>()[i] += up[i] * normal(i);
+      dbias.data<double>()[i] += up[i];
+    }
+    for (int64_t i = 0; i < n; ++i)
+      dx.data<double>()[row * n + i] = rstd * (up[i] * w[i] - g - normal(i) * gx);
+  }
 }
 
-}  // namespace
-
-AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                       double eps) {
-  return add_norm("add_layer_norm", x, residual, weight, bias, eps, true,
-                  [&] { return define::add_layer_norm(x, residual, weight, bias, eps); });
-}
-
-AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
-  return add_norm("add_rms_norm", x, residual, weight, {}, eps, false,
-                  [&] { return define::add_rms_norm(x, residual, weight, eps); });
-}
-
-Tensor l2_normalize(const Tensor& x, double eps) {
-  check_norm("l2_normalize", x, {}, {}, eps);
-  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
-  Tensor length = norm(z, 2, {-1}, KeepAxes::yes);
-  // √(length² + eps) is a norm as well, whose squares do not overflow.
-  if (eps > 0)
-    length = norm(concat({length, full(length.shape(), std::sqrt(eps), z.dtype(), z.device())}, -1), 2, {-1},
-                  KeepAxes::yes);
-  const Tensor some = not_equal(length, zeros({}, z.dtype(), z.device()));  // true for NaN
-  return cast(where(some, z / where(some, length, 1.0), 0.0), x.dtype());
-}
-
-namespace cpu {
-
-void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
-                const Tensor& bias, double eps) {
+void cpu::layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double eps) {
   for_each_row("layer_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
@@ -219,7 +155,34 @@ void layer_norm(Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Te
   });
 }
 
-void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
+Tensor define::rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
+  const Tensor y = z * rsqrt(mean(square(z), {-1}, KeepAxes::yes) + eps);
+  return cast(weight.defined() ? y * weight : y, x.dtype());
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  check_norm("rms_norm", x, weight, {}, eps);
+  if (const int axes = normalized_axes(weight, {}); axes > 1)
+    return reshape(rms_norm(merged(x, axes), merged(weight, axes), eps), x.shape());
+  if (const auto y = through_definition({x, weight}, [&] { return define::rms_norm(x, weight, eps); }))
+    return *y;
+  const Tensor scale = vector_or(weight, 1, x), from = packed(x);
+  Tensor y = empty_like(x), rstd = statistic(x);
+  VITRINE_RUN(rms_norm, y, rstd, from, scale, eps);
+  return record("rms_norm", {x, weight}, y,
+                [x = Saved(from), scale = Saved(scale), rstd = Saved(rstd),
+                 leaf = x.requires_grad()](const Backward& b) -> Grads {
+                  Tensor dx = empty_like(x.get()), dweight = gradient_of_vector(x, b.needs(1));
+                  Tensor no_bias;
+                  VITRINE_RUN_AS("rms_norm_backward", norm_backward, dx, dweight, no_bias, packed(b.dy()),
+                                 sum_of_others(b, x->dtype(), leaf), x.get(), Tensor(), rstd.get(),
+                                 scale.get());
+                  return {dx, dweight};
+                });
+}
+
+void cpu::rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
   for_each_row("rms_norm", x, [&](auto type, int64_t row, int64_t at, size_t n) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
@@ -230,9 +193,10 @@ void rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, do
   });
 }
 
-/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then over the chunks, in order.
-void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
-                   const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
+/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then
+/// over the chunks, in order.
+void cpu::norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
+                        const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
   constexpr int64_t kRows = 32;
   const int64_t n = x.size(-1), rows = x.numel() / n, chunks = (rows + kRows - 1) / kRows;
   const auto partial = [&](const Tensor& total) {
@@ -264,5 +228,78 @@ void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
     if (total->defined()) sum(*total, *parts);
 }
 
-}  // namespace cpu
+AddNorm define::add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                               const Tensor& bias, double eps) {
+  const Tensor sum = x + residual;
+  return {sum, define::layer_norm(sum, weight, bias, eps)};
+}
+
+AddNorm define::add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+  const Tensor sum = x + residual;
+  return {sum, define::rms_norm(sum, weight, eps)};
+}
+
+namespace {
+
+/// Both ops; `definition` is theirs. An rms_norm has no mean and no bias.
+template <class D>
+AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, const Tensor& weight,
+                 const Tensor& bias, double eps, bool centered, const D& definition) {
+  check_norm(op, x0, weight, bias, eps);
+  check_floating(op, "residual", residual0);
+  check(x0.shape() == residual0.shape(), "{}: x is {} and residual is {}, wanted one shape", op, x0.shape(),
+        residual0.shape());
+  check(normalized_axes(weight, bias) == 1, "{}: wanted a weight and bias of one axis", op);
+  const DType dtype = promote(x0.dtype(), residual0.dtype());
+  const Tensor x = cast(x0, dtype), residual = cast(residual0, dtype);
+  if (const auto result =
+          through_definition({x, residual, weight, bias}, [&] { return definition(x, residual); }))
+    return *result;
+  const Tensor scale = vector_or(weight, 1, x), shift = centered ? vector_or(bias, 0, x) : Tensor();
+  Tensor sum = empty_like(x), y = empty_like(x), rstd = statistic(x);
+  Tensor mean = centered ? statistic(x) : Tensor();
+  VITRINE_RUN_AS(op, add_norm, sum, y, mean, rstd, packed(x), packed(residual), scale, shift, eps);
+  const auto backward = [sum = Saved(sum), scale = Saved(scale), mean = Saved(mean), rstd = Saved(rstd),
+                         op](const Backward& b) -> Grads {
+    const Tensor dsum = b.dy(0).defined() ? packed(b.dy(0)) : Tensor();
+    if (!b.dy(1).defined()) return {dsum, dsum, Grad(), Grad()};
+    Tensor dx = empty_like(sum.get());
+    Tensor dweight = gradient_of_vector(sum, b.needs(2)), dbias = gradient_of_vector(sum, b.needs(3));
+    VITRINE_RUN_AS(op, norm_backward, dx, dweight, dbias, packed(b.dy(1)), dsum, sum.get(), mean.get(),
+                   rstd.get(), scale.get());
+    return {dx, dx, dweight, dbias};
+  };
+  const std::vector<Tensor> results = record_all(op, {x, residual, weight, bias}, {sum, y}, backward);
+  return {results[0], results[1]};
+}
+
+}  // namespace
+
+AddNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                       double eps) {
+  return add_norm("add_layer_norm", x, residual, weight, bias, eps, true,
+                  [&](const Tensor& x, const Tensor& residual) {
+                    return define::add_layer_norm(x, residual, weight, bias, eps);
+                  });
+}
+
+AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
+  return add_norm("add_rms_norm", x, residual, weight, {}, eps, false,
+                  [&](const Tensor& x, const Tensor& residual) {
+                    return define::add_rms_norm(x, residual, weight, eps);
+                  });
+}
+
+Tensor l2_normalize(const Tensor& x, double eps) {
+  check_norm("l2_normalize", x, {}, {}, eps);
+  const Tensor z = cast(x, accumulation_dtype(x.dtype()));
+  Tensor length = norm(z, 2, {-1}, KeepAxes::yes);
+  // √(length² + eps) is a norm as well, whose squares do not overflow.
+  if (eps > 0)
+    length = norm(concat({length, full(length.shape(), std::sqrt(eps), z.dtype(), z.device())}, -1), 2, {-1},
+                  KeepAxes::yes);
+  const Tensor some = not_equal(length, zeros({}, z.dtype(), z.device()));  // true for NaN
+  return cast(where(some, z / where(some, length, 1.0), 0.0), x.dtype());
+}
+
 }  // namespace vitrine

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "core/tensor.h"
 
@@ -21,6 +22,7 @@ class AddNorm {
   AddNorm(Tensor sum, Tensor y) : sum_(std::move(sum)), y_(std::move(y)) {}
   const Tensor& sum() const { return sum_; }
   const Tensor& y() const { return y_; }
+  std::vector<Tensor> tensors() const { return {sum_, y_}; }
 
  private:
   Tensor sum_, y_;

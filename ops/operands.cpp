@@ -1,7 +1,5 @@
 #include "ops/operands.h"
 
-#include <algorithm>
-
 #include "ops/view.h"
 
 namespace vitrine {
@@ -42,11 +40,6 @@ Tensor empty_rows(const char* op, const Shape& shape, DType dtype, Device device
     whole.back() = (shape.back() + kTogether - 1) / kTogether * kTogether;
   const Tensor x = empty(whole, dtype, device, op);
   return whole == shape ? x : x.alias(shape, x.strides());
-}
-
-bool through_definition(std::initializer_list<Tensor> inputs) {
-  const auto is_dual = [](const Tensor& x) { return x.defined() && x.dtype() == DType::dual64; };
-  return std::any_of(inputs.begin(), inputs.end(), is_dual) || records_definitions(inputs);
 }
 
 Tensor move_axis(const Tensor& x, int64_t from, int64_t to) {

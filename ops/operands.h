@@ -1,7 +1,6 @@
 // What ops with a kernel of their own share.
 #pragma once
 
-#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -26,10 +25,6 @@ Tensor in_rows(const Tensor& x);
 /// Memory for rows that tensor cores will read. On a GPU long ones of 16 bits begin at multiples of 16 bytes, as copy engines want
 /// them; the distance from row to row is then more than n, and the tensor not contiguous.
 Tensor empty_rows(const char* op, const Shape& shape, DType dtype, Device device);
-
-/// True where an op has to run as its definition, in simpler ops: on a tape of order 2 or more, or on dual
-/// numbers, which its kernel does not know.
-bool through_definition(std::initializer_list<Tensor> inputs);
 
 /// View with one axis moved to another place, the others staying in order.
 Tensor move_axis(const Tensor& x, int64_t from, int64_t to);

@@ -106,10 +106,8 @@ std::vector<Tensor> in_order(std::vector<Tensor> states, bool reverse) {
 
 }  // namespace
 
-namespace define {
-
-LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, const Tensor& c0,
-                const RecurrentOptions& options) {
+LstmStates define::lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, const Tensor& c0,
+                        const RecurrentOptions& options) {
   const Sequence s("lstm", 4, x0, recurrent0, h0, options);
   const Tensor x = cast(s.x, s.wide), weight = transpose(cast(s.recurrent, s.wide));
   Tensor h = cast(s.h0, s.wide), c = s.state("lstm", "c0", c0, s.wide);
@@ -128,31 +126,14 @@ LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, co
   return {cast(stack(in_order(hs, reverse), 1), s.dtype), stack(in_order(cs, reverse), 1)};
 }
 
-Tensor gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias, const Tensor& h0,
-           const RecurrentOptions& options) {
-  const Sequence s("gru", 3, x0, recurrent0, h0, options);
-  const Tensor x = cast(s.x, s.wide), weight = transpose(cast(s.recurrent, s.wide));
-  Tensor h = cast(s.h0, s.wide);
-  std::vector<Tensor> hs;
-  s.forward([&](int64_t t, int64_t) {
-    const auto in = split(select(x, 1, t), s.channels, -1), back = split(matmul(h, weight), s.channels, -1);
-    const Tensor reset = sigmoid(in[0] + back[0]), update = sigmoid(in[1] + back[1]);
-    const Tensor hidden = bias.defined() ? back[2] + cast(bias, s.wide) : back[2];
-    const Tensor next = (1 - update) * tanh(in[2] + reset * hidden) + update * h;
-    h = s.options.lengths.defined() ? where(s.active(t), next, h) : next;
-    hs.push_back(h);
-  });
-  if (hs.empty()) return s.empty_states(s.dtype, s.channels);
-  return cast(stack(in_order(hs, options.reverse), 1), s.dtype);
-}
-
-}  // namespace define
-
 LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, const Tensor& c0,
                 const RecurrentOptions& options) {
-  if (through_definition({x0, recurrent0, h0, c0})) return define::lstm(x0, recurrent0, h0, c0, options);
   const Sequence s("lstm", 4, x0, recurrent0, h0, options);
   const Tensor first_c = s.state("lstm", "c0", c0, s.wide);
+  if (const auto states = through_definition({s.x, s.recurrent, s.h0, first_c}, [&] {
+        return define::lstm(s.x, s.recurrent, s.h0, first_c, options);
+      }))
+    return *states;
   const Tensor x = packed(s.x), weight = packed(s.recurrent), h_first = packed(s.h0),
                c_first = packed(first_c);
   Tensor h = s.empty_states(s.dtype, s.channels), c = s.empty_states(s.wide, s.channels),
@@ -178,21 +159,37 @@ LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, co
     });
     return {dx, gradient_of_weight(dx, s.before(h_first, h)), cast(dh, s.dtype), dc};
   };
-  const auto definition = [&] {
-    const LstmStates states = define::lstm(x0, recurrent0, h0, c0, options);
-    return std::vector<Tensor>{states.h, states.c};
-  };
-  const auto states = record_all("lstm", {s.x, s.recurrent, s.h0, first_c}, {h, c}, backward, definition);
+  const auto states = record_all("lstm", {s.x, s.recurrent, s.h0, first_c}, {h, c}, backward);
   return {states[0], states[1]};
+}
+
+Tensor define::gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias, const Tensor& h0,
+                   const RecurrentOptions& options) {
+  const Sequence s("gru", 3, x0, recurrent0, h0, options);
+  const Tensor x = cast(s.x, s.wide), weight = transpose(cast(s.recurrent, s.wide));
+  Tensor h = cast(s.h0, s.wide);
+  std::vector<Tensor> hs;
+  s.forward([&](int64_t t, int64_t) {
+    const auto in = split(select(x, 1, t), s.channels, -1), back = split(matmul(h, weight), s.channels, -1);
+    const Tensor reset = sigmoid(in[0] + back[0]), update = sigmoid(in[1] + back[1]);
+    const Tensor hidden = bias.defined() ? back[2] + cast(bias, s.wide) : back[2];
+    const Tensor next = (1 - update) * tanh(in[2] + reset * hidden) + update * h;
+    h = s.options.lengths.defined() ? where(s.active(t), next, h) : next;
+    hs.push_back(h);
+  });
+  if (hs.empty()) return s.empty_states(s.dtype, s.channels);
+  return cast(stack(in_order(hs, options.reverse), 1), s.dtype);
 }
 
 Tensor gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias0, const Tensor& h0,
            const RecurrentOptions& options) {
-  if (through_definition({x0, recurrent0, bias0, h0})) return define::gru(x0, recurrent0, bias0, h0, options);
   const Sequence s("gru", 3, x0, recurrent0, h0, options);
   check(!bias0.defined() || bias0.shape() == Shape{s.channels}, "gru: bias is {}, wanted [{}]",
         bias0.defined() ? bias0.shape() : Shape(), s.channels);
   const Tensor bias = bias0.defined() ? cast(bias0, s.wide) : Tensor();
+  if (const auto y = through_definition({s.x, s.recurrent, bias, s.h0},
+                                        [&] { return define::gru(s.x, s.recurrent, bias, s.h0, options); }))
+    return *y;
   const Tensor x = packed(s.x), weight = packed(s.recurrent), h_first = packed(s.h0),
                shift = bias.defined() ? packed(bias) : bias;
   Tensor h = s.empty_states(s.dtype, s.channels), gates = s.empty_states(s.wide, 4 * s.channels),
@@ -203,27 +200,25 @@ Tensor gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias0, cons
     VITRINE_RUN(matmul, product, h_before, transpose(weight), false);
     VITRINE_RUN(gru_cell, next_h, gate, at(x, t), product, shift, h_before, s.options.lengths, t);
   });
-  return record(
-      "gru", {s.x, s.recurrent, bias, s.h0}, h,
-      [s, weight = Saved(weight), h = Saved(h), gates = Saved(gates),
-       h_first = Saved(h_first)](const Backward& b) -> Grads {
-        Tensor dx = s.empty_states(s.dtype, 3 * s.channels),
-               dproduct = s.empty_states(s.dtype, 3 * s.channels);
-        Tensor dh = zeros({s.batch, s.channels}, s.wide, dx.device());
-        const Tensor dy = readable(b.dy());
-        s.backward([&](int64_t t, int64_t before) {
-          Tensor dsums = at(dx, t), dback = at(dproduct, t);
-          VITRINE_RUN(gru_cell_backward, dsums, dback, dh, at(dy, t), at(gates, t), at(h, before, h_first),
-                      s.options.lengths, t);
-          VITRINE_RUN(matmul, dh, dback, weight, true);
-        });
-        Grads grads(4);
-        grads[0] = dx, grads[1] = gradient_of_weight(dproduct, s.before(h_first, h));
-        if (b.needs(2)) grads[2] = sum(cast(slice(dproduct, -1, 2 * s.channels), s.wide), {0, 1});
-        grads[3] = cast(dh, s.dtype);
-        return grads;
-      },
-      [&] { return define::gru(x0, recurrent0, bias0, h0, options); });
+  return record("gru", {s.x, s.recurrent, bias, s.h0}, h,
+                [s, weight = Saved(weight), h = Saved(h), gates = Saved(gates),
+                 h_first = Saved(h_first)](const Backward& b) -> Grads {
+                  Tensor dx = s.empty_states(s.dtype, 3 * s.channels),
+                         dproduct = s.empty_states(s.dtype, 3 * s.channels);
+                  Tensor dh = zeros({s.batch, s.channels}, s.wide, dx.device());
+                  const Tensor dy = readable(b.dy());
+                  s.backward([&](int64_t t, int64_t before) {
+                    Tensor dsums = at(dx, t), dback = at(dproduct, t);
+                    VITRINE_RUN(gru_cell_backward, dsums, dback, dh, at(dy, t), at(gates, t),
+                                at(h, before, h_first), s.options.lengths, t);
+                    VITRINE_RUN(matmul, dh, dback, weight, true);
+                  });
+                  Grads grads(4);
+                  grads[0] = dx, grads[1] = gradient_of_weight(dproduct, s.before(h_first, h));
+                  if (b.needs(2)) grads[2] = sum(cast(slice(dproduct, -1, 2 * s.channels), s.wide), {0, 1});
+                  grads[3] = cast(dh, s.dtype);
+                  return grads;
+                });
 }
 
 }  // namespace vitrine

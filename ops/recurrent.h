@@ -1,6 +1,8 @@
 // Recurrent cells over a sequence: the state of each position is computed from the state before it.
 #pragma once
 
+#include <vector>
+
 #include "core/tensor.h"
 
 namespace vitrine {
@@ -14,6 +16,7 @@ struct RecurrentOptions {
 /// The hidden state and the cell state of every position, [B, T, C] each.
 struct LstmStates {
   Tensor h, c;
+  std::vector<Tensor> tensors() const { return {h, c}; }
 };
 
 /// Long short-term memory. With [i, f, g, o] = x_t + h·recurrentᵀ, where h and c are the states of the position before,

@@ -28,18 +28,54 @@ Tensor sum_as(const Tensor& x, const std::vector<int>& axes, KeepAxes keep, DTyp
                 });
 }
 
-/// √x with derivative 0 at 0, where that of sqrt is infinite: for a sum of squares that vanishes the square's
-/// derivative 0 wins.
-Tensor sqrt_of_squares(const Tensor& x) {
-  const Tensor positive = not_equal(x, zeros({}, x.dtype(), x.device()));  // true for NaN, which stays NaN
-  return where(positive, sqrt(where(positive, x, 1.0)), 0.0);
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& axes, KeepAxes keep) {
   return sum_as(x, check_axes("sum", x.shape(), axes), keep,
                 is_floating(x.dtype()) ? x.dtype() : DType::int64);
+}
+
+namespace cpu {
+namespace {
+
+struct Sum {
+  template <class S>
+  using Total = std::conditional_t<is_row_type<S> || std::is_same_v<S, Dual>, AccumulatorOf<S>, int64_t>;
+  /// Integers wrap around, as in NumPy.
+  static Dual plus(const Dual& x, const Dual& y) { return x + y; }
+  static int64_t plus(int64_t x, int64_t y) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  }
+  template <class S>
+  static Total<S> row(const S* x, int64_t n) {
+    if constexpr (is_row_type<S>) {
+      return vecmath::sum(x, static_cast<size_t>(n));
+    } else {
+      Total<S> total(0);
+      for (int64_t i = 0; i < n; ++i) total = plus(total, x[i]);
+      return total;
+    }
+  }
+  template <class S>
+  static void rows(Total<S>* totals, const S* x, int64_t stride, int64_t rows, int64_t n) {
+    std::fill_n(totals, n, Total<S>(0));
+    if constexpr (is_row_type<S>) {
+      add_rows(totals, x, stride, rows, static_cast<size_t>(n));
+    } else {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < n; ++c) totals[c] = plus(totals[c], x[r * stride + c]);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace cpu
+
+void cpu::sum(Tensor& y, const Tensor& x) {
+  visit_all(x.dtype(), [&](auto type) {
+    using S = typename decltype(type)::type;
+    reduce<Sum>(y.data<Sum::Total<S>>(), static_cast<const S*>(x.data<S>()), x.size(0), x.size(1), x.size(2));
+  });
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, KeepAxes keep) {
@@ -124,6 +160,13 @@ Tensor std(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep)
 
 namespace {
 
+/// √x with derivative 0 at 0, where that of sqrt is infinite: for a sum of squares that vanishes the square's
+/// derivative 0 wins.
+Tensor sqrt_of_squares(const Tensor& x) {
+  const Tensor positive = not_equal(x, zeros({}, x.dtype(), x.device()));  // true for NaN, which stays NaN
+  return where(positive, sqrt(where(positive, x, 1.0)), 0.0);
+}
+
 /// t^p and s^(1/p) have infinite or undefined derivatives at 0: there the argument is replaced by 1, and the result by 0.
 Tensor power_of_sum(const Tensor& t, double exponent) {
   const Tensor positive = not_equal(t, zeros({}, t.dtype(), t.device()));  // true for NaN, which stays NaN
@@ -190,47 +233,4 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   return reshape(sum(x, axes, KeepAxes::yes), shape);
 }
 
-namespace cpu {
-namespace {
-
-struct Sum {
-  template <class S>
-  using Total = std::conditional_t<is_row_type<S> || std::is_same_v<S, Dual>, AccumulatorOf<S>, int64_t>;
-  /// Integers wrap around, as in NumPy.
-  static Dual plus(const Dual& x, const Dual& y) { return x + y; }
-  static int64_t plus(int64_t x, int64_t y) {
-    return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
-  }
-  template <class S>
-  static Total<S> row(const S* x, int64_t n) {
-    if constexpr (is_row_type<S>) {
-      return vecmath::sum(x, static_cast<size_t>(n));
-    } else {
-      Total<S> total(0);
-      for (int64_t i = 0; i < n; ++i) total = plus(total, x[i]);
-      return total;
-    }
-  }
-  template <class S>
-  static void rows(Total<S>* totals, const S* x, int64_t stride, int64_t rows, int64_t n) {
-    std::fill_n(totals, n, Total<S>(0));
-    if constexpr (is_row_type<S>) {
-      add_rows(totals, x, stride, rows, static_cast<size_t>(n));
-    } else {
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t c = 0; c < n; ++c) totals[c] = plus(totals[c], x[r * stride + c]);
-    }
-  }
-};
-
-}  // namespace
-
-void sum(Tensor& y, const Tensor& x) {
-  visit_all(x.dtype(), [&](auto type) {
-    using S = typename decltype(type)::type;
-    reduce<Sum>(y.data<Sum::Total<S>>(), static_cast<const S*>(x.data<S>()), x.size(0), x.size(1), x.size(2));
-  });
-}
-
-}  // namespace cpu
 }  // namespace vitrine

@@ -10,9 +10,7 @@
 
 namespace vitrine {
 
-namespace define {
-
-Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
+Tensor define::rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
   const DType dtype = accumulation_dtype(x.dtype());
   const Tensor c = cast(cosine, dtype), s = cast(sine, dtype);
   const int64_t n = c.size(-1), size = 2 * n;
@@ -31,8 +29,6 @@ Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool in
   y = cast(y, x.dtype());
   return size == x.size(-1) ? y : concat({y, slice(x, -1, size)}, -1);
 }
-
-}  // namespace define
 
 namespace {
 
@@ -97,17 +93,16 @@ Tensor turn(const Tensor& x, const Axes& order, const Tensor& cosine, const Tens
 
 Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved) {
   check_rotary(x, cosine, sine);
-  if (has_gradient(cosine) || has_gradient(sine) || through_definition({x, cosine, sine}))
-    return define::rotary(x, cosine, sine, interleaved);
+  const auto definition = [&] { return define::rotary(x, cosine, sine, interleaved); };
+  if (has_gradient(cosine) || has_gradient(sine)) return definition();
+  if (const auto y = through_definition({x}, definition)) return *y;
   const Tensor c = table_for(x, cosine), s = table_for(x, sine);
   // Heads that were split off a row lie in it as before, also those of dx.
   const Axes order = order_in_memory(x);
-  return record(
-      "rotary", {x}, turn(x, order, c, s, interleaved, false),
-      [order, c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {
-        return {turn(dy, order, c.get(), s.get(), interleaved, true)};
-      },
-      [&] { return define::rotary(x, cosine, sine, interleaved); });
+  return record("rotary", {x}, turn(x, order, c, s, interleaved, false),
+                [order, c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {
+                  return {turn(dy, order, c.get(), s.get(), interleaved, true)};
+                });
 }
 
 }  // namespace vitrine

@@ -40,9 +40,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t axis, bool largest) {
   return ordered("topk", x, at, k, largest);
 }
 
-namespace cpu {
-
-void argsort(Tensor& indices, const Tensor& x, bool descending) {
+void cpu::argsort(Tensor& indices, const Tensor& x, bool descending) {
   const int64_t n = x.size(-1), k = indices.size(-1), rows = k == 0 ? 0 : indices.numel() / k;
   visit_all(x.dtype(), [&](auto type) {
     using S = typename decltype(type)::type;
@@ -66,5 +64,4 @@ void argsort(Tensor& indices, const Tensor& x, bool descending) {
   });
 }
 
-}  // namespace cpu
 }  // namespace vitrine

@@ -38,18 +38,13 @@ Tensor primitive(Unary op, const Tensor& x, Slope&& slope) {
   });
 }
 
-/// A function with a definition in simpler ops.
-template <class Definition>
-Tensor defined(Unary op, const Tensor& x, double a, double b, Definition&& definition) {
-  check(is_floating(x.dtype()), "{}: wanted a floating dtype, got {}", name(op), describe(x));
-  if (through_definition({x})) return definition();
+/// A function that has a definition: its backward is the formula's derivative alone.
+inline Tensor recorded_unary(Unary op, const Tensor& x, double a = 0, double b = 0) {
+  check_floating(name(op), "x", x);
   const Tensor y = run_unary(op, x, a, b);
-  return record(
-      name(op), {x}, y,
-      [op, a, b, x = Saved(x), y = Saved(y)](const Tensor& dy) -> Grads {
-        return {run_unary_backward(op, dy, x, y, a, b)};
-      },
-      definition);
+  return record(name(op), {x}, y, [op, a, b, x = Saved(x), y = Saved(y)](const Tensor& dy) -> Grads {
+    return {run_unary_backward(op, dy, x, y, a, b)};
+  });
 }
 
 }  // namespace vitrine

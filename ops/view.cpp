@@ -213,6 +213,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     const Tape::Pause pause;
     return parts_of(whole);
   };
+  if (const auto parts = through_definition({x}, [&] { return parts_of(x); })) return *parts;
   return record_all(
       "split", {x}, views_of(x),
       [views_of, shape = x.shape(), dtype = x.dtype(), device = x.device()](const Backward& b) -> Grads {
@@ -226,8 +227,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
           }
         }
         return {dx};
-      },
-      [&] { return parts_of(x); });
+      });
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {

@@ -14,6 +14,7 @@ CONTRACTS = r"(ops|optim)/(.+/)?(kernels|formulas)\w*\.h"  # shared by the CPU k
 ALLOWED = {
     "core": r"core/",
     "ops": r"(core|ops)/",
+    "ops/elementwise_formula.h": r"(core|ops)/|cuda/elementwise_formula\.h",  # a kernel is compiled with its formula
     "optim": r"(core|ops|optim)/",
     # nn's floors: each may include those below it.
     "nn": r"(core|ops)/|nn/(module|init|check_gradients|options|config_file)\.h",

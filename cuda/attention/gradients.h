@@ -1,4 +1,4 @@
-// What the two kernels of attention's backward share (cuda/attention/backward.cu).
+// What the two kernels of attention's backward share (cuda/attention/launch.h).
 #pragma once
 
 #include "cuda/attention/laser.h"

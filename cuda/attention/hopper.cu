@@ -1,5 +1,5 @@
-// Attention's forward on Hopper: as in cuda/attention/attention.cu, a tile of queries meets keys block by block, but with the structure of
-// cuda/matmul/hopper.cu (the design is that of FlashAttention-3: Shah et al. 2024). What it buys: `mma` reaches some 60 % of these
+// Step 4, for bfloat16 and float16 on Hopper: as in the steps below, a tile of queries meets keys block by block, but with the
+// structure of cuda/matmul/hopper.cu (the design is that of FlashAttention-3: Shah et al. 2024). What it buys: `mma` reaches some 60 % of these
 // tensor cores' rate, and stands still while the softmax is computed. Here
 // - one thread fetches q, k and v by the copy engine, two blocks of keys ahead;
 // - `wgmma` reads q, k and v where they lie (v across), and weights from the registers that the softmax leaves them in;
@@ -7,6 +7,7 @@
 // - the scores of the next block are multiplied while this one's weights meet the values, and its softmax is computed while those
 //   are still under way; the two warpgroups take turns, so that one multiplies while the other computes exponentials.
 #include "cuda/attention/hopper.h"
+#include "cuda/attention/tensor_core.h"
 
 namespace vitrine::cuda {
 namespace {
@@ -42,7 +43,7 @@ struct Inputs {
 struct Queries {
   Scores<float> scores;
   int b, h, key_head, begin, first, blocks;  // key_head: of all batches
-  bool elsewhere;                            // in cuda/attention/attention.cu
+  bool elsewhere;                            // of step tensor_core
 
   template <class S>
   __device__ Queries(const Inputs<S>& in, int head, int tile)
@@ -329,9 +330,12 @@ bool laser_pays(const Tensor& q, const Tensor& k) {
 
 }  // namespace
 
-bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                     const Tensor& slopes, const AttentionForm& form) {
-  const bool plain = form.softcap == 0 && form.scale > 0 && !bias.defined() && !slopes.defined() &&
+// Heads up to 128 channels of 16 bits that the copy engine reads, and scores that are scale·q·k where they are not hidden; LASER
+// in bfloat16.
+bool hopper_attention_supports(const AttentionForward& p) {
+  const Tensor &q = p.q, &k = p.k, &v = p.v;
+  const AttentionForm& form = p.form;
+  const bool plain = form.softcap == 0 && form.scale > 0 && !p.bias.defined() && !p.slopes.defined() &&
                      (form.read == AttentionRead::mean || q.dtype() == DType::bfloat16);
   const bool fits = std::max(q.size(3), v.size(3)) <= kHopperSizes[1] && v.size(3) % 2 == 0 &&
                     q.numel() / std::max<int64_t>(q.size(3), 1) < INT32_MAX;
@@ -340,22 +344,23 @@ bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Te
          sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
-HopperRest hopper_attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
-                            const Tensor& v, const Tensor& allowed, const AttentionForm& form) {
-  const bool laser = form.read == AttentionRead::laser;
+void hopper_attention(const AttentionForward& p) {
+  const Tensor &q = p.q, &k = p.k, &v = p.v;
+  const bool laser = p.form.read == AttentionRead::laser;
+  const Scores<float> scores = Scores<float>::of(q, k, {}, {}, p.allowed, p.form);
   std::optional<LaserBlocks> blocks_of_keys;
-  if (laser) blocks_of_keys.emplace(v, Scores<float>::of(q, k, {}, {}, allowed, form), allowed, false);
+  if (laser) blocks_of_keys.emplace(v, scores, p.allowed, false);
   const Tensor values = laser ? blocks_of_keys->values(v) : v;
   const auto launch = [&](auto type, auto size) {
     using S = typename decltype(type)::type;
     constexpr int kSize = decltype(size)::value;
     const int64_t group = q.size(1) / k.size(1), bytes_met = k.size(2) * kSize * 2 * 2 / group;
-    const Inputs<S> in{Scores<float>::of(q, k, {}, {}, allowed, form),
+    const Inputs<S> in{scores,
                        Schedule::of(q.size(2), q.size(0) * q.size(1), bytes_met),
-                       Heads<S>::of(y),
-                       laser ? Heads<S>{} : Heads<S>::of(kept),
-                       laser ? Heads<float>::of(kept) : Heads<float>{},
-                       lse.data<float>(),
+                       Heads<S>::of(p.y),
+                       laser ? Heads<S>{} : Heads<S>::of(p.kept),
+                       laser ? Heads<float>::of(p.kept) : Heads<float>{},
+                       p.lse.data<float>(),
                        laser ? blocks_of_keys->anchors() : LaserAnchors{},
                        static_cast<int>(q.size(1)),
                        static_cast<int>(group),
@@ -368,7 +373,7 @@ HopperRest hopper_attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& 
   visit_hopper_size(q, v, [&](auto size) {
     q.dtype() == DType::bfloat16 ? launch(Type<bfloat16>(), size) : launch(Type<float16>(), size);
   });
-  return {laser ? blocks_of_keys->near() : Tensor(), {}};
+  if (laser) tensor_core_attention(p, blocks_of_keys->near());
 }
 
 }  // namespace vitrine::cuda

@@ -141,25 +141,4 @@ void visit_hopper_size(const Tensor& q, const Tensor& v, F&& f) {
                                                     : f(std::integral_constant<int, kHopperSizes[1]>());
 }
 
-/// What these kernels leave to those of cuda/attention/attention.cu: the heads that LASER cannot read by one anchor.
-struct HopperRest {
-  Tensor near;        ///< int32 [B·Hkv] (cuda/attention/laser_operands.h); undefined where nothing is left
-  Tensor cotangents;  ///< LASER's H, in which they write those of their heads
-
-  bool is_empty() const { return !near.defined(); }
-};
-
-/// Whether these kernels compute this attention: heads up to 128 channels of 16 bits that the copy engine reads, and scores
-/// that are scale·q·k where they are not hidden; LASER in bfloat16. cuda/attention/attention.cu has kernels for all others.
-bool hopper_supports(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                     const Tensor& slopes, const AttentionForm& form);
-HopperRest hopper_attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
-                            const Tensor& v, const Tensor& allowed, const AttentionForm& form);
-/// The same of the backward, which is for bfloat16 alone.
-bool hopper_backward_supports(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const Tensor& bias, const Tensor& slopes, const AttentionForm& form);
-HopperRest hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                                     const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
-                                     const Tensor& lse, const Tensor& allowed, const AttentionForm& form);
-
 }  // namespace vitrine::cuda

@@ -1,6 +1,7 @@
-// Attention's backward on Hopper: the launches of cuda/attention/hopper_gradients.h.
+// The backward of step 4, for bfloat16: the launches of cuda/attention/hopper_gradients.h.
 #include "core/creation.h"
 #include "cuda/attention/hopper_gradients.h"
+#include "cuda/attention/tensor_core.h"
 
 namespace vitrine::cuda {
 namespace {
@@ -42,24 +43,22 @@ void launch(const Inputs& in, const TensorMap& a, const TensorMap& b, const Tens
 
 }  // namespace
 
-bool hopper_backward_supports(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const Tensor& bias, const Tensor& slopes, const AttentionForm& form) {
-  return q.dtype() == DType::bfloat16 && hopper_supports(q, k, v, bias, slopes, form) && has_tensor_map(dy) &&
-         q.size(3) % 2 == 0 && sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
+bool hopper_attention_backward_supports(const AttentionBackward& p) {
+  return p.q.dtype() == DType::bfloat16 && hopper_attention_supports(p) && has_tensor_map(p.dy) &&
+         p.q.size(3) % 2 == 0 && sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
-HopperRest hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                                     const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
-                                     const Tensor& lse, const Tensor& allowed, const AttentionForm& form) {
-  const Scores<float> scores = Scores<float>::of(q, k, {}, {}, allowed, form);
-  const bool laser = form.read == AttentionRead::laser;
+void hopper_attention_backward(const AttentionBackward& p) {
+  const Tensor &q = p.q, &k = p.k, &v = p.v, &dy = p.dy;
+  const Scores<float> scores = Scores<float>::of(q, k, {}, {}, p.allowed, p.form);
+  const bool laser = p.form.read == AttentionRead::laser;
   std::optional<LaserBlocks> blocks_of_keys;
   Tensor values = v, cotangents = dy, corrections;
   if (laser) {
-    blocks_of_keys.emplace(v, scores, allowed, true);
+    blocks_of_keys.emplace(v, scores, p.allowed, true);
     values = blocks_of_keys->values(v), cotangents = copyable_heads(dy);
-    corrections = empty(lse.shape(), DType::float32, q.device());
-    blocks_of_keys->cotangents(cotangents, corrections, dy, kept, lse);
+    corrections = empty(p.lse.shape(), DType::float32, q.device());
+    blocks_of_keys->cotangents(cotangents, corrections, dy, p.kept, p.lse);
   }
   const auto run = [&](auto size) {
     constexpr int kSize = decltype(size)::value;
@@ -69,13 +68,13 @@ HopperRest hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const T
     Tensor numbers = empty({heads, padded, 2}, DType::float32, q.device());
     Inputs in{scores,
               queries,
-              Heads<S>::of(dq),
+              Heads<S>::of(p.dq),
               {},
               Heads<S>::of(v),
               Heads<S>::of(dy),
-              Heads<S>::of(y),
-              laser ? Heads<S>{} : Heads<S>::of(kept),
-              lse.data<float>(),
+              Heads<S>::of(p.y),
+              laser ? Heads<S>{} : Heads<S>::of(p.kept),
+              p.lse.data<float>(),
               laser ? blocks_of_keys->anchors() : LaserAnchors{},
               laser ? corrections.data<float>() : nullptr,
               {reinterpret_cast<QueryNumbers*>(numbers.data<float>()), q.size(1) * padded, padded, 1},
@@ -87,12 +86,11 @@ HopperRest hopper_attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const T
                     of_dy = tensor_map(cotangents);
     launch<kSize, false>(in, of_q, of_dy, of_k, of_v);
     in.schedule = Schedule::of(k.size(2), heads / group, q.size(2) * row * group);
-    in.da = Heads<S>::of(dk), in.db = Heads<S>::of(dv);
+    in.da = Heads<S>::of(p.dk), in.db = Heads<S>::of(p.dv);
     launch<kSize, true>(in, of_k, of_v, of_q, of_dy);
   };
   visit_hopper_size(q, v, run);
-  if (!laser) return {};
-  return {blocks_of_keys->near(), cotangents};
+  if (laser) tensor_core_attention_backward(p, blocks_of_keys->near(), cotangents);
 }
 
 }  // namespace vitrine::cuda

@@ -1,4 +1,4 @@
-// What attention's backward on Hopper computes, for bfloat16: the two kernels of cuda/attention/backward.cu, with the structure of
+// What attention's backward on Hopper computes, for bfloat16: the two kernels of cuda/attention/tiled_backward.cu, with the structure of
 // cuda/attention/hopper.cu. Both are one: a block owns 128 rows of one side, and meets the other side 64 rows at a time,
 //
 //   s = a·cᵀ,   g = b·dᵀ,   da = scale·ds·c,   and, where it owns keys, db = p·d,
@@ -53,7 +53,7 @@ struct Inputs {
 template <bool kKeys>
 struct Owned {
   int b, h, key_head, begin, end;  // key_head: of all batches
-  bool elsewhere;                  // in cuda/attention/backward.cu
+  bool elsewhere;                  // of step tensor_core
 
   __device__ Owned(const Inputs& in, int head, int tile) {
     const int heads = kKeys ? in.heads / in.group : in.heads;

@@ -1,4 +1,4 @@
-// The gradients of a tile of keys and values (cuda/attention/backward.cu).
+// The gradients of a tile of keys and values (cuda/attention/tiled_backward.cu).
 #pragma once
 
 #include "cuda/attention/gradients.h"

@@ -11,7 +11,7 @@
 //   high − low ≤ 60                  a quarter of the range below `low`,         at most `low` + 1, at least `high` − 60
 //                                    but at least `high` − 60
 //
-// Two kinds of blocks, and all after such a one, are left to the kernels of cuda/attention/attention.cu:
+// Two kinds of blocks, and all after such a one, are left to those of step tensor_core:
 // - those that widen the range beyond 60: such values are read exactly there;
 // - where tiles of queries may see only some of the keys that an anchor is of (windows, masks, causality that does not end where
 //   blocks do, and in the backward, which has one anchor a channel, all causality), those that make the range four times what some

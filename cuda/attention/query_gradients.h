@@ -1,4 +1,4 @@
-// The gradient of a tile of queries (cuda/attention/backward.cu).
+// The gradient of a tile of queries (cuda/attention/tiled_backward.cu).
 #pragma once
 
 #include "cuda/attention/gradients.h"

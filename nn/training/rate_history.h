@@ -25,9 +25,8 @@ class RateHistory {
  public:
   explicit RateHistory(optim::Schedule schedule);
 
-  double rate(int64_t step) const {
-    return schedule_(step - 1);
-  }  ///< of a step, counted from 1, yet to be made
+  /// Of a step that is yet to be made; steps count from 1.
+  double rate(int64_t step) const { return schedule_(step - 1); }
   const std::vector<ScheduleChange>& changes() const { return changes_; }
   /// Writes what a checkpoint after `step` steps keeps.
   void save(std::map<std::string, std::string>& metadata, int64_t step) const;

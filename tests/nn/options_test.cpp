@@ -33,7 +33,7 @@ struct Oven {
     o("heat", heat, "in degrees").above(0).at_most(300);
     o("id", id, "of the oven");
     o.group("Dish");
-    o("dish", dish, "what is in it").decides(Role::files);
+    o("dish", dish, "what is in it").also("meal").decides(Role::files);
     o("minutes", minutes, "of each phase");
     o.group("Oven");
     o("fan", fan, "hot air").decides(Role::execution);
@@ -166,6 +166,16 @@ TEST_CASE("an option that is listed twice, or is to be removed and not there, is
   CHECK_THROWS_WITH_AS(list.remove("wheels"), "OptionList: there is no option wheels", Error);
   list.remove("id");
   CHECK(list.find("id") == nullptr);
+}
+
+TEST_CASE("an option is found by its alias, and has one name in files") {
+  Oven oven;
+  OptionList list = options_of(oven);
+  CHECK(list.find("meal") == list.find("dish"));
+  CHECK(list.find("") == nullptr);
+  CHECK(did_you_mean("mael", list.names()) == "; did you mean meal?");
+  list.find("meal")->read({"pie"}, "--meal");
+  CHECK(option_values(oven, {Role::files}) == OptionValues{{"dish", "pie"}});
 }
 
 TEST_CASE("values in code are checked by the same list") {

@@ -243,7 +243,7 @@ TEST_CASE(
 }
 
 #if VITRINE_CUDA_EMULATED
-TEST_CASE("attention fits into the shared memory of smaller GPUs, or says how much it needs") {
+TEST_CASE("attention fits into the shared memory of smaller GPUs, or does without") {
   struct Small {
     Small() { emulator::set_shared_memory_size(size_t{99} << 10); }
     ~Small() { emulator::set_shared_memory_size(size_t{227} << 10); }
@@ -257,9 +257,8 @@ TEST_CASE("attention fits into the shared memory of smaller GPUs, or says how mu
       if (size <= 128) check_float32(x, o);
       check_16_bits(x, o);
     }
-    const Inputs wide = cast_all(draw({1, 1, 18, 35, 256, 256}), DType::float64, Device::cuda);
-    CHECK_THROWS_WITH(attention(wide.q, wide.k, wide.v, o),
-                      doctest::Contains("attention: heads of 256 and 256 channels in float64 need"));
+    const Inputs wide = draw({1, 1, 18, 35, 256, 256});
+    check_as_on_cpu(wide, o);  // no tile fits: the naive step runs
   }
 }
 #endif

@@ -25,6 +25,7 @@ constexpr const char* kAsks = "somebody asks for a GPU again and again";
 constexpr const char* kMisreads = "somebody reads an element that there is not";
 constexpr const char* kDoesWithoutCache = "somebody works without the cache of memory";
 constexpr const char* kMultiplies = "somebody multiplies matrices";
+constexpr const char* kAttends = "somebody attends";
 
 }  // namespace
 
@@ -42,6 +43,18 @@ TEST_CASE(kMultiplies* doctest::skip()) {
   const Tensor x = ones({4, 5}, DType::float32, Device::cuda), y = ones({5, 3}, DType::float32, Device::cuda);
   try {
     CHECK(matmul(x, y).values() == std::vector<double>(12, 5));
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+  }
+}
+
+TEST_CASE(kAttends* doctest::skip()) {
+  const auto some = [](const Shape& shape) { return ones(shape, DType::float32, Device::cuda); };
+  const Tensor q = some({1, 2, 3, 4}), k = some({1, 1, 5, 4}), v = some({1, 1, 5, 4});
+  try {
+    Tape tape;
+    for (const Tensor& x : {q, k, v}) tape.watch(x);
+    tape.gradient(sum(attention(q, k, v, {})), {q, k, v});
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());
   }
@@ -103,6 +116,25 @@ TEST_CASE("VITRINE_CUDA_MATMUL chooses the product") {
   CHECK(told("naive").find("matmul_naive") != std::string::npos);
   CHECK(told("tiled").find("matmul_tiled") != std::string::npos);
   CHECK(told("tiled").find("matmul_naive") == std::string::npos);
+#endif
+}
+
+TEST_CASE("VITRINE_CUDA_ATTENTION chooses the step of attention, forward and backward") {
+  if (!test::why_no_gpu().empty()) return;
+  const auto told = [](const std::string& step) {
+    return told_by(kAttends, "VITRINE_EMULATOR_COUNTS=1 VITRINE_CUDA_ATTENTION=" + step);
+  };
+  CHECK(told("fast").starts_with(
+      "VITRINE_CUDA_ATTENTION is fast: wanted auto or one of naive, tiled, tensor_core, hopper"));
+#if VITRINE_CUDA_EMULATED
+  for (const char* kernel : {"attention_naive_read", "attention_naive_key_gradients"}) {
+    CHECK(told("naive").find(kernel) != std::string::npos);
+    CHECK(told("tiled").find(kernel) == std::string::npos);
+  }
+  for (const char* kernel : {"attention_kernel", "key_gradients_kernel"}) {
+    CHECK(told("tiled").find(kernel) != std::string::npos);
+    CHECK(told("naive").find(kernel) == std::string::npos);
+  }
 #endif
 }
 

@@ -3,13 +3,13 @@
 //   y = Σ e^(s − m)·v / Σ e^(s − m),   s = form(q·k),   m the largest score so far; where a larger one comes, sums scale down once.
 //
 // Keys and values pass through shared memory; scores, weights and sums of a warp stay in its registers (cuda/attention/products.h).
-// LASER's anchors move along (cuda/attention/laser.h).
-#include "cuda/attention/hopper.h"
-#include "cuda/attention/launch.h"
+// LASER's anchors move along (cuda/attention/laser.h). The steps `tiled` and `tensor_core` differ in what multiplies.
+#pragma once
+
+#include "cuda/attention/laser.h"
 #include "cuda/sum_exp.h"
 
 namespace vitrine::cuda {
-namespace {
 
 template <class S>
 struct ForwardMemory {
@@ -266,42 +266,5 @@ class ForwardTile {
   Block sums_[kAccumulators];
   T largest_[kOwn], total_[kOwn];
 };
-
-template <class S, int kHeight>
-__global__ void __launch_bounds__(kAttentionThreads, 2)
-    attention_kernel(AttentionInputs<S> in, AttentionOutputs<S> out) {
-  VITRINE_DYNAMIC_SHARED(char, shared);
-  ForwardTile<S, kHeight>(in, out, shared).run();
-}
-
-}  // namespace
-
-void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k, const Tensor& v,
-               const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
-  if (lse.numel() == 0) return;
-  if (q.size(0) > most_in_depth())
-    return in_batches(q.size(0), [&](const auto& part) {
-      Tensor part_of_y = part(y), part_of_lse = part(lse), part_of_kept = part(kept);
-      attention(part_of_y, part_of_lse, part_of_kept, part(q), part(k), part(v), part(bias), slopes,
-                part(allowed), form);
-    });
-  HopperRest rest;
-  if (hopper_supports(q, k, v, bias, slopes, form)) {
-    rest = hopper_attention(y, lse, kept, q, k, v, allowed, form);
-    if (rest.is_empty()) return;
-  }
-  const auto launch = [&](auto type, const auto& in, auto height) {
-    using S = typename decltype(type)::type;
-    using T = AccumulatorOf<S>;
-    constexpr int kHeight = decltype(height)::value;
-    const AttentionOutputs<S> out{Heads<S>::of(y), in.laser ? Heads<S>{} : Heads<S>::of(kept),
-                                  in.laser ? Heads<T>::of(kept) : Heads<T>{}, lse.data<T>()};
-    const size_t bytes = shared_bytes<ForwardMemory<S>>("attention", in.tile, in);
-    allow_shared<attention_kernel<S, kHeight>>();
-    VITRINE_LAUNCH((attention_kernel<S, kHeight>), tile_grid(q, in.tile), tile_threads<kHeight>(in.tile),
-                   bytes, in, out);
-  };
-  visit_attention("attention", q, k, v, bias, slopes, allowed, form, rest.near, launch);
-}
 
 }  // namespace vitrine::cuda
