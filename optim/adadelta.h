@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
@@ -13,15 +13,13 @@ struct AdadeltaOptions {
 
 /// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(w + eps)/√(v + eps)·g; w ← ρw + (1 − ρ)u²; x −= lr·u. Zeiler 2012. State:
 /// moment2 (v) and steps (w).
-class Adadelta : public Optimizer {
+class Adadelta : public FusedOptimizer {
  public:
   explicit Adadelta(std::vector<Parameter> parameters, AdadeltaOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   AdadeltaOptions options_;
 };
 

@@ -16,7 +16,7 @@ Shape without(Shape shape, int64_t axis) {
 }  // namespace
 
 Adafactor::Adafactor(std::vector<Parameter> parameters, AdafactorOptions o)
-    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+    : FusedOptimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("Adafactor", o.beta1, 0);
   check(o.clip > 0, "Adafactor: clip is {}, wanted more than 0", o.clip);
 }
@@ -25,12 +25,12 @@ void Adafactor::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
     const auto step = static_cast<double>(t);
     const double lr = options_.relative_step ? std::min(group.lr, 1 / std::sqrt(step)) : group.lr;
-    return AdafactorScalars{lr,
-                            options_.beta1,
-                            1 - std::pow(step, -0.8),
-                            group.weight_decay,
-                            options_.clip,
-                            options_.scale_parameter};
+    return formulas::Adafactor{lr,
+                               options_.beta1,
+                               1 - std::pow(step, -0.8),
+                               group.weight_decay,
+                               options_.clip,
+                               options_.scale_parameter};
   });
   std::vector<Tensor> rows = batch.slots("rows"), columns = batch.slots("columns"),
                       v = batch.slots("moment2"), m;
@@ -38,7 +38,8 @@ void Adafactor::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   VITRINE_RUN(adafactor_step, batch.x, batch.copies, batch.g, rows, columns, v, m, s);
 }
 
-std::vector<Optimizer::StateSlot> Adafactor::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> Adafactor::slots(const Parameter& p) const {
+  const Shape& shape = p.shape();
   std::vector<StateSlot> result;
   if (shape.rank() < 2) {
     result.push_back({"moment2", shape});

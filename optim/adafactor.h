@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
@@ -17,15 +17,13 @@ struct AdafactorOptions {
 /// β₂ = 1 − t^−0.8; u = g/√v, divided by max(1, RMS(u)/clip); x −= step·u. Rows and columns are the last two axes; vectors
 /// keep v whole. Shazeer and Stern 2018. State: rows (R) and columns (C), or for vectors moment2 (v); moment1 where β₁ > 0. A g
 /// beyond 2^60 (2^400 in float64) counts as that.
-class Adafactor : public Optimizer {
+class Adafactor : public FusedOptimizer {
  public:
   explicit Adafactor(std::vector<Parameter> parameters, AdafactorOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   AdafactorOptions options_;
 };
 

@@ -2,12 +2,12 @@
 
 #include <cmath>
 
-#include "optim/kernels.h"
+#include "optim/step_elements.h"
 
 namespace vitrine::optim {
 
 Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions o)
-    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+    : FusedOptimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   const auto check_setting = [](const char* name, double x) {
     check(x >= 0 && std::isfinite(x), "Adagrad: {} is {}, wanted a finite number of at least 0", name, x);
   };
@@ -17,16 +17,14 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions o)
 }
 
 void Adagrad::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
-  const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
+  step_elements(batch, [this](const GroupOptions& group, int64_t t) {
     const double lr = group.lr / (1 + static_cast<double>(t - 1) * options_.lr_decay);
-    return AdagradScalars{lr, options_.eps, group.weight_decay};
+    return formulas::Adagrad{lr, options_.eps, group.weight_decay};
   });
-  std::vector<Tensor> v = batch.slots("moment2");
-  VITRINE_RUN(adagrad_step, batch.x, batch.copies, batch.g, v, s);
 }
 
-std::vector<Optimizer::StateSlot> Adagrad::slots(const Shape& shape) const {
-  return {{"moment2", shape, options_.initial_accumulator}};
+std::vector<Optimizer::StateSlot> Adagrad::slots(const Parameter& p) const {
+  return {{"moment2", p.shape(), options_.initial_accumulator}};
 }
 
 }  // namespace vitrine::optim

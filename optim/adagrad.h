@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
@@ -13,15 +13,13 @@ struct AdagradOptions {
 };
 
 /// g += decay·x; v ← v + g²; x −= lr·g/(√v + eps). Duchi, Hazan, Singer 2011. State: moment2, which is v.
-class Adagrad : public Optimizer {
+class Adagrad : public FusedOptimizer {
  public:
   explicit Adagrad(std::vector<Parameter> parameters, AdagradOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   AdagradOptions options_;
 };
 

@@ -2,17 +2,17 @@
 
 #include <cmath>
 
-#include "optim/kernels.h"
+#include "optim/step_elements.h"
 
 namespace vitrine::optim {
 namespace {
 
 /// What Adam, NAdam and RAdam share of a step's numbers.
 template <class Options>
-AdamScalars scalars(const Options& o, const GroupOptions& group) {
-  AdamScalars s{group.lr, o.beta1, o.beta2, o.eps};
-  (o.decay == Decay::coupled ? s.coupled_decay : s.decoupled_decay) = group.weight_decay;
-  return s;
+formulas::Adam formula_of(const Options& o, const GroupOptions& group) {
+  formulas::Adam f{.lr = group.lr, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps};
+  (o.decay == Decay::coupled ? f.coupled_decay : f.decoupled_decay) = group.weight_decay;
+  return f;
 }
 
 double correction(double beta, int64_t t) { return 1 / (1 - std::pow(beta, t)); }
@@ -20,30 +20,27 @@ double correction(double beta, int64_t t) { return 1 / (1 - std::pow(beta, t)); 
 }  // namespace
 
 Adam::Adam(std::vector<Parameter> parameters, AdamOptions o)
-    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+    : FusedOptimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("Adam", o.beta1, o.beta2, o.eps);
 }
 
 void Adam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
-  const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
-    AdamScalars result = scalars(options_, group);
-    if (options_.bias_correction)
-      result.m_factor = correction(result.beta1, t), result.v_factor = correction(result.beta2, t);
-    return result;
+  step_elements(batch, [this](const GroupOptions& group, int64_t t) {
+    formulas::Adam f = formula_of(options_, group);
+    if (options_.bias_correction) f.m_factor = correction(f.beta1, t), f.v_factor = correction(f.beta2, t);
+    f.amsgrad = options_.amsgrad;
+    return f;
   });
-  std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), largest;
-  if (options_.amsgrad) largest = batch.slots("largest");
-  VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, largest, s);
 }
 
-std::vector<Optimizer::StateSlot> Adam::slots(const Shape& shape) const {
-  std::vector<StateSlot> result = {{"moment1", shape}, {"moment2", shape}};
-  if (options_.amsgrad) result.push_back({"largest", shape});
+std::vector<Optimizer::StateSlot> Adam::slots(const Parameter& p) const {
+  std::vector<StateSlot> result = {{"moment1", p.shape()}, {"moment2", p.shape()}};
+  if (options_.amsgrad) result.push_back({"largest", p.shape()});
   return result;
 }
 
 NAdam::NAdam(std::vector<Parameter> parameters, NAdamOptions o)
-    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+    : FusedOptimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("NAdam", o.beta1, o.beta2, o.eps);
   check(o.momentum_decay >= 0 && std::isfinite(o.momentum_decay),
         "NAdam: momentum_decay is {}, wanted a finite number of at least 0", o.momentum_decay);
@@ -60,66 +57,59 @@ double NAdam::product(int64_t t) {
   return t < std::ssize(products_) ? products_[static_cast<size_t>(t)] : 0;
 }
 
-AdamScalars NAdam::scalars_of(const GroupOptions& group, int64_t t) {
-  AdamScalars s = scalars(options_, group);
-  s.v_factor = correction(s.beta2, t);
+formulas::Adam NAdam::formula(const GroupOptions& group, int64_t t) {
+  formulas::Adam f = formula_of(options_, group);
+  f.v_factor = correction(f.beta2, t);
   switch (options_.nesterov) {
     case Nesterov::dozat:
-      s.m_factor = mu(t + 1) / (1 - product(t) * mu(t + 1));
-      s.g_factor = (1 - mu(t)) / (1 - product(t));
+      f.m_factor = mu(t + 1) / (1 - product(t) * mu(t + 1));
+      f.g_factor = (1 - mu(t)) / (1 - product(t));
       break;
     case Nesterov::simple:
-      s.m_factor = s.beta1 * correction(s.beta1, t);
-      s.g_factor = (1 - s.beta1) * correction(s.beta1, t);
+      f.m_factor = f.beta1 * correction(f.beta1, t);
+      f.g_factor = (1 - f.beta1) * correction(f.beta1, t);
       break;
     case Nesterov::optax:
-      s.m_factor = s.beta1 * correction(s.beta1, t + 1);
-      s.g_factor = (1 - s.beta1) * correction(s.beta1, t);
+      f.m_factor = f.beta1 * correction(f.beta1, t + 1);
+      f.g_factor = (1 - f.beta1) * correction(f.beta1, t);
       break;
   }
-  return s;
+  return f;
 }
 
 void NAdam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
-  const auto s =
-      numbers(batch, [this](const GroupOptions& group, int64_t t) { return scalars_of(group, t); });
-  std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
-  VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
+  step_elements(batch, [this](const GroupOptions& group, int64_t t) { return formula(group, t); });
 }
 
-std::vector<Optimizer::StateSlot> NAdam::slots(const Shape& shape) const {
-  return {{"moment1", shape}, {"moment2", shape}};
+std::vector<Optimizer::StateSlot> NAdam::slots(const Parameter& p) const {
+  return {{"moment1", p.shape()}, {"moment2", p.shape()}};
 }
 
 RAdam::RAdam(std::vector<Parameter> parameters, RAdamOptions o)
-    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+    : FusedOptimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("RAdam", o.beta1, o.beta2, o.eps);
 }
 
-AdamScalars RAdam::scalars_of(const GroupOptions& group, int64_t t) {
-  AdamScalars s = scalars(options_, group);
-  const double power = std::pow(s.beta2, t), limit = 2 / (1 - s.beta2) - 1;
+formulas::Adam RAdam::formula(const GroupOptions& group, int64_t t) {
+  formulas::Adam f = formula_of(options_, group);
+  const double power = std::pow(f.beta2, t), limit = 2 / (1 - f.beta2) - 1;
   const double rho = limit - 2 * static_cast<double>(t) * power / (1 - power);
-  s.m_factor = correction(s.beta1, t);
-  s.v_factor = 0;  // no denominator while the variance of the adaptive rate is unbounded
-  if (rho > 5) {
+  f.m_factor = correction(f.beta1, t);
+  f.adaptive = rho > 5;  // before that the variance of the adaptive rate is unbounded
+  if (f.adaptive) {
     // eps is added to √v before the bias is corrected.
     const double rectification = std::sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho));
-    s.m_factor *= rectification * std::sqrt(1 - power);
-    s.v_factor = 1;
+    f.m_factor *= rectification * std::sqrt(1 - power);
   }
-  return s;
+  return f;
 }
 
 void RAdam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
-  const auto s =
-      numbers(batch, [this](const GroupOptions& group, int64_t t) { return scalars_of(group, t); });
-  std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2"), none;
-  VITRINE_RUN(adam_step, batch.x, batch.copies, batch.g, m, v, none, s);
+  step_elements(batch, [this](const GroupOptions& group, int64_t t) { return formula(group, t); });
 }
 
-std::vector<Optimizer::StateSlot> RAdam::slots(const Shape& shape) const {
-  return {{"moment1", shape}, {"moment2", shape}};
+std::vector<Optimizer::StateSlot> RAdam::slots(const Parameter& p) const {
+  return {{"moment1", p.shape()}, {"moment2", p.shape()}};
 }
 
 }  // namespace vitrine::optim

@@ -3,11 +3,13 @@
 // that v neither vanishes nor overflows where g does not; in float64 the bounds are 2^−511 and 2^400.
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
-struct AdamScalars;
+namespace formulas {
+struct Adam;
+}
 
 /// Coupled weight decay adds decay·x to the gradient, decoupled multiplies x by 1 − lr·decay first (Loshchilov, Hutter 2019).
 enum class Decay { coupled, decoupled };
@@ -25,15 +27,13 @@ struct AdamOptions {
 
 /// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay it is AdamW. With amsgrad the state also has largest, the
 /// running maximum of v.
-class Adam : public Optimizer {
+class Adam : public FusedOptimizer {
  public:
   explicit Adam(std::vector<Parameter> parameters, AdamOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   AdamOptions options_;
 };
 
@@ -53,16 +53,14 @@ struct NAdamOptions {
 };
 
 /// Adam with Nesterov's momentum: x −= lr·(what Nesterov says)/(√v̂ + eps). NAdamW with decoupled decay.
-class NAdam : public Optimizer {
+class NAdam : public FusedOptimizer {
  public:
   explicit NAdam(std::vector<Parameter> parameters, NAdamOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
-  AdamScalars scalars_of(const GroupOptions& group, int64_t t);
+  std::vector<StateSlot> slots(const Parameter& p) const override;
+  formulas::Adam formula(const GroupOptions& group, int64_t t);
   double mu(int64_t t) const;
   double product(int64_t t);
 
@@ -77,16 +75,14 @@ struct RAdamOptions {
 };
 
 /// Adam whose adaptive rate is rectified by its variance, and left out while ρ_t ≤ 5 (4 in the paper). Liu et al. 2020.
-class RAdam : public Optimizer {
+class RAdam : public FusedOptimizer {
  public:
   explicit RAdam(std::vector<Parameter> parameters, RAdamOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
-  AdamScalars scalars_of(const GroupOptions& group, int64_t t);
+  std::vector<StateSlot> slots(const Parameter& p) const override;
+  formulas::Adam formula(const GroupOptions& group, int64_t t);
   RAdamOptions options_;
 };
 

@@ -3,7 +3,7 @@
 
 #include "core/gpu/capture.h"
 #include "core/kernel_macros.h"
-#include "core/math.h"
+#include "optim/formulas.h"
 
 namespace vitrine::optim {
 
@@ -52,25 +52,11 @@ struct Tiling {
   }
 };
 
-struct AdafactorScalars {
-  double lr = 0, beta1 = 0, beta2 = 0, decay = 0, clip = 1;
-  bool scale_parameter = true;
-
-  /// What x is multiplied by, and what u is, from the means of x² and u².
-  struct Factors {
-    double of_x, of_u;
-  };
-  VITRINE_HD Factors factors(double mean_x, double mean_u) const {
-    const double step = scale_parameter ? lr * math::max(math::sqrt(mean_x), 1e-3) : lr;
-    return {1 - step * decay, step / math::max(math::sqrt(mean_u) / clip, 1.0)};
-  }
-};
-
 /// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows + 1e-30), C of columns likewise, v = R·C/mean(R); elsewhere
 /// v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v, times a factor and, if `m` is not empty, m ← β₁m + (1 − β₁)u in its place; x is times
 /// its factor, minus u; `copies` as in optim/kernels.h. Each tensor has either `rows` and `columns` or `v`; what it has not is undefined.
 VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, std::vector<Tensor>& copies,
                const std::vector<Tensor>& g, std::vector<Tensor>& rows, std::vector<Tensor>& columns,
-               std::vector<Tensor>& v, std::vector<Tensor>& m, Live<AdafactorScalars> s);
+               std::vector<Tensor>& v, std::vector<Tensor>& m, Live<formulas::Adafactor> s);
 
 }  // namespace vitrine::optim

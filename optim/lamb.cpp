@@ -8,7 +8,7 @@
 namespace vitrine::optim {
 
 Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
-    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+    : FusedOptimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check_betas("Lamb", o.beta1, o.beta2, o.eps);
   check(o.phi_min >= 0 && o.phi_min <= o.phi_max && std::isfinite(o.phi_min),
         "Lamb: phi is to lie in [{}, {}], wanted 0 ≤ least ≤ most", o.phi_min, o.phi_max);
@@ -16,18 +16,22 @@ Lamb::Lamb(std::vector<Parameter> parameters, LambOptions o)
 
 void Lamb::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   const auto s = numbers(batch, [this](const GroupOptions& group, int64_t t) {
-    AdamScalars adam{group.lr, options_.beta1, options_.beta2, options_.eps};
-    adam.m_factor = 1 / (1 - std::pow(adam.beta1, t));
-    adam.v_factor = 1 / (1 - std::pow(adam.beta2, t));
-    adam.decoupled_decay = group.weight_decay;
-    return LambScalars{adam, options_.phi_min, options_.phi_max};
+    return formulas::Lamb{.lr = group.lr,
+                          .beta1 = options_.beta1,
+                          .beta2 = options_.beta2,
+                          .eps = options_.eps,
+                          .decay = group.weight_decay,
+                          .m_factor = 1 / (1 - std::pow(options_.beta1, t)),
+                          .v_factor = 1 / (1 - std::pow(options_.beta2, t)),
+                          .phi_min = options_.phi_min,
+                          .phi_max = options_.phi_max};
   });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2");
   VITRINE_RUN(lamb_step, batch.x, batch.copies, batch.g, m, v, s);
 }
 
-std::vector<Optimizer::StateSlot> Lamb::slots(const Shape& shape) const {
-  return {{"moment1", shape}, {"moment2", shape}};
+std::vector<Optimizer::StateSlot> Lamb::slots(const Parameter& p) const {
+  return {{"moment1", p.shape()}, {"moment2", p.shape()}};
 }
 
 }  // namespace vitrine::optim

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
@@ -15,15 +15,13 @@ struct LambOptions {
 
 /// u = m̂/(√v̂ + eps) + decay·x; x −= lr·φ(‖x‖)/‖u‖·u for each parameter, φ clips to [phi_min, phi_max]; ratio 1 where a norm
 /// is 0. You et al., arXiv 1904.00962 version 5. State: moment1 (m) and moment2 (v).
-class Lamb : public Optimizer {
+class Lamb : public FusedOptimizer {
  public:
   explicit Lamb(std::vector<Parameter> parameters, LambOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   LambOptions options_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
@@ -12,15 +12,13 @@ struct LionOptions {
 };
 
 /// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g. Chen et al. 2023. State: moment1 (m).
-class Lion : public Optimizer {
+class Lion : public FusedOptimizer {
  public:
   explicit Lion(std::vector<Parameter> parameters, LionOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   LionOptions options_;
 };
 

@@ -82,6 +82,11 @@ int64_t Optimizer::steps(const Parameter& parameter) const {
   return found == state_.end() ? 0 : found->second.steps;
 }
 
+bool Optimizer::has_states(const Parameter& parameter) const {
+  const auto found = state_.find(parameter.identity());
+  return found != state_.end() && !found->second.slots.empty();
+}
+
 /// Replays of a graph reach this after eager steps and loaded states, which may have set the parameters of a launch apart.
 int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const {
   for (const Parameter& p : parameters)
@@ -100,7 +105,6 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
   State& state = state_[p.identity()];
   batch.states.push_back(&state);
-  batch.first.push_back(state.slots.empty());
   if (state.slots.empty()) state.slots = initial_states(p);
   for (const auto& [slot, x] : state.slots)
     if (x.dtype() != p.master().dtype() || x.device() != p.master().device())
@@ -114,8 +118,8 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
 /// Removes the states that were made for a step which has not come to these batches.
 void Optimizer::forget(std::span<const ParameterBatch> batches) {
   for (const ParameterBatch& batch : batches)
-    for (size_t i = 0; i < batch.states.size(); ++i)
-      if (batch.first[i]) batch.states[i]->slots.clear();
+    if (batch.first)
+      for (State* state : batch.states) state->slots.clear();
 }
 
 /// The batches of all groups: an error in one of them is reported before any has moved.
@@ -125,14 +129,15 @@ std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
   try {
     for (size_t group = 0; group < groups_.size(); ++group) {
       options_now(group);
-      std::map<int64_t, size_t> by_steps;
+      std::map<std::pair<int64_t, bool>, size_t> by_steps;
       for (const Parameter& p : groups_[group].parameters) {
         if (!p.grad().defined()) continue;
         check(met.insert(p.identity()).second, "step: the parameter {} is in the groups twice", called(p));
-        const auto [found, is_new] = by_steps.try_emplace(steps(p), all.size());
+        const bool first = !has_states(p);
+        const auto [found, is_new] = by_steps.try_emplace({steps(p), first}, all.size());
         if (is_new) {
           all.emplace_back();
-          all.back().group = group, all.back().steps = steps(p);
+          all.back().group = group, all.back().steps = steps(p), all.back().first = first;
         }
         add(all[found->second], p);
       }
@@ -158,7 +163,7 @@ void Optimizer::check_gradients(std::span<const ParameterBatch> batches) const {
 
 std::map<std::string, Tensor> Optimizer::initial_states(const Parameter& p) const {
   std::map<std::string, Tensor> result;
-  for (const StateSlot& slot : slots(p.shape())) {
+  for (const StateSlot& slot : slots(p)) {
     detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
     result[slot.name] = full(slot.shape, slot.initial, p.master().dtype(), p.master().device());
   }
@@ -197,12 +202,13 @@ void Optimizer::step() {
   });
 }
 
-std::vector<Tensor> Optimizer::ParameterBatch::slots(const std::string& name) const {
+std::vector<Tensor> Optimizer::ParameterBatch::slots(std::span<const char* const> names) const {
   std::vector<Tensor> result;
-  for (const State* state : states) {
-    const auto found = state->slots.find(name);
-    result.push_back(found == state->slots.end() ? Tensor() : found->second);
-  }
+  for (const State* state : states)
+    for (const char* name : names) {
+      const auto found = state->slots.find(name);
+      result.push_back(found == state->slots.end() ? Tensor() : found->second);
+    }
   return result;
 }
 

@@ -77,20 +77,21 @@ class Optimizer {
     std::map<std::string, Tensor> slots;
     int64_t steps = 0;
   };
-  /// Parameters of one group that have a gradient and have taken the same number of steps: masters x and gradients g,
-  /// contiguous, of one dtype each, float32 or float64, and their states. As a rule a group is one batch.
+  /// Parameters of one group that have a gradient and have taken the same number of steps, of which all or none have states
+  /// from before: masters x and gradients g, contiguous, of one dtype each, float32 or float64, and their states. As a rule
+  /// a group is one batch.
   struct ParameterBatch {
     size_t group = 0;
-    int64_t steps = 0;  ///< that each of the parameters has taken so far
+    int64_t steps = 0;   ///< that each of the parameters has taken so far
+    bool first = false;  ///< this step has made the states; always true for a rule without states
     std::vector<Parameter> parameters;
     std::vector<Tensor> x, g;
     /// The 16-bit copies of x; undefined where a parameter has none.
     std::vector<Tensor> copies;
     std::vector<State*> states;
-    /// Which parameters have states that this step has made; always true for a rule without states.
-    std::vector<bool> first;
-    /// The state tensors of this name; undefined where a parameter has none.
-    std::vector<Tensor> slots(const std::string& name) const;
+    /// The state tensors of these names, parameter by parameter; undefined where a parameter has none.
+    std::vector<Tensor> slots(std::span<const char* const> names) const;
+    std::vector<Tensor> slots(const char* name) const { return slots({&name, 1}); }
   };
   /// True if update() writes batch.copies in the same pass as x; else they follow afterwards, one by one.
   virtual bool writes_copies() const { return false; }
@@ -113,8 +114,8 @@ class Optimizer {
     Shape shape;
     double initial = 0;
   };
-  /// The state of a parameter of this shape.
-  virtual std::vector<StateSlot> slots(const Shape& shape) const = 0;
+  /// The state of a parameter.
+  virtual std::vector<StateSlot> slots(const Parameter& p) const = 0;
 
  private:
   static std::string called(const Parameter& p);
@@ -124,6 +125,7 @@ class Optimizer {
   void check_gradients(std::span<const ParameterBatch> batches) const;
   std::map<std::string, Tensor> initial_states(const Parameter& p) const;
   StateSlot slot_of(const char* caller, const Parameter& p, const std::string& name) const;
+  bool has_states(const Parameter& parameter) const;
   GroupOptions options_now(size_t group) const;
   int64_t common_steps(const std::vector<Parameter>& parameters) const;
   std::vector<std::pair<std::string, Parameter>> keys() const;

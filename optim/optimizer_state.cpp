@@ -28,7 +28,7 @@ int64_t count_of(const Tensor& x) { return static_cast<int64_t>(x.item()); }
 
 std::vector<std::string> Optimizer::state_names(const Parameter& parameter) const {
   std::vector<std::string> names;
-  for (const StateSlot& slot : slots(parameter.shape())) names.push_back(slot.name);
+  for (const StateSlot& slot : slots(parameter)) names.push_back(slot.name);
   return names;
 }
 
@@ -39,7 +39,7 @@ Optimizer::StateSlot Optimizer::slot_of(const char* caller, const Parameter& p,
                        [&](const Parameter& other) { return other.is_same(p); });
   });
   check(is_ours, "{}: {} is no parameter of this optimizer", caller, called(p));
-  for (const StateSlot& slot : slots(p.shape()))
+  for (const StateSlot& slot : slots(p))
     if (slot.name == name) return slot;
   const auto names = state_names(p);
   fail("{}: {} has no state \"{}\" under this rule, which has {}", caller, called(p), name,
@@ -48,9 +48,8 @@ Optimizer::StateSlot Optimizer::slot_of(const char* caller, const Parameter& p,
 
 Tensor Optimizer::state(const Parameter& parameter, const std::string& name) const {
   slot_of("state", parameter, name);
-  const auto found = state_.find(parameter.identity());
-  const bool exists = found != state_.end() && !found->second.slots.empty();
-  return exists ? found->second.slots.at(name) : initial_states(parameter).at(name);
+  return has_states(parameter) ? state_.at(parameter.identity()).slots.at(name)
+                               : initial_states(parameter).at(name);
 }
 
 void Optimizer::set_state(const Parameter& parameter, const std::string& name, const Tensor& values) {
@@ -114,7 +113,7 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
     const auto first = state.lower_bound(key + "/");
     if (first == state.end() || !first->first.starts_with(key + "/")) continue;  // it never had a gradient
     if (counted) count(key + "/step", steps);
-    for (const StateSlot& slot : slots(p.shape())) {
+    for (const StateSlot& slot : slots(p)) {
       const std::string path = key + "/" + slot.name;
       const Tensor x = entry(path);
       if (x.defined() && (x.shape() != slot.shape || x.dtype() != p.master().dtype()))
@@ -140,7 +139,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   std::map<const void*, State> loaded;  // what can fail for want of memory comes first
   for (const auto& [key, p] : keys()) {
     State mine;
-    const auto wanted = slots(p.shape());
+    const auto wanted = slots(p);
     for (const StateSlot& slot : wanted)
       if (const auto found = state.find(key + "/" + slot.name); found != state.end())
         mine.slots[slot.name] = copy_to(found->second, p.master().device());

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
@@ -16,15 +16,13 @@ struct RmspropOptions {
 /// g += decay·x; v ← β₂v + (1 − β₂)g²; u = g/(√v + eps); buffer ← μ·buffer + u; x −= lr·buffer. Centered: √(v − m²) with
 /// m ← β₂m + (1 − β₂)g. Tieleman and Hinton 2012; β₂ is also called α or ρ. State: moment2 (v), moment1 (m) if centered, and
 /// momentum (the buffer) where μ > 0.
-class Rmsprop : public Optimizer {
+class Rmsprop : public FusedOptimizer {
  public:
   explicit Rmsprop(std::vector<Parameter> parameters, RmspropOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   RmspropOptions options_;
 };
 

@@ -2,12 +2,12 @@
 
 #include <cmath>
 
-#include "optim/kernels.h"
+#include "optim/step_elements.h"
 
 namespace vitrine::optim {
 
 Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
-    : Optimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
+    : FusedOptimizer(std::move(parameters), {o.lr, o.weight_decay}), options_(o) {
   check(o.momentum >= 0 && std::isfinite(o.momentum),
         "Sgd: the momentum is {}, wanted a finite number of at least 0", o.momentum);
   check(o.dampening >= 0 && o.dampening <= 1, "Sgd: the dampening is {}, wanted [0, 1]", o.dampening);
@@ -16,17 +16,19 @@ Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions o)
 }
 
 void Sgd::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
-  const auto scalars = numbers(batch, [this](const GroupOptions& group, int64_t) {
-    return SgdScalars{group.lr, options_.momentum, options_.dampening, group.weight_decay, options_.nesterov};
+  step_elements(batch, [this, first = batch.first](const GroupOptions& group, int64_t) {
+    return formulas::Sgd{.lr = group.lr,
+                         .momentum = options_.momentum,
+                         .dampening = options_.dampening,
+                         .decay = group.weight_decay,
+                         .nesterov = options_.nesterov,
+                         .first = first};
   });
-  std::vector<Tensor> buffers;
-  if (options_.momentum != 0) buffers = batch.slots("momentum");
-  VITRINE_RUN(sgd_step, batch.x, batch.copies, batch.g, buffers, batch.first, scalars);
 }
 
-std::vector<Optimizer::StateSlot> Sgd::slots(const Shape& shape) const {
+std::vector<Optimizer::StateSlot> Sgd::slots(const Parameter& p) const {
   if (options_.momentum == 0) return {};
-  return {{"momentum", shape}};
+  return {{"momentum", p.shape()}};
 }
 
 }  // namespace vitrine::optim

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/fused.h"
 
 namespace vitrine::optim {
 
@@ -14,15 +14,13 @@ struct SgdOptions {
 
 /// g += decay·x; buffer ← μ·buffer + (1 − dampening)·g (g itself at first); x −= lr·buffer, or lr·(g + μ·buffer) with
 /// Nesterov. Sutskever et al. 2013. State: `momentum` where μ > 0.
-class Sgd : public Optimizer {
+class Sgd : public FusedOptimizer {
  public:
   explicit Sgd(std::vector<Parameter> parameters, SgdOptions options = {});
 
  private:
-  bool writes_copies() const override { return true; }
-  bool is_capturable() const override { return true; }
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
-  std::vector<StateSlot> slots(const Shape& shape) const override;
+  std::vector<StateSlot> slots(const Parameter& p) const override;
   SgdOptions options_;
 };
 

@@ -2,8 +2,8 @@
 // positions of generators. The CPU works them out again before each replay and writes them to the
 // GPU's memory, where the graph's kernels read them.
 //
-//   // a kernel takes Live<LionScalars>
-//   VITRINE_RUN(lion_step, x, g, m, live([this] { return LionScalars{lr(), …}; }));
+//   // a kernel takes Live<formulas::Lamb>
+//   VITRINE_RUN(lamb_step, x, g, m, live([this] { return formulas::Lamb{lr(), …}; }));
 //   each_time([this] { ++steps_; });
 #pragma once
 

@@ -1,9 +1,11 @@
-// Attention that never keeps its weights (Dao et al. 2022): one block a tile of queries of a head, 32 keys at a time.
+// Attention that never keeps its weights (Dao et al. 2022): one block a tile of queries of a head,
+// 32 keys at a time.
 //
 //   y = Σ e^(s − m)·v / Σ e^(s − m),   s = form(q·k),   m the largest score so far; where a larger one comes, sums scale down once.
 //
-// Keys and values pass through shared memory; scores, weights and sums of a warp stay in its registers (cuda/attention/products.h).
-// LASER's anchors move along (cuda/attention/laser.h). The steps `tiled` and `tensor_core` differ in what multiplies.
+// Keys and values pass through shared memory; scores, weights and sums of a warp stay in its
+// registers (cuda/attention/products.h). LASER's anchors move along (cuda/attention/laser.h). The
+// steps `tiled` and `tensor_core` differ in what multiplies.
 #pragma once
 
 #include "cuda/attention/laser.h"
@@ -135,7 +137,8 @@ class ForwardTile {
     for (int own = 0; own < kOwn; ++own) total_[own] += merge_row(added[own], [](T x, T y) { return x + y; });
   }
 
-  /// Finds the largest scores of the lane's rows so far, and what to subtract from scores; old sums scale down, and LASER's move.
+  /// Finds the largest scores of the lane's rows so far, and what to subtract from scores; old sums
+  /// scale down, and LASER's move.
   __device__ void rescale(Block& s, T (&shift)[kOwn], T (&factor)[kOwn]) {
     T most[kOwn];
     for (int own = 0; own < kOwn; ++own) most[own] = largest_[own];
@@ -217,8 +220,8 @@ class ForwardTile {
         averages);
   }
 
-  /// Reads the marked elements of 32 channels, a lane each: log Σ e^(log p + v) over all keys. It is rare, so its sums are
-  /// in memory, and its loops stay loops.
+  /// Reads the marked elements of 32 channels, a lane each: log Σ e^(log p + v) over all keys. It
+  /// is rare, so its sums are in memory, and its loops stay loops.
   __device__ void repair(int first) {
     const HeadMatrix<S> y = out_.y.rows(b_, h_);
     const HeadMatrix<T> kept = out_.kept.rows(b_, h_);

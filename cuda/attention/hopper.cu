@@ -1,11 +1,13 @@
-// Step 4, for bfloat16 and float16 on Hopper: as in the steps below, a tile of queries meets keys block by block, but with the
-// structure of cuda/matmul/hopper.cu (the design is that of FlashAttention-3: Shah et al. 2024). What it buys: `mma` reaches some 60 % of these
-// tensor cores' rate, and stands still while the softmax is computed. Here
+// Step 4, for bfloat16 and float16 on Hopper: as in the steps below, a tile of queries meets keys
+// block by block, but with the structure of cuda/matmul/hopper.cu. The design is that of
+// FlashAttention-3 (Shah et al. 2024).
+//
+// What it buys: `mma` reaches some 60 % of these tensor cores' rate, and waits for the softmax. Here
 // - one thread fetches q, k and v by the copy engine, two blocks of keys ahead;
-// - `wgmma` reads q, k and v where they lie (v across), and weights from the registers that the softmax leaves them in;
-// - LASER multiplies F (cuda/attention/laser_operands.h) in place of v, and its sums rarely move: o = c + log(1 + sum);
-// - the scores of the next block are multiplied while this one's weights meet the values, and its softmax is computed while those
-//   are still under way; the two warpgroups take turns, so that one multiplies while the other computes exponentials.
+// - `wgmma` reads q, k and v where they are, and weights from the registers of the softmax;
+// - LASER multiplies F (cuda/attention/laser_operands.h) in place of v: o = c + log(1 + sum);
+// - the scores of the next block are multiplied while this one's weights meet the values; the two
+//   warpgroups take turns, so that one multiplies while the other computes exponentials.
 #include "cuda/attention/hopper.h"
 #include "cuda/attention/tensor_core.h"
 
@@ -179,7 +181,8 @@ class Consumer {
     return queries.begin + warpgroup_ * kOwnedRows + owned_row(own);
   }
 
-  /// Products q·k with block n become weights e^(scale·(q·k − largest)), and `factor` what earlier sums get.
+  /// Products q·k with block n become weights e^(scale·(q·k − largest)), and `factor` what earlier
+  /// sums get.
   __device__ void weigh(float (&x)[kKeys / 2], const Queries& queries, int n, float (&largest)[kOwn],
                         float (&total)[kOwn], float (&factor)[kOwn]) {
     const int j = queries.first + n * kKeys, begin = queries.begin + warpgroup_ * kOwnedRows;
@@ -192,7 +195,8 @@ class Consumer {
         if (i / 2 % 2 == own) most = std::fmax(most, x[i]);
       most = merge_row(most, [](float a, float b) { return std::fmax(a, b); });
       const float shift = most == -INFINITY ? 0 : most * scale_;
-      // Of the difference, so that an unchanged maximum has the factor 1, whatever the shift was rounded to: there are many blocks.
+      // Of the difference, so that an unchanged maximum has the factor 1, whatever the shift was
+      // rounded to: there are many blocks.
       factor[own] = fast_exp2((largest[own] - (most == -INFINITY ? 0 : most)) * scale_);
       largest[own] = most;
       float sum = 0;
@@ -203,8 +207,9 @@ class Consumer {
     }
   }
 
-  /// LASER's sums p·F follow the anchors from block n − 1 to block n: with f = e^(c − c′), Σ p·F′ = f·Σ p·F + (f − 1)·Σ p. `past`: this
-  /// thread's part of Σ p without block n. What it is of the total with block n would not do: f magnifies the rounding of that.
+  /// LASER's sums p·F follow the anchors from block n − 1 to block n: with f = e^(c − c′), Σ p·F′ =
+  /// f·Σ p·F + (f − 1)·Σ p. `past`: this thread's part of Σ p without block n. What it is of the
+  /// total with block n would not do: f magnifies the rounding of that.
   __device__ void move(float (&y)[kSize / 2], const Queries& queries, int n, const float (&past)[kOwn],
                        const float (&factor)[kOwn]) const {
     // Anchors move further only from where there were no values, and then 0 stays 0.
@@ -322,7 +327,8 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 #endif
 }
 
-/// Whether LASER's operands are made for more than one tile of queries: as when decoding, fewer would read F no more often than v.
+/// Whether LASER's operands are made for more than one tile of queries: as when decoding, fewer
+/// would read F no more often than v.
 bool laser_pays(const Tensor& q, const Tensor& k) {
   constexpr int64_t kMostHeads = 65535;  // of a grid
   return q.size(2) * q.size(1) > kTileRows * k.size(1) && q.size(1) <= kMostHeads;
@@ -330,8 +336,8 @@ bool laser_pays(const Tensor& q, const Tensor& k) {
 
 }  // namespace
 
-// Heads up to 128 channels of 16 bits that the copy engine reads, and scores that are scale·q·k where they are not hidden; LASER
-// in bfloat16.
+// Heads up to 128 channels of 16 bits that the copy engine reads, and scores that are scale·q·k
+// where they are not hidden; LASER in bfloat16.
 bool hopper_attention_supports(const AttentionForward& p) {
   const Tensor &q = p.q, &k = p.k, &v = p.v;
   const AttentionForm& form = p.form;

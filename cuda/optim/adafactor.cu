@@ -57,17 +57,16 @@ struct Here {
 };
 
 template <class T>
-__global__ void adafactor_sums_kernel(double* sums, Table table, Live<AdafactorScalars> scalars) {
+__global__ void adafactor_sums_kernel(double* sums, Table table, Live<formulas::Adafactor> scalars) {
   __shared__ double of_warps[kThreads / kWarp][kTile];
   const Here<T> here(table);
   const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
   if (here.rows == nullptr) {
-    const T b = T(scalars.get().beta2), c = T(1 - scalars.get().beta2);
+    const formulas::Adafactor f = scalars.get();
     here.for_each_row([&](int64_t, int64_t at) {
       here.for_each_column([&](unsigned, unsigned column) {
-        const T grad = limited(g[at + column]);
         T& v = here.v[at + column];
-        v = b * v + c * (grad * grad + T(1e-30));
+        v = f.square(v, g[at + column]);
       });
     });
     return;
@@ -97,12 +96,12 @@ __global__ void adafactor_sums_kernel(double* sums, Table table, Live<AdafactorS
 /// The first tile of each row of tiles has the rows, the first of each column of tiles the columns. Where rows are, Σ R goes to totals.
 template <class T>
 __global__ void adafactor_moments_kernel(double* totals, const double* sums, Table table,
-                                         Live<AdafactorScalars> scalars) {
+                                         Live<formulas::Adafactor> scalars) {
   const Here<T> here(table);
   if (here.rows == nullptr) return;
-  const double beta = scalars.get().beta2;
+  const formulas::Adafactor f = scalars.get();
   const auto average = [&](T& old, double sum, int64_t n) {
-    return old = T(beta * double{old} + (1 - beta) * (sum / static_cast<double>(n) + 1e-30));
+    return old = T(f.mean_square(old, sum / static_cast<double>(n)));
   };
   const Matrices& t = here.t;
   const Tile& tile = here.tile;
@@ -147,9 +146,10 @@ __global__ void adafactor_squares_kernel(double* squares, const double* totals, 
   const Here<T> here(table);
   const T* const xs = static_cast<const T*>(table.data[0][here.tensor]);
   const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
+  const formulas::Adafactor f;
   double of_x = 0, of_u = 0;
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
-    const T x = xs[i], u = scale * limited(g[i]) / math::sqrt(v);
+    const T x = xs[i], u = f.direction(g[i], v, scale);
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   });
@@ -160,19 +160,18 @@ __global__ void adafactor_squares_kernel(double* squares, const double* totals, 
 
 template <class T>
 __global__ void adafactor_kernel(const double* sums, const double* totals, Table table,
-                                 Live<AdafactorScalars> scalars) {
-  const AdafactorScalars s = scalars.get();
+                                 Live<formulas::Adafactor> scalars) {
+  const formulas::Adafactor f = scalars.get();
   const Here<T> here(table);
   const Master<T> master = table.master<T>(Piece{here.tensor, 0, 0});
   const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
   T* const m = static_cast<T*>(table.data[6][here.tensor]);
   const auto n = static_cast<double>(table.size[here.tensor]);
-  const auto factors = s.factors(sums[2 * here.tensor] / n, sums[2 * here.tensor + 1] / n);
-  const T keep = T(factors.of_x), step = T(factors.of_u), b = T(s.beta1), c = T(1 - s.beta1);
+  const auto factors = f.factors(sums[2 * here.tensor] / n, sums[2 * here.tensor + 1] / n);
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
-    T u = scale * step * limited(g[i]) / math::sqrt(v);
-    if (m != nullptr) u = m[i] = b * m[i] + c * u;
-    master.x[i] = keep * master.x[i] - u;
+    T average = m == nullptr ? T(0) : m[i];
+    f.update(master.x[i], f.direction(g[i], v, scale * T(factors.of_u)), average, factors.of_x);
+    if (m != nullptr) m[i] = average;
     master.round(i, Vector<T, 1>{{master.x[i]}});
   });
 }
@@ -180,7 +179,7 @@ __global__ void adafactor_kernel(const double* sums, const double* totals, Table
 }  // namespace
 
 void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
-                    Live<AdafactorScalars> s) {
+                    Live<formulas::Adafactor> s) {
   std::vector<Matrices> tilings;
   Matrices last;
   for (const Tensor& t : x) tilings.push_back(last = Matrices::of(t, last));

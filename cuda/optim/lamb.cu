@@ -9,23 +9,15 @@ using namespace vitrine::cuda;
 
 namespace {
 
-template <class T>
-__device__ T lamb_direction(T x, T m, T v, const AdamScalars& s) {
-  return T(s.m_factor) * m / (math::sqrt(v * T(s.v_factor)) + in_denominator<T>(s.eps)) +
-         T(s.decoupled_decay) * x;
-}
-
 /// Each block leaves Σx² and Σu² of its piece.
 template <class T>
-__global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, Live<LambScalars> scalars) {
-  const AdamScalars s = scalars.get().adam;
+__global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, Live<formulas::Lamb> scalars) {
+  const formulas::Lamb f = scalars.get();
   const Piece piece = this_piece(pieces);
   double of_x = 0, of_u = 0;
   const auto update = [&](T x, T grad, T& m, T& v) {
-    const T g = limited(grad);
-    m = T(s.beta1) * m + T(1 - s.beta1) * g;
-    v = T(s.beta2) * v + T(1 - s.beta2) * g * g;
-    const T u = lamb_direction(x, m, v, s);
+    f.moments(grad, m, v);
+    const T u = f.direction(x, m, v);
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   };
@@ -37,18 +29,18 @@ __global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, Live<Lamb
 }
 
 template <class T>
-__global__ void lamb_kernel(Pieces<5> pieces, const double* sums, Live<LambScalars> scalars) {
-  const LambScalars s = scalars.get();
+__global__ void lamb_kernel(Pieces<5> pieces, const double* sums, Live<formulas::Lamb> scalars) {
+  const formulas::Lamb f = scalars.get();
   const Piece piece = this_piece(pieces);
-  const T rate = T(s.rate(sums[2 * piece.tensor], sums[2 * piece.tensor + 1]));
-  const auto update = [&](T& x, T m, T v) { x -= rate * lamb_direction(x, m, v, s.adam); };
+  const T rate = T(f.rate(sums[2 * piece.tensor], sums[2 * piece.tensor + 1]));
+  const auto update = [&](T& x, T m, T v) { x -= rate * f.direction(x, m, v); };
   update_elements(piece.size, update, pieces.master<T>(piece), pieces.at<const T>(3, piece),
                   pieces.at<const T>(4, piece));
 }
 
 }  // namespace
 
-void lamb_step(List& x, List& copies, const List& g, List& m, List& v, Live<LambScalars> s) {
+void lamb_step(List& x, List& copies, const List& g, List& m, List& v, Live<formulas::Lamb> s) {
   for_each_table<5>("lamb_step", {&x, &copies, &g, &m, &v}, {},
                     [&](auto type, const Pieces<5>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;

@@ -1,6 +1,7 @@
 // Adafactor in four passes: sums of squares of tiles, their rows and columns together, the size of the update, the update.
 #include "optim/kernels_adafactor.h"
 
+#include <bit>
 #include <cmath>
 
 #include "core/creation.h"
@@ -19,7 +20,7 @@ using Matrices = Tiling<32, 1024>;
 #define HWY_TARGET_INCLUDE "optim/cpu/adafactor.cpp"
 #include "core/simd/dispatch.h"
 #include "core/simd/vector_loop-inl.h"
-#include "optim/cpu/squares-inl.h"
+#include "optim/cpu/formulas-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vitrine {
@@ -42,41 +43,33 @@ double add_squares(double* of_columns, const T* grad, size_t n) {
 
 /// The second moment of a vector.
 template <class T>
-void moment_row(T* v, const T* grad, size_t n, double beta) {
-  using V = Vec<T>;
-  const V b(static_cast<T>(beta)), c(static_cast<T>(1 - beta)), least(static_cast<T>(1e-30));
+void moment_row(T* v, const T* grad, size_t n, const optim::formulas::Adafactor& numbers) {
+  const auto f = std::bit_cast<formulas::Adafactor>(numbers);
   map(
-      n, v,
-      [&](V v, V grad) HWY_ATTR {
-        const V g = limited(grad);
-        return b * v + c * (g * g + least);
-      },
-      v, grad);
+      n, v, [&](Vec<T> v, Vec<T> grad) HWY_ATTR { return f.square(v, grad); }, v, grad);
 }
 
 /// {Σx², Σu²} of a row, where u = scale·g/√v.
 template <class T>
 std::array<double, 2> squares_of_row(const T* x, const T* grad, const T* v, T scale, size_t n) {
-  using V = Vec<T>;
+  const formulas::Adafactor f;
   T u[optim::Matrices::kTileColumns];
   map(
-      n, u, [&](V g, V v) HWY_ATTR { return V(scale) * limited(g) / sqrt(v); }, grad, v);
+      n, u, [&](Vec<T> g, Vec<T> v) HWY_ATTR { return f.direction(g, v, Vec<T>(scale)); }, grad, v);
   return {sum_of_squares(x, n), sum_of_squares(u, n)};
 }
 
 template <class T>
 void update_row(T* x, const T* grad, const T* v, T* m, T scale, size_t n,
-                const optim::AdafactorScalars::Factors& factors, double beta1) {
-  using V = Vec<T>;
-  const V keep(static_cast<T>(factors.of_x)), step(scale * static_cast<T>(factors.of_u));
-  const V b(static_cast<T>(beta1)), c(static_cast<T>(1 - beta1));
+                const optim::formulas::Adafactor::Factors& factors,
+                const optim::formulas::Adafactor& numbers) {
+  const auto f = std::bit_cast<formulas::Adafactor>(numbers);
+  const Vec<T> step(scale * static_cast<T>(factors.of_u));
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    V u = step * limited(get(grad)) / sqrt(get(v));
-    if (m != nullptr) {
-      u = b * get(m) + c * u;
-      put(m, u);
-    }
-    put(x, keep * get(x) - u);
+    Vec<T> at = get(x), average = m == nullptr ? Vec<T>(T(0)) : get(m);
+    f.update(at, f.direction(get(grad), get(v), step), average, factors.of_x);
+    put(x, at);
+    if (m != nullptr) put(m, average);
   });
 }
 
@@ -123,9 +116,10 @@ void for_each_part(const List& xs, Count&& count, F&& f) {
 
 /// Row and column means of one matrix, from the sums of its tiles; returns the mean of the new row means.
 template <class T>
-double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, double* sums, double beta) {
-  const auto average = [beta](T& old, double sum, int64_t n) {
-    return old = static_cast<T>(beta * old + (1 - beta) * (sum / static_cast<double>(n) + 1e-30));
+double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, double* sums,
+                    const formulas::Adafactor& f) {
+  const auto average = [&f](T& old, double sum, int64_t n) {
+    return old = static_cast<T>(f.mean_square(old, sum / static_cast<double>(n)));
   };
   double total = 0;
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -146,8 +140,8 @@ double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, doub
 }  // namespace
 
 void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
-                    Live<AdafactorScalars> live) {
-  const AdafactorScalars& s = live.value;
+                    Live<formulas::Adafactor> live) {
+  const formulas::Adafactor& f = live.value;
   Scratch scratch(x);
   const auto tiles = [&](size_t i) { return scratch.tensors[i].tiles(); };
   const auto begin_of = [](const Matrices& t, const Tile& tile, int64_t r) {
@@ -161,7 +155,7 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
     const auto width = static_cast<size_t>(tile.columns);
     if (!rows[i].defined()) {
       VITRINE_DISPATCH(moment_row<T>)
-      (place<T>(v, i, tile.column), place<T>(g, i, tile.column), width, s.beta2);
+      (place<T>(v, i, tile.column), place<T>(g, i, tile.column), width, f);
       return;
     }
     const int64_t across = tile.column / Matrices::kTileColumns, down = tile.row / Matrices::kTileRows;
@@ -177,11 +171,11 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
     using T = typename decltype(type)::type;
     const Matrices& t = scratch.tensors[i];
     scratch.means[t.first_tile + matrix * t.down() * t.across()] =
-        update_means(place<T>(rows, i, 0), place<T>(columns, i, 0), t, matrix, scratch.sums, s.beta2);
+        update_means(place<T>(rows, i, 0), place<T>(columns, i, 0), t, matrix, scratch.sums, f);
   });
 
-  // Calls f(at, v, scale) for each row of a tile, where u = scale·g/√v.
-  const auto for_each_row = [&](auto type, size_t i, const Tile& tile, auto&& f) {
+  // Calls visit(at, v, scale) for each row of a tile, where u = scale·g/√v.
+  const auto for_each_row = [&](auto type, size_t i, const Tile& tile, auto&& visit) {
     using T = typename decltype(type)::type;
     const Matrices& t = scratch.tensors[i];
     const double mean =
@@ -190,10 +184,10 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
       const int64_t at = begin_of(t, tile, r);
       if (rows[i].defined()) {
         const T row = *place<T>(rows, i, tile.matrix * t.rows + tile.row + r);
-        f(at, place<T>(columns, i, tile.matrix * t.columns + tile.column),
-          std::sqrt(static_cast<T>(mean)) / std::sqrt(row));  // their quotient can be infinite
+        visit(at, place<T>(columns, i, tile.matrix * t.columns + tile.column),
+              std::sqrt(static_cast<T>(mean)) / std::sqrt(row));  // their quotient can be infinite
       } else {
-        f(at, place<T>(v, i, at), T(1));
+        visit(at, place<T>(v, i, at), T(1));
       }
     }
   };
@@ -211,7 +205,7 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
     scratch.squares_x[place_of_tile] = of_x, scratch.squares_u[place_of_tile] = of_u;
   });
 
-  std::vector<AdafactorScalars::Factors> factors;
+  std::vector<formulas::Adafactor::Factors> factors;
   for (size_t i = 0; i < x.size(); ++i) {
     double of_x = 0, of_u = 0;
     for (int64_t k = 0; k < tiles(i); ++k) {
@@ -219,7 +213,7 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
       of_x += scratch.squares_x[place_of_tile], of_u += scratch.squares_u[place_of_tile];
     }
     const auto n = static_cast<double>(x[i].numel());
-    factors.push_back(s.factors(of_x / n, of_u / n));
+    factors.push_back(f.factors(of_x / n, of_u / n));
   }
 
   for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
@@ -228,7 +222,7 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
     for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
       VITRINE_DISPATCH(update_row<T>)
       (place<T>(x, i, at), place<T>(g, i, at), second, place<T>(m, i, at), scale,
-       static_cast<size_t>(tile.columns), factors[i], s.beta1);
+       static_cast<size_t>(tile.columns), factors[i], f);
       round_copy<T>(copies, x, i, at, static_cast<size_t>(tile.columns));
     });
   });

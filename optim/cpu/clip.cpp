@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "optim/cpu/clip.cpp"
 #include "core/simd/dispatch.h"
 #include "core/simd/vector_loop-inl.h"
-#include "optim/cpu/squares-inl.h"
+#include "optim/cpu/formulas-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vitrine {

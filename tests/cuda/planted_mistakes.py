@@ -103,7 +103,7 @@ MISTAKES = [
             "i + k == target ? T(1) - targets.smoothing + share : share", "i + k == target ? T(1) : T(0)",
             "cuda/loss.cu", "twins"),
     Mistake("each tensor moves at the first one's rate", "cuda/optim/lamb.cu",
-            "s.rate(sums[2 * piece.tensor], sums[2 * piece.tensor + 1])", "s.rate(sums[0], sums[1])",
+            "f.rate(sums[2 * piece.tensor], sums[2 * piece.tensor + 1])", "f.rate(sums[0], sums[1])",
             "cuda/optim/lamb.cu", "optim/optimizers"),
     Mistake("the sums of weights reach into the next row", "cuda/multinomial.cu",
             "at < n ? weights[i / groups * n + at] : 0", "weights[i / groups * n + at]",

@@ -42,6 +42,10 @@ Made adam(const Settings& s, const Parameters& p) {
   return std::make_unique<Adam>(p, o);
 }
 
+Made adamax(const Settings& s, const Parameters& p) {
+  return std::make_unique<Adamax>(p, adam_options<AdamaxOptions>(s));
+}
+
 /// Keras has 0.96^t where others have 0.96^(t/250).
 Made nadam(const Settings& s, const Parameters& p) {
   auto o = adam_options<NAdamOptions>(s);
@@ -101,8 +105,8 @@ Made sgd(const Settings& s, const Parameters& p) {
 }
 
 const std::map<std::string, Made (*)(const Settings&, const Parameters&)> kOptimizers = {
-    {"Adadelta", adadelta}, {"Adagrad", adagrad}, {"Adam", adam},       {"AdamW", adam}, {"Lamb", lamb},
-    {"Lion", lion},         {"Nadam", nadam},     {"RMSprop", rmsprop}, {"SGD", sgd}};
+    {"Adadelta", adadelta}, {"Adagrad", adagrad}, {"Adam", adam},   {"AdamW", adam},      {"Adamax", adamax},
+    {"Lamb", lamb},         {"Lion", lion},       {"Nadam", nadam}, {"RMSprop", rmsprop}, {"SGD", sgd}};
 
 Tensor gradient(size_t step) {
   std::vector<double> g(10, 0.01);

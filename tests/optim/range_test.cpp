@@ -30,7 +30,7 @@ TEST_CASE("gradients at the ends of the range leave parameters and states finite
       for (const double size :
            {1e19, 1e38, 3.4e38, 1e-19, 1e-30, 1e-38, 1e-45, 1e160, 1.7e308, 1e-160, 1e-320}) {
         if (dtype == DType::float32 && (size > 1e39 || size < 1e-46)) continue;
-        if (rule.first == "Sgd" && size > 1e37) continue;  // whose momentum truly overflows
+        if (rule.first.starts_with("sgd") && size > 1e37) continue;  // whose momentum truly overflows
         INFO(rule.first, ", ", std::string(name(dtype)), ", ", size);
         const Parameter p(matrix_of(2, dtype)), q(tensor({1, 2, 3}, dtype));
         const auto optimizer = rule.second({p, q});
@@ -70,7 +70,7 @@ TEST_CASE(
 TEST_CASE("gradients that are not finite are not hidden by the bound of their size") {
   for (const auto& rule : test::optimizer_rules())
     for (const double bad : {NAN, INFINITY, -INFINITY}) {
-      if (rule.first == "Lion" && std::isinf(bad)) continue;  // which takes the sign alone
+      if (rule.first == "lion" && std::isinf(bad)) continue;  // which takes the sign alone
       INFO(rule.first, ", ", bad);
       const Parameter p(tensor({1, 2, 3}));
       p.master().set_grad(tensor({bad, 1, 1}));

@@ -1,6 +1,7 @@
 // Every optimizer, for tests that hold of all of them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,43 +11,40 @@
 
 namespace vitrine::test {
 
-using MakeOptimizer = std::unique_ptr<optim::Optimizer> (*)(std::vector<Parameter>);
+using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(std::vector<Parameter>)>;
 
-/// Every rule, with all the state that it can have.
-inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules() {
+template <class R, class Options>
+MakeOptimizer maker(const Options& o) {
+  return [o](std::vector<Parameter> p) { return std::make_unique<R>(std::move(p), o); };
+}
+
+/// The library's rules by name, and those with options that a name does not reach, with all the state that these give.
+inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules(
+    const optim::CommonOptions& common = {}) {
   using namespace optim;
-  using Made = std::unique_ptr<Optimizer>;
-  using Parameters = std::vector<Parameter>;
-  return {
-      {"Sgd",
-       [](Parameters p) -> Made {
-         return std::make_unique<Sgd>(p, SgdOptions{.lr = 1e-2, .momentum = 0.5});
-       }},
-      {"Adam",
-       [](Parameters p) -> Made {
-         return std::make_unique<Adam>(
-             p, AdamOptions{.weight_decay = 0.1, .decay = Decay::decoupled, .amsgrad = true});
-       }},
-      {"NAdam", [](Parameters p) -> Made { return std::make_unique<NAdam>(p); }},
-      {"RAdam", [](Parameters p) -> Made { return std::make_unique<RAdam>(p); }},
-      {"Lamb", [](Parameters p) -> Made { return std::make_unique<Lamb>(p); }},
-      {"Lion", [](Parameters p) -> Made { return std::make_unique<Lion>(p); }},
-      {"Adafactor",
-       [](Parameters p) -> Made {
-         return std::make_unique<Adafactor>(p, AdafactorOptions{.lr = 1, .beta1 = 0.9});
-       }},
-      {"Adafactor, fixed steps",
-       [](Parameters p) -> Made {
-         return std::make_unique<Adafactor>(
-             p, AdafactorOptions{.relative_step = false, .scale_parameter = false});
-       }},
-      {"Rmsprop",
-       [](Parameters p) -> Made {
-         return std::make_unique<Rmsprop>(p, RmspropOptions{.momentum = 0.5, .centered = true});
-       }},
-      {"Adagrad",
-       [](Parameters p) -> Made { return std::make_unique<Adagrad>(p, AdagradOptions{.lr_decay = 0.1}); }},
-      {"Adadelta", [](Parameters p) -> Made { return std::make_unique<Adadelta>(p); }}};
+  std::vector<std::pair<std::string, MakeOptimizer>> rules;
+  for (const OptimizerRow* row : optimizer_table(false))
+    rules.emplace_back(row->name,
+                       [row, common](std::vector<Parameter> p) { return row->make(std::move(p), common); });
+  const double lr = common.lr, decay = common.weight_decay;
+  rules.insert(
+      rules.end(),
+      {{"sgd, plain", maker<Sgd>(SgdOptions{.lr = lr, .weight_decay = decay})},
+       {"sgd, nesterov",
+        maker<Sgd>(SgdOptions{.lr = lr, .momentum = 0.5, .weight_decay = decay, .nesterov = true})},
+       {"adamw, amsgrad",
+        maker<Adam>(AdamOptions{.lr = lr, .weight_decay = 0.1, .decay = Decay::decoupled, .amsgrad = true})},
+       {"adafactor, relative steps and a first moment",
+        maker<Adafactor>(AdafactorOptions{.lr = 1, .beta1 = 0.9, .weight_decay = decay})},
+       {"adafactor, clipped",
+        maker<Adafactor>(AdafactorOptions{
+            .lr = lr, .scale_parameter = false, .beta1 = 0.9, .weight_decay = decay, .clip = 0.5})},
+       {"rmsprop, centered",
+        maker<Rmsprop>(RmspropOptions{.lr = lr, .weight_decay = decay, .momentum = 0.5, .centered = true})},
+       {"adagrad, falling rate",
+        maker<Adagrad>(AdagradOptions{.lr = lr, .weight_decay = decay, .lr_decay = 0.1})},
+       {"adadelta, its own rate", maker<Adadelta>(AdadeltaOptions{.weight_decay = decay})}});
+  return rules;
 }
 
 }  // namespace vitrine::test

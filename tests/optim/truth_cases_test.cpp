@@ -109,11 +109,20 @@ Made adagrad(Hyper h, const Parameters& p) {
   return std::make_unique<Adagrad>(p, o);
 }
 
+Made muon(Hyper h, const Parameters& p) {
+  MuonOptions o;
+  o.lr = h.value("lr", o.lr), o.momentum = h.value("momentum", o.momentum);
+  o.nesterov = h.value("nesterov", o.nesterov), o.weight_decay = h.value("weight_decay", o.weight_decay);
+  if (h.value("match_rms_adamw", false)) o.scale = MuonScale::adamw_rms;
+  return std::make_unique<Muon>(p, o);
+}
+
 const std::map<std::string, Made (*)(Hyper, const Parameters&)> kRules = {{"adafactor", adafactor},
                                                                           {"adagrad", adagrad},
                                                                           {"adam", adam},
                                                                           {"lamb", lamb},
                                                                           {"lion", lion},
+                                                                          {"muon", muon},
                                                                           {"nadam", nadam},
                                                                           {"nadam_optax", nadam_optax},
                                                                           {"nadamw_simple", nadamw_simple},
@@ -235,5 +244,5 @@ TEST_CASE("optimizers, clipping and schedules follow the reference cases to roun
 }
 
 TEST_CASE("optimizers follow the reference cases of the second set to rounding") {
-  check_set("truth_cases_2", {.skipped_runs = 14});
+  check_set("truth_cases_2", {.runs = 6, .skipped_runs = 8});
 }

@@ -85,7 +85,8 @@ void check_steps(const AttentionInputs& x, const AttentionOptions& o, std::map<s
       if (!got) continue;
       ++counts[std::string(step.name)];
       check_close(*got, want, tolerance_of_step(dtype, o.read));
-      in_any_order([&] { CHECK(same(*run_step(step, here, o), *got)); });
+      if (dtype == DType::float32 || dtype == DType::bfloat16)
+        in_any_order([&] { CHECK(same(*run_step(step, here, o), *got)); });
     }
   }
 }

@@ -147,7 +147,7 @@ class InOps : public optim::Optimizer {
     for (size_t i = 0; i < batch.x.size(); ++i)
       VITRINE_RUN(copy, batch.x[i], batch.x[i] - group.lr * batch.g[i]);
   }
-  std::vector<StateSlot> slots(const Shape&) const override { return {}; }
+  std::vector<StateSlot> slots(const Parameter&) const override { return {}; }
 };
 
 }  // namespace

@@ -1,13 +1,14 @@
-// Squares of gradients in vectors: of what size a gradient may be, and their sums. Read again for each instruction set.
-#if defined(VITRINE_OPTIM_CPU_SQUARES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef VITRINE_OPTIM_CPU_SQUARES_INL_H_
-#undef VITRINE_OPTIM_CPU_SQUARES_INL_H_
+// The formulas of the update rules (optim/formulas-inl.h) for vectors, and sums of squares. Read again for each
+// instruction set.
+#if defined(VITRINE_OPTIM_CPU_FORMULAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VITRINE_OPTIM_CPU_FORMULAS_INL_H_
+#undef VITRINE_OPTIM_CPU_FORMULAS_INL_H_
 #else
-#define VITRINE_OPTIM_CPU_SQUARES_INL_H_
+#define VITRINE_OPTIM_CPU_FORMULAS_INL_H_
 #endif
 
 #include "core/simd/vector_loop-inl.h"
-#include "optim/kernels.h"
+#include "optim/formulas.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vitrine {
@@ -19,6 +20,20 @@ HWY_INLINE Vec<T> limited(Vec<T> g, T largest = optim::kLargestGradient<T>) {
   const Vec<T> most(largest);
   return max_of_numbers(min_of_numbers(g, most), -most) + g * Vec<T>(T(0));
 }
+
+/// optim::in_denominator and optim::at_least_normal for vectors.
+template <class V>
+HWY_INLINE V in_denominator(double eps) {
+  return V(optim::in_denominator<typename V::Scalar>(eps));
+}
+template <class V>
+HWY_INLINE V at_least_normal(double eps) {
+  return V(optim::at_least_normal<typename V::Scalar>(eps));
+}
+
+namespace formulas {
+#include "optim/formulas-inl.h"
+}  // namespace formulas
 
 /// The squares of x in double, a float's in two sums: its square in float could overflow, or vanish.
 template <class T>
@@ -49,4 +64,4 @@ HWY_INLINE double sum_of_squares(const T* x, size_t n) {
 }  // namespace vitrine
 HWY_AFTER_NAMESPACE();
 
-#endif  // VITRINE_OPTIM_CPU_SQUARES_INL_H_
+#endif  // VITRINE_OPTIM_CPU_FORMULAS_INL_H_

@@ -1,0 +1,55 @@
+// The rules that treat each element by itself (optim/formulas-inl.h), all parameters of a group in one launch (cuda/pieces.h). Every
+// number is read once and written once: that, and not arithmetic, is the time of a step.
+#include <utility>
+
+#include "core/convert.h"
+#include "cuda/pieces.h"
+#include "optim/kernels.h"
+
+namespace vitrine::optim::cuda {
+
+using namespace vitrine::cuda;
+
+namespace {
+
+/// Lists of a table: x, its copies, gradients, states.
+template <class Formula>
+using Table = Pieces<3 + static_cast<int>(kStatesOf<Formula>)>;
+
+template <class T, class Formula, size_t... K>
+__device__ void update_piece(const Formula& f, const Table<Formula>& table, std::index_sequence<K...>) {
+  const Piece piece = this_piece(table);
+  const auto update = [&](T& x, T grad, auto&... state) { f.update(x, grad, state...); };
+  update_elements(piece.size, update, table.template master<T>(piece), table.template at<const T>(2, piece),
+                  table.template at<T>(3 + static_cast<int>(K), piece)...);
+}
+
+template <class T, class Formula>
+__global__ void update_kernel(Table<Formula> table, Live<Formula> live) {
+  const Formula f = live.get();
+  update_piece<T>(f, table, std::make_index_sequence<kStatesOf<Formula>>());
+}
+
+}  // namespace
+
+template <class Formula>
+void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula) {
+  constexpr size_t kStates = kStatesOf<Formula>;
+  std::array<List, kStates> apart;
+  for (size_t k = 0; k < kStates; ++k)
+    for (size_t i = 0; i < x.size(); ++i) apart[k].push_back(states[i * kStates + k]);
+  std::array<const List*, 3 + kStates> lists = {&x, &copies, &g};
+  for (size_t k = 0; k < kStates; ++k) lists[3 + k] = &apart[k];
+  for_each_table<3 + static_cast<int>(kStates), double>(
+      Formula::kName, lists, {}, [&](auto type, const Table<Formula>& table, unsigned blocks, int64_t) {
+        using T = typename decltype(type)::type;
+        VITRINE_LAUNCH((update_kernel<T, Formula>), blocks, kThreads, 0, table, formula);
+      });
+}
+
+#define VITRINE_INSTANTIATE(Name) \
+  template void update(List&, List&, const List&, List&, Live<formulas::Name>);
+VITRINE_UPDATE_FORMULAS(VITRINE_INSTANTIATE)
+#undef VITRINE_INSTANTIATE
+
+}  // namespace vitrine::optim::cuda

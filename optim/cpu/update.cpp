@@ -1,0 +1,95 @@
+// The rules that treat each element by itself: all parameters of a group in one pass of vectors.
+#include <bit>
+#include <type_traits>
+
+#include "optim/cpu/pieces.h"
+#include "optim/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optim/cpu/update.cpp"
+#include "core/simd/dispatch.h"
+#include "core/simd/vector_loop-inl.h"
+#include "optim/cpu/formulas-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vitrine {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// The scalar's formula as this instruction set compiles it: of the same text, and so of the same layout.
+template <class Formula>
+struct InVectors;
+#define VITRINE_IN_VECTORS(Name)            \
+  template <>                               \
+  struct InVectors<optim::formulas::Name> { \
+    using type = formulas::Name;            \
+  };
+VITRINE_UPDATE_FORMULAS(VITRINE_IN_VECTORS)
+#undef VITRINE_IN_VECTORS
+
+/// Calls loop(states…) with nullptr in place of each pointer that is null: a loop is compiled for the states that there are.
+template <size_t K = 0, class Loop, class T, size_t N, class... Known>
+HWY_INLINE void with_states(const Loop& loop, const std::array<T*, N>& states, Known... known) {
+  if constexpr (K == N) {
+    loop(known...);
+  } else if (states[K] == nullptr) {
+    with_states<K + 1>(loop, states, known..., nullptr);
+  } else {
+    with_states<K + 1>(loop, states, known..., states[K]);
+  }
+}
+
+template <class T, class Formula, class... State>
+HWY_INLINE void update_elements(size_t n, const Formula f, T* x, const T* grad, State... states) {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
+    [[maybe_unused]] const auto read = [&](auto state) HWY_ATTR {
+      if constexpr (std::is_null_pointer_v<decltype(state)>)
+        return Vec<T>(T(0));
+      else
+        return get(state);
+    };
+    [[maybe_unused]] const auto write = [&](auto state, Vec<T> value) HWY_ATTR {
+      if constexpr (!std::is_null_pointer_v<decltype(state)>) put(state, value);
+    };
+    const auto update = [&](Vec<T> element, auto... state) HWY_ATTR {
+      f.update(element, get(grad), state...);
+      put(x, element);
+      (write(states, state), ...);
+    };
+    update(get(x), read(states)...);
+  });
+}
+
+template <class Formula, class T>
+void update_row(T* x, const T* grad, const std::array<T*, optim::kStatesOf<Formula>>& states, size_t n,
+                const Formula& formula) {
+  const auto f = std::bit_cast<typename InVectors<Formula>::type>(formula);
+  with_states([&](auto... state) HWY_ATTR { update_elements(n, f, x, grad, state...); }, states);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace vitrine
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vitrine::optim::cpu {
+
+template <class Formula>
+void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula) {
+  constexpr size_t kStates = kStatesOf<Formula>;
+  update_pieces(Formula::kName, x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
+    using T = typename decltype(type)::type;
+    std::array<T*, kStates> here;
+    for (size_t k = 0; k < kStates; ++k) here[k] = place<T>(states, i * kStates + k, at);
+    VITRINE_DISPATCH(update_row<Formula, T>)(place<T>(x, i, at), place<T>(g, i, at), here, n, formula.value);
+  });
+}
+
+#define VITRINE_INSTANTIATE(Name) \
+  template void update(List&, List&, const List&, List&, Live<formulas::Name>);
+VITRINE_UPDATE_FORMULAS(VITRINE_INSTANTIATE)
+#undef VITRINE_INSTANTIATE
+
+}  // namespace vitrine::optim::cpu
+#endif

@@ -1,0 +1,191 @@
+#include "optim/optimizers.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace vitrine::optim {
+namespace {
+
+using Made = std::unique_ptr<Optimizer>;
+using Parameters = std::vector<Parameter>;
+using Row = OptimizerRow;
+
+const std::vector<std::string> kBetas = {"beta1", "beta2"};
+
+template <class R, class Options>
+Made make_adam(Parameters p, const CommonOptions& c, Decay decay) {
+  return std::make_unique<R>(
+      std::move(p),
+      Options{
+          .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay, .decay = decay});
+}
+
+/// Adam or a relative: by name with coupled decay, and with a w behind it with decoupled decay.
+template <class R, class Options>
+void add_adam(std::vector<Row>& rows, const std::string& name, const std::string& help,
+              const std::string& source) {
+  for (const Decay decay : {Decay::coupled, Decay::decoupled}) {
+    const bool decoupled = decay == Decay::decoupled;
+    rows.push_back({.name = name + (decoupled ? "w" : ""),
+                    .help = help + (decoupled ? ", decoupled decay of weights" : ""),
+                    .source = source + (decoupled ? "; Loshchilov and Hutter 2019" : ""),
+                    .options = kBetas,
+                    .make = [decay](Parameters p, const CommonOptions& c) {
+                      return make_adam<R, Options>(std::move(p), c, decay);
+                    }});
+  }
+}
+
+Made make_sgd(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Sgd>(
+      std::move(p),
+      SgdOptions{.lr = c.lr, .momentum = c.momentum, .weight_decay = c.weight_decay, .nesterov = c.nesterov});
+}
+
+Made make_lamb(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Lamb>(
+      std::move(p),
+      LambOptions{.lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay});
+}
+
+Made make_lion(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Lion>(std::move(p), LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
+}
+
+Made make_adafactor(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Adafactor>(
+      std::move(p),
+      AdafactorOptions{
+          .lr = c.lr, .relative_step = false, .scale_parameter = false, .weight_decay = c.weight_decay});
+}
+
+/// One rate serves matrices and what AdamW moves.
+Made make_muon(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Muon>(std::move(p), MuonOptions{.lr = c.lr,
+                                                          .weight_decay = c.weight_decay,
+                                                          .scale = MuonScale::adamw_rms,
+                                                          .beta1 = c.beta1,
+                                                          .beta2 = c.beta2});
+}
+
+Made make_rmsprop(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Rmsprop>(
+      std::move(p),
+      RmspropOptions{.lr = c.lr, .beta2 = c.beta2, .weight_decay = c.weight_decay, .momentum = c.momentum});
+}
+
+Made make_adagrad(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Adagrad>(std::move(p), AdagradOptions{.lr = c.lr, .weight_decay = c.weight_decay});
+}
+
+Made make_adadelta(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Adadelta>(std::move(p),
+                                    AdadeltaOptions{.lr = c.lr, .weight_decay = c.weight_decay});
+}
+
+std::vector<Row> library_rows() {
+  std::vector<Row> rows = {{.name = "sgd",
+                            .help = "gradient descent with momentum",
+                            .source = "Sutskever et al. 2013",
+                            .options = {"momentum", "nesterov"},
+                            .make = make_sgd}};
+  add_adam<Adam, AdamOptions>(rows, "adam", "mean of g over the root of the mean of g²",
+                              "Kingma and Ba 2015");
+  add_adam<Adamax, AdamaxOptions>(rows, "adamax", "mean of g over its largest size", "Kingma and Ba 2015");
+  add_adam<NAdam, NAdamOptions>(rows, "nadam", "Adam with Nesterov's momentum", "Dozat 2016");
+  add_adam<RAdam, RAdamOptions>(rows, "radam", "Adam with a rectified rate", "Liu et al. 2020");
+  const std::vector<Row> others = {
+      {.name = "lamb",
+       .help = "Adam with a rate for each parameter, by its norm",
+       .source = "You et al. 2020",
+       .options = kBetas,
+       .make = make_lamb},
+      {.name = "lion",
+       .help = "the sign of a mean of g",
+       .source = "Chen et al. 2023",
+       .options = kBetas,
+       .make = make_lion},
+      {.name = "muon",
+       .help = "orthogonal directions for matrices, AdamW for embeddings, heads and vectors",
+       .source = "Jordan 2024",
+       .options = kBetas,
+       .make = make_muon},
+      {.name = "adafactor",
+       .help = "g over the root of its mean square, of which matrices keep rows and columns",
+       .source = "Shazeer and Stern 2018",
+       .make = make_adafactor},
+      {.name = "rmsprop",
+       .help = "g over the root of its mean square, with momentum",
+       .source = "Tieleman and Hinton 2012",
+       .options = {"beta2", "momentum"},
+       .make = make_rmsprop},
+      {.name = "adagrad",
+       .help = "g over the root of the sum of g²",
+       .source = "Duchi, Hazan and Singer 2011",
+       .make = make_adagrad},
+      {.name = "adadelta",
+       .help = "g times the mean size of the steps over its own",
+       .source = "Zeiler 2012",
+       .make = make_adadelta}};
+  rows.insert(rows.end(), others.begin(), others.end());
+  return rows;
+}
+
+/// A deque, so that rows stay where they are.
+std::deque<Row>& table() {
+  static std::deque<Row> rows = [] {
+    const auto own = library_rows();
+    return std::deque<Row>(own.begin(), own.end());
+  }();
+  return rows;
+}
+
+const Row* find_row(std::string_view name) {
+  const auto& rows = table();
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+const Row& row_of(const std::string& name) {
+  const Row* const row = find_row(name);
+  check(row != nullptr, "there is no optimizer {}: wanted {}", name, optimizer_names());
+  return *row;
+}
+
+}  // namespace
+
+void register_optimizer(OptimizerRow row) {
+  check(!row.name.empty() && row.name.find_first_of(", ") == std::string::npos,
+        "register_optimizer: `{}` is no name: wanted letters without commas or spaces", row.name);
+  check(find_row(row.name) == nullptr, "register_optimizer: there is an optimizer {} already", row.name);
+  check(row.make != nullptr, "register_optimizer: {} has no function that makes it", row.name);
+  table().push_back(std::move(row));
+}
+
+std::vector<const OptimizerRow*> optimizer_table(bool registered) {
+  std::vector<const Row*> rows;
+  for (const Row& row : table()) rows.push_back(&row);
+  if (!registered) rows.resize(library_rows().size());
+  return rows;
+}
+
+std::string optimizer_names() {
+  std::vector<std::string> names;
+  for (const Row& row : table()) names.push_back(row.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parameters parameters,
+                                          const CommonOptions& options) {
+  check(!options.nesterov || has_option(name, "nesterov"),
+        "{} has no Nesterov momentum to choose: sgd has, nadam is Adam with it, and muon always has it",
+        name);
+  return row_of(name).make(std::move(parameters), options);
+}
+
+bool has_option(const std::string& optimizer, std::string_view option) {
+  const auto& options = row_of(optimizer).options;
+  return std::find(options.begin(), options.end(), option) != options.end();
+}
+
+}  // namespace vitrine::optim

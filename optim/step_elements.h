@@ -1,0 +1,17 @@
+// A step of a rule that treats each element by itself, for the files of such rules.
+#pragma once
+
+#include "optim/fused.h"
+#include "optim/kernels.h"
+
+namespace vitrine::optim {
+
+template <class F>
+void FusedOptimizer::step_elements(ParameterBatch& batch, F formula) const {
+  const auto live = numbers(batch, formula);
+  using Formula = decltype(live.value);
+  List states = batch.slots(Formula::kStates);
+  VITRINE_RUN_AS(Formula::kName, update<Formula>, batch.x, batch.copies, batch.g, states, live);
+}
+
+}  // namespace vitrine::optim
