@@ -1,9 +1,9 @@
 # The commands of a fresh clone on Debian or Ubuntu:
-#   make demo    install what is missing, build, train two small GPTs side by side, print samples and where the report is
+#   make demo    install what is missing, build, train two small GPTs, sample, write a report
 #   make test    install what is missing, build, run the tests
 #   make bench   build the benchmarks
 #   make check   everything; each stage also runs alone, e.g. make check-asan
-#   make prove   the proofs that take hours; goes on where it stopped; make prove PROOFS=programs runs one of them
+#   make prove   the proofs that take hours, from where they stopped; PROOFS=programs runs one
 #   make format  format all sources
 #   make tidy    clang-tidy over the library, or over FILES=core/tape
 #
@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
-STAGES = format includes page lengths data isa samples mutation asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes page docs lengths data isa samples mutation asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -46,13 +46,15 @@ build: FORCE
 build-%: FORCE
 	@JOBS=$(JOBS) $(STAGE) "build $*" bash .ci/build $*
 
-# The stages of `make check` -------------------------------------------------------------------------------------------
+# The stages of `make check` -----------------------------------------------------------------------
 check-format:
 	@$(STAGE) "format" bash .ci/format --dry-run -Werror
 check-includes:
 	@$(STAGE) "include direction" python3 tests/include_direction.py
 check-page:
 	@$(STAGE) "script and style of the report" .ci/page nn/report/report.js nn/report/report.css
+check-docs:
+	@$(STAGE) "list of operations" .ci/operations --check
 check-lengths:
 	@$(STAGE) "file lengths" bash .ci/lengths
 # What a fresh clone skips: cases in the folder that VITRINE_DATA names.
@@ -62,19 +64,22 @@ check-data: build
 check-isa: build
 	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
-# What is too large for `make test`: the random programs after its first thousand, and every sample of each row on the emulator.
+# What is too large for `make test`: the random programs after its first thousand, and every sample
+# of each row on the emulator.
 check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
 	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(twins|gpt)$$'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
-# The emulated CUDA kernels tell each access to memory in this build: their races and bounds are checked too. Without the emulated
-# training runs, which take minutes here; each kernel of theirs is run by the other tests.
+# The emulated CUDA kernels tell each access to memory in this build: their races and bounds are
+# checked too. Without the emulated training runs, which take minutes here; each kernel of theirs is
+# run by the other tests.
 check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
-# Nor the long comparisons of kernels: cuda/twins, graph and streams cross the emulator's threads as well.
+# Nor the long comparisons of kernels: cuda/twins, graph and streams cross the emulator's threads as
+# well.
 check-tsan: build-tsan
 	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention/.*|gpt|head|kernels|matmul|norm|optim/.*|softmax|trainer|vector)$$'
 check-cuda:

@@ -1,7 +1,8 @@
-// Fused attention against its definition, forward and backward, on heads as they come from the split of one projection of
-// queries, keys and values. Runs alternate, so that a disturbance meets both. One thread is timed by its CPU time, all
-// threads by the clock on the wall, best of all runs. The share of the peak counts visible products alone: four
-// multiply-adds per channel and visible pair forward, ten backward, which computes the scores again.
+// Fused attention against its definition, forward and backward, on heads as they come from the
+// split of one projection of queries, keys and values. Runs alternate, so that a disturbance meets
+// both. One thread is timed by its CPU time, all threads by the clock on the wall, best of all
+// runs. The share of the peak counts visible products alone: four multiply-adds per channel and
+// visible pair forward, ten backward, which computes the scores again.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,7 @@
-// A training step of GPT while other programs keep the cores busy: the mean time of a step, with all threads, with one thread, and in
-// PyTorch. With n busy processes, `count` threads on as many cores have count / (count + n) of the cores: in that share of the quiet
-// speed a step would take as long as the last column says.
+// A training step of GPT while other programs keep the cores busy: the mean time of a step, with
+// all threads, with one thread, and in PyTorch. With n busy processes, `count` threads on as many
+// cores have count / (count + n) of the cores: in that share of the quiet speed a step would take
+// as long as the last column says.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -25,7 +26,8 @@ using nlohmann::json;
 
 namespace {
 
-/// Processes that compute without end while the object exists. They die with this process, however it ends.
+/// Processes that compute without end while the object exists. They die with this process, however
+/// it ends.
 class Busy {
  public:
   explicit Busy(int count) {

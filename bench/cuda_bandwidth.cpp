@@ -1,6 +1,7 @@
-// Kernels of a GPU that memory bounds: the bytes that each has to read and write, per second, as a share of what a copy
-// reaches in the same run. Tensors take turns where they are smaller than the cache, so that every byte comes from memory. Before
-// its kernels are timed, a size's first and last rows are compared with the CPU's.
+// Kernels of a GPU that memory bounds: the bytes that each has to read and write, per second, as a
+// share of what a copy reaches in the same run. Tensors take turns where they are smaller than the
+// cache, so that every byte comes from memory. Before its kernels are timed, a size's first and
+// last rows are compared with the CPU's.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -62,7 +63,8 @@ std::array<Tensor, 2> differentiate(const Function& f, const Tensor& x, const Te
   return {y, tape.gradient({y}, {x}, {dy})[0]};
 }
 
-/// Fails unless f and its gradient at this size, row by row, are in the first and the last rows the CPU's in float64.
+/// Fails unless f and its gradient at this size, row by row, are in the first and the last rows the
+/// CPU's in float64.
 void check_rows(const char* what, const Tensor& x, const Function& f) {
   const int64_t rows = x.size(0), some = std::min<int64_t>(rows, 2);
   const Tensor one = f(slice(x, 0, 0, 1));  // whose dtype need not be x's
@@ -81,8 +83,8 @@ void check_rows(const char* what, const Tensor& x, const Function& f) {
   }
 }
 
-/// All that are timed below, by their ops, but for AdamW, the norm of a sum and what norms add up for their weights, sums over
-/// columns: those tests/cuda compares.
+/// All that are timed below, by their ops, but for AdamW, the norm of a sum and what norms add up
+/// for their weights, sums over columns: those tests/cuda compares.
 void check_kernels(const Tensor& x) {
   const std::pair<const char*, Function> functions[] = {
       {"copy", [](const Tensor& t) { return clone(t); }},
@@ -165,7 +167,8 @@ class Table {
     });
   }
 
-  /// x, m and v are read and written in float32, g is read, and a copy in 16 bits, if there is one, written.
+  /// x, m and v are read and written in float32, g is read, and a copy in 16 bits, if there is one,
+  /// written.
   void adamw() {
     Parameter parameter(copy_as(x_.next(), DType::float32));
     parameter.to(dtype_);

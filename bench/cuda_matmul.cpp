@@ -1,6 +1,7 @@
-// The ladder of matrix products on a GPU (cuda/matmul/) against cuBLASLt: squares, and the products of a training step of GPT-2
-// 124M. Each step's result is first compared with that of cuBLASLt. Times are the GPU's own, by events; runs alternate, so that
-// a disturbance meets all, and the median counts.
+// The ladder of matrix products on a GPU (cuda/matmul/) against cuBLASLt: squares, and the products
+// of a training step of GPT-2 124M. Each step's result is first compared with that of cuBLASLt.
+// Times are the GPU's own, by events; runs alternate, so that a disturbance meets all, and the
+// median counts.
 #include <fmt/format.h>
 
 #if VITRINE_CUDA_KERNELS && !VITRINE_CUDA_EMULATED
@@ -58,7 +59,8 @@ std::vector<Size> sizes() {
 
 void check_call(cudaError_t result) { check(result == cudaSuccess, "CUDA: {}", cudaGetErrorString(result)); }
 
-/// Products between two events: so many that the GPU, which the first ones keep busy, does not wait for the CPU to launch the rest.
+/// Products between two events: so many that the GPU, which the first ones keep busy, does not wait
+/// for the CPU to launch the rest.
 int runs_of(const Size& size) { return std::max(1, static_cast<int>(2e11 / size.flops())); }
 
 Tensor matrix(int64_t rows, int64_t columns, bool by_rows, DType dtype) {
@@ -92,7 +94,8 @@ void measure(const Size& size, DType dtype, double budget, const bench::Markdown
   // Sums in float32, then one rounding, which may fall to either side.
   const double allowed =
       (8 + std::sqrt(static_cast<double>(size.K))) * epsilon(DType::float32) + epsilon(dtype);
-  for (size_t i = steps.size(); i-- > 0;) {  // from the top: cuBLASLt, where it is, says what is right
+  for (size_t i = steps.size(); i-- > 0;) {
+    // From the top: cuBLASLt, where it is, says what is right
     z = zeros({size.M, size.N}, dtype, Device::cuda);
     steps[i]->run(product(z));
     const std::vector<double> got = corners(z);

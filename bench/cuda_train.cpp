@@ -1,10 +1,12 @@
-// Training GPT-2 124M on a GPU, bfloat16 with float32 masters, 1024 tokens a sequence, beside the same model in PyTorch (compiled,
-// flash attention) where torch with CUDA is installed: tokens/s, memory, and the share of what the matrix product alone reaches.
-// With --graph also with steps that are captured once and replayed. Each contender runs in processes of its own, in turn, so that a
+// Training GPT-2 124M on a GPU, bfloat16 with float32 masters, 1024 tokens a sequence, beside the
+// same model in PyTorch (compiled, flash attention) where torch with CUDA is installed: tokens/s,
+// memory, and the share of what the matrix product alone reaches. With --graph also with steps that
+// are captured once and replayed. Each contender runs in processes of its own, in turn, so that a
 // disturbance meets all.
 //
-// Memory, of all the same: from the second step on the most that tensors had at a time, workspaces of cuBLASLt among them, and what
-// the caching allocator held of the GPU for them at the end. CUDA's own and the libraries' code are in neither.
+// Memory, of all the same: from the second step on the most that tensors had at a time, workspaces
+// of cuBLASLt among them, and what the caching allocator held of the GPU for them at the end.
+// CUDA's own and the libraries' code are in neither.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

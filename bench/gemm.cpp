@@ -1,7 +1,7 @@
-// The matrix products of a training step at three sizes of GPT, and of generation: our kernels against
-// OpenBLAS, and both against the peak of fused multiply-adds that this CPU reaches, measured in the same run.
-// Runs alternate, so that a disturbance meets both. One thread is timed by its CPU time, all threads by the
-// clock on the wall, best of all runs.
+// The matrix products of a training step at three sizes of GPT, and of generation: our kernels
+// against OpenBLAS, and both against the peak of fused multiply-adds that this CPU reaches,
+// measured in the same run. Runs alternate, so that a disturbance meets both. One thread is timed
+// by its CPU time, all threads by the clock on the wall, best of all runs.
 #include <cblas.h>
 #include <fmt/format.h>
 

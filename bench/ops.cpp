@@ -1,5 +1,6 @@
-// Each kernel op against its definition, and against the same op in PyTorch: forward, and forward with backward, float32.
-// Kernel and definition alternate, so that a disturbance meets both; medians.
+// Each kernel op against its definition, and against the same op in PyTorch: forward, and forward
+// with backward, float32. Kernel and definition alternate, so that a disturbance meets both;
+// medians.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -142,7 +143,8 @@ struct Pair {
   double kernel, definition;  // seconds, medians
 };
 
-/// The second of two calls counts: the first still finds the other contender's tensors in the caches.
+/// The second of two calls counts: the first still finds the other contender's tensors in the
+/// caches.
 Pair alternate(const std::function<void()>& kernel, const std::function<void()>& definition, double budget) {
   std::vector<double> a, b;
   const double end = bench::seconds() + 4 * budget;
@@ -158,7 +160,8 @@ Pair alternate(const std::function<void()>& kernel, const std::function<void()>&
 void measure(const Case& c, double budget, const nlohmann::json& torch) {
   std::vector<Tensor> x;
   Tensor dy;
-  // The first is normal, those behind it are as small as weights, so that products of them are of its size again.
+  // The first is normal, the following ones are as small as weights, so that products of them are
+  // of its size again.
   for (const Shape& shape : c.shapes)
     x.push_back(randn(shape) * (x.empty() ? 1 : 1 / std::sqrt(static_cast<double>(shape[shape.rank() - 1]))));
   dy = ones_like(c.kernel(x));

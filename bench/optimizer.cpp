@@ -1,4 +1,5 @@
-// A step of AdamW over all parameters of a model: against the plain loop, against the bandwidth of a copy, and PyTorch's. With
+// A step of AdamW over all parameters of a model: against the plain loop, against the bandwidth of
+// a copy, and PyTorch's. With
 // --rule, the step of another rule.
 #include <fmt/format.h>
 

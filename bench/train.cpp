@@ -1,5 +1,6 @@
-// A training step of GPT at three sizes, float32, beside the same model in PyTorch: time, memory, and the share of what the
-// matrix product alone reaches. Each contender runs in processes of its own, in turn, so that a disturbance meets both.
+// A training step of GPT at three sizes, float32, beside the same model in PyTorch: time, memory,
+// and the share of what the matrix product alone reaches. Each contender runs in processes of its
+// own, in turn, so that a disturbance meets both.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +35,8 @@ double product_peak() {
   return 2.0 * n * n * n / best;
 }
 
-/// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and what the product reaches.
+/// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and
+/// what the product reaches.
 void run_process(const bench::Size& s) {
   json result = bench::train(s);
   result["product"] = product_peak();  // in each process, as the machine's speed comes and goes

@@ -1,5 +1,5 @@
-// Differentiable pieces with which gradients themselves are added up when a backward is recorded: each is linear, and
-// its backward is another of them.
+// Differentiable pieces with which gradients themselves are added up when a backward is recorded:
+// each is linear, and its backward is another of them.
 #pragma once
 
 #include "core/grad.h"
@@ -16,7 +16,8 @@ Tensor region(const Tensor& x, const Region& region);
 Tensor embed(const Tensor& x, const Region& region, const Shape& shape);
 /// Rows of x along its first axis. Recorded as "take_rows"; its adjoint is put_rows.
 Tensor take_rows(const Tensor& x, const Tensor& rows);
-/// Zeros of `shape` with row i of x added to row rows[i]. Recorded as "put_rows"; its adjoint is take_rows.
+/// Zeros of `shape` with row i of x added to row rows[i]. Recorded as "put_rows"; its adjoint is
+/// take_rows.
 Tensor put_rows(const Tensor& x, const Tensor& rows, const Shape& shape);
 
 }  // namespace vitrine::adjoint

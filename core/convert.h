@@ -10,8 +10,9 @@
 
 namespace vitrine {
 
-/// Double to a 16-bit type with one rounding: the float between, if inexact, is cut and its last bit set
-/// ("rounding to odd"), which a second rounding to half as many bits cannot mistake for a tie.
+/// Double to a 16-bit type with one rounding: the float between, if inexact, is cut and its last
+/// bit set ("rounding to odd"), which a second rounding to half as many bits cannot mistake for a
+/// tie.
 template <class To>
 VITRINE_HD To round_once(double x) {
   float y = static_cast<float>(x);
@@ -24,8 +25,8 @@ VITRINE_HD To round_once(double x) {
   return To(y);
 }
 
-/// Floats round to nearest; floats to integers truncate, out of range to the nearest end, NaN to 0; anything to bool is
-/// "not zero"; a Dual keeps its tangent only in a Dual.
+/// Floats round to nearest; floats to integers truncate, out of range to the nearest end, NaN to 0;
+/// anything to bool is "not zero"; a Dual keeps its tangent only in a Dual.
 template <class To, class From>
 VITRINE_HD To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {

@@ -28,7 +28,8 @@ Tensor empty(const Shape& shape, DType dtype, Device device, const char* op) {
     return Tensor(std::make_shared<Storage>(static_cast<size_t>(count * size), device), shape,
                   contiguous_strides(shape), 0, dtype);
   } catch (const Error& error) {
-    // The kernel that runs, or the function without a template's arguments. A lambda is a backward, whose op the tape names.
+    // The kernel that runs, or the function without a template's arguments. A lambda is a backward,
+    // whose op the tape names.
     const std::string_view kernel = detail::KernelScope::innermost();
     const std::string_view by =
         !kernel.empty() ? kernel : std::string_view(op).substr(0, std::string_view(op).find('<'));

@@ -12,7 +12,8 @@
 
 namespace vitrine {
 
-/// Uninitialized. `op`, the calling function unless told otherwise, is who asked for the memory, should there be too little.
+/// Uninitialized. `op`, the calling function unless told otherwise, is who asked for the memory,
+/// should there be too little.
 Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
              const char* op = __builtin_FUNCTION());
 /// Uninitialized, contiguous, with the shape, dtype and device of `x`.
@@ -20,11 +21,13 @@ Tensor empty_like(const Tensor& x, const char* op = __builtin_FUNCTION());
 Tensor full(const Shape& shape, double value, DType dtype = DType::float32, Device device = Device::cpu);
 Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu);
 Tensor ones(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu);
-Tensor zeros_like(const Tensor& x);  ///< constants with the shape, dtype and device of x, as the next two
+/// Constants with the shape, dtype and device of x, as the next two
+Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 
-/// start, start + step, … up to but not including stop, computed in float64; int64 unless told otherwise.
+/// start, start + step, … up to but not including stop, computed in float64; int64 unless told
+/// otherwise.
 Tensor arange(double start, double stop, double step = 1, DType dtype = DType::int64,
               Device device = Device::cpu);
 /// `count` evenly spaced numbers from start to stop, both included.
@@ -44,8 +47,9 @@ Tensor tensor_of(const void* values, size_t count, DType from, const Shape& shap
                  Device device);
 }  // namespace detail
 
-/// Copies `values` (row-major, a span, vector or array) into a new tensor. The dtype is that of the elements, or the given one;
-/// an integer dtype takes whole numbers of its range only. Errors: the number of values does not fit the shape.
+/// Copies `values` (row-major, a span, vector or array) into a new tensor. The dtype is that of the
+/// elements, or the given one; an integer dtype takes whole numbers of its range only. Errors: the
+/// number of values does not fit the shape.
 template <std::ranges::contiguous_range Values>
 requires Element<std::ranges::range_value_t<Values>> Tensor
 tensor(const Values& values, const Shape& shape, DType dtype = dtype_v<std::ranges::range_value_t<Values>>,

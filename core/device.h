@@ -25,12 +25,12 @@ inline constexpr Device Device::cuda{DeviceKind::cuda, 0};
 
 /// "cpu" or "cuda:1".
 std::string to_string(Device device);
-/// The device of such a name; "cuda" is the first GPU. Another name is an error. Whether there is that GPU is asked when a tensor is
-/// wanted there.
+/// The device of such a name; "cuda" is the first GPU. Another name is an error. Whether there is
+/// that GPU is asked when a tensor is wanted there.
 Device device_of(const std::string& name);
 
-/// How many GPUs CUDA can use here, too old ones among them: 0 in a build without CUDA kernels, those of the emulator in one with
-/// emulated kernels.
+/// How many GPUs CUDA can use here, too old ones among them: 0 in a build without CUDA kernels,
+/// those of the emulator in one with emulated kernels.
 int gpu_count();
 
 }  // namespace vitrine

@@ -12,8 +12,9 @@
 
 namespace vitrine {
 
-/// `boolean` is one byte, 0 or 1; `uint8` is one byte, 0 to 255, as images have. `dual64` is a pair of doubles (value, tangent), for exact derivatives (core/gradcheck/dual.h);
-/// only the plain CPU kernels know it.
+/// `boolean` is one byte, 0 or 1; `uint8` is one byte, 0 to 255, as images have. `dual64` is a pair
+/// of doubles (value, tangent), for exact derivatives (core/gradcheck/dual.h); only the plain CPU
+/// kernels know it.
 enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, uint8, boolean, dual64 };
 
 std::string_view name(DType dtype);  ///< as dtype_of() takes it
@@ -28,14 +29,16 @@ constexpr bool is_floating(DType t) {
 constexpr bool is_integer(DType t) { return t == DType::int64 || t == DType::int32 || t == DType::uint8; }
 constexpr bool is_low_precision(DType t) { return t == DType::bfloat16 || t == DType::float16; }
 
-/// The type in which sums and statistics over `t` are kept: float32 for bfloat16 and float16, else `t`.
+/// The type in which sums and statistics over `t` are kept: float32 for bfloat16 and float16, else
+/// `t`.
 constexpr DType accumulation_dtype(DType t) { return is_low_precision(t) ? DType::float32 : t; }
 
-/// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the float's type, and
-/// bfloat16 with float16 gives float32.
+/// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the
+/// float's type, and bfloat16 with float16 gives float32.
 DType promote(DType x, DType y);
 
-/// An integer dtype takes whole numbers of its range only; another number is an error that names `op`.
+/// An integer dtype takes whole numbers of its range only; another number is an error that names
+/// `op`.
 void check_number(std::string_view op, double value, DType dtype);
 
 /// The distance from 1 to the next larger number; 0 for integers and booleans.
@@ -86,8 +89,8 @@ decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
   }
 }
 
-/// The same for the two types in which kernels compute with integers, indices among them. uint8 is converted to int32 and the
-/// result back, which gives the same numbers, as integers wrap around.
+/// The same for the two types in which kernels compute with integers, indices among them. uint8 is
+/// converted to int32 and the result back, which gives the same numbers, as integers wrap around.
 template <class F>
 decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {

@@ -1,4 +1,5 @@
-// Errors: one exception type, one check. A message names the op, the argument, what was wanted and what came:
+// Errors: one exception type, one check. A message names the op, the argument, what was wanted and
+// what came:
 //   matmul: x is [32, 64] and y is [63, 10]: the inner sizes 64 and 63 differ
 #pragma once
 

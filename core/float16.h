@@ -1,5 +1,6 @@
-// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest, ties to even). A GPU has
-// instructions for it, which round alike; of a NaN they make one NaN, 0x7fff, where here its sign and upper bits are kept.
+// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest,
+// ties to even). A GPU has instructions for it, which round alike; of a NaN they make one NaN,
+// 0x7fff, where here its sign and upper bits are kept.
 #pragma once
 
 #include <bit>
@@ -36,7 +37,8 @@ struct bfloat16 {
   VITRINE_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
-/// IEEE binary16: 5 exponent bits, 10 stored fraction bits, largest finite value 65504, epsilon 2^-10.
+/// IEEE binary16: 5 exponent bits, 10 stored fraction bits, largest finite value 65504, epsilon
+/// 2^-10.
 struct float16 {
   uint16_t bits = 0;
 
@@ -54,7 +56,8 @@ struct float16 {
     } else if (magnitude >= 0x477ff000u) {
       result = 0x7c00u;  // 65520 and above round to infinity
     } else if (magnitude < 0x38800000u) {
-      // Subnormal in float16: adding 0.5 aligns the fraction so that the float addition itself rounds.
+      // Subnormal in float16: adding 0.5 aligns the fraction so that the float addition itself
+      // rounds.
       const float aligned = std::bit_cast<float>(magnitude) + 0.5f;
       result = std::bit_cast<uint32_t>(aligned) - 0x3f000000u;
     } else {

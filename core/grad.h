@@ -29,20 +29,23 @@ struct Region {
   int64_t offset = 0;
 };
 
-/// The gradient of one input. The tape adds gradients up; a part costs what it touches, not the whole.
+/// The gradient of one input. The tape adds gradients up; a part costs what it touches, not the
+/// whole.
 class Grad {
  public:
   /// None: the input needs no gradient.
   Grad() = default;
   /// A gradient of the input's shape. If it is alone it is moved, not copied.
-  Grad(Tensor dense) : value_(std::move(dense)) {}  // implicit, so that backwards read `return {dx, dy};`
+  // Implicit, so that backwards read `return {dx, dy};`
+  Grad(Tensor dense) : value_(std::move(dense)) {}
 
   /// `value` is added into a region of the gradient; the rest is 0. For slices and other views.
   static Grad region(Tensor value, Region region);
   /// Row i of `value` is added to row rows[i]. For embeddings.
   static Grad rows(Tensor value, Tensor rows);
-  /// `add(dx, fresh)` adds into dx itself, or writes it where `fresh` (dx is uninitialized then). For products that can
-  /// accumulate. Not for a backward that is itself recorded: check Backward::recorded().
+  /// `add(dx, fresh)` adds into dx itself, or writes it where `fresh` (dx is uninitialized then).
+  /// For products that can accumulate. Not for a backward that is itself recorded: check
+  /// Backward::recorded().
   static Grad into(std::function<void(Tensor& dx, bool fresh)> add);
 
   bool defined() const { return value_.defined() || add_ != nullptr; }
@@ -62,8 +65,8 @@ class Grad {
 
 using Grads = std::vector<Grad>;
 
-/// A tensor kept for the backward. Converting it back to a Tensor checks that nobody has overwritten it meanwhile, and
-/// names the op that saved it and the op that overwrote it.
+/// A tensor kept for the backward. Converting it back to a Tensor checks that nobody has
+/// overwritten it meanwhile, and names the op that saved it and the op that overwrote it.
 class Saved {
  public:
   Saved() = default;
@@ -86,9 +89,10 @@ class Backward {
   bool needs(size_t i) const { return needs_[i]; }
   /// True where this backward is itself recorded, for higher derivatives: use recorded ops only.
   bool recorded() const { return recorded_; }
-  /// Takes what has been added up for input i so far, in the dtype of its gradient (undefined: nothing, or a listener or filter
-  /// wants to see this backward's part alone). The gradient to return is then the whole sum: for a backward that adds it on the way,
-  /// or adds up several gradients in the order in which the tape would.
+  /// Removes and returns the gradient accumulated so far for input i, in the dtype of its gradient.
+  /// The backward must then return the total: that sum plus its own contribution, added in the order
+  /// in which the tape would add them. Undefined: nothing has been accumulated, or a listener or a
+  /// filter needs to see the contribution of this backward alone.
   Tensor take_sum(size_t i) const { return take_sum_(i); }
 
  private:

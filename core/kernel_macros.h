@@ -1,14 +1,15 @@
 // How a kernel is declared once for both devices, and run on the one where its tensors lie.
 //
-//   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);      // declares cpu::softmax and cuda::softmax
-//   VITRINE_CPU_KERNEL(snake, Tensor& y, …);                            // no CUDA twin: a clear error on a GPU
+//   // declares cpu::softmax and cuda::softmax
+//   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);
+//   VITRINE_CPU_KERNEL(snake, Tensor& y, …);  // no CUDA twin: a clear error on a GPU
 //   …
-//   VITRINE_RUN(softmax, y, x, axis);                                   // runs the twin for the device of y and x
+//   VITRINE_RUN(softmax, y, x, axis);  // runs the twin for the device of y and x
 //
-// A parameter `Tensor&` is written, a `const Tensor&` is read; so with lists, `std::vector<Tensor>&`. VITRINE_RUN checks that
-// all tensors share a device, bumps the versions of what is written, refuses to write into what the running tape tracks, and
-// tells the profiler.
-// In a build with CUDA, real or emulated, a missing twin is a link error.
+// A parameter `Tensor&` is written, a `const Tensor&` is read; so with lists,
+// `std::vector<Tensor>&`. VITRINE_RUN checks that all tensors share a device, bumps the versions of
+// what is written, refuses to write into what the running tape tracks, and tells the profiler. In a
+// build with CUDA, real or emulated, a missing twin is a link error.
 #pragma once
 
 #include <cstddef>
@@ -46,11 +47,13 @@
 /// Runs kernel `name` on the device that its tensor arguments share.
 #define VITRINE_RUN(name, ...) VITRINE_RUN_AS(#name, name, __VA_ARGS__)
 
-/// The same for a kernel that serves several ops: messages and the profiler speak of `op`, a string that lives on.
+/// The same for a kernel that serves several ops: messages and the profiler speak of `op`, a string
+/// that lives on.
 #define VITRINE_RUN_AS(op, name, ...) \
   ::vitrine::detail::run_kernel(op, &cpu::name, VITRINE_CUDA_TWIN(name), nullptr, __VA_ARGS__)
 
-/// Runs kernel `name` of a given device, for kernels whose tensors lie on different ones (transfers).
+/// Runs kernel `name` of a given device, for kernels whose tensors lie on different ones
+/// (transfers).
 #define VITRINE_RUN_ON(device, name, ...)                                                        \
   do {                                                                                           \
     const ::vitrine::Device device_of_kernel = (device);                                         \

@@ -9,8 +9,9 @@
 
 namespace vitrine {
 
-/// N operands of the same shape with strides of their own. Axes along which every operand continues in memory are
-/// merged, so that the innermost run (`inner` elements, with `inner_stride` per operand) is as long as can be.
+/// N operands of the same shape with strides of their own. Axes along which every operand continues
+/// in memory are merged, so that the innermost run (`inner` elements, with `inner_stride` per
+/// operand) is as long as can be.
 template <int N>
 class StridedLoop {
  public:
@@ -40,13 +41,14 @@ class StridedLoop {
   int64_t outer = 0;                      ///< number of runs
   std::array<int64_t, N> inner_stride{};  ///< step inside a run, per operand
 
-  /// Calls f(offsets, count) in parallel: a piece of a run, `count` elements, inner_stride[k] apart in operand k, of which
-  /// offsets[k] is the first.
+  /// Calls f(offsets, count) in parallel: a piece of a run, `count` elements, inner_stride[k] apart
+  /// in operand k, of which offsets[k] is the first.
   template <class F>
   void parallel(int64_t cost_per_element, F&& f) const {
     if (outer == 0) return;
     const int64_t grain = std::max<int64_t>(1, grain_for(cost_per_element));
-    const int64_t pieces = inner > 2 * grain ? (inner + grain - 1) / grain : 1;  // long runs are cut
+    // Long runs are cut
+    const int64_t pieces = inner > 2 * grain ? (inner + grain - 1) / grain : 1;
     const int64_t length = pieces > 1 ? grain : inner;
     parallel_for(0, outer * pieces, std::max<int64_t>(1, grain / length), [&](int64_t b, int64_t e) {
       auto run = offsets(b / pieces);

@@ -1,9 +1,10 @@
-// The mathematical functions of scalars, under the names that formulas use. Formulas are templates that call
-// these names without qualification: for float and double they find the functions here, for Dual those of
-// core/gradcheck/dual.h, and for vectors those of core/simd/vector_functions-inl.h.
+// The mathematical functions of scalars, under the names that formulas use. Formulas are templates
+// that call these names without qualification: for float and double they find the functions here,
+// for Dual those of core/gradcheck/dual.h, and for vectors those of
+// core/simd/vector_functions-inl.h.
 //
-// `min` and `max` give NaN when either argument is NaN, as NumPy's minimum and maximum do; `sign` keeps NaN
-// and zeros.
+// `min` and `max` give NaN when either argument is NaN, as NumPy's minimum and maximum do; `sign`
+// keeps NaN and zeros.
 #pragma once
 
 #include <cmath>

@@ -30,11 +30,13 @@ using std::chrono::microseconds;
 constexpr int kMostThreads = 1024;
 constexpr int kMostRuns = 64;  // with more threads, several begin with the same run
 
-/// How long a thread waits actively before it sleeps. Waking a thread takes 5 to 50 microseconds, and most loops of a training step
-/// follow one another sooner. A longer wait would keep a core from other programs, and would use up the time that the scheduler
-/// grants this program as its share.
+/// How long a thread waits actively before it sleeps. Waking a thread takes 5 to 50 microseconds,
+/// and most loops of a training step follow one another sooner. A longer wait would keep a core
+/// from other programs, and would use up the time that the scheduler grants this program as its
+/// share.
 constexpr microseconds kSpin{50};
-/// How long a helper computes before it offers its core to other programs; less than the time slice of usual schedulers.
+/// How long a helper computes before it offers its core to other programs; less than the time slice
+/// of usual schedulers.
 constexpr microseconds kTurn{2000};
 /// A core that was shared so recently counts as shared.
 constexpr microseconds kShared{20000};
@@ -42,8 +44,9 @@ constexpr microseconds kShared{20000};
 thread_local int chosen_threads = 0;  // by set_threads; 0: the default
 thread_local bool inside = false;     // a body of parallel_for
 
-/// Waits actively until `done()`, for kSpin at most; whether it came true. It never yields the core: a thread that yields loses the
-/// rest of its time slice, which is milliseconds, where another program is ready to run.
+/// Waits actively until `done()`, for kSpin at most; whether it came true. It never yields the
+/// core: a thread that yields loses the rest of its time slice, which is milliseconds, where
+/// another program is ready to run.
 template <class Done>
 bool spin(const Done& done) {
   const auto end = Clock::now() + kSpin;
@@ -58,7 +61,8 @@ bool spin(const Done& done) {
   return false;
 }
 
-/// In place of std::atomic::wait and notify_one: wait yields the core before it sleeps, and notify_one asks for waiting threads.
+/// In place of std::atomic::wait and notify_one: wait yields the core before it sleeps, and
+/// notify_one asks for waiting threads.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
@@ -80,9 +84,11 @@ struct Loop {
   }
 };
 
-/// A helper's time on its core. If the scheduler interrupts a helper in the middle of a chunk, the caller waits for that chunk until
-/// the other program's time slice ends. So a helper ends its turn itself, between two chunks. sched_yield returns at once where no other
-/// program is ready to run. Where one is, the helper's next turns end by sleep until the next loop, which costs no time slice.
+/// A helper's time on its core. If the scheduler interrupts a helper in the middle of a chunk, the
+/// caller waits for that chunk until the other program's time slice ends. So a helper ends its turn
+/// itself, between two chunks. sched_yield returns at once where no other program is ready to run.
+/// Where one is, the helper's next turns end by sleep until the next loop, which costs no time
+/// slice.
 class Turn {
  public:
   void begin() { began_ = Clock::now(); }
@@ -103,16 +109,20 @@ class Turn {
 
 /// The helpers of the process, and the loop that they may take part in.
 ///
-/// A loop's chunks are dealt out in runs. Each run has a counter of the chunks that are left, and a chunk is claimed by
-/// decrementing that counter. All counters belong to the pool, not to a loop, so a helper that comes late may always read them:
+/// A loop's chunks are dealt out in runs. Each run has a counter of the chunks that are left, and a
+/// chunk is claimed by decrementing that counter. All counters belong to the pool, not to a loop,
+/// so a helper that comes late may always read them:
 ///
-///   - A helper knows nothing of a loop before it has claimed a chunk. If its claim succeeds, the chunk belongs to the loop that is
-///     published now, whichever the helper woke for, and this loop cannot end without the chunk. Only then does it read `loop_`.
+///   - A helper knows nothing of a loop before it has claimed a chunk. If its claim succeeds, the
+///     chunk belongs to the loop that is published now, whichever the helper woke for, and this
+///     loop cannot end without the chunk. Only then does it read `loop_`.
 ///   - If its claim fails, there is nothing to do, and it has touched the counters alone.
-///   - The caller claims chunks until none is left, and then waits until `helped_` counts the chunks that helpers have claimed. So it
-///     waits for chunks that have begun, never for a thread.
+///   - The caller claims chunks until none is left, and then waits until `helped_` counts the
+///     chunks that helpers have claimed. So it waits for chunks that have begun, never for a
+///     thread.
 ///
-/// A claim acquires what the caller released with the counter: `loop_`. The count of a finished chunk releases what the chunk wrote.
+/// A claim acquires what the caller released with the counter: `loop_`. The count of a finished
+/// chunk releases what the chunk wrote.
 class Pool {
  public:
   static Pool& get();
@@ -121,15 +131,18 @@ class Pool {
   bool try_acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
   void release() { taken_.store(false, std::memory_order_release); }
 
-  /// For who has acquired. Runs the loop with up to `team` - 1 helpers; the exception of the lowest chunk that threw.
+  /// For who has acquired. Runs the loop with up to `team` - 1 helpers; the exception of the lowest
+  /// chunk that threw.
   std::exception_ptr run(const Loop& loop, int team);
 
  private:
-  // A counter of a run holds the team's size as well, so that a claim fails for a helper that the team does not have.
+  // A counter of a run holds the team's size as well, so that a claim fails for a helper that the
+  // team does not have.
   static constexpr int kTeamShift = 53;
   static constexpr uint64_t kLeft = (uint64_t{1} << kTeamShift) - 1;
-  // `state_` holds the number of the loop, in units of kLoop, and the number of helpers that sleep. A helper goes to sleep by one
-  // exchange, which fails if there is a new loop. So a caller that publishes one learns whom it has to wake.
+  // `state_` holds the number of the loop, in units of kLoop, and the number of helpers that sleep.
+  // A helper goes to sleep by one exchange, which fails if there is a new loop. So a caller that
+  // publishes one learns whom it has to wake.
   static constexpr uint64_t kLoop = uint64_t{1} << 16;
   static constexpr uint32_t kCallerSleeps = uint32_t{1} << 31;  // a bit of helped_
 
@@ -163,7 +176,8 @@ class Pool {
   std::array<Helper, kMostThreads> helper_;
 };
 
-/// It is never destroyed: helpers wait in it until the process ends. A forked child has no helpers, so its pool starts afresh.
+/// It is never destroyed: helpers wait in it until the process ends. A forked child has no helpers,
+/// so its pool starts afresh.
 Pool& Pool::get() {
   alignas(Pool) static std::byte memory[sizeof(Pool)];
   static Pool* const pool = [] {
@@ -183,8 +197,8 @@ int64_t Pool::claim(Run& run, int me) {
   return static_cast<int64_t>(left & kLeft);
 }
 
-/// Claims and calls chunks while there are any: one's own run first, then what the others have not begun. False if `go_on`, which is
-/// called after each chunk, stopped it.
+/// Claims and calls chunks while there are any: one's own run first, then what the others have not
+/// begun. False if `go_on`, which is called after each chunk, stopped it.
 template <class GoOn>
 bool Pool::work(int me, int64_t runs, const GoOn& go_on) {
   for (int64_t i = 0; i < runs; ++i) {
@@ -249,7 +263,8 @@ bool Pool::sleep_until_loop(int me, uint64_t number) {
   return true;
 }
 
-/// Says that there is a loop, and wakes the helpers of its team. One that is just going to sleep may be woken for nothing.
+/// Says that there is a loop, and wakes the helpers of its team. One that is just going to sleep
+/// may be woken for nothing.
 void Pool::publish(int team) {
   const uint64_t sleepers = state_.fetch_add(kLoop, std::memory_order_acq_rel) % kLoop;
   for (int i = 1; sleepers > 0 && i < team; ++i) {
@@ -297,7 +312,8 @@ int cores() {
       std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than the set can name
 }
 
-/// The number at the beginning of a text, if it is a possible number of threads, and what follows it; else 0.
+/// The number at the beginning of a text, if it is a possible number of threads, and what follows
+/// it; else 0.
 std::pair<int, const char*> leading_threads(const char* text) {
   int count = 0;
   const auto [rest, error] = std::from_chars(text, text + std::strlen(text), count);

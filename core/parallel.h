@@ -21,14 +21,14 @@ using Body = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* context);
 }  // namespace detail
 
-/// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the last
-/// may be shorter). Chunks depend on the range and the grain only, never on the number of threads,
-/// so a body that writes what its chunk determines gives the same bits on any number of threads.
-/// The caller takes part, and waits for chunks that have begun, never for a thread. While a loop of
-/// another thread has the helpers, the caller runs all chunks. Each thread (up to 64) begins with a
-/// contiguous run of chunks, so that successive operations find their rows in its core's cache.
-/// The exception of the lowest chunk that threw is rethrown. A forked child has helpers of its own,
-/// unless a body forks: a loop that a child inherits cannot end in the child.
+/// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the
+/// last may be shorter). Chunks depend on the range and the grain only, never on the number of
+/// threads, so a body that writes what its chunk determines gives the same bits on any number of
+/// threads. The caller takes part, and waits for chunks that have begun, never for a thread. While
+/// a loop of another thread has the helpers, the caller runs all chunks. Each thread (up to 64)
+/// begins with a contiguous run of chunks, so that successive operations find their rows in its
+/// core's cache. The exception of the lowest chunk that threw is rethrown. A forked child has
+/// helpers of its own, unless a body forks: a loop that a child inherits cannot end in the child.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {
   using Plain = std::remove_reference_t<F>;
@@ -37,7 +37,8 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// A grain for loops whose iterations cost about `cost` scalar operations each: chunks of some 16k operations.
+/// A grain for loops whose iterations cost about `cost` scalar operations each: chunks of some 16k
+/// operations.
 constexpr int64_t grain_for(int64_t cost) {
   constexpr int64_t kOperationsPerChunk = 1 << 14;
   return cost >= kOperationsPerChunk ? 1 : kOperationsPerChunk / (cost < 1 ? 1 : cost);

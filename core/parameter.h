@@ -1,5 +1,5 @@
-// A parameter of a model: a master in float32 (or float64), its gradient, and under mixed precision the
-// low-precision copy that kernels read.
+// A parameter of a model: a master in float32 (or float64), its gradient, and under mixed precision
+// the low-precision copy that kernels read.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace vitrine {
 
-/// A handle: copies are the same parameter (tied weights); clone() makes a separate one. Undefined until it
-/// is given values.
+/// A handle: copies are the same parameter (tied weights); clone() makes a separate one. Undefined
+/// until it is given values.
 class Parameter {
   struct State {
     Tensor master;
@@ -27,7 +27,8 @@ class Parameter {
   bool is_same(const Parameter& other) const { return state_ == other.state_; }
   const void* identity() const { return state_.get(); }
 
-  /// What the forward pass reads: the master, or its low-precision copy. Both lead to the same gradient.
+  /// What the forward pass reads: the master, or its low-precision copy. Both lead to the same
+  /// gradient.
   const Tensor& value() const;
   operator const Tensor&() const { return value(); }
   /// What optimizers write and checkpoints save. Call refresh() after writing it.
@@ -41,18 +42,20 @@ class Parameter {
   /// false freezes it: the tape does not track it, it has no gradient, and optimizers pass it by.
   void requires_grad(bool on);
   bool requires_grad() const { return master().requires_grad(); }
-  Tensor grad() const { return master().grad(); }  ///< in the master's dtype; undefined where there is none
+  /// In the master's dtype; undefined where there is none
+  Tensor grad() const { return master().grad(); }
   void zero_grad() const { master().zero_grad(); }
 
-  /// bfloat16 and float16 keep the float32 master and add a copy; float32 and float64 convert the master
-  /// itself.
+  /// bfloat16 and float16 keep the float32 master and add a copy; float32 and float64 convert the
+  /// master itself.
   void to(DType dtype);
   void to(Device device);
   /// Copies values into the master (and the copy); another shape is an error.
   void assign(const Tensor& values);
 
-  /// While it lives, every handle of a parameter reads another tensor, without a copy: a function of a model becomes a
-  /// function of its parameters (see check_gradients). Afterwards the parameter is as it was, gradient included.
+  /// While it lives, every handle of a parameter reads another tensor, without a copy: a function
+  /// of a model becomes a function of its parameters (see check_gradients). Afterwards the
+  /// parameter is as it was, gradient included.
   class Substitute {
    public:
     Substitute(const Parameter& parameter, Tensor value);  ///< another shape is an error

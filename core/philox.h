@@ -1,5 +1,6 @@
-// The counter-based random number generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy
-// as 1, 2, 3; SC 2011). Number i depends on (seed, i) alone: any thread and any device computes the same bits.
+// The counter-based random number generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel
+// random numbers: as easy as 1, 2, 3; SC 2011). Number i depends on (seed, i) alone: any thread and
+// any device computes the same bits.
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@ namespace vitrine {
 /// Where the random numbers of one kernel start.
 struct Draw {
   uint64_t seed = 0, offset = 0;
-  /// In a graph, on the GPU: the generator's seed at a replay, and how far it has come since the capture.
+  /// In a graph, on the GPU: the generator's seed at a replay, and how far it has come since the
+  /// capture.
   const Draw* moved = nullptr;
   VITRINE_HD Draw now() const { return moved == nullptr ? *this : Draw{moved->seed, offset + moved->offset}; }
 };
@@ -45,8 +47,8 @@ VITRINE_HD inline double to_fine_uniform(const std::array<uint32_t, 4>& words) {
   return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
-/// A whole number in [0, limit), each as likely as any other: words 0 and 1 modulo the limit. Where they lie beyond its last multiple
-/// in 64 bits, the counter's upper half has the next ones.
+/// A whole number in [0, limit), each as likely as any other: words 0 and 1 modulo the limit. Where
+/// they lie beyond its last multiple in 64 bits, the counter's upper half has the next ones.
 VITRINE_HD inline uint64_t to_whole(uint64_t seed, uint64_t counter, uint64_t limit) {
   const uint64_t reject_from = UINT64_MAX - UINT64_MAX % limit;
   for (uint64_t upper = 0;; ++upper) {
@@ -61,8 +63,8 @@ VITRINE_HD inline std::array<float, 4> to_normals(const std::array<uint32_t, 4>&
   constexpr float kTwoPi = 6.283185307179586f;
   std::array<float, 4> normals{};
   for (unsigned pair = 0; pair < 4; pair += 2) {
-    const float u =
-        (static_cast<float>(words[pair] >> 8) + 1.0f) * 0x1p-24f;  // (0, 1]: its logarithm is finite
+    // (0, 1]: its logarithm is finite
+    const float u = (static_cast<float>(words[pair] >> 8) + 1.0f) * 0x1p-24f;
     const float radius = sqrtf(-2.0f * logf(u)), angle = kTwoPi * to_uniform(words[pair + 1]);
     normals[pair] = radius * cosf(angle);
     normals[pair + 1] = radius * sinf(angle);

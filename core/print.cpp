@@ -26,7 +26,8 @@ void copy_shown(Tensor y, const Tensor& x, int axis) {
       shape[axis] = kEdge;
       return t.alias(shape, t.strides(), from * t.strides()[axis]);
     };
-    // Both ends have kEdge elements, so that the halves have equal sizes and the next axes are looked at.
+    // Both ends have kEdge elements, so that the halves have equal sizes and the next axes are
+    // looked at.
     copy_shown(end(y, 0), end(x, 0), axis + 1);
     copy_shown(end(y, kEdge), end(x, x.shape()[axis] - kEdge), axis + 1);
   }
@@ -54,13 +55,14 @@ struct Format {
     if (std::isnan(v)) return "nan";
     if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
     std::string s = number(v);
-    // The points stand one above the other, and zeros behind them are left blank.
+    // The points stand one above the other, and zeros after the last digit are left blank.
     for (auto c = s.rbegin(); !scientific && *c == '0'; ++c) *c = ' ';
     return s;
   }
 };
 
-/// Fixed where that keeps the digits of all; no more digits than the one that has most of them needs.
+/// Fixed where that keeps the digits of all; no more digits than the one that has most of them
+/// needs.
 Format format_of(const std::vector<double>& values, int precision) {
   double largest = 0, smallest = INFINITY;
   bool whole = true;

@@ -5,8 +5,8 @@
 //   profiler.print(std::cout);
 //   profiler.write_chrome_trace("trace.json");      // open in chrome://tracing or Perfetto
 //
-// While a profiler lives, each kernel on a GPU is waited for, so that its time is its own and not that of its launch; a program is
-// slower then. A graph's kernels are not seen.
+// While a profiler lives, each kernel on a GPU is waited for, so that its time is its own and not
+// that of its launch; a program is slower then. A graph's kernels are not seen.
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,8 @@ Tensor recompute(const std::function<Tensor()>& f) {
     }
     check_unchanged(memory);
     const Tensor y = f();
-    // Gradients go on where the outer pass stands, so that all are added up in the order of a plain run.
+    // Gradients go on where the outer pass stands, so that all are added up in the order of a plain
+    // run.
     for (size_t i = 0; i < saved.size(); ++i)
       if (b.needs(i)) sums.push_back(b.take_sum(i));
     std::vector<Tensor> gradients = again.gradient({y}, wanted, {b.dy()}, std::move(sums));

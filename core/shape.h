@@ -1,4 +1,5 @@
-// Shapes and strides: short lists of sizes, kept inline so that a tensor handle needs no extra allocation.
+// Shapes and strides: short lists of sizes, kept inline so that a tensor handle needs no extra
+// allocation.
 #pragma once
 
 #include <array>

@@ -10,13 +10,14 @@
 
 namespace vitrine {
 
-/// Bytes on a device, with a count of the writes into them. Lives as long as a tensor or a Saved refers to it.
+/// Bytes on a device, with a count of the writes into them. Lives as long as a tensor or a Saved
+/// refers to it.
 class Storage {
  public:
   /// Uninitialized memory from the device's allocator.
   Storage(size_t bytes, Device device);
-  /// Memory owned by someone else, such as a mapped file; `keep_alive` is released with the storage. A chain of storages
-  /// that keep each other alive is freed without recursion.
+  /// Memory owned by someone else, such as a mapped file; `keep_alive` is released with the
+  /// storage. A chain of storages that keep each other alive is freed without recursion.
   Storage(void* data, size_t bytes, Device device, std::shared_ptr<void> keep_alive);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -26,7 +27,8 @@ class Storage {
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  /// Counts the writes in place. A value saved for a backward remembers it and so notices that it was overwritten.
+  /// Counts the writes in place. A value saved for a backward remembers it and so notices that it
+  /// was overwritten.
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void written_by(const char* op) {
     last_writer_.store(op, std::memory_order_relaxed);
@@ -35,8 +37,9 @@ class Storage {
   /// The op that wrote last; "" if none did after creation.
   const char* last_writer() const { return last_writer_.load(std::memory_order_relaxed); }
 
-  /// The serial of the last tape that recorded a tensor of this storage as an output. Leaves and watched tensors may belong
-  /// to several tapes at a time; each of these tapes keeps a list of its own (Tape::tracks_memory_of).
+  /// The serial of the last tape that recorded a tensor of this storage as an output. Leaves and
+  /// watched tensors may belong to several tapes at a time; each of these tapes keeps a list of its
+  /// own (Tape::tracks_memory_of).
   uint64_t tracked_by() const { return tracked_by_.load(std::memory_order_relaxed); }
   void set_tracked_by(uint64_t tape) { tracked_by_.store(tape, std::memory_order_relaxed); }
 

@@ -44,7 +44,8 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, i
   impl_->numel = vitrine::numel(shape);
   impl_->contiguous = vitrine::is_contiguous(shape, strides);
   const auto capacity = static_cast<int64_t>(storage->bytes() / size_of(dtype));
-  if (impl_->numel == 0) offset = std::clamp<int64_t>(offset, 0, capacity);  // wherever it would begin
+  // Wherever it would begin
+  if (impl_->numel == 0) offset = std::clamp<int64_t>(offset, 0, capacity);
   check(impl_->numel == 0 || fits(shape, strides, impl_->numel, impl_->contiguous, offset, capacity),
         "{}: shape {} with strides {} at offset {} reaches outside the storage of {} elements", op, shape,
         strides, offset, capacity);
@@ -67,7 +68,8 @@ double Tensor::item() const {
 
 std::vector<double> Tensor::values() const {
   if (!device().is_cpu()) detail::refuse_in_capture("values");
-  // Through Dual, so that a dual64 gives its values; every other dtype converts to it exactly as to double.
+  // Through Dual, so that a dual64 gives its values; every other dtype converts to it exactly as to
+  // double.
   const Tensor wide =
       device().is_cpu() ? copy_as(*this, DType::dual64) : copy_as(copy_to(*this, Device::cpu), DType::dual64);
   const Dual* data = wide.data<Dual>();

@@ -25,7 +25,8 @@ T largest_below(double limit) {
   return x;
 }
 
-/// low + (high − low)·u for u uniform in [0, 1). What T would round to `high` or beyond becomes its lower neighbour.
+/// low + (high − low)·u for u uniform in [0, 1). What T would round to `high` or beyond becomes its
+/// lower neighbour.
 template <class T>
 class Uniform {
  public:

@@ -1,8 +1,9 @@
 // What the threads of a block find out together: a sum, a largest element, and the like.
 //
-// In five rounds each lane of a warp merges its value with that of the lane whose number differs in one bit; then all 32 know
-// the whole, and shared memory is needed only once, between warps. `merge` must not mind the order of its two arguments. The
-// order of merging depends on the size of the block alone, so a sum has the same bits in every run; atomics would not give that.
+// In five rounds each lane of a warp merges its value with that of the lane whose number differs in
+// one bit; then all 32 know the whole, and shared memory is needed only once, between warps.
+// `merge` must not mind the order of its two arguments. The order of merging depends on the size of
+// the block alone, so a sum has the same bits in every run; atomics would not give that.
 #pragma once
 
 #include <cstring>
@@ -56,10 +57,12 @@ __device__ T sum_block(T mine) {
   return merge_block(mine, [](T x, T y) { return x + y; });
 }
 
-/// Blocks of kWarp columns and kDeep rows of threads, for results per column: a warp reads neighbours in memory.
+/// Blocks of kWarp columns and kDeep rows of threads, for results per column: a warp reads
+/// neighbours in memory.
 inline constexpr unsigned kDeep = 8;
 
-/// Of the threads of one column of such a block; the result is that of the threads in its first row.
+/// Of the threads of one column of such a block; the result is that of the threads in its first
+/// row.
 template <class T, class Merge>
 __device__ T merge_column(T mine, Merge merge) {
   __shared__ T of_thread[kDeep][kWarp];
@@ -71,7 +74,8 @@ __device__ T merge_column(T mine, Merge merge) {
   return mine;
 }
 
-/// The most that threads_for() gives: __launch_bounds__ of its kernels, for which the compiler then leaves enough registers.
+/// The most that threads_for() gives: __launch_bounds__ of its kernels, for which the compiler then
+/// leaves enough registers.
 inline constexpr unsigned kMostThreads = 512;
 
 /// Threads for a row of n elements: whole warps, more of them for longer rows.

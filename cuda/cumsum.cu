@@ -1,8 +1,9 @@
 // Running sums: y[o, i, c] = Σ x[o, j, c] over j ≤ i.
 //
-//   Where there are columns, a thread walks down one, and its neighbours down the next ones. Where a row is all there is, a block
-//   takes 32 lanes' worth of each warp at a time: in five rounds each lane adds the value of the lane 1, 2, 4, 8 and 16 before it,
-//   so that lane l has the sum of lanes 0 … l (Hillis and Steele 1986); then it adds the totals of the warps before its own, and
+//   Where there are columns, a thread walks down one, and its neighbours down the next ones. Where
+//   a row is all there is, a block takes 32 lanes' worth of each warp at a time: in five rounds
+//   each lane adds the value of the lane 1, 2, 4, 8 and 16 before it, so that lane l has the sum of
+//   lanes 0 … l (Hillis and Steele 1986); then it adds the totals of the warps before its own, and
 //   what the block has summed so far. Sums of floats run in double.
 #include "core/convert.h"
 #include "cuda/block.h"

@@ -1,5 +1,5 @@
-// Elementwise kernels of two and three operands, from the same formulas as on the CPU (ops/formulas-inl.h): a thread takes 16
-// bytes at a time.
+// Elementwise kernels of two and three operands, from the same formulas as on the CPU
+// (ops/formulas-inl.h): a thread takes 16 bytes at a time.
 #include "cuda/strided.h"
 #include "ops/formulas_integer.h"
 #include "ops/kernels.h"

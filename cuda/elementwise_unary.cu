@@ -1,4 +1,5 @@
-// f(x) for each element, from the same formulas as on the CPU (ops/formulas-inl.h): a thread takes 16 bytes at a time.
+// f(x) for each element, from the same formulas as on the CPU (ops/formulas-inl.h): a thread takes
+// 16 bytes at a time.
 #include "cuda/strided.h"
 #include "ops/formulas_integer.h"
 #include "ops/kernels.h"

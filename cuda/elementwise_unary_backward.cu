@@ -1,4 +1,5 @@
-// dy f'(x) for each element, from the same formulas as on the CPU (ops/formulas-inl.h): a thread takes 16 bytes at a time.
+// dy f'(x) for each element, from the same formulas as on the CPU (ops/formulas-inl.h): a thread
+// takes 16 bytes at a time.
 #include "cuda/strided.h"
 #include "ops/kernels.h"
 

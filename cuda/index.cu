@@ -1,10 +1,12 @@
 // Checking indices, reading and adding by them.
 //
-//   gather: y[…, i, …] = x[…, index[…, i, …], …]        scatter_add: y[…, index[…, i, …], …] += source[…, i, …]
+//   gather:      y[…, i, …] = x[…, index[…, i, …], …]
+//   scatter_add: y[…, index[…, i, …], …] += source[…, i, …]
 //
-// Reading is one thread an element. Adding is where a GPU is easily wrong: two threads may meet at one element, and atomics would
-// add in another order in every run. So the indices are sorted first (cuda/sort.cu: stable). Then equal ones are neighbours, in
-// the order in which they came; the thread that stands where a run of equal indices begins adds up the whole run, alone.
+// Reading is one thread an element. Adding is where a GPU is easily wrong: two threads may meet at
+// one element, and atomics would add in another order in every run. So the indices are sorted first
+// (cuda/sort.cu: stable). Then equal ones are neighbours, in the order in which they came; the
+// thread that stands where a run of equal indices begins adds up the whole run, alone.
 #include <algorithm>
 #include <utility>
 
@@ -66,7 +68,8 @@ __global__ void scatter_add_kernel(AccumulatorOf<S>* y, const S* source, const i
   using T = AccumulatorOf<S>;
   for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
     const int64_t line = i - i % n, end = line + n, place = index[line + order[i]];
-    if (i > line && index[line + order[i - 1]] == place) continue;  // an earlier thread adds this one
+    // An earlier thread adds this one
+    if (i > line && index[line + order[i - 1]] == place) continue;
     int64_t at[2];
     layout.locate(line, at);
     T& sum = y[at[0] + place * y_step];
@@ -86,7 +89,8 @@ __global__ void gather_rows_kernel(S* y, const S* x, const int64_t* rows, int64_
 constexpr int kAhead =
     8;  // rows under way: one alone would have a thread wait as long as memory takes, for each
 
-/// y += x[order[0]] + … + x[order[count − 1]], one after the other: rows of `width` elements, of which a thread takes N at a time.
+/// y += x[order[0]] + … + x[order[count − 1]], one after the other: rows of `width` elements, of
+/// which a thread takes N at a time.
 template <int N, class To, class From>
 __device__ void accumulate_run(To* y, const From* x, const int64_t* order, int64_t count, int64_t width) {
   using T = AccumulatorOf<To>;

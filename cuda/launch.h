@@ -1,8 +1,9 @@
-// How a kernel is launched, on a GPU by nvcc's <<<>>> and without one by the emulator (docs/cuda.md).
+// How a kernel is launched, on a GPU by nvcc's <<<>>> and without one by the emulator
+// (docs/cuda.md).
 //
 //   template <class T>
 //   __global__ void scale_kernel(T* y, const T* x, T a, int64_t n) {
-//     VITRINE_DYNAMIC_SHARED(T, buffer);                                    // the bytes asked for at the launch
+//     VITRINE_DYNAMIC_SHARED(T, buffer);  // the bytes asked for at the launch
 //     for (int64_t i = first_index(); i < n; i += grid_stride()) y[i] = a * x[i];
 //   }
 //   VITRINE_LAUNCH((scale_kernel<float>), blocks_for(n), kThreads, 0, y, x, 2.0f, n);
@@ -45,8 +46,8 @@ namespace vitrine::cuda {
 void check_call(cudaError_t result, const char* what);
 /// The same for a call that takes memory: false, and no Error, where there is none left.
 bool has_taken(cudaError_t result, const char* what);
-/// check_call for the launch of a kernel. With VITRINE_CUDA_SYNC=1 in the environment it waits for the kernel, so that an error
-/// is told where it arose.
+/// check_call for the launch of a kernel. With VITRINE_CUDA_SYNC=1 in the environment it waits for
+/// the kernel, so that an error is told where it arose.
 void check_launch(const char* kernel);
 
 /// The index of the GPU that this thread has selected.
@@ -54,8 +55,9 @@ int current_device();
 /// The current stream of that GPU: where a launch goes.
 cudaStream_t selected_stream();
 
-/// Lets a kernel take as much dynamic shared memory as the current device has: above 48 KiB it has to be asked for. All of it, since
-/// what is allowed belongs to the kernel and not to one launch. `asked` has a bit for each device, of 64 at most, where that was done.
+/// Lets a kernel take as much dynamic shared memory as the current device has: above 48 KiB it has
+/// to be asked for. All of it, since what is allowed belongs to the kernel and not to one launch.
+/// `asked` has a bit for each device, of 64 at most, where that was done.
 void allow_shared(const void* kernel, std::atomic<uint64_t>& asked);
 template <auto kKernel>
 void allow_shared() {
@@ -69,14 +71,16 @@ int compute_capability();
 /// Multiprocessors of the current device.
 int multiprocessors();
 
-/// Bytes of dynamic shared memory that a block may take on the current device, beside 1 KiB for a kernel's `__shared__` variables.
+/// Bytes of dynamic shared memory that a block may take on the current device, beside 1 KiB for a
+/// kernel's `__shared__` variables.
 size_t most_shared();
 /// How many blocks a grid of the current device has at most along its last axis.
 int64_t most_in_depth();
 
 inline constexpr unsigned kThreads = 256;
 
-/// The blocks of a grid of one axis, the only one that is long. `what` a block is for is named in the error.
+/// The blocks of a grid of one axis, the only one that is long. `what` a block is for is named in
+/// the error.
 inline unsigned grid_of(int64_t blocks, const char* kernel, const char* what) {
   check(blocks <= INT32_MAX, "{}: {} {} are more than a grid of blocks holds", kernel, blocks, what);
   return static_cast<unsigned>(blocks);

@@ -105,7 +105,7 @@ void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias
 
 void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (y.numel() == 0) return;
-  // Elsewhere cuBLASLt is slower with GELU than with a kernel behind it, or does not know it: llm.c measured that before Hopper.
+  // Elsewhere cuBLASLt is slower with GELU than with a kernel of its own after it, or does not know it: llm.c measured that before Hopper.
   if (!is_low_precision(y.dtype()) || compute_capability() < 90) {
     linear(y, x, weight, bias);
     return unary(active, y, Unary::gelu_tanh, 0, 0);

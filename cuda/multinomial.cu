@@ -1,4 +1,5 @@
-// Draws by weights, with the CPU's indices (ops/formulas_multinomial.h). One thread a number; a warp adds 32 neighbours.
+// Draws by weights, with the CPU's indices (ops/formulas_multinomial.h). One thread a number; a
+// warp adds 32 neighbours.
 #include "core/math.h"
 #include "cuda/block.h"
 #include "cuda/runtime/device_error.h"

@@ -1,10 +1,12 @@
-// Normalization over the last axis: rows of moderate length in registers (cuda/norm_held.h), longer and unaligned ones by one block a
-// row, which reads them several times, from a cache or from where it holds them (cuda/rows.h).
+// Normalization over the last axis: rows of moderate length in registers (cuda/norm_held.h), longer
+// and unaligned ones by one block a row, which reads them several times, from a cache or from where
+// it holds them (cuda/rows.h).
 //
-//   layer_norm: x̂ = (x − mean)/√(variance + eps)        rms_norm: x̂ = x/√(average x² + eps)        y = x̂·weight + bias
+//   y = x̂·weight + bias
+//   layer_norm: x̂ = (x − mean)/√(variance + eps)        rms_norm: x̂ = x/√(average x² + eps)
 //
-// The variance is the average of (x − mean)², from a second walk along the row: E x² − (E x)² would take one walk and lose all
-// digits where the mean is large.
+// The variance is the average of (x − mean)², from a second walk along the row: E x² − (E x)² would
+// take one walk and lose all digits where the mean is large.
 #include "core/creation.h"
 #include "core/math.h"
 #include "cuda/norm_held.h"
@@ -100,8 +102,8 @@ void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const 
   });
 }
 
-/// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was subtracted; plus dsum, the gradient of x
-/// itself, unless that is null.
+/// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was
+/// subtracted; plus dsum, the gradient of x itself, unless that is null.
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b, unsigned shared) {
@@ -133,7 +135,8 @@ __global__ void __launch_bounds__(kMostHolding)
   }
 }
 
-/// Σ dy·x̂ and Σ dy per column, over `height` rows each: a sum over all rows follows. Null where not wanted.
+/// Σ dy·x̂ and Σ dy per column, over `height` rows each: a sum over all rows follows. Null where
+/// not wanted.
 template <class S>
 __global__ void norm_weights_kernel(AccumulatorOf<S>* dweights, AccumulatorOf<S>* dbiases, NormBackward<S> b,
                                     int64_t height) {

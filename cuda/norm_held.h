@@ -1,6 +1,7 @@
-// Norms of rows that the registers of a block hold: x is read once, and so is dy. A thread has kHeld vectors of 16 bytes of a row,
-// and for each of their elements the backward's two sums per column.
-// Rows that one warp holds come eight to a block, a warp each, and nobody waits at a barrier.
+// Norms of rows that the registers of a block hold: x is read once, and so is dy. A thread has
+// kHeld vectors of 16 bytes of a row, and for each of their elements the backward's two sums per
+// column. Rows that one warp holds come eight to a block, a warp each, and nobody waits at a
+// barrier.
 #pragma once
 
 #include "core/math.h"
@@ -8,7 +9,8 @@
 
 namespace vitrine::cuda {
 
-/// What every forward writes, and reads beside x. `mean` and `bias` are null for rms_norm, which takes 0 for them.
+/// What every forward writes, and reads beside x. `mean` and `bias` are null for rms_norm, which
+/// takes 0 for them.
 template <class S>
 struct NormForward {
   using T = AccumulatorOf<S>;
@@ -43,7 +45,8 @@ template <class T>
 struct NormSums {
   T along, level;
 
-  /// Of a row of n, known to each thread of it: their averages, the second one where a mean was subtracted.
+  /// Of a row of n, known to each thread of it: their averages, the second one where a mean was
+  /// subtracted.
   __device__ NormSums averages(int64_t n, bool has_mean) const {
     const NormSums all = merge_block(*this, [](NormSums a, NormSums b) {
       return NormSums{a.along + b.along, a.level + b.level};
@@ -56,9 +59,11 @@ struct NormSums {
 template <class S>
 inline constexpr int kHeld = sizeof(S) == 2 ? 2 : 4;
 
-constexpr unsigned kMostHolders = 256;  // threads of a row; two such blocks leave each 128 registers
+// Threads of a row; two such blocks leave each 128 registers
+constexpr unsigned kMostHolders = 256;
 
-/// Threads of a row of n elements of a size, 0 where they cannot hold it: it is too long, or rows begin at no multiple of 16 bytes.
+/// Threads of a row of n elements of a size, 0 where they cannot hold it: it is too long, or rows
+/// begin at no multiple of 16 bytes.
 template <class S, class... Tensors>
 unsigned holders_of(int64_t n, const Tensors&... tensors) {
   const auto begins_aligned = [](const Tensor& t) {
@@ -123,8 +128,8 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   norm.write_statistics(row, m, r);
 }
 
-/// dx as in norm_backward_kernel, of `height` rows a block; and of these Σ dy·x̂ and Σ dy per column, null where not wanted: a sum over
-/// blocks follows.
+/// dx as in norm_backward_kernel, of `height` rows a block; and of these Σ dy·x̂ and Σ dy per
+/// column, null where not wanted: a sum over blocks follows.
 template <class S>
 __global__ void __launch_bounds__(kMostHolders, 2)
     held_norm_backward_kernel(S* dx, const S* dsum, AccumulatorOf<S>* dweights, AccumulatorOf<S>* dbiases,
@@ -182,7 +187,8 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   });
 }
 
-/// Rows of a block: enough that the sums of blocks cost little beside the rows, few enough to keep a GPU busy.
+/// Rows of a block: enough that the sums of blocks cost little beside the rows, few enough to keep
+/// a GPU busy.
 inline int held_height(int64_t rows) {
   const int64_t height = (rows + 255) / 256;
   return height < kDeep ? kDeep : height > 64 ? 64 : static_cast<int>(height);

@@ -1,6 +1,6 @@
-// One launch for many tensors. A model has hundreds of parameters, most of them small, and a launch takes microseconds: so an
-// optimizer hands over a table of all of them, as the kernel's parameter, and each block looks up which piece of which tensor
-// it is to do.
+// One launch for many tensors. A model has hundreds of parameters, most of them small, and a launch
+// takes microseconds: so an optimizer hands over a table of all of them, as the kernel's parameter,
+// and each block looks up which piece of which tensor it is to do.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ struct Piece {
   int64_t begin, size;
 };
 
-/// Elements of a parameter, and of its copy in 16 bits, null where there is none: whoever writes the one rounds it to the other.
+/// Elements of a parameter, and of its copy in 16 bits, null where there is none: whoever writes
+/// the one rounds it to the other.
 template <class T>
 struct Master {
   T* x;
@@ -78,7 +79,8 @@ struct Pieces {
 
   /// The tensor of this block.
   __device__ int tensor() const {
-    int low = 0, high = count;  // tensor `low` begins at or before this block, tensor `high` behind it
+    // Tensor `low` begins at or before this block, tensor `high` after it
+    int low = 0, high = count;
     while (high - low > 1) {
       const int middle = (low + high) / 2;
       (first[middle] <= int64_t{blockIdx.x} ? low : high) = middle;
@@ -106,7 +108,8 @@ __device__ Piece this_piece(const Pieces<N>& pieces) {
   return {i, begin, left < kPiece ? left : kPiece};
 }
 
-/// sums[i] = {Σ a, Σ b} over the pairs {a, b} that the blocks of the table's tensor i have left: one block a tensor.
+/// sums[i] = {Σ a, Σ b} over the pairs {a, b} that the blocks of the table's tensor i have left:
+/// one block a tensor.
 template <class Table>
 __global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table) {
   const int i = static_cast<int>(blockIdx.x);
@@ -119,7 +122,7 @@ __global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table)
 }
 
 inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }
-/// A number that is no number cuts its tensor itself.
+/// How many blocks the tensor gets. If `Number` is a struct, its `tiles()` decides.
 template <class Number>
 int64_t blocks_of(const Tensor& x, const Number& number) {
   if constexpr (std::is_arithmetic_v<Number>) {
@@ -129,8 +132,9 @@ int64_t blocks_of(const Tensor& x, const Number& number) {
   }
 }
 
-/// Calls launch(Type<T>{}, pieces, blocks, done) with tables of the tensors in lists[0], float32 or float64, and of those at equal
-/// places in the others; `done`: how many blocks the tables before had. A table ends where it is full or the dtype changes.
+/// Calls launch(Type<T>{}, pieces, blocks, done) with tables of the tensors in lists[0], float32 or
+/// float64, and of those at equal places in the others; `done`: how many blocks the tables before
+/// had. A table ends where it is full or the dtype changes.
 template <int N, class Number = double, class F>
 void for_each_table(const char* kernel, const std::array<const std::vector<Tensor>*, N>& lists,
                     const std::vector<Number>& numbers, F&& launch) {

@@ -1,6 +1,6 @@
-// Random numbers: element i is word i % 4 of Philox counter offset + i/4, and a thread makes as many neighbours as 16 bytes hold, of
-// one counter or two. No state is kept and no thread waits for another: the numbers are the CPU's, bit for bit (normals: to rounding
-// of log, cos and sin).
+// Random numbers: element i is word i % 4 of Philox counter offset + i/4, and a thread makes as
+// many neighbours as 16 bytes hold, of one counter or two. No state is kept and no thread waits for
+// another: the numbers are the CPU's, bit for bit (normals: to rounding of log, cos and sin).
 #include "core/convert.h"
 #include "core/philox.h"
 #include "core/tensor_kernels.h"

@@ -1,11 +1,12 @@
 // Reductions: y[o, i] = the fold of x[o, :, i] for x [outer, n, inner].
 //
-//   Where inner is 1, a row lies in one piece and a block takes it: neighbouring threads read neighbouring elements, and what
-//   each has found is merged at the end. Else a row of threads takes neighbouring columns, again for neighbouring reads. Sums read
-//   16 bytes at a time, of columns 8: a warp then 256, and still has rows enough under way. How a sum is rounded depends on where
-//   its row begins among those 16 bytes.
-//   A long fold is cut into pieces of a fixed length, a block each, so that few long rows still fill the GPU; the results of
-//   the pieces are folded in turn. A tree also rounds less than one long sum.
+//   Where inner is 1, a row lies in one piece and a block takes it: neighbouring threads read
+//   neighbouring elements, and what each has found is merged at the end. Else a row of threads
+//   takes neighbouring columns, again for neighbouring reads. Sums read 16 bytes at a time, of
+//   columns 8: a warp then 256, and still has rows enough under way. How a sum is rounded depends
+//   on where its row begins among those 16 bytes. A long fold is cut into pieces of a fixed length,
+//   a block each, so that few long rows still fill the GPU; the results of the pieces are folded in
+//   turn. A tree also rounds less than one long sum.
 #include "core/convert.h"
 #include "core/creation.h"
 #include "cuda/block.h"
@@ -36,7 +37,8 @@ struct Sum {
   template <class T>
   static __device__ T merge(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) return a + b;
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // integers wrap around
+    // Integers wrap around
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   }
   template <class D, class T>
   static __device__ D finish(T total) {
@@ -168,12 +170,14 @@ __device__ void store(D& y, const typename Fold::template Total<S>& total) {
     y = Fold::template finish<D>(total);
 }
 
-/// The shape of a pass over pieces: block b handles piece b % pieces of row (or stripe of columns) b / pieces.
+/// The shape of a pass over pieces: block b handles piece b % pieces of row (or stripe of columns)
+/// b / pieces.
 struct Pass {
   int64_t n, inner, height, pieces, stripes = 1;
 };
 
-/// Whether a thread reads several elements at once. Other folds are rare, and take twice as long to compile so.
+/// Whether a thread reads several elements at once. Other folds are rare, and take twice as long to
+/// compile so.
 template <class Fold>
 constexpr bool kReadsVectors = std::is_same_v<Fold, Sum>;
 

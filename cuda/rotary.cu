@@ -1,9 +1,10 @@
-// Rotary position embedding: each pair (l, h) of channels is turned by an angle of which cosine and sine are given.
+// Rotary position embedding: each pair (l, h) of channels is turned by an angle of which cosine and
+// sine are given.
 //
 //   l' = l·cos − h·sin        h' = h·cos + l·sin
 //
-// A thread owns pairs. Where they are the halves of a row, it reads neighbours of either half, and their angles, together. Angles are
-// few and serve every head, so that they come from a cache.
+// A thread owns pairs. Where they are the halves of a row, it reads neighbours of either half, and
+// their angles, together. Angles are few and serve every head, so that they come from a cache.
 #include "cuda/strided.h"
 #include "ops/kernels.h"
 
@@ -72,7 +73,8 @@ void rotary(Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
     const Turn<T> turn{apart(y, interleaved), apart(x, interleaved), T(back ? -1 : 1)};
-    // A single row may be any number of pairs long: its second half then begins at no multiple of 16 bytes.
+    // A single row may be any number of pairs long: its second half then begins at no multiple of
+    // 16 bytes.
     if (turn.y_apart % kLanes<S, T> != 0 || turn.x_apart % kLanes<S, T> != 0) layout.vectors = 0;
     VITRINE_LAUNCH((rotary_kernel<S>), layout.blocks(), kThreads, 0, y.data<S>(), x.data<S>(),
                    cosine.data<T>(), sine.data<T>(), layout, turn);

@@ -1,10 +1,12 @@
 // For kernels over the last axis, of contiguous rows: one block a row.
 //
-// Some read their row twice or more, and what is read again should not come from memory again. Four blocks of 512 threads on
-// each of an H200's 132 multiprocessors have 528 rows under way: rows of 32 KB are 17 MB and stay in its cache of 60 MB, rows of
-// 50257 float32 are 106 MB, and each would come from memory as often as it is read. So a block holds longer rows in its shared
-// memory, 227 KB of it: that row takes 201 KB. Where it has no room for all of them, it takes all that there is, and is alone
-// on its multiprocessor: of rows that stay outside, 132 are under way, which are 27 MB of that length.
+// Some read their row twice or more, and what is read again should not come from memory again. Four
+// blocks of 512 threads on each of an H200's 132 multiprocessors have 528 rows under way: rows of
+// 32 KB are 17 MB and stay in its cache of 60 MB, rows of 50257 float32 are 106 MB, and each would
+// come from memory as often as it is read. So a block holds longer rows in its shared memory, 227
+// KB of it: that row takes 201 KB. Where it has no room for all of them, it takes all that there
+// is, and is alone on its multiprocessor: of rows that stay outside, 132 are under way, which are
+// 27 MB of that length.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +41,8 @@ struct Holding {
   unsigned threads, shared;
 };
 
-/// Of kKernel, for `rows` rows of n elements of type S a block. The kernel gets `shared` as an argument, for rows_in_registers.
+/// Of kKernel, for `rows` rows of n elements of type S a block. The kernel gets `shared` as an
+/// argument, for rows_in_registers.
 template <auto kKernel, class S>
 Holding holding_for(int64_t n, int rows) {
   const int64_t bytes =
@@ -49,8 +52,9 @@ Holding holding_for(int64_t n, int rows) {
   return {kMostHolding, static_cast<unsigned>(std::min(bytes, static_cast<int64_t>(most_shared())))};
 }
 
-/// Copies rows of n elements to this block's shared memory, `shared` bytes, and makes `row` point there; a row for which there is no
-/// room stays where it is. In both places it begins as far from a multiple of 16 bytes.
+/// Copies rows of n elements to this block's shared memory, `shared` bytes, and makes `row` point
+/// there; a row for which there is no room stays where it is. In both places it begins as far from
+/// a multiple of 16 bytes.
 template <class... S>
 __device__ void rows_in_registers(unsigned shared, int64_t n, const S*&... row) {
   if (shared == 0) return;

@@ -1,9 +1,10 @@
 // Softmax and its logarithms over the last axis: one block a row.
 //
-//   softmax(x)ᵢ = e^xᵢ / Σ e^xⱼ        log_softmax(x)ᵢ = xᵢ − log Σ e^xⱼ        log_sum_exp(x) = log Σ e^xⱼ
+//   softmax(x)ᵢ = e^xᵢ / Σ e^xⱼ    log_softmax(x)ᵢ = xᵢ − log Σ e^xⱼ    log_sum_exp(x) = log Σ e^xⱼ
 //
-// The sum takes one pass (cuda/sum_exp.h) where the textbook takes two, one for the largest element and one for the sum: these
-// kernels wait for memory, so a pass less counts. What is read a second time comes from a cache or is held (cuda/rows.h).
+// The sum takes one pass (cuda/sum_exp.h) where the textbook takes two, one for the largest element
+// and one for the sum: these kernels wait for memory, so a pass less counts. What is read a second
+// time comes from a cache or is held (cuda/rows.h).
 #include "cuda/rows.h"
 #include "cuda/sum_exp.h"
 #include "ops/kernels.h"
@@ -46,7 +47,8 @@ __global__ void __launch_bounds__(kMostHolding)
   y += row_begin(n), x += row_begin(n);
   rows_in_registers(shared, n, x);
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(x, n));
-  // Subtracted one after the other: the shift is of the size of x, and their difference is exact where it is small.
+  // Subtracted one after the other: the shift is of the size of x, and their difference is exact
+  // where it is small.
   const T log_total = all.total == T(0) ? T(0) : math::log(all.total);
   const auto value = [&](S x) { return S((static_cast<T>(x) - all.shift) - log_total); };
   map_elements(n, value, y, x);

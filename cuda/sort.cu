@@ -1,10 +1,12 @@
 // argsort: where the first k of each row are in sorted order; stable, NaN last.
 //
-//   Each block sorts a piece of a row in shared memory by a bitonic network (Batcher 1968): comparisons whose places do not depend
-//   on the data, so all threads compare at once. Then pairs of sorted runs are merged until one is left: an element's place is
-//   its own number plus the number of elements of the other run that come before it, which a binary search finds. No thread
-//   waits for another, and as equal values are told apart by their index, the order is stable and always the same.
-//   Of each run only the first k matter, so a topk of few gets by with little merging.
+//   Each block sorts a piece of a row in shared memory by a bitonic network (Batcher 1968):
+//   comparisons whose places do not depend on the data, so all threads compare at once. Then pairs
+//   of sorted runs are merged until one is left: an element's place is its own number plus the
+//   number of elements of the other run that come before it, which a binary search finds. No thread
+//   waits for another, and as equal values are told apart by their index, the order is stable and
+//   always the same. Of each run only the first k matter, so a topk of few gets by with little
+//   merging.
 #include <algorithm>
 #include <utility>
 
@@ -47,8 +49,8 @@ __global__ void __launch_bounds__(kMostThreads)
     const int64_t at = first + i;
     piece[i] = at < rows.n ? Key<T>{static_cast<T>(x[row + at]), at} : Key<T>{T(0), INT64_MAX};
   }
-  // Runs of `size` are sorted, up and down in turns, so that two of them are one that rises and falls; merging such a run
-  // compares elements at the distances size/2, size/4, …, 1.
+  // Runs of `size` are sorted, up and down in turns, so that two of them are one that rises and
+  // falls; merging such a run compares elements at the distances size/2, size/4, …, 1.
   for (unsigned size = 2; size <= rows.run; size *= 2)
     for (unsigned distance = size / 2; distance > 0; distance /= 2) {
       __syncthreads();
@@ -66,7 +68,8 @@ __global__ void __launch_bounds__(kMostThreads)
     if (first + i < rows.n) keys[row + first + i] = piece[i];
 }
 
-/// Pairs of neighbouring runs become one of twice their length. Of each the first k are read and written.
+/// Pairs of neighbouring runs become one of twice their length. Of each the first k are read and
+/// written.
 template <class T>
 __global__ void merge_runs_kernel(Key<T>* to, const Key<T>* from, SortRuns rows, int64_t count) {
   for (int64_t at = first_index(); at < count; at += grid_stride()) {

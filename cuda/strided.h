@@ -16,7 +16,8 @@ template <int N>
 struct Strided {
   int rank = 0;
   int64_t count = 1;
-  // Groups of kLanes elements that are neighbours, or one and the same, in each tensor, from the first on.
+  // Groups of kLanes elements that are neighbours, or one and the same, in each tensor, from the
+  // first on.
   int64_t vectors = 0;
   int64_t sizes[Dims::kMax] = {};
   Divisor divisors[Dims::kMax] = {};  // by the sizes, where `narrow`
@@ -125,7 +126,8 @@ void visit_device_floating(DType dtype, const char* kernel, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}) for every dtype but uint8, as visit_but_uint8, and dual64, which is the CPU's alone.
+/// Calls f(Type<S>{}) for every dtype but uint8, as visit_but_uint8, and dual64, which is the CPU's
+/// alone.
 template <class F>
 void visit_device_but_uint8(DType dtype, const char* kernel, F&& f) {
   switch (dtype) {

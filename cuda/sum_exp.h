@@ -1,5 +1,5 @@
-// Σ eˣ of a row in one pass (Milakov and Gimelshein 2018): the largest element so far, and the sum of e^(x − largest); where
-// a larger one comes, the sum is scaled down once.
+// Σ eˣ of a row in one pass (Milakov and Gimelshein 2018): the largest element so far, and the sum
+// of e^(x − largest); where a larger one comes, the sum is scaled down once.
 #pragma once
 
 #include "core/math.h"
@@ -57,7 +57,8 @@ __device__ SumExp<AccumulatorOf<S>> sum_exp(const S* row, int64_t n) {
   return merge_block(mine, [](SumExp<T> a, SumExp<T> b) { return merge(a, b); });
 }
 
-/// The same as Σ eˣ = e^shift·total with a finite shift: where the largest is not finite, e^largest alone: 0, ∞ or NaN.
+/// The same as Σ eˣ = e^shift·total with a finite shift: where the largest is not finite, e^largest
+/// alone: 0, ∞ or NaN.
 template <class T>
 struct ShiftedTotal {
   T shift, total;

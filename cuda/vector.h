@@ -1,5 +1,6 @@
-// Elements that a thread reads and writes together. Memory is slow to answer and fast to deliver: it is busy only where enough
-// bytes are on their way, and a warp asks for 512 of them with one instruction where each lane takes 16.
+// Elements that a thread reads and writes together. Memory is slow to answer and fast to deliver:
+// it is busy only where enough bytes are on their way, and a warp asks for 512 of them with one
+// instruction where each lane takes 16.
 #pragma once
 
 #include <bit>
@@ -19,8 +20,9 @@ struct alignas(N * sizeof(T) < kVectorBytes ? N * sizeof(T) : kVectorBytes) Vect
   T at[N];
 };
 
-/// How many elements of the widest of these sizes a thread takes at a time. Those of 8 bytes come alone: that is half of what memory
-/// can deliver, but saves compiling the long formulas of doubles once more.
+/// How many elements of the widest of these sizes a thread takes at a time. Those of 8 bytes come
+/// alone: that is half of what memory can deliver, but saves compiling the long formulas of doubles
+/// once more.
 constexpr int lanes_of(size_t widest) { return widest < 8 ? static_cast<int>(kVectorBytes / widest) : 1; }
 
 template <class... T>
@@ -59,7 +61,8 @@ __device__ void store(T* p, const Vector<T, N>& x) {
       uint4 at[sizeof(x) / sizeof(uint4)];
     };
     const auto parts = std::bit_cast<Parts>(x);
-    // 16 bytes an instruction, where nvcc takes an assignment apart; of no state space, so that p may be shared memory.
+    // 16 bytes an instruction, where nvcc takes an assignment apart; of no state space, so that p
+    // may be shared memory.
     for (size_t i = 0; i < sizeof(x) / sizeof(uint4); ++i)
       asm volatile("st.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(reinterpret_cast<uint4*>(p) + i),
                    "r"(parts.at[i].x), "r"(parts.at[i].y), "r"(parts.at[i].z), "r"(parts.at[i].w)
@@ -85,9 +88,10 @@ struct Lanes {
   __device__ constexpr operator int() const { return N; }
 };
 
-/// Walks over the elements 0 ≤ i < n of arrays, with the threads of a block: calls f(i, Lanes<N>{}) for the elements i … i + N − 1,
-/// 16 bytes of the first array, which are aligned in every one. The first and last ones come alone, as Lanes<1>, and so do all where
-/// the arrays do not reach a multiple of 16 bytes together. An array that is null does not matter.
+/// Walks over the elements 0 ≤ i < n of arrays, with the threads of a block: calls f(i, Lanes<N>{})
+/// for the elements i … i + N − 1, 16 bytes of the first array, which are aligned in every one. The
+/// first and last ones come alone, as Lanes<1>, and so do all where the arrays do not reach a
+/// multiple of 16 bytes together. An array that is null does not matter.
 template <class F, class First, class... T>
 __device__ void for_each_vector(int64_t n, const F& f, const First* first, const T*... others) {
   constexpr int N = kLanes<First>;
@@ -140,8 +144,9 @@ struct Held {
   }
 };
 
-/// Calls f(x[i]…) for 0 ≤ i < n, with the threads of a block, where f may change its arguments: those of arrays that are not const
-/// are written back. An array that is null gives 0 and takes nothing.
+/// Calls f(x[i]…) for 0 ≤ i < n, with the threads of a block, where f may change its arguments:
+/// those of arrays that are not const are written back. An array that is null gives 0 and takes
+/// nothing.
 template <class F, class... T>
 __device__ void update_elements(int64_t n, const F& f, T*... x) {
   for_each_vector(

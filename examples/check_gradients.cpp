@@ -1,5 +1,6 @@
-// An operation of your own, and whether its gradient is right: y = x·sigmoid(a·x) + b ("swish"), first as it should be, then
-// with the mistakes that everybody makes once. Each report names the worst element and a likely cause.
+// An operation of your own, and whether its gradient is right: y = x·sigmoid(a·x) + b ("swish"),
+// first as it should be, then with the mistakes that everybody makes once. Each report names the
+// worst element and a likely cause.
 #include "core/gradcheck/check_gradients.h"
 
 #include <iostream>
@@ -18,18 +19,22 @@ namespace {
 
 enum class Mistake { none, sign, factor, missing_sum, forgotten_term, cut };
 
-/// x [T, C], a a number, b [C]. The forward is a few lines; the backward is where mistakes are made:
-///   dx = dy·(s + a·x·s·(1 − s)) with s = sigmoid(a·x),  da = Σ dy·x²·s·(1 − s),  db = Σ dy over the rows.
+/// x [T, C], a a number, b [C]. The forward is a few lines; the backward is where mistakes are
+/// made:
+///   dx = dy·(s + a·x·s·(1 − s)) with s = sigmoid(a·x)
+///   da = Σ dy·x²·s·(1 − s)
+///   db = Σ dy over the rows
 Tensor swish(const Tensor& x, const Tensor& a, const Tensor& b, Mistake mistake) {
   if (mistake == Mistake::cut)
     return x * sigmoid(a.item() * x) + b;  // a plain number: the tape cannot see it
   Tensor y;
   {
-    const Tape::Pause pause;  // this op has a backward of its own: what it is made of need not be recorded
+    // This op has a backward of its own: what it is made of need not be recorded
+    const Tape::Pause pause;
     y = x * sigmoid(a * x) + b;
   }
-  // The backward uses the op's inputs alone, in recorded ops. A sigmoid that the pause above had kept would be a constant for
-  // second derivatives, which a tape of order 2 refuses.
+  // The backward uses the op's inputs alone, in recorded ops. A sigmoid that the pause above had
+  // kept would be a constant for second derivatives, which a tape of order 2 refuses.
   return record("swish", {x, a, b}, y, [=](const Tensor& dy) -> Grads {
     const Tensor s = sigmoid(a * x), ds = s * (1.0 - s);
     Tensor dx = dy * (s + a * x * ds), da = sum(dy * square(x) * ds), db = sum(dy, {0});
@@ -44,7 +49,8 @@ Tensor swish(const Tensor& x, const Tensor& a, const Tensor& b, Mistake mistake)
   });
 }
 
-/// e^x with a backward that is right, but uses a tensor that a pause kept off the tape: it is no output of the op.
+/// e^x with a backward that is right, but uses a tensor that a pause kept off the tape: it is no
+/// output of the op.
 Tensor exp_with_a_pause(const Tensor& x) {
   Tensor kept;
   {

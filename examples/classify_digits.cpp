@@ -1,8 +1,9 @@
 // Trains an encoder on handwritten digits of 8 x 8 pixels: each image is a sequence of its 8 rows.
 //
-//   classify_digits DATA [MIXER]          DATA holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998)
+//   classify_digits DATA [MIXER]
 //
-// A line of the files has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru.
+// DATA holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998). A line of these files
+// has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -48,7 +49,8 @@ Digits read_digits(const std::string& path) {
   return {tensor(pixels, {count, kSide, kSide}), index_tensor(labels, {count})};
 }
 
-/// Rows of pixels → width C, learned positions, an encoder, the mean over the rows, and a logit for each digit.
+/// Rows of pixels → width C, learned positions, an encoder, the mean over the rows, and a logit for
+/// each digit.
 class Classifier : public Module {
  public:
   explicit Classifier(const std::string& mixer)

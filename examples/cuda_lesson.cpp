@@ -1,6 +1,6 @@
-// A lesson in CUDA for a machine without a GPU: kernels with a mistake, and what the emulator says of them; then three ways to
-// transpose a matrix, and what each costs. docs/cuda.md walks through it. This file is compiled with VITRINE_TRACE_OPTIONS, so
-// that the emulator is told each access to memory.
+// A lesson in CUDA without a GPU: kernels with a mistake, and what the emulator says of them; then
+// three ways to transpose a matrix, and what each costs. docs/cuda.md walks through it. The compile
+// options VITRINE_TRACE_OPTIONS let the emulator see each access of this file to memory.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ using namespace vitrine;
 
 namespace {
 
-// Lesson 1: reverse an array through shared memory -------------------------------------------------------------------
+// Lesson 1: reverse an array through shared memory ------------------------------------------------
 
 __global__ void reverse_too_soon(float* y, const float* x) {
   __shared__ float buffer[256];
@@ -29,7 +29,7 @@ __global__ void reverse(float* y, const float* x) {
   y[threadIdx.x] = buffer[blockDim.x - 1 - threadIdx.x];
 }
 
-// Lesson 2: bounds, memory that nobody wrote, a barrier in a branch ------------------------------------------------------
+// Lesson 2: bounds, memory that nobody wrote, a barrier in a branch -------------------------------
 
 __global__ void scale_too_far(float* y, const float* x, unsigned n) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -54,7 +54,7 @@ __global__ void barrier_in_branch(float* y, const float* x, unsigned n) {
   }
 }
 
-// Lesson 3: transpose ------------------------------------------------------------------------------------------------
+// Lesson 3: transpose -----------------------------------------------------------------------------
 
 constexpr unsigned kTile = 32;
 

@@ -1,7 +1,7 @@
-// What a tape shows: one attention head is recorded, printed, drawn, stepped through backwards and profiled, and a gradient that
-// does not arrive is explained.
+// What a tape shows: one attention head is recorded, printed, drawn, stepped through backwards and
+// profiled, and a gradient that does not arrive is explained.
 //
-//   look_inside [FOLDER]    the drawing and the trace are written there; reports/look_inside unless it is given
+//   look_inside [FOLDER]    the drawing and the trace go there, or to reports/look_inside
 #include <fmt/format.h>
 
 #include <filesystem>

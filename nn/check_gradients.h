@@ -12,8 +12,9 @@
 
 namespace vitrine::nn {
 
-/// Checks the gradients of y = f(inputs), which runs the module, with respect to the floating inputs and to every parameter of
-/// the module that requires a gradient (core/gradcheck/check_gradients.h says how). Integer inputs, such as token ids, are constants.
+/// Checks the gradients of y = f(inputs), which runs the module, with respect to the floating
+/// inputs and to every parameter of the module that requires a gradient
+/// (core/gradcheck/check_gradients.h says how). Integer inputs, such as token ids, are constants.
 /// Parameters should be float64: module.to(DType::float64).
 GradientReport check_gradients(Module& module, const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {});

@@ -10,15 +10,17 @@ namespace vitrine::nn {
 Parameter normal(const Shape& shape, double deviation, Generator& generator = default_generator());
 /// U(−bound, bound).
 Parameter uniform(const Shape& shape, double bound, Generator& generator = default_generator());
-/// N(0, deviation²) without what lies beyond two deviations, which is drawn again; its own deviation is 0.88 of that.
+/// N(0, deviation²) without what lies beyond two deviations, which is drawn again; its own
+/// deviation is 0.88 of that.
 Parameter truncated_normal(const Shape& shape, double deviation, Generator& generator = default_generator());
 /// The same value everywhere.
 Parameter constant(const Shape& shape, double value);
 
-// Weights are [out, in]. A gain makes up for what the activation behind it loses: 1 for none or tanh's middle, √2 for ReLU.
+// Weights are [out, in]. A gain makes up for what the activation after it loses: 1 for none or
+// tanh's middle, √2 for ReLU.
 
-/// Rows (or columns, whichever are fewer) orthogonal to each other and of length `gain`; uniform among such matrices. Saxe,
-/// McClelland, Ganguli 2014.
+/// Rows (or columns, whichever are fewer) orthogonal to each other and of length `gain`; uniform
+/// among such matrices. Saxe, McClelland, Ganguli 2014.
 Parameter orthogonal(const Shape& shape, double gain = 1, Generator& generator = default_generator());
 /// U(−b, b), b = gain·√(6/(in + out)). Glorot and Bengio 2010, equation 16.
 Parameter xavier_uniform(const Shape& shape, double gain = 1, Generator& generator = default_generator());
@@ -31,8 +33,8 @@ Parameter kaiming_uniform(const Shape& shape, double gain = 1.4142135623730951,
 Parameter kaiming_normal(const Shape& shape, double gain = 1.4142135623730951,
                          Generator& generator = default_generator());
 
-/// deviation/√(2·layers), for the two projections of each block that add to the residual stream: its variance then does not
-/// grow with depth. Radford et al. 2019, section 2.3.
+/// deviation/√(2·layers), for the two projections of each block that add to the residual stream:
+/// its variance then does not grow with depth. Radford et al. 2019, section 2.3.
 double residual_deviation(double deviation, int64_t layers);
 
 }  // namespace vitrine::nn

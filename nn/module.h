@@ -1,11 +1,13 @@
-// Modules: parts of a model that own parameters. A module lists its members once, in fields(); names, parameters, state
-// dictionaries, conversions, copies and printing all come from that list.
+// Modules: parts of a model that own parameters. A module lists its members once, in fields();
+// names, parameters, state dictionaries, conversions, copies and printing all come from that list.
 //
 //   class Linear : public Module {
 //    public:
 //     Tensor forward(const Tensor& x) const { return linear(x, weight, bias); }
 //     void fields(Fields& f) override { f("weight", weight); f("bias", bias); }
-//     Linear clone() { return clone_into([&] { return Linear(weight.shape()[1], weight.shape()[0]); }); }
+//     Linear clone() {
+//       return clone_into([&] { return Linear(weight.shape()[1], weight.shape()[0]); });
+//     }
 //     Parameter weight, bias;
 //   };
 #pragma once
@@ -56,7 +58,8 @@ class Fields {
   std::string prefix_;
 };
 
-/// Move-only: a copy would share its parameters unnoticed. Deep copies are made by clone(), which each class gives.
+/// Move-only: a copy would share its parameters unnoticed. Deep copies are made by clone(), which
+/// each class gives.
 class Module {
  public:
   Module() = default;
@@ -69,10 +72,12 @@ class Module {
   /// Tells `f` of every parameter, buffer and submodule, each once.
   virtual void fields(Fields& f) = 0;
 
-  /// Parameters with their paths, as "blocks.0.attention.query.weight"; a tied one under its first name only.
+  /// Parameters with their paths, as "blocks.0.attention.query.weight"; a tied one under its first
+  /// name only.
   std::vector<std::pair<std::string, Parameter>> named_parameters();
   std::vector<Parameter> parameters();  ///< the same without paths: what an optimizer takes
-  std::vector<std::pair<std::string, Tensor>> named_buffers();  ///< tensors that are state but not learned
+  /// Tensors that are state but not learned
+  std::vector<std::pair<std::string, Tensor>> named_buffers();
   /// Elements of all parameters, those of tied ones once.
   int64_t parameter_count();
   /// Calls f(path, module) for this module (its path is "") and all below, outer before inner.
@@ -80,29 +85,35 @@ class Module {
 
   /// Masters and buffers by path.
   std::map<std::string, Tensor> state_dict();
-  /// Copies values in. Entries that are missing, unexpected, or of another shape or dtype are one error that lists them all;
-  /// then nothing is changed.
+  /// Copies values in. Entries that are missing, unexpected, or of another shape or dtype are one
+  /// error that lists them all; then nothing is changed.
   void load_state_dict(const std::map<std::string, Tensor>& state);
   /// Throws what load_state_dict would, and changes nothing.
   void check_state_dict(const std::map<std::string, Tensor>& state);
-  /// Becomes a deep copy of a module of the same structure: its values, dtypes, ties, names and modes, without gradients.
+  /// Becomes a deep copy of a module of the same structure: its values, dtypes, ties, names and
+  /// modes, without gradients.
   void copy_from(Module& source);
 
   void zero_grad();  ///< drops the gradients of all parameters
-  /// Converts all parameters (core/parameter.h), and floating buffers to the dtype in which sums are kept.
+  /// Converts all parameters (core/parameter.h), and floating buffers to the dtype in which sums
+  /// are kept.
   void to(DType dtype);
   void to(Device device);  ///< moves parameters and buffers
-  /// Training mode (dropout acts) or evaluation mode, for this module and all below. Modules start in training mode.
+  /// Training mode (dropout acts) or evaluation mode, for this module and all below. Modules start
+  /// in training mode.
   void train(bool on = true);
   void eval() { train(false); }
-  /// The mode of this module on this thread: that of the innermost ModeScope with this module, else what train() has set.
+  /// The mode of this module on this thread: that of the innermost ModeScope with this module, else
+  /// what train() has set.
   bool training() const;
 
-  /// A table of the parameters; equal ones of numbered modules share a line, tied ones are counted once.
+  /// A table of the parameters; equal ones of numbered modules share a line, tied ones are counted
+  /// once.
   std::string summary();
 
  protected:
-  /// A deep copy, made of a module of the same structure that `make` builds. Takes no random numbers.
+  /// A deep copy, made of a module of the same structure that `make` builds. Takes no random
+  /// numbers.
   template <class Make>
   auto clone_into(Make make) {
     const Generator before = default_generator();
@@ -121,8 +132,8 @@ using Modes = std::unordered_map<const Module*, bool>;
 /// The modes of a module and all below, as they are now on this thread.
 Modes modes_of(Module& module);
 
-/// Until the end of the scope, a module and all below run in other modes on this thread. Nothing is written into the modules:
-/// other threads may use them meanwhile, in other modes. Scopes nest.
+/// Until the end of the scope, a module and all below run in other modes on this thread. Nothing is
+/// written into the modules: other threads may use them meanwhile, in other modes. Scopes nest.
 class ModeScope {
  public:
   ModeScope(Module& module, bool training);
@@ -137,7 +148,8 @@ class ModeScope {
   const ModeScope* outer_;
 };
 
-/// As in core/recompute.h; the second run has the modes that the module and all below had in the first.
+/// As in core/recompute.h; the second run has the modes that the module and all below had in the
+/// first.
 Tensor recompute(Module& module, const std::function<Tensor()>& f);
 
 }  // namespace vitrine::nn

@@ -18,9 +18,9 @@ inline constexpr double kLaserNear = 2, kLaserFar = 60;
 struct AttentionForm {
   static constexpr int64_t kUnlimited = INT64_MAX / 4;
   double scale = 0;            ///< factor of q·k; 0: 1/√D. With D = 0 all q·k are 0
-  bool causal = false;         ///< keys behind the query's position are hidden
+  bool causal = false;         ///< keys after the query's position (the future) are hidden
   int64_t left = kUnlimited;   ///< a window: keys more than this before the position are hidden
-  int64_t right = kUnlimited;  ///< and those more than this behind it
+  int64_t right = kUnlimited;  ///< and those more than this after it
   double softcap = 0;          ///< c: the scores become c·tanh(s/c); 0: none
   AttentionRead read = AttentionRead::mean;
 };

@@ -63,17 +63,17 @@ void add_in_place(Tensor& x, const Tensor& y, double scale = 1);
 void scale_in_place(Tensor& x, double scale);
 
 // Comparisons and logic give bool and have no gradient; with NaN only not_equal is true. Logic takes bool only.
-Tensor equal(const Tensor& x, const Tensor& y);
-Tensor not_equal(const Tensor& x, const Tensor& y);
-Tensor less(const Tensor& x, const Tensor& y);
-Tensor less_equal(const Tensor& x, const Tensor& y);
-Tensor greater(const Tensor& x, const Tensor& y);
-Tensor greater_equal(const Tensor& x, const Tensor& y);
-Tensor logical_and(const Tensor& x, const Tensor& y);
-Tensor logical_or(const Tensor& x, const Tensor& y);
-Tensor logical_xor(const Tensor& x, const Tensor& y);
-Tensor logical_not(const Tensor& x);
-Tensor is_nan(const Tensor& x);     ///< false for integers and bool
+Tensor equal(const Tensor& x, const Tensor& y);          ///< x = y
+Tensor not_equal(const Tensor& x, const Tensor& y);      ///< x ≠ y, true with NaN
+Tensor less(const Tensor& x, const Tensor& y);           ///< x < y
+Tensor less_equal(const Tensor& x, const Tensor& y);     ///< x ≤ y
+Tensor greater(const Tensor& x, const Tensor& y);        ///< x > y
+Tensor greater_equal(const Tensor& x, const Tensor& y);  ///< x ≥ y
+Tensor logical_and(const Tensor& x, const Tensor& y);    ///< x and y
+Tensor logical_or(const Tensor& x, const Tensor& y);     ///< x or y
+Tensor logical_xor(const Tensor& x, const Tensor& y);    ///< x or y, but not both
+Tensor logical_not(const Tensor& x);                     ///< not x
+Tensor is_nan(const Tensor& x);                          ///< false for integers and bool
 Tensor is_finite(const Tensor& x);  ///< neither NaN nor ±∞; true for integers and bool
 
 /// condition ? x : y, all three broadcast; condition is bool. The gradient goes to the chosen operand only.

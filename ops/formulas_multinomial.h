@@ -56,8 +56,7 @@ struct SumTree {
   }
 };
 
-/// When something that happens at a random time, `rate` times a second on average, first does: −log(u)/rate, for u in (0, 1] of 53
-/// bits; NaN where never.
+/// A draw from Exponential(rate): −log(u)/rate, for u in (0, 1] of 53 bits. NaN where rate is 0.
 VITRINE_HD inline double first_time(double u, double rate) {
   // u = m·2ᵉ with m in [√½, √2); log m = 2·artanh s = 2(s + s³/3 + s⁵/5 + …) with s = (m − 1)/(m + 1), s² < 0.0295.
   if (!(rate > 0)) return std::bit_cast<double>(uint64_t{0x7ff8} << 48);

@@ -20,8 +20,8 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vecto
 Tensor tile(const Tensor& x, const std::vector<int64_t>& times);
 /// Repeats each element along an axis `times` times in a row (as NumPy's repeat).
 Tensor repeat(const Tensor& x, int64_t times, int64_t axis);
-/// Keeps what lies on and below (tril) or above (triu) the given diagonal of the last two axes; zeros
-/// elsewhere.
+/// Keeps the elements on and below (tril) or above (triu) the given diagonal of the last two axes;
+/// the others are 0.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 

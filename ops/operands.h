@@ -17,7 +17,7 @@ inline Tensor packed(const Tensor& x) { return x.is_contiguous() ? x : copy_as(x
 /// apart by their length or more.
 bool has_matrix_rows(const Tensor& x, int row_axis = -2, int column_axis = -1);
 
-/// The distance between the rows of x [..., n], where each is contiguous and all lie one behind the other at one distance, n or more.
+/// The distance between the rows of x [..., n], where each is contiguous and all follow one another at one distance, n or more.
 std::optional<int64_t> row_distance(const Tensor& x);
 /// x [..., n] as [rows, n]: itself where its rows lie at one distance, else a contiguous copy. Not recorded.
 Tensor in_rows(const Tensor& x);

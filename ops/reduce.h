@@ -12,13 +12,13 @@ namespace vitrine {
 /// Whether reduced axes stay, with size 1.
 enum class KeepAxes : bool { no, yes };
 
-/// Of bool and integers the sum is int64, and wraps around.
+/// Σ x. The sum of bool and integers is int64, and wraps around.
 Tensor sum(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
-/// Σ x/n.
+/// Σ x/n, where n is the number of elements.
 Tensor mean(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
-/// Of bool and integers the product is int64. Its gradient is right at zeros too.
+/// Π x. The product of bool and integers is int64. The gradient is right at zeros too.
 Tensor prod(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
-/// NaN if any element is. The gradient is shared evenly among equal extremes.
+/// The largest (smallest) element; NaN if any element is. Equal extremes share the gradient evenly.
 Tensor max(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 Tensor min(const Tensor& x, const Axes& axes = {}, KeepAxes keep = KeepAxes::no);
 /// Σ(x − mean)²/(n − correction); correction 0 is the biased variance, 1 the unbiased one; std is its root. The std of numbers whose

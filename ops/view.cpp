@@ -82,7 +82,7 @@ Tensor reshape(const Tensor& x, const Shape& wanted) {
 Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
   if (x.rank() == 0) return reshape(x, {1});
   const int b = check_axis("flatten", x.shape(), first), e = check_axis("flatten", x.shape(), last);
-  check(b <= e, "flatten: the first axis {} is behind the last axis {}", first, last);
+  check(b <= e, "flatten: the first axis {} is after the last axis {}", first, last);
   Shape shape;
   int64_t merged = 1;
   for (int i = 0; i < x.rank(); ++i) {

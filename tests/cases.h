@@ -15,7 +15,8 @@ namespace vitrine::test {
 /// A JSON file; one that is missing or is not JSON is an error that names it.
 Json read_json(const std::filesystem::path& path);
 
-/// A list of what is skipped, one `name: reason` per line; # begins a comment. The path is relative to the sources.
+/// A list of what is skipped, one `name: reason` per line; # begins a comment. The path is relative
+/// to the sources.
 std::map<std::string, std::string> read_skips(const std::string& path);
 
 /// The adapter of `key`; an error that names `what` and `key` if there is none.
@@ -27,19 +28,21 @@ const Adapter& adapter_of(const std::map<std::string, Adapter>& adapters, const 
   return found->second;
 }
 
-/// Runs reference cases one after the other. A case that fails, for which there is no adapter, or whose file cannot be read,
-/// does not stop the others.
+/// Runs reference cases one after the other. A case that fails, for which there is no adapter, or
+/// whose file cannot be read, does not stop the others.
 class CaseRunner {
  public:
   /// `skips` is a list for read_skips(); "" skips nothing.
   explicit CaseRunner(const std::string& skips = "");
 
-  /// Calls `test` for each element of the array `cases`. What it throws is the failure of that case, whose name is in `field`.
+  /// Calls `test` for each element of the array `cases`. What it throws is the failure of that
+  /// case, whose name is in `field`.
   void run(const Json& cases, const std::string& field, const std::function<void(const Json&)>& test);
   /// Runs one case.
   void run_one(const std::string& name, const std::function<void()>& test);
 
-  /// For `test`: true if the list skips `key`. The case then counts as skipped, and `test` must return.
+  /// For `test`: true if the list skips `key`. The case then counts as skipped, and `test` must
+  /// return.
   bool skips(const std::string& key);
 
   int ran() const { return ran_; }  ///< cases that were not skipped, those that failed included

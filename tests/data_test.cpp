@@ -1,4 +1,5 @@
-// The rules of reference data, and of their runners, on this program as it runs for somebody who has other cases.
+// The rules of reference data, and of their runners, on this program as it runs for somebody who
+// has other cases.
 #include "tests/data.h"
 
 #include <doctest/doctest.h>
@@ -197,7 +198,8 @@ TEST_CASE("a runner reports each failing case by name, counts the cases that ran
 TEST_CASE("unknown and broken cases are reported by name after the others have run, by every runner") {
   Data data;
   const Tensor x = float64({1, 2});
-  // In each manifest: an unknown case, one whose file is missing, one that is wrong. All three must be reported.
+  // In each manifest: an unknown case, one whose file is missing, one that is wrong. All three must
+  // be reported.
   for (const std::string set : {"truth_cases", "truth_cases_2"}) {
     Json unknown = slopes_case("strange_" + set);
     unknown["op"] = "strange_op";
@@ -282,7 +284,8 @@ TEST_CASE("ONNX's MeanVarianceNormalization normalizes over the axes that it is 
                 {"inputs", {{{"slot", 0}, {"tensor", "x"}, {"dtype", "F64"}}}},
                 {"outputs", {{{"slot", 0}, {"tensor", name}, {"dtype", "F64"}}}}};
   };
-  // x [2, 2, 1, 2]: channel 0 has 1, 3, 5, 7 and channel 1 has 2, 2, 4, 4; each row of two by itself.
+  // x [2, 2, 1, 2]: channel 0 has 1, 3, 5, 7 and channel 1 has 2, 2, 4, 4; each row of two by
+  // itself.
   const auto shaped = [](std::initializer_list<double> v) { return tensor(v, {2, 2, 1, 2}, DType::float64); };
   const double r = std::sqrt(5.0) + 1e-9, s = 1 + 1e-9;
   data.write_json("onnx_node_cases/manifest.json",

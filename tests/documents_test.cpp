@@ -1,4 +1,5 @@
-// What the documents quote is in the files that they name, paths exist, and `make` has the targets.
+// What the documents quote is in the files that they name, paths and links exist, `make` has the
+// targets, and the tables of attention have all parts.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/attention/part.h"
 #include "tests/data.h"
 
 namespace {
@@ -53,10 +55,12 @@ bool contains(const std::vector<std::string>& file, const std::vector<std::strin
 struct Document {
   std::vector<Quote> quotes;
   std::vector<std::string> paths, targets;
+  std::vector<std::string> links;  ///< to other files, as they are written
 };
 
 Document read(const fs::path& path) {
-  static const std::regex quoted_path("`<?(?:vitrine/)?([A-Za-z0-9_./-]+)>?`"), target("make ([a-z]+)");
+  static const std::regex quoted_path("`<?(?:vitrine/)?([A-Za-z0-9_./-]+)>?`"), target("make ([a-z]+)"),
+      link(R"(\]\(([^)#:]+)(#[^)]*)?\))");
   Document document;
   std::ifstream in(path);
   REQUIRE_MESSAGE(in.good(), path.string());
@@ -73,6 +77,8 @@ Document read(const fs::path& path) {
     } else {
       for (std::sregex_iterator i(line.begin(), line.end(), quoted_path), end; i != end; ++i)
         if ((*i)[1].str().find('/') != std::string::npos) document.paths.push_back((*i)[1]);
+      for (std::sregex_iterator i(line.begin(), line.end(), link), end; i != end; ++i)
+        if (!line.starts_with("    ")) document.links.push_back((*i)[1]);
       for (std::sregex_iterator i(line.begin(), line.end(), target), end; i != end; ++i)
         if (line.starts_with("    make") || line.find("`make") != std::string::npos)
           document.targets.push_back((*i)[1]);
@@ -83,11 +89,13 @@ Document read(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("documents quote code as it is, and name files and make targets that exist") {
+TEST_CASE("documents quote code as it is, and name files, links and make targets that exist") {
   const fs::path root = vitrine::test::source_directory();
   const auto makefile = lines_of(root / "Makefile");
-  for (const char* name :
-       {"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/cuda.md", "docs/options.md"}) {
+  std::vector<std::string> names = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const fs::directory_entry& entry : fs::directory_iterator(root / "docs"))
+    if (entry.path().extension() == ".md") names.push_back("docs/" + entry.path().filename().string());
+  for (const std::string& name : names) {
     const Document document = read(root / name);
     for (const std::string& path : document.paths) {
       const auto made_by_a_run = {"build", "reports/", "bench/results/proofs/"};
@@ -98,6 +106,9 @@ TEST_CASE("documents quote code as it is, and name files and make targets that e
       CHECK_MESSAGE(inside, fmt::format("{} names {}, which is outside of the sources", name, path));
       CHECK_MESSAGE(fs::exists(root / path), fmt::format("{} names {}, which is not there", name, path));
     }
+    for (const std::string& link : document.links)
+      CHECK_MESSAGE(fs::exists((root / name).parent_path() / link),
+                    fmt::format("{} has a link to {}, which is not there", name, link));
     for (const Quote& quote : document.quotes) {
       const bool found = std::any_of(document.paths.begin(), document.paths.end(), [&](const std::string& p) {
         return fs::is_regular_file(root / p) && contains(lines_of(root / p), quote.lines);
@@ -110,6 +121,17 @@ TEST_CASE("documents quote code as it is, and name files and make targets that e
                                 [&](const std::string& l) { return l.starts_with(target + ":"); }),
                     fmt::format("{} says make {}, which the Makefile does not have", name, target));
   }
+  CHECK(names.size() >= 12);
   CHECK(read(root / "README.md").quotes.size() >= 2);
   CHECK(read(root / "CONTRIBUTING.md").quotes.size() >= 6);
+}
+
+TEST_CASE("the README and the page on attention name each part of the library") {
+  for (const char* name : {"README.md", "docs/attention.md"}) {
+    std::string text;
+    for (const std::string& line : lines_of(vitrine::test::source_directory() / name)) text += line + "\n";
+    for (const vitrine::nn::AttentionPartRow* row : vitrine::nn::attention_part_table(false))
+      CHECK_MESSAGE(std::regex_search(text, std::regex("`" + row->name + "[`=]")),
+                    fmt::format("{} does not name the part {}", name, row->name));
+  }
 }

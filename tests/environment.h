@@ -10,7 +10,8 @@
 
 namespace vitrine::test {
 
-/// The whole number in the environment variable `name`, at least 0; `otherwise` where it is not set. Anything else is an error.
+/// The whole number in the environment variable `name`, at least 0; `otherwise` where it is not
+/// set. Anything else is an error.
 inline int64_t from_environment(const char* name, int64_t otherwise) {
   const char* const set = std::getenv(name);
   if (set == nullptr) return otherwise;

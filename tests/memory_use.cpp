@@ -1,5 +1,5 @@
-// The heap is watched by an operator new of this program's own; under sanitizers, which have one themselves, by their hooks, and
-// there malloc counts, too, of which tensors are made then.
+// The heap is watched by an operator new of this program's own; under sanitizers, which have one
+// themselves, by their hooks, and there malloc counts, too, of which tensors are made then.
 #include "tests/memory_use.h"
 
 #include <algorithm>

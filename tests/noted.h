@@ -1,5 +1,5 @@
-// What a case sets, as its adapter sees it. Reads are noted: a setting or an input that no adapter reads would be left out of
-// the test, and nobody would know.
+// What a case sets, as its adapter sees it. Reads are noted: a setting or an input that no adapter
+// reads would be left out of the test, and nobody would know.
 #pragma once
 
 #include <map>

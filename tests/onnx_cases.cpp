@@ -13,8 +13,8 @@
 namespace vitrine::test {
 namespace {
 
-/// Attributes that say how an operator is computed, not what: a seed of another generator, the precision within, and whether
-/// the order matters (ours is always the sorted one).
+/// Attributes that say how an operator is computed, not what: a seed of another generator, the
+/// precision within, and whether the order matters (ours is always the sorted one).
 Json without_remarks(Json attributes) {
   for (const char* remark : {"seed", "stash_type", "softmax_precision", "sorted"}) attributes.erase(remark);
   return attributes;

@@ -10,11 +10,13 @@
 
 namespace vitrine::test {
 
-/// One case of the manifest. Unsigned integers of 32 and 64 bits, which tensors do not have, are int64.
+/// One case of the manifest. Unsigned integers of 32 and 64 bits, which tensors do not have, are
+/// int64.
 struct OnnxCase {
   std::string name, group, op;
   int64_t opset = 0;
-  std::string unknown_dtype;    ///< what a tensor of the case has and ours never do; nothing is read then
+  /// What a tensor of the case has and ours never do; nothing is read then
+  std::string unknown_dtype;
   Settings attributes;          ///< those that the case sets
   Inputs inputs;                ///< by slot, "input 0"
   size_t slots = 0;             ///< of inputs, with those left out between others
@@ -38,9 +40,10 @@ OnnxCase read_onnx_case(const Json& entry, const std::filesystem::path& folder);
 /// Makes the outputs of a case, by slot.
 using OnnxAdapter = std::function<std::vector<Tensor>(const OnnxCase&)>;
 
-/// Compares every output that the case wants: dtype and shape, whole numbers and bool exactly, floating ones in the norm of the
-/// reference cases at 1e-9 (float64), 2e-6 (float32) or 2 units of a 16-bit type's epsilon. An error says what is wrong, which
-/// may be that the adapter has not read all that the case sets.
+/// Compares every output that the case wants: dtype and shape, whole numbers and bool exactly,
+/// floating ones in the norm of the reference cases at 1e-9 (float64), 2e-6 (float32) or 2 units of
+/// a 16-bit type's epsilon. An error says what is wrong, which may be that the adapter has not read
+/// all that the case sets.
 void check_onnx(const OnnxCase& c, const OnnxAdapter& adapter);
 
 }  // namespace vitrine::test

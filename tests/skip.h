@@ -5,8 +5,8 @@
 
 namespace vitrine::test {
 
-/// Says why something is not tested here; ctest then shows the file's test as skipped, not as passed, unless another part of
-/// it fails.
+/// Says why something is not tested here; ctest then shows the file's test as skipped, not as
+/// passed, unless another part of it fails.
 void skip(std::string_view reason);
 
 /// True once skip() was called.

@@ -80,7 +80,8 @@ void check_truth(const TruthCase& c, const TruthAdapter& adapter, Device device)
 
 void check_float32(const TruthCase& c, const TruthAdapter& adapter, Device device) {
   if (!c.float32_drift) return;
-  // Of values more than 60 apart a GPU keeps o, whose unit in the last place is a relative error of its exponential.
+  // Of values more than 60 apart a GPU keeps o, whose unit in the last place is a relative error of
+  // its exponential.
   const auto tolerance = [&](double drift) { return (device.is_cpu() ? 1 : 8) * std::max(2e-6, 10 * drift); };
   try {
     compare(c, evaluate(c, adapter, DType::float32, DType::float32, device),

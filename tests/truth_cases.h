@@ -1,4 +1,5 @@
-// Values and gradients of the cases that a folder lists in its manifest.json: tests/data/truth_cases/README.md.
+// Values and gradients of the cases that a folder lists in its manifest.json:
+// tests/data/truth_cases/README.md.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,8 @@
 
 namespace vitrine::test {
 
-/// What the plain formula loses in float32; 0 where it is not finite there, so that ours must do better.
+/// What the plain formula loses in float32; 0 where it is not finite there, so that ours must do
+/// better.
 struct Float32Drift {
   double output = 0, gradient = 0;
 };
@@ -31,12 +33,14 @@ TruthCase read_truth_case(const Json& entry, const std::filesystem::path& folder
 /// Makes the output of a case.
 using TruthAdapter = std::function<Tensor(const Settings& params, const Inputs& inputs)>;
 
-/// Runs the adapter in float64 on a device and compares value and gradients at 1e-9 in the norm of the reference:
-/// max |got − want| ≤ tolerance·max(max |want|, floor), the floor 1e-3 for values and 0.1 for gradients. Integers and booleans
-/// must be equal. An error says what is wrong, which may be that the adapter has not read all that the case sets.
+/// Runs the adapter in float64 on a device and compares value and gradients at 1e-9 in the norm of
+/// the reference: max |got − want| ≤ tolerance·max(max |want|, floor), the floor 1e-3 for values
+/// and 0.1 for gradients. Integers and booleans must be equal. An error says what is wrong, which
+/// may be that the adapter has not read all that the case sets.
 void check_truth(const TruthCase& c, const TruthAdapter& adapter, Device device = Device::cpu);
-/// The same in float32 against float64 on the CPU and the same rounded inputs, at 2e-6 or ten times what the plain formula
-/// loses (on a GPU eight times that). A case that does not say what that is cannot be checked.
+/// The same in float32 against float64 on the CPU and the same rounded inputs, at 2e-6 or ten times
+/// what the plain formula loses (on a GPU eight times that). A case that does not say what that is
+/// cannot be checked.
 void check_float32(const TruthCase& c, const TruthAdapter& adapter, Device device = Device::cpu);
 
 }  // namespace vitrine::test

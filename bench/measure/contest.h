@@ -1,4 +1,5 @@
-// Models trained or sampled here and in PyTorch: the command line and the processes of such a benchmark.
+// Models trained or sampled here and in PyTorch: the command line and the processes of such a
+// benchmark.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,8 +13,8 @@ namespace vitrine::bench {
 struct Contest {
   std::string only;  ///< a size; empty: all
   int rounds = 3;
-  bool process =
-      false;  ///< this program is to run one contender, for the size `only`, and to print what it measured
+  /// This program is to run one contender, for the size `only`, and to print what it measured
+  bool process = false;
 
   std::vector<Size> sizes() const;
 };
@@ -21,7 +22,8 @@ struct Contest {
 /// The command line; sets the threads. --help and mistakes end the program.
 Contest parse_contest(const std::string& title, int argc, char** argv);
 
-/// What the processes of each contender printed, a JSON object each. `theirs` is empty where there is no PyTorch.
+/// What the processes of each contender printed, a JSON object each. `theirs` is empty where there
+/// is no PyTorch.
 struct Runs {
   std::vector<nlohmann::json> ours, theirs;
 };

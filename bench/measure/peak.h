@@ -3,7 +3,8 @@
 
 namespace vitrine::bench {
 
-/// Float32 operations per second of one thread whose operands stay in registers: a fused multiply-add is two.
+/// Float32 operations per second of one thread whose operands stay in registers: a fused
+/// multiply-add is two.
 double multiply_add_peak();
 
 }  // namespace vitrine::bench

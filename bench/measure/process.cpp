@@ -21,7 +21,8 @@ std::string openblas_openmp() {
   return "";
 }
 
-/// The kernels that OpenBLAS is to use: of a CPU that is newer than itself it may take those of the oldest.
+/// The kernels that OpenBLAS is to use: of a CPU that is newer than itself it may take those of the
+/// oldest.
 std::string openblas_kernels() {
   const bool is_told = std::getenv("OPENBLAS_CORETYPE") != nullptr;
   return is_told || !__builtin_cpu_supports("avx512vl") ? "" : "OPENBLAS_CORETYPE=SkylakeX ";

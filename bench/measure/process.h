@@ -6,17 +6,20 @@
 
 namespace vitrine::bench {
 
-/// Runs a command in a shell and parses the last line that it prints as JSON. Fails with the command if it fails.
+/// Runs a command in a shell and parses the last line that it prints as JSON. Fails with the
+/// command if it fails.
 nlohmann::json run_for_json(const std::string& command);
 
-/// The same of another's program, whose failure must not take our figures with it: it is told, and the result is null.
+/// The same of another's program, whose failure must not take our figures with it: it is told, and
+/// the result is null.
 nlohmann::json run_or_tell(const std::string& what, const std::string& command);
 
 /// The path of this program, to run parts of it as processes of their own.
 std::string this_program();
 
-/// "ENVIRONMENT python3 bench/pytorch/SCRIPT" with what makes PyTorch fastest: OpenBLAS's OpenMP build, and a malloc that
-/// keeps freed memory. Empty, and says so once, where no python3 has torch.
+/// "ENVIRONMENT python3 bench/pytorch/SCRIPT" with what makes PyTorch fastest: OpenBLAS's OpenMP
+/// build, and a malloc that keeps freed memory. Empty, and says so once, where no python3 has
+/// torch.
 std::string pytorch(const std::string& script);
 
 /// Peak resident memory of this process so far, MiB.

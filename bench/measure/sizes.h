@@ -21,11 +21,12 @@ const Size& size(const std::string& name);
 /// The size as arguments of bench/pytorch/gpt.py.
 std::string arguments(const Size& size);
 
-/// Fresh random tokens [batch, time] for each step: on tokens learned by heart the gradients would become denormal.
+/// Fresh random tokens [batch, time] for each step: on tokens learned by heart the gradients would
+/// become denormal.
 Tensor random_tokens(const Size& size, Device device = Device::cpu);
 
-/// Operations of the matrix products in one step of training: forward, and twice that backward. Of causal attention one half is
-/// needed.
+/// Operations of the matrix products in one step of training: forward, and twice that backward. Of
+/// causal attention one half is needed.
 double product_operations(const Size& size);
 
 }  // namespace vitrine::bench

@@ -7,8 +7,8 @@
 
 namespace vitrine::bench {
 
-/// Trains a GPT of the size for size.steps steps in float32, after two that do not count. {"seconds": of each step, "loss": the last,
-/// "peak_mib"}.
+/// Trains a GPT of the size for size.steps steps in float32, after two that do not count.
+/// {"seconds": of each step, "loss": the last, "peak_mib"}.
 nlohmann::json train(const Size& size);
 
 }  // namespace vitrine::bench

@@ -14,8 +14,9 @@ namespace {
 
 using detail::Descriptor, detail::reason, detail::TemporaryFile;
 
-/// While it lives, a write of this thread beyond the limit of a file's size (ulimit -f), or into a pipe that nobody reads, is an
-/// error of that write, as a full disk is. Without it, a signal ends the process.
+/// While it lives, a write of this thread beyond the limit of a file's size (ulimit -f), or into a
+/// pipe that nobody reads, is an error of that write, as a full disk is. Without it, a signal ends
+/// the process.
 class NoWriteSignals {
  public:
   NoWriteSignals() {
@@ -49,8 +50,8 @@ void write_all(std::string_view op, const std::string& path, int descriptor, std
   }
 }
 
-/// Where a file is written: where a link leads to. A device, a pipe or a folder there is not replaced by a file, nor is a file
-/// that is protected against writing.
+/// Where a file is written: where a link leads to. A device, a pipe or a folder there is not
+/// replaced by a file, nor is a file that is protected against writing.
 std::string target_of(std::string_view op, const std::string& path) {
   namespace fs = std::filesystem;
   const std::string target = follow_links(op, path);
@@ -92,7 +93,8 @@ void write_file(std::string_view op, const std::string& given, std::span<const s
   const bool synced = ::fsync(file.descriptor()) == 0;
   check(synced, "{}: cannot write {}: {}", op, path, reason());
   file.rename();
-  // The new name lasts once the folder is on disk too; where a folder cannot be synced, nothing can be done.
+  // The new name lasts once the folder is on disk too; where a folder cannot be synced, nothing can
+  // be done.
   const auto folder = std::filesystem::path(path).parent_path();
   const Descriptor directory(
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

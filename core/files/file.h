@@ -1,4 +1,5 @@
-// Files as the formats need them: written whole or not at all. For reading see core/files/input_file.h.
+// Files as the formats need them: written whole or not at all. For reading see
+// core/files/input_file.h.
 #pragma once
 
 #include <span>

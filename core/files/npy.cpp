@@ -105,7 +105,7 @@ Header parse_header(std::string_view text, const std::string& path) {
     }
     reader.want(reader.take(',') || reader.peek() == '}', "',' or '}'");
   }
-  reader.want(reader.peek() == '\0', "nothing behind the '}'");
+  reader.want(reader.peek() == '\0', "nothing after the '}'");
   reader.want(descr && fortran_order && shape, "'descr', 'fortran_order' and 'shape', all three, before");
   return {*descr, *fortran_order, *shape};
 }

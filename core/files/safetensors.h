@@ -15,11 +15,13 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Reads the file. A broken file is an error that says what is wrong with it, and so is one that is cut while it is read. Beyond the
-/// data, and copies of tensors that are not aligned in it, at most 16 times the header is allocated.
+/// Reads the file. A broken file is an error that says what is wrong with it, and so is one that is
+/// cut while it is read. Beyond the data, and copies of tensors that are not aligned in it, at most
+/// 16 times the header is allocated.
 Safetensors read_safetensors(const std::string& path);
 
-/// Writes to a temporary file beside `path`, syncs, and renames: whatever happens, `path` is the old file or the new one.
+/// Writes to a temporary file beside `path`, syncs, and renames: whatever happens, `path` is the
+/// old file or the new one.
 void write_safetensors(const std::string& path, const Safetensors& content);
 
 }  // namespace vitrine

@@ -19,7 +19,8 @@ std::string shortened(std::string_view text) {
   return std::string(text.substr(0, most)) + "…";
 }
 
-/// Takes the parser's events. Depth 1 is the header, 2 an entry or the metadata, 3 a list of numbers.
+/// Takes the parser's events. Depth 1 is the header, 2 an entry or the metadata, 3 a list of
+/// numbers.
 class Reader {
  public:
   Reader(uint64_t data_bytes, const std::string& path) : data_bytes_(data_bytes), path_(path) {}
@@ -118,7 +119,8 @@ class Reader {
     return true;
   }
 
-  /// A value of another kind than is wanted where the reader stands. Fields that the format does not have are passed over.
+  /// A value of another kind than is wanted where the reader stands. Fields that the format does
+  /// not have are passed over.
   bool other(std::string_view value) {
     check(depth_ != 0, "read_safetensors: the header of {} is no JSON object", path_);
     if (depth_ == 1) {

@@ -1,4 +1,5 @@
-// The JSON header of a safetensors file: {name: {"dtype", "shape", "data_offsets"}, "__metadata__": {key: text}}.
+// The JSON header of a safetensors file: {name: {"dtype", "shape", "data_offsets"}, "__metadata__":
+// {key: text}}.
 #pragma once
 
 #include <deque>
@@ -24,14 +25,16 @@ struct SafetensorsEntry {
 };
 
 struct SafetensorsHeader {
-  std::deque<SafetensorsEntry> entries;  ///< in the order of their data; no block of memory holds them all
+  /// In the order of their data; no block of memory holds them all
+  std::deque<SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads it event by event, without a tree of the JSON, so that no block of memory is larger than the text (twice the text
-/// where that is a single string), and all blocks, with the tensors made of them, take at most 16 times its size. Every entry
-/// lies within the data and has the bytes of its shape; together they fill the data without gaps and overlaps, so that a file cannot
-/// stand for more memory than it has bytes. What is broken is an error that names `path`.
+/// Reads it event by event, without a tree of the JSON, so that no block of memory is larger than
+/// the text (twice the text where that is a single string), and all blocks, with the tensors made
+/// of them, take at most 16 times its size. Every entry lies within the data and has the bytes of
+/// its shape; together they fill the data without gaps and overlaps, so that a file cannot stand
+/// for more memory than it has bytes. What is broken is an error that names `path`.
 SafetensorsHeader read_safetensors_header(std::string_view text, uint64_t data_bytes,
                                           const std::string& path);
 

@@ -33,8 +33,8 @@ bool is_temporary_of(std::string_view name, std::string_view path) {
   return name.starts_with(kMark) && std::all_of(name.begin() + kMark.size(), name.end(), is_digit);
 }
 
-/// Removes a temporary file if it can be locked: then no writer holds it. A writer that has created its file and not yet locked
-/// it finds that the file is locked or removed, and takes another name.
+/// Removes a temporary file if it can be locked: then no writer holds it. A writer that has created
+/// its file and not yet locked it finds that the file is locked or removed, and takes another name.
 void remove_if_abandoned(const char* name) {
   // Not blocking, as the name may be that of a pipe.
   const Descriptor file(::open(name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -53,7 +53,8 @@ void remove_abandoned(const fs::path& path) {
     if (is_temporary_of(entry->path().filename().native(), name)) remove_if_abandoned(entry->path().c_str());
 }
 
-/// Whether the file is this process's alone from now on. False if another process is about to remove it.
+/// Whether the file is this process's alone from now on. False if another process is about to
+/// remove it.
 bool locked(int file) {
   if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct stat info {};

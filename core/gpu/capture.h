@@ -1,7 +1,9 @@
-// What is another number in each replay of a graph (core/gpu/step_graph.h): learning rates, steps, positions of generators. The CPU works
-// them out again before each replay and writes them to the GPU's memory, where the graph's kernels read them.
+// What is another number in each replay of a graph (core/gpu/step_graph.h): learning rates, steps,
+// positions of generators. The CPU works them out again before each replay and writes them to the
+// GPU's memory, where the graph's kernels read them.
 //
-//   VITRINE_RUN(lamb_step, x, g, m, live([this] { return formulas::Lamb{lr(), …}; }));    // a kernel takes Live<formulas::Lamb>
+//   // a kernel takes Live<formulas::Lamb>
+//   VITRINE_RUN(lamb_step, x, g, m, live([this] { return formulas::Lamb{lr(), …}; }));
 //   each_time([this] { ++steps_; });
 #pragma once
 
@@ -24,7 +26,8 @@ struct Live {
 namespace detail {
 /// Whether this thread captures a graph.
 bool capturing();
-/// An error that names `op`, which wants what no kernel has computed yet, while this thread captures a graph.
+/// An error that names `op`, which wants what no kernel has computed yet, while this thread
+/// captures a graph.
 void refuse_in_capture(std::string_view op);
 /// A kernel of the graph uses x, or writes it.
 void note_use(const Tensor& x);
@@ -33,7 +36,8 @@ void note_write(const Tensor& x);
 const void* live_memory(size_t bytes, std::function<void(void*)> compute);
 }  // namespace detail
 
-/// f(), of trivially copyable type; in a graph f() again before each replay, in the order of the calls of live and each_time.
+/// f(), of trivially copyable type; in a graph f() again before each replay, in the order of the
+/// calls of live and each_time.
 template <class F>
 auto live(F f) -> Live<std::invoke_result_t<F>> {
   using T = std::invoke_result_t<F>;

@@ -1,4 +1,5 @@
-// What the core asks of GPUs. cuda/runtime/device.cu and cuda/runtime/stream.cu answer; in a build without CUDA core/gpu/gpu.cpp does.
+// What the core asks of GPUs. cuda/runtime/device.cu and cuda/runtime/stream.cu answer; in a build
+// without CUDA core/gpu/gpu.cpp does.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace vitrine::cuda {
 
-/// Makes `device` the one that this thread's calls of CUDA mean; an Error where there is no such GPU.
+/// Makes `device` the one that this thread's calls of CUDA mean; an Error where there is no such
+/// GPU.
 void select(Device device);
 
 /// A GPU's memory, for the allocator; nullptr when there is no more.
@@ -21,19 +23,21 @@ std::string describe_free_memory(Device device);
 
 /// The stream on which this thread's work for a GPU goes.
 void* current_stream(Device device);
-/// From here on what the stream is given is noted, and not done, until end_capture() makes a graph of it, or throws it away.
+/// From here on what the stream is given is noted, and not done, until end_capture() makes a graph
+/// of it, or throws it away.
 void begin_capture(void* stream);
 void* end_capture(void* stream);
 void abandon_capture(void* stream) noexcept;
 void launch_graph(void* graph, void* stream);
 /// Waits for the stream first.
 void destroy_graph(void* graph, void* stream) noexcept;
-/// Numbers for the kernels of a graph. They travel as the argument of a kernel, so that no memory of the CPU has to wait for it.
+/// Numbers for the kernels of a graph. They travel as the argument of a kernel, so that no memory
+/// of the CPU has to wait for it.
 struct LivePage {
   alignas(16) unsigned char bytes[2048];
 };
 void write_page(void* to, const LivePage& page);
-/// Lets go of what Stream::keep held for work that has finished since.
+/// Releases the tensors held by Stream::keep whose GPU work has finished.
 void release_finished();
 /// The same, and waits for all work that holds memory.
 void wait_for_kept();

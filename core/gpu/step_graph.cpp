@@ -13,7 +13,8 @@
 namespace vitrine {
 namespace {
 
-/// A stream of whose memory nothing is in use: a graph's is the graph's alone, and one that somebody had before may have left tensors.
+/// A stream of whose memory nothing is in use: a graph's is the graph's alone, and one that
+/// somebody had before may have left tensors.
 Stream empty_stream(Device device) {
   std::vector<Stream> others;  // go back when one is found
   for (;;) {
@@ -27,8 +28,9 @@ Stream empty_stream(Device device) {
 
 /// A graph, and what is noted for it while it is captured.
 struct detail::Capture {
-  /// Numbers that the CPU writes before each replay. Their memory is not the graph's, whose kernels share what lies there: one that
-  /// comes before the numbers were asked for may write a temporary of its own in their place.
+  /// Numbers that the CPU writes before each replay. Their memory is not the graph's, whose kernels
+  /// share what lies there: one that comes before the numbers were asked for may write a temporary
+  /// of its own in their place.
   struct Page {
     explicit Page(Device device) : on_device(cuda::take_memory(sizeof(cuda::LivePage), device)) {
       check(on_device != nullptr, "graph: there is no memory for its numbers on {}", to_string(device));
@@ -69,7 +71,7 @@ thread_local detail::Capture* current = nullptr;
 
 }  // namespace
 
-// Capturing -------------------------------------------------------------------------------------------------------------
+// Capturing ---------------------------------------------------------------------------------------
 
 void detail::Capture::capture(const std::function<void()>& f) {
   /// Whatever f does, afterwards the generator is where it was, and nothing is captured.
@@ -133,7 +135,7 @@ bool capturing() { return current != nullptr; }
 void refuse_in_capture(std::string_view op) {
   check(current == nullptr,
         "{}: a graph is being captured: its kernels are noted and have not run, so the CPU can neither wait "
-        "for results nor send numbers; do this before the capture, or behind replay()",
+        "for results nor send numbers; do this before the capture, or after replay()",
         op);
 }
 
@@ -162,7 +164,7 @@ void each_time(std::function<void()> f) {
   current->before.push_back(std::move(f));
 }
 
-// Replaying -------------------------------------------------------------------------------------------------------------
+// Replaying ---------------------------------------------------------------------------------------
 
 StepGraph::StepGraph(Device device, std::function<void()> f) {
   detail::refuse_in_capture("StepGraph");

@@ -1,5 +1,5 @@
-// Page-locked copies; and the streams of a build without CUDA: those of the CPU, which do nothing. Those of GPUs are in
-// cuda/runtime/stream.cu.
+// Page-locked copies; and the streams of a build without CUDA: those of the CPU, which do nothing.
+// Those of GPUs are in cuda/runtime/stream.cu.
 #include "core/gpu/stream.h"
 
 #include "core/tensor_kernels.h"

@@ -1,5 +1,6 @@
-// Streams: queues of a GPU's work. What one stream is given runs in order; several may run at a time. A thread's kernels go
-// to its current stream, at first to the device's default stream; so no program needs a stream of its own.
+// Streams: queues of a GPU's work. What one stream is given runs in order; several may run at a
+// time. A thread's kernels go to its current stream, at first to the device's default stream; so no
+// program needs a stream of its own.
 //
 //   Stream copies(Device::cuda);
 //   {
@@ -9,9 +10,10 @@
 //   Stream::current(Device::cuda).wait_for(copies);
 //   … use `next` …
 //
-// A tensor belongs to the stream that was current when it was made: what it leaves behind is used again by that stream at once.
-// Before it is released while another stream still works with it, tell that stream to keep() it. On the CPU every kernel has
-// finished when it returns, and all of this does nothing.
+// A tensor belongs to the stream that was current when it was made: when it ends, that stream may
+// use its memory again at once. Before it is released while another stream still works with it,
+// tell that stream to keep() it. On the CPU every kernel has finished when it returns, and all of
+// this does nothing.
 #pragma once
 
 #include "core/tensor.h"
@@ -50,7 +52,8 @@ class Stream {
   Stream(Device device, void* handle) : device_(device), handle_(handle) {}
 
   Device device_;
-  [[maybe_unused]] void* handle_ = nullptr;  // unused in builds without CUDA kernels, like the others here
+  // Unused in builds without CUDA kernels, like the others here
+  [[maybe_unused]] void* handle_ = nullptr;
   [[maybe_unused]] bool owned_ = false;
 };
 
@@ -92,16 +95,16 @@ class Event {
 /// Waits until a device has done all that it was given.
 void synchronize(Device device);
 
-/// Uninitialized memory of the CPU that is page-locked: a GPU reads and writes it while the CPU goes on. Plain memory where there is
-/// no GPU.
+/// Uninitialized memory of the CPU that is page-locked: a GPU reads and writes it while the CPU
+/// goes on. Plain memory where there is no GPU.
 Tensor empty_pinned(const Shape& shape, DType dtype = DType::float32);
 
 /// A contiguous copy of x, which is on the CPU, in such memory.
 Tensor copy_pinned(const Tensor& x);
 
-/// y = x between the CPU and a GPU, on the GPU's current stream, without waiting where the CPU's tensor is pinned. Both are kept
-/// until it is done; the CPU's may be read or written again only after synchronize(). Equal shapes and dtypes, contiguous.
-/// `to(x, device)` waits.
+/// y = x between the CPU and a GPU, on the GPU's current stream, without waiting where the CPU's
+/// tensor is pinned. Both are kept until it is done; the CPU's may be read or written again only
+/// after synchronize(). Equal shapes and dtypes, contiguous. `to(x, device)` waits.
 void copy_async(Tensor& y, const Tensor& x);
 
 }  // namespace vitrine

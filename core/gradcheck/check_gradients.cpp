@@ -86,8 +86,9 @@ size_t worst_of(const Comparison& c) {
   return worst;
 }
 
-/// Differences with one step may be wrong: where they disagree, the worst is taken again with steps of all sizes, until one
-/// stays wrong or none is left. Returns how much that one changed between steps.
+/// Differences with one step may be wrong: where they disagree, the worst is taken again with steps
+/// of all sizes, until one stays wrong or none is left. Returns how much that one changed between
+/// steps.
 double refine(const Problem& p, size_t k, Comparison& c, double limit) {
   for (size_t tries = 0; tries <= c.reference.size(); ++tries) {
     if (distance(c.analytic, c.reference, c.floor) <= limit) return 0;
@@ -105,8 +106,8 @@ double refine(const Problem& p, size_t k, Comparison& c, double limit) {
   return 0;
 }
 
-/// The element at which the gradient is wrong, where it is known to be wrong along `direction`: the half that errs more is
-/// halved again.
+/// The element at which the gradient is wrong, where it is known to be wrong along `direction`: the
+/// half that errs more is halved again.
 int64_t find_element(const Problem& p, size_t k, const std::vector<double>& direction) {
   int64_t begin = 0, end = p.inputs[k].numel();
   const auto error = [&](int64_t from, int64_t to) {
@@ -153,7 +154,8 @@ void fail_report(GradientReport& report, Cause cause, std::string explanation) {
   report.explanation = std::move(explanation);
 }
 
-/// Derivatives of `order` against the change of those below along u: as they are symmetric, ∂⟨u, g⟩/∂x is that.
+/// Derivatives of `order` against the change of those below along u: as they are symmetric, ∂⟨u,
+/// g⟩/∂x is that.
 void check_order(const Problem& p, int order, GradientReport& report) {
   std::vector<std::vector<double>> directions;
   for (const Tensor& x : p.inputs) directions.push_back(random_direction(x, 11));

@@ -77,8 +77,8 @@ std::string kink_at(const Problem& p, size_t k, int64_t element, double h) {
     double left, right, gap;
   };
   const auto sides = [&](double step) {
-    const double before = f(-step)[0], behind = f(step)[0];
-    return Sides{(middle - before) / step, (behind - middle) / step, behind - before};
+    const double before = f(-step)[0], after = f(step)[0];
+    return Sides{(middle - before) / step, (after - middle) / step, after - before};
   };
   const Sides wide = sides(10 * h), narrow = sides(h);
   const std::string where = fmt::format("at {} of {}", place(p.inputs[k].shape(), element), p.names[k]);

@@ -1,13 +1,14 @@
-// Dual numbers a + b·ε with ε² = 0: run a function on x + 1·ε and the coefficient of ε is its exact derivative.
-// The plain kernels are templates on the scalar, so they run on Dual as they run on double, and give derivatives that
-// share no code with any backward and have no step size.
+// Dual numbers a + b·ε with ε² = 0: run a function on x + 1·ε and the coefficient of ε is its exact
+// derivative. The plain kernels are templates on the scalar, so they run on Dual as they run on
+// double, and give derivatives that share no code with any backward and have no step size.
 #pragma once
 
 #include <cmath>
 
 namespace vitrine {
 
-/// value + tangent·ε. Operators and functions follow the rules of derivatives; |x| has tangent 0 at 0.
+/// value + tangent·ε. Operators and functions follow the rules of derivatives; |x| has tangent 0 at
+/// 0.
 struct Dual {
   double value = 0;
   double tangent = 0;
@@ -65,7 +66,8 @@ inline Dual erf(const Dual& x) {
   constexpr double kTwoOverSqrtPi = 1.1283791670955126;
   return detail::chain(x, std::erf(x.value), kTwoOverSqrtPi * std::exp(-x.value * x.value));
 }
-/// x^y with both tangents: y·x^(y−1)·x' + x^y·log(x)·y'; the first is 0 where y = 0, the second where x = 0.
+/// x^y with both tangents: y·x^(y−1)·x' + x^y·log(x)·y'; the first is 0 where y = 0, the second
+/// where x = 0.
 inline Dual pow(const Dual& x, const Dual& y) {
   const double p = std::pow(x.value, y.value);
   const double dx = x.tangent == 0 || y.value == 0 ? 0 : x.tangent * y.value * std::pow(x.value, y.value - 1);

@@ -23,10 +23,11 @@ struct Problem {
   std::vector<std::vector<double>> gradients;  ///< of Σ c·y, per input
   std::vector<std::vector<double>>
       jacobians;  ///< per input, element by element of it all outputs; for Probe::jacobian
-  std::vector<std::string> disconnected;  ///< per input, why the tape does not lead there; else empty
-  std::vector<std::string> cuts;          ///< "detach (op 3)"
-  std::string low_precision;              ///< what is computed in less than float64; may be empty
-  std::string failure;                    ///< what the backward threw; may be empty
+  /// Per input, why the tape does not lead there; else empty
+  std::vector<std::string> disconnected;
+  std::vector<std::string> cuts;  ///< "detach (op 3)"
+  std::string low_precision;      ///< what is computed in less than float64; may be empty
+  std::string failure;            ///< what the backward threw; may be empty
 };
 
 /// The check of a function whose inputs have names.
@@ -46,7 +47,8 @@ struct Diagnosis {
 
 /// The likely cause of a wrong first derivative of input k, whose worst element is known.
 Diagnosis diagnose(const Problem& p, size_t k, int64_t worst);
-/// What the ratios say alone: sign, factor, zero, not finite or unknown. They are equal within `tolerance`.
+/// What the ratios say alone: sign, factor, zero, not finite or unknown. They are equal within
+/// `tolerance`.
 Diagnosis diagnose_ratios(const std::vector<double>& analytic, const std::vector<double>& numeric,
                           double tolerance);
 /// The likely cause of an error that a backward threw.
@@ -60,9 +62,11 @@ void differentiate(Problem& p);
 std::vector<double> tangents(const Problem& p, size_t k, const std::vector<double>& direction);
 /// Why f cannot run on dual numbers; "" if it can.
 std::string refuses_duals(const Problem& p);
-/// The exponent with which the remainder of the first-order Taylor polynomial falls; 0 where it is but rounding.
+/// The exponent with which the remainder of the first-order Taylor polynomial falls; 0 where it is
+/// but rounding.
 double taylor_slope(const Problem& p);
-/// g₁ = ∂⟨c, y⟩/∂x, g₂ = ∂⟨u, g₁⟩/∂x, … up to `order`, all by one tape; those of all inputs, one behind the other.
+/// g₁ = ∂⟨c, y⟩/∂x, g₂ = ∂⟨u, g₁⟩/∂x, … up to `order`, all by one tape; those of all inputs, one
+/// after the other.
 std::vector<double> derivatives(const Problem& p, const std::vector<Tensor>& at,
                                 const std::vector<std::vector<double>>& directions, int order);
 

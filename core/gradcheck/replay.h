@@ -51,8 +51,9 @@ class Replay {
   const NodeForward& forward_;
   std::vector<Variable> variables_;
   std::unordered_map<const void*, size_t> direct_;  ///< variables by the identity of the input
-  std::string shared_constant_;                     ///< why variables and constants cannot be separated
-  Memory memories_[4];                              ///< by way and dtype
+  /// Why variables and constants cannot be separated
+  std::string shared_constant_;
+  Memory memories_[4];  ///< by way and dtype
 };
 
 }  // namespace vitrine::gradients

@@ -12,13 +12,14 @@ namespace vitrine::memory {
 struct Source {
   std::function<void*(size_t bytes)> take;             ///< nullptr when there is no more
   std::function<void(void* data, size_t bytes)> give;  ///< takes back what `take` gave, whole
-  size_t alignment;                                    ///< of blocks, whose sizes are multiples of it
-  size_t segment;                                      ///< at least as much is taken at a time
-  size_t granularity;                                  ///< and a multiple of this
+  /// Of blocks, whose sizes are multiples of it
+  size_t alignment;
+  size_t segment;      ///< at least as much is taken at a time
+  size_t granularity;  ///< and a multiple of this
 };
 
-/// Best fit over segments. A block is split when what remains is worth keeping, and joined with its free neighbours when it
-/// is released. Not thread safe by itself.
+/// Best fit over segments. A block is split when what remains is worth keeping, and joined with its
+/// free neighbours when it is released. Not thread safe by itself.
 class Arena {
  public:
   explicit Arena(const Source& source) : source_(source) {}

@@ -8,12 +8,14 @@
 
 namespace vitrine::detail {
 
-/// It grows, when it is next taken, to what any thread has needed of its kind: work goes to whichever thread is free, and what one
-/// of them needs today another needs tomorrow. So a steady program soon asks the system for nothing.
+/// It grows, when it is next taken, to what any thread has needed of its kind: work goes to
+/// whichever thread is free, and what one of them needs today another needs tomorrow. So a steady
+/// program soon asks the system for nothing.
 class ThreadBuffer {
  public:
-  /// At least `bytes`, at a multiple of a page. The next call, for fewer bytes too, may free them. `most` is shared by the buffers
-  /// of a kind. Where there is not so much memory for all of them, what is asked; where not even that, std::bad_alloc.
+  /// At least `bytes`, at a multiple of a page. The next call, for fewer bytes too, may free them.
+  /// `most` is shared by the buffers of a kind. Where there is not so much memory for all of them,
+  /// what is asked; where not even that, std::bad_alloc.
   void* take(size_t bytes, std::atomic<size_t>& most);
 
  private:

@@ -1,24 +1,27 @@
-// Compiling a file once per instruction set, and calling the version for the set in use. A file of such
-// kernels reads
+// Compiling a file once per instruction set, and calling the version for the set in use. A file of
+// such kernels reads
 //
 //   #undef HWY_TARGET_INCLUDE
-//   #define HWY_TARGET_INCLUDE "core/simd/row_functions.cpp"  // itself: Google Highway includes it again for each set
-//   #include "core/simd/dispatch.h"                         // first, so that every set is known
+//   // itself: Google Highway includes it again for each set
+//   #define HWY_TARGET_INCLUDE "core/simd/row_functions.cpp"
+//   #include "core/simd/dispatch.h"  // first, so that every set is known
 //   #include "core/simd/vector-inl.h"
 //   HWY_BEFORE_NAMESPACE();
 //   namespace vitrine::HWY_NAMESPACE { float kernel(const float* x, size_t n) { ... } }
 //   HWY_AFTER_NAMESPACE();
 //   #if HWY_ONCE
-//   namespace vitrine { float run(const float* x, size_t n) { return VITRINE_DISPATCH(kernel)(x, n); } }
+//   namespace vitrine {
+//   float run(const float* x, size_t n) { return VITRINE_DISPATCH(kernel)(x, n); }
+//   }
 //   #endif
 //
-// Inside, a template compiles for a set only where it is *defined* between the two HWY_ macros: so code that
-// works on vectors lives in headers named `-inl.h`, which are read again for each set, and lambdas there want
-// HWY_ATTR.
+// Inside, a template compiles for a set only where it is *defined* between the two HWY_ macros: so
+// code that works on vectors lives in headers named `-inl.h`, which are read again for each set,
+// and lambdas there want HWY_ATTR.
 #pragma once
 
-// Three sets: what every machine of the architecture has, AVX2, and AVX-512. SVE and RISC-V vectors have no
-// fixed size, so that they cannot be members of a class.
+// Three sets: what every machine of the architecture has, AVX2, and AVX-512. SVE and RISC-V vectors
+// have no fixed size, so that they cannot be members of a class.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
@@ -52,11 +55,12 @@ F* choose(F* portable, std::type_identity_t<F*> avx2, std::type_identity_t<F*> a
 #else
 #define VITRINE_AVX512_VERSION(...) nullptr
 #endif
-// At the end of the file, where HWY_ONCE holds, HWY_NAMESPACE is that of the architecture's baseline.
+// At the end of the file, where HWY_ONCE holds, HWY_NAMESPACE is that of the architecture's
+// baseline.
 #define VITRINE_PORTABLE_VERSION(...) &HWY_NAMESPACE::__VA_ARGS__
 
-/// VITRINE_DISPATCH(kernel)(x, n) calls HWY_NAMESPACE::kernel (a function that is not overloaded, or a
-/// function template with its arguments) as it was compiled for the instruction set in use.
+/// VITRINE_DISPATCH(kernel)(x, n) calls HWY_NAMESPACE::kernel (a function that is not overloaded,
+/// or a function template with its arguments) as it was compiled for the instruction set in use.
 #define VITRINE_DISPATCH(...)                                                                          \
   (::vitrine::detail::choose(VITRINE_PORTABLE_VERSION(__VA_ARGS__), VITRINE_AVX2_VERSION(__VA_ARGS__), \
                              VITRINE_AVX512_VERSION(__VA_ARGS__)))

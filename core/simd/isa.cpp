@@ -12,7 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 4> kNames = {"portable", "avx2", "avx512", "avx512_bf16"};
 
 #if defined(__x86_64__)
-bool has_avx2() {  // every CPU with AVX2 and FMA converts float16, which not every compiler can ask for
+bool has_avx2() {
+  // Every CPU with AVX2 and FMA converts float16, which not every compiler can ask for
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
 }

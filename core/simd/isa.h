@@ -5,12 +5,13 @@
 
 namespace vitrine {
 
-/// In rising order; each includes the ones before it. `avx512` means F, BW, CD, DQ and VL (x86-64-v4);
-/// `avx512_bf16` adds vdpbf16ps.
+/// In rising order; each includes the ones before it. `avx512` means F, BW, CD, DQ and VL
+/// (x86-64-v4); `avx512_bf16` adds vdpbf16ps.
 enum class Isa { portable, avx2, avx512, avx512_bf16 };
 
 /// The set in use: the best that this CPU has, unless the environment variable VITRINE_ISA
-/// (portable, avx2, avx512, avx512_bf16) asks for a lower one. An unknown or unavailable name is an error.
+/// (portable, avx2, avx512, avx512_bf16) asks for a lower one. An unknown or unavailable name is an
+/// error.
 Isa isa();
 
 std::string_view name(Isa isa);
@@ -20,8 +21,8 @@ namespace detail {
 /// The best set that this CPU has.
 Isa best_isa();
 
-/// Makes isa() return another set while it lives, so that one test program can run every path. For tests: set
-/// it while no kernel runs on another thread. A set that this CPU lacks is an error.
+/// Makes isa() return another set while it lives, so that one test program can run every path. For
+/// tests: set it while no kernel runs on another thread. A set that this CPU lacks is an error.
 class IsaScope {
  public:
   explicit IsaScope(Isa isa);

@@ -1,13 +1,14 @@
-// Functions of whole rows, for kernels that need no vectors of their own: run with the instruction set in
-// use.
+// Functions of whole rows, for kernels that need no vectors of their own: run with the instruction
+// set in use.
 //
-// S, the type in memory, is float, double, bfloat16 or float16; T = AccumulatorOf<S>, in which everything is computed,
-// is float for the 16-bit types and S otherwise; results are rounded to S once. A sum adds in a fixed order,
-// so that it depends on the row's length and the instruction set, and on nothing else: blocks of 256 vectors
-// in partial sums of type T, the blocks in double. NaN goes where IEEE 754 lets it go.
-// Denormals are kept.
+// S, the type in memory, is float, double, bfloat16 or float16; T = AccumulatorOf<S>, in which
+// everything is computed, is float for the 16-bit types and S otherwise; results are rounded to S
+// once. A sum adds in a fixed order, so that it depends on the row's length and the instruction
+// set, and on nothing else: blocks of 256 vectors in partial sums of type T, the blocks in double.
+// NaN goes where IEEE 754 lets it go. Denormals are kept.
 //
-// A kernel that needs another function is written with Vec, `map` and `map_sum` of core/simd/vector_loop-inl.h.
+// A kernel that needs another function is written with Vec, `map` and `map_sum` of
+// core/simd/vector_loop-inl.h.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,9 @@ namespace vitrine::vecmath {
 /// Largest errors, in ulp (units in the last place) of the result:
 ///   exp 1      log 1      sqrt 0.5     sin, cos 2.5    erf 4
 ///   expm1 4    log1p 3    rsqrt 1.5    tanh 3
-/// but for sin and cos of 1, as their zeros lie between the numbers. Zeros, denormals, infinities, NaN and
-/// huge arguments give what the C functions give. Sources of the approximations: core/simd/vector_functions-inl.h.
+/// but for sin and cos of 1, as their zeros lie between the numbers. Zeros, denormals, infinities,
+/// NaN and huge arguments give what the C functions give. Sources of the approximations:
+/// core/simd/vector_functions-inl.h.
 enum class Function { exp, expm1, log, log1p, sqrt, rsqrt, sin, cos, tanh, erf };
 
 /// y = f(x), element by element; y may be x.
@@ -67,8 +69,8 @@ void multiply(S* z, const S* x, const S* y, size_t n);
 template <class S>
 void multiply_shifted(S* z, const S* x, AccumulatorOf<S> shift, const S* y, size_t n);
 
-/// y = (x − mean) · rstd · weight + bias; weight (1 if null) and bias (0 if null) have n elements. y may be
-/// x.
+/// y = (x − mean) · rstd · weight + bias; weight (1 if null) and bias (0 if null) have n elements.
+/// y may be x.
 template <class S>
 void normalize(S* y, const S* x, AccumulatorOf<S> mean, AccumulatorOf<S> rstd, const AccumulatorOf<S>* weight,
                const AccumulatorOf<S>* bias, size_t n);

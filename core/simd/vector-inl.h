@@ -1,8 +1,8 @@
-// Vec<T>: a vector of floats or doubles as wide as the instruction set has, as a value. A thin coat over
-// Google Highway, so that a formula written for a scalar compiles for vectors too: operators, comparisons
-// that give a Mask, select, loads and stores (also of fewer elements than a vector holds, and of 16-bit
-// floats, which are converted on the way). Read core/simd/dispatch.h first; the mathematical functions are in
-// core/simd/vector_functions-inl.h.
+// Vec<T>: a vector of floats or doubles as wide as the instruction set has, as a value. A thin coat
+// over Google Highway, so that a formula written for a scalar compiles for vectors too: operators,
+// comparisons that give a Mask, select, loads and stores (also of fewer elements than a vector
+// holds, and of 16-bit floats, which are converted on the way). Read core/simd/dispatch.h first;
+// the mathematical functions are in core/simd/vector_functions-inl.h.
 #if defined(VITRINE_CORE_VEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VITRINE_CORE_VEC_INL_H_
 #undef VITRINE_CORE_VEC_INL_H_
@@ -102,8 +102,8 @@ HWY_INLINE bool any(Mask<T> mask) {
   return !hn::AllFalse(Tag<T>(), mask.raw);
 }
 
-/// Sum, largest and smallest of the elements, in an order that the instruction set fixes. The latter two want
-/// numbers.
+/// Sum, largest and smallest of the elements, in an order that the instruction set fixes. The
+/// latter two want numbers.
 template <class T>
 HWY_INLINE T reduce_sum(Vec<T> x) {
   return hn::GetLane(hn::SumOfLanes(Tag<T>(), x.raw));
@@ -125,14 +125,15 @@ HWY_INLINE T reduce_min(Vec<T> x) {
 #endif
 }
 
-// ---- Loads and stores. S is the element type in memory: T itself, or for T = float also bfloat16 or
-// float16. ----
+// ---- Loads and stores ----
+// S is the element type in memory: T itself, or for T = float also bfloat16 or float16.
 
 template <class S>
 inline constexpr bool is_16_bit = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
-// AVX2 and up convert float16, and load and store under a mask without touching what is masked out. Elsewhere
-// float16 goes through core/float16.h element by element, and a part of a vector through a buffer.
+// AVX2 and up convert float16, and load and store under a mask without touching what is masked out.
+// Elsewhere float16 goes through core/float16.h element by element, and a part of a vector through
+// a buffer.
 #undef VITRINE_AT_LEAST_AVX2
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #define VITRINE_AT_LEAST_AVX2 1
@@ -150,8 +151,8 @@ HWY_INLINE Vec<float> load_16_bit(const bfloat16* x) {
   return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(Bits32(), bits)));
 }
 
-/// Rounds to nearest, ties to even, by adding half a unit less the parity of the kept part; keeps NaN a quiet
-/// NaN.
+/// Rounds to nearest, ties to even, by adding half a unit less the parity of the kept part; keeps
+/// NaN a quiet NaN.
 HWY_INLINE void store_16_bit(bfloat16* y, Vec<float> v) {
   const Bits32 d;
   const auto bits = hn::BitCast(d, v.raw);
@@ -206,7 +207,7 @@ HWY_INLINE void store(S* y, Vec<AccumulatorOf<S>> v) {
   }
 }
 
-/// x[0 … n) for n < lanes, then `fill`; nothing behind x[n) is read.
+/// x[0 … n) for n < lanes, then `fill`; nothing from x[n] on is read.
 template <class S>
 HWY_INLINE Vec<AccumulatorOf<S>> load_part(const S* x, size_t n, AccumulatorOf<S> fill = 0) {
   using T = AccumulatorOf<S>;

@@ -1,6 +1,7 @@
-// The functions of core/math.h for vectors. Where Google Highway's approximations are good, they are used,
-// and put right for infinities, NaN, zeros and arguments beyond their range. Errors are given in ulp of the
-// result; the tests measure them for each instruction set (tests/core/simd/row_functions_test.cpp).
+// The functions of core/math.h for vectors. Where Google Highway's approximations are good, they
+// are used, and put right for infinities, NaN, zeros and arguments beyond their range. Errors are
+// given in ulp of the result; the tests measure them for each instruction set
+// (tests/core/simd/row_functions_test.cpp).
 #if defined(VITRINE_CORE_VEC_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VITRINE_CORE_VEC_MATH_INL_H_
 #undef VITRINE_CORE_VEC_MATH_INL_H_
@@ -103,8 +104,8 @@ HWY_INLINE Vec<T> polynomial(Vec<T> x, const T (&coefficients)[N]) {
   return y;
 }
 
-/// x·2^n for whole numbers n in [-150, 128], rounded once at most: also where the result is denormal or infinite. NaN stays NaN,
-/// whatever n is.
+/// x·2^n for whole numbers n in [-150, 128], rounded once at most: also where the result is
+/// denormal or infinite. NaN stays NaN, whatever n is.
 HWY_INLINE Vec<float> scale_by_power_of_2(Vec<float> x, Vec<float> n) {
 #if HWY_TARGET == HWY_AVX3
   return Vec<float>(Vec<float>::Raw{_mm512_scalef_ps(x.raw.raw, n.raw.raw)});
@@ -121,14 +122,16 @@ HWY_INLINE Vec<float> scale_by_power_of_2(Vec<float> x, Vec<float> n) {
 
 }  // namespace detail
 
-/// e^x = 2^n·e^r with n = round(x/log 2), and r = x − n·log 2 by a log 2 in two parts (Cody and Waite 1980). e^r by a
-/// polynomial, 1 + r + r²·q(r), with a relative error of at most 3.8e-9.
+/// e^x = 2^n·e^r with n = round(x/log 2), and r = x − n·log 2 by a log 2 in two parts (Cody and
+/// Waite 1980). e^r by a polynomial, 1 + r + r²·q(r), with a relative error of at most 3.8e-9.
 HWY_INLINE Vec<float> exp(Vec<float> x) {
   using V = Vec<float>;
   constexpr float kLow = -104, kHigh = 89;  // beyond these the result is 0 or infinity
-  // A processor takes some 200 cycles for a product that underflows: what becomes 0 (masked scores, say) must not be computed.
+  // A processor takes some 200 cycles for a product that underflows: what becomes 0 (masked scores,
+  // say) must not be computed.
   const Mask<float> vanishes = x < V(kLow);
-  const V z = select(x > V(kHigh), V(kHigh), select(vanishes, V(0), x));  // NaN stays NaN, here and below
+  // NaN stays NaN, here and below
+  const V z = select(x > V(kHigh), V(kHigh), select(vanishes, V(0), x));
   constexpr float kWhole = 0x1.8p23f;  // what is added to it is rounded to a whole number
   const V n = mul_add(z, V(1.44269504f), V(kWhole)) - V(kWhole);
   const V r = mul_add(n, V(-1.42860677e-6f), mul_add(n, V(-0.693145752f), z));
@@ -148,7 +151,8 @@ HWY_INLINE Vec<T> exp(Vec<T> x) {
 
 template <class T>
 HWY_INLINE Vec<T> expm1(Vec<T> x) {
-  constexpr T kLow = sizeof(T) == 4 ? -20 : -40, kHigh = sizeof(T) == 4 ? 89 : 710;  // −1, or infinity
+  // −1, or infinity
+  constexpr T kLow = sizeof(T) == 4 ? -20 : -40, kHigh = sizeof(T) == 4 ? 89 : 710;
   const Vec<T> y = hn::Expm1(Tag<T>(), detail::into_range<T>(x, kLow, kHigh).raw);
   return select(is_nan(x) || x == Vec<T>(0), x, y);
 }
@@ -176,9 +180,9 @@ HWY_INLINE Vec<T> tanh(Vec<T> x) {
 
 namespace detail {
 
-/// x = r + q·π/2 + 2π·k with |r| ≤ π/4 and q in {0, 1, 2, 3}, by subtracting multiples of π/2 in four parts
-/// of which the first ones have few bits, so that their products are exact (Cody and Waite). For |x| below
-/// kSinCosLimit.
+/// x = r + q·π/2 + 2π·k with |r| ≤ π/4 and q in {0, 1, 2, 3}, by subtracting multiples of π/2 in
+/// four parts of which the first ones have few bits, so that their products are exact (Cody and
+/// Waite). For |x| below kSinCosLimit.
 template <class T>
 struct Quadrant {
   Vec<T> r, q;
@@ -194,9 +198,9 @@ struct Quadrant {
   }
 };
 
-/// sin(r) and cos(r) for |r| ≤ π/4: r + r³·S(r²) and 1 − r²/2 + r⁴·C(r²), with the minimax coefficients of
-/// fdlibm's
-/// __kernel_sin and __kernel_cos for double, of Cephes' sinf and cosf for float.
+/// sin(r) and cos(r) for |r| ≤ π/4: r + r³·S(r²) and 1 − r²/2 + r⁴·C(r²), with the minimax
+/// coefficients of fdlibm's __kernel_sin and __kernel_cos for double, of Cephes' sinf and cosf for
+/// float.
 template <class T>
 HWY_INLINE Vec<T> sin_polynomial(Vec<T> r) {
   static constexpr float kFloat[] = {-1.6666654611e-1f, 8.3321608736e-3f, -1.9515295891e-4f};
@@ -223,7 +227,8 @@ HWY_INLINE Vec<T> cos_polynomial(Vec<T> r) {
     return mul_add(r2 * r2, polynomial(r2, kDouble), parabola);
 }
 
-/// Beyond this, where the reduction loses digits, sin and cos go element by element through the C library.
+/// Beyond this, where the reduction loses digits, sin and cos go element by element through the C
+/// library.
 template <class T>
 inline constexpr T kSinCosLimit = 25735;  // 2¹⁴ · π/2
 
@@ -257,9 +262,9 @@ HWY_INLINE Vec<T> pow(Vec<T> x, Vec<T> y) {
   return detail::by_element<T>([](T a, T b) { return std::pow(a, b); }, x, y);
 }
 
-/// W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969): for |x| ≤
-/// 0.46875 x·A(x²)/B(x²), else 1 − exp(−x²)·C(|x|)/D(|x|). His third range, |x| > 4, serves erfc only: for
-/// erf the second holds up to 6, where erf is 1 in double.
+/// W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969):
+/// for |x| ≤ 0.46875 x·A(x²)/B(x²), else 1 − exp(−x²)·C(|x|)/D(|x|). His third range, |x| > 4,
+/// serves erfc only: for erf the second holds up to 6, where erf is 1 in double.
 template <class T>
 HWY_INLINE Vec<T> erf(Vec<T> x) {
   static constexpr T kA[] = {3.20937758913846947e03, 3.77485237685302021e02, 1.13864154151050156e02,

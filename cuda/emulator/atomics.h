@@ -1,5 +1,6 @@
-// Atomic operations, for the types that CUDA has them for, and fences. At each, as in __nanosleep, other threads of the block have
-// their turn, so that one that spins until another has written something gets to see it.
+// Atomic operations, for the types that CUDA has them for, and fences. At each, as in __nanosleep,
+// other threads of the block have their turn, so that one that spins until another has written
+// something gets to see it.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +12,8 @@ namespace vitrine::emulator {
 template <class T, class... Types>
 concept OneOf = (std::is_same_v<T, Types> || ...);
 
-/// Puts change(what is there) in its place, which the trace is told as done at `pc`. Returns what was there.
+/// Puts change(what is there) in its place, which the trace is told as done at `pc`. Returns what
+/// was there.
 template <class T, class Change>
 VITRINE_UNTRACED T change_atomically(T* address, const void* pc, Change change) {
   pass_turn();

@@ -124,8 +124,8 @@ void ThreadBlock::note_wrong(const std::string& what) {
 
 void ThreadBlock::stop() { threads_[running_]->fiber.yield(); }
 
-/// Notes an error when something is wrong; the thread must then stop(). Nothing is thrown: compilers take it that an access
-/// throws nothing.
+/// Notes an error when something is wrong; the thread must then stop(). Nothing is thrown:
+/// compilers take it that an access throws nothing.
 bool ThreadBlock::fails(const std::string& wrong) {
   if (!wrong.empty()) error_ = std::make_exception_ptr(error_here(wrong));
   return !wrong.empty();
@@ -268,7 +268,7 @@ const uint64_t* ThreadBlock::exchange(uint32_t mask, uint64_t value, Place place
   if ((mask & bit) == 0)
     fail_here(fmt::format("{}: lane {} calls it with the mask {:#010x}, which leaves it out",
                           to_string(place), lane(), mask));
-  // Lanes behind the end of the block do not exist, and the full mask means those that do.
+  // Lanes after the end of the block do not exist, and the full mask means those that do.
   mask &= lanes();
   if (launch_->traced) trace_->advance(running_);
   Group& g = group(mask);

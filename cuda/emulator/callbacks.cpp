@@ -1,6 +1,7 @@
-// What code compiled with -fsanitize=thread calls before each access: the names are those of ThreadSanitizer's runtime, which is
-// not linked. Accesses outside traced kernels are ignored. And what -fsanitize=bounds calls where an index leaves its array. A file of
-// its own, so that a program without such code, or with the real runtime, does not link it.
+// What code compiled with -fsanitize=thread calls before each access: the names are those of
+// ThreadSanitizer's runtime, which is not linked. Accesses outside traced kernels are ignored. And
+// what -fsanitize=bounds calls where an index leaves its array. A file of its own, so that a
+// program without such code, or with the real runtime, does not link it.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -26,8 +27,9 @@ inline void saw(const volatile void* address, size_t size, Access access, const 
 
 /// What is told of an index, as compilers lay it out.
 struct TypeName {
-  uint16_t kind, info;  // info of an integer: twice the logarithm of its bits, and 1 where it is signed
-  char quoted[1];       // 'float [32]'
+  // info of an integer: twice the logarithm of its bits, and 1 where it is signed
+  uint16_t kind, info;
+  char quoted[1];  // 'float [32]'
 };
 struct ArrayIndex {
   const char* file;
@@ -38,8 +40,8 @@ struct ArrayIndex {
 /// "takes element 5 of int [4] at scale.cu:12"
 std::string describe(const ArrayIndex& of, uintptr_t value) {
   const bool is_signed = (of.index->info & 1) != 0;
-  const int unused =
-      64 - std::min(64, 1 << (of.index->info >> 1));  // bits above the index's own, which clang leaves 0
+  // Bits above the index's own, which clang leaves 0
+  const int unused = 64 - std::min(64, 1 << (of.index->info >> 1));
   const std::string file = of.file, array = of.array->quoted;
   return fmt::format(
       "takes element {} of {} at {}:{}",
@@ -134,7 +136,8 @@ VITRINE_ATOMICS(64, uint64_t)
 void __tsan_atomic_thread_fence(int) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 void __tsan_atomic_signal_fence(int) {}
 
-/// Weak, as a program may bring UBSan's own. Nothing here may want destroying: a thread that has stopped never goes on.
+/// Weak, as a program may bring UBSan's own. Nothing here may want destroying: a thread that has
+/// stopped never goes on.
 __attribute__((weak)) void __ubsan_handle_out_of_bounds(ArrayIndex* of, uintptr_t value) {
   ThreadBlock* const block = ThreadBlock::traced();
   if (block == nullptr) {

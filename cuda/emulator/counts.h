@@ -1,5 +1,6 @@
-// What a kernel does to memory, counted as a GPU would: accesses of a warp's lanes at one instruction are one, global memory
-// moves in transactions of 32 bytes, and shared memory has 32 banks of 4 bytes, each of which serves one word at a time.
+// What a kernel does to memory, counted as a GPU would: accesses of a warp's lanes at one
+// instruction are one, global memory moves in transactions of 32 bytes, and shared memory has 32
+// banks of 4 bytes, each of which serves one word at a time.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +29,14 @@ struct Counts {
   uint64_t shared_accesses = 0;  // by warps
   uint64_t bank_conflicts = 0;   // further rounds because two words lie in one bank
 
-  uint64_t matrix_products = 0;  // of 16 × 16 by 16 × 8 elements on tensor cores; wgmma makes many of them
+  // Of 16 × 16 by 16 × 8 elements on tensor cores; wgmma makes many of them
+  uint64_t matrix_products = 0;
 
   Counts& operator+=(const Counts& other);
 };
 
-/// Forgets what was counted, and counts from now on, or no longer. VITRINE_EMULATOR_COUNTS=1 in the environment counts from the
-/// start and prints the table at the end of the program.
+/// Forgets what was counted, and counts from now on, or no longer. VITRINE_EMULATOR_COUNTS=1 in the
+/// environment counts from the start and prints the table at the end of the program.
 void count_kernels(bool on);
 bool counts_kernels();
 void add_counts(const std::string& kernel, const Counts& counts);
@@ -42,8 +44,8 @@ void add_counts(const std::string& kernel, const Counts& counts);
 std::map<std::string, Counts> kernel_counts();
 std::string to_table(const std::map<std::string, Counts>& kernels);
 
-/// Counts one block. Lanes run one after the other, so that accesses are first gathered: the n-th by each lane at an
-/// instruction, since the lane's last barrier or warp function, belong together.
+/// Counts one block. Lanes run one after the other, so that accesses are first gathered: the n-th
+/// by each lane at an instruction, since the lane's last barrier or warp function, belong together.
 class WarpCounter {
  public:
   void start_block(size_t threads);

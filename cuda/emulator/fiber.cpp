@@ -34,8 +34,8 @@
 namespace vitrine::emulator {
 
 #if defined(__x86_64__)
-// void vitrine_switch_stack(void** save, void* load): keeps the registers that a function must keep on the stack that is
-// left, and takes them from the other.
+// void vitrine_switch_stack(void** save, void* load): keeps the registers that a function must keep
+// on the stack that is left, and takes them from the other.
 asm(R"(
 .text
 .p2align 4
@@ -64,7 +64,8 @@ extern "C" void vitrine_switch_stack(void** save, void* load);
 namespace {
 
 constexpr size_t kStack = 256 << 10;  // of which only pages that are touched take memory
-constexpr size_t kGuard = 64 << 10;  // below it, and a multiple of any page: whoever goes on there is stopped
+// Below it, and a multiple of any page: whoever goes on there is stopped
+constexpr size_t kGuard = 64 << 10;
 
 }  // namespace
 

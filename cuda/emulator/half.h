@@ -1,8 +1,10 @@
-// CUDA's 16-bit floating types, __half and __nv_bfloat16, and pairs of them: the stand-in for <cuda_fp16.h> and <cuda_bf16.h>.
+// CUDA's 16-bit floating types, __half and __nv_bfloat16, and pairs of them: the stand-in for
+// <cuda_fp16.h> and <cuda_bf16.h>.
 //
-// One operation is computed in float32 and then rounded. For + − × ÷ and square roots that gives what rounding once would, as float32
-// has at least two digits more than twice those of the result. A fused multiply-add is computed in float64, whose inexact sums are
-// rounded to odd: to that neighbour whose last digit is 1, after which rounding to nearest sees that there was more.
+// One operation is computed in float32 and then rounded. For + − × ÷ and square roots that gives
+// what rounding once would, as float32 has at least two digits more than twice those of the result.
+// A fused multiply-add is computed in float64, whose inexact sums are rounded to odd: to that
+// neighbour whose last digit is 1, after which rounding to nearest sees that there was more.
 #pragma once
 
 #include <bit>
@@ -17,7 +19,8 @@
 
 namespace vitrine::emulator {
 
-/// The neighbour of `rounded` on the side of `rest`, what rounding has cut off, if its own last digit is even.
+/// The neighbour of `rounded` on the side of `rest`, what rounding has cut off, if its own last
+/// digit is even.
 template <class T, class Bits>
 T to_odd(T rounded, double rest) {
   if (!(rest < 0 || rest > 0) || std::bit_cast<Bits>(rounded) % 2 == 1) return rounded;
@@ -34,7 +37,8 @@ inline double add_to_odd(double x, double y) {
   return to_odd<double, uint64_t>(sum, (x - (sum - of_y)) + (y - of_y));
 }
 
-// What reads or changes a number where it lies does so for the kernel: it tells that itself, and is not inlined, so that the trace is told the kernel's line.
+// What reads or changes a number where it lies does so for the kernel: it tells that itself, and is
+// not inlined, so that the trace is told the kernel's line.
 #define VITRINE_IN_PLACE(T, operation)                                           \
   __attribute__((noinline)) VITRINE_UNTRACED T& operator operation##=(T other) { \
     note_access(this, sizeof(T), Access::read, __builtin_return_address(0));     \
@@ -160,7 +164,8 @@ using half2 = __half2;
 using nv_bfloat16 = __nv_bfloat16;
 using nv_bfloat162 = __nv_bfloat162;
 
-// __float2half, __floats2half2_rn, __half22float2, __low2half, …; and with bfloat16 in place of half.
+// __float2half, __floats2half2_rn, __half22float2, __low2half, …; and with bfloat16 in place of
+// half.
 #define VITRINE_CONVERSIONS(name, number, pair)                                           \
   inline number __float2##name(float x) { return x; }                                     \
   inline number __float2##name##_rn(float x) { return x; }                                \

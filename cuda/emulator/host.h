@@ -1,4 +1,5 @@
-// The host's side of the stand-in for <cuda_runtime.h>: devices, memory, streams, events. Memory is the CPU's.
+// The host's side of the stand-in for <cuda_runtime.h>: devices, memory, streams, events. Memory is
+// the CPU's.
 #pragma once
 
 #include <cstddef>
@@ -67,9 +68,9 @@ inline cudaError_t cudaSetDevice(int device) {
 inline cudaError_t cudaGetDevice(int* device) {
   return *device = vitrine::emulator::selected_device, cudaSuccess;
 }
-/// What the emulator has twins for: the instructions of compute capability 9.0 (cuda/instructions/), unless a test wants an older
-/// GPU. It has few multiprocessors,
-/// so that blocks of small tests, too, compute several tiles.
+/// What the emulator has twins for: the instructions of compute capability 9.0
+/// (cuda/instructions/), unless a test wants an older GPU. It has few multiprocessors, so that
+/// blocks of small tests, too, compute several tiles.
 enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrComputeCapabilityMinor,
@@ -240,7 +241,8 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return vitrine::emulator::noted(vitrine::emulator::synchronize(stream));
 }
-/// Not ready until its work is done; but it takes a step, so that whoever asks again and again gets there.
+/// Not ready until its work is done; but it takes a step, so that whoever asks again and again gets
+/// there.
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return vitrine::emulator::noted(vitrine::emulator::query_stream(stream));
 }

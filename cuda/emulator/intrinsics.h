@@ -1,5 +1,6 @@
-// What CUDA's math library and its intrinsics have beside <math.h>. The fast functions, which on a GPU give up some digits, have
-// all of them here; bits, conversions and rounding to nearest are the same.
+// What CUDA's math library and its intrinsics have beside <math.h>. The fast functions, which on a
+// GPU give up some digits, have all of them here; bits, conversions and rounding to nearest are the
+// same.
 #pragma once
 
 #include <math.h>
@@ -80,7 +81,8 @@ inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
 inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
 
-// Rounded to nearest (rn), towards zero (rz), down (rd) or up (ru). What no int is becomes the nearest one, a NaN 0.
+// Rounded to nearest (rn), towards zero (rz), down (rd) or up (ru). What no int is becomes the
+// nearest one, a NaN 0.
 namespace vitrine::emulator {
 inline int to_int(float whole) {
   constexpr int kLeast = std::numeric_limits<int>::min(), kMost = std::numeric_limits<int>::max();
@@ -96,7 +98,8 @@ inline int __float2int_rd(float x) { return vitrine::emulator::to_int(std::floor
 inline int __float2int_ru(float x) { return vitrine::emulator::to_int(std::ceil(x)); }
 inline float __int2float_rn(int x) { return static_cast<float>(x); }
 
-// Reads and writes with a wish for the caches. Not inlined, so that the trace is told the kernel's line.
+// Reads and writes with a wish for the caches. Not inlined, so that the trace is told the kernel's
+// line.
 #define VITRINE_READ(name)                                                            \
   template <class T>                                                                  \
   __attribute__((noinline)) VITRINE_UNTRACED T name(const T* p) {                     \

@@ -1,5 +1,6 @@
-// Twins of Hopper's mbarrier and copy engine (cuda/instructions/mbarrier.h, tma.h). As in AsyncCopies, a tile arrives when it is
-// waited for, and not before: until then its place holds NaN.
+// Twins of Hopper's mbarrier and copy engine (cuda/instructions/mbarrier.h, tma.h). As in
+// AsyncCopies, a tile arrives when it is waited for, and not before: until then its place holds
+// NaN.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ struct BoxCopy {
 /// `pc` says whose accesses these are.
 void load_box(const BoxCopy& copy, const void* pc);
 
-/// Where the copy engine puts a byte of shared memory, and tensor cores find it, under the swizzle of 128 bytes: bits 4 to 6 of
-/// the address change by exclusive or with bits 7 to 9.
+/// Where the copy engine puts a byte of shared memory, and tensor cores find it, under the swizzle
+/// of 128 bytes: bits 4 to 6 of the address change by exclusive or with bits 7 to 9.
 inline char* swizzled(char* shared) {
   const auto address = reinterpret_cast<uintptr_t>(shared);
   return shared + static_cast<ptrdiff_t>((address ^ (address >> 7 & 7) << 4) - address);

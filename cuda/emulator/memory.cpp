@@ -112,14 +112,14 @@ std::string describe_nearest_allocation(const void* address) {
   constexpr ptrdiff_t kNear = 1 << 16;
   Allocations& all = allocations();
   const std::shared_lock lock(all.mutex);
-  const auto after = all.by_begin.upper_bound(address);
-  const Allocation* const lower = after == all.by_begin.begin() ? nullptr : std::prev(after)->second.get();
-  const Allocation* const upper = after == all.by_begin.end() ? nullptr : after->second.get();
-  const ptrdiff_t behind = lower ? lower->at(address) - static_cast<ptrdiff_t>(lower->size()) : kNear;
+  const auto next = all.by_begin.upper_bound(address);
+  const Allocation* const lower = next == all.by_begin.begin() ? nullptr : std::prev(next)->second.get();
+  const Allocation* const upper = next == all.by_begin.end() ? nullptr : next->second.get();
+  const ptrdiff_t after = lower ? lower->at(address) - static_cast<ptrdiff_t>(lower->size()) : kNear;
   const ptrdiff_t before = upper ? -upper->at(address) : kNear;
-  if (std::min(behind, before) >= kNear) return "which no allocation is near: is it a pointer of the host?";
-  return behind <= before ? fmt::format("{} bytes behind an allocation of {} bytes", behind, lower->size())
-                          : fmt::format("{} bytes before an allocation of {} bytes", before, upper->size());
+  if (std::min(after, before) >= kNear) return "which no allocation is near: is it a pointer of the host?";
+  return after <= before ? fmt::format("{} bytes after an allocation of {} bytes", after, lower->size())
+                         : fmt::format("{} bytes before an allocation of {} bytes", before, upper->size());
 }
 
 }  // namespace vitrine::emulator

@@ -1,4 +1,5 @@
-// The emulated GPU's memory: which bytes belong to an allocation, and, when kernels are traced, which of them were written.
+// The emulated GPU's memory: which bytes belong to an allocation, and, when kernels are traced,
+// which of them were written.
 #pragma once
 
 #include <atomic>
@@ -30,16 +31,17 @@ class Allocation {
   std::unique_ptr<std::atomic<bool>[]> written_;  // by byte
 };
 
-/// From now on new memory knows, or knows no more, which of its bytes were written, and the allocator takes every tensor's by
-/// itself.
+/// From now on new memory knows, or knows no more, which of its bytes were written, and the
+/// allocator takes every tensor's by itself.
 void trace_device_memory(bool on = true);
 bool traces_device_memory();
-/// The emulated GPUs' size, for trying what happens without enough of it; at first all that the CPU has.
+/// The emulated GPUs' size, for trying what happens without enough of it; at first all that the CPU
+/// has.
 void set_device_memory_size(size_t bytes);
 size_t device_memory_size();
 size_t device_memory_in_use();
 
-/// 256-byte aligned, with some bytes behind it that belong to nobody; nullptr when there is no more.
+/// 256-byte aligned, with some bytes after it that belong to nobody; nullptr when there is no more.
 void* allocate_device_memory(size_t bytes);
 /// Page-locked: kernels reach it as well, and what the CPU has written there is not known.
 void* allocate_host_memory(size_t bytes);
@@ -53,7 +55,7 @@ void device_memory_may_be_written();
 
 /// The allocation that holds an address, or nullptr.
 std::shared_ptr<Allocation> find_allocation(const void* address);
-/// "4 bytes behind an allocation of 400 bytes", or that no allocation is near.
+/// "4 bytes after an allocation of 400 bytes", or that no allocation is near.
 std::string describe_nearest_allocation(const void* address);
 
 }  // namespace vitrine::emulator

@@ -80,8 +80,9 @@ const Touch* RaceDetector::touch(SharedHistory::Byte& byte, Touch touch) {
   return nullptr;
 }
 
-/// Room for a reader of each of eight warps: a barrier in shared memory may order whoever writes with some of them and not with
-/// others. Of more warps, which only __syncthreads orders as a rule, the first eight stand for all.
+/// Room for a reader of each of eight warps: a barrier in shared memory may order whoever writes
+/// with some of them and not with others. Of more warps, which only __syncthreads orders as a rule,
+/// the first eight stand for all.
 void RaceDetector::remember_reader(SharedHistory::Byte& byte, const Touch& touch) {
   for (size_t i = 0; i < byte.readers; ++i)
     if (is_before(byte.reads[i], touch.thread) && byte.reads[i].access == touch.access) {

@@ -1,6 +1,7 @@
-// Races on shared memory: two threads touch a byte, one of them writes, and nothing orders the two. What orders them is
-// __syncthreads, __syncwarp for the lanes of its mask, and atomics on one address. Shuffles and votes do not: CUDA does not
-// promise it. Each thread has a vector clock; each byte remembers who wrote and who read it since the last block-wide barrier.
+// Races on shared memory: two threads touch a byte, one of them writes, and nothing orders the two.
+// What orders them is __syncthreads, __syncwarp for the lanes of its mask, and atomics on one
+// address. Shuffles and votes do not: CUDA does not promise it. Each thread has a vector clock;
+// each byte remembers who wrote and who read it since the last block-wide barrier.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +61,8 @@ class RaceDetector {
   uint32_t clock(size_t thread) { return clocks(thread)[thread]; }
 
  private:
-  using Clocks = std::vector<uint32_t>;  // of each thread: up to which of its steps what it did comes before
+  // Of each thread: up to which of its steps what it did comes before
+  using Clocks = std::vector<uint32_t>;
   uint32_t* clocks(size_t thread);
   bool is_before(const Touch& earlier, size_t thread) {
     return clocks(thread)[earlier.thread] >= earlier.clock;

@@ -15,8 +15,9 @@
 #include "cuda/emulator/vector_types.h"
 #include "cuda/emulator/warp.h"
 
-// Whether the kernels of a file are traced: VITRINE_TRACE_OPTIONS define it as true, the library's own build as true or false. A
-// file that is compiled without it has kernels of somebody who may expect to hear of races.
+// Whether the kernels of a file are traced: VITRINE_TRACE_OPTIONS define it as true, the library's
+// own build as true or false. A file that is compiled without it has kernels of somebody who may
+// expect to hear of races.
 #ifndef VITRINE_TRACED
 #define VITRINE_TRACED ::vitrine::emulator::report_untraced(__FILE__)
 #endif
@@ -30,7 +31,8 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__
 #define __grid_constant__
-// All threads of a block run on one thread of the CPU, so what is static there belongs to the block.
+// All threads of a block run on one thread of the CPU, so what is static there belongs to the
+// block.
 #define __shared__ static thread_local
 
 #define threadIdx (::vitrine::emulator::thread_index())

@@ -41,7 +41,8 @@ T read_at(std::ifstream& file, uint64_t offset) {
   return value;
 }
 
-/// Of functions (and extern "C" ones), as `__shared__` variables are; others are the emulator's and the program's own.
+/// Of functions (and extern "C" ones), as `__shared__` variables are; others are the emulator's and
+/// the program's own.
 bool is_local_to_function(std::string_view mangled) {
   return mangled.starts_with("_ZZ") || mangled.find('.') != std::string_view::npos;
 }

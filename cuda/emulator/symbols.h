@@ -1,4 +1,5 @@
-// Names for addresses: the line of a kernel that an instruction belongs to, and the __shared__ variable that lies at an address.
+// Names for addresses: the line of a kernel that an instruction belongs to, and the __shared__
+// variable that lies at an address.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,8 @@
 
 namespace vitrine::emulator {
 
-/// Memory of the program itself and of its libraries: constants, and variables that threads do not have of their own.
+/// Memory of the program itself and of its libraries: constants, and variables that threads do not
+/// have of their own.
 bool is_program_data(const void* address, size_t size);
 
 /// A `__shared__` variable with a fixed size, which is static and thread_local here.
@@ -30,7 +32,8 @@ struct StaticShared {
 /// Those of the calling thread.
 std::vector<StaticShared> static_shared();
 
-/// "transpose.cu:31" for an address behind a call (from addr2line), or "" where it cannot be told.
+/// "transpose.cu:31" for the return address of a call (from addr2line), or "" where it cannot be
+/// told.
 std::string source_line(const void* return_address);
 
 }  // namespace vitrine::emulator

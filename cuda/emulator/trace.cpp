@@ -16,8 +16,9 @@ std::string at_line(const void* pc) {
   return line.empty() ? "" : " at " + line;
 }
 
-/// Whether a read of such elements meets one that was never written. Without (0) eight bytes and more may be those of a struct with
-/// padding, so that in every eight of them something must have been written.
+/// Whether a read of such elements meets one that was never written. Without (0) eight bytes and
+/// more may be those of a struct with padding, so that in every eight of them something must have
+/// been written.
 template <class IsWritten>
 bool reads_unwritten(size_t size, size_t element, IsWritten&& is_written) {
   const size_t part = element != 0 ? element : size < 8 ? 1 : 8;
@@ -95,11 +96,11 @@ std::string Trace::access_global(const void* address, size_t size, const Touch& 
   if (a == nullptr) {
     if (is_program_data(address, size)) return "";
     const Region& dynamic = regions_[0];
-    const auto behind =
+    const auto after =
         static_cast<const char*>(address) - dynamic.data - static_cast<ptrdiff_t>(dynamic.size);
-    if (dynamic.size != 0 && behind >= 0 && behind < 4096)
-      return fmt::format("{}, {} bytes behind the {} bytes of dynamic shared memory", describe(touch, size),
-                         behind, dynamic.size);
+    if (dynamic.size != 0 && after >= 0 && after < 4096)
+      return fmt::format("{}, {} bytes after the {} bytes of dynamic shared memory", describe(touch, size),
+                         after, dynamic.size);
     return fmt::format("{}, {}", describe(touch, size), describe_nearest_allocation(address));
   }
   const auto offset = static_cast<size_t>(a->at(address));

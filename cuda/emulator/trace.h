@@ -1,6 +1,7 @@
-// What the threads of a block read and write, checked and counted. Kernels in files compiled with VITRINE_TRACE_OPTIONS (all of
-// cuda/ with VITRINE_EMULATOR_TRACE=ON) tell each access: GCC's and clang's -fsanitize=thread puts a call before it, which is
-// meant for ThreadSanitizer's runtime and is answered by callbacks.cpp instead.
+// What the threads of a block read and write, checked and counted. Kernels in files compiled with
+// VITRINE_TRACE_OPTIONS (all of cuda/ with VITRINE_EMULATOR_TRACE=ON) tell each access: GCC's and
+// clang's -fsanitize=thread puts a call before it, which is meant for ThreadSanitizer's runtime and
+// is answered by callbacks.cpp instead.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ namespace vitrine::emulator {
 class Trace {
  public:
   void start_block(const Launch& launch, std::span<char> dynamic_shared);
-  /// Notes an access. Returns what is wrong, or ""; so do synchronize() and finish_block(), which tell of a read of unwritten
-  /// shared memory, unless a race has explained it.
+  /// Notes an access. Returns what is wrong, or ""; so do synchronize() and finish_block(), which
+  /// tell of a read of unwritten shared memory, unless a race has explained it.
   std::string access(const void* address, size_t size, size_t thread, Access access, const void* pc,
                      size_t element);
 
@@ -31,7 +32,8 @@ class Trace {
   }
   /// A thread comes to a barrier or a warp function.
   void advance(size_t thread);
-  /// The threads of a barrier are all there: those of the block, or lanes of the warp that begins with thread `first`.
+  /// The threads of a barrier are all there: those of the block, or lanes of the warp that begins
+  /// with thread `first`.
   std::string synchronize();
   void synchronize(size_t first, uint32_t lanes) { races_.synchronize(first, lanes); }
   void end(size_t thread);

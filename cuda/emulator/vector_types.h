@@ -1,4 +1,5 @@
-// CUDA's vector types: as many bytes as one instruction moves, which an alignment of the same size makes possible.
+// CUDA's vector types: as many bytes as one instruction moves, which an alignment of the same size
+// makes possible.
 #pragma once
 
 #define VITRINE_VECTOR_TYPES(T, name)                                   \

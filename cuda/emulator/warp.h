@@ -45,7 +45,8 @@ inline constexpr int warpSize = 32;
 
 namespace vitrine::emulator {
 
-/// The lane from which a shuffle reads; lanes are cut into groups of `width`, and a lane outside its group is itself.
+/// The lane from which a shuffle reads; lanes are cut into groups of `width`, and a lane outside
+/// its group is itself.
 struct From {
   int source, width = 32;
   int operator()(int lane) const { return lane / width * width + (source & (width - 1)); }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kRows = 64, kMostColumns = 256, kDepth = 16, kThreads = 128, kChunk = 8;
 
-/// A matrix as its descriptor tells it (PTX ISA, "Matrix Descriptor Format" and "Strides"): lines of 128 bytes, or of 32 bytes of
-/// them, in groups of 8.
+/// A matrix as its descriptor tells it (PTX ISA, "Matrix Descriptor Format" and "Strides"): lines
+/// of 128 bytes, or of 32 bytes of them, in groups of 8.
 class SharedMatrix {
  public:
   SharedMatrix(uint64_t descriptor, bool along_k) : along_k_(along_k) {
@@ -26,7 +26,8 @@ class SharedMatrix {
     leading_ = field(16), stride_ = field(32);
   }
 
-  /// Where the 8 elements from (row of x or column of y) i and from k on lie that follow each other in memory.
+  /// Where the 8 elements from (row of x or column of y) i and from k on lie that follow each other
+  /// in memory.
   char* chunk(int i, int k) const {
     return swizzled(along_k_ ? begin_ + i / 8 * stride_ + i % 8 * 128 + k * 2
                              : begin_ + i / 64 * leading_ + k / 8 * stride_ + k % 8 * 128 + i % 64 * 2);

@@ -1,5 +1,5 @@
-// The twin of Hopper's tensor cores (cuda/instructions/wgmma.h): products are made when they are waited for, and not before, and
-// shared memory must not change until then.
+// The twin of Hopper's tensor cores (cuda/instructions/wgmma.h): products are made when they are
+// waited for, and not before, and shared memory must not change until then.
 #pragma once
 
 #include <array>
@@ -10,11 +10,13 @@
 
 namespace vitrine::emulator {
 
-/// Once all threads of the warpgroup are here, each has `count` registers. To take more lets others run until they have given enough.
+/// Once all threads of the warpgroup are here, each has `count` registers. To take more lets others
+/// run until they have given enough.
 void give_registers(unsigned count, Place place);
 void take_registers(unsigned count, Place place);
 
-/// sums [64, N] = x [64, 16] · y [16, N], + sums with `add`. Of x in registers each thread has its fragment.
+/// sums [64, N] = x [64, 16] · y [16, N], + sums with `add`. Of x in registers each thread has its
+/// fragment.
 struct WarpgroupProduct {
   uint64_t x = 0, y = 0;  // descriptors
   bool x_in_registers = false, x_along_k = true, y_along_k = true, add = true;

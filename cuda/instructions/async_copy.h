@@ -1,5 +1,6 @@
-// Copies from global to shared memory that nobody waits for until they are needed (cp.async, from compute capability 8.0 on):
-// they pass by the registers, and the thread goes on with something else.
+// Copies from global to shared memory that nobody waits for until they are needed (cp.async, from
+// compute capability 8.0 on): they pass by the registers, and the thread goes on with something
+// else.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,13 @@ namespace vitrine::cuda {
 
 /// The copies of one thread, which wait in groups.
 ///
-///   copies.copy16(to, from, 16);  copies.commit();   // a group
-///   copies.wait<1>();                                // all groups but the last one are there, for this thread;
-///   __syncthreads();                                 // and now for all
+///   copies.copy16(to, from, 16);  copies.commit();  // a group
+///   copies.wait<1>();  // all groups but the last are there, for this thread;
+///   __syncthreads();   // and now for all
 class AsyncCopies {
  public:
-  /// 16 bytes, of which the first `bytes` come from global memory and the others are 0. Both addresses are multiples of 16.
+  /// 16 bytes, of which the first `bytes` come from global memory and the others are 0. Both
+  /// addresses are multiples of 16.
   __device__ void copy16(void* shared, const void* global, int bytes);
   /// What was copied since the last commit is a group.
   __device__ void commit();

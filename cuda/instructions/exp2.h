@@ -8,8 +8,8 @@
 
 namespace vitrine::cuda {
 
-/// 2^x within 2 units of rounding, 0 where that is no normal number (ex2.approx.ftz): one instruction, where std::exp2 takes
-/// five, to reach denormal results.
+/// 2^x within 2 units of rounding, 0 where that is no normal number (ex2.approx.ftz): one
+/// instruction, where std::exp2 takes five, to reach denormal results.
 __device__ inline float fast_exp2(float x) {
 #if VITRINE_CUDA_EMULATED
   const float y = std::exp2(x);

@@ -1,5 +1,5 @@
-// Barriers in shared memory on which threads wait for each other and for bytes that copies bring (mbarrier, from compute
-// capability 9.0 on with bytes; PTX ISA, "mbarrier").
+// Barriers in shared memory on which threads wait for each other and for bytes that copies bring
+// (mbarrier, from compute capability 9.0 on with bytes; PTX ISA, "mbarrier").
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,22 @@ __device__ inline uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-/// Goes from phase to phase: a phase is complete when as many threads have arrived as init() said, and as many bytes have come
-/// as they expect. Phases are told apart by their parity: 0, 1, 0, ….
+/// Goes from phase to phase: a phase is complete when as many threads have arrived as init() said,
+/// and as many bytes have come as they expect. Phases are told apart by their parity: 0, 1, 0, ….
 struct Mbarrier {
   uint64_t state;
 
-  /// By one thread, before any other function; then fence_init(), by which the copy engine knows of it, and __syncthreads.
+  /// By one thread, before any other function; then fence_init(), by which the copy engine knows of
+  /// it, and __syncthreads.
   __device__ void init(unsigned arrivals);
   __device__ static void fence_init();
-  /// This thread's arrival in the current phase. What it did before happens before what comes after wait().
+  /// This thread's arrival in the current phase. What it did before happens before what comes after
+  /// wait().
   __device__ void arrive();
   /// The same; the phase also waits for that many bytes.
   __device__ void arrive_expecting(unsigned bytes);
-  /// Returns once the phase of that parity is complete. On a new barrier the one before the first, of parity 1, is.
+  /// Returns once the phase of that parity is complete. On a new barrier the one before the first,
+  /// of parity 1, is.
 #if VITRINE_CUDA_EMULATED
   void wait(unsigned parity, emulator::Place place = {__builtin_FILE(), __builtin_LINE()});
 #else

@@ -1,4 +1,5 @@
-// Rounding of two float32 numbers to 16 bits at once, into the word that a tensor core's fragment has them in.
+// Rounding of two float32 numbers to 16 bits at once, into the word that a tensor core's fragment
+// has them in.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace vitrine::cuda {
 
-/// T(low) in the lower half of the word and T(high) in the upper one (cvt.rn.…x2). T is bfloat16 or float16.
+/// T(low) in the lower half of the word and T(high) in the upper one (cvt.rn.…x2). T is bfloat16 or
+/// float16.
 template <class T>
 __device__ uint32_t pack(float low, float high) {
 #if VITRINE_CUDA_EMULATED

@@ -5,7 +5,8 @@ namespace vitrine::cuda {
 namespace {
 
 #if !VITRINE_CUDA_EMULATED
-/// Like all kernels with `wgmma`, empty where it is compiled for anything but sm_90a; elsewhere it takes shared memory.
+/// Like all kernels with `wgmma`, empty where it is compiled for anything but sm_90a; elsewhere it
+/// takes shared memory.
 __global__ void probe() {
 #if VITRINE_HAS_WGMMA
   [[maybe_unused]] __shared__ int memory;

@@ -1,9 +1,10 @@
 // Step 3: a thread computes kEach × kEach elements of z in registers.
 //
-// What it buys: from 2·kEach numbers of shared memory come kEach² products. The tiled step reads shared memory twice for each
-// multiplication, and that is its limit; here it is once for every four (for two in float64, whose sums need twice the
-// registers). The larger tile, 128 × 128, also divides the loads from global memory by 8. And the elements of the next tiles
-// are loaded into registers while this one is multiplied, so that nobody waits for global memory.
+// What it buys: from 2·kEach numbers of shared memory come kEach² products. The tiled step reads
+// shared memory twice for each multiplication, and that is its limit; here it is once for every
+// four (for two in float64, whose sums need twice the registers). The larger tile, 128 × 128, also
+// divides the loads from global memory by 8. And the elements of the next tiles are loaded into
+// registers while this one is multiplied, so that nobody waits for global memory.
 #include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
@@ -17,16 +18,19 @@ struct Blocking {
   using T = AccumulatorOf<S>;
   static constexpr int kEach = sizeof(T) == 4 ? 8 : 4;  // rows and columns of z for a thread
   static constexpr int kWide = kSide * kEach;           // and for a block
-  static constexpr int kDepth = 32 / sizeof(S);         // a row of a tile is one transaction of 32 bytes
-  static constexpr int kLoads = kWide * kDepth / kThreadsOfBlock;  // elements of a tile for a thread
-  // Rows of a tile lie along its first axis, k; four numbers of padding keep writes that go along k off each other's banks.
+  // a row of a tile is one transaction of 32 bytes
+  static constexpr int kDepth = 32 / sizeof(S);
+  // Elements of a tile for a thread
+  static constexpr int kLoads = kWide * kDepth / kThreadsOfBlock;
+  // Rows of a tile lie along its first axis, k; four numbers of padding keep writes that go along k
+  // off each other's banks.
   struct alignas(16) Shared {
     T x[kDepth][kWide + 4], y[kDepth][kWide + 4];
   };
 };
 
-/// A thread's part of the tiles of x, or of y: `lines` are rows of x or columns of y. Neighbouring threads take neighbours in
-/// memory, which follow each other along k or from line to line.
+/// A thread's part of the tiles of x, or of y: `lines` are rows of x or columns of y. Neighbouring
+/// threads take neighbours in memory, which follow each other along k or from line to line.
 template <class S>
 class Part {
  public:
@@ -71,7 +75,8 @@ class Part {
   S values_[B::kLoads];
 };
 
-/// The i-th row (column) of a thread: two runs of neighbours, so that the warp's reads of 16 bytes meet all banks alike.
+/// The i-th row (column) of a thread: two runs of neighbours, so that the warp's reads of 16 bytes
+/// meet all banks alike.
 template <int kEach>
 __device__ int own(int position, int i) {
   constexpr int kRun = kEach / 2;

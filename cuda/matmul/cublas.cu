@@ -1,5 +1,6 @@
-// NVIDIA's cuBLASLt, which chooses among its own kernels: the measure of the ladder. Which of them is best for a product it is asked
-// once; the answer is kept as a plan, for all products of the same sizes that lie alike.
+// NVIDIA's cuBLASLt, which chooses among its own kernels: the measure of the ladder. Which of them
+// is best for a product it is asked once; the answer is kept as a plan, for all products of the
+// same sizes that lie alike.
 #include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 
@@ -86,7 +87,8 @@ uint32_t alignment(const void* data, const Operand& o, DType dtype) {
 struct Alignments {
   uint32_t x, y, z;
 
-  /// What is read and written beside z is as little aligned as it says: cuBLASLt asks for nothing more.
+  /// What is read and written beside z is as little aligned as it says: cuBLASLt asks for nothing
+  /// more.
   explicit Alignments(const Product& p)
       : x(alignment(p.x_data, p.x, p.dtype)),
         y(alignment(p.y_data, p.y, p.dtype)),
@@ -94,7 +96,8 @@ struct Alignments {
                     alignment(p.bias, Operand{}, p.dtype)})) {}
 };
 
-/// A matrix for a library that counts down columns: it sees the transposed one, whose columns are our rows.
+/// A matrix for a library that counts down columns: it sees the transposed one, whose columns are
+/// our rows.
 class Layout {
  public:
   Layout(DType dtype, int64_t rows, int64_t columns, int64_t line, int64_t count, int64_t stride,
@@ -210,7 +213,8 @@ class Plan {
                  "cublasLtMatmulAlgoGetHeuristic");
   }
 
-  /// From the allocator: the next product of the stream may have it at once, and a graph's own memory holds that of its products.
+  /// From the allocator: the next product of the stream may have it at once, and a graph's own
+  /// memory holds that of its products.
   Tensor take_workspace() const {
     return empty({static_cast<int64_t>(algorithm_.workspaceSize)}, DType::boolean,
                  {DeviceKind::cuda, static_cast<int8_t>(current_device())});

@@ -1,4 +1,5 @@
-// Where cuBLASLt is found: as the system's loader finds it, else in the folder of the toolkit that compiled this.
+// Where cuBLASLt is found: as the system's loader finds it, else in the folder of the toolkit that
+// compiled this.
 #include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 

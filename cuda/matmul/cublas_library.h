@@ -1,4 +1,5 @@
-// cuBLASLt as a file that is opened when it is first wanted. It is 500 MB large, so nothing links it.
+// cuBLASLt as a file that is opened when it is first wanted. It is 500 MB large, so nothing links
+// it.
 #pragma once
 
 #include <cublasLt.h>

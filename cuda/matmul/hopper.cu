@@ -1,15 +1,18 @@
-// Step 5, for bfloat16 and float16 on Hopper: the copy engine fetches tiles, warpgroups multiply them where they lie, and each does
-// nothing else.
+// Step 5, for bfloat16 and float16 on Hopper: the copy engine fetches tiles, warpgroups multiply
+// them where they lie, and each does nothing else.
 //
-// What it buys: in the step before, every warp computes addresses, copies, reads fragments and multiplies, and a tensor core
-// waits for all of that. Here
-// - one thread asks the copy engine (TMA) for whole tiles: no addresses, no bounds, no registers for data;
-// - `wgmma` reads both matrices from shared memory itself: a warpgroup multiplies 64 × 16 by 16 × 256, 262144 products, in one
-//   instruction, and its threads hold only the sums: 128 × 256 of them a block, so that a tile of x serves for twice as many;
-// - warps are specialized: one warpgroup produces tiles, two consume them, and a ring of kStages tiles between them, with two
-//   mbarriers for each, is all that they have in common. Whoever needs few registers gives them to the others;
-// - blocks are persistent, one a multiprocessor: while the consumers store one tile of z, the producer already fetches for the
-//   next.
+// What it buys: in the step before, every warp computes addresses, copies, reads fragments and
+// multiplies, and a tensor core waits for all of that. Here
+// - one thread asks the copy engine (TMA) for whole tiles: no addresses, no bounds, no registers
+//   for data;
+// - `wgmma` reads both matrices from shared memory itself: a warpgroup multiplies 64 × 16 by 16 ×
+//   256, 262144 products, in one instruction, and its threads hold only the sums: 128 × 256 of them
+//   a block, so that a tile of x serves for twice as many;
+// - warps are specialized: one warpgroup produces tiles, two consume them, and a ring of kStages
+//   tiles between them, with two mbarriers for each, is all that they have in common. Whoever needs
+//   few registers gives them to the others;
+// - blocks are persistent, one a multiprocessor: while the consumers store one tile of z, the
+//   producer already fetches for the next.
 #include <algorithm>
 
 #include "cuda/instructions/wgmma.h"
@@ -21,8 +24,9 @@ namespace {
 constexpr int kRows = 128, kColumns = 256, kStages = 4;  // of z
 constexpr int kWarpgroup = 128, kConsumers = 2, kThreadsOfBlock = (1 + kConsumers) * kWarpgroup;
 // Not used where the kernel is empty.
-[[maybe_unused]] constexpr int kDepth = kBox;                      // of the tiles along k
-[[maybe_unused]] constexpr int kRowsOfWarpgroup = 64, kStep = 16;  // of x, and along k, for an instruction
+[[maybe_unused]] constexpr int kDepth = kBox;  // of the tiles along k
+// Of x, and along k, for an instruction
+[[maybe_unused]] constexpr int kRowsOfWarpgroup = 64, kStep = 16;
 
 /// kWide rows of x (columns of y) by kDepth, as boxes of 64 rows.
 template <bool kAlongK, int kWide>
@@ -85,8 +89,9 @@ struct alignas(kCount * sizeof(T)) Run {
 };
 constexpr int kRun = 4;
 
-/// A warp's 16 rows of z, 32 columns at a time. A thread's sums lie in pairs all over them: in shared memory they change owners,
-/// so that a warp stores whole rows. Lines are 8 banks apart, so that the pairs of four rows do not conflict.
+/// A warp's 16 rows of z, 32 columns at a time. A thread's sums lie in pairs all over them: in
+/// shared memory they change owners, so that a warp stores whole rows. Lines are 8 banks apart, so
+/// that the pairs of four rows do not conflict.
 constexpr int kStoreRows = 16, kStoreColumns = 32;
 using StoreBuffer = Run<float, kRun>[kStoreRows][(kStoreColumns + 8) / kRun];
 
@@ -200,7 +205,8 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 1)
 
 template <class S, class SZ, bool kXAlongK, bool kYAlongK>
 void launch(const Product& p) {
-  constexpr size_t kShared = sizeof(Shared<kXAlongK, kYAlongK>) + 1024;  // to begin at a multiple of 1024
+  // To begin at a multiple of 1024
+  constexpr size_t kShared = sizeof(Shared<kXAlongK, kYAlongK>) + 1024;
   const Tiling tiling(p, kRows, kColumns);
   const auto map = [&](const Operand& o, const void* data, int64_t rows, int64_t columns) {
     return o.by_rows() ? tensor_map(p.dtype, data, columns, rows, o.line())

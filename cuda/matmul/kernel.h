@@ -1,5 +1,5 @@
-// What the kernels of all steps have in common: types, which tile of the result a block computes, and what happens to a sum
-// before it is stored.
+// What the kernels of all steps have in common: types, which tile of the result a block computes,
+// and what happens to a sum before it is stored.
 #pragma once
 
 #include <cmath>
@@ -23,8 +23,8 @@ void visit_types(const Product& p, F&& f) {
   });
 }
 
-/// For steps of 16-bit types: calls f(Type<S>{}, Type<SZ>{}, x, y), where x and y are constants that say whether the lines of x
-/// and y run along k.
+/// For steps of 16-bit types: calls f(Type<S>{}, Type<SZ>{}, x, y), where x and y are constants
+/// that say whether the lines of x and y run along k.
 template <class F>
 void visit_layouts(const Product& p, F&& f) {
   visit_types(p, [&](auto type, auto out) {
@@ -76,8 +76,8 @@ struct Tiling {
 struct Tile {
   int64_t batch, row, column;
 
-  /// Blocks that run at the same time have neighbouring tiles: `together` rows of tiles by some columns, which read the same
-  /// parts of x and y, and find them in the L2 cache.
+  /// Blocks that run at the same time have neighbouring tiles: `together` rows of tiles by some
+  /// columns, which read the same parts of x and y, and find them in the L2 cache.
   __device__ static Tile of(int64_t block, const Tiling& tiling, int64_t together = 8) {
     const int64_t in_matrix = block % (tiling.rows * tiling.columns);
     const int64_t first = in_matrix / (together * tiling.columns) * together;

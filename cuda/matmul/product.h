@@ -25,8 +25,8 @@ inline bool is_aligned(const Operand& o, const void* data, int64_t element_size)
   return aligned;
 }
 
-/// z = x·y + bias, or z += that, where `add`. x is [M, K], y [K, N], z [M, N], bias [N] or nullptr. Where `active` is not nullptr, it
-/// becomes gelu_tanh(z), and lies as z does.
+/// z = x·y + bias, or z += that, where `add`. x is [M, K], y [K, N], z [M, N], bias [N] or nullptr.
+/// Where `active` is not nullptr, it becomes gelu_tanh(z), and lies as z does.
 struct Product {
   DType dtype, out;  // of x, y and bias; of z, which may be wider
   int64_t M, N, K;

@@ -1,8 +1,10 @@
-// Step 4, for bfloat16 and float16: tensor cores multiply, and tiles are copied to shared memory ahead of time.
+// Step 4, for bfloat16 and float16: tensor cores multiply, and tiles are copied to shared memory
+// ahead of time.
 //
-// What it buys: one instruction of a warp multiplies 16 × 16 by 16 × 8 matrices, 2048 products, where the blocked step needs
-// 64 instructions, and the numbers stay 16 bits wide until they are there. That is so fast that tiles must arrive all the
-// time: kStages of them are in shared memory, of which one is multiplied while the next ones are on their way.
+// What it buys: one instruction of a warp multiplies 16 × 16 by 16 × 8 matrices, 2048 products,
+// where the blocked step needs 64 instructions, and the numbers stay 16 bits wide until they are
+// there. That is so fast that tiles must arrive all the time: kStages of them are in shared memory,
+// of which one is multiplied while the next ones are on their way.
 #include "cuda/instructions/async_copy.h"
 #include "cuda/instructions/mma.h"
 #include "cuda/matmul/kernel.h"
@@ -10,14 +12,16 @@
 namespace vitrine::cuda {
 namespace {
 
-constexpr int kTile = 128, kDepth = 32, kStages = 3;          // tiles of kTile rows (columns) by kDepth
+// Tiles of kTile rows (columns) by kDepth
+constexpr int kTile = 128, kDepth = 32, kStages = 3;
 constexpr int kWarps = 8, kWarpRows = 64, kWarpColumns = 32;  // of z, for a warp
 constexpr int kThreadsOfBlock = kWarps * 32;
 constexpr int kChunk = 8;  // elements that are copied, and read by load_matrices, at once: 16 bytes
 
-/// A tile of x or y as it lies in memory: lines of chunks, along k or across. A lane of load_matrices reads a chunk of each of
-/// eight lines that follow each other, and these must lie in different banks: chunks change places within a line, by
-/// exclusive or with the line's number. Two lines along k fill the 128 bytes of all banks, so there each number counts twice.
+/// A tile of x or y as it lies in memory: lines of chunks, along k or across. A lane of
+/// load_matrices reads a chunk of each of eight lines that follow each other, and these must lie in
+/// different banks: chunks change places within a line, by exclusive or with the line's number. Two
+/// lines along k fill the 128 bytes of all banks, so there each number counts twice.
 template <class S, bool kAlongK>
 struct SharedTile {
   static constexpr int kLine = (kAlongK ? kDepth : kTile) / kChunk, kLines = kAlongK ? kTile : kDepth;
@@ -31,7 +35,8 @@ struct SharedTile {
   /// The 16 × 16 elements from row (column) `first` and k on.
   __device__ Fragment fragment(int first, int k) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int at_row = first + lane / 8 % 2 * 8, at_k = k + lane / 16 * 8;  // of this lane's quarter
+    // Of this lane's quarter
+    const int at_row = first + lane / 8 % 2 * 8, at_k = k + lane / 16 * 8;
     if constexpr (kAlongK) {
       return load_matrices<false>(chunk(at_row + lane % 8, at_k / kChunk));
     } else {
@@ -91,7 +96,8 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 2)
   const Source<S, kYAlongK> y{m.y, p.y.line(), column, p.N, p.K, y_aligned};
   const int64_t steps = (p.K + kDepth - 1) / kDepth;
   AsyncCopies copies;
-  const auto load = [&](int64_t step) {  // an empty group behind the end keeps the count of groups right
+  const auto load = [&](int64_t step) {
+    // An empty group after the end keeps the count of groups right
     if (step < steps) {
       x.load(stages[step % kStages].x, copies, step * kDepth);
       y.load(stages[step % kStages].y, copies, step * kDepth);
@@ -106,7 +112,8 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 2)
   for (int64_t step = 0; step < kStages - 1; ++step) load(step);
   for (int64_t step = 0; step < steps; ++step) {
     copies.template wait<kStages - 2>();
-    __syncthreads();  // this step's tiles are there, and the tiles of the step before have been read,
+    // This step's tiles are there, and the tiles of the step before have been read,
+    __syncthreads();
     load(step + kStages - 1);  // whose place the new ones take
     auto& stage = stages[step % kStages];
 #pragma unroll

@@ -1,8 +1,9 @@
 // Step 2: a block takes tiles of x and y into shared memory, and its threads read them there.
 //
-// What it buys: an element that a block needs is loaded from global memory once and not by each of kTile threads, so there are
-// kTile times fewer loads. And threads that are neighbours load neighbours in memory, whichever way an operand lies: the
-// tile is read as the memory goes, and turned in shared memory.
+// What it buys: an element that a block needs is loaded from global memory once and not by each of
+// kTile threads, so there are kTile times fewer loads. And threads that are neighbours load
+// neighbours in memory, whichever way an operand lies: the tile is read as the memory goes, and
+// turned in shared memory.
 #include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
@@ -10,8 +11,8 @@ namespace {
 
 constexpr unsigned kTile = 16;
 
-/// Element (threadIdx.y, threadIdx.x) of a tile, or its mirror image where the neighbours are in a column. One column of
-/// padding: else the elements of a column would lie in two banks.
+/// Element (threadIdx.y, threadIdx.x) of a tile, or its mirror image where the neighbours are in a
+/// column. One column of padding: else the elements of a column would lie in two banks.
 template <class T, class S>
 __device__ void load(T (&tile)[kTile][kTile + 1], const S* from, const Operand& o, int64_t row,
                      int64_t column, int64_t rows, int64_t columns) {

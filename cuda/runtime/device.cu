@@ -1,5 +1,5 @@
-// GPUs: choosing one, its memory, and errors. A build with CUDA links neither the driver nor large libraries, so it also
-// runs, as a CPU library, where there is no GPU.
+// GPUs: choosing one, its memory, and errors. A build with CUDA links neither the driver nor large
+// libraries, so it also runs, as a CPU library, where there is no GPU.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,8 @@ struct Gpus {
   std::string absence;  // why there is none
 };
 
-/// Asked for once. A build by nvcc also serves where there is no GPU, and says so the first time that somebody wants one.
+/// Asked for once. A build by nvcc also serves where there is no GPU, and says so the first time
+/// that somebody wants one.
 const Gpus& gpus() {
   static const Gpus found = [] {
     Gpus g;
@@ -44,7 +45,8 @@ const Gpus& gpus() {
   return found;
 }
 
-/// Lets copies from other GPUs to this one, which is selected, go straight, where the machine can do that.
+/// Lets copies from other GPUs to this one, which is selected, go straight, where the machine can
+/// do that.
 void reach_peers(int device) {
   static std::array<std::once_flag, 128> reached;
   std::call_once(reached[static_cast<size_t>(device)], [device] {

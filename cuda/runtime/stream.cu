@@ -27,7 +27,8 @@ cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
 /// This thread's current stream of each GPU.
 thread_local std::map<int, void*> current_streams;
 
-/// Streams that nobody uses, by GPU. They are not destroyed: the allocator's memory is ordered by them.
+/// Streams that nobody uses, by GPU. They are not destroyed: the allocator's memory is ordered by
+/// them.
 struct Unused {
   std::mutex mutex;
   std::map<int, std::vector<void*>> streams;
@@ -78,7 +79,8 @@ void cuda::release_finished() {
   }
 }
 
-/// One thread waits, others for it; what a kernel has to tell is told by whoever waits for its result.
+/// One thread waits, others for it; what a kernel has to tell is told by whoever waits for its
+/// result.
 void cuda::wait_for_kept() {
   static std::mutex waiting;
   const std::lock_guard alone(waiting);
@@ -91,7 +93,7 @@ void cuda::wait_for_kept() {
     while (!kept.until.is_done()) std::this_thread::yield();
 }
 
-// Streams ---------------------------------------------------------------------------------------------------------------
+// Streams -----------------------------------------------------------------------------------------
 
 Stream::Stream(Device device) : device_(device), owned_(!device.is_cpu()) {
   if (!owned_) return;
@@ -134,7 +136,8 @@ void Stream::synchronize() const {
 
 void Stream::wait_for(const Stream& other) const {
   if (device_.is_cpu() || other.device_.is_cpu()) return;
-  if (other.device_ == device_ && other.handle_ == handle_) return;  // each GPU's default stream is nullptr
+  // Each GPU's default stream is nullptr
+  if (other.device_ == device_ && other.handle_ == handle_) return;
   const StreamScope scope(other);
   Event done(other.device_);
   done.record();
@@ -163,7 +166,7 @@ StreamScope::~StreamScope() {
   if (!device_.is_cpu()) current_streams[device_.index] = before_;
 }
 
-// Events ----------------------------------------------------------------------------------------------------------------
+// Events ------------------------------------------------------------------------------------------
 
 Event::Event(Device device) : device_(device) {
   if (device.is_cpu()) return;
@@ -218,7 +221,7 @@ void synchronize(Device device) {
   cuda::tell_device_error();
 }
 
-// Copies ----------------------------------------------------------------------------------------------------------------
+// Copies ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -264,8 +267,10 @@ void cuda::transfer(Tensor& y, const Tensor& x, bool wait) {
     detail::note_use(y);
     detail::note_write(y);
   }
-  if (!x.device().is_cpu()) stream.wait_for(Stream::current(x.device()));  // of two GPUs, what made x
-  cuda::select(stream.device());                                           // whose default stream is meant
+  // Of two GPUs, what made x
+  if (!x.device().is_cpu()) stream.wait_for(Stream::current(x.device()));
+  // Whose default stream is meant
+  cuda::select(stream.device());
   if (x.numel() != 0)
     check_call(cudaMemcpyAsync(y.raw(), x.raw(), static_cast<size_t>(x.numel() * x.element_size()),
                                cudaMemcpyDefault, stream_of(stream)),

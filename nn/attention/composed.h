@@ -3,7 +3,7 @@
 //   prepare(q, k, v) → score → scale → modify → mask → normalize → reweight → read → combine
 //
 //   "standard"                 scaled dot product, softmax, weighted mean
-//   "laser+qk_norm+alibi"      LASER read over the values, normalized queries and keys, ALiBi distances
+//   "laser+qk_norm+alibi"      LASER read of the values, normalized queries and keys, ALiBi
 //
 // Where every part folds into the fused op, the weights are never kept.
 #pragma once
@@ -18,14 +18,15 @@ namespace vitrine::nn {
 
 class ComposedAttention : public Attention {
  public:
-  /// `context`: the longest sequence, for the scales that depend on it. Parts that exclude each other are an
-  /// error that says why.
+  /// `context`: the longest sequence, for the scales that depend on it. Parts that exclude each
+  /// other are an error that says why.
   ComposedAttention(AttentionName name, int64_t heads, int64_t head_size, int64_t context);
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  DecodingState* state = nullptr, MixerTrace* trace = nullptr) const override;
 
-  /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the weights are a tensor.
+  /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the
+  /// weights are a tensor.
   enum class Path { fused, definition, generic };
   /// The path of a forward on this thread with this mask, under the tape that records now.
   Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
@@ -34,8 +35,8 @@ class ComposedAttention : public Attention {
   bool needs_positions() const override;
   std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const override;
 
-  /// The factor of the scores. Where it depends on the keys that a query sees, that of a query which sees context/2
-  /// keys.
+  /// The factor of the scores. Where it depends on the keys that a query sees, that of a query
+  /// which sees context/2 keys.
   double scale() const { return scale_; }
   const AttentionName& name() const { return name_; }
   void fields(Fields& f) override;

@@ -11,8 +11,8 @@ namespace vitrine::nn {
 /// Examples that a model sees at a time: any tensors, such as inputs and targets.
 struct Batch {
   std::vector<Tensor> tensors;
-  /// How many things the loss is the mean of: targets that are not ignored, images, rows. In a mean over batches,
-  /// this is the weight of the batch.
+  /// How many things the loss is the mean of: targets that are not ignored, images, rows. In a mean
+  /// over batches, this is the weight of the batch.
   int64_t tokens = 0;
 
   Batch to(Device device) const {

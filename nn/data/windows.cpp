@@ -29,7 +29,8 @@ Batch WindowLoader::at(const std::vector<int64_t>& starts, int64_t time) const {
 
 Batch WindowLoader::batch(int64_t index) const {
   Generator generator(seed_);
-  generator.set(seed_, static_cast<uint64_t>(index) << 32);  // far apart, so that batches never share numbers
+  // Far apart, so that batches never share numbers
+  generator.set(seed_, static_cast<uint64_t>(index) << 32);
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < batch_; ++i) starts.push_back(generator.next_below(tokens_.size() - time_));
   return at(starts, time_);

@@ -1,4 +1,4 @@
-// What a run leaves behind, and how a later one goes on from it: the checkpoint and the metrics.
+// What a run leaves, and how a later one goes on from it: the checkpoint and the metrics.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -174,7 +174,7 @@ void Trainer::write_metrics() {
   }
 }
 
-/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off what was written behind them by a
+/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off what was written after them by a
 /// run that had come further. The last of them has the checkpoint's loss, or they are another run's. Without a file the curves are
 /// those of this trainer up to there.
 void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double loss) {
@@ -204,7 +204,7 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
       options_.metrics, checkpoint, loss, step, last,
       has_loss ? fmt::format(" with loss {}", lines.back()["loss"].get<double>()) : "");
   if (exist) std::filesystem::resize_file(options_.metrics, kept, failed);
-  check(!exist || !failed, "resume: cannot cut {} behind step {}: {}", options_.metrics, step,
+  check(!exist || !failed, "resume: cannot cut {} after step {}: {}", options_.metrics, step,
         failed.message());
   metrics_.reset();
   for (const auto& [name, series] : series()) {

@@ -25,7 +25,7 @@ struct Run {
 };
 
 /// Each attention with each seed; files lie in `folder`. Where `resume` is the checkpoint of one of these runs, that one goes on
-/// from it, those before it from their own where these are there, and those behind it begin. A checkpoint of none of them is an
+/// from it, those before it from their own where these are there, and those after it begin. A checkpoint of none of them is an
 /// error.
 std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std::vector<uint64_t>& seeds,
                            const std::string& folder, const std::string& resume = "");

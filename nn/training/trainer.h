@@ -1,7 +1,8 @@
-// The training loop that programs share. Batches depend on their number, and checkpoints keep the position of the thread's
-// generator, so that a resumed run is the run that was interrupted.
+// The training loop that programs share. Batches depend on their number, and checkpoints keep the
+// position of the thread's generator, so that a resumed run is the run that was interrupted.
 //
-//   Trainer trainer(language_modeling(gpt, training, validation, 12, 1), optim::warmup_cosine(1e-3, 100, 500), {.steps = 500});
+//   Trainer trainer(language_modeling(gpt, training, validation, 12, 1),
+//                   optim::warmup_cosine(1e-3, 100, 500), {.steps = 500});
 //   trainer.run();
 //   report::write_report("report.html", "A run", {trainer.record()});
 #pragma once
@@ -30,10 +31,12 @@
 
 namespace vitrine::nn::training {
 
-/// How a Trainer trains; what is out of range, or a folder that is not there, is an error before the first step.
+/// How a Trainer trains; what is out of range, or a folder that is not there, is an error before
+/// the first step.
 struct TrainingOptions {
-  int64_t steps = 500;     ///< optimizer steps of the whole run, ≥ 1
-  int64_t accumulate = 1;  ///< micro-batches per step, ≥ 1; the loss is the mean over the tokens of all
+  int64_t steps = 500;  ///< optimizer steps of the whole run, ≥ 1
+  /// micro-batches per step, ≥ 1; the loss is the mean over the tokens of all
+  int64_t accumulate = 1;
   int64_t evaluate_every = 100;      ///< steps between losses over the whole validation split
   double clip = 1;                   ///< largest norm of the gradients; 0: none
   std::string optimizer = "adamw";   ///< a name of optim/by_name.h
@@ -41,45 +44,50 @@ struct TrainingOptions {
   double beta1 = 0.9, beta2 = 0.99;  ///< of optimizers that have them (optim::has_option)
   double momentum = 0.9;             ///< of sgd and rmsprop
   bool nesterov = false;             ///< of sgd
-  /// Written at the end and on interruption; empty: none. A step that fails writes the run before it beside that, as ….failed.
+  /// Written at the end and on interruption; empty: none. A step that fails writes the run before
+  /// it beside that, as ….failed.
   std::string checkpoint = {};
   int64_t save_every = 0;  ///< steps between checkpoints on the way; 0: none
   /// A line of JSON per step, as it is made; a resumed run continues the file. Empty: none. Metrics
   /// that cannot be written any more (a full disk, a file that was deleted) end the run with an
   /// error, after the checkpoint has been written.
   std::string metrics = {};
-  /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU scales. Batches then have the
-  /// same shapes in every step; their tokens may differ.
+  /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU
+  /// scales. Batches then have the same shapes in every step; their tokens may differ.
   bool graph = false;
-  bool progress =
-      true;         ///< a line on standard error that is written over, or ten lines (nn/training/progress.h)
+  /// a line on standard error that is written over, or ten lines (nn/training/progress.h)
+  bool progress = true;
   std::string run = {};  ///< the name of the run in that line
-  /// resume() takes other learning rates than those of the run before, and the checkpoint records the change.
+  /// resume() takes other learning rates than those of the run before, and the checkpoint records
+  /// the change.
   bool new_schedule = false;
 
   void list(OptionList& o);  ///< what a user chooses; see nn/options.h
 };
 
-/// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss scaling for float16, clipping,
-/// schedule, evaluation, checkpoints and figures. Runs from equal states on equal tasks have the same bits, and so has one that
-/// was stopped and resumed. Dropout draws from the thread's generator. A loss that is not finite is an error. Checkpoint and metrics
+/// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss
+/// scaling for float16, clipping, schedule, evaluation, checkpoints and figures. Runs from equal
+/// states on equal tasks have the same bits, and so has one that was stopped and resumed. Dropout
+/// draws from the thread's generator. A loss that is not finite is an error. Checkpoint and metrics
 /// are locked (core/files/run_lock.h): another run that would write them is an error.
 class Trainer {
  public:
-  /// Refers to the model, which has to outlive it and stay where it is. A model without parameters is an error. The optimizer holds
-  /// parameters of the model; the schedule sets the rates of its groups. A resumed run compares its setting().
+  /// Refers to the model, which has to outlive it and stay where it is. A model without parameters
+  /// is an error. The optimizer holds parameters of the model; the schedule sets the rates of its
+  /// groups. A resumed run compares the optimizer's setting().
   Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::Schedule schedule,
           TrainingOptions options);
   /// With the optimizer that the options name; matrices are decayed, all else is not.
   Trainer(Task task, optim::Schedule schedule, TrainingOptions options);
 
-  /// Trains until options.steps or until `stop()` says so (asked before each step); then writes the checkpoint. A step that
-  /// fails before it has changed a parameter is an error that says where the run before it was saved. The figures of the run
-  /// gather in record(). A run that has its steps already only evaluates, if its loss is not known.
+  /// Trains until options.steps or until `stop()` says so (asked before each step); then writes the
+  /// checkpoint. A step that fails before it has changed a parameter is an error that says where
+  /// the run before it was saved. The figures of the run gather in record(). A run that has its
+  /// steps already only evaluates, if its loss is not known.
   void run(const std::function<bool()>& stop = [] { return false; });
-  /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics where that file exists;
-  /// from them run() goes on. A run of another task or optimizer, or of other settings of them, is an error; so are metrics of
-  /// another run.
+  /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics
+  /// where that file exists; from them run() goes on. A run of another task or optimizer, or of
+  /// other settings of them, is an error; so are metrics of another run.
   void resume(const std::string& path);
   /// Model, optimizer, step and what a resumed run has to have in common, as safetensors.
   void save(const std::string& path);
@@ -89,7 +97,8 @@ class Trainer {
   double validation_loss();
   /// Where this run, or a run before from which it goes on, was resumed with other learning rates.
   const std::vector<ScheduleChange>& schedule_changes() const { return rates_.changes(); }
-  report::RunRecord& record() { return record_; }  ///< what the run has shown, for report::write_report
+  /// What the run has shown, for report::write_report
+  report::RunRecord& record() { return record_; }
 
  private:
   double train_step();

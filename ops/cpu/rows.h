@@ -1,5 +1,6 @@
-// Functions of rows that several kernels share, beyond those of core/simd/row_functions.h, whose conventions hold here
-// too: S is the type in memory, AccumulatorOf<S> the type of sums and statistics.
+// Functions of rows that several kernels share, beyond those of core/simd/row_functions.h, whose
+// conventions hold here too: S is the type in memory, AccumulatorOf<S> the type of sums and
+// statistics.
 #pragma once
 
 #include <cmath>
@@ -29,8 +30,8 @@ decltype(auto) visit_row_type(DType dtype, std::string_view kernel, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}, row, row·n, n) for each row of the last axis, of n elements; row·n is its begin in a contiguous x; in
-/// parallel.
+/// Calls f(Type<S>{}, row, row·n, n) for each row of the last axis, of n elements; row·n is its
+/// begin in a contiguous x; in parallel.
 template <class F>
 void for_each_row(std::string_view kernel, const Tensor& x, F&& f) {
   const int64_t n = x.size(-1), rows = n == 0 ? 0 : x.numel() / n;
@@ -41,8 +42,9 @@ void for_each_row(std::string_view kernel, const Tensor& x, F&& f) {
   });
 }
 
-/// Σ e^(x − shift) of a row with shift = max x, or 0 where that is not finite, for ∞ − ∞ has no value. Kept as
-/// two numbers: shift + log(total) rounds at the size of x, and so would probabilities computed from it.
+/// Σ e^(x − shift) of a row with shift = max x, or 0 where that is not finite, for ∞ − ∞ has no
+/// value. Kept as two numbers: shift + log(total) rounds at the size of x, and so would
+/// probabilities computed from it.
 template <class T>
 struct SumExp {
   T shift, total;  ///< total is 0 in a row of only −∞ (or of nothing)
@@ -51,7 +53,8 @@ struct SumExp {
 template <class S>
 SumExp<AccumulatorOf<S>> sum_exp(const S* x, size_t n);
 
-/// Results of more bytes are written past the caches, which would not keep them until they are read.
+/// Results of more bytes are written past the caches, which would not keep them until they are
+/// read.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 
 /// sums[c] += Σ_r x[r·stride + c] for c < n, r < rows; pairwise among eight rows at a time.
@@ -62,7 +65,8 @@ void add_rows(AccumulatorOf<S>* sums, const S* x, int64_t stride, int64_t rows, 
 template <class S>
 void subtract_twice(S* y, const S* x, AccumulatorOf<S> a, AccumulatorOf<S> b, size_t n);
 
-/// y = scale·e^(x − shift) − offset; past the caches where `stream` says that they could not keep y.
+/// y = scale·e^(x − shift) − offset; past the caches where `stream` says that they could not keep
+/// y.
 template <class S>
 void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale,
                       AccumulatorOf<S> offset, size_t n, bool stream);
@@ -71,9 +75,10 @@ void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S>
 template <class S>
 void subtract_scaled_exp(S* z, const S* x, AccumulatorOf<S> scale, const S* y, size_t n);
 
-/// One row of the backward of layer_norm, or of rms_norm where it is not centered: mean is 0 then. With
-/// x̂ = (x − mean)·rstd and g = dy·weight,
-///   dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)) + dsum, avg(g) only where centered and dsum where it is not null,
+/// One row of the backward of layer_norm, or of rms_norm where it is not centered: mean is 0 then.
+/// With x̂ = (x − mean)·rstd and g = dy·weight,
+///   dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)) + dsum,
+///        avg(g) only where centered, and dsum where it is not null,
 ///   dweight += dy·x̂ and dbias += dy, where they are not null.
 template <class S>
 struct NormBackwardRow {

@@ -1,4 +1,5 @@
-// An attention mechanism from outside the library: squared ReLU of the scores in place of softmax (So et al. 2021).
+// An attention mechanism from outside the library: squared ReLU of the scores in place of softmax
+// (So et al. 2021).
 #pragma once
 
 namespace outside {

@@ -1,4 +1,5 @@
-// An op from outside the library: the activation that learns periodic functions (Ziyin, Hartwig, Ueda 2020).
+// An op from outside the library: the activation that learns periodic functions (Ziyin, Hartwig,
+// Ueda 2020).
 #pragma once
 
 #include <vitrine/core/tensor.h>

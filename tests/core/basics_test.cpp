@@ -1,4 +1,5 @@
-// Shapes, allocator, 16-bit floats, random numbers, parallel loops, printing, parameters and the profiler.
+// Shapes, allocator, 16-bit floats, random numbers, parallel loops, printing, parameters and the
+// profiler.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -37,7 +38,8 @@ double by_definition(uint16_t bits, int exponent_bits, int fraction_bits) {
   return sign * (exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias));
 }
 
-/// Every value of H is itself when rounded; what lies between two neighbours goes to the nearer, and halfway to the even one.
+/// Every value of H is itself when rounded; what lies between two neighbours goes to the nearer,
+/// and halfway to the even one.
 template <class H>
 void check_all_values(int exponent_bits, int fraction_bits) {
   for (int i = 0; i < 65536; ++i) {
@@ -143,7 +145,8 @@ TEST_CASE("devices have names, and GPUs are counted") {
 }
 
 TEST_CASE("Philox gives the known words, uniforms lie in [0, 1), and a generator goes on where it was") {
-  // The known answers published with the generator: counter and key of zeros, of ones, and of the digits of π.
+  // The known answers published with the generator: counter and key of zeros, of ones, and of the
+  // digits of π.
   using Words = std::array<uint32_t, 4>;
   CHECK(philox(0, 0) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(philox(~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}) ==
@@ -177,7 +180,8 @@ TEST_CASE("rand stays below its upper bound in every dtype, also where rounding 
       Generator generator(1);
       const Tensor x = rand({100000}, dtype, Device::cpu, low, high, generator);
       const auto values = x.values();
-      // What is below `high` may be rounded to a number above it, or to one below `low`, where the type has few there.
+      // What is below `high` may be rounded to a number above it, or to one below `low`, where the
+      // type has few there.
       const double lowest = copy_as(Tensor(low, DType::float64), dtype).item();
       CHECK(*std::max_element(values.begin(), values.end()) < high);
       CHECK(*std::min_element(values.begin(), values.end()) >= std::min(low, lowest));

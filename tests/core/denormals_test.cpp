@@ -1,4 +1,5 @@
-// Denormals are kept: by every kernel, and on every thread, so that no result depends on who computed it.
+// Denormals are kept: by every kernel, and on every thread, so that no result depends on who
+// computed it.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -60,7 +60,8 @@ int64_t sum_below(int64_t n) {
   return sum;
 }
 
-/// Waits until `done()`, which needs threads that the system may keep waiting; false after half a minute.
+/// Waits until `done()`, which needs threads that the system may keep waiting; false after half a
+/// minute.
 bool comes_true(const std::function<bool()>& done) {
   for (int i = 0; i < 30000 && !done(); ++i) usleep(1000);
   return done();
@@ -97,7 +98,8 @@ int in_child(const std::function<bool()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// Runs the test case "child of the thread count" as a program of its own: its exit code and what it printed.
+/// Runs the test case "child of the thread count" as a program of its own: its exit code and what
+/// it printed.
 std::pair<int, std::string> run_program(const std::function<void()>& prepare) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
@@ -278,7 +280,8 @@ TEST_CASE("a helper that comes late never touches a loop that has ended") {
   CHECK(wrong == 0);
 }
 
-// A helper is kept from running by a signal handler that does not return, as a busy core would keep it.
+// A helper is kept from running by a signal handler that does not return, as a busy core would keep
+// it.
 namespace {
 sem_t held, go_on;
 std::atomic<bool> gave_up = false;
@@ -377,7 +380,8 @@ TEST_CASE("the number of threads comes from VITRINE_THREADS, OMP_NUM_THREADS, or
   const std::string cores = std::to_string(CPU_COUNT(&all)) + " 499500\n";
   CHECK(run_program([] {}).second == cores);
   CHECK(printed_with("VITRINE_THREADS", "") == cores);
-  CHECK(printed_with("OMP_NUM_THREADS", "many").ends_with(cores));  // an OpenMP runtime may complain before
+  // An OpenMP runtime may complain before
+  CHECK(printed_with("OMP_NUM_THREADS", "many").ends_with(cores));
   const auto one_core = [&all] {
     cpu_set_t one;
     CPU_ZERO(&one);

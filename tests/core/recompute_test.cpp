@@ -184,7 +184,8 @@ TEST_CASE("a generator may be made inside, or be gone before the backward") {
     return x.grad().values();
   };
   CHECK(train(true, false) == train(false, false));
-  CHECK(train(true, true) != train(false, true));  // the second run does as it is told, and draws no more
+  // The second run does as it is told, and draws no more
+  CHECK(train(true, true) != train(false, true));
 }
 
 TEST_CASE("anomaly mode looks inside") {

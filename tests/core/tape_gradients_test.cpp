@@ -1,4 +1,5 @@
-// Who owns a gradient: no two that a user can write share memory. And what a tape refuses to have written.
+// Who owns a gradient: no two that a user can write share memory. And what a tape refuses to have
+// written.
 #include <doctest/doctest.h>
 
 #include <cmath>

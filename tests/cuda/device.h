@@ -47,7 +47,8 @@ struct [[maybe_unused]] Caching {
 #endif
 };
 
-/// What this program's test `name` writes to stderr, in a process of its own with these variables in its environment.
+/// What this program's test `name` writes to stderr, in a process of its own with these variables
+/// in its environment.
 inline std::string told_by(const std::string& name, const std::string& environment = "") {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   FILE* const pipe = popen(
@@ -60,8 +61,8 @@ inline std::string told_by(const std::string& name, const std::string& environme
   return text;
 }
 
-/// Runs f again; with another order of the threads in a block, where they are emulated. Not under sanitizers and where accesses
-/// are traced: what those look for shows in any order.
+/// Runs f again; with another order of the threads in a block, where they are emulated. Not under
+/// sanitizers and where accesses are traced: what those look for shows in any order.
 template <class F>
 void in_any_order([[maybe_unused]] F&& f) {
 #if defined(VITRINE_SANITIZED) || defined(VITRINE_KERNELS_TRACED)

@@ -159,12 +159,12 @@ TEST_CASE("every kind of block on the device gives the CPU's losses, logits and 
     void (*set)(nn::GptOptions&);
   };
   const Kind kinds[] = {
-      {"rms norms behind the sums, swiglu, no bias, rotary",
+      {"rms norms after the sums, swiglu, no bias, rotary",
        [](nn::GptOptions& o) {
          o.norm = nn::NormKind::rms, o.pre_norm = false, o.activation = nn::Activation::swiglu;
          o.bias = nn::Bias::no, o.attention = "rotary";
        }},
-      {"layer norms behind the sums, silu, sinusoidal positions",
+      {"layer norms after the sums, silu, sinusoidal positions",
        [](nn::GptOptions& o) {
          o.pre_norm = false, o.activation = nn::Activation::silu, o.positions = nn::Positions::sinusoidal;
        }},

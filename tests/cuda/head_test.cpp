@@ -1,4 +1,5 @@
-// A language model's head on the device: logits of a vocabulary that no tile divides, in 16 bits, and their cross-entropy.
+// A language model's head on the device: logits of a vocabulary that no tile divides, in 16 bits,
+// and their cross-entropy.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS

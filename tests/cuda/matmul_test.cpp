@@ -1,4 +1,5 @@
-// Every step of the ladder of matrix products against the product in float64, at sizes that its tiles do not divide.
+// Every step of the ladder of matrix products against the product in float64, at sizes that its
+// tiles do not divide.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS
@@ -37,7 +38,7 @@ const Types kFloating[] = {{DType::float32, DType::float32},   {DType::float64, 
                            {DType::bfloat16, DType::bfloat16}, {DType::float16, DType::float16},
                            {DType::bfloat16, DType::float32},  {DType::float16, DType::float32}};
 
-/// How a matrix lies in memory: along rows or columns, with unused elements behind each line.
+/// How a matrix lies in memory: along rows or columns, with unused elements after each line.
 struct Layout {
   bool by_rows;
   int64_t gap;
@@ -128,7 +129,8 @@ Layout aligned(bool by_rows, int64_t rows, int64_t columns) {
   return {by_rows, (8 - (by_rows ? columns : rows) % 8) % 8};
 }
 
-/// Whether this GPU has what the step `hopper` needs; the emulated one has. The library then has to have it too.
+/// Whether this GPU has what the step `hopper` needs; the emulated one has. The library then has to
+/// have it too.
 bool is_hopper() { return cuda::compute_capability() / 10 == 9; }
 
 /// Checks the step with every floating type that it knows; how many cases it supported.
@@ -210,7 +212,8 @@ TEST_CASE("cuBLASLt, where it is, multiplies all floats whose lines begin at mul
       c.x_batch = c.y_batch = c.z_batch = {3};
       CHECK(check_types(find("cublas"), c) == 6);
     }
-  CHECK(check_types(find("cublas"), {.M = 72, .N = 136, .K = 200, .bias = true}) == 3);  // into its own type
+  // Into its own type
+  CHECK(check_types(find("cublas"), {.M = 72, .N = 136, .K = 200, .bias = true}) == 3);
   CHECK(check_types(find("cublas"), {.M = 72, .N = 136, .K = 200, .bias = true, .gelu = true}) > 0);
 }
 

@@ -1,5 +1,6 @@
-// Norms on the device at the widths of every path: a row in the registers of a warp, in those of a block, and longer ones; with and
-// without weights, and behind a residual connection. Values and all gradients against the CPU in float64.
+// Norms on the device at the widths of every path: a row in the registers of a warp, in those of a
+// block, and longer ones; with and without weights, and after a residual connection. Values and all
+// gradients against the CPU in float64.
 #include "ops/norm.h"
 
 #include <doctest/doctest.h>
@@ -81,7 +82,8 @@ void check_norms(const Shape& shape, DType dtype) {
     const Tensors operands = draw(norm, shape, dtype);
     const Tensors want = run(norm, operands, DType::float64, Device::cpu),
                   got = run(norm, operands, dtype, Device::cuda);
-    // Each result is rounded once; before that it is float32 (float64). x + residual is rounded before it is normed.
+    // Each result is rounded once; before that it is float32 (float64). x + residual is rounded
+    // before it is normed.
     const double roundings = norm.has_residual ? 3 : 1;
     const double tolerance = roundings * epsilon(dtype) + (dtype == DType::float64 ? 1e-13 : 3e-6);
     for (size_t i = 0; i < want.size(); ++i) {
@@ -102,10 +104,10 @@ constexpr DType kFloating[] = {DType::float64, DType::float32, DType::bfloat16, 
 TEST_CASE("norms of every width and number of rows") {
   if (!has_gpu()) return;
   for (const Shape& shape :
+       // Of two elements a gradient is what cancellation leaves
        {Shape{1, 2}, {3, 31}, {130, 33}, {2, 129}, {70, 200}, {3, 1025}, {300, 5}, {128, 32}})
     for (const DType dtype : {DType::float64, DType::float32})
-      if (shape[1] > 2 || dtype == DType::float64)  // of two elements a gradient is what cancellation leaves
-        check_norms(shape, dtype);
+      if (shape[1] > 2 || dtype == DType::float64) check_norms(shape, dtype);
 }
 
 TEST_CASE("norms of the widths of models, which warps and blocks hold in registers, in every dtype") {
@@ -113,7 +115,8 @@ TEST_CASE("norms of the widths of models, which warps and blocks hold in registe
   for (const int64_t width : {256, 512, 513, 768, 1024, 4096, 4097})
     for (const DType dtype : kFloating) {
 #if defined(VITRINE_SANITIZED) || defined(VITRINE_KERNELS_TRACED)
-      if (width % 256 != 0 || width > 768 || dtype == DType::float64) continue;  // others access memory alike
+      // Others access memory alike
+      if (width % 256 != 0 || width > 768 || dtype == DType::float64) continue;
 #endif
       check_norms({width <= 1024 ? 5 : 3, width}, dtype);
     }

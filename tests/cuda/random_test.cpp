@@ -44,8 +44,8 @@ TEST_CASE("whole numbers and permutations are the CPU's, whatever their range") 
   struct Range {
     int64_t low, high;
   };
-  constexpr int64_t kMany =
-      (int64_t{1} << 62) + 1;  // of which 64 bits hold three times as many: a quarter of the draws is refused
+  // Of which 64 bits hold three times as many: a quarter of the draws is refused
+  constexpr int64_t kMany = (int64_t{1} << 62) + 1;
   for (const Range& range :
        {Range{0, 7}, Range{-5, -4}, Range{-3, kMany - 3}, Range{INT64_MAX - 3, INT64_MAX}})
     for (const int64_t n : {0, 1, 1000}) {

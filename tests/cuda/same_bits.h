@@ -44,7 +44,8 @@ void check_same(const Tensor& x, F&& f) {
   in_any_order([&] { CHECK(same(f(on_device), want)); });
 }
 
-/// Values and gradients of f: those of the CPU but for rounding in float64, the same bits in any order of threads.
+/// Values and gradients of f: those of the CPU but for rounding in float64, the same bits in any
+/// order of threads.
 inline void check_near(const spec::Call& f, const std::vector<Tensor>& inputs) {
   const auto run = [&](Device device) {
     std::vector<Tensor> x;

@@ -1,5 +1,5 @@
-// The softmax family over rows from one element to a million: each element of values and gradients is what float64 gives, rounded
-// as often as the kernels have to round.
+// The softmax family over rows from one element to a million: each element of values and gradients
+// is what float64 gives, rounded as often as the kernels have to round.
 #include "ops/softmax.h"
 
 #include <doctest/doctest.h>
@@ -43,7 +43,8 @@ Result run(Op op, const Tensor& input, const Tensor& dy, DType dtype, Device dev
   return {y.values(), tape.gradient({y}, {x}, {moved(dy)})[0].values()};
 }
 
-/// What rounding `exact` to the nearest number of a dtype may change: half the distance of its neighbours.
+/// What rounding `exact` to the nearest number of a dtype may change: half the distance of its
+/// neighbours.
 double rounding(DType dtype, double exact) {
   if (exact == 0) return 0;
   const double least = dtype == DType::float16 ? -14 : dtype == DType::float64 ? -1022 : -126;
@@ -66,8 +67,9 @@ double worst(const Numbers& got, const Numbers& want, const Numbers& allowed) {
   return share;
 }
 
-/// Each result is rounded to its dtype once; what is computed before, in float32 or float64, has `wide` of its own. A backward reads
-/// y as it was rounded: p of softmax by half a unit, and e^y of log_softmax by |y| times as much.
+/// Each result is rounded to its dtype once; what is computed before, in float32 or float64, has
+/// `wide` of its own. A backward reads y as it was rounded: p of softmax by half a unit, and e^y of
+/// log_softmax by |y| times as much.
 Result allowances(Op op, DType dtype, const Result& exact, const Numbers& dy, int64_t n) {
   const double unit = 0.5 * epsilon(dtype),
                wide = 16 * epsilon(dtype == DType::float64 ? dtype : DType::float32);
@@ -75,7 +77,8 @@ Result allowances(Op op, DType dtype, const Result& exact, const Numbers& dy, in
   Result allowed;
   for (const double y : exact.y)
     allowed.y.push_back(rounding(dtype, y) + wide * (op == Op::softmax ? std::abs(y) : most_y));
-  double sum = 0, sizes = 0, lost = 0;  // of a row: Σ dy, Σ |dy|, and what rounding p takes from Σ p·dy
+  // Of a row: Σ dy, Σ |dy|, and what rounding p takes from Σ p·dy
+  double sum = 0, sizes = 0, lost = 0;
   for (size_t i = 0; i < exact.dx.size(); ++i) {
     const double dx = exact.dx[i];
     if (op != Op::log_sum_exp && static_cast<int64_t>(i) % n == 0) {

@@ -1,4 +1,5 @@
-// Training on a GPU: the losses of the CPU, and checkpoints that one device writes and the other reads.
+// Training on a GPU: the losses of the CPU, and checkpoints that one device writes and the other
+// reads.
 #include "nn/training/trainer.h"
 
 #include <doctest/doctest.h>
@@ -37,7 +38,8 @@ RunRecord train_in_graph(bool graph, Gpt& model, int64_t steps) {
   return trainer.record();
 }
 
-/// A run on one device; or, from step 3 on, in another trainer, through a checkpoint, perhaps on another device.
+/// A run on one device; or, from step 3 on, in another trainer, through a checkpoint, perhaps on
+/// another device.
 RunRecord train(Device device, std::optional<Device> later = {}, bool graph = false) {
   const test::Folder folder;
   const std::string path = folder / "checkpoint";

@@ -13,7 +13,8 @@ using namespace vitrine;
 
 TEST_CASE("a look inside prints the tape, its steps backwards, why a gradient is missing, and a profile") {
   const test::Folder folder;
-  // Started in one folder, it writes to the one that it is given, or to reports/look_inside, and says where.
+  // Started in one folder, it writes to the one that it is given, or to reports/look_inside, and
+  // says where.
   std::filesystem::create_directory(folder / "work");
   const std::string start = fmt::format("cd '{}' && {}", folder / "work", VITRINE_LOOK_INSIDE);
   const std::string command = fmt::format("{} '{}'", start, folder / "named");

@@ -27,7 +27,8 @@ struct Folder : test::Folder {
   }
 };
 
-/// train_gpt as a child process. What it prints on both streams goes to a file, or standard output elsewhere.
+/// train_gpt as a child process. What it prints on both streams goes to a file, or standard output
+/// elsewhere.
 class Program {
  public:
   Program(const Folder& folder, Arguments arguments, const char* standard_output = nullptr)
@@ -64,7 +65,7 @@ class Program {
   int status_ = 0;
 };
 
-/// Flags of a model so small that a step takes a millisecond, with `more` behind them.
+/// Flags of a model so small that a step takes a millisecond, followed by `more`.
 inline Arguments tiny(const Folder& folder, const Arguments& more) {
   Arguments all = {"--data", folder / "text.txt", "--layers", "1",        "--width", "16",        "--context",
                    "16",     "--batch",           "2",        "--sample", "9",       "--threads", "2"};

@@ -1,4 +1,4 @@
-// Runs of train_gpt beside and behind each other: comparisons, Ctrl-C and what goes on from there.
+// Runs of train_gpt at the same time and one after the other: comparisons, Ctrl-C and what goes on from there.
 #include <sys/stat.h>
 
 #include <sstream>
@@ -84,7 +84,7 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
   CHECK_MESSAGE(second.exit_code() == 0, second.printed());
   CHECK((bytes_of_file(folder / "Ada's runs/softcap-20-seed7.safetensors") ==
          bytes_of_file(folder / "through/softcap-20.safetensors")));
-  // Those behind it are trained too: the report is of all four.
+  // The following ones are trained too: the report is of all four.
   CHECK(json_lines(folder / "Ada's runs/standard-seed8.jsonl").size() == 200);
   CHECK(read_text(folder / "Ada's runs/report.html")
             .find("softcap=20, seed 7 · softcap=20, seed 8 · standard, seed 7") != std::string::npos);

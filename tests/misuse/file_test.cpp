@@ -1,4 +1,5 @@
-// Misuse of files: broken ones are told apart, and what cannot be written leaves the old file whole.
+// Misuse of files: broken ones are told apart, and what cannot be written leaves the old file
+// whole.
 #include <sys/stat.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// What the other files of this folder rely on: a mistake that is not told, or does harm, is noticed.
+// What the other files of this folder rely on: a mistake that is not told, or does harm, is
+// noticed.
 #include "core/creation.h"
 #include "core/random.h"
 #include "ops/elementwise.h"

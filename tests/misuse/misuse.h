@@ -17,7 +17,8 @@ struct Scene {
   virtual ~Scene() = default;
   /// Everything that the mistake must leave as it is.
   virtual std::string state() const = 0;
-  /// So also what belongs to the thread: the recording tape, the module that runs, the generator, the memory in use.
+  /// So also what belongs to the thread: the recording tape, the module that runs, the generator,
+  /// the memory in use.
   virtual std::string thread_state() const;
   /// All that follows from what the correct call gives.
   virtual std::string outcome(const Tensor& y);
@@ -40,8 +41,8 @@ using Table = std::vector<Misuse> (*)(S&);
 std::string show(const Tensor& x);
 /// "" if f throws an Error whose message holds all words, else what is wrong.
 std::string problem_with_message(const std::function<void()>& f, const std::vector<std::string>& words);
-/// Runs f in a child process, in which files have at most `file_bytes` and root is a user like others; throws what f throws
-/// there.
+/// Runs f in a child process, in which files have at most `file_bytes` and root is a user like
+/// others; throws what f throws there.
 void in_poor_child(const std::function<void()>& f, size_t file_bytes = 1 << 30);
 
 /// What the correct call gives after the mistake, or without it.

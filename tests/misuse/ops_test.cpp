@@ -1,4 +1,5 @@
-// Operands of operations that do not fit: what they refuse leaves operands, gradients and tape as they were.
+// Operands of operations that do not fit: what they refuse leaves operands, gradients and tape as
+// they were.
 #include "tests/misuse/ops.h"
 #include "ops/attention.h"
 #include "ops/einsum.h"

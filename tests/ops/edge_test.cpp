@@ -202,7 +202,7 @@ DType wanted(Of integers, DType dtype) {
   }
 }
 
-/// Views with the values of x whose elements do not lie one behind the other.
+/// Views with the values of x whose elements do not follow one another.
 std::vector<Tensor> strided(X x) {
   const Tensor across = transpose(clone(transpose(x)));
   const Tensor gaps = select(stack({x, x}, -1), -1, 1);

@@ -54,7 +54,7 @@ std::vector<Layout> layouts(DType dtype) {
   const auto draw = [&](const Shape& shape) { return random(shape, ++seed, dtype, 0.25, 2); };
   const auto every_other = [&](int64_t n) { return select(draw({n, 2}), 1, 1); };
   return {
-      {"one behind the other", {draw({kMany}), draw({kMany}), draw({kMany})}},
+      {"one after the other", {draw({kMany}), draw({kMany}), draw({kMany})}},
       {"strided", {every_other(kMany), flip(draw({kMany}), {0}), draw({kMany})}},
       {"transposed", {transpose(draw({200, 199})), draw({199, 200}), transpose(draw({200, 199}))}},
       {"a number repeated", {draw({kMany}), draw({}), draw({1})}},

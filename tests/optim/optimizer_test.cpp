@@ -147,7 +147,7 @@ TEST_CASE("a wrong state is refused as a whole, and a step that fails does not c
   CHECK(lamb.steps() == 0);
 }
 
-TEST_CASE("a group that cannot step keeps the others from stepping, and leaves no state behind") {
+TEST_CASE("a group that cannot step keeps the others from stepping, and leaves no state") {
   const SgdOptions options{.lr = 0.1, .momentum = 0.9, .dampening = 0.5};
   Parameter p = parameter(1), alone = parameter(1), converted = parameter(2);
   Sgd together({converted}, options), single({alone}, options);

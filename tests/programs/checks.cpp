@@ -56,8 +56,8 @@ Result by_backward(const Program& program) {
   return result;
 }
 
-/// Some steps are kept: about a third, the last one, and what has to happen once and in order. A constant has no gradient to
-/// recompute.
+/// Some steps are kept: about a third, the last one, and what has to happen once and in order. A
+/// constant has no gradient to recompute.
 std::vector<bool> some_kept(const Program& program) {
   Choice choice(program.seed + 1);
   std::vector<bool> kept;
@@ -80,8 +80,8 @@ double largest_difference(const std::vector<double>& x, const std::vector<double
   return most;
 }
 
-/// How far results move where every step's result is rounded as float32 would: the yardstick of all comparisons. Backwards round
-/// as well, by the factors' own gradients.
+/// How far results move where every step's result is rounded as float32 would: the yardstick of all
+/// comparisons. Backwards round as well, by the factors' own gradients.
 class Yardstick {
  public:
   static constexpr double kEpsilon = 0x1p-23;
@@ -140,8 +140,9 @@ Values moved(const Program& program, const std::vector<std::vector<double>>& alo
   return inputs;
 }
 
-/// A derivative by 4 points, with what is known of its error: from h to h/4 the error of the formula falls to 1/256, so that
-/// the change is far above what remains of it; what is lost to rounding is added. The step with the least error is taken.
+/// A derivative by 4 points, with what is known of its error: from h to h/4 the error of the
+/// formula falls to 1/256, so that the change is far above what remains of it; what is lost to
+/// rounding is added. The step with the least error is taken.
 struct Difference {
   std::vector<double> slope;
   double error = INFINITY;

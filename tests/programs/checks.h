@@ -22,9 +22,10 @@ struct Outcome {
   bool second_settled = true;
 };
 
-/// Holds the program's gradients against each other: backward(), gradient(), with every result copied or strided, recomputed by
-/// checkpoints, through a tape of order 2, in float32, and by differences of the loss. `second` adds products with the Hessian
-/// against differences of gradients.
+/// Holds the program's gradients against each other: backward(), gradient(), with every result
+/// copied or strided, recomputed by checkpoints, through a tape of order 2, in float32, and by
+/// differences of the loss. `second` adds products with the Hessian against differences of
+/// gradients.
 Outcome check(const Program& program, bool second);
 
 }  // namespace vitrine::programs

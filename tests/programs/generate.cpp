@@ -174,7 +174,8 @@ class Generation {
     fail("there is no row {} {}", name, text);
   }
 
-  /// Everything that nothing reads goes into the loss, some of it after a reduction over some axes: so cotangents are expanded.
+  /// Everything that nothing reads goes into the loss, some of it after a reduction over some axes:
+  /// so cotangents are expanded.
   void add_loss() {
     const size_t size = values_.size();
     std::vector<size_t> ends;
@@ -225,7 +226,8 @@ class Generation {
 }  // namespace
 
 Program generate(uint64_t seed) {
-  // What a step draws depends on the steps before it, so that the whole may leave a domain that each step kept.
+  // What a step draws depends on the steps before it, so that the whole may leave a domain that
+  // each step kept.
   for (uint64_t attempt = 0;; ++attempt) {
     const Program program = Generation(seed, attempt).run();
     if (outside_domain(program, run(program, program.inputs)).empty()) return program;

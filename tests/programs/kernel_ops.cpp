@@ -122,7 +122,8 @@ Tensor attend(const Values& x, const Params& p) {
   return attention(x[0], x[1], x[2], options);
 }
 
-/// The rows of the first `summands` operands' sum differ enough from a constant that rounding does not decide the norm of them.
+/// The rows of the first `summands` operands' sum differ enough from a constant that rounding does
+/// not decide the norm of them.
 template <int summands, bool centered>
 bool spread_rows(const Values& x, const Params&) {
   const Tensor rows = summands == 1 ? x[0] : x[0] + x[1];

@@ -17,7 +17,8 @@ class Choice {
  public:
   explicit Choice(uint64_t seed) : generator_(seed) {}
   int64_t below(int64_t n) { return generator_.next_below(n); }
-  int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }  ///< both included
+  /// Both included
+  int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
   bool chance(double p) { return generator_.next_uniform() < p; }
   /// With two digits, so that a printed program is exact.
   double number(double low, double high) {
@@ -45,12 +46,15 @@ struct Fit {
 /// A row.
 struct Op {
   std::string name;  ///< that of the spec row
-  /// The call as C++: $0 is an operand, %0 an integer, ~0 a number; $0*, %0* and ~0* are all from there on.
+  /// The call as C++: $0 is an operand, %0 an integer, ~0 a number; $0*, %0* and ~0* are all from
+  /// there on.
   std::string text;
-  /// The shape rule: makes a call whose first operand has about the given shape; nothing where the op does not fit.
+  /// The shape rule: makes a call whose first operand has about the given shape; nothing where the
+  /// op does not fit.
   std::function<std::optional<Fit>(Choice&, const Shape&)> fit;
   std::function<Tensor(const Values&, const Params&)> run;
-  std::vector<Domain> domains = {{}};  ///< of each operand; the last one holds for those that follow
+  /// Of each operand; the last one holds for those that follow
+  std::vector<Domain> domains = {{}};
   /// What else operands must satisfy.
   std::function<bool(const Values&, const Params&)> holds = nullptr;
   double least = 0;       ///< no element of the result is nearer to 0
@@ -76,8 +80,9 @@ std::vector<Op> kernel_ops();
 std::vector<Op> tape_ops();
 
 // Shape rules, and what they share.
-std::optional<Fit> same(Choice& choice, const Shape& x);          ///< x alone
-std::optional<Fit> broadcasting(Choice& choice, const Shape& x);  ///< x and a shape that broadcasts with it
+std::optional<Fit> same(Choice& choice, const Shape& x);  ///< x alone
+/// x and a shape that broadcasts with it
+std::optional<Fit> broadcasting(Choice& choice, const Shape& x);
 std::optional<Fit> two_alike(Choice& choice, const Shape& x);
 /// An axis, possibly counted from the end; x must have one.
 int64_t any_axis(Choice& choice, const Shape& x);

@@ -13,7 +13,8 @@
 namespace vitrine::programs {
 namespace {
 
-/// The same values as a view that no kernel meets in memory order: of the steps 0, 1 and 2 each in its own way.
+/// The same values as a view that no kernel meets in memory order: of the steps 0, 1 and 2 each in
+/// its own way.
 Tensor strided_view(const Tensor& x, size_t step) {
   if (x.rank() == 0) return select(tile(unsqueeze(x, 0), {3}), 0, 1);
   const int64_t axis = static_cast<int64_t>(step) % x.rank();

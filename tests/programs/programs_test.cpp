@@ -1,4 +1,5 @@
-// Programs of random ops, of which every way to a gradient must agree. A failing program is printed small, with its number.
+// Programs of random ops, of which every way to a gradient must agree. A failing program is printed
+// small, with its number.
 //   VITRINE_PROGRAMS         how many (1,000)
 //   VITRINE_PROGRAMS_FIRST   the number of the first (1)
 #include <doctest/doctest.h>

@@ -113,7 +113,8 @@ MaybeFit stacked(Choice& choice, const Shape& x) {
   return fit;
 }
 
-/// At most `most` elements before and after each axis, and fewer than its size where they mirror it.
+/// At most `most` elements before and after each axis, and fewer than its size where they mirror
+/// it.
 MaybeFit margins(Choice& choice, const Shape& x, bool mirrored) {
   Params p;
   for (int side = 0; side < 2; ++side)

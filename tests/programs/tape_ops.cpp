@@ -15,7 +15,8 @@ namespace {
 using V = const Values&;
 using P = const Params&;
 
-/// A running average of x and y: the buffer is a constant, which is written while the tape is paused.
+/// A running average of x and y: the buffer is a constant, which is written while the tape is
+/// paused.
 Tensor averaged(V x, P) {
   const Tensor y = detach(x[1]);
   Tensor buffer = clone(detach(x[0]));
@@ -25,7 +26,8 @@ Tensor averaged(V x, P) {
   return buffer;
 }
 
-/// No backward keeps the result of x + 0, so that it may be written; a constant that is added leaves derivatives as they are.
+/// No backward keeps the result of x + 0, so that it may be written; a constant that is added
+/// leaves derivatives as they are.
 Tensor shifted_in_place(V x, P) {
   Tensor y = x[0] + 0;
   const Tape::Pause pause;

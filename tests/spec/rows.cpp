@@ -50,7 +50,7 @@ Spec on(std::string name, Shape shape, Call call, double low = -2, double high =
   return {std::move(name), std::move(call), {{{std::move(shape), low, high}}}};
 }
 
-/// A function with kinks: samples from either side of the first, and from behind the second.
+/// A function with kinks: samples from either side of the first, and from after the second.
 Spec kinked(std::string name, const Call& call, double kink = 0, double reach = 2, double kink2 = -INFINITY) {
   std::vector<std::vector<Input>> samples = {{{{3, 5}, kink + 0.1, kink + reach}},
                                              {{{37}, std::max(kink2 + 0.1, kink - reach), kink - 0.1}}};

@@ -1,7 +1,9 @@
-// One row per differentiable operation: how to call it and its sample inputs. From the row come, without further code, all
-// the checks below. Installed, so that ops and attention mechanisms from outside this project are held to the same:
+// One row per differentiable operation: how to call it and its sample inputs. From the row come,
+// without further code, all the checks below. Installed, so that ops and attention mechanisms from
+// outside this project are held to the same:
 //
-//   const std::string errors = spec::check_all({{"snake", [](const auto& x) { return snake(x[0]); }, {{{{3, 5}}}}}});
+//   const std::string errors =
+//       spec::check_all({{"snake", [](const auto& x) { return snake(x[0]); }, {{{{3, 5}}}}}});
 //   CHECK_MESSAGE(errors.empty(), errors);
 #pragma once
 
@@ -15,7 +17,8 @@
 
 namespace vitrine::spec {
 
-/// One input: a shape and the range from which its float64 values are drawn. Choose ranges without kinks and ties.
+/// One input: a shape and the range from which its float64 values are drawn. Choose ranges without
+/// kinks and ties.
 struct Input {
   Shape shape;
   double low = -2;
@@ -27,19 +30,25 @@ using Call = std::function<Tensor(const std::vector<Tensor>&)>;
 
 /// A row. `call` gives the same at every call, in every floating dtype and for dual64.
 struct Spec {
-  std::string name;                         ///< under which it is recorded; of a composite, any
-  Call call;                                ///< the op on its differentiable inputs; constants are captured
+  std::string name;  ///< under which it is recorded; of a composite, any
+  /// The op on its differentiable inputs; constants are captured
+  Call call;
   std::vector<std::vector<Input>> samples;  ///< several sets of inputs
-  int order = 3;                            ///< highest derivative checked; 1 for ops that cut their gradient
-  double float32_units = 8;                 ///< allowed error in units of float32's epsilon
-  double bfloat16_units = 1;                ///< and of bfloat16's; negative: not defined there
-  double float16_units = 1;                 ///< and of float16's
-  bool not_finite = true;        ///< whether NaN and ±∞ as inputs give what plain functions give
-  double largest = 1e30;         ///< inputs up to this size give in float32 what they give in float64
-  bool composite = false;        ///< it is made of other ops alone: nothing is recorded under its name
-  std::string reason = {};       ///< why a bound differs from the defaults
-  bool on_gpu = true;            ///< its kernels have CUDA twins, which are checked where there is a GPU
-  double gpu_float16_times = 1;  ///< a GPU's error in float16 may be so many times what float16_units allow
+  /// Highest derivative checked; 1 for ops that cut their gradient
+  int order = 3;
+  double float32_units = 8;   ///< allowed error in units of float32's epsilon
+  double bfloat16_units = 1;  ///< and of bfloat16's; negative: not defined there
+  double float16_units = 1;   ///< and of float16's
+  bool not_finite = true;     ///< whether NaN and ±∞ as inputs give what plain functions give
+  /// Inputs up to this size give in float32 what they give in float64
+  double largest = 1e30;
+  /// It is made of other ops alone: nothing is recorded under its name
+  bool composite = false;
+  std::string reason = {};  ///< why a bound differs from the defaults
+  /// Its kernels have CUDA twins, which are checked where there is a GPU
+  bool on_gpu = true;
+  /// a GPU's error in float16 may be so many times what float16_units allow
+  double gpu_float16_times = 1;
 };
 
 /// The rows of the library's own operations.
@@ -53,8 +62,9 @@ Tensor draw_cotangent(const Tensor& y, uint64_t seed);
 /// A way in which the elements of a tensor are in memory.
 struct Layout {
   const char* name;
-  /// A tensor of x's shape, dtype and device in this layout; undefined where the layout does not exist for x's rank.
-  /// Its values are those of x, or where elements share memory some of those of x.
+  /// A tensor of x's shape, dtype and device in this layout; undefined where the layout does not
+  /// exist for x's rank. Its values are those of x, or where elements share memory some of those of
+  /// x.
   Tensor (*of)(const Tensor& x);
 };
 /// Transposed, sliced with gaps, flipped (negative strides), expanded (stride 0) and overlapping.
@@ -65,9 +75,10 @@ using vitrine::distance;  // the norm in which errors are measured
 /// `prepare` may change the tape before its backward, to plant a mistake.
 using Prepare = std::function<void(Tape&)>;
 
-/// Each returns "" or what is wrong: row, sample, input, element, got and wanted. Those of derivatives call check_gradients.
-/// Kernel against definition; gradient against 4-point differences (1e-6) and dual numbers (1e-12); derivatives up to
-/// spec.order; each low precision, on a GPU float64 as well, against the CPU's float64; NaN, ±∞, large, small and zero; inputs and
+/// Each returns "" or what is wrong: row, sample, input, element, got and wanted. Those of
+/// derivatives call check_gradients. Kernel against definition; gradient against 4-point
+/// differences (1e-6) and dual numbers (1e-12); derivatives up to spec.order; each low precision,
+/// on a GPU float64 as well, against the CPU's float64; NaN, ±∞, large, small and zero; inputs and
 /// cotangents in all layouts, in each dtype on each instruction set; 1, 2, 3 and 7 threads.
 std::string check_values(const Spec& spec, size_t sample);
 std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare = {});
@@ -81,13 +92,15 @@ std::string check_threads(const Spec& spec, size_t sample);
 /// they were, by the op and by its backward.
 std::string check_subsets(const Spec& spec, size_t sample);
 
-/// The gradient of each input with its sign flipped, times 1.01 and zeroed has to fail check_differences on some sample. A
-/// composite's has to have no such gradient: the ops that it is made of have rows of their own, as check_names sees to.
+/// The gradient of each input with its sign flipped, times 1.01 and zeroed has to fail
+/// check_differences on some sample. A composite's has to have no such gradient: the ops that it is
+/// made of have rows of their own, as check_names sees to.
 std::string check_mutations(const Spec& spec);
 /// What the row records has a row: itself, one of rows() or one of `others`.
 std::string check_names(const Spec& spec, const std::vector<Spec>& others = {});
 
-/// All of these, on all samples of the rows given: "" or the errors, a line or more each. What throws is an error, too.
+/// All of these, on all samples of the rows given: "" or the errors, a line or more each. What
+/// throws is an error, too.
 std::string check_all(const std::vector<Spec>& rows);
 
 }  // namespace vitrine::spec

@@ -119,7 +119,7 @@ std::vector<size_t> downsample(const std::vector<double>& y, int max_points);
 /// At about `points` places, the last one included, the mean of the finite values within `radius` neighbours
 /// on each side. At the start both sides shrink, so that a steep fall is followed; at the end only the later
 /// side is cut, so that the last value is no single noisy one. Unlike a running average it does not lag
-/// behind the curve. NaN where the place itself holds no finite value.
+/// after the curve. NaN where the place itself holds no finite value.
 Series smooth(const Series& series, int radius, int points = 1000);
 
 /// Round values (1, 2 or 5 times a power of ten apart) within [low, high], about `count` of them.

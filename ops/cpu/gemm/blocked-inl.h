@@ -1,19 +1,24 @@
-// The packed matrix product, written once for every instruction set. Included inside a VITRINE_TARGET region
-// by gemm_avx2.cpp, gemm_avx512.cpp and gemm_avx512_bf16.cpp; `S` is their description of the vector unit.
+// The packed matrix product, written once for every instruction set. Included inside a
+// VITRINE_TARGET region by gemm_avx2.cpp, gemm_avx512.cpp and gemm_avx512_bf16.cpp; `S` is their
+// description of the vector unit.
 //
-// The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008):
+// The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
+// (2008):
 //
 //   for each block of S::kColumns columns       B block [kDepth, kColumns] is packed
 //     for each block of kDepth in K
 //       for each panel of S::kRows rows         A panel [kRows, kDepth] stays in L2
-//         for each strip of kStrip vectors      B strip stays in L2, where K is short in L1; C is walked along its rows
-//           for each S::kTileRows rows          their part of A stays in L1, the tile of C in registers
+//         for each strip of kStrip vectors      B strip stays in L2 (in L1 where K is short)
+//           for each S::kTileRows rows          their part of A stays in L1, C's tile in registers
 //
-// Every element of C is a chain of fused multiply-adds in rising k within a block of K, and blocks are added
-// in order. Neither depends on M, N, tile shapes or threads, so all of them give the same bits.
+// The loop over strips walks along the rows of C.
 //
-// Packed operands consist of 4-byte units: a float, or (S::kPerUnit = 2) two bfloat16 neighbours in k, which
-// S::fma multiplies and adds at once. K is counted in units below.
+// Every element of C is a chain of fused multiply-adds in rising k within a block of K, and blocks
+// are added in order. Neither depends on M, N, tile shapes or threads, so all of them give the same
+// bits.
+//
+// Packed operands consist of 4-byte units: a float, or (S::kPerUnit = 2) two bfloat16 neighbours in
+// k, which S::fma multiplies and adds at once. K is counted in units below.
 #pragma once
 
 // What becomes of the sums: a row of a block of C is `alpha · sum + beta · c + bias`.
@@ -48,9 +53,9 @@ inline __attribute__((always_inline)) void store_row(const typename S::V (&sum)[
   }
 }
 
-/// A tile of C, MR rows by NV vectors, over K units. a[i, k] lies at a[i * lda + k] (kRowsOfA) or a[k * lda +
-/// i]; b[k] is a row of NV vectors, rows ldb apart. kPartialB: b is not packed, so its last vector ends after
-/// out.tail.
+/// A tile of C, MR rows by NV vectors, over K units. a[i, k] lies at a[i * lda + k] (kRowsOfA) or
+/// a[k * lda + i]; b[k] is a row of NV vectors, rows ldb apart. kPartialB: b is not packed, so its
+/// last vector ends after out.tail.
 template <class S, int MR, int NV, bool kRowsOfA, bool kPartialB, class TB>
 void tile(int64_t K, const float* a, int64_t lda, const TB* b, int64_t ldb, const TileOutput& out) {
   using V = typename S::V;
@@ -106,7 +111,8 @@ void pack_rows(const T* x, int64_t ldx, int64_t rows, int64_t K, float* to, int6
   }
 }
 
-/// to[u, j] = units of `columns` columns of length K in x [K, columns], padded with 0 to whole vectors.
+/// to[u, j] = units of `columns` columns of length K in x [K, columns], padded with 0 to whole
+/// vectors.
 template <class S, class T>
 void pack_columns(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to, int64_t ld) {
   for (int64_t k = 0; k < K; k += S::kPerUnit, to += ld) {
@@ -120,8 +126,8 @@ void pack_columns(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to
   }
 }
 
-/// to[u, j] = units of `columns` columns of length K, stored as the rows of x, padded with 0 to whole
-/// vectors.
+/// to[u, j] = units of `columns` columns of length K, stored as the rows of x, padded with 0 to
+/// whole vectors.
 template <class S, class T>
 void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to, int64_t ld) {
   using V = typename S::V;
@@ -136,7 +142,8 @@ void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float*
 #pragma GCC unroll 16
         for (int r = 0; r < S::kWidth; ++r) {
           rows[r] = S::load_units(from + r * ldx);
-          __builtin_prefetch(from + r * ldx + 4 * kStep);  // 16 rows at once are too many for the hardware
+          // 16 rows at once are too many for the hardware
+          __builtin_prefetch(from + r * ldx + 4 * kStep);
         }
       } else {
         for (int r = 0; r < S::kWidth; ++r)
@@ -208,16 +215,16 @@ class Blocked {
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr bool kWideC = std::is_same_v<TC, float>;
 
-  /// Rows of A are read where they lie, unless a panel of them would fall into few sets of the L2 cache; and columns, of which a
-  /// tile reads part of a line at every step, where these are few.
+  /// Rows of A are read where they lie, unless a panel of them would fall into few sets of the L2
+  /// cache; and columns, of which a tile reads part of a line at every step, where these are few.
   static bool reads_a_in_place(const GemmTask<T, TC>& t) {
     constexpr int64_t kBadStride = 4096, kFewSteps = 128;
     return kFloat && (t.N <= S::kFewColumns ||
                       (t.ta == Trans::no ? t.lda * sizeof(T) % kBadStride != 0 : t.K <= kFewSteps));
   }
 
-  /// Strip number `index` of n columns: at most kStrip vectors wide, and all as even as possible: 4 vectors are 2 + 2,
-  /// for a lone vector is slow.
+  /// Strip number `index` of n columns: at most kStrip vectors wide, and all as even as possible: 4
+  /// vectors are 2 + 2, for a lone vector is slow.
   struct Strip {
     int64_t vectors, at, width, valid;
 
@@ -280,8 +287,8 @@ class Blocked {
       lda = t.lda;
     }
     if (!direct_a) {
-      // Rows are padded by a cache line, so that rows of a power of two do not fall into one set of the
-      // cache.
+      // Rows are padded by a cache line, so that rows of a power of two do not fall into one set of
+      // the cache.
       lda = t.ta == Trans::yes ? S::kRows : depth / S::kPerUnit + 16;
       float* to = scratch(Scratch::a, t.ta == Trans::yes ? lda * units : lda * S::kRows);
       if (t.ta == Trans::yes)

@@ -1,4 +1,5 @@
-// A process that saves again and again is killed at random moments. VITRINE_KILLS says how many times; 20 without it.
+// A process that saves again and again is killed at random moments. VITRINE_KILLS says how many
+// times; 20 without it.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +38,8 @@ int64_t entries_of(const test::Folder& folder) {
   return std::distance(std::filesystem::directory_iterator(folder.path), {});
 }
 
-/// Saves one content and the other until it is killed. Writes a byte to `begun` after the first save.
+/// Saves one content and the other until it is killed. Writes a byte to `begun` after the first
+/// save.
 [[noreturn]] void save_for_ever(const std::string& path, const Safetensors (&contents)[2], int begun) {
   try {
     set_threads(1);  // those of the parent process are not here

@@ -48,7 +48,8 @@ std::string python() {
   return "";
 }
 
-/// Writes in.NAME.npy in all the ways that NumPy has, or checks the files out.NAME.npy that were made of them.
+/// Writes in.NAME.npy in all the ways that NumPy has, or checks the files out.NAME.npy that were
+/// made of them.
 constexpr const char* kScript = R"(
 import sys, numpy as np
 folder, mode = sys.argv[1:]
@@ -166,7 +167,7 @@ TEST_CASE("broken npy files give an error that says what is wrong") {
       {file_of(dictionary("<f4", "(4611686018427387904,)"), eight), "4611686018427387904 elements"},
       {file_of(dictionary("<f4", "(3,)"), eight), "3 elements of float32 for the shape [3], in 8 bytes"},
       {file_of(dictionary("<f4", "(1,)"), eight), "1 elements of float32"},
-      {file_of(dictionary("<f4", "(2,)") + "1", eight), "nothing behind"},
+      {file_of(dictionary("<f4", "(2,)") + "1", eight), "nothing after"},
       {file_of(dictionary("", "(2,)"), eight), "elements of type \"\""},
       {file_of(dictionary("<c8", "(1,)"), eight), "elements of type \"<c8\""},
       {file_of(dictionary("|i1", "(8,)"), eight), "astype"},
@@ -186,7 +187,7 @@ TEST_CASE("broken npy files give an error that says what is wrong") {
   CHECK(error_of(folder / "pipe").find("is not a file") != std::string::npos);
 }
 
-TEST_CASE("a write that fails says why and leaves nothing behind") {
+TEST_CASE("a write that fails says why and leaves no file") {
   const Folder folder;
   std::filesystem::create_directories(folder / "taken");
   CHECK_THROWS_WITH_AS(write_npy(folder / "taken", tensor({1})), doctest::Contains("is not a file"), Error);

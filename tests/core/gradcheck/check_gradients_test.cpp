@@ -123,7 +123,8 @@ TEST_CASE("functions that are straight, steep, tiny, huge or empty pass") {
   passes([](Xs v) { return sum(v[0]); }, zeros({0, 3}, DType::float64));
   passes([](Xs v) { return slice(v[0], 0, 0, 0); }, x);
   passes([](Xs v) { return v[0]; }, Tensor(2.0, DType::float64));
-  passes([](Xs v) { return relu(v[0] - 0.999); }, ones({1}, DType::float64));  // a kink within the first step
+  // a kink within the first step
+  passes([](Xs v) { return relu(v[0] - 0.999); }, ones({1}, DType::float64));
 }
 
 TEST_CASE("an input that y does not depend on is named") {

@@ -1,4 +1,5 @@
-// The caching allocator: blocks keep what is written into them, are split and joined, and go back to the system.
+// The caching allocator: blocks keep what is written into them, are split and joined, and go back
+// to the system.
 #include "core/memory/allocator.h"
 
 #include <doctest/doctest.h>

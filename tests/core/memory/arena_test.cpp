@@ -1,4 +1,5 @@
-// The arena alone, over memory from malloc: under sanitizers, where the CPU's allocator passes through, it runs here all the same.
+// The arena alone, over memory from malloc: under sanitizers, where the CPU's allocator passes
+// through, it runs here all the same.
 #include "core/memory/arena.h"
 
 #include <doctest/doctest.h>

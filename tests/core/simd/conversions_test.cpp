@@ -46,7 +46,8 @@ TEST_CASE("every bfloat16 and float16 survives the way to float and double and b
   });
 }
 
-/// Between each two neighbours: the middle, and the numbers directly beside it in float and in double.
+/// Between each two neighbours: the middle, and the numbers directly beside it in float and in
+/// double.
 template <class S>
 void check_rounding() {
   for (uint16_t bits = 0; bits < 0x7c00; bits += 7) {

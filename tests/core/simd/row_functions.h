@@ -1,4 +1,5 @@
-// What the tests of the vector functions share: every instruction set, every type, and numbers that look random.
+// What the tests of the vector functions share: every instruction set, every type, and numbers that
+// look random.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -97,7 +97,8 @@ void check_accuracy(const Case& c) {
   CHECK(worst <= c.bound);
 }
 
-/// Where a result is exact or an infinity, a zero or NaN, it is that of the C function, to the sign of zero.
+/// Where a result is exact or an infinity, a zero or NaN, it is that of the C function, to the sign
+/// of zero.
 template <class T>
 void check_edges(const Case& c) {
   using Limits = std::numeric_limits<T>;

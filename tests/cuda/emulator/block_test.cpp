@@ -45,7 +45,8 @@ __global__ void count_kernel(int* counter, float* total) {
   atomicAdd(total, 0.5f);
 }
 
-/// The votes of three barriers in a row: how many threads are odd, whether any is the last, whether all are below n.
+/// The votes of three barriers in a row: how many threads are odd, whether any is the last, whether
+/// all are below n.
 __global__ void vote_kernel(int* y, int n) {
   const int i = static_cast<int>(threadIdx.x), last = static_cast<int>(blockDim.x) - 1;
   y[4 * i] = __syncthreads_count(i % 2);
@@ -92,7 +93,8 @@ __global__ void shared_kernel(int* y) {
   *y = buffer[0] = 1;
 }
 
-/// What CUDA offers and no kernel of Vitrine happens to use: the last block to come adds up what the others have left.
+/// What CUDA offers and no kernel of Vitrine happens to use: the last block to come adds up what
+/// the others have left.
 __global__ void last_block_kernel(float* total, float4* of_block, unsigned* come, int* largest,
                                   const int* x) {
   const int lane = static_cast<int>(threadIdx.x), mine = x[blockIdx.x * 32 + threadIdx.x];
@@ -385,12 +387,14 @@ TEST_CASE("memory of one's own, a stream, votes, shuffles and atomics, as a home
 
 TEST_CASE("threads that miss a barrier are named") {
   const std::string half = message(half_barrier_kernel, 64);
-  CHECK(half.find("kernel half_barrier_kernel") == std::string::npos);  // the launch names the expression
+  // The launch names the expression
+  CHECK(half.find("kernel half_barrier_kernel") == std::string::npos);
   CHECK(half.find("block (0, 0, 0): no thread can go on: thread (0, 0, 0) waits at block_test.cpp:") !=
         std::string::npos);
   CHECK(half.find("thread (20, 0, 0) has ended") != std::string::npos);
   CHECK(message(two_barriers_kernel, 32).find("waits at the barrier") != std::string::npos);
-  CHECK(message([](int) { __syncthreads(); }, 64) == "");  // and the next kernel runs as if nothing had been
+  // And the next kernel runs as if nothing had been
+  CHECK(message([](int) { __syncthreads(); }, 64) == "");
   std::vector<int> y(32);
   CHECK_THROWS_WITH(VITRINE_LAUNCH(half_warp_kernel, 1, 32, 0, y.data()),
                     doctest::Contains("every lane of its mask"));

@@ -1,4 +1,5 @@
-// What the tests of the emulator's tools share. Their files are compiled with VITRINE_TRACE_OPTIONS.
+// What the tests of the emulator's tools share. Their files are compiled with
+// VITRINE_TRACE_OPTIONS.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// CUDA's 16-bit types as kernels use them: each operation rounds once, to nearest with ties to even.
+// CUDA's 16-bit types as kernels use them: each operation rounds once, to nearest with ties to
+// even.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,7 +37,8 @@ std::vector<double> numbers() {
   return result;
 }
 
-/// The bits of the number that is nearest to x, of two the one whose last bit is 0. Written without any arithmetic of the types.
+/// The bits of the number that is nearest to x, of two the one whose last bit is 0. Written without
+/// any arithmetic of the types.
 template <class T>
 unsigned nearest(double x) {
   static const std::vector<double> all = numbers<T>();
@@ -78,7 +80,8 @@ __global__ void compute_kernel(Results* y, const T* x, int n) {
           bits_of(a / b), bits_of(__hfma(a, b, c)), bits_of(hsqrt(__habs(a)))};
 }
 
-/// Operands of all sizes whose results are exact in float64, or too far from the middle of two numbers for its rounding to matter.
+/// Operands of all sizes whose results are exact in float64, or too far from the middle of two
+/// numbers for its rounding to matter.
 template <class T>
 void check_arithmetic() {
   constexpr int n = 20000;
@@ -132,7 +135,8 @@ TEST_CASE("sums, products, quotients, roots and fused multiply-adds in 16 bits r
 }
 
 TEST_CASE("what is far below the last digit still decides a tie of a fused multiply-add") {
-  const __nv_bfloat16 a(1 + 0x1p-4), b(1 + 0x1p-4), tiny(0x1p-120);  // a·b = 1.12890625, in the middle
+  // a·b = 1.12890625, in the middle
+  const __nv_bfloat16 a(1 + 0x1p-4), b(1 + 0x1p-4), tiny(0x1p-120);
   CHECK(float(a * b) == 1.125f);
   CHECK(float(__hfma(a, b, __nv_bfloat16(0))) == 1.125f);
   CHECK(float(__hfma(a, b, tiny)) == 1.1328125f);

@@ -1,4 +1,5 @@
-// The emulated twins of tensor-core and copy instructions: what the lanes of a warp hold, and when copies arrive.
+// The emulated twins of tensor-core and copy instructions: what the lanes of a warp hold, and when
+// copies arrive.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,7 +16,8 @@ namespace {
 using namespace vitrine;
 using cuda::AsyncCopies, cuda::Fragment;
 
-/// z [16, 8] = x [16, 16] · y [16, 8] by one warp: each lane picks its elements by the instruction's description.
+/// z [16, 8] = x [16, 16] · y [16, 8] by one warp: each lane picks its elements by the
+/// instruction's description.
 template <class T>
 __global__ void multiply(float* z, const T* x, const T* y) {
   const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4;
@@ -45,7 +47,8 @@ __global__ void load(int* y) {
   }
 }
 
-/// y[0..3] before the copies are waited for, y[4..7] when the first group is there, y[8..11] when both are.
+/// y[0..3] before the copies are waited for, y[4..7] when the first group is there, y[8..11] when
+/// both are.
 __global__ void copy(float* y, const float* x) {
   VITRINE_DYNAMIC_SHARED(float, buffer);
   for (int i = 0; i < 8; ++i) buffer[i] = 7;
@@ -109,5 +112,5 @@ TEST_CASE("an asynchronous copy arrives when it is waited for, and not before") 
   CHECK(got[5] == 2);
   CHECK(got[8] == 1);
   CHECK(got[10] == 5);
-  CHECK(got[11] == 0);  // behind the four bytes of the second copy
+  CHECK(got[11] == 0);  // after the four bytes of the second copy
 }

@@ -1,5 +1,6 @@
-// Accesses that leave their memory, and reads of memory that nobody wrote: what the emulator says of them in kernels which tell their
-// accesses. Beside each stands the right kernel, about which it is silent. This file is compiled with VITRINE_TRACE_OPTIONS.
+// Accesses that leave their memory, and reads of memory that nobody wrote: what the emulator says
+// of them in kernels which tell their accesses. Beside each stands the right kernel, about which it
+// is silent. This file is compiled with VITRINE_TRACE_OPTIONS.
 #include "cuda/vector.h"
 #include "tests/cuda/emulator/complaint.h"
 
@@ -8,7 +9,7 @@ namespace {
 using namespace vitrine;
 using namespace vitrine::test;
 
-// Bounds -----------------------------------------------------------------------------------------------------------
+// Bounds ------------------------------------------------------------------------------------------
 
 __global__ void copy_kernel(int* y, const int* x, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -49,7 +50,7 @@ __global__ void vector_kernel(float* y, const float* x, int at) {
   *reinterpret_cast<float4*>(y) = *reinterpret_cast<const float4*>(x + at);
 }
 
-// Unwritten memory -------------------------------------------------------------------------------------------------
+// Unwritten memory --------------------------------------------------------------------------------
 
 __global__ void sum_kernel(int* y, const int* x, int n) {
   __shared__ int buffer[32];
@@ -85,7 +86,8 @@ struct Padded {
   double place;
 };
 
-/// Copies a struct as a whole; with kBoth, after writing both of its members. The padding between them is never written.
+/// Copies a struct as a whole; with kBoth, after writing both of its members. The padding between
+/// them is never written.
 template <bool kBoth>
 __global__ void padded_kernel(Padded* y) {
   __shared__ Padded from;
@@ -101,7 +103,7 @@ TEST_CASE("a bound that is off by one is found where the access happens") {
   const std::string found = complaint(copy_one_more_kernel, 64, 0, y.data<int>(), x.data<int>(), 100);
   INFO(found);
   CHECK(contains(found, "block (1, 0, 0): thread (36, 0, 0) reads 4 bytes at traced_bounds_test.cpp:"));
-  CHECK(contains(found, ", 0 bytes behind an allocation of 400 bytes"));
+  CHECK(contains(found, ", 0 bytes after an allocation of 400 bytes"));
   CHECK(contains(complaint(copy_kernel, 64, 0, y.data<int>(), x.data<int>() - 1, 100),
                  "4 bytes before an allocation of 400 bytes"));
   const int of_the_host[100] = {};
@@ -114,7 +116,7 @@ TEST_CASE("shared memory ends where the launch said, and a wide access must be i
   CHECK(contains(complaint(shifted_kernel, 32, 128, y.data<int>(), 1),
                  "thread (31, 0, 0) writes 4 bytes at traced_bounds_test.cpp:"));
   CHECK(contains(complaint(shifted_kernel, 32, 128, y.data<int>(), 1),
-                 "0 bytes behind the 128 bytes of dynamic shared memory"));
+                 "0 bytes after the 128 bytes of dynamic shared memory"));
   Tensor to4 = empty({4}, DType::float32, Device::cuda), x = zeros({10}, DType::float32, Device::cuda);
   CHECK(complaint(vector_kernel, 1, 0, to4.data<float>(), x.data<float>(), 4) == "");
   CHECK(contains(complaint(vector_kernel, 1, 0, to4.data<float>(), x.data<float>(), 8),
@@ -147,7 +149,8 @@ TEST_CASE("an index that leaves its array is found, also where other memory of t
 
 TEST_CASE("a variable of the program itself is no shared memory") {
   int* const stray = &of_the_program;
-  // On the thread that runs the block; others have another variable of this name, which is none of theirs.
+  // On the thread that runs the block; others have another variable of this name, which is none of
+  // theirs.
   const std::string found = complaint(astray_kernel, 1, 0, stray);
   CHECK_MESSAGE(contains(found, "thread (0, 0, 0) writes 4 bytes at traced_bounds_test.cpp:"), found);
   CHECK(of_the_program == 0);

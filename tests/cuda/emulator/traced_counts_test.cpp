@@ -1,5 +1,5 @@
-// What the emulator counts, against numbers worked out by hand from the rules: transactions of 32 bytes, 32 banks of 4 bytes. This
-// file is compiled with VITRINE_TRACE_OPTIONS.
+// What the emulator counts, against numbers worked out by hand from the rules: transactions of 32
+// bytes, 32 banks of 4 bytes. This file is compiled with VITRINE_TRACE_OPTIONS.
 #include <doctest/doctest.h>
 
 #include "core/creation.h"
@@ -19,7 +19,8 @@ __global__ void transpose_kernel(float* y, const float* x, unsigned n) {
   y[j * n + i] = x[i * n + j];
 }
 
-/// Rows of `kWidth` elements in shared memory: a column of 32 wide rows lies in one bank, of 33 wide ones in all.
+/// Rows of `kWidth` elements in shared memory: a column of 32 wide rows lies in one bank, of 33
+/// wide ones in all.
 template <unsigned kWidth>
 __global__ void transpose_tiles_kernel(float* y, const float* x, unsigned n) {
   __shared__ float tile[kTile][kWidth];
@@ -111,14 +112,16 @@ TEST_CASE(
 }
 
 TEST_CASE("transactions and bank conflicts of strided accesses of 4, 8 and 16 bytes") {
-  // Stride 1: as few transactions as hold the bytes, and no conflict. The store to y is always contiguous.
+  // Stride 1: as few transactions as hold the bytes, and no conflict. The store to y is always
+  // contiguous.
   CHECK(count_strided<float>(1).transactions == 4 + 4);
   CHECK(count_strided<double>(1).transactions == 8 + 8);
   CHECK(count_strided<float4>(1).transactions == 16 + 16);
   CHECK(count_strided<float>(1).bank_conflicts == 0);
   CHECK(count_strided<double>(1).bank_conflicts == 0);
   CHECK(count_strided<float4>(1).bank_conflicts == 0);
-  // Stride 2: two words a bank for a store and a load. Of 8 bytes, two words for each half of the warp.
+  // Stride 2: two words a bank for a store and a load. Of 8 bytes, two words for each half of the
+  // warp.
   CHECK(count_strided<float>(2).transactions == 8 + 4);
   CHECK(count_strided<float>(2).least_transactions == 4 + 4);
   CHECK(count_strided<float>(2).bank_conflicts == 2 * 1);

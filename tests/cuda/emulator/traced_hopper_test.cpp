@@ -1,5 +1,6 @@
-// The emulated twins of Hopper's instructions: a small product through a ring of tiles, and what happens when one wait or one
-// number of it is wrong. This file is compiled with VITRINE_TRACE_OPTIONS.
+// The emulated twins of Hopper's instructions: a small product through a ring of tiles, and what
+// happens when one wait or one number of it is wrong. This file is compiled with
+// VITRINE_TRACE_OPTIONS.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -138,7 +139,8 @@ void check_product() {
   CHECK(o.z.values().back() == 0);  // outside of x and y the copies brought zeros
 }
 
-/// z [64, N] = x · y twice: as an instruction sets sums, and as a second one adds to them. x [64, 16] comes from registers.
+/// z [64, N] = x · y twice: as an instruction sets sums, and as a second one adds to them. x [64,
+/// 16] comes from registers.
 template <class T, bool kYAlongK, int kColumns>
 __global__ void multiply_registers(float* z, const T* x, const __grid_constant__ TensorMap y) {
   __shared__ Mbarrier full;
@@ -191,7 +193,8 @@ void check_registers() {
   CHECK(distance(z.values(), want.values(), 1e-3) <= 8 * epsilon(DType::float32));
 }
 
-/// Eight warps read a value, and say so at a barrier, but one may not; the first thread then overwrites it.
+/// Eight warps read a value, and say so at a barrier, but one may not; the first thread then
+/// overwrites it.
 __global__ void overwrite(int* y, unsigned absent) {
   __shared__ int value;
   __shared__ Mbarrier read;
@@ -209,7 +212,8 @@ __global__ void overwrite(int* y, unsigned absent) {
   value = 2;
 }
 
-/// Of 168 registers a thread of three warpgroups, the first one keeps kKept for itself, and the others take up to kTaken.
+/// Of 168 registers a thread of three warpgroups, the first one keeps kKept for itself, and the
+/// others take up to kTaken.
 template <int kKept, int kTaken>
 __global__ void share_registers(int* y) {
   if (threadIdx.x < 128)
@@ -284,7 +288,7 @@ TEST_CASE("x from registers, with y either way") {
   check_registers<float16, true, 128>();
 }
 
-TEST_CASE("products behind a wait want a fence") {
+TEST_CASE("products after a wait need a fence") {
   CHECK(contains(complaint<Mistake::no_fence>(), "a product without a fence"));
 }
 

@@ -1,5 +1,6 @@
-// Races, and other mistakes between threads, that the emulator finds in kernels which tell their accesses. Beside each stands the
-// right kernel, about which it is silent. This file is compiled with VITRINE_TRACE_OPTIONS.
+// Races, and other mistakes between threads, that the emulator finds in kernels which tell their
+// accesses. Beside each stands the right kernel, about which it is silent. This file is compiled
+// with VITRINE_TRACE_OPTIONS.
 #include "cuda/block.h"
 #include "tests/cuda/emulator/complaint.h"
 
@@ -32,7 +33,8 @@ __global__ void rotate_kernel(int* y, const int* x) {
   y[threadIdx.x] = value;
 }
 
-/// All threads read one value, and one of them overwrites it: its own warp is ordered with it, the others are not.
+/// All threads read one value, and one of them overwrites it: its own warp is ordered with it, the
+/// others are not.
 __global__ void broadcast_kernel(int* y, unsigned writer) {
   __shared__ int value;
   if (threadIdx.x == 0) value = 1;
@@ -69,7 +71,8 @@ __global__ void count_kernel(int* y) {
   if (threadIdx.x == 0) y[blockIdx.x] = counter;
 }
 
-/// The thread that an atomic counter calls the last one reads what the others wrote before they counted.
+/// The thread that an atomic counter calls the last one reads what the others wrote before they
+/// counted.
 __global__ void last_kernel(int* y) {
   __shared__ int counter, buffer[kThreads];
   if (threadIdx.x == 0) counter = 0;
@@ -82,8 +85,8 @@ __global__ void last_kernel(int* y) {
   y[blockIdx.x] = sum;
 }
 
-/// Two sums over the block, the second of what the first one gave. Without the barrier at the beginning of a sum its writes overtake
-/// a slow thread that still reads the sum before.
+/// Two sums over the block, the second of what the first one gave. Without the barrier at the
+/// beginning of a sum its writes overtake a slow thread that still reads the sum before.
 template <bool kBarrier>
 __device__ int sum_of_warps(int mine) {
   __shared__ int of_warp[vitrine::cuda::kWarp];

@@ -1,5 +1,6 @@
-// Mistakes of which no tool says anything, as every access is right: a mask that is missing, a lane that is the wrong one. The
-// comparison with the definition finds them. This file is compiled with VITRINE_TRACE_OPTIONS.
+// Mistakes of which no tool says anything, as every access is right: a mask that is missing, a lane
+// that is the wrong one. The comparison with the definition finds them. This file is compiled with
+// VITRINE_TRACE_OPTIONS.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,8 +27,9 @@ __device__ float sum_lanes(float mine) {
   return mine;
 }
 
-/// y[t] = Σ_{s ≤ t} exp(scores[t, s]) v[s] / Σ_{s ≤ t} exp(scores[t, s]) for t < T: one channel of causal attention. A warp has a
-/// query, and takes the keys in tiles of 32, of which the last one is not seen as a whole.
+/// y[t] = Σ_{s ≤ t} exp(scores[t, s]) v[s] / Σ_{s ≤ t} exp(scores[t, s]) for t < T: one channel of
+/// causal attention. A warp has a query, and takes the keys in tiles of 32, of which the last one
+/// is not seen as a whole.
 template <Mistake kMistake>
 __global__ void causal_attention_kernel(float* y, const float* scores, const float* v, int T) {
   const int t = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x);
@@ -63,7 +65,8 @@ std::vector<double> definition(const std::vector<double>& scores, const std::vec
 /// Rows of whole tiles, so that a tile without its mask is within bounds.
 constexpr int kLength = 3 * kWarp;
 
-/// By how much the kernel misses the definition at most. An error of the emulator's would be thrown.
+/// By how much the kernel misses the definition at most. An error of the emulator's would be
+/// thrown.
 template <Mistake kMistake>
 double largest_error(uint64_t order) {
   Generator g(3);

@@ -1,4 +1,5 @@
-// What a program hears whose kernels are compiled without VITRINE_TRACE_OPTIONS, as those of this file are.
+// What a program hears whose kernels are compiled without VITRINE_TRACE_OPTIONS, as those of this
+// file are.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// CUDA's vector types, functions of numbers and bits, and copies: what homework takes from <cuda_runtime.h>.
+// CUDA's vector types, functions of numbers and bits, and copies: what homework takes from
+// <cuda_runtime.h>.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -36,7 +36,8 @@ __global__ void reduce_kernel(int* y, const int* x) {
   for (unsigned i = 0; i < 9; ++i) y[9 * lane + i] = results[i];
 }
 
-/// Threads that count themselves in a branch: one atomic operation for all lanes that happen to be there.
+/// Threads that count themselves in a branch: one atomic operation for all lanes that happen to be
+/// there.
 __global__ void count_odd_kernel(int* count, const int* x, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= n || x[i] % 2 == 0) return;

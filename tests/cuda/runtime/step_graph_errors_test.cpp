@@ -75,7 +75,7 @@ TEST_CASE("an index out of range is told by what waits next, in a graph and with
                     "embedding: ids has 2 indices, but there are none in [0, 0)");
 }
 
-TEST_CASE("a target that is no share is told behind the replay") {
+TEST_CASE("a target that is no share is reported after the replay") {
   if (!has_gpu()) return;
   const Tensor logits = zeros({3, 2}, DType::float32, kGpu);
   Tensor targets = full({2, 3}, 0.5, DType::float32, kGpu), loss;
@@ -95,7 +95,7 @@ TEST_CASE("a target that is no share is told behind the replay") {
   }
 }
 
-TEST_CASE("gradients that are not finite are told behind the replay, and are 0 for the step in between") {
+TEST_CASE("gradients that are not finite are reported after the replay, and are 0 for the step in between") {
   if (!has_gpu()) return;
   const Parameter p(ones({2}, DType::float32, kGpu)), transposed(ones({2, 3}, DType::float32, kGpu));
   p.master().set_grad(to(tensor({1e18, 3}), kGpu));

@@ -322,7 +322,7 @@ TEST_CASE("capturing runs nothing; a graph keeps what it reads and counts what i
   CHECK(y.values() == std::vector<double>(4, 3));
 }
 
-TEST_CASE("a tensor that another stream has left behind is none of a graph's own") {
+TEST_CASE("a tensor that another stream has released is not the graph's own") {
   if (!has_gpu()) return;
   const test::Caching caching;
   Tensor y;

@@ -1,5 +1,6 @@
-// Streams, events, page-locked memory, several GPUs, and the allocator's order by streams. The emulator runs the work of a
-// stream as late as it may, so a wait that is missing gives a wrong result.
+// Streams, events, page-locked memory, several GPUs, and the allocator's order by streams. The
+// emulator runs the work of a stream as late as it may, so a wait that is missing gives a wrong
+// result.
 #include "core/gpu/stream.h"
 
 #include <doctest/doctest.h>
@@ -125,7 +126,8 @@ TEST_CASE("a stream uses again at once what its tensors leave, other streams do 
   const Caching caching;
   const Device gpu = Device::cuda;
   const Stream first(gpu), second(gpu);
-#ifndef VITRINE_SANITIZED  // under sanitizers memory is not kept for a stream, but freed when all work is done
+// Under sanitizers memory is not kept for a stream, but freed when all work is done
+#ifndef VITRINE_SANITIZED
   const void* left = nullptr;
   {
     const StreamScope scope(first);
@@ -254,7 +256,8 @@ TEST_CASE("a GPU that is full: who asked for how much, and what is there; nothin
   CHECK_THROWS_WITH(column * x, is_told("mul"));
   CHECK_THROWS_WITH(zeros({16, 1 << 20}, DType::float32, gpu), doctest::Contains("MiB are free"));
   CHECK(memory::statistics(gpu).now == before.now);
-  // What is cached goes back first: tensors that together are larger than the GPU follow each other.
+  // What is cached goes back first: tensors that together are larger than the GPU follow each
+  // other.
   for (int64_t rows = 5; rows < 10; ++rows) CHECK_NOTHROW(full({rows, 1 << 20}, 1, DType::float32, gpu));
 }
 

@@ -227,11 +227,11 @@ TEST_CASE("both paths refuse the same masks and widths, and take batches and key
     CHECK(of_operands(k, v, true) == of_operands(k, v, false));
     CHECK(of_operands(k, v, true).starts_with("attention: q is"));
   }
-  AttentionMask behind, enlarging;
-  behind.left = -1;
+  AttentionMask negative, enlarging;
+  negative.left = -1;
   enlarging.bias = zeros({8, 1, 1, 1}, DType::float64);
   for (const char* name : {"standard", "laser"})
-    for (const AttentionMask& mask : {behind, enlarging}) {
+    for (const AttentionMask& mask : {negative, enlarging}) {
       CHECK(message(name, mask, true) == message(name, mask, false));
       CHECK(message(name, mask, true).starts_with("attention"));
     }

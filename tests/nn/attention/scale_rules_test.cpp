@@ -75,7 +75,7 @@ TEST_CASE("a mask counts the keys that each query sees") {
         std::vector<double>{3, 3});
 }
 
-TEST_CASE("a number of keys behind the name is the n of the scale, whatever the context") {
+TEST_CASE("a number of keys after the name is the n of the scale, whatever the context") {
   for (const int64_t context : {8, 4096})
     for (const double n : {2.0, 32.0, 1000.0}) {
       const auto scale = [&](const std::string& rule) {

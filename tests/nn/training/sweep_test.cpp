@@ -52,7 +52,7 @@ TEST_CASE("each attention runs with each seed, under a name and files of its own
   CHECK(alone[0].files == "out/laser");
 }
 
-TEST_CASE("from the checkpoint of one run those before it go on too, and those behind it begin") {
+TEST_CASE("from the checkpoint of one run those before it go on too, and those after it begin") {
   const test::Folder folder;
   save(folder / "standard.safetensors", "standard");
   save(folder / "cosine.safetensors", "cosine");

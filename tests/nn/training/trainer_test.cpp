@@ -76,7 +76,7 @@ TEST_CASE("a GPT learns to count") {
   CHECK(generate(model, {0, 1, 2}, 4, {.temperature = 0}) == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("a step behind which the validation loss is not finite is told, and no checkpoint takes it") {
+TEST_CASE("a step after which the validation loss is not finite is reported, and no checkpoint takes it") {
   const test::Folder folder;
   manual_seed(1);
   Gpt model(tiny(0));

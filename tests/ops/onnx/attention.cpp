@@ -35,7 +35,7 @@ void read_mask(Case c, int64_t keys, AttentionOptions& o) {
   (added ? o.bias : o.allowed) = pad(mask, none, missing, PadMode::constant, added ? -INFINITY : 0);
 }
 
-/// ONNX counts causality from the first query, which stands behind the past; here the last query is aligned with the last key.
+/// ONNX counts causality from the first query, which comes after the past; here the last query is aligned with the last key.
 void read_causality(Case c, int64_t past, int64_t queries, int64_t keys, AttentionOptions& o) {
   if (c.attribute("is_causal", 0) == 0) return;
   o.causal = keys - queries == past;

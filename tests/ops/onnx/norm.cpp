@@ -42,7 +42,7 @@ Outputs rms_norm_case(Case c) {
   return {rms_norm(x, spread(c.in(1), x, normalized_axes(c, x)), epsilon_of(c))};
 }
 
-/// [C] as [C, 1, …], to broadcast along the axes behind the channels of x [B, C, …].
+/// [C] as [C, 1, …], to broadcast along the axes after the channels of x [B, C, …].
 Tensor per_channel(const Tensor& v, const Tensor& x) {
   Shape shape = Shape::filled(x.rank() - 1, 1);
   shape[0] = v.numel();
