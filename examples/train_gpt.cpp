@@ -16,6 +16,7 @@
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
 #include "nn/report/report.h"
+#include "nn/report/seeds.h"
 #include "nn/text/characters.h"
 #include "nn/text/read_text.h"
 #include "nn/text/tokens.h"
@@ -67,10 +68,10 @@ std::string own_source() {
   return text;
 }
 
-Gpt make_model(const Settings& s, const std::string& attention, int64_t vocabulary) {
+Gpt make_model(const Settings& s, int64_t vocabulary) {
   GptOptions options = s.gpt;
   options.vocabulary = vocabulary;
-  options.attention = attention;
+  options.attention = s.attention;
   options.positions = positions_of(s.positions);
   options.activation = activation_of(s.activation);
   options.norm = norm_kind_of(s.norm);
@@ -97,25 +98,26 @@ void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary, 
 }
 
 /// What goes wrong once the run trains is a FailedRun.
-RunRecord train(const Settings& s, const Run& run, const CharacterVocabulary& vocabulary,
+RunRecord train(const Settings& given, const Run& run, const CharacterVocabulary& vocabulary,
                 const Tokens& training, const Tokens& validation) {
-  Gpt model = make_model(s, run.attention, vocabulary.size());
+  const Settings s = examples::settings_of_run(given, run);
+  Gpt model = make_model(s, vocabulary.size());
   const GptOptions& options = model.options();
   TrainingOptions t = s.training;
   t.checkpoint = run.checkpoint;
   t.metrics = run.files + ".jsonl";
-  t.run = fmt::format("{}, seed {}", run.attention, s.seed);
+  t.run = fmt::format("{}, seed {}", run.method, s.seed);
   const optim::Schedule schedule = examples::schedule_of(s);
   Trainer trainer(language_modeling(model, training, validation, s.batch, s.seed), schedule, t);
   if (!run.resume.empty()) trainer.resume(run.resume);
-  say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.attention,
+  say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.method,
       model.parameter_count(), training.size(), validation.size());
   RunRecord& record = trainer.record();
-  record.vocabulary_size = vocabulary.size();
-  record.method = run.attention;
+  record.method = run.method;
+  record.seed = std::to_string(s.seed);
   record.name = run.name;
   record.settings = {
-      {"attention", run.attention},
+      {"attention", s.attention},
       {"layers", std::to_string(options.layers)},
       {"heads", std::to_string(options.heads)},
       {"width", std::to_string(options.width)},
@@ -135,7 +137,7 @@ RunRecord train(const Settings& s, const Run& run, const CharacterVocabulary& vo
     trainer.run([] { return interrupted != 0; });
     if (!interrupted) show(model, s, vocabulary, validation, record);
   } catch (const std::exception& error) {
-    say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.attention, s.seed, error.what());
+    say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.method, s.seed, error.what());
     add_steps(fmt::format(", then: {}", error.what()));
     throw FailedRun(error.what(), record);
   }
@@ -146,24 +148,13 @@ RunRecord train(const Settings& s, const Run& run, const CharacterVocabulary& vo
     return record;
   }
   say(stdout, "{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
-      run.attention, record.final_validation_loss, record.seconds, s.prompt == "\n" ? "" : s.prompt,
+      run.method, record.final_validation_loss, record.seconds, s.prompt == "\n" ? "" : s.prompt,
       record.sample);
   return record;
 }
 
-/// The mean over seeds.
-void print_means(const std::vector<RunRecord>& records, const std::vector<std::string>& attentions) {
-  for (const std::string& name : attentions) {
-    double sum = 0;
-    int seeds = 0;
-    for (const RunRecord& record : records)
-      if (record.method == name) sum += record.final_validation_loss, ++seeds;
-    if (seeds > 1) say(stdout, "{}: mean validation loss {:.4f} of {} seeds\n", name, sum / seeds, seeds);
-  }
-}
-
 /// Whether all runs have come to their end, or to Ctrl-C.
-bool run(const Settings& given) {
+bool run(const Settings& given, const std::vector<SweepAxis>& axes) {
   Settings s = examples::checked(given);
   if (s.threads != 0) set_threads(s.threads);
   std::filesystem::create_directories(s.out);
@@ -175,20 +166,18 @@ bool run(const Settings& given) {
   const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
   text = std::string();  // the tokens suffice from here on
-  // What is wrong with a later attention, or with the prompt, is an error before anything is trained.
+  // What is wrong with a later run, or with the prompt, is an error before anything is trained.
   vocabulary.encode(s.prompt);
-  const auto attentions = s.compare.empty() ? std::vector{s.attention} : s.compare;
-  for (const std::string& name : attentions) make_model(s, name, vocabulary.size());
-  auto runs = plan_runs(attentions, s.seeds.empty() ? std::vector{s.seed} : s.seeds, s.out, s.resume);
+  auto runs = plan_runs(axes, s.out, s.resume);
+  for (const Run& one : runs) make_model(examples::settings_of_run(s, one), vocabulary.size());
   if (!s.training.checkpoint.empty()) runs[0].checkpoint = runs[0].go_on = s.training.checkpoint;
   const auto [trained, failed] = train_runs(
       runs,
       [&](const Run& one) {
-        s.seed = one.seed;
         return train(s, one, vocabulary, tokens.slice(0, cut), tokens.slice(cut, tokens.size()));
       },
       [] { return interrupted != 0; });
-  if (!interrupted) print_means(trained, attentions);
+  if (!interrupted) say(stdout, "{}", means_text(trained));
   // Runs that failed would spoil a comparison; where there are no others, their curves say how it came to that.
   write_report(s.out + "/report.html", "Training with Vitrine", trained.empty() ? failed : trained);
   say(stdout, "report: {}/report.html\n", s.out);
@@ -205,7 +194,8 @@ int main(int argc, char** argv) {
     examples::add_options(app, s);
     app.parse(argc, argv);
     catch_signals();
-    if (!run(s)) code = 1;
+    s.compare = examples::checked(s).compare;
+    if (!run(s, examples::axes_of(app, s))) code = 1;
   } catch (const CLI::ParseError& error) {  // a wrong option, or --help
     code = app.exit(error);
   } catch (const std::exception& error) {

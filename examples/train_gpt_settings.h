@@ -14,6 +14,7 @@
 #include "core/memory/machine.h"
 #include "examples/config_file.h"
 #include "nn/models/gpt.h"
+#include "nn/training/sweep.h"
 #include "nn/training/trainer.h"
 
 namespace vitrine::examples {
@@ -59,17 +60,22 @@ inline void add_options(CLI::App& app, Settings& s) {
   app.allow_config_extras(CLI::config_extras_mode::error)->option_defaults()->take_last();
   app.add_option("--data", s.data, "UTF-8 text; by default Vitrine's own source");
   app.add_option("--attention", s.attention, "parts joined by +:\n" + nn::attention_parts());
-  app.add_option("--compare", s.compare,
-                 "several attentions, on the same data and seed; in place of --attention")
+  app.add_option(
+         "--compare", s.compare,
+         "several attentions, or OPTION=VALUE,VALUE,… of any option, repeatable: each value with each "
+         "of the others, on the same data and seeds")
       ->delimiter(',');
   app.add_option("--resume", s.resume,
                  "a checkpoint to go on from, of one of these runs; those before it are taken from "
-                 "--out, those behind it are trained");
-  app.add_option("--seeds", s.seeds, "train with each of these seeds, and print the mean; in place of --seed")
+                 "--out, those after it are trained");
+  app.add_option("--seeds", s.seeds,
+                 "train with each of these seeds, and print the means; in place of --seed")
       ->delimiter(',');
   app.add_option("--prompt", s.prompt, "what the sample starts with; by default a new line");
   app.add_option("--checkpoint", s.training.checkpoint,
                  "where to save; by default in --out, by the run's name");
+  app.add_option("--best-by", s.training.best_by,
+                 "also keep the model that is the best by loss or perplexity, beside the checkpoint");
   app.add_option("--warmup", s.warmup,
                  "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt [100]")
       ->check(not_whole<int64_t>);
@@ -115,7 +121,6 @@ inline void add_options(CLI::App& app, Settings& s) {
                  "cpu, cuda or cuda:1 (in builds without nvcc the emulator's, which is slow)");
   auto* seed = whole("--seed", s.seed, "of everything random");
   app.get_option("--seeds")->check(not_whole<uint64_t>)->excludes(seed);
-  app.get_option("--compare")->excludes(app.get_option("--attention"));
   whole("--threads", s.threads, "0: all cores");
 }
 
@@ -124,8 +129,8 @@ inline nn::training::TrainingOptions training_of(const Settings& s) {
   nn::training::TrainingOptions t = s.training;
   check(!t.graph || !device_of(s.device).is_cpu(), "--graph: there are CUDA graphs with --device cuda alone");
   const auto take = [&t](const char* name, const std::optional<double>& given, double& option) {
-    check(!given || optim::has_option(t.optimizer, name), "--{}: the optimizer {} has none", name,
-          t.optimizer);
+    const bool known = optim::has_option(t.optimizer, name);  // an error for no optimizer, too
+    check(!given || known, "--{}: the optimizer {} has none", name, t.optimizer);
     option = given.value_or(option);
   };
   take("beta1", s.beta1, t.beta1), take("beta2", s.beta2, t.beta2), take("momentum", s.momentum, t.momentum);
@@ -145,12 +150,29 @@ inline optim::Schedule schedule_of(const Settings& s) {
   return optim::make_schedule(s.schedule, s.lr, warmup, s.training.steps, final_lr);
 }
 
-/// Two runs of one name would write the same files.
-template <class T>
-void refuse_twice(const char* flag, std::vector<T> values) {
-  std::sort(values.begin(), values.end());
-  const auto twice = std::adjacent_find(values.begin(), values.end());
-  if (twice != values.end()) fail("{} names {} twice", flag, *twice);
+/// What the runs of a comparison differ in.
+inline std::vector<nn::training::SweepAxis> axes_of(const CLI::App& app, const Settings& s) {
+  const auto option_of = [&app](const std::string& name) { return app.get_option_no_throw("--" + name); };
+  auto axes = nn::training::parse_axes(s.compare, "attention",
+                                       [&](const std::string& name) { return option_of(name) != nullptr; });
+  const auto has = [&axes](const char* option) {
+    return std::any_of(axes.begin(), axes.end(), [&](const auto& axis) { return axis.option == option; });
+  };
+  for (const auto& axis : axes) {
+    for (const char* same :
+         {"data", "out", "resume", "checkpoint", "config", "compare", "seeds", "threads", "help"})
+      check(axis.option != same, "--compare: --{} is the same for all runs", same);
+    check(option_of(axis.option)->count() == 0, "--compare {0}=… is in place of --{0}, and both are given",
+          axis.option);
+  }
+  check(s.seeds.empty() || !has("seed"), "--compare seed=… is in place of --seeds, and both are given");
+  const bool only_seeds = axes.empty() || (axes.size() == 1 && has("seed"));
+  if (only_seeds) axes.insert(axes.begin(), {"attention", {s.attention}});
+  if (has("seed")) return axes;
+  axes.push_back({"seed", {}});
+  for (const uint64_t seed : s.seeds.empty() ? std::vector{s.seed} : s.seeds)
+    axes.back().values.push_back(std::to_string(seed));
+  return axes;
 }
 
 /// The settings of a program that can begin, or an error that says which option is wrong.
@@ -162,11 +184,21 @@ inline Settings checked(Settings s) {
         "--checkpoint names the file of one run: --compare and --seeds have several, in the folder --out");
   for (std::string& name : s.compare) std::erase(name, ' ');
   std::erase(s.attention, ' ');
-  refuse_twice("--compare", s.compare);
-  refuse_twice("--seeds", s.seeds);
   s.training = training_of(s);
   schedule_of(s);  // what is wrong with it is told once
   return s;
+}
+
+/// The settings of one run of a comparison.
+inline Settings settings_of_run(Settings s, const nn::training::Run& run) {
+  s.compare.clear();
+  s.seeds.clear();
+  CLI::App app;
+  add_options(app, s);
+  std::vector<std::string> words;
+  for (const auto& [option, value] : run.options) words.push_back("--" + option + "=" + value);
+  app.parse(words);
+  return checked(s);
 }
 
 /// As a shell reads it.

@@ -4,41 +4,143 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "core/files/safetensors.h"
 
 namespace vitrine::nn::training {
 namespace {
 
-/// Which of the runs a checkpoint is of.
-size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs) {
-  auto saved = read_safetensors(checkpoint).metadata;
-  const auto found = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
-    return run.attention == saved["attention"] && std::to_string(run.seed) == saved["seed"];
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+std::string shown(const std::string& option, const std::string& value) {
+  return option == "attention" ? value : option + " " + value;
+}
+
+/// What is no part of a file's name becomes a dash.
+std::string file_name_of(const std::string& name) {
+  std::string file;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == ',') continue;  // before a blank
+    file += name[i] == '=' || name[i] == ' ' || name[i] == '/' ? '-' : name[i];
+  }
+  return file;
+}
+
+/// "laser, optimizer lion", of the axes that tell runs apart.
+std::string name_of(const Values& options, const std::vector<SweepAxis>& axes, bool with_seed) {
+  std::string name;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto& [option, value] = options[i];
+    const bool left_out = (i > 0 && axes[i].values.size() == 1) || (option == "seed" && !with_seed);
+    if (!left_out) name += (name.empty() ? "" : ", ") + shown(option, value);
+  }
+  return name;
+}
+
+std::vector<Values> combinations(const std::vector<SweepAxis>& axes) {
+  std::vector<Values> all = {{}};
+  for (const SweepAxis& axis : axes) {
+    std::vector<Values> longer;
+    for (const Values& options : all)
+      for (const std::string& value : axis.values) {
+        longer.push_back(options);
+        longer.back().emplace_back(axis.option, value);
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+void check_axes(const std::vector<SweepAxis>& axes) {
+  check(!axes.empty(), "compare: there is nothing to compare; wanted an option and its values");
+  std::set<std::string> options;
+  for (const SweepAxis& axis : axes) {
+    check(options.insert(axis.option).second, "compare: {} is given twice; wanted once, with all its values",
+          axis.option);
+    check(!axis.values.empty(), "compare: {} has no values", axis.option);
+    std::set<std::string> values;
+    for (const std::string& value : axis.values) {
+      check(!value.empty(), "compare: {} has an empty value", axis.option);
+      check(values.insert(value).second, "compare: {} names {} twice", axis.option, value);
+    }
+  }
+}
+
+bool agrees(const Run& run, const std::map<std::string, std::string>& saved) {
+  return std::all_of(run.options.begin(), run.options.end(), [&](const auto& option) {
+    const auto found = saved.find(option.first);
+    return found == saved.end() || found->second == option.second;
   });
-  check(found != runs.end(), "resume: {} is of the attention \"{}\" and the seed \"{}\", none of these runs",
-        checkpoint, saved["attention"], saved["seed"]);
-  return static_cast<size_t>(found - runs.begin());
+}
+
+std::string described(const std::vector<SweepAxis>& axes, std::map<std::string, std::string> saved) {
+  std::string text;
+  for (const SweepAxis& axis : axes)
+    if (saved.contains(axis.option))
+      text += fmt::format("{}the {} \"{}\"", text.empty() ? "" : " and ", axis.option, saved[axis.option]);
+  return text;
+}
+
+/// Which of the runs a checkpoint is of.
+size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs,
+                const std::vector<SweepAxis>& axes) {
+  const auto saved = read_safetensors(checkpoint).metadata;
+  std::vector<size_t> found;
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (agrees(runs[i], saved)) found.push_back(i);
+  check(!found.empty(), "resume: {} is of {}, none of these runs", checkpoint, described(axes, saved));
+  if (found.size() == 1) return found[0];
+  std::error_code none;
+  for (const size_t i : found)
+    if (std::filesystem::equivalent(runs[i].checkpoint, checkpoint, none)) return i;
+  fail("resume: {} may be of {} of these runs; wanted the file of one of them, such as {}", checkpoint,
+       found.size(), runs[found[0]].checkpoint);
 }
 
 }  // namespace
 
-std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std::vector<uint64_t>& seeds,
-                           const std::string& folder, const std::string& resume) {
+const std::string& Run::value(const std::string& option) const {
+  for (const auto& [name, text] : options)
+    if (name == option) return text;
+  fail("Run: {} has no option {}", name, option);
+}
+
+std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const std::string& first,
+                                  const std::function<bool(const std::string&)>& is_option) {
+  std::vector<SweepAxis> axes;
+  for (const std::string& word : words) {
+    const size_t equals = std::min(word.find('='), word.size());
+    const bool begins = equals < word.size() && is_option(word.substr(0, equals));
+    if (begins || axes.empty()) axes.push_back({begins ? word.substr(0, equals) : first, {}});
+    axes.back().values.push_back(begins ? word.substr(equals + 1) : word);
+  }
+  return axes;
+}
+
+std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
+                           const std::string& resume) {
+  check_axes(axes);
   std::vector<Run> runs;
-  for (const std::string& attention : attentions)
-    for (const uint64_t seed : seeds) {
-      std::string name = attention, files = folder + "/" + attention;
-      std::replace(files.end() - static_cast<int64_t>(attention.size()), files.end(), '=', '-');
-      if (seeds.size() > 1) {
-        name += fmt::format(", seed {}", seed);
-        files += fmt::format("-seed{}", seed);
-      }
-      const std::string checkpoint = files + ".safetensors";
-      runs.push_back({attention, seed, name, files, checkpoint, "", checkpoint});
-    }
+  std::set<std::string> taken;
+  for (Values& options : combinations(axes)) {
+    Run run;
+    run.name = name_of(options, axes, true);
+    run.method = name_of(options, axes, false);
+    // "seed7", as files of runs have always been named
+    std::string file = file_name_of(run.method);
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (axes[i].option == "seed" && (i == 0 || axes[i].values.size() > 1))
+        file += (file.empty() ? "seed" : "-seed") + options[i].second;
+    run.options = std::move(options);
+    run.files = folder + "/" + file;
+    check(taken.insert(run.files).second, "plan_runs: two runs would write {}", run.files);
+    run.checkpoint = run.go_on = run.files + ".safetensors";
+    runs.push_back(std::move(run));
+  }
   if (resume.empty()) return runs;
-  const size_t resumed = place_of(resume, runs);
+  const size_t resumed = place_of(resume, runs, axes);
   runs[resumed].resume = resume;
   for (Run* run = runs.data(); run != &runs[resumed]; ++run) {
     if (std::filesystem::exists(run->checkpoint)) run->resume = run->checkpoint;

@@ -1,7 +1,6 @@
-// Several runs of one program, one after another, to be compared: each attention with each seed.
+// Several runs of one program, one after another, to be compared: each value of each option with each of the others.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -12,22 +11,38 @@
 
 namespace vitrine::nn::training {
 
+/// An option of the program, and the values that it has in the runs of a comparison.
+struct SweepAxis {
+  std::string option;  ///< its name: "optimizer", "seed"
+  std::vector<std::string> values;
+};
+
 /// One run of a comparison.
 struct Run {
-  std::string attention;
-  uint64_t seed = 0;
-  std::string name;   ///< as the comparison shows it: the attention, and the seed where there are several
-  std::string files;  ///< what the names of its files begin with, folder included
+  std::vector<std::pair<std::string, std::string>> options;  ///< name and value of each axis, in order
+  std::string name;        ///< as the comparison shows it: "laser, optimizer lion, seed 2"
+  std::string method;      ///< the name without the seed
+  std::string files;       ///< what the names of its files begin with, folder included
   std::string checkpoint;  ///< where it saves
   std::string resume;      ///< the checkpoint that it goes on from; empty: it begins
   std::string go_on;  ///< the checkpoint from which to resume the comparison where this run is interrupted
+
+  /// The value of an option of this run, which must be one of its axes.
+  const std::string& value(const std::string& option) const;
 };
 
-/// Each attention with each seed; files lie in `folder`. Where `resume` is the checkpoint of one of these runs, that one goes on
-/// from it, those before it from their own where these are there, and those behind it begin. A checkpoint of none of them is an
-/// error.
-std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std::vector<uint64_t>& seeds,
-                           const std::string& folder, const std::string& resume = "");
+/// The axes of a list such as {"standard", "laser", "optimizer=adamw", "lion"}: a word OPTION=VALUE, where is_option(OPTION), begins
+/// an axis, of which the words after it are further values. Words before the first such are values of `first`.
+std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const std::string& first,
+                                  const std::function<bool(const std::string&)>& is_option);
+
+/// A run for each combination of values, the last axis changing fastest. Names have the values of the first axis, and of the others
+/// where they are several; the values of attention are without their option. Runs save in `folder`. No axes, an axis without values
+/// or with one of them twice, two axes of one option, and two runs with one file are errors. Where `resume` is a checkpoint of one of these runs, that one goes on from it, those before it from their own where
+/// these are there, and those after it begin. A run's checkpoint has its options; if it stores none that tell the runs apart, its
+/// path decides. A checkpoint of none of them is an error.
+std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
+                           const std::string& resume = "");
 
 /// What went wrong while a run trained, and not before; with what it has shown until then.
 struct FailedRun : Error {
