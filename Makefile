@@ -52,7 +52,7 @@ check-format:
 check-includes:
 	@$(STAGE) "include direction" python3 tests/include_direction.py
 check-page:
-	@$(STAGE) "script and style of the report" .ci/page nn/report/report.js nn/report/report.css
+	@$(STAGE) "script and style of the report" .ci/page nn/report/*.js nn/report/*.css
 check-docs:
 	@$(STAGE) "list of operations" .ci/operations --check
 check-lengths:

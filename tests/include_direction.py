@@ -26,9 +26,10 @@ ALLOWED = {
     "nn/transformer": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/|recurrent/|transformer/)",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
+    "nn/metrics": r"(core|ops)/|nn/metrics/",
     "nn/models": r"(core|ops)/|nn/((module|init|options)\.h|layers/|attention/|transformer/|models/)",
     "nn/generation": r"(core|ops)/|nn/((module|options)\.h|models/|generation/)",
-    "nn/report": r"core/|nn/(attention/statistics\.h|text/|report/)",
+    "nn/report": r"core/|nn/(attention/statistics\.h|metrics/|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.
     "nn/report/series.h": r"core/",
     "nn/report/run.h": r"core/|nn/(attention/statistics|report/series)\.h",

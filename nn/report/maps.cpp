@@ -79,7 +79,7 @@ nlohmann::json map_data(const RunRecord& run) {
                     {"keys", label_index(map.key_labels, labels)},
                     {"codes", encode_weights(top_left(map, rows, columns))}});
   }
-  return {{"labels", labels}, {"maps", maps}};
+  return {{"name", valid_utf8(run.name)}, {"labels", labels}, {"maps", maps}};
 }
 
 std::string map_viewer(const RunRecord& run, int index) {
@@ -115,6 +115,32 @@ std::string map_viewer(const RunRecord& run, int index) {
               "mask left blank. "
               "Choose a head on the left; point at a cell for its weight and, below, the same row as text.",
               "wide");
+}
+
+std::string map_pair(const std::vector<RunRecord>& runs) {
+  std::string choices;
+  size_t count = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (std::all_of(runs[i].maps.begin(), runs[i].maps.end(),
+                    [](const AttentionMap& map) { return map.weights.empty(); }))
+      continue;
+    choices += fmt::format(R"(<option value="{}">{}</option>)", i, escape_html(runs[i].name));
+    ++count;
+  }
+  if (count < 2) return "";
+  std::string html =
+      R"(<div class="map-pair"><noscript>Attention maps need JavaScript.</noscript>)"
+      R"(<div class="map-choice"><label>layer and head <select class="map-head"></select></label>)"
+      R"(<label><input type="checkbox"> shade by log₁₀</label></div><div class="panels two">)";
+  for (const char* side : {"left", "right"})
+    html += fmt::format(
+        R"(<div><label>{} <select class="map-run">{}</select></label>)"
+        R"(<canvas tabindex="0" role="img"></canvas><p class="map-value" aria-live="polite"></p></div>)",
+        side, choices);
+  return card(
+      "Attention maps side by side", html + "</div></div>",
+      "The same head of two runs on the same validation data. Point at a cell of one for its weight in both.",
+      "wide");
 }
 
 }  // namespace vitrine::nn::report

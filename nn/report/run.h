@@ -47,18 +47,39 @@ struct WeightDistribution {
   double share_below(int exponent) const;
 };
 
+/// What a page says of a run's task. The words are plain text.
+struct TaskWords {
+  std::string item = "example";  ///< what the loss is the mean of; its plural has an s
+  std::string loss_unit = {};    ///< "nats per token"; empty: none is stated
+  std::string loss_meaning = "The loss, of which training makes less.";  ///< a sentence or two
+  int64_t classes = 0;       ///< of the loss's targets; ln(classes) is the loss of guessing. 0: not stated
+  bool writes_text = false;  ///< a trained model writes a sample
+};
+
+/// What a metric of the task (nn/metrics/metric.h) has given.
+struct MetricValues {
+  std::string name;
+  bool more_is_better = true;
+  std::string format;  ///< see nn::formatted
+  Series values;       ///< over steps
+  double last() const { return values.y.empty() ? not_given : values.y.back(); }
+};
+
 /// The record of one training run: its settings, its losses and other values over steps, and what was
 /// measured after training. The Trainer fills it; write_report shows it. The report leaves out what is
 /// empty or NaN, with a note where a reader would miss it.
 struct RunRecord {
   std::string name;  // "laser+qk_norm, seed 2"
   std::string
-      method;  // "laser+qk_norm": what runs that differ in nothing but the seed share; empty: the name
+      method;        // "laser+qk_norm": what runs that differ in nothing but the seed share; empty: the name
+  std::string seed;  // makes pairs of runs of two methods; empty: not stated
+  TaskWords words;
   std::vector<std::pair<std::string, std::string>> settings;
 
   // Over optimizer steps.
-  Series train_loss, validation_loss;  // nats per token
-  Series learning_rate, tokens_per_second;
+  Series train_loss, validation_loss;
+  Series learning_rate, speed;                   // speed: items a second, see TaskWords
+  std::vector<MetricValues> metrics;             // of the validation split
   std::vector<Series> grad_norm_by_layer;        // one per layer, in order
   std::vector<PathGradients> grad_norm_by_path;  // one per attention, in order
 
@@ -73,8 +94,7 @@ struct RunRecord {
       not_given;                         // over the whole validation split; else the last of validation_loss
   double peak_memory_bytes = not_given;  // in tensors, while training
   double seconds = not_given;
-  int64_t parameters = 0;       // 0: not stated
-  int64_t vocabulary_size = 0;  // 0: not stated; else ln V marks the loss of guessing
+  int64_t parameters = 0;  // 0: not stated
 };
 
 }  // namespace vitrine::nn::report

@@ -43,6 +43,23 @@ std::string marker_data(const std::vector<double>& x_places, const std::vector<d
   return path;
 }
 
+constexpr int kBandPoints = 400;
+
+/// The area between the lowest and the highest values: along the highest ones and back, a piece between gaps.
+std::string band_data(const std::vector<BandPoint>& band, const Scale& x, const Scale& y) {
+  std::string path, back;
+  for (const BandPoint& point : band) {
+    if (std::isnan(point.low)) {
+      if (!back.empty()) path += back + "Z";
+      back.clear();
+      continue;
+    }
+    path += (back.empty() ? "M" : "L") + canvas_point(x.place(point.x), y.place(point.high));
+    back = "L" + canvas_point(x.place(point.x), y.place(point.low)) + back;
+  }
+  return back.empty() ? path : path + back + "Z";
+}
+
 /// `color`, or the colour of the index-th thing where it was not given.
 Color settled(const Color& color, size_t index) {
   return color.light.empty() && color.dark.empty() ? categorical_color(static_cast<int>(index)) : color;
@@ -57,6 +74,11 @@ std::string draw_line(const Line& line, size_t legend_index, const Scale& x, con
       ++gaps.not_positive;
     }
   }
+  // Thousands of noisy steps would be a solid block that hides where they are dense.
+  if (line.style == LineStyle::faint && line.series.y.size() > static_cast<size_t>(max_points))
+    return fmt::format(R"(<path class="band" style="{}" data-series="{}" data-name="{}" d="{}"/>)",
+                       color_style(line.color), legend_index, escape_html(line.series.name),
+                       band_data(range_band(line.series, kBandPoints, y.kind), x, y));
   std::vector<double> x_places, y_places;
   for (size_t i : downsample(line.series.y, max_points)) {
     x_places.push_back(x.place(line.series.x[i]));

@@ -38,6 +38,7 @@ struct Axis {
   std::string label = {};
   AxisScale scale = AxisScale::linear;
   double low = not_given, high = not_given;
+  bool whole = false;  // ticks at whole numbers alone
 };
 
 enum class LineStyle { solid, faint, dashed, dots };
@@ -68,7 +69,7 @@ struct LineChart {
   std::vector<Line> lines = {};
   std::vector<Mark> marks = {};
   std::string legend_title = {};  // "layer", put before the legend's entries
-  int max_points = 2000;          // longer lines are drawn by downsample()
+  int max_points = 2000;          // longer lines are drawn by downsample(), longer faint ones by range_band()
   double height = 18;             // in rem
 };
 
@@ -116,14 +117,21 @@ std::string render_heat_table(const HeatTable& table);
 /// gap stays a gap. First and last point stay. All indices, where the series is short enough. Rising.
 std::vector<size_t> downsample(const std::vector<double>& y, int max_points);
 
+/// The lowest and the highest drawable value of `count` pieces of a series, each at the middle of its piece. NaN where a piece
+/// has none.
+struct BandPoint {
+  double x, low, high;
+};
+std::vector<BandPoint> range_band(const Series& series, int count, AxisScale scale);
+
 /// At about `points` places, the last one included, the mean of the finite values within `radius` neighbours
 /// on each side. At the start both sides shrink, so that a steep fall is followed; at the end only the later
 /// side is cut, so that the last value is no single noisy one. Unlike a running average it does not lag
 /// after the curve. NaN where the place itself holds no finite value.
 Series smooth(const Series& series, int radius, int points = 1000);
 
-/// Round values (1, 2 or 5 times a power of ten apart) within [low, high], about `count` of them.
-std::vector<double> linear_ticks(double low, double high, int count);
+/// Round values (1, 2 or 5 times a power of ten apart) within [low, high], about `count` of them, at least `least` apart.
+std::vector<double> linear_ticks(double low, double high, int count, double least = 0);
 
 /// Powers of ten within [low, high] (0 < low), thinned to at most `count`; over less than two decades 1-2-5
 /// steps.

@@ -61,7 +61,8 @@ TEST_CASE("style sheet and script are in the page as their files have them") {
     return test::bytes_of_file((test::source_directory() / "nn/report" / name).string());
   };
   CHECK(has(page, "<style>" + file("report.css") + "</style>"));
-  CHECK(has(page, "<script>\n" + file("report.js") + "</script>"));
+  CHECK(has(page, "<script>\n" + file("report.js") + file("maps.js") + file("tools.js") + file("start.js") +
+                      "</script>"));
 }
 
 TEST_CASE("lines and groups without a colour get the palette's, by their place") {

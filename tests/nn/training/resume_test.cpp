@@ -65,7 +65,7 @@ void check_whole(const RunRecord& record, const RunRecord& whole) {
   check_equal(record.train_loss, whole.train_loss);
   check_equal(record.validation_loss, whole.validation_loss);
   check_equal(record.learning_rate, whole.learning_rate);
-  CHECK(record.tokens_per_second.x == whole.tokens_per_second.x);
+  CHECK(record.speed.x == whole.speed.x);
   CHECK(record.final_validation_loss == whole.final_validation_loss);
   for (size_t layer = 0; layer < 2; ++layer) {
     CHECK(!record.grad_norm_by_layer[layer].y.empty());
