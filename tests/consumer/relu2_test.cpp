@@ -6,6 +6,7 @@
 #include <vitrine/core/creation.h>
 #include <vitrine/nn/attention/composed.h>
 #include <vitrine/nn/generation/generate.h>
+#include <vitrine/nn/models/gpt.h>
 #include <vitrine/ops/loss.h>
 #include <vitrine/ops/view.h>
 #include <vitrine/optim/optimizers.h>
