@@ -11,8 +11,8 @@ struct AdadeltaOptions {
   double weight_decay = 0;  ///< ≥ 0, coupled
 };
 
-/// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(w + eps)/√(v + eps)·g; w ← ρw + (1 − ρ)u²; x −= lr·u. Zeiler 2012. State:
-/// moment2 (v) and steps (w).
+/// g += decay·x; v ← ρv + (1 − ρ)g²; u = √(w + eps)/√(v + eps)·g; w ← ρw + (1 − ρ)u²; x −= lr·u.
+/// Zeiler 2012. State: moment2 (v) and steps (w).
 class Adadelta : public FusedOptimizer {
  public:
   explicit Adadelta(std::vector<Parameter> parameters, AdadeltaOptions options = {});

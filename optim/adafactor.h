@@ -13,10 +13,11 @@ struct AdafactorOptions {
   double clip = 1;              ///< > 0: largest RMS of an update
 };
 
-/// v of a matrix is kept as the means R of its rows and C of its columns, v = R·C/mean(R), of g² + 1e-30 with decay
-/// β₂ = 1 − t^−0.8; u = g/√v, divided by max(1, RMS(u)/clip); x −= step·u. Rows and columns are the last two axes; vectors
-/// keep v whole. Shazeer and Stern 2018. State: rows (R) and columns (C), or for vectors moment2 (v); moment1 where β₁ > 0. A g
-/// beyond 2^60 (2^400 in float64) counts as that.
+/// v of a matrix is kept as the means R of its rows and C of its columns, v = R·C/mean(R), of g² +
+/// 1e-30 with decay β₂ = 1 − t^−0.8; u = g/√v, divided by max(1, RMS(u)/clip); x −= step·u. Rows
+/// and columns are the last two axes; vectors keep v whole. Shazeer and Stern 2018. State: rows (R)
+/// and columns (C), or for vectors moment2 (v); moment1 where β₁ > 0. A g beyond 2^60 (2^400 in
+/// float64) counts as that.
 class Adafactor : public FusedOptimizer {
  public:
   explicit Adafactor(std::vector<Parameter> parameters, AdafactorOptions options = {});

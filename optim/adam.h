@@ -1,6 +1,7 @@
-// Adam and its relatives. The steps of a parameter count from t = 1; m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ).
-// The state of each is moment1 (m) and moment2 (v). An eps below 2^−63 counts as that, and a g beyond 2^60 as 2^60 with its sign, so
-// that v neither vanishes nor overflows where g does not; in float64 the bounds are 2^−511 and 2^400.
+// Adam and its relatives. The steps of a parameter count from t = 1; m ← β₁m + (1 − β₁)g, v ← β₂v +
+// (1 − β₂)g², m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ). The state of each is moment1 (m) and moment2 (v).
+// An eps below 2^−63 counts as that, and a g beyond 2^60 as 2^60 with its sign, so that v neither
+// vanishes nor overflows where g does not; in float64 the bounds are 2^−511 and 2^400.
 #pragma once
 
 #include "optim/fused.h"
@@ -11,7 +12,8 @@ namespace formulas {
 struct Adam;
 }
 
-/// Coupled weight decay adds decay·x to the gradient, decoupled multiplies x by 1 − lr·decay first (Loshchilov, Hutter 2019).
+/// Coupled weight decay adds decay·x to the gradient, decoupled multiplies x by 1 − lr·decay first
+/// (Loshchilov, Hutter 2019).
 enum class Decay { coupled, decoupled };
 
 struct AdamOptions {
@@ -25,8 +27,8 @@ struct AdamOptions {
   bool bias_correction = true;  ///< off: m and v as they are, as lectures compare
 };
 
-/// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay it is AdamW. With amsgrad the state also has largest, the
-/// running maximum of v.
+/// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay it is AdamW. With amsgrad the
+/// state also has largest, the running maximum of v.
 class Adam : public FusedOptimizer {
  public:
   explicit Adam(std::vector<Parameter> parameters, AdamOptions options = {});
@@ -39,7 +41,9 @@ class Adam : public FusedOptimizer {
 
 /// What takes the place of m̂.
 enum class Nesterov {
-  dozat,  ///< (μ_{t+1}·m/(1 − Πμ_{t+1}) + (1 − μ_t)·g/(1 − Πμ_t)), μ_t = β₁(1 − 0.96^{tψ}/2). Dozat 2016, as in PyTorch
+  /// (μ_{t+1}·m/(1 − Πμ_{t+1}) + (1 − μ_t)·g/(1 − Πμ_t)), μ_t = β₁(1 − 0.96^{tψ}/2). Dozat 2016,
+  /// as in PyTorch
+  dozat,
   simple,  ///< (β₁m + (1 − β₁)g)/(1 − β₁ᵗ), as in AlgoPerf's NAdamW
   optax    ///< β₁m/(1 − β₁ᵗ⁺¹) + (1 − β₁)g/(1 − β₁ᵗ)
 };
@@ -52,7 +56,8 @@ struct NAdamOptions {
   double momentum_decay = 4e-3;  ///< ψ of Dozat, ≥ 0
 };
 
-/// Adam with Nesterov's momentum: x −= lr·(what Nesterov says)/(√v̂ + eps). NAdamW with decoupled decay.
+/// Adam with Nesterov's momentum: x −= lr·(what Nesterov says)/(√v̂ + eps). NAdamW with decoupled
+/// decay.
 class NAdam : public FusedOptimizer {
  public:
   explicit NAdam(std::vector<Parameter> parameters, NAdamOptions options = {});
@@ -74,7 +79,8 @@ struct RAdamOptions {
   Decay decay = Decay::coupled;
 };
 
-/// Adam whose adaptive rate is rectified by its variance, and left out while ρ_t ≤ 5 (4 in the paper). Liu et al. 2020.
+/// Adam whose adaptive rate is rectified by its variance, and left out while ρ_t ≤ 5 (4 in the
+/// paper). Liu et al. 2020.
 class RAdam : public FusedOptimizer {
  public:
   explicit RAdam(std::vector<Parameter> parameters, RAdamOptions options = {});

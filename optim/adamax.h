@@ -14,9 +14,10 @@ struct AdamaxOptions {
   Decay decay = Decay::coupled;
 };
 
-/// Adam with the infinity norm of past gradients in place of their root mean square: m ← β₁m + (1 − β₁)g, u ← max(β₂u, |g|),
-/// x −= lr/(1 − β₁ᵗ)·m/(u + eps). Nothing is squared, so gradients of any size give usual steps. Kingma and Ba 2015, section
-/// 7.1. State: moment1 (m) and infinity_norm (u).
+/// Adam with the infinity norm of past gradients in place of their root mean square: m ← β₁m + (1 −
+/// β₁)g, u ← max(β₂u, |g|), x −= lr/(1 − β₁ᵗ)·m/(u + eps). Nothing is squared, so gradients of any
+/// size give usual steps. Kingma and Ba 2015, section 7.1. State: moment1 (m) and infinity_norm
+/// (u).
 class Adamax : public FusedOptimizer {
  public:
   explicit Adamax(std::vector<Parameter> parameters, AdamaxOptions options = {});

@@ -1,4 +1,5 @@
-// The formulas of the update rules (optim/formulas-inl.h) for scalars, and the numbers of a step that kernels are given.
+// The formulas of the update rules (optim/formulas-inl.h) for scalars, and the numbers of a step
+// that kernels are given.
 #pragma once
 
 #include <array>
@@ -7,19 +8,22 @@
 
 namespace vitrine::optim {
 
-/// The largest gradient whose square is used: 2^60 in float32 and 2^400 in float64, so that squares and their sums are finite.
+/// The largest gradient whose square is used: 2^60 in float32 and 2^400 in float64, so that squares
+/// and their sums are finite.
 template <class T>
 inline constexpr T kLargestGradient = static_cast<T>(sizeof(T) == 4 ? 0x1p60 : 0x1p400);
 
-/// g, or the largest gradient with the sign of g where g is larger; NaN where g is NaN or infinite. Rules that divide by the
-/// root of squares take it in place of g. Without it the moments of finite gradients would be infinite, and would stay so.
+/// g, or the largest gradient with the sign of g where g is larger; NaN where g is NaN or infinite.
+/// Rules that divide by the root of squares take it in place of g. Without it the moments of finite
+/// gradients would be infinite, and would stay so.
 template <class T>
 VITRINE_HD T limited(T g) {
   constexpr T most = kLargestGradient<T>;
   return math::max(math::min(g, most), -most) + g * T(0);
 }
 
-/// eps as it is added to √v: at least the root of the smallest normal T, below which v vanishes but g does not.
+/// eps as it is added to √v: at least the root of the smallest normal T, below which v vanishes but
+/// g does not.
 template <class T>
 VITRINE_HD T in_denominator(double eps) {
   return T(math::max(eps, sizeof(T) == 4 ? 0x1p-63 : 0x1p-511));

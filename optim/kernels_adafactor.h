@@ -13,15 +13,16 @@ struct Tile {
   int64_t rows, columns;
 };
 
-/// A tensor as `count` matrices [rows, columns], its last two axes, in tiles of at most kRows × kColumns; a vector is one row.
-/// A tile leaves the sums of its rows and of its columns in a scratch array, at places that are told here.
+/// A tensor as `count` matrices [rows, columns], its last two axes, in tiles of at most kRows ×
+/// kColumns; a vector is one row. A tile leaves the sums of its rows and of its columns in a
+/// scratch array, at places that are told here.
 template <int64_t kRows, int64_t kColumns>
 struct Tiling {
   static constexpr int64_t kTileRows = kRows, kTileColumns = kColumns;
   int64_t count = 0, rows = 1, columns = 0;
   int64_t first_tile = 0, first_sum = 0;  ///< of the tensor
 
-  /// Of x, behind those of `before`.
+  /// Of x, after those of `before`.
   static Tiling of(const Tensor& x, const Tiling& before) {
     Tiling t;
     const int rank = x.shape().rank();
@@ -52,9 +53,11 @@ struct Tiling {
   }
 };
 
-/// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows + 1e-30), C of columns likewise, v = R·C/mean(R); elsewhere
-/// v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v, times a factor and, if `m` is not empty, m ← β₁m + (1 − β₁)u in its place; x is times
-/// its factor, minus u; `copies` as in optim/kernels.h. Each tensor has either `rows` and `columns` or `v`; what it has not is undefined.
+/// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows + 1e-30), C of columns likewise, v =
+/// R·C/mean(R); elsewhere v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v, times a factor and, if `m` is
+/// not empty, m ← β₁m + (1 − β₁)u in its place; x is times its factor, minus u; `copies` as in
+/// optim/kernels.h. Each tensor has either `rows` and `columns` or `v`; what it has not is
+/// undefined.
 VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, std::vector<Tensor>& copies,
                const std::vector<Tensor>& g, std::vector<Tensor>& rows, std::vector<Tensor>& columns,
                std::vector<Tensor>& v, std::vector<Tensor>& m, Live<formulas::Adafactor> s);

@@ -11,7 +11,8 @@ struct LionOptions {
   double weight_decay = 0;  ///< ≥ 0, decoupled
 };
 
-/// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g. Chen et al. 2023. State: moment1 (m).
+/// x −= lr·(sign(β₁m + (1 − β₁)g) + decay·x); m ← β₂m + (1 − β₂)g. Chen et al. 2023. State: moment1
+/// (m).
 class Lion : public FusedOptimizer {
  public:
   explicit Lion(std::vector<Parameter> parameters, LionOptions options = {});

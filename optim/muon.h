@@ -9,8 +9,10 @@ namespace vitrine::optim {
 
 /// What the orthogonal direction of a matrix [rows, columns] is multiplied by.
 enum class MuonScale {
-  aspect,  ///< √max(1, rows/columns), Jordan 2024: rates are those of Muon, as 0.02
-  adamw_rms  ///< 0.2·√max(rows, columns), Liu et al. 2025: elements move as AdamW's do, so that one rate serves both
+  /// √max(1, rows/columns), Jordan 2024: rates are those of Muon, as 0.02
+  aspect,
+  /// 0.2·√max(rows, columns), Liu et al. 2025: elements move as AdamW's do, so one rate serves both
+  adamw_rms
 };
 
 struct MuonOptions {
@@ -20,20 +22,23 @@ struct MuonOptions {
   double weight_decay = 0;  ///< ≥ 0, decoupled
   MuonScale scale = MuonScale::aspect;
   int64_t iterations = 5;  ///< of newton_schulz, ≥ 1
-  /// Matrices with one of these words in their name, between dots, are embeddings or heads, which AdamW moves.
+  /// Matrices with one of these words in their name, between dots, are embeddings or heads, which
+  /// AdamW moves.
   std::vector<std::string> adamw_words = {"tokens",     "positions", "segments",  "embedding",
                                           "embeddings", "head",      "classifier"};
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;  ///< of AdamW
 };
 
-/// x [rows, columns] with all its singular values moved near 1, to about [0.7, 1.2]: U·p(S)·Vᵀ of x = U·S·Vᵀ. Each iteration is
-/// X ← aX + (bA + cA²)X with A = X·Xᵀ, a = 3.4445, b = −4.7750, c = 2.0315, from X = x/(‖x‖ + 1e-7); it multiplies
-/// small singular values by 3.4. Floating dtypes. Jordan 2024.
+/// x [rows, columns] with all its singular values moved near 1, to about [0.7, 1.2]: U·p(S)·Vᵀ of x
+/// = U·S·Vᵀ. Each iteration is X ← aX + (bA + cA²)X with A = X·Xᵀ, a = 3.4445, b = −4.7750, c =
+/// 2.0315, from X = x/(‖x‖ + 1e-7); it multiplies small singular values by 3.4. Floating dtypes.
+/// Jordan 2024.
 Tensor newton_schulz(const Tensor& x, int64_t iterations = 5);
 
-/// Momentum made orthogonal, for the matrices inside a model: m ← μm + (1 − μ)g, u = μm + (1 − μ)g with Nesterov or m,
-/// x ← (1 − lr·decay)x − lr·scale·newton_schulz(u). AdamW moves what is no matrix, embeddings and heads. Jordan 2024.
-/// State: momentum (m) of matrices, moment1 and moment2 of the rest.
+/// Momentum made orthogonal, for the matrices inside a model: m ← μm + (1 − μ)g, u = μm + (1 − μ)g
+/// with Nesterov or m, x ← (1 − lr·decay)x − lr·scale·newton_schulz(u). AdamW moves what is no
+/// matrix, embeddings and heads. Jordan 2024. State: momentum (m) of matrices, moment1 and moment2
+/// of the rest.
 class Muon : public FusedOptimizer {
  public:
   explicit Muon(std::vector<Parameter> parameters, MuonOptions options = {});

@@ -87,7 +87,8 @@ bool Optimizer::has_states(const Parameter& parameter) const {
   return found != state_.end() && !found->second.slots.empty();
 }
 
-/// Replays of a graph reach this after eager steps and loaded states, which may have set the parameters of a launch apart.
+/// Replays of a graph reach this after eager steps and loaded states, which may have set the
+/// parameters of a launch apart.
 int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const {
   for (const Parameter& p : parameters)
     check(state_.count(p.identity()) > 0 && steps(p) == steps(parameters[0]),

@@ -1,4 +1,5 @@
-// The base of optimizers: groups of parameters with their settings, and a state of named tensors per parameter.
+// The base of optimizers: groups of parameters with their settings, and a state of named tensors
+// per parameter.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,9 @@ struct Group {
   GroupOptions options;
 };
 
-/// An update rule with its state. Parameters are handles, so it changes the model's own; masters of float32 or float64 are
-/// updated, low-precision copies follow. Rules derive from it and write update() and slots().
+/// An update rule with its state. Parameters are handles, so it changes the model's own; masters of
+/// float32 or float64 are updated, low-precision copies follow. Rules derive from it and write
+/// update() and slots().
 ///
 ///   optim::Adam adam(model.parameters(), {.lr = 1e-3});
 ///   adam.zero_grad();  …  tape.backward(loss);  adam.step();
@@ -35,9 +37,10 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update of every parameter that has a gradient; a step that throws does not count. Parameters that are frozen
-  /// (requires_grad(false)) or have no gradient stay. If some are not frozen and none of them has a gradient, that is an error.
-  /// After a backward that failed halfway it refuses until zero_grad().
+  /// One update of every parameter that has a gradient; a step that throws does not count.
+  /// Parameters that are frozen (requires_grad(false)) or have no gradient stay. If some are not
+  /// frozen and none of them has a gradient, that is an error. After a backward that failed halfway
+  /// it refuses until zero_grad().
   void step();
   /// Drops the gradients of all parameters.
   void zero_grad();
@@ -46,30 +49,35 @@ class Optimizer {
   std::vector<Group>& groups() { return groups_; }
   /// The same learning rate for all groups, for schedules.
   void set_lr(double lr);
-  /// Every group steps at its own rate times this, 1 at first: a schedule for groups of different rates.
+  /// Every group steps at its own rate times this, 1 at first: a schedule for groups of different
+  /// rates.
   void set_lr_factor(double factor);
   int64_t steps() const { return steps_; }  ///< made so far; a resumed run goes on counting
-  /// The steps in which this parameter has moved: those in which it had a gradient. Bias corrections and rates that depend on
-  /// the step count them.
+  /// The steps in which this parameter has moved: those in which it had a gradient. Bias
+  /// corrections and rates that depend on the step count them.
   int64_t steps(const Parameter& parameter) const;
 
-  /// What a resumed run must share, besides the states: the rule's name and options. make_optimizer writes it; a rule that is made
-  /// in code has none unless it is given one.
+  /// What a resumed run must share, besides the states: the rule's name and options. make_optimizer
+  /// writes it; a rule that is made in code has none unless it is given one.
   const std::map<std::string, std::string>& setting() const { return setting_; }
   void set_setting(std::map<std::string, std::string> setting) { setting_ = std::move(setting); }
 
   /// The names of a parameter's state tensors, as "moment1"; the header of each rule lists them.
   std::vector<std::string> state_names(const Parameter& parameter) const;
-  /// A state tensor of this name. Before the parameter's first step, the values that the first step begins with.
+  /// A state tensor of this name. Before the parameter's first step, the values that the first step
+  /// begins with.
   Tensor state(const Parameter& parameter, const std::string& name) const;
-  /// Copies `values`, of the state's shape, into the state of this name; also before the first step.
+  /// Copies `values`, of the state's shape, into the state of this name; also before the first
+  /// step.
   void set_state(const Parameter& parameter, const std::string& name, const Tensor& values);
 
-  /// Everything that a resumed run needs: "step" and, for each parameter that has moved, its count "NAME/step" and its states
-  /// "NAME/moment1" and so on. A parameter without a name, or with the name of another, gets its number in addition.
+  /// Everything that a resumed run needs: "step" and, for each parameter that has moved, its count
+  /// "NAME/step" and its states "NAME/moment1" and so on. A parameter without a name, or with the
+  /// name of another, gets its number in addition.
   std::map<std::string, Tensor> state_dict() const;
-  /// Entries that are missing, unexpected, or of a wrong shape or dtype are one error that lists them; nothing changes then.
-  /// If no parameter has a count, as in older checkpoints, each takes the optimizer's.
+  /// Entries that are missing, unexpected, or of a wrong shape or dtype are one error that lists
+  /// them; nothing changes then. If no parameter has a count, as in older checkpoints, each takes
+  /// the optimizer's.
   void load_state_dict(const std::map<std::string, Tensor>& state);
   /// Throws what load_state_dict would, and changes nothing.
   void check_state_dict(const std::map<std::string, Tensor>& state) const;
@@ -82,9 +90,9 @@ class Optimizer {
     std::map<std::string, Tensor> slots;
     int64_t steps = 0;
   };
-  /// Parameters of one group that have a gradient and have taken the same number of steps, of which all or none have states
-  /// from before: masters x and gradients g, contiguous, of one dtype each, float32 or float64, and their states. As a rule
-  /// a group is one batch.
+  /// Parameters of one group that have a gradient and have taken the same number of steps, of which
+  /// all or none have states from before: masters x and gradients g, contiguous, of one dtype each,
+  /// float32 or float64, and their states. As a rule a group is one batch.
   struct ParameterBatch {
     size_t group = 0;
     int64_t steps = 0;   ///< that each of the parameters has taken so far
@@ -94,18 +102,22 @@ class Optimizer {
     /// The 16-bit copies of x; undefined where a parameter has none.
     std::vector<Tensor> copies;
     std::vector<State*> states;
-    /// The state tensors of these names, parameter by parameter; undefined where a parameter has none.
+    /// The state tensors of these names, parameter by parameter; undefined where a parameter has
+    /// none.
     std::vector<Tensor> slots(std::span<const char* const> names) const;
     std::vector<Tensor> slots(const char* name) const { return slots({&name, 1}); }
   };
-  /// True if update() writes batch.copies in the same pass as x; else they follow afterwards, one by one.
+  /// True if update() writes batch.copies in the same pass as x; else they follow afterwards, one
+  /// by one.
   virtual bool writes_copies() const { return false; }
-  /// True if all that update() makes of its options and t comes from numbers(), so that a graph can be captured.
+  /// True if all that update() makes of its options and t comes from numbers(), so that a graph can
+  /// be captured.
   virtual bool is_capturable() const { return false; }
   /// Updates x by g. This is the parameters' step number `t`; the first is 1.
   virtual void update(ParameterBatch& batch, const GroupOptions& options, int64_t t) = 0;
 
-  /// f(options, t) of the batch, for a kernel that is given Live numbers; in a graph (core/gpu/step_graph.h) those of each replay.
+  /// f(options, t) of the batch, for a kernel that is given Live numbers; in a graph
+  /// (core/gpu/step_graph.h) those of each replay.
   template <class F>
   auto numbers(const ParameterBatch& batch, F f) const {
     return live([this, group = batch.group, parameters = batch.parameters, f] {

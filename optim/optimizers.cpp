@@ -20,7 +20,7 @@ Made make_adam(Parameters p, const CommonOptions& c, Decay decay) {
           .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay, .decay = decay});
 }
 
-/// Adam or a relative: by name with coupled decay, and with a w behind it with decoupled decay.
+/// Adam or a relative: by name with coupled decay, and with a w after it with decoupled decay.
 template <class R, class Options>
 void add_adam(std::vector<Row>& rows, const std::string& name, const std::string& help,
               const std::string& source) {

@@ -33,8 +33,9 @@ struct CommonOptions {
 
 /// A line of the table of optimizers.
 ///
-///   optim::register_optimizer({.name = "halving", .help = "half of x",
-///                              .make = [](auto p, const auto& o) { return std::make_unique<Halving>(p, o.lr); }});
+///   optim::register_optimizer(
+///       {.name = "halving", .help = "half of x",
+///        .make = [](auto p, auto& o) { return std::make_unique<Halving>(p, o.lr); }});
 struct OptimizerRow {
   std::string name;
   std::string help = {};
@@ -50,8 +51,8 @@ void register_optimizer(OptimizerRow row);
 std::vector<const OptimizerRow*> optimizer_table(bool registered = true);
 std::string optimizer_names();  ///< separated by commas, for help
 
-/// The rule of that name; a name that no row has is an error that lists the names. A w at the end of a name says that weights
-/// decay by themselves (decoupled).
+/// The rule of that name; a name that no row has is an error that lists the names. A w at the end
+/// of a name says that weights decay by themselves (decoupled).
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Parameter> parameters,
                                           const CommonOptions& options);
 /// Whether the rule of that name reads beta1, beta2, momentum or nesterov.

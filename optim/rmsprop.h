@@ -13,9 +13,9 @@ struct RmspropOptions {
   bool centered = false;    ///< the variance of g in place of its square
 };
 
-/// g += decay·x; v ← β₂v + (1 − β₂)g²; u = g/(√v + eps); buffer ← μ·buffer + u; x −= lr·buffer. Centered: √(v − m²) with
-/// m ← β₂m + (1 − β₂)g. Tieleman and Hinton 2012; β₂ is also called α or ρ. State: moment2 (v), moment1 (m) if centered, and
-/// momentum (the buffer) where μ > 0.
+/// g += decay·x; v ← β₂v + (1 − β₂)g²; u = g/(√v + eps); buffer ← μ·buffer + u; x −= lr·buffer.
+/// Centered: √(v − m²) with m ← β₂m + (1 − β₂)g. Tieleman and Hinton 2012; β₂ is also called α or
+/// ρ. State: moment2 (v), moment1 (m) if centered, and momentum (the buffer) where μ > 0.
 class Rmsprop : public FusedOptimizer {
  public:
   explicit Rmsprop(std::vector<Parameter> parameters, RmspropOptions options = {});

@@ -12,8 +12,8 @@ struct SgdOptions {
   bool nesterov = false;    ///< wants a momentum and no dampening
 };
 
-/// g += decay·x; buffer ← μ·buffer + (1 − dampening)·g (g itself at first); x −= lr·buffer, or lr·(g + μ·buffer) with
-/// Nesterov. Sutskever et al. 2013. State: `momentum` where μ > 0.
+/// g += decay·x; buffer ← μ·buffer + (1 − dampening)·g (g itself at first); x −= lr·buffer, or
+/// lr·(g + μ·buffer) with Nesterov. Sutskever et al. 2013. State: `momentum` where μ > 0.
 class Sgd : public FusedOptimizer {
  public:
   explicit Sgd(std::vector<Parameter> parameters, SgdOptions options = {});

@@ -1,6 +1,7 @@
-// Adafactor (formulas: optim/kernels_adafactor.h), all parameters of a group in five launches, a block for each tile: sums of
-// squares of its rows and columns; the moments of whole rows and columns; the squares of x and u; their sums for each tensor; the
-// update. Every sum has an order of its own, so that no number of blocks and no turn of theirs changes it.
+// Adafactor (formulas: optim/kernels_adafactor.h), all parameters of a group in five launches, a
+// block for each tile: sums of squares of its rows and columns; the moments of whole rows and
+// columns; the squares of x and u; their sums for each tensor; the update. Every sum has an order
+// of its own, so that no number of blocks and no turn of theirs changes it.
 #include "cuda/pieces.h"
 #include "optim/kernels.h"
 #include "optim/kernels_adafactor.h"
@@ -39,7 +40,8 @@ struct Here {
     if (rows != nullptr) rows += tile.matrix * t.rows, columns += tile.matrix * t.columns;
   }
 
-  /// Calls row(r, at) for the tile's rows that this warp has: row r of the matrix, whose part begins at element `at`.
+  /// Calls row(r, at) for the tile's rows that this warp has: row r of the matrix, whose part
+  /// begins at element `at`.
   template <class F>
   __device__ void for_each_row(const F& row) const {
     for (int64_t r = tile.row + threadIdx.x / kWarp; r < tile.row + tile.rows; r += blockDim.x / kWarp)
@@ -93,7 +95,8 @@ __global__ void adafactor_sums_kernel(double* sums, Table table, Live<formulas::
   }
 }
 
-/// The first tile of each row of tiles has the rows, the first of each column of tiles the columns. Where rows are, Σ R goes to totals.
+/// The first tile of each row of tiles has the rows, the first of each column of tiles the columns.
+/// Where rows are, Σ R goes to totals.
 template <class T>
 __global__ void adafactor_moments_kernel(double* totals, const double* sums, Table table,
                                          Live<formulas::Adafactor> scalars) {

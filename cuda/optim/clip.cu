@@ -1,4 +1,5 @@
-// The norm of all gradients together, and scaling them: a pass over all tensors in one launch (cuda/pieces.h).
+// The norm of all gradients together, and scaling them: a pass over all tensors in one launch
+// (cuda/pieces.h).
 #include "core/math.h"
 #include "cuda/pieces.h"
 #include "cuda/runtime/device_error.h"
@@ -12,7 +13,8 @@ using namespace vitrine::cuda;
 
 namespace {
 
-/// Each block leaves the sum of its piece; adding to one number would add in another order in every run.
+/// Each block leaves the sum of its piece; adding to one number would add in another order in every
+/// run.
 template <class T>
 __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
   const Piece piece = this_piece(pieces);

@@ -1,5 +1,5 @@
-// LAMB: moments and sums of squares, the sums of each tensor, and the update at the rate that follows from them. The rate never
-// leaves the GPU.
+// LAMB: moments and sums of squares, the sums of each tensor, and the update at the rate that
+// follows from them. The rate never leaves the GPU.
 #include "cuda/pieces.h"
 #include "optim/kernels.h"
 

@@ -1,4 +1,5 @@
-// Adafactor in four passes: sums of squares of tiles, their rows and columns together, the size of the update, the update.
+// Adafactor in four passes: sums of squares of tiles, their rows and columns together, the size of
+// the update, the update.
 #include "optim/kernels_adafactor.h"
 
 #include <bit>
@@ -114,7 +115,8 @@ void for_each_part(const List& xs, Count&& count, F&& f) {
   });
 }
 
-/// Row and column means of one matrix, from the sums of its tiles; returns the mean of the new row means.
+/// Row and column means of one matrix, from the sums of its tiles; returns the mean of the new row
+/// means.
 template <class T>
 double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, double* sums,
                     const formulas::Adafactor& f) {

@@ -28,7 +28,8 @@ void visit_type(const char* op, const Tensor& x, F&& f) {
   f(Type<double>{});
 }
 
-/// Calls f(Type<T>{}, tensor, begin, size, piece) for pieces of all tensors, in parallel; their cut depends on sizes only.
+/// Calls f(Type<T>{}, tensor, begin, size, piece) for pieces of all tensors, in parallel; their cut
+/// depends on sizes only.
 template <class F>
 void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
   std::vector<std::pair<size_t, int64_t>> pieces;
@@ -44,7 +45,8 @@ void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
   });
 }
 
-/// The 16-bit copy of x[i], where there is one, follows its elements at … at + n − 1, which are in cache.
+/// The 16-bit copy of x[i], where there is one, follows its elements at … at + n − 1, which are in
+/// cache.
 template <class T>
 void round_copy(std::vector<Tensor>& copies, const std::vector<Tensor>& x, size_t i, int64_t at, size_t n) {
   if (copies.empty() || !copies[i].defined()) return;
@@ -53,7 +55,8 @@ void round_copy(std::vector<Tensor>& copies, const std::vector<Tensor>& x, size_
                                        : vecmath::convert(copies[i].data<float16>() + at, from, n);
 }
 
-/// Calls f(Type<T>{}, tensor, begin, size), which updates a piece of a tensor, for all pieces; their copies follow.
+/// Calls f(Type<T>{}, tensor, begin, size), which updates a piece of a tensor, for all pieces;
+/// their copies follow.
 template <class F>
 void update_pieces(const char* op, const std::vector<Tensor>& xs, std::vector<Tensor>& copies, F&& f) {
   for_each_piece(op, xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {

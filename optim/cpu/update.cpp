@@ -16,7 +16,8 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// The scalar's formula as this instruction set compiles it: of the same text, and so of the same layout.
+/// The scalar's formula as this instruction set compiles it: of the same text, and so of the same
+/// layout.
 template <class Formula>
 struct InVectors;
 #define VITRINE_IN_VECTORS(Name)            \
@@ -27,7 +28,8 @@ struct InVectors;
 VITRINE_UPDATE_FORMULAS(VITRINE_IN_VECTORS)
 #undef VITRINE_IN_VECTORS
 
-/// Calls loop(states…) with nullptr in place of each pointer that is null: a loop is compiled for the states that there are.
+/// Calls loop(states…) with nullptr in place of each pointer that is null: a loop is compiled for
+/// the states that there are.
 template <size_t K = 0, class Loop, class T, size_t N, class... Known>
 HWY_INLINE void with_states(const Loop& loop, const std::array<T*, N>& states, Known... known) {
   if constexpr (K == N) {

@@ -1,4 +1,5 @@
-// The kernels of RMSprop, Adagrad, Adadelta, LAMB and Adafactor against their formulas, as papers write them, in ops.
+// The kernels of RMSprop, Adagrad, Adadelta, LAMB and Adafactor against their formulas, as papers
+// write them, in ops.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -137,7 +138,8 @@ std::vector<Rule> rules() {
 const std::vector<Shape> kShapes = {{70, 1100}, {3, 33, 5}, {2, 2, 1, 9}, {40, 1}, {1, 7},
                                     {20000},    {3},        {},           {0, 4}};
 
-/// Parameters of all these shapes, in turn of usual size, tiny and zero, where norms meet their bounds.
+/// Parameters of all these shapes, in turn of usual size, tiny and zero, where norms meet their
+/// bounds.
 std::vector<Tensor> draw_parameters(Generator& generator) {
   std::vector<Tensor> x;
   for (const double size : {1.0, 1e-5, 0.0})
@@ -146,8 +148,8 @@ std::vector<Tensor> draw_parameters(Generator& generator) {
   return x;
 }
 
-/// The gradients of a step. Those of every other matrix are `largest` times as large, and its first row, like an embedding that is never met, has
-/// none.
+/// The gradients of a step. Those of every other matrix are `largest` times as large, and its first
+/// row, like an embedding that is never met, has none.
 std::vector<Tensor> draw_gradients(const std::vector<Tensor>& x, double largest, Generator& generator) {
   std::vector<Tensor> g;
   for (size_t i = 0; i < x.size(); ++i) {

@@ -1,5 +1,5 @@
-// The optimizers against the golden tables of Keras: four digits, five steps. Where Keras defines a rule differently, the
-// adapter says how. What is not run, and why: tests/optim/keras_skips.txt.
+// The optimizers against the golden tables of Keras: four digits, five steps. Where Keras defines a
+// rule differently, the adapter says how. What is not run, and why: tests/optim/keras_skips.txt.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -82,7 +82,8 @@ Made adadelta(const Settings& s, const Parameters& p) {
   return std::make_unique<Adadelta>(p, o);
 }
 
-/// Keras's sum does not begin at 0; a first gradient of its root leaves that sum. Keras adds epsilon under the root.
+/// Keras's sum does not begin at 0; a first gradient of its root leaves that sum. Keras adds
+/// epsilon under the root.
 Made adagrad(const Settings& s, const Parameters& p) {
   AdagradOptions o;
   o.lr = s.at("learning_rate"), o.eps = epsilon_of(s);
@@ -122,7 +123,8 @@ void set_gradient(const Parameter& p, size_t step, const Settings& s) {
   if (norm > 0) clip_gradients({p}, norm);
 }
 
-/// Keras decays weights before the step, with every rule. Those that can do so themselves have read the setting.
+/// Keras decays weights before the step, with every rule. Those that can do so themselves have read
+/// the setting.
 void decay(Parameter& p, const Settings& s) {
   const double share = s.value("weight_decay", 0.0) * s.at("learning_rate").get<double>();
   p.assign(p.master() * (1 - share));

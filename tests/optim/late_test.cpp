@@ -1,4 +1,5 @@
-// Parameters whose gradients begin late or pause: each takes the steps of its own count, as in PyTorch.
+// Parameters whose gradients begin late or pause: each takes the steps of its own count, as in
+// PyTorch.
 #include <doctest/doctest.h>
 
 #include "core/creation.h"

@@ -1,4 +1,5 @@
-// Gradients and parameters at the ends of the range of their dtype: finite inputs give finite steps and finite states.
+// Gradients and parameters at the ends of the range of their dtype: finite inputs give finite steps
+// and finite states.
 #include <doctest/doctest.h>
 
 #include <cmath>

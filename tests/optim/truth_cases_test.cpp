@@ -1,5 +1,5 @@
-// The optimizers, clipping and schedules against the optim.json of the reference cases. Rules that are not run, and why:
-// tests/optim/truth_cases_skips.txt.
+// The optimizers, clipping and schedules against the optim.json of the reference cases. Rules that
+// are not run, and why: tests/optim/truth_cases_skips.txt.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -165,7 +165,8 @@ std::vector<OptimCases> optim_cases(const std::string& set) {
   return all;
 }
 
-/// Feeds the gradients of a run to its rule; an error names the first step that leaves the trajectory.
+/// Feeds the gradients of a run to its rule; an error names the first step that leaves the
+/// trajectory.
 void follow(const Json& run, const Tensors& tensors) {
   const std::string rule = run.at("rule");
   const auto make = adapter_of(kRules, "rule", rule);
