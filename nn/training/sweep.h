@@ -1,4 +1,5 @@
-// Several runs of one program, one after another, to be compared: each value of each option with each of the others.
+// Several runs of one program, one after another, to be compared: each value of each option with
+// each of the others.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,8 @@ struct SweepAxis {
 
 /// One run of a comparison.
 struct Run {
-  std::vector<std::pair<std::string, std::string>> options;  ///< name and value of each axis, in order
+  /// Name and value of each axis, in order.
+  std::vector<std::pair<std::string, std::string>> options;
   std::string name;        ///< as the comparison shows it: "laser, optimizer lion, seed 2"
   std::string method;      ///< the name without the seed
   std::string files;       ///< what the names of its files begin with, folder included
@@ -31,16 +33,18 @@ struct Run {
   const std::string& value(const std::string& option) const;
 };
 
-/// The axes of a list such as {"standard", "laser", "optimizer=adamw", "lion"}: a word OPTION=VALUE, where is_option(OPTION), begins
-/// an axis, of which the words after it are further values. Words before the first such are values of `first`.
+/// The axes of a list such as {"standard", "laser", "optimizer=adamw", "lion"}: a word
+/// OPTION=VALUE, where is_option(OPTION), begins an axis, of which the words after it are
+/// further values. Words before the first such are values of `first`.
 std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const std::string& first,
                                   const std::function<bool(const std::string&)>& is_option);
 
-/// A run for each combination of values, the last axis changing fastest. Names have the values of the first axis, and of the others
-/// where they are several; the values of attention are without their option. Runs save in `folder`. No axes, an axis without values
-/// or with one of them twice, two axes of one option, and two runs with one file are errors. Where `resume` is a checkpoint of one of these runs, that one goes on from it, those before it from their own where
-/// these are there, and those after it begin. A run's checkpoint has its options; if it stores none that tell the runs apart, its
-/// path decides. A checkpoint of none of them is an error.
+/// A run for each combination of values; the last axis changes fastest. A name has the value of the
+/// first axis, and of the others where they have several; "attention" itself is left out. A run saves
+/// in `folder`. If `resume` is the checkpoint of a run, that run goes on from it, the runs before it
+/// go on from their own where these exist, and the later ones begin. The options in a checkpoint tell
+/// its run, or its path where it stores none of these options. Errors: no axes or values, one of them
+/// twice, two runs with one file, a checkpoint of none of the runs.
 std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
                            const std::string& resume = "");
 
