@@ -51,8 +51,8 @@ struct TrainingOptions {
   /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU scales. Batches then have the
   /// same shapes in every step; their tokens may differ.
   bool graph = false;
-  /// A metric of the task, or "loss": the model that was the best by it is kept beside the checkpoint (best_checkpoint_of). Empty:
-  /// none is. The figure is that of an evaluation.
+  /// A metric of the task, or "loss": the model that was the best by it is kept beside the
+  /// checkpoint (best_checkpoint_of). Empty: none is. The figure is that of an evaluation.
   std::string best_by = {};
   bool progress =
       true;  ///< a line on standard error that is written over, or ten lines (nn/training/progress.h)
