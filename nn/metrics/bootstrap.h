@@ -1,4 +1,5 @@
-// Means and their uncertainty, by the bootstrap (Efron 1979; percentile intervals, Efron and Tibshirani 1993, chapter 13).
+// Means and their uncertainty, by the bootstrap (Efron 1979; percentile intervals, Efron and
+// Tibshirani 1993, chapter 13).
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,11 @@ struct MeanInterval {
   bool excludes_zero() const { return low > 0 || high < 0; }
 };
 
-/// The mean of the values with the 2.5 and 97.5 per cent points of the means of kResamples resamples, each as many values drawn with
-/// replacement. The draws depend on the number of values alone. No values give NaN, one value has no interval. Means of few values vary
-/// more than such intervals say: n differences that mean nothing have one sign, so that 0 is outside, in 2 of 2ⁿ cases.
+/// The mean of the values with the 2.5 and 97.5 per cent points of the means of kResamples
+/// resamples, each as many values drawn with replacement. The draws depend on the number of
+/// values alone. No values give NaN, one value has no interval. Means of few values vary more
+/// than such intervals say: n differences that mean nothing have one sign, so that 0 is
+/// outside, in 2 of 2ⁿ cases.
 MeanInterval bootstrap_mean(const std::vector<double>& values);
 
 }  // namespace vitrine::nn

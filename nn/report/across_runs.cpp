@@ -1,4 +1,5 @@
-// Curves that set runs against each other: the difference of their losses, and their gradients by depth.
+// Curves that set runs against each other: the difference of their losses, and their gradients
+// by depth.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,9 +73,10 @@ std::string difference_card(const std::vector<RunRecord>& runs) {
   chart.max_points = 1000;
   return card(
       "Difference to " + first, render_line_chart(chart),
-      "The loss of a run minus that of the first method's run with the same seed, or else of the first run, at the same "
-      "step. Below 0 a run is better. Lines are training batches, smoothed as above; dots are the validation data. Runs "
-      "with one seed see the same batches, so that their difference has much less noise than either curve.",
+      "The loss of a run minus that of the first method's run with the same seed, or else of the first "
+      "run, at the same step. Below 0 a run is better. Lines are training batches, smoothed as above; dots "
+      "are the validation data. Runs with one seed see the same batches, so that their difference has much "
+      "less noise than either curve.",
       "wide");
 }
 
@@ -113,9 +115,10 @@ std::string depth_card(const std::vector<RunRecord>& runs) {
   }
   return card(
       "Gradients by depth", html + "</div>",
-      "The length of the gradient of each layer's parameters, a line a run: at the first step, and as the geometric mean "
-      "over the second half of training. By such lines Xiong et al. (2020) compare norms before the sublayers (pre-norm) "
-      "with norms after the residual sums (post-norm), and explain why the latter need a warmup.",
+      "The length of the gradient of each layer's parameters, a line a run: at the first step, and as the "
+      "geometric mean over the second half of training. By such lines Xiong et al. (2020) compare norms "
+      "before the sublayers (pre-norm) with norms after the residual sums (post-norm), and explain why the "
+      "latter need a warmup.",
       "wide");
 }
 

@@ -56,11 +56,10 @@ std::string loss_cards(const std::vector<RunRecord>& runs) {
   end.title = "Loss of all runs over the second half of training";
   const double middle = last_step(whole.lines) / 2;
   for (Line& line : end.lines) line.series = tail(line.series, middle);
-  return card(
-             "Loss", render_line_chart(whole),
-             escape_html(runs.front().words.loss_meaning) +
-                 " Lines are training batches, each point the mean over the hundredth of the run on each side; dots are the "
-                 "validation data.") +
+  return card("Loss", render_line_chart(whole),
+              escape_html(runs.front().words.loss_meaning) +
+                  " Lines are training batches, each point the mean over the hundredth of the run on each "
+                  "side; dots are the validation data.") +
          card("The second half, enlarged", render_line_chart(end),
               "The same lines from the middle of training on.");
 }
@@ -127,8 +126,9 @@ std::string metric_cards(const std::vector<RunRecord>& runs) {
             {other.values, categorical_color(method_index(runs, run)), LineStyle::dots, method_of(run)});
         chart.lines.back().series.name = run.name;
       }
+    // Two cards are beside each other; a last one alone takes the row.
     const bool is_left_over =
-        runs.front().metrics.size() % 2 == 1 && &metric == &runs.front().metrics.back();  // of two a row
+        runs.front().metrics.size() % 2 == 1 && &metric == &runs.front().metrics.back();
     html += card(
         metric.name, render_line_chart(chart),
         fmt::format("On the whole validation split; {} is better.", metric.more_is_better ? "more" : "less"),

@@ -63,7 +63,8 @@ std::string sample_text(const RunRecord& run) {
   if (run.prompt.empty() && run.sample.empty()) return R"(<p class="missing">No sample was drawn.</p>)";
   const bool blank = run.prompt.find_first_not_of(" \t\r\n") == run.prompt.npos;
   if (blank) return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n{}</pre>", escape_html(run.sample));
-  // The line break that a parser swallows right after <pre> is written, so that the text keeps its own.
+  // The line break that a parser swallows right after <pre> is written, so that the text keeps
+  // its own.
   return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n<b>{}</b>{}</pre>", escape_html(run.prompt),
                      escape_html(run.sample));
 }

@@ -118,25 +118,29 @@ std::string map_viewer(const RunRecord& run, int index) {
 }
 
 std::string map_pair(const std::vector<RunRecord>& runs) {
-  std::string choices;
-  size_t count = 0;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    if (std::all_of(runs[i].maps.begin(), runs[i].maps.end(),
-                    [](const AttentionMap& map) { return map.weights.empty(); }))
-      continue;
-    choices += fmt::format(R"(<option value="{}">{}</option>)", i, escape_html(runs[i].name));
-    ++count;
-  }
-  if (count < 2) return "";
+  std::vector<size_t> with_maps;
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (std::any_of(runs[i].maps.begin(), runs[i].maps.end(),
+                    [](const AttentionMap& map) { return !map.weights.empty(); }))
+      with_maps.push_back(i);
+  if (with_maps.size() < 2) return "";
+  // Another method is more of a comparison than another seed.
+  const size_t left = with_maps[0];
+  const auto other = std::find_if(with_maps.begin(), with_maps.end(),
+                                  [&](size_t i) { return method_of(runs[i]) != method_of(runs[left]); });
+  const size_t right = other == with_maps.end() ? with_maps[1] : *other;
   std::string html =
       R"(<div class="map-pair"><noscript>Attention maps need JavaScript.</noscript>)"
       R"(<div class="map-choice"><label>layer and head <select class="map-head"></select></label>)"
       R"(<label><input type="checkbox"> shade by log₁₀</label></div><div class="panels two">)";
-  for (const char* side : {"left", "right"})
-    html += fmt::format(
-        R"(<div><label>{} <select class="map-run">{}</select></label>)"
-        R"(<canvas tabindex="0" role="img"></canvas><p class="map-value" aria-live="polite"></p></div>)",
-        side, choices);
+  for (const bool is_left : {true, false}) {
+    html += fmt::format(R"(<div><label>{} <select class="map-run">)", is_left ? "left" : "right");
+    for (const size_t i : with_maps)
+      html += fmt::format(R"(<option value="{}"{}>{}</option>)", i,
+                          i == (is_left ? left : right) ? " selected" : "", escape_html(runs[i].name));
+    html += R"(</select></label><canvas tabindex="0" role="img"></canvas>)"
+            R"(<p class="map-value" aria-live="polite"></p></div>)";
+  }
   return card(
       "Attention maps side by side", html + "</div></div>",
       "The same head of two runs on the same validation data. Point at a cell of one for its weight in both.",

@@ -209,9 +209,8 @@ function map_viewer(root, run) {
 // The same head of two runs side by side; a cell is chosen in both.
 function map_pair(root, runs) {
   const head = root.querySelector(".map-head"), log_box = root.querySelector("input"), heads = new Map();
-  const sides = all(".panels > div", root).map((div, i) => {
+  const sides = all(".panels > div", root).map(div => {
     const side = {choice: div.querySelector("select"), canvas: div.querySelector("canvas"), value: div.querySelector("p")};
-    side.choice.selectedIndex = i;
     side.run = () => runs[side.choice.value];
     side.map = () => maps_of(side.run()).find(map => `${map.layer} ${map.head}` === head.value);
     return side;

@@ -12,7 +12,8 @@
 
 namespace vitrine::nn::report {
 
-/// Style sheet and script of every page, from report.css and the .js files; neither contains text of a run.
+/// Style sheet and script of every page, from report.css and the .js files; neither contains
+/// text of a run.
 std::string report_style();
 std::string report_script();
 
@@ -51,7 +52,8 @@ std::string means_card(const std::vector<RunRecord>& runs);
 /// The numbers of all runs, a column a run.
 std::string totals_card(const std::vector<RunRecord>& runs);
 
-/// A table with a column for each of the names, which have the colours of the methods with these indices.
+/// A table with a column for each of the names, which have the colours of the methods with
+/// these indices.
 std::string totals_table(const std::vector<std::pair<int, std::string>>& columns, const std::string& rows);
 
 /// What gives a run its colour, which all runs of a method share.
@@ -70,8 +72,9 @@ std::string summary_tiles(const RunRecord& run);
 /// Where the script puts the attention maps of run `index`; a note if there are none.
 std::string map_viewer(const RunRecord& run, int index);
 
-/// The attention maps of a run for the script: {"name": …, "labels": [[token, …], …], "maps": [{layer, head, queries,
-/// keys, codes}]}, `queries` and `keys` being indices into labels. See encode_weights.
+/// The attention maps of a run for the script: {"name": …, "labels": [[token, …], …], "maps":
+/// [{layer, head, queries, keys, codes}]}, `queries` and `keys` being indices into labels. See
+/// encode_weights.
 nlohmann::json map_data(const RunRecord& run);
 
 /// Each weight as two characters of the base-64 alphabet, 64·first + second: 0 is exactly 0, 4095 is NaN, and

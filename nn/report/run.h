@@ -52,7 +52,7 @@ struct TaskWords {
   std::string item = "example";  ///< what the loss is the mean of; its plural has an s
   std::string loss_unit = {};    ///< "nats per token"; empty: none is stated
   std::string loss_meaning = "The loss, of which training makes less.";  ///< a sentence or two
-  int64_t classes = 0;       ///< of the loss's targets; ln(classes) is the loss of guessing. 0: not stated
+  int64_t classes = 0;       ///< of the targets; guessing has the loss ln(classes). 0: not stated
   bool writes_text = false;  ///< a trained model writes a sample
 };
 

@@ -37,9 +37,10 @@ std::string loss_card(const RunRecord& run) {
   return card(
       "Loss", render_line_chart(chart),
       escape_html(run.words.loss_meaning) +
-          " Faint is each step's batch, or the range of neighbouring steps where they are many; solid is the mean over the "
-          "hundredth of the run on each side. The dots are the validation data, on which the model never trains. Where the "
-          "dots part from the line, the model begins to learn its training data by heart.",
+          " Faint is each step's batch, or the range of neighbouring steps where they are many; solid is "
+          "the mean over the hundredth of the run on each side. The dots are the validation data, on which "
+          "the model never trains. Where the dots part from the line, the model begins to learn its "
+          "training data by heart.",
       "wide");
 }
 
@@ -53,7 +54,8 @@ std::string metric_cards(const RunRecord& run) {
     chart.lines = {{metric.values, categorical_color(1), LineStyle::dots}};
     chart.lines[0].series.name = metric.name;
     chart.height = 13;
-    const bool is_left_over = run.metrics.size() % 2 == 1 && &metric == &run.metrics.back();  // of two a row
+    // Two cards are beside each other; a last one alone takes the row.
+    const bool is_left_over = run.metrics.size() % 2 == 1 && &metric == &run.metrics.back();
     html += card(
         metric.name, render_line_chart(chart),
         fmt::format("On the whole validation split; {} is better.", metric.more_is_better ? "more" : "less"),
@@ -90,9 +92,9 @@ std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   return card(
       "Speed", render_line_chart(chart),
       fmt::format(
-          "Training {}s per second of wall-clock time. Faint is each step, or the range of neighbouring steps "
-          "where they are many; solid is the mean over the hundredth of the run on each side. Dips are other "
-          "work of the machine.",
+          "Training {}s per second of wall-clock time. Faint is each step, or the range of neighbouring "
+          "steps where they are many; solid is the mean over the hundredth of the run on each side. Dips "
+          "are other work of the machine.",
           escape_html(run.words.item)));
 }
 

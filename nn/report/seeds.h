@@ -1,4 +1,5 @@
-// What methods reach on average over seeds, and how they differ: one rule for the page and for programs.
+// What methods reach on average over seeds, and how they differ: one rule for the page and for
+// programs.
 #pragma once
 
 #include <functional>
@@ -24,12 +25,13 @@ std::vector<Figure> figures_of(const std::vector<RunRecord>& runs);
 struct MethodMeans {
   std::string method;
   MeanInterval mean;
-  /// The mean difference to the first method, over runs of both with one seed. Such runs see the same batches, so most of what
-  /// seeds change is in both.
+  /// The mean difference to the first method, over runs of both with one seed. Such runs see
+  /// the same batches, so most of what seeds change is in both.
   MeanInterval difference;
 };
 
-/// One entry a method, in the order of the runs. Runs without the figure do not count. See bootstrap_mean.
+/// One entry a method, in the order of the runs. Runs without the figure do not count. See
+/// bootstrap_mean.
 std::vector<MethodMeans> means_over_seeds(const std::vector<RunRecord>& runs,
                                           const std::function<double(const RunRecord&)>& figure);
 
@@ -42,10 +44,12 @@ std::string interval_text(const MeanInterval& interval, const std::string& forma
 /// A format of values as one of their differences, with a sign.
 std::string signed_format(const std::string& format);
 
-/// "none" where the interval holds 0; "too few seeds" without an interval; else "lower" or "higher".
+/// "none" where the interval holds 0; "too few seeds" without an interval; else "lower" or
+/// "higher".
 std::string verdict(const MeanInterval& difference);
 
-/// Lines with the means of methods that have several seeds, and their differences to the first one; "" where there are none.
+/// Lines with the means of methods that have several seeds, and their differences to the first
+/// one; "" where there are none.
 std::string means_text(const std::vector<RunRecord>& runs);
 
 // Shared with the page.

@@ -147,10 +147,10 @@ std::string means_card(const std::vector<RunRecord>& runs) {
   return card(
       "Means over seeds", totals_table(columns, rows),
       fmt::format(
-          "In brackets are 95 % intervals of the mean, from {} bootstrap resamples. A difference is the mean over "
-          "pairs of runs with one seed, which see the same batches. Where its interval holds 0 it is said to be "
-          "none. Of <i>n</i> pairs all differences have one sign by chance in 2 of 2<sup><i>n</i></sup> cases, so "
-          "fewer than six pairs show less than their interval says.",
+          "In brackets are 95 % intervals of the mean, from {} bootstrap resamples. A difference is the "
+          "mean over pairs of runs with one seed, which see the same batches. Where its interval holds 0 "
+          "it is said to be none. Of <i>n</i> pairs all differences have one sign by chance in 2 of "
+          "2<sup><i>n</i></sup> cases, so fewer than six pairs show less than their interval says.",
           readable_number(kResamples, 5)),
       "wide");
 }

@@ -20,9 +20,9 @@ struct Progress {
   double bytes = 0;            ///< peak of memory
 };
 
-/// "laser, seed 1: 20/500  loss 2.1043  val 2.2011  accuracy 0.9312  35 s left  52000 tokens/s  210 MiB" in at most `width`
-/// columns: memory, speed, time left and metrics are dropped first, from the end on, then the middle of the run's name, then the
-/// validation loss.
+/// "laser, seed 1: 20/500  loss 2.1043  val 2.2011  accuracy 0.9312  35 s left  52000 tokens/s
+/// 210 MiB" in at most `width` columns: memory, speed, time left and metrics are dropped first,
+/// from the end on, then the middle of the run's name, then the validation loss.
 std::string progress_line(const Progress& progress, int64_t width);
 
 /// Shows lines on standard error: on a terminal one that is written over, five times a second; elsewhere, and if the

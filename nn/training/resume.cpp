@@ -32,7 +32,8 @@ bool parse(const std::string& text, Numbers&... numbers) {
   return good && at == end;
 }
 
-/// The best value so far of the metric by which this run keeps its best model; NaN if the run before has kept none by it.
+/// The best value so far of the metric by which this run keeps its best model; NaN if the run
+/// before has kept none by it.
 double known_best(std::map<std::string, std::string> metadata, const std::string& best_by,
                   const std::string& path) {
   double best = NAN;

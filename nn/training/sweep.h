@@ -1,4 +1,5 @@
-// Several runs of one program, one after another, to be compared: each value of each option with each of the others.
+// Several runs of one program, one after another, to be compared: each value of each option with
+// each of the others.
 #pragma once
 
 #include <functional>
@@ -41,12 +42,12 @@ struct Run {
 std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const std::string& first,
                                   const std::vector<std::string>& parts, OptionList& options);
 
-/// A run for each combination of values, the last axis changing fastest. A name has the values of
-/// the first axis, and those of others with several values. Runs save in `folder`. Errors: no axes;
-/// an axis without values, or with one twice; two axes of one option; two runs with one file.
-/// `resume` is a checkpoint of one of these runs, which goes on from it. Runs before it go on from
-/// their own, if they have one, and those after it begin. The options that the checkpoint stores
-/// say which run it is of, and its path where they do not. A checkpoint of no run is an error.
+/// A run for each combination of values; the last axis changes fastest. A name has the value of the
+/// first axis, and of the others where they have several; "attention" itself is left out. A run saves
+/// in `folder`. If `resume` is the checkpoint of a run, that run goes on from it, the runs before it
+/// go on from their own where these exist, and the later ones begin. The options in a checkpoint tell
+/// its run, or its path where they do not. Errors: no axes or values, one of them twice, two runs
+/// with one file, a checkpoint of none of the runs.
 std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
                            const std::string& resume = "");
 

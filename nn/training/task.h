@@ -1,11 +1,12 @@
 // What a Trainer trains: a model, its batches and the loss of one.
 //
 //   Linear model(784, 10);
+//   const auto logits = [&](const Tensor& x) { return model.forward(x); };
 //   const Task digits{.model = model,
 //                     .batch = [&](int64_t i) { return Batch{{images(i), labels(i)}, 64}; },
 //                     .validation = [&] { return held_out; },
-//                     .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); },
-//                     .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })}};
+//                     .loss = [&](const auto& x) { return cross_entropy(logits(x[0]), x[1]); },
+//                     .metrics = {accuracy_metric(logits)}};
 #pragma once
 
 #include <functional>

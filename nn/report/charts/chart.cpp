@@ -45,7 +45,8 @@ std::string marker_data(const std::vector<double>& x_places, const std::vector<d
 
 constexpr int kBandPoints = 400;
 
-/// The area between the lowest and the highest values: along the highest ones and back, a piece between gaps.
+/// The area between the lowest and the highest values: along the highest ones and back, a piece
+/// between gaps.
 std::string band_data(const std::vector<BandPoint>& band, const Scale& x, const Scale& y) {
   std::string path, back;
   for (const BandPoint& point : band) {

@@ -117,8 +117,8 @@ std::string render_heat_table(const HeatTable& table);
 /// gap stays a gap. First and last point stay. All indices, where the series is short enough. Rising.
 std::vector<size_t> downsample(const std::vector<double>& y, int max_points);
 
-/// The lowest and the highest drawable value of `count` pieces of a series, each at the middle of its piece. NaN where a piece
-/// has none.
+/// The lowest and the highest drawable value of `count` pieces of a series, each at the middle
+/// of its piece. NaN where a piece has none.
 struct BandPoint {
   double x, low, high;
 };
@@ -130,7 +130,8 @@ std::vector<BandPoint> range_band(const Series& series, int count, AxisScale sca
 /// after the curve. NaN where the place itself holds no finite value.
 Series smooth(const Series& series, int radius, int points = 1000);
 
-/// Round values (1, 2 or 5 times a power of ten apart) within [low, high], about `count` of them, at least `least` apart.
+/// Round values (1, 2 or 5 times a power of ten apart) within [low, high], about `count` of
+/// them, at least `least` apart.
 std::vector<double> linear_ticks(double low, double high, int count, double least = 0);
 
 /// Powers of ten within [low, high] (0 < low), thinned to at most `count`; over less than two decades 1-2-5

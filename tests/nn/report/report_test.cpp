@@ -180,7 +180,8 @@ TEST_CASE("runs of one method share a color and an entry of the legend, and thei
   CHECK(page.find("<td>2.1000 [2.0000, 2.2000]</td><td>1.7500 [1.7000, 1.8000]</td>") != std::string::npos);
   CHECK(page.find("<td>–</td><td>−0.3500 [−0.4000, −0.3000]</td>") != std::string::npos);
   CHECK(page.find("<td>–</td><td>lower</td>") != std::string::npos);
-  // In the legends of two loss charts, perplexity and weights, above the means, and at 0 of the difference.
+  // In the legends of two loss charts, perplexity and weights, above the means, and at 0 of
+  // the difference.
   size_t entries = 0;
   for (size_t at = 0; (at = page.find(">standard<", at)) != std::string::npos; ++at) ++entries;
   CHECK(entries == 6);
@@ -287,7 +288,14 @@ TEST_CASE("gradients by depth are a line a run, at the first step and over the s
 TEST_CASE("attention maps of two runs are side by side where two have them") {
   RunRecord without = sample_run("no maps");
   without.maps.clear();
-  const std::string html = map_pair({sample_run("a"), without, sample_run("b")});
-  CHECK(html.find(R"(<option value="0">a</option><option value="2">b</option>)") != html.npos);
+  RunRecord seed = sample_run("a, seed 2");
+  seed.method = "a";
+  const std::string html = map_pair({sample_run("a"), without, seed, sample_run("b")});
+  // Left is the first run, right the first one of another method.
+  CHECK(html.find(
+            R"(left <select class="map-run"><option value="0" selected>a</option><option value="2">a, s)") !=
+        html.npos);
+  CHECK(html.find(R"(<option value="2">a, seed 2</option><option value="3" selected>b</option>)") !=
+        html.npos);
   CHECK(map_pair({sample_run("a"), without}).empty());
 }

@@ -52,14 +52,12 @@ TEST_CASE("the text has means and differences of the loss and of each metric") {
   const std::vector<RunRecord> runs = {run("a", "1", 1, 0.5), run("a", "2", 2, 0.7), run("b", "1", 1.5, 0.6),
                                        run("b", "2", 1.5, 0.9)};
   const std::string text = means_text(runs);
-  CHECK(
-      text ==
-      "means over seeds, with 95 % intervals of 10000 bootstrap resamples; of fewer than six pairs they say too much\n"
-      "a: mean validation loss 1.5000 [1.0000, 2.0000] of 2 seeds\n"
-      "b: mean validation loss 1.5000 [1.5000, 1.5000] of 2 seeds; difference to a: none +0.0000 [-0.5000, +0.5000] of 2 "
-      "pairs\n"
-      "a: mean accuracy 0.60 [0.50, 0.70] of 2 seeds\n"
-      "b: mean accuracy 0.75 [0.60, 0.90] of 2 seeds; difference to a: higher +0.15 [+0.10, +0.20] of 2 pairs\n");
+  CHECK(text ==
+        "means over seeds, with 95 % intervals of 10000 bootstrap resamples; of fewer than six pairs they "
+        "say too much\na: mean validation loss 1.5000 [1.0000, 2.0000] of 2 seeds\nb: mean validation loss "
+        "1.5000 [1.5000, 1.5000] of 2 seeds; difference to a: none +0.0000 [-0.5000, +0.5000] of 2 pairs\na: "
+        "mean accuracy 0.60 [0.50, 0.70] of 2 seeds\nb: mean accuracy 0.75 [0.60, 0.90] of 2 seeds; "
+        "difference to a: higher +0.15 [+0.10, +0.20] of 2 pairs\n");
   CHECK(means_text({run("a", "1", 1), run("b", "1", 2)}).empty());
 }
 

@@ -1,4 +1,5 @@
-// Metrics of a task: they reach the record, the metrics file and the choice of a checkpoint, and a resumed run goes on with them.
+// Metrics of a task: they reach the record, the metrics file and the choice of a checkpoint, and
+// a resumed run goes on with them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
