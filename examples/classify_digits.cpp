@@ -2,9 +2,8 @@
 //
 //   classify_digits DATA [MIXER]
 //
-// The folder DATA holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998).
-// A line of the files has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such
-// as laser or gru.
+// DATA holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998). A line of these files
+// has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -12,13 +11,13 @@
 #include <vector>
 
 #include "nn/init.h"
+#include "nn/metrics/accuracy.h"
 #include "nn/training/trainer.h"
 #include "nn/transformer/stack.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
-#include "ops/view.h"
 #include "optim/schedule.h"
 
 using namespace vitrine;
@@ -72,11 +71,6 @@ class Classifier : public Module {
   Linear out;
 };
 
-double accuracy(const Classifier& model, const Digits& d) {
-  const Tape::Pause pause;
-  return mean(cast(equal(argmax(model.forward(d.images), -1), d.labels), DType::float32)).item();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -91,16 +85,16 @@ int main(int argc, char** argv) try {
     const Tensor at = index_tensor(chosen, {kBatch});
     return Batch{{index_select(train.images, 0, at), index_select(train.labels, 0, at)}, kBatch};
   };
+  const std::vector<Batch> whole_test = {{{test.images, test.labels}, test.labels.size(0)}};
   const training::Task task{.model = model,
                             .batch = batch,
-                            .validation =
-                                [&] {
-                                  return std::vector{Batch{{test.images, test.labels}, test.labels.size(0)}};
-                                },
-                            .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); }};
-  training::Trainer(task, optim::warmup_cosine(2e-3, 50, 600), {.steps = 600}).run();
+                            .validation = [&] { return whole_test; },
+                            .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); },
+                            .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })}};
+  training::Trainer trainer(task, optim::warmup_cosine(2e-3, 50, 600), {.steps = 600});
+  trainer.run();
   fmt::print("{} parameters; {:.1f} % of {} test digits are right\n", model.parameter_count(),
-             100 * accuracy(model, test), test.labels.size(0));
+             100 * trainer.record().metrics[0].last(), test.labels.size(0));
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());
   return 1;

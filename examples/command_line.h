@@ -59,7 +59,6 @@ class CommandLine {
       if (option.kind != nn::Option::Kind::list) texts = {texts.back()};  // of a flag given twice
       option.read(texts, "--" + option.name);
     }
-    options.check_given();
     return std::nullopt;
   }
 

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
     examples::CommandLine line("sample", "Writes text by the model of a checkpoint of train_gpt.", kExamples);
     line.argument("checkpoint", checkpoint, "the file, as train_gpt has saved it");
     if (const auto code = line.parse(options, argc, argv)) return *code;
+    options.check_given();
     run(checkpoint, s);
     return 0;
   });

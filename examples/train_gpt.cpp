@@ -17,6 +17,7 @@
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
 #include "nn/report/report.h"
+#include "nn/report/seeds.h"
 #include "nn/text/characters.h"
 #include "nn/text/read_text.h"
 #include "nn/text/tokens.h"
@@ -36,6 +37,7 @@ namespace {
 
 const char* const kExamples =
     "  train_gpt --compare standard,laser\n"
+    "  train_gpt --compare optimizer=adamw,lion --compare lr=0.001,0.0003 --seeds 1,2,3\n"
     "  train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000 --out runs\n"
     "  train_gpt --config runs/laser+qk_norm.ini              repeats that run, bit for bit\n"
     "  train_gpt --config runs/laser+qk_norm.ini --resume runs/laser+qk_norm.safetensors --steps 4000 --new-schedule\n"
@@ -83,9 +85,9 @@ void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary, 
 }
 
 /// What the report says of the settings; --out and its like do not matter there.
-void describe(RunRecord& record, Settings s, const Run& run, const Trainer& trainer, int64_t vocabulary) {
-  record.vocabulary_size = vocabulary;
-  record.method = run.attention;
+void describe(RunRecord& record, const Settings& s, const Run& run, const Trainer& trainer) {
+  record.method = run.method;
+  record.seed = std::to_string(s.seed);
   record.name = run.name;
   record.settings = option_values(s, {Role::result, Role::schedule, Role::execution});
   for (const ScheduleChange& change : trainer.schedule_changes())
@@ -100,22 +102,20 @@ void print_end(const Settings& s, const Run& run, const RunRecord& record, int64
     return;
   }
   say(stdout, "{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
-      run.attention, record.final_validation_loss, record.seconds, s.prompt == "\n" ? "" : s.prompt,
+      run.method, record.final_validation_loss, record.seconds, s.prompt == "\n" ? "" : s.prompt,
       record.sample);
 }
 
 /// What goes wrong once the run trains is a FailedRun.
-RunRecord train(const Settings& given, const Run& run, const CharacterVocabulary& vocabulary,
-                const Tokens& training, const Tokens& validation) {
-  Settings s = examples::settings_of_run(given, run);
+RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabulary, const Tokens& training,
+                const Tokens& validation) {
   Gpt model = make_model(s, vocabulary.size());
   Task task = language_modeling(model, training, validation, s.batch, s.seed);
   task.setting[kCharacters] = vocabulary.to_json();
   TrainingOptions t = s.training;
-  t.new_schedule = !run.resume.empty() && given.training.new_schedule;
   t.checkpoint = run.checkpoint;
   t.metrics = run.files + ".jsonl";
-  t.run = fmt::format("{}, seed {}", run.attention, s.seed);
+  t.run = fmt::format("{}, seed {}", run.method, s.seed);
   Trainer trainer(std::move(task), s.schedule.schedule(t.steps), t);
   if (!run.resume.empty()) {
     trainer.resume(run.resume);
@@ -126,15 +126,15 @@ RunRecord train(const Settings& given, const Run& run, const CharacterVocabulary
   write_config(config, options_of(s),
                fmt::format("Vitrine {}; repeat this run by train_gpt --config {}", version(),
                            examples::quoted(config)));
-  say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.attention,
+  say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.method,
       model.parameter_count(), training.size(), validation.size());
   RunRecord& record = trainer.record();
-  describe(record, s, run, trainer, vocabulary.size());
+  describe(record, s, run, trainer);
   try {
     trainer.run(interrupted);
     if (!interrupted()) show(model, s, vocabulary, validation, record);
   } catch (const std::exception& error) {
-    say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.attention, s.seed, error.what());
+    say(stderr, "\ntrain_gpt: {}, seed {}: {}\n", run.method, s.seed, error.what());
     record.settings.emplace_back("steps made", fmt::format("{}, then: {}", trainer.step(), error.what()));
     throw FailedRun(error.what(), record);
   }
@@ -144,8 +144,10 @@ RunRecord train(const Settings& given, const Run& run, const CharacterVocabulary
 }
 
 /// Whether all runs have come to their end, or to Ctrl-C.
-bool run(const Settings& given) {
+bool run(const Settings& given, const OptionList& options) {
   Settings s = examples::checked(given);
+  auto runs = plan_runs(examples::axes_of(s, options), s.out, s.resume);
+  for (const Run& one : runs) examples::settings_of_run(s, options, one);
   if (s.threads != 0) set_threads(s.threads);
   std::filesystem::create_directories(s.out);
   const RunLock lock("--out", s.out);
@@ -156,20 +158,22 @@ bool run(const Settings& given) {
   const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
   text = std::string();  // the tokens suffice from here on
-  // What is wrong with a later attention, or with the prompt, is an error before anything is
-  // trained.
+  // What is wrong with a later run, or with the prompt, is an error before anything is trained.
   vocabulary.encode(s.prompt);
-  auto runs = plan_runs(s.compare.empty() ? std::vector{s.gpt.attention} : s.compare,
-                        s.seeds.empty() ? std::vector{s.seed} : s.seeds, s.out, s.resume);
+  const Tokens training = tokens.slice(0, cut), validation = tokens.slice(cut, tokens.size());
+  for (const Run& one : runs) {
+    const Settings own = examples::settings_of_run(s, options, one);
+    Gpt model = make_model(own, vocabulary.size());
+    language_modeling(model, training, validation, own.batch, own.seed);
+  }
   if (!s.training.checkpoint.empty()) runs[0].checkpoint = runs[0].go_on = s.training.checkpoint;
-  for (const Run& one : runs) make_model(examples::settings_of_run(s, one), vocabulary.size());
   const auto [trained, failed] = train_runs(
       runs,
       [&](const Run& one) {
-        return train(s, one, vocabulary, tokens.slice(0, cut), tokens.slice(cut, tokens.size()));
+        return train(examples::settings_of_run(s, options, one), one, vocabulary, training, validation);
       },
       interrupted);
-  if (!interrupted()) say(stdout, "{}", mean_losses(trained));
+  if (!interrupted()) say(stdout, "{}", means_text(trained));
   // Runs that failed would spoil a comparison; where there are no others, their curves say how it
   // came to that.
   write_report(s.out + "/report.html", "Training with Vitrine", trained.empty() ? failed : trained);
@@ -186,6 +190,6 @@ int main(int argc, char** argv) {
     examples::CommandLine line("train_gpt", "Trains a character-level GPT and writes a report.", kExamples);
     if (const auto code = line.parse(options, argc, argv)) return *code;
     catch_signals();
-    return run(s) ? 0 : 1;
+    return run(s, options) ? 0 : 1;
   });
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/memory/machine.h"
+#include "nn/attention/part.h"
 #include "nn/models/gpt.h"
 #include "nn/options.h"
 #include "nn/training/schedule_options.h"
@@ -31,11 +32,13 @@ struct Settings {
     using nn::Role;
     o.group("Data and comparison");
     o("data", data, "UTF-8 text; by default Vitrine's own source").decides(Role::files);
-    o("compare", compare, "several attentions, on the same data and seed; in place of --attention")
-        .in_place_of("attention");
+    o("compare", compare,
+      "several attentions, or OPTION=VALUE,VALUE of any other option, repeatable: each value with each of the "
+      "others, on the same data and seeds")
+        .decides(Role::files);
     o("seed", seed, "of everything random");
-    o("seeds", seeds, "train with each of these seeds, and print the mean; in place of --seed")
-        .in_place_of("seed");
+    o("seeds", seeds, "train with each of these seeds, and print the means; in place of --seed")
+        .decides(Role::files);
     gpt.list(o);
     o.remove("vocabulary");  // the text has it
     training.list(o);
@@ -59,14 +62,6 @@ struct Settings {
   }
 };
 
-/// Two runs of one name would write the same files.
-template <class T>
-void refuse_twice(const char* flag, std::vector<T> values) {
-  std::sort(values.begin(), values.end());
-  const auto twice = std::adjacent_find(values.begin(), values.end());
-  if (twice != values.end()) fail("{} names {} twice", flag, *twice);
-}
-
 /// The settings of a program that can begin, or an error that says which option is wrong.
 inline Settings checked(Settings s) {
   check_memory(8 * static_cast<double>(s.sample), fmt::format("--sample {}", s.sample));
@@ -75,25 +70,46 @@ inline Settings checked(Settings s) {
   check(!s.training.new_schedule || !s.resume.empty(), "--new-schedule: there is no --resume to go on from");
   check(!s.training.graph || !device_of(s.device).is_cpu(),
         "--graph: there are CUDA graphs with --device cuda alone");
-  for (std::string& name : s.compare) std::erase(name, ' ');
+  for (std::string& word : s.compare) std::erase(word, ' ');
   std::erase(s.gpt.attention, ' ');
-  refuse_twice("--compare", s.compare);
-  refuse_twice("--seeds", s.seeds);
-  s.schedule.schedule(s.training.steps);  // what is wrong with it is said once
   return s;
+}
+
+/// What the runs of a comparison differ in. `given` is the list that the command line has filled.
+inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::OptionList& given) {
+  std::vector<std::string> parts;
+  for (const nn::MixerRow* row : nn::mixer_table()) parts.push_back(row->name);
+  for (const nn::AttentionPartRow* row : nn::attention_part_table()) parts.push_back(row->name);
+  Settings read = s;
+  nn::OptionList options = nn::options_of(read, given);
+  const std::string one_seed = options.find("seed")->given, seeds = options.find("seeds")->given;
+  auto axes = nn::training::parse_axes(s.compare, "attention", parts, options);
+  const bool has_seed =
+      std::any_of(axes.begin(), axes.end(), [](const auto& a) { return a.option == "seed"; });
+  check(s.seeds.empty() || one_seed.empty(), "{} is in place of {}, and both are given", seeds, one_seed);
+  check(s.seeds.empty() || !has_seed, "--compare seed=… is in place of {}, and both are given", seeds);
+  if (axes.size() == (has_seed ? 1 : 0)) axes.insert(axes.begin(), {"attention", {s.gpt.attention}});
+  if (has_seed) return axes;
+  axes.push_back({"seed", {}});
+  for (const uint64_t seed : s.seeds.empty() ? std::vector{s.seed} : s.seeds)
+    axes.back().values.push_back(std::to_string(seed));
+  return axes;
 }
 
 /// The settings of one run of a comparison, which alone repeat it: every default has its value, and
 /// paths hold in any folder. A run that goes on with an unchanged schedule is the run from the
-/// beginning.
-inline Settings settings_of_run(Settings s, const nn::training::Run& run) {
-  s.gpt.attention = run.attention;
-  s.seed = run.seed;
+/// beginning. What is wrong with the settings is an error.
+inline Settings settings_of_run(Settings s, const nn::OptionList& given, const nn::training::Run& run) {
+  nn::OptionList options = nn::options_of(s, given);
+  for (const auto& [name, value] : run.options) options.find(name)->read({value}, "--compare " + name);
+  options.check_given();
+  nn::check_options(s, "train_gpt");
+  s.schedule.schedule(s.training.steps);
+  s.schedule = s.schedule.resolved(s.training.steps);
   s.compare.clear();
   s.seeds.clear();
   s.resume.clear();
-  s.training.new_schedule = false;
-  s.schedule = s.schedule.resolved(s.training.steps);
+  s.training.new_schedule = s.training.new_schedule && !run.resume.empty();
   for (std::string* path : {&s.data, &s.out, &s.training.checkpoint})
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   return s;

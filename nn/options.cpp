@@ -92,13 +92,8 @@ std::vector<std::string> OptionList::names() const {
 }
 
 void OptionList::check_given() const {
-  for (const Option& option : options_) {
-    if (option.given.empty()) continue;
-    check(option.applies(), "{}: {}", option.given, option.why_not());
-    for (const Option& other : options_)
-      check(other.name != option.replaced || other.given.empty(), "{} is in place of {}, and both are given",
-            option.given, other.given);
-  }
+  for (const Option& option : options_)
+    check(option.given.empty() || option.applies(), "{}: {}", option.given, option.why_not());
 }
 
 OptionValues OptionList::values(std::initializer_list<Role> roles) const {

@@ -48,9 +48,7 @@ struct Option {
   bool without_least = false, without_most = false;  ///< the range is open there
   std::vector<std::string> names = {};               ///< the only values, if there are any here
   std::string hint = {};                             ///< the end of the list of these names
-  /// The option in whose place this one is given
-  std::string replaced = {};
-  std::string default_text = {};  ///< for help, if other options decide it
+  std::string default_text = {};                     ///< for help, if other options decide it
   /// Where the value was read: "--layers", "run.ini, line 3: layers"; empty: nowhere.
   std::string given = {};
   std::function<std::vector<std::string>()> values = {};             ///< none: without a value
@@ -65,7 +63,6 @@ struct Option {
   Option& one_of(std::vector<std::string> all) { return names = std::move(all), *this; }
   Option& also(std::string other) { return alias = std::move(other), *this; }
   Option& decides(Role r) { return role = r, *this; }
-  Option& in_place_of(std::string other) { return replaced = std::move(other), *this; }
   Option& by_default(std::string text) { return default_text = std::move(text), *this; }
   /// The option applies only where `reason` returns an empty text.
   Option& unless(std::function<std::string()> reason) { return why_not = std::move(reason), *this; }
@@ -179,8 +176,7 @@ class OptionList {
   auto begin() const { return options_.begin(); }
   auto end() const { return options_.end(); }
 
-  /// Once all is read: a given option that does not apply, or is given beside the one in whose
-  /// place it is given, is an error.
+  /// Once all is read: a given option that does not apply is an error.
   void check_given() const;
   /// The options of these roles that apply and have a value.
   OptionValues values(std::initializer_list<Role> roles) const;
@@ -212,6 +208,15 @@ template <class S>
 OptionList options_of(S& structure) {
   OptionList list;
   structure.list(list);
+  return list;
+}
+
+/// The same, where those options count as given that are given in another list.
+template <class S>
+OptionList options_of(S& structure, const OptionList& given) {
+  OptionList list = options_of(structure);
+  for (const Option& option : given)
+    if (Option* const same = list.find(option.name)) same->given = option.given;
   return list;
 }
 

@@ -41,8 +41,8 @@ class Adam : public FusedOptimizer {
 
 /// What takes the place of m̂.
 enum class Nesterov {
-  /// (μ_{t+1}·m/(1 − Πμ_{t+1}) + (1 − μ_t)·g/(1 − Πμ_t)), μ_t = β₁(1 − 0.96^{tψ}/2). Dozat 2016, as
-  /// in PyTorch
+  /// (μ_{t+1}·m/(1 − Πμ_{t+1}) + (1 − μ_t)·g/(1 − Πμ_t)), μ_t = β₁(1 − 0.96^{tψ}/2). Dozat 2016,
+  /// as in PyTorch
   dozat,
   simple,  ///< (β₁m + (1 − β₁)g)/(1 − β₁ᵗ), as in AlgoPerf's NAdamW
   optax    ///< β₁m/(1 − β₁ᵗ⁺¹) + (1 − β₁)g/(1 − β₁ᵗ)

@@ -14,7 +14,7 @@ namespace vitrine::optim {
 /// `peak`. Steps count from 0.
 Schedule make_schedule(const std::string& name, double peak, int64_t warmup, int64_t total, double floor);
 std::string schedule_names();  ///< as optimizer_names()
-/// Whether it falls to a rate that make_schedule is given
+/// Whether it falls to a rate that make_schedule is given.
 bool has_floor(const std::string& schedule);
 
 }  // namespace vitrine::optim

@@ -1,12 +1,11 @@
-// Every update rule as one struct of formulas: the numbers of a step, and what it does to one
+// Every update rule as one struct of formulas: the numbers of a step, and what it does to an
 // element. The same text serves float and double, on the CPU and in CUDA kernels, and the vectors
-// of every instruction set (optim/cpu/update.cpp). It has no include guard: it is included inside
-// the namespace whose sqrt, max, sign … it shall use (optim/formulas.h for scalars).
+// of every instruction set. So it has no include guard: a file includes it inside the namespace
+// whose sqrt, max and sign it shall use (optim/formulas.h for scalars).
 //
-// update(x, g, state…) changes the element x and its states by the gradient g. kStates names the
-// states in the order of the arguments; one that a parameter does not have comes as 0 and is not
-// kept. T(beta1) is a number of the step as an element, so that a float's update rounds as float
-// does.
+// update(x, g, state…) changes x and its states by the gradient g. kStates names the states in the
+// order of the arguments; one that a parameter does not have comes as 0 and is not kept. T(beta1)
+// is a number of the step as an element, so that a float's update rounds as float does.
 
 /// The rules that are nothing but update(): each has a kernel on either device (optim/kernels.h).
 #define VITRINE_UPDATE_FORMULAS(X) \
@@ -163,7 +162,7 @@ struct Muon {
   }
 };
 
-// Rules with sums between their formulas, which have kernels of their own -------------------------
+// Rules with sums between their formulas, which have kernels of their own
 
 /// You et al. 2020: x −= rate·u, one rate for each parameter.
 struct Lamb {

@@ -9,9 +9,9 @@ namespace vitrine::optim {
 
 /// What the orthogonal direction of a matrix [rows, columns] is multiplied by.
 enum class MuonScale {
-  aspect,  ///< √max(1, rows/columns), Jordan 2024: rates are those of Muon, as 0.02
-  /// 0.2·√max(rows, columns), Liu et al. 2025: elements move as AdamW's do, so that one rate serves
-  /// both
+  /// √max(1, rows/columns), Jordan 2024: rates are those of Muon, as 0.02
+  aspect,
+  /// 0.2·√max(rows, columns), Liu et al. 2025: elements move as AdamW's do, so one rate serves both
   adamw_rms
 };
 

@@ -24,7 +24,8 @@ int64_t count_of(const Tensor& x) { return static_cast<int64_t>(x.item()); }
 
 }  // namespace
 
-// States by name ----------------------------------------------------------------------------------
+// States by name
+// -----------------------------------------------------------------------------------------------------
 
 std::vector<std::string> Optimizer::state_names(const Parameter& parameter) const {
   std::vector<std::string> names;
@@ -63,7 +64,8 @@ void Optimizer::set_state(const Parameter& parameter, const std::string& name, c
   VITRINE_RUN(copy, states.at(name), copy_to(values, states.at(name).device()));
 }
 
-// Checkpoints -------------------------------------------------------------------------------------
+// Checkpoints
+// --------------------------------------------------------------------------------------------------------
 
 std::vector<std::pair<std::string, Parameter>> Optimizer::keys() const {
   std::vector<std::pair<std::string, Parameter>> result;
@@ -111,7 +113,7 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
   const bool counted = has_counts(state);
   for (const auto& [key, p] : keys()) {
     const auto first = state.lower_bound(key + "/");
-    // It never had a gradient
+    // It never had a gradient.
     if (first == state.end() || !first->first.starts_with(key + "/")) continue;
     if (counted) count(key + "/step", steps);
     for (const StateSlot& slot : slots(p)) {

@@ -33,10 +33,9 @@ struct CommonOptions {
 
 /// A line of the table of optimizers.
 ///
-///   optim::register_optimizer({
-///       .name = "halving",
-///       .help = "half of x",
-///       .make = [](auto p, const auto& o) { return std::make_unique<Halving>(p, o.lr); }});
+///   optim::register_optimizer(
+///       {.name = "halving", .help = "half of x",
+///        .make = [](auto p, auto& o) { return std::make_unique<Halving>(p, o.lr); }});
 struct OptimizerRow {
   std::string name;
   std::string help = {};

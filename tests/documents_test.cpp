@@ -1,5 +1,5 @@
-// What the documents quote is in the files that they name, paths and links exist, and `make` has
-// the targets.
+// What the documents quote is in the files that they name, paths and links exist, `make` has the
+// targets, and the tables of attention have all parts.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/attention/part.h"
 #include "tests/data.h"
 
 namespace {
@@ -21,8 +22,7 @@ std::string trimmed(const std::string& line) {
   return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
 }
 
-/// Lines without indentation and without the marks of a comment, as code is quoted; blank ones left
-/// out.
+/// Lines without indentation and without the marks of a comment, as code is quoted; blank ones left out.
 std::vector<std::string> lines_of(const fs::path& path) {
   std::ifstream in(path);
   REQUIRE_MESSAGE(in.good(), path.string());
@@ -124,4 +124,14 @@ TEST_CASE("documents quote code as it is, and name files, links and make targets
   CHECK(names.size() >= 12);
   CHECK(read(root / "README.md").quotes.size() >= 2);
   CHECK(read(root / "CONTRIBUTING.md").quotes.size() >= 6);
+}
+
+TEST_CASE("the README and the page on attention name each part of the library") {
+  for (const char* name : {"README.md", "docs/attention.md"}) {
+    std::string text;
+    for (const std::string& line : lines_of(vitrine::test::source_directory() / name)) text += line + "\n";
+    for (const vitrine::nn::AttentionPartRow* row : vitrine::nn::attention_part_table(false))
+      CHECK_MESSAGE(std::regex_search(text, std::regex("`" + row->name + "[`=]")),
+                    fmt::format("{} does not name the part {}", name, row->name));
+  }
 }

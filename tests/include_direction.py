@@ -10,13 +10,11 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(vitrine/[^>]+)>)')
 
 # Folder or file -> what it may include; the longest match counts.
-# Shared by the CPU kernels and their CUDA twins
-CONTRACTS = r"(ops|optim)/(.+/)?(kernels|formulas)\w*\.h"
+CONTRACTS = r"(ops|optim)/(.+/)?(kernels|formulas)\w*\.h"  # shared by the CPU kernels and their CUDA twins
 ALLOWED = {
     "core": r"core/",
     "ops": r"(core|ops)/",
-    # A kernel is compiled with its formula
-    "ops/elementwise_formula.h": r"(core|ops)/|cuda/elementwise_formula\.h",
+    "ops/elementwise_formula.h": r"(core|ops)/|cuda/elementwise_formula\.h",  # a kernel is compiled with its formula
     "optim": r"(core|ops|optim)/",
     # nn's floors: each may include those below it.
     "nn": r"(core|ops)/|nn/(module|init|check_gradients|options|config_file)\.h",
@@ -28,9 +26,10 @@ ALLOWED = {
     "nn/transformer": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/|recurrent/|transformer/)",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
+    "nn/metrics": r"(core|ops)/|nn/metrics/",
     "nn/models": r"(core|ops)/|nn/((module|init|options)\.h|layers/|attention/|transformer/|models/)",
     "nn/generation": r"(core|ops)/|nn/((module|options)\.h|models/|generation/)",
-    "nn/report": r"core/|nn/(attention/statistics\.h|text/|report/)",
+    "nn/report": r"core/|nn/(attention/statistics\.h|metrics/|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.
     "nn/report/series.h": r"core/",
     "nn/report/run.h": r"core/|nn/(attention/statistics|report/series)\.h",

@@ -100,21 +100,21 @@ def ops():
 
 
 def attention():
-    picture = Picture(1000, 300, "The stages of attention and the parts that change them")
-    stages = (("prepare", "chain", "rotary, qk_norm", "temperature …"), ("score", "one owner", "q·kᵀ", ""),
-              ("scale", "one owner", "optimal, entropy", "scale=X"), ("modify", "chain", "softcap", "alibi"),
-              ("mask", "not a part", "causal, window", "allowed, bias"), ("normalize", "one owner", "softmax", "yours: relu2"),
-              ("read", "one owner", "mean", "laser"))
+    picture = Picture(1120, 300, "The stages of attention and the parts that change them")
+    stages = (("prepare", "chain", "rotary", "qk_norm …"), ("score", "one owner", "q·kᵀ", ""),
+              ("scale", "one owner", "optimal …", "scale=X"), ("modify", "chain", "softcap", "alibi"),
+              ("mask", "chain", "causal", "window=w"), ("normalize", "one owner", "softmax, entmax", "sigmoid"),
+              ("reweight", "chain", "", ""), ("read", "one owner", "mean", "laser"), ("combine", "chain", "", ""))
     for i, (name, kind, first, second) in enumerate(stages):
-        x = 20 + i * 140
-        picture.box(x, 70, 116, 54, (name, kind), ORANGE if kind == "one owner" else BLUE if kind == "chain" else GREY, size=14)
-        picture.text(x + 58, 150, first, 12, INK, mono=True)
-        picture.text(x + 58, 168, second, 12, INK, mono=True)
+        x = 20 + i * 122
+        picture.box(x, 70, 104, 54, (name, kind), ORANGE if kind == "one owner" else BLUE if kind == "chain" else GREY, size=14)
+        picture.text(x + 52, 150, first, 11, INK, mono=True)
+        picture.text(x + 52, 168, second, 11, INK, mono=True)
         if i:
-            picture.arrow((x - 24, 97), (x - 2, 97))
+            picture.arrow((x - 18, 97), (x - 1, 97))
     picture.text(20, 40, "q, k, v  [B, H, T, D]", 13, GREY, "start")
-    picture.text(980, 40, "o  [B, H, T, D]", 13, GREY, "end")
-    picture.box(20, 206, 956, 56, ("fused op: ops/attention.h", "every part folds: tiles of queries meet blocks of keys, and the weights are never kept"),
+    picture.text(1100, 40, "o  [B, H, T, D]", 13, GREY, "end")
+    picture.box(20, 206, 1080, 56, ("fused op: ops/attention.h", "every part folds: tiles of queries meet blocks of keys, and the weights are never kept"),
                 GREEN, size=14)
     return picture
 
@@ -169,4 +169,24 @@ def tests():
     return picture
 
 
-PICTURES = {f.__name__: f for f in (folders, tensor, tape, ops, attention, devices, training, tests)}
+def mixers():
+    picture = Picture(860, 310, "A block with a mixer, and the state of decoding")
+    picture.text(20, 102, "x", 15, INK, "start", bold=True)
+    boxes = ((70, 90, "norm", GREY), (200, 180, "mixer", ORANGE), (450, 90, "norm", GREY), (580, 140, "feed-forward", BLUE))
+    for x, width, name, color in boxes:
+        picture.box(x, 70, width, 56, name, color, size=14)
+    for start, end in ((34, 68), (160, 198), (380, 448), (540, 578), (720, 800)):
+        picture.arrow((start, 98), (end, 98))
+    picture.text(810, 102, "y", 15, INK, "start", bold=True)
+    for left, right in ((48, 404), (424, 750)):
+        picture.arrow((left, 98), (left, 40), (right, 40), (right, 95), dashed=True)
+        picture.text((left + right) / 2, 32, "+ x", 12, GREY)
+    rows = ((30, "attention", "laser+rotary, …", "state: keys and values, grows", BLUE),
+            (300, "lstm", "", "state: h and c, fixed size", PURPLE), (570, "gru", "", "state: h, fixed size", PURPLE))
+    for i, (x, name, parts, state, color) in enumerate(rows):
+        picture.box(x, 210, 250, 76, (name, *([parts] if parts else []), state), color, size=14)
+        picture.arrow((x + 125, 208), (250 + i * 40, 129), color=color)
+    return picture
+
+
+PICTURES = {f.__name__: f for f in (folders, tensor, tape, ops, attention, mixers, devices, training, tests)}

@@ -13,22 +13,6 @@
 namespace vitrine::nn::report {
 namespace {
 
-const std::string& method_of(const RunRecord& run) { return run.method.empty() ? run.name : run.method; }
-
-std::vector<std::string> methods_of(const std::vector<RunRecord>& runs) {
-  std::vector<std::string> methods;
-  for (const RunRecord& run : runs)
-    if (std::find(methods.begin(), methods.end(), method_of(run)) == methods.end())
-      methods.push_back(method_of(run));
-  return methods;
-}
-
-/// What gives a run its color, which all runs of a method share.
-int method_index(const std::vector<RunRecord>& runs, const RunRecord& run) {
-  const auto methods = methods_of(runs);
-  return static_cast<int>(std::find(methods.begin(), methods.end(), method_of(run)) - methods.begin());
-}
-
 std::vector<Line> loss_lines(const std::vector<RunRecord>& runs) {
   std::vector<Line> lines;
   for (const RunRecord& run : runs) {
@@ -64,8 +48,8 @@ Series tail(const Series& series, double from) {
 std::string loss_cards(const std::vector<RunRecord>& runs) {
   LineChart whole;
   whole.title = "Loss of all runs";
-  whole.x.label = "step";
-  whole.y.label = "loss, nats per token";
+  whole.x = kSteps;
+  whole.y.label = loss_label(runs.front());
   whole.lines = loss_lines(runs);
   whole.max_points = 1000;
   LineChart end = whole;
@@ -73,152 +57,11 @@ std::string loss_cards(const std::vector<RunRecord>& runs) {
   const double middle = last_step(whole.lines) / 2;
   for (Line& line : end.lines) line.series = tail(line.series, middle);
   return card("Loss", render_line_chart(whole),
-              "The cross-entropy <i>L</i> = −mean ln <i>p</i>(next token | text before it). Lines are "
-              "training batches, each point the mean over the hundredth of the run on each side; dots are "
-              "validation text.") +
+              escape_html(runs.front().words.loss_meaning) +
+                  " Lines are training batches, each point the mean over the hundredth of the run on each "
+                  "side; dots are the validation data.") +
          card("The second half, enlarged", render_line_chart(end),
-              "The same lines from the middle of training on. Runs of one method with different seeds "
-              "commonly end about "
-              "0.01 apart: a smaller distance than that between two methods says nothing yet.");
-}
-
-struct TotalsRow {
-  std::string label;
-  std::vector<double> values;
-  std::function<std::string(double)> format;
-  bool least_is_best = false;
-};
-
-std::vector<double> of_each(const std::vector<RunRecord>& runs,
-                            const std::function<double(const RunRecord&)>& figure) {
-  std::vector<double> values;
-  for (const RunRecord& run : runs) values.push_back(figure(run));
-  return values;
-}
-
-std::vector<TotalsRow> totals_rows(const std::vector<RunRecord>& runs) {
-  const auto digits = [](int count) {
-    return [count](double value) { return readable_number(value, count); };
-  };
-  const auto percent = [](double value) {
-    return std::isnan(value) ? readable_number(value) : readable_number(100 * value, 3) + " %";
-  };
-  const auto difference = [](double value) {
-    if (std::isnan(value)) return readable_number(value);
-    const std::string size = fmt::format("{:.4f}", std::abs(value));
-    return (value < 0 && size != "0.0000" ? "−" : "+") + size;
-  };
-  const double reference = final_validation_loss(runs.front());
-  const auto entropy_share = [](const RunRecord& run) {
-    return mean_over_heads(run, &HeadStatistics::entropy) /
-           mean_over_heads(run, &HeadStatistics::entropy_limit);
-  };
-  const auto count = [](const RunRecord& run) {
-    return run.parameters > 0 ? static_cast<double>(run.parameters) : not_given;
-  };
-  return {
-      {"final validation loss, nats per token", of_each(runs, final_validation_loss), digits(5), true},
-      {"difference to " + runs.front().name,
-       of_each(runs, [&](const RunRecord& run) { return final_validation_loss(run) - reference; }),
-       difference},
-      {"perplexity", of_each(runs, [](const RunRecord& run) { return std::exp(final_validation_loss(run)); }),
-       digits(4)},
-      {"tokens per second (median)", of_each(runs, median_tokens_per_second), digits(4)},
-      {"peak memory of tensors", of_each(runs, [](const RunRecord& run) { return run.peak_memory_bytes; }),
-       readable_bytes},
-      {"parameters", of_each(runs, count), digits(4)},
-      {"time", of_each(runs, [](const RunRecord& run) { return run.seconds; }), readable_duration},
-      {"entropy, share of its limit", of_each(runs, entropy_share), percent},
-      {"softmax Jacobian ½‖∂p/∂z‖₁, mean",
-       of_each(runs, [](const RunRecord& run) { return mean_over_heads(run, &HeadStatistics::jacobian); }),
-       digits(3)},
-      {"weights below 10⁻³", of_each(runs, [](const RunRecord& run) { return run.weights.share_below(-3); }),
-       percent},
-      {"weights below 10⁻⁷", of_each(runs, [](const RunRecord& run) { return run.weights.share_below(-7); }),
-       percent},
-  };
-}
-
-std::string header_cell(int index, const std::string& name) {
-  return fmt::format(R"(<th scope="col"><i class="swatch disc {}" style="{}"></i>{}</th>)",
-                     css_class(categorical_style(index)), color_style(categorical_color(index)),
-                     escape_html(name));
-}
-
-std::string header_cells(const std::vector<RunRecord>& runs) {
-  std::string html;
-  for (const RunRecord& run : runs) html += header_cell(method_index(runs, run), run.name);
-  return html;
-}
-
-/// Of each method with several runs what they reach on average, and how far they lie apart; ""
-/// where there is none.
-std::string means_card(const std::vector<RunRecord>& runs) {
-  const auto methods = methods_of(runs);
-  if (methods.size() == runs.size()) return "";
-  std::string header, means, deviations, counts;
-  for (size_t i = 0; i < methods.size(); ++i) {
-    std::vector<double> losses;
-    for (const RunRecord& run : runs)
-      if (method_of(run) == methods[i] && !std::isnan(final_validation_loss(run)))
-        losses.push_back(final_validation_loss(run));
-    const auto n = static_cast<double>(losses.size());
-    double mean = 0, squares = 0;
-    for (const double x : losses) mean += x / n;
-    for (const double x : losses) squares += (x - mean) * (x - mean);
-    header += header_cell(static_cast<int>(i), methods[i]);
-    counts += fmt::format("<td>{}</td>", losses.size());
-    means += fmt::format("<td>{}</td>", readable_number(n > 0 ? mean : not_given, 5));
-    deviations +=
-        fmt::format("<td>{}</td>", readable_number(n > 1 ? std::sqrt(squares / (n - 1)) : not_given, 2));
-  }
-  const auto row = [](const char* label, const std::string& cells) {
-    return fmt::format(R"(<tr><th scope="row">{}</th>{}</tr>)", label, cells);
-  };
-  return card("Means over seeds",
-              R"(<div class="scroll"><table class="totals"><thead><tr><td></td>)" + header +
-                  "</tr></thead><tbody>" + row("final validation loss, mean", means) +
-                  row("its standard deviation", deviations) + row("runs with a loss", counts) +
-                  "</tbody></table></div>",
-              "A difference of means that is no larger than the deviations says nothing yet.", "wide");
-}
-
-std::string totals_card(const std::vector<RunRecord>& runs) {
-  std::string html = R"(<div class="scroll"><table class="totals"><thead><tr><td></td>)";
-  html += header_cells(runs) + "</tr></thead><tbody>";
-  for (const TotalsRow& row : totals_rows(runs)) {
-    if (std::all_of(row.values.begin(), row.values.end(), [](double value) { return std::isnan(value); }))
-      continue;
-    const double best = drawable_range(row.values, AxisScale::linear).first;
-    html += fmt::format(R"(<tr><th scope="row">{}</th>)", escape_html(row.label));
-    for (double value : row.values) {
-      const bool is_best = row.least_is_best && value == best;
-      html += fmt::format("<td{}>{}</td>", is_best ? R"( class="best")" : "", row.format(value));
-    }
-    html += "</tr>";
-  }
-  return card("Totals", html + "</tbody></table></div>", "The least final validation loss is marked.",
-              "wide");
-}
-
-/// Of a group of series on the same steps, the geometric mean of the values at each step: one line
-/// for all layers.
-Series geometric_mean(const std::vector<const Series*>& group, const std::string& name) {
-  std::map<double, std::pair<double, int>> sums;  // step → (Σ ln value, count)
-  for (const Series* series : group) {
-    for (size_t i = 0; i < std::min(series->x.size(), series->y.size()); ++i) {
-      if (!(series->y[i] > 0) || !std::isfinite(series->y[i]) || !std::isfinite(series->x[i])) continue;
-      auto& [sum, count] = sums[series->x[i]];
-      sum += std::log(series->y[i]);
-      ++count;
-    }
-  }
-  Series mean{name, {}, {}};
-  for (const auto& [step, sum] : sums) {
-    mean.x.push_back(step);
-    mean.y.push_back(std::exp(sum.first / sum.second));
-  }
-  return mean;
+              "The same lines from the middle of training on.");
 }
 
 std::string gradients_card(const std::vector<RunRecord>& runs) {
@@ -226,6 +69,7 @@ std::string gradients_card(const std::vector<RunRecord>& runs) {
   std::vector<double> values;
   for (const RunRecord& run : runs) {
     const int index = method_index(runs, run);
+    if (run.grad_norm_by_path.empty()) continue;  // its mixers have no queries, keys and values
     const auto add = [&](std::vector<Line>& panel, Series PathGradients::*path) {
       std::vector<const Series*> layers;
       for (const PathGradients& layer : run.grad_norm_by_path) layers.push_back(&(layer.*path));
@@ -239,7 +83,7 @@ std::string gradients_card(const std::vector<RunRecord>& runs) {
   }
   return card(
       "Gradients along queries, keys and values",
-      path_charts(lines, drawable_range(values, AxisScale::log), ""),
+      path_charts(lines, with_margin(drawable_range(values, AxisScale::log), AxisScale::log), ""),
       "The gradient that arrives at the projected queries, keys and values, as the geometric mean over the "
       "layers. Q and K learn only through the Jacobian of the softmax, "
       "α(<i>p<sub>i</sub></i>δ<sub><i>ij</i></sub> − <i>p<sub>i</sub>p<sub>j</sub></i>); a mechanism that "
@@ -265,6 +109,32 @@ std::string weights_card(const std::vector<RunRecord>& runs) {
       "All attention weights of visible keys, by size. What lies left of 10⁻³ hardly passes a gradient on to "
       "its score; what lies left of 10⁻⁷ vanishes beside 1 in single precision.",
       "wide");
+}
+
+std::string metric_cards(const std::vector<RunRecord>& runs) {
+  std::string html;
+  for (const MetricValues& metric : runs.front().metrics) {
+    LineChart chart;
+    chart.title = metric.name + " of all runs on the validation data";
+    chart.x = kSteps;
+    chart.y.label = metric.name;
+    chart.height = 13;
+    for (const RunRecord& run : runs)
+      for (const MetricValues& other : run.metrics) {
+        if (other.name != metric.name) continue;
+        chart.lines.push_back(
+            {other.values, categorical_color(method_index(runs, run)), LineStyle::dots, method_of(run)});
+        chart.lines.back().series.name = run.name;
+      }
+    // Two cards are beside each other; a last one alone takes the row.
+    const bool is_left_over =
+        runs.front().metrics.size() % 2 == 1 && &metric == &runs.front().metrics.back();
+    html += card(
+        metric.name, render_line_chart(chart),
+        fmt::format("On the whole validation split; {} is better.", metric.more_is_better ? "more" : "less"),
+        is_left_over ? "wide" : "");
+  }
+  return html;
 }
 
 std::string samples_card(const std::vector<RunRecord>& runs) {
@@ -295,18 +165,22 @@ std::string differing_settings_card(const std::vector<RunRecord>& runs) {
     rows += "</tr>";
   }
   if (rows.empty()) return "";
-  return card("Settings that differ",
-              R"(<div class="scroll"><table class="totals"><thead><tr><td></td>)" + header_cells(runs) +
-                  "</tr></thead><tbody>" + rows + "</tbody></table></div>",
+  return card("Settings that differ", totals_table(run_columns(runs), rows),
               "All others are the same in all runs.", "wide");
 }
 
 }  // namespace
 
 std::string comparison_section(const std::vector<RunRecord>& runs) {
-  return R"(<div class="cards">)" + loss_cards(runs) + means_card(runs) + totals_card(runs) +
-         differing_settings_card(runs) + gradients_card(runs) + weights_card(runs) + samples_card(runs) +
-         "</div>\n";
+  const auto any = [&runs](auto has) { return std::any_of(runs.begin(), runs.end(), has); };
+  std::string html = R"(<div class="cards">)" + loss_cards(runs) + difference_card(runs) + metric_cards(runs);
+  html += means_card(runs) + totals_card(runs) + differing_settings_card(runs) + depth_card(runs);
+  if (any([](const RunRecord& run) { return !run.grad_norm_by_path.empty(); })) html += gradients_card(runs);
+  html += map_pair(runs);
+  if (any([](const RunRecord& run) { return run.weights.total() > 0; })) html += weights_card(runs);
+  if (any([](const RunRecord& run) { return run.words.writes_text || !run.sample.empty(); }))
+    html += samples_card(runs);
+  return html + "</div>\n";
 }
 
 }  // namespace vitrine::nn::report

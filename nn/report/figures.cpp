@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "nn/report/charts/frame.h"
 #include "nn/report/html.h"
@@ -24,13 +25,6 @@ void include(Range& range, const std::vector<double>& values, AxisScale scale) {
   range = {std::min(range.first, more.first), std::max(range.second, more.second)};
 }
 
-/// As wide as a chart of these values alone would be.
-void add_margin(Range& range, AxisScale kind) {
-  if (std::isnan(range.first)) return;
-  const Scale scale = settle({"", kind}, range, y_margin);
-  range = {scale.low, scale.high};
-}
-
 }  // namespace
 
 SharedRanges shared_ranges(const std::vector<RunRecord>& runs) {
@@ -38,7 +32,7 @@ SharedRanges shared_ranges(const std::vector<RunRecord>& runs) {
   SharedRanges ranges{none, none, none, none, none};
   for (const RunRecord& run : runs) {
     include(ranges.learning_rate, run.learning_rate.y, AxisScale::linear);
-    include(ranges.tokens_per_second, run.tokens_per_second.y, AxisScale::linear);
+    include(ranges.speed, run.speed.y, AxisScale::linear);
     for (const Series& layer : run.grad_norm_by_layer)
       include(ranges.layer_gradients, layer.y, AxisScale::log);
     for (const PathGradients& layer : run.grad_norm_by_path) {
@@ -50,10 +44,10 @@ SharedRanges shared_ranges(const std::vector<RunRecord>& runs) {
       if (std::isfinite(head.jacobian)) ranges.jacobian_high = std::fmax(ranges.jacobian_high, head.jacobian);
     }
   }
-  add_margin(ranges.learning_rate, AxisScale::linear);
-  add_margin(ranges.tokens_per_second, AxisScale::linear);
-  add_margin(ranges.layer_gradients, AxisScale::log);
-  add_margin(ranges.path_gradients, AxisScale::log);
+  ranges.learning_rate = with_margin(ranges.learning_rate, AxisScale::linear);
+  ranges.speed = with_margin(ranges.speed, AxisScale::linear);
+  ranges.layer_gradients = with_margin(ranges.layer_gradients, AxisScale::log);
+  ranges.path_gradients = with_margin(ranges.path_gradients, AxisScale::log);
   return ranges;
 }
 
@@ -69,8 +63,8 @@ std::string sample_text(const RunRecord& run) {
   if (run.prompt.empty() && run.sample.empty()) return R"(<p class="missing">No sample was drawn.</p>)";
   const bool blank = run.prompt.find_first_not_of(" \t\r\n") == run.prompt.npos;
   if (blank) return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n{}</pre>", escape_html(run.sample));
-  // The line break that a parser swallows right after <pre> is written, so that the text keeps its
-  // own.
+  // The line break that a parser swallows right after <pre> is written, so that the text keeps
+  // its own.
   return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n<b>{}</b>{}</pre>", escape_html(run.prompt),
                      escape_html(run.sample));
 }
@@ -84,14 +78,9 @@ std::string settings_table(const std::vector<std::pair<std::string, std::string>
   return html + "</tbody></table></div>";
 }
 
-double final_validation_loss(const RunRecord& run) {
-  if (!std::isnan(run.final_validation_loss)) return run.final_validation_loss;
-  return run.validation_loss.y.empty() ? not_given : run.validation_loss.y.back();
-}
-
-double median_tokens_per_second(const RunRecord& run) {
+double median_speed(const RunRecord& run) {
   std::vector<double> values;
-  for (double value : run.tokens_per_second.y) {
+  for (double value : run.speed.y) {
     if (std::isfinite(value)) values.push_back(value);
   }
   if (values.empty()) return not_given;
@@ -111,6 +100,34 @@ void add_with_trend(std::vector<Line>& lines, const Series& series, const Color&
   raw.name += ", single";
   lines.push_back({raw, color, LineStyle::faint, series.name});
   lines.push_back({smoothed(series, series.name), color, LineStyle::solid, series.name});
+}
+
+bool has_attention(const RunRecord& run) {
+  return !run.grad_norm_by_path.empty() || !run.heads.empty() || !run.maps.empty();
+}
+
+std::string loss_label(const RunRecord& run) {
+  return "loss" + (run.words.loss_unit.empty() ? "" : ", " + run.words.loss_unit);
+}
+
+std::string speed_label(const RunRecord& run) { return run.words.item + "s per second"; }
+
+Series geometric_mean(const std::vector<const Series*>& group, const std::string& name) {
+  std::map<double, std::pair<double, int>> sums;  // step → (Σ ln value, count)
+  for (const Series* series : group) {
+    for (size_t i = 0; i < std::min(series->x.size(), series->y.size()); ++i) {
+      if (!(series->y[i] > 0) || !std::isfinite(series->y[i]) || !std::isfinite(series->x[i])) continue;
+      auto& [sum, count] = sums[series->x[i]];
+      sum += std::log(series->y[i]);
+      ++count;
+    }
+  }
+  Series mean{name, {}, {}};
+  for (const auto& [step, sum] : sums) {
+    mean.x.push_back(step);
+    mean.y.push_back(std::exp(sum.first / sum.second));
+  }
+  return mean;
 }
 
 double mean_over_heads(const RunRecord& run, double HeadStatistics::*figure) {
@@ -133,7 +150,7 @@ std::string path_charts(const PathLines& lines, const std::pair<double, double>&
   for (const Panel& panel : {Panel{"Q", &lines.q}, Panel{"K", &lines.k}, Panel{"V", &lines.v}}) {
     LineChart chart;
     chart.title = fmt::format("Gradient norm along the {} path", panel.path);
-    chart.x = {"step", AxisScale::linear};
+    chart.x = kSteps;
     chart.y = {fmt::format("‖∂L/∂{}‖", panel.path), AxisScale::log, range.first, range.second};
     chart.lines = *panel.lines;
     chart.legend_title = legend_title;

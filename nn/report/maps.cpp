@@ -11,8 +11,7 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// Longer texts are cut: beyond it the cells are too small to see and the file grows with the
-/// square.
+/// Longer texts are cut: beyond it the cells are too small to see and the file grows with the square.
 constexpr size_t longest_side = 128;
 
 constexpr int code_nan = 4095, code_one = 4094;
@@ -80,7 +79,7 @@ nlohmann::json map_data(const RunRecord& run) {
                     {"keys", label_index(map.key_labels, labels)},
                     {"codes", encode_weights(top_left(map, rows, columns))}});
   }
-  return {{"labels", labels}, {"maps", maps}};
+  return {{"name", valid_utf8(run.name)}, {"labels", labels}, {"maps", maps}};
 }
 
 std::string map_viewer(const RunRecord& run, int index) {
@@ -116,6 +115,36 @@ std::string map_viewer(const RunRecord& run, int index) {
               "mask left blank. "
               "Choose a head on the left; point at a cell for its weight and, below, the same row as text.",
               "wide");
+}
+
+std::string map_pair(const std::vector<RunRecord>& runs) {
+  std::vector<size_t> with_maps;
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (std::any_of(runs[i].maps.begin(), runs[i].maps.end(),
+                    [](const AttentionMap& map) { return !map.weights.empty(); }))
+      with_maps.push_back(i);
+  if (with_maps.size() < 2) return "";
+  // Another method is more of a comparison than another seed.
+  const size_t left = with_maps[0];
+  const auto other = std::find_if(with_maps.begin(), with_maps.end(),
+                                  [&](size_t i) { return method_of(runs[i]) != method_of(runs[left]); });
+  const size_t right = other == with_maps.end() ? with_maps[1] : *other;
+  std::string html =
+      R"(<div class="map-pair"><noscript>Attention maps need JavaScript.</noscript>)"
+      R"(<div class="map-choice"><label>layer and head <select class="map-head"></select></label>)"
+      R"(<label><input type="checkbox"> shade by log₁₀</label></div><div class="panels two">)";
+  for (const bool is_left : {true, false}) {
+    html += fmt::format(R"(<div><label>{} <select class="map-run">)", is_left ? "left" : "right");
+    for (const size_t i : with_maps)
+      html += fmt::format(R"(<option value="{}"{}>{}</option>)", i,
+                          i == (is_left ? left : right) ? " selected" : "", escape_html(runs[i].name));
+    html += R"(</select></label><canvas tabindex="0" role="img"></canvas>)"
+            R"(<p class="map-value" aria-live="polite"></p></div>)";
+  }
+  return card(
+      "Attention maps side by side", html + "</div></div>",
+      "The same head of two runs on the same validation data. Point at a cell of one for its weight in both.",
+      "wide");
 }
 
 }  // namespace vitrine::nn::report

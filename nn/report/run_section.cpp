@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "nn/metrics/metric.h"
 #include "nn/report/html.h"
 #include "nn/report/parts.h"
 
@@ -17,8 +18,9 @@ std::string tile(const std::string& value, const std::string& label) {
 std::string loss_card(const RunRecord& run) {
   LineChart chart;
   chart.title = "Loss over training";
-  chart.x.label = "step";
-  chart.y.label = "loss, nats per token";
+  chart.x = kSteps;
+  chart.y.label = loss_label(run);
+  chart.max_points = 1000;
   chart.height = 22;
   Series raw = run.train_loss, validation = run.validation_loss;
   raw.name = "training, each step";
@@ -28,23 +30,44 @@ std::string loss_card(const RunRecord& run) {
                  {validation, categorical_color(1), LineStyle::dots}};
   // Without training losses the smoothed line would only repeat the note that they are missing.
   if (raw.y.empty()) chart.lines.erase(chart.lines.begin() + 1);
-  if (run.vocabulary_size > 1) {
-    const double guess = std::log(static_cast<double>(run.vocabulary_size));
-    chart.marks = {{Mark::At::y, guess, fmt::format("ln {} = {:.2f}: guessing", run.vocabulary_size, guess)}};
+  if (run.words.classes > 1) {
+    const double guess = std::log(static_cast<double>(run.words.classes));
+    chart.marks = {{Mark::At::y, guess, fmt::format("ln {} = {:.2f}: guessing", run.words.classes, guess)}};
   }
   return card(
       "Loss", render_line_chart(chart),
-      "The cross-entropy <i>L</i> = −mean ln <i>p</i>(next token | text before it): the surprise per token, "
-      "e<sup><i>L</i></sup> choices that seem equally likely. Faint is each step's batch, solid the mean "
-      "over the hundredth of the run on each side, and the dots are text that the model never trains on. "
-      "Where the dots part from the line, the model begins to learn its text by heart.",
+      escape_html(run.words.loss_meaning) +
+          " Faint is each step's batch, or the range of neighbouring steps where they are many; solid is "
+          "the mean over the hundredth of the run on each side. The dots are the validation data, on which "
+          "the model never trains. Where the dots part from the line, the model begins to learn its "
+          "training data by heart.",
       "wide");
+}
+
+std::string metric_cards(const RunRecord& run) {
+  std::string html;
+  for (const MetricValues& metric : run.metrics) {
+    LineChart chart;
+    chart.title = metric.name + " on the validation data";
+    chart.x = kSteps;
+    chart.y.label = metric.name;
+    chart.lines = {{metric.values, categorical_color(1), LineStyle::dots}};
+    chart.lines[0].series.name = metric.name;
+    chart.height = 13;
+    // Two cards are beside each other; a last one alone takes the row.
+    const bool is_left_over = run.metrics.size() % 2 == 1 && &metric == &run.metrics.back();
+    html += card(
+        metric.name, render_line_chart(chart),
+        fmt::format("On the whole validation split; {} is better.", metric.more_is_better ? "more" : "less"),
+        is_left_over ? "wide" : "");
+  }
+  return html;
 }
 
 std::string learning_rate_card(const RunRecord& run, const SharedRanges& ranges) {
   LineChart chart;
   chart.title = "Learning rate";
-  chart.x.label = "step";
+  chart.x = kSteps;
   chart.y = {"learning rate", AxisScale::linear, 0, ranges.learning_rate.second};
   chart.lines = {{run.learning_rate, categorical_color(0)}};
   chart.lines[0].series.name = "learning rate";
@@ -58,25 +81,27 @@ std::string learning_rate_card(const RunRecord& run, const SharedRanges& ranges)
 std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   LineChart chart;
   chart.title = "Speed";
-  chart.x.label = "step";
-  chart.y = {"tokens per second", AxisScale::linear, 0, ranges.tokens_per_second.second};
-  Series speed = run.tokens_per_second;
-  speed.name = "tokens per second";
-  // Thousands of fast steps alone would fill a solid block; faint they are a band, with their mean
-  // on it.
+  chart.x = kSteps;
+  chart.y = {speed_label(run), AxisScale::linear, 0, ranges.speed.second};
+  Series speed = run.speed;
+  speed.name = speed_label(run);
   add_with_trend(chart.lines, speed, categorical_color(2));
   if (speed.y.empty()) chart.lines.pop_back();  // one note that there are no values is enough
+  chart.max_points = 600;
   chart.height = 13;
   return card(
       "Speed", render_line_chart(chart),
-      "Training tokens per second of wall-clock time. Faint is each step, solid the mean over the "
-      "hundredth of the run on each side. Dips are other work of the machine, evaluations or checkpoints.");
+      fmt::format(
+          "Training {}s per second of wall-clock time. Faint is each step, or the range of neighbouring "
+          "steps where they are many; solid is the mean over the hundredth of the run on each side. Dips "
+          "are other work of the machine.",
+          escape_html(run.words.item)));
 }
 
 std::string layer_gradients_card(const RunRecord& run, const SharedRanges& ranges) {
   LineChart chart;
   chart.title = "Gradient norm by layer";
-  chart.x.label = "step";
+  chart.x = kSteps;
   chart.y = {"‖∂L/∂θ‖ of the layer's parameters", AxisScale::log, ranges.layer_gradients.first,
              ranges.layer_gradients.second};
   chart.legend_title = "layer";
@@ -222,33 +247,44 @@ std::string more_head_tables(const RunRecord& run, const SharedRanges& ranges) {
 std::string summary_tiles(const RunRecord& run) {
   const double loss = final_validation_loss(run);
   std::string html = R"(<div class="tiles">)";
-  const auto add = [&](bool known, const std::string& value, const char* label) {
+  const auto add = [&](bool known, const std::string& value, const std::string& label) {
     if (known) html += tile(value, label);
   };
-  add(!std::isnan(loss), readable_number(loss, 5), "final validation loss, nats per token");
-  add(!std::isnan(loss), readable_number(std::exp(loss), 4), "perplexity e<sup>L</sup>");
-  const double speed = median_tokens_per_second(run);
-  add(!std::isnan(speed), readable_number(speed, 4), "tokens per second (median)");
+  add(!std::isnan(loss), readable_number(loss, 5), escape_html("final validation " + loss_label(run)));
+  for (const MetricValues& metric : run.metrics)
+    add(!std::isnan(metric.last()), escape_html(formatted(metric.format, metric.last())),
+        escape_html(metric.name));
+  const double speed = median_speed(run);
+  add(!std::isnan(speed), readable_number(speed, 4), escape_html(speed_label(run)) + " (median)");
   add(!std::isnan(run.peak_memory_bytes), readable_bytes(run.peak_memory_bytes), "peak memory of tensors");
   add(run.parameters > 0, readable_number(static_cast<double>(run.parameters), 4), "parameters");
   add(!std::isnan(run.seconds), readable_duration(run.seconds), "time");
   return html + "</div>\n";
 }
 
+namespace {
+
+/// What is shown of the heads, and how their gradients went.
+std::string attention_cards(const RunRecord& run, int index, const SharedRanges& ranges) {
+  std::string html;
+  if (!run.grad_norm_by_path.empty()) html += path_gradients_card(run, ranges);
+  html += map_viewer(run, index) + weights_card(run, index);
+  if (run.heads.empty())
+    return html + card("Heads", R"(<p class="missing">No statistics of the heads were taken.</p>)", "");
+  return html + entropy_card(run) + jacobian_card(run, ranges) + more_head_tables(run, ranges);
+}
+
+}  // namespace
+
 std::string run_section(const RunRecord& run, int index, const SharedRanges& ranges) {
   std::string html = R"(<div class="cards">)";
-  html += loss_card(run) + learning_rate_card(run, ranges) + speed_card(run, ranges);
-  html += layer_gradients_card(run, ranges) + path_gradients_card(run, ranges);
-  html += map_viewer(run, index);
-  html += weights_card(run, index);
-  if (run.heads.empty()) {
-    html += card("Heads", R"(<p class="missing">No statistics of the heads were taken.</p>)", "");
-  } else {
-    html += entropy_card(run) + jacobian_card(run, ranges) + more_head_tables(run, ranges);
-  }
-  html +=
-      card("Sample", sample_text(run),
-           "What the trained model writes, token by token; a prompt that it continues is in bold.", "wide");
+  html += loss_card(run) + metric_cards(run) + learning_rate_card(run, ranges) + speed_card(run, ranges);
+  if (!run.grad_norm_by_layer.empty()) html += layer_gradients_card(run, ranges);
+  if (has_attention(run)) html += attention_cards(run, index, ranges);
+  if (run.words.writes_text || !run.sample.empty())
+    html +=
+        card("Sample", sample_text(run),
+             "What the trained model writes, token by token; a prompt that it continues is in bold.", "wide");
   if (!run.settings.empty()) html += card("Settings", settings_table(run.settings), "", "wide");
   return html + "</div>\n";
 }

@@ -43,8 +43,8 @@ std::string without_middle(const std::string& text, int64_t width) {
          text.substr(begins[static_cast<size_t>(all - last)]);
 }
 
-/// Columns of the terminal of standard error, without the last one, where some terminals begin a
-/// new line; 0: there is no terminal, or one that cannot write over a line.
+/// Columns of the terminal of standard error, without the last one, where some terminals begin a new line; 0: there is no
+/// terminal, or one that cannot write over a line.
 int64_t terminal_width() {
   const char* kind = std::getenv("TERM");
   if (isatty(STDERR_FILENO) == 0 || kind == nullptr || *kind == '\0' || std::string_view(kind) == "dumb")
@@ -67,9 +67,12 @@ std::string progress_line(const Progress& p, int64_t width) {
   const int64_t room = width - columns(line) - 2;
   if (!p.run.empty() && (room >= kShortestName || columns(p.run) <= room))
     line = without_middle(p.run, room) + ": " + line;
-  add(fmt::format("  {:.0f} s left", p.seconds_left)) &&
-      add(fmt::format("  {:.0f} tokens/s", p.tokens_per_second)) &&
-      add(fmt::format("  {:.0f} MiB", p.bytes / (1 << 20)));
+  std::vector<std::string> rest = p.metrics;
+  rest.insert(rest.end(),
+              {fmt::format("{:.0f} s left", p.seconds_left), fmt::format("{:.0f} {}s/s", p.speed, p.item),
+               fmt::format("{:.0f} MiB", p.bytes / (1 << 20))});
+  for (const std::string& part : rest)
+    if (!add("  " + part)) break;
   return line;
 }
 

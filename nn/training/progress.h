@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace vitrine::nn::training {
 
@@ -12,19 +13,20 @@ struct Progress {
   std::string run;  ///< its name, such as "laser, seed 1"; may be empty
   int64_t step = 0, steps = 1;
   double loss = 0;
-  double validation_loss = NAN;  ///< the last one; NaN: none yet
-  double seconds_left = 0, tokens_per_second = 0;
-  double bytes = 0;  ///< peak of memory
+  double validation_loss = NAN;      ///< the last one; NaN: none yet
+  std::vector<std::string> metrics;  ///< the last ones: "accuracy 0.9312"
+  double seconds_left = 0, speed = 0;
+  std::string item = "token";  ///< speed is in items a second
+  double bytes = 0;            ///< peak of memory
 };
 
-/// "laser, seed 1: 20/500 loss 2.1043 val 2.2011 35 s left 52000 tokens/s 210 MiB" in at most
-/// `width` columns: memory, speed and time left are dropped first, in this order, then the middle
-/// of the run's name, then the validation loss.
+/// "laser, seed 1: 20/500  loss 2.1043  val 2.2011  accuracy 0.9312  35 s left  52000 tokens/s
+/// 210 MiB" in at most `width` columns: memory, speed, time left and metrics are dropped first,
+/// from the end on, then the middle of the run's name, then the validation loss.
 std::string progress_line(const Progress& progress, int64_t width);
 
-/// Shows lines on standard error: on a terminal one that is written over, five times a second;
-/// elsewhere, and if the environment variable TERM is "dumb" or not set, ten plain lines per run.
-/// Never in colour.
+/// Shows lines on standard error: on a terminal one that is written over, five times a second; elsewhere, and if the
+/// environment variable TERM is "dumb" or not set, ten plain lines per run. Never in colour.
 class ProgressDisplay {
  public:
   void show(const Progress& progress);

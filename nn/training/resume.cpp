@@ -32,8 +32,18 @@ bool parse(const std::string& text, Numbers&... numbers) {
   return good && at == end;
 }
 
-/// An optimizer may have made fewer steps than the run: float16 skips steps whose gradients
-/// overflow.
+/// The best value so far of the metric by which this run keeps its best model; NaN if the run
+/// before has kept none by it.
+double known_best(std::map<std::string, std::string> metadata, const std::string& best_by,
+                  const std::string& path) {
+  double best = NAN;
+  if (metadata["best_by"] != best_by || best_by.empty()) return best;
+  check(parse(metadata["best"], best), "resume: {} is broken: its best is \"{}\", wanted a number", path,
+        metadata["best"]);
+  return best;
+}
+
+/// An optimizer may have made fewer steps than the run: float16 skips steps whose gradients overflow.
 void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, const std::string& path) {
   for (const auto& [name, x] : tensors) {
     if (name.starts_with("model/"))
@@ -82,6 +92,8 @@ void Trainer::save(const std::string& path) {
   file.metadata["loss"] = fmt::format("{}", last_loss_);
   // Dropout draws from the default generator.
   file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
+  file.metadata["best"] = fmt::format("{}", best_);
+  file.metadata["best_by"] = options_.best_by;
   file.metadata["loss_scale"] = fmt::format("{} {}", scale_.value(), scale_.steps());
   write_safetensors(path, file);
 }
@@ -122,6 +134,7 @@ void Trainer::resume(const std::string& path) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
+  const double best = known_best(file.metadata, options_.best_by, path);
   task_.model.check_state_dict(model);
   optimizer_->check_state_dict(optimizer);
   check_tensors(file.tensors, step, path);
@@ -133,6 +146,7 @@ void Trainer::resume(const std::string& path) {
   rates_ = rates;
   step_ = step;
   last_loss_ = loss;
+  best_ = best;
   scale_.restore(scale, scaled);
   default_generator().set(seed, offset);
 }
@@ -141,8 +155,10 @@ std::vector<std::pair<std::string, report::Series*>> Trainer::series() {
   std::vector<std::pair<std::string, report::Series*>> all = {
       {"loss", &record_.train_loss},
       {"lr", &record_.learning_rate},
-      {"tokens_per_second", &record_.tokens_per_second},
+      {record_.words.item + "s_per_second", &record_.speed},
       {"validation_loss", &record_.validation_loss}};
+  for (report::MetricValues& metric : record_.metrics)
+    all.push_back({"validation_" + metric.name, &metric.values});
   for (report::Series& layer : record_.grad_norm_by_layer)
     all.push_back({"gradient_norm." + layer.name, &layer});
   for (report::PathGradients& path : record_.grad_norm_by_path) {
@@ -150,6 +166,28 @@ std::vector<std::pair<std::string, report::Series*>> Trainer::series() {
     all.insert(all.end(), {{name + ".q", &path.q}, {name + ".k", &path.k}, {name + ".v", &path.v}});
   }
   return all;
+}
+
+std::string best_checkpoint_of(const std::string& checkpoint) {
+  const std::string ending = ".safetensors";
+  const bool has = checkpoint.ends_with(ending);
+  return checkpoint.substr(0, checkpoint.size() - (has ? ending.size() : 0)) + ".best" + (has ? ending : "");
+}
+
+std::pair<const report::Series*, bool> Trainer::chosen_by() const {
+  for (const report::MetricValues& metric : record_.metrics)
+    if (metric.name == options_.best_by) return {&metric.values, metric.more_is_better};
+  return {&record_.validation_loss, false};
+}
+
+void Trainer::keep_best() {
+  const auto [values, more_is_better] = chosen_by();
+  if (options_.best_by.empty() || values->x.empty() || values->x.back() != static_cast<double>(step_)) return;
+  const double value = values->y.back();
+  const bool better = std::isnan(best_) || (more_is_better ? value > best_ : value < best_);
+  if (!better || std::isnan(value)) return;
+  best_ = value;
+  save(best_checkpoint_of(options_.checkpoint));
 }
 
 /// A run that begins empties the file; one that goes on continues it.
@@ -175,10 +213,9 @@ void Trainer::write_metrics() {
   }
 }
 
-/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off
-/// what was written after them by a run that had come further. The last of them has the
-/// checkpoint's loss, or they are another run's. Without a file the curves are those of this
-/// trainer up to there.
+/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off what was written after them by a
+/// run that had come further. The last of them has the checkpoint's loss, or they are another run's. Without a file the curves are
+/// those of this trainer up to there.
 void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double loss) {
   std::error_code failed;
   const bool exist = std::filesystem::is_regular_file(options_.metrics, failed);

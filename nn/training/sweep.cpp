@@ -4,41 +4,175 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "core/files/safetensors.h"
 
 namespace vitrine::nn::training {
 namespace {
 
-/// Which of the runs a checkpoint is of.
-size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs) {
-  auto saved = read_safetensors(checkpoint).metadata;
-  const auto found = std::find_if(runs.begin(), runs.end(), [&](const Run& run) {
-    return run.attention == saved["attention"] && std::to_string(run.seed) == saved["seed"];
+std::string shown(const std::string& option, const std::string& value) {
+  return option == "attention" ? value : option + " " + value;
+}
+
+/// What is no part of a file's name becomes a dash.
+std::string file_name_of(const std::string& name) {
+  std::string file;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == ',') continue;  // before a blank
+    file += name[i] == '=' || name[i] == ' ' || name[i] == '/' ? '-' : name[i];
+  }
+  return file;
+}
+
+/// "laser, optimizer lion", of the axes that tell runs apart.
+std::string name_of(const OptionValues& options, const std::vector<SweepAxis>& axes, bool with_seed) {
+  std::string name;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto& [option, value] = options[i];
+    const bool left_out = (i > 0 && axes[i].values.size() == 1) || (option == "seed" && !with_seed);
+    if (!left_out) name += (name.empty() ? "" : ", ") + shown(option, value);
+  }
+  return name;
+}
+
+std::vector<OptionValues> combinations(const std::vector<SweepAxis>& axes) {
+  std::vector<OptionValues> all = {{}};
+  for (const SweepAxis& axis : axes) {
+    std::vector<OptionValues> longer;
+    for (const OptionValues& options : all)
+      for (const std::string& value : axis.values) {
+        longer.push_back(options);
+        longer.back().emplace_back(axis.option, value);
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+void check_axes(const std::vector<SweepAxis>& axes) {
+  check(!axes.empty(), "compare: there is nothing to compare; wanted an option and its values");
+  std::set<std::string> options;
+  for (const SweepAxis& axis : axes) {
+    check(options.insert(axis.option).second, "compare: {} is given twice; wanted once, with all its values",
+          axis.option);
+    check(!axis.values.empty(), "compare: {} has no values", axis.option);
+    std::set<std::string> values;
+    for (const std::string& value : axis.values) {
+      check(!value.empty(), "compare: {} has an empty value", axis.option);
+      check(values.insert(value).second, "compare: {} names {} twice", axis.option, value);
+    }
+  }
+}
+
+/// A word that begins no axis has no =, or is a value such as laser+softcap=20.
+void check_value_word(const std::string& word, bool of_first, const std::vector<std::string>& parts,
+                      const OptionList& options) {
+  const size_t equals = word.find('=');
+  if (equals == word.npos) return;
+  const std::string name = word.substr(0, equals), part = name.substr(name.rfind('+') + 1);
+  if (of_first && std::find(parts.begin(), parts.end(), part) != parts.end()) return;
+  std::vector<std::string> known = options.names();
+  if (of_first) known.insert(known.end(), parts.begin(), parts.end());
+  fail("--compare {}: there is no option {}{}{}", word, of_first ? "or part " : "", part,
+       did_you_mean(part, known));
+}
+
+/// Whether runs may differ in the option.
+void check_axis(const SweepAxis& axis, OptionList& options) {
+  const Option& option = *options.find(axis.option);
+  check(option.role == Role::result || option.role == Role::schedule,
+        "--compare: --{} is the same for all runs", option.name);
+  check(option.given.empty(), "--compare {}=… is in place of {}, and both are given", option.name,
+        option.given);
+}
+
+void read_values(SweepAxis& axis, OptionList& options) {
+  Option& option = *options.find(axis.option);
+  for (std::string& value : axis.values) {
+    option.read({value}, "--compare " + option.name);
+    value = option.values().front();
+  }
+}
+
+bool agrees(const Run& run, const std::map<std::string, std::string>& saved) {
+  return std::all_of(run.options.begin(), run.options.end(), [&](const auto& option) {
+    const auto found = saved.find(option.first);
+    return found == saved.end() || found->second == option.second;
   });
-  check(found != runs.end(), "resume: {} is of the attention \"{}\" and the seed \"{}\", none of these runs",
-        checkpoint, saved["attention"], saved["seed"]);
-  return static_cast<size_t>(found - runs.begin());
+}
+
+std::string described(const std::vector<SweepAxis>& axes, std::map<std::string, std::string> saved) {
+  std::string text;
+  for (const SweepAxis& axis : axes)
+    if (saved.contains(axis.option))
+      text += fmt::format("{}the {} \"{}\"", text.empty() ? "" : " and ", axis.option, saved[axis.option]);
+  return text;
+}
+
+/// Which of the runs a checkpoint is of.
+size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs,
+                const std::vector<SweepAxis>& axes) {
+  const auto saved = read_safetensors(checkpoint).metadata;
+  std::vector<const Run*> found;
+  for (const Run& run : runs)
+    if (agrees(run, saved)) found.push_back(&run);
+  if (found.size() == 1) return static_cast<size_t>(found[0] - runs.data());
+  // A checkpoint stores what a model has made of a value: positions learned of automatic.
+  std::error_code none;
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (std::filesystem::equivalent(runs[i].checkpoint, checkpoint, none)) return i;
+  check(!found.empty(), "resume: {} is of {}, none of these runs", checkpoint, described(axes, saved));
+  fail("resume: {} may be of {} of these runs; wanted the file of one of them, such as {}", checkpoint,
+       found.size(), found[0]->checkpoint);
 }
 
 }  // namespace
 
-std::vector<Run> plan_runs(const std::vector<std::string>& attentions, const std::vector<uint64_t>& seeds,
-                           const std::string& folder, const std::string& resume) {
+const std::string& Run::value(const std::string& option) const {
+  for (const auto& [name, text] : options)
+    if (name == option) return text;
+  fail("Run: {} has no option {}", name, option);
+}
+
+std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const std::string& first,
+                                  const std::vector<std::string>& parts, OptionList& options) {
+  std::vector<SweepAxis> axes;
+  for (const std::string& word : words) {
+    const size_t equals = std::min(word.find('='), word.size());
+    const Option* const option = equals < word.size() ? options.find(word.substr(0, equals)) : nullptr;
+    if (option != nullptr || axes.empty()) axes.push_back({option ? option->name : first, {}});
+    if (option == nullptr) check_value_word(word, axes.back().option == first, parts, options);
+    axes.back().values.push_back(option ? word.substr(equals + 1) : word);
+  }
+  for (const SweepAxis& axis : axes) check_axis(axis, options);
+  for (SweepAxis& axis : axes) read_values(axis, options);
+  return axes;
+}
+
+std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
+                           const std::string& resume) {
+  check_axes(axes);
   std::vector<Run> runs;
-  for (const std::string& attention : attentions)
-    for (const uint64_t seed : seeds) {
-      std::string name = attention, files = folder + "/" + attention;
-      std::replace(files.end() - static_cast<int64_t>(attention.size()), files.end(), '=', '-');
-      if (seeds.size() > 1) {
-        name += fmt::format(", seed {}", seed);
-        files += fmt::format("-seed{}", seed);
-      }
-      const std::string checkpoint = files + ".safetensors";
-      runs.push_back({attention, seed, name, files, checkpoint, "", checkpoint});
-    }
+  std::set<std::string> taken;
+  for (OptionValues& options : combinations(axes)) {
+    Run run;
+    run.name = name_of(options, axes, true);
+    run.method = name_of(options, axes, false);
+    // "seed7", as files of runs have always been named
+    std::string file = file_name_of(run.method);
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (axes[i].option == "seed" && (i == 0 || axes[i].values.size() > 1))
+        file += (file.empty() ? "seed" : "-seed") + options[i].second;
+    run.options = std::move(options);
+    run.files = folder + "/" + file;
+    check(taken.insert(run.files).second, "plan_runs: two runs would write {}", run.files);
+    run.checkpoint = run.go_on = run.files + ".safetensors";
+    runs.push_back(std::move(run));
+  }
   if (resume.empty()) return runs;
-  const size_t resumed = place_of(resume, runs);
+  const size_t resumed = place_of(resume, runs, axes);
   runs[resumed].resume = resume;
   for (Run* run = runs.data(); run != &runs[resumed]; ++run) {
     if (std::filesystem::exists(run->checkpoint)) run->resume = run->checkpoint;
@@ -70,23 +204,6 @@ std::string keep_start(const Run& run, const Trainer& trainer) {
   if (!fs::equivalent(run.resume, kept, none))
     fs::copy_file(run.resume, kept, fs::copy_options::overwrite_existing);
   return fs::absolute(kept).lexically_normal().string();
-}
-
-std::string mean_losses(const std::vector<report::RunRecord>& records) {
-  std::vector<std::string> methods;  // in the order of the runs
-  for (const auto& record : records)
-    if (std::find(methods.begin(), methods.end(), record.method) == methods.end())
-      methods.push_back(record.method);
-  std::string text;
-  for (const std::string& method : methods) {
-    double sum = 0;
-    int seeds = 0;
-    for (const auto& record : records)
-      if (record.method == method) sum += record.final_validation_loss, ++seeds;
-    if (seeds > 1)
-      text += fmt::format("{}: mean validation loss {:.4f} of {} seeds\n", method, sum / seeds, seeds);
-  }
-  return text;
 }
 
 }  // namespace vitrine::nn::training

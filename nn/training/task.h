@@ -1,11 +1,12 @@
 // What a Trainer trains: a model, its batches and the loss of one.
 //
 //   Linear model(784, 10);
-//   const Task digits{
-//       .model = model,
-//       .batch = [&](int64_t i) { return Batch{{images(i), labels(i)}, 64}; },
-//       .validation = [&] { return held_out; },
-//       .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); }};
+//   const auto logits = [&](const Tensor& x) { return model.forward(x); };
+//   const Task digits{.model = model,
+//                     .batch = [&](int64_t i) { return Batch{{images(i), labels(i)}, 64}; },
+//                     .validation = [&] { return held_out; },
+//                     .loss = [&](const auto& x) { return cross_entropy(logits(x[0]), x[1]); },
+//                     .metrics = {accuracy_metric(logits)}};
 #pragma once
 
 #include <functional>
@@ -14,7 +15,9 @@
 #include <vector>
 
 #include "nn/data/batch.h"
+#include "nn/metrics/metric.h"
 #include "nn/module.h"
+#include "nn/report/run.h"
 
 namespace vitrine::nn::training {
 
@@ -28,6 +31,10 @@ struct Task {
   std::function<std::vector<Batch>()> validation;
   /// The mean loss per token of a batch's tensors, which are on the model's device; a scalar.
   std::function<Tensor(const std::vector<Tensor>& batch)> loss;
+  /// What is measured on the validation split besides the loss.
+  std::vector<Metric> metrics = {};
+  /// What the report says of the task.
+  report::TaskWords words = {};
   /// What a resumed run has to have in common with the one before, apart from the Trainer's
   /// options: key and value.
   std::map<std::string, std::string> setting = {};

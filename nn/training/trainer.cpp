@@ -1,8 +1,10 @@
 #include "nn/training/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "core/creation.h"
 #include "core/files/file.h"
@@ -75,7 +77,25 @@ Task checked(Task task) {
   check(task.batch && task.validation && task.loss,
         "training: the task lacks its batches, its validation batches or its loss");
   check(!task.model.parameters().empty(), "training: the model has no parameters");
+  std::set<std::string> names = {"loss"};
+  for (const Metric& metric : task.metrics) {
+    check(names.insert(metric.name).second, "training: two metrics have the name {}", metric.name);
+    check(!metric.of_batch != !metric.of_split,
+          "training: the metric {} has {} of_batch and of_split, wanted one of the two", metric.name,
+          metric.of_batch ? "both" : "neither");
+    formatted(metric.format, 0);
+  }
   return task;
+}
+
+void check_best_by(const TrainingOptions& o, const std::vector<Metric>& metrics) {
+  if (o.best_by.empty()) return;
+  std::vector<std::string> names = {"loss"};
+  for (const Metric& metric : metrics) names.push_back(metric.name);
+  check(std::find(names.begin(), names.end(), o.best_by) != names.end(),
+        "training: best-by is {}, wanted {}{}", o.best_by, joined_by_or(names),
+        did_you_mean(o.best_by, names));
+  check(!o.checkpoint.empty(), "training: best-by is {}, and there is no checkpoint to write", o.best_by);
 }
 
 }  // namespace
@@ -106,6 +126,9 @@ void TrainingOptions::list(OptionList& o) {
       .at_least(0)
       .decides(Role::files);
   o("checkpoint", checkpoint, "where to save; by default in --out, by the run's name").decides(Role::files);
+  o("best-by", best_by,
+    "also keep the model that is the best by loss or another metric, beside the checkpoint")
+      .decides(Role::files);
   o("new-schedule", new_schedule, "go on from --resume with other learning rates or steps")
       .decides(Role::files);
 }
@@ -134,6 +157,10 @@ Trainer::Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::
   record_.train_loss.name = "training";
   record_.validation_loss.name = "validation";
   record_.parameters = task_.model.parameter_count();
+  record_.words = task_.words;
+  for (const Metric& metric : task_.metrics)
+    record_.metrics.push_back({metric.name, metric.more_is_better, metric.format, {metric.name, {}, {}}});
+  check_best_by(options_, task_.metrics);
 }
 
 int64_t Trainer::tokens() const {
@@ -150,8 +177,7 @@ void Trainer::place(Tensor& there, const Tensor& x) {
           step_ + 1, name(x.dtype()), x.shape());
     there = empty(x.shape(), x.dtype(), device());
   }
-  // From memory of its own, which the copy holds: neither waits for the GPU, and the task may reuse
-  // what it gave.
+  // From memory of its own, which the copy holds: neither waits for the GPU, and the task may reuse what it gave.
   copy_async(there, device().is_cpu() ? x : copy_pinned(x));
 }
 
@@ -243,8 +269,8 @@ std::string Trainer::saved_as(const std::string& path) {
   return fmt::format("; the run after step {} is in {}", step_, path);
 }
 
-/// A step. If it fails before it has changed a parameter, the run up to the step before is saved
-/// next to the checkpoint, which may be a better one.
+/// A step. If it fails before it has changed a parameter, the run up to the step before is saved next to the checkpoint, which
+/// may be a better one.
 double Trainer::step_or_save() {
   const Generator random = default_generator();
   try {
@@ -265,13 +291,19 @@ void Trainer::record_gradients() {
 void Trainer::show_progress(double loss, double seconds) {
   if (!options_.progress) return;
   const std::vector<double>& validation = record_.validation_loss.y;
+  std::vector<std::string> metrics;
+  for (const report::MetricValues& metric : record_.metrics)
+    if (!metric.values.y.empty())
+      metrics.push_back(metric.name + " " + formatted(metric.format, metric.last()));
   display_.show({.run = options_.run,
                  .step = step_,
                  .steps = options_.steps,
                  .loss = loss,
                  .validation_loss = validation.empty() ? NAN : validation.back(),
+                 .metrics = std::move(metrics),
                  .seconds_left = static_cast<double>(options_.steps - step_) * seconds,
-                 .tokens_per_second = static_cast<double>(tokens()) / seconds,
+                 .speed = static_cast<double>(tokens()) / seconds,
+                 .item = task_.words.item,
                  .bytes = static_cast<double>(memory::statistics(device()).peak)});
 }
 
@@ -292,25 +324,32 @@ void Trainer::run(const std::function<bool()>& stop) {
     last_loss_ = loss;
     record_.train_loss.add(x, loss);
     record_.learning_rate.add(x, rates_.rate(step_));
-    record_.tokens_per_second.add(x, std::round(static_cast<double>(tokens()) / seconds));
-    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps)
-      record_.validation_loss.add(x, validation_loss());
+    record_.speed.add(x, std::round(static_cast<double>(tokens()) / seconds));
+    if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) evaluate();
     show_progress(loss, mean_seconds);
     seconds_ = now() - start;
     note_peak();
     write_metrics();
+    keep_best();
     if (options_.save_every > 0 && step_ % options_.save_every == 0 && step_ < options_.steps)
       save(options_.checkpoint);
   }
-  report::Series& losses = record_.validation_loss;
-  const auto last = static_cast<double>(step_);
-  if (step_ >= options_.steps && (losses.x.empty() || losses.x.back() != last))
-    losses.add(last, validation_loss());
+  const report::Series& losses = record_.validation_loss;
+  if (step_ >= options_.steps && (losses.x.empty() || losses.x.back() != static_cast<double>(step_)))
+    evaluate();
   if (!losses.y.empty()) record_.final_validation_loss = losses.y.back();
   record_.seconds = seconds_ = now() - start;
   note_peak();
   record_.peak_memory_bytes = peak_;
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
+}
+
+void Trainer::evaluate() {
+  const auto x = static_cast<double>(step_);
+  const double loss = validation_loss();
+  record_.validation_loss.add(x, loss);
+  const std::vector<double> values = validation_metrics(loss);
+  for (size_t i = 0; i < values.size(); ++i) record_.metrics[i].values.add(x, values[i]);
 }
 
 double Trainer::validation_loss() {
@@ -327,6 +366,27 @@ double Trainer::validation_loss() {
   check(std::isfinite(total), "training: the validation loss is {} after step {}; lower the learning rate",
         total / count, step_);
   return total / count;
+}
+
+std::vector<double> Trainer::validation_metrics(double loss) {
+  const Tape::Pause pause;
+  const ModeScope evaluation(task_.model, false);
+  std::vector<WeightedSum> sums(task_.metrics.size());
+  const bool by_batch = std::any_of(task_.metrics.begin(), task_.metrics.end(),
+                                    [](const Metric& metric) { return metric.of_batch != nullptr; });
+  for (const Batch& on_cpu : by_batch ? task_.validation() : std::vector<Batch>()) {
+    const Batch batch = on_cpu.to(device());
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (!task_.metrics[i].of_batch) continue;
+      const WeightedSum more = task_.metrics[i].of_batch(batch.tensors);
+      sums[i].sum += more.sum, sums[i].weight += more.weight;
+    }
+  }
+  std::vector<double> values;
+  for (size_t i = 0; i < sums.size(); ++i)
+    values.push_back(task_.metrics[i].of_batch ? sums[i].sum / sums[i].weight
+                                               : task_.metrics[i].of_split(loss));
+  return values;
 }
 
 }  // namespace vitrine::nn::training

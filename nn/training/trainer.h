@@ -35,7 +35,7 @@ namespace vitrine::nn::training {
 /// the first step.
 struct TrainingOptions {
   int64_t steps = 500;  ///< optimizer steps of the whole run, ≥ 1
-  /// Micro-batches per step, ≥ 1; the loss is the mean over the tokens of all
+  /// micro-batches per step, ≥ 1; the loss is the mean over the tokens of all
   int64_t accumulate = 1;
   int64_t evaluate_every = 100;      ///< steps between losses over the whole validation split
   double clip = 1;                   ///< largest norm of the gradients; 0: none
@@ -55,7 +55,10 @@ struct TrainingOptions {
   /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU
   /// scales. Batches then have the same shapes in every step; their tokens may differ.
   bool graph = false;
-  /// A line on standard error that is written over, or ten lines (nn/training/progress.h)
+  /// A metric of the task, or "loss": the model that was the best by it is kept beside the
+  /// checkpoint (best_checkpoint_of). Empty: none is. The figure is that of an evaluation.
+  std::string best_by = {};
+  /// a line on standard error that is written over, or ten lines (nn/training/progress.h)
   bool progress = true;
   std::string run = {};  ///< the name of the run in that line
   /// resume() takes other learning rates than those of the run before, and the checkpoint records
@@ -64,6 +67,9 @@ struct TrainingOptions {
 
   void list(OptionList& o);  ///< what a user chooses; see nn/options.h
 };
+
+/// "runs/laser.best.safetensors" of "runs/laser.safetensors".
+std::string best_checkpoint_of(const std::string& checkpoint);
 
 /// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss
 /// scaling for float16, clipping, schedule, evaluation, checkpoints and figures. Runs from equal
@@ -74,7 +80,7 @@ class Trainer {
  public:
   /// Refers to the model, which has to outlive it and stay where it is. A model without parameters
   /// is an error. The optimizer holds parameters of the model; the schedule sets the rates of its
-  /// groups. A resumed run compares its setting().
+  /// groups. A resumed run compares the optimizer's setting().
   Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::Schedule schedule,
           TrainingOptions options);
   /// With the optimizer that the options name; matrices are decayed, all else is not.
@@ -93,8 +99,10 @@ class Trainer {
   void save(const std::string& path);
 
   int64_t step() const { return step_; }  ///< optimizer steps so far
-  /// Mean loss per token over the whole validation split.
+  /// Mean loss over the whole validation split.
   double validation_loss();
+  /// The task's metrics there, in their order. `loss` is the split's.
+  std::vector<double> validation_metrics(double loss);
   /// Where this run, or a run before from which it goes on, was resumed with other learning rates.
   const std::vector<ScheduleChange>& schedule_changes() const { return rates_.changes(); }
   /// What the run has shown, for report::write_report
@@ -121,6 +129,11 @@ class Trainer {
   int64_t tokens() const;  ///< of the step's batches
   void note_peak();
   void show_progress(double loss, double seconds);
+  void evaluate();
+  /// The values of best_by over steps, and whether more of them is better.
+  std::pair<const report::Series*, bool> chosen_by() const;
+  /// Saves the checkpoint of the best, if the step has been evaluated and is it.
+  void keep_best();
 
   Task task_;
   RateHistory rates_;
@@ -144,6 +157,7 @@ class Trainer {
   double last_loss_ = NAN;  ///< of the last step
   double seconds_ = 0;      ///< spent on all steps, also those before a resume
   double peak_ = 0;         ///< bytes, of all parts of the run
+  double best_ = NAN;       ///< of best_by; NaN: none yet
 };
 
 }  // namespace vitrine::nn::training

@@ -1,5 +1,4 @@
-// A residual connection and the norm after it: each row is added up and normalized while a cache
-// holds it.
+// A residual connection and the norm after it: each row is added up and normalized while a cache holds it.
 #include <cmath>
 #include <type_traits>
 

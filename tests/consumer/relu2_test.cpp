@@ -1,11 +1,12 @@
-// The mechanism alone, held to what the library's ops are held to, and in a model: cached decoding,
-// training, and composition with parts of the library.
+// The mechanism alone, held to what the library's ops are held to, and in a model: cached decoding, training, and
+// composition with parts of the library.
 #include "relu2.h"
 
 #include <doctest/doctest.h>
 #include <vitrine/core/creation.h>
 #include <vitrine/nn/attention/composed.h>
 #include <vitrine/nn/generation/generate.h>
+#include <vitrine/nn/models/gpt.h>
 #include <vitrine/ops/loss.h>
 #include <vitrine/ops/view.h>
 #include <vitrine/optim/optimizers.h>

@@ -1,5 +1,4 @@
-// Runs of train_gpt at the same time and one after the other: comparisons, Ctrl-C and what goes on
-// from there.
+// Runs of train_gpt at the same time and one after the other: comparisons, Ctrl-C and what goes on from there.
 #include <sys/stat.h>
 
 #include <sstream>
@@ -29,9 +28,8 @@ Arguments shell_words(const std::string& line) {
   return words;
 }
 
-/// Takes what the program writes into a pipe, and sends it the signal after the first line. The
-/// pipe holds a few dozen lines at most, so that the program cannot be far ahead, however slowly
-/// this process runs.
+/// Takes what the program writes into a pipe, and sends it the signal after the first line. The pipe holds a few dozen lines at most,
+/// so that the program cannot be far ahead, however slowly this process runs.
 void send_after_first_line(Program& program, const std::string& pipe, int signal) {
   const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   REQUIRE(reader >= 0);
@@ -91,6 +89,7 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
   CHECK(read_text(folder / "Ada's runs/report.html")
             .find("softcap=20, seed 7 · softcap=20, seed 8 · standard, seed 7") != std::string::npos);
   CHECK(second.printed().find("standard: mean validation loss ") != std::string::npos);
+  CHECK(second.printed().find(" of 2 seeds; difference to softcap=20: ") != std::string::npos);
   const auto rest = json_lines(pipe);
   REQUIRE(!rest.empty());
   CHECK(rest.size() < 200);
@@ -162,6 +161,48 @@ TEST_CASE("a comparison writes metrics, checkpoints and a report") {
   for (const char* part :
        {"<!DOCTYPE html>", "Training with Vitrine: standard · laser", "id=\"run-1\"", "</html>"})
     CHECK_MESSAGE(report.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("optimizers and sizes are compared with each other, and the best of each run is kept") {
+  const Folder folder;
+  const Arguments compare = {"--compare", "optimizer=adamw,lion", "--compare", "hidden=16,32", "--steps",
+                             "4",         "--evaluate-every",     "1",         "--best-by",    "perplexity",
+                             "--out",     folder / "out"};
+  Program program(folder, tiny(folder, compare));
+  REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
+  for (const char* name : {"optimizer-adamw-hidden-16", "optimizer-lion-hidden-32"}) {
+    const std::string file = folder / "out/" + name;
+    CHECK(json_lines(file + ".jsonl")[3]["validation_perplexity"].get<double>() > 1);
+    CHECK(fs::exists(file + ".best.safetensors"));
+  }
+  const std::string page = read_text(folder / "out/report.html");
+  CHECK(page.find("optimizer adamw, hidden 16 · optimizer adamw, hidden 32 · optimizer lion, hidden 16") !=
+        std::string::npos);
+  // A run of the comparison is the run that the options have alone.
+  Program alone(folder, tiny(folder, {"--optimizer", "lion", "--hidden", "32", "--steps", "4",
+                                      "--evaluate-every", "1", "--out", folder / "alone"}));
+  REQUIRE_MESSAGE(alone.exit_code() == 0, alone.printed());
+  CHECK(json_lines(folder / "alone/standard.jsonl")[3]["loss"] ==
+        json_lines(folder / "out/optimizer-lion-hidden-32.jsonl")[3]["loss"]);
+  const std::string best = folder / "out/optimizer-lion-hidden-32";
+  Program repeated(folder, {"--config", best + ".ini", "--out", folder / "repeated"});
+  CHECK_MESSAGE(repeated.exit_code() == 0, repeated.printed());
+  CHECK((bytes_of_file(best + ".safetensors") == bytes_of_file(folder / "repeated/standard.safetensors")));
+  Arguments more = compare;
+  more.insert(more.end(), {"--resume", folder / "out/optimizer-lion-hidden-16.safetensors"});
+  Program again(folder, tiny(folder, more));
+  CHECK_MESSAGE(again.exit_code() == 0, again.printed());
+}
+
+TEST_CASE("a comparison has options that its runs have, and not the program's defaults") {
+  const Folder folder;
+  Program program(
+      folder, tiny(folder, {"--compare", "optimizer=sgd,rmsprop", "--compare", "lr=0.1,0.01", "--momentum",
+                            "0.5", "--final-lr", "5e-3", "--steps", "1", "--out", folder / "out"}));
+  CHECK_MESSAGE(program.exit_code() == 0, program.printed());
+  const std::string config = read_text(folder / "out/optimizer-rmsprop-lr-0.01.ini");
+  for (const char* line : {"\noptimizer = rmsprop\n", "\nlr = 0.01\n", "\nmomentum = 0.5\n"})
+    CHECK_MESSAGE(config.find(line) != std::string::npos, config);
 }
 
 TEST_CASE("a comparison that goes on takes what is finished from its folder") {

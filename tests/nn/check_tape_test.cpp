@@ -106,8 +106,7 @@ Planted plant(Tape& tape, uint64_t number) {
     }
     p.effect = size > 1e-9 ? change / size : 0;
     if (p.effect > 1e-3) return p;
-    // It would change nothing: a gradient of 0, or one that is alike in every order
-    *armed = false;
+    *armed = false;  // it would change nothing: a gradient of 0, or one that is alike in every order
   }
 }
 
@@ -138,8 +137,7 @@ TEST_CASE("every node of a right tape is checked and found right, whatever the a
   for (uint64_t n = 0; n < count(); ++n) {
     const Recorded run(100 + n);
     const TapeCheck result = check_tape(*run.tape);
-    // Comparisons in the definition of attention
-    const size_t ends = result.count(NodeVerdict::cut);
+    const size_t ends = result.count(NodeVerdict::cut);  // comparisons in the definition of attention
     const bool right = result.count(NodeVerdict::right) + ends == result.nodes.size();
     CHECK_MESSAGE(right, "model " << 100 + n << "\n" << to_string(result));
   }

@@ -1,5 +1,4 @@
-// Batches of no rows: layers and models give empty results and zero gradients; a mean of nothing is
-// an error.
+// Batches of no rows: layers and models give empty results and zero gradients; a mean of nothing is an error.
 #include <doctest/doctest.h>
 
 #include "core/tape.h"

@@ -118,7 +118,7 @@ TEST_CASE("Newton-Schulz keeps singular vectors and brings singular values near 
     const Tensor y = newton_schulz(
         tensor(values_of(x), Shape{static_cast<int64_t>(x.size()), static_cast<int64_t>(x[0].size())},
                DType::float64));
-    // Reflections are their own inverses
+    // Reflections are their own inverses.
     const Matrix found = product(product(left, matrix_of(y)), right);
     const double size = length(values) + 1e-7;
     for (size_t i = 0; i < found.size(); ++i)

@@ -8,6 +8,7 @@
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/rotary.h"
 #include "ops/softmax.h"
@@ -48,6 +49,13 @@ MaybeFit product(Choice& choice, const Shape& x) {
   }
   if (choice.chance(0.1)) y = {x.back()};
   return Fit{{x, y}};
+}
+
+/// The sums of a cell with so many gates, and its recurrent weight.
+template <int gates>
+MaybeFit cell(Choice& choice, const Shape&) {
+  const int64_t channels = choice.between(1, 3);
+  return Fit{{{choice.between(1, 3), choice.between(1, 3), gates * channels}, {gates * channels, channels}}};
 }
 
 template <bool bias>
@@ -149,6 +157,12 @@ std::vector<Op> kernel_ops() {
        [](V x, P) { return einsum("bihd,bjhd->hbij", x); }},
       {"einsum", "einsum(\"bihd,bjhd->bd\", {$0, $1})", batched_pair,
        [](V x, P) { return einsum("bihd,bjhd->bd", x); }},
+      {"lstm", "lstm($0, $1).h", cell<4>, [](V x, P) { return lstm(x[0], x[1]).h; }, {{-3, 3}}},
+      {"gru",
+       "gru($0, $1, {}, {}, {.reverse = true})",
+       cell<3>,
+       [](V x, P) { return gru(x[0], x[1], {}, {}, {.reverse = true}); },
+       {{-3, 3}}},
       {"softmax", "softmax($0, %0)", one_axis, [](V x, P p) { return softmax(x[0], p.ints[0]); }},
       {"log_softmax", "log_softmax($0, %0)", one_axis, [](V x, P p) { return log_softmax(x[0], p.ints[0]); }},
       {"layer_norm",

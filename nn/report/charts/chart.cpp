@@ -17,8 +17,7 @@ struct Gaps {
   size_t not_finite = 0, not_positive = 0;
 };
 
-/// SVG path data: a new piece after each gap; a point alone between gaps becomes a dot (a line of
-/// length 0).
+/// SVG path data: a new piece after each gap; a point alone between gaps becomes a dot (a line of length 0).
 std::string path_data(const std::vector<double>& x_places, const std::vector<double>& y_places) {
   std::string path;
   const auto drawn = [&](size_t i) {
@@ -34,14 +33,32 @@ std::string path_data(const std::vector<double>& x_places, const std::vector<dou
   return path;
 }
 
-/// Each point as a line of length 0, which round caps turn into a disc that the stretching of the
-/// SVG leaves round.
+/// Each point as a line of length 0, which round caps turn into a disc that the stretching of the SVG leaves
+/// round.
 std::string marker_data(const std::vector<double>& x_places, const std::vector<double>& y_places) {
   std::string path;
   for (size_t i = 0; i < x_places.size(); ++i) {
     if (std::isfinite(x_places[i] + y_places[i])) path += "M" + canvas_point(x_places[i], y_places[i]) + "h0";
   }
   return path;
+}
+
+constexpr int kBandPoints = 400;
+
+/// The area between the lowest and the highest values: along the highest ones and back, a piece
+/// between gaps.
+std::string band_data(const std::vector<BandPoint>& band, const Scale& x, const Scale& y) {
+  std::string path, back;
+  for (const BandPoint& point : band) {
+    if (std::isnan(point.low)) {
+      if (!back.empty()) path += back + "Z";
+      back.clear();
+      continue;
+    }
+    path += (back.empty() ? "M" : "L") + canvas_point(x.place(point.x), y.place(point.high));
+    back = "L" + canvas_point(x.place(point.x), y.place(point.low)) + back;
+  }
+  return back.empty() ? path : path + back + "Z";
 }
 
 /// `color`, or the colour of the index-th thing where it was not given.
@@ -58,6 +75,11 @@ std::string draw_line(const Line& line, size_t legend_index, const Scale& x, con
       ++gaps.not_positive;
     }
   }
+  // Thousands of noisy steps would be a solid block that hides where they are dense.
+  if (line.style == LineStyle::faint && line.series.y.size() > static_cast<size_t>(max_points))
+    return fmt::format(R"(<path class="band" style="{}" data-series="{}" data-name="{}" d="{}"/>)",
+                       color_style(line.color), legend_index, escape_html(line.series.name),
+                       band_data(range_band(line.series, kBandPoints, y.kind), x, y));
   std::vector<double> x_places, y_places;
   for (size_t i : downsample(line.series.y, max_points)) {
     x_places.push_back(x.place(line.series.x[i]));
@@ -133,8 +155,8 @@ std::string draw_bars(const Histogram::Group& group, size_t index, const std::ve
                      color_style(group.color), index, path);
 }
 
-/// An invisible strip over the full height of one bin, which carries the tooltip with the values of
-/// all groups.
+/// An invisible strip over the full height of one bin, which carries the tooltip with the values of all
+/// groups.
 std::string draw_bin_tip(const Histogram& histogram, size_t bin, const Scale& x) {
   const double left = canvas_size * x.place(histogram.edges[bin]);
   const double right = canvas_size * x.place(histogram.edges[bin + 1]);

@@ -70,8 +70,7 @@ void draw_marks(const Frame& frame, std::string& lines, std::string& labels) {
   }
 }
 
-/// What the script needs to turn a place in the plot back into values: low, high and kind of both
-/// axes.
+/// What the script needs to turn a place in the plot back into values: low, high and kind of both axes.
 std::string scale_attributes(const Frame& frame) {
   const auto kind = [](const Scale& scale) { return scale.kind == AxisScale::log ? "log" : "linear"; };
   return fmt::format(R"(data-x="{} {} {}" data-y="{} {} {}" data-x-label="{}")", frame.x.low, frame.x.high,
@@ -87,7 +86,7 @@ double Scale::place(double value) const {
 }
 
 std::vector<double> Scale::ticks(int count) const {
-  return kind == AxisScale::log ? log_ticks(low, high, count) : linear_ticks(low, high, count);
+  return kind == AxisScale::log ? log_ticks(low, high, count) : linear_ticks(low, high, count, whole ? 1 : 0);
 }
 
 Scale settle(const Axis& axis, std::pair<double, double> data, double padding) {
@@ -111,7 +110,13 @@ Scale settle(const Axis& axis, std::pair<double, double> data, double padding) {
     if (std::isnan(axis.low) || flat) low -= margin;
     if (std::isnan(axis.high) || flat) high += margin;
   }
-  return {axis.scale, low, high};
+  return {axis.scale, low, high, axis.whole};
+}
+
+std::pair<double, double> with_margin(std::pair<double, double> range, AxisScale kind) {
+  if (std::isnan(range.first)) return range;
+  const Scale scale = settle({"", kind}, range, y_margin);
+  return {scale.low, scale.high};
 }
 
 std::string canvas_point(double x_place, double y_place) {

@@ -12,8 +12,7 @@
 namespace vitrine::nn::report {
 namespace {
 
-// Classes s0 … s10 of the style sheet, from the ground's colour to the strongest
-constexpr int shades = 11;
+constexpr int shades = 11;  // classes s0 … s10 of the style sheet, from the ground's colour to the strongest
 
 /// 0 for the lowest value, shades − 1 for the highest.
 int shade(const Scale& scale, double value) {

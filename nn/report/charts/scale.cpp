@@ -70,8 +70,7 @@ std::array<double, 3> mix(const std::array<double, 3>& a, const std::array<doubl
   return {a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]), a[2] + t * (b[2] - a[2])};
 }
 
-/// The viridis colour map (Smith and van der Walt 2015) at t in [0, 1], between nine of its
-/// colours.
+/// The viridis colour map (Smith and van der Walt 2015) at t in [0, 1], between nine of its colours.
 std::string viridis(double t) {
   static constexpr std::array<std::array<double, 3>, 9> colors = {{{68, 1, 84},
                                                                    {71, 44, 122},
@@ -153,6 +152,20 @@ std::vector<size_t> downsample(const std::vector<double>& y, int max_points) {
   return kept;
 }
 
+std::vector<BandPoint> range_band(const Series& series, int count, AxisScale scale) {
+  check(count > 0, "range_band: count is {}, wanted at least 1", count);
+  const size_t n = series.y.size(), pieces = std::min(n, static_cast<size_t>(count));
+  std::vector<BandPoint> band;
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    const size_t begin = piece * n / pieces, end = (piece + 1) * n / pieces;
+    const auto from = series.y.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto [low, high] =
+        drawable_range({from, series.y.begin() + static_cast<std::ptrdiff_t>(end)}, scale);
+    band.push_back({(series.x[begin] + series.x[end - 1]) / 2, low, high});
+  }
+  return band;
+}
+
 Series smooth(const Series& series, int radius, int points) {
   check(radius >= 0 && points > 0, "smooth: radius is {} and points is {}; not less than 0 and 1 are wanted",
         radius, points);
@@ -176,15 +189,14 @@ Series smooth(const Series& series, int radius, int points) {
   return out;
 }
 
-std::vector<double> linear_ticks(double low, double high, int count) {
+std::vector<double> linear_ticks(double low, double high, int count, double least) {
   if (!(high > low)) return {low};
-  const double step = round_step(high - low, count);
-  // A tick on the border counts, whatever its last bits
-  const double slack = 1e-9 * (high - low) / step;
+  const double step = std::max(round_step(high - low, count), least);
+  const double slack = 1e-9 * (high - low) / step;  // a tick on the border counts, whatever its last bits
   std::vector<double> ticks;
   const auto first = std::ceil(low / step - slack), last = std::floor(high / step + slack);
-  // Where the range is below the spacing of doubles, ticks would coincide: then there are none but
-  // the border.
+  // Where the range is below the spacing of doubles, ticks would coincide: then there are none but the
+  // border.
   if (!(first + 1 > first) || last - first > 4.0 * count) return {low, high};
   for (double k = first; k <= last; ++k) ticks.push_back(k * step);
   return ticks;

@@ -4,6 +4,7 @@
 
 #include "core/memory/machine.h"
 #include "nn/data/windows.h"
+#include "nn/metrics/perplexity.h"
 #include "nn/text/tokens.h"
 #include "nn/training/inspect_attention.h"
 #include "ops/loss.h"
@@ -25,8 +26,8 @@ WindowLoader windows(const char* split, Tokens tokens, const GptOptions& model, 
   return {std::move(tokens), batch, model.context, seed};
 }
 
-/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands
-/// on, have at least 2 where the model is.
+/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands on, have at least 2 where the model
+/// is.
 void check_batch(const Gpt& model, int64_t batch) {
   const GptOptions& o = model.options();
   const double per_token = model.tokens.weight.value().device().is_cpu()
@@ -58,11 +59,20 @@ Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t b
                   {"batch", std::to_string(batch)},
                   {"training text", in->fingerprint()},
                   {"validation text", out->fingerprint()}});
-  return {.model = model,
-          .batch = [in](int64_t index) { return in->batch(index); },
-          .validation = [out] { return out->whole(); },
-          .loss = [&model](const std::vector<Tensor>& x) { return loss_of(model, x); },
-          .setting = std::move(setting)};
+  return {
+      .model = model,
+      .batch = [in](int64_t index) { return in->batch(index); },
+      .validation = [out] { return out->whole(); },
+      .loss = [&model](const std::vector<Tensor>& x) { return loss_of(model, x); },
+      .metrics = {perplexity_metric()},
+      .words = {.item = "token",
+                .loss_unit = "nats per token",
+                .loss_meaning =
+                    "The cross-entropy L = −mean ln p(next token | text before it): the surprise per token; "
+                    "e^L choices that seem equally likely.",
+                .classes = o.vocabulary,
+                .writes_text = true},
+      .setting = std::move(setting)};
 }
 
 void inspect_attention(Gpt& model, const Batch& on_cpu, const std::function<std::string(int64_t)>& label,

@@ -78,12 +78,10 @@ TEST_CASE("inputs that share memory are moved one by one, or together") {
   }));
   check_right(checked([](const Tensor& x) {
     const Tensor rows = expand(slice(x, 1, 0, 1), {3, 4});
-    // By another handle
-    const Tensor y = copy_as(rows.alias({3, 4}, rows.strides()), DType::float64);
+    const Tensor y = copy_as(rows.alias({3, 4}, rows.strides()), DType::float64);  // by another handle
     record("clone", {rows}, y, [](const Tensor& dy) -> Grads { return {dy}; });
   }));
-  // A constant does not move
-  const TapeCheck result = checked([](const Tensor& x) { sum(x * detach(x)); });
+  const TapeCheck result = checked([](const Tensor& x) { sum(x * detach(x)); });  // a constant does not move
   REQUIRE(result.nodes.size() == 3);
   CHECK_MESSAGE(result.nodes[1].verdict == NodeVerdict::right, to_string(result));
 }
@@ -157,8 +155,7 @@ TEST_CASE("what cannot be checked is said, with the reason") {
 
 TEST_CASE("an op whose kernels cannot repeat the recorded values is not checked") {
   TapeCheck result = checked([](const Tensor& x) {
-    // No kernel writes the ones
-    Tensor y = tensor(std::vector<double>(12, 1.0), {3, 4}, DType::float64);
+    Tensor y = tensor(std::vector<double>(12, 1.0), {3, 4}, DType::float64);  // no kernel writes the ones
     VITRINE_RUN(accumulate, y, x);
     record("add_one", {x}, y, [](const Tensor& dy) -> Grads { return {dy}; });
   });
@@ -281,8 +278,7 @@ TEST_CASE("wrong uses are errors that say what was wanted") {
   CHECK_THROWS_WITH_AS(tape.change_gradients(1, nothing),
                        "change_gradients: node 1 of a tape of 1 nodes has no backward", Error);
   tape.gradient(loss, {x}, Keep::yes);
-  // The first node; the derivative that was not recorded is no op
-  CHECK(check_tape(tape).passed());
+  CHECK(check_tape(tape).passed());  // its first node; the derivative that was not recorded is no op
   tape.gradient(loss, {x});
   CHECK_THROWS_WITH_AS(
       check_tape(tape),

@@ -51,8 +51,7 @@ TEST_CASE("a page shows its charts in order and whole, and escapes their texts")
   CHECK(has(page, ">0.625</td>"));
   CHECK_FALSE(has(page, "<h3></h3>"));
   CHECK(has(page, "default-src 'none'"));
-  // The script reads the runs, of which there are none
-  CHECK(has(page, "id=\"data\">[]</script>"));
+  CHECK(has(page, "id=\"data\">[]</script>"));  // the script reads the runs, of which there are none
   CHECK(page.ends_with("</script>\n</body></html>\n"));
 }
 
@@ -62,7 +61,8 @@ TEST_CASE("style sheet and script are in the page as their files have them") {
     return test::bytes_of_file((test::source_directory() / "nn/report" / name).string());
   };
   CHECK(has(page, "<style>" + file("report.css") + "</style>"));
-  CHECK(has(page, "<script>\n" + file("report.js") + "</script>"));
+  CHECK(has(page, "<script>\n" + file("report.js") + file("maps.js") + file("tools.js") + file("start.js") +
+                      "</script>"));
 }
 
 TEST_CASE("lines and groups without a colour get the palette's, by their place") {

@@ -30,6 +30,8 @@ RunRecord sample_run(const std::string& name) {
   run.maps = {{0, 0, {"<a>", "b"}, {"<a>", "b"}, {1, 0, 0.5, 0.5}}};
   for (float w : {1.0f, 0.5f, 1e-4f, 1e-8f}) run.weights.add(w);
   run.sample = "<script>alert(1)</script> \xff";
+  run.words = {.item = "token", .loss_unit = "nats per token", .classes = 65, .writes_text = true};
+  run.metrics = {{"perplexity", false, "{:.4g}", {"perplexity", {3}, {8.373}}}};
   return run;
 }
 
@@ -79,23 +81,56 @@ TEST_CASE("a log axis leaves a margin at both ends, but where an end was given")
   CHECK(settle(axis, {8, 8}, 0.05).high == 16);
 }
 
-TEST_CASE("fast steps are a faint band under the line of their mean") {
+TEST_CASE("more steps than pixels are a band of their range, under the line of their mean") {
   RunRecord run = sample_run("standard");
-  for (int i = 0; i < 5000; ++i) run.tokens_per_second.add(i, i % 2 == 0 ? 900 : 1100);
-  const std::string page = run_section(run, 0, shared_ranges({run}));
-  const auto line = [&](const std::string& css, const std::string& name) {
-    const std::string style = color_style(categorical_color(2));
-    return page.find(
-        fmt::format(R"(class="line {}" style="{}" data-series="0" data-name="{}")", css, style, name));
+  const auto find = [&](const std::string& css, const std::string& name) {
+    const std::string page = run_section(run, 0, shared_ranges({run}));
+    const size_t at = page.find(fmt::format(R"(class="{}" style="{}" data-series="0" data-name="{}")", css,
+                                            color_style(categorical_color(2)), name));
+    return at == page.npos ? -1 : static_cast<int64_t>(at);
   };
-  REQUIRE(line("solid", "tokens per second") != page.npos);
-  CHECK(line("faint", "tokens per second, single") < line("solid", "tokens per second"));
+  for (int i = 0; i < 500; ++i) run.speed.add(i, i % 2 == 0 ? 900 : 1100);
+  CHECK(find("line faint", "tokens per second, single") > 0);
+  CHECK(find("band", "tokens per second, single") < 0);
+  for (int i = 500; i < 5000; ++i) run.speed.add(i, i % 2 == 0 ? 900 : 1100);
+  CHECK(find("line faint", "tokens per second, single") < 0);
+  CHECK(find("band", "tokens per second, single") > 0);
+  CHECK(find("band", "tokens per second, single") < find("line solid", "tokens per second"));
+}
+
+TEST_CASE("a band is the lowest and the highest value of each piece, with a gap where a piece has none") {
+  const Series series{"s", {0, 1, 2, 3, 4, 5, 6, 7}, {4, 1, NAN, NAN, 3, NAN, 0, -1}};
+  const auto band = range_band(series, 4, AxisScale::linear);
+  REQUIRE(band.size() == 4);
+  CHECK(band[0].x == 0.5);
+  CHECK(band[0].low == 1);
+  CHECK(band[0].high == 4);
+  CHECK(std::isnan(band[1].low));
+  CHECK(band[2].low == 3);
+  CHECK(band[2].high == 3);
+  CHECK(band[3].low == -1);
+  CHECK(std::isnan(range_band(series, 4, AxisScale::log)[3].high));  // which has no place for 0 and −1
+  LineChart chart{.lines = {{series, {}, LineStyle::faint}}, .max_points = 4};
+  chart.lines[0].series.y = {4, 1, 2, 3, 4, 5, 0, -1};
+  CHECK(render_line_chart(chart).find("class=\"band\"") != std::string::npos);
+  chart.lines[0].style = LineStyle::solid;
+  CHECK(render_line_chart(chart).find("class=\"band\"") == std::string::npos);
+}
+
+TEST_CASE("axes of layers and steps have ticks at whole numbers alone") {
+  CHECK(linear_ticks(1, 2, 8, 1) == std::vector<double>{1, 2});
+  CHECK(linear_ticks(1, 2, 8).size() > 2);
+  LineChart chart{.x = {.label = "layer", .whole = true}, .lines = {{{"a", {1, 2}, {10, 20}}}}};
+  const std::string html = render_line_chart(chart);
+  CHECK(html.find(">1<") != html.npos);
+  CHECK(html.find(">2<") != html.npos);
+  CHECK(html.find(">1.2<") == html.npos);
 }
 
 TEST_CASE("the report has every figure") {
   RunRecord run = sample_run("standard");
   run.learning_rate = {"", {1, 2, 3}, {0, 1e-3, 5e-4}};
-  run.tokens_per_second = {"", {1, 2, 3}, {900, 1000, 1100}};
+  run.speed = {"", {1, 2, 3}, {900, 1000, 1100}};
   run.grad_norm_by_layer = {{"first layer", {1, 2}, {0.5, 0.25}}};
   run.grad_norm_by_path = {
       {"seventh", {"Q", {1, 2}, {1e-2, 2e-2}}, {"K", {1, 2}, {3e-2, 1e-2}}, {"V", {1, 2}, {0.5, 1}}}};
@@ -105,7 +140,7 @@ TEST_CASE("the report has every figure") {
   const std::string page = render_report("t", {run});
   // The part of the page from one heading to the next.
   const auto figure = [&](const std::string& heading) {
-    const size_t begin = page.find(">" + heading + "<");
+    const size_t begin = page.find("<h3>" + heading + "<");
     REQUIRE_MESSAGE(begin != page.npos, heading);
     return page.substr(begin, page.find("<section", begin) - begin);
   };
@@ -117,6 +152,7 @@ TEST_CASE("the report has every figure") {
   };
   has("Loss", "data-name=\"training, smoothed\"");
   has("Loss", "data-name=\"validation\"");
+  has("perplexity", "data-name=\"perplexity\"");
   has("Learning rate", "data-name=\"learning rate\"");
   has("Speed", "data-name=\"tokens per second\"");
   has("Gradients by layer", "data-name=\"first layer\"");
@@ -138,13 +174,17 @@ TEST_CASE("runs of one method share a color and an entry of the legend, and thei
     runs.back().method = method;
     runs.back().final_validation_loss = loss;
   }
+  for (size_t i = 0; i < 4; ++i) runs[i].seed = i % 2 == 0 ? "1" : "2";
   const std::string page = comparison_section(runs);
   CHECK(page.find("Means over seeds") != std::string::npos);
-  CHECK(page.find("<td>2.1000</td><td>1.7500</td>") != std::string::npos);
-  CHECK(page.find("<td>0.14</td><td>0.071</td>") != std::string::npos);  // 0.2/√2 and 0.1/√2
-  size_t entries = 0;  // in the legends of two loss charts and of the weights, and above the means
+  CHECK(page.find("<td>2.1000 [2.0000, 2.2000]</td><td>1.7500 [1.7000, 1.8000]</td>") != std::string::npos);
+  CHECK(page.find("<td>–</td><td>−0.3500 [−0.4000, −0.3000]</td>") != std::string::npos);
+  CHECK(page.find("<td>–</td><td>lower</td>") != std::string::npos);
+  // In the legends of two loss charts, perplexity and weights, above the means, and at 0 of
+  // the difference.
+  size_t entries = 0;
   for (size_t at = 0; (at = page.find(">standard<", at)) != std::string::npos; ++at) ++entries;
-  CHECK(entries == 4);
+  CHECK(entries == 6);
   const std::string fourth = color_style(categorical_color(3));
   CHECK(page.find(fourth) == std::string::npos);
   for (RunRecord& run : runs) run.method.clear();
@@ -174,4 +214,88 @@ TEST_CASE("the report is written whole or not at all") {
   CHECK((test::bytes_of_file(folder / "report.html") == render_report("t", {sample_run("x")})));
   CHECK_THROWS_WITH_AS(write_report("/nonexistent/folder/r.html", "t", {sample_run("x")}),
                        doctest::Contains("/nonexistent/folder"), Error);
+}
+
+TEST_CASE("the report of an image classifier speaks of no tokens, text or attention") {
+  RunRecord run;
+  run.name = "digits";
+  run.words = {
+      .item = "image", .loss_unit = "nats", .loss_meaning = "The surprise at a <label>.", .classes = 10};
+  run.train_loss = {"training", {1, 2, 3}, {2.3, 1, 0.5}};
+  run.validation_loss = {"validation", {3}, {0.75}};
+  run.speed = {"", {1, 2, 3}, {900, 1000, 1100}};
+  run.metrics = {{"accuracy", true, "{:.3f}", {"accuracy", {3}, {0.9375}}}};
+  for (const std::string& page : {render_report("t", {run}), render_report("t", {run, run})}) {
+    const std::string text = page.substr(page.find("<body>"), page.find("id=\"data\"") - page.find("<body>"));
+    for (const char* word : {"token", "perplexity", "text", "ttention", "Sample", "queries", "No "})
+      CHECK_MESSAGE(text.find(word) == text.npos, word);
+    for (const char* word : {"images per second", "loss, nats<", "surprise at a &lt;label&gt;",
+                             "ln 10 = 2.30", "<h3>accuracy</h3>", "0.938"})
+      CHECK_MESSAGE(text.find(word) != text.npos, word);
+  }
+}
+
+TEST_CASE("the best of each metric is marked, whichever way is better") {
+  std::vector<RunRecord> runs = {sample_run("a"), sample_run("b")};
+  for (RunRecord& run : runs) run.metrics.push_back({"accuracy", true, "{:.3f}", {"accuracy", {3}, {0.5}}});
+  runs[0].metrics[0].values.y = {8.5};
+  runs[1].metrics[0].values.y = {9.5};
+  runs[1].metrics[1].values.y = {0.625};
+  const std::string table = totals_card(runs);
+  CHECK(table.find(R"(>perplexity</th><td class="best">8.5</td><td>9.5</td>)") != table.npos);
+  CHECK(table.find(R"(>accuracy</th><td>0.500</td><td class="best">0.625</td>)") != table.npos);
+}
+
+TEST_CASE("the difference to the first method is to its run with the same seed") {
+  std::vector<RunRecord> runs;
+  for (const auto& [method, seed, loss] : {std::tuple{"standard", "1", 2.0},
+                                           {"standard", "2", 3.0},
+                                           {"laser", "1", 1.5},
+                                           {"laser", "2", 2.75}}) {
+    runs.push_back(sample_run(fmt::format("{} {}", method, seed)));
+    runs.back().method = method, runs.back().seed = seed;
+    runs.back().train_loss = {"", {1, 2}, {loss, loss}};
+    runs.back().validation_loss = {"", {2}, {loss}};
+  }
+  CHECK(&reference_of(runs, runs[3]) == &runs[1]);
+  const std::string html = difference_card(runs);
+  CHECK(html.find("Difference to standard") != html.npos);
+  // From −0.5 to 0 with the margin: all that is drawn, and the mark at 0.
+  CHECK(html.find("data-y=\"-0.525 ") != html.npos);
+  for (const char* name : {"standard 2, training", "laser 1, training", "laser 2, validation"})
+    CHECK_MESSAGE((html.find(fmt::format("data-name=\"{}\"", name)) != html.npos) == (name[0] == 'l'), name);
+}
+
+TEST_CASE("gradients by depth are a line a run, at the first step and over the second half") {
+  RunRecord pre = sample_run("pre"), post = sample_run("post");
+  for (const double norm : {1.0, 2.0, 4.0})
+    pre.grad_norm_by_layer.push_back({"", {1, 11, 21, 31}, {norm, NAN, norm * 4, norm * 16}});
+  post.grad_norm_by_layer = {{"", {1}, {0.5}}};
+  const std::string html = depth_card({pre, post});
+  size_t lines = 0;
+  for (size_t at = 0; (at = html.find("data-name=\"pre\"", at)) != html.npos; ++at) ++lines;
+  CHECK(lines == 2);
+  CHECK(html.find("at the first step") != html.npos);
+  // Both panels have one range: from 0.5 to 4·√(4·16) = 32, with a margin on each side.
+  const auto range = [&](size_t at) { return html.substr(at, html.find(" log", at) - at); };
+  const std::string first = range(html.find("data-y=")), last = range(html.rfind("data-y="));
+  CHECK(first == last);
+  CHECK(std::stod(first.substr(8)) == doctest::Approx(0.5 / std::pow(64, 0.05)));
+  CHECK(std::stod(first.substr(first.find(' '))) == doctest::Approx(32 * std::pow(64, 0.05)));
+  CHECK(depth_card({post}).empty());
+}
+
+TEST_CASE("attention maps of two runs are side by side where two have them") {
+  RunRecord without = sample_run("no maps");
+  without.maps.clear();
+  RunRecord seed = sample_run("a, seed 2");
+  seed.method = "a";
+  const std::string html = map_pair({sample_run("a"), without, seed, sample_run("b")});
+  // Left is the first run, right the first one of another method.
+  CHECK(html.find(
+            R"(left <select class="map-run"><option value="0" selected>a</option><option value="2">a, s)") !=
+        html.npos);
+  CHECK(html.find(R"(<option value="2">a, seed 2</option><option value="3" selected>b</option>)") !=
+        html.npos);
+  CHECK(map_pair({sample_run("a"), without}).empty());
 }

@@ -22,7 +22,7 @@ using namespace vitrine::nn::training;
 namespace {
 
 const char* const kLine =
-    R"(tiny, seed 1: (\d+)/25  loss \d\.\d{4}(?:  val (\d\.\d{4}))?  (\d+) s left  [1-9]\d* tokens/s  \d+ MiB)";
+    R"(tiny, seed 1: (\d+)/25  loss \d\.\d{4}(?:  val (\d\.\d{4})  perplexity [\d.]+)?  (\d+) s left  [1-9]\d* tokens/s  \d+ MiB)";
 const std::string kAgain = "\r\x1b[K";
 
 /// Sets an environment variable as long as it lives; nullptr removes it.
@@ -56,8 +56,7 @@ void train_into(int descriptor) {
   close(before);
 }
 
-/// What comes until a line ends and nothing more is there; a terminal hands on what was written
-/// with some delay.
+/// What comes until a line ends and nothing more is there; a terminal hands on what was written with some delay.
 std::string read_all(int descriptor) {
   std::string text;
   char buffer[4096];
@@ -70,8 +69,7 @@ std::string read_all(int descriptor) {
   return text;
 }
 
-/// What a run writes to a terminal of so many columns; nothing where the system has no
-/// pseudo-terminals.
+/// What a run writes to a terminal of so many columns; nothing where the system has no pseudo-terminals.
 std::optional<std::string> written_to_terminal(unsigned short columns) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
@@ -118,8 +116,7 @@ std::vector<std::string> screen_of(const std::string& text, size_t columns) {
     } else if (text[i] == '\n') {
       screen.emplace_back(), used = 0;
     } else if (text[i] != '\r') {
-      // A character of UTF-8
-      const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+      const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;  // a character of UTF-8
       if (begins && used++ == columns) screen.emplace_back(), used = 1;
       screen.back() += text[i];
     }
@@ -132,8 +129,9 @@ const Progress kSome = {.run = "laser+qk_norm+rotary, seed 12",
                         .steps = 20000,
                         .loss = 1.23456,
                         .validation_loss = 1.34567,
+                        .metrics = {"accuracy 0.93", "f1 0.5"},
                         .seconds_left = 3456,
-                        .tokens_per_second = 30000,
+                        .speed = 30000,
                         .bytes = 123 << 20};
 
 }  // namespace
@@ -193,19 +191,20 @@ TEST_CASE("a terminal that cannot write over a line gets plain lines, and none g
 }
 
 TEST_CASE(
-    "a line of progress fits its width: memory, speed, time left, and the middle of the name go first") {
-  CHECK(
-      progress_line(kSome, 200) ==
-      "laser+qk_norm+rotary, seed 12: 1200/20000  loss 1.2346  val 1.3457  3456 s left  30000 tokens/s  123 MiB");
-  CHECK(progress_line(kSome, 96) ==
-        "laser+qk_norm+rotary, seed 12: 1200/20000  loss 1.2346  val 1.3457  3456 s left  30000 tokens/s");
-  CHECK(progress_line(kSome, 79) ==
-        "laser+qk_norm+rotary, seed 12: 1200/20000  loss 1.2346  val 1.3457  3456 s left");
+    "a line of progress fits its width: memory, speed, time left, metrics, and the middle of the name go first") {
+  const std::string begin = "laser+qk_norm+rotary, seed 12: 1200/20000  loss 1.2346  val 1.3457";
+  const std::string metrics = "  accuracy 0.93  f1 0.5";
+  CHECK(progress_line(kSome, 200) == begin + metrics + "  3456 s left  30000 tokens/s  123 MiB");
+  CHECK(progress_line(kSome, 119) == begin + metrics + "  3456 s left  30000 tokens/s");
+  CHECK(progress_line(kSome, 102) == begin + metrics + "  3456 s left");
+  CHECK(progress_line(kSome, 89) == begin + metrics);
+  CHECK(progress_line(kSome, 88) == begin + "  accuracy 0.93");
+  CHECK(progress_line(kSome, 79) == begin);
   CHECK(progress_line(kSome, 60) == "laser+qk…otary, seed 12: 1200/20000  loss 1.2346  val 1.3457");
   CHECK(progress_line(kSome, 46) == "… seed 12: 1200/20000  loss 1.2346  val 1.3457");
   CHECK(progress_line(kSome, 43) == "1200/20000  loss 1.2346  val 1.3457");
   CHECK(progress_line(kSome, 30) == "1200/20000  loss 1.2346");
   Progress without = kSome;
-  without.run = "", without.validation_loss = NAN;
-  CHECK(progress_line(without, 200) == "1200/20000  loss 1.2346  3456 s left  30000 tokens/s  123 MiB");
+  without.run = "", without.validation_loss = NAN, without.metrics.clear(), without.item = "image";
+  CHECK(progress_line(without, 200) == "1200/20000  loss 1.2346  3456 s left  30000 images/s  123 MiB");
 }

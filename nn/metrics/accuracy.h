@@ -1,0 +1,19 @@
+// Accuracy of a classifier: the share of targets that the largest logit names.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "nn/metrics/metric.h"
+
+namespace vitrine::nn {
+
+/// Σ [argmax_c logits(…, c) = target] and the number of targets that are not `ignore_index`.
+/// Logits [..., classes] of any floating dtype, targets [...] of integers. Of equal logits the
+/// first counts. Other shapes are an error.
+WeightedSum accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index = -100);
+
+/// The metric "accuracy" of a model whose batches are inputs and targets.
+Metric accuracy_metric(std::function<Tensor(const Tensor& inputs)> logits);
+
+}  // namespace vitrine::nn
