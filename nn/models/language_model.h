@@ -13,8 +13,8 @@ class LanguageModel : public Module {
  public:
   virtual int64_t vocabulary() const = 0;  ///< V: ids are in [0, V)
   virtual int64_t context() const = 0;     ///< the longest sequence that it is trained on
-  /// ids [B, T] → features [B, T, C] before the output layer. Ids outside [0, V), and more positions than the state or
-  /// the context holds, are errors.
+  /// ids [B, T] → features [B, T, C] before the output layer. Ids outside [0, V), and more
+  /// positions than the state or the context holds, are errors.
   virtual Tensor features(const Tensor& ids, const StackCall& call = {}) const = 0;
   virtual Tensor logits(const Tensor& features) const = 0;  ///< [..., C] → [..., V]
   /// ids [B, T] → logits [B, T, V].

@@ -63,7 +63,8 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Equal names, values, dtypes and modes, and no storage in common: masters, low-precision copies and buffers.
+/// Equal names, values, dtypes and modes, and no storage in common: masters, low-precision copies
+/// and buffers.
 void check_apart(Module& a, Module& b) {
   std::set<const void*> storages;
   std::vector<std::string> states[2];
@@ -129,7 +130,8 @@ TEST_CASE("a cloned GPT computes the same and trains apart") {
 TEST_CASE("clones of attention, blocks and models have equal names and values, and share no memory") {
   const Tensor x = randn({2, 6, 8});
   const auto computed_apart = [&](auto& a, auto forward) {
-    for (Parameter& p : a.parameters()) p.assign(randn(p.shape()));  // not what the constructor sets
+    // Other values than the constructor sets
+    for (Parameter& p : a.parameters()) p.assign(randn(p.shape()));
     a.to(DType::bfloat16);
     auto b = a.clone();
     check_apart(a, b);
@@ -152,9 +154,8 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
       const Tensor low = cast(x, DType::bfloat16);
       MultiHeadAttention attention({8, 2, 1, 8, name, pre_norm ? Bias::yes : Bias::no});
       computed_apart(attention, [&](MultiHeadAttention& m) { return m.forward(low, {.mask = causal}); });
-      TransformerBlock block({.mixer = {8, 2, 1, 8, name},
-                              .activation = Activation::swiglu,
-                              .pre_norm = pre_norm});
+      TransformerBlock block(
+          {.mixer = {8, 2, 1, 8, name}, .activation = Activation::swiglu, .pre_norm = pre_norm});
       computed_apart(block, [&](TransformerBlock& m) { return m.forward(low, {.mask = causal}); });
       Gpt model(o);
       computed_apart(model, [](Gpt& m) { return m.forward(ids(2, 6)); });

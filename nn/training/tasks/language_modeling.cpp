@@ -26,8 +26,8 @@ WindowLoader windows(const char* split, Tokens tokens, const GptOptions& model, 
   return {std::move(tokens), batch, model.context, seed};
 }
 
-/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands on, have at least 2 where the model
-/// is.
+/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands
+/// on, have at least 2 where the model is.
 void check_batch(const Gpt& model, int64_t batch) {
   const GptOptions& o = model.options();
   const double per_token = model.tokens.weight.value().device().is_cpu()
