@@ -12,6 +12,7 @@
 #include "nn/attention/composed.h"
 #include "nn/generation/generate.h"
 #include "nn/init.h"
+#include "nn/models/gpt.h"
 #include "ops/loss.h"
 #include "ops/view.h"
 #include "tests/nn/models/tiny_gpt.h"
@@ -152,9 +153,8 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
       const Tensor low = cast(x, DType::bfloat16);
       MultiHeadAttention attention({8, 2, 1, 8, name, pre_norm ? Bias::yes : Bias::no});
       computed_apart(attention, [&](MultiHeadAttention& m) { return m.forward(low, {.mask = causal}); });
-      TransformerBlock block({.mixer = {8, 2, 1, 8, name},
-                              .activation = Activation::swiglu,
-                              .pre_norm = pre_norm});
+      TransformerBlock block(
+          {.mixer = {8, 2, 1, 8, name}, .activation = Activation::swiglu, .pre_norm = pre_norm});
       computed_apart(block, [&](TransformerBlock& m) { return m.forward(low, {.mask = causal}); });
       Gpt model(o);
       computed_apart(model, [](Gpt& m) { return m.forward(ids(2, 6)); });
