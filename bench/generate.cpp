@@ -2,6 +2,7 @@
 // tokens per second, and the share of what memory allows (both at their best), as each token reads
 // every weight once. Contenders run in processes of their own, in turn.
 #include "nn/generation/generate.h"
+#include "nn/models/gpt.h"
 
 #include <fmt/format.h>
 

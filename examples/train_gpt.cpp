@@ -16,6 +16,7 @@
 #include "examples/train_gpt_settings.h"
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
+#include "nn/models/gpt.h"
 #include "nn/report/report.h"
 #include "nn/report/seeds.h"
 #include "nn/text/characters.h"

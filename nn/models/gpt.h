@@ -61,6 +61,9 @@ class Gpt : public LanguageModel {
   explicit Gpt(const GptOptions& options);
   int64_t vocabulary() const override { return options_.vocabulary; }
   int64_t context() const override { return options_.context; }
+  std::string kind() const override { return "gpt"; }
+  OptionValues settings() const override { return option_values(options_, {Role::result}); }
+  int64_t values_per_token() const override { return options_.vocabulary + options_.width * options_.layers; }
   Tensor features(const Tensor& ids, const StackCall& call = {}) const override;
   Tensor logits(const Tensor& features) const override;
   /// Its capacity is the context, or without a limit where neither the mixers nor the positions

@@ -1,6 +1,7 @@
 // Training on a GPU: the losses of the CPU, and checkpoints that one device writes and the other
 // reads.
 #include "nn/training/trainer.h"
+#include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>
 

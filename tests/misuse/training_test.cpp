@@ -5,6 +5,7 @@
 #include "core/creation.h"
 #include "core/files/safetensors.h"
 #include "nn/data/windows.h"
+#include "nn/models/gpt.h"
 #include "nn/text/characters.h"
 #include "nn/training/tasks/language_modeling.h"
 #include "nn/training/trainer.h"

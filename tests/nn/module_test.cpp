@@ -12,6 +12,7 @@
 #include "nn/attention/composed.h"
 #include "nn/generation/generate.h"
 #include "nn/init.h"
+#include "nn/models/gpt.h"
 #include "ops/loss.h"
 #include "ops/view.h"
 #include "tests/nn/models/tiny_gpt.h"

@@ -14,47 +14,45 @@ namespace vitrine::nn::training {
 namespace {
 
 /// The tokens of a split, all of which the model must know, and as many as a window wants.
-WindowLoader windows(const char* split, Tokens tokens, const GptOptions& model, int64_t batch,
+WindowLoader windows(const char* split, Tokens tokens, const LanguageModel& model, int64_t batch,
                      uint64_t seed) {
-  check(tokens.size() > model.context,
+  check(tokens.size() > model.context(),
         "training: the {} text has {} tokens, wanted more than the context of {}", split, tokens.size(),
-        model.context);
+        model.context());
   for (int64_t i = 0; i < tokens.size(); ++i)
-    check(tokens[i] >= 0 && tokens[i] < model.vocabulary,
+    check(tokens[i] >= 0 && tokens[i] < model.vocabulary(),
           "training: the {} text has the token {} at position {}, outside [0, {})", split, tokens[i], i,
-          model.vocabulary);
-  return {std::move(tokens), batch, model.context, seed};
+          model.vocabulary());
+  return {std::move(tokens), batch, model.context(), seed};
 }
 
-/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands
-/// on, have at least 2 where the model is.
-void check_batch(const Gpt& model, int64_t batch) {
-  const GptOptions& o = model.options();
-  const double per_token = model.tokens.weight.value().device().is_cpu()
-                               ? 2 * (static_cast<double>(o.vocabulary) +
-                                      static_cast<double>(o.width) * static_cast<double>(o.layers))
-                               : 0;
-  check_memory(static_cast<double>(batch) * static_cast<double>(o.context) * (16 + per_token),
-               fmt::format("training: a batch of {} windows of {} tokens", batch, o.context));
+/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands on, have at least 2 where the model
+/// is.
+void check_batch(LanguageModel& model, int64_t batch) {
+  const bool on_cpu = model.parameters().front().value().device().is_cpu();
+  const double per_token = on_cpu ? 2 * static_cast<double>(model.values_per_token()) : 0;
+  check_memory(static_cast<double>(batch) * static_cast<double>(model.context()) * (16 + per_token),
+               fmt::format("training: a batch of {} windows of {} tokens", batch, model.context()));
 }
 
-Tensor loss_of(const Gpt& model, const std::vector<Tensor>& batch,
+Tensor loss_of(const LanguageModel& model, const std::vector<Tensor>& batch,
                std::vector<MixerTrace>* traces = nullptr) {
   return cross_entropy(model.forward(batch[0], {.traces = traces}), batch[1]);
 }
 
 }  // namespace
 
-Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t batch, uint64_t seed) {
+Task language_modeling(LanguageModel& model, Tokens training, Tokens validation, int64_t batch,
+                       uint64_t seed) {
   check(batch > 0, "training: batch is {}, wanted at least 1", batch);
-  const GptOptions& o = model.options();
   check_batch(model, batch);
-  const auto in = std::make_shared<WindowLoader>(windows("training", std::move(training), o, batch, seed));
+  const auto in =
+      std::make_shared<WindowLoader>(windows("training", std::move(training), model, batch, seed));
   const auto out =
-      std::make_shared<WindowLoader>(windows("validation", std::move(validation), o, batch, seed));
-  const OptionValues options = option_values(o, {Role::result});
+      std::make_shared<WindowLoader>(windows("validation", std::move(validation), model, batch, seed));
+  const OptionValues options = model.settings();
   std::map<std::string, std::string> setting(options.begin(), options.end());
-  setting.insert({{"model", "gpt"},
+  setting.insert({{"model", model.kind()},
                   {"seed", std::to_string(seed)},
                   {"batch", std::to_string(batch)},
                   {"training text", in->fingerprint()},
@@ -70,13 +68,13 @@ Task language_modeling(Gpt& model, Tokens training, Tokens validation, int64_t b
                 .loss_meaning =
                     "The cross-entropy L = −mean ln p(next token | text before it): the surprise per token; "
                     "e^L choices that seem equally likely.",
-                .classes = o.vocabulary,
+                .classes = model.vocabulary(),
                 .writes_text = true},
       .setting = std::move(setting)};
 }
 
-void inspect_attention(Gpt& model, const Batch& on_cpu, const std::function<std::string(int64_t)>& label,
-                       report::RunRecord& record) {
+void inspect_attention(LanguageModel& model, const Batch& on_cpu,
+                       const std::function<std::string(int64_t)>& label, report::RunRecord& record) {
   const Batch batch = on_cpu.to(model.parameters().front().value().device());
   const ModeScope evaluation(model, false);
   std::vector<MixerTrace> traces;

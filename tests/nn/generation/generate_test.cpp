@@ -1,4 +1,5 @@
 #include "nn/generation/generate.h"
+#include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>
 

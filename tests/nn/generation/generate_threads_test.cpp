@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "nn/generation/generate.h"
+#include "nn/models/gpt.h"
 #include "ops/reduce.h"
 #include "tests/nn/models/tiny_gpt.h"
 

@@ -1,6 +1,7 @@
 // A checkpoint is a model: its options, its weights and its vocabulary come back from the file
 // alone.
 #include "nn/training/checkpoint.h"
+#include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>
 

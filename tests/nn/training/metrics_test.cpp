@@ -10,6 +10,7 @@
 
 #include "core/files/safetensors.h"
 #include "nn/metrics/accuracy.h"
+#include "nn/models/gpt.h"
 #include "nn/report/report.h"
 #include "nn/training/trainer.h"
 #include "tests/folder.h"

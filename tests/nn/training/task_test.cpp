@@ -1,6 +1,7 @@
 // Training of what is no Gpt: any module, any loss, batches of any tensors and different numbers of
 // tokens.
 #include "nn/training/task.h"
+#include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "nn/models/gpt.h"
 #include "nn/training/tasks/language_modeling.h"
 
 #include "nn/training/trainer.h"

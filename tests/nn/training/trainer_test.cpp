@@ -1,4 +1,5 @@
 #include "nn/training/trainer.h"
+#include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>
 
