@@ -162,9 +162,10 @@ std::unique_ptr<DecodingState> MultiHeadAttention::make_state(int64_t batch, int
 }
 
 std::unique_ptr<DecodingState> MultiHeadAttention::make_source_state() const {
-  check(!attention->needs_positions(),
-        "MultiHeadAttention: decoding with a source knows no position of a query in the source, which {} needs",
-        options_.attention);
+  check(
+      !attention->needs_positions(),
+      "MultiHeadAttention: decoding with a source knows no position of a query in the source, which {} needs",
+      options_.attention);
   return std::make_unique<SourceState>();
 }
 

@@ -151,7 +151,8 @@ Tensor multi_head(Params p, In x) {
   module.out.weight = Parameter(x.at("wo"));
   if (x.has("bo")) module.out.bias = Parameter(x.at("bo"));
   const nn::AttentionMask mask = mask_of(p, x, {});
-  const Tensor y = x.has("ctx") ? module.forward(in, {.mask = mask, .source = batched(x.at("ctx"))}) : module.forward(in, {.mask = mask});
+  const Tensor y = x.has("ctx") ? module.forward(in, {.mask = mask, .source = batched(x.at("ctx"))})
+                                : module.forward(in, {.mask = mask});
   return reshape(y, x.at("x").shape());
 }
 
