@@ -127,8 +127,7 @@ std::string metric_cards(const std::vector<RunRecord>& runs) {
         chart.lines.back().series.name = run.name;
       }
     // Two cards are beside each other; a last one alone takes the row.
-    const bool is_left_over =
-        runs.front().metrics.size() % 2 == 1 && &metric == &runs.front().metrics.back();
+    const bool is_left_over = runs.front().metrics.size() % 2 == 1 && &metric == &runs.front().metrics.back();
     html += card(
         metric.name, render_line_chart(chart),
         fmt::format("On the whole validation split; {} is better.", metric.more_is_better ? "more" : "less"),

@@ -112,7 +112,8 @@ TEST_CASE("cross-attention, and attention with a part from outside, on the devic
       const Tensor x = normal({2, 5, 12}, device, 1), source = normal({2, 7, 12}, device, 2);
       Tape tape;
       tape.watch(x), tape.watch(source);
-      const Tensor y = attention.forward(x, {.mask = {.allowed = nn::padding_mask(lengths, 7, device)}, .source = source});
+      const Tensor y =
+          attention.forward(x, {.mask = {.allowed = nn::padding_mask(lengths, 7, device)}, .source = source});
       std::vector<Tensor> results = tape.gradient({y}, {x, source}, {normal(y.shape(), device, 5)});
       results.push_back(y);
       return results;
