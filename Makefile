@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
-STAGES = format includes page docs lengths data isa samples mutation asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes page docs comments lengths data isa samples mutation asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -55,6 +55,8 @@ check-page:
 	@$(STAGE) "script and style of the report" .ci/page nn/report/*.js nn/report/*.css
 check-docs:
 	@$(STAGE) "list of operations" .ci/operations --check
+check-comments:
+	@$(STAGE) "comments and documents" .ci/comments
 check-lengths:
 	@$(STAGE) "file lengths" bash .ci/lengths
 # What a fresh clone skips: cases in the folder that VITRINE_DATA names.

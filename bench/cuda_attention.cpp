@@ -1,7 +1,8 @@
-// Attention on a GPU, forward and backward, standard and LASER: TFLOP/s, beside PyTorch's scaled_dot_product_attention where torch
-// with CUDA is installed. As in the papers on flash attention 2048 channels are cut into heads, and 16384 tokens into sequences;
-// causal, bfloat16. Counted are the products of visible pairs alone: four multiply-adds per channel and pair forward, ten backward.
-// A second table has the steps of the ladder (cuda/attention/) side by side.
+// Attention on a GPU, forward and backward, standard and LASER: TFLOP/s, beside PyTorch's
+// scaled_dot_product_attention where torch with CUDA is installed. As in the papers on flash
+// attention 2048 channels are cut into heads, and 16384 tokens into sequences; causal, bfloat16.
+// Counted are the products of visible pairs alone: four multiply-adds per channel and pair forward,
+// ten backward. A second table has the steps of the ladder (cuda/attention/) side by side.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -56,8 +57,8 @@ std::vector<Tensor> run(Function f, const std::vector<Tensor>& x, const Tensor& 
   return results;
 }
 
-/// Fails unless the last head's last rows are what the definition gives in float32. Those queries alone see those keys, so that they
-/// make their gradients as well.
+/// Fails unless the last head's last rows are what the definition gives in float32. Those queries
+/// alone see those keys, so that they make their gradients as well.
 void check_last_rows(const std::vector<Tensor>& x, const Tensor& dy, const AttentionOptions& options) {
   const int64_t T = dy.size(2), rows = std::min<int64_t>(T, 32), b = dy.size(0) - 1, h = dy.size(1) - 1;
   const auto last = [&](const Tensor& t, int64_t count) {
@@ -140,7 +141,8 @@ cuda::AttentionBackward arguments(const Size& s, DType dtype) {
   return p;
 }
 
-/// Times of each step in the order of the ladder, 0 where it does not do this. Fails where one is far from the one below it.
+/// Times of each step in the order of the ladder, 0 where it does not do this. Fails where one is
+/// far from the one below it.
 std::vector<Times> times_of_steps(const Size& s, DType dtype, int repeats) {
   const cuda::AttentionBackward p = arguments(s, dtype);
   std::vector<Times> all;

@@ -1,5 +1,6 @@
-// Generation with the cache, one token after the other, float32, beside the same model in PyTorch: tokens per second, and the
-// share of what memory allows (both at their best), as each token reads every weight once. Contenders run in processes of their own, in turn.
+// Generation with the cache, one token after the other, float32, beside the same model in PyTorch:
+// tokens per second, and the share of what memory allows (both at their best), as each token reads
+// every weight once. Contenders run in processes of their own, in turn.
 #include "nn/generation/generate.h"
 #include "nn/models/gpt.h"
 
@@ -22,7 +23,8 @@ using nlohmann::json;
 
 namespace {
 
-/// One token per step: PyTorch's twin does the same, greedily from token 0. The cache holds no more than the context.
+/// One token per step: PyTorch's twin does the same, greedily from token 0. The cache holds no more
+/// than the context.
 bench::Size in_steps(bench::Size s) {
   s.steps = static_cast<int>(std::min<int64_t>(s.model.context, 128));
   return s;
@@ -86,7 +88,8 @@ void print(const bench::Size& s, const char* name, const std::vector<double>& se
 void compare(const bench::Contest& contest, const bench::Size& s) {
   const bench::Runs runs = bench::run(contest, s, "generate");
   const auto ours = bench::seconds_of(runs.ours), theirs = bench::seconds_of(runs.theirs);
-  const double bandwidth = bench::largest(runs.ours, "bandwidth");  // the best, as other programs disturb it
+  // The best, as other programs disturb it
+  const double bandwidth = bench::largest(runs.ours, "bandwidth");
   print(s, "Vitrine", ours, bandwidth);
   if (theirs.empty()) return;
   print(s, "PyTorch", theirs, bandwidth);

@@ -51,8 +51,8 @@ class BackwardScope {
   int64_t start_;  ///< 0 where nobody measures
 };
 
-/// Whether a gradient may be handed out: no other handle sees its memory, and no two of its elements
-/// share theirs.
+/// Whether a gradient may be handed out: no other handle sees its memory, and no two of its
+/// elements share theirs.
 bool is_owned(const Tensor& gradient);
 
 }  // namespace detail

@@ -90,9 +90,9 @@ class Backward {
   /// True where this backward is itself recorded, for higher derivatives: use recorded ops only.
   bool recorded() const { return recorded_; }
   /// Removes and returns the gradient accumulated so far for input i, in the dtype of its gradient.
-  /// The backward must then return the total: that sum plus its own contribution, added in the order
-  /// in which the tape would add them. Undefined: nothing has been accumulated, or a listener or a
-  /// filter needs to see the contribution of this backward alone.
+  /// The backward must then return the total: that sum plus its own contribution, added in the
+  /// order in which the tape would add them. Undefined: nothing has been accumulated, or a listener
+  /// or a filter needs to see the contribution of this backward alone.
   Tensor take_sum(size_t i) const { return take_sum_(i); }
 
  private:

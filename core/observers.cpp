@@ -55,7 +55,8 @@ void Tape::show_step(size_t index, const Backward& call, Grads& grads) {
   const Node& node = nodes_[index];
   std::vector<Tensor> dx;
   for (size_t i = 0; i < grads.size(); ++i) {
-    if (grads[i].kind_ == Grad::Kind::into && call.needs(i)) {  // what would be added unseen is made visible
+    // What would be added unseen is made visible
+    if (grads[i].kind_ == Grad::Kind::into && call.needs(i)) {
       const Slot& slot = slots_[static_cast<size_t>(node.inputs[i])];
       Tensor dense = empty(slot.shape, slot.dtype, slot.device);
       grads[i].add_(dense, true);

@@ -64,7 +64,8 @@ Tensor record_one(const char* op, std::span<const Tensor> inputs, Tensor y, F&& 
 /// Runs the definition of an op in place of the op: on a tape of order 2 or more, which
 /// differentiates again, and on dual numbers, which kernels do not know. Returns nothing elsewhere,
 /// and the op has to run. A checkable tape runs the definition as well, unrecorded, and keeps its
-/// kernels for the node that is recorded next. `inputs` are the inputs that the op gives to record().
+/// kernels for the node that is recorded next. `inputs` are the inputs that the op gives to
+/// record().
 template <class D>
 auto through_definition(std::initializer_list<Tensor> inputs, const D& definition)
     -> std::optional<std::invoke_result_t<const D&>> {
@@ -75,10 +76,11 @@ auto through_definition(std::initializer_list<Tensor> inputs, const D& definitio
   return std::nullopt;
 }
 
-/// Records an op. `backward` gets the gradient of y, or a Backward to see which inputs need one, and
-/// returns one Grad for each input. A primitive has no definition: its backward is itself written in
-/// recorded ops, on inputs, outputs and constants (masks, indices) alone. A value that was computed
-/// from inputs under Tape::Pause has no derivative, and using it at order 2 is an error.
+/// Records an op. `backward` gets the gradient of y, or a Backward to see which inputs need one,
+/// and returns one Grad for each input. A primitive has no definition: its backward is itself
+/// written in recorded ops, on inputs, outputs and constants (masks, indices) alone. A value that
+/// was computed from inputs under Tape::Pause has no derivative, and using it at order 2 is an
+/// error.
 template <class F>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward) {
   return detail::record_one(op, inputs, std::move(y), std::forward<F>(backward));
@@ -98,14 +100,17 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
   return ys;
 }
 
-/// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns y.
+/// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns
+/// y.
 Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 
-/// True where a gradient of x is computed: by the recording tape, or, for an input of a checkpoint, in the second run that the first
-/// one stands for. What a checkpoint's first run computes is not known to have one.
+/// True where a gradient of x is computed: by the recording tape, or, for an input of a checkpoint,
+/// in the second run that the first one stands for. What a checkpoint's first run computes is not
+/// known to have one.
 bool has_gradient(const Tensor& x);
 
-/// What a recomputed forward reads while it lives, so that a second run can be the same (see core/recompute.h).
+/// What a recomputed forward reads while it lives, so that a second run can be the same (see
+/// core/recompute.h).
 class ReadRecorder {
  public:
   explicit ReadRecorder(Tape* outer);
@@ -113,7 +118,8 @@ class ReadRecorder {
   ReadRecorder(const ReadRecorder&) = delete;
   ReadRecorder& operator=(const ReadRecorder&) = delete;
 
-  /// Memory that a kernel read, such as a batch or a mask, and its version when the recorder was asked.
+  /// Memory that a kernel read, such as a batch or a mask, and its version when the recorder was
+  /// asked.
   struct Memory {
     std::weak_ptr<Storage> storage;
     uint32_t version;
@@ -146,7 +152,8 @@ class ReadRecorder {
   std::vector<Drawn> generators_;
 };
 
-/// The module that runs on this thread, for messages, tables and the profiler: "blocks.0.attention".
+/// The module that runs on this thread, for messages, tables and the profiler:
+/// "blocks.0.attention".
 class ModuleScope {
  public:
   /// Within the scope around it: "attention" in "blocks.0" is "blocks.0.attention".

@@ -10,7 +10,8 @@ namespace vitrine::detail {
 
 struct Constant;
 
-/// What Saved objects have captured on this thread since the last call: bytes, and indices and masks.
+/// What Saved objects have captured on this thread since the last call: bytes, and indices and
+/// masks.
 size_t take_saved_bytes();
 std::vector<Constant> take_saved_constants();
 void discard_saved();
@@ -24,8 +25,8 @@ void run_definitions(bool on);
 
 int64_t now_nanoseconds();
 
-/// Releases a shared object. What its destructor releases by this function is destroyed after it, not within it: a chain of
-/// any length is freed without recursion.
+/// Releases a shared object. What its destructor releases by this function is destroyed after it,
+/// not within it: a chain of any length is freed without recursion.
 void release_in_turn(std::shared_ptr<void> object);
 
 }  // namespace vitrine::detail

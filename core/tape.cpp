@@ -31,7 +31,8 @@ void keep_spare(Vector& ended) {
 
 }  // namespace
 
-/// The tapes of a thread. Shared with its tapes and pauses, so that one which ends on another thread finds it.
+/// The tapes of a thread. Shared with its tapes and pauses, so that one which ends on another
+/// thread finds it.
 struct Tape::Thread {
   Tape* active = nullptr;      ///< records
   Pause* innermost = nullptr;  ///< each pause knows the one outside it
@@ -47,7 +48,8 @@ struct Tape::Thread {
     thread_local Owner owner;
     return owner.thread;
   }
-  /// Destructors cannot throw: what one of them found wrong is thrown by the next use of the thread's tapes.
+  /// Destructors cannot throw: what one of them found wrong is thrown by the next use of the
+  /// thread's tapes.
   void report_fault() {
     if (fault != nullptr) [[unlikely]]
       fail("{}", std::exchange(fault, nullptr));

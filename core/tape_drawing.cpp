@@ -137,7 +137,8 @@ class TapeDrawing {
     }
   }
 
-  /// A view of one tensor, which another op reads: a word on the arrow between its neighbours, so that a model stays readable.
+  /// A view of one tensor, which another op reads: a word on the arrow between its neighbours, so
+  /// that a model stays readable.
   bool is_folded(int32_t producer) const {
     if (producer < 0) return false;
     const Tape::Node& node = tape_.nodes_[static_cast<size_t>(producer)];

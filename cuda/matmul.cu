@@ -30,7 +30,8 @@ Operand operand(const Tensor& t, const Tensor& z) {
   return o;
 }
 
-/// The stride of an axis of size 1 means nothing. It becomes that of a packed matrix, so that one of the two is 1.
+/// The stride of an axis of size 1 means nothing. It becomes that of a packed matrix, so that one
+/// of the two is 1.
 Operand readable(Operand o, int64_t rows, int64_t columns) {
   if (columns == 1) o.column = o.row == 1 ? rows : 1;
   if (rows == 1) o.row = o.column == 1 ? columns : 1;
@@ -105,7 +106,8 @@ void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias
 
 void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (y.numel() == 0) return;
-  // Elsewhere cuBLASLt is slower with GELU than with a kernel of its own after it, or does not know it: llm.c measured that before Hopper.
+  // Elsewhere cuBLASLt is slower with GELU than with a kernel of its own after it, or does not know
+  // it: llm.c measured that before Hopper.
   if (!is_low_precision(y.dtype()) || compute_capability() < 90) {
     linear(y, x, weight, bias);
     return unary(active, y, Unary::gelu_tanh, 0, 0);

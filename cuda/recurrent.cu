@@ -1,5 +1,5 @@
-// One position of recurrent cells, from the same formulas as on the CPU: a thread owns a channel of a sequence. Neighbouring
-// threads read neighbouring channels, of every gate.
+// One position of recurrent cells, from the same formulas as on the CPU: a thread owns a channel of
+// a sequence. Neighbouring threads read neighbouring channels, of every gate.
 #include "cuda/launch.h"
 #include "cuda/strided.h"
 #include "ops/kernels.h"

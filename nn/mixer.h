@@ -50,7 +50,7 @@ struct MixerTrace {
   /// averaged over channels, with a head for each direction.
   Tensor weights;
   double scale = 1;  ///< what multiplied q·k
-  /// And a second factor for each query: broadcast to [B, H, Tq, 1]; undefined where it is 1
+  /// A second factor for each query: broadcast to [B, H, Tq, 1]; undefined where it is 1
   Tensor row_scale;
   Tensor visible;            ///< bool, broadcast to the weights; undefined where no key is hidden
   bool distribution = true;  ///< the weights are ≥ 0 and sum to 1

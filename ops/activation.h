@@ -25,10 +25,12 @@ Tensor softsign(const Tensor& x);
 Tensor hardswish(const Tensor& x);
 /// x·tanh(softplus(x)). Misra 2019.
 Tensor mish(const Tensor& x);
-/// silu(a)·b where x = [a, b] along the last axis, its size halved: the gate of SwiGLU. Shazeer 2020.
+/// silu(a)·b where x = [a, b] along the last axis, its size halved: the gate of SwiGLU. Shazeer
+/// 2020.
 Tensor swiglu(const Tensor& x);
 
-namespace define {             // the same functions in simpler ops: what tests and higher derivatives use
+// The same functions in simpler ops: what tests and higher derivatives use
+namespace define {
 Tensor relu(const Tensor& x);  ///< NaN and −0 stay, as in the kernel
 Tensor leaky_relu(const Tensor& x, double slope);
 Tensor gelu(const Tensor& x);

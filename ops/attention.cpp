@@ -112,7 +112,8 @@ Tensor define::attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, c
   const Tensor lse = vitrine::log_sum_exp(scores);
   const Tensor read =
       vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), {-2}) - unsqueeze(lse, -1);
-  const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type, q.device())), -1);  // NaN stays
+  // NaN stays
+  const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type, q.device())), -1);
   return cast(where(alive, read, 0.0), q0.dtype());
 }
 
@@ -129,7 +130,8 @@ Tensor readable(const Tensor& x) {
   return has_matrix_rows(x) ? x : packed(x);
 }
 
-/// An uninitialized [B, H, T, D] whose heads lie beside each other, [B, T, H, D], as the projections that follow want them.
+/// An uninitialized [B, H, T, D] whose heads lie beside each other, [B, T, H, D], as the
+/// projections that follow want them.
 Tensor empty_heads(const Shape& s, DType dtype, Device device) {
   return permute(empty({s[0], s[2], s[1], s[3]}, dtype, device), {0, 2, 1, 3});
 }

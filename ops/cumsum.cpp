@@ -30,7 +30,8 @@ void cpu::cumsum(Tensor& y, const Tensor& x, bool exclusive, bool reverse) {
   visit_all(x.dtype(), [&](auto type) {
     using S = typename decltype(type)::type;
     using D = std::conditional_t<is_floating(dtype_v<S>), S, int64_t>;
-    // Sums of floats run in double: a float32 sum loses a digit in ten thousand additions. Integers wrap around.
+    // Sums of floats run in double: a float32 sum loses a digit in ten thousand additions. Integers
+    // wrap around.
     using Whole = std::conditional_t<std::is_same_v<D, int64_t>, uint64_t, double>;
     using Total = std::conditional_t<std::is_same_v<S, Dual>, Dual, Whole>;
     const S* const from = x.data<S>();

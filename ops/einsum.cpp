@@ -14,7 +14,8 @@
 namespace vitrine {
 namespace {
 
-/// Axes are named by numbers: a letter by its code, those of an ellipsis by …, −2, −1 from left to right.
+/// Axes are named by numbers: a letter by its code, those of an ellipsis by …, −2, −1 from left to
+/// right.
 using Labels = std::vector<int>;
 
 struct Operand {

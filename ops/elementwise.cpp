@@ -12,7 +12,8 @@
 namespace vitrine {
 namespace {
 
-/// Operands of one dtype (bool counts as int64 in arithmetic) and the shape to which they broadcast.
+/// Operands of one dtype (bool counts as int64 in arithmetic) and the shape to which they
+/// broadcast.
 struct Pair {
   Tensor x, y;
   Shape shape;
@@ -69,7 +70,8 @@ Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
   return z;
 }
 
-/// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers of its range only.
+/// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers of its range
+/// only.
 Tensor scalar_like(const char* op, const Tensor& x, double value) {
   const DType dtype = x.dtype() == DType::boolean ? DType::int64 : x.dtype();
   check_number(op, value, dtype);
@@ -83,7 +85,8 @@ Tensor affine(const char* op, const Tensor& x, double a, double b) {
   return record(op, {x}, y, [a](const Tensor& dy) -> Grads { return {dy * a}; });
 }
 
-/// x·y summed to `shape`. Where something is summed, 16-bit products are kept wide until after the sum.
+/// x·y summed to `shape`. Where something is summed, 16-bit products are kept wide until after the
+/// sum.
 Tensor product_to(const Tensor& x, const Tensor& y, const Shape& shape) {
   const Shape full = broadcast("mul", x.shape(), y.shape());
   if (full == shape || !is_low_precision(x.dtype())) return sum_to(x * y, shape);
@@ -91,7 +94,8 @@ Tensor product_to(const Tensor& x, const Tensor& y, const Shape& shape) {
               x.dtype());
 }
 
-/// The share of a maximum's or minimum's gradient that goes to x: 1 where x wins, 1/2 where both are equal.
+/// The share of a maximum's or minimum's gradient that goes to x: 1 where x wins, 1/2 where both
+/// are equal.
 Tensor share(const Tensor& wins, const Tensor& ties, DType dtype) {
   return cast(wins, dtype) + cast(ties, dtype) * 0.5;
 }
@@ -140,7 +144,8 @@ Tensor pow(const Tensor& x0, const Tensor& y0) {
   return record("pow", {p.x, p.y}, run_binary(Binary::pow, p),
                 [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
                   Grads grads(2);
-                  // Where x is 0, 1 stands in its place for powers and logarithms that would be infinite there.
+                  // Where x is 0, 1 stands in its place for powers and logarithms that would be
+                  // infinite there.
                   const Tensor nonzero = not_equal(x, zeros_like(x));
                   if (b.needs(0)) {
                     const Tensor either = logical_or(nonzero, not_equal(y, zeros_like(y)));

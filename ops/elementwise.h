@@ -1,6 +1,7 @@
-// Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a plain number never changes a
-// tensor's dtype (integers take whole numbers of their range). bool counts as int64 in arithmetic, integers wrap around and
-// give float32 where fractions come out. Each function's formula and derivative are in ops/formulas-inl.h.
+// Elementwise operations. Two operands broadcast as in NumPy and are promoted (core/dtype.h); a
+// plain number never changes a tensor's dtype (integers take whole numbers of their range). bool
+// counts as int64 in arithmetic, integers wrap around and give float32 where fractions come out.
+// Each function's formula and derivative are in ops/formulas-inl.h.
 #pragma once
 
 #include "core/tensor.h"
@@ -10,12 +11,14 @@ namespace vitrine {
 Tensor add(const Tensor& x, const Tensor& y);  ///< x + y
 Tensor sub(const Tensor& x, const Tensor& y);  ///< x − y
 Tensor mul(const Tensor& x, const Tensor& y);  ///< x · y
-/// x / y; ±∞ or NaN for y = 0. Integers and bool are divided as float32, −7/2 = −3.5 (NumPy: as float64).
+/// x / y; ±∞ or NaN for y = 0. Integers and bool are divided as float32, −7/2 = −3.5 (NumPy: as
+/// float64).
 Tensor div(const Tensor& x, const Tensor& y);
-/// x^y; NaN where x < 0 and y is not whole. ∂/∂x is 0 where y = 0; ∂/∂y = x^y·log x, 0 where x = 0. Integers: whole y ≥ 0.
+/// x^y; NaN where x < 0 and y is not whole. ∂/∂x is 0 where y = 0; ∂/∂y = x^y·log x, 0 where x = 0.
+/// Integers: whole y ≥ 0.
 Tensor pow(const Tensor& x, const Tensor& y);
-/// The larger (smaller) one; NaN if either is. The gradient goes to the chosen operand, half to each where
-/// they are equal.
+/// The larger (smaller) one; NaN if either is. The gradient goes to the chosen operand, half to
+/// each where they are equal.
 Tensor maximum(const Tensor& x, const Tensor& y);
 Tensor minimum(const Tensor& x, const Tensor& y);
 
@@ -57,12 +60,13 @@ Tensor sigmoid(const Tensor& x);     ///< 1/(1 + e⁻ˣ)
 /// x limited to [low, high]; the gradient passes where low ≤ x ≤ high.
 Tensor clamp(const Tensor& x, double low, double high);
 
-/// In place, for constants and inside Tape::Pause: x ← x + scale·y, and x ← scale·x. y may be another view of x's memory; an
-/// expanded x is an error.
+/// In place, for constants and inside Tape::Pause: x ← x + scale·y, and x ← scale·x. y may be
+/// another view of x's memory; an expanded x is an error.
 void add_in_place(Tensor& x, const Tensor& y, double scale = 1);
 void scale_in_place(Tensor& x, double scale);
 
-// Comparisons and logic give bool and have no gradient; with NaN only not_equal is true. Logic takes bool only.
+// Comparisons and logic give bool and have no gradient; with NaN only not_equal is true. Logic
+// takes bool only.
 Tensor equal(const Tensor& x, const Tensor& y);          ///< x = y
 Tensor not_equal(const Tensor& x, const Tensor& y);      ///< x ≠ y, true with NaN
 Tensor less(const Tensor& x, const Tensor& y);           ///< x < y
@@ -76,7 +80,8 @@ Tensor logical_not(const Tensor& x);                     ///< not x
 Tensor is_nan(const Tensor& x);                          ///< false for integers and bool
 Tensor is_finite(const Tensor& x);  ///< neither NaN nor ±∞; true for integers and bool
 
-/// condition ? x : y, all three broadcast; condition is bool. The gradient goes to the chosen operand only.
+/// condition ? x : y, all three broadcast; condition is bool. The gradient goes to the chosen
+/// operand only.
 Tensor where(const Tensor& condition, const Tensor& x, const Tensor& y);
 Tensor where(const Tensor& condition, const Tensor& x, double y);
 

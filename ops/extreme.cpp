@@ -1,4 +1,5 @@
-// Largest and smallest elements, where they are, and whether any or all hold. Declared in ops/reduce.h.
+// Largest and smallest elements, where they are, and whether any or all hold. Declared in
+// ops/reduce.h.
 #include <numeric>
 
 #include "ops/cpu/rows.h"
@@ -106,7 +107,7 @@ Tensor where_extreme(const char* op, const Tensor& x, const Axes& axes, KeepAxes
   Tensor grouped = x;
   auto together = sorted;
   if (!sorted.empty() && sorted.back() - sorted.front() >= static_cast<int>(sorted.size())) {
-    // Positions count over all the axes in one pass: they come last, one behind the other.
+    // Positions count over all the axes in one pass: they come last, one after the other.
     Axes order;
     for (int axis = 0; axis < x.rank(); ++axis)
       if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);

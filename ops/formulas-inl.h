@@ -1,9 +1,10 @@
-// Every elementwise function as one formula: its value and its derivative, templates on the scalar. The same text serves
-// float and double, Dual, the vectors of every instruction set (ops/cpu/elementwise_*.cpp) and CUDA. It has no include guard:
-// it is included inside the namespace whose exp, log, select … it shall use (ops/formulas.h for scalars).
+// Every elementwise function as one formula: its value and its derivative, templates on the scalar.
+// The same text serves float and double, Dual, the vectors of every instruction set
+// (ops/cpu/elementwise_*.cpp) and CUDA. It has no include guard: it is included inside the
+// namespace whose exp, log, select … it shall use (ops/formulas.h for scalars).
 //
-// value(x) is f(x); derivative(x, y) is f'(x), where y = f(x) may be used unless its rounding to 16 bits would show (in
-// 1 − y², say). NaN stays NaN.
+// value(x) is f(x); derivative(x, y) is f'(x), where y = f(x) may be used unless its rounding to 16
+// bits would show (in 1 − y², say). NaN stays NaN.
 
 struct Neg {
   template <class T>
@@ -156,7 +157,8 @@ struct Erf {
     return T(1.1283791670955126) * exp(-(x * x));
   }  // 2/√π
 };
-/// −|x|, but with slope 1 at 0: of what is put together from halves the left one counts there, so that duals have its slope.
+/// −|x|, but with slope 1 at 0: of what is put together from halves the left one counts there, so
+/// that duals have its slope.
 template <class T>
 VITRINE_HD T minus_abs(T x) {
   return select(x > T(0), -x, x);
@@ -248,7 +250,8 @@ struct Silu {
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
     const T s = Sigmoid().value(x);
-    const T z = Clamp{-750, 750}.value(x);  // beyond, e^−|x| is 0 in every type, but x may be infinite
+    // Beyond, e^−|x| is 0 in every type, but x may be infinite
+    const T z = Clamp{-750, 750}.value(x);
     return s + z * Sigmoid().derivative(x, s);
   }
 };
@@ -322,7 +325,8 @@ struct Affine {
   }
 };
 
-// Two operands. Their gradients are written in recorded ops (ops/elementwise.cpp), so that a value suffices here.
+// Two operands. Their gradients are written in recorded ops (ops/elementwise.cpp), so that a value
+// suffices here.
 struct Add {
   template <class T>
   VITRINE_HD T value(T x, T y) const {

@@ -26,7 +26,8 @@ VITRINE_HD I integer(Unary op, I x) {
   }
 }
 
-/// Powers of negative exponents are 0 here: on the CPU they are errors, a GPU does not look for them. Quotients are not whole.
+/// Powers of negative exponents are 0 here: on the CPU they are errors, a GPU does not look for
+/// them. Quotients are not whole.
 template <class I>
 VITRINE_HD I integer(Binary op, I x, I y) {
   using U = std::make_unsigned_t<I>;

@@ -1,5 +1,6 @@
-// How both devices draw by weights. A draw looks where a random point falls between running sums, and another rounding of the last
-// bit may be another index; so what is here fixes the order of sums, and takes no function that a GPU rounds in its own way.
+// How both devices draw by weights. A draw looks where a random point falls between running sums,
+// and another rounding of the last bit may be another index; so what is here fixes the order of
+// sums, and takes no function that a GPU rounds in its own way.
 #pragma once
 
 #include <bit>
@@ -12,7 +13,8 @@ namespace vitrine {
 /// So that the sum of a row is finite.
 inline constexpr double kLargestWeight = 1e290;
 
-/// Weights, the sums of each 32 neighbours, the sums of each 32 of those, … up to the sum of the row.
+/// Weights, the sums of each 32 neighbours, the sums of each 32 of those, … up to the sum of the
+/// row.
 struct SumTree {
   static constexpr int64_t kWidth = 32;
   static constexpr int kMostLevels = 13;  // 32¹² > 2⁵⁹
@@ -28,7 +30,8 @@ struct SumTree {
     }
   }
 
-  /// The index in `row` at which the running sum first exceeds u·total. Weights of 0 are never drawn.
+  /// The index in `row` at which the running sum first exceeds u·total. Weights of 0 are never
+  /// drawn.
   VITRINE_HD int64_t find(int64_t row, double u) const {
     double point = u * sums[levels - 1][row];
     int64_t at = 0;
@@ -58,11 +61,13 @@ struct SumTree {
 
 /// A draw from Exponential(rate): −log(u)/rate, for u in (0, 1] of 53 bits. NaN where rate is 0.
 VITRINE_HD inline double first_time(double u, double rate) {
-  // u = m·2ᵉ with m in [√½, √2); log m = 2·artanh s = 2(s + s³/3 + s⁵/5 + …) with s = (m − 1)/(m + 1), s² < 0.0295.
+  // u = m·2ᵉ with m in [√½, √2); log m = 2·artanh s = 2(s + s³/3 + s⁵/5 + …) with s = (m − 1)/(m +
+  // 1), s² < 0.0295.
   if (!(rate > 0)) return std::bit_cast<double>(uint64_t{0x7ff8} << 48);
   const auto bits = std::bit_cast<uint64_t>(u);
   auto exponent = static_cast<int>(bits >> 52) - 1022;
-  double m = std::bit_cast<double>((bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1022} << 52);  // in [½, 1)
+  // In [½, 1)
+  double m = std::bit_cast<double>((bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1022} << 52);
   if (m < 0.70710678118654752) m *= 2, --exponent;
   const double s = (m - 1) / (m + 1), square = s * s;
   double sum = 0;

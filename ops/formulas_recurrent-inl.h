@@ -1,12 +1,14 @@
-// One step of each recurrent cell for one channel, and its gradient, as templates on the scalar. The same text
-// serves the vectors of every instruction set and CUDA. The file has no include guard: it is included after
-// ops/formulas-inl.h, in the same namespace.
+// One step of each recurrent cell for one channel, and its gradient, as templates on the scalar.
+// The same text serves the vectors of every instruction set and CUDA. The file has no include
+// guard: it is included after ops/formulas-inl.h, in the same namespace.
 
-/// Long short-term memory (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+/// Long short-term memory (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al.
+/// 2000).
 template <class T>
 struct LstmStep {
   T input, forget, candidate, output;  ///< the gates: σ, σ, tanh, σ of their sums
-  T c, h;                              ///< c = forget·c_before + input·candidate, h = output·tanh(c)
+  /// c = forget·c_before + input·candidate, h = output·tanh(c)
+  T c, h;
 
   VITRINE_HD static LstmStep of(T input, T forget, T candidate, T output, T c_before) {
     const Sigmoid sigmoid;
@@ -31,11 +33,13 @@ struct LstmStepGradient {
   }
 };
 
-/// Gated recurrent unit (Cho et al. 2014), its reset gate after the product, so that one product serves all gates.
+/// Gated recurrent unit (Cho et al. 2014), its reset gate after the product, so that one product
+/// serves all gates.
 template <class T>
 struct GruStep {
-  T reset, update, candidate, hidden;  ///< `hidden`: what the reset gate lets through, U·h_before + bias
-  T h;                                 ///< (1 − update)·candidate + update·h_before
+  /// `hidden`: what the reset gate lets through, U·h_before + bias
+  T reset, update, candidate, hidden;
+  T h;  ///< (1 − update)·candidate + update·h_before
 
   VITRINE_HD static GruStep of(T reset, T update, T candidate, T hidden, T h_before) {
     const Sigmoid sigmoid;

@@ -27,9 +27,10 @@ int check_gather(const char* op, const Tensor& x, int64_t axis, const Tensor& in
 namespace cpu {
 namespace {
 
-/// Walks the positions of `index` (int64). For each line along `axis`, calls f(offsets): the element offsets at
-/// which the line starts in index, `along` (whose axis is indexed) and `beside` (which has index's shape).
-/// Lines touch different elements of `along`, so they may run in parallel; a line itself runs in order.
+/// Walks the positions of `index` (int64). For each line along `axis`, calls f(offsets): the
+/// element offsets at which the line starts in index, `along` (whose axis is indexed) and `beside`
+/// (which has index's shape). Lines touch different elements of `along`, so they may run in
+/// parallel; a line itself runs in order.
 template <class F>
 void for_each_line(const Tensor& index, const Tensor& along, const Tensor& beside, int axis, F&& f) {
   Shape lines = index.shape();

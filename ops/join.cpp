@@ -140,8 +140,8 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vecto
 
 namespace {
 
-/// Each entry of an axis `times` in turn, or all of them together `times`: [outer, n, inner] is spread along a new axis after
-/// or before n, which is then merged with it.
+/// Each entry of an axis `times` in turn, or all of them together `times`: [outer, n, inner] is
+/// spread along a new axis after or before n, which is then merged with it.
 Tensor repeat_axis(const char* op, const Tensor& x, int axis, int64_t times, bool together) {
   const auto product = [&](int from, int to) {
     int64_t result = 1;

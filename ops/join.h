@@ -10,10 +10,11 @@ Tensor concat(const std::vector<Tensor>& xs, int64_t axis = 0);
 /// Joins tensors of equal shape along a new axis at the given place of the result.
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
 
-/// What padding is filled with: a value, the neighbours mirrored without the edge itself, the edge, or the other end.
+/// What padding is filled with: a value, the neighbours mirrored without the edge itself, the edge,
+/// or the other end.
 enum class PadMode { constant, reflect, edge, wrap };
-/// Adds before[i] and after[i] elements along axis i (one entry per axis; at least 0; reflect and wrap need
-/// enough elements). `value` fills in constant mode.
+/// Adds before[i] and after[i] elements along axis i (one entry per axis; at least 0; reflect and
+/// wrap need enough elements). `value` fills in constant mode.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
            PadMode mode = PadMode::constant, double value = 0);
 /// Tiles x: axis i is repeated times[i] times (as NumPy's tile; missing entries at the left are 1).

@@ -1,9 +1,9 @@
-// Every kernel of the operations, declared once for CPU and CUDA (core/kernel_macros.h). The op checks and
-// allocates; the kernel only computes. CPU kernels are in the op's file or, where tuned, under ops/cpu/; CUDA
-// twins in cuda/ under the same stem.
+// Every kernel of the operations, declared once for CPU and CUDA (core/kernel_macros.h). The op
+// checks and allocates; the kernel only computes. CPU kernels are in the op's file or, where tuned,
+// under ops/cpu/; CUDA twins in cuda/ under the same stem.
 //
-// Where not said otherwise tensors are contiguous, and statistics have the wide dtype of their input (float32
-// for the 16-bit types).
+// Where not said otherwise tensors are contiguous, and statistics have the wide dtype of their
+// input (float32 for the 16-bit types).
 #pragma once
 
 #include <optional>
@@ -32,12 +32,14 @@ VITRINE_KERNEL(choose, Tensor& z, const Tensor& condition, const Tensor& x, cons
 
 // -- Matrix products
 
-/// z = x·y, or z += x·y where `add`, over the last two axes; the leading axes of x and y broadcast to those of
-/// z. Of the last two strides of x and of y one is 1. z may be float32 for 16-bit x and y.
+/// z = x·y, or z += x·y where `add`, over the last two axes; the leading axes of x and y broadcast
+/// to those of z. Of the last two strides of x and of y one is 1. z may be float32 for 16-bit x and
+/// y.
 VITRINE_KERNEL(matmul, Tensor& z, const Tensor& x, const Tensor& y, bool add);
 /// y = x·weightᵀ + bias: x [rows, in], weight [out, in] contiguous, bias [out] or undefined.
 VITRINE_KERNEL(linear, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
-/// The same, and active = gelu_tanh(y), of the y that is stored or of the sum that was rounded to it.
+/// The same, and active = gelu_tanh(y), of the y that is stored or of the sum that was rounded to
+/// it.
 VITRINE_KERNEL(linear_gelu_tanh, Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight,
                const Tensor& bias);
 
@@ -54,8 +56,8 @@ VITRINE_KERNEL(all, Tensor& y, const Tensor& x);
 /// y (int64): where the first largest (smallest) is; the first NaN if there is one; n ≥ 1.
 VITRINE_KERNEL(argmax, Tensor& y, const Tensor& x);
 VITRINE_KERNEL(argmin, Tensor& y, const Tensor& x);
-/// y [outer, n, inner]: running sums over n, from the end if `reverse`, without the element itself if
-/// `exclusive`.
+/// y [outer, n, inner]: running sums over n, from the end if `reverse`, without the element itself
+/// if `exclusive`.
 VITRINE_KERNEL(cumsum, Tensor& y, const Tensor& x, bool exclusive, bool reverse);
 
 // -- Softmax: over the last axis
@@ -74,13 +76,15 @@ VITRINE_KERNEL(log_sum_exp, Tensor& y, Tensor& shift, Tensor& total, const Tenso
 VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& shift,
                const Tensor& total);
 
-// -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse [B, H, Tq]; all in one
-// dtype, which is wide on the CPU; on a GPU lse, what is kept of LASER, bias and slopes have its wide dtype. bias and allowed (bool) are
-// expanded views of [B, H, Tq, Tk], slopes [H]; undefined where there are none.
+// -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse
+// [B, H, Tq]; all in one dtype, which is wide on the CPU; on a GPU lse, what is kept of LASER, bias
+// and slopes have its wide dtype. bias and allowed (bool) are expanded views of [B, H, Tq, Tk],
+// slopes [H]; undefined where there are none.
 
-/// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where nothing is visible. `kept`, like y,
-/// is for the device's own backward: of LASER the sums whose logarithm it is, or on a GPU that logarithm; of a mean what rounding
-/// took from y, undefined where y is wide or no backward follows. A GPU's naive step leaves it alone.
+/// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where
+/// nothing is visible. `kept`, like y, is for the device's own backward: of LASER the sums whose
+/// logarithm it is, or on a GPU that logarithm; of a mean what rounding took from y, undefined
+/// where y is wide or no backward follows. A GPU's naive step leaves it alone.
 VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
                const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                const AttentionForm& form);
@@ -89,55 +93,62 @@ VITRINE_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const Ten
                const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept, const Tensor& lse,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form);
 
-// -- Normalization: x [..., C]; mean, rstd [rows], weight, bias and their gradients [C], all in the wide dtype
+// -- Normalization: x [..., C]; mean, rstd [rows], weight, bias and their gradients [C], all in
+// the wide dtype
 
 /// y = (x − mean)·rstd·weight + bias with rstd = 1/√(variance + eps).
 VITRINE_KERNEL(layer_norm, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x, const Tensor& weight,
                const Tensor& bias, double eps);
 /// y = x·rstd·weight with rstd = 1/√(average x² + eps).
 VITRINE_KERNEL(rms_norm, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps);
-/// sum = x + residual, and y as above of that: layer_norm, or rms_norm where `mean` and `bias` are undefined.
+/// sum = x + residual, and y as above of that: layer_norm, or rms_norm where `mean` and `bias` are
+/// undefined.
 VITRINE_KERNEL(add_norm, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x,
                const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
-/// The backward of them all at x: dx, Σ dy·x̂ and Σ dy over rows; the latter two may be undefined: then they are not wanted. dsum,
-/// where it is defined, is what other uses of x have sent back, and added to dx. `mean` is undefined for rms_norm.
+/// The backward of them all at x: dx, Σ dy·x̂ and Σ dy over rows; the latter two may be undefined:
+/// then they are not wanted. dsum, where it is defined, is what other uses of x have sent back, and
+/// added to dx. `mean` is undefined for rms_norm.
 VITRINE_KERNEL(norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                const Tensor& dsum, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                const Tensor& weight);
 
 // -- Rotary positions
 
-/// x [.., 2n] with each pair (l, h) of its channels turned: y has (l·cos − h·sin, h·cos + l·sin), or, turned `back`, that with −sin.
-/// Pair i is channels i and n + i, or 2i and 2i + 1 where `interleaved`. cosine and sine [.., n] are expanded views in x's wide
-/// dtype, with contiguous rows; x and y have any strides.
+/// x [.., 2n] with each pair (l, h) of its channels turned: y has (l·cos − h·sin, h·cos + l·sin),
+/// or, turned `back`, that with −sin. Pair i is channels i and n + i, or 2i and 2i + 1 where
+/// `interleaved`. cosine and sine [.., n] are expanded views in x's wide dtype, with contiguous
+/// rows; x and y have any strides.
 VITRINE_KERNEL(rotary, Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved,
                bool back);
 
-// -- Recurrent cells: one position t of all sequences. Tensors are [B, ·] with contiguous rows. h, x, dx and dh_t have
-// one dtype; gates, c, the product and the running gradients have its wide dtype. lengths (int64 [B]) may be undefined; in
-// a row with lengths[b] ≤ t the states stay as they are, and its gates are not written. Formulas:
-// ops/formulas_recurrent-inl.h.
+// -- Recurrent cells: one position t of all sequences. Tensors are [B, ·] with contiguous rows. h,
+// x, dx and dh_t have one dtype; gates, c, the product and the running gradients have its wide
+// dtype. lengths (int64 [B]) may be undefined; in a row with lengths[b] ≤ t the states stay as they
+// are, and its gates are not written. Formulas: ops/formulas_recurrent-inl.h.
 
-/// gates [B, 4C] = [σ(i), σ(f), tanh(g), σ(o)] of x + product [B, 4C], and the states h and c after it.
+/// gates [B, 4C] = [σ(i), σ(f), tanh(g), σ(o)] of x + product [B, 4C], and the states h and c after
+/// it.
 VITRINE_KERNEL(lstm_cell, Tensor& h, Tensor& c, Tensor& gates, const Tensor& x, const Tensor& product,
                const Tensor& h_before, const Tensor& c_before, const Tensor& lengths, int64_t t);
-/// dx [B, 4C]: the gradient of the four sums. dh and dc, running gradients of the states after this position, become
-/// what is known of those before: dc whole, dh without the part along the product. dh_t and dc_t may be undefined.
+/// dx [B, 4C]: the gradient of the four sums. dh and dc, running gradients of the states after this
+/// position, become what is known of those before: dc whole, dh without the part along the product.
+/// dh_t and dc_t may be undefined.
 VITRINE_KERNEL(lstm_cell_backward, Tensor& dx, Tensor& dh, Tensor& dc, const Tensor& dh_t, const Tensor& dc_t,
                const Tensor& gates, const Tensor& c, const Tensor& c_before, const Tensor& lengths,
                int64_t t);
-/// gates [B, 4C] = [r, u, candidate, n' + bias] of x [B, 3C] and product [B, 3C], and the state h after it. bias
-/// [C] may be undefined.
+/// gates [B, 4C] = [r, u, candidate, n' + bias] of x [B, 3C] and product [B, 3C], and the state h
+/// after it. bias [C] may be undefined.
 VITRINE_KERNEL(gru_cell, Tensor& h, Tensor& gates, const Tensor& x, const Tensor& product, const Tensor& bias,
                const Tensor& h_before, const Tensor& lengths, int64_t t);
 /// dx and dproduct [B, 3C]; dh as in lstm_cell_backward.
 VITRINE_KERNEL(gru_cell_backward, Tensor& dx, Tensor& dproduct, Tensor& dh, const Tensor& dh_t,
                const Tensor& gates, const Tensor& h_before, const Tensor& lengths, int64_t t);
 
-// -- Losses: logits and their gradient [rows, V], each row contiguous; targets (int64), losses and statistics [rows]
+// -- Losses: logits and their gradient [rows, V], each row contiguous; targets (int64), losses
+// and statistics [rows]
 
-/// losses = log Σ e^logits − logits[target], smoothed: (1 − s)·that + s·average over the classes as targets. 0
-/// where the target is `ignore`. shift and total as in log_sum_exp.
+/// losses = log Σ e^logits − logits[target], smoothed: (1 − s)·that + s·average over the classes as
+/// targets. 0 where the target is `ignore`. shift and total as in log_sum_exp.
 VITRINE_KERNEL(cross_entropy, Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits,
                const Tensor& targets, int64_t ignore, double label_smoothing);
 /// dx = dlosses·(softmax(logits) − target distribution); 0 where ignored, and in a row of only −∞.
@@ -145,8 +156,8 @@ VITRINE_KERNEL(cross_entropy_backward, Tensor& dx, const Tensor& dlosses, const 
                const Tensor& targets, const Tensor& shift, const Tensor& total, int64_t ignore,
                double label_smoothing);
 
-/// Every element of x (contiguous, any real dtype) is a share, in [0, 1], or an error names `op` and `argument` (literals); on a GPU
-/// what next waits tells it.
+/// Every element of x (contiguous, any real dtype) is a share, in [0, 1], or an error names `op`
+/// and `argument` (literals); on a GPU what next waits tells it.
 VITRINE_KERNEL(check_shares, const Tensor& x, const char* op, const char* argument);
 
 // -- Indices (int64, checked); any strides, equal devices
@@ -158,34 +169,37 @@ struct IndexRule {
   bool negative = false;               ///< −limit … −1 count from the end
   std::optional<int64_t> except = {};  ///< allowed beside, and kept as it is
 };
-/// y (int64, contiguous) = index (int64 or int32), negative ones counted from the end; one out of range is an error, which on a GPU
-/// what next waits tells: until then it counts as `except`, or 0.
+/// y (int64, contiguous) = index (int64 or int32), negative ones counted from the end; one out of
+/// range is an error, which on a GPU what next waits tells: until then it counts as `except`, or 0.
 VITRINE_KERNEL(check_index, Tensor& y, const Tensor& index, const IndexRule& rule);
 
 /// y[…, i, …] = x[…, index[…, i, …], …] along an axis, for the positions of index.
 VITRINE_KERNEL(gather, Tensor& y, const Tensor& x, const Tensor& index, int axis);
 /// y[…, index[…, i, …], …] += source[…, i, …], in the order of i; y has the wide dtype of source.
 VITRINE_KERNEL(scatter_add, Tensor& y, const Tensor& index, const Tensor& source, int axis);
-/// indices [..., k]: where the first k of each row of x [..., n] are in sorted order; stable, NaN last.
+/// indices [..., k]: where the first k of each row of x [..., n] are in sorted order; stable, NaN
+/// last.
 VITRINE_KERNEL(argsort, Tensor& indices, const Tensor& x, bool descending);
 
-// -- Draws by weights [..., V] (float64); random number i is that of counter draw.offset + i (to_fine_uniform)
+// -- Draws by weights [..., V] (float64); random number i is that of counter draw.offset
+// + i (to_fine_uniform)
 
-/// A weight that is negative or not finite is an error, and so is a row with too few above 0 for `count` draws. On a GPU what next
-/// waits tells it, and until then such a weight is 0.
+/// A weight that is negative or not finite is an error, and so is a row with too few above 0 for
+/// `count` draws. On a GPU what next waits tells it, and until then such a weight is 0.
 VITRINE_KERNEL(check_weights, Tensor& weights, int64_t count, bool replacement);
 /// sums [..., ⌈V/32⌉]: of each 32 neighbours (ops/formulas_multinomial.h).
 VITRINE_KERNEL(sum_neighbours, Tensor& sums, const Tensor& weights);
-/// drawn [..., count]: where in its row of sums[0], the weights, draw i falls. sums[k + 1] is sum_neighbours of sums[k], the last
-/// one has one element a row.
+/// drawn [..., count]: where in its row of sums[0], the weights, draw i falls. sums[k + 1] is
+/// sum_neighbours of sums[k], the last one has one element a row.
 VITRINE_KERNEL(draw_indices, Tensor& drawn, const std::vector<Tensor>& sums, Draw draw);
-/// When something that happens at a random time, `weights` times a second on average, first does; NaN where never.
+/// When something that happens at a random time, `weights` times a second on average, first does;
+/// NaN where never.
 VITRINE_KERNEL(first_times, Tensor& times, const Tensor& weights, Draw draw);
 
 // -- Dropout
 
-/// y = x·scale where kept, else 0. Element i is dropped where its uniform number (core/philox.h: word i % 4 of
-/// counter draw.offset + i/4) is below p.
+/// y = x·scale where kept, else 0. Element i is dropped where its uniform number (core/philox.h:
+/// word i % 4 of counter draw.offset + i/4) is below p.
 VITRINE_KERNEL(dropout, Tensor& y, const Tensor& x, double p, double scale, Draw draw);
 
 }  // namespace vitrine

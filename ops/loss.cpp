@@ -45,8 +45,8 @@ Tensor is_counted(const Tensor& targets, const CrossEntropyOptions& options) {
   return not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
 }
 
-/// What each row's loss is multiplied by before the sum: its class weight (1 without), 0 where the target is
-/// ignored, divided by their sum for a mean. A constant.
+/// What each row's loss is multiplied by before the sum: its class weight (1 without), 0 where the
+/// target is ignored, divided by their sum for a mean. A constant.
 Tensor row_weights(const Tensor& targets, const CrossEntropyOptions& options, DType dtype) {
   const Tensor by_class = options.class_weights.defined() ? detach(options.class_weights) : Tensor();
   const Tape::Pause pause;
@@ -58,11 +58,12 @@ Tensor row_weights(const Tensor& targets, const CrossEntropyOptions& options, DT
   }
   if (options.reduction != Reduction::mean) return weights;
   const Tensor total = sum(weights);
-  return weights / where(not_equal(total, zeros_like(total)), total, 1.0);  // a mean over no rows is 0
+  // A mean over no rows is 0
+  return weights / where(not_equal(total, zeros_like(total)), total, 1.0);
 }
 
-/// Σ losses·weights, or losses·weights for Reduction::none. A loss of weight 0 counts for nothing even if it is
-/// infinite.
+/// Σ losses·weights, or losses·weights for Reduction::none. A loss of weight 0 counts for nothing
+/// even if it is infinite.
 Tensor weigh(const Tensor& losses, const Tensor& weights, Reduction reduction) {
   const Tensor weighted =
       where(not_equal(weights, zeros({}, weights.dtype(), weights.device())), losses * weights, 0.0);
@@ -155,7 +156,8 @@ void cpu::cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tens
     const SumExp<T> sum = sum_exp(x, n);
     shift.data<T>()[row] = sum.shift;
     total.data<T>()[row] = sum.total;
-    // x is subtracted from the shift first: both may be large, and their difference is exact where it is small.
+    // x is subtracted from the shift first: both may be large, and their difference is exact where
+    // it is small.
     const T log_total = std::log(sum.total);
     const auto loss_of = [&](T score) {
       return sum.total == 0 ? std::numeric_limits<T>::infinity() : (sum.shift - score) + log_total;

@@ -17,8 +17,8 @@
 namespace vitrine {
 namespace {
 
-/// A matrix operand that a product can read as it lies: one of the last two strides is 1 and the other spans it. Others
-/// are copied.
+/// A matrix operand that a product can read as it lies: one of the last two strides is 1 and the
+/// other spans it. Others are copied.
 bool reads_in_place(const Tensor& x) { return has_matrix_rows(x) || has_matrix_rows(x, -1, -2); }
 
 Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
@@ -91,7 +91,8 @@ Operand layout(const Tensor& x) {
   return {Trans::yes, std::max(x.strides()[r - 1], x.shape()[r - 2])};
 }
 
-/// Calls f(batch, offsets) for runs of up to two leading axes of the product; further ones are looped over.
+/// Calls f(batch, offsets) for runs of up to two leading axes of the product; further ones are
+/// looped over.
 template <class F>
 void for_each_batch(const Tensor& z, const Tensor& x, const Tensor& y, F&& f) {
   const int lead = z.rank() - 2;
@@ -132,8 +133,8 @@ void for_each_batch(const Tensor& z, const Tensor& x, const Tensor& y, F&& f) {
 }  // namespace
 }  // namespace cpu
 
-// The plain loop is gemm_plain in ops/cpu/gemm/plain.h: it runs on dual numbers and integers, and tests
-// hold the tuned products against it.
+// The plain loop is gemm_plain in ops/cpu/gemm/plain.h: it runs on dual numbers and integers, and
+// tests hold the tuned products against it.
 void cpu::matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   const int64_t M = x.size(-2), K = x.size(-1), N = y.size(-1);
   if (z.numel() == 0) return;
@@ -184,7 +185,8 @@ struct Layer {
     check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "{}: the bias is {}, wanted [{}]", op,
           bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
     const DType dtype = promote(x0.dtype(), weight0.dtype());
-    x = cast(x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2), dtype);  // a size of 0 is no obstacle
+    // A size of 0 is no obstacle
+    x = cast(x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2), dtype);
     weight = cast(weight0, dtype);
     if (bias0.defined()) bias = cast(bias0, dtype);
     shape = x0.shape();

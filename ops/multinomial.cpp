@@ -11,7 +11,8 @@
 namespace vitrine {
 namespace {
 
-/// Sums of neighbours, their sums, and so on: a draw then looks at 32 numbers of each level, and not at all weights.
+/// Sums of neighbours, their sums, and so on: a draw then looks at 32 numbers of each level, and
+/// not at all weights.
 void draw_with_replacement(Tensor& drawn, const Tensor& weights, Draw draw) {
   std::vector<Tensor> sums{weights};
   while (sums.back().size(-1) > 1) {
@@ -24,8 +25,8 @@ void draw_with_replacement(Tensor& drawn, const Tensor& weights, Draw draw) {
   VITRINE_RUN(draw_indices, drawn, sums, draw);
 }
 
-/// The first of several exponential clocks of rates w to ring is i with probability wᵢ/Σw, and the others are as if just started.
-/// Efraimidis and Spirakis 2006.
+/// The first of several exponential clocks of rates w to ring is i with probability wᵢ/Σw, and the
+/// others are as if just started. Efraimidis and Spirakis 2006.
 void draw_without_replacement(Tensor& drawn, const Tensor& weights, Draw draw) {
   Tensor times = empty_like(weights);
   VITRINE_RUN(first_times, times, weights, draw);

@@ -42,8 +42,8 @@ void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Ten
 /// x with its last axes merged into one, as the kernels take it.
 Tensor merged(const Tensor& x, int axes) { return x.defined() ? flatten(x, -axes) : x; }
 
-/// The vector, or `value` everywhere where it is undefined, as kernels take it: contiguous, in the dtype of the
-/// statistics, so that a float32 weight on bfloat16 activations is not rounded.
+/// The vector, or `value` everywhere where it is undefined, as kernels take it: contiguous, in the
+/// dtype of the statistics, so that a float32 weight on bfloat16 activations is not rounded.
 Tensor vector_or(const Tensor& vector, double value, const Tensor& x) {
   const DType dtype = accumulation_dtype(x.dtype());
   if (!vector.defined()) return full({x.size(-1)}, value, dtype, x.device());
@@ -54,15 +54,17 @@ Tensor statistic(const Tensor& x) {
   return empty({x.numel() / x.size(-1)}, accumulation_dtype(x.dtype()), x.device());
 }
 
-/// What other uses of x have sent back so far, which the norm adds on the way; undefined where there is nothing. To a leaf the tape
-/// adds: its gradient stays where it is, and is float32 where x has 16 bits.
+/// What other uses of x have sent back so far, which the norm adds on the way; undefined where
+/// there is nothing. To a leaf the tape adds: its gradient stays where it is, and is float32 where
+/// x has 16 bits.
 Tensor sum_of_others(const Backward& b, DType dtype, bool leaf) {
   const Tensor sum = b.needs(0) && !leaf ? b.take_sum(0) : Tensor();
   if (!sum.defined()) return sum;
   return sum.dtype() == dtype ? packed(sum) : copy_as(sum, dtype);
 }
 
-/// Room for the gradient of the weight or bias; undefined, for kernels to leave out, where it is not wanted.
+/// Room for the gradient of the weight or bias; undefined, for kernels to leave out, where it is
+/// not wanted.
 Tensor gradient_of_vector(const Tensor& x, bool wanted) {
   return wanted ? empty({x.size(-1)}, accumulation_dtype(x.dtype()), x.device()) : Tensor();
 }
@@ -193,8 +195,8 @@ void cpu::rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weigh
   });
 }
 
-/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first, then
-/// over the chunks, in order.
+/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first,
+/// then over the chunks, in order.
 void cpu::norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
                         const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
   constexpr int64_t kRows = 32;

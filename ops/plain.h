@@ -1,7 +1,7 @@
-// Kernels as plain loops over float64. Read the plain loop before the tuned kernel of the same name,
-// which follows it in the op's file or is in ops/cpu/. Tests hold the tuned kernels against the plain
-// loops. Tensors are contiguous and hold finite numbers. The plain loop of a matrix product is in
-// ops/cpu/gemm/plain.h.
+// Kernels as plain loops over float64. Read the plain loop before the tuned kernel of the same
+// name, which follows it in the op's file or is in ops/cpu/. Tests hold the tuned kernels against
+// the plain loops. Tensors are contiguous and hold finite numbers. The plain loop of a matrix
+// product is in ops/cpu/gemm/plain.h.
 #pragma once
 
 #include "core/tensor.h"
@@ -22,8 +22,8 @@ void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tenso
 void cross_entropy(Tensor& losses, const Tensor& logits, const Tensor& targets);
 void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets);
 
-/// One head: q [Tq, D], k [Tk, D], v [Tk, Dv]. A causal attention aligns the last query with the last
-/// key.
+/// One head: q [Tq, D], k [Tk, D], v [Tk, Dv]. A causal attention aligns the last query with the
+/// last key.
 void attention(Tensor& y, const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal);
 void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
                         const Tensor& k, const Tensor& v, double scale, bool causal);

@@ -63,7 +63,8 @@ struct Sequence {
     for (int64_t i = time - 1; i >= 0; --i) f(position(i), i == 0 ? -1 : position(i - 1));
   }
 
-  /// The states that come before each position, as one tensor: `first`, then those of `states` but the last.
+  /// The states that come before each position, as one tensor: `first`, then those of `states` but
+  /// the last.
   Tensor before(const Tensor& first, const Tensor& states) const {
     Tensor all = empty_states(states.dtype(), channels);
     if (time == 0) return all;

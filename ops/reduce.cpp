@@ -1,4 +1,5 @@
-// Sums, and what is made of them. Maxima and truth values: ops/extreme.cpp; running sums: ops/cumsum.cpp.
+// Sums, and what is made of them. Maxima and truth values: ops/extreme.cpp; running sums:
+// ops/cumsum.cpp.
 #include "ops/reduce.h"
 
 #include <bit>
@@ -13,8 +14,8 @@
 namespace vitrine {
 namespace {
 
-/// Σ x over sorted axes, in `dtype`. The sum of 16-bit floats in float32 is not rounded back, so that a mean
-/// rounds once and does not overflow.
+/// Σ x over sorted axes, in `dtype`. The sum of 16-bit floats in float32 is not rounded back, so
+/// that a mean rounds once and does not overflow.
 Tensor sum_as(const Tensor& x, const std::vector<int>& axes, KeepAxes keep, DType dtype) {
   const DType total = is_floating(x.dtype()) ? accumulation_dtype(x.dtype()) : DType::int64;
   Tensor kept =
@@ -87,8 +88,8 @@ Tensor mean(const Tensor& x, const Axes& axes, KeepAxes keep) {
 
 Tensor prod(const Tensor& x, const Axes& axes, KeepAxes keep) {
   const auto sorted = check_axes("prod", x.shape(), axes);
-  // The reduced axes become the last one, which is then folded in halves: a product of products needs no
-  // division in its derivative, so that zeros are no special case.
+  // The reduced axes become the last one, which is then folded in halves: a product of products
+  // needs no division in its derivative, so that zeros are no special case.
   Axes order;
   for (int axis = 0; axis < x.rank(); ++axis)
     if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);
@@ -118,8 +119,9 @@ Tensor largest_of(const Tensor& x, const Axes& axes) {
   return max(abs(x), axes, KeepAxes::yes);
 }
 
-/// x − mean over axes, into each of whose results `count` elements fall. Where their sum could overflow, x is divided by the power
-/// of two from count on before it is summed, so that the gradient does not overflow either; other results keep their bits.
+/// x − mean over axes, into each of whose results `count` elements fall. Where their sum could
+/// overflow, x is divided by the power of two from count on before it is summed, so that the
+/// gradient does not overflow either; other results keep their bits.
 Tensor centered(const Tensor& x, const Axes& axes, int64_t count) {
   const int end = x.dtype() == DType::float32 ? 128 : 1024;
   const auto power = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(count)));
@@ -160,21 +162,25 @@ Tensor std(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep)
 
 namespace {
 
-/// √x with derivative 0 at 0, where that of sqrt is infinite: for a sum of squares that vanishes the square's
-/// derivative 0 wins.
+/// √x with derivative 0 at 0, where that of sqrt is infinite: for a sum of squares that vanishes
+/// the square's derivative 0 wins.
 Tensor sqrt_of_squares(const Tensor& x) {
-  const Tensor positive = not_equal(x, zeros({}, x.dtype(), x.device()));  // true for NaN, which stays NaN
+  // True for NaN, which stays NaN
+  const Tensor positive = not_equal(x, zeros({}, x.dtype(), x.device()));
   return where(positive, sqrt(where(positive, x, 1.0)), 0.0);
 }
 
-/// t^p and s^(1/p) have infinite or undefined derivatives at 0: there the argument is replaced by 1, and the result by 0.
+/// t^p and s^(1/p) have infinite or undefined derivatives at 0: there the argument is replaced by
+/// 1, and the result by 0.
 Tensor power_of_sum(const Tensor& t, double exponent) {
-  const Tensor positive = not_equal(t, zeros({}, t.dtype(), t.device()));  // true for NaN, which stays NaN
+  // True for NaN, which stays NaN
+  const Tensor positive = not_equal(t, zeros({}, t.dtype(), t.device()));
   return where(positive, pow(where(positive, t, 1.0), exponent), 0.0);
 }
 
-/// What x is divided by so that powers of its elements neither overflow nor vanish: for squares a power of two, which is 1
-/// unless the largest number is far from 1, so that ordinary results keep their bits; else the largest number.
+/// What x is divided by so that powers of its elements neither overflow nor vanish: for squares a
+/// power of two, which is 1 unless the largest number is far from 1, so that ordinary results keep
+/// their bits; else the largest number.
 Tensor norm_scale(const Tensor& x, double p, const Axes& axes) {
   const Tensor largest = largest_of(x, axes);
   const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
@@ -184,8 +190,8 @@ Tensor norm_scale(const Tensor& x, double p, const Axes& axes) {
                where(less(largest, number(power_of_two(-far))), number(power_of_two(-2 * far)), number(1)));
 }
 
-/// The norm for p other than 1 and infinity, of the wide dtype. With u = x/‖x‖, whose elements are at most 1, the gradient is
-/// sign(u)|u|^(p−1): neither it nor what it is computed from overflows.
+/// The norm for p other than 1 and infinity, of the wide dtype. With u = x/‖x‖, whose elements are
+/// at most 1, the gradient is sign(u)|u|^(p−1): neither it nor what it is computed from overflows.
 Tensor scaled_norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   Tensor y;
   {

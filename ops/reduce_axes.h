@@ -18,9 +18,9 @@ Shape reduced_shape(const Shape& shape, std::span<const int> axes, KeepAxes keep
 /// The number of elements that fall into one result; at least 1, or an error that names the op.
 int64_t reduced_count(std::string_view op, const Shape& shape, std::span<const int> axes);
 
-/// Reduces x over `axes` (sorted). Neighbouring axes are one pass, the last ones first, so that x is read
-/// once; `run(y, x)` reduces a contiguous x [outer, n, inner] to y [outer, inner]. Results between passes
-/// have the dtype `partial`, the last one `dtype`. The axes are kept with size 1.
+/// Reduces x over `axes` (sorted). Neighbouring axes are one pass, the last ones first, so that x
+/// is read once; `run(y, x)` reduces a contiguous x [outer, n, inner] to y [outer, inner]. Results
+/// between passes have the dtype `partial`, the last one `dtype`. The axes are kept with size 1.
 template <class Run>
 Tensor reduce_axes(const Tensor& x, std::span<const int> axes, DType partial, DType dtype, Run run) {
   Tensor y = packed(x);
@@ -78,8 +78,8 @@ void reduce_pieces(D* y, const S* x, int64_t outer, int64_t n, int64_t inner, in
   });
 }
 
-/// A pass: y[o, i] = Fold of x[o, :, i]. A tree over pieces whose sizes are fixed: parallel, accurate for
-/// sums, and with a result that does not depend on the number of threads.
+/// A pass: y[o, i] = Fold of x[o, :, i]. A tree over pieces whose sizes are fixed: parallel,
+/// accurate for sums, and with a result that does not depend on the number of threads.
 template <class Fold, class S, class D>
 void reduce(D* y, const S* x, int64_t outer, int64_t n, int64_t inner) {
   using Total = typename Fold::template Total<S>;

@@ -19,12 +19,13 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Shift {
-  Tensor by;  ///< the largest element of each row, a constant; 0 where it is not finite: ∞ − ∞ has no value
+  /// The largest element of each row, a constant; 0 where it is not finite: ∞ − ∞ has no value
+  Tensor by;
   Tensor some;  ///< whether the row has an element above −∞
 };
 
-/// log Σ eˣ = m + log Σ e^(x − m) for any constant m: the largest element keeps every exponential within
-/// [0, 1].
+/// log Σ eˣ = m + log Σ e^(x − m) for any constant m: the largest element keeps every exponential
+/// within [0, 1].
 Shift shift(const Tensor& x, const Axes& axes) {
   const Tensor largest = detach(max(x, axes, KeepAxes::yes));
   return {where(is_finite(largest), largest, 0.0),
@@ -38,8 +39,8 @@ bool is_last_axis(const char* op, const Tensor& x, int64_t axis) {
 
 }  // namespace
 
-// In a row of only −∞ the sum is 0. It is replaced by 1 before a division or logarithm, whose derivative at 0
-// would make the gradient NaN, and the result by what the header promises.
+// In a row of only −∞ the sum is 0. It is replaced by 1 before a division or logarithm, whose
+// derivative at 0 would make the gradient NaN, and the result by what the header promises.
 
 Tensor define::softmax(const Tensor& x, int64_t axis) {
   const Tensor z = cast(x, accumulation_dtype(x.dtype()));

@@ -11,8 +11,8 @@ struct Sorted {
   Tensor indices;  ///< int64
 };
 
-/// Stable sort along an axis; NaN sorts last in either direction. Gradients go back to where values came
-/// from.
+/// Stable sort along an axis; NaN sorts last in either direction. Gradients go back to where values
+/// came from.
 Sorted sort(const Tensor& x, int64_t axis = -1, bool descending = false);
 /// The k largest (or smallest) along an axis, in order; of equals the earlier comes first.
 Sorted topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);

@@ -28,7 +28,8 @@ inline Tensor run_unary_backward(Unary op, const Tensor& dy, const Tensor& x, co
   return dx;
 }
 
-/// A primitive: its backward is the formula's derivative or, where that is itself recorded, `slope(x, y)` in recorded ops.
+/// A primitive: its backward is the formula's derivative or, where that is itself recorded,
+/// `slope(x, y)` in recorded ops.
 template <class Slope>
 Tensor primitive(Unary op, const Tensor& x, Slope&& slope) {
   const Tensor y = run_unary(op, x);

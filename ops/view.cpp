@@ -60,7 +60,8 @@ std::optional<Strides> strides_for(const Tensor& x, const Shape& shape) {
   return result;
 }
 
-/// A view of one part of x, whose gradient is added into that part. `part` maps strides of x to the part's.
+/// A view of one part of x, whose gradient is added into that part. `part` maps strides of x to the
+/// part's.
 template <class F>
 Tensor part_of(const char* op, const Tensor& x, F&& part) {
   const Region here = part(x.strides());
@@ -166,7 +167,8 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::o
     return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
   };
   const int64_t b = bound(start, step > 0 ? lowest : highest), e = bound(stop, step > 0 ? highest : lowest);
-  // The step may be any int64, so it is neither negated nor, where no second element follows, multiplied.
+  // The step may be any int64, so it is neither negated nor, where no second element follows,
+  // multiplied.
   const int64_t count =
       step > 0 ? (e > b ? (e - b - 1) / step + 1 : 0) : (b > e ? (e - b + 1) / step + 1 : 0);
   return part_of("slice", x, [&](const Strides& whole) {

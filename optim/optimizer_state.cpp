@@ -25,7 +25,7 @@ int64_t count_of(const Tensor& x) { return static_cast<int64_t>(x.item()); }
 }  // namespace
 
 // States by name
-// -----------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 std::vector<std::string> Optimizer::state_names(const Parameter& parameter) const {
   std::vector<std::string> names;
@@ -65,7 +65,7 @@ void Optimizer::set_state(const Parameter& parameter, const std::string& name, c
 }
 
 // Checkpoints
-// --------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 std::vector<std::pair<std::string, Parameter>> Optimizer::keys() const {
   std::vector<std::pair<std::string, Parameter>> result;

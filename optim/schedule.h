@@ -22,7 +22,7 @@ Schedule noam(int64_t width, int64_t warmup, double scale = 1);
 /// error.
 Schedule inverse_sqrt(double peak, int64_t warmup, double start = 0);
 /// peak·(1 + cos(π·step/total))/2, times step/warmup while step ≤ warmup: the schedule of the UvA
-/// course notebooks. Behind `total` the cosine rises again.
+/// course notebooks. After `total` the cosine rises again.
 Schedule cosine_times_warmup(double peak, int64_t warmup, int64_t total);
 
 }  // namespace vitrine::optim

@@ -22,7 +22,8 @@ std::string trimmed(const std::string& line) {
   return begin == std::string::npos ? "" : line.substr(begin, end - begin + 1);
 }
 
-/// Lines without indentation and without the marks of a comment, as code is quoted; blank ones left out.
+/// Lines without indentation and without the marks of a comment, as code is quoted; blank ones left
+/// out.
 std::vector<std::string> lines_of(const fs::path& path) {
   std::ifstream in(path);
   REQUIRE_MESSAGE(in.good(), path.string());

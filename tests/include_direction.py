@@ -10,11 +10,13 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(vitrine/[^>]+)>)')
 
 # Folder or file -> what it may include; the longest match counts.
-CONTRACTS = r"(ops|optim)/(.+/)?(kernels|formulas)\w*\.h"  # shared by the CPU kernels and their CUDA twins
+# Shared by the CPU kernels and their CUDA twins
+CONTRACTS = r"(ops|optim)/(.+/)?(kernels|formulas)\w*\.h"
 ALLOWED = {
     "core": r"core/",
     "ops": r"(core|ops)/",
-    "ops/elementwise_formula.h": r"(core|ops)/|cuda/elementwise_formula\.h",  # a kernel is compiled with its formula
+    # A kernel is compiled with its formula
+    "ops/elementwise_formula.h": r"(core|ops)/|cuda/elementwise_formula\.h",
     "optim": r"(core|ops|optim)/",
     # nn's floors: each may include those below it.
     "nn": r"(core|ops)/|nn/(module|init|check_gradients|options|config_file)\.h",

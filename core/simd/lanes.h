@@ -101,8 +101,8 @@ VITRINE_HD Lanes<T, N> select(const LaneMask<T, N>& condition, const Lanes<T, N>
 #define VITRINE_HOST_ALONE
 #endif
 
-/// One lane calls the function of scalars; several, which only the host has, go through the vectors of
-/// the instruction set in use.
+/// One lane calls the function of scalars; several, which only the host has, go through the vectors
+/// of the instruction set in use.
 #define VITRINE_LANES_FUNCTION(name)                                  \
   VITRINE_HOST_ALONE                                                  \
   template <class T, int N>                                           \

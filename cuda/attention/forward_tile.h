@@ -1,7 +1,9 @@
 // Attention that never keeps its weights (Dao et al. 2022): one block a tile of queries of a head,
 // 32 keys at a time.
 //
-//   y = Σ e^(s − m)·v / Σ e^(s − m),   s = form(q·k),   m the largest score so far; where a larger one comes, sums scale down once.
+//   y = Σ e^(s − m)·v / Σ e^(s − m),   s = form(q·k),   m the largest score so far
+//
+// Where a larger score comes, the sums are scaled down once.
 //
 // Keys and values pass through shared memory; scores, weights and sums of a warp stay in its
 // registers (cuda/attention/products.h). LASER's anchors move along (cuda/attention/laser.h). The

@@ -29,7 +29,8 @@ struct Kept {
   Heads<S> h;                    // LASER's H, in float16 the bits of a bfloat16; dy for a mean
 };
 
-/// dy·b of one element (i, d), and a key, where log P = `log_weight`; 0 unless it is to be read exactly.
+/// dy·b of one element (i, d), and a key, where log P = `log_weight`; 0 unless it is to be read
+/// exactly.
 template <class T>
 __device__ T exact_term(const Anchor<T>& anchor, T kept, T dy, T v, T log_weight) {
   return anchor.out_of_range(kept - anchor.c) ? dy * math::exp(log_weight + (v - kept)) : T(0);
@@ -47,7 +48,8 @@ __device__ T score_gradient(T p, T dp, T correction) {
   return p == T(0) ? T(0) : p * (dp - correction);
 }
 
-/// Stores a warp's accumulator of a gradient, times `by`: its columns from `first` and rows from `own` on, as far as there are any.
+/// Stores a warp's accumulator of a gradient, times `by`: its columns from `first` and rows from
+/// `own` on, as far as there are any.
 template <class S, class T, int kHeight>
 __device__ void write_gradient(const HeadMatrix<S>& x, Accumulator<T, kHeight>& accumulator, int own, int end,
                                int first, int columns, T by) {

@@ -2,7 +2,8 @@
 // block by block, but with the structure of cuda/matmul/hopper.cu. The design is that of
 // FlashAttention-3 (Shah et al. 2024).
 //
-// What it buys: `mma` reaches some 60 % of these tensor cores' rate, and waits for the softmax. Here
+// What it buys: `mma` reaches some 60 % of these tensor cores' rate, and waits for the softmax.
+// Here
 // - one thread fetches q, k and v by the copy engine, two blocks of keys ahead;
 // - `wgmma` reads q, k and v where they are, and weights from the registers of the softmax;
 // - LASER multiplies F (cuda/attention/laser_operands.h) in place of v: o = c + log(1 + sum);

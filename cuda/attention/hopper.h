@@ -1,5 +1,5 @@
-// What attention's kernels for Hopper (TMA and wgmma) have in common: tiles of boxes in shared memory, which one warpgroup fills and
-// two multiply, and the order in which blocks take tiles.
+// What attention's kernels for Hopper (TMA and wgmma) have in common: tiles of boxes in shared
+// memory, which one warpgroup fills and two multiply, and the order in which blocks take tiles.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,16 @@
 
 namespace vitrine::cuda {
 
-// A block: a warpgroup that produces, and consumers, each with 64 rows of the tile that the block owns.
+// A block: a warpgroup that produces, and consumers, each with 64 rows of the tile that the block
+// owns.
 inline constexpr int kWarpgroup = 128, kConsumers = 2, kHopperThreads = (1 + kConsumers) * kWarpgroup;
 inline constexpr int kOwnedRows = 64, kTileRows = kConsumers * kOwnedRows;
 inline constexpr int kProductDepth = 16;  // of one instruction
 /// Registers a thread: the producer needs few, and consumers share what it gives.
 inline constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 
-/// kRows × kColumns elements of one head, as boxes: those of 64 columns follow each other, so that they are lines without a gap.
+/// kRows × kColumns elements of one head, as boxes: those of 64 columns follow each other, so that
+/// they are lines without a gap.
 template <int kRows, int kColumns>
 struct BoxedTile {
   alignas(1024) char boxes[kColumns / kBox][kRows / kBox][kBoxBytes];
@@ -41,7 +43,8 @@ struct BoxedTile {
   }
 };
 
-/// A place in shared memory that is filled again and again: by the producer, once all consumers have released it.
+/// A place in shared memory that is filled again and again: by the producer, once all consumers
+/// have released it.
 struct PipelineSlot {
   Mbarrier full, empty;
 
@@ -64,10 +67,11 @@ struct PipelineSlot {
   }
 };
 
-/// The tiles of all heads, and which of them a block computes one after the other. Tiles of a head can differ in work: under
-/// causality, what the last queries see is most. They come first, so that what ends last is short; blocks take them in turn, in
-/// every other round in the opposite order, so that none always has the longest. Only so many heads are under way at a time as
-/// the L2 cache holds keys and values of.
+/// The tiles of all heads, and which of them a block computes one after the other. Tiles of a head
+/// can differ in work: under causality, what the last queries see is most. They come first, so that
+/// what ends last is short; blocks take them in turn, in every other round in the opposite order,
+/// so that none always has the longest. Only so many heads are under way at a time as the L2 cache
+/// holds keys and values of.
 struct Schedule {
   int tiles, heads, together;
 
@@ -93,7 +97,8 @@ struct Schedule {
   }
 };
 
-/// The beginning of dynamic shared memory at a multiple of 1024, from which boxes count; the launch asks for as much more.
+/// The beginning of dynamic shared memory at a multiple of 1024, from which boxes count; the launch
+/// asks for as much more.
 inline constexpr size_t kAlignment = 1024;
 template <class Shared>
 __device__ Shared& aligned_shared() {
@@ -102,7 +107,8 @@ __device__ Shared& aligned_shared() {
                                                  kAlignment);
 }
 
-/// Of a warpgroup's sums a thread has two rows, and element e of them in the same column of each (cuda/instructions/wgmma.h).
+/// Of a warpgroup's sums a thread has two rows, and element e of them in the same column of each
+/// (cuda/instructions/wgmma.h).
 __device__ inline int owned_row(int of_thread) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
   return thread / 32 * 16 + thread % 32 / 4 + of_thread * 8;
@@ -111,8 +117,8 @@ __device__ inline int owned_column(int e) {
   return e / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + e % 2;
 }
 
-/// Calls f(at, column) for each run `at` of 4 sums of this thread, two rows of two neighbouring columns, of kSize columns of which
-/// there are `columns`.
+/// Calls f(at, column) for each run `at` of 4 sums of this thread, two rows of two neighbouring
+/// columns, of kSize columns of which there are `columns`.
 template <int kSize, class F>
 __device__ void for_owned_columns(int columns, F&& f) {
 #pragma unroll

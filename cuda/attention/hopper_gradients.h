@@ -1,12 +1,15 @@
-// What attention's backward on Hopper computes, for bfloat16: the two kernels of cuda/attention/tiled_backward.cu, with the structure of
-// cuda/attention/hopper.cu. Both are one: a block owns 128 rows of one side, and meets the other side 64 rows at a time,
+// What attention's backward on Hopper computes, for bfloat16: the two kernels of
+// cuda/attention/tiled_backward.cu, with the structure of cuda/attention/hopper.cu. Both are one: a
+// block owns 128 rows of one side, and meets the other side 64 rows at a time,
 //
 //   s = a·cᵀ,   g = b·dᵀ,   da = scale·ds·c,   and, where it owns keys, db = p·d,
 //
-// with (a, b) = (q, dy) and (c, d) = (k, v) or the other way round. Results stay in registers from the first row to the last, and
-// weights and their gradients go from registers into the next product: nothing is written to shared memory but by the copy engine,
-// and no sum has two writers. The weights are computed, and b·dᵀ is multiplied, while other products are under way. LASER multiplies
-// F and H in place of v and dy (cuda/attention/laser_operands.h), and dv = e^(v − c)∘(Pᵀ·H).
+// with (a, b) = (q, dy) and (c, d) = (k, v) or the other way round. Results stay in registers from
+// the first row to the last, and weights and their gradients go from registers into the next
+// product: nothing is written to shared memory but by the copy engine, and no sum has two writers.
+// The weights are computed, and b·dᵀ is multiplied, while other products are under way. LASER
+// multiplies F and H in place of v and dy (cuda/attention/laser_operands.h), and dv = e^(v −
+// c)∘(Pᵀ·H).
 #pragma once
 
 #include "cuda/attention/gradients.h"
@@ -21,7 +24,8 @@ using S = bfloat16;
 constexpr int kMet = 64;  // rows of the other side that are met at a time
 constexpr int kRing = 4;  // such blocks in shared memory
 
-/// log₂ e · log Σ e^s of a query, and D; ∞ where it sees no key or does not exist, so that its weights are 0.
+/// log₂ e · log Σ e^s of a query, and D; ∞ where it sees no key or does not exist, so that its
+/// weights are 0.
 using QueryNumbers = Vector<float, 2>;
 
 template <int kSize>
@@ -61,7 +65,8 @@ struct Owned {
     b = head / heads, h = head % heads;
     key_head = kKeys ? head : head / in.group;
     elsewhere = in.laser.near != nullptr && !is_near(in.laser.near, key_head);
-    // The first keys are seen most often, so of keys the first tile is the last one of the schedule's.
+    // The first keys are seen most often, so of keys the first tile is the last one of the
+    // schedule's.
     begin = (kKeys ? in.schedule.tiles - 1 - tile : tile) * kTileRows;
     end = begin + kTileRows < count ? begin + kTileRows : count;
   }

@@ -27,8 +27,8 @@ struct KeyMemory {
   __device__ Anchor<T> anchor(int d) const { return {c[d], delta[d]}; }
 };
 
-/// A tile of keys: 128 channels of dk and dv, over all query heads that read them. Wider heads have a block for each 128, which
-/// computes the weights again: a warp has no registers for more.
+/// A tile of keys: 128 channels of dk and dv, over all query heads that read them. Wider heads have
+/// a block for each 128, which computes the weights again: a warp has no registers for more.
 template <class S>
 class KeyGradients {
  public:

@@ -1,10 +1,12 @@
-// LASER's read of a tile: o = c + log(δ + Σ a·F) with F = e^(v − c) − δ in the place of v (ops/cpu/attention/rows.h says which
-// anchor c and which δ a channel has). The anchor follows the range of the values that the tile's queries have seen so far, so
-// that the forward reads the values once; what was summed moves along by rank one: with f = e^(c − c′)
+// LASER's read of a tile: o = c + log(δ + Σ a·F) with F = e^(v − c) − δ in the place of v
+// (ops/cpu/attention/rows.h says which anchor c and which δ a channel has). The anchor follows the
+// range of the values that the tile's queries have seen so far, so that the forward reads the
+// values once; what was summed moves along by rank one: with f = e^(c − c′)
 //
 //   Σ p·F′ = f·Σ p·F + g·Σ p,   g = f − 1, f or 0 where (δ, δ′) is (1, 1), (1, 0) or (0, 0).
 //
-// F and the cotangents H are rounded to the dtype of v, or to bfloat16 where that is float16, which could not hold them.
+// F and the cotangents H are rounded to the dtype of v, or to bfloat16 where that is float16, which
+// could not hold them.
 #pragma once
 
 #include "cuda/attention/laser_operands.h"
@@ -23,7 +25,8 @@ struct Anchor {
     if (range <= kFar) return {low, T(1)};
     return {high - kFar, T(0)};
   }
-  /// F of v. A value above kFar is one that no query of the tile sees: it has weight 0, and must stay finite.
+  /// F of v. A value above kFar is one that no query of the tile sees: it has weight 0, and must
+  /// stay finite.
   __device__ T value(T v) const {
     const T x = math::min(v - c, kFar);
     return delta == T(0) ? math::exp(x) : math::expm1(x);
@@ -31,10 +34,12 @@ struct Anchor {
   /// o − c = log(δ + sum), and back.
   __device__ T read(T sum) const { return delta == T(0) ? math::log(sum) : math::log1p(sum); }
   __device__ T sum(T read) const { return delta == T(0) ? math::exp(read) : math::expm1(read); }
-  /// Whether values are too far apart for what was read to be trusted, as the sum is below ½: it is then read exactly.
+  /// Whether values are too far apart for what was read to be trusted, as the sum is below ½: it is
+  /// then read exactly.
   __device__ bool out_of_range(T read) const { return delta == T(0) && !(read >= T(-0.7)); }
-  /// Whether the forward keeps o for the backward, or o − c. In 16 bits another kernel may have read o by other anchors, and what is
-  /// read exactly may be far from c; else the backward finds the same anchor near o, and o would lose the digits that o − c has.
+  /// Whether the forward keeps o for the backward, or o − c. In 16 bits another kernel may have
+  /// read o by other anchors, and what is read exactly may be far from c; else the backward finds
+  /// the same anchor near o, and o would lose the digits that o − c has.
   template <class S>
   __device__ bool keeps_whole() const {
     return kTensorCores<S> || delta == T(0);
@@ -86,8 +91,8 @@ struct LaserChannels {
     seen_at(j)[threadIdx.x] = any ? T(1) : T(0);
   }
 
-  /// Widens the ranges by the values of keys from j on that are seen, moves the anchors, and says by f and g what becomes of the
-  /// sums.
+  /// Widens the ranges by the values of keys from j on that are seen, moves the anchors, and says
+  /// by f and g what becomes of the sums.
   template <class S>
   __device__ void advance(const SharedMatrix<S>& values, int j) const {
     const T* const seen_here = seen_at(j);

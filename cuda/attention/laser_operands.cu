@@ -1,5 +1,6 @@
-// LASER's anchors, values and cotangents for Hopper's attention (cuda/attention/laser_operands.h). Values are read twice, once for the ranges of all
-// blocks, side by side, and once for F; in between a thread for each channel walks from block to block.
+// LASER's anchors, values and cotangents for Hopper's attention (cuda/attention/laser_operands.h).
+// Values are read twice, once for the ranges of all blocks, side by side, and once for F; in
+// between a thread for each channel walks from block to block.
 #include "cuda/attention/laser_operands.h"
 
 #include "core/creation.h"
@@ -47,7 +48,8 @@ struct SeenKeys {
     const auto same = [&](int axis) { return allowed.size(axis) == 1 || allowed.strides()[axis] == 0; };
     return {scores, allowed.defined() && same(1) && same(2)};
   }
-  /// What tiles of queries see of the blocks of keys that an anchor is of: one of each block, or one of the whole head.
+  /// What tiles of queries see of the blocks of keys that an anchor is of: one of each block, or
+  /// one of the whole head.
   enum Part { all, prefix, any };
   Part part(bool of_head) const {
     if (scores.left < scores.keys || (scores.allowed.data != nullptr && !masks_keys)) return any;
@@ -62,7 +64,8 @@ struct SeenKeys {
   }
 };
 
-/// Ranges [B·Hkv, blocks, 2, Dv]: the least values and the largest ones. counts [B·Hkv, blocks]: of how many keys.
+/// Ranges [B·Hkv, blocks, 2, Dv]: the least values and the largest ones. counts [B·Hkv, blocks]: of
+/// how many keys.
 __global__ void __launch_bounds__(kLaserThreads)
     laser_ranges_kernel(float* ranges, int* counts, Heads<S> values, SeenKeys seen, int channels) {
   __shared__ Pair least[kRowsAtOnce][kMostPairs], most[kRowsAtOnce][kMostPairs];
@@ -109,7 +112,8 @@ __global__ void __launch_bounds__(kLaserThreads)
   Range range;
   float c = 0, narrowest = INFINITY;  // the least spread that a tile of queries may see
   int near_keys = kAllNear;
-  // The ranges of several blocks are on their way together, and what the threads find of them is merged at once.
+  // The ranges of several blocks are on their way together, and what the threads find of them is
+  // merged at once.
   constexpr int kAtOnce = 8;
   for (int first = 0; first < blocks; first += kAtOnce) {
     const int64_t at = head * blocks + first;

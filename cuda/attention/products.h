@@ -1,8 +1,10 @@
-// The products of attention: A·Bᵀ of two tiles, and W·B of an accumulator that a warp has just computed and a tile.
+// The products of attention: A·Bᵀ of two tiles, and W·B of an accumulator that a warp has just
+// computed and a tile.
 //
-// bfloat16 and float16 multiply on tensor cores, with float32 sums. A result's layout is that of a left operand two by two, so
-// weights go from one product into the next without leaving their registers, rounded to 16 bits. float32 and float64 multiply
-// number by number, and weights go through shared memory.
+// bfloat16 and float16 multiply on tensor cores, with float32 sums. A result's layout is that of a
+// left operand two by two, so weights go from one product into the next without leaving their
+// registers, rounded to 16 bits. float32 and float64 multiply number by number, and weights go
+// through shared memory.
 #pragma once
 
 #include "cuda/attention/tile.h"
@@ -41,7 +43,8 @@ __device__ AccumulatorOf<S> laser_value(S at) {
   }
 }
 
-/// Calls f(Type<V>{}) with the dtype of what is in the place of v and dy: S, or that of LASER's F and H.
+/// Calls f(Type<V>{}) with the dtype of what is in the place of v and dy: S, or that of LASER's F
+/// and H.
 template <class S, class F>
 __device__ void visit_values(bool laser, F&& f) {
   if constexpr (std::is_same_v<S, float16>)
@@ -73,7 +76,8 @@ __device__ void multiply_fragments(Accumulator<float, kHeight>& c, int pair, con
       multiply_accumulate<S>(c.at[r][2 * pair + n], a[r], b.quarter[n], b.quarter[n + 2]);
 }
 
-/// c += A·B over `depth`, number by number: A's 16 rows lie a_stride apart, B(k, n) = b[k·along + n·across].
+/// c += A·B over `depth`, number by number: A's 16 rows lie a_stride apart, B(k, n) = b[k·along +
+/// n·across].
 template <class T>
 __device__ void multiply(Accumulator<T>& c, const T* a, int a_stride, const T* b, int along, int across,
                          int depth) {
@@ -93,7 +97,8 @@ __device__ void multiply(Accumulator<T>& c, const T* a, int a_stride, const T* b
   }
 }
 
-/// c += A·Bᵀ over the first `depth` columns of A, whose first row is given, and of a tile B of 32 rows.
+/// c += A·Bᵀ over the first `depth` columns of A, whose first row is given, and of a tile B of 32
+/// rows.
 template <class S, class T, int kHeight>
 __device__ void multiply_transposed(Accumulator<T, kHeight>& c, const S* a, const SharedMatrix<S>& b,
                                     int depth) {
@@ -112,7 +117,8 @@ __device__ void multiply_transposed(Accumulator<T, kHeight>& c, const S* a, cons
   }
 }
 
-/// An accumulator as the left operand of W·B. `shared`: where the warp's rows begin in a tile of 32 columns, for scalar products.
+/// An accumulator as the left operand of W·B. `shared`: where the warp's rows begin in a tile of 32
+/// columns, for scalar products.
 template <class S, int kHeight>
 class Weights {
  public:
@@ -157,7 +163,8 @@ class Weights<S, kHeight> {
   Fragment rows_[kAccumulatorColumns / 16][kHeight];
 };
 
-/// e^x, for 16-bit results by the instruction for powers of 2: its error is far below their rounding.
+/// e^x, for 16-bit results by the instruction for powers of 2: its error is far below their
+/// rounding.
 template <class S>
 __device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
   if constexpr (kTensorCores<S>) {

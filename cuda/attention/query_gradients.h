@@ -109,8 +109,8 @@ class QueryGradients {
       c[d] = laser.c[d], c[in_.channels + d] = laser.delta[d];
   }
 
-  /// D of this warp's rows; LASER's dy becomes H, here and for the second kernel. Scalar products are added in the order of dP's, so
-  /// that nothing is left of dP − D where a query sees one key.
+  /// D of this warp's rows; LASER's dy becomes H, here and for the second kernel. Scalar products
+  /// are added in the order of dP's, so that nothing is left of dP − D where a query sees one key.
   __device__ void correct() {
     const int lane = threadIdx.x % kWarp;
     T* const corrections = kept_.correction + head_ * scores_.queries;

@@ -43,7 +43,8 @@ struct Scores {
     return static_cast<int>(x < 0 ? 0 : x > most ? most : x);
   }
   __device__ int position(int i) const { return i + keys - queries; }
-  /// Keys [first, last) that query i sees but for the mask, and queries [first, last) that see key j.
+  /// Keys [first, last) that query i sees but for the mask, and queries [first, last) that see key
+  /// j.
   __device__ int first_key(int i) const { return clamp(position(i) - left, keys); }
   __device__ int last_key(int i) const { return clamp(position(i) + right + 1, keys); }
   __device__ int first_query(int j) const { return clamp(j - right + queries - keys, queries); }
@@ -96,17 +97,19 @@ struct AttentionInputs {
   const int* near = nullptr;  // what Hopper's kernels have done (cuda/attention/laser_operands.h)
 };
 
-/// The tile of queries of this block. The last ones come first: under causality they see most keys, and what ends last should begin
-/// first.
+/// The tile of queries of this block. The last ones come first: under causality they see most keys,
+/// and what ends last should begin first.
 __device__ inline int tile_of_queries() { return static_cast<int>(gridDim.x - 1 - blockIdx.x); }
 
 inline constexpr int kMostHeadSize = 256;
 /// Warps of a block: two such blocks fit into the registers of a multiprocessor.
 inline constexpr int kAttentionWarps = 4, kAttentionThreads = kAttentionWarps * static_cast<int>(kWarp);
-/// Blocks of the other side in shared memory: with two, the next one arrives while one is multiplied.
+/// Blocks of the other side in shared memory: with two, the next one arrives while one is
+/// multiplied.
 template <class S>
 inline constexpr int kStages = kTensorCores<S> ? 2 : 1;
-/// A thread has room for so many accumulators of results 16 rows high; float64 keeps them in memory, where loops stay loops.
+/// A thread has room for so many accumulators of results 16 rows high; float64 keeps them in
+/// memory, where loops stay loops.
 inline constexpr int kMostAccumulators = kMostHeadSize / kAccumulatorColumns;
 template <class S>
 inline constexpr int kUnrolled = sizeof(S) == 8 ? 1 : kMostAccumulators;

@@ -1,8 +1,9 @@
 // Attention tile by tile: what its kernels keep where.
 //
-// A block of threads holds a tile of rows (queries, in the kernel for the keys' gradients keys), and goes through the other side 32
-// at a time. A warp owns 16 or 32 rows; its lanes share an accumulator of that many rows × 32 numbers as tensor cores have it:
-// of 16 rows lane l has l/4 and l/4 + 8, and of each eight columns 2·(l % 4) and the next. So a row belongs to four neighbouring
+// A block of threads holds a tile of rows (queries, in the kernel for the keys' gradients keys),
+// and goes through the other side 32 at a time. A warp owns 16 or 32 rows; its lanes share an
+// accumulator of that many rows × 32 numbers as tensor cores have it: of 16 rows lane l has l/4 and
+// l/4 + 8, and of each eight columns 2·(l % 4) and the next. So a row belongs to four neighbouring
 // lanes, which find its largest element and its sum without shared memory.
 #pragma once
 
@@ -28,8 +29,9 @@ struct Coordinates {
 template <class T>
 inline constexpr int kUnrolledBlocks = sizeof(T) == 8 ? 1 : kAccumulatorColumns / 8;
 
-/// Calls f(coordinates, element of each accumulator) for all that this lane has. Unrolled, as all loops over accumulators are:
-/// registers have no index at run time. float64 stays in memory and in loops, which compile in a fraction of the time.
+/// Calls f(coordinates, element of each accumulator) for all that this lane has. Unrolled, as all
+/// loops over accumulators are: registers have no index at run time. float64 stays in memory and in
+/// loops, which compile in a fraction of the time.
 template <class F, class T, int kHeight, class... Accumulators>
 __device__ void each(F&& f, Accumulator<T, kHeight>& accumulator, Accumulators&... others) {
   const int lane = threadIdx.x % kWarp, row = lane / 4, column = lane % 4 * 2;
@@ -76,8 +78,8 @@ struct Heads {
   __device__ HeadMatrix<T> rows(int b, int h) const { return {data + b * batch + h * head, row, aligned}; }
 };
 
-/// A matrix in shared memory, whose columns are filled up to whole accumulators. Rows lie 16 bytes more apart, so that the eight
-/// rows which a warp reads at a time are in different banks.
+/// A matrix in shared memory, whose columns are filled up to whole accumulators. Rows lie 16 bytes
+/// more apart, so that the eight rows which a warp reads at a time are in different banks.
 template <class T>
 struct SharedMatrix {
   static constexpr int kChunk = 16 / sizeof(T);  // elements that are copied at once
@@ -99,8 +101,8 @@ struct SharedMatrix {
     return {row(number * kAccumulatorColumns), kAccumulatorColumns, stride};
   }
 
-  /// Begins to copy rows [first, last) of x; 0 behind them and behind the columns. Eight lanes copy 128 bytes of a row, which are in
-  /// all banks.
+  /// Begins to copy rows [first, last) of x; 0 after them and after the columns. Eight lanes copy
+  /// 128 bytes of a row, which are in all banks.
   __device__ void load(AsyncCopies& copies, const HeadMatrix<T>& x, int first, int last, int columns) const {
     for (int r = threadIdx.x / 8; r < rows; r += blockDim.x / 8)
       for (int c = threadIdx.x % 8 * kChunk; c < stride - kChunk; c += 8 * kChunk) {
@@ -117,8 +119,9 @@ struct SharedMatrix {
   }
 };
 
-/// Calls load(j) and, once that has arrived for all threads, use(j), for j = first, first + step, … below `last`. With two stages
-/// the next one is on its way meanwhile; what earlier calls of the block left in shared memory has been read.
+/// Calls load(j) and, once that has arrived for all threads, use(j), for j = first, first + step, …
+/// below `last`. With two stages the next one is on its way meanwhile; what earlier calls of the
+/// block left in shared memory has been read.
 template <int kStages, class Load, class Use>
 __device__ void pipeline(AsyncCopies& copies, int first, int last, int step, Load&& load, Use&& use) {
   const auto start = [&](int j) {
@@ -138,7 +141,8 @@ __device__ void pipeline(AsyncCopies& copies, int first, int last, int step, Loa
   copies.template wait<0>();
 }
 
-/// Hands out a block's dynamic shared memory; without any, on the host, it counts what a kernel will take.
+/// Hands out a block's dynamic shared memory; without any, on the host, it counts what a kernel
+/// will take.
 class SharedArena {
  public:
   VITRINE_HD explicit SharedArena(char* data = nullptr) : data_(data) {}

@@ -139,8 +139,8 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   return y;
 }
 
-/// Fewer than 2 keys count as 2: one key has the weight 1 whatever its score is multiplied by, and log 1 = 0 has
-/// no best scale.
+/// Fewer than 2 keys count as 2: one key has the weight 1 whatever its score is multiplied by, and
+/// log 1 = 0 has no best scale.
 double ComposedAttention::scale_of(double n) const { return rule_.of(rule_.constant ? n : std::max(n, 2.0)); }
 
 double ComposedAttention::common_keys() const {

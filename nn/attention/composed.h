@@ -2,8 +2,8 @@
 //
 //   prepare(q, k, v) → score → scale → modify → mask → normalize → reweight → read → combine
 //
-//   "standard"                 scaled dot product, softmax, weighted mean
-//   "laser+qk_norm+alibi"      LASER read of the values, normalized queries and keys, ALiBi
+//   "standard"              scaled dot product, softmax, weighted mean
+//   "laser+qk_norm+alibi"   LASER read of the values, normalized queries and keys, ALiBi
 //
 // Where every part folds into the fused op, the weights are never kept.
 #pragma once

@@ -31,7 +31,8 @@ int64_t key_heads_of(const MixerOptions& o) { return o.key_heads ? o.key_heads :
 
 bool alike(const ProjectionBias& b) { return b.query == b.key && b.key == b.value; }
 
-/// Keys and values of the source of cross-attention, projected: computed at the first step, read at the later ones.
+/// Keys and values of the source of cross-attention, projected: computed at the first step, read at
+/// the later ones.
 class SourceState : public DecodingState {
  public:
   int64_t length() const override { return length_; }

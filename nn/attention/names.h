@@ -1,4 +1,5 @@
-// Attention by name: a base and parts, joined by +, as in "laser+qk_norm+alibi" or "rotary=theta=500000+softcap=30".
+// Attention by name: a base and parts, joined by +, as in "laser+qk_norm+alibi" or
+// "rotary=theta=500000+softcap=30".
 #pragma once
 
 #include <memory>
@@ -20,16 +21,19 @@ struct PartChoice {
 /// What a name says. parse_attention makes it.
 struct AttentionName {
   std::vector<PartChoice> parts;  ///< in the order in which they run: by stage, then by rank
-  /// The parts joined by + in that order: names of one mechanism have one text. "standard" where there are none.
+  /// The parts joined by + in that order: names of one mechanism have one text. "standard" where
+  /// there are none.
   std::string text() const;
 };
 
-/// Scaled dot product attention ("standard") with the parts of the name. Errors: an unknown part, with the nearest known one; options
-/// that are missing, unknown or out of range; a part twice; two parts for a stage that has one owner.
+/// Scaled dot product attention ("standard") with the parts of the name. Errors: an unknown part,
+/// with the nearest known one; options that are missing, unknown or out of range; a part twice; two
+/// parts for a stage that has one owner.
 AttentionName parse_attention(const std::string& name);
 /// The attention of that name.
 std::unique_ptr<Attention> make_attention(const std::string& name, const AttentionSizes& sizes);
-/// True if scores depend on positions by a part of that name, so that a model adds no position embedding.
+/// True if scores depend on positions by a part of that name, so that a model adds no position
+/// embedding.
 bool brings_positions(const AttentionName& name, const AttentionSizes& sizes);
 /// The parts that parse_attention knows, one a line with what it does.
 std::string attention_parts();
@@ -38,7 +42,8 @@ std::string attention_parts();
 struct KnownName {
   std::string name, help;
 };
-/// The parts of the name `whole`, from the pieces that are no base; errors list `bases` among what is known.
+/// The parts of the name `whole`, from the pieces that are no base; errors list `bases` among what
+/// is known.
 AttentionName parse_parts(const std::vector<std::string>& pieces, const std::string& whole,
                           const std::vector<KnownName>& bases);
 /// A line of a list of names.

@@ -31,8 +31,9 @@ Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, dou
                 dtype, device);
 }
 
-/// The same for positions first, first + 1, …: rows of a table, not to be written to, that is computed once for all layers and
-/// steps. When longer ones are asked for, one of twice the length follows; the shorter stay, which other streams may be reading.
+/// The same for positions first, first + 1, …: rows of a table, not to be written to, that is
+/// computed once for all layers and steps. When longer ones are asked for, one of twice the length
+/// follows; the shorter stay, which other streams may be reading.
 Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base, DType dtype,
              Device device) {
   constexpr int64_t kLongest = 1 << 16;

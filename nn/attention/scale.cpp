@@ -46,7 +46,8 @@ double gradient_optimal_scale(double n) {
 
 double gradient_optimal_cosine_scale(double n, double d) {
   check(n > 1 && d >= 2, "gradient_optimal_cosine_scale: n is {} and d {}, wanted n > 1 and d ≥ 2", n, d);
-  // f' = 1 − r(1 + α(2ℓ'(2α) − 2ℓ'(α))) with r = g(2α)/(n·g(α)²), ℓ = log g: positive up to the maximum, then negative.
+  // f' = 1 − r(1 + α(2ℓ'(2α) − 2ℓ'(α))) with r = g(2α)/(n·g(α)²), ℓ = log g: positive up to the
+  // maximum, then negative.
   const auto slope = [&](double alpha) {
     const LogG once = log_g(alpha, d / 2), twice = log_g(2 * alpha, d / 2);
     return 1 - std::exp(twice.value - 2 * once.value) / n * (1 + alpha * 2 * (twice.slope - once.slope));

@@ -11,7 +11,8 @@ struct Sums {
   double entropy = 0, limit = 0, jacobian = 0, rows = 0, below3 = 0, below7 = 0, weights = 0;
 };
 
-/// Adds one row: its weights, which of them count, and the derivative of the softcap; both may be null.
+/// Adds one row: its weights, which of them count, and the derivative of the softcap; both may be
+/// null.
 void add_row(Sums& sums, const double* p, const double* visible, const double* cap_slope, int64_t keys,
              double scale, const std::function<void(double)>& each_weight) {
   const auto counts = [&](int64_t j) { return visible == nullptr || visible[j] != 0; };

@@ -29,7 +29,8 @@ void keep_top_k(std::vector<Candidate>& candidates, int64_t k) {
   candidates.resize(static_cast<size_t>(k));
 }
 
-/// Sorts no more than is kept: of a large vocabulary a few dozen tokens carry most of the probability.
+/// Sorts no more than is kept: of a large vocabulary a few dozen tokens carry most of the
+/// probability.
 void keep_top_p(std::vector<Candidate>& candidates, double p) {
   if (p >= 1) return;
   const double wanted = p * total(candidates);

@@ -9,9 +9,11 @@ namespace vitrine::nn {
 
 /// How the next token is drawn; values out of range are errors.
 struct SamplingOptions {
-  double temperature = 1;  ///< ≥ 0: logits are divided by it; 0: the most likely token (of equals the first)
-  int64_t top_k = 0;       ///< only the k most likely; 0: all
-  double top_p = 1;   ///< of those only the fewest most likely ones that together have this much, in (0, 1]
+  /// ≥ 0: logits are divided by it; 0: the most likely token (of equals the first)
+  double temperature = 1;
+  int64_t top_k = 0;  ///< only the k most likely; 0: all
+  /// Of the tokens only the fewest most likely ones that together have this much, in (0, 1]
+  double top_p = 1;
   uint64_t seed = 0;  ///< the same seed draws the same text
 
   void list(OptionList& o);  ///< see nn/options.h

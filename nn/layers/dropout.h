@@ -5,7 +5,8 @@
 
 namespace vitrine::nn {
 
-/// Dropout (ops/dropout.h) that acts in training mode only, with the thread's generator. p in [0, 1), else an error.
+/// Dropout (ops/dropout.h) that acts in training mode only, with the thread's generator. p in [0,
+/// 1), else an error.
 class Dropout : public Module {
  public:
   explicit Dropout(double p);

@@ -17,7 +17,8 @@ inline EnumNames<Activation> names_of(Activation) {
            {"swiglu", Activation::swiglu}}};
 }
 
-/// W₂·act(W₁·x + b₁) + b₂. For SwiGLU W₁ has twice the rows: gate, then value. Vaswani et al. 2017; Shazeer 2020.
+/// W₂·act(W₁·x + b₁) + b₂. For SwiGLU W₁ has twice the rows: gate, then value. Vaswani et al. 2017;
+/// Shazeer 2020.
 class FeedForward : public Module {
  public:
   FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation);

@@ -17,7 +17,8 @@ inline EnumNames<NormKind> names_of(NormKind) {
 class Norm : public Module {
  public:
   explicit Norm(int64_t width, NormKind kind = NormKind::layer, double eps = 1e-5);
-  Tensor forward(const Tensor& x) const;                           ///< x [..., width], of the same shape
+  /// x [..., width], of the same shape
+  Tensor forward(const Tensor& x) const;
   AddNorm forward(const Tensor& x, const Tensor& residual) const;  ///< x + residual, and its norm
   void fields(Fields& f) override;
   Norm clone();

@@ -1,4 +1,5 @@
-// A decoder-only Transformer in the manner of GPT-2 (Radford et al. 2019), its parts interchangeable.
+// A decoder-only Transformer in the manner of GPT-2 (Radford et al. 2019), its parts
+// interchangeable.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace vitrine::nn {
 
-/// What tells tokens apart by their place. `automatic`: learned, or nothing where the attention brings its own (rotary,
-/// alibi).
+/// What tells tokens apart by their place. `automatic`: learned, or nothing where the attention
+/// brings its own (rotary, alibi).
 enum class Positions { automatic, learned, sinusoidal, none };
 inline EnumNames<Positions> names_of(Positions) {
   return {"kind of positions",
@@ -25,20 +26,23 @@ inline EnumNames<Positions> names_of(Positions) {
 
 /// Sizes and parts of a Gpt. All sizes are at least 1 where 0 has no meaning of its own.
 struct GptOptions {
-  int64_t vocabulary = 65;             ///< V: number of tokens
-  int64_t context = 64;                ///< the longest sequence
-  int64_t width = 128;                 ///< C, a multiple of heads
-  int64_t layers = 4;                  ///< number of blocks
-  int64_t heads = 4;                   ///< H
-  int64_t key_heads = 0;               ///< fewer than heads, a divisor of them: grouped queries; 0 = heads
-  int64_t hidden = 0;                  ///< width inside the feed-forward part; 0 = 4·width
-  double dropout = 0;                  ///< probability in [0, 1), of embeddings and of what blocks add
-  std::string attention = "standard";  ///< the name of the mixer, see parse_mixer
+  int64_t vocabulary = 65;  ///< V: number of tokens
+  int64_t context = 64;     ///< the longest sequence
+  int64_t width = 128;      ///< C, a multiple of heads
+  int64_t layers = 4;       ///< number of blocks
+  int64_t heads = 4;        ///< H
+  /// Fewer than heads, a divisor of them: grouped queries; 0 = heads
+  int64_t key_heads = 0;
+  int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
+  /// Probability in [0, 1), of embeddings and of what blocks add
+  double dropout = 0;
+  std::string attention = "standard";             ///< the name of the mixer, see parse_mixer
   Activation activation = Activation::gelu_tanh;  ///< of the feed-forward part
   NormKind norm = NormKind::layer;                ///< of blocks and of the end
   bool pre_norm = true;   ///< norms before attention and feed-forward; else after the sums
   Bias bias = Bias::yes;  ///< of the linear layers
-  bool tied = true;       ///< the output layer is the table of embeddings; else it has weights of its own
+  /// The output layer is the table of embeddings; else it has weights of its own
+  bool tied = true;
   Positions positions = Positions::automatic;
   /// Saves memory in training: blocks keep their input only and are computed again in the backward.
   bool recompute_blocks = false;
@@ -48,12 +52,13 @@ struct GptOptions {
   void validate() const;
 };
 
-/// Token (and position) embeddings, a decoder, and logits: features·tokensᵀ, or by a layer of their own where the
-/// weights are not tied. Weights start as N(0, 0.02²), those of the projections that add to the residual stream as
-/// residual_deviation says.
+/// Token (and position) embeddings, a decoder, and logits: features·tokensᵀ, or by a layer of their
+/// own where the weights are not tied. Weights start as N(0, 0.02²), those of the projections that
+/// add to the residual stream as residual_deviation says.
 class Gpt : public LanguageModel {
  public:
-  explicit Gpt(const GptOptions& options);  ///< options that contradict each other are an error (validate)
+  /// Options that contradict each other are an error (validate)
+  explicit Gpt(const GptOptions& options);
   int64_t vocabulary() const override { return options_.vocabulary; }
   int64_t context() const override { return options_.context; }
   std::string kind() const override { return "gpt"; }
@@ -61,7 +66,8 @@ class Gpt : public LanguageModel {
   int64_t values_per_token() const override { return options_.vocabulary + options_.width * options_.layers; }
   Tensor features(const Tensor& ids, const StackCall& call = {}) const override;
   Tensor logits(const Tensor& features) const override;
-  /// Its capacity is the context, or without a limit where neither the mixers nor the positions have one.
+  /// Its capacity is the context, or without a limit where neither the mixers nor the positions
+  /// have one.
   std::unique_ptr<DecodingState> make_state(int64_t batch = 1) const override;
   void fields(Fields& f) override;
   Gpt clone();

@@ -122,7 +122,8 @@ Tensor Recurrent::forward(const Tensor& x, const MixerCall& call) const {
   return outputs.size() == 1 ? outputs[0] : concat(outputs, -1);
 }
 
-/// w(t, j) = the mean over channels of take_j·keep_{j+1}·…·keep_t: the share of position j's input in the state of t.
+/// w(t, j) = the mean over channels of take_j·keep_{j+1}·…·keep_t: the share of position j's input
+/// in the state of t.
 Tensor Recurrent::weights(const Direction& direction, const Tensor& sums, const Tensor& h,
                           bool reverse) const {
   const Gates g = gates(direction, cast(sums, accumulation_dtype(sums.dtype())), shifted(h, reverse));

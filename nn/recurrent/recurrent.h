@@ -1,4 +1,5 @@
-// What recurrent mixers share: one or two directions, lengths, the state of decoding, and what there is to look at.
+// What recurrent mixers share: one or two directions, lengths, the state of decoding, and what
+// there is to look at.
 #pragma once
 
 #include <memory>
@@ -11,11 +12,13 @@
 
 namespace vitrine::nn {
 
-/// x [B, T, C] → h [B, T, C], by a cell that reads position after position. Without `causal` a second cell reads
-/// from the end, each has C/2 channels, and both are side by side. Positions after a row's length give 0.
+/// x [B, T, C] → h [B, T, C], by a cell that reads position after position. Without `causal` a
+/// second cell reads from the end, each has C/2 channels, and both are side by side. Positions
+/// after a row's length give 0.
 class Recurrent : public Mixer {
  public:
-  /// The weights of one direction: sums = x·inputᵀ + b + h·recurrentᵀ, a row for each gate and channel.
+  /// The weights of one direction: sums = x·inputᵀ + b + h·recurrentᵀ, a row for each gate and
+  /// channel.
   struct Direction : Module {
     Direction(int64_t width, int64_t channels, int64_t gates, const ProjectionBias& bias);
     void fields(Fields& f) override;
@@ -34,12 +37,13 @@ class Recurrent : public Mixer {
  protected:
   Recurrent(const MixerOptions& options, int64_t gates);
 
-  /// The states of every position, h first, [B, T, C] each; `first`: those before the first position, or empty.
+  /// The states of every position, h first, [B, T, C] each; `first`: those before the first
+  /// position, or empty.
   virtual std::vector<Tensor> run(const Direction& direction, const Tensor& sums,
                                   const std::vector<Tensor>& first,
                                   const RecurrentOptions& options) const = 0;
-  /// How much of the state before a position is kept there, and how much of its input is taken in, in [0, 1]. Both
-  /// [B, T, C], of the sums and the hidden states before each position.
+  /// How much of the state before a position is kept there, and how much of its input is taken in,
+  /// in [0, 1]. Both [B, T, C], of the sums and the hidden states before each position.
   struct Gates {
     Tensor keep, take;
   };
@@ -52,7 +56,8 @@ class Recurrent : public Mixer {
   void check_call(const Tensor& x, const MixerCall& call) const;
 };
 
-/// Long short-term memory (ops/recurrent.h). The bias of the forget gate starts at 1 (Jozefowicz et al. 2015).
+/// Long short-term memory (ops/recurrent.h). The bias of the forget gate starts at 1 (Jozefowicz et
+/// al. 2015).
 class Lstm : public Recurrent {
  public:
   explicit Lstm(const MixerOptions& options);

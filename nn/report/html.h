@@ -6,9 +6,10 @@
 
 namespace vitrine::nn::report {
 
-/// Valid UTF-8 from any bytes: each ill-formed sequence (overlong, surrogate, truncated, beyond U+10FFFF) and
-/// each control character but tab and newline becomes U+FFFD; "\r\n" and "\r" become "\n". One U+FFFD per
-/// maximal ill-formed prefix (Unicode 15, section 3.9, "substitution of maximal subparts").
+/// Valid UTF-8 from any bytes: each ill-formed sequence (overlong, surrogate, truncated, beyond
+/// U+10FFFF) and each control character but tab and newline becomes U+FFFD; "\r\n" and "\r" become
+/// "\n". One U+FFFD per maximal ill-formed prefix (Unicode 15, section 3.9, "substitution of
+/// maximal subparts").
 std::string valid_utf8(std::string_view bytes);
 
 /// valid_utf8 with & < > " ' as entities: safe as HTML text and inside a quoted attribute.
@@ -17,7 +18,8 @@ std::string escape_html(std::string_view bytes);
 /// A token for display: valid UTF-8 in which space, newline and tab can be seen (␣ ⏎ ⇥).
 std::string visible_token(std::string_view token);
 
-/// `value` with `digits` significant digits as a person writes it: 0.0123, 1,536, 3.2×10⁻⁷. NaN gives "–".
+/// `value` with `digits` significant digits as a person writes it: 0.0123, 1,536, 3.2×10⁻⁷. NaN
+/// gives "–".
 std::string readable_number(double value, int digits = 4);
 
 /// 10^exponent with superscript digits: 10⁻³.

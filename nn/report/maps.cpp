@@ -11,7 +11,8 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// Longer texts are cut: beyond it the cells are too small to see and the file grows with the square.
+/// Longer texts are cut: beyond it the cells are too small to see and the file grows with the
+/// square.
 constexpr size_t longest_side = 128;
 
 constexpr int code_nan = 4095, code_one = 4094;

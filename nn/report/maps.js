@@ -105,7 +105,8 @@ function first_cell(map) {
   return {i, j: row.reduce((best, weight, j) => weight > row[best] ? j : best, 0)};
 }
 const is_inside = (cell, map) => cell && cell.i < map.queries.length && cell.j < map.keys.length;
-// Calls choose(cell) when the pointer or an arrow key moves to another cell of the map that `state()` has drawn.
+// Calls choose(cell) when the pointer or an arrow key moves to another cell of the map that
+// `state()` has drawn.
 function choose_by(canvas, state, choose) {
   canvas.onpointermove = canvas.onpointerdown = event => {
     const {map, geometry} = state();

@@ -28,8 +28,8 @@ std::string script_json(const nlohmann::json& data) {
 }
 
 std::string page_head(const std::string& title) {
-  // The policy forbids the page to load anything at all: it shows the same without a network, and tells
-  // nobody.
+  // The policy forbids the page to load anything at all: it shows the same without a network, and
+  // tells nobody.
   return R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">

@@ -25,7 +25,8 @@ struct PageHeading {
 /// A whole page around `body` (HTML). `runs` is what the script gets: map_data of each run.
 std::string html_page(const PageHeading& heading, const std::string& body, const nlohmann::json& runs);
 
-/// Ranges that all runs share, so that their charts can be compared by eye. NaN where there is no value.
+/// Ranges that all runs share, so that their charts can be compared by eye. NaN where there is no
+/// value.
 struct SharedRanges {
   std::pair<double, double> layer_gradients, path_gradients, learning_rate, speed;
   std::pair<double, double> head_gradients;
@@ -36,8 +37,8 @@ SharedRanges shared_ranges(const std::vector<RunRecord>& runs);
 /// One run from its loss curve to its settings.
 std::string run_section(const RunRecord& run, int index, const SharedRanges& ranges);
 
-/// Several runs on the same axes: loss, totals, gradients, distribution of weights, samples, settings that
-/// differ.
+/// Several runs on the same axes: loss, totals, gradients, distribution of weights, samples,
+/// settings that differ.
 std::string comparison_section(const std::vector<RunRecord>& runs);
 
 /// The differences of losses to the first run, over steps.
@@ -77,8 +78,8 @@ std::string map_viewer(const RunRecord& run, int index);
 /// encode_weights.
 nlohmann::json map_data(const RunRecord& run);
 
-/// Each weight as two characters of the base-64 alphabet, 64·first + second: 0 is exactly 0, 4095 is NaN, and
-/// c in 1 … 4094 is 10^(10·(c − 4094)/4093), so 10⁻¹⁰ (or less) to 1, to within 0.3 %.
+/// Each weight as two characters of the base-64 alphabet, 64·first + second: 0 is exactly 0, 4095
+/// is NaN, and c in 1 … 4094 is 10^(10·(c − 4094)/4093), so 10⁻¹⁰ (or less) to 1, to within 0.3 %.
 std::string encode_weights(const std::vector<float>& weights);
 
 /// A card with heading (escaped; empty: none), content and the sentences that explain it (HTML).
@@ -103,7 +104,8 @@ inline const Axis kSteps = {.label = "step", .whole = true};
 /// The series as the mean over the hundredth of the run on each side of a step. Named as given.
 Series smoothed(const Series& series, const std::string& name);
 
-/// Adds a noisy series as a faint line under its smoothed one; both share the legend's entry `series.name`.
+/// Adds a noisy series as a faint line under its smoothed one; both share the legend's entry
+/// `series.name`.
 void add_with_trend(std::vector<Line>& lines, const Series& series, const Color& color);
 
 /// The three charts of gradients along Q, K and V, side by side on the same axes.

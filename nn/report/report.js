@@ -16,7 +16,8 @@ function number(value, digits = 4) {
   return (+value.toPrecision(digits)).toLocaleString("en", {maximumFractionDigits: 12});
 }
 
-// Theme: automatic, light, dark, in turn. Canvases are drawn again, as their colours come from the style sheet.
+// Theme: automatic, light, dark, in turn. Canvases are drawn again, as their colours come from the
+// style sheet.
 const redraws = [];
 const redraw = () => redraws.forEach(f => f());
 const themes = ["auto", "light", "dark"];
@@ -75,7 +76,8 @@ const scale_of = text => {
 };
 const numbers = text => text.split(" ").map(Number);
 const points_of = path => path.getAttribute("d").split(/[ML]/).slice(1).map(numbers);
-// Of a band, whose pieces run along the highest values and back along the lowest: x, highest, lowest.
+// Of a band, whose pieces run along the highest values and back along the lowest: x, highest,
+// lowest.
 function band_of(path) {
   return path.getAttribute("d").split("Z").filter(Boolean).flatMap(piece => {
     const points = piece.split(/[ML]/).slice(1).map(numbers), half = points.length / 2;
@@ -87,7 +89,8 @@ function nearest(points, x) {
   for (const point of points) if (Math.abs(point[0] - x) < Math.abs(best[0] - x)) best = point;
   return best;
 }
-// Steps are whole numbers; over a short axis, and over a logarithmic one, x is any number. Paths round it.
+// Steps are whole numbers; over a short axis, and over a logarithmic one, x is any number. Paths
+// round it.
 function x_value(plot, place) {
   const x_of = scale_of(plot.dataset.x), x = x_of(place / 1000), span = x_of(1) - x_of(0);
   const whole = plot.dataset.x.endsWith("linear") && (span > 20 || Math.abs(x) < 1e-5 * span);

@@ -19,7 +19,8 @@ void WeightDistribution::add(float weight) {
   if (bin < 0) {
     ++below;
   } else {
-    ++counts[std::min(static_cast<size_t>(bin), counts.size() - 1)];  // 1 itself belongs to the last bin
+    // 1 itself belongs to the last bin
+    ++counts[std::min(static_cast<size_t>(bin), counts.size() - 1)];
   }
 }
 

@@ -12,8 +12,8 @@
 
 namespace vitrine::nn::report {
 
-/// Norm of the loss's gradient with respect to the projected queries, keys and values of one attention, over
-/// steps.
+/// Norm of the loss's gradient with respect to the projected queries, keys and values of one
+/// attention, over steps.
 struct PathGradients {
   std::string name;
   Series q, k, v;
@@ -24,12 +24,13 @@ struct HeadStatistics : HeadFigures {
   int layer = 0, head = 0;
 };
 
-/// The weights of one head on one text: weights[i * key_labels.size() + j] is how much query i takes from key
-/// j.
+/// The weights of one head on one text: weights[i * key_labels.size() + j] is how much query i
+/// takes from key j.
 struct AttentionMap {
   int layer = 0, head = 0;
   std::vector<std::string> query_labels, key_labels;  // tokens, any bytes
-  std::vector<float> weights;                         // query_labels.size() × key_labels.size(), row-major
+  // query_labels.size() × key_labels.size(), row-major
+  std::vector<float> weights;
 };
 
 /// Histogram of log₁₀ of the attention weights: 4 bins per power of ten from 10⁻¹² to 1.
@@ -65,13 +66,13 @@ struct MetricValues {
   double last() const { return values.y.empty() ? not_given : values.y.back(); }
 };
 
-/// The record of one training run: its settings, its losses and other values over steps, and what was
-/// measured after training. The Trainer fills it; write_report shows it. The report leaves out what is
-/// empty or NaN, with a note where a reader would miss it.
+/// The record of one training run: its settings, its losses and other values over steps, and what
+/// was measured after training. The Trainer fills it; write_report shows it. The report leaves out
+/// what is empty or NaN, with a note where a reader would miss it.
 struct RunRecord {
   std::string name;  // "laser+qk_norm, seed 2"
-  std::string
-      method;        // "laser+qk_norm": what runs that differ in nothing but the seed share; empty: the name
+  // "laser+qk_norm": what runs that differ in nothing but the seed share; empty: the name
+  std::string method;
   std::string seed;  // makes pairs of runs of two methods; empty: not stated
   TaskWords words;
   std::vector<std::pair<std::string, std::string>> settings;
@@ -90,8 +91,8 @@ struct RunRecord {
   std::string prompt, sample;  // the sample without the prompt that it continues
 
   // Totals.
-  double final_validation_loss =
-      not_given;                         // over the whole validation split; else the last of validation_loss
+  // Over the whole validation split; else the last of validation_loss
+  double final_validation_loss = not_given;
   double peak_memory_bytes = not_given;  // in tensors, while training
   double seconds = not_given;
   int64_t parameters = 0;  // 0: not stated

@@ -1,6 +1,7 @@
 /* global all, element, x_value, y_value, points_of, band_of */
 /* exported add_tools */
-// What can be done with every chart: enlarge it for a projector, save its numbers as CSV and its picture as SVG.
+// What can be done with every chart: enlarge it for a projector, save its numbers as CSV and its
+// picture as SVG.
 const svg_space = "http://www.w3.org/2000/svg";
 const slug = text => text.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 80) || "chart";
 function save(name, kind, text) {
@@ -14,7 +15,8 @@ function save(name, kind, text) {
 // CSV: a line each row, fields with commas, quotes or line breaks in quotes.
 const csv_field = value => /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value);
 const csv = rows => rows.map(row => row.map(csv_field).join(",") + "\n").join("");
-// The drawn points of a chart: long lines are thinned, and values have the precision of the picture.
+// The drawn points of a chart: long lines are thinned, and values have the precision of the
+// picture.
 function chart_rows(chart) {
   const plot = chart.querySelector(".plot"), bars = all(".bars", plot), y_label = chart.querySelector(".y-label").textContent;
   const round = value => +value.toPrecision(6);

@@ -12,7 +12,8 @@
 
 namespace vitrine::nn {
 
-/// The distinct characters (Unicode code points) of a text, in order of their code; their places are the token ids.
+/// The distinct characters (Unicode code points) of a text, in order of their code; their places
+/// are the token ids.
 class CharacterVocabulary {
  public:
   explicit CharacterVocabulary(const std::string& text);  ///< an empty text is an error

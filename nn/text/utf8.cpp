@@ -4,8 +4,9 @@ namespace vitrine::nn {
 namespace {
 
 struct Lead {
-  size_t length;              // bytes of the whole sequence; 0: not a lead byte
-  unsigned char first, last;  // range of the second byte, which excludes overlong forms and surrogates
+  size_t length;  // bytes of the whole sequence; 0: not a lead byte
+  // Range of the second byte, which excludes overlong forms and surrogates
+  unsigned char first, last;
 };
 
 Lead lead_of(unsigned char byte) {

@@ -12,8 +12,8 @@ struct Utf8Sequence {
   bool whole;     ///< a character; otherwise the bytes belong to none
 };
 
-/// The one at text[begin], by the table of well-formed sequences of Unicode (The Unicode Standard, table 3-7), which has neither
-/// overlong forms nor surrogates nor numbers beyond U+10FFFF.
+/// The one at text[begin], by the table of well-formed sequences of Unicode (The Unicode Standard,
+/// table 3-7), which has neither overlong forms nor surrogates nor numbers beyond U+10FFFF.
 Utf8Sequence utf8_sequence(std::string_view text, size_t begin);
 
 }  // namespace vitrine::nn

@@ -1,4 +1,5 @@
-// Norms of gradients, for the record of a run: of each layer's parameters, and along the queries, keys and values of each attention.
+// Norms of gradients, for the record of a run: of each layer's parameters, and along the queries,
+// keys and values of each attention.
 #pragma once
 
 #include <string>
@@ -16,19 +17,22 @@ struct Layer {
   std::vector<Parameter> parameters;
 };
 
-/// The layers of a model: its modules that are numbered, the outermost of each ("blocks.0", "encoder.blocks.2"), in order.
+/// The layers of a model: its modules that are numbered, the outermost of each ("blocks.0",
+/// "encoder.blocks.2"), in order.
 std::vector<Layer> layers_of(Module& model);
 
 /// All attentions of a model by their paths, in order.
 std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& model);
 
-/// While it lives, what backwards bring to the projected queries, keys and values of each attention is measured. It asks for
-/// no weights: attention stays fused, and recomputed blocks stay recomputed.
+/// While it lives, what backwards bring to the projected queries, keys and values of each attention
+/// is measured. It asks for no weights: attention stays fused, and recomputed blocks stay
+/// recomputed.
 class PathRecorder {
  public:
   explicit PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions);
   ~PathRecorder();
-  /// Adds to `paths`, one per attention, at `step`, the norm over all backwards so far, divided by `scale`.
+  /// Adds to `paths`, one per attention, at `step`, the norm over all backwards so far, divided by
+  /// `scale`.
   void add_to(std::vector<report::PathGradients>& paths, double step, double scale) const;
   PathRecorder(const PathRecorder&) = delete;
   PathRecorder& operator=(const PathRecorder&) = delete;

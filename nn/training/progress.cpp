@@ -43,8 +43,8 @@ std::string without_middle(const std::string& text, int64_t width) {
          text.substr(begins[static_cast<size_t>(all - last)]);
 }
 
-/// Columns of the terminal of standard error, without the last one, where some terminals begin a new line; 0: there is no
-/// terminal, or one that cannot write over a line.
+/// Columns of the terminal of standard error, without the last one, where some terminals begin a
+/// new line; 0: there is no terminal, or one that cannot write over a line.
 int64_t terminal_width() {
   const char* kind = std::getenv("TERM");
   if (isatty(STDERR_FILENO) == 0 || kind == nullptr || *kind == '\0' || std::string_view(kind) == "dumb")

@@ -25,8 +25,9 @@ struct Progress {
 /// from the end on, then the middle of the run's name, then the validation loss.
 std::string progress_line(const Progress& progress, int64_t width);
 
-/// Shows lines on standard error: on a terminal one that is written over, five times a second; elsewhere, and if the
-/// environment variable TERM is "dumb" or not set, ten plain lines per run. Never in colour.
+/// Shows lines on standard error: on a terminal one that is written over, five times a second;
+/// elsewhere, and if the environment variable TERM is "dumb" or not set, ten plain lines per run.
+/// Never in colour.
 class ProgressDisplay {
  public:
   void show(const Progress& progress);

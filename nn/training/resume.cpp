@@ -43,7 +43,8 @@ double known_best(std::map<std::string, std::string> metadata, const std::string
   return best;
 }
 
-/// An optimizer may have made fewer steps than the run: float16 skips steps whose gradients overflow.
+/// An optimizer may have made fewer steps than the run: float16 skips steps whose gradients
+/// overflow.
 void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, const std::string& path) {
   for (const auto& [name, x] : tensors) {
     if (name.starts_with("model/"))
@@ -213,9 +214,10 @@ void Trainer::write_metrics() {
   }
 }
 
-/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off what was written after them by a
-/// run that had come further. The last of them has the checkpoint's loss, or they are another run's. Without a file the curves are
-/// those of this trainer up to there.
+/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off
+/// what was written after them by a run that had come further. The last of them has the
+/// checkpoint's loss, or they are another run's. Without a file the curves are those of this
+/// trainer up to there.
 void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double loss) {
   std::error_code failed;
   const bool exist = std::filesystem::is_regular_file(options_.metrics, failed);

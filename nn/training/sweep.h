@@ -28,7 +28,8 @@ struct Run {
   std::string files;       ///< what the names of its files begin with, folder included
   std::string checkpoint;  ///< where it saves
   std::string resume;      ///< the checkpoint that it goes on from; empty: it begins
-  std::string go_on;  ///< the checkpoint from which to resume the comparison where this run is interrupted
+  /// The checkpoint from which to resume the comparison where this run is interrupted
+  std::string go_on;
 
   /// The value of an option of this run, which must be one of its axes.
   const std::string& value(const std::string& option) const;
@@ -43,11 +44,11 @@ std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const s
                                   const std::vector<std::string>& parts, OptionList& options);
 
 /// A run for each combination of values; the last axis changes fastest. A name has the value of the
-/// first axis, and of the others where they have several; "attention" itself is left out. A run saves
-/// in `folder`. If `resume` is the checkpoint of a run, that run goes on from it, the runs before it
-/// go on from their own where these exist, and the later ones begin. The options in a checkpoint tell
-/// its run, or its path where they do not. Errors: no axes or values, one of them twice, two runs
-/// with one file, a checkpoint of none of the runs.
+/// first axis, and of the others where they have several; "attention" itself is left out. A run
+/// saves in `folder`. If `resume` is the checkpoint of a run, that run goes on from it, the runs
+/// before it go on from their own where these exist, and the later ones begin. The options in a
+/// checkpoint tell its run, or its path where they do not. Errors: no axes or values, one of them
+/// twice, two runs with one file, a checkpoint of none of the runs.
 std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
                            const std::string& resume = "");
 
@@ -62,15 +63,16 @@ struct ComparisonRecords {
   std::vector<report::RunRecord> trained, failed;
 };
 
-/// Trains one run after another. A FailedRun leaves the others to go on; any other error ends them all. Once stop() says so no
-/// further run begins, but a first one always does: it saves what there is to go on from.
+/// Trains one run after another. A FailedRun leaves the others to go on; any other error ends them
+/// all. Once stop() says so no further run begins, but a first one always does: it saves what there
+/// is to go on from.
 ComparisonRecords train_runs(
     const std::vector<Run>& runs, const std::function<report::RunRecord(const Run&)>& train,
     const std::function<bool()>& stop = [] { return false; });
 
-/// A run that has changed its schedule is repeated from a checkpoint, which it overwrites. Copies that one beside the run's files
-/// and returns the absolute path; empty where the schedule is the one of the beginning. To be called
-/// after resume().
+/// A run that has changed its schedule is repeated from a checkpoint, which it overwrites. Copies
+/// that one beside the run's files and returns the absolute path; empty where the schedule is the
+/// one of the beginning. To be called after resume().
 std::string keep_start(const Run& run, const Trainer& trainer);
 
 }  // namespace vitrine::nn::training

@@ -177,7 +177,8 @@ void Trainer::place(Tensor& there, const Tensor& x) {
           step_ + 1, name(x.dtype()), x.shape());
     there = empty(x.shape(), x.dtype(), device());
   }
-  // From memory of its own, which the copy holds: neither waits for the GPU, and the task may reuse what it gave.
+  // From memory of its own, which the copy holds: neither waits for the GPU, and the task may reuse
+  // what it gave.
   copy_async(there, device().is_cpu() ? x : copy_pinned(x));
 }
 
@@ -269,8 +270,8 @@ std::string Trainer::saved_as(const std::string& path) {
   return fmt::format("; the run after step {} is in {}", step_, path);
 }
 
-/// A step. If it fails before it has changed a parameter, the run up to the step before is saved next to the checkpoint, which
-/// may be a better one.
+/// A step. If it fails before it has changed a parameter, the run up to the step before is saved
+/// next to the checkpoint, which may be a better one.
 double Trainer::step_or_save() {
   const Generator random = default_generator();
   try {

@@ -1,5 +1,5 @@
-// A Transformer block: a mixer, a second one that reads a source if there is one, and a feed-forward part, each with
-// a norm and a residual connection.
+// A Transformer block: a mixer, a second one that reads a source if there is one, and a
+// feed-forward part, each with a norm and a residual connection.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace vitrine::nn {
 /// Sizes and parts of a block.
 struct BlockOptions {
   MixerOptions mixer = {};
-  /// A cross-attention between the mixer and the feed-forward part, of the mixer's sizes and with its parts, but for
-  /// those that need positions.
+  /// A cross-attention between the mixer and the feed-forward part, of the mixer's sizes and with
+  /// its parts, but for those that need positions.
   bool cross = false;
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
   Activation activation = Activation::gelu_tanh;
@@ -26,13 +26,13 @@ struct BlockOptions {
   double dropout = 0;     ///< probability in [0, 1), of what the parts add
 };
 
-/// Pre-norm: x + mixer(norm(x)), then x + cross(norm(x), source), then x + feed_forward(norm(x)). Post-norm:
-/// norm(x + mixer(x)) and so on. Vaswani et al. 2017; Xiong et al. 2020.
+/// Pre-norm: x + mixer(norm(x)), then x + cross(norm(x), source), then x + feed_forward(norm(x)).
+/// Post-norm: norm(x + mixer(x)) and so on. Vaswani et al. 2017; Xiong et al. 2020.
 class TransformerBlock : public Module {
  public:
   explicit TransformerBlock(const BlockOptions& options);
-  /// x [B, T, C] → [B, T, C]. `call` is for the mixer, `cross` for the cross-attention: mask, source, lengths, and
-  /// where decoding has a state, that of make_source_state.
+  /// x [B, T, C] → [B, T, C]. `call` is for the mixer, `cross` for the cross-attention: mask,
+  /// source, lengths, and where decoding has a state, that of make_source_state.
   Tensor forward(const Tensor& x, const MixerCall& call, const MixerCall& cross = {}) const;
   void fields(Fields& f) override;
   TransformerBlock clone();

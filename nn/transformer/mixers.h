@@ -1,4 +1,5 @@
-// Mixers by name: one base, and parts where the base is attention. "standard", "laser+rotary", "lstm".
+// Mixers by name: one base, and parts where the base is attention. "standard", "laser+rotary",
+// "lstm".
 #pragma once
 
 #include <functional>
@@ -27,22 +28,25 @@ struct MixerRow {
 struct MixerName {
   const MixerRow* base;
   AttentionName parts;
-  std::string text() const;  ///< the base, unless it is dot product with parts, and the parts in their order
+  /// The base, unless it is dot product with parts, and the parts in their order
+  std::string text() const;
 };
 
-/// At most one base, dot product attention ("standard") by default, and parts, joined by +. Errors: an unknown word,
-/// with the nearest known one; two bases; a part of a stage that the base does not accept.
+/// At most one base, dot product attention ("standard") by default, and parts, joined by +. Errors:
+/// an unknown word, with the nearest known one; two bases; a part of a stage that the base does not
+/// accept.
 MixerName parse_mixer(const std::string& name);
 /// The mixer that the options name.
 std::unique_ptr<Mixer> make_mixer(const MixerOptions& options);
-/// Adds a row, for `--mixer name`. A name that is taken, and a row with both or none of its functions, are errors.
+/// Adds a row, for `--mixer name`. A name that is taken, and a row with both or none of its
+/// functions, are errors.
 void register_mixer(MixerRow row);
 /// The table: the library's bases, and the registered ones if they are asked for.
 std::vector<const MixerRow*> mixer_table(bool registered = true);
 /// Bases and parts, one a line with what it does.
 std::string mixer_help();
-/// The attention of that name without the parts for which queries and keys have to share their positions: for
-/// cross-attention. "standard" where the base is no attention.
+/// The attention of that name without the parts for which queries and keys have to share their
+/// positions: for cross-attention. "standard" where the base is no attention.
 std::string cross_attention_of(const MixerOptions& options);
 /// True if the mixer tells positions apart by itself, so that a model adds no position embedding.
 bool brings_positions(const MixerOptions& options);

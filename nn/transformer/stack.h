@@ -17,8 +17,9 @@ struct StackOptions {
 
 /// What goes with the input of a stack.
 struct StackCall {
-  AttentionMask mask = {};                    ///< besides causality
-  Tensor lengths = {};                        ///< int64 [B]: row b has lengths[b] positions; undefined: all
+  AttentionMask mask = {};  ///< besides causality
+  /// int64 [B]: row b has lengths[b] positions; undefined: all
+  Tensor lengths = {};
   Tensor source = {};                         ///< [B, S, C], for blocks with cross-attention
   Tensor source_lengths = {};                 ///< int64 [B]
   DecodingState* state = nullptr;             ///< of make_state: x continues what the state holds

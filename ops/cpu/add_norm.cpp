@@ -1,4 +1,5 @@
-// A residual connection and the norm after it: each row is added up and normalized while a cache holds it.
+// A residual connection and the norm after it: each row is added up and normalized while a cache
+// holds it.
 #include <cmath>
 #include <type_traits>
 

@@ -36,7 +36,8 @@ namespace {
 
 constexpr int64_t kPiece = 512;  // elements that pass through a buffer at a time
 
-/// Elements first, first + stride, … as a contiguous run of the wide type: themselves, or copied into `buffer`.
+/// Elements first, first + stride, … as a contiguous run of the wide type: themselves, or copied
+/// into `buffer`.
 template <class S>
 const AccumulatorOf<S>* read(const S* first, int64_t stride, int64_t n, AccumulatorOf<S>* buffer) {
   if constexpr (std::is_same_v<S, AccumulatorOf<S>>) {
@@ -82,7 +83,8 @@ void run_rows(Tensor& y, const std::array<const Tensor*, N>& x, Row<AccumulatorO
     for (int64_t i = 0; i < count; i += piece) {
       const int64_t n = std::min(piece, count - i);
       for (int k = 0; k < N; ++k) {
-        if (step[k] == 0 && i > 0 && n <= kPiece) continue;  // a repeated scalar is in its buffer already
+        // A repeated scalar is in its buffer already
+        if (step[k] == 0 && i > 0 && n <= kPiece) continue;
         from[k] = read(base[k] + at[k] + i * step[k], step[k], n, buffer[k]);
       }
       S* const to = out + at[N] + i * step[N];

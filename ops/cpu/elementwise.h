@@ -7,7 +7,8 @@
 
 namespace vitrine::cpu {
 
-/// y[i] = f(x[0][i], x[1][i], …) for i < n; y may be one of the x. `a` and `b` are the formula's parameters.
+/// y[i] = f(x[0][i], x[1][i], …) for i < n; y may be one of the x. `a` and `b` are the formula's
+/// parameters.
 template <class T>
 using Row = void (*)(T* y, const T* const* x, size_t n, double a, double b);
 

@@ -85,7 +85,8 @@ S* row(const Tensor& x, int64_t b) {
   return x.defined() ? x.data<S>() + b * x.strides()[0] : nullptr;
 }
 
-/// Calls active(type, b, C) for each row that has position t and idle(type, b, C) for the others; in parallel.
+/// Calls active(type, b, C) for each row that has position t and idle(type, b, C) for the others;
+/// in parallel.
 template <class Active, class Idle>
 void for_each_sequence(const char* kernel, DType dtype, const Tensor& states, const Tensor& lengths,
                        int64_t t, Active&& active, Idle&& idle) {

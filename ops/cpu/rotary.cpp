@@ -1,4 +1,5 @@
-// Rotary position embedding: rows of which both halves are contiguous in vectors, other pairs one by one.
+// Rotary position embedding: rows of which both halves are contiguous in vectors, other pairs one
+// by one.
 #include "core/loop.h"
 #include "ops/cpu/rows.h"
 #include "ops/kernels.h"

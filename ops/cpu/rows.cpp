@@ -51,8 +51,9 @@ void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S>
   map(n, y, f, x);
 }
 
-/// Block by block: while one block, whose maximum has just been found, is summed from the nearest cache, the next is
-/// fetched from memory. The total so far is scaled down where the maximum grows (Milakov and Gimelshein 2018).
+/// Block by block: while one block, whose maximum has just been found, is summed from the nearest
+/// cache, the next is fetched from memory. The total so far is scaled down where the maximum grows
+/// (Milakov and Gimelshein 2018).
 template <class S>
 cpu::SumExp<AccumulatorOf<S>> sum_exp(const S* x, size_t n) {
   using T = AccumulatorOf<S>;
@@ -90,8 +91,8 @@ void subtract_scaled_exp(S* z, const S* x, AccumulatorOf<S> scale, const S* y, s
       n, z, [a](V v, V w) HWY_ATTR { return v - a * exp(w); }, x, y);
 }
 
-/// Two passes over a row: both sums, then all that is written. Neither waits for memory: the first fetches the lines that the
-/// second writes, and the second the row that comes next.
+/// Two passes over a row: both sums, then all that is written. Neither waits for memory: the first
+/// fetches the lines that the second writes, and the second the row that comes next.
 template <class S>
 void norm_backward_row(const cpu::NormBackwardRow<S>& task, size_t n) {
   using T = AccumulatorOf<S>;

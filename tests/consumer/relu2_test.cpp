@@ -1,5 +1,5 @@
-// The mechanism alone, held to what the library's ops are held to, and in a model: cached decoding, training, and
-// composition with parts of the library.
+// The mechanism alone, held to what the library's ops are held to, and in a model: cached decoding,
+// training, and composition with parts of the library.
 #include "relu2.h"
 
 #include <doctest/doctest.h>

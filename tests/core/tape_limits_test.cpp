@@ -1,4 +1,5 @@
-// The tape where it is easily got wrong: failed passes, derivatives beyond its order, hooks on leaves, threads, several outputs.
+// The tape where it is easily got wrong: failed passes, derivatives beyond its order, hooks on
+// leaves, threads, several outputs.
 #include <doctest/doctest.h>
 
 #include <thread>

@@ -1,4 +1,5 @@
-// A whole GPT on the device: training, generation and every attention give what they give on the CPU.
+// A whole GPT on the device: training, generation and every attention give what they give on the
+// CPU.
 #include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>
@@ -25,12 +26,14 @@ using test::has_gpu;
 
 namespace {
 
-/// The losses of the first steps of training on random windows of a text that can be learned: each token follows from the last.
+/// The losses of the first steps of training on random windows of a text that can be learned: each
+/// token follows from the last.
 std::vector<double> first_losses(nn::Gpt& model, int64_t batch, int steps, Device device) {
   model.to(device);
   const int64_t time = model.options().context, vocabulary = model.options().vocabulary;
   optim::Adam optimizer(model.parameters(), {.weight_decay = 0.1, .decay = optim::Decay::decoupled});
-  nn::training::LossScale scale(model.tokens.weight.dtype());  // float16's gradients would be 0 without
+  // float16's gradients would be 0 without
+  nn::training::LossScale scale(model.tokens.weight.dtype());
   std::vector<double> losses;
   Generator g(5);
   for (int step = 0; step < steps; ++step) {
@@ -67,7 +70,8 @@ TEST_CASE("the first losses of a GPT's training are those of the CPU") {
   int64_t batch = 12;
 #if VITRINE_CUDA_EMULATED
   const int steps = 3;
-  if (test::from_environment("VITRINE_DEVICE_SAMPLES", 1) == 1) batch = 3, o.layers = 2;  // as in cuda/twins
+  // As in cuda/twins
+  if (test::from_environment("VITRINE_DEVICE_SAMPLES", 1) == 1) batch = 3, o.layers = 2;
 #else
   const int steps = 30;
 #endif

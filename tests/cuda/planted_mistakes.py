@@ -149,11 +149,12 @@ def tests_with(mistake, build, options, folder):
     words.insert(next(i for i, word in enumerate(words) if word.startswith("-I")), f"-I{folder}")
     words.append("-Wno-error")  # a mistake may leave a variable unused
     if mistake.traced:
+        # What it defines is not taken from the library
         words += options
     subprocess.run(words, check=True, cwd=build, capture_output=True)
     link = link_command(build)
     link[link.index("-o") + 1] = str(folder / "tests")
-    link.insert(link.index("libvitrine.a"), str(folder / "unit.o"))  # what it defines is not taken from the library
+    link.insert(link.index("libvitrine.a"), str(folder / "unit.o"))
     subprocess.run(link, check=True, cwd=build, capture_output=True)
     return folder / "tests"
 

@@ -1,5 +1,5 @@
-// The CUDA twins against the CPU, from the spec rows: values and gradients in float32 near the CPU's in float64, and the same
-// bits when run twice.
+// The CUDA twins against the CPU, from the spec rows: values and gradients in float32 near the
+// CPU's in float64, and the same bits when run twice.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -55,8 +55,8 @@ void check_same_bits(const Result& x, const Result& y) {
   for (size_t i = 0; i < x.dx.size(); ++i) CHECK(x.dx[i].values() == y.dx[i].values());
 }
 
-/// How many samples of a row are run in every layout and with extreme values, which takes the emulator minutes: `make check` asks for
-/// all, `make test` for the first one.
+/// How many samples of a row are run in every layout and with extreme values, which takes the
+/// emulator minutes: `make check` asks for all, `make test` for the first one.
 size_t long_checks() { return static_cast<size_t>(test::from_environment("VITRINE_DEVICE_SAMPLES", 1)); }
 
 void check_row(const spec::Spec& row, size_t sample) {
@@ -140,7 +140,8 @@ TEST_CASE("NaN, infinities and numbers of every size give on the device what pla
 #endif
   for (const spec::Spec& row : spec::rows()) {
     spec::Spec checked = row;
-    // A score of −∞ is a hidden key's there, whatever made it: it has no gradient, where plain functions give NaN.
+    // A score of −∞ is a hidden key's there, whatever made it: it has no gradient, where plain
+    // functions give NaN.
     if (row.name == "attention") checked.not_finite = false;
     for (size_t sample = 0; sample < std::min(row.samples.size(), long_checks()); ++sample)
       CHECK(spec::check_extremes(checked, sample, Device::cuda) == "");

@@ -1,4 +1,5 @@
-// Runs of train_gpt at the same time and one after the other: comparisons, Ctrl-C and what goes on from there.
+// Runs of train_gpt at the same time and one after the other: comparisons, Ctrl-C and what goes on
+// from there.
 #include <sys/stat.h>
 
 #include <sstream>
@@ -28,8 +29,9 @@ Arguments shell_words(const std::string& line) {
   return words;
 }
 
-/// Takes what the program writes into a pipe, and sends it the signal after the first line. The pipe holds a few dozen lines at most,
-/// so that the program cannot be far ahead, however slowly this process runs.
+/// Takes what the program writes into a pipe, and sends it the signal after the first line. The
+/// pipe holds a few dozen lines at most, so that the program cannot be far ahead, however slowly
+/// this process runs.
 void send_after_first_line(Program& program, const std::string& pipe, int signal) {
   const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   REQUIRE(reader >= 0);

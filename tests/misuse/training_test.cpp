@@ -1,4 +1,5 @@
-// Misuse of training: model, optimizer and step stay, and what would be found out late is told at once.
+// Misuse of training: model, optimizer and step stay, and what would be found out late is told at
+// once.
 #include <optional>
 
 #include "core/creation.h"

@@ -106,7 +106,8 @@ Planted plant(Tape& tape, uint64_t number) {
     }
     p.effect = size > 1e-9 ? change / size : 0;
     if (p.effect > 1e-3) return p;
-    *armed = false;  // it would change nothing: a gradient of 0, or one that is alike in every order
+    // It would change nothing: a gradient of 0, or one that is alike in every order
+    *armed = false;
   }
 }
 
@@ -137,7 +138,8 @@ TEST_CASE("every node of a right tape is checked and found right, whatever the a
   for (uint64_t n = 0; n < count(); ++n) {
     const Recorded run(100 + n);
     const TapeCheck result = check_tape(*run.tape);
-    const size_t ends = result.count(NodeVerdict::cut);  // comparisons in the definition of attention
+    // Comparisons in the definition of attention
+    const size_t ends = result.count(NodeVerdict::cut);
     const bool right = result.count(NodeVerdict::right) + ends == result.nodes.size();
     CHECK_MESSAGE(right, "model " << 100 + n << "\n" << to_string(result));
   }

@@ -1,4 +1,5 @@
-// Batches of no rows: layers and models give empty results and zero gradients; a mean of nothing is an error.
+// Batches of no rows: layers and models give empty results and zero gradients; a mean of nothing is
+// an error.
 #include <doctest/doctest.h>
 
 #include "core/tape.h"

@@ -1,4 +1,5 @@
-// Every part of attention in the library, alone and in company: what tests of attention and of models run through.
+// Every part of attention in the library, alone and in company: what tests of attention and of
+// models run through.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 
 namespace vitrine::test {
 
-/// The rows of the table, those that need a value with 2, and some names of several parts and other values.
+/// The rows of the table, those that need a value with 2, and some names of several parts and other
+/// values.
 inline std::vector<std::string> mechanisms() {
   std::vector<std::string> names = {"standard"};
   for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) {

@@ -64,7 +64,8 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Equal names, values, dtypes and modes, and no storage in common: masters, low-precision copies and buffers.
+/// Equal names, values, dtypes and modes, and no storage in common: masters, low-precision copies
+/// and buffers.
 void check_apart(Module& a, Module& b) {
   std::set<const void*> storages;
   std::vector<std::string> states[2];
@@ -130,7 +131,8 @@ TEST_CASE("a cloned GPT computes the same and trains apart") {
 TEST_CASE("clones of attention, blocks and models have equal names and values, and share no memory") {
   const Tensor x = randn({2, 6, 8});
   const auto computed_apart = [&](auto& a, auto forward) {
-    for (Parameter& p : a.parameters()) p.assign(randn(p.shape()));  // not what the constructor sets
+    // Other values than the constructor sets
+    for (Parameter& p : a.parameters()) p.assign(randn(p.shape()));
     a.to(DType::bfloat16);
     auto b = a.clone();
     check_apart(a, b);

@@ -58,7 +58,8 @@ class Two : public Module {
 
 using Values = std::vector<std::vector<double>>;
 
-/// Loss, buffers, gradients and the next random numbers of a step, after which all modes have changed to `later`.
+/// Loss, buffers, gradients and the next random numbers of a step, after which all modes have
+/// changed to `later`.
 Values step(bool whole, bool each, bool training, bool dropout, bool later) {
   manual_seed(11);
   Two model;

@@ -1,5 +1,5 @@
-// A steady training step asks the system for nothing: no memory and no thread. A child process trains, then forbids itself the
-// calls by a seccomp filter and goes on.
+// A steady training step asks the system for nothing: no memory and no thread. A child process
+// trains, then forbids itself the calls by a seccomp filter and goes on.
 #include <doctest/doctest.h>
 
 #include "tests/skip.h"
@@ -69,7 +69,8 @@ struct Run {
   int64_t width = 64, layers = 2;
 };
 
-/// Long contexts, as tables of positions are large there; and the smallest model that is measured against others.
+/// Long contexts, as tables of positions are large there; and the smallest model that is measured
+/// against others.
 const Run kRuns[] = {{"standard"},
                      {"rotary", 1024, 1, 0.1},
                      {"standard", 1024, 1, 0, nn::Positions::sinusoidal},

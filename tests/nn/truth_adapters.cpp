@@ -1,5 +1,6 @@
-// Which function of the library answers to which op of the reference cases. Those of attention are in
-// truth_cases_attention.cpp, mechanisms that are put together from ops in truth_cases_compositions.cpp.
+// Which function of the library answers to which op of the reference cases. Those of attention are
+// in truth_cases_attention.cpp, mechanisms that are put together from ops in
+// truth_cases_compositions.cpp.
 #include "tests/nn/truth_adapters.h"
 
 #include <doctest/doctest.h>

@@ -22,10 +22,12 @@ TruthAdapters truth_adapters();
 struct TruthRun {
   CaseRunner in_float64, in_float32;
 };
-/// Runs the folder's cases but those in truth_cases_skips.txt, in float32 those that say how far it may be off.
+/// Runs the folder's cases but those in truth_cases_skips.txt, in float32 those that say how far it
+/// may be off.
 TruthRun run_truth_cases(const CaseFolder& folder, Device device);
-/// Checks every folder of the name with doctest: values and gradients, and that `expected` golden cases ran. How far float32 may be
-/// off was measured for the golden cases. For other cases it is reported and is not a failure.
+/// Checks every folder of the name with doctest: values and gradients, and that `expected` golden
+/// cases ran. How far float32 may be off was measured for the golden cases. For other cases it is
+/// reported and is not a failure.
 void check_truth_cases(const std::string& name, int expected, Device device);
 
 }  // namespace vitrine::test

@@ -1,4 +1,5 @@
-// Attention in its kinds. Cases have any number of axes before the heads, [.., H, T, D], or just [T, D]; here they are one.
+// Attention in its kinds. Cases have any number of axes before the heads, [.., H, T, D], or just
+// [T, D]; here they are one.
 #include <cmath>
 
 #include "core/creation.h"
@@ -13,7 +14,8 @@
 namespace vitrine::test {
 namespace {
 
-/// x [.., H, T, D] as [B, H, T, D], where B is the size of `batch`, to which its own first axes broadcast.
+/// x [.., H, T, D] as [B, H, T, D], where B is the size of `batch`, to which its own first axes
+/// broadcast.
 Tensor four_axes(const Tensor& x, const Shape& batch) {
   Shape own = x.shape();
   while (own.rank() < 3) own.insert(0, 1);
@@ -122,7 +124,8 @@ Tensor per_dim_temperature(Params p, In x) {
   return attend("temperature+" + name_of(p, p.value("scale", 1.0) * root(h.q.size(3))), h, x);
 }
 
-/// Rows of q, k and v of what a case gives for each, as the one tensor that the module has; zeros where it gives a part only.
+/// Rows of q, k and v of what a case gives for each, as the one tensor that the module has; zeros
+/// where it gives a part only.
 Tensor joined(In x, const std::string& name, const std::vector<int64_t>& rows) {
   std::vector<Tensor> parts;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -1,5 +1,6 @@
-// Mechanisms of the second set that the library has no module for, but that are a few lines of what it has: the cases then
-// check that the ops compose. A mechanism that is added to the library replaces its lines here.
+// Mechanisms of the second set that the library has no module for, but that are a few lines of what
+// it has: the cases then check that the ops compose. A mechanism that is added to the library
+// replaces its lines here.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,5 @@
-// Recurrent networks in the reference cases: PyTorch's weights and biases, put together from the library's ops.
+// Recurrent networks in the reference cases: PyTorch's weights and biases, put together from the
+// library's ops.
 #include "nn/recurrent/recurrent.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"

@@ -1,4 +1,5 @@
-// Values and gradients against reference cases, on the CPU. tests/cuda/truth_cases_test.cpp has them on a GPU.
+// Values and gradients against reference cases, on the CPU. tests/cuda/truth_cases_test.cpp has
+// them on a GPU.
 #include <doctest/doctest.h>
 
 #include "tests/nn/truth_adapters.h"

@@ -76,11 +76,13 @@ TEST_CASE(
     const Inputs x = inputs(2, 2, 100, 100, 8, DType::float32);
     const Tensor before = attention(x.q, x.k, x.v, o);
     const Tensor k = clone(x.k), v = clone(x.v);
-    const float huge = read == AttentionRead::mean ? 1e30f : 1000;  // so that a trace of weight would show
+    // So that a trace of weight would show
+    const float huge = read == AttentionRead::mean ? 1e30f : 1000;
     for (int64_t d = 0; d < v.size(3); ++d) v.data<float>()[99 * v.size(3) + d] = huge;
     for (int64_t d = 0; d < k.size(3); ++d) k.data<float>()[99 * k.size(3) + d] = -50;
     const Tensor after = attention(x.q, k, v, o);
-    const int64_t same = read == AttentionRead::mean ? 99 : 96;  // LASER has an anchor per tile of 32 queries
+    // LASER has an anchor per tile of 32 queries
+    const int64_t same = read == AttentionRead::mean ? 99 : 96;
     CHECK(slice(before, 2, 0, same).values() == slice(after, 2, 0, same).values());
     CHECK(spec::distance(slice(after, 2, 0, 99).values(), slice(before, 2, 0, 99).values(), 0.1) <= 2e-6);
   }
@@ -111,7 +113,8 @@ TEST_CASE("LASER takes nothing from a hidden key's value, be it NaN, where visib
   for (int64_t j = 0; j < 9; ++j) x.v.data<float>()[j * 5] = j % 2 == 0 ? 90.0f : -90.0f;
   AttentionOptions o;
   o.read = AttentionRead::laser;
-  // The first query sees the low values alone, which it therefore reads exactly; the last two keys are padding.
+  // The first query sees the low values alone, which it therefore reads exactly; the last two keys
+  // are padding.
   o.allowed = zeros({6, 9}, DType::boolean);
   for (int64_t i = 0; i < 6; ++i)
     for (int64_t j = 0; j < 7; ++j) o.allowed.data<bool>()[i * 9 + j] = i > 0 || j % 2 == 1;
@@ -137,8 +140,8 @@ TEST_CASE("a window as wide as numbers go hides nothing") {
 
 TEST_CASE("a query that sees nothing gives 0 and has gradient 0") {
   for (const AttentionRead read : kReads) {
-    const Inputs x =
-        inputs(2, 2, 7, 4, 3, DType::float32);  // causal: the first three queries stand before the first key
+    // Causal: the first three queries stand before the first key
+    const Inputs x = inputs(2, 2, 7, 4, 3, DType::float32);
     AttentionOptions o;
     o.read = read, o.causal = true;
     const auto result = value_and_gradients(attention, x, o);

@@ -1,4 +1,5 @@
-// Integer, bool, empty, zero-dimensional and strided inputs of every op: as in NumPy, or an error that names the op.
+// Integer, bool, empty, zero-dimensional and strided inputs of every op: as in NumPy, or an error
+// that names the op.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -38,8 +39,8 @@ enum class Of {
   nothing,  ///< an error: it wants a floating dtype
 };
 
-/// An op on one tensor of two axes. `empty0`, `empty1` and `scalar`: the shape of the result for inputs of [0, 3], [2, 0] and
-/// [], as NumPy has it; "error" where there is none.
+/// An op on one tensor of two axes. `empty0`, `empty1` and `scalar`: the shape of the result for
+/// inputs of [0, 3], [2, 0] and [], as NumPy has it; "error" where there is none.
 struct Row {
   std::string name;
   Tensor (*call)(X);
@@ -184,7 +185,8 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-/// The result's shape, or "error". An error must name an op (composites may name one that they are made of).
+/// The result's shape, or "error". An error must name an op (composites may name one that they are
+/// made of).
 std::string shape_of(const Row& row, X x) {
   std::string shape;
   const std::string error = error_of([&] { shape = to_string(row.call(x).shape()); });

@@ -15,7 +15,8 @@ using namespace vitrine;
 
 namespace {
 
-/// Σ over all letters that are not in `output` of the operands' product, in loops over every letter. Sizes of 1 broadcast.
+/// Σ over all letters that are not in `output` of the operands' product, in loops over every
+/// letter. Sizes of 1 broadcast.
 std::vector<double> reference(const std::vector<std::string>& terms, const std::string& output,
                               const std::vector<Tensor>& xs, std::map<char, int64_t> sizes) {
   std::string letters = output;
@@ -77,7 +78,8 @@ Case random_case(Generator& random) {
     Shape shape;
     for (int64_t axis = random.next_below(5); axis > 0; --axis) {
       const char l = letters[static_cast<size_t>(random.next_below(5))];
-      const bool again = term.find(l) != std::string::npos;  // both axes of a diagonal have one size
+      // Both axes of a diagonal have one size
+      const bool again = term.find(l) != std::string::npos;
       shape.push_back(again                       ? shape[static_cast<int>(term.find(l))]
                       : random.next_below(8) == 0 ? 1
                                                   : c.sizes[l]);

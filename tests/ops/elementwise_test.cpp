@@ -1,5 +1,6 @@
-// Kernels that walk their operands element by element, on so many elements that the work is cut into pieces, whatever the
-// strides: held to plain loops. What the functions compute is checked by the spec rows.
+// Kernels that walk their operands element by element, on so many elements that the work is cut
+// into pieces, whatever the strides: held to plain loops. What the functions compute is checked by
+// the spec rows.
 #include "ops/elementwise.h"
 
 #include <cmath>
@@ -101,7 +102,8 @@ TEST_CASE(
     for (const Layout& layout : layouts(dtype))
       for (const Kernel& kernel : kKernels) {
         Xs operands = layout.operands;
-        const Shape& first = operands[0].shape();  // that of a gradient, to which the other has to broadcast
+        // The shape of a gradient, to which the other has to broadcast
+        const Shape& first = operands[0].shape();
         if (std::string_view(kernel.name) == "unary_backward" &&
             broadcast("", first, operands[1].shape()) != first)
           continue;

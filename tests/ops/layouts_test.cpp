@@ -1,4 +1,5 @@
-// That the layouts of the spec rows notice a kernel that misreads one, and what they hold of inputs for the constants of an op.
+// That the layouts of the spec rows notice a kernel that misreads one, and what they hold of inputs
+// for the constants of an op.
 #include <doctest/doctest.h>
 
 #include "core/random.h"

@@ -88,7 +88,8 @@ TEST_CASE("the gradient of cross_entropy equals its definition's in every dtype"
       const auto got =
           gradients([&](const auto& v) { return cross_entropy(v[0], targets, options); }, {logits})[0];
       const auto seed = copy_as(logits, DType::float64);
-      // The cotangent of a 16-bit loss is float32: compare with a float64 run whose cotangent is rounded so.
+      // The cotangent of a 16-bit loss is float32: compare with a float64 run whose cotangent is
+      // rounded so.
       const auto want = gradients(
           [&](const auto& v) {
             return cast(define::cross_entropy(v[0], targets, options), accumulation_dtype(dtype));

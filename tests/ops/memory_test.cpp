@@ -1,4 +1,5 @@
-// What the fused ops promise of memory: no matrix of probabilities, no attention weights, no copies of transposed operands.
+// What the fused ops promise of memory: no matrix of probabilities, no attention weights, no copies
+// of transposed operands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -40,7 +41,8 @@ TEST_CASE("cross_entropy of bfloat16 logits keeps nothing of their size but its 
       const Tensor x = tape.watch(logits);
       tape.gradient(cross_entropy(x, targets, {.label_smoothing = smoothing}), {x});
     };
-    // The logits themselves are there before. Probabilities in float32 would be twice as much again as the gradient.
+    // The logits themselves are there before. Probabilities in float32 would be twice as much again
+    // as the gradient.
     CHECK(memory_use(forward_and_backward).peak <= bytes(logits) + bytes(logits) / 20);
   }
 }
@@ -59,7 +61,8 @@ TEST_CASE("attention takes memory as the sequence grows, not as its square") {
         const Tensor x = tape.watch(q), y = attention(x, x, x, o);
         tape.gradient({y}, {x}, {y});
       };
-      CHECK(memory_use(forward).peak <= 3 * bytes(q));  // y, LASER's sums, a number per query, tiles
+      // y, LASER's sums, a number per query, tiles
+      CHECK(memory_use(forward).peak <= 3 * bytes(q));
       CHECK(memory_use(forward_and_backward).peak <= 8 * bytes(q));  // and three gradients
       CHECK(8 * bytes(q) < scores / 8);
     }
@@ -72,8 +75,8 @@ TEST_CASE("a product of transposed operands takes no memory but its result's") {
   const Tensor q = permute(normal({2, 70, 4, 32}), {0, 2, 1, 3}), kt = transpose(q);
   for (const auto& operands : {std::pair{x, y}, {x, yt}, {xt, y}, {xt, yt}, {q, kt}}) {
     Tensor z = matmul(operands.first, operands.second);
-    size_t peak =
-        SIZE_MAX;  // threads keep their buffers for packing, and have them when each has taken a part
+    // Threads keep their buffers for packing, and have them when each has taken a part
+    size_t peak = SIZE_MAX;
     for (int i = 0; i < 5; ++i) {
       const auto use = memory_use([&] { z = matmul(operands.first, operands.second); });
       CHECK(use.allocations == 1);

@@ -32,8 +32,8 @@ double tolerance(DType dtype) { return (is_low_precision(dtype) ? 1 : 8) * epsil
 
 TEST_CASE(
     "the sum and the norm of add_layer_norm are read by name, not bound in an order that can be mistaken") {
-  static_assert(
-      !std::is_aggregate_v<AddNorm>);  // its members are private: auto [y, sum] = … does not compile
+  // Its members are private: auto [y, sum] = … does not compile
+  static_assert(!std::is_aggregate_v<AddNorm>);
   const Tensor x = random({2, 3}, 1), residual = random({2, 3}, 2);
   const AddNorm a = add_layer_norm(x, residual);
   CHECK(a.sum().values() == (x + residual).values());

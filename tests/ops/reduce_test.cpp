@@ -62,7 +62,8 @@ TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, 
         CHECK(got.second[i] == doctest::Approx(want.second[i]).epsilon(tolerance).scale(1));
     };
     for (const double p : {2.0, 3.0, 0.5}) {
-      if (p == 0.5 && exponent > 100) continue;  // (Σ√|x|)² of four numbers is up to 16 times the largest
+      // (Σ√|x|)² of four numbers is up to 16 times the largest
+      if (p == 0.5 && exponent > 100) continue;
       check_f([p](const Tensor& z) { return norm(z, p); });
     }
     check_f([](const Tensor& z) { return vitrine::std(z, {}, 1); });
@@ -70,7 +71,8 @@ TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, 
   for (const int exponent : {-120, -90, 0, 90, 123}) check_at(DType::float32, exponent, 1e-6);
   for (const int exponent : {-1000, -500, 0, 500, 1019}) check_at(DType::float64, exponent, 1e-14);
   CHECK(norm(tensor({std::ldexp(1.0, 126)})).item() == std::ldexp(1.0, 126));
-  CHECK(norm(tensor({std::ldexp(1.0, -149)})).item() == std::ldexp(1.0, -149));  // the smallest number
+  // The smallest number
+  CHECK(norm(tensor({std::ldexp(1.0, -149)})).item() == std::ldexp(1.0, -149));
   CHECK(norm(tensor({kInfinity, 1})).item() == kInfinity);
   CHECK(std::isnan(norm(tensor({kNan, 1})).item()));
 }

@@ -58,7 +58,8 @@ TEST_CASE("the kernels equal the definitions, and their gradients the definition
       const auto run = [](auto f) { return [f](const std::vector<Tensor>& xs) { return f(xs[0], -1); }; };
       CHECK(distance(op(x, -1), definition(exact, -1)) < tolerance(dtype));
       CHECK(distance(op(x, -1), definition(x, -1)) < 2 * tolerance(dtype));
-      // Cotangents are drawn in float32 for every dtype and rounded; two more roundings follow from theirs.
+      // Cotangents are drawn in float32 for every dtype and rounded; two more roundings follow from
+      // theirs.
       CHECK(distance(gradients(run(op), {x})[0], gradients(run(definition), {exact})[0], 0.1) <
             3 * tolerance(dtype));
     }

@@ -277,8 +277,8 @@ TEST_CASE("optimizers and schedules by name") {
     const Schedule s = make_schedule(name, 0.5, 10, 100, 0.1);
     double highest = 0;
     for (int64_t t = 0; t < 100; ++t) highest = std::max(highest, s(t));
-    CHECK(highest ==
-          doctest::Approx(0.5).epsilon(0.03));  // the cosine has fallen a little when the warmup ends
+    // The cosine has fallen a little when the warmup ends
+    CHECK(highest == doctest::Approx(0.5).epsilon(0.03));
   }
   CHECK_THROWS_WITH(make_schedule("cosin", 1, 1, 2, 0),
                     doctest::Contains("there is no schedule cosin: wanted constant, cosine"));

@@ -31,7 +31,8 @@ TEST_CASE("gradients at the ends of the range leave parameters and states finite
       for (const double size :
            {1e19, 1e38, 3.4e38, 1e-19, 1e-30, 1e-38, 1e-45, 1e160, 1.7e308, 1e-160, 1e-320}) {
         if (dtype == DType::float32 && (size > 1e39 || size < 1e-46)) continue;
-        if (rule.first.starts_with("sgd") && size > 1e37) continue;  // whose momentum truly overflows
+        // The momentum of sgd truly overflows
+        if (rule.first.starts_with("sgd") && size > 1e37) continue;
         INFO(rule.first, ", ", std::string(name(dtype)), ", ", size);
         const Parameter p(matrix_of(2, dtype)), q(tensor({1, 2, 3}, dtype));
         const auto optimizer = rule.second({p, q});
@@ -122,6 +123,7 @@ TEST_CASE("the norm of gradients neither overflows nor vanishes with their squar
     const double norm = size * std::sqrt(30000);
     CHECK(gradient_norm({p}) == doctest::Approx(norm).epsilon(1e-6));
     CHECK(clip_gradients({p}, 1).item() == doctest::Approx(norm).epsilon(1e-6));
-    if (size > 1) CHECK(gradient_norm({p}) == doctest::Approx(1).epsilon(1e-2));  // 1/norm is denormal
+    // 1/norm is denormal
+    if (size > 1) CHECK(gradient_norm({p}) == doctest::Approx(1).epsilon(1e-2));
   }
 }

@@ -11,7 +11,8 @@ namespace vitrine::spec {
 
 using Xs = const std::vector<Tensor>&;
 
-/// Every layout: halves, neighbours, channels that stay, rows that no vector divides. `angles` broadcast.
+/// Every layout: halves, neighbours, channels that stay, rows that no vector divides. `angles`
+/// broadcast.
 std::vector<Spec> rotary_rows() {
   const auto row = [](const Shape& x, const Shape& angles, bool interleaved) {
     Generator generator(3);
@@ -45,8 +46,8 @@ std::vector<Spec> attention_rows() {
       return attention(x[0], x[1], x[2], options);
     };
     Spec spec{"attention", call, std::move(samples)};
-    // Large scores have an absolute error that exp makes relative. LASER's definition subtracts sums of exponents, and
-    // multiplies by 0 what is hidden, which the kernel does not read.
+    // Large scores have an absolute error that exp makes relative. LASER's definition subtracts
+    // sums of exponents, and multiplies by 0 what is hidden, which the kernel does not read.
     spec.largest = 3;
     spec.not_finite = o.read == AttentionRead::mean && !o.causal && !o.allowed.defined() &&
                       o.left == AttentionOptions::kUnlimited;

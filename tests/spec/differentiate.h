@@ -9,7 +9,8 @@
 namespace vitrine::spec {
 
 inline constexpr double kValueFloor = 1e-3, kGradientFloor = 0.1;
-inline constexpr double kWideUnits = 5000;  // of float64, for two devices that add in different orders
+// Of float64, for two devices that add in different orders
+inline constexpr double kWideUnits = 5000;
 
 struct Result {
   Tensor y;
@@ -24,9 +25,10 @@ Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const 
 std::string compare(const std::string& what, const Tensor& got, const Tensor& want, double tolerance,
                     double floor);
 
-/// The epsilon of a dtype, in which bounds of rounding errors are given. With a VITRINE_SPEC_SEED it is 20 times as large: the bounds
-/// of the rows are tight for the inputs of seed 0. With other inputs the terms of a sum may cancel, and the rounding errors
-/// of the terms are then a larger share of the result.
+/// The epsilon of a dtype, in which bounds of rounding errors are given. With a VITRINE_SPEC_SEED
+/// it is 20 times as large: the bounds of the rows are tight for the inputs of seed 0. With other
+/// inputs the terms of a sum may cancel, and the rounding errors of the terms are then a larger
+/// share of the result.
 double rounding_unit(DType dtype);
 
 /// Whether x and y have one shape and the same bits; both are on one device.

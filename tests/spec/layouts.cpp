@@ -1,4 +1,5 @@
-// Operands as views: an operation gives the same result wherever the elements of its operands are in memory.
+// Operands as views: an operation gives the same result wherever the elements of its operands are
+// in memory.
 #include <algorithm>
 #include <cmath>
 
@@ -72,7 +73,8 @@ Tensor one_element(const Tensor& x) {
   return expand(slice(reshape(contiguous(x), {-1}), 0, 0, 1), x.shape());
 }
 
-/// Windows on a signal, as a convolution reads it: each row begins half a row, or one element, after the row before.
+/// Windows on a signal, as a convolution reads it: each row begins half a row, or one element,
+/// after the row before.
 Tensor windows(const Tensor& x, bool by_half) {
   if (x.rank() < 2 || x.numel() == 0) return {};
   const Tensor y = contiguous(x);
@@ -91,7 +93,8 @@ Result run(const Spec& spec, std::vector<Tensor> operands) {
   return differentiate(spec, operands, cotangent);
 }
 
-/// What contiguous copies of the operands give: `known` where the operands have the values of `plain`.
+/// What contiguous copies of the operands give: `known` where the operands have the values of
+/// `plain`.
 Result wanted(const Spec& spec, const std::vector<Tensor>& operands, const std::vector<Tensor>& plain,
               const Result& known) {
   std::vector<Tensor> copies;
@@ -112,7 +115,8 @@ std::string compare_results(const std::string& what, const Result& got, const Re
   return error;
 }
 
-/// Every operand alone in every layout, and then all of them. On a GPU, which may be emulated, all of them at once only.
+/// Every operand alone in every layout, and then all of them. On a GPU, which may be emulated, all
+/// of them at once only.
 std::string check_operands(const Spec& spec, const std::string& where, const std::vector<Tensor>& plain,
                            double tolerance) {
   const Result known = run(spec, plain);

@@ -88,8 +88,8 @@ std::string check_low_precision(const Spec& spec, size_t sample, Device device =
 std::string check_extremes(const Spec& spec, size_t sample, Device device = Device::cpu);
 std::string check_layouts(const Spec& spec, size_t sample, Device device = Device::cpu);
 std::string check_threads(const Spec& spec, size_t sample);
-/// Each subset of the inputs wants gradients: those that do get the bits that they get where all do. The inputs are left as
-/// they were, by the op and by its backward.
+/// Each subset of the inputs wants gradients: those that do get the bits that they get where all
+/// do. The inputs are left as they were, by the op and by its backward.
 std::string check_subsets(const Spec& spec, size_t sample);
 
 /// The gradient of each input with its sign flipped, times 1.01 and zeroed has to fail

@@ -175,8 +175,8 @@ std::string check_low_precision(const Spec& spec, size_t sample, Device device) 
 
 namespace {
 
-/// `want` rounded to the dtype of `got`. Where 8 times as much overflows, so may what came before, such as a term of a sum, and any
-/// infinity or NaN will do.
+/// `want` rounded to the dtype of `got`. Where 8 times as much overflows, so may what came before,
+/// such as a term of a sum, and any infinity or NaN will do.
 Tensor rounded_like(const Tensor& got, const Tensor& want) {
   const auto g = got.values(), exact = want.values();
   auto rounded = copy_as(want, got.dtype()).values();

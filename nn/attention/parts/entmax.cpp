@@ -1,4 +1,5 @@
-// Entmax 1.5 in place of softmax: weights like softmax's near the largest score, and exactly 0 far below it.
+// Entmax 1.5 in place of softmax: weights like softmax's near the largest score, and exactly 0 far
+// below it.
 #include <cmath>
 
 #include "core/creation.h"
@@ -13,9 +14,11 @@
 namespace vitrine::nn::parts {
 namespace {
 
-/// p_i = [s_i/2 − τ]₊², where τ makes the sum 1. With the k largest s/2, of mean m and mean square q,
+/// p_i = [s_i/2 − τ]₊², where τ makes the sum 1. With the k largest s/2, of mean m and mean square
+/// q,
 ///   τ_k = m − √((1 − k(q − m²))/k),
-/// and τ = τ_k for the largest k whose τ_k is at most the k-th of them. Peters, Niculae, Martins 2019, algorithm 2.
+/// and τ = τ_k for the largest k whose τ_k is at most the k-th of them. Peters, Niculae, Martins
+/// 2019, algorithm 2.
 class Entmax : public AttentionPart {
  public:
   Tensor normalize(const Tensor& scores) const override {

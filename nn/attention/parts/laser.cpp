@@ -16,7 +16,8 @@
 namespace vitrine::nn {
 namespace {
 
-/// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for any values, at the cost of a tensor [B, H, Tq, Tk, D].
+/// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for any values, at the cost of a tensor [B, H, Tq, Tk,
+/// D].
 Tensor exact_read(const Tensor& scores, const Tensor& v) {
   const Tensor together = unsqueeze(scores, -1) + unsqueeze(v, -3);
   return log_sum_exp(together, {-2}) - log_sum_exp(scores, {-1}, KeepAxes::yes);
@@ -47,10 +48,11 @@ class Laser : public AttentionPart {
 
 }  // namespace
 
-/// With an anchor c per channel, o = c + log(Σ a·e^{v − c}). Where the values lie within 2 of each other c is their middle,
-/// within 60 their minimum, and e^{v − c} − 1 is summed in its place: nothing cancels when values are small, nothing
-/// overflows when they are large. The anchor cancels from the result, so that it needs no gradient. Wider channels, in
-/// which a hidden value could drown the visible ones, are read exactly.
+/// With an anchor c per channel, o = c + log(Σ a·e^{v − c}). Where the values lie within 2 of each
+/// other c is their middle, within 60 their minimum, and e^{v − c} − 1 is summed in its place:
+/// nothing cancels when values are small, nothing overflows when they are large. The anchor cancels
+/// from the result, so that it needs no gradient. Wider channels, in which a hidden value could
+/// drown the visible ones, are read exactly.
 Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible) {
   check(v.dtype() == accumulation_dtype(v.dtype()), "laser_read: v is {}, wanted float32 or float64",
         name(v.dtype()));
@@ -68,7 +70,8 @@ Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, 
   const Tensor near = less_equal(range, full({}, kLaserNear, v.dtype(), v.device()));
   const Tensor anchor =
       where(is_finite(low), where(near, (low + high) * 0.5, low), 0.0);  // 0 where no key is seen
-  const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;      // a hidden value must not overflow
+  // A hidden value must not overflow
+  const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;
   return anchor + log1p(matmul(weights, expm1(shown - anchor)));
 }
 

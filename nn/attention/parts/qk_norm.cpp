@@ -1,4 +1,5 @@
-// QK-norm: LayerNorm or RMSNorm of queries and keys per head, with learned gains (Henry et al. 2020).
+// QK-norm: LayerNorm or RMSNorm of queries and keys per head, with learned gains (Henry et al.
+// 2020).
 #include "nn/attention/parts/rows.h"
 #include "nn/init.h"
 #include "ops/norm.h"

@@ -17,7 +17,8 @@ struct Gaps {
   size_t not_finite = 0, not_positive = 0;
 };
 
-/// SVG path data: a new piece after each gap; a point alone between gaps becomes a dot (a line of length 0).
+/// SVG path data: a new piece after each gap; a point alone between gaps becomes a dot (a line of
+/// length 0).
 std::string path_data(const std::vector<double>& x_places, const std::vector<double>& y_places) {
   std::string path;
   const auto drawn = [&](size_t i) {
@@ -33,8 +34,8 @@ std::string path_data(const std::vector<double>& x_places, const std::vector<dou
   return path;
 }
 
-/// Each point as a line of length 0, which round caps turn into a disc that the stretching of the SVG leaves
-/// round.
+/// Each point as a line of length 0, which round caps turn into a disc that the stretching of the
+/// SVG leaves round.
 std::string marker_data(const std::vector<double>& x_places, const std::vector<double>& y_places) {
   std::string path;
   for (size_t i = 0; i < x_places.size(); ++i) {
@@ -155,8 +156,8 @@ std::string draw_bars(const Histogram::Group& group, size_t index, const std::ve
                      color_style(group.color), index, path);
 }
 
-/// An invisible strip over the full height of one bin, which carries the tooltip with the values of all
-/// groups.
+/// An invisible strip over the full height of one bin, which carries the tooltip with the values of
+/// all groups.
 std::string draw_bin_tip(const Histogram& histogram, size_t bin, const Scale& x) {
   const double left = canvas_size * x.place(histogram.edges[bin]);
   const double right = canvas_size * x.place(histogram.edges[bin + 1]);

@@ -1,11 +1,13 @@
 // Charts as HTML: line chart, histogram and heat table, drawn in C++ as inline SVG and tables.
 //
-// A chart's SVG is stretched to whatever width its place has (preserveAspectRatio="none", strokes that do not
-// scale), while ticks, labels and legend are HTML text placed in per cent: the same chart is legible on a
-// phone and on a projector. The styles and the script of the page (report.css, report.js) complete it: colours of the light and dark theme, tooltips, legends that switch lines off.
+// A chart's SVG is stretched to whatever width its place has (preserveAspectRatio="none", strokes
+// that do not scale), while ticks, labels and legend are HTML text placed in per cent: the same
+// chart is legible on a phone and on a projector. The styles and the script of the page
+// (report.css, report.js) complete it: colours of the light and dark theme, tooltips, legends that
+// switch lines off.
 //
-// No value breaks a chart: what cannot be drawn (NaN, infinity, non-positive on a log axis) leaves a gap and
-// a note.
+// No value breaks a chart: what cannot be drawn (NaN, infinity, non-positive on a log axis) leaves
+// a gap and a note.
 #pragma once
 
 #include <functional>
@@ -22,13 +24,13 @@ struct Color {
   std::string light, dark;
 };
 
-/// Colour of the index-th of several things without order: the palette of Okabe and Ito (2008), made to be
-/// told apart with every common colour blindness, ordered by contrast on the theme's ground. Repeats after
-/// six, which categorical_style() tells apart.
+/// Colour of the index-th of several things without order: the palette of Okabe and Ito (2008),
+/// made to be told apart with every common colour blindness, ordered by contrast on the theme's
+/// ground. Repeats after six, which categorical_style() tells apart.
 Color categorical_color(int index);
 
-/// Colour of the index-th of `count` ordered things (layers): viridis, cut to the part that stands out from
-/// the ground.
+/// Colour of the index-th of `count` ordered things (layers): viridis, cut to the part that stands
+/// out from the ground.
 Color ordered_color(int index, int count);
 
 enum class AxisScale { linear, log };
@@ -69,15 +71,16 @@ struct LineChart {
   std::vector<Line> lines = {};
   std::vector<Mark> marks = {};
   std::string legend_title = {};  // "layer", put before the legend's entries
-  int max_points = 2000;          // longer lines are drawn by downsample(), longer faint ones by range_band()
-  double height = 18;             // in rem
+  // Longer lines are drawn by downsample(), longer faint ones by range_band()
+  int max_points = 2000;
+  double height = 18;  // in rem
 };
 
 /// The chart as an HTML <div class="chart">; if no line has a drawable point, a note in its place.
 std::string render_line_chart(const LineChart& chart);
 
-/// Bars over [edges[i], edges[i + 1]] on a linear x axis; several groups are drawn over each other as
-/// outlines.
+/// Bars over [edges[i], edges[i + 1]] on a linear x axis; several groups are drawn over each other
+/// as outlines.
 struct Histogram {
   struct Group {
     std::string name = {};
@@ -96,8 +99,8 @@ struct Histogram {
 /// Throws unless every group has edges.size() - 1 heights.
 std::string render_histogram(const Histogram& histogram);
 
-/// A table of numbers, each cell shaded by its value between `low` and `high` (the extremes, where not
-/// given).
+/// A table of numbers, each cell shaded by its value between `low` and `high` (the extremes, where
+/// not given).
 struct HeatTable {
   std::string title = {};
   std::string row_title = {}, column_title = {};  // "layer", "head"
@@ -112,9 +115,10 @@ struct HeatTable {
 /// Throws unless there are rows × columns values.
 std::string render_heat_table(const HeatTable& table);
 
-/// Indices of at most about `max_points` points that keep the look of a line: of each of max_points/2 buckets
-/// of neighbours the lowest and the highest value, and one non-finite value, where there is one, so that a
-/// gap stays a gap. First and last point stay. All indices, where the series is short enough. Rising.
+/// Indices of at most about `max_points` points that keep the look of a line: of each of
+/// max_points/2 buckets of neighbours the lowest and the highest value, and one non-finite value,
+/// where there is one, so that a gap stays a gap. First and last point stay. All indices, where the
+/// series is short enough. Rising.
 std::vector<size_t> downsample(const std::vector<double>& y, int max_points);
 
 /// The lowest and the highest drawable value of `count` pieces of a series, each at the middle
@@ -124,18 +128,19 @@ struct BandPoint {
 };
 std::vector<BandPoint> range_band(const Series& series, int count, AxisScale scale);
 
-/// At about `points` places, the last one included, the mean of the finite values within `radius` neighbours
-/// on each side. At the start both sides shrink, so that a steep fall is followed; at the end only the later
-/// side is cut, so that the last value is no single noisy one. Unlike a running average it does not lag
-/// after the curve. NaN where the place itself holds no finite value.
+/// At about `points` places, the last one included, the mean of the finite values within `radius`
+/// neighbours on each side. At the start both sides shrink, so that a steep fall is followed; at
+/// the end only the later side is cut, so that the last value is no single noisy one. Unlike a
+/// running average it does not lag after the curve. NaN where the place itself holds no finite
+/// value.
 Series smooth(const Series& series, int radius, int points = 1000);
 
 /// Round values (1, 2 or 5 times a power of ten apart) within [low, high], about `count` of
 /// them, at least `least` apart.
 std::vector<double> linear_ticks(double low, double high, int count, double least = 0);
 
-/// Powers of ten within [low, high] (0 < low), thinned to at most `count`; over less than two decades 1-2-5
-/// steps.
+/// Powers of ten within [low, high] (0 < low), thinned to at most `count`; over less than two
+/// decades 1-2-5 steps.
 std::vector<double> log_ticks(double low, double high, int count);
 
 /// Tick labels with as many decimals as their distance asks for: 0.5, 1.0; 10k, 20k; 2×10⁻⁴.

@@ -70,7 +70,8 @@ void draw_marks(const Frame& frame, std::string& lines, std::string& labels) {
   }
 }
 
-/// What the script needs to turn a place in the plot back into values: low, high and kind of both axes.
+/// What the script needs to turn a place in the plot back into values: low, high and kind of both
+/// axes.
 std::string scale_attributes(const Frame& frame) {
   const auto kind = [](const Scale& scale) { return scale.kind == AxisScale::log ? "log" : "linear"; };
   return fmt::format(R"(data-x="{} {} {}" data-y="{} {} {}" data-x-label="{}")", frame.x.low, frame.x.high,

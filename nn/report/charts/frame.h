@@ -12,7 +12,8 @@ namespace vitrine::nn::report {
 /// Width and height of the coordinate system in which the SVG of a chart is drawn.
 inline constexpr double canvas_size = 1000;
 
-/// The share of its range that a y axis leaves free on each side, so that no line touches the border.
+/// The share of its range that a y axis leaves free on each side, so that no line touches the
+/// border.
 inline constexpr double y_margin = 0.05;
 
 /// An axis with its range settled.
@@ -26,7 +27,8 @@ struct Scale {
   std::vector<double> ticks(int count) const;
 };
 
-/// The range of `axis`: what it gives, else the data's, widened by the share `padding` on each side.
+/// The range of `axis`: what it gives, else the data's, widened by the share `padding` on each
+/// side.
 Scale settle(const Axis& axis, std::pair<double, double> data, double padding);
 
 /// `range` with the margin that a chart of it leaves; NaN stays NaN.

@@ -12,7 +12,8 @@
 namespace vitrine::nn::report {
 namespace {
 
-constexpr int shades = 11;  // classes s0 … s10 of the style sheet, from the ground's colour to the strongest
+// Classes s0 … s10 of the style sheet, from the ground's colour to the strongest
+constexpr int shades = 11;
 
 /// 0 for the lowest value, shades − 1 for the highest.
 int shade(const Scale& scale, double value) {

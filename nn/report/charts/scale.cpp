@@ -70,7 +70,8 @@ std::array<double, 3> mix(const std::array<double, 3>& a, const std::array<doubl
   return {a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]), a[2] + t * (b[2] - a[2])};
 }
 
-/// The viridis colour map (Smith and van der Walt 2015) at t in [0, 1], between nine of its colours.
+/// The viridis colour map (Smith and van der Walt 2015) at t in [0, 1], between nine of its
+/// colours.
 std::string viridis(double t) {
   static constexpr std::array<std::array<double, 3>, 9> colors = {{{68, 1, 84},
                                                                    {71, 44, 122},
@@ -192,11 +193,12 @@ Series smooth(const Series& series, int radius, int points) {
 std::vector<double> linear_ticks(double low, double high, int count, double least) {
   if (!(high > low)) return {low};
   const double step = std::max(round_step(high - low, count), least);
-  const double slack = 1e-9 * (high - low) / step;  // a tick on the border counts, whatever its last bits
+  // A tick on the border counts, whatever its last bits
+  const double slack = 1e-9 * (high - low) / step;
   std::vector<double> ticks;
   const auto first = std::ceil(low / step - slack), last = std::floor(high / step + slack);
-  // Where the range is below the spacing of doubles, ticks would coincide: then there are none but the
-  // border.
+  // Where the range is below the spacing of doubles, ticks would coincide: then there are none but
+  // the border.
   if (!(first + 1 > first) || last - first > 4.0 * count) return {low, high};
   for (double k = first; k <= last; ++k) ticks.push_back(k * step);
   return ticks;

@@ -26,8 +26,8 @@ WindowLoader windows(const char* split, Tokens tokens, const LanguageModel& mode
   return {std::move(tokens), batch, model.context(), seed};
 }
 
-/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands on, have at least 2 where the model
-/// is.
+/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands
+/// on, have at least 2 where the model is.
 void check_batch(LanguageModel& model, int64_t batch) {
   const bool on_cpu = model.parameters().front().value().device().is_cpu();
   const double per_token = on_cpu ? 2 * static_cast<double>(model.values_per_token()) : 0;

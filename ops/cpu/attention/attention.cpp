@@ -1,5 +1,6 @@
-// Attention tile by tile: the scores of some queries and a block of keys stay in cache, are never written out, and are
-// computed again by the backward from log Σ e^s. Dao et al. 2022; LASER's twist is in ops/cpu/attention/rows.h.
+// Attention tile by tile: the scores of some queries and a block of keys stay in cache, are never
+// written out, and are computed again by the backward from log Σ e^s. Dao et al. 2022; LASER's
+// twist is in ops/cpu/attention/rows.h.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -44,7 +45,8 @@ class ForwardTile {
   }
 
  private:
-  /// sums += e^(s − largest)·values for a block of keys, after what they hold is scaled to the new largest score.
+  /// sums += e^(s − largest)·values for a block of keys, after what they hold is scaled to the new
+  /// largest score.
   void add_block(int64_t j, int64_t n, const T* values, int64_t stride) {
     const int64_t rows = tile_.rows();
     const int64_t width = tile_.stride();

@@ -1,8 +1,9 @@
 // The backward of attention. With P = e^(s − lse), recomputed, and dP = dy·vᵀ:
 //   ds = P∘(dP − D), D_i = Σ dy·y;   dq = scale·ds·k;   dk = scale·dsᵀ·q;   dv = Pᵀ·dy.
-// LASER is the same with F in place of v and H = dy/(δ + Σ P·F) in place of dy; dv = e^(v − c)∘(Pᵀ·H). Elements that the
-// forward read exactly have H = 0 and get their terms one by one: b = e^(s + v)/Σ e^(s + v), dv += dy·b, ds += dy·b.
-// One thread owns a key head, so that nothing is added by two.
+// LASER is the same with F in place of v and H = dy/(δ + Σ P·F) in place of dy; dv = e^(v −
+// c)∘(Pᵀ·H). Elements that the forward read exactly have H = 0 and get their terms one by one: b =
+// e^(s + v)/Σ e^(s + v), dv += dy·b, ds += dy·b. One thread owns a key head, so that nothing is
+// added by two.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -112,8 +113,9 @@ class BackwardTile {
   void score_gradients(int64_t n, const T* dy, int64_t dy_stride, const T* values, int64_t stride) {
     gemm<T, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), dy, dy_stride, values, stride, T(0),
                dscores_, stride_);
-    // Where one block holds all keys D is Σ P·dP/Σ P of the very numbers that it is taken from: nothing is left of a lone
-    // key, and the rounding of lse, which scales a row of P, does not matter.
+    // Where one block holds all keys D is Σ P·dP/Σ P of the very numbers that it is taken from:
+    // nothing is left of a lone key, and the rounding of lse, which scales a row of P, does not
+    // matter.
     const bool all_keys = head_.form.read == AttentionRead::mean && tile_.last - tile_.first <= kKeysPerBlock;
     for (int64_t r = 0; r < tile_.rows(); ++r) {
       T *const ds = dscores_ + r * stride_, *const p = scores_ + r * stride_;

@@ -1,7 +1,8 @@
-// HeadRows of vectors for LASER's read: o = c + log(δ + Σ a·F) with F = e^(v − c) − δ. The anchor c and δ ∈ {0, 1} belong to a
-// channel and a tile of queries: where the visible values lie within 2 of each other c is their middle, within 60 their
-// minimum, and δ = 1, so that nothing cancels when values are small; else c = max − 60 and δ = 0, and elements that such a
-// sum cannot reach are read exactly. All arrays have n channels; T is float or double.
+// HeadRows of vectors for LASER's read: o = c + log(δ + Σ a·F) with F = e^(v − c) − δ. The anchor c
+// and δ ∈ {0, 1} belong to a channel and a tile of queries: where the visible values lie within 2
+// of each other c is their middle, within 60 their minimum, and δ = 1, so that nothing cancels when
+// values are small; else c = max − 60 and δ = 0, and elements that such a sum cannot reach are read
+// exactly. All arrays have n channels; T is float or double.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ void laser_values(T* f, const T* v, const T* c, const T* delta, size_t n);
 /// y = c + log(δ + sum).
 template <class T>
 void laser_finish(T* y, const T* sum, const T* c, const T* delta, size_t n);
-/// h = dy/(δ + sum), and returns Σ h·sum. From the sum and not from y, which rounds at the size of c.
+/// h = dy/(δ + sum), and returns Σ h·sum. From the sum and not from y, which rounds at the size of
+/// c.
 template <class T>
 T laser_cotangent(T* h, const T* dy, const T* sum, const T* delta, size_t n);
 /// dv += t·(f + δ).

@@ -1,4 +1,5 @@
-// What the forward and the backward of attention share: one head's memory, a tile of queries, and its scores.
+// What the forward and the backward of attention share: one head's memory, a tile of queries, and
+// its scores.
 #pragma once
 
 #include <algorithm>
@@ -49,14 +50,16 @@ struct AttentionHead {
   bool hides(int64_t i, int64_t j) const {
     return allowed != nullptr && !allowed[i * allowed_row + j * allowed_column];
   }
-  /// Whether query i, which key j is visible to, may give it a weight: no mask and no bias of −∞ hides it.
+  /// Whether query i, which key j is visible to, may give it a weight: no mask and no bias of −∞
+  /// hides it.
   bool may_weigh(int64_t i, int64_t j) const {
     return !hides(i, j) &&
            (bias == nullptr || bias[i * bias_row + j * bias_column] != -std::numeric_limits<T>::infinity());
   }
 };
 
-/// The tiles of a head depend on its shape alone, so that results have the same bits on any number of threads.
+/// The tiles of a head depend on its shape alone, so that results have the same bits on any number
+/// of threads.
 constexpr int64_t kKeysPerBlock = 256, kMostQueries = 64;
 constexpr int64_t queries_per_tile(int64_t queries) { return queries <= 128 ? 32 : kMostQueries; }
 
@@ -64,8 +67,8 @@ constexpr int64_t queries_per_tile(int64_t queries) { return queries <= 128 ? 32
 struct QueryTile {
   int64_t begin, end, first, last;
   int64_t rows() const { return end - begin; }
-  /// Keys of its largest block, and elements from one row of a block of scores to the next: a cache line more than whole
-  /// vectors, as rows of a power of two would fall into few sets of the cache.
+  /// Keys of its largest block, and elements from one row of a block of scores to the next: a cache
+  /// line more than whole vectors, as rows of a power of two would fall into few sets of the cache.
   int64_t keys() const { return std::clamp<int64_t>(last - first, 0, kKeysPerBlock); }
   int64_t stride() const { return (keys() + 15) / 16 * 16 + 16; }
 };
@@ -85,7 +88,8 @@ QueryTile query_tile(const AttentionHead<T>& head, int64_t number) {
   return {begin, end, head.first_key(begin), head.last_key(end - 1)};
 }
 
-/// Visible columns [begin, end) of a row of scores of keys [j, j + n): outside they are not computed.
+/// Visible columns [begin, end) of a row of scores of keys [j, j + n): outside they are not
+/// computed.
 struct Visible {
   int64_t begin, end;
   int64_t size() const { return std::max<int64_t>(0, end - begin); }
@@ -95,14 +99,15 @@ Visible visible(const AttentionHead<T>& head, int64_t i, int64_t j, int64_t n) {
   return {std::clamp<int64_t>(head.first_key(i) - j, 0, n), std::clamp<int64_t>(head.last_key(i) - j, 0, n)};
 }
 
-/// scores[rows, n], rows `stride` apart, of queries [i, i + rows) and keys [j, j + n): scaled, capped, biased, −∞ where the
-/// mask hides.
+/// scores[rows, n], rows `stride` apart, of queries [i, i + rows) and keys [j, j + n): scaled,
+/// capped, biased, −∞ where the mask hides.
 /// `slope_of_cap` (may be null) gets the derivative 1 − tanh² of the softcap.
 template <class T>
 void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
                       int64_t stride, T* slope_of_cap = nullptr);
 
-/// The anchors of LASER for a tile, and the values F that its weights multiply (ops/cpu/attention/rows.h).
+/// The anchors of LASER for a tile, and the values F that its weights multiply
+/// (ops/cpu/attention/rows.h).
 template <class T>
 class LaserTile {
  public:
@@ -111,7 +116,8 @@ class LaserTile {
   const T* values(int64_t j, int64_t n);
   const T* anchor() const { return anchor_.data(); }
   const T* delta() const { return delta_.data(); }
-  /// The channels of a query's sums Σ a·F that are too small to be trusted, as their values are too far apart.
+  /// The channels of a query's sums Σ a·F that are too small to be trusted, as their values are too
+  /// far apart.
   std::vector<int64_t> out_of_range(const T* sums, int64_t keys) const;
 
  private:
@@ -122,7 +128,8 @@ class LaserTile {
   bool wide_ = false;
 };
 
-/// An element of LASER's output that its tile's anchor cannot reach: query i, a channel, and Σ e^(s + v − largest).
+/// An element of LASER's output that its tile's anchor cannot reach: query i, a channel, and Σ e^(s
+/// + v − largest).
 template <class T>
 struct ExactRead {
   int64_t i, channel;

@@ -77,7 +77,8 @@ struct Avx512 {
     _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
   }
 
-  /// Transposes 16 by 16 units: pairs of rows, pairs of pairs, then the 4 by 4 matrix of 128-bit blocks.
+  /// Transposes 16 by 16 units: pairs of rows, pairs of pairs, then the 4 by 4 matrix of 128-bit
+  /// blocks.
   static inline __attribute__((always_inline)) void transpose(V (&x)[16]) {
     V y[16];
 #pragma GCC unroll 4

@@ -1,5 +1,5 @@
-// The packed matrix product for AVX-512: 8 by 48 tiles, 24 of the 32 registers hold sums. 16-bit operands are
-// converted to float while they are packed.
+// The packed matrix product for AVX-512: 8 by 48 tiles, 24 of the 32 registers hold sums. 16-bit
+// operands are converted to float while they are packed.
 #include "ops/cpu/gemm/task.h"
 
 #if defined(__x86_64__)

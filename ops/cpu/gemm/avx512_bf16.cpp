@@ -1,4 +1,5 @@
-// The packed product of bfloat16 operands by vdpbf16ps, which multiplies pairs and adds them in float32.
+// The packed product of bfloat16 operands by vdpbf16ps, which multiplies pairs and adds them in
+// float32.
 #include "ops/cpu/gemm/task.h"
 
 #if defined(__x86_64__)
@@ -21,8 +22,8 @@ namespace {
 
 #include "ops/cpu/gemm/avx512-inl.h"
 
-/// Units are pairs of bfloat16, neighbours in k. vdpbf16ps rounds after each of its two additions and treats
-/// subnormals as 0.
+/// Units are pairs of bfloat16, neighbours in k. vdpbf16ps rounds after each of its two additions
+/// and treats subnormals as 0.
 struct Avx512Pairs : Avx512 {
   static constexpr int kPerUnit = 2;
   static constexpr int64_t kDepth = 2 * Avx512::kDepth;

@@ -1,5 +1,5 @@
-// The matrix product through OpenBLAS: float64 everywhere, and every type on CPUs for which there are no
-// kernels of our own. 16-bit operands are converted to float first.
+// The matrix product through OpenBLAS: float64 everywhere, and every type on CPUs for which there
+// are no kernels of our own. 16-bit operands are converted to float first.
 #include <cblas.h>
 #include <dlfcn.h>
 
@@ -15,11 +15,14 @@ extern "C" __attribute__((weak)) int openblas_get_parallel();
 namespace vitrine::cpu {
 namespace {
 
-/// What keeps OpenBLAS on the calling thread. The threads of parallel_for call it on a block each, so OpenBLAS must not use threads
-/// of its own: they would compete for the cores, and the bits of a result would depend on their number. It differs by the build:
+/// What keeps OpenBLAS on the calling thread. The threads of parallel_for call it on a block each,
+/// so OpenBLAS must not use threads of its own: they would compete for the cores, and the bits of a
+/// result would depend on their number. It differs by the build:
 ///   pthread  openblas_set_num_threads(1) holds for all calls.
-///   OpenMP   Each call reads the calling thread's OpenMP setting, which therefore is 1 while an object of this class exists.
-///   serial   Calls at the same time could get the same work buffer, since it has no locks. They take turns.
+///   OpenMP   Each call reads the calling thread's OpenMP setting, which therefore is 1 while an
+///            object of this class exists.
+///   serial   Calls at the same time could get the same work buffer, since it has no locks. They
+///            take turns.
 class OneBlasThread {
  public:
   OneBlasThread() {
@@ -86,7 +89,8 @@ void add_bias(const GemmTask<T, T>& t) {
     for (int64_t j = 0; j < t.N; ++j) t.C[i * t.ldc + j] += t.epilogue.bias[j];
 }
 
-/// BLAS refuses a distance below the length of a row, also where there is one row only and gemm() takes any.
+/// BLAS refuses a distance below the length of a row, also where there is one row only and gemm()
+/// takes any.
 int64_t leading(int64_t ld, int64_t columns) { return std::max<int64_t>({ld, columns, 1}); }
 
 /// float and double as they are.

@@ -14,8 +14,9 @@ namespace {
 /// Below about this many multiply-adds, waking another thread costs more than it saves.
 constexpr int64_t kSerialWork = 1 << 19;
 
-/// How the C of one product is cut into rows × columns parts, each computed by one thread from operands that
-/// it packs for itself, once for its parts: packing twice is cheaper than waiting for each other.
+/// How the C of one product is cut into rows × columns parts, each computed by one thread from
+/// operands that it packs for itself, once for its parts: packing twice is cheaper than waiting for
+/// each other.
 struct Grid {
   int64_t rows = 1, columns = 1;  // number of parts
   int64_t height, width;          // of a part; the last may be smaller
@@ -24,9 +25,9 @@ struct Grid {
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
-/// Cuts M × N into `parts` parts. Each thread packs its columns of B for itself: the cut with the least work in the largest
-/// part wins. Rows of A count though they are seldom packed: other operations cut by rows too, so that each core's cache
-/// holds its own.
+/// Cuts M × N into `parts` parts. Each thread packs its columns of B for itself: the cut with the
+/// least work in the largest part wins. Rows of A count though they are seldom packed: other
+/// operations cut by rows too, so that each core's cache holds its own.
 Grid cut(int64_t M, int64_t N, int64_t parts) {
   // Packing one element takes as long as about this many multiply-adds.
   constexpr int64_t kPackB = 11, kReadA = 16;
@@ -44,8 +45,9 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
   return best;
 }
 
-/// Cuts the rows of each part further, for cores are seldom equally fast: who is done helps the other. Only where a part's
-/// columns of B are packed as one block, which a thread then does once for all of them.
+/// Cuts the rows of each part further, for cores are seldom equally fast: who is done helps the
+/// other. Only where a part's columns of B are packed as one block, which a thread then does once
+/// for all of them.
 Grid pieces(Isa isa, Grid grid, int64_t M, int64_t K) {
   constexpr int64_t kPieces = 4, kPanel = 64;
   const PackedBlock most = isa == Isa::avx2 ? kAvx2Block : kAvx512Block;
@@ -68,7 +70,8 @@ Grid blas_blocks(int64_t M, int64_t N) {
   return {ceil_div(M, height), ceil_div(N, width), height, width};
 }
 
-/// BLAS multiplies nothing where rows overlap; the kernels of our own read them, but every instruction set must agree.
+/// BLAS multiplies nothing where rows overlap; the kernels of our own read them, but every
+/// instruction set must agree.
 void check_distance(const char* matrix, int64_t rows, int64_t columns, int64_t distance) {
   check(rows <= 1 || columns == 0 || distance >= columns,
         "gemm: the rows of {} are {} elements apart, wanted {} or more, the length of a row", matrix,

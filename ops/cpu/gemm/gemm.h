@@ -1,9 +1,10 @@
-// The matrix product on the CPU, on raw row-major memory. ops/cpu/gemm/plain.h is its readable definition.
+// The matrix product on the CPU, on raw row-major memory. ops/cpu/gemm/plain.h is its readable
+// definition.
 //
-// float32, bfloat16 and float16 run on packed kernels of our own (AVX-512, AVX2), float64 and other CPUs on
-// OpenBLAS. Sums are kept in float32 (float64 for double). The order of a sum depends on the shape alone, so
-// the result has the same bits on any number of threads. Nothing is skipped: 0 times infinity is NaN. A
-// steady caller allocates nothing: each thread keeps its packing buffers.
+// float32, bfloat16 and float16 run on packed kernels of our own (AVX-512, AVX2), float64 and other
+// CPUs on OpenBLAS. Sums are kept in float32 (float64 for double). The order of a sum depends on
+// the shape alone, so the result has the same bits on any number of threads. Nothing is skipped: 0
+// times infinity is NaN. A steady caller allocates nothing: each thread keeps its packing buffers.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace vitrine::cpu {
 
 enum class Trans : bool { no, yes };
 
-/// What happens to a block of C while it is still in cache. `bias` [N] is added to every row. `finish` is
-/// then called once for each block C[row : row + rows, column : column + columns] of product number `batch`,
-/// on the thread that computed it; blocks are disjoint, cover C, and depend on shape and number of threads.
-/// It may read and write that block and whatever else belongs to it (an activation's output, say), and must
-/// neither throw nor multiply matrices.
+/// What happens to a block of C while it is still in cache. `bias` [N] is added to every row.
+/// `finish` is then called once for each block C[row : row + rows, column : column + columns] of
+/// product number `batch`, on the thread that computed it; blocks are disjoint, cover C, and depend
+/// on shape and number of threads. It may read and write that block and whatever else belongs to it
+/// (an activation's output, say), and must neither throw nor multiply matrices.
 template <class TC>
 struct Epilogue {
   const TC* bias = nullptr;
@@ -28,18 +29,20 @@ struct Epilogue {
   void* context = nullptr;
 };
 
-/// C = alpha · op(A) op(B) + beta · C + bias, with op(A) [M, K], op(B) [K, N], C [M, N]; op transposes where
-/// `yes`, so A is stored as [M, K] or [K, M] with rows `lda` apart. A distance below the length of a row is an error, unless
-/// the matrix has one row. T → TC may be float → float, double →
-/// double, bfloat16 → float or bfloat16, float16 → float or float16. With beta 0, C is not read; with alpha
-/// 0, A and B are not read; K = 0 is an empty sum. C must not overlap A or B.
+/// C = alpha · op(A) op(B) + beta · C + bias, with op(A) [M, K], op(B) [K, N], C [M, N]; op
+/// transposes where `yes`, so A is stored as [M, K] or [K, M] with rows `lda` apart. A distance
+/// below the length of a row is an error, unless the matrix has one row. T → TC may be float →
+/// float, double →
+/// double, bfloat16 → float or bfloat16, float16 → float or float16. With beta 0, C is not read;
+/// with alpha 0, A and B are not read; K = 0 is an empty sum. C must not overlap A or B.
 template <class T, class TC>
 void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A,
           int64_t lda, const T* B, int64_t ldb, AccumulatorOf<TC> beta, TC* C, int64_t ldc,
           const Epilogue<TC>* epilogue = nullptr);
 
-/// The products of a batch are numbered i = outer · inner_count + inner; product i uses A + outer · a.outer +
-/// inner · a.inner, and so on. Stride 0 in A or B broadcasts; the products of C must not overlap.
+/// The products of a batch are numbered i = outer · inner_count + inner; product i uses A + outer ·
+/// a.outer + inner · a.inner, and so on. Stride 0 in A or B broadcasts; the products of C must not
+/// overlap.
 struct BatchStride {
   int64_t outer = 0, inner = 0;
 };
@@ -54,7 +57,8 @@ void gemm_batched(const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64
                   AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
                   AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
 
-/// The same on the kernels of one instruction set, which the CPU must have: for tests and benchmarks.
+/// The same on the kernels of one instruction set, which the CPU must have: for tests and
+/// benchmarks.
 template <class T, class TC>
 void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
                      AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,

@@ -1,5 +1,5 @@
-// What the parts of the CPU matrix product share: the description of one product for one thread, the entry
-// points of the instruction sets, and the packing buffers.
+// What the parts of the CPU matrix product share: the description of one product for one thread,
+// the entry points of the instruction sets, and the packing buffers.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace vitrine::cpu {
 
-/// How a product is computed. It is chosen by the whole product's shape, never by that of a thread's part,
-/// because the ways add in different orders.
+/// How a product is computed. It is chosen by the whole product's shape, never by that of a
+/// thread's part, because the ways add in different orders.
 enum class Way {
   blocked,  // packed blocks
   dots,     // few rows, B stored as [N, K]: dot products
@@ -30,8 +30,8 @@ struct PackedBlock {
 };
 constexpr PackedBlock kAvx512Block{512, 768}, kAvx2Block{256, 256};
 
-/// One product, or a rectangle of one, that one thread computes. `row` and `column` say where C lies in the
-/// whole product, for Epilogue::finish; C and bias already point there.
+/// One product, or a rectangle of one, that one thread computes. `row` and `column` say where C
+/// lies in the whole product, for Epilogue::finish; C and bias already point there.
 template <class T, class TC>
 struct GemmTask {
   Way way;
@@ -70,12 +70,14 @@ struct GemmTask {
   }
 };
 
-/// Buffers of this thread for packed operands and unfinished sums (core/memory/thread_buffer.h), at multiples of a page. The next call
-/// for the same slot on the same thread may free them. No template, so that no instruction set compiles it.
+/// Buffers of this thread for packed operands and unfinished sums (core/memory/thread_buffer.h), at
+/// multiples of a page. The next call for the same slot on the same thread may free them. No
+/// template, so that no instruction set compiles it.
 enum class Scratch { a, b, c };
 float* scratch(Scratch slot, size_t floats);
 
-// One namespace per instruction set; each computes a task on the calling thread. float64 has no kernels here.
+// One namespace per instruction set; each computes a task on the calling thread. float64 has no
+// kernels here.
 namespace avx2 {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
@@ -95,9 +97,9 @@ void gemm(const GemmTask<T, TC>& task);
 
 }  // namespace vitrine::cpu
 
-// The code between BEGIN and END is compiled for the given instruction set, whatever the flags of the file.
-// Standard headers must be included before, lest their inline functions be compiled for it too and win at
-// link time.
+// The code between BEGIN and END is compiled for the given instruction set, whatever the flags of
+// the file. Standard headers must be included before, lest their inline functions be compiled for
+// it too and win at link time.
 #if defined(__clang__)
 #define VITRINE_PRAGMA(x) _Pragma(#x)
 #define VITRINE_TARGET_BEGIN(set) \

@@ -78,10 +78,12 @@ TEST_CASE("inputs that share memory are moved one by one, or together") {
   }));
   check_right(checked([](const Tensor& x) {
     const Tensor rows = expand(slice(x, 1, 0, 1), {3, 4});
-    const Tensor y = copy_as(rows.alias({3, 4}, rows.strides()), DType::float64);  // by another handle
+    // By another handle
+    const Tensor y = copy_as(rows.alias({3, 4}, rows.strides()), DType::float64);
     record("clone", {rows}, y, [](const Tensor& dy) -> Grads { return {dy}; });
   }));
-  const TapeCheck result = checked([](const Tensor& x) { sum(x * detach(x)); });  // a constant does not move
+  // A constant does not move
+  const TapeCheck result = checked([](const Tensor& x) { sum(x * detach(x)); });
   REQUIRE(result.nodes.size() == 3);
   CHECK_MESSAGE(result.nodes[1].verdict == NodeVerdict::right, to_string(result));
 }
@@ -155,7 +157,8 @@ TEST_CASE("what cannot be checked is said, with the reason") {
 
 TEST_CASE("an op whose kernels cannot repeat the recorded values is not checked") {
   TapeCheck result = checked([](const Tensor& x) {
-    Tensor y = tensor(std::vector<double>(12, 1.0), {3, 4}, DType::float64);  // no kernel writes the ones
+    // No kernel writes the ones
+    Tensor y = tensor(std::vector<double>(12, 1.0), {3, 4}, DType::float64);
     VITRINE_RUN(accumulate, y, x);
     record("add_one", {x}, y, [](const Tensor& dy) -> Grads { return {dy}; });
   });
@@ -278,7 +281,8 @@ TEST_CASE("wrong uses are errors that say what was wanted") {
   CHECK_THROWS_WITH_AS(tape.change_gradients(1, nothing),
                        "change_gradients: node 1 of a tape of 1 nodes has no backward", Error);
   tape.gradient(loss, {x}, Keep::yes);
-  CHECK(check_tape(tape).passed());  // its first node; the derivative that was not recorded is no op
+  // The first node; the derivative that was not recorded is no op
+  CHECK(check_tape(tape).passed());
   tape.gradient(loss, {x});
   CHECK_THROWS_WITH_AS(
       check_tape(tape),

@@ -1,4 +1,5 @@
-// Attention in bfloat16 and float16, on tensor cores: Hopper's kernels and those of older GPUs, against the CPU in float64.
+// Attention in bfloat16 and float16, on tensor cores: Hopper's kernels and those of older GPUs,
+// against the CPU in float64.
 #include <doctest/doctest.h>
 
 #include "core/tensor_kernels.h"
@@ -21,7 +22,8 @@ TEST_CASE("attention in float16 and bfloat16 at sizes around those of its larger
       for (const int64_t size : {5, 16}) {
         INFO(counts.first, " queries, ", counts.second, " keys, LASER: ", read == AttentionRead::laser);
         AttentionOptions o;
-        o.read = read, o.causal = size == 16;  // rows of 5 elements do not begin at multiples of 16 bytes
+        // Rows of 5 elements do not begin at multiples of 16 bytes
+        o.read = read, o.causal = size == 16;
         check_16_bits(draw({2, 1, counts.first, counts.second, size, size}), o);
       }
 }
@@ -40,7 +42,8 @@ TEST_CASE("16-bit attention with heads of every size, odd ones too") {
 TEST_CASE("16-bit attention with windows, masks, bias, softcap, ALiBi and grouped queries") {
   if (!has_gpu()) return;
   for_varied_options([](const Inputs& x, const AttentionOptions& o, size_t i) {
-    // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves of it is no share of that.
+    // In the last option a query sees one key: dq is 0, and what the rounding of LASER's F leaves
+    // of it is no share of that.
     if (o.read == AttentionRead::mean || i != 6) check_16_bits(x, o);
   });
 }
@@ -54,7 +57,8 @@ TEST_CASE(
   all[0].causal = true;
   all[1].left = 20, all[1].right = 130;
   all[2].left = 60, all[2].causal = true, all[2].scale = 0.4;
-  all[3].allowed = less(arange(0, keys), full({}, 135, DType::int64));  // padding: the last block is hidden
+  // Padding: the last block is hidden
+  all[3].allowed = less(arange(0, keys), full({}, 135, DType::int64));
   all[4].allowed = greater(rand({2, 1, queries, keys}, DType::float64, Device::cpu, 0, 1, g), Tensor(0.8));
   all[5].causal = true;  // the first queries stand before the first key
   for (size_t i = 0; i < all.size(); ++i) {
@@ -92,7 +96,8 @@ TEST_CASE("keys far apart count the same where the largest score does not move, 
   Tensor half = slice(v, 2, n / 2, n);
   VITRINE_RUN(fill, half, 1);
   AttentionOptions o;
-  o.scale = 1;  // scores of 24000 and more, in which a unit of rounding would be 2⁻⁹ at each block of keys
+  // Scores of 24000 and more, in which a unit of rounding would be 2⁻⁹ at each block of keys
+  o.scale = 1;
   for (const DType dtype : {DType::float16, DType::bfloat16}) {
     INFO(name(dtype));
     const auto moved = [&](const Tensor& x) { return to(copy_as(x, dtype), Device::cuda); };
@@ -143,7 +148,8 @@ emulator::Counts found(const std::map<std::string, emulator::Counts>& all, const
 // As in docs/cuda.md, where kernels are traced.
 TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank conflicts") {
   const OlderGpu older;
-  const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);  // instructions of one product
+  // Instructions of one product
+  const int64_t n = 128, size = 64, product = n * n * size / (16 * 8 * 16);
   const auto low = count(n, size, DType::bfloat16), wide = count(n, size, DType::float32),
              laser = count(n, size, DType::float16, AttentionRead::laser);
   const std::pair<const char*, int64_t> products[] = {
@@ -152,7 +158,8 @@ TEST_CASE("16-bit attention multiplies on tensor cores alone, without bank confl
     INFO(expected.first);
     const emulator::Counts counts = found(low, expected.first);
     if (!counts.traced) return;
-    CHECK(static_cast<int64_t>(counts.matrix_products) == 2 * expected.second * product);  // of two batches
+    // The example has two batches
+    CHECK(static_cast<int64_t>(counts.matrix_products) == 2 * expected.second * product);
     CHECK(found(laser, expected.first).matrix_products == counts.matrix_products);
     CHECK(counts.bank_conflicts == 0);
     CHECK(found(wide, expected.first).matrix_products == 0);
@@ -166,8 +173,8 @@ TEST_CASE("Hopper's attention makes as many products as the table in docs/cuda.m
     const emulator::Counts forward = found(all, "attention_hopper"),
                            backward = found(all, "hopper_gradients");
     if (!forward.traced) return;
-    // Of two batches: two tiles of queries meet two blocks of keys. Gradients: two tiles of queries meet four blocks of keys, and two
-    // tiles of keys four of queries.
+    // Of two batches: two tiles of queries meet two blocks of keys. Gradients: two tiles of queries
+    // meet four blocks of keys, and two tiles of keys four of queries.
     const uint64_t share = size == 128 ? 1 : 2;
     CHECK(forward.matrix_products == 2 * (2 * 2 * 2048) / share);
     CHECK(backward.matrix_products == 2 * (2 * 4 * 1536 + 2 * 4 * 2048) / share);

@@ -1,4 +1,5 @@
-// Attention's kernels on the device at sizes around those of accumulators and tiles, under every option, against the CPU in float64.
+// Attention's kernels on the device at sizes around those of accumulators and tiles, under every
+// option, against the CPU in float64.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -61,7 +62,8 @@ TEST_CASE("queries that see nothing give 0 and have gradient 0 on the device") {
     AttentionOptions o;
     o.read = read, o.causal = true;  // the first 30 queries stand before the first key
     Tensor allowed = ones({40}, DType::boolean);
-    for (int64_t j = 0; j < 35; ++j) allowed.data<bool>()[j] = false;  // and the next 35 see what is masked
+    // The next 35 queries see what is masked
+    for (int64_t j = 0; j < 35; ++j) allowed.data<bool>()[j] = false;
     o.allowed = allowed;
     const Inputs x = cast_all(draw({2, 2, 70, 40, 3, 3}), DType::float32, Device::cuda);
     const auto result = run(x, o);

@@ -1,4 +1,5 @@
-// What the tests of attention's kernels share: operands, and the comparison with the CPU in float64.
+// What the tests of attention's kernels share: operands, and the comparison with the CPU in
+// float64.
 #pragma once
 
 #include <utility>
@@ -75,7 +76,8 @@ struct OlderGpu {
 };
 #endif
 
-/// In 16 bits weights and their gradients are rounded before a product: two units of that. LASER's F and H are bfloat16 in float16 too.
+/// In 16 bits weights and their gradients are rounded before a product: two units of that. LASER's
+/// F and H are bfloat16 in float16 too.
 inline double tolerance_of(DType dtype, AttentionRead read) {
   return 2 * epsilon(read == AttentionRead::laser ? DType::bfloat16 : dtype);
 }

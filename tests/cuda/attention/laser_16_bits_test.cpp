@@ -45,7 +45,8 @@ void change_values(Inputs& x, F&& f) {
     for (int64_t j = 0; j < kKeys; ++j) change_values(x, b, j, [&](double v) { return f(v, j); });
 }
 
-/// The products that the kernels of mma make, in the forward and in the backward; none where accesses are not traced.
+/// The products that the kernels of mma make, in the forward and in the backward; none where
+/// accesses are not traced.
 struct Products {
   std::optional<int64_t> forward, backward;
 };
@@ -112,7 +113,8 @@ TEST_CASE(
     "LASER on Hopper: values too far apart for one anchor are read by the other kernels, tile by tile") {
   if (!has_gpu()) return;
   Inputs x = draw_heads();
-  change_values(x, 1, kBlock + 70, [](double) { return 90; });  // one batch, from the second block on
+  // One batch, from the second block on
+  change_values(x, 1, kBlock + 70, [](double) { return 90; });
   const Products some = check_bfloat16(x, causal_laser()),
                  all = check_bfloat16(draw_heads(40), causal_laser());
   check_products(some, true, true);
@@ -130,8 +132,8 @@ TEST_CASE("LASER on Hopper: what one block leaves of another is not magnified wh
   Inputs x = draw_heads();
   change_values(x, [](double v, int64_t j) { return j < kBlock ? v + 120 : v + 100; });
   AttentionOptions o = causal_laser();
-  o.allowed =
-      full({2, 1, kKeys, kKeys}, 1, DType::boolean);  // the first block is hidden from the last queries
+  // The first block is hidden from the last queries
+  o.allowed = full({2, 1, kKeys, kKeys}, 1, DType::boolean);
   for (int64_t b = 0; b < 2; ++b)
     for (int64_t i = kBlock; i < kKeys; ++i)
       for (int64_t j = 0; j < kBlock; ++j) o.allowed.data<bool>()[(b * kKeys + i) * kKeys + j] = false;

@@ -1,4 +1,5 @@
-// Every step of the ladder of attention (cuda/attention/) against the definition in float64, and which step is taken.
+// Every step of the ladder of attention (cuda/attention/) against the definition in float64, and
+// which step is taken.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS
@@ -59,7 +60,8 @@ AttentionBackward arguments(const AttentionInputs& x, const AttentionOptions& o)
   return p;
 }
 
-/// y, dq, dk and dv by one step: the backward by the next one below that has it. Nothing where the step has no such forward.
+/// y, dq, dk and dv by one step: the backward by the next one below that has it. Nothing where the
+/// step has no such forward.
 std::optional<std::vector<Tensor>> run_step(const AttentionStep& step, const AttentionInputs& x,
                                             const AttentionOptions& o) {
   const AttentionBackward p = arguments(x, o);
@@ -99,7 +101,8 @@ TEST_CASE(
   std::map<std::string, int> counts;
   int cases = 0;
   for_varied_options([&](const AttentionInputs& x, const AttentionOptions& o, size_t i) {
-    if (o.read == AttentionRead::laser && i == 6) return;  // dq is 0 but for what rounding leaves of it
+    // dq is 0 but for what rounding leaves of it
+    if (o.read == AttentionRead::laser && i == 6) return;
     check_steps(x, o, counts);
     ++cases;
   });
@@ -116,9 +119,8 @@ TEST_CASE("every step of attention takes fewer and more queries than keys, and q
       INFO(sizes.first, " queries, ", sizes.second, " keys");
       AttentionOptions o;
       o.read = read, o.causal = true;
-      if (sizes.second ==
-          40)  // beside the first 100 queries, which stand before the first key, 20 see what is masked
-        o.allowed = greater_equal(arange(0, 40), full({}, 20, DType::int64));
+      // Beside the first 100 queries, which stand before the first key, 20 see what is masked
+      if (sizes.second == 40) o.allowed = greater_equal(arange(0, 40), full({}, 20, DType::int64));
       check_steps(draw({2, 1, sizes.first, sizes.second, 8, 16}), o, counts);
     }
   CHECK(counts["naive"] == 4 * 8);
@@ -171,7 +173,8 @@ TEST_CASE("the best step of attention that supports a case is taken, or the one 
   using Names = std::pair<std::string_view, std::string_view>;
   const std::string_view top = is_hopper() ? "hopper" : "tensor_core";
   CHECK(chosen("auto", DType::bfloat16) == Names{top, top});
-  CHECK(chosen("auto", DType::float16) == Names{top, "tensor_core"});  // Hopper's backward is bfloat16's
+  // Hopper's backward is bfloat16's
+  CHECK(chosen("auto", DType::float16) == Names{top, "tensor_core"});
   CHECK(chosen("auto", DType::float32) == Names{"tiled", "tiled"});
   CHECK(chosen("hopper", DType::float64) == Names{"tiled", "tiled"});
   CHECK(chosen("tensor_core", DType::float16) == Names{"tensor_core", "tensor_core"});
@@ -189,7 +192,8 @@ TEST_CASE("the best step of attention that supports a case is taken, or the one 
 
 namespace {
 
-/// What all kernels of a step's forward do for n queries and keys of one head of 64 channels, twice (draw has two batches).
+/// What all kernels of a step's forward do for n queries and keys of one head of 64 channels, twice
+/// (draw has two batches).
 emulator::Counts count(std::string_view name, DType dtype, int64_t n) {
   const AttentionBackward p = arguments(cast_all(draw({1, 1, n, n, 64, 64}), dtype, Device::cuda), {});
   for (const AttentionStep& step : cuda::attention_steps()) {

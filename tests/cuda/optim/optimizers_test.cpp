@@ -1,4 +1,5 @@
-// Every optimizer on the device against the CPU, with more parameters than one table holds, and sizes around a block's piece.
+// Every optimizer on the device against the CPU, with more parameters than one table holds, and
+// sizes around a block's piece.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS
@@ -26,7 +27,8 @@ using test::has_gpu, test::in_any_order;
 
 namespace {
 
-/// 90 small parameters, a few long ones and matrices, of two dtypes; their gradients are set by the caller.
+/// 90 small parameters, a few long ones and matrices, of two dtypes; their gradients are set by the
+/// caller.
 std::vector<Parameter> parameters(Device device, bool mixed) {
   std::vector<Shape> shapes;
   for (int64_t i = 0; i < 90; ++i) shapes.push_back({1 + i % 7});
@@ -81,7 +83,8 @@ TEST_CASE("three steps of every optimizer") {
             name == "muon" ? 1e4 : 4;  // products of matrices, which raise small singular values
         CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= limit * epsilon(want[i].dtype()));
       }
-      if (name != "lamb" && !name.starts_with("adafactor")) continue;  // whose threads wait for each other
+      // The threads of these rules wait for each other
+      if (name != "lamb" && !name.starts_with("adafactor")) continue;
       in_any_order([&] {
         const auto again = train(make, Device::cuda, mixed);
         for (size_t i = 0; i < want.size(); ++i) CHECK(again[i].values() == got[i].values());

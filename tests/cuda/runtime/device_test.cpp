@@ -92,7 +92,8 @@ TEST_CASE(kMisreads* doctest::skip()) {
 }
 
 TEST_CASE("with VITRINE_CUDA_SYNC=1 each kernel is waited for, and an error is told where it arose") {
-  if (!test::why_no_gpu().empty()) return;  // not a skip: what is tested here without a GPU stands below
+  // Not a skip: what is tested here without a GPU stands below
+  if (!test::why_no_gpu().empty()) return;
   const std::string what = "index_select: index has 7 at position 0";
   CHECK(told_by(kMisreads).starts_with("at the copy: " + what));
   CHECK(told_by(kMisreads, "VITRINE_CUDA_SYNC=1").starts_with("at the op: " + what));

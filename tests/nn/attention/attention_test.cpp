@@ -160,7 +160,8 @@ TEST_CASE("LASER gives 0 for a row that a part from outside hides") {
   register_parts();
   const Inputs x = inputs();
   ComposedAttention attention(parse_attention("laser+forget"), 4, 6, 16);
-  const int64_t lengths[] = {7, 2};  // of the second example only the two keys that the part hides remain
+  // Of the second example only the two keys that the part hides remain
+  const int64_t lengths[] = {7, 2};
   AttentionMask mask;
   mask.bias = where(padding_mask(lengths, 7), full({}, 0, DType::float64), -INFINITY);
   const Result result = run(attention, x, mask, false);
@@ -417,8 +418,8 @@ TEST_CASE("decoding in steps with a cache equals the full pass under a window, f
     const Tensor whole = attention.forward(x, {.mask = window});
     KeyValueCache cache;
     for (int64_t begin = 0; begin < 8;) {
-      const int64_t end =
-          std::min<int64_t>(8, begin + (begin == 0 ? 3 : 1));  // three tokens at once, then one by one
+      // Three tokens at once, then one by one
+      const int64_t end = std::min<int64_t>(8, begin + (begin == 0 ? 3 : 1));
       const Tensor step = attention.forward(slice(x, 1, begin, end), {.mask = window, .state = &cache});
       INFO(name, ", tokens ", begin, " to ", end);
       CHECK(spec::distance(step.values(), slice(whole, 1, begin, end).values(), 1e-3) <= 1e-12);

@@ -144,7 +144,8 @@ TEST_CASE("scores 200 apart are read right, also where a value makes up for a we
       for (const double deviation : {0.01, 1.0, 100.0}) {
         INFO(path(generic), ", ", name(dtype), ", deviation ", deviation);
         Inputs x = inputs(dtype, deviation);
-        // Every query asks for channel 0 alone, in which the keys' scores are 200, 0 and −200 in turn: exact in each type.
+        // Every query asks for channel 0 alone, in which the keys' scores are 200, 0 and −200 in
+        // turn: exact in each type.
         const Tensor q = zeros(x.q.shape(), DType::float64), k = clone(cast(x.k, DType::float64));
         for (int64_t row = 0; row < 4 * 33; ++row) {
           q.data<double>()[row * 8] = 1;
@@ -160,7 +161,8 @@ TEST_CASE("scores 200 apart are read right, also where a value makes up for a we
           if (dtype == DType::bfloat16)
             CHECK(relative(got[i], want[i]) <= (i == 0 ? 0.002 : 0.0055));
           else
-            // Exponents up to 500 are rounded, and keys of 200 times that cancel in dq; the exact formula cancels as well.
+            // Exponents up to 500 are rounded, and keys of 200 times that cancel in dq; the exact
+            // formula cancels as well.
             CHECK(error(got[i], want[i]) <= (dtype == DType::float64 ? 1e-10 : 1e-3));
         }
       }
@@ -174,7 +176,8 @@ TEST_CASE("LASER's output lies between the least and the greatest value that a q
         const Inputs x = inputs(dtype, deviation);
         const AttentionMask mask{.causal = true, .left = 6};
         const auto y = run("laser", x, generic, mask)[0].values(), v = x.v.values();
-        // The sums around the anchor are rounded at the size of the values; the result's own rounding keeps the bounds.
+        // The sums around the anchor are rounded at the size of the values; the result's own
+        // rounding keeps the bounds.
         const double rounding =
             4 * epsilon(accumulation_dtype(dtype)) * max(abs(cast(x.v, DType::float64))).item();
         for (int64_t row = 0; row < 4; ++row)

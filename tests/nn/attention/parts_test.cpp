@@ -200,7 +200,8 @@ TEST_CASE("names of one mechanism have one text, in the order in which the parts
 
 TEST_CASE("rotary takes its pairing, its theta and its share of the channels by name") {
   const Inputs x;
-  const auto rotated = [&](const RotaryOptions& options) {  // the last query is aligned with the last key
+  // The last query is aligned with the last key
+  const auto rotated = [&](const RotaryOptions& options) {
     return forward("standard", rotate(x.q, 2, options), rotate(x.k, 0, options), x.v);
   };
   check_equal(forward("rotary", x.q, x.k, x.v), rotated({}));

@@ -132,8 +132,8 @@ TEST_CASE("attention scaled by visible keys passes the checks of an op") {
       "attention",
       call,
       {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}}, {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}}};
-  // As of the op: large scores have an absolute error that exp makes relative, and the definition multiplies by 0 what is
-  // hidden, which the kernel does not read.
+  // As of the op: large scores have an absolute error that exp makes relative, and the definition
+  // multiplies by 0 what is hidden, which the kernel does not read.
   row.largest = 3, row.not_finite = false;
   const std::string errors = spec::check_all({row});
   CHECK_MESSAGE(errors.empty(), errors);

@@ -21,8 +21,8 @@ using namespace vitrine::nn;
 TEST_CASE("figures of a head count the visible weights of rows that see more than one key") {
   MixerTrace trace;
   trace.scale = 3;
-  // Head 0: a row that sees one key, a row of 1/2, 1/2 and a hidden key, a row of 3/4, 1/4 − 1e-4, 1e-4. Head 1: weights
-  // that are 0 or 1.
+  // Head 0: a row that sees one key, a row of 1/2, 1/2 and a hidden key, a row of 3/4, 1/4 − 1e-4,
+  // 1e-4. Head 1: weights that are 0 or 1.
   trace.weights = tensor({1, 0, 0, 0.5, 0.5, 0, 0.75, 0.2499, 1e-4,  //
                           1, 0, 0, 1, 0, 0, 0, 0, 1},
                          {1, 2, 3, 3}, DType::float64);

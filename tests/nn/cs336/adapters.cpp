@@ -26,7 +26,8 @@ struct Adapter {
   std::function<Results(Case)> run;
 };
 
-/// The first adapter whose word is in what a case computes runs it: those that contain others come first.
+/// The first adapter whose word is in what a case computes runs it: those that contain others come
+/// first.
 const std::vector<Adapter>& adapters() {
   static const std::vector<Adapter> all = {
       {"adamw", adamw},

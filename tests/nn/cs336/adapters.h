@@ -18,12 +18,13 @@ Tensor rope(Case c, const Tensor& x);
 /// Causal, with rotary positions if the case says so.
 Tensor self_attention(Case c, const Tensor& x, const std::string& prefix);
 Tensor block(Case c, const Tensor& x, const std::string& prefix);
-/// By functions, and by the module Gpt where that has the same: learned positions or rotary ones of base 10000 from 0 on, and
-/// eps 1e-5.
+/// By functions, and by the module Gpt where that has the same: learned positions or rotary ones of
+/// base 10000 from 0 on, and eps 1e-5.
 Results language_model(Case c);
 
 // Training (cs336_training.cpp).
-/// Gradients "grad:0", "grad:1", … are clipped together; each is compared with "expected:0", …, a single one with "expected".
+/// Gradients "grad:0", "grad:1", … are clipped together; each is compared with "expected:0", …, a
+/// single one with "expected".
 Results clipping(Case c);
 Results adamw(Case c);
 /// The rates of the iterations in `input`, or of 0, 1, 2, …

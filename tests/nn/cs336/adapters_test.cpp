@@ -1,5 +1,5 @@
-// The adapters of CS336's cases, on a directory that this test writes. Its values come from the loops below, which are those of
-// the course's definitions, in double.
+// The adapters of CS336's cases, on a directory that this test writes. Its values come from the
+// loops below, which are those of the course's definitions, in double.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// A case of Stanford's course CS336: what PyTorch gave for a layer, the language model or a training function.
+// A case of Stanford's course CS336: what PyTorch gave for a layer, the language model or a
+// training function.
 #pragma once
 
 #include <filesystem>
@@ -15,10 +16,12 @@ namespace vitrine::test {
 /// One entry of the manifest:
 ///   case      its name
 ///   computes  what it computes; without this field the name says so ("sdpa_mask" computes "sdpa")
-///   settings  such as num_heads, theta, eps, max_norm, lr; a number that is missing is looked for in `about` ("2 heads")
+///   settings  such as num_heads, theta, eps, max_norm, lr; a number that is missing is looked for
+///             in `about` ("2 heads")
 ///   about     prose
 ///   atol, rtol
-/// Its tensors: inputs, `weight:NAME` with PyTorch's names of a state dict, and `expected` or `expected:NAME`.
+/// Its tensors: inputs, `weight:NAME` with PyTorch's names of a state dict, and `expected` or
+/// `expected:NAME`.
 struct Cs336Case {
   using Names = std::initializer_list<const char*>;
 
@@ -42,8 +45,9 @@ struct Cs336Case {
 
 Cs336Case read_cs336_case(const Json& entry, const std::filesystem::path& folder);
 
-/// Runs the functions that the case computes and compares what they give with all that it expects. A case for which there is
-/// no adapter, one that is not met, and tensors or settings that the adapter does not read are errors.
+/// Runs the functions that the case computes and compares what they give with all that it expects.
+/// A case for which there is no adapter, one that is not met, and tensors or settings that the
+/// adapter does not read are errors.
 void check_cs336(const Cs336Case& c);
 
 }  // namespace vitrine::test

@@ -142,8 +142,8 @@ int64_t layers_of(Case c) {
   return layers;
 }
 
-/// Rows of each head's projection, so that channels 2i and 2i + 1, which turn together in CS336, become i and i + D/2, which
-/// do so in the module. The scores stay what they were.
+/// Rows of each head's projection, so that channels 2i and 2i + 1, which turn together in CS336,
+/// become i and i + D/2, which do so in the module. The scores stay what they were.
 Tensor halves(const Tensor& w, int64_t heads) {
   const int64_t pairs = w.size(0) / heads / 2;
   return reshape(transpose(reshape(w, {heads, pairs, 2, -1}), 1, 2), w.shape());

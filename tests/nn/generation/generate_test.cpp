@@ -116,7 +116,8 @@ TEST_CASE("generated text depends on the seed alone and equals decoding without 
   CHECK(a.size() == 22);
   CHECK(generate(model, {1, 2}, 20, {.seed = 5}) != a);
   CHECK(model.training());
-  // Within the context every greedy token is that of the full pass; a long prompt is cut to the newest tokens.
+  // Within the context every greedy token is that of the full pass; a long prompt is cut to the
+  // newest tokens.
   std::vector<int64_t> want = {3, 1};
   while (want.size() < 8) {
     const Tensor logits = model.forward(index_tensor(want, {1, static_cast<int64_t>(want.size())}));

@@ -214,7 +214,8 @@ TEST_CASE("positions are learned, sinusoidal or left to the attention") {
   CHECK(!has_table(o));
   o.positions = Positions::sinusoidal;
   CHECK(!has_table(o));
-  // The same tokens in another order: only positions can tell the last token's rows apart without a mask's help.
+  // The same tokens in another order: only positions can tell the last token's rows apart without a
+  // mask's help.
   const Tensor a = tensor({1, 2, 3, 3}, {1, 4}, DType::int64);
   const auto row = [](const Tensor& y, int64_t i) { return select(select(y, 0, 0), 0, i).values(); };
   manual_seed(1);

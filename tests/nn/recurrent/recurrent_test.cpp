@@ -1,4 +1,5 @@
-// LSTM and GRU as mixers: decoding, lengths, both directions, what their traces show, and what they refuse.
+// LSTM and GRU as mixers: decoding, lengths, both directions, what their traces show, and what they
+// refuse.
 #include "nn/recurrent/recurrent.h"
 
 #include <doctest/doctest.h>
@@ -119,7 +120,8 @@ TEST_CASE("the weights of a trace say what the state is made of") {
     CHECK(sum == doctest::Approx(c[t]).epsilon(1e-12));
     for (size_t j = t + 1; j < 6; ++j) CHECK(w[t * 6 + j] == 0);
   }
-  // Of a GRU the weights and the share of the first state add up to 1. In both directions they mirror each other.
+  // Of a GRU the weights and the share of the first state add up to 1. In both directions they
+  // mirror each other.
   const auto gru = made("gru", 4, false);
   MixerCall both{.trace = &trace};
   gru->forward(random({2, 6, 4}), both);

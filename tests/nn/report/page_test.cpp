@@ -51,7 +51,8 @@ TEST_CASE("a page shows its charts in order and whole, and escapes their texts")
   CHECK(has(page, ">0.625</td>"));
   CHECK_FALSE(has(page, "<h3></h3>"));
   CHECK(has(page, "default-src 'none'"));
-  CHECK(has(page, "id=\"data\">[]</script>"));  // the script reads the runs, of which there are none
+  // The script reads the runs, of which there are none
+  CHECK(has(page, "id=\"data\">[]</script>"));
   CHECK(page.ends_with("</script>\n</body></html>\n"));
 }
 

@@ -109,7 +109,8 @@ TEST_CASE("a band is the lowest and the highest value of each piece, with a gap 
   CHECK(band[2].low == 3);
   CHECK(band[2].high == 3);
   CHECK(band[3].low == -1);
-  CHECK(std::isnan(range_band(series, 4, AxisScale::log)[3].high));  // which has no place for 0 and −1
+  // Which has no place for 0 and −1
+  CHECK(std::isnan(range_band(series, 4, AxisScale::log)[3].high));
   LineChart chart{.lines = {{series, {}, LineStyle::faint}}, .max_points = 4};
   chart.lines[0].series.y = {4, 1, 2, 3, 4, 5, 0, -1};
   CHECK(render_line_chart(chart).find("class=\"band\"") != std::string::npos);

@@ -56,7 +56,8 @@ void train_into(int descriptor) {
   close(before);
 }
 
-/// What comes until a line ends and nothing more is there; a terminal hands on what was written with some delay.
+/// What comes until a line ends and nothing more is there; a terminal hands on what was written
+/// with some delay.
 std::string read_all(int descriptor) {
   std::string text;
   char buffer[4096];
@@ -69,7 +70,8 @@ std::string read_all(int descriptor) {
   return text;
 }
 
-/// What a run writes to a terminal of so many columns; nothing where the system has no pseudo-terminals.
+/// What a run writes to a terminal of so many columns; nothing where the system has no
+/// pseudo-terminals.
 std::optional<std::string> written_to_terminal(unsigned short columns) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
@@ -116,7 +118,8 @@ std::vector<std::string> screen_of(const std::string& text, size_t columns) {
     } else if (text[i] == '\n') {
       screen.emplace_back(), used = 0;
     } else if (text[i] != '\r') {
-      const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;  // a character of UTF-8
+      // A character of UTF-8
+      const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
       if (begins && used++ == columns) screen.emplace_back(), used = 1;
       screen.back() += text[i];
     }

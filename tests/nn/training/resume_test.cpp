@@ -1,4 +1,5 @@
-// A run that goes on from a checkpoint: what it has to share with the run before, and what its metrics and report then hold.
+// A run that goes on from a checkpoint: what it has to share with the run before, and what its
+// metrics and report then hold.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -29,7 +30,8 @@ struct Run {
     options.metrics = folder / "metrics.jsonl";
   }
 
-  /// From the start, or from the checkpoint named `from`, until there are `stop` steps; then saves as `to`.
+  /// From the start, or from the checkpoint named `from`, until there are `stop` steps; then saves
+  /// as `to`.
   RunRecord go(const std::string& from, int64_t stop, const std::string& to) const {
     manual_seed(from.empty() ? 1 : 99);
     Gpt gpt(model);
@@ -83,7 +85,8 @@ TEST_CASE("metrics are a line of JSON per step, and a run that is resumed twice 
   const RunRecord whole = run.go("", 6, "whole");
   run.go("", 4, "four");
   run.go("four", 6, "six");
-  std::ofstream(run.options.metrics, std::ios::app) << R"({"step":7,"los)";  // a line that a crash cut off
+  // A line that a crash cut off
+  std::ofstream(run.options.metrics, std::ios::app) << R"({"step":7,"los)";
   const RunRecord record = run.go("four", 6, "six");
   const auto lines = run.lines();
   REQUIRE(lines.size() == 6);
@@ -249,7 +252,8 @@ TEST_CASE("with --new-schedule a run goes on with other learning rates, and its 
   CHECK(run.lines().back()["lr"] == 5e-3);
   CHECK(read_safetensors(run.folder / "five").metadata.at("schedule changes") == "[[4,0.01,0.005]]");
 
-  // From here on this is the run; the rates after the change must be the same, and those before it stay.
+  // From here on this is the run; the rates after the change must be the same, and those before it
+  // stay.
   run.options.new_schedule = false;
   run.go("five", 6, "six");
   CHECK(read_safetensors(run.folder / "six").metadata.at("learning rates") ==
@@ -338,7 +342,8 @@ TEST_CASE("the time of a resumed run is that of all its parts, and its peak the 
   CHECK(seconds < 1100);
   CHECK(run.lines().back()["seconds"].get<double>() > 1000);
   const RunRecord trained = run.go("", 6, "six");
-  CHECK(run.go("six", 6, "again").peak_memory_bytes == trained.peak_memory_bytes);  // loading it takes less
+  // Loading it takes less
+  CHECK(run.go("six", 6, "again").peak_memory_bytes == trained.peak_memory_bytes);
 }
 
 TEST_CASE("metrics that cannot be written end the run, whose checkpoint is saved") {

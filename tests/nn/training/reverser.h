@@ -1,5 +1,5 @@
-// A task that is no text: an encoder that writes sequences backwards. Of a row's targets 2 to 6 count and the rest are ignored, so
-// that batches of as many rows differ in tokens.
+// A task that is no text: an encoder that writes sequences backwards. Of a row's targets 2 to 6
+// count and the rest are ignored, so that batches of as many rows differ in tokens.
 #pragma once
 
 #include <string>

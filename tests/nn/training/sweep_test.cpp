@@ -1,4 +1,5 @@
-// The runs of a comparison: their names and files, where they go on, and what becomes of the others when one ends badly.
+// The runs of a comparison: their names and files, where they go on, and what becomes of the others
+// when one ends badly.
 #include "nn/training/sweep.h"
 
 #include <doctest/doctest.h>

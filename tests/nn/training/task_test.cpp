@@ -1,4 +1,5 @@
-// Training of what is no Gpt: any module, any loss, batches of any tensors and different numbers of tokens.
+// Training of what is no Gpt: any module, any loss, batches of any tensors and different numbers of
+// tokens.
 #include "nn/training/task.h"
 #include "nn/models/gpt.h"
 

@@ -305,7 +305,8 @@ TEST_CASE("weight decay moves matrices, and neither biases nor the gains of norm
   for (const bool decays : {false, true}) {
     manual_seed(1);
     Gpt model(tiny(0));
-    for (Parameter& p : model.parameters()) p.assign(randn(p.shape()));  // a bias of 0 could not decay
+    // A bias of 0 could not decay
+    for (Parameter& p : model.parameters()) p.assign(randn(p.shape()));
     auto options = quiet(1);
     options.weight_decay = decays ? 0.5 : 0;
     Trainer(text(model, counting(300), counting(60)), optim::constant(1e-2), options).run();

@@ -1,4 +1,5 @@
-// Which function of the library answers to which operator of ONNX, by family, and what the families share.
+// Which function of the library answers to which operator of ONNX, by family, and what the families
+// share.
 #pragma once
 
 #include <map>
@@ -16,7 +17,8 @@ using OnnxAdapters = std::map<std::string, OnnxAdapter>;
 extern const OnnxAdapters kElementwiseAdapters, kShapeAdapters, kIndexAdapters, kReductionAdapters,
     kMatmulAdapters, kNormAdapters, kLossAdapters, kAttentionAdapters, kOptimizerAdapters;
 
-/// What an operator takes as a tensor of whole numbers: axes, sizes, a shape. None where it is left out.
+/// What an operator takes as a tensor of whole numbers: axes, sizes, a shape. None where it is left
+/// out.
 std::vector<int64_t> integers(const Tensor& x);
 /// The same where older opsets have it as an attribute.
 std::vector<int64_t> integers(Case c, size_t slot, const char* attribute);

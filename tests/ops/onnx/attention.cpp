@@ -35,7 +35,8 @@ void read_mask(Case c, int64_t keys, AttentionOptions& o) {
   (added ? o.bias : o.allowed) = pad(mask, none, missing, PadMode::constant, added ? -INFINITY : 0);
 }
 
-/// ONNX counts causality from the first query, which comes after the past; here the last query is aligned with the last key.
+/// ONNX counts causality from the first query, which comes after the past; here the last query is
+/// aligned with the last key.
 void read_causality(Case c, int64_t past, int64_t queries, int64_t keys, AttentionOptions& o) {
   if (c.attribute("is_causal", 0) == 0) return;
   o.causal = keys - queries == past;
@@ -52,7 +53,8 @@ AttentionOptions options_of(Case c, int64_t past, int64_t queries, int64_t keys)
   return o;
 }
 
-/// What the fourth output shows: 0 the scores, 1 after the softcap, 2 and the mask, 3 the weights, which the generic path keeps.
+/// What the fourth output shows: 0 the scores, 1 after the softcap, 2 and the mask, 3 the weights,
+/// which the generic path keeps.
 Tensor shown(int64_t stage, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
   const double scale = o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(q.size(3)));
   std::string name = fmt::format("scale={:.17g}", scale);

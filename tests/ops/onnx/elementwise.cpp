@@ -43,8 +43,8 @@ Outputs swish(Case c) {
 /// The result has the dtype of the base.
 Outputs power(Case c) { return {cast(pow(c.in(0), c.in(1)), c.in(0).dtype())}; }
 
-/// What is dropped in training comes from another generator in the reference. So ours is held to 0 or x/(1 − ratio) for each
-/// element, and the mask of the case takes the place of ours.
+/// What is dropped in training comes from another generator in the reference. So ours is held to 0
+/// or x/(1 − ratio) for each element, and the mask of the case takes the place of ours.
 Outputs drop(Case c) {
   const Tensor x = c.in(0);
   const double ratio = c.has(1) ? c.in(1).item() : c.attribute("ratio", 0.5);

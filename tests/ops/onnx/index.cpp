@@ -30,8 +30,8 @@ Outputs cumsum_case(Case c) {
   return {cast(y, c.in(0).dtype())};
 }
 
-/// x with the update put at `index` along an axis by "none" (in place of what is there), "add", "mul", "min" or "max". One
-/// position of the index at a time, as several may name one element.
+/// x with the update put at `index` along an axis by "none" (in place of what is there), "add",
+/// "mul", "min" or "max". One position of the index at a time, as several may name one element.
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& update,
                const std::string& reduction) {
   if (reduction == "add") return scatter_add(x, axis, index, update);
@@ -51,7 +51,8 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor&
   return y;
 }
 
-/// The first axes of x merged into one, and indices [..., count] into them as one number each, [...].
+/// The first axes of x merged into one, and indices [..., count] into them as one number each,
+/// [...].
 std::pair<Tensor, Tensor> merge_axes(const Tensor& x, const Tensor& indices) {
   const int64_t count = indices.size(-1);
   Tensor flat = zeros(select(indices, -1, 0).shape(), DType::int64);

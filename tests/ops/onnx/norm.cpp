@@ -1,4 +1,5 @@
-// Normalizations. Those that the library has no op for are put together from its layer_norm, means and variances.
+// Normalizations. Those that the library has no op for are put together from its layer_norm, means
+// and variances.
 #include "ops/norm.h"
 #include "core/creation.h"
 #include "ops/elementwise.h"
@@ -49,7 +50,8 @@ Tensor per_channel(const Tensor& v, const Tensor& x) {
   return reshape(v, shape);
 }
 
-/// Each row's channels in groups, which are normalized by themselves. Before opset 21 scale and bias go by group.
+/// Each row's channels in groups, which are normalized by themselves. Before opset 21 scale and
+/// bias go by group.
 Tensor normalize_groups(Case c, int64_t groups) {
   const Tensor x = c.in(0);
   const Tensor grouped =

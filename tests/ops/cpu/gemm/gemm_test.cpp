@@ -1,4 +1,5 @@
-// The tuned matrix product against its definition in float64, on every instruction set that this CPU has.
+// The tuned matrix product against its definition in float64, on every instruction set that this
+// CPU has.
 #include "ops/cpu/gemm/gemm.h"
 
 #include <doctest/doctest.h>
@@ -89,8 +90,8 @@ struct Case {
     const std::vector<TC> before = C.data;
     cpu::Epilogue<TC> epilogue;
     if (bias) epilogue.bias = b.data.data();
-    // Rounding of K float sums grows as √K; the sums of numbers below 1 are about √K / 3 as well. A 16-bit
-    // result is rounded once more.
+    // Rounding of K float sums grows as √K; the sums of numbers below 1 are about √K / 3 as well. A
+    // 16-bit result is rounded once more.
     const double sums =
         8 * epsilon(dtype_v<AccumulatorOf<TC>>) * std::max(1.0, std::sqrt(static_cast<double>(s.K)));
     const double bound = sums * std::max(1.0, largest) + 0.5 * epsilon(dtype_v<TC>) * largest;
@@ -126,7 +127,8 @@ void check_shapes(const std::vector<Shape>& shapes) {
     }
 }
 
-/// Shapes around the sizes of vectors, tiles, strips, panels and blocks, and such that cross several of each.
+/// Shapes around the sizes of vectors, tiles, strips, panels and blocks, and such that cross
+/// several of each.
 const std::vector<Shape> kShapes = {
     {1, 1, 1},      {1, 65, 129},    {2, 3, 5},      {3, 130, 67},    {5, 17, 1},      {7, 1, 33},
     {8, 48, 16},    {9, 49, 17},     {13, 31, 63},   {16, 16, 16},    {17, 33, 127},   {31, 97, 2},
@@ -293,7 +295,8 @@ TEST_CASE("gemm: a row of a packed product does not depend on how many rows ther
 
 TEST_CASE("gemm: a batch has two levels of strides, and stride 0 broadcasts") {
   constexpr int64_t kOuter = 3, kInner = 4, T = 20, D = 9;
-  // q [kOuter, T, kInner, D], as heads lie in a projection; k [kInner, T, D], shared by the outer level.
+  // q [kOuter, T, kInner, D], as heads lie in a projection; k [kInner, T, D], shared by the outer
+  // level.
   Matrix<float> q(kOuter * T, kInner * D, 0, 1), k(kInner * T, D, 0, 2), scores(kOuter * kInner, T * T, 0, 3);
   const cpu::MatrixBatch batch{kOuter, kInner, {T * kInner * D, D}, {0, T * D}, {kInner * T * T, T * T}};
   for (Isa set : available()) {
@@ -373,8 +376,8 @@ TEST_CASE("gemm: a repeated product allocates nothing") {
   Matrix<bfloat16> A(150, 500, 0, 1), B(500, 500, 0, 2), C(150, 500, 0, 3);
   const auto allocated = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
   for (Isa set : available()) {
-    int quiet =
-        0;  // rounds in turn: a thread's buffers grow when it first takes a part, which is a matter of time
+    // Rounds in turn: a thread's buffers grow when it first takes a part, which is a matter of time
+    int quiet = 0;
     for (int round = 0; round < 100 && quiet < 10; ++round) {
       const size_t before = allocated();
       for (const auto& [ta, tb] : kTransposes)
