@@ -88,8 +88,8 @@ size_t worst_of(const Comparison& c) {
 
 /// Differences with one step may be wrong: where they disagree, the worst is taken again with steps
 /// of all sizes, until one stays wrong or none is left. Returns how much that one changed between
-/// steps.
-double refine(const Problem& p, size_t k, Comparison& c, double limit) {
+/// steps. The limit grows with such changes, up to kLargestLimit.
+double refine(const Problem& p, size_t k, Comparison& c, double& limit) {
   for (size_t tries = 0; tries <= c.reference.size(); ++tries) {
     if (distance(c.analytic, c.reference, c.floor) <= limit) return 0;
     const size_t worst = worst_of(c);
@@ -99,9 +99,9 @@ double refine(const Problem& p, size_t k, Comparison& c, double limit) {
       if (q.direction[i] != 0) scale = step_scale(p, k, static_cast<int64_t>(i));
     const auto settled = settled_difference(weighted(path_along(p, k, q.direction), q.weights), scale);
     c.reference[worst] = settled.slope[0];
-    if (!(std::abs(c.analytic[worst] - c.reference[worst]) <=
-          limit * std::max(c.floor, std::abs(c.reference[worst]))))
-      return settled.uncertainty;
+    const double size = std::max(c.floor, std::abs(c.reference[worst]));
+    limit = std::max(limit, std::min(10 * settled.uncertainty / size, kLargestLimit));
+    if (!(std::abs(c.analytic[worst] - c.reference[worst]) <= limit * size)) return settled.uncertainty;
   }
   return 0;
 }

@@ -134,8 +134,8 @@ void TrainingOptions::list(OptionList& o) {
 }
 
 Trainer::Trainer(Task task, optim::Schedule schedule, TrainingOptions options)
-    : Trainer(task, optimizer_of(checked(task).model.named_parameters(), options), std::move(schedule),
-              options) {}
+    : Trainer(task, optimizer_of(checked(task).model.named_parameters(), checked(options)),
+              std::move(schedule), options) {}
 
 Trainer::Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::Schedule schedule,
                  TrainingOptions options)

@@ -25,8 +25,9 @@ TEST_CASE("--help names every flag and every part of attention") {
   for (const nn::Option& option : nn::options_of(settings)) words.push_back("--" + option.name);
   for (const std::string& name : test::mechanisms())  // a part alone, without its number
     if (name.find('+') == std::string::npos) words.push_back(name.substr(0, name.find('=')));
+  constexpr char kEnds[] = {' ', '=', ',', '\n'};
   for (const std::string& word : words) {
-    const bool there = std::any_of(std::begin(" =\n"), std::end(" =\n"), [&](char end) {
+    const bool there = std::any_of(std::begin(kEnds), std::end(kEnds), [&](char end) {
       return help.find("  " + word + end) != std::string::npos;
     });
     CHECK_MESSAGE(there, word);
@@ -67,7 +68,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--compare", "optimizer=adamw,lino"}, "there is no optimizer lino: wanted sgd, "},
       {{"--compare", "optimzer=adamw"}, "there is no option or part optimzer; did you mean optimizer?"},
       {{"--compare", "hidden=16,x"}, "--compare hidden is x, wanted a whole number"},
-      {{"--compare", "context=16,5000"}, "tokens, wanted more than the context of 5000"},
+      {{"--compare", "context=16,5000"}, "--compare context=… is in place of --context, and both are given"},
       {{"--compare", "optimizer=sgd,lion", "--momentum", "0.5"}, "--momentum: the optimizer lion has none"},
       {{"--compare", "lr=0.1,0.01", "--final-lr", "0.05"}, "final-lr is 0.05, above the lr of 0.01"},
       {{"--compare", "width=16,32", "--width", "16"}, "--compare width=… is in place of --width"},

@@ -256,7 +256,8 @@ std::string check_subsets(const Spec& spec, size_t sample) {
     std::vector<Tensor> wanted;
     for (size_t k = 0; k < inputs.size(); ++k)
       if (subset >> k & 1) tape.watch(inputs[k]), wanted.push_back(inputs[k]);
-    return tape.gradient({spec.call(inputs)}, wanted, {cotangent});
+    const Tensor y = spec.call(inputs);
+    return tape.gradient({y}, wanted, {copy_as(cotangent, y.dtype())});
   };
   const size_t all = (size_t{1} << inputs.size()) - 1;
   const auto whole = gradients_of(all);
