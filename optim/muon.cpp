@@ -70,7 +70,8 @@ void Muon::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 
 void Muon::move_matrices(ParameterBatch& batch) const {
   List directions, momentum = batch.slots("momentum"), no_copies;
-  for (const Tensor& x : batch.x) directions.push_back(empty_like(x));
+  // Of zeros, as a kernel reads what it writes.
+  for (const Tensor& x : batch.x) directions.push_back(zeros_like(x));
   const Live<formulas::MuonMomentum> mean{{.momentum = options_.momentum, .nesterov = options_.nesterov}};
   VITRINE_RUN_AS(formulas::MuonMomentum::kName, update<formulas::MuonMomentum>, directions, no_copies,
                  batch.g, momentum, mean);
