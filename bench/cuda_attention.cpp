@@ -1,4 +1,4 @@
-// Attention on a GPU, forward and backward, standard and LASER: TFLOP/s, beside PyTorch's
+// Attention on a GPU, forward and backward, standard and LASER: TFLOP/s, next to PyTorch's
 // scaled_dot_product_attention where torch with CUDA is installed. As in the papers on flash
 // attention 2048 channels are cut into heads, and 16384 tokens into sequences; causal, bfloat16.
 // Counted are the products of visible pairs alone: four multiply-adds per channel and pair forward,

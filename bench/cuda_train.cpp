@@ -1,4 +1,4 @@
-// Training GPT-2 124M on a GPU, bfloat16 with float32 masters, 1024 tokens a sequence, beside the
+// Training GPT-2 124M on a GPU, bfloat16 with float32 masters, 1024 tokens a sequence, next to the
 // same model in PyTorch (compiled, flash attention) where torch with CUDA is installed: tokens/s,
 // memory, and the share of what the matrix product alone reaches. With --graph also with steps that
 // are captured once and replayed. Each contender runs in processes of its own, in turn, so that a

@@ -1,4 +1,4 @@
-// Generation with the cache, one token after the other, float32, beside the same model in PyTorch:
+// Generation with the cache, one token after the other, float32, next to the same model in PyTorch:
 // tokens per second, and the share of what memory allows (both at their best), as each token reads
 // every weight once. Contenders run in processes of their own, in turn.
 #include "nn/generation/generate.h"

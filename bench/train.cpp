@@ -1,4 +1,4 @@
-// A training step of GPT at three sizes, float32, beside the same model in PyTorch: time, memory,
+// A training step of GPT at three sizes, float32, next to the same model in PyTorch: time, memory,
 // and the share of what the matrix product alone reaches. Each contender runs in processes of its
 // own, in turn, so that a disturbance meets both.
 #include <fmt/format.h>

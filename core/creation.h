@@ -12,7 +12,7 @@
 
 namespace vitrine {
 
-/// Uninitialized. `op`, the calling function unless told otherwise, is who asked for the memory,
+/// Uninitialized. `op`, the calling function by default, is who asked for the memory,
 /// should there be too little.
 Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
              const char* op = __builtin_FUNCTION());
@@ -26,8 +26,7 @@ Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 
-/// start, start + step, … up to but not including stop, computed in float64; int64 unless told
-/// otherwise.
+/// start, start + step, … up to but not including stop, computed in float64; int64 by default.
 Tensor arange(double start, double stop, double step = 1, DType dtype = DType::int64,
               Device device = Device::cpu);
 /// `count` evenly spaced numbers from start to stop, both included.
