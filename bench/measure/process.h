@@ -10,8 +10,8 @@ namespace vitrine::bench {
 /// command if it fails.
 nlohmann::json run_for_json(const std::string& command);
 
-/// The same of another's program, whose failure must not take our figures with it: it is reported, and
-/// the result is null.
+/// The same of another's program. Its failure must not take our figures with it: the failure is
+/// reported, and the result is null.
 nlohmann::json run_or_tell(const std::string& what, const std::string& command);
 
 /// The path of this program, to run parts of it as processes of their own.

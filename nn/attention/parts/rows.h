@@ -4,12 +4,11 @@
 
 #include "nn/attention/part.h"
 
-#define VITRINE_ATTENTION_PARTS(X)                                                                     \
-  X(laser)                                                                                             \
-  X(cosine)                                                                                            \
-  X(qk_norm)                                                                                           \
-  X(qk_norm_rms) X(temperature) X(rotary) X(alibi) X(optimal) X(entropy) X(scale) X(softcap) X(window) \
-      X(entmax) X(sigmoid)
+// clang-format off
+#define VITRINE_ATTENTION_PARTS(X)                                                           \
+  X(laser) X(cosine) X(qk_norm) X(qk_norm_rms) X(temperature) X(rotary) X(alibi) X(optimal) \
+  X(entropy) X(scale) X(softcap) X(window) X(entmax) X(sigmoid)
+// clang-format on
 
 namespace vitrine::nn::parts {
 
