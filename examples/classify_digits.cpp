@@ -18,6 +18,7 @@
 #include "ops/index.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 #include "optim/schedule.h"
 
 using namespace vitrine;
@@ -35,18 +36,14 @@ struct Digits {
 Digits read_digits(const std::string& path) {
   std::ifstream file(path);
   check(file.good(), "classify_digits: there is no file {}", path);
-  std::vector<float> pixels;
-  std::vector<int64_t> numbers, labels;
+  std::vector<int64_t> numbers;
   for (int64_t number; file >> number; file.ignore()) numbers.push_back(number);
   check(file.eof() && !numbers.empty() && numbers.size() % 65 == 0,
         "classify_digits: {} has {} numbers up to its end or a word; wanted 65 a line", path, numbers.size());
-  for (size_t i = 0; i < numbers.size(); ++i)
-    if (i % 65 == 64)
-      labels.push_back(numbers[i]);
-    else
-      pixels.push_back(static_cast<float>(numbers[i]) / 16);
-  const auto count = static_cast<int64_t>(labels.size());
-  return {tensor(pixels, {count, kSide, kSide}), index_tensor(labels, {count})};
+  const auto count = static_cast<int64_t>(numbers.size()) / 65;
+  const Tensor lines = index_tensor(numbers, {count, 65});
+  const Tensor pixels = cast(slice(lines, 1, 0, 64), DType::float32) / 16;
+  return {reshape(pixels, {count, kSide, kSide}), select(lines, 1, 64)};
 }
 
 /// Rows of pixels → width C, learned positions, an encoder, the mean over the rows, and a logit for
@@ -91,7 +88,7 @@ int main(int argc, char** argv) try {
                             .validation = [&] { return whole_test; },
                             .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); },
                             .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })}};
-  training::Trainer trainer(task, optim::warmup_cosine(2e-3, 50, 600), {.steps = 600});
+  training::Trainer trainer(task, optim::warmup_cosine(2e-3, 50, 1200), {.steps = 1200});
   trainer.run();
   fmt::print("{} parameters; {:.1f} % of {} test digits are right\n", model.parameter_count(),
              100 * trainer.record().metrics[0].last(), test.labels.size(0));
