@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <type_traits>
 
 #include "core/creation.h"
 #include "core/record.h"
@@ -185,15 +186,22 @@ Tensor ComposedAttention::row_scale(const AttentionMask& mask, int64_t queries, 
   return cast(index_select(scales, 0, mask.visible_keys(queries, keys, device)) / scale_, dtype);
 }
 
-/// What the one part makes that overrides this stage; undefined where none does.
+namespace {
+
+bool is_given(const Tensor& made) { return made.defined(); }
+bool is_given(const ReadOut* made) { return made != nullptr; }
+
+}  // namespace
+
+/// What the one part makes that overrides this stage; empty where none does.
 template <class F>
-Tensor ComposedAttention::owned_stage(const char* what, F&& stage) const {
-  Tensor made;
+auto ComposedAttention::owned_stage(const char* what, F&& stage) const {
+  std::invoke_result_t<F, const AttentionPart&> made{};
   size_t by = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Tensor own = stage(*parts[i]);
-    if (!own.defined()) continue;
-    check(!made.defined(), "attention: {} and {} both {}", name_of(by), name_of(i), what);
+    const auto own = stage(*parts[i]);
+    if (!is_given(own)) continue;
+    check(!is_given(made), "attention: {} and {} both {}", name_of(by), name_of(i), what);
     made = own, by = i;
   }
   return made;
@@ -261,10 +269,12 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
     for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
   }
   const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds_ || keys < queries;
-  const Tensor read = owned_stage("read the values", [&](const AttentionPart& part) {
-    return part.read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values);
-  });
-  return cast(read.defined() ? read : matmul(weights, values), q.dtype());
+  const ReadOut mean;
+  const ReadOut* const owned =
+      owned_stage("read the values", [](const AttentionPart& part) { return part.read_out(); });
+  const Tensor y =
+      (owned ? *owned : mean).read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values);
+  return cast(y, q.dtype());
 }
 
 bool ComposedAttention::needs_positions() const {

@@ -61,7 +61,7 @@ class ComposedAttention : public Attention {
   Tensor scaled_dot_products(const Tensor& q, const Tensor& k, const Tensor& row_scale) const;
   Tensor modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const;
   template <class F>
-  Tensor owned_stage(const char* what, F&& stage) const;
+  auto owned_stage(const char* what, F&& stage) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  const Tensor& row_scale, MixerTrace* trace) const;
 

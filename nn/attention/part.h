@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "nn/attention/mask.h"
+#include "nn/attention/read_out.h"
 #include "nn/module.h"
 #include "ops/attention.h"
 
@@ -99,16 +100,8 @@ class AttentionPart : public Module {
   /// divided by their new sum. Query i is at position i + Tk − Tq. Undefined: not this part's
   /// stage.
   virtual Tensor weight_factors(const Tensor& /*weights*/) const { return {}; }
-  /// What a part reads the values by.
-  struct Weighting {
-    Tensor weights;   ///< [B, H, Tq, Tk]
-    Tensor scores;    ///< whose softmax the weights are; undefined where they are none
-    Tensor visible;   ///< bool, broadcast to the weights; undefined where no key is hidden
-    bool empty_rows;  ///< a query may see no key: its weights are 0, and its output has to be 0
-  };
-  /// What a query takes from the values [B, H, Tk, D], in place of weights·v. Undefined: not this
-  /// part's stage.
-  virtual Tensor read(const Weighting& /*weighting*/, const Tensor& /*v*/) const { return {}; }
+  /// How the values are read, in place of the weighted mean. nullptr: not this part's stage.
+  virtual const ReadOut* read_out() const { return nullptr; }
   /// What the heads give, [B, H, Tq, D] → the same shape, before they are put side by side.
   virtual Tensor combine(const Tensor& y) const { return y; }
   void fields(Fields&) override {}

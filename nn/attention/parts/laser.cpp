@@ -29,6 +29,23 @@ Tensor log_of(const Tensor& weights) {
   return where(seen, log(where(seen, weights, 1.0)), -INFINITY);
 }
 
+/// The smallest and the largest seen value of each channel, [.., 1, D].
+struct Extremes {
+  Tensor low, high;
+};
+
+Extremes extremes(const Tensor& v, const Tensor& seen) {
+  const Tensor values = detach(v);
+  const auto shown = [&](double neutral) { return seen.defined() ? where(seen, values, neutral) : values; };
+  return {min(shown(INFINITY), {-2}, KeepAxes::yes), max(shown(-INFINITY), {-2}, KeepAxes::yes)};
+}
+
+/// The middle of a narrow range, the minimum of a wider one, and 0 where no key is seen.
+Tensor anchor_of(const Extremes& e) {
+  const Tensor near = less_equal(e.high - e.low, full({}, kLaserNear, e.low.dtype(), e.low.device()));
+  return where(is_finite(e.low), where(near, (e.low + e.high) * 0.5, e.low), 0.0);
+}
+
 class Laser : public AttentionPart {
  public:
   Traits traits() const override { return {.needs_distribution = true}; }
@@ -36,43 +53,45 @@ class Laser : public AttentionPart {
     options.read = AttentionRead::laser;
     return true;
   }
-  Tensor read(const Weighting& w, const Tensor& v) const override {
-    const Tensor y = laser_read(w.weights, w.scores, v, w.visible);
-    if (!w.empty_rows) return y;
-    // A row of no visible key has weights 0, from which the logarithm would make −∞.
-    const Tensor total = sum(detach(w.weights), {-1}, KeepAxes::yes);
-    const Tensor dead = less(total, full({}, 0.5, total.dtype(), total.device()));
-    return where(logical_not(dead), y, 0.0);  // NaN stays
-  }
+  const ReadOut* read_out() const override { return &read_out_; }
+
+ private:
+  LaserReadOut read_out_;
 };
 
 }  // namespace
 
-/// With an anchor c per channel, o = c + log(Σ a·e^{v − c}). Where the values lie within 2 of each
-/// other c is their middle, within 60 their minimum, and e^{v − c} − 1 is summed in its place:
-/// nothing cancels when values are small, nothing overflows when they are large. The anchor cancels
-/// from the result, so that it needs no gradient. Wider channels, in which a hidden value could
-/// drown the visible ones, are read exactly.
-Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, const Tensor& visible) {
-  check(v.dtype() == accumulation_dtype(v.dtype()), "laser_read: v is {}, wanted float32 or float64",
+Tensor LaserReadOut::anchor(const Tensor& v, const Tensor& seen) const {
+  return anchor_of(extremes(v, seen));
+}
+Tensor LaserReadOut::encode(const Tensor& v, const Tensor& anchor) const { return expm1(v - anchor); }
+Tensor LaserReadOut::decode(const Tensor& average, const Tensor& anchor) const {
+  return anchor + log1p(average);
+}
+
+/// With d = from − to: e^{v − to} − 1 = e^d·(e^{v − from} − 1) + e^d − 1, and the weights sum to 1.
+Tensor LaserReadOut::rescale(const Tensor& average, const Tensor& from, const Tensor& to) const {
+  const Tensor d = from - to;
+  return exp(d) * average + expm1(d);
+}
+
+Tensor LaserReadOut::read(const Weighting& w, const Tensor& v) const {
+  check(v.dtype() == accumulation_dtype(v.dtype()), "laser: v is {}, wanted float32 or float64",
         name(v.dtype()));
-  if (weights.numel() == 0 || v.numel() == 0) return matmul(weights, v);  // zeros
-  const Tensor values = detach(v);
-  Tensor seen;  // [.., Tk, 1]: by any query
-  if (visible.defined()) seen = unsqueeze(any(expand(visible, weights.shape()), {-2}), -1);
-  const auto over_keys = [&](Tensor (*extreme)(const Tensor&, const Axes&, KeepAxes), double neutral) {
-    return extreme(seen.defined() ? where(seen, values, neutral) : values, {-2}, KeepAxes::yes);
-  };
+  if (w.weights.numel() == 0 || v.numel() == 0) return matmul(w.weights, v);  // zeros
   if (!v.device().is_cpu())
-    vitrine::detail::refuse_in_capture("laser_read, which looks how far the values lie apart");
-  const Tensor low = over_keys(min, INFINITY), high = over_keys(max, -INFINITY), range = high - low;
-  if (!(max(range).item() <= kLaserFar)) return exact_read(scores.defined() ? scores : log_of(weights), v);
-  const Tensor near = less_equal(range, full({}, kLaserNear, v.dtype(), v.device()));
-  const Tensor anchor =
-      where(is_finite(low), where(near, (low + high) * 0.5, low), 0.0);  // 0 where no key is seen
-  // A hidden value must not overflow
-  const Tensor shown = seen.defined() ? where(seen, v, anchor) : v;
-  return anchor + log1p(matmul(weights, expm1(shown - anchor)));
+    vitrine::detail::refuse_in_capture(
+        "laser's read of kept weights, which looks how far the values lie apart");
+  const Tensor seen = seen_values(w);
+  const Extremes e = extremes(v, seen);
+  const bool near = max(e.high - e.low).item() <= kLaserFar;  // false for NaN
+  const Tensor y = near ? read_near(w.weights, v, anchor_of(e), seen)
+                        : exact_read(w.scores.defined() ? w.scores : log_of(w.weights), v);
+  if (!w.empty_rows) return y;
+  // A row of no visible key has weights 0, from which the logarithm would make −∞.
+  const Tensor total = sum(detach(w.weights), {-1}, KeepAxes::yes);
+  const Tensor dead = less(total, full({}, 0.5, total.dtype(), total.device()));
+  return where(logical_not(dead), y, 0.0);  // NaN stays
 }
 
 AttentionPartRow parts::laser() {

@@ -12,7 +12,9 @@
 #include "nn/attention/parts/laser.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
+#include "ops/matmul.h"
 #include "ops/reduce.h"
+#include "ops/softmax.h"
 #include "ops/view.h"
 #include "tests/ops/attention_inputs.h"
 #include "tests/spec/spec.h"
@@ -209,4 +211,29 @@ TEST_CASE("a row without keys gives 0 and gradients 0 also where LASER reads exa
         for (const double e : select(t, 0, 0).values()) CHECK(std::isfinite(e));
       }
     }
+}
+
+TEST_CASE("two blocks of keys with anchors of their own join into the read of all keys") {
+  for (const double deviation : {1e-6, 0.3, 3.0, 9.0}) {
+    Generator g(8);
+    const auto normal = [&](const Shape& shape, double d) {
+      return randn(shape, DType::float64, Device::cpu, 0, d, g);
+    };
+    const Tensor scores = normal({1, 2, 5, 12}, 2), v = normal({1, 2, 12, 3}, deviation);
+    const Tensor weights = softmax(scores);
+    const LaserReadOut laser;
+    const Tensor anchor = laser.anchor(v, {});
+    Tensor average;
+    for (const int64_t first : {0, 7}) {
+      const int64_t end = first == 0 ? 7 : 12;
+      const Tensor w = slice(weights, 3, first, end), block = slice(v, 2, first, end);
+      const Tensor share = sum(w, {-1}, KeepAxes::yes), own = laser.anchor(block, {});
+      const Tensor part = matmul(w / share, laser.encode(block, own));
+      const Tensor joined = share * laser.rescale(part, own, anchor);
+      average = average.defined() ? average + joined : joined;
+    }
+    const Tensor y = laser.decode(average, anchor);
+    CHECK(error(y, laser.read({.weights = weights, .scores = scores}, v)) < 1e-12);
+    CHECK(error(y, log(matmul(weights, exp(v)))) < (deviation < 1e-3 ? 1e-6 : 1e-12));
+  }
 }

@@ -38,9 +38,10 @@ class Distance : public AttentionPart {
 };
 
 /// A query takes the values times themselves.
-class Squares : public AttentionPart {
+class Squares : public AttentionPart, public ReadOut {
  public:
-  Tensor read(const Weighting& w, const Tensor& v) const override { return matmul(w.weights, square(v)); }
+  const ReadOut* read_out() const override { return this; }
+  Tensor encode(const Tensor& v, const Tensor&) const override { return square(v); }
 };
 
 /// Values times their position + 1.

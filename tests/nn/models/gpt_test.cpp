@@ -140,7 +140,7 @@ TEST_CASE("LASER's read obeys its bounds and equals the two log-sum-exps, for sm
     const Tensor scores = randn({1, 2, 5, 7}, DType::float64, Device::cpu, 0, 2, generator);
     const Tensor v = randn({1, 2, 7, 3}, DType::float64, Device::cpu, 0, size, generator);
     const Tensor weights = softmax(scores);
-    const auto read = laser_read(weights, scores, v).values();
+    const auto read = LaserReadOut().read({.weights = weights, .scores = scores}, v).values();
     const auto s = scores.values(), values = v.values();
     for (size_t h = 0; h < 2; ++h)
       for (size_t i = 0; i < 5; ++i)
