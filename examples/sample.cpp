@@ -1,4 +1,4 @@
-// Writes text by the model of a checkpoint, which has its options and its vocabulary.
+// Generates text with the model of a checkpoint, which contains its options and vocabulary.
 //
 //   sample reports/standard.safetensors
 //   sample reports/standard.safetensors --prompt "To be" --count 1000 --temperature 0.5

@@ -40,7 +40,7 @@ struct Settings {
     o("seeds", seeds, "train with each of these seeds, and print the means; in place of --seed")
         .decides(Role::files);
     gpt.list(o);
-    o.remove("vocabulary");  // the text has it
+    o.remove("vocabulary");  // determined by the text
     training.list(o);
     schedule.list(o);
     o.group("Training");
@@ -62,7 +62,8 @@ struct Settings {
   }
 };
 
-/// The settings of a program that can begin, or an error that says which option is wrong.
+/// Returns the settings if a program can start with them. Otherwise the error names the wrong
+/// option.
 inline Settings checked(Settings s) {
   check_memory(8 * static_cast<double>(s.sample), fmt::format("--sample {}", s.sample));
   check(s.training.checkpoint.empty() || (s.compare.empty() && s.seeds.empty()),
@@ -75,7 +76,7 @@ inline Settings checked(Settings s) {
   return s;
 }
 
-/// What the runs of a comparison differ in. `given` is the list that the command line has filled.
+/// The axes of a comparison. `given` is the list that the command line has filled.
 inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::OptionList& given) {
   std::vector<std::string> parts;
   for (const nn::MixerRow* row : nn::mixer_table()) parts.push_back(row->name);
@@ -96,9 +97,9 @@ inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::Option
   return axes;
 }
 
-/// The settings of one run of a comparison, which alone repeat it: every default has its value, and
-/// paths hold in any folder. A run that goes on with an unchanged schedule is the run from the
-/// beginning. What is wrong with the settings is an error.
+/// The settings of one run of a comparison, sufficient to repeat that run: every default has a
+/// value, and paths are absolute. A resumed run with an unchanged schedule equals the run from the
+/// beginning. Invalid settings are an error.
 inline Settings settings_of_run(Settings s, const nn::OptionList& given, const nn::training::Run& run) {
   nn::OptionList options = nn::options_of(s, given);
   for (const auto& [name, value] : run.options) options.find(name)->read({value}, "--compare " + name);
@@ -115,7 +116,7 @@ inline Settings settings_of_run(Settings s, const nn::OptionList& given, const n
   return s;
 }
 
-/// As a shell reads it.
+/// Quotes a path for a shell.
 inline std::string quoted(const std::string& path) {
   std::string text;
   for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
