@@ -11,15 +11,15 @@ struct Sums {
   double entropy = 0, limit = 0, jacobian = 0, rows = 0, below3 = 0, below7 = 0, weights = 0;
 };
 
-/// Adds one row: its weights, which of them count, and the derivative of the softcap; both may be
-/// null.
+/// Adds one row: its weights, which of them are visible, and the derivative of the softcap. The
+/// last two may be null.
 void add_row(Sums& sums, const double* p, const double* visible, const double* cap_slope, int64_t keys,
              double scale, const std::function<void(double)>& each_weight) {
   const auto counts = [&](int64_t j) { return visible == nullptr || visible[j] != 0; };
   int64_t seen = 0;
   for (int64_t j = 0; j < keys; ++j) seen += counts(j);
   if (seen < 2) return;
-  double squares = 0, flattened = 0;  // flattened: what a softcap takes from Σ p(1 − p)
+  double squares = 0, flattened = 0;  // flattened: the part of Σ p(1 − p) that a softcap removes
   for (int64_t j = 0; j < keys; ++j) {
     if (!counts(j)) continue;
     if (cap_slope != nullptr) flattened += p[j] * (1 - p[j]) * (1 - cap_slope[j]);

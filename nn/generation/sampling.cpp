@@ -29,8 +29,8 @@ void keep_top_k(std::vector<Candidate>& candidates, int64_t k) {
   candidates.resize(static_cast<size_t>(k));
 }
 
-/// Sorts no more than is kept: of a large vocabulary a few dozen tokens carry most of the
-/// probability.
+/// Sorts only the candidates that are kept: in a large vocabulary, a few dozen tokens have most of
+/// the probability.
 void keep_top_p(std::vector<Candidate>& candidates, double p) {
   if (p >= 1) return;
   const double wanted = p * total(candidates);
@@ -77,7 +77,7 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& 
   double left = generator.next_uniform() * total(candidates);
   for (const Candidate& c : candidates)
     if ((left -= c.weight) < 0) return c.token;
-  return static_cast<int64_t>(best);  // rounding left a remainder
+  return static_cast<int64_t>(best);  // reached if rounding leaves a remainder
 }
 
 }  // namespace vitrine::nn

@@ -15,7 +15,7 @@
 namespace vitrine::nn {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of GPT-2's weights at the start
+constexpr double kDeviation = 0.02;  // of the initial weights of GPT-2
 
 double out_deviation(const GptOptions& o) { return residual_deviation(kDeviation, o.layers); }
 
@@ -80,7 +80,7 @@ void GptOptions::validate() const {
   const auto w = static_cast<double>(width), rows = static_cast<double>(vocabulary),
              places = resolved(*this) == Positions::learned ? static_cast<double>(context) : 0,
              inside = hidden > 0 ? static_cast<double>(hidden) : 4 * w;
-  // Queries and the output of attention, and two layers of the feed-forward; keys may be few.
+  // The query and output projections, and two feed-forward layers; key heads may be few.
   const double block = 2 * w * w + 2 * w * inside;
   check_memory(4 * (w * (rows + places) + block * static_cast<double>(layers)),
                fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
@@ -96,7 +96,7 @@ Gpt::Gpt(const GptOptions& options)
       options_(options) {
   options_.positions = resolved(options);
   if (!options.tied) head = std::make_unique<Linear>(options.width, options.vocabulary, Bias::no, kDeviation);
-  named_parameters();  // gives them their names, for messages and drawings
+  named_parameters();  // sets the parameters' names, for messages and drawings
 }
 
 Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {

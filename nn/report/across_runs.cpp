@@ -1,5 +1,4 @@
-// Curves that set runs against each other: the difference of their losses, and their gradients
-// by depth.
+// Charts that compare runs: differences of their losses, and gradients by depth.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// a − b at the steps that both have.
+/// a − b at the steps that both series have.
 Series difference(const Series& a, const Series& b, const std::string& name) {
   std::map<double, double> subtracted;
   for (size_t i = 0; i < std::min(b.x.size(), b.y.size()); ++i) subtracted[b.x[i]] = b.y[i];
@@ -25,7 +24,8 @@ Series difference(const Series& a, const Series& b, const std::string& name) {
   return result;
 }
 
-/// The norms of a run's layers by their number, from 1 on: `of` a layer's norms over steps.
+/// One norm per layer of a run, by layer number from 1. `of` reduces a layer's norms over steps to
+/// one value.
 Series by_depth(const RunRecord& run, double (*of)(const Series&)) {
   Series norms{run.name, {}, {}};
   for (const Series& layer : run.grad_norm_by_layer)

@@ -91,7 +91,7 @@ std::string gradients_card(const std::vector<RunRecord>& runs) {
       "wide");
 }
 
-/// One run a method, with the weights of all its runs.
+/// One run per method, with the summed weights of its runs.
 std::vector<RunRecord> weights_of_methods(const std::vector<RunRecord>& runs) {
   std::vector<RunRecord> sums;
   for (const std::string& method : methods_of(runs)) {
@@ -126,7 +126,7 @@ std::string metric_cards(const std::vector<RunRecord>& runs) {
             {other.values, categorical_color(method_index(runs, run)), LineStyle::dots, method_of(run)});
         chart.lines.back().series.name = run.name;
       }
-    // Two cards are beside each other; a last one alone takes the row.
+    // Two cards share a row; a last single card takes the whole row.
     const bool is_left_over = runs.front().metrics.size() % 2 == 1 && &metric == &runs.front().metrics.back();
     html += card(
         metric.name, render_line_chart(chart),

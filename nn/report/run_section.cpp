@@ -28,7 +28,7 @@ std::string loss_card(const RunRecord& run) {
   chart.lines = {{raw, categorical_color(0), LineStyle::faint},
                  {smoothed(raw, "training, smoothed"), categorical_color(0), LineStyle::solid},
                  {validation, categorical_color(1), LineStyle::dots}};
-  // Without training losses the smoothed line would only repeat the note that they are missing.
+  // Without training losses, the smoothed line would only repeat the note that values are missing.
   if (raw.y.empty()) chart.lines.erase(chart.lines.begin() + 1);
   if (run.words.classes > 1) {
     const double guess = std::log(static_cast<double>(run.words.classes));
@@ -54,7 +54,7 @@ std::string metric_cards(const RunRecord& run) {
     chart.lines = {{metric.values, categorical_color(1), LineStyle::dots}};
     chart.lines[0].series.name = metric.name;
     chart.height = 13;
-    // Two cards are beside each other; a last one alone takes the row.
+    // Two cards share a row; a last single card takes the whole row.
     const bool is_left_over = run.metrics.size() % 2 == 1 && &metric == &run.metrics.back();
     html += card(
         metric.name, render_line_chart(chart),
@@ -86,7 +86,7 @@ std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   Series speed = run.speed;
   speed.name = speed_label(run);
   add_with_trend(chart.lines, speed, categorical_color(2));
-  if (speed.y.empty()) chart.lines.pop_back();  // one note that there are no values is enough
+  if (speed.y.empty()) chart.lines.pop_back();  // one note about missing values is enough
   chart.max_points = 600;
   chart.height = 13;
   return card(
@@ -164,7 +164,7 @@ std::string weights_card(const RunRecord& run, int index) {
       "wide");
 }
 
-/// A heat table layers × heads of one figure of the heads.
+/// A heat table, layers × heads, of one figure of the heads.
 HeatTable head_table(const RunRecord& run, const std::string& title, double HeadStatistics::*figure) {
   std::set<int> layers, heads;
   for (const HeadStatistics& head : run.heads) {
@@ -215,7 +215,7 @@ std::string jacobian_card(const RunRecord& run, const SharedRanges& ranges) {
       "<i>p<sub>j</sub></i>²): 0 for one-hot attention and nearly α for even attention.");
 }
 
-/// Shares and gradients per head, folded away: looked up rather than read.
+/// Shares and gradients per head, in a collapsed section, because few readers need them.
 std::string more_head_tables(const RunRecord& run, const SharedRanges& ranges) {
   std::string shares, gradients;
   for (const auto& [title, figure] : {std::pair{"weights below 10⁻³, %", &HeadStatistics::share_below_1e3},
@@ -264,7 +264,7 @@ std::string summary_tiles(const RunRecord& run) {
 
 namespace {
 
-/// What is shown of the heads, and how their gradients went.
+/// The cards of the heads: maps, statistics and gradients.
 std::string attention_cards(const RunRecord& run, int index, const SharedRanges& ranges) {
   std::string html;
   if (!run.grad_norm_by_path.empty()) html += path_gradients_card(run, ranges);

@@ -1,4 +1,4 @@
-// ALiBi: scores lowered in proportion to the distance of query and key (Press, Smith, Lewis 2021).
+// ALiBi: scores decrease linearly with the distance of query and key (Press, Smith, Lewis 2021).
 #include "nn/attention/parts/rows.h"
 #include "nn/attention/positions.h"
 #include "ops/elementwise.h"

@@ -1,5 +1,5 @@
-// Rotary positions: pairs of channels of queries and keys turn by an angle that grows with the
-// position (Su et al. 2021).
+// Rotary positions: pairs of channels of queries and keys are rotated by an angle proportional to
+// the position (Su et al. 2021).
 #include "nn/attention/parts/rows.h"
 #include "nn/attention/positions.h"
 

@@ -1,4 +1,4 @@
-// What the scores are multiplied by, and cosine scores, which bring a scale of their own.
+// The factors of the scores, and cosine scores, which have a scale of their own.
 #include <cmath>
 
 #include "nn/attention/parts/rows.h"
@@ -18,7 +18,7 @@ class Scale : public AttentionPart {
   ScaleRule rule_;
 };
 
-/// The cosine of query and key in place of q·k: both become unit vectors.
+/// The cosine of query and key replaces q·k: both are normalized to unit length.
 class Cosine : public Scale {
  public:
   using Scale::Scale;
@@ -34,7 +34,7 @@ PartOption keys_option() {
           .optional = true};
 }
 
-/// A rule with the n that the option says.
+/// The rule with the n from the option.
 ScaleRule with_keys(ScaleRule rule, const PartValues& values) {
   if (!values.has("keys")) return rule;
   const bool visible = values.text("keys") == "visible";
