@@ -30,13 +30,12 @@ struct Settings {
 
   void list(OptionList& o) {
     o.group("Text");
-    o("prompt", prompt,
-      "what the text starts with; by default a new line, or the vocabulary's first character");
-    o("count", count, "characters to write").at_least(0);
+    o("prompt", prompt, "beginning of the text; by default a new line, or the vocabulary's first character");
+    o("count", count, "characters to generate").at_least(0);
     sampling.list(o);
     o.group("Machine");
     o("device", device, "cpu, cuda or cuda:1").decides(Role::execution);
-    o("threads", threads, "0: all cores").decides(Role::execution);
+    o("threads", threads, "CPU threads; 0: all cores").decides(Role::execution);
   }
 };
 

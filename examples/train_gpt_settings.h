@@ -31,13 +31,13 @@ struct Settings {
   void list(nn::OptionList& o) {
     using nn::Role;
     o.group("Data and comparison");
-    o("data", data, "UTF-8 text; by default Vitrine's own source").decides(Role::files);
+    o("data", data, "UTF-8 text file; by default Vitrine's own source").decides(Role::files);
     o("compare", compare,
-      "several attentions, or OPTION=VALUE,VALUE of any other option, repeatable: each value with each of the "
-      "others, on the same data and seeds")
+      "several attentions, or OPTION=VALUE,VALUE for any other option; may be repeated. One run per combination "
+      "of values, on the same data and seeds")
         .decides(Role::files);
-    o("seed", seed, "of everything random");
-    o("seeds", seeds, "train with each of these seeds, and print the means; in place of --seed")
+    o("seed", seed, "seed of all random numbers");
+    o("seeds", seeds, "train with each of these seeds and print the means; replaces --seed")
         .decides(Role::files);
     gpt.list(o);
     o.remove("vocabulary");  // determined by the text
@@ -46,19 +46,19 @@ struct Settings {
     o.group("Training");
     o("batch", batch, "sequences per micro-batch").at_least(1);
     o.group("Machine");
-    o("dtype", dtype, "with float32 masters in 16 bits; float16 scales the loss")
+    o("dtype", dtype, "16-bit dtypes keep float32 master weights; float16 scales the loss")
         .one_of({"float32", "float64", "bfloat16", "float16"});
-    o("device", device, "cpu, cuda or cuda:1 (in builds without nvcc the emulator's, which is slow)")
+    o("device", device, "cpu, cuda or cuda:1 (without nvcc, cuda is the emulator, which is slow)")
         .decides(Role::execution);
-    o("threads", threads, "0: all cores").decides(Role::execution);
+    o("threads", threads, "CPU threads; 0: all cores").decides(Role::execution);
     o.group("Files and progress");
-    o("out", out, "folder for report, checkpoints, metrics and configurations").decides(Role::files);
+    o("out", out, "folder for the report, checkpoints, metrics and configurations").decides(Role::files);
     o("resume", resume,
-      "a checkpoint to go on from, of one of these runs; those before it are taken from --out, those after it are "
-      "trained")
+      "continue from this checkpoint of one of the runs; earlier runs continue from theirs in --out, and later "
+      "runs start from the beginning")
         .decides(Role::files);
-    o("prompt", prompt, "what the sample starts with; by default a new line").decides(Role::files);
-    o("sample", sample, "characters to sample").at_least(0).decides(Role::files);
+    o("prompt", prompt, "beginning of the sample; by default a new line").decides(Role::files);
+    o("sample", sample, "length of the sample, in characters").at_least(0).decides(Role::files);
   }
 };
 

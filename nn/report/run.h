@@ -52,7 +52,7 @@ struct WeightDistribution {
 struct TaskWords {
   std::string item = "example";  ///< an item of the mean loss; its plural ends in s
   std::string loss_unit = {};    ///< "nats per token"; empty: not stated
-  std::string loss_meaning = "The loss, of which training makes less.";  ///< a sentence or two
+  std::string loss_meaning = "The loss, which training reduces.";  ///< a sentence or two
   /// Number of classes of the targets, 0: not stated; guessing has the loss ln(classes)
   int64_t classes = 0;
   bool writes_text = false;  ///< a trained model can write a sample

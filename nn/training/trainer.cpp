@@ -110,27 +110,32 @@ void TrainingOptions::list(OptionList& o) {
   o.group("Training");
   o("steps", steps, "optimizer steps").at_least(1).decides(Role::schedule);
   o("accumulate", accumulate, "micro-batches per step").at_least(1);
-  o("clip", clip, "largest norm of the gradients; 0: none").at_least(0);
+  o("clip", clip, "maximum norm of the gradients; 0: no clipping").at_least(0);
   o("optimizer", optimizer, optim::optimizer_names());
-  o("weight-decay", weight_decay, "of matrices").at_least(0);
-  o("momentum", momentum, "of sgd and rmsprop").at_least(0).unless(unless_it_has("momentum"));
-  o("nesterov", nesterov, "Nesterov's momentum, of sgd").unless(unless_it_has("nesterov"));
-  o("beta1", beta1, "of Adam and its relatives").at_least(0).below(1).unless(unless_it_has("beta1"));
-  o("beta2", beta2, "of Adam and its relatives, and of rmsprop")
+  o("weight-decay", weight_decay, "weight decay of matrices").at_least(0);
+  o("momentum", momentum, "momentum of sgd and rmsprop").at_least(0).unless(unless_it_has("momentum"));
+  o("nesterov", nesterov, "Nesterov momentum, for sgd").unless(unless_it_has("nesterov"));
+  o("beta1", beta1, "beta1 of Adam and related optimizers")
+      .at_least(0)
+      .below(1)
+      .unless(unless_it_has("beta1"));
+  o("beta2", beta2, "beta2 of Adam and related optimizers, and of rmsprop")
       .at_least(0)
       .below(1)
       .unless(unless_it_has("beta2"));
-  o("graph", graph, "replay the step as a CUDA graph, of --device cuda").decides(Role::execution);
+  o("graph", graph, "replay the step as a CUDA graph; requires --device cuda").decides(Role::execution);
   o.group("Files and progress");
-  o("evaluate-every", evaluate_every, "steps between validation losses").at_least(1).decides(Role::files);
-  o("save-every", save_every, "steps between checkpoints; 0: at the end alone")
+  o("evaluate-every", evaluate_every, "steps between evaluations on the validation split")
+      .at_least(1)
+      .decides(Role::files);
+  o("save-every", save_every, "steps between checkpoints; 0: only at the end")
       .at_least(0)
       .decides(Role::files);
-  o("checkpoint", checkpoint, "where to save; by default in --out, by the run's name").decides(Role::files);
-  o("best-by", best_by,
-    "also keep the model that is the best by loss or another metric, beside the checkpoint")
+  o("checkpoint", checkpoint, "path of the checkpoint; by default in --out, named after the run")
       .decides(Role::files);
-  o("new-schedule", new_schedule, "go on from --resume with other learning rates or steps")
+  o("best-by", best_by, "also save the best model by loss or another metric, next to the checkpoint")
+      .decides(Role::files);
+  o("new-schedule", new_schedule, "continue from --resume with other learning rates or steps")
       .decides(Role::files);
 }
 

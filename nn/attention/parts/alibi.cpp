@@ -29,7 +29,7 @@ AttentionPartRow alibi() {
   return {
       .name = "alibi",
       .stage = Stage::modify,
-      .help = "scores lowered in proportion to distance",
+      .help = "scores decrease linearly with the distance of query and key",
       .source = "Press et al. 2021",
       .rank = rank::distance,
       .owns = "a penalty on distance",

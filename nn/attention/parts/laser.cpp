@@ -78,7 +78,7 @@ Tensor laser_read(const Tensor& weights, const Tensor& scores, const Tensor& v, 
 AttentionPartRow parts::laser() {
   return {.name = "laser",
           .stage = Stage::read,
-          .help = "read by the log of a weighted mean of e^v",
+          .help = "the output is the log of a weighted mean of e^v",
           .source = "Duvvuri and Dhillon 2024",
           .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Laser>(); }};
 }
