@@ -73,10 +73,10 @@ std::string difference_card(const std::vector<RunRecord>& runs) {
   chart.max_points = 1000;
   return card(
       "Difference to " + first, render_line_chart(chart),
-      "The loss of a run minus that of the first method's run with the same seed, or else of the first "
-      "run, at the same step. Below 0 a run is better. Lines are training batches, smoothed as above; dots "
-      "are the validation data. Runs with one seed see the same batches, so that their difference has much "
-      "less noise than either curve.",
+      "The loss of a run minus the loss of the first method's run with the same seed at the same step. If "
+      "there is no such run, the first run is used. Values below 0 mean that a run is better. Lines are "
+      "training batches, smoothed as above; dots are the validation data. Runs with the same seed see the "
+      "same batches, so their difference has much less noise than either curve.",
       "wide");
 }
 
@@ -115,8 +115,8 @@ std::string depth_card(const std::vector<RunRecord>& runs) {
   }
   return card(
       "Gradients by depth", html + "</div>",
-      "The length of the gradient of each layer's parameters, a line a run: at the first step, and as the "
-      "geometric mean over the second half of training. By such lines Xiong et al. (2020) compare norms "
+      "The norm of the gradient of each layer's parameters, one line per run: at the first step, and as the "
+      "geometric mean over the second half of training. With such lines Xiong et al. (2020) compare norms "
       "before the sublayers (pre-norm) with norms after the residual sums (post-norm), and explain why the "
       "latter need a warmup.",
       "wide");

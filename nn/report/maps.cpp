@@ -110,10 +110,10 @@ std::string map_viewer(const RunRecord& run, int index) {
                         odd == 1 ? "value is" : "values are");
   }
   return card("Attention maps", html,
-              "Row <i>i</i> shows where the token at <i>i</i> looks: <i>p<sub>ij</sub></i> = "
-              "softmax<sub><i>j</i></sub>(α<i>s<sub>ij</sub></i>), each row adding to 1, a key hidden by the "
-              "mask left blank. "
-              "Choose a head on the left; point at a cell for its weight and, below, the same row as text.",
+              "Row <i>i</i> shows the keys that the token at <i>i</i> attends to: <i>p<sub>ij</sub></i> = "
+              "softmax<sub><i>j</i></sub>(α<i>s<sub>ij</sub></i>). Each row sums to 1; keys hidden by the "
+              "mask are blank. "
+              "Choose a head on the left. Point at a cell for its weight; the text below shows the same row.",
               "wide");
 }
 
@@ -143,7 +143,7 @@ std::string map_pair(const std::vector<RunRecord>& runs) {
   }
   return card(
       "Attention maps side by side", html + "</div></div>",
-      "The same head of two runs on the same validation data. Point at a cell of one for its weight in both.",
+      "The same head of two runs on the same validation data. Point at a cell for its weight in both runs.",
       "wide");
 }
 

@@ -148,9 +148,9 @@ std::string means_card(const std::vector<RunRecord>& runs) {
       "Means over seeds", totals_table(columns, rows),
       fmt::format(
           "In brackets are 95 % intervals of the mean, from {} bootstrap resamples. A difference is the "
-          "mean over pairs of runs with one seed, which see the same batches. Where its interval holds 0 "
-          "it is said to be none. Of <i>n</i> pairs all differences have one sign by chance in 2 of "
-          "2<sup><i>n</i></sup> cases, so fewer than six pairs show less than their interval says.",
+          "mean over pairs of runs with the same seed, which see the same batches. If its interval "
+          "contains 0, the verdict is none. By chance, all differences of <i>n</i> pairs have the same sign "
+          "in 2 of 2<sup><i>n</i></sup> cases, so fewer than six pairs show less than their interval says.",
           readable_number(kResamples, 5)),
       "wide");
 }
@@ -172,9 +172,9 @@ std::string totals_card(const std::vector<RunRecord>& runs) {
   return card(
       "Totals", totals_table(run_columns(runs), rows),
       has_seeds(runs)
-          ? "The best of each result is marked."
-          : "The best of each result is marked. Runs of one method with other seeds differ too: whether a "
-            "method is better, several seeds tell.",
+          ? "The best value of each result is marked."
+          : "The best value of each result is marked. Runs of one method with different seeds differ, too: "
+            "only several seeds show whether a method is better.",
       "wide");
 }
 

@@ -67,8 +67,8 @@ Task language_modeling(LanguageModel& model, Tokens training, Tokens validation,
       .words = {.item = "token",
                 .loss_unit = "nats per token",
                 .loss_meaning =
-                    "The cross-entropy L = −mean ln p(next token | text before it): the surprise per token; "
-                    "e^L choices that seem equally likely.",
+                    "The cross-entropy L = −mean ln p(next token | text before it), the surprise per token. "
+                    "It equals that of a choice among e^L equally likely tokens.",
                 .classes = model.vocabulary(),
                 .writes_text = true},
       .setting = std::move(setting)};
