@@ -88,7 +88,7 @@ void attempt(const char* what, F&& run) {
   fmt::print("{}\n", what);
   try {
     run();
-    fmt::print("  nothing to complain about\n\n");
+    fmt::print("  no errors found\n\n");
   } catch (const Error& e) {
     fmt::print("  {}\n\n", e.what());
   }

@@ -67,7 +67,7 @@ double query_gradient(AttentionRead read, double scores, double values) {
 
 void compare_random() {
   fmt::print(
-      "\nRandom q, k, v and cotangents, causal, 256 keys. LASER's gradient along q over the standard one.\n\n");
+      "\nRandom q, k, v and cotangents, causal, 256 keys. LASER's gradient along q, divided by the standard one.\n\n");
   fmt::print("{:>22}", "spread of the values");
   for (const char* scores : {"scores 1", "scores 3", "scores 10"}) fmt::print("{:>12}", scores);
   fmt::print("\n");
@@ -130,7 +130,7 @@ void show_rounding() {
 }
 
 void show_future() {
-  fmt::print("\nCausal, float32: the first query sees the value 0 alone; the value after it is X.\n\n");
+  fmt::print("\nCausal, float32: the first query sees only the value 0; the next value is X.\n\n");
   fmt::print("{:>22}{:>24}{:>24}\n", "X", "published: o of query 0", "Vitrine: o of query 0");
   for (double future : {1.0, 50.0, 200.0}) {
     const Tensor q = ones({1, 1, 2, 1}), k = ones({1, 1, 2, 1}), v = tensor({0, future}, {1, 1, 2, 1});

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   head.named_parameters();  // gives the parameters their names in tables and drawings
   const Tensor x = randn({3, 8}), aside = randn({8});
 
-  std::cout << "The tape: what was computed, from what, and how much is kept for the backward.\n\n";
+  std::cout << "The tape: each op, its inputs, and the memory that is kept for the backward pass.\n\n";
   Tape tape;
   const Tensor watched = tape.watch(aside);
   const Tensor loss = mean(square(head.forward(x + detach(watched))));
@@ -60,7 +60,8 @@ int main(int argc, char** argv) {
 
   fmt::print("Why has `watched` no gradient?\n  {}\n\n", tape.explain(watched, loss));
 
-  std::cout << "Backwards, step by step: the size of what arrives at each op, and of what it hands on.\n\n";
+  std::cout
+      << "Backwards, step by step: the norms of the gradient that arrives at each op and of those that it passes on.\n\n";
   const auto size = [](const Tensor& g) {
     return g.defined() ? fmt::format("{:.2e}", sqrt(sum(square(g))).item()) : std::string("-");
   };

@@ -58,8 +58,9 @@ int main(int argc, char** argv) {
     Settings s;
     std::string checkpoint;
     OptionList options = options_of(s);
-    examples::CommandLine line("sample", "Writes text by the model of a checkpoint of train_gpt.", kExamples);
-    line.argument("checkpoint", checkpoint, "the file, as train_gpt has saved it");
+    examples::CommandLine line("sample", "Generates text with the model of a checkpoint of train_gpt.",
+                               kExamples);
+    line.argument("checkpoint", checkpoint, "a file that train_gpt has saved");
     if (const auto code = line.parse(options, argc, argv)) return *code;
     options.check_given();
     run(checkpoint, s);

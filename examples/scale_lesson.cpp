@@ -70,7 +70,7 @@ void show_objective(int64_t n) {
 
 void show_entropy() {
   fmt::print(
-      "\nThe entropy of the weights over ln n, for normal scores: by α = 1, α*, and ln n / ln 512.\n\n");
+      "\nThe entropy of the weights divided by ln n, for normal scores: with α = 1, α*, and ln n / ln 512.\n\n");
   fmt::print("{:>8}{:>10}{:>10}{:>18}\n", "n", "α = 1", "α*", "ln n / ln 512");
   for (int64_t n : {16, 64, 256, 1024, 4096}) {
     manual_seed(1);

@@ -42,7 +42,7 @@ const char* const kExamples =
     "  train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000 --out runs\n"
     "  train_gpt --config runs/laser+qk_norm.ini              repeats that run, bit for bit\n"
     "  train_gpt --config runs/laser+qk_norm.ini --resume runs/laser+qk_norm.safetensors --steps 4000 --new-schedule\n"
-    "  sample runs/laser+qk_norm.safetensors                  writes text by its model";
+    "  sample runs/laser+qk_norm.safetensors                  generates text with its model";
 
 /// Vitrine's own source and documentation, in a fixed order.
 std::string own_source() {
@@ -125,7 +125,7 @@ RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabular
   }
   const std::string config = run.files + ".ini";
   write_config(config, options_of(s),
-               fmt::format("Vitrine {}; repeat this run by train_gpt --config {}", version(),
+               fmt::format("Vitrine {}; repeat this run with train_gpt --config {}", version(),
                            examples::quoted(config)));
   say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.method,
       model.parameter_count(), training.size(), validation.size());

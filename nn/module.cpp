@@ -80,7 +80,7 @@ void check_same_names(const std::vector<std::pair<std::string, M*>>& x,
                       const std::vector<std::pair<std::string, M*>>& y) {
   for (size_t i = 0; i < std::max(x.size(), y.size()); ++i) {
     const std::string a = i < x.size() ? x[i].first : "nothing", b = i < y.size() ? y[i].first : "nothing";
-    check(a == b, "copy_from: the modules differ: {} stands where the source has {}", a, b);
+    check(a == b, "copy_from: the modules differ: this one has {}, the source has {}", a, b);
   }
 }
 

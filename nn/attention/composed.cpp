@@ -82,11 +82,9 @@ ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted, const A
                           name_of(i))};
   const Tape* const tape = Tape::recording();
   if (tape != nullptr && tape->order() > 1)
-    return {
-        Path::definition,
-        fmt::format("definition: a tape of order {} records simpler ops, which keep the weights, for what it "
-                    "tracks",
-                    tape->order())};
+    return {Path::definition,
+            fmt::format("definition: a tape of order {} records simpler ops, which store the weights",
+                        tape->order())};
   if (has_gradient(mask.bias))
     return {Path::definition,
             "definition: the mask's bias has a gradient, which the fused op does not compute"};

@@ -115,7 +115,7 @@ Tensor alibi_slopes(int64_t heads, Device device) {
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype,
                             Device device) {
   check(count >= 0 && width > 0 && width % 2 == 0,
-        "sinusoidal_positions: [{}, {}] wants an even number of channels", count, width);
+        "sinusoidal_positions: [{}, {}] requires an even number of channels", count, width);
   return copy_as(waves(Wave::both, first, count, width / 2, base, dtype, device), dtype);
 }
 

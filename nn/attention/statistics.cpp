@@ -47,7 +47,7 @@ double norm_of_head(const Tensor& gradient, int64_t head, int64_t heads) {
 std::vector<HeadFigures> inspect(const MixerTrace& trace, const std::array<Tensor, 3>& gradients,
                                  const std::function<void(double)>& each_weight) {
   check(trace.weights.defined() && trace.weights.rank() == 4,
-        "inspect: the trace has no weights [B, H, Tq, Tk]: hand it to Attention::forward first");
+        "inspect: the trace has no weights [B, H, Tq, Tk]: pass it to Attention::forward first");
   const int64_t heads = trace.weights.size(1), keys = trace.weights.size(3);
   Shape by_query = trace.weights.shape();
   by_query.back() = 1;

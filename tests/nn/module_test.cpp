@@ -201,7 +201,7 @@ TEST_CASE("every layer can be cloned") {
 
 TEST_CASE("copying between modules of different structure is refused") {
   Linear with(2, 2), without(2, 2, Bias::no);
-  CHECK(contains(message([&] { with.copy_from(without); }), "bias stands where the source has nothing"));
+  CHECK(contains(message([&] { with.copy_from(without); }), "bias, the source has nothing"));
 }
 
 TEST_CASE("members are listed under their paths, tied ones once") {
