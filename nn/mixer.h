@@ -103,8 +103,7 @@ class Mixer : public Module {
   /// The state before the first position, for a batch of `batch` rows and at most `capacity`
   /// positions.
   virtual std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const = 0;
-  /// "attention", "lstm": the name of the member in a block, which also begins the names of its
-  /// parameters.
+  /// "attention", "lstm": the name of the mixer in a block, and so in the paths of its parameters.
   virtual std::string kind() const = 0;
   /// Explains how a forward pass is computed, and why.
   virtual std::string explain(const MixerCall& call = {}) const = 0;
