@@ -1,6 +1,6 @@
-// An operation of your own, and whether its gradient is right: y = x·sigmoid(a·x) + b ("swish"),
-// first as it should be, then with the mistakes that everybody makes once. Each report names the
-// worst element and a likely cause.
+// An operation of your own and the check of its gradient: y = x·sigmoid(a·x) + b ("swish"). First
+// the correct version, then versions with common mistakes. Each report names the worst element and
+// a likely cause.
 #include "core/gradcheck/check_gradients.h"
 
 #include <iostream>
@@ -19,8 +19,7 @@ namespace {
 
 enum class Mistake { none, sign, factor, missing_sum, forgotten_term, cut };
 
-/// x [T, C], a a number, b [C]. The forward is a few lines; the backward is where mistakes are
-/// made:
+/// x [T, C], a a scalar, b [C]. Mistakes are usually in the backward:
 ///   dx = dy·(s + a·x·s·(1 − s)) with s = sigmoid(a·x)
 ///   da = Σ dy·x²·s·(1 − s)
 ///   db = Σ dy over the rows
@@ -29,12 +28,13 @@ Tensor swish(const Tensor& x, const Tensor& a, const Tensor& b, Mistake mistake)
     return x * sigmoid(a.item() * x) + b;  // a plain number: the tape cannot see it
   Tensor y;
   {
-    // This op has a backward of its own: what it is made of need not be recorded
+    // This op has a backward of its own, so its inner ops need not be recorded
     const Tape::Pause pause;
     y = x * sigmoid(a * x) + b;
   }
-  // The backward uses the op's inputs alone, in recorded ops. A sigmoid that the pause above had
-  // kept would be a constant for second derivatives, which a tape of order 2 refuses.
+  // The backward uses only the inputs of the op, in recorded ops. If it used a sigmoid from the
+  // pause above, that sigmoid would be a constant for second derivatives, and a tape of order 2
+  // reports an error.
   return record("swish", {x, a, b}, y, [=](const Tensor& dy) -> Grads {
     const Tensor s = sigmoid(a * x), ds = s * (1.0 - s);
     Tensor dx = dy * (s + a * x * ds), da = sum(dy * square(x) * ds), db = sum(dy, {0});
@@ -49,8 +49,8 @@ Tensor swish(const Tensor& x, const Tensor& a, const Tensor& b, Mistake mistake)
   });
 }
 
-/// e^x with a backward that is right, but uses a tensor that a pause kept off the tape: it is no
-/// output of the op.
+/// e^x with a correct backward that uses a tensor which a pause kept off the tape and which is not
+/// an output of the op.
 Tensor exp_with_a_pause(const Tensor& x) {
   Tensor kept;
   {
@@ -95,5 +95,5 @@ int main() {
   Tape tape({.checkable = true});
   sum(swish(exp(tape.watch(x)), tape.watch(a), b, Mistake::forgotten_term));
   std::cout << "--- which op of a tape is wrong?\n" << check_tape(tape) << "\n";
-  return std::cout.flush() ? 0 : 1;  // 1: not all of it could be printed
+  return std::cout.flush() ? 0 : 1;  // 1: the output could not be printed completely
 }

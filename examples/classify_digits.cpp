@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kSide = 8, kClasses = 10, kWidth = 48, kBatch = 64;
 
-/// Images [N, 8, 8] with values from 0 to 1, and their digits [N].
+/// Images [N, 8, 8] with values from 0 to 1, and their labels [N].
 struct Digits {
   Tensor images, labels;
 };
@@ -46,7 +46,7 @@ Digits read_digits(const std::string& path) {
   return {reshape(pixels, {count, kSide, kSide}), select(lines, 1, 64)};
 }
 
-/// Rows of pixels → width C, learned positions, an encoder, the mean over the rows, and a logit for
+/// Rows of pixels → width C; learned positions; an encoder; the mean over the rows; a logit for
 /// each digit.
 class Classifier : public Module {
  public:

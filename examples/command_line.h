@@ -1,4 +1,5 @@
-// Options from a command line and a configuration file; the frame of a program that has them.
+// Options from a command line and a configuration file, and the main function of programs with such
+// options.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,8 +18,8 @@
 
 namespace vitrine::examples {
 
-/// Prints. Whether standard output has taken all is checked by run_program, so that a full disk
-/// costs no training.
+/// Prints to `stream` without checking for errors. run_program checks standard output at the end,
+/// so that a full disk does not stop a training.
 template <class... Args>
 void say(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
   std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stream);
@@ -27,19 +28,19 @@ void say(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) 
 /// A command line with a flag for each option of a list, --config, --help and --version.
 class CommandLine {
  public:
-  /// `examples` end the help.
+  /// `examples` is the end of the help.
   CommandLine(const std::string& program, const std::string& purpose, const std::string& examples)
       : app_(purpose, program) {
     app_.footer("Examples:\n" + examples);
     app_.set_version_flag("--version", fmt::format("{} of Vitrine {}", program, version()));
     app_.allow_extras();
   }
-  /// A required argument without a flag.
+  /// Adds a required argument without a flag.
   void argument(const std::string& name, std::string& value, const std::string& help) {
     app_.add_option(name, value, help)->required()->type_name("");
   }
-  /// Reads the file that --config names, then the flags. What is wrong is an error. The exit code,
-  /// if the program is to end here: after --help, or without a required value.
+  /// Reads the file that --config names, then the flags. Invalid input is an error. Returns the
+  /// exit code if the program must end here: after --help, or if a required value is missing.
   std::optional<int> parse(nn::OptionList& options, int argc, char** argv) {
     std::string config;
     app_.add_option("--config", config, "a file with options as name = value, a line each; flags go first")
@@ -56,7 +57,8 @@ class CommandLine {
     for (nn::Option& option : options) {
       std::vector<std::string> texts = (*flag++)->results();
       if (texts.empty()) continue;
-      if (option.kind != nn::Option::Kind::list) texts = {texts.back()};  // of a flag given twice
+      // The last of a repeated flag
+      if (option.kind != nn::Option::Kind::list) texts = {texts.back()};
       option.read(texts, "--" + option.name);
     }
     return std::nullopt;
@@ -90,13 +92,13 @@ class CommandLine {
   }
 
   CLI::App app_;
-  std::deque<std::vector<std::string>> values_;  ///< CLI11 writes them
+  std::deque<std::vector<std::string>> values_;  ///< written by CLI11
   std::vector<CLI::Option*> flags_;              ///< in the order of the options
 };
 
-/// Runs `body`, which returns the exit code, to the end of a program: an error is printed after the
-/// program's name, and the code after a signal is the one of shells. Standard output that cannot be
-/// written is an error.
+/// Runs `body`, which returns the exit code of the program. An error is printed after the name of
+/// the program. After a signal the exit code is that of a shell. A failure to write standard output
+/// is an error.
 template <class Body>
 int run_program(const char* program, Body body) {
   int code = 0;

@@ -1,6 +1,6 @@
-// A lesson in CUDA without a GPU: kernels with a mistake, and what the emulator says of them; then
-// three ways to transpose a matrix, and what each costs. docs/cuda.md walks through it. The compile
-// options VITRINE_TRACE_OPTIONS let the emulator see each access of this file to memory.
+// A CUDA lesson without a GPU: kernels with mistakes and the emulator's messages, then three ways
+// to transpose a matrix and their costs. docs/cuda.md explains it. With the compile options
+// VITRINE_TRACE_OPTIONS the emulator sees each memory access of this file.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -29,7 +29,7 @@ __global__ void reverse(float* y, const float* x) {
   y[threadIdx.x] = buffer[blockDim.x - 1 - threadIdx.x];
 }
 
-// Lesson 2: bounds, memory that nobody wrote, a barrier in a branch -------------------------------
+// Lesson 2: bounds, uninitialized memory, a barrier in a branch -----------------------------------
 
 __global__ void scale_too_far(float* y, const float* x, unsigned n) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -63,7 +63,7 @@ __global__ void transpose(float* y, const float* x, unsigned n) {
   y[j * n + i] = x[i * n + j];
 }
 
-/// A tile goes through shared memory, so that rows are read and rows are written.
+/// A tile passes through shared memory, so that both reads and writes are along rows.
 template <unsigned kWidth>
 __device__ void transpose_through(float (&tile)[kTile][kWidth], float* y, const float* x, unsigned n) {
   const unsigned i = blockIdx.y * kTile, j = blockIdx.x * kTile;
@@ -78,17 +78,17 @@ __global__ void transpose_tiled(float* y, const float* x, unsigned n) {
 }
 
 __global__ void transpose_padded(float* y, const float* x, unsigned n) {
-  __shared__ float tile[kTile][kTile + 1];  // a column now lies in 32 different banks
+  __shared__ float tile[kTile][kTile + 1];  // the elements of a column are in 32 different banks
   transpose_through(tile, y, x, n);
 }
 
-/// Runs something, and prints what the emulator says when it stops.
+/// Runs a kernel and prints the error message of the emulator.
 template <class F>
 void attempt(const char* what, F&& run) {
   fmt::print("{}\n", what);
   try {
     run();
-    fmt::print("  nothing to complain about\n\n");
+    fmt::print("  no errors found\n\n");
   } catch (const Error& e) {
     fmt::print("  {}\n\n", e.what());
   }
@@ -122,5 +122,5 @@ int main() {
   VITRINE_LAUNCH(transpose_padded, grid, block, 0, transposed.data<float>(), matrix.data<float>(), n);
   fmt::print("Three ways to transpose a {} x {} matrix:\n{}", n, n,
              emulator::to_table(emulator::kernel_counts()));
-  return std::fflush(stdout) == 0 ? 0 : 1;  // 1: not all of it could be printed
+  return std::fflush(stdout) == 0 ? 0 : 1;  // 1: the output could not be printed completely
 }

@@ -1,4 +1,4 @@
-// A small network learns the exclusive or; then its tape is printed.
+// A small network learns XOR; then its tape is printed.
 #include <iostream>
 
 #include "core/creation.h"
@@ -24,9 +24,9 @@ int main() {
     Tape tape;  // recording starts
     const Tensor loss = binary_cross_entropy(model(), y);
     if (step == 0) tape.print();
-    tape.backward(loss);  // gradients into the parameters; the tape is used up
+    tape.backward(loss);  // computes the gradients of the parameters; the tape is used up
     adam.step();
   }
   std::cout << sigmoid(model()) << "\n";
-  return std::cout.flush() ? 0 : 1;  // 1: not all of it could be printed
+  return std::cout.flush() ? 0 : 1;  // 1: the output could not be printed completely
 }

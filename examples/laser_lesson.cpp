@@ -1,7 +1,7 @@
-// A lesson on LASER: where its gradient is larger than standard attention's, where it is smaller,
-// and where the published form breaks. docs/laser.md walks through it.
+// A lesson on LASER: where its gradient is larger than that of standard attention, where it is
+// smaller, and where the published form fails. docs/laser.md explains it.
 //
-//   laser_lesson [FILE]    the curves of the page's picture are written there, as CSV
+//   laser_lesson [FILE]    writes the curves of the picture on that page to FILE, as CSV
 #include <fmt/format.h>
 
 #include <cmath>
@@ -27,8 +27,7 @@ constexpr AttentionRead kReads[] = {AttentionRead::mean, AttentionRead::laser};
 
 double norm_of(const Tensor& x) { return sqrt(sum(square(cast(x, DType::float64)))).item(); }
 
-/// ∂o/∂s₁ of attention over two keys, whose scores are (difference, 0) and whose values are (gap,
-/// 0).
+/// ∂o/∂s₁ of attention over two keys with the scores (difference, 0) and the values (gap, 0).
 double two_keys(AttentionRead read, double difference, double gap) {
   AttentionOptions options;
   options.scale = 1, options.read = read;
@@ -55,7 +54,7 @@ void compare_two_keys() {
   }
 }
 
-/// The norm of the gradient along q for random queries, keys, values and cotangents.
+/// The norm of the gradient with respect to q, for random queries, keys, values and cotangents.
 double query_gradient(AttentionRead read, double scores, double values) {
   manual_seed(1);
   AttentionOptions options;
@@ -68,7 +67,7 @@ double query_gradient(AttentionRead read, double scores, double values) {
 
 void compare_random() {
   fmt::print(
-      "\nRandom q, k, v and cotangents, causal, 256 keys. LASER's gradient along q over the standard one.\n\n");
+      "\nRandom q, k, v and cotangents, causal, 256 keys. LASER's gradient along q, divided by the standard one.\n\n");
   fmt::print("{:>22}", "spread of the values");
   for (const char* scores : {"scores 1", "scores 3", "scores 10"}) fmt::print("{:>12}", scores);
   fmt::print("\n");
@@ -81,7 +80,7 @@ void compare_random() {
   }
 }
 
-/// The published form, causal: m + log(softmax(s)·e^(v − m)), where m is the largest value of each
+/// The published form, causal: m + log(softmax(s)·e^(v − m)), where m is the maximum of each
 /// channel.
 Tensor published(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor hidden = equal(tril(ones({q.size(2), k.size(2)})), zeros({}));
@@ -131,7 +130,7 @@ void show_rounding() {
 }
 
 void show_future() {
-  fmt::print("\nCausal, float32: the first query sees the value 0 alone; the value after it is X.\n\n");
+  fmt::print("\nCausal, float32: the first query sees only the value 0; the next value is X.\n\n");
   fmt::print("{:>22}{:>24}{:>24}\n", "X", "published: o of query 0", "Vitrine: o of query 0");
   for (double future : {1.0, 50.0, 200.0}) {
     const Tensor q = ones({1, 1, 2, 1}), k = ones({1, 1, 2, 1}), v = tensor({0, future}, {1, 1, 2, 1});
@@ -160,5 +159,5 @@ int main(int argc, char** argv) {
   show_rounding();
   show_future();
   if (argc > 1) write_curves(argv[1]);
-  return std::fflush(stdout) == 0 ? 0 : 1;  // 1: not all of it could be printed
+  return std::fflush(stdout) == 0 ? 0 : 1;  // 1: the output could not be printed completely
 }

@@ -1,7 +1,8 @@
-// What a tape shows: one attention head is recorded, printed, drawn, stepped through backwards and
-// profiled, and a gradient that does not arrive is explained.
+// Looking inside a tape: one attention head is recorded, printed, drawn, stepped through backwards
+// and profiled, and a missing gradient is explained.
 //
-//   look_inside [FOLDER]    the drawing and the trace go there, or to reports/look_inside
+//   look_inside [FOLDER]    writes the drawing and the trace to FOLDER, by default
+// reports/look_inside
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -24,10 +25,10 @@ using namespace vitrine;
 
 namespace {
 
-/// softmax(q·kᵀ/√d)·v, of queries, keys and values with d = 4 channels.
+/// softmax(q·kᵀ/√d)·v with d = 4 channels.
 struct Head : nn::Module {
   Tensor forward(const Tensor& x) const {
-    const ModuleScope scope("head");  // how the rows below are named
+    const ModuleScope scope("head");  // names the following rows
     const Tensor q = query.forward(x), k = key.forward(x), v = value.forward(x);
     return matmul(softmax(matmul(q, transpose(k)) / 2.0), v);
   }
@@ -45,7 +46,7 @@ int main(int argc, char** argv) {
   head.named_parameters();  // gives the parameters their names in tables and drawings
   const Tensor x = randn({3, 8}), aside = randn({8});
 
-  std::cout << "The tape: what was computed, from what, and how much is kept for the backward.\n\n";
+  std::cout << "The tape: each op, its inputs, and the memory that is kept for the backward pass.\n\n";
   Tape tape;
   const Tensor watched = tape.watch(aside);
   const Tensor loss = mean(square(head.forward(x + detach(watched))));
@@ -59,7 +60,8 @@ int main(int argc, char** argv) {
 
   fmt::print("Why has `watched` no gradient?\n  {}\n\n", tape.explain(watched, loss));
 
-  std::cout << "Backwards, step by step: the size of what arrives at each op, and of what it hands on.\n\n";
+  std::cout
+      << "Backwards, step by step: the norms of the gradient that arrives at each op and of those that it passes on.\n\n";
   const auto size = [](const Tensor& g) {
     return g.defined() ? fmt::format("{:.2e}", sqrt(sum(square(g))).item()) : std::string("-");
   };
@@ -78,5 +80,5 @@ int main(int argc, char** argv) {
   }
   profiler.print(std::cout);
   profiler.write_chrome_trace(trace);
-  return std::cout.flush() ? 0 : 1;  // 1: not all of it could be printed
+  return std::cout.flush() ? 0 : 1;  // 1: the output could not be printed completely
 }

@@ -1,4 +1,4 @@
-// Writes text by the model of a checkpoint, which has its options and its vocabulary.
+// Generates text with the model of a checkpoint, which contains its options and vocabulary.
 //
 //   sample reports/standard.safetensors
 //   sample reports/standard.safetensors --prompt "To be" --count 1000 --temperature 0.5
@@ -30,13 +30,12 @@ struct Settings {
 
   void list(OptionList& o) {
     o.group("Text");
-    o("prompt", prompt,
-      "what the text starts with; by default a new line, or the vocabulary's first character");
-    o("count", count, "characters to write").at_least(0);
+    o("prompt", prompt, "beginning of the text; by default a new line, or the vocabulary's first character");
+    o("count", count, "characters to generate").at_least(0);
     sampling.list(o);
     o.group("Machine");
     o("device", device, "cpu, cuda or cuda:1").decides(Role::execution);
-    o("threads", threads, "0: all cores").decides(Role::execution);
+    o("threads", threads, "CPU threads; 0: all cores").decides(Role::execution);
   }
 };
 
@@ -59,8 +58,9 @@ int main(int argc, char** argv) {
     Settings s;
     std::string checkpoint;
     OptionList options = options_of(s);
-    examples::CommandLine line("sample", "Writes text by the model of a checkpoint of train_gpt.", kExamples);
-    line.argument("checkpoint", checkpoint, "the file, as train_gpt has saved it");
+    examples::CommandLine line("sample", "Generates text with the model of a checkpoint of train_gpt.",
+                               kExamples);
+    line.argument("checkpoint", checkpoint, "a file that train_gpt has saved");
     if (const auto code = line.parse(options, argc, argv)) return *code;
     options.check_given();
     run(checkpoint, s);

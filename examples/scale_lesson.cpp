@@ -1,7 +1,7 @@
-// A lesson on the scale of attention: what 1/√D does, and which scale makes the softmax's gradient
-// largest. docs/scale.md walks through it.
+// A lesson on the scale of attention: the effect of 1/√D, and the scale that maximizes the gradient
+// of the softmax. docs/scale.md explains it.
 //
-//   scale_lesson [FILE]    the curves of the page's picture are written there, as CSV
+//   scale_lesson [FILE]    writes the curves of the picture on that page to FILE, as CSV
 #include <fmt/format.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ void show_optimum() {
 
 constexpr int kDraws = 200;
 
-/// The mean of α(1 − Σp²) over draws of n standard normal scores, for each α.
+/// The mean of α(1 − Σp²) over samples of n standard normal scores, for each α.
 std::vector<double> sampled(int64_t n, const std::vector<double>& alphas) {
   manual_seed(1);
   std::vector<double> means(alphas.size());
@@ -70,7 +70,7 @@ void show_objective(int64_t n) {
 
 void show_entropy() {
   fmt::print(
-      "\nThe entropy of the weights over ln n, for normal scores: by α = 1, α*, and ln n / ln 512.\n\n");
+      "\nThe entropy of the weights divided by ln n, for normal scores: with α = 1, α*, and ln n / ln 512.\n\n");
   fmt::print("{:>8}{:>10}{:>10}{:>18}\n", "n", "α = 1", "α*", "ln n / ln 512");
   for (int64_t n : {16, 64, 256, 1024, 4096}) {
     manual_seed(1);
@@ -115,5 +115,5 @@ int main(int argc, char** argv) {
   show_objective(1024);
   show_entropy();
   if (argc > 1) write_curves(argv[1]);
-  return std::fflush(stdout) == 0 ? 0 : 1;  // 1: not all of it could be printed
+  return std::fflush(stdout) == 0 ? 0 : 1;  // 1: the output could not be printed completely
 }

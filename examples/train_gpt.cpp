@@ -42,7 +42,7 @@ const char* const kExamples =
     "  train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000 --out runs\n"
     "  train_gpt --config runs/laser+qk_norm.ini              repeats that run, bit for bit\n"
     "  train_gpt --config runs/laser+qk_norm.ini --resume runs/laser+qk_norm.safetensors --steps 4000 --new-schedule\n"
-    "  sample runs/laser+qk_norm.safetensors                  writes text by its model";
+    "  sample runs/laser+qk_norm.safetensors                  generates text with its model";
 
 /// Vitrine's own source and documentation, in a fixed order.
 std::string own_source() {
@@ -85,7 +85,7 @@ void show(Gpt& model, const Settings& s, const CharacterVocabulary& vocabulary, 
   record.sample = vocabulary.decode(all.slice(prompt.size(), all.size()));
 }
 
-/// What the report says of the settings; --out and its like do not matter there.
+/// The settings that the report shows; --out and other file options are omitted.
 void describe(RunRecord& record, const Settings& s, const Run& run, const Trainer& trainer) {
   record.method = run.method;
   record.seed = std::to_string(s.seed);
@@ -95,7 +95,7 @@ void describe(RunRecord& record, const Settings& s, const Run& run, const Traine
     record.settings.emplace_back("new schedule", change.text());
 }
 
-/// Prints how a run has ended.
+/// Prints the results of a run.
 void print_end(const Settings& s, const Run& run, const RunRecord& record, int64_t step) {
   if (interrupted()) {
     say(stdout, "\ninterrupted at step {}; go on with the same options and --resume {}\n", step,
@@ -107,7 +107,7 @@ void print_end(const Settings& s, const Run& run, const RunRecord& record, int64
       record.sample);
 }
 
-/// What goes wrong once the run trains is a FailedRun.
+/// An error during the training of the run becomes a FailedRun.
 RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabulary, const Tokens& training,
                 const Tokens& validation) {
   Gpt model = make_model(s, vocabulary.size());
@@ -125,7 +125,7 @@ RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabular
   }
   const std::string config = run.files + ".ini";
   write_config(config, options_of(s),
-               fmt::format("Vitrine {}; repeat this run by train_gpt --config {}", version(),
+               fmt::format("Vitrine {}; repeat this run with train_gpt --config {}", version(),
                            examples::quoted(config)));
   say(stdout, "{}: {} parameters, {} training and {} validation tokens\n", run.method,
       model.parameter_count(), training.size(), validation.size());
@@ -144,7 +144,7 @@ RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabular
   return record;
 }
 
-/// Whether all runs have come to their end, or to Ctrl-C.
+/// Whether all runs finished or were stopped by Ctrl-C.
 bool run(const Settings& given, const OptionList& options) {
   Settings s = examples::checked(given);
   auto runs = plan_runs(examples::axes_of(s, options), s.out, s.resume);
@@ -158,8 +158,8 @@ bool run(const Settings& given, const OptionList& options) {
   const Tokens tokens = vocabulary.encode(text);
   const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));
   if (s.prompt.empty()) s.prompt = text.find('\n') == text.npos ? vocabulary.decode({tokens[0]}) : "\n";
-  text = std::string();  // the tokens suffice from here on
-  // What is wrong with a later run, or with the prompt, is an error before anything is trained.
+  text = std::string();  // only the tokens are needed from here on
+  // Errors in a later run or in the prompt are reported before training begins.
   vocabulary.encode(s.prompt);
   const Tokens training = tokens.slice(0, cut), validation = tokens.slice(cut, tokens.size());
   for (const Run& one : runs) {
@@ -175,8 +175,8 @@ bool run(const Settings& given, const OptionList& options) {
       },
       interrupted);
   if (!interrupted()) say(stdout, "{}", means_text(trained));
-  // Runs that failed would spoil a comparison; where there are no others, their curves say how it
-  // came to that.
+  // Failed runs are left out of a comparison. If all runs failed, the report shows their curves up
+  // to the failure.
   write_report(s.out + "/report.html", "Training with Vitrine", trained.empty() ? failed : trained);
   say(stdout, "report: {}/report.html\n", s.out);
   return failed.empty();

@@ -31,38 +31,39 @@ struct Settings {
   void list(nn::OptionList& o) {
     using nn::Role;
     o.group("Data and comparison");
-    o("data", data, "UTF-8 text; by default Vitrine's own source").decides(Role::files);
+    o("data", data, "UTF-8 text file; by default Vitrine's own source").decides(Role::files);
     o("compare", compare,
-      "several attentions, or OPTION=VALUE,VALUE of any other option, repeatable: each value with each of the "
-      "others, on the same data and seeds")
+      "several attentions, or OPTION=VALUE,VALUE for any other option; may be repeated. One run per combination "
+      "of values, on the same data and seeds")
         .decides(Role::files);
-    o("seed", seed, "of everything random");
-    o("seeds", seeds, "train with each of these seeds, and print the means; in place of --seed")
+    o("seed", seed, "seed of all random numbers");
+    o("seeds", seeds, "train with each of these seeds and print the means; replaces --seed")
         .decides(Role::files);
     gpt.list(o);
-    o.remove("vocabulary");  // the text has it
+    o.remove("vocabulary");  // determined by the text
     training.list(o);
     schedule.list(o);
     o.group("Training");
     o("batch", batch, "sequences per micro-batch").at_least(1);
     o.group("Machine");
-    o("dtype", dtype, "with float32 masters in 16 bits; float16 scales the loss")
+    o("dtype", dtype, "16-bit dtypes keep float32 master weights; float16 scales the loss")
         .one_of({"float32", "float64", "bfloat16", "float16"});
-    o("device", device, "cpu, cuda or cuda:1 (in builds without nvcc the emulator's, which is slow)")
+    o("device", device, "cpu, cuda or cuda:1 (without nvcc, cuda is the emulator, which is slow)")
         .decides(Role::execution);
-    o("threads", threads, "0: all cores").decides(Role::execution);
+    o("threads", threads, "CPU threads; 0: all cores").decides(Role::execution);
     o.group("Files and progress");
-    o("out", out, "folder for report, checkpoints, metrics and configurations").decides(Role::files);
+    o("out", out, "folder for the report, checkpoints, metrics and configurations").decides(Role::files);
     o("resume", resume,
-      "a checkpoint to go on from, of one of these runs; those before it are taken from --out, those after it are "
-      "trained")
+      "continue from this checkpoint of one of the runs; earlier runs continue from theirs in --out, and later "
+      "runs start from the beginning")
         .decides(Role::files);
-    o("prompt", prompt, "what the sample starts with; by default a new line").decides(Role::files);
-    o("sample", sample, "characters to sample").at_least(0).decides(Role::files);
+    o("prompt", prompt, "beginning of the sample; by default a new line").decides(Role::files);
+    o("sample", sample, "length of the sample, in characters").at_least(0).decides(Role::files);
   }
 };
 
-/// The settings of a program that can begin, or an error that says which option is wrong.
+/// Returns the settings if a program can start with them. Otherwise the error names the wrong
+/// option.
 inline Settings checked(Settings s) {
   check_memory(8 * static_cast<double>(s.sample), fmt::format("--sample {}", s.sample));
   check(s.training.checkpoint.empty() || (s.compare.empty() && s.seeds.empty()),
@@ -75,7 +76,7 @@ inline Settings checked(Settings s) {
   return s;
 }
 
-/// What the runs of a comparison differ in. `given` is the list that the command line has filled.
+/// The axes of a comparison. `given` is the list that the command line has filled.
 inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::OptionList& given) {
   std::vector<std::string> parts;
   for (const nn::MixerRow* row : nn::mixer_table()) parts.push_back(row->name);
@@ -96,9 +97,9 @@ inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::Option
   return axes;
 }
 
-/// The settings of one run of a comparison, which alone repeat it: every default has its value, and
-/// paths hold in any folder. A run that goes on with an unchanged schedule is the run from the
-/// beginning. What is wrong with the settings is an error.
+/// The settings of one run of a comparison, sufficient to repeat that run: every default has a
+/// value, and paths are absolute. A resumed run with an unchanged schedule equals the run from the
+/// beginning. Invalid settings are an error.
 inline Settings settings_of_run(Settings s, const nn::OptionList& given, const nn::training::Run& run) {
   nn::OptionList options = nn::options_of(s, given);
   for (const auto& [name, value] : run.options) options.find(name)->read({value}, "--compare " + name);
@@ -115,7 +116,7 @@ inline Settings settings_of_run(Settings s, const nn::OptionList& given, const n
   return s;
 }
 
-/// As a shell reads it.
+/// Quotes a path for a shell.
 inline std::string quoted(const std::string& path) {
   std::string text;
   for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -1,4 +1,4 @@
-// The gradients of a module: of its inputs and of every parameter, by name.
+// Gradient checks of a module: the gradients of its inputs and of each parameter, by name.
 //
 //   std::cout << nn::check_gradients(block, {x});
 #pragma once
@@ -12,14 +12,14 @@
 
 namespace vitrine::nn {
 
-/// Checks the gradients of y = f(inputs), which runs the module, with respect to the floating
-/// inputs and to every parameter of the module that requires a gradient
-/// (core/gradcheck/check_gradients.h says how). Integer inputs, such as token ids, are constants.
-/// Parameters should be float64: module.to(DType::float64).
+/// Checks the gradients of y = f(inputs) with respect to the floating-point inputs and to each
+/// parameter of the module that requires a gradient. `f` runs the module. The method is that of
+/// core/gradcheck/check_gradients.h. Integer inputs, such as token ids, are constants. Parameters
+/// should be float64: module.to(DType::float64).
 GradientReport check_gradients(Module& module, const std::function<Tensor(const std::vector<Tensor>&)>& f,
                                const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {});
 
-/// The same for y = module.forward(x), or forward(x, y) where there are two inputs.
+/// The same check for y = module.forward(x), or y = module.forward(x, y) if there are two inputs.
 template <class M>
 requires std::is_base_of_v<Module, M> GradientReport
 check_gradients(M& module, const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {}) {

@@ -12,13 +12,13 @@ namespace vitrine::nn {
 namespace {
 
 const std::string_view kBlanks = " \t\r";
-/// The characters that need an escape in double quotes, and what follows the \ there.
+/// The characters that need an escape in double quotes, and the letter of each escape.
 const std::pair<char, char> kEscapes[] = {{'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}, {'"', '"'}, {'\\', '\\'}};
 
 bool is_blank(char c) { return kBlanks.find(c) != std::string_view::npos; }
 bool is_comment(char c) { return c == '#' || c == ';'; }
 
-/// What is left of a line; each function takes something from its beginning.
+/// The rest of a line. Each function removes something from its beginning.
 class Line {
  public:
   Line(std::string_view text, std::string where) : rest_(text), where_(std::move(where)) { skip_blanks(); }
@@ -27,7 +27,7 @@ class Line {
   void want(bool condition, const std::string& what) const {
     check(condition, "{}: wanted {}, before \"{}\"", where_, what, rest_);
   }
-  /// A comment begins at the beginning of the line or after a blank.
+  /// A comment starts at the beginning of the line or after a blank.
   bool at_end() const { return rest_.empty() || is_comment(rest_.front()); }
   bool take(char c) {
     const bool here = rest_.starts_with(c);
@@ -80,7 +80,7 @@ class Line {
     rest_.remove_prefix(i + 1);
     return result;
   }
-  /// Text without quotes, up to one of `ends` or a comment.
+  /// Text without quotes: it extends to one of `ends`, or to a comment.
   std::string bare(std::string_view ends) {
     size_t length = 0;
     while (length < rest_.size() && ends.find(rest_[length]) == std::string_view::npos &&

@@ -1,4 +1,4 @@
-// Configuration files: options as name = value, a line each.
+// Configuration files: options as `name = value`, one per line.
 //
 //   # a comment, which may also begin with ;
 //   steps = 2000
@@ -13,16 +13,17 @@
 
 namespace vitrine::nn {
 
-/// Reads the file into the options. A name without a value is a flag. Lists, with or without
-/// brackets, are for options that take several values. In double quotes \n, \r, \t, \" and \\ are
-/// escapes; single quotes have none. A line that is anything else, an unknown option and a value
-/// that is not allowed are errors that name the line.
+/// Reads the options from the file. A name without a value sets a flag. Options that take several
+/// values accept a list, with or without brackets. Double-quoted text may contain the escapes \n,
+/// \r, \t, \" and \\; single-quoted text has no escapes. Errors, which name the line: any other
+/// line, an unknown option, a value that is not allowed.
 void read_config(const std::string& path, OptionList& options);
 
-/// A file that read_config reads: all options that apply and have a value, by groups, after
-/// `comment`.
+/// The text of a file that read_config can read: `comment`, then all options that apply and have a
+/// value, by group.
 std::string config_text(const OptionList& options, const std::string& comment);
-/// Writes config_text to a file, whole or not at all.
+/// Writes config_text to a file. The write is atomic: the file is replaced as a whole or not at
+/// all.
 void write_config(const std::string& path, const OptionList& options, const std::string& comment);
 
 }  // namespace vitrine::nn

@@ -15,9 +15,9 @@ void check_weight(const char* name, const Shape& shape) {
 double fan_in(const Shape& shape) { return static_cast<double>(shape[1]); }
 double fan_both(const Shape& shape) { return static_cast<double>(shape[0] + shape[1]); }
 
-/// Makes `count` rows of `length` numbers orthonormal: Gram-Schmidt, twice over because once leaves
-/// rounding errors. What it takes from normal numbers is uniform, as R's diagonal is positive
-/// (Mezzadri 2007).
+/// Orthonormalizes `count` rows of `length` numbers by Gram-Schmidt. It runs twice, because one run
+/// leaves rounding errors. Rows from a normal distribution become uniformly distributed, since the
+/// diagonal of R is positive (Mezzadri 2007).
 void orthonormalize(std::vector<double>& x, int64_t count, int64_t length) {
   const auto row = [&](int64_t i) { return x.data() + i * length; };
   const auto dot = [&](int64_t i, int64_t j) {

@@ -14,7 +14,7 @@ namespace {
 
 thread_local const ModeScope* innermost_scope = nullptr;
 
-/// Fields as three functions.
+/// A visitor made of three functions.
 class Visitor : public Fields {
  public:
   std::function<void(const std::string&, Parameter&)> parameter = [](const std::string&, Parameter&) {};
@@ -27,7 +27,8 @@ class Visitor : public Fields {
   void on_module(const std::string& path, Module& m) override { module(path, m); }
 };
 
-/// Refuses a second member of one name: it would silently replace the first in a state dictionary.
+/// Rejects a second member of the same name, which would silently replace the first in a state
+/// dictionary.
 class UniquePaths {
  public:
   void add(const std::string& path) {
@@ -60,7 +61,7 @@ std::string grouped(int64_t n) {
   return digits;
 }
 
-/// Every member of a module, tied ones at each of their names.
+/// All members of a module. Tied parameters appear under each of their names.
 struct Members {
   explicit Members(Module& module) {
     Visitor visitor;
@@ -79,7 +80,7 @@ void check_same_names(const std::vector<std::pair<std::string, M*>>& x,
                       const std::vector<std::pair<std::string, M*>>& y) {
   for (size_t i = 0; i < std::max(x.size(), y.size()); ++i) {
     const std::string a = i < x.size() ? x[i].first : "nothing", b = i < y.size() ? y[i].first : "nothing";
-    check(a == b, "copy_from: the modules differ: {} stands where the source has {}", a, b);
+    check(a == b, "copy_from: the modules differ: this one has {}, the source has {}", a, b);
   }
 }
 
@@ -183,7 +184,7 @@ void Module::copy_from(Module& source) {
   check_same_names(to.parameters, from.parameters);
   check_same_names(to.buffers, from.buffers);
   check_same_names(to.modules, from.modules);
-  std::map<const void*, Parameter> copies;  // of each parameter one, so that ties are kept
+  std::map<const void*, Parameter> copies;  // one per parameter, so that ties are kept
   for (size_t i = 0; i < from.parameters.size(); ++i) {
     const Parameter& p = *from.parameters[i].second;
     if (!copies.count(p.identity())) copies.emplace(p.identity(), p.clone());

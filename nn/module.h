@@ -1,5 +1,6 @@
-// Modules: parts of a model that own parameters. A module lists its members once, in fields();
-// names, parameters, state dictionaries, conversions, copies and printing all come from that list.
+// Modules: parts of a model that own parameters. A module lists its members once, in fields().
+// Names, parameters, state dictionaries, conversions, copies and printing are all derived from that
+// list.
 //
 //   class Linear : public Module {
 //    public:
@@ -29,12 +30,12 @@ namespace vitrine::nn {
 
 class Module;
 
-/// What fields() talks to: it is told of each member by name.
+/// The visitor of fields(): it is called with the name of each member and the member.
 class Fields {
  public:
   virtual ~Fields() = default;
 
-  /// Undefined parameters and buffers (a layer without bias, say) are passed over.
+  /// Skips undefined parameters and buffers, such as the bias of a layer without bias.
   void operator()(const std::string& name, Parameter& parameter);
   void operator()(const std::string& name, Tensor& buffer);
   void operator()(const std::string& name, Module& module);
@@ -42,7 +43,7 @@ class Fields {
   void operator()(const std::string& name, std::vector<M>& modules) {
     for (size_t i = 0; i < modules.size(); ++i) (*this)(name + "." + std::to_string(i), modules[i]);
   }
-  /// One that is null is passed over.
+  /// Skips null pointers.
   template <class M>
   void operator()(const std::string& name, std::unique_ptr<M>& module) {
     if (module) (*this)(name, *module);
@@ -58,8 +59,8 @@ class Fields {
   std::string prefix_;
 };
 
-/// Move-only: a copy would share its parameters unnoticed. Deep copies are made by clone(), which
-/// each class gives.
+/// Move-only, because a copy would share its parameters unnoticed. Deep copies are made by clone(),
+/// which each class defines.
 class Module {
  public:
   Module() = default;
@@ -69,51 +70,52 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// Tells `f` of every parameter, buffer and submodule, each once.
+  /// Calls `f` with every parameter, buffer and submodule, each once.
   virtual void fields(Fields& f) = 0;
 
-  /// Parameters with their paths, as "blocks.0.attention.query.weight"; a tied one under its first
-  /// name only.
+  /// Parameters with their paths, such as "blocks.0.attention.query.weight". A tied parameter is
+  /// listed once, under its first name.
   std::vector<std::pair<std::string, Parameter>> named_parameters();
-  std::vector<Parameter> parameters();  ///< the same without paths: what an optimizer takes
-  /// Tensors that are state but not learned
+  std::vector<Parameter> parameters();  ///< the same without paths, as an optimizer expects them
+  /// Tensors that belong to the state but are not learned
   std::vector<std::pair<std::string, Tensor>> named_buffers();
-  /// Elements of all parameters, those of tied ones once.
+  /// The number of elements of all parameters; tied parameters count once.
   int64_t parameter_count();
-  /// Calls f(path, module) for this module (its path is "") and all below, outer before inner.
+  /// Calls f(path, module) for this module, whose path is "", and for all its submodules. A module
+  /// comes before its submodules.
   void apply(const std::function<void(const std::string& path, Module& module)>& f);
 
-  /// Masters and buffers by path.
+  /// Master weights and buffers by path.
   std::map<std::string, Tensor> state_dict();
-  /// Copies values in. Entries that are missing, unexpected, or of another shape or dtype are one
-  /// error that lists them all; then nothing is changed.
+  /// Copies values into the module. Entries that are missing, unexpected, or of another shape or
+  /// dtype give one error that lists them all, and the module is unchanged.
   void load_state_dict(const std::map<std::string, Tensor>& state);
-  /// Throws what load_state_dict would, and changes nothing.
+  /// Throws the error that load_state_dict would throw. The module is unchanged.
   void check_state_dict(const std::map<std::string, Tensor>& state);
-  /// Becomes a deep copy of a module of the same structure: its values, dtypes, ties, names and
-  /// modes, without gradients.
+  /// Makes this module a deep copy of `source`, which must have the same structure: values, dtypes,
+  /// ties, names and modes are copied, gradients are not.
   void copy_from(Module& source);
 
   void zero_grad();  ///< drops the gradients of all parameters
-  /// Converts all parameters (core/parameter.h), and floating buffers to the dtype in which sums
-  /// are kept.
+  /// Converts all parameters (core/parameter.h). Floating-point buffers are converted to the
+  /// accumulation dtype, which is float32 for 16-bit dtypes.
   void to(DType dtype);
   void to(Device device);  ///< moves parameters and buffers
-  /// Training mode (dropout acts) or evaluation mode, for this module and all below. Modules start
-  /// in training mode.
+  /// Switches this module and all its submodules to training mode, in which dropout is active, or
+  /// to evaluation mode. New modules are in training mode.
   void train(bool on = true);
   void eval() { train(false); }
-  /// The mode of this module on this thread: that of the innermost ModeScope with this module, else
-  /// what train() has set.
+  /// The mode of this module on this thread: the mode of the innermost ModeScope that contains this
+  /// module, or else the mode that train() has set.
   bool training() const;
 
-  /// A table of the parameters; equal ones of numbered modules share a line, tied ones are counted
-  /// once.
+  /// A table of the parameters. Equal parameters of numbered modules share a line. Tied parameters
+  /// are counted once.
   std::string summary();
 
  protected:
-  /// A deep copy, made of a module of the same structure that `make` builds. Takes no random
-  /// numbers.
+  /// Returns a deep copy. `make` constructs a module of the same structure. The random generator is
+  /// unchanged.
   template <class Make>
   auto clone_into(Make make) {
     const Generator before = default_generator();
@@ -129,11 +131,12 @@ class Module {
 
 /// Modes by module.
 using Modes = std::unordered_map<const Module*, bool>;
-/// The modes of a module and all below, as they are now on this thread.
+/// The current modes of a module and all its submodules on this thread.
 Modes modes_of(Module& module);
 
-/// Until the end of the scope, a module and all below run in other modes on this thread. Nothing is
-/// written into the modules: other threads may use them meanwhile, in other modes. Scopes nest.
+/// Sets the modes of a module and all its submodules on this thread until the end of the scope. The
+/// modules themselves are not written, so other threads may use them in other modes at the same
+/// time. Scopes nest.
 class ModeScope {
  public:
   ModeScope(Module& module, bool training);
@@ -148,8 +151,8 @@ class ModeScope {
   const ModeScope* outer_;
 };
 
-/// As in core/recompute.h; the second run has the modes that the module and all below had in the
-/// first.
+/// Like recompute in core/recompute.h. The second run uses the modes that the module and its
+/// submodules had in the first run.
 Tensor recompute(Module& module, const std::function<Tensor()>& f);
 
 }  // namespace vitrine::nn

@@ -1,6 +1,6 @@
-// Options that describe themselves. A structure lists each of its options once, in list();
-// command-line flags, help, configuration files (nn/config_file.h), the report's settings, and what
-// a checkpoint stores and a resumed run compares all come from that list.
+// Options that describe themselves. A structure lists each of its options once, in list(). The list
+// defines command-line flags, help, configuration files (nn/config_file.h), the settings in the
+// report, and the values that a checkpoint stores and a resumed run compares.
 //
 //   struct SearchOptions {
 //     int64_t trials = 20;
@@ -25,35 +25,37 @@
 
 namespace vitrine::nn {
 
-/// What an option decides.
+/// What an option affects.
 enum class Role {
-  result,     ///< what is trained: a resumed run must have the same value
-  schedule,   ///< learning rates over steps: a resumed run may change them and says so
-  execution,  ///< how and where it is computed: a resumed run may change it
-  files       ///< what is read, written and printed; the report leaves it out
+  result,  ///< the trained model: a resumed run must have the same value
+  /// The learning rates over steps: a resumed run may change them and reports the change
+  schedule,
+  execution,  ///< how and where the run is computed: a resumed run may change it
+  files       ///< what is read, written and printed: the report omits it
 };
 
-/// One option of a structure. The functions refer to the member, which must outlive the option.
+/// One option of a structure. Its functions refer to the member, which must outlive the option.
 struct Option {
   enum class Kind { flag, value, list };
 
   std::string name = {};   ///< "key-heads": --key-heads 2 and key-heads = 2
   std::string alias = {};  ///< another name for flags and files
-  std::string help = {};   ///< without the allowed values and the default
+  std::string help = {};   ///< without the allowed values and the default, which are added
   std::string group = {};  ///< the heading in help and files
   Role role = Role::result;
   Kind kind = Kind::value;
-  std::string type = {};  ///< "a whole number"; empty: any text
+  std::string type = {};  ///< "a whole number"; empty: any text is accepted
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
-  bool without_least = false, without_most = false;  ///< the range is open there
-  std::vector<std::string> names = {};               ///< the only values, if there are any here
-  std::string hint = {};                             ///< the end of the list of these names
+  bool without_least = false, without_most = false;  ///< the bound itself is excluded
+  std::vector<std::string> names = {};               ///< if not empty: the only allowed values
+  std::string hint = {};                             ///< text at the end of the list of these names
   std::string default_text = {};                     ///< for help, if other options decide it
-  /// Where the value was read: "--layers", "run.ini, line 3: layers"; empty: nowhere.
+  /// The place where the value was read: "--layers", "run.ini, line 3: layers"; empty: not given.
   std::string given = {};
-  std::function<std::vector<std::string>()> values = {};             ///< none: without a value
-  std::function<bool(const std::vector<std::string>&)> assign = {};  ///< false: of another type
-  /// Why the option does not apply; empty: it does.
+  std::function<std::vector<std::string>()> values = {};  ///< no elements: no value
+  /// Returns false if the type does not match
+  std::function<bool(const std::vector<std::string>&)> assign = {};
+  /// Why the option does not apply; empty: the option applies.
   std::function<std::string()> why_not = [] { return std::string(); };
 
   Option& at_least(double x) { return least = x, *this; }
@@ -64,23 +66,23 @@ struct Option {
   Option& also(std::string other) { return alias = std::move(other), *this; }
   Option& decides(Role r) { return role = r, *this; }
   Option& by_default(std::string text) { return default_text = std::move(text), *this; }
-  /// The option applies only where `reason` returns an empty text.
+  /// The option applies only if `reason` returns an empty text.
   Option& unless(std::function<std::string()> reason) { return why_not = std::move(reason), *this; }
 
   bool applies() const { return why_not().empty(); }
   std::string wanted() const;  ///< "a whole number, at least 1"; "layer or rms"; empty: any text
-  /// Reads the value. A text that is not of the type or not allowed is an error that begins with
+  /// Reads the value. A text that is not of the type, or not allowed, is an error that begins with
   /// `where`.
   void read(const std::vector<std::string>& texts, const std::string& where);
-  /// Throws if the value is not allowed, with an error that begins with `where`.
+  /// Throws an error that begins with `where` if the value is not allowed.
   void check_value(const std::string& where) const;
 };
 
-/// Name and value of options, in the order of their list.
+/// Names and values of options, in the order of their list.
 using OptionValues = std::vector<std::pair<std::string, std::string>>;
 
 namespace detail {
-// The texts of values. parse() is false where a text is not of the type.
+// Conversion between values and text. parse() returns false if the text is not of the type.
 bool parse(const std::string& text, bool& value);
 bool parse(const std::string& text, int& value);
 bool parse(const std::string& text, int64_t& value);
@@ -111,15 +113,16 @@ std::string type_of() {
 }
 }  // namespace detail
 
-/// The options of one or several structures: what list(OptionList&) fills. A reference to an option
-/// is valid until the next one is added.
+/// The options of one or several structures, filled by list(OptionList&). A reference to an option
+/// is valid until the next option is added.
 class OptionList {
  public:
-  /// The heading of the options that follow; one that came before goes on.
+  /// Begins a group: the heading of the following options. A title that was used before continues
+  /// its group.
   void group(std::string title) { group_ = std::move(title); }
 
-  /// An option with one value: a number, a text, an enumeration with names (core/names.h), or a
-  /// flag.
+  /// Adds an option with one value: a number, a text, an enumeration with names (core/names.h), or
+  /// a flag.
   template <class T>
   Option& operator()(const std::string& name, T& member, const std::string& help) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -130,7 +133,7 @@ class OptionList {
           [&member](const auto& texts) { return detail::parse(texts.back(), member); });
     }
   }
-  /// An option that may be without a value.
+  /// Adds an option that may have no value.
   template <class T>
   Option& operator()(const std::string& name, std::optional<T>& member, const std::string& help) {
     return add<T>(
@@ -138,7 +141,7 @@ class OptionList {
         [&member] { return member ? std::vector{detail::text_of(*member)} : std::vector<std::string>{}; },
         [&member](const auto& texts) { return detail::parse(texts.back(), member.emplace()); });
   }
-  /// An option with any number of values: --seeds 1,2,3.
+  /// Adds an option with any number of values: --seeds 1,2,3.
   template <class T>
   Option& operator()(const std::string& name, std::vector<T>& member, const std::string& help) {
     return add<T>(
@@ -155,7 +158,7 @@ class OptionList {
           return good;
         });
   }
-  /// A flag that gives the member one of its two values: --no-bias gives Bias::no.
+  /// Adds a flag that gives the member one of its two values: --no-bias sets Bias::no.
   template <class T>
   Option& flag(const std::string& name, T& member, T when_given, const std::string& help) {
     return add<bool>(
@@ -168,17 +171,17 @@ class OptionList {
         });
   }
 
-  void remove(const std::string& name);    ///< one that a program decides itself
-  Option* find(const std::string& name);   ///< by its name or alias; null: there is none
-  std::vector<std::string> names() const;  ///< aliases too
+  void remove(const std::string& name);    ///< for an option that the program decides itself
+  Option* find(const std::string& name);   ///< by name or alias; null if there is none
+  std::vector<std::string> names() const;  ///< with aliases
   auto begin() { return options_.begin(); }
   auto end() { return options_.end(); }
   auto begin() const { return options_.begin(); }
   auto end() const { return options_.end(); }
 
-  /// Once all is read: a given option that does not apply is an error.
+  /// To be called when all options are read: a given option that does not apply is an error.
   void check_given() const;
-  /// The options of these roles that apply and have a value.
+  /// The values of the options with these roles that apply and have a value.
   OptionValues values(std::initializer_list<Role> roles) const;
 
  private:
@@ -203,7 +206,7 @@ class OptionList {
   std::vector<Option> options_;
 };
 
-/// The list of a structure, which must outlive it.
+/// The options of a structure, which must outlive the list.
 template <class S>
 OptionList options_of(S& structure) {
   OptionList list;
@@ -211,7 +214,7 @@ OptionList options_of(S& structure) {
   return list;
 }
 
-/// The same, where those options count as given that are given in another list.
+/// The same. Options that are given in the list `given` count as given here, too.
 template <class S>
 OptionList options_of(S& structure, const OptionList& given) {
   OptionList list = options_of(structure);

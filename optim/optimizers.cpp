@@ -27,7 +27,7 @@ void add_adam(std::vector<Row>& rows, const std::string& name, const std::string
   for (const Decay decay : {Decay::coupled, Decay::decoupled}) {
     const bool decoupled = decay == Decay::decoupled;
     rows.push_back({.name = name + (decoupled ? "w" : ""),
-                    .help = help + (decoupled ? ", decoupled decay of weights" : ""),
+                    .help = help + (decoupled ? ", with decoupled weight decay" : ""),
                     .source = source + (decoupled ? "; Loshchilov and Hutter 2019" : ""),
                     .options = kBetas,
                     .make = [decay](Parameters p, const CommonOptions& c) {
@@ -89,42 +89,43 @@ std::vector<Row> library_rows() {
                             .source = "Sutskever et al. 2013",
                             .options = {"momentum", "nesterov"},
                             .make = make_sgd}};
-  add_adam<Adam, AdamOptions>(rows, "adam", "mean of g over the root of the mean of g²",
+  add_adam<Adam, AdamOptions>(rows, "adam", "mean of g divided by the root of the mean of g²",
                               "Kingma and Ba 2015");
-  add_adam<Adamax, AdamaxOptions>(rows, "adamax", "mean of g over its largest size", "Kingma and Ba 2015");
-  add_adam<NAdam, NAdamOptions>(rows, "nadam", "Adam with Nesterov's momentum", "Dozat 2016");
-  add_adam<RAdam, RAdamOptions>(rows, "radam", "Adam with a rectified rate", "Liu et al. 2020");
+  add_adam<Adamax, AdamaxOptions>(rows, "adamax", "mean of g divided by the decaying maximum of |g|",
+                                  "Kingma and Ba 2015");
+  add_adam<NAdam, NAdamOptions>(rows, "nadam", "Adam with Nesterov momentum", "Dozat 2016");
+  add_adam<RAdam, RAdamOptions>(rows, "radam", "Adam with a rectified learning rate", "Liu et al. 2020");
   const std::vector<Row> others = {
       {.name = "lamb",
-       .help = "Adam with a rate for each parameter, by its norm",
+       .help = "Adam with a learning rate for each parameter, scaled by the parameter's norm",
        .source = "You et al. 2020",
        .options = kBetas,
        .make = make_lamb},
       {.name = "lion",
-       .help = "the sign of a mean of g",
+       .help = "sign of a mean of g",
        .source = "Chen et al. 2023",
        .options = kBetas,
        .make = make_lion},
       {.name = "muon",
-       .help = "orthogonal directions for matrices, AdamW for embeddings, heads and vectors",
+       .help = "orthogonalized updates for matrices; AdamW for embeddings, heads and vectors",
        .source = "Jordan 2024",
        .options = kBetas,
        .make = make_muon},
       {.name = "adafactor",
-       .help = "g over the root of its mean square, of which matrices keep rows and columns",
+       .help = "g divided by the root of its mean square, stored per row and column of a matrix",
        .source = "Shazeer and Stern 2018",
        .make = make_adafactor},
       {.name = "rmsprop",
-       .help = "g over the root of its mean square, with momentum",
+       .help = "g divided by the root of its mean square, with momentum",
        .source = "Tieleman and Hinton 2012",
        .options = {"beta2", "momentum"},
        .make = make_rmsprop},
       {.name = "adagrad",
-       .help = "g over the root of the sum of g²",
+       .help = "g divided by the root of the sum of g²",
        .source = "Duchi, Hazan and Singer 2011",
        .make = make_adagrad},
       {.name = "adadelta",
-       .help = "g times the mean size of the steps over its own",
+       .help = "g times the root mean square of past steps, divided by that of g",
        .source = "Zeiler 2012",
        .make = make_adadelta}};
   rows.insert(rows.end(), others.begin(), others.end());

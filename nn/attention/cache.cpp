@@ -33,7 +33,7 @@ std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& k, const Tensor& v
   check(capacity_ == 0 || end <= capacity_, "KeyValueCache: {} positions are wanted, there is room for {}",
         end, capacity_);
   const auto add = [&](Tensor& all, const Tensor& x) {
-    if (!all.defined() || all.size(2) < end) {  // a cache without capacity doubles
+    if (!all.defined() || all.size(2) < end) {  // without a capacity, the memory doubles
       const Tensor larger = empty({x.size(0), x.size(1), std::max({capacity_, end, 2 * length_}), x.size(3)},
                                   x.dtype(), x.device());
       if (length_ > 0) {

@@ -1,4 +1,4 @@
-// Keys and values of earlier positions.
+// A cache of the keys and values of earlier positions.
 #pragma once
 
 #include <utility>
@@ -7,18 +7,18 @@
 
 namespace vitrine::nn {
 
-/// Keys and values that decoding need not compute again, in memory for `capacity` positions; more
-/// are an error.
+/// The keys and values of earlier positions, so that decoding computes them only once. It has
+/// memory for `capacity` positions; more positions are an error.
 class KeyValueCache : public DecodingState {
  public:
-  /// A capacity of 0: as many as are appended
+  /// A capacity of 0 means no limit
   explicit KeyValueCache(int64_t capacity = 0) : capacity_(capacity) {}
   int64_t length() const override { return length_; }
   int64_t capacity() const override { return capacity_ == 0 ? kUnlimited : capacity_; }
   std::unique_ptr<DecodingState> clone() const override;
   std::vector<Tensor*> tensors() override { return {&k_, &v_}; }
-  /// Appends k and v [B, Hkv, T, D] and returns all so far, as views. Not differentiable: an error
-  /// while a tape records.
+  /// Appends k and v [B, Hkv, T, D] and returns all keys and values so far, as views. It is not
+  /// differentiable: recording on a tape is an error.
   std::pair<Tensor, Tensor> append(const Tensor& k, const Tensor& v);
 
  private:

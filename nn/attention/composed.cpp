@@ -31,7 +31,8 @@ ComposedAttention::ComposedAttention(AttentionName name, int64_t heads, int64_t 
            .constant = true};
   for (const PartChoice& choice : name_.parts) parts.push_back(choice.row->make(sizes_, choice.values));
   check_parts();
-  for (const bool owners : {false, true})  // the owner of the stage has the last word
+  // The rule of a part of Stage::scale replaces other rules
+  for (const bool owners : {false, true})
     for (size_t i = 0; i < parts.size(); ++i)
       if (const ScaleRule* const rule = parts[i]->scale())
         if ((name_.parts[i].row->stage == Stage::scale) == owners) rule_ = *rule;
@@ -41,7 +42,7 @@ ComposedAttention::ComposedAttention(AttentionName name, int64_t heads, int64_t 
   scale_ = scale_of(common_keys());
 }
 
-/// What parts say of each other. Stages with two owners have been refused with the name.
+/// Checks that the parts fit together. parse_attention has already refused two owners of a stage.
 void ComposedAttention::check_parts() const {
   for (size_t i = 0; i < parts.size(); ++i)
     for (size_t j = 0; j < parts.size(); ++j) {
@@ -52,7 +53,8 @@ void ComposedAttention::check_parts() const {
       check(name_.parts[i].row->stage != Stage::score || !scales,
             "attention: {} has scores of its own, which have no scale, so {} has no effect on it", x, y);
       if (i == j || !scales || parts[i]->scale() == nullptr) continue;
-      // One of the two brings a scale with its scores, and the other is the owner of the stage.
+      // One of the two defines a scale together with its scores; the other is a part of
+      // Stage::scale.
       check(!parts[j]->scale()->of_dot_products,
             "attention: {} scales q·k by a multiple of 1/√D, which the scores of {} do not have", y, x);
       check(name_.parts[j].row->stage != Stage::scale ||
@@ -81,11 +83,9 @@ ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted, const A
                           name_of(i))};
   const Tape* const tape = Tape::recording();
   if (tape != nullptr && tape->order() > 1)
-    return {
-        Path::definition,
-        fmt::format("definition: a tape of order {} records simpler ops, which keep the weights, for what it "
-                    "tracks",
-                    tape->order())};
+    return {Path::definition,
+            fmt::format("definition: a tape of order {} records simpler ops, which store the weights",
+                        tape->order())};
   if (has_gradient(mask.bias))
     return {Path::definition,
             "definition: the mask's bias has a gradient, which the fused op does not compute"};
@@ -140,8 +140,8 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   return y;
 }
 
-/// Fewer than 2 keys count as 2: one key has the weight 1 whatever its score is multiplied by, and
-/// log 1 = 0 has no best scale.
+/// Fewer than 2 keys count as 2: a single key has weight 1 at any scale, and log 1 = 0 does not
+/// determine a scale.
 double ComposedAttention::scale_of(double n) const { return rule_.of(rule_.constant ? n : std::max(n, 2.0)); }
 
 double ComposedAttention::common_keys() const {
@@ -162,13 +162,13 @@ std::string ComposedAttention::explain(bool weights_wanted, const AttentionMask&
                      rule_.name, common_keys());
 }
 
-/// The scales for n = 0, 1, … up to at least `last`: float64, not to be written to.
+/// The scales for n = 0, 1, … up to at least `last`, in float64; read-only.
 Tensor ComposedAttention::scale_table(int64_t last, Device device) const {
   static std::mutex mutex;
   static auto* const tables =
       new std::map<std::tuple<std::string, int64_t, DeviceKind, int8_t>, std::vector<Tensor>>;
   const std::lock_guard lock(mutex);
-  // Shorter ones stay: other streams may be reading them.
+  // Shorter tables are kept: other streams may still read them.
   std::vector<Tensor>& of_lengths = (*tables)[{rule_.key, sizes_.head_size, device.kind, device.index}];
   if (of_lengths.empty() || of_lengths.back().numel() <= last) {
     std::vector<double> scales(std::bit_ceil(static_cast<uint64_t>(last) + 1));
@@ -178,7 +178,7 @@ Tensor ComposedAttention::scale_table(int64_t last, Device device) const {
   return of_lengths.back();
 }
 
-/// What each query is multiplied by on top of scale_.
+/// The factor of each query in addition to scale_.
 Tensor ComposedAttention::row_scale(const AttentionMask& mask, int64_t queries, int64_t keys, DType dtype,
                                     Device device) const {
   if (rule_.keys != ScaleRule::Keys::visible) return {};
@@ -193,7 +193,7 @@ bool is_given(const ReadOut* made) { return made != nullptr; }
 
 }  // namespace
 
-/// What the one part makes that overrides this stage; empty where none does.
+/// The result of the one part that overrides this stage; empty if there is none.
 template <class F>
 auto ComposedAttention::owned_stage(const char* what, F&& stage) const {
   std::invoke_result_t<F, const AttentionPart&> made{};
@@ -237,7 +237,7 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
                                   const AttentionMask& mask, const Tensor& row_scale,
                                   MixerTrace* trace) const {
   const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2);
-  // As in the fused op nothing between the inputs and the output is rounded to low precision.
+  // As in the fused op, no intermediate result is rounded to 16 bits.
   const DType type = accumulation_dtype(q.dtype());
   const Tensor values = define::repeat_key_heads(cast(v, type), heads),
                all_keys = define::repeat_key_heads(cast(k, type), heads);

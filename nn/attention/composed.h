@@ -5,7 +5,7 @@
 //   "standard"              scaled dot product, softmax, weighted mean
 //   "laser+qk_norm+alibi"   LASER read of the values, normalized queries and keys, ALiBi
 //
-// Where every part folds into the fused op, the weights are never kept.
+// If every part can be folded into the fused op, the weights are never stored as a tensor.
 #pragma once
 
 #include <string>
@@ -18,25 +18,25 @@ namespace vitrine::nn {
 
 class ComposedAttention : public Attention {
  public:
-  /// `context`: the longest sequence, for the scales that depend on it. Parts that exclude each
-  /// other are an error that says why.
+  /// `context`: the longest sequence; some scales depend on it. Parts that exclude each other are
+  /// an error that gives the reason.
   ComposedAttention(AttentionName name, int64_t heads, int64_t head_size, int64_t context);
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  DecodingState* state = nullptr, MixerTrace* trace = nullptr) const override;
 
-  /// Fused: ops/attention.h, tile by tile. Definition: the same op as simpler ones. Generic: the
-  /// weights are a tensor.
+  /// fused: ops/attention.h, tile by tile. definition: the same op, composed of simpler ops.
+  /// generic: the parts run one after another, and the weights are a tensor.
   enum class Path { fused, definition, generic };
-  /// The path of a forward on this thread with this mask, under the tape that records now.
+  /// The path of a forward pass on this thread with this mask and the tape that is recording.
   Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
     return choose(weights_wanted, mask).path;
   }
   bool needs_positions() const override;
   std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const override;
 
-  /// The factor of the scores. Where it depends on the keys that a query sees, that of a query
-  /// which sees context/2 keys.
+  /// The factor of the scores. If the factor depends on the number of visible keys, this is the
+  /// factor for context/2 keys.
   double scale() const { return scale_; }
   const AttentionName& name() const { return name_; }
   void fields(Fields& f) override;
@@ -68,7 +68,7 @@ class ComposedAttention : public Attention {
   AttentionName name_;
   AttentionSizes sizes_;
   ScaleRule rule_;
-  bool folds_;  // every part
+  bool folds_;  // every part can be folded into the fused op
   double scale_;
 };
 

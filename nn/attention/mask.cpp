@@ -21,7 +21,7 @@ Tensor column(int64_t count, Device device, int64_t first = 0) {
   return reshape(row(count, device, first), {count, 1});
 }
 
-/// How many keys after its position a query may see.
+/// The number of keys after its position that a query may see.
 int64_t after(const AttentionMask& mask) {
   return mask.causal ? std::min<int64_t>(mask.right, 0) : mask.right;
 }

@@ -1,4 +1,4 @@
-// Which keys a query may see.
+// Masks: which keys a query may see.
 #pragma once
 
 #include <span>
@@ -8,29 +8,29 @@
 
 namespace vitrine::nn {
 
-/// Query i stands at position i + (Tk − Tq): the last query is aligned with the last key. All
-/// conditions hold together.
+/// Query i is at position i + (Tk − Tq): the last query is aligned with the last key. A key is
+/// visible if all conditions hold.
 struct AttentionMask {
   bool causal = false;
-  /// A sliding window: at most this many keys before the position
+  /// A sliding window: at most this many keys before the position of the query
   int64_t left = AttentionForm::kUnlimited;
-  int64_t right = AttentionForm::kUnlimited;  ///< and at most this many after it
-  Tensor allowed = {};  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined = all
+  int64_t right = AttentionForm::kUnlimited;  ///< at most this many keys after it
+  Tensor allowed = {};  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined: all
   Tensor bias = {};     ///< added to the scores, broadcast to [B, H, Tq, Tk]
 
-  /// causal, window and `allowed` in one, [.., Tq, Tk]; undefined where nothing is hidden.
+  /// `causal`, the window and `allowed` combined, [.., Tq, Tk]; undefined if no key is hidden.
   Tensor visible(int64_t queries, int64_t keys, Device device) const;
-  /// How many keys each query sees, int64, broadcast to [B, H, Tq, 1]. A bias hides none, even
-  /// where it is −∞. With `allowed` a tensor as large as visible() is summed.
+  /// The number of keys that each query sees: int64, broadcast to [B, H, Tq, 1]. `bias` hides no
+  /// key, even if it is −∞. With `allowed`, this sums a tensor of the size of visible().
   Tensor visible_keys(int64_t queries, int64_t keys, Device device) const;
 };
 
 /// bool [B, 1, 1, Tk]: row b sees its first lengths[b] keys.
 Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys, Device device = Device::cpu);
-/// bool [T, T]: everyone sees the first `prefix` keys, and what lies before himself.
+/// bool [T, T]: every query sees the first `prefix` keys, itself, and the keys before it.
 Tensor prefix_mask(int64_t prefix, int64_t time, Device device = Device::cpu);
-/// bool [T, T]: blocks of `block` positions; a query sees the blocks that `layout` [T/block,
-/// T/block] (bool) allows.
+/// bool [T, T], in blocks of `block` positions: a query sees the blocks of keys that `layout`, bool
+/// [T/block, T/block], allows.
 Tensor block_mask(const Tensor& layout, int64_t block);
 
 }  // namespace vitrine::nn

@@ -31,8 +31,8 @@ int64_t key_heads_of(const MixerOptions& o) { return o.key_heads ? o.key_heads :
 
 bool alike(const ProjectionBias& b) { return b.query == b.key && b.key == b.value; }
 
-/// Keys and values of the source of cross-attention, projected: computed at the first step, read at
-/// the later ones.
+/// The projected keys and values of the source of cross-attention. The first step computes them,
+/// and later steps read them.
 class SourceState : public DecodingState {
  public:
   int64_t length() const override { return length_; }
@@ -51,7 +51,7 @@ class SourceState : public DecodingState {
   int64_t length_ = 0;
 };
 
-/// The mask with the keys after each row's length hidden.
+/// The mask that also hides the keys after the length of each row.
 AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys) {
   if (!lengths.defined()) return mask;
   const Tensor positions = arange(0, static_cast<double>(keys), 1, DType::int64, lengths.device());
@@ -86,7 +86,7 @@ MultiHeadAttention::MultiHeadAttention(const MixerOptions& o, MakeAttention make
                0);
 }
 
-/// One number for each row of the weight; the bias of a projection that has none is 0.
+/// One number per row of the weight; 0 for a projection without bias.
 Tensor MultiHeadAttention::bias() const {
   const Parameter& own = query_key_value.bias;
   if (!own.defined()) return {};
@@ -113,7 +113,7 @@ MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& x) const {
 
 MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& x, const Tensor& source) const {
   const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
-  // The rows of the one weight that make queries, or keys and values.
+  // The rows of the shared weight for the queries, or for keys and values.
   const auto rows = [&](const Tensor& from, int64_t begin, int64_t end) {
     const Tensor all = bias();
     return linear(from, slice(query_key_value.weight, 0, begin, end),

@@ -1,4 +1,5 @@
-// Projections to queries, keys and values, any attention over the heads, and the projection back.
+// Multi-head attention: projections to queries, keys and values, an attention, and the output
+// projection.
 #pragma once
 
 #include <functional>
@@ -11,22 +12,23 @@
 
 namespace vitrine::nn {
 
-/// [q, k, v] = x·Wᵀ + b, split into heads; y = attention(q, k, v); heads side by side through
-/// `out`. Weights start as N(0, 0.02²), those of `out` by out_deviation. With a source, k and v
-/// come from the source. Key j is at position j and query i at position i + S − T: the last query
-/// is aligned with the last key. Vaswani et al. 2017.
+/// [q, k, v] = x·Wᵀ + b, split into heads; y = attention(q, k, v); the heads are concatenated and
+/// projected by `out`. Weights start as N(0, 0.02²), those of `out` as N(0, out_deviation²). With a
+/// source [B, S, C], k and v are projected from the source. Key j is at position j and query i at
+/// position i + S − T: the last query is aligned with the last key. Vaswani et al. 2017.
 class MultiHeadAttention : public Mixer {
  public:
-  /// Attention by the name in the options; see parse_attention.
+  /// The attention is the one that the options name; see parse_attention.
   explicit MultiHeadAttention(const MixerOptions& options);
-  /// Any attention for H heads of C/H channels, which `make` makes: for this module and for each
-  /// clone.
+  /// `make` makes any attention for H heads of C/H channels. It is called for this module and for
+  /// each clone.
   using MakeAttention = std::function<std::unique_ptr<Attention>(const MixerOptions&)>;
   MultiHeadAttention(const MixerOptions& options, MakeAttention make);
 
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
-  /// With a source, decoding has a state of its own: the source's keys and values, projected once.
-  /// Then masks that depend on positions are errors, as the number of queries is not known.
+  /// For decoding with a source there is a second kind of state, from make_source_state: it stores
+  /// the keys and values of the source, which are projected once. With it, masks that depend on
+  /// positions are errors, because the number of queries is not known.
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::unique_ptr<DecodingState> make_source_state() const;
   std::string kind() const override { return "attention"; }
@@ -36,9 +38,9 @@ class MultiHeadAttention : public Mixer {
 
   Linear query_key_value, out;  ///< [C + 2·Hkv·D, C] and [C, C]
   std::unique_ptr<Attention> attention;
-  /// Called in every pass with the projected queries, keys and values, to hook their gradients,
-  /// say. Where a checkpoint runs its function again this is called again, while that second run's
-  /// tape records.
+  /// Called in every forward pass with the projected queries, keys and values, for example to hook
+  /// their gradients. When recompute runs a forward pass again, it is called again, while the tape
+  /// of the second run records.
   std::function<void(const Tensor& q, const Tensor& k, const Tensor& v)> on_projected;
 
  private:

@@ -1,4 +1,4 @@
-// Attention by name: the table of parts, and names read by it.
+// Attention by name: the table of parts, and the parser of names.
 #include "nn/attention/names.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<Row> library_rows() {
 #undef VITRINE_ROW
 }
 
-/// A deque, so that rows stay where they are.
+/// A deque, because adding rows must not move the others.
 std::deque<Row>& table() {
   static std::deque<Row> rows = [] {
     const auto own = library_rows();
@@ -38,7 +38,7 @@ const Row* find_row(const std::string& name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-/// The bases and the parts, a line each.
+/// The bases and the parts, one per line.
 std::string known_names(const std::vector<KnownName>& bases) {
   std::string text;
   for (const KnownName& base : bases) text += help_line(base.name, base.help, "");
@@ -54,7 +54,7 @@ std::string known_names(const std::vector<KnownName>& bases) {
        known_names(bases));
 }
 
-/// NaN for what is no finite number.
+/// NaN if the text is not a finite number.
 double to_number(const std::string& text) {
   size_t used = 0;
   double number = 0;
@@ -90,7 +90,7 @@ PartValues with_initial_values(const Row& row, std::map<std::string, std::string
   return PartValues(std::move(given));
 }
 
-/// The options of a row from "interleaved:theta=500000".
+/// Parses the options of a row, such as "interleaved:theta=500000".
 PartValues read_options(const Row& row, const std::string& text) {
   std::map<std::string, std::string> given;
   std::stringstream items(text + ':');  // so that an empty text is an empty item
@@ -115,7 +115,7 @@ PartValues read_options(const Row& row, const std::string& text) {
   return with_initial_values(row, std::move(given));
 }
 
-/// What no other part of the name may have: a stage with one owner, or what the row says.
+/// What this part owns exclusively in a name: a stage with one owner, or the row's `owns`.
 std::string owned_by(const Row& row) {
   switch (row.stage) {
     case Stage::score: return "the scores";

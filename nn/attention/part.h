@@ -1,5 +1,5 @@
-// A part of attention. What the library ships and what a user adds are classes of this one
-// interface, each with one row in one table. A part overrides the stages that it changes:
+// Parts of attention. The parts of the library and those of a user are classes with this one
+// interface, each with a row in one table. A part overrides the stages that it changes:
 //
 //   class Relu2 : public nn::AttentionPart {  // weights = relu(s)², not normalized
 //     Traits traits() const override { return {.distribution = false}; }
@@ -25,102 +25,106 @@
 
 namespace vitrine::nn {
 
-/// What a part may depend on: H, D, and the longest sequence.
+/// The sizes that a part may depend on: H, D, and the longest sequence.
 struct AttentionSizes {
   int64_t heads, head_size, context;
 };
 
-/// The stages of attention, in the order in which they run. `score`, `scale`, `normalize` and
-/// `read` have one owner each, and two parts of such a stage are an error. The others are chains by
-/// rank.
+/// The stages of attention, in the order in which they run. At most one part may define each of
+/// `score`, `scale`, `normalize` and `read`; two such parts are an error. At the other stages any
+/// number of parts run one after another, in the order of their rank.
 enum class Stage { prepare, score, scale, modify, mask, normalize, reweight, read, combine };
 
-/// Where a part comes in its chain, so that "rotary+qk_norm" and "qk_norm+rotary" are one
-/// mechanism.
+/// The place of a part in its chain. Because of ranks, "rotary+qk_norm" and "qk_norm+rotary" are
+/// the same mechanism.
 namespace rank {
 inline constexpr int norm = 10, rotation = 20, temperature = 30;  // of Stage::prepare
-inline constexpr int softcap = 10, mask_bias = 20,
-                     distance = 30;  // of Stage::modify; the mask's bias is no part
+// Of Stage::modify; mask_bias is the bias of the mask, not a part.
+inline constexpr int softcap = 10, mask_bias = 20, distance = 30;
 inline constexpr int other = 40;
 }  // namespace rank
 
-/// The factor of the scores, where a query sees n keys.
+/// The factor of the scores, as a function of the number n of keys that a query sees.
 struct ScaleRule {
-  /// For which n: half of the context; a number; or as many as each query sees. The last is folded
-  /// into the queries, so that the fused op can follow. Under a causal mask it depends on the
-  /// position of the query alone, so that decoding gives what the full pass gives.
+  /// Which n is used: half of the context, a given number, or the number of keys that each query
+  /// sees. A factor of the last kind multiplies the queries, so that the fused op can be used.
+  /// Under a causal mask it depends only on the position of the query, so that decoding gives the
+  /// same result as the full pass.
   enum class Keys { half_context, given, visible };
 
   std::function<double(double n)> of;
   std::string name;              ///< "gradient-optimal": for explain()
-  std::string key = {};          ///< which function `of` is, apart from the head size
-  bool of_dot_products = false;  ///< a multiple of 1/√D, which other scores do not have
-  bool constant = false;         ///< n has no influence
+  std::string key = {};          ///< identifies the function `of`, apart from the head size
+  bool of_dot_products = false;  ///< a multiple of 1/√D: valid for dot products only
+  bool constant = false;         ///< independent of n
   Keys keys = Keys::half_context;
-  double n = 2;  ///< of Keys::given; at least 2
+  double n = 2;  ///< for Keys::given; at least 2
 };
 
 class AttentionPart : public Module {
  public:
   struct Traits {
     bool distribution = true;         ///< the weights are ≥ 0 and sum to 1
-    bool needs_distribution = false;  ///< the part is defined for such weights alone
-    bool cacheable =
-        true;  ///< prepared keys and values do not depend on later positions: a cache may keep them
-    bool positions = false;  ///< scores depend on positions, so a model adds no position embedding
+    bool needs_distribution = false;  ///< the part requires such weights
+    /// Prepared keys and values do not depend on later positions: a cache may store them
+    bool cacheable = true;
+    bool positions = false;  ///< scores depend on positions: a model adds no position embedding
   };
   virtual Traits traits() const { return {}; }
-  /// Writes this part into the options of the fused op. False if the fused op cannot express the
-  /// part: then the weights are kept. A part that only prepares, masks or combines returns true.
+  /// Writes this part into the options of the fused op. Returns false if the fused op cannot
+  /// express the part; the weights are then stored as a tensor. A part that only prepares, masks or
+  /// combines returns true.
   virtual bool fold(AttentionOptions& /*options*/, Device /*device*/) const { return false; }
 
-  /// x [B, H, T, D] → the same shape. `first` is the position of the first query (key, value). Keys
-  /// and values have Hkv heads.
+  /// x [B, H, T, D] → the same shape. `first` is the position of the first query, key or value.
+  /// Keys and values have Hkv heads.
   virtual Tensor prepare_queries(const Tensor& q, int64_t first) const;
   virtual Tensor prepare_keys(const Tensor& k, int64_t first) const;
   virtual Tensor prepare_values(const Tensor& v, int64_t first) const;
-  /// Scores [B, H, Tq, Tk] in place of scale·q·kᵀ; k has as many heads as q. From here on all
-  /// tensors are float32 where the queries are of low precision. Undefined: not this part's stage.
-  /// No scale goes with it.
+  /// Scores [B, H, Tq, Tk] that replace scale·q·kᵀ; they are not scaled further. k has as many
+  /// heads as q. From this stage on, tensors are float32 if the queries have a 16-bit dtype.
+  /// Undefined: this part does not define the scores.
   virtual Tensor score(const Tensor& /*q*/, const Tensor& /*k*/) const { return {}; }
-  /// The factor of the scores; nullptr: not this part's. That of a part of another stage than
-  /// `scale` is used where no part of that stage says otherwise.
+  /// The factor of the scores; nullptr: this part does not define it. A part of the stage `scale`
+  /// takes precedence over parts of other stages.
   virtual const ScaleRule* scale() const { return nullptr; }
-  /// New scores of the same shape, before the mask.
+  /// Modified scores of the same shape, before the mask.
   virtual Tensor modify_scores(const Tensor& scores) const { return scores; }
-  /// ∂modify_scores/∂scores, element by element, for the figures of a head; undefined where it is
-  /// 1.
+  /// ∂modify_scores/∂scores, element by element, for the statistics of a head; undefined if it is 1
+  /// everywhere.
   virtual Tensor score_slope(const Tensor& /*scores*/) const { return {}; }
-  /// The mask with what this part hides besides.
+  /// The mask, restricted further by the keys that this part hides.
   virtual AttentionMask restrict(AttentionMask mask) const { return mask; }
-  /// Weights in place of the softmax of the scores. It must give 0 for the −∞ of a hidden key.
-  /// Undefined: not this part's stage.
+  /// Weights that replace the softmax of the scores. A hidden key has the score −∞, and its weight
+  /// must be 0. Undefined: this part does not define the weights.
   virtual Tensor normalize(const Tensor& /*scores*/) const { return {}; }
-  /// Factors ≥ 0, broadcast to the weights [B, H, Tq, Tk]: the weights are multiplied by them and
-  /// divided by their new sum. Query i is at position i + Tk − Tq. Undefined: not this part's
-  /// stage.
+  /// Factors ≥ 0, broadcast to the weights [B, H, Tq, Tk]. The weights are multiplied by them, then
+  /// divided by their new sum. Query i is at position i + Tk − Tq. Undefined: this part does not
+  /// change the weights.
   virtual Tensor weight_factors(const Tensor& /*weights*/) const { return {}; }
-  /// How the values are read, in place of the weighted mean. nullptr: not this part's stage.
+  /// A read-out that replaces the weighted mean of the values. nullptr: this part does not define
+  /// the read.
   virtual const ReadOut* read_out() const { return nullptr; }
-  /// What the heads give, [B, H, Tq, D] → the same shape, before they are put side by side.
+  /// Changes the outputs of the heads, [B, H, Tq, D] → the same shape, before they are
+  /// concatenated.
   virtual Tensor combine(const Tensor& y) const { return y; }
   void fields(Fields&) override {}
 };
 
-/// An option of a part, given by name in "rotary=theta=500000:share=0.5", or bare in "softcap=30".
-/// A bare value goes to the first option that takes it.
+/// An option of a part. Its value is given by name, as in "rotary=theta=500000:share=0.5", or bare,
+/// as in "softcap=30". A bare value is assigned to the first option that accepts it.
 struct PartOption {
   std::string name, help = {};
-  /// The value where none is given; empty: one has to be given, unless `optional`
+  /// The default; empty: a value is required, unless the option is `optional`
   std::string initial = {};
-  std::vector<std::string> words = {};  ///< values that are no number
-  /// Whether numbers are values, above `above` and of `least` at least
+  std::vector<std::string> words = {};  ///< allowed values that are not numbers
+  /// Whether numbers are allowed: those > `above` and ≥ `least`
   bool number = true;
   double above = 0, least = 0;
-  bool optional = false;  ///< no value is a value
+  bool optional = false;  ///< the option may have no value
 };
 
-/// The options of a part, complete and in their ranges.
+/// The values of all options of a part, checked against their ranges.
 class PartValues {
  public:
   explicit PartValues(std::map<std::string, std::string> values = {}) : values_(std::move(values)) {}
@@ -132,23 +136,24 @@ class PartValues {
   std::map<std::string, std::string> values_;
 };
 
-/// A line of the table of parts.
+/// A row of the table of parts.
 struct AttentionPartRow {
   std::string name;
   Stage stage;
   std::string help = {};
   std::string source = {};  ///< the paper
-  int rank = rank::other;   ///< in a chain of parts
-  std::string owns = {};    ///< what only one part may have, besides the stages with one owner
+  int rank = rank::other;   ///< its order in a chain of parts
+  /// A feature that only one part may have, in addition to the stages with one owner
+  std::string owns = {};
   std::vector<PartOption> options = {};
   /// Makes the part for an attention of these sizes.
   std::function<std::unique_ptr<AttentionPart>(const AttentionSizes&, const PartValues&)> make = {};
 };
 
-/// Adds a row to the table, for "name+laser" and the like. A name that is taken, or has one of + =
-/// : , and spaces in it, and an empty `make` are errors.
+/// Adds a row to the table, for names such as "name+laser". Errors: a name that is taken or
+/// contains one of + = : , or a space, and an empty `make`.
 void register_attention_part(AttentionPartRow row);
-/// The table: the library's parts, and the registered ones if they are asked for.
+/// The table: the parts of the library, and the registered ones if `registered`.
 std::vector<const AttentionPartRow*> attention_part_table(bool registered = true);
 
 }  // namespace vitrine::nn

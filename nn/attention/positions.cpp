@@ -17,7 +17,7 @@ namespace {
 
 enum class Wave { sine, cosine, both };  // both: sin, cos, sin, cos, …
 
-/// [positions, pairs], or twice as wide for both: the wave at position·base^(−i/pairs).
+/// The wave at position·base^(−i/pairs): [positions, pairs], or twice as wide for `both`.
 Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, double base, DType dtype,
              Device device) {
   std::vector<double> values;
@@ -31,9 +31,9 @@ Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, dou
                 dtype, device);
 }
 
-/// The same for positions first, first + 1, …: rows of a table, not to be written to, that is
-/// computed once for all layers and steps. When longer ones are asked for, one of twice the length
-/// follows; the shorter stay, which other streams may be reading.
+/// The same for the positions first, first + 1, …: rows of a read-only table that is computed once
+/// for all layers and steps. If a longer table is needed, one is added whose length is the next
+/// power of two. Shorter tables are kept, because other streams may still read them.
 Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base, DType dtype,
              Device device) {
   constexpr int64_t kLongest = 1 << 16;
@@ -54,7 +54,7 @@ Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base
   return slice(of_lengths.back(), 0, first, first + count);
 }
 
-/// How many channels are rotated.
+/// The number of channels to rotate.
 int64_t rotated_channels(const Tensor& x, const RotaryOptions& o) {
   check(x.rank() >= 2, "rotate: x has the shape {}, wanted [.., T, D]", x.shape());
   const int64_t width = x.size(-1), size = o.size == 0 ? width : o.size;
@@ -115,7 +115,7 @@ Tensor alibi_slopes(int64_t heads, Device device) {
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype,
                             Device device) {
   check(count >= 0 && width > 0 && width % 2 == 0,
-        "sinusoidal_positions: [{}, {}] wants an even number of channels", count, width);
+        "sinusoidal_positions: [{}, {}] requires an even number of channels", count, width);
   return copy_as(waves(Wave::both, first, count, width / 2, base, dtype, device), dtype);
 }
 

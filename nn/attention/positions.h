@@ -1,33 +1,33 @@
-// Positions for attention: rotations, slopes, and sinusoids.
+// Positions for attention: rotations, ALiBi slopes, and sinusoids.
 #pragma once
 
 #include "core/tensor.h"
 
 namespace vitrine::nn {
 
-/// Which channels turn together, and how fast.
+/// Which channels are rotated as a pair, and how fast.
 struct RotaryOptions {
   double base = 10000;       ///< the slowest pair turns by about 1/base per position
   int64_t size = 0;          ///< the first channels that are rotated, even; 0 = all
   bool interleaved = false;  ///< pairs (x_2i, x_2i+1) in place of (x_i, x_i+size/2)
 };
 
-/// Rotates pair i of the channels of x [.., T, D] by the angle whose cosine and sine stand in the
-/// tables [.., T, size/2], which broadcast: scaled rotary embeddings, positions that differ within
-/// a batch. `base` is not read.
+/// Rotates pair i of the channels of x [.., T, D] by the angle whose cosine and sine are in the
+/// tables [.., T, size/2], which broadcast. Use this for scaled rotary embeddings and for positions
+/// that differ within a batch. `base` is not used.
 Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& options = {});
-/// The same by position·base^(−2i/size). positions: int64 [T], which the CPU reads: it waits for a
-/// GPU. Su et al. 2021.
+/// The same with the angle position·base^(−2i/size). positions: int64 [T]; the CPU reads them, so a
+/// GPU is synchronized. Su et al. 2021.
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {});
-/// The same for positions first, first + 1, …
+/// The same for the positions first, first + 1, …
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});
 
-/// [H] in float64, not to be written to: 2^(−8(i + 1)/H); for H that is no power of two the slopes
-/// of the power below, then every other one of twice that power. Press, Smith, Lewis 2021.
+/// [H] in float64, read-only: 2^(−8(i + 1)/H). If H is not a power of two: the slopes for the next
+/// lower power of two, then every other slope of twice that power. Press, Smith, Lewis 2021.
 Tensor alibi_slopes(int64_t heads, Device device = Device::cpu);
 
-/// [count, width]: sin(p·base^(−2i/width)) in the even channels and cos in the odd, for positions p
-/// from `first` on. Vaswani et al. 2017.
+/// [count, width]: sin(p·base^(−2i/width)) in the even channels and the cosine in the odd channels,
+/// for the positions p = first, first + 1, … Vaswani et al. 2017.
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base = 10000, int64_t first = 0,
                             DType dtype = DType::float32, Device device = Device::cpu);
 

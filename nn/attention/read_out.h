@@ -11,11 +11,11 @@
 
 namespace vitrine::nn {
 
-/// What the values are read by.
+/// The weights of a read, and what is known about them.
 struct Weighting {
   Tensor weights;           ///< [B, H, Tq, Tk]
-  Tensor scores = {};       ///< whose softmax the weights are; undefined for other weights
-  Tensor visible = {};      ///< bool, broadcast to the weights; undefined where no key is hidden
+  Tensor scores = {};       ///< the weights are their softmax; undefined if they are not a softmax
+  Tensor visible = {};      ///< bool, broadcast to the weights; undefined if no key is hidden
   bool empty_rows = false;  ///< a query may see no key: its weights are 0, and its output is 0
 };
 

@@ -8,7 +8,8 @@
 namespace vitrine::nn {
 namespace {
 
-/// log ₀F₁(; b; α²/4) by its series, whose terms are all positive; and its derivative in α.
+/// log ₀F₁(; b; α²/4) from its series, whose terms are all positive, and the derivative with
+/// respect to α.
 struct LogG {
   double value, slope;
 };
@@ -34,7 +35,7 @@ LogG log_g(double alpha, double b) {
 
 double gradient_optimal_scale(double n) {
   check(n > 1, "gradient_optimal_scale: n is {}, wanted more than 1", n);
-  // With y = α²: f(y) = y + log(1 + 2y) − log n is concave and rising.
+  // With y = α²: f(y) = y + log(1 + 2y) − log n is concave and increasing.
   double y = std::log(n);
   for (int i = 0; i < 100; ++i) {
     const double step = (y + std::log1p(2 * y) - std::log(n)) / (1 + 2 / (1 + 2 * y));

@@ -11,15 +11,15 @@ struct Sums {
   double entropy = 0, limit = 0, jacobian = 0, rows = 0, below3 = 0, below7 = 0, weights = 0;
 };
 
-/// Adds one row: its weights, which of them count, and the derivative of the softcap; both may be
-/// null.
+/// Adds one row: its weights, which of them are visible, and the derivative of the softcap. The
+/// last two may be null.
 void add_row(Sums& sums, const double* p, const double* visible, const double* cap_slope, int64_t keys,
              double scale, const std::function<void(double)>& each_weight) {
   const auto counts = [&](int64_t j) { return visible == nullptr || visible[j] != 0; };
   int64_t seen = 0;
   for (int64_t j = 0; j < keys; ++j) seen += counts(j);
   if (seen < 2) return;
-  double squares = 0, flattened = 0;  // flattened: what a softcap takes from Σ p(1 − p)
+  double squares = 0, flattened = 0;  // flattened: the part of Σ p(1 − p) that a softcap removes
   for (int64_t j = 0; j < keys; ++j) {
     if (!counts(j)) continue;
     if (cap_slope != nullptr) flattened += p[j] * (1 - p[j]) * (1 - cap_slope[j]);
@@ -47,7 +47,7 @@ double norm_of_head(const Tensor& gradient, int64_t head, int64_t heads) {
 std::vector<HeadFigures> inspect(const MixerTrace& trace, const std::array<Tensor, 3>& gradients,
                                  const std::function<void(double)>& each_weight) {
   check(trace.weights.defined() && trace.weights.rank() == 4,
-        "inspect: the trace has no weights [B, H, Tq, Tk]: hand it to Attention::forward first");
+        "inspect: the trace has no weights [B, H, Tq, Tk]: pass it to Attention::forward first");
   const int64_t heads = trace.weights.size(1), keys = trace.weights.size(3);
   Shape by_query = trace.weights.shape();
   by_query.back() = 1;

@@ -1,4 +1,4 @@
-// What a model sees at a time.
+// Batches of examples.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace vitrine::nn {
 
-/// Examples that a model sees at a time: any tensors, such as inputs and targets.
+/// Examples that a model processes together: any tensors, such as inputs and targets.
 struct Batch {
   std::vector<Tensor> tensors;
-  /// How many things the loss is the mean of: targets that are not ignored, images, rows. In a mean
-  /// over batches, this is the weight of the batch.
+  /// The number of items that the loss averages over: targets that are not ignored, images, rows.
+  /// It is the weight of the batch in a mean over batches.
   int64_t tokens = 0;
 
   Batch to(Device device) const {

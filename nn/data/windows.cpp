@@ -29,7 +29,7 @@ Batch WindowLoader::at(const std::vector<int64_t>& starts, int64_t time) const {
 
 Batch WindowLoader::batch(int64_t index) const {
   Generator generator(seed_);
-  // Far apart, so that batches never share numbers
+  // Far apart, so that batches never use the same random numbers
   generator.set(seed_, static_cast<uint64_t>(index) << 32);
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < batch_; ++i) starts.push_back(generator.next_below(tokens_.size() - time_));
@@ -50,7 +50,7 @@ std::vector<Batch> WindowLoader::whole() const {
 }
 
 std::string WindowLoader::fingerprint() const {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, a token at a time
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, one token per step
   for (const int64_t token : tokens_) hash = (hash ^ static_cast<uint64_t>(token)) * 0x100000001b3;
   return fmt::format("{} tokens of hash {:016x}", tokens_.size(), hash);
 }

@@ -10,18 +10,18 @@
 
 namespace vitrine::nn {
 
-/// Random windows of a token sequence. Which windows batch i has depends on the seed and i alone.
-/// The tensors of a batch are ids and targets, [B, T] each; targets are the ids one further.
+/// Random windows of a token sequence. The windows of batch i depend only on the seed and i. A
+/// batch has two tensors, ids and targets, each [B, T]. The targets are the ids shifted by one
+/// position.
 class WindowLoader {
  public:
-  /// Windows of `time` tokens, `batch` at a time; more tokens than `time` are wanted, else an
-  /// error.
+  /// Batches of `batch` windows of `time` tokens. The sequence must have more than `time` tokens.
   WindowLoader(Tokens tokens, int64_t batch, int64_t time, uint64_t seed);
   Batch batch(int64_t index) const;  ///< any index ≥ 0, in any order
-  /// All windows one after another, without overlap, in batches, and what is left over as a shorter
-  /// one: for the loss over a whole split.
+  /// All windows in order, without overlap, in batches; the remaining tokens are a shorter window.
+  /// Use this for the loss over a whole split.
   std::vector<Batch> whole() const;
-  /// Says which tokens these are, in a few words that other tokens hardly share.
+  /// A short text that identifies the tokens; other tokens are very unlikely to have the same.
   std::string fingerprint() const;
 
  private:

@@ -19,7 +19,7 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> tokens,
   auto state = model.make_state();
   const Device device = model.parameters().front().value().device();
   const auto context = static_cast<size_t>(model.context());
-  // The first token that the state does not hold.
+  // The index of the first token that is not in the state.
   size_t seen =
       state->capacity() == DecodingState::kUnlimited ? 0 : tokens.size() - std::min(tokens.size(), context);
   for (int64_t i = 0; i < count; ++i) {
@@ -31,7 +31,7 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> tokens,
     const std::span<const int64_t> fresh(tokens.data() + seen, tokens.size() - seen);
     const auto time = static_cast<int64_t>(fresh.size());
     const Tensor features = model.features(index_tensor(fresh, {1, time}, device), {.state = state.get()});
-    const Tensor logits = model.logits(slice(features, 1, time - 1));  // of the last token alone
+    const Tensor logits = model.logits(slice(features, 1, time - 1));  // for the last token only
     seen = tokens.size();
     tokens.push_back(sample_token(reshape(logits, {-1}), options, generator));
     if (std::find(stop.begin(), stop.end(), tokens.back()) != stop.end()) break;

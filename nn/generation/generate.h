@@ -1,4 +1,4 @@
-// Continuing a text by a model, token by token.
+// Generates the continuation of a text, token by token.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,11 @@
 
 namespace vitrine::nn {
 
-/// Continues `prompt` by at most `count` tokens, with a decoding state; where the state is full,
-/// the older half of the context is forgotten. The model runs in evaluation mode on this thread,
-/// and nothing is recorded or written into it: several threads may generate from one model at a
-/// time. It ends after a token of `stop`, which the result includes. An empty prompt is an error.
+/// Continues `prompt` by at most `count` tokens, with a decoding state. When the state is full, the
+/// older half of the context is dropped. The model runs in evaluation mode on this thread and is
+/// not modified, and no tape records, so several threads may generate from one model at the same
+/// time. Generation ends after a token in `stop`, which is part of the result. An empty prompt is
+/// an error.
 std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt, int64_t count,
                               const SamplingOptions& options = {}, const std::vector<int64_t>& stop = {});
 

@@ -29,8 +29,8 @@ void keep_top_k(std::vector<Candidate>& candidates, int64_t k) {
   candidates.resize(static_cast<size_t>(k));
 }
 
-/// Sorts no more than is kept: of a large vocabulary a few dozen tokens carry most of the
-/// probability.
+/// Sorts only the candidates that are kept: in a large vocabulary, a few dozen tokens have most of
+/// the probability.
 void keep_top_p(std::vector<Candidate>& candidates, double p) {
   if (p >= 1) return;
   const double wanted = p * total(candidates);
@@ -51,9 +51,11 @@ void keep_top_p(std::vector<Candidate>& candidates, double p) {
 void SamplingOptions::list(OptionList& o) {
   o.group("Sampling");
   o("temperature", temperature, "logits are divided by it; 0: the most likely token").at_least(0);
-  o("top-k", top_k, "only the k most likely tokens; 0: all").at_least(0);
-  o("top-p", top_p, "of those only the fewest that together are this likely").above(0).at_most(1);
-  o("seed", seed, "the same seed draws the same text");
+  o("top-k", top_k, "sample from the k most likely tokens; 0: from all").at_least(0);
+  o("top-p", top_p, "sample from the fewest most likely tokens whose probabilities sum to at least this")
+      .above(0)
+      .at_most(1);
+  o("seed", seed, "one seed always gives the same text");
 }
 
 int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& generator) {
@@ -77,7 +79,7 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& 
   double left = generator.next_uniform() * total(candidates);
   for (const Candidate& c : candidates)
     if ((left -= c.weight) < 0) return c.token;
-  return static_cast<int64_t>(best);  // rounding left a remainder
+  return static_cast<int64_t>(best);  // reached if rounding leaves a remainder
 }
 
 }  // namespace vitrine::nn

@@ -1,4 +1,4 @@
-// Drawing a token from logits.
+// Samples a token from logits.
 #pragma once
 
 #include "core/random.h"
@@ -7,19 +7,20 @@
 
 namespace vitrine::nn {
 
-/// How the next token is drawn; values out of range are errors.
+/// How the next token is sampled. Values out of range are errors.
 struct SamplingOptions {
-  /// ≥ 0: logits are divided by it; 0: the most likely token (of equals the first)
+  /// ≥ 0. The logits are divided by it. 0: the most likely token, and the first of equals
   double temperature = 1;
-  int64_t top_k = 0;  ///< only the k most likely; 0: all
-  /// Of the tokens only the fewest most likely ones that together have this much, in (0, 1]
+  int64_t top_k = 0;  ///< sample from the k most likely tokens only; 0: from all
+  /// In (0, 1]: sample from the smallest set of most likely tokens whose probabilities sum to at
+  /// least this
   double top_p = 1;
-  uint64_t seed = 0;  ///< the same seed draws the same text
+  uint64_t seed = 0;  ///< one seed always gives the same text
 
   void list(OptionList& o);  ///< see nn/options.h
 };
 
-/// The next token for logits [V]; −∞ is never chosen. NaN is an error.
+/// Samples the next token from logits [V]. A token with logit −∞ is never chosen. NaN is an error.
 int64_t sample_token(const Tensor& logits, const SamplingOptions& options, Generator& generator);
 
 }  // namespace vitrine::nn

@@ -5,8 +5,8 @@
 
 namespace vitrine::nn {
 
-/// Dropout (ops/dropout.h) that acts in training mode only, with the thread's generator. p in [0,
-/// 1), else an error.
+/// Dropout (ops/dropout.h), active in training mode only. It uses the generator of the thread. p is
+/// in [0, 1); other values are an error.
 class Dropout : public Module {
  public:
   explicit Dropout(double p);

@@ -1,11 +1,11 @@
-// Rows of a learned table.
+// Embedding: a learned table of vectors.
 #pragma once
 
 #include "nn/module.h"
 
 namespace vitrine::nn {
 
-/// Rows of a table [count, width], N(0, deviation²) at the start.
+/// Looks up rows of a table [count, width], which starts as N(0, deviation²).
 class Embedding : public Module {
  public:
   Embedding(int64_t count, int64_t width, double deviation = 0.02);

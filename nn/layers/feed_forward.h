@@ -6,7 +6,7 @@
 
 namespace vitrine::nn {
 
-/// Functions of ops/activation.h.
+/// The activation functions; see ops/activation.h.
 enum class Activation { relu, gelu, gelu_tanh, silu, swiglu };
 inline EnumNames<Activation> names_of(Activation) {
   return {"activation",
@@ -17,12 +17,12 @@ inline EnumNames<Activation> names_of(Activation) {
            {"swiglu", Activation::swiglu}}};
 }
 
-/// W₂·act(W₁·x + b₁) + b₂. For SwiGLU W₁ has twice the rows: gate, then value. Vaswani et al. 2017;
-/// Shazeer 2020.
+/// W₂·act(W₁·x + b₁) + b₂. For SwiGLU, W₁ has twice as many rows: first the gate, then the value.
+/// Vaswani et al. 2017; Shazeer 2020.
 class FeedForward : public Module {
  public:
   FeedForward(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation);
-  Tensor forward(const Tensor& x) const;  ///< x [..., width], of the same shape
+  Tensor forward(const Tensor& x) const;  ///< x [..., width] → the same shape
   void fields(Fields& f) override;
   FeedForward clone();
 

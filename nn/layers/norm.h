@@ -7,7 +7,7 @@
 
 namespace vitrine::nn {
 
-/// LayerNorm, or RMSNorm, which leaves out mean and bias.
+/// LayerNorm, or RMSNorm, which has no mean and no bias.
 enum class NormKind { layer, rms };
 inline EnumNames<NormKind> names_of(NormKind) {
   return {"norm", {{"layer", NormKind::layer}, {"rms", NormKind::rms}}};
@@ -17,7 +17,7 @@ inline EnumNames<NormKind> names_of(NormKind) {
 class Norm : public Module {
  public:
   explicit Norm(int64_t width, NormKind kind = NormKind::layer, double eps = 1e-5);
-  /// x [..., width], of the same shape
+  /// x [..., width] → the same shape
   Tensor forward(const Tensor& x) const;
   AddNorm forward(const Tensor& x, const Tensor& residual) const;  ///< x + residual, and its norm
   void fields(Fields& f) override;

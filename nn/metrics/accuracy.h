@@ -1,4 +1,4 @@
-// Accuracy of a classifier: the share of targets that the largest logit names.
+// Accuracy of a classifier: the share of targets that have the largest logit.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace vitrine::nn {
 
-/// Σ [argmax_c logits(…, c) = target] and the number of targets that are not `ignore_index`.
-/// Logits [..., classes] of any floating dtype, targets [...] of integers. Of equal logits the
-/// first counts. Other shapes are an error.
+/// Σ [argmax_c logits(…, c) = target], and the number of targets that are not `ignore_index`.
+/// Logits [..., classes] of any floating-point dtype, targets [...] of an integer dtype. Among
+/// equal logits the first one counts. Other shapes are an error.
 WeightedSum accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index = -100);
 
-/// The metric "accuracy" of a model whose batches are inputs and targets.
+/// The metric "accuracy" for a model whose batches are inputs and targets.
 Metric accuracy_metric(std::function<Tensor(const Tensor& inputs)> logits);
 
 }  // namespace vitrine::nn

@@ -1,4 +1,4 @@
-// What a task measures on its validation split besides the loss.
+// Metrics: what a task measures on its validation split besides the loss.
 //
 //   Metric top1{.name = "accuracy",
 //               .of_batch = [&](const auto& x) { return accuracy(model.forward(x[0]), x[1]); }};
@@ -12,27 +12,26 @@
 
 namespace vitrine::nn {
 
-/// A sum, and how many things it is the sum of. A mean over a split is Σ sum / Σ weight of its
-/// batches.
+/// A sum and its weight, such as the number of items. The mean over a split is Σ sum / Σ weight
+/// over its batches.
 struct WeightedSum {
   double sum = 0, weight = 0;
 };
 
-/// A number that tells how good a model is on a split: the mean of `of_batch` over batches, or
-/// `of_split`. Exactly one of the two is given. Either runs in evaluation mode, without a tape.
+/// A number that measures the quality of a model on a split: the mean of `of_batch` over batches,
+/// or `of_split`. Exactly one of the two is given. Both run in evaluation mode, without a tape.
 struct Metric {
   std::string name;  ///< "accuracy"
   bool more_is_better = true;
-  /// Of a batch's tensors, which are on the model's device. The model runs once more for each
-  /// such metric.
+  /// For the tensors of a batch, which are on the device of the model. The model runs once more for
+  /// each such metric.
   std::function<WeightedSum(const std::vector<Tensor>& batch)> of_batch = {};
-  /// Of the whole split, whose mean loss is given.
+  /// For the whole split, given its mean loss.
   std::function<double(double loss)> of_split = {};
-  std::string format = "{:.4f}";  ///< of a printed value (fmt)
+  std::string format = "{:.4f}";  ///< for a printed value (fmt)
 };
 
-/// A metric's value as its format prints it; "–" for NaN. A format that prints no number is an
-/// error.
+/// The value of a metric in its format; "–" for NaN. A format that is not for a number is an error.
 std::string formatted(const std::string& format, double value);
 
 }  // namespace vitrine::nn

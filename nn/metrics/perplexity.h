@@ -5,11 +5,11 @@
 
 namespace vitrine::nn {
 
-/// exp(loss), of a mean cross-entropy in nats per token: among how many equally likely tokens
-/// the model chooses.
+/// exp(loss) for a mean cross-entropy in nats per token. A model that chooses uniformly among n
+/// tokens has the perplexity n.
 double perplexity(double loss);
 
-/// The metric "perplexity" of a task whose loss is such a cross-entropy. Less is better.
+/// The metric "perplexity" of a task with such a loss. Lower is better.
 Metric perplexity_metric();
 
 }  // namespace vitrine::nn

@@ -15,7 +15,7 @@
 namespace vitrine::nn {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of GPT-2's weights at the start
+constexpr double kDeviation = 0.02;  // of the initial weights of GPT-2
 
 double out_deviation(const GptOptions& o) { return residual_deviation(kDeviation, o.layers); }
 
@@ -52,20 +52,20 @@ void GptOptions::list(OptionList& o) {
   o.group("Model");
   o("vocabulary", vocabulary, "number of tokens").at_least(1);
   o("attention", attention, "the mixer: one base and parts, joined by +:\n" + mixer_help()).also("mixer");
-  o("layers", layers, "blocks").at_least(1);
-  o("heads", heads, "query heads").at_least(1);
-  o("key-heads", key_heads, "key heads; 0: as many as query heads").at_least(0);
-  o("width", width, "channels").at_least(1);
-  o("context", context, "longest sequence").at_least(1);
+  o("layers", layers, "number of blocks").at_least(1);
+  o("heads", heads, "number of query heads").at_least(1);
+  o("key-heads", key_heads, "number of key heads; 0: same as query heads").at_least(0);
+  o("width", width, "number of channels").at_least(1);
+  o("context", context, "longest sequence, in tokens").at_least(1);
   o("hidden", hidden, "size of the feed-forward layer; 0: four times the width").at_least(0);
-  o("activation", activation, "of the feed-forward layer");
+  o("activation", activation, "activation function of the feed-forward layer");
   o("norm", norm, "LayerNorm or RMSNorm");
-  o.flag("post-norm", pre_norm, false, "norms after the sums instead of before attention and feed-forward");
+  o.flag("post-norm", pre_norm, false, "norms after the residual sums, not before each part");
   o.flag("no-bias", bias, Bias::no, "linear layers without bias");
-  o.flag("untied", tied, false, "an output layer with weights of its own");
-  o("dropout", dropout, "probability").at_least(0).below(1);
-  o("positions", positions, "what tells tokens apart by their place");
-  o("checkpoint-blocks", recompute_blocks, "less memory: compute blocks again in the backward")
+  o.flag("untied", tied, false, "the output layer does not share the weights of the token embedding");
+  o("dropout", dropout, "dropout probability").at_least(0).below(1);
+  o("positions", positions, "position embedding");
+  o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
       .decides(Role::execution);
 }
 
@@ -80,7 +80,7 @@ void GptOptions::validate() const {
   const auto w = static_cast<double>(width), rows = static_cast<double>(vocabulary),
              places = resolved(*this) == Positions::learned ? static_cast<double>(context) : 0,
              inside = hidden > 0 ? static_cast<double>(hidden) : 4 * w;
-  // Queries and the output of attention, and two layers of the feed-forward; keys may be few.
+  // The query and output projections, and two feed-forward layers; key heads may be few.
   const double block = 2 * w * w + 2 * w * inside;
   check_memory(4 * (w * (rows + places) + block * static_cast<double>(layers)),
                fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
@@ -96,7 +96,7 @@ Gpt::Gpt(const GptOptions& options)
       options_(options) {
   options_.positions = resolved(options);
   if (!options.tied) head = std::make_unique<Linear>(options.width, options.vocabulary, Bias::no, kDeviation);
-  named_parameters();  // gives them their names, for messages and drawings
+  named_parameters();  // sets the parameters' names, for messages and drawings
 }
 
 Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {

@@ -39,14 +39,14 @@ class RecurrentState : public DecodingState {
   int64_t length_ = 0;
 };
 
-/// x with zeros after each row's length.
+/// x, set to 0 after the length of each row.
 Tensor within_lengths(const Tensor& x, const Tensor& lengths) {
   if (!lengths.defined()) return x;
   const Tensor positions = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
   return where(unsqueeze(less(positions, unsqueeze(lengths, -1)), -1), x, 0.0);
 }
 
-/// The states before each position of states [B, T, C], the first of them 0.
+/// For each position of states [B, T, C] the previous state; 0 for the first position.
 Tensor shifted(const Tensor& states, bool reverse) {
   const int64_t time = states.size(1);
   const Tensor none = zeros({states.size(0), 1, states.size(2)}, states.dtype(), states.device());
@@ -115,15 +115,16 @@ Tensor Recurrent::forward(const Tensor& x, const MixerCall& call) const {
   if (call.trace) {
     *call.trace = {};
     call.trace->weights = stack(weights_of, 1);
-    call.trace->distribution = false;  // what the state before the first position holds is missing
+    // The share of the state before the first position is missing
+    call.trace->distribution = false;
     if (options_.causal)
       call.trace->visible = AttentionMask{.causal = true}.visible(x.size(1), x.size(1), x.device());
   }
   return outputs.size() == 1 ? outputs[0] : concat(outputs, -1);
 }
 
-/// w(t, j) = the mean over channels of take_j·keep_{j+1}·…·keep_t: the share of position j's input
-/// in the state of t.
+/// w(t, j) = the mean over channels of take_j·keep_{j+1}·…·keep_t: the share of the input at
+/// position j in the state at position t.
 Tensor Recurrent::weights(const Direction& direction, const Tensor& sums, const Tensor& h,
                           bool reverse) const {
   const Gates g = gates(direction, cast(sums, accumulation_dtype(sums.dtype())), shifted(h, reverse));

@@ -1,5 +1,5 @@
-// What recurrent mixers share: one or two directions, lengths, the state of decoding, and what
-// there is to look at.
+// The common base of recurrent mixers: one or two directions, lengths, the decoding state, and the
+// trace.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@
 
 namespace vitrine::nn {
 
-/// x [B, T, C] → h [B, T, C], by a cell that reads position after position. Without `causal` a
-/// second cell reads from the end, each has C/2 channels, and both are side by side. Positions
-/// after a row's length give 0.
+/// x [B, T, C] → h [B, T, C], by a cell that processes one position after another. If not `causal`,
+/// a second cell runs from the last position to the first; each cell has C/2 channels, and their
+/// outputs are concatenated. Positions after the length of a row give 0.
 class Recurrent : public Mixer {
  public:
-  /// The weights of one direction: sums = x·inputᵀ + b + h·recurrentᵀ, a row for each gate and
+  /// The weights of one direction: sums = x·inputᵀ + b + h·recurrentᵀ, with one row per gate and
   /// channel.
   struct Direction : Module {
     Direction(int64_t width, int64_t channels, int64_t gates, const ProjectionBias& bias);
     void fields(Fields& f) override;
     Linear input;
-    Parameter recurrent;  ///< [gates·C, C], orthogonal at the start
-    Parameter bias;       ///< [C], of the candidate's product with h; only of a Gru
+    Parameter recurrent;  ///< [gates·C, C]; starts as orthogonal matrices
+    Parameter bias;       ///< [C], of the candidate's product with h; Gru only
   };
 
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
@@ -37,13 +37,14 @@ class Recurrent : public Mixer {
  protected:
   Recurrent(const MixerOptions& options, int64_t gates);
 
-  /// The states of every position, h first, [B, T, C] each; `first`: those before the first
+  /// The states at every position, h first, each [B, T, C]. `first`: the states before the first
   /// position, or empty.
   virtual std::vector<Tensor> run(const Direction& direction, const Tensor& sums,
                                   const std::vector<Tensor>& first,
                                   const RecurrentOptions& options) const = 0;
-  /// How much of the state before a position is kept there, and how much of its input is taken in,
-  /// in [0, 1]. Both [B, T, C], of the sums and the hidden states before each position.
+  /// The share of the previous state that a position keeps, and the share of its input that it
+  /// adds, each in [0, 1]. Both are [B, T, C], computed from the sums and from the hidden state
+  /// before each position.
   struct Gates {
     Tensor keep, take;
   };
@@ -56,7 +57,7 @@ class Recurrent : public Mixer {
   void check_call(const Tensor& x, const MixerCall& call) const;
 };
 
-/// Long short-term memory (ops/recurrent.h). The bias of the forget gate starts at 1 (Jozefowicz et
+/// Long short-term memory (ops/recurrent.h). The bias of the forget gate starts as 1 (Jozefowicz et
 /// al. 2015).
 class Lstm : public Recurrent {
  public:

@@ -1,5 +1,4 @@
-// Curves that set runs against each other: the difference of their losses, and their gradients
-// by depth.
+// Charts that compare runs: differences of their losses, and gradients by depth.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// a − b at the steps that both have.
+/// a − b at the steps that both series have.
 Series difference(const Series& a, const Series& b, const std::string& name) {
   std::map<double, double> subtracted;
   for (size_t i = 0; i < std::min(b.x.size(), b.y.size()); ++i) subtracted[b.x[i]] = b.y[i];
@@ -25,7 +24,8 @@ Series difference(const Series& a, const Series& b, const std::string& name) {
   return result;
 }
 
-/// The norms of a run's layers by their number, from 1 on: `of` a layer's norms over steps.
+/// One norm per layer of a run, by layer number from 1. `of` reduces a layer's norms over steps to
+/// one value.
 Series by_depth(const RunRecord& run, double (*of)(const Series&)) {
   Series norms{run.name, {}, {}};
   for (const Series& layer : run.grad_norm_by_layer)
@@ -73,10 +73,10 @@ std::string difference_card(const std::vector<RunRecord>& runs) {
   chart.max_points = 1000;
   return card(
       "Difference to " + first, render_line_chart(chart),
-      "The loss of a run minus that of the first method's run with the same seed, or else of the first "
-      "run, at the same step. Below 0 a run is better. Lines are training batches, smoothed as above; dots "
-      "are the validation data. Runs with one seed see the same batches, so that their difference has much "
-      "less noise than either curve.",
+      "The loss of a run minus the loss of the first method's run with the same seed at the same step. If "
+      "there is no such run, the first run is used. Values below 0 mean that a run is better. Lines are "
+      "training batches, smoothed as above; dots are the validation data. Runs with the same seed see the "
+      "same batches, so their difference has much less noise than either curve.",
       "wide");
 }
 
@@ -115,8 +115,8 @@ std::string depth_card(const std::vector<RunRecord>& runs) {
   }
   return card(
       "Gradients by depth", html + "</div>",
-      "The length of the gradient of each layer's parameters, a line a run: at the first step, and as the "
-      "geometric mean over the second half of training. By such lines Xiong et al. (2020) compare norms "
+      "The norm of the gradient of each layer's parameters, one line per run: at the first step, and as the "
+      "geometric mean over the second half of training. With such lines Xiong et al. (2020) compare norms "
       "before the sublayers (pre-norm) with norms after the residual sums (post-norm), and explain why the "
       "latter need a warmup.",
       "wide");

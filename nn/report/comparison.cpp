@@ -61,7 +61,7 @@ std::string loss_cards(const std::vector<RunRecord>& runs) {
                   " Lines are training batches, each point the mean over the hundredth of the run on each "
                   "side; dots are the validation data.") +
          card("The second half, enlarged", render_line_chart(end),
-              "The same lines from the middle of training on.");
+              "The same lines over the second half of training.");
 }
 
 std::string gradients_card(const std::vector<RunRecord>& runs) {
@@ -84,14 +84,14 @@ std::string gradients_card(const std::vector<RunRecord>& runs) {
   return card(
       "Gradients along queries, keys and values",
       path_charts(lines, with_margin(drawable_range(values, AxisScale::log), AxisScale::log), ""),
-      "The gradient that arrives at the projected queries, keys and values, as the geometric mean over the "
+      "The norm of the gradient of the projected queries, keys and values, as the geometric mean over the "
       "layers. Q and K learn only through the Jacobian of the softmax, "
-      "α(<i>p<sub>i</sub></i>δ<sub><i>ij</i></sub> − <i>p<sub>i</sub>p<sub>j</sub></i>); a mechanism that "
-      "keeps it from vanishing lifts their lines against V.",
+      "α(<i>p<sub>i</sub></i>δ<sub><i>ij</i></sub> − <i>p<sub>i</sub>p<sub>j</sub></i>). A mechanism that "
+      "keeps this Jacobian from vanishing raises their lines relative to V.",
       "wide");
 }
 
-/// One run a method, with the weights of all its runs.
+/// One run per method, with the summed weights of its runs.
 std::vector<RunRecord> weights_of_methods(const std::vector<RunRecord>& runs) {
   std::vector<RunRecord> sums;
   for (const std::string& method : methods_of(runs)) {
@@ -106,8 +106,8 @@ std::vector<RunRecord> weights_of_methods(const std::vector<RunRecord>& runs) {
 std::string weights_card(const std::vector<RunRecord>& runs) {
   return card(
       "Distribution of the weights", weight_histogram(weights_of_methods(runs), 0),
-      "All attention weights of visible keys, by size. What lies left of 10⁻³ hardly passes a gradient on to "
-      "its score; what lies left of 10⁻⁷ vanishes beside 1 in single precision.",
+      "All attention weights of visible keys, by size. A weight below 10⁻³ passes almost no gradient to its "
+      "score. A weight below 10⁻⁷ is lost when it is added to 1 in single precision.",
       "wide");
 }
 
@@ -126,12 +126,12 @@ std::string metric_cards(const std::vector<RunRecord>& runs) {
             {other.values, categorical_color(method_index(runs, run)), LineStyle::dots, method_of(run)});
         chart.lines.back().series.name = run.name;
       }
-    // Two cards are beside each other; a last one alone takes the row.
+    // Two cards share a row; a last single card takes the whole row.
     const bool is_left_over = runs.front().metrics.size() % 2 == 1 && &metric == &runs.front().metrics.back();
-    html += card(
-        metric.name, render_line_chart(chart),
-        fmt::format("On the whole validation split; {} is better.", metric.more_is_better ? "more" : "less"),
-        is_left_over ? "wide" : "");
+    html += card(metric.name, render_line_chart(chart),
+                 fmt::format("On the whole validation split; {} is better.",
+                             metric.more_is_better ? "higher" : "lower"),
+                 is_left_over ? "wide" : "");
   }
   return html;
 }
@@ -141,7 +141,7 @@ std::string samples_card(const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) {
     html += fmt::format("<div><h4>{}</h4>{}</div>", escape_html(run.name), sample_text(run));
   }
-  return card("Samples", html + "</div>", "What each model writes; a prompt that it continues is in bold.",
+  return card("Samples", html + "</div>", "The text that each model generates; the prompt is in bold.",
               "wide");
 }
 
@@ -165,7 +165,7 @@ std::string differing_settings_card(const std::vector<RunRecord>& runs) {
   }
   if (rows.empty()) return "";
   return card("Settings that differ", totals_table(run_columns(runs), rows),
-              "All others are the same in all runs.", "wide");
+              "All other settings are the same in all runs.", "wide");
 }
 
 }  // namespace

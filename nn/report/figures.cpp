@@ -1,4 +1,4 @@
-// Figures and texts that the section of a run and the comparison share.
+// Figures and texts that the section of a run and the comparison both use.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Range = std::pair<double, double>;
 
-/// Widens `range` to hold the drawable values of `values`.
+/// Extends `range` to include the drawable values of `values`.
 void include(Range& range, const std::vector<double>& values, AxisScale scale) {
   const Range more = drawable_range(values, scale);
   if (std::isnan(more.first)) return;
@@ -63,8 +63,8 @@ std::string sample_text(const RunRecord& run) {
   if (run.prompt.empty() && run.sample.empty()) return R"(<p class="missing">No sample was drawn.</p>)";
   const bool blank = run.prompt.find_first_not_of(" \t\r\n") == run.prompt.npos;
   if (blank) return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n{}</pre>", escape_html(run.sample));
-  // The line break that a parser swallows right after <pre> is written, so that the text keeps
-  // its own.
+  // An HTML parser drops a line break directly after <pre>. One is written here, so that the text
+  // keeps its own first line break.
   return fmt::format("<pre class=\"sample\" tabindex=\"0\">\n<b>{}</b>{}</pre>", escape_html(run.prompt),
                      escape_html(run.sample));
 }

@@ -102,7 +102,7 @@ std::string readable_number(double value, int digits) {
   if (value == 0) return "0";
   const std::string sign = value < 0 ? "−" : "";
   const double size = std::abs(value);
-  // Let the formatter round first: 9999.7 with 4 digits has the exponent 4, not 3.
+  // The formatter rounds first: 9999.7 with 4 digits has the exponent 4, not 3.
   const std::string scientific = fmt::format("{:.{}e}", size, digits - 1);
   const size_t e = scientific.find('e');
   const int exponent = std::stoi(scientific.substr(e + 1));

@@ -1,4 +1,4 @@
-// Text for HTML pages: any bytes in, well-formed text out.
+// Text for HTML pages: any bytes are accepted, and the result is well-formed.
 #pragma once
 
 #include <string>
@@ -6,19 +6,19 @@
 
 namespace vitrine::nn::report {
 
-/// Valid UTF-8 from any bytes: each ill-formed sequence (overlong, surrogate, truncated, beyond
-/// U+10FFFF) and each control character but tab and newline becomes U+FFFD; "\r\n" and "\r" become
-/// "\n". One U+FFFD per maximal ill-formed prefix (Unicode 15, section 3.9, "substitution of
-/// maximal subparts").
+/// Converts any bytes to valid UTF-8. U+FFFD replaces each ill-formed sequence (overlong,
+/// surrogate, truncated, beyond U+10FFFF), once per maximal ill-formed prefix (Unicode 15, section
+/// 3.9, "substitution of maximal subparts"), and each control character except tab and newline.
+/// "\r\n" and "\r" become "\n".
 std::string valid_utf8(std::string_view bytes);
 
 /// valid_utf8 with & < > " ' as entities: safe as HTML text and inside a quoted attribute.
 std::string escape_html(std::string_view bytes);
 
-/// A token for display: valid UTF-8 in which space, newline and tab can be seen (␣ ⏎ ⇥).
+/// A token for display: valid UTF-8, with visible symbols for space, newline and tab (␣ ⏎ ⇥).
 std::string visible_token(std::string_view token);
 
-/// `value` with `digits` significant digits as a person writes it: 0.0123, 1,536, 3.2×10⁻⁷. NaN
+/// `value` with `digits` significant digits in everyday notation: 0.0123, 1,536, 3.2×10⁻⁷. NaN
 /// gives "–".
 std::string readable_number(double value, int digits = 4);
 

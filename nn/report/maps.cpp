@@ -1,4 +1,4 @@
-// Attention maps: data for the script, and the place where it draws them.
+// Attention maps: the data for the script, and the place where the script draws them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,16 +11,15 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// Longer texts are cut: beyond it the cells are too small to see and the file grows with the
-/// square.
+/// Longer texts are cut, because the cells would be too small to see and the file size grows with
+/// the square.
 constexpr size_t longest_side = 128;
 
 constexpr int code_nan = 4095, code_one = 4094;
-constexpr double code_decades = 10;  // codes reach down to 10⁻¹⁰
+constexpr double code_decades = 10;  // the smallest code is 10⁻¹⁰
 
 int weight_code(float weight) {
-  if (!(weight >= 0 && weight <= 1.01f))
-    return code_nan;  // more than 1 by rounding of bfloat16 is still a weight
+  if (!(weight >= 0 && weight <= 1.01f)) return code_nan;  // bfloat16 may round to more than 1
   if (weight == 0) return 0;
   const double log10_weight = std::log10(static_cast<double>(weight));
   const double code = code_one + std::round(log10_weight / code_decades * (code_one - 1));
@@ -37,7 +36,7 @@ std::vector<float> top_left(const AttentionMap& map, size_t rows, size_t columns
   return weights;
 }
 
-/// Index of the labels, cut and made visible, in `all`; the same list is stored once.
+/// The index in `all` of these labels, which are cut and made visible. Equal lists are stored once.
 size_t label_index(const std::vector<std::string>& labels, std::vector<std::vector<std::string>>& all) {
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(labels.size(), longest_side); ++i)
@@ -111,10 +110,10 @@ std::string map_viewer(const RunRecord& run, int index) {
                         odd == 1 ? "value is" : "values are");
   }
   return card("Attention maps", html,
-              "Row <i>i</i> shows where the token at <i>i</i> looks: <i>p<sub>ij</sub></i> = "
-              "softmax<sub><i>j</i></sub>(α<i>s<sub>ij</sub></i>), each row adding to 1, a key hidden by the "
-              "mask left blank. "
-              "Choose a head on the left; point at a cell for its weight and, below, the same row as text.",
+              "Row <i>i</i> shows the keys that the token at <i>i</i> attends to: <i>p<sub>ij</sub></i> = "
+              "softmax<sub><i>j</i></sub>(α<i>s<sub>ij</sub></i>). Each row sums to 1; keys hidden by the "
+              "mask are blank. "
+              "Choose a head on the left. Point at a cell for its weight; the text below shows the same row.",
               "wide");
 }
 
@@ -125,7 +124,7 @@ std::string map_pair(const std::vector<RunRecord>& runs) {
                     [](const AttentionMap& map) { return !map.weights.empty(); }))
       with_maps.push_back(i);
   if (with_maps.size() < 2) return "";
-  // Another method is more of a comparison than another seed.
+  // Another method is a better comparison than another seed.
   const size_t left = with_maps[0];
   const auto other = std::find_if(with_maps.begin(), with_maps.end(),
                                   [&](size_t i) { return method_of(runs[i]) != method_of(runs[left]); });
@@ -144,7 +143,7 @@ std::string map_pair(const std::vector<RunRecord>& runs) {
   }
   return card(
       "Attention maps side by side", html + "</div></div>",
-      "The same head of two runs on the same validation data. Point at a cell of one for its weight in both.",
+      "The same head of two runs on the same validation data. Point at a cell for its weight in both runs.",
       "wide");
 }
 

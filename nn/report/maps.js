@@ -1,6 +1,6 @@
 /* global all, element, number, superscript, redraws */
 /* exported map_viewer, map_pair */
-// Attention maps. Weights come as two base-64 characters each, see encode_weights.
+// Attention maps. Each weight is encoded as two base-64 characters; see encode_weights.
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 function decode(codes) {
   const weights = new Float64Array(codes.length / 2);
@@ -10,7 +10,7 @@ function decode(codes) {
   }
   return weights;
 }
-const log_floor = -7;  // the logarithmic shading runs from 10⁻⁷ to 1
+const log_floor = -7;  // the logarithmic shading covers 10⁻⁷ to 1
 const strength = (weight, log) => log ? Math.min(1, Math.max(0, 1 - Math.log10(weight) / log_floor)) : Math.min(1, weight);
 const style_color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const channels = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
@@ -21,7 +21,7 @@ function shades() {
     return stops[i].map((value, c) => Math.round(value + part * (stops[i + 1][c] - value)));
   };
 }
-// The map as an image of one pixel per cell. Hidden cells stay clear.
+// The map as an image with one pixel per cell. Hidden cells are transparent.
 function image_of(map, log) {
   const canvas = document.createElement("canvas");
   canvas.width = map.keys.length;
@@ -35,7 +35,7 @@ function image_of(map, log) {
   context.putImageData(image, 0, 0);
   return canvas;
 }
-// The large map with its labels; returns where its cells lie, in CSS pixels.
+// Draws the large map with its labels. Returns the position and size of its cells in CSS pixels.
 function draw_map(canvas, map, log, chosen) {
   const width = canvas.clientWidth, margin = 34, font = 11;
   if (!width) return null;
@@ -79,7 +79,7 @@ function draw_map(canvas, map, log, chosen) {
   return {margin, cell, row};
 }
 
-// The maps of a run, decoded once.
+// The maps of a run; they are decoded only once.
 const decoded = new Map();
 function maps_of(run) {
   if (!decoded.has(run))
@@ -99,14 +99,14 @@ function describe_cell(place, map, {i, j}) {
   element("code", place, map.keys[j]);
   place.append(` at ${j}` + (weight === 0 ? ", hidden by the mask (or rounded to 0)" : ""));
 }
-// Where the row of the middle has its largest weight: a cell worth a look.
+// The cell chosen at first: the largest weight of the middle row.
 function first_cell(map) {
   const i = map.queries.length >> 1, row = map.weights.slice(i * map.keys.length, (i + 1) * map.keys.length);
   return {i, j: row.reduce((best, weight, j) => weight > row[best] ? j : best, 0)};
 }
 const is_inside = (cell, map) => cell && cell.i < map.queries.length && cell.j < map.keys.length;
-// Calls choose(cell) when the pointer or an arrow key moves to another cell of the map that
-// `state()` has drawn.
+// Calls choose(cell) when the pointer or an arrow key moves to another cell of the map in
+// `state()`.
 function choose_by(canvas, state, choose) {
   canvas.onpointermove = canvas.onpointerdown = event => {
     const {map, geometry} = state();
@@ -207,7 +207,7 @@ function map_viewer(root, run) {
   draw_at_new_width(canvas, draw);
 }
 
-// The same head of two runs side by side; a cell is chosen in both.
+// The same head of two runs side by side. A cell is chosen in both maps at once.
 function map_pair(root, runs) {
   const head = root.querySelector(".map-head"), log_box = root.querySelector("input"), heads = new Map();
   const sides = all(".panels > div", root).map(div => {

@@ -28,8 +28,8 @@ std::string script_json(const nlohmann::json& data) {
 }
 
 std::string page_head(const std::string& title) {
-  // The policy forbids the page to load anything at all: it shows the same without a network, and
-  // tells nobody.
+  // The content policy forbids the page to load anything: it looks the same without a network, and
+  // it sends nothing.
   return R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
@@ -54,7 +54,7 @@ struct ChartCard {
   std::string operator()(const Histogram& histogram) const {
     return card(histogram.title, render_histogram(histogram), "", "wide");
   }
-  // The table carries its title as a caption.
+  // The table shows its title as a caption.
   std::string operator()(const HeatTable& table) const {
     return card("", render_heat_table(table), "", "wide");
   }

@@ -1,4 +1,4 @@
-// A page of charts of one's own: one HTML file that needs nothing but a browser.
+// A page with charts of your own: one HTML file that needs only a browser.
 //
 //   Series rate{"warmup and cosine", {}, {}};
 //   for (int step = 0; step <= 500; ++step)
@@ -19,15 +19,15 @@ namespace vitrine::nn::report {
 /// Any chart of nn/report/charts/chart.h.
 using Chart = std::variant<LineChart, Histogram, HeatTable>;
 
-/// A page with the charts below each other, each under its title, as a string. All texts of the
-/// charts are escaped. The page loads nothing from elsewhere (its content policy forbids it). Its
-/// charts are drawn without scripts; tooltips, legends and the choice of theme need scripts. No
-/// charts, or a chart that cannot be rendered (unequal x and y, say), are an error.
+/// The HTML of a page with the charts in a column, each under its title. All texts of the charts
+/// are escaped. The page loads nothing from elsewhere; its content policy forbids it. The charts
+/// need no scripts; tooltips, legends and the choice of theme do. Errors: no charts; a chart that
+/// cannot be rendered, for example with unequal numbers of x and y.
 std::string render_page(const std::string& title, const std::vector<Chart>& charts);
 
-/// Writes render_page to `path`, by way of a temporary file in the same folder that is synced and
-/// renamed. Readers see the old file or the new one, never a part. If any step fails, the old file
-/// remains, and the error names path and cause.
+/// Writes render_page to `path`, by renaming a synchronized temporary file in the same folder.
+/// Readers see either the old file or the new file, never a part. If a step fails, the old file
+/// remains, and the error names the path and the cause.
 void write_page(const std::string& path, const std::string& title, const std::vector<Chart>& charts);
 
 }  // namespace vitrine::nn::report

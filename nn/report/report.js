@@ -16,8 +16,8 @@ function number(value, digits = 4) {
   return (+value.toPrecision(digits)).toLocaleString("en", {maximumFractionDigits: 12});
 }
 
-// Theme: automatic, light, dark, in turn. Canvases are drawn again, as their colours come from the
-// style sheet.
+// Theme: each click selects the next of automatic, light and dark. Canvases are drawn again,
+// because their colours come from the style sheet.
 const redraws = [];
 const redraw = () => redraws.forEach(f => f());
 const themes = ["auto", "light", "dark"];
@@ -26,7 +26,7 @@ function set_theme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   theme_button.textContent = "Theme: " + theme;
-  try { localStorage.setItem("vitrine-theme", theme); } catch { /* storage may be closed to local files */ }
+  try { localStorage.setItem("vitrine-theme", theme); } catch { /* browsers may deny storage to local files */ }
   redraw();
 }
 theme_button.onclick = () => {
@@ -51,7 +51,7 @@ document.addEventListener("pointermove", event => {
   else if (!event.target.closest?.(".plot")) tip.hidden = true;
 });
 
-// Tabs: one run at a time. Without this script all runs stand below each other.
+// Tabs show one run at a time. Without this script, all runs are visible, one below the other.
 const tabs = all(".tabs button"), panels = all(".run");
 function choose_run(index) {
   panels.forEach((panel, i) => panel.hidden = i !== index);
@@ -69,15 +69,15 @@ tabs.forEach((tab, i) => {
   };
 });
 
-// Line charts. The paths hold the points; the scales of the plot turn them back into values.
+// Line charts. The paths contain the points; the scales of the plot convert them back to values.
 const scale_of = text => {
   const [low, high, kind] = text.split(" ");
   return t => kind === "log" ? low * Math.pow(high / low, t) : +low + (high - low) * t;
 };
 const numbers = text => text.split(" ").map(Number);
 const points_of = path => path.getAttribute("d").split(/[ML]/).slice(1).map(numbers);
-// Of a band, whose pieces run along the highest values and back along the lowest: x, highest,
-// lowest.
+// The points of a band as [x, highest, lowest]. Each piece of its path follows the highest values
+// and returns along the lowest.
 function band_of(path) {
   return path.getAttribute("d").split("Z").filter(Boolean).flatMap(piece => {
     const points = piece.split(/[ML]/).slice(1).map(numbers), half = points.length / 2;
@@ -89,8 +89,8 @@ function nearest(points, x) {
   for (const point of points) if (Math.abs(point[0] - x) < Math.abs(best[0] - x)) best = point;
   return best;
 }
-// Steps are whole numbers; over a short axis, and over a logarithmic one, x is any number. Paths
-// round it.
+// The x value at a place. Paths round it, so a linear axis over more than 20 gives whole numbers
+// (steps); other axes give any number.
 function x_value(plot, place) {
   const x_of = scale_of(plot.dataset.x), x = x_of(place / 1000), span = x_of(1) - x_of(0);
   const whole = plot.dataset.x.endsWith("linear") && (span > 20 || Math.abs(x) < 1e-5 * span);
@@ -130,7 +130,7 @@ all(".plot").forEach(plot => {
   plot.addEventListener("pointerleave", () => { cursor.hidden = true; tip.hidden = true; });
 });
 
-// Legends: an entry switches its lines off and on; pointing at it dims the others.
+// Legends: a click on an entry hides or shows its lines; pointing at it dims the others.
 all(".chart").forEach(chart => all(".legend button", chart).forEach(button => {
   const drawn = all("svg [data-series]", chart);
   const own = node => node.dataset.series === button.dataset.series;

@@ -19,7 +19,7 @@ void WeightDistribution::add(float weight) {
   if (bin < 0) {
     ++below;
   } else {
-    // 1 itself belongs to the last bin
+    // The weight 1 belongs to the last bin
     ++counts[std::min(static_cast<size_t>(bin), counts.size() - 1)];
   }
 }

@@ -28,7 +28,7 @@ std::string loss_card(const RunRecord& run) {
   chart.lines = {{raw, categorical_color(0), LineStyle::faint},
                  {smoothed(raw, "training, smoothed"), categorical_color(0), LineStyle::solid},
                  {validation, categorical_color(1), LineStyle::dots}};
-  // Without training losses the smoothed line would only repeat the note that they are missing.
+  // Without training losses, the smoothed line would only repeat the note that values are missing.
   if (raw.y.empty()) chart.lines.erase(chart.lines.begin() + 1);
   if (run.words.classes > 1) {
     const double guess = std::log(static_cast<double>(run.words.classes));
@@ -54,12 +54,12 @@ std::string metric_cards(const RunRecord& run) {
     chart.lines = {{metric.values, categorical_color(1), LineStyle::dots}};
     chart.lines[0].series.name = metric.name;
     chart.height = 13;
-    // Two cards are beside each other; a last one alone takes the row.
+    // Two cards share a row; a last single card takes the whole row.
     const bool is_left_over = run.metrics.size() % 2 == 1 && &metric == &run.metrics.back();
-    html += card(
-        metric.name, render_line_chart(chart),
-        fmt::format("On the whole validation split; {} is better.", metric.more_is_better ? "more" : "less"),
-        is_left_over ? "wide" : "");
+    html += card(metric.name, render_line_chart(chart),
+                 fmt::format("On the whole validation split; {} is better.",
+                             metric.more_is_better ? "higher" : "lower"),
+                 is_left_over ? "wide" : "");
   }
   return html;
 }
@@ -74,8 +74,8 @@ std::string learning_rate_card(const RunRecord& run, const SharedRanges& ranges)
   chart.height = 13;
   return card(
       "Learning rate", render_line_chart(chart),
-      "How far the optimizer steps along the (rescaled) gradient. The rise at the start is the warmup: "
-      "Adam's estimates of the gradient's size rest on few batches then, and large steps would trust noise.");
+      "The factor of each optimizer step along the (rescaled) gradient. The rise at the start is the warmup: "
+      "at first, Adam estimates the size of the gradient from few batches, and large steps would follow noise.");
 }
 
 std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
@@ -86,15 +86,15 @@ std::string speed_card(const RunRecord& run, const SharedRanges& ranges) {
   Series speed = run.speed;
   speed.name = speed_label(run);
   add_with_trend(chart.lines, speed, categorical_color(2));
-  if (speed.y.empty()) chart.lines.pop_back();  // one note that there are no values is enough
+  if (speed.y.empty()) chart.lines.pop_back();  // one note about missing values is enough
   chart.max_points = 600;
   chart.height = 13;
   return card(
       "Speed", render_line_chart(chart),
       fmt::format(
-          "Training {}s per second of wall-clock time. Faint is each step, or the range of neighbouring "
-          "steps where they are many; solid is the mean over the hundredth of the run on each side. Dips "
-          "are other work of the machine.",
+          "Training {}s per second of wall-clock time. The faint line is each step, or the range of neighbouring "
+          "steps if there are many. The solid line is the mean over one hundredth of the run on each side. "
+          "Dips are caused by other work of the machine.",
           escape_html(run.words.item)));
 }
 
@@ -112,10 +112,10 @@ std::string layer_gradients_card(const RunRecord& run, const SharedRanges& range
   }
   return card(
       "Gradients by layer", render_line_chart(chart),
-      "The length ‖<i>g</i>‖ = √Σ<i>g</i>² of the gradient of each layer's parameters, on a logarithmic "
-      "axis. Under plain gradient descent layers far apart would learn at very different speeds; Adam evens "
-      "that out. A line that falls to nothing is a layer that no longer hears of its mistakes, a spike a "
-      "batch that may throw the model off (why gradients are clipped).",
+      "The norm ‖<i>g</i>‖ = √Σ<i>g</i>² of the gradient of each layer's parameters, on a logarithmic axis. "
+      "With plain gradient descent, layers with very different norms would learn at very different speeds; "
+      "Adam compensates for this. If a line falls to 0, the layer no longer learns. A spike is a batch that "
+      "may disturb the model, which is why gradients are clipped.",
       "wide");
 }
 
@@ -135,8 +135,8 @@ std::string path_gradients_card(const RunRecord& run, const SharedRanges& ranges
   }
   return card(
       "Gradients along queries, keys and values", path_charts(lines, ranges.path_gradients, "attention"),
-      "What of the loss's gradient arrives at the projected queries, keys and values. The V path passes the "
-      "weights <i>p</i> alone; the Q and K paths also pass the Jacobian of the softmax, "
+      "The norm of the loss's gradient with respect to the projected queries, keys and values. The V path "
+      "passes only the weights <i>p</i>; the Q and K paths also pass the Jacobian of the softmax, "
       "∂<i>p<sub>i</sub></i>/∂<i>s<sub>j</sub></i> = α(<i>p<sub>i</sub></i>δ<sub><i>ij</i></sub> − "
       "<i>p<sub>i</sub>p<sub>j</sub></i>), which vanishes where attention is sharp.",
       "wide");
@@ -158,13 +158,13 @@ std::string weights_card(const RunRecord& run, int index) {
   }
   return card(
       "Distribution of the weights", content,
-      "All attention weights <i>p<sub>ij</sub></i> of visible keys, by size. The gradient into a score is "
-      "<i>p<sub>ij</sub></i> times something of ordinary size: weights below 10⁻³ hardly pass one on, "
-      "weights below 10⁻⁷ vanish beside 1 in single precision.",
+      "All attention weights <i>p<sub>ij</sub></i> of visible keys, by size. The gradient of a score is "
+      "<i>p<sub>ij</sub></i> times a factor of ordinary size. A weight below 10⁻³ therefore passes almost no "
+      "gradient, and a weight below 10⁻⁷ is lost when it is added to 1 in single precision.",
       "wide");
 }
 
-/// A heat table layers × heads of one figure of the heads.
+/// A heat table, layers × heads, of one figure of the heads.
 HeatTable head_table(const RunRecord& run, const std::string& title, double HeadStatistics::*figure) {
   std::set<int> layers, heads;
   for (const HeadStatistics& head : run.heads) {
@@ -211,11 +211,11 @@ std::string jacobian_card(const RunRecord& run, const SharedRanges& ranges) {
   return card(
       "Size of the softmax's Jacobian", render_heat_table(table),
       "Half the L1 norm of ∂<i>p</i>/∂<i>z</i> with <i>p</i> = softmax(α<i>z</i>): how much gradient the "
-      "softmax lets through to the scores. Without a softcap it is α(1 − Σ<sub><i>j</i></sub> "
-      "<i>p<sub>j</sub></i>²): 0 for one-hot attention and nearly α for even attention.");
+      "softmax passes to the scores. Without a softcap it is α(1 − Σ<sub><i>j</i></sub> "
+      "<i>p<sub>j</sub></i>²): 0 for one-hot attention and nearly α for uniform attention.");
 }
 
-/// Shares and gradients per head, folded away: looked up rather than read.
+/// Shares and gradients per head, in a collapsed section, because few readers need them.
 std::string more_head_tables(const RunRecord& run, const SharedRanges& ranges) {
   std::string shares, gradients;
   for (const auto& [title, figure] : {std::pair{"weights below 10⁻³, %", &HeadStatistics::share_below_1e3},
@@ -235,11 +235,12 @@ std::string more_head_tables(const RunRecord& run, const SharedRanges& ranges) {
     table.format = [](double value) { return readable_number(value, 2); };
     gradients += render_heat_table(table);
   }
-  return card("More about each head",
-              R"(<div class="heats">)" + shares + R"(</div><div class="heats">)" + gradients + "</div>",
-              "The share of small weights, and the gradient that arrives at each head's queries, keys and "
-              "values (shaded by its logarithm, all three tables alike).",
-              "wide");
+  return card(
+      "More about each head",
+      R"(<div class="heats">)" + shares + R"(</div><div class="heats">)" + gradients + "</div>",
+      "The share of small weights, and the norm of the gradient of each head's queries, keys and values "
+      "(shaded by its logarithm, with the same scale in all three tables).",
+      "wide");
 }
 
 }  // namespace
@@ -264,7 +265,7 @@ std::string summary_tiles(const RunRecord& run) {
 
 namespace {
 
-/// What is shown of the heads, and how their gradients went.
+/// The cards of the heads: maps, statistics and gradients.
 std::string attention_cards(const RunRecord& run, int index, const SharedRanges& ranges) {
   std::string html;
   if (!run.grad_norm_by_path.empty()) html += path_gradients_card(run, ranges);
@@ -282,9 +283,8 @@ std::string run_section(const RunRecord& run, int index, const SharedRanges& ran
   if (!run.grad_norm_by_layer.empty()) html += layer_gradients_card(run, ranges);
   if (has_attention(run)) html += attention_cards(run, index, ranges);
   if (run.words.writes_text || !run.sample.empty())
-    html +=
-        card("Sample", sample_text(run),
-             "What the trained model writes, token by token; a prompt that it continues is in bold.", "wide");
+    html += card("Sample", sample_text(run),
+                 "The text that the trained model generates, token by token; the prompt is in bold.", "wide");
   if (!run.settings.empty()) html += card("Settings", settings_table(run.settings), "", "wide");
   return html + "</div>\n";
 }

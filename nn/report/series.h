@@ -7,10 +7,10 @@
 
 namespace vitrine::nn::report {
 
-/// The value of a number that was not given.
+/// Marks a number that is not given.
 inline constexpr double not_given = std::numeric_limits<double>::quiet_NaN();
 
-/// y over x. Both hold the same number of values.
+/// Values y at positions x; both have the same length.
 struct Series {
   std::string name;
   std::vector<double> x, y;

@@ -1,7 +1,7 @@
 /* global all, element, x_value, y_value, points_of, band_of */
 /* exported add_tools */
-// What can be done with every chart: enlarge it for a projector, save its numbers as CSV and its
-// picture as SVG.
+// The tools of every chart: enlarge it for a projector, save its numbers as CSV, save its picture
+// as SVG.
 const svg_space = "http://www.w3.org/2000/svg";
 const slug = text => text.normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 80) || "chart";
 function save(name, kind, text) {
@@ -12,10 +12,10 @@ function save(name, kind, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// CSV: a line each row, fields with commas, quotes or line breaks in quotes.
+// CSV: one line per row. Fields with commas, quotes or line breaks are quoted.
 const csv_field = value => /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value);
 const csv = rows => rows.map(row => row.map(csv_field).join(",") + "\n").join("");
-// The drawn points of a chart: long lines are thinned, and values have the precision of the
+// The points of a chart as drawn: long lines are reduced, and values have the precision of the
 // picture.
 function chart_rows(chart) {
   const plot = chart.querySelector(".plot"), bars = all(".bars", plot), y_label = chart.querySelector(".y-label").textContent;
@@ -46,7 +46,7 @@ const map_rows = map => [["query", "key", "query token", "key token", "weight"],
                            return [i, j, map.queries[i], map.keys[j], +weight.toPrecision(4)];
                          })];
 
-// SVG: an element with attributes and text. Colours are those of the theme that is shown.
+// SVG: an element with attributes and text. The colours are those of the current theme.
 function node(name, attributes, text = "") {
   const made = document.createElementNS(svg_space, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -112,12 +112,12 @@ function table_svg(table, title) {
   }));
   return picture(40 + wide * rows[0].length, 74 + high * rows.length, parts);
 }
-// The pixels of a canvas, in an SVG.
+// A canvas as an image in an SVG.
 const canvas_svg = (canvas, title) => picture(canvas.width, canvas.height + 50, [
   node("text", {x: 12, y: 34, fill: getComputedStyle(document.body).color}, title),
   node("image", {y: 50, width: canvas.width, height: canvas.height, href: canvas.toDataURL()})]);
 
-// Enlarged, a figure fills the window. Escape, or its button, puts it back.
+// An enlarged figure fills the window. Escape or the button restores it.
 let enlarged = null;
 function enlarge(figure) {
   if (enlarged) enlarged.classList.remove("enlarged");
@@ -127,7 +127,7 @@ function enlarge(figure) {
 }
 document.addEventListener("keydown", event => { if (event.key === "Escape" && enlarged) enlarge(enlarged); });
 
-// `title`, `rows` and `draw` are functions: what they give may change.
+// `title`, `rows` and `draw` are functions, because their results may change.
 function add_buttons(figure, title, rows, draw) {
   const bar = element("div", figure, "", "tools");
   figure.prepend(bar);

@@ -1,4 +1,4 @@
-// The numbers of several runs: each run's, and each method's over its seeds.
+// The figures of several runs: of each run, and of each method over its seeds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::string per_cent(double value) {
   return std::isnan(value) ? readable_number(value) : readable_number(100 * value, 3) + " %";
 }
 
-/// What a run has reached.
+/// The rows with the results of the runs.
 std::vector<TotalsRow> result_rows(const std::vector<RunRecord>& runs) {
   std::vector<TotalsRow> rows = {{"final validation " + loss_label(runs.front()),
                                   of_each(runs, final_validation_loss), with_digits(5),
@@ -54,7 +54,7 @@ std::vector<TotalsRow> result_rows(const std::vector<RunRecord>& runs) {
   return rows;
 }
 
-/// What a run has cost, and what its attention does.
+/// The rows with the costs of the runs and the statistics of their attention.
 std::vector<TotalsRow> other_rows(const std::vector<RunRecord>& runs) {
   const auto entropy_share = [](const RunRecord& run) {
     return mean_over_heads(run, &HeadStatistics::entropy) /
@@ -90,13 +90,13 @@ std::string row_html(const std::string& label, const std::vector<std::string>& c
   return html + "</tr>";
 }
 
-/// With minus signs as wide as plus signs.
+/// Replaces hyphens by minus signs, which are as wide as plus signs.
 std::string typeset(std::string text) {
   for (size_t at = 0; (at = text.find('-', at)) != text.npos; at += 3) text.replace(at, 1, "−");
   return text;
 }
 
-/// Of one figure: the means, and the differences to the first method.
+/// The rows of one figure: the means, and the differences to the first method.
 std::string means_rows(const std::vector<RunRecord>& runs, const Figure& figure) {
   std::vector<std::string> means, counts, differences, verdicts, pairs;
   const auto all = means_over_seeds(runs, figure.of);
@@ -148,9 +148,9 @@ std::string means_card(const std::vector<RunRecord>& runs) {
       "Means over seeds", totals_table(columns, rows),
       fmt::format(
           "In brackets are 95 % intervals of the mean, from {} bootstrap resamples. A difference is the "
-          "mean over pairs of runs with one seed, which see the same batches. Where its interval holds 0 "
-          "it is said to be none. Of <i>n</i> pairs all differences have one sign by chance in 2 of "
-          "2<sup><i>n</i></sup> cases, so fewer than six pairs show less than their interval says.",
+          "mean over pairs of runs with the same seed, which see the same batches. If its interval "
+          "contains 0, the verdict is none. By chance, all differences of <i>n</i> pairs have the same sign "
+          "in 2 of 2<sup><i>n</i></sup> cases, so fewer than six pairs show less than their interval says.",
           readable_number(kResamples, 5)),
       "wide");
 }
@@ -172,9 +172,9 @@ std::string totals_card(const std::vector<RunRecord>& runs) {
   return card(
       "Totals", totals_table(run_columns(runs), rows),
       has_seeds(runs)
-          ? "The best of each result is marked."
-          : "The best of each result is marked. Runs of one method with other seeds differ too: whether a "
-            "method is better, several seeds tell.",
+          ? "The best value of each result is marked."
+          : "The best value of each result is marked. Runs of one method with different seeds differ, too: "
+            "only several seeds show whether a method is better.",
       "wide");
 }
 

@@ -11,7 +11,7 @@ namespace vitrine::nn {
 
 namespace {
 
-/// Calls f with each character of a UTF-8 text, and with each byte that belongs to none.
+/// Calls f with each character of a UTF-8 text, and with each byte that is not part of a character.
 template <class F>
 void for_each_character(std::string_view text, F f) {
   for (size_t i = 0; i < text.size();) {
@@ -34,7 +34,7 @@ std::vector<std::string> split_characters(const std::string& text) {
 
 CharacterVocabulary::CharacterVocabulary(const std::string& text)
     : CharacterVocabulary([&] {
-        std::set<std::string, std::less<>> distinct;  // UTF-8 sorts as its code points do
+        std::set<std::string, std::less<>> distinct;  // UTF-8 sorts like its code points
         std::array<bool, 256> seen{};
         for_each_character(text, [&](std::string_view c) {
           if (c.size() == 1 ? std::exchange(seen[byte_of(c)], true) : distinct.contains(c)) return;

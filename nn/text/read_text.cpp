@@ -13,7 +13,7 @@ namespace vitrine::nn {
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   check(file.good(), "read_text: cannot open {}: {}", path, std::strerror(errno));
-  std::error_code unknown;  // of a pipe
+  std::error_code unknown;  // for a pipe
   const auto size = std::filesystem::file_size(path, unknown);
   std::string text;
   if (!unknown) text.reserve(size);

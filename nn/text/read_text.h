@@ -5,7 +5,7 @@
 
 namespace vitrine::nn {
 
-/// The bytes of a file, or of a pipe; an error if there are none.
+/// The content of a file or pipe. An empty one is an error.
 std::string read_text(const std::string& path);
 
 }  // namespace vitrine::nn

@@ -8,12 +8,12 @@
 
 namespace vitrine::nn {
 
-/// Token ids, 4 bytes each. Copies and slices share the memory.
+/// Token ids, 4 bytes each. Copies and slices share memory.
 class Tokens {
  public:
   Tokens() = default;
   Tokens(std::vector<int32_t> ids);
-  Tokens(const std::vector<int64_t>& ids);  ///< an id that no int32 holds is an error
+  Tokens(const std::vector<int64_t>& ids);  ///< an id that does not fit into int32 is an error
   Tokens(std::initializer_list<int64_t> ids) : Tokens(std::vector<int64_t>(ids)) {}
 
   int64_t size() const { return size_; }

@@ -5,7 +5,7 @@ namespace {
 
 struct Lead {
   size_t length;  // bytes of the whole sequence; 0: not a lead byte
-  // Range of the second byte, which excludes overlong forms and surrogates
+  // The range of the second byte; it excludes overlong forms and surrogates
   unsigned char first, last;
 };
 

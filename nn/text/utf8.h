@@ -1,4 +1,4 @@
-// Where one character of a UTF-8 text ends and the next one begins.
+// Finds the boundaries of characters in UTF-8 text.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@ namespace vitrine::nn {
 
 /// A sequence of bytes that begins like a character.
 struct Utf8Sequence {
-  size_t length;  ///< ≥ 1, up to where it is well-formed
-  bool whole;     ///< a character; otherwise the bytes belong to none
+  size_t length;  ///< ≥ 1, the length of its well-formed part
+  /// Whether it is a complete character; otherwise its bytes are not part of a character
+  bool whole;
 };
 
-/// The one at text[begin], by the table of well-formed sequences of Unicode (The Unicode Standard,
-/// table 3-7), which has neither overlong forms nor surrogates nor numbers beyond U+10FFFF.
+/// The sequence at text[begin], by the table of well-formed sequences (The Unicode Standard, table
+/// 3-7). The table excludes overlong forms, surrogates and code points beyond U+10FFFF.
 Utf8Sequence utf8_sequence(std::string_view text, size_t begin);
 
 }  // namespace vitrine::nn

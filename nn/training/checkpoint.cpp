@@ -23,8 +23,8 @@ GptOptions options_in(const Safetensors& file, const std::string& path) {
   return options;
 }
 
-/// Before a model of broken options takes memory: a tensor of each size, and the last block, must
-/// be there.
+/// Prevents a model with corrupt options from allocating memory: one tensor of each size, and the
+/// last block, must be in the file.
 void check_sizes(const GptOptions& o, const std::map<std::string, Tensor>& state, const std::string& path) {
   std::map<std::string, Shape> largest = {
       {"tokens.weight", {o.vocabulary, o.width}},

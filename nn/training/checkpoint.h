@@ -1,4 +1,4 @@
-// A checkpoint of a Trainer as a model: its options, its weights and its vocabulary.
+// Loads the checkpoint of a Trainer as a model: its options, weights and vocabulary.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace vitrine::nn::training {
 
-/// The Gpt of a checkpoint that a Trainer saved of a language_modeling task, in evaluation mode,
-/// with the dtype of its training, on the CPU. Takes no random numbers. Metadata that lack an
-/// option, or contradict the tensors, are an error. A part of attention from outside must be
+/// The Gpt of a checkpoint that a Trainer has saved for a language_modeling task. The model is in
+/// evaluation mode, on the CPU, with the dtype of its training. The random generator is unchanged.
+/// Metadata that lack an option or contradict the tensors are an error. Attention parts that the
+/// library does not include must be registered before.
 /// registered before.
 Gpt load_model(const std::string& path);
 
@@ -20,10 +21,12 @@ struct TextModel {
   CharacterVocabulary vocabulary;
 };
 
-/// The same with its vocabulary, which train_gpt saves; a checkpoint without one is an error.
+/// The model and its vocabulary, which train_gpt saves. A checkpoint without a vocabulary is an
+/// error.
 TextModel load_text_model(const std::string& path);
 
-/// The name of the vocabulary in a task's setting: CharacterVocabulary::to_json().
+/// The key of the vocabulary in the settings of a task. Its value is
+/// CharacterVocabulary::to_json().
 inline constexpr const char* kCharacters = "characters";
 
 }  // namespace vitrine::nn::training

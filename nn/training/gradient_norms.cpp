@@ -69,7 +69,8 @@ void PathRecorder::add_to(std::vector<report::PathGradients>& paths, double step
 }
 
 PathRecorder::~PathRecorder() {
-  for (size_t i = attentions_.size(); i-- > 0;)  // in reverse, as one attention may have two names
+  // In reverse, because one attention may have two names
+  for (size_t i = attentions_.size(); i-- > 0;)
     attentions_[i].first->on_projected = std::move(attentions_[i].second);
 }
 

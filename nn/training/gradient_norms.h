@@ -1,4 +1,4 @@
-// Norms of gradients, for the record of a run: of each layer's parameters, and along the queries,
+// Gradient norms for the record of a run: of the parameters of each layer, and along the queries,
 // keys and values of each attention.
 #pragma once
 
@@ -11,28 +11,27 @@
 
 namespace vitrine::nn::training {
 
-/// Parameters of one layer, by its path.
+/// The parameters of one layer, and its path.
 struct Layer {
   std::string path;
   std::vector<Parameter> parameters;
 };
 
-/// The layers of a model: its modules that are numbered, the outermost of each ("blocks.0",
-/// "encoder.blocks.2"), in order.
+/// The layers of a model in order: its outermost numbered modules ("blocks.0", "encoder.blocks.2").
 std::vector<Layer> layers_of(Module& model);
 
-/// All attentions of a model by their paths, in order.
+/// All attentions of a model with their paths, in order.
 std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& model);
 
-/// While it lives, what backwards bring to the projected queries, keys and values of each attention
-/// is measured. It asks for no weights: attention stays fused, and recomputed blocks stay
-/// recomputed.
+/// Measures, during its lifetime, the gradients of the projected queries, keys and values of each
+/// attention. It does not request the weights: attention stays fused, and recomputed blocks are
+/// still recomputed.
 class PathRecorder {
  public:
   explicit PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions);
   ~PathRecorder();
-  /// Adds to `paths`, one per attention, at `step`, the norm over all backwards so far, divided by
-  /// `scale`.
+  /// Adds one value per attention to `paths`, at `step`: the norm over all backward passes so far,
+  /// divided by `scale`.
   void add_to(std::vector<report::PathGradients>& paths, double step, double scale) const;
   PathRecorder(const PathRecorder&) = delete;
   PathRecorder& operator=(const PathRecorder&) = delete;
@@ -43,7 +42,7 @@ class PathRecorder {
   };
   using Callback = decltype(MultiHeadAttention::on_projected);
   std::vector<std::pair<MultiHeadAttention*, Callback>>
-      attentions_;                ///< each with its user's callback, which is called too
+      attentions_;                ///< each with the user's callback, which is still called
   std::vector<Squares> squares_;  ///< Σg² of each attention
 };
 

@@ -8,7 +8,8 @@
 namespace vitrine::nn::training {
 namespace {
 
-/// The gradients of the loss by q, k and v of each trace; undefined where a mixer has none.
+/// The gradients of the loss with respect to q, k and v of each trace; undefined if a mixer has
+/// none.
 std::vector<std::array<Tensor, 3>> path_gradients(Tape& tape, const Tensor& loss,
                                                   const std::vector<MixerTrace>& traces) {
   std::vector<Tensor> paths;

@@ -1,4 +1,4 @@
-// What the attention heads do on one batch, for the record of a run.
+// Statistics of the attention heads on one batch, for the record of a run.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace vitrine::nn::training {
 
-/// Statistics of every head in a pass that `tape` recorded up to `loss`, and the weights of the
-/// batch's first row as maps. There is a trace for each attention; they are the record's next
-/// layers. The labels name the queries and keys of that row. The tape is kept, so that a second
-/// call can show attentions with other labels.
+/// Adds to the record: the statistics of every head in a forward pass that `tape` has recorded up
+/// to `loss`, and the weights of the first row of the batch as maps. `traces` has one trace per
+/// attention; they become the next layers of the record. The labels name the queries and keys of
+/// that row. The tape is kept, so that another call can add attentions with other labels.
 void inspect_attention(Tape& tape, const Tensor& loss, const std::vector<MixerTrace>& traces,
                        const std::vector<std::string>& query_labels,
                        const std::vector<std::string>& key_labels, report::RunRecord& record);

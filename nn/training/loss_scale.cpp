@@ -33,7 +33,7 @@ bool LossScale::unscale(const std::vector<Parameter>& parameters) {
   }
   std::vector<Tensor> gradients = optim::separate_gradients(parameters);
   const Tape::Pause pause;
-  namespace cpu = optim::cpu;  // whose kernel it is
+  namespace cpu = optim::cpu;  // the kernel is in this namespace
   namespace cuda = optim::cuda;
   VITRINE_RUN(scale_all, gradients, 1 / value_);
   if (++steps_ == kStepsUntilDoubled) value_ *= 2, steps_ = 0;

@@ -1,5 +1,4 @@
-// Loss scaling, without which float16 loses the gradients that are smaller than its smallest
-// number.
+// Loss scaling, which keeps small gradients from becoming 0 in float16.
 #pragma once
 
 #include <vector>
@@ -8,23 +7,24 @@
 
 namespace vitrine::nn::training {
 
-/// The factor by which a loss is multiplied before its backward, and the gradients divided after
-/// it: in float16 what is below 6e-8 would be 0. Halved where a gradient overflows, doubled after
-/// 2000 steps without; for other dtypes 1, as their exponents are float32's. Micikevicius et al.,
-/// Mixed precision training, 2018, section 3.2.
+/// The loss is multiplied by this factor before the backward pass, and the gradients are divided by
+/// it afterwards, because float16 rounds values below 6e-8 to 0. The factor is halved if a gradient
+/// overflows, and doubled after 2000 steps without overflow. For other dtypes it is 1: their
+/// exponent range is at least that of float32. Micikevicius et al., Mixed precision training, 2018,
+/// section 3.2.
 class LossScale {
  public:
   explicit LossScale(DType dtype) : active_(dtype == DType::float16), value_(active_ ? 65536 : 1) {}
   double value() const { return value_; }   ///< a power of 2
-  int64_t steps() const { return steps_; }  ///< since it last changed
-  /// Whether a run of this dtype can have come to this value() and these steps().
+  int64_t steps() const { return steps_; }  ///< since the last change
+  /// Whether a run with this dtype can have this value() and steps().
   bool is_possible(double value, int64_t steps) const;
-  const char* possible() const;  ///< what is_possible() accepts, in words
-  /// Continues from a saved value() and steps(), which are possible.
+  const char* possible() const;  ///< the pairs that is_possible() accepts, in words
+  /// Continues from a saved value() and steps(), which is_possible() accepts.
   void restore(double value, int64_t steps) { value_ = value, steps_ = steps; }
-  /// Divides the gradients by value(). False if one is not finite: then this step has to be left
-  /// out, and the next has a smaller scale. Gradients that stay so down to a scale of 1 are an
-  /// error.
+  /// Divides the gradients by value(). Returns false if a gradient is not finite: the caller must
+  /// skip this step, and the next step has a smaller scale. Gradients that are not finite even at a
+  /// scale of 1 are an error.
   bool unscale(const std::vector<Parameter>& parameters);
 
  private:

@@ -15,14 +15,14 @@ namespace vitrine::nn::training {
 namespace {
 
 constexpr double kSecondsBetween = 0.2;
-constexpr int64_t kShortestName = 9;  // a name that is cut further says nothing; "… seed 12"
+constexpr int64_t kShortestName = 9;  // a shorter one is meaningless; "… seed 12"
 constexpr int64_t kUsualWidth = 80;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// The beginning of each character of UTF-8 text, and the end of the text.
+/// The start of each character of UTF-8 text, and the end of the text.
 std::vector<size_t> characters(const std::string& text) {
   std::vector<size_t> begins;
   for (size_t i = 0; i < text.size(); ++i)
@@ -43,8 +43,8 @@ std::string without_middle(const std::string& text, int64_t width) {
          text.substr(begins[static_cast<size_t>(all - last)]);
 }
 
-/// Columns of the terminal of standard error, without the last one, where some terminals begin a
-/// new line; 0: there is no terminal, or one that cannot write over a line.
+/// The columns of the terminal of standard error, without the last one, in which some terminals
+/// start a new line. 0: not a terminal, or a terminal that cannot overwrite a line.
 int64_t terminal_width() {
   const char* kind = std::getenv("TERM");
   if (isatty(STDERR_FILENO) == 0 || kind == nullptr || *kind == '\0' || std::string_view(kind) == "dumb")

@@ -12,7 +12,7 @@ namespace {
 const char* const kRates = "learning rates";
 const char* const kChanges = "schedule changes";
 
-/// The JSON of a key; broken text, or none, is an error.
+/// The JSON value of a key. A missing or invalid value is an error.
 nlohmann::json json_of(const std::map<std::string, std::string>& metadata, const char* key,
                        const std::string& path) {
   const auto found = metadata.find(key);
@@ -22,7 +22,8 @@ nlohmann::json json_of(const std::map<std::string, std::string>& metadata, const
   return json;
 }
 
-/// Rows of a step and `numbers` numbers, by step from `first` to `last`; anything else is an error.
+/// Parses rows of a step and `numbers` numbers, with increasing steps from `first` to `last`. Other
+/// content is an error.
 std::vector<std::pair<int64_t, std::vector<double>>> rows_of(const nlohmann::json& json, size_t numbers,
                                                              int64_t first, int64_t last, const char* key,
                                                              const std::string& path) {
@@ -74,14 +75,15 @@ RateHistory RateHistory::resumed(const std::map<std::string, std::string>& metad
   for (const auto& [n, numbers] : rows_of(json_of(metadata, kChanges, path), 2, 1, step, kChanges, path))
     result.changes_.push_back({n, numbers[0], numbers[1]});
   const int64_t since = result.changes_.empty() ? 0 : result.changes_.back().after_step;
-  Rates made;  // by the checkpoint
+  Rates made;  // of the past steps, from the checkpoint
   for (const auto& [n, numbers] : rows_of(json_of(metadata, kRates, path), 1, 1, step, kRates, path))
     made[n] = numbers[0];
   check(step == 0 || made.contains(step), "resume: {} is broken: it has no learning rate of step {}", path,
         step);
   Rates comparable = made;
   comparable.erase(comparable.begin(), comparable.upper_bound(since));
-  // The schedule of a change has made no step yet, but the change says the rate of its first one.
+  // The new schedule of a change has made no step yet, but the change stores the rate of its first
+  // step.
   if (step == since && step > 0) comparable[step + 1] = result.changes_.back().to;
   result.before_ = Rates(made.begin(), made.upper_bound(since));
   for (const auto& [n, lr] : comparable) {

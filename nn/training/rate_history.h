@@ -1,4 +1,4 @@
-// The learning rates of the steps that a run has made, by which a resumed run is the same run.
+// The learning rates of the past steps of a run. With them, a resumed run continues the same run.
 #pragma once
 
 #include <cstdint>
@@ -10,40 +10,40 @@
 
 namespace vitrine::nn::training {
 
-/// A resumed run that went on with another schedule.
+/// A resume with another schedule.
 struct ScheduleChange {
-  int64_t after_step = 0;   ///< the last step of the schedule before
-  double from = 0, to = 0;  ///< the learning rates of that step and of the next one
+  int64_t after_step = 0;   ///< the last step with the previous schedule
+  double from = 0, to = 0;  ///< the learning rates of that step and of the next step
 
   std::string text() const;  ///< "after step 100: learning rate 0.001, then 0.0005"
 };
 
-/// A schedule, and the rates of the steps before it where a resumed run has changed it. A
-/// checkpoint keeps the rates at the powers of two and at the last step, so a run may be made
-/// longer where that leaves these as they were.
+/// A schedule, and the rates of past steps with earlier schedules. A checkpoint stores the rates of
+/// the steps that are powers of two and of the last step. A run may therefore be extended if its
+/// schedule has the same rates at these steps.
 class RateHistory {
  public:
   explicit RateHistory(optim::Schedule schedule);
 
-  /// Of a step that is yet to be made; steps count from 1.
+  /// The rate of a future step; steps count from 1.
   double rate(int64_t step) const { return schedule_(step - 1); }
   const std::vector<ScheduleChange>& changes() const { return changes_; }
-  /// Writes what a checkpoint after `step` steps keeps.
+  /// Writes the part of the history that a checkpoint after `step` steps stores.
   void save(std::map<std::string, std::string>& metadata, int64_t step) const;
-  /// The history of a run that goes on with this schedule from a checkpoint at `path`. Where the
-  /// rates of the steps made differ, this is a change if `new_schedule`, else an error with both
-  /// rates. Broken metadata are an error.
+  /// The history of a run that continues with this schedule from the checkpoint at `path`. If the
+  /// rates of past steps differ, this is recorded as a change if `new_schedule`; otherwise it is an
+  /// error that reports both rates. Invalid metadata are an error.
   RateHistory resumed(const std::map<std::string, std::string>& metadata, int64_t step,
                       const std::string& path, bool new_schedule) const;
 
  private:
   using Rates = std::map<int64_t, double>;
 
-  /// The rates that a checkpoint after `step` steps keeps, by step.
+  /// The rates that a checkpoint after `step` steps stores, by step.
   Rates rates(int64_t step) const;
 
   optim::Schedule schedule_;
-  Rates before_;                         ///< of steps up to the last change
+  Rates before_;                         ///< of the steps up to the last change
   std::vector<ScheduleChange> changes_;  ///< in the order of their steps
 };
 

@@ -1,4 +1,4 @@
-// What a run leaves, and how a later one goes on from it: the checkpoint and the metrics.
+// Saving and resuming a run: the checkpoint and the metrics file.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -17,7 +17,7 @@
 namespace vitrine::nn::training {
 namespace {
 
-/// Reads numbers that are separated by one blank. False if the text is anything else.
+/// Reads numbers that are separated by one blank. Returns false for other text.
 template <class... Numbers>
 bool parse(const std::string& text, Numbers&... numbers) {
   const char *at = text.data(), *const end = at + text.size();
@@ -32,8 +32,8 @@ bool parse(const std::string& text, Numbers&... numbers) {
   return good && at == end;
 }
 
-/// The best value so far of the metric by which this run keeps its best model; NaN if the run
-/// before has kept none by it.
+/// The best value so far of the metric by which this run keeps its best model; NaN if the previous
+/// run has kept none by this metric.
 double known_best(std::map<std::string, std::string> metadata, const std::string& best_by,
                   const std::string& path) {
   double best = NAN;
@@ -43,7 +43,7 @@ double known_best(std::map<std::string, std::string> metadata, const std::string
   return best;
 }
 
-/// An optimizer may have made fewer steps than the run: float16 skips steps whose gradients
+/// An optimizer may have made fewer steps than the run, because float16 skips steps whose gradients
 /// overflow.
 void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, const std::string& path) {
   for (const auto& [name, x] : tensors) {
@@ -59,14 +59,14 @@ void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, c
   }
 }
 
-/// Whether an option is among those that an optimizer's setting has.
+/// Whether the option belongs to the settings of an optimizer.
 bool is_of_optimizer(const std::string& option) {
   for (const char* name : {"optimizer", "weight-decay", "beta1", "beta2", "momentum", "nesterov"})
     if (option == name) return true;
   return false;
 }
 
-/// A vocabulary, for one, is too long for an error.
+/// Shortens a value that is too long for an error message, such as a vocabulary.
 std::string shortened(const std::string& text) {
   return text.size() > 200 ? text.substr(0, 100) + "…" + text.substr(text.size() - 20) : text;
 }
@@ -91,7 +91,7 @@ void Trainer::save(const std::string& path) {
   rates_.save(file.metadata, step_);
   file.metadata["step"] = std::to_string(step_);
   file.metadata["loss"] = fmt::format("{}", last_loss_);
-  // Dropout draws from the default generator.
+  // Dropout uses the default generator.
   file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
   file.metadata["best"] = fmt::format("{}", best_);
   file.metadata["best_by"] = options_.best_by;
@@ -140,9 +140,9 @@ void Trainer::resume(const std::string& path) {
   optimizer_->check_state_dict(optimizer);
   check_tensors(file.tensors, step, path);
   read_metrics(path, step, loss);
-  graph_.reset();  // it knows the optimizer's state of before
+  graph_.reset();  // it refers to the old optimizer state
   warm_ = false;
-  task_.model.load_state_dict(model);  // what fits nowhere has changed nothing
+  task_.model.load_state_dict(model);  // throws before it changes anything
   optimizer_->load_state_dict(optimizer);
   rates_ = rates;
   step_ = step;
@@ -191,13 +191,13 @@ void Trainer::keep_best() {
   save(best_checkpoint_of(options_.checkpoint));
 }
 
-/// A run that begins empties the file; one that goes on continues it.
+/// A new run truncates the file; a resumed run appends to it.
 void Trainer::open_metrics() {
   if (!options_.metrics.empty() && !metrics_)
     metrics_ = std::make_unique<AppendedFile>("training", options_.metrics, step_ > 0);
 }
 
-/// A run cannot be resumed with metrics that lack its steps, so a failed write ends it.
+/// A run cannot be resumed if the metrics lack its steps, so a failed write ends the run.
 void Trainer::write_metrics() {
   if (!metrics_) return;
   nlohmann::ordered_json line = {
@@ -214,10 +214,10 @@ void Trainer::write_metrics() {
   }
 }
 
-/// Takes in the lines up to the checkpoint's step in place of this trainer's curves, and cuts off
-/// what was written after them by a run that had come further. The last of them has the
-/// checkpoint's loss, or they are another run's. Without a file the curves are those of this
-/// trainer up to there.
+/// Reads the lines up to the checkpoint's step in place of this trainer's series, and removes later
+/// lines, which a longer run has written. The last line that remains must have the checkpoint's
+/// loss; otherwise the file belongs to another run. Without a file, this trainer's own series are
+/// kept up to that step.
 void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double loss) {
   std::error_code failed;
   const bool exist = std::filesystem::is_regular_file(options_.metrics, failed);
@@ -250,13 +250,13 @@ void Trainer::read_metrics(const std::string& checkpoint, int64_t step, double l
   metrics_.reset();
   for (const auto& [name, series] : series()) {
     const auto later = std::upper_bound(series->x.begin(), series->x.end(), static_cast<double>(step));
-    const auto known = exist ? 0 : later - series->x.begin();  // by this trainer itself
+    const auto known = exist ? 0 : later - series->x.begin();  // from this trainer itself
     series->x.resize(static_cast<size_t>(known)), series->y.resize(static_cast<size_t>(known));
   }
   if (exist) seconds_ = peak_ = 0;
   for (const nlohmann::json& line : lines) {
     for (const auto& [name, series] : series())
-      if (line.contains(name))  // what was not finite is null
+      if (line.contains(name))  // null: not finite
         series->add(line["step"].get<double>(), line[name].is_number() ? line[name].get<double>() : NAN);
     for (const auto& [name, figure] : {std::pair{"seconds", &seconds_}, {"peak_bytes", &peak_}})
       if (line.contains(name) && line[name].is_number()) *figure = line[name].get<double>();

@@ -9,17 +9,17 @@ namespace vitrine::nn::training {
 void ScheduleOptions::list(OptionList& o) {
   o.group("Learning rate");
   o("schedule", name, optim::schedule_names()).decides(Role::schedule);
-  o("lr", lr, "highest learning rate").at_least(0).decides(Role::schedule);
-  o("final-lr", final_lr, "learning rate at the end of cosine and linear")
+  o("lr", lr, "maximum learning rate").at_least(0).decides(Role::schedule);
+  o("final-lr", final_lr, "learning rate at the end, for cosine and linear")
       .at_least(0)
       .decides(Role::schedule)
-      .by_default("0.0001, or --lr where that is less")
+      .by_default("0.0001, or --lr if that is less")
       .unless([this] {
         return optim::has_floor(name)
                    ? ""
-                   : fmt::format("the schedule {} has none of its own; cosine and linear have", name);
+                   : fmt::format("the schedule {} has none; cosine and linear have one", name);
       });
-  o("warmup", warmup, "steps of warmup; at most half of all, and at least one of noam and inverse_sqrt")
+  o("warmup", warmup, "warmup steps, at most half of all steps; at least one for noam and inverse_sqrt")
       .at_least(0)
       .decides(Role::schedule)
       .by_default("100")

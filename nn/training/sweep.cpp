@@ -16,7 +16,7 @@ std::string shown(const std::string& option, const std::string& value) {
   return option == "attention" ? value : option + " " + value;
 }
 
-/// What is no part of a file's name becomes a dash.
+/// Converts a run name to a file name: =, / and blanks become dashes, and commas are removed.
 std::string file_name_of(const std::string& name) {
   std::string file;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -26,7 +26,7 @@ std::string file_name_of(const std::string& name) {
   return file;
 }
 
-/// "laser, optimizer lion", of the axes that tell runs apart.
+/// "laser, optimizer lion": the values of the axes that distinguish runs.
 std::string name_of(const OptionValues& options, const std::vector<SweepAxis>& axes, bool with_seed) {
   std::string name;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -66,7 +66,7 @@ void check_axes(const std::vector<SweepAxis>& axes) {
   }
 }
 
-/// A word that begins no axis has no =, or is a value such as laser+softcap=20.
+/// A word that does not begin an axis has no =, or is a value such as laser+softcap=20.
 void check_value_word(const std::string& word, bool of_first, const std::vector<std::string>& parts,
                       const OptionList& options) {
   const size_t equals = word.find('=');
@@ -79,7 +79,7 @@ void check_value_word(const std::string& word, bool of_first, const std::vector<
        did_you_mean(part, known));
 }
 
-/// Whether runs may differ in the option.
+/// Checks that runs may differ in this option.
 void check_axis(const SweepAxis& axis, OptionList& options) {
   const Option& option = *options.find(axis.option);
   check(option.role == Role::result || option.role == Role::schedule,
@@ -111,7 +111,7 @@ std::string described(const std::vector<SweepAxis>& axes, std::map<std::string, 
   return text;
 }
 
-/// Which of the runs a checkpoint is of.
+/// The index of the run to which a checkpoint belongs.
 size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs,
                 const std::vector<SweepAxis>& axes) {
   const auto saved = read_safetensors(checkpoint).metadata;
@@ -119,7 +119,8 @@ size_t place_of(const std::string& checkpoint, const std::vector<Run>& runs,
   for (const Run& run : runs)
     if (agrees(run, saved)) found.push_back(&run);
   if (found.size() == 1) return static_cast<size_t>(found[0] - runs.data());
-  // A checkpoint stores what a model has made of a value: positions learned of automatic.
+  // A checkpoint stores the resolved value of an option: positions are learned instead of
+  // automatic.
   std::error_code none;
   for (size_t i = 0; i < runs.size(); ++i)
     if (std::filesystem::equivalent(runs[i].checkpoint, checkpoint, none)) return i;
@@ -160,7 +161,7 @@ std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string
     Run run;
     run.name = name_of(options, axes, true);
     run.method = name_of(options, axes, false);
-    // "seed7", as files of runs have always been named
+    // "seed7": the format of the file names of runs
     std::string file = file_name_of(run.method);
     for (size_t i = 0; i < axes.size(); ++i)
       if (axes[i].option == "seed" && (i == 0 || axes[i].values.size() > 1))
@@ -200,7 +201,7 @@ std::string keep_start(const Run& run, const Trainer& trainer) {
   namespace fs = std::filesystem;
   if (trainer.schedule_changes().empty()) return "";
   const std::string kept = fmt::format("{}.step{}.safetensors", run.files, trainer.step());
-  std::error_code none;  // of a file that is not there
+  std::error_code none;  // if the file does not exist
   if (!fs::equivalent(run.resume, kept, none))
     fs::copy_file(run.resume, kept, fs::copy_options::overwrite_existing);
   return fs::absolute(kept).lexically_normal().string();

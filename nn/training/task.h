@@ -1,4 +1,4 @@
-// What a Trainer trains: a model, its batches and the loss of one.
+// Tasks: what a Trainer trains, namely a model, its batches and its loss.
 //
 //   Linear model(784, 10);
 //   const auto logits = [&](const Tensor& x) { return model.forward(x); };
@@ -21,22 +21,23 @@
 
 namespace vitrine::nn::training {
 
-/// A model with what it is trained on. The functions refer to what outlives them.
+/// A model and its training task. Everything that the functions refer to must outlive the task.
 struct Task {
   Module& model;
-  /// The micro-batch with this number, ≥ 0, on the CPU. It depends on the number alone, so that a
-  /// run can be resumed.
+  /// Micro-batch number `index`, ≥ 0, on the CPU. It must depend only on the index, so that a run
+  /// can be resumed.
   std::function<Batch(int64_t index)> batch;
   /// The whole validation split, on the CPU.
   std::function<std::vector<Batch>()> validation;
-  /// The mean loss per token of a batch's tensors, which are on the model's device; a scalar.
+  /// The mean loss per token, a scalar, for the tensors of a batch, which are on the device of the
+  /// model.
   std::function<Tensor(const std::vector<Tensor>& batch)> loss;
-  /// What is measured on the validation split besides the loss.
+  /// Further measurements on the validation split.
   std::vector<Metric> metrics = {};
-  /// What the report says of the task.
+  /// The words for the task in the report.
   report::TaskWords words = {};
-  /// What a resumed run has to have in common with the one before, apart from the Trainer's
-  /// options: key and value.
+  /// Settings, by key, that a resumed run must share with the original run, in addition to the
+  /// options of the Trainer.
   std::map<std::string, std::string> setting = {};
 };
 

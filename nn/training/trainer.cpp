@@ -31,7 +31,8 @@ std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parame
   return result;
 }
 
-/// Matrices, and without decay what is no matrix; a model may lack either.
+/// One group for matrices, and one without weight decay for all other parameters. A model may lack
+/// either.
 std::unique_ptr<optim::Optimizer> optimizer_of(const std::vector<std::pair<std::string, Parameter>>& named,
                                                const TrainingOptions& o) {
   const auto matrices = with_rank(named, true), others = with_rank(named, false);
@@ -50,7 +51,7 @@ optim::Schedule checked(optim::Schedule schedule) {
   return schedule;
 }
 
-/// What would else be found out after an hour of training.
+/// Finds errors that would otherwise appear after an hour of training.
 const TrainingOptions& checked(const TrainingOptions& o) {
   check_options(o, "training");
   check_memory(static_cast<double>(o.accumulate) * (sizeof(Batch) + sizeof(Tensor)),
@@ -109,27 +110,32 @@ void TrainingOptions::list(OptionList& o) {
   o.group("Training");
   o("steps", steps, "optimizer steps").at_least(1).decides(Role::schedule);
   o("accumulate", accumulate, "micro-batches per step").at_least(1);
-  o("clip", clip, "largest norm of the gradients; 0: none").at_least(0);
+  o("clip", clip, "maximum norm of the gradients; 0: no clipping").at_least(0);
   o("optimizer", optimizer, optim::optimizer_names());
-  o("weight-decay", weight_decay, "of matrices").at_least(0);
-  o("momentum", momentum, "of sgd and rmsprop").at_least(0).unless(unless_it_has("momentum"));
-  o("nesterov", nesterov, "Nesterov's momentum, of sgd").unless(unless_it_has("nesterov"));
-  o("beta1", beta1, "of Adam and its relatives").at_least(0).below(1).unless(unless_it_has("beta1"));
-  o("beta2", beta2, "of Adam and its relatives, and of rmsprop")
+  o("weight-decay", weight_decay, "weight decay of matrices").at_least(0);
+  o("momentum", momentum, "momentum of sgd and rmsprop").at_least(0).unless(unless_it_has("momentum"));
+  o("nesterov", nesterov, "Nesterov momentum, for sgd").unless(unless_it_has("nesterov"));
+  o("beta1", beta1, "beta1 of Adam and related optimizers")
+      .at_least(0)
+      .below(1)
+      .unless(unless_it_has("beta1"));
+  o("beta2", beta2, "beta2 of Adam and related optimizers, and of rmsprop")
       .at_least(0)
       .below(1)
       .unless(unless_it_has("beta2"));
-  o("graph", graph, "replay the step as a CUDA graph, of --device cuda").decides(Role::execution);
+  o("graph", graph, "replay the step as a CUDA graph; requires --device cuda").decides(Role::execution);
   o.group("Files and progress");
-  o("evaluate-every", evaluate_every, "steps between validation losses").at_least(1).decides(Role::files);
-  o("save-every", save_every, "steps between checkpoints; 0: at the end alone")
+  o("evaluate-every", evaluate_every, "steps between evaluations on the validation split")
+      .at_least(1)
+      .decides(Role::files);
+  o("save-every", save_every, "steps between checkpoints; 0: only at the end")
       .at_least(0)
       .decides(Role::files);
-  o("checkpoint", checkpoint, "where to save; by default in --out, by the run's name").decides(Role::files);
-  o("best-by", best_by,
-    "also keep the model that is the best by loss or another metric, beside the checkpoint")
+  o("checkpoint", checkpoint, "path of the checkpoint; by default in --out, named after the run")
       .decides(Role::files);
-  o("new-schedule", new_schedule, "go on from --resume with other learning rates or steps")
+  o("best-by", best_by, "also save the best model by loss or another metric, next to the checkpoint")
+      .decides(Role::files);
+  o("new-schedule", new_schedule, "continue from --resume with other learning rates or steps")
       .decides(Role::files);
 }
 
@@ -169,7 +175,7 @@ int64_t Trainer::tokens() const {
   return all;
 }
 
-/// Copies x, which is on the CPU, to where the last batch had it.
+/// Copies x, which is on the CPU, into the memory of the previous batch.
 void Trainer::place(Tensor& there, const Tensor& x) {
   if (!there.defined() || there.shape() != x.shape() || there.dtype() != x.dtype()) {
     check(!graph_,
@@ -177,8 +183,8 @@ void Trainer::place(Tensor& there, const Tensor& x) {
           step_ + 1, name(x.dtype()), x.shape());
     there = empty(x.shape(), x.dtype(), device());
   }
-  // From memory of its own, which the copy holds: neither waits for the GPU, and the task may reuse
-  // what it gave.
+  // The copy reads from its own pinned memory, so neither side waits for the GPU, and the task may
+  // reuse the memory of the batch.
   copy_async(there, device().is_cpu() ? x : copy_pinned(x));
 }
 
@@ -186,7 +192,7 @@ void Trainer::load_batches() {
   const auto count = static_cast<size_t>(options_.accumulate);
   for (size_t i = 0; i < count; ++i) {
     const Batch on_cpu = task_.batch(step_ * options_.accumulate + static_cast<int64_t>(i));
-    if (batches_.empty()) {  // the first one says how large they are
+    if (batches_.empty()) {  // the first batch determines the size
       double bytes = sizeof(Batch) + sizeof(Tensor);
       if (device().is_cpu())
         for (const Tensor& x : on_cpu.tensors) bytes += static_cast<double>(x.numel() * x.element_size());
@@ -260,7 +266,7 @@ double Trainer::train_step() {
   return loss;
 }
 
-/// Saves the run, and says where; or why that failed. For the end of another error.
+/// Saves the run and returns where, or why that failed: the end of another error message.
 std::string Trainer::saved_as(const std::string& path) {
   try {
     save(path);
@@ -270,8 +276,8 @@ std::string Trainer::saved_as(const std::string& path) {
   return fmt::format("; the run after step {} is in {}", step_, path);
 }
 
-/// A step. If it fails before it has changed a parameter, the run up to the step before is saved
-/// next to the checkpoint, which may be a better one.
+/// Makes a step. If it fails before it has changed a parameter, the state before the step is saved
+/// next to the checkpoint, because the checkpoint itself may be better.
 double Trainer::step_or_save() {
   const Generator random = default_generator();
   try {
@@ -314,7 +320,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   const ModeScope training(task_.model, true);
   const double start = now() - seconds_;
   double mean_seconds = 0;
-  memory::reset_peak(device());  // of this run alone, whatever ran before in the process
+  memory::reset_peak(device());  // of this run only, without earlier work of the process
   open_metrics();
   while (step_ < options_.steps && !stop()) {
     const double before = now();

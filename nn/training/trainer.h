@@ -1,5 +1,5 @@
-// The training loop that programs share. Batches depend on their number, and checkpoints keep the
-// position of the thread's generator, so that a resumed run is the run that was interrupted.
+// The training loop. A batch depends only on its number, and a checkpoint stores the state of the
+// thread's random generator, so a resumed run gives the same results as an uninterrupted one.
 //
 //   Trainer trainer(language_modeling(gpt, training, validation, 12, 1),
 //                   optim::warmup_cosine(1e-3, 100, 500), {.steps = 500});
@@ -31,108 +31,109 @@
 
 namespace vitrine::nn::training {
 
-/// How a Trainer trains; what is out of range, or a folder that is not there, is an error before
+/// How a Trainer trains. A value out of range, or a folder that does not exist, is an error before
 /// the first step.
 struct TrainingOptions {
   int64_t steps = 500;  ///< optimizer steps of the whole run, ≥ 1
-  /// micro-batches per step, ≥ 1; the loss is the mean over the tokens of all
+  /// Micro-batches per step, ≥ 1; the loss is the mean over the tokens of all micro-batches
   int64_t accumulate = 1;
-  int64_t evaluate_every = 100;      ///< steps between losses over the whole validation split
-  double clip = 1;                   ///< largest norm of the gradients; 0: none
+  int64_t evaluate_every = 100;      ///< steps between evaluations on the whole validation split
+  double clip = 1;                   ///< maximum norm of the gradients; 0: no clipping
   std::string optimizer = "adamw";   ///< a name of optim/by_name.h
-  double weight_decay = 0.1;         ///< of matrices; vectors are not decayed
-  double beta1 = 0.9, beta2 = 0.99;  ///< of optimizers that have them (optim::has_option)
-  double momentum = 0.9;             ///< of sgd and rmsprop
-  bool nesterov = false;             ///< of sgd
-  /// Written at the end and on interruption; empty: none. A step that fails writes the run before
-  /// it beside that, as ….failed.
+  double weight_decay = 0.1;         ///< for matrices; vectors are not decayed
+  double beta1 = 0.9, beta2 = 0.99;  ///< for optimizers that have them (optim::has_option)
+  double momentum = 0.9;             ///< for sgd and rmsprop
+  bool nesterov = false;             ///< for sgd
+  /// The path of the checkpoint, written at the end and on interruption; empty: none. If a step
+  /// fails, the state before that step is written next to it, as ….failed.
   std::string checkpoint = {};
-  int64_t save_every = 0;  ///< steps between checkpoints on the way; 0: none
-  /// A line of JSON per step, as it is made; a resumed run continues the file. Empty: none. Metrics
-  /// that cannot be written any more (a full disk, a file that was deleted) end the run with an
-  /// error, after the checkpoint has been written.
+  int64_t save_every = 0;  ///< steps between checkpoints during the run; 0: none
+  /// A file with one line of JSON per step, written during the run; a resumed run continues it.
+  /// Empty: none. If the file can no longer be written (a full disk, a deleted file), the run saves
+  /// its checkpoint and ends with an error.
   std::string metrics = {};
-  /// Replays the step as a CUDA graph, with the same bits; not with float16, whose losses the CPU
-  /// scales. Batches then have the same shapes in every step; their tokens may differ.
+  /// Replays the step as a CUDA graph, with bitwise equal results. Not with float16, because its
+  /// loss scale is computed on the CPU. Batches must have the same shapes in every step; their
+  /// numbers of tokens may differ.
   bool graph = false;
-  /// A metric of the task, or "loss": the model that was the best by it is kept beside the
-  /// checkpoint (best_checkpoint_of). Empty: none is. The figure is that of an evaluation.
+  /// A metric of the task, or "loss": the best model by its value at evaluations is saved next to
+  /// the checkpoint (best_checkpoint_of). Empty: none.
   std::string best_by = {};
-  /// a line on standard error that is written over, or ten lines (nn/training/progress.h)
+  /// Shows progress on standard error (nn/training/progress.h)
   bool progress = true;
-  std::string run = {};  ///< the name of the run in that line
-  /// resume() takes other learning rates than those of the run before, and the checkpoint records
-  /// the change.
+  std::string run = {};  ///< the name of the run in the progress line
+  /// Allows resume() to use other learning rates than the original run. The checkpoint records the
+  /// change.
   bool new_schedule = false;
 
-  void list(OptionList& o);  ///< what a user chooses; see nn/options.h
+  void list(OptionList& o);  ///< the options for users; see nn/options.h
 };
 
-/// "runs/laser.best.safetensors" of "runs/laser.safetensors".
+/// "runs/laser.best.safetensors" for "runs/laser.safetensors".
 std::string best_checkpoint_of(const std::string& checkpoint);
 
-/// Trains the model of a task: accumulation, in which micro-batches count by their tokens, loss
-/// scaling for float16, clipping, schedule, evaluation, checkpoints and figures. Runs from equal
-/// states on equal tasks have the same bits, and so has one that was stopped and resumed. Dropout
-/// draws from the thread's generator. A loss that is not finite is an error. Checkpoint and metrics
-/// are locked (core/files/run_lock.h): another run that would write them is an error.
+/// Trains the model of a task, with gradient accumulation (micro-batches are weighted by tokens),
+/// loss scaling for float16, clipping, schedule, evaluation, checkpoints and a record. Equal tasks
+/// and initial states give bitwise equal results, also if a run is stopped and resumed. Dropout
+/// uses the generator of the thread. A loss that is not finite is an error. Checkpoint and metrics
+/// files are locked (core/files/run_lock.h): a second run that writes the same files is an error.
 class Trainer {
  public:
-  /// Refers to the model, which has to outlive it and stay where it is. A model without parameters
-  /// is an error. The optimizer holds parameters of the model; the schedule sets the rates of its
-  /// groups. A resumed run compares the optimizer's setting().
+  /// Refers to the model, which must outlive the trainer and must not be moved. The optimizer holds
+  /// parameters of the model; the schedule sets the learning rates of its groups. A model without
+  /// parameters is an error. A resumed run compares the optimizer's setting().
   Trainer(Task task, std::unique_ptr<optim::Optimizer> optimizer, optim::Schedule schedule,
           TrainingOptions options);
-  /// With the optimizer that the options name; matrices are decayed, all else is not.
+  /// With the optimizer that the options name. Weight decay applies to matrices only.
   Trainer(Task task, optim::Schedule schedule, TrainingOptions options);
 
-  /// Trains until options.steps or until `stop()` says so (asked before each step); then writes the
-  /// checkpoint. A step that fails before it has changed a parameter is an error that says where
-  /// the run before it was saved. The figures of the run gather in record(). A run that has its
-  /// steps already only evaluates, if its loss is not known.
+  /// Trains until options.steps, or until `stop()` returns true; it is called before each step.
+  /// Then writes the checkpoint. If a step fails before it changes a parameter, the error states
+  /// where the state before the step was saved. Measurements are collected in record(). A run that
+  /// has already made all its steps is only evaluated, if its loss is not known.
   void run(const std::function<bool()>& stop = [] { return false; });
-  /// Model, optimizer and step from a checkpoint, and the figures up to there from options.metrics
-  /// where that file exists; from them run() goes on. A run of another task or optimizer, or of
-  /// other settings of them, is an error; so are metrics of another run.
+  /// Restores model, optimizer and step from a checkpoint, and the record up to that step from
+  /// options.metrics if that file exists. run() then continues. Errors: a checkpoint of another
+  /// task or optimizer, or with other settings of them; metrics of another run.
   void resume(const std::string& path);
-  /// Model, optimizer, step and what a resumed run has to have in common, as safetensors.
+  /// Saves model, optimizer, step and the settings that a resumed run must share, as safetensors.
   void save(const std::string& path);
 
   int64_t step() const { return step_; }  ///< optimizer steps so far
   /// Mean loss over the whole validation split.
   double validation_loss();
-  /// The task's metrics there, in their order. `loss` is the split's.
+  /// The metrics of the task on the validation split, in order. `loss` is the loss on that split.
   std::vector<double> validation_metrics(double loss);
-  /// Where this run, or a run before from which it goes on, was resumed with other learning rates.
+  /// The resumes with other learning rates, of this run and of the runs that it continues.
   const std::vector<ScheduleChange>& schedule_changes() const { return rates_.changes(); }
-  /// What the run has shown, for report::write_report
+  /// The measurements of the run, for report::write_report
   report::RunRecord& record() { return record_; }
 
  private:
   double train_step();
   double step_or_save();
-  /// Of all micro-batches of the step; returns what each adds to its loss.
+  /// For all micro-batches of the step. Returns the contribution of each to the loss.
   std::vector<Tensor> compute_gradients(bool recorded);
   void update();
   void place(Tensor& there, const Tensor& x);
   void load_batches();
   Device device() const { return named_.front().second.value().device(); }
   void record_gradients();
-  /// All series of the record, each by its name in the metrics.
+  /// All series of the record, each with its name in the metrics file.
   std::vector<std::pair<std::string, report::Series*>> series();
   void read_metrics(const std::string& checkpoint, int64_t step, double loss);
   void open_metrics();
   void write_metrics();
   std::string saved_as(const std::string& path);
-  /// What a resumed run has to have in common with the one before, apart from the learning rates.
+  /// The settings that a resumed run must share with the original run, except the learning rates.
   OptionValues setting() const;
   int64_t tokens() const;  ///< of the step's batches
   void note_peak();
   void show_progress(double loss, double seconds);
   void evaluate();
-  /// The values of best_by over steps, and whether more of them is better.
+  /// The values of best_by over steps, and whether more is better.
   std::pair<const report::Series*, bool> chosen_by() const;
-  /// Saves the checkpoint of the best, if the step has been evaluated and is it.
+  /// Saves the checkpoint of the best model if the step has been evaluated and is the best.
   void keep_best();
 
   Task task_;
@@ -144,19 +145,19 @@ class Trainer {
   LossScale scale_;
   std::vector<Layer> layers_;
   std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_;
-  std::vector<Batch> batches_;  ///< of a step; they stay where they are
-  std::vector<Tensor> shares_;  ///< of each batch in the tokens of the step, beside it
+  std::vector<Batch> batches_;  ///< of a step; their memory stays in place
+  std::vector<Tensor> shares_;  ///< of each batch in the tokens of the step, on the same device
   std::optional<StepGraph> graph_;
   std::vector<Tensor> losses_of_graph_;
   ProgressDisplay display_;
-  bool warm_ = false;    ///< a step has been made, and with it what is made on first use
-  bool moving_ = false;  ///< the step has come to its update
+  bool warm_ = false;    ///< a step has run, and has initialized what is created on first use
+  bool moving_ = false;  ///< the step has begun to update parameters
   report::RunRecord record_;
   std::unique_ptr<AppendedFile> metrics_;
   int64_t step_ = 0;
   double last_loss_ = NAN;  ///< of the last step
-  double seconds_ = 0;      ///< spent on all steps, also those before a resume
-  double peak_ = 0;         ///< bytes, of all parts of the run
+  double seconds_ = 0;      ///< of all steps, including those before a resume
+  double peak_ = 0;         ///< bytes, the maximum over all parts of the run
   double best_ = NAN;       ///< of best_by; NaN: none yet
 };
 

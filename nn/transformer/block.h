@@ -1,5 +1,5 @@
-// A Transformer block: a mixer, a second one that reads a source if there is one, and a
-// feed-forward part, each with a norm and a residual connection.
+// A Transformer block: a mixer, optionally a cross-attention to a source, and a feed-forward part,
+// each with a norm and a residual connection.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ namespace vitrine::nn {
 /// Sizes and parts of a block.
 struct BlockOptions {
   MixerOptions mixer = {};
-  /// A cross-attention between the mixer and the feed-forward part, of the mixer's sizes and with
-  /// its parts, but for those that need positions.
+  /// Adds a cross-attention between the mixer and the feed-forward part. It has the sizes and the
+  /// parts of the mixer, except the parts that need positions.
   bool cross = false;
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
   Activation activation = Activation::gelu_tanh;
   NormKind norm = NormKind::layer;
-  bool pre_norm = true;   ///< norms before each part; else after each sum
+  bool pre_norm = true;   ///< norms before each part; if false, after each sum
   Bias bias = Bias::yes;  ///< of the feed-forward part
-  double dropout = 0;     ///< probability in [0, 1), of what the parts add
+  double dropout = 0;     ///< in [0, 1): probability for the outputs of the parts
 };
 
 /// Pre-norm: x + mixer(norm(x)), then x + cross(norm(x), source), then x + feed_forward(norm(x)).
@@ -31,8 +31,8 @@ struct BlockOptions {
 class TransformerBlock : public Module {
  public:
   explicit TransformerBlock(const BlockOptions& options);
-  /// x [B, T, C] → [B, T, C]. `call` is for the mixer, `cross` for the cross-attention: mask,
-  /// source, lengths, and where decoding has a state, that of make_source_state.
+  /// x [B, T, C] → [B, T, C]. `call` is for the mixer. `cross` is for the cross-attention: mask,
+  /// source, lengths, and in decoding a state from make_source_state.
   Tensor forward(const Tensor& x, const MixerCall& call, const MixerCall& cross = {}) const;
   void fields(Fields& f) override;
   TransformerBlock clone();

@@ -43,7 +43,7 @@ std::vector<MixerRow> library_rows() {
   };
 }
 
-/// A deque, so that rows stay where they are.
+/// A deque, because adding rows must not move the others.
 std::deque<MixerRow>& table() {
   static std::deque<MixerRow> rows = [] {
     auto own = library_rows();

@@ -1,5 +1,5 @@
-// Mixers by name: one base, and parts where the base is attention. "standard", "laser+rotary",
-// "lstm".
+// Mixers by name: a base, with parts if the base is an attention. Examples: "standard",
+// "laser+rotary", "lstm".
 #pragma once
 
 #include <functional>
@@ -12,43 +12,44 @@
 
 namespace vitrine::nn {
 
-/// A line of the table of bases: an attention (`attention` is given), or another mixer (`make` is).
+/// A row of the table of bases: an attention, if `attention` is given, or another mixer, if `make`
+/// is.
 struct MixerRow {
   std::string name;
   std::string help = {};
   std::string source = {};         ///< the paper
-  std::vector<Stage> stages = {};  ///< the parts that it accepts are of these stages
-  bool positions = false;          ///< it tells positions apart by itself
-  /// The attention with these parts; see MultiHeadAttention.
+  std::vector<Stage> stages = {};  ///< the stages whose parts it accepts
+  bool positions = false;          ///< the mixer itself depends on positions
+  /// Makes the attention with these parts; see MultiHeadAttention.
   std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&)> attention = {};
   std::function<std::unique_ptr<Mixer>(const MixerOptions&)> make = {};
 };
 
-/// What a name says. parse_mixer makes it.
+/// A parsed name, from parse_mixer.
 struct MixerName {
   const MixerRow* base;
   AttentionName parts;
-  /// The base, unless it is dot product with parts, and the parts in their order
+  /// The base, unless it is dot-product attention with parts, and the parts in their order
   std::string text() const;
 };
 
-/// At most one base, dot product attention ("standard") by default, and parts, joined by +. Errors:
-/// an unknown word, with the nearest known one; two bases; a part of a stage that the base does not
-/// accept.
+/// Parses a name: at most one base (default: dot-product attention, "standard") and parts, joined
+/// by +. Errors: an unknown word (the message suggests the nearest known one); two bases; a part of
+/// a stage that the base does not accept.
 MixerName parse_mixer(const std::string& name);
-/// The mixer that the options name.
+/// Makes the mixer that the options name.
 std::unique_ptr<Mixer> make_mixer(const MixerOptions& options);
-/// Adds a row, for `--mixer name`. A name that is taken, and a row with both or none of its
-/// functions, are errors.
+/// Adds a row, for `--mixer name`. Errors: a name that is taken; a row with both functions or with
+/// neither.
 void register_mixer(MixerRow row);
-/// The table: the library's bases, and the registered ones if they are asked for.
+/// The table: the bases of the library, and the registered ones if `registered`.
 std::vector<const MixerRow*> mixer_table(bool registered = true);
-/// Bases and parts, one a line with what it does.
+/// A help text: bases and parts, one per line with a description.
 std::string mixer_help();
-/// The attention of that name without the parts for which queries and keys have to share their
-/// positions: for cross-attention. "standard" where the base is no attention.
+/// The name of the attention for cross-attention: without the parts that require queries and keys
+/// to share their positions. "standard" if the base is not an attention.
 std::string cross_attention_of(const MixerOptions& options);
-/// True if the mixer tells positions apart by itself, so that a model adds no position embedding.
+/// True if the mixer itself depends on positions, so that a model adds no position embedding.
 bool brings_positions(const MixerOptions& options);
 
 }  // namespace vitrine::nn

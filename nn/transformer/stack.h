@@ -1,4 +1,4 @@
-// Blocks on top of each other: the encoder and the decoder of a Transformer.
+// Stacks of blocks: the encoder and the decoder of a Transformer.
 #pragma once
 
 #include <memory>
@@ -11,26 +11,27 @@ namespace vitrine::nn {
 struct StackOptions {
   BlockOptions block = {};
   int64_t layers = 4;  ///< number of blocks
-  /// Saves memory in training: blocks keep their input only and are computed again in the backward.
+  /// Saves memory in training: a block stores only its input and is computed again in the backward
+  /// pass.
   bool recompute_blocks = false;
 };
 
-/// What goes with the input of a stack.
+/// The arguments of a stack besides its input.
 struct StackCall {
-  AttentionMask mask = {};  ///< besides causality
-  /// int64 [B]: row b has lengths[b] positions; undefined: all
+  AttentionMask mask = {};  ///< in addition to causality
+  /// int64 [B]: row b has lengths[b] valid positions; undefined: all are valid
   Tensor lengths = {};
   Tensor source = {};                         ///< [B, S, C], for blocks with cross-attention
   Tensor source_lengths = {};                 ///< int64 [B]
-  DecodingState* state = nullptr;             ///< of make_state: x continues what the state holds
-  std::vector<MixerTrace>* traces = nullptr;  ///< takes one for each block
+  DecodingState* state = nullptr;             ///< from make_state: x continues its positions
+  std::vector<MixerTrace>* traces = nullptr;  ///< if not null: receives one trace per block
 };
 
-/// x [B, T, C] → [B, T, C]: the blocks in order, and in pre-norm a last norm.
+/// x [B, T, C] → [B, T, C]: the blocks in order, and for pre-norm a final norm.
 class BlockStack : public Module {
  public:
   Tensor forward(const Tensor& x, const StackCall& call = {}) const;
-  /// The state before the first position, of all blocks.
+  /// The state of all blocks before the first position.
   std::unique_ptr<StateList> make_state(int64_t batch, int64_t capacity) const;
   void fields(Fields& f) override;
 
@@ -42,14 +43,15 @@ class BlockStack : public Module {
   StackOptions options_;
 };
 
-/// Every position sees all others. The blocks have no cross-attention.
+/// Every position sees all positions. The blocks have no cross-attention.
 class Encoder : public BlockStack {
  public:
   explicit Encoder(StackOptions options);
   Encoder clone();
 };
 
-/// A position sees itself and those before it, and the source where blocks have a cross-attention.
+/// A position sees itself and the positions before it, and the source if blocks have a
+/// cross-attention.
 class Decoder : public BlockStack {
  public:
   explicit Decoder(StackOptions options);

@@ -252,7 +252,7 @@ std::vector<Misuse> states(Model& s) {
          default_generator() = before;
          s.gpt.copy_from(other);
        },
-       {"copy_from: the modules differ: final_norm.weight stands where the source has blocks.2"},
+       {"copy_from: the modules differ: this one has final_norm.weight, the source has blocks.2"},
        right},
   };
 }

@@ -1,5 +1,5 @@
-// check_tape on language models: mistakes planted in one node are found there, and right tapes are
-// found right.
+// check_tape on language models: it finds a mistake that is planted in one node, and it reports no
+// mistake in a correct tape.
 #include "core/gradcheck/check_tape.h"
 
 #include <doctest/doctest.h>
@@ -17,10 +17,10 @@ using namespace vitrine;
 
 namespace {
 
-/// How many of 100 mistakes, and of 100 right tapes, are tried.
+/// The number of tapes with a mistake, and of correct tapes, out of 100, that are tried.
 uint64_t count() { return static_cast<uint64_t>(test::from_environment("VITRINE_TAPE_CHECKS", 5)); }
 
-/// The tape of a loss of a two-layer model, which seed n chooses.
+/// The tape of a loss of a two-layer model; n is the seed of the model.
 struct Recorded {
   explicit Recorded(uint64_t n) {
     const auto mechanisms = test::mechanisms();
@@ -43,8 +43,8 @@ struct Recorded {
 
 enum class Mistake { sign, factor, zero, transposed, reversed };
 
-/// The tensor with its last two axes exchanged and read in the old shape, or with its elements in
-/// reverse order.
+/// The tensor with its last two axes transposed but the old shape, or with its elements in reverse
+/// order.
 Tensor rearranged(const Tensor& x, Mistake mistake) {
   const std::vector<double> from = x.values();
   std::vector<double> to(from.rbegin(), from.rend());
@@ -59,8 +59,8 @@ Tensor rearranged(const Tensor& x, Mistake mistake) {
   return tensor(to, x.shape(), x.dtype());
 }
 
-/// A mistake in one node, by number: all nodes, inputs and kinds have a turn. `effect` is the
-/// largest change, relative to the gradient's largest element.
+/// A mistake in one node. Its number selects the node, the input and the kind in turn. `effect` is
+/// the largest change, relative to the largest element of the gradient.
 struct Planted {
   Mistake mistake;
   size_t node = 0, input = 0;
@@ -106,7 +106,7 @@ Planted plant(Tape& tape, uint64_t number) {
     }
     p.effect = size > 1e-9 ? change / size : 0;
     if (p.effect > 1e-3) return p;
-    // It would change nothing: a gradient of 0, or one that is alike in every order
+    // Without effect: a gradient of 0, or a gradient that is equal in every order
     *armed = false;
   }
 }

@@ -1,4 +1,4 @@
-// Configuration files: what is read, what is written, and what a broken line says.
+// Configuration files: reading, writing, and errors of broken lines.
 // tests/examples/train_gpt_test.cpp has more broken lines.
 #include "nn/config_file.h"
 

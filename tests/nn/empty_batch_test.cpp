@@ -1,5 +1,5 @@
-// Batches of no rows: layers and models give empty results and zero gradients; a mean of nothing is
-// an error.
+// Batches without rows: layers and models give empty results and zero gradients; a mean over
+// nothing is an error.
 #include <doctest/doctest.h>
 
 #include "core/tape.h"
@@ -35,7 +35,7 @@ TEST_CASE("a model of an empty batch has empty logits, and gradients that are 0"
 
 TEST_CASE("the cross-entropy of no targets is 0; the mean of no elements is an error that names the op") {
   const Tensor logits = zeros({0, 5}), none = zeros({0}, DType::int64);
-  CHECK(cross_entropy(logits, none).item() == 0);  // as where every target is ignored
+  CHECK(cross_entropy(logits, none).item() == 0);  // as if every target is ignored
   CHECK(nll_loss(logits, none).item() == 0);
   CHECK_THROWS_WITH(mean(logits), doctest::Contains("mean: x has the shape [0, 5]: there are no elements"));
   CHECK_THROWS_WITH(mse_loss(logits, logits), doctest::Contains("mse_loss: there is no mean of no losses"));

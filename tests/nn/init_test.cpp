@@ -48,7 +48,7 @@ TEST_CASE("initial values have the mean, deviation and bound that their papers g
   const double third = std::sqrt(3.0);
   check_one("normal", normal(shape, 0.7, g), 0.7, 0);
   check_one("uniform", uniform(shape, 0.6, g), 0.6 / third, 0.6);
-  // The deviation of a standard normal cut at ±2: √(1 − 4φ(2)/(2Φ(2) − 1)).
+  // The standard deviation of a standard normal truncated at ±2: √(1 − 4φ(2)/(2Φ(2) − 1)).
   const double density = std::exp(-2.0) / std::sqrt(2 * M_PI), inside = std::erf(std::sqrt(2.0));
   check_one("truncated_normal", truncated_normal(shape, 0.5, g), 0.5 * std::sqrt(1 - 4 * density / inside),
             1);
@@ -71,7 +71,7 @@ TEST_CASE("orthogonal rows, or columns where they are fewer") {
     for (size_t i = 0; i < n; ++i)
       for (size_t j = 0; j < n; ++j) CHECK(std::abs(x[i * n + j] - (i == j ? 9 : 0)) < 1e-5);
   }
-  // No direction is preferred: the diagonal of many 2 × 2 matrices is positive as often as not.
+  // No direction is preferred: half of many 2 × 2 matrices have a positive first diagonal element.
   Generator g(3);
   int positive = 0;
   for (int i = 0; i < 1000; ++i) positive += orthogonal({2, 2}, 1, g).master().values()[0] > 0;

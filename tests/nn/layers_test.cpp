@@ -96,7 +96,7 @@ TEST_CASE("tied weights: one parameter, whose gradient is the sum of both uses")
     Tape tape;
     tape.backward(cross_entropy(model.forward(x), y));
   }
-  // The two uses apart: the features as a function of the table, the logits as a function of
+  // The two uses separately: the features as a function of one table, the logits as a function of
   // another one.
   Tensor in = copy_as(model.tokens.weight.master(), DType::float64), out = copy_as(in, DType::float64);
   Tensor features;

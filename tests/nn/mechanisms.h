@@ -1,5 +1,4 @@
-// Every part of attention in the library, alone and in company: what tests of attention and of
-// models run through.
+// The attention parts of the library, alone and combined, for tests of attention and of models.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +10,8 @@
 
 namespace vitrine::test {
 
-/// The rows of the table, those that need a value with 2, and some names of several parts and other
-/// values.
+/// One name per row of the table (with the value 2 if the row needs a value), and some names with
+/// several parts and other values.
 inline std::vector<std::string> mechanisms() {
   std::vector<std::string> names = {"standard"};
   for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) {
@@ -29,7 +28,7 @@ inline std::vector<std::string> mechanisms() {
   return names;
 }
 
-/// The mixers of the table that are no attention, and so take no parts.
+/// The mixers of the table that are not attention and accept no parts.
 inline std::vector<std::string> other_mixers() {
   std::vector<std::string> names;
   for (const nn::MixerRow* row : nn::mixer_table(false))

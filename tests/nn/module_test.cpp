@@ -23,7 +23,7 @@ using test::ids, test::tiny_gpt;
 
 namespace {
 
-/// Two parameters that are one, a buffer, an absent member, and a part of its own.
+/// Two tied parameters, a buffer, an absent member, and a submodule.
 class Tied : public Module {
  public:
   Tied() : in(normal({2, 3}, 1)), out(in), seen(zeros({2})), norm(3) {}
@@ -64,8 +64,8 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Equal names, values, dtypes and modes, and no storage in common: masters, low-precision copies
-/// and buffers.
+/// Equal names, values, dtypes and modes, without shared storage: of masters, 16-bit copies and
+/// buffers.
 void check_apart(Module& a, Module& b) {
   std::set<const void*> storages;
   std::vector<std::string> states[2];
@@ -131,7 +131,7 @@ TEST_CASE("a cloned GPT computes the same and trains apart") {
 TEST_CASE("clones of attention, blocks and models have equal names and values, and share no memory") {
   const Tensor x = randn({2, 6, 8});
   const auto computed_apart = [&](auto& a, auto forward) {
-    // Other values than the constructor sets
+    // Values that differ from those of the constructor
     for (Parameter& p : a.parameters()) p.assign(randn(p.shape()));
     a.to(DType::bfloat16);
     auto b = a.clone();
@@ -201,7 +201,7 @@ TEST_CASE("every layer can be cloned") {
 
 TEST_CASE("copying between modules of different structure is refused") {
   Linear with(2, 2), without(2, 2, Bias::no);
-  CHECK(contains(message([&] { with.copy_from(without); }), "bias stands where the source has nothing"));
+  CHECK(contains(message([&] { with.copy_from(without); }), "bias, the source has nothing"));
 }
 
 TEST_CASE("members are listed under their paths, tied ones once") {
@@ -225,7 +225,7 @@ TEST_CASE("apply meets every module, outer before inner") {
   CHECK(std::count(paths.begin(), paths.end(), "blocks.1.feed_forward.down") == 1);
   CHECK(std::find(paths.begin(), paths.end(), "blocks.0") <
         std::find(paths.begin(), paths.end(), "blocks.0.attention"));
-  // What apply is for: other initial values for one kind of layer.
+  // The purpose of apply: other initial values for one kind of layer.
   model.apply([](const std::string&, Module& m) {
     if (auto* const linear = dynamic_cast<Linear*>(&m)) linear->weight.assign(zeros(linear->weight.shape()));
   });

@@ -1,4 +1,4 @@
-// Options that describe themselves: what comes from the list of a structure.
+// Options that describe themselves: everything that the list of a structure defines.
 #include "nn/options.h"
 
 #include <doctest/doctest.h>
@@ -190,11 +190,12 @@ TEST_CASE("values in code are checked by the same list") {
   oven = Oven{};
   oven.grill = 2;
   CHECK_THROWS_WITH_AS(check_options(oven, "bake"), "bake: grill is 2, wanted [0, 1)", Error);
-  oven.fan = true;  // then there is no grill to be wrong
+  oven.fan = true;  // without a grill, its value cannot be wrong
   check_options(oven, "bake");
 }
 
-/// Reads the texts of a structure into another one: all that applies comes back.
+/// Writes the options of a structure as text and reads the text into another structure: every
+/// option that applies has the same value.
 template <class S>
 void check_round_trip(S from) {
   const std::initializer_list<Role> all = {Role::result, Role::schedule, Role::execution, Role::files};

@@ -1,4 +1,4 @@
-// Modules under gradient checkpointing: dropout, buffers and modes are those of the plain run.
+// Modules with recomputation: dropout, buffers and modes are the same as in the plain run.
 #include "core/recompute.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ using namespace vitrine::nn;
 
 namespace {
 
-/// A layer with dropout whose training gathers a running mean, which evaluation subtracts.
+/// A layer with dropout. Training updates a running mean, which evaluation subtracts.
 class Centred : public Module {
  public:
   Centred() : linear(5, 5, Bias::yes, 1), dropout(0.4), seen(zeros({5})) {}
@@ -40,7 +40,7 @@ class Centred : public Module {
   Tensor seen;
 };
 
-/// Two of them, each under a checkpoint of its own or not.
+/// Two such layers, each recomputed or not.
 class Two : public Module {
  public:
   Tensor forward(const Tensor& x, bool each) {
@@ -58,8 +58,8 @@ class Two : public Module {
 
 using Values = std::vector<std::vector<double>>;
 
-/// Loss, buffers, gradients and the next random numbers of a step, after which all modes have
-/// changed to `later`.
+/// The loss, buffers, gradients and next random numbers of a step. All modes are `later` before the
+/// backward pass.
 Values step(bool whole, bool each, bool training, bool dropout, bool later) {
   manual_seed(11);
   Two model;

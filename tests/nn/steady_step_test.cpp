@@ -1,5 +1,5 @@
-// A steady training step asks the system for nothing: no memory and no thread. A child process
-// trains, then forbids itself the calls by a seccomp filter and goes on.
+// After its first steps, training makes no more system calls for memory or threads. A child process
+// trains, then forbids itself these calls by a seccomp filter and continues.
 #include <doctest/doctest.h>
 
 #include "tests/skip.h"
@@ -39,9 +39,9 @@ namespace {
 
 constexpr int kBlocked = 97;  // the child's exit code when a forbidden call was made
 constexpr int kNoFilter = 98;
-constexpr int kWarm = 30;  // steps until every thread and the C library's heap have what they need
+constexpr int kWarm = 30;  // steps until all threads and the C library's heap have what they need
 
-/// From here on mmap, munmap, mremap, brk and clone end this process.
+/// From now on, mmap, munmap, mremap, brk and clone end this process.
 bool forbid_system_memory() {
 #define VITRINE_FORBID(call) \
   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)
@@ -69,15 +69,15 @@ struct Run {
   int64_t width = 64, layers = 2;
 };
 
-/// Long contexts, as tables of positions are large there; and the smallest model that is measured
-/// against others.
+/// A model with long contexts, whose tables of positions are large, and the smallest model of the
+/// benchmarks.
 const Run kRuns[] = {{"standard"},
                      {"rotary", 1024, 1, 0.1},
                      {"standard", 1024, 1, 0, nn::Positions::sinusoidal},
                      {"laser+qk_norm+alibi", 64, 4, 0.1, nn::Positions::automatic, DType::bfloat16},
                      {"standard", 64, 12, 0, nn::Positions::automatic, DType::float32, 128, 4}};
 
-/// Trains a small GPT; `when_warm` runs after kWarm steps. Executed in a process of its own.
+/// Trains a small GPT; `when_warm` runs after kWarm steps. Runs in a process of its own.
 void train(const Run& run, bool (*when_warm)()) {
   nn::GptOptions options;
   options.width = run.width, options.layers = run.layers;
@@ -98,9 +98,9 @@ void train(const Run& run, bool (*when_warm)()) {
   }
 }
 
-/// The number of a run for a child that trains, or "plant" for one that allocates.
+/// The number of a run for a child that trains, or "plant" for a child that allocates.
 int run_child(const std::string& what) {
-  // A fresh image: a forked child has lost its threads, and would start new ones.
+  // A fork loses the threads of the process and would start new ones, so the child runs exec.
   const pid_t child = fork();
   if (child == 0) {
     setenv("VITRINE_STEADY_CHILD", what.c_str(), 1);
@@ -148,7 +148,7 @@ TEST_CASE("after thirty steps a training step makes no mmap, munmap, mremap, brk
     test::skip("this system allows no seccomp filter");
     return;
   }
-  CHECK(planted == kBlocked);  // the filter does see a large allocation
+  CHECK(planted == kBlocked);  // the filter detects a large allocation
   for (size_t i = 0; i < std::size(kRuns); ++i) {
     INFO("run ", i, ": ", std::string(kRuns[i].attention));
     CHECK(run_child(std::to_string(i)) == 0);

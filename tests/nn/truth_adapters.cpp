@@ -1,5 +1,5 @@
-// Which function of the library answers to which op of the reference cases. Those of attention are
-// in truth_cases_attention.cpp, mechanisms that are put together from ops in
+// The functions of the library that compute the ops of the reference cases. Attention is in
+// truth_cases_attention.cpp; mechanisms composed of several ops are in
 // truth_cases_compositions.cpp.
 #include "tests/nn/truth_adapters.h"
 

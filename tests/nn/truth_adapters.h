@@ -1,4 +1,4 @@
-// Which function of the library answers to which op of the reference cases, and their runner.
+// The functions of the library that compute the ops of the reference cases, and their runner.
 #pragma once
 
 #include <map>
@@ -15,19 +15,19 @@ using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
 extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kRecurrentTruthAdapters;
-/// All of them.
+/// All adapters.
 TruthAdapters truth_adapters();
 
-/// What came of a folder's cases.
+/// The results of a folder's cases.
 struct TruthRun {
   CaseRunner in_float64, in_float32;
 };
-/// Runs the folder's cases but those in truth_cases_skips.txt, in float32 those that say how far it
-/// may be off.
+/// Runs the cases of the folder, except those in truth_cases_skips.txt. Cases that have a tolerance
+/// for float32 also run in float32.
 TruthRun run_truth_cases(const CaseFolder& folder, Device device);
-/// Checks every folder of the name with doctest: values and gradients, and that `expected` golden
-/// cases ran. How far float32 may be off was measured for the golden cases. For other cases it is
-/// reported and is not a failure.
+/// Checks every folder of this name with doctest: values and gradients, and that `expected` golden
+/// cases ran. The float32 tolerance was measured for the golden cases. For other cases a float32
+/// difference is reported and is not a failure.
 void check_truth_cases(const std::string& name, int expected, Device device);
 
 }  // namespace vitrine::test

@@ -1,5 +1,5 @@
-// Attention in its kinds. Cases have any number of axes before the heads, [.., H, T, D], or just
-// [T, D]; here they are one.
+// The attention cases. A case has any number of axes before the heads, [.., H, T, D], or only [T,
+// D]; here these axes are merged into one.
 #include <cmath>
 
 #include "core/creation.h"
@@ -14,8 +14,8 @@
 namespace vitrine::test {
 namespace {
 
-/// x [.., H, T, D] as [B, H, T, D], where B is the size of `batch`, to which its own first axes
-/// broadcast.
+/// x [.., H, T, D] as [B, H, T, D], where B is the size of `batch`. The leading axes of x broadcast
+/// to `batch`.
 Tensor four_axes(const Tensor& x, const Shape& batch) {
   Shape own = x.shape();
   while (own.rank() < 3) own.insert(0, 1);
@@ -25,7 +25,7 @@ Tensor four_axes(const Tensor& x, const Shape& batch) {
   return reshape(expand(reshape(x, own), whole), merged);
 }
 
-/// What an attention case says, but for how its scores are made.
+/// The options of an attention case, except those of its scores.
 struct Heads {
   Tensor q, k, v;  ///< [B, H, T, D]
   nn::AttentionMask mask;
@@ -34,7 +34,7 @@ struct Heads {
   Heads(Params p, In x);
 };
 
-/// An end of a window; null is none.
+/// One end of a window; null: unlimited.
 int64_t limit(const Json& end) { return end.is_null() ? AttentionForm::kUnlimited : end.get<int64_t>(); }
 
 nn::AttentionMask mask_of(Params p, In x, const Shape& batch) {
@@ -70,7 +70,7 @@ TruthAdapter fused(AttentionRead read) {
   };
 }
 
-/// The parts that any of the cases may have.
+/// The parts that a case may have.
 std::string name_of(Params p, double scale) {
   std::string name = fmt::format("scale={:.17g}", scale);
   if (const double cap = p.value("softcap", 0.0); cap > 0) name += fmt::format("+softcap={:.17g}", cap);
@@ -81,7 +81,7 @@ std::string name_of(Params p, double scale) {
 
 double root(int64_t size) { return 1 / std::sqrt(static_cast<double>(size)); }
 
-/// Puts the gains and temperatures of a case in the place of a module's own.
+/// Replaces the gains and temperatures of a module by those of the case.
 class FromCase : public nn::Fields {
  public:
   explicit FromCase(In x) : x_(x) {}
@@ -95,7 +95,7 @@ class FromCase : public nn::Fields {
   In x_;
 };
 
-/// The module on prepared heads, with the gains and temperatures of the case.
+/// Runs the module on prepared heads, with the gains and temperatures of the case.
 Tensor attend(const std::string& name, const Heads& h, In x) {
   nn::ComposedAttention module(nn::parse_attention(name), h.q.size(1), h.q.size(3), h.k.size(2));
   module.to(h.q.device());
@@ -118,14 +118,14 @@ Tensor qk_norm(Params p, In x) {
   return attend(fmt::format("{}={:.17g}+{}", norm, p.value("eps", 1e-6), scale), h, x);
 }
 
-/// The root is a part of the temperature here, so a scale comes on top of it.
+/// Here the temperature contains the root, so it is multiplied by a scale.
 Tensor per_dim_temperature(Params p, In x) {
   const Heads h(p, x);
   return attend("temperature+" + name_of(p, p.value("scale", 1.0) * root(h.q.size(3))), h, x);
 }
 
-/// Rows of q, k and v of what a case gives for each, as the one tensor that the module has; zeros
-/// where it gives a part only.
+/// The module's combined tensor of the rows for q, k and v, from the case's separate tensors; zeros
+/// for missing ones.
 Tensor joined(In x, const std::string& name, const std::vector<int64_t>& rows) {
   std::vector<Tensor> parts;
   for (size_t i = 0; i < rows.size(); ++i) {

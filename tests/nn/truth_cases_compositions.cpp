@@ -1,6 +1,6 @@
-// Mechanisms of the second set that the library has no module for, but that are a few lines of what
-// it has: the cases then check that the ops compose. A mechanism that is added to the library
-// replaces its lines here.
+// Mechanisms of the second set without a module in the library, each composed of a few ops: the
+// cases check that the ops compose. A mechanism that is added to the library replaces its lines
+// here.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +23,7 @@
 namespace vitrine::test {
 namespace {
 
-/// A bool tensor [rows, columns] of f(row, column).
+/// A bool tensor [rows, columns] with the elements f(row, column).
 template <class F>
 Tensor mask_of(int64_t rows, int64_t columns, Device device, F f) {
   std::vector<double> values;
@@ -96,7 +96,7 @@ Tensor memory_tokens(Params p, In x) {
   return module.forward(all, {.mask = {.causal = p.at("causal").get<bool>()}});
 }
 
-/// x [B, T, C] one token later; zero before the first.
+/// x [B, T, C] shifted by one token; the first token is zero.
 Tensor shifted(const Tensor& x) { return slice(pad(x, {0, 1, 0}, {0, 0, 0}), 1, 0, x.size(1)); }
 
 Tensor rwkv4_channel_mix(Params, In x) {
@@ -118,7 +118,7 @@ Tensor reversible_block(Params, In x) {
   return concat({y1, halves[1] + tanh(linear(y1, x.at("wg"), x.at("bg")))}, -1);
 }
 
-/// A number per channel, axis 1, against x [N, C, ...].
+/// One number per channel (axis 1), broadcast to x [N, C, ...].
 Tensor per_channel(const Tensor& c, const Tensor& x) {
   Shape shape = {c.numel()};
   for (int axis = 2; axis < x.rank(); ++axis) shape.push_back(1);
@@ -198,7 +198,7 @@ Tensor margin_softmax(Params p, In x) {
   const std::string kind = p.at("kind");
   const Tensor cosine = matmul(l2_normalize(x.at("x")), transpose(l2_normalize(x.at("w"))));
   Tensor target = cosine - m;
-  if (kind == "arcface") {  // cos(θ + m), where θ + m < π
+  if (kind == "arcface") {  // cos(θ + m), if θ + m < π
     const Tensor turned = cosine * std::cos(m) - sqrt(1 - square(cosine)) * std::sin(m);
     target = where(greater(cosine, full({1}, -std::cos(m), cosine.dtype(), cosine.device())), turned,
                    cosine - m * std::sin(m));
@@ -228,7 +228,7 @@ Tensor coverage_loss(Params, In x) {
   return sum(minimum(a, cumsum(a, 1, true)), {-1});
 }
 
-/// softmax over the last axis of what is visible.
+/// softmax over the visible elements of the last axis.
 Tensor visible_softmax(const Tensor& scores, const Tensor& visible) {
   return softmax(where(expand(unsqueeze(visible, 1), scores.shape()), scores, -INFINITY));
 }

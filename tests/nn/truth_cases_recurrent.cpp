@@ -1,5 +1,5 @@
-// Recurrent networks in the reference cases: PyTorch's weights and biases, put together from the
-// library's ops.
+// The recurrent networks of the reference cases: ops of the library with PyTorch's weights and
+// biases.
 #include "nn/recurrent/recurrent.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
@@ -10,7 +10,7 @@
 namespace vitrine::test {
 namespace {
 
-/// The states of one direction, h first, and after them the states at its end.
+/// The states of one direction, h first, followed by its final states.
 struct Run {
   std::vector<Tensor> states, last;
 };

@@ -1,4 +1,4 @@
-// Values and gradients against reference cases, on the CPU. tests/cuda/truth_cases_test.cpp has
+// Values and gradients against reference cases, on the CPU. tests/cuda/truth_cases_test.cpp runs
 // them on a GPU.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// ALiBi: scores lowered in proportion to the distance of query and key (Press, Smith, Lewis 2021).
+// ALiBi: scores decrease linearly with the distance of query and key (Press, Smith, Lewis 2021).
 #include "nn/attention/parts/rows.h"
 #include "nn/attention/positions.h"
 #include "ops/elementwise.h"
@@ -29,7 +29,7 @@ AttentionPartRow alibi() {
   return {
       .name = "alibi",
       .stage = Stage::modify,
-      .help = "scores lowered in proportion to distance",
+      .help = "scores decrease linearly with the distance of query and key",
       .source = "Press et al. 2021",
       .rank = rank::distance,
       .owns = "a penalty on distance",

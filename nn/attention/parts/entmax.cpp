@@ -1,5 +1,5 @@
-// Entmax 1.5 in place of softmax: weights like softmax's near the largest score, and exactly 0 far
-// below it.
+// Entmax 1.5, which replaces softmax: near the largest score the weights resemble those of softmax,
+// and far below it they are exactly 0.
 #include <cmath>
 
 #include "core/creation.h"
@@ -14,22 +14,22 @@
 namespace vitrine::nn::parts {
 namespace {
 
-/// p_i = [s_i/2 − τ]₊², where τ makes the sum 1. With the k largest s/2, of mean m and mean square
-/// q,
+/// p_i = [s_i/2 − τ]₊², where τ makes the sum 1. Let m and q be the mean and the mean square of the
+/// k largest s/2. Then
 ///   τ_k = m − √((1 − k(q − m²))/k),
-/// and τ = τ_k for the largest k whose τ_k is at most the k-th of them. Peters, Niculae, Martins
-/// 2019, algorithm 2.
+/// and τ = τ_k for the largest k for which τ_k is at most the k-th largest s/2. Peters, Niculae,
+/// Martins 2019, algorithm 2.
 class Entmax : public AttentionPart {
  public:
   Tensor normalize(const Tensor& scores) const override {
     const Tensor largest = max(detach(scores), {-1}, KeepAxes::yes);
     const Tensor top = where(is_finite(largest), largest, 0.0);
-    // τ is at least max − 1, so that what is 2 below the maximum has no weight.
+    // τ ≥ max − 1, so a value of 2 below the maximum already has no weight.
     const Tensor z = maximum((scores - top) / 2.0, -2);
     const Tensor sorted = sort(z, -1, true).values;
     const Tensor k = arange(1, static_cast<double>(z.size(-1)) + 1, 1, z.dtype(), z.device());
     const Tensor m = cumsum(sorted, -1) / k, q = cumsum(square(sorted), -1) / k;
-    const Tensor left = 1 / k - (q - square(m));  // of the square root; negative after the support
+    const Tensor left = 1 / k - (q - square(m));  // the radicand; negative after the support
     const Tensor positive = greater(left, zeros_like(left));
     const Tensor thresholds = m - where(positive, sqrt(where(positive, left, 1.0)), 0.0);
     const Tensor support = sum(cast(less_equal(thresholds, sorted), DType::int64), {-1}, KeepAxes::yes);

@@ -1,4 +1,4 @@
-// LASER's read: log of a softmax-weighted sum of e^v (Duvvuri and Dhillon 2024).
+// LASER's read: the log of a softmax-weighted sum of e^v (Duvvuri and Dhillon 2024).
 #include "nn/attention/parts/laser.h"
 
 #include <cmath>
@@ -16,14 +16,13 @@
 namespace vitrine::nn {
 namespace {
 
-/// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for any values, at the cost of a tensor [B, H, Tq, Tk,
-/// D].
+/// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for all values; it needs a tensor [B, H, Tq, Tk, D].
 Tensor exact_read(const Tensor& scores, const Tensor& v) {
   const Tensor together = unsqueeze(scores, -1) + unsqueeze(v, -3);
   return log_sum_exp(together, {-2}) - log_sum_exp(scores, {-1}, KeepAxes::yes);
 }
 
-/// Scores whose softmax these weights are: −∞, without a gradient, for those that are 0.
+/// Scores whose softmax is `weights`. A weight of 0 gives −∞ without a gradient.
 Tensor log_of(const Tensor& weights) {
   const Tensor seen = not_equal(weights, zeros({}, weights.dtype(), weights.device()));
   return where(seen, log(where(seen, weights, 1.0)), -INFINITY);
@@ -81,14 +80,14 @@ Tensor LaserReadOut::read(const Weighting& w, const Tensor& v) const {
   if (w.weights.numel() == 0 || v.numel() == 0) return matmul(w.weights, v);  // zeros
   if (!v.device().is_cpu())
     vitrine::detail::refuse_in_capture(
-        "laser's read of kept weights, which looks how far the values lie apart");
+        "laser's read of kept weights, which measures how far the values are apart");
   const Tensor seen = seen_values(w);
   const Extremes e = extremes(v, seen);
   const bool near = max(e.high - e.low).item() <= kLaserFar;  // false for NaN
   const Tensor y = near ? read_near(w.weights, v, anchor_of(e), seen)
                         : exact_read(w.scores.defined() ? w.scores : log_of(w.weights), v);
   if (!w.empty_rows) return y;
-  // A row of no visible key has weights 0, from which the logarithm would make −∞.
+  // A row without visible keys has weights 0, whose logarithm would be −∞.
   const Tensor total = sum(detach(w.weights), {-1}, KeepAxes::yes);
   const Tensor dead = less(total, full({}, 0.5, total.dtype(), total.device()));
   return where(logical_not(dead), y, 0.0);  // NaN stays
@@ -97,7 +96,7 @@ Tensor LaserReadOut::read(const Weighting& w, const Tensor& v) const {
 AttentionPartRow parts::laser() {
   return {.name = "laser",
           .stage = Stage::read,
-          .help = "read by the log of a weighted mean of e^v",
+          .help = "the output is the log of a weighted mean of e^v",
           .source = "Duvvuri and Dhillon 2024",
           .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Laser>(); }};
 }

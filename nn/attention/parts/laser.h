@@ -5,19 +5,19 @@
 
 namespace vitrine::nn {
 
-/// encode(v) = e^{v − c} − 1 and decode(a) = c + log(1 + a), for an anchor c per channel. Neither
-/// small nor large values lose digits: where the values of a channel are within 2 of each other, c
-/// is the middle of their range, and within 60 it is their minimum. The values are float32 or
-/// float64, as e^v does not fit into less.
+/// encode(v) = e^{v − c} − 1 and decode(a) = c + log(1 + a), with an anchor c per channel. If the
+/// values of a channel differ by at most 2, c is the middle of their range; if by at most 60, c is
+/// their minimum. Small values then lose no digits by cancellation, and large values do not
+/// overflow. The values are float32 or float64, since narrower dtypes cannot hold e^v.
 class LaserReadOut : public ReadOut {
  public:
   Tensor anchor(const Tensor& v, const Tensor& seen) const override;
   Tensor encode(const Tensor& v, const Tensor& anchor) const override;
   Tensor rescale(const Tensor& average, const Tensor& from, const Tensor& to) const override;
   Tensor decode(const Tensor& average, const Tensor& anchor) const override;
-  /// Channels wider than 60, in which a hidden value could drown the visible ones, are read from
-  /// the scores by two log-sum-exps. That takes a tensor [B, H, Tq, Tk, D]. Errors: values of low
-  /// precision; on a GPU, while a graph is captured.
+  /// Channels with a range above 60, in which a hidden value could dominate the visible ones, are
+  /// computed from the scores by two log-sum-exps. They need a tensor [B, H, Tq, Tk, D]. Errors:
+  /// values of a 16-bit dtype; a call on a GPU while a graph is captured.
   Tensor read(const Weighting& weighting, const Tensor& v) const override;
 };
 

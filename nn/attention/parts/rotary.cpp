@@ -1,5 +1,5 @@
-// Rotary positions: pairs of channels of queries and keys turn by an angle that grows with the
-// position (Su et al. 2021).
+// Rotary positions: pairs of channels of queries and keys are rotated by an angle proportional to
+// the position (Su et al. 2021).
 #include "nn/attention/parts/rows.h"
 #include "nn/attention/positions.h"
 
@@ -24,16 +24,17 @@ AttentionPartRow rotary() {
   return {
       .name = "rotary",
       .stage = Stage::prepare,
-      .help = "rotary positions",
+      .help = "rotary position embedding (RoPE)",
       .source = "Su et al. 2021",
       .rank = rank::rotation,
       .options = {{.name = "pairs",
-                   .help = "which channels turn together: `half` is (i, i + D/2), `interleaved` (2i, 2i + 1)",
+                   .help = "the channels of a pair: `half` is (i, i + D/2), `interleaved` (2i, 2i + 1)",
                    .initial = "half",
                    .words = {"half", "interleaved"},
                    .number = false},
-                  {"theta", "the slowest pair turns by about 1/theta per position", "10000"},
-                  {"share", "the share of the pairs that turn: of the first channels, rounded down", "1"}},
+                  {"theta", "the base: the slowest pair rotates by about 1/theta per position", "10000"},
+                  {"share", "the share of the pairs that rotate, from the first channels on, rounded down",
+                   "1"}},
       .make = [](const AttentionSizes& sizes, const PartValues& values) {
         check(sizes.head_size % 2 == 0, "rotary: the head size is {}, wanted an even one", sizes.head_size);
         const double share = values.number("share");

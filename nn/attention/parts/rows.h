@@ -1,5 +1,5 @@
-// The rows of the library's own parts, in the order of help. Each function is in the file of its
-// name in this folder.
+// The rows of the library's own parts, in the order of the help text. Each function is defined in
+// the file of this folder that has its name.
 #pragma once
 
 #include "nn/attention/part.h"

@@ -1,4 +1,4 @@
-// What the scores are multiplied by, and cosine scores, which bring a scale of their own.
+// The factors of the scores, and cosine scores, which have a scale of their own.
 #include <cmath>
 
 #include "nn/attention/parts/rows.h"
@@ -18,7 +18,7 @@ class Scale : public AttentionPart {
   ScaleRule rule_;
 };
 
-/// The cosine of query and key in place of q·k: both become unit vectors.
+/// The cosine of query and key replaces q·k: both are normalized to unit length.
 class Cosine : public Scale {
  public:
   using Scale::Scale;
@@ -28,13 +28,13 @@ class Cosine : public Scale {
 
 PartOption keys_option() {
   return {.name = "keys",
-          .help = "for which number n of keys: a number, `visible`, or half of the context",
+          .help = "the number n of keys; by default half of the context",
           .words = {"visible"},
           .least = 2,
           .optional = true};
 }
 
-/// A rule with the n that the option says.
+/// The rule with the n from the option.
 ScaleRule with_keys(ScaleRule rule, const PartValues& values) {
   if (!values.has("keys")) return rule;
   const bool visible = values.text("keys") == "visible";
@@ -69,8 +69,8 @@ AttentionPartRow optimal() {
   return {.name = "optimal",
           .stage = Stage::scale,
           .help =
-              "the scale that maximizes the softmax's gradient at half the context; =N: at N keys, "
-              "=visible: at those that a query sees",
+              "the scale that maximizes the gradient of the softmax for half of the context; =N: for N keys, "
+              "=visible: for the keys that a query sees",
           .source = "Su 2023",
           .options = {keys_option()},
           .make = [](const AttentionSizes& sizes, const PartValues& values) {
@@ -87,7 +87,7 @@ AttentionPartRow entropy() {
   return {
       .name = "entropy",
       .stage = Stage::scale,
-      .help = "a scale that keeps the entropy of the weights about constant; =N and =visible as for optimal",
+      .help = "a scale that keeps the entropy of the weights nearly constant; =N and =visible as for optimal",
       .source = "Su 2021",
       .options = {keys_option()},
       .make = [](const AttentionSizes& sizes, const PartValues& values) {
@@ -104,7 +104,7 @@ AttentionPartRow scale() {
   return {
       .name = "scale",
       .stage = Stage::scale,
-      .help = "scale=X: X as the whole factor of the scores",
+      .help = "scale=X: X replaces 1/√D as the factor of the scores",
       .options = {{"factor", "the factor", ""}},
       .make = [](const AttentionSizes&, const PartValues& values) {
         return std::make_unique<Scale>(ScaleRule{.of = [x = values.number("factor")](double) { return x; },

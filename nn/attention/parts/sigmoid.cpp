@@ -1,4 +1,4 @@
-// Sigmoid attention: each weight by itself, in place of softmax.
+// Sigmoid attention: each weight is computed independently; there is no softmax.
 #include <cmath>
 
 #include "core/creation.h"
@@ -9,8 +9,8 @@
 namespace vitrine::nn::parts {
 namespace {
 
-/// p = σ(s − log n), where n is the number of keys that the query sees: the weights of equal scores
-/// 0 sum to about 1. Ramapuram et al. 2024.
+/// p = σ(s − log n), where n is the number of keys that the query sees. If all scores are 0, the
+/// weights sum to about 1. Ramapuram et al. 2024.
 class Sigmoid : public AttentionPart {
  public:
   Traits traits() const override { return {.distribution = false}; }

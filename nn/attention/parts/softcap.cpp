@@ -1,4 +1,4 @@
-// Softcap: scores s become c·tanh(s/c), so that none is larger than c.
+// Softcap: scores s become c·tanh(s/c), so their magnitude is less than c.
 #include "nn/attention/parts/rows.h"
 #include "ops/elementwise.h"
 

@@ -25,7 +25,7 @@ class Window : public AttentionPart {
 AttentionPartRow window() {
   return {.name = "window",
           .stage = Stage::mask,
-          .help = "window=w: a query sees its own position and the w − 1 before it",
+          .help = "window=w: a query sees its own position and the w − 1 positions before it",
           .source = "Child et al. 2019; Beltagy et al. 2020",
           .options = {{"width", "the number of keys, w", "", {}, true, 0, 1}},
           .make = [](const AttentionSizes&, const PartValues& values) {

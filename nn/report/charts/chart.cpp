@@ -12,13 +12,13 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// Points of a line that cannot be drawn, by reason.
+/// The number of points of a line that cannot be drawn, by reason.
 struct Gaps {
   size_t not_finite = 0, not_positive = 0;
 };
 
-/// SVG path data: a new piece after each gap; a point alone between gaps becomes a dot (a line of
-/// length 0).
+/// SVG path data. Each gap begins a new piece. A single point between gaps becomes a dot, a line of
+/// length 0.
 std::string path_data(const std::vector<double>& x_places, const std::vector<double>& y_places) {
   std::string path;
   const auto drawn = [&](size_t i) {
@@ -34,8 +34,8 @@ std::string path_data(const std::vector<double>& x_places, const std::vector<dou
   return path;
 }
 
-/// Each point as a line of length 0, which round caps turn into a disc that the stretching of the
-/// SVG leaves round.
+/// Draws each point as a line of length 0. Round caps turn it into a disc, which stays round when
+/// the SVG is stretched.
 std::string marker_data(const std::vector<double>& x_places, const std::vector<double>& y_places) {
   std::string path;
   for (size_t i = 0; i < x_places.size(); ++i) {
@@ -46,8 +46,8 @@ std::string marker_data(const std::vector<double>& x_places, const std::vector<d
 
 constexpr int kBandPoints = 400;
 
-/// The area between the lowest and the highest values: along the highest ones and back, a piece
-/// between gaps.
+/// The area between the lowest and the highest values. Its outline follows the highest values and
+/// returns along the lowest; each gap begins a new piece.
 std::string band_data(const std::vector<BandPoint>& band, const Scale& x, const Scale& y) {
   std::string path, back;
   for (const BandPoint& point : band) {
@@ -62,7 +62,7 @@ std::string band_data(const std::vector<BandPoint>& band, const Scale& x, const 
   return back.empty() ? path : path + back + "Z";
 }
 
-/// `color`, or the colour of the index-th thing where it was not given.
+/// `color`, or the colour with this index if none was given.
 Color settled(const Color& color, size_t index) {
   return color.light.empty() && color.dark.empty() ? categorical_color(static_cast<int>(index)) : color;
 }
@@ -76,7 +76,7 @@ std::string draw_line(const Line& line, size_t legend_index, const Scale& x, con
       ++gaps.not_positive;
     }
   }
-  // Thousands of noisy steps would be a solid block that hides where they are dense.
+  // Thousands of noisy steps would be a solid block that hides how dense they are.
   if (line.style == LineStyle::faint && line.series.y.size() > static_cast<size_t>(max_points))
     return fmt::format(R"(<path class="band" style="{}" data-series="{}" data-name="{}" d="{}"/>)",
                        color_style(line.color), legend_index, escape_html(line.series.name),
@@ -143,7 +143,7 @@ void check_histogram(const Histogram& histogram) {
   }
 }
 
-/// The outline of one group's bars, from the ground up and back to it.
+/// The outline of one group's bars; it starts and ends on the baseline.
 std::string draw_bars(const Histogram::Group& group, size_t index, const std::vector<double>& edges,
                       const Scale& x, const Scale& y) {
   std::string path = "M" + canvas_point(x.place(edges.front()), 0);
@@ -156,8 +156,7 @@ std::string draw_bars(const Histogram::Group& group, size_t index, const std::ve
                      color_style(group.color), index, path);
 }
 
-/// An invisible strip over the full height of one bin, which carries the tooltip with the values of
-/// all groups.
+/// An invisible strip over the full height of one bin. Its tooltip shows the values of all groups.
 std::string draw_bin_tip(const Histogram& histogram, size_t bin, const Scale& x) {
   const double left = canvas_size * x.place(histogram.edges[bin]);
   const double right = canvas_size * x.place(histogram.edges[bin + 1]);

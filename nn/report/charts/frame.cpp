@@ -33,7 +33,7 @@ Ticks ticks_of(const Scale& scale, int count) {
   return ticks;
 }
 
-/// Every second x tick carries the class `odd`, which narrow screens hide.
+/// Every second x tick has the class `odd`; narrow screens hide this class.
 std::string tick_spans(const Ticks& ticks, const char* side) {
   std::string html;
   for (size_t i = 0; i < ticks.places.size(); ++i) {
@@ -56,7 +56,7 @@ std::string legend_html(const std::string& title, const std::vector<LegendEntry>
   return html + "</div>";
 }
 
-/// Reference lines and their labels; what lies outside the frame is left out.
+/// Draws reference lines and their labels, except those outside the frame.
 void draw_marks(const Frame& frame, std::string& lines, std::string& labels) {
   for (const Mark& mark : frame.marks) {
     const bool upright = mark.at == Mark::At::x;
@@ -70,8 +70,8 @@ void draw_marks(const Frame& frame, std::string& lines, std::string& labels) {
   }
 }
 
-/// What the script needs to turn a place in the plot back into values: low, high and kind of both
-/// axes.
+/// The attributes from which the script converts a place in the plot to values: low, high and kind
+/// of both axes.
 std::string scale_attributes(const Frame& frame) {
   const auto kind = [](const Scale& scale) { return scale.kind == AxisScale::log ? "log" : "linear"; };
   return fmt::format(R"(data-x="{} {} {}" data-y="{} {} {}" data-x-label="{}")", frame.x.low, frame.x.high,
@@ -98,7 +98,7 @@ Scale settle(const Axis& axis, std::pair<double, double> data, double padding) {
         "chart: the axis '{}' runs from {} to {}; finite borders are wanted{}", axis.label, low, high,
         log ? ", above 0 on a log axis" : "");
   if (high < low) high = low;
-  // A single value, or a spread that rounding swallows, gets a range around it.
+  // A single value, or a spread below rounding error, gets a range around it.
   if (log) {
     const bool flat = high <= low * (1 + 1e-9);
     const double factor = flat ? 2 : std::pow(high / low, padding);
@@ -121,7 +121,8 @@ std::pair<double, double> with_margin(std::pair<double, double> range, AxisScale
 }
 
 std::string canvas_point(double x_place, double y_place) {
-  // Far outside the frame (a given range) any place will do; it only must remain a plain number.
+  // Far outside the frame (of a given range) the exact place does not matter, but it must be a
+  // plain number.
   const auto bounded = [](double place) { return canvas_size * std::clamp(place, -9.0, 9.0); };
   return canvas_number(bounded(x_place)) + " " + canvas_number(bounded(1 - y_place));
 }
@@ -153,7 +154,7 @@ std::string render_frame(const Frame& frame, const std::string& drawing) {
   const Ticks x = ticks_of(frame.x, 8), y = ticks_of(frame.y, 6);
   size_t widest = 1;
   for (const std::string& label : y.labels) {
-    // Characters, not bytes: continuation bytes do not count.
+    // Counts characters instead of bytes, by skipping continuation bytes.
     widest = std::max<size_t>(
         widest, std::count_if(label.begin(), label.end(), [](char c) { return (c & 0xC0) != 0x80; }));
   }

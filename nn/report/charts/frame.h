@@ -1,4 +1,4 @@
-// The frame that line chart and histogram share: axes, grid, ticks, reference lines, legend.
+// The frame of line charts and histograms: axes, grid, ticks, reference lines, legend.
 #pragma once
 
 #include <string>
@@ -9,32 +9,32 @@
 
 namespace vitrine::nn::report {
 
-/// Width and height of the coordinate system in which the SVG of a chart is drawn.
+/// Width and height of the coordinate system of a chart's SVG.
 inline constexpr double canvas_size = 1000;
 
-/// The share of its range that a y axis leaves free on each side, so that no line touches the
+/// The margin of a y axis on each side, as a share of its range, so that no line touches the
 /// border.
 inline constexpr double y_margin = 0.05;
 
-/// An axis with its range settled.
+/// An axis with a resolved range.
 struct Scale {
   AxisScale kind;
   double low, high;
   bool whole = false;
 
-  /// Where `value` lies: 0 at low, 1 at high; NaN if it cannot be drawn.
+  /// The position of `value` on the axis: 0 at low, 1 at high; NaN if it cannot be drawn.
   double place(double value) const;
   std::vector<double> ticks(int count) const;
 };
 
-/// The range of `axis`: what it gives, else the data's, widened by the share `padding` on each
-/// side.
+/// The range of `axis`: the given range, or that of the data, extended by the share `padding` on
+/// each side.
 Scale settle(const Axis& axis, std::pair<double, double> data, double padding);
 
-/// `range` with the margin that a chart of it leaves; NaN stays NaN.
+/// `range` with the margin of a chart; NaN stays NaN.
 std::pair<double, double> with_margin(std::pair<double, double> range, AxisScale kind);
 
-/// x in [0, canvas_size] and y downwards, as SVG wants them, with three decimals.
+/// SVG coordinates with three decimals: x in [0, canvas_size], y downwards.
 std::string canvas_point(double x_place, double y_place);
 
 struct LegendEntry {
@@ -43,13 +43,13 @@ struct LegendEntry {
   LineStyle style;
 };
 
-/// The style's name in the style sheet.
+/// The name of the line style in the style sheet.
 const char* css_class(LineStyle style);
 
-/// The two colours as an inline style: --l and --d, of which the theme picks one.
+/// The two colours as an inline style: --l for the light theme, --d for the dark theme.
 std::string color_style(const Color& color);
 
-/// A whole chart around `drawing`, the SVG elements inside the frame.
+/// A complete chart: the frame around `drawing`, the SVG elements inside it.
 struct Frame {
   std::string title, legend_title;
   std::string x_label, y_label;
@@ -61,7 +61,7 @@ struct Frame {
 };
 std::string render_frame(const Frame& frame, const std::string& drawing);
 
-/// What stands in the place of a chart without a drawable point.
+/// The note that replaces a chart without a drawable point.
 std::string render_missing(const std::string& title, const std::string& reason);
 
 }  // namespace vitrine::nn::report

@@ -1,4 +1,4 @@
-// The heat table: numbers in a grid, shaded by size.
+// Heat tables: numbers in a grid, shaded by value.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace vitrine::nn::report {
 namespace {
 
-// Classes s0 … s10 of the style sheet, from the ground's colour to the strongest
+// Classes s0 … s10 of the style sheet, from the background colour to the strongest
 constexpr int shades = 11;
 
 /// 0 for the lowest value, shades − 1 for the highest.

@@ -12,7 +12,7 @@
 namespace vitrine::nn::report {
 namespace {
 
-/// Beyond it differences and ratios of values could overflow.
+/// The limit of drawable values: larger ones could overflow in differences and ratios.
 constexpr double largest_drawable = 1e150;
 
 bool drawable(double value, AxisScale scale) {
@@ -20,7 +20,7 @@ bool drawable(double value, AxisScale scale) {
   return scale == AxisScale::linear || value > 1 / largest_drawable;
 }
 
-/// 1, 2 or 5 times a power of ten, so that about `count` steps cover `range`.
+/// A step of 1, 2 or 5 times a power of ten. About `count` steps cover `range`.
 double round_step(double range, int count) {
   const double raw = range / count;
   const double magnitude = std::pow(10, std::floor(std::log10(raw)));
@@ -29,7 +29,7 @@ double round_step(double range, int count) {
   return rounded * magnitude;
 }
 
-/// The distance between two neighbouring ticks, smallest of all pairs.
+/// The smallest distance between neighbouring ticks.
 double tick_distance(const std::vector<double>& ticks) {
   double distance = ticks.size() < 2 ? std::abs(ticks.at(0)) : largest_drawable;
   for (size_t i = 1; i < ticks.size(); ++i) distance = std::min(distance, ticks[i] - ticks[i - 1]);
@@ -70,8 +70,8 @@ std::array<double, 3> mix(const std::array<double, 3>& a, const std::array<doubl
   return {a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]), a[2] + t * (b[2] - a[2])};
 }
 
-/// The viridis colour map (Smith and van der Walt 2015) at t in [0, 1], between nine of its
-/// colours.
+/// The viridis colour map (Smith and van der Walt 2015) at t in [0, 1], interpolated between nine
+/// of its colours.
 std::string viridis(double t) {
   static constexpr std::array<std::array<double, 3>, 9> colors = {{{68, 1, 84},
                                                                    {71, 44, 122},
@@ -100,7 +100,7 @@ Color categorical_color(int index) {
        {"#009e73", "#2fc79b"},    // bluish green, lightened on dark
        {"#b0578d", "#cc79a7"},    // reddish purple, darkened on light
        {"#b37c00", "#f0e442"},    // orange, darkened on light; yellow
-       {"#3d4450", "#d9dee6"}}};  // the palette's black, its counterpart
+       {"#3d4450", "#d9dee6"}}};  // the palette's black, and its counterpart
   return palette[static_cast<size_t>(index % categories)];
 }
 
@@ -134,7 +134,7 @@ std::vector<size_t> downsample(const std::vector<double>& y, int max_points) {
   kept.push_back(0);
   for (size_t bucket = 0; bucket < buckets; ++bucket) {
     const size_t begin = bucket * y.size() / buckets, end = (bucket + 1) * y.size() / buckets;
-    size_t lowest = end, highest = end, gap = end;  // `end`: none found
+    size_t lowest = end, highest = end, gap = end;  // `end`: not found
     for (size_t i = begin; i < end; ++i) {
       if (!std::isfinite(y[i])) {
         if (gap == end) gap = i;
@@ -193,12 +193,12 @@ Series smooth(const Series& series, int radius, int points) {
 std::vector<double> linear_ticks(double low, double high, int count, double least) {
   if (!(high > low)) return {low};
   const double step = std::max(round_step(high - low, count), least);
-  // A tick on the border counts, whatever its last bits
+  // A tick on the border counts, regardless of rounding
   const double slack = 1e-9 * (high - low) / step;
   std::vector<double> ticks;
   const auto first = std::ceil(low / step - slack), last = std::floor(high / step + slack);
-  // Where the range is below the spacing of doubles, ticks would coincide: then there are none but
-  // the border.
+  // If the range is below the spacing of doubles, ticks would coincide. Then the only ticks are the
+  // borders.
   if (!(first + 1 > first) || last - first > 4.0 * count) return {low, high};
   for (double k = first; k <= last; ++k) ticks.push_back(k * step);
   return ticks;

@@ -13,7 +13,8 @@
 namespace vitrine::nn::training {
 namespace {
 
-/// The tokens of a split, all of which the model must know, and as many as a window wants.
+/// A loader for the tokens of a split. Checks that the model knows all tokens, and that there are
+/// enough for one window.
 WindowLoader windows(const char* split, Tokens tokens, const LanguageModel& model, int64_t batch,
                      uint64_t seed) {
   check(tokens.size() > model.context(),
@@ -26,8 +27,8 @@ WindowLoader windows(const char* split, Tokens tokens, const LanguageModel& mode
   return {std::move(tokens), batch, model.context(), seed};
 }
 
-/// Ids and targets of the windows have 8 bytes each on the CPU. Logits, and what each block hands
-/// on, have at least 2 where the model is.
+/// A lower bound of the memory of a batch: 8 bytes per id and target on the CPU, and at least 2
+/// bytes per logit and block output on the device of the model.
 void check_batch(LanguageModel& model, int64_t batch) {
   const bool on_cpu = model.parameters().front().value().device().is_cpu();
   const double per_token = on_cpu ? 2 * static_cast<double>(model.values_per_token()) : 0;
@@ -66,8 +67,8 @@ Task language_modeling(LanguageModel& model, Tokens training, Tokens validation,
       .words = {.item = "token",
                 .loss_unit = "nats per token",
                 .loss_meaning =
-                    "The cross-entropy L = −mean ln p(next token | text before it): the surprise per token; "
-                    "e^L choices that seem equally likely.",
+                    "The cross-entropy L = −mean ln p(next token | text before it), the surprise per token. "
+                    "It equals that of a choice among e^L equally likely tokens.",
                 .classes = model.vocabulary(),
                 .writes_text = true},
       .setting = std::move(setting)};

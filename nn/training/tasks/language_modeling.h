@@ -1,4 +1,4 @@
-// Predicting the next token of a text with a language model.
+// The task of predicting the next token of a text with a language model.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace vitrine::nn::training {
 
-/// `batch` windows of the model's context at a time: of `training` in an order that `seed` chooses,
-/// of `validation` all. Batches are the ids and the ids one further, [B, T] each. Splits with ids
-/// outside [0, V), or no more than the context, are errors. Refers to the model.
+/// Batches of `batch` windows of the model's context: random windows of `training` in an order that
+/// `seed` determines, and all windows of `validation`. A batch is ids and targets, each [B, T]; the
+/// targets are the ids shifted by one position. Errors: ids outside [0, V); a split that is not
+/// longer than the context. The task refers to the model.
 Task language_modeling(LanguageModel& model, Tokens training, Tokens validation, int64_t batch,
                        uint64_t seed);
 
-/// Statistics of every head on one batch of language_modeling, and the weights of its first row as
-/// maps, with `label` naming tokens.
+/// Adds to the record the statistics of every head on one batch of language_modeling, and the
+/// weights of its first row as maps. `label` gives the text of a token.
 void inspect_attention(LanguageModel& model, const Batch& batch,
                        const std::function<std::string(int64_t)>& label, report::RunRecord& record);
 

@@ -1,4 +1,4 @@
-// Which path attention takes, that both give the same, masks, and parts from outside.
+// The path that attention takes, agreement of the paths, masks, and registered parts.
 #include "nn/attention/composed.h"
 
 #include <doctest/doctest.h>
@@ -160,7 +160,7 @@ TEST_CASE("LASER gives 0 for a row that a part from outside hides") {
   register_parts();
   const Inputs x = inputs();
   ComposedAttention attention(parse_attention("laser+forget"), 4, 6, 16);
-  // Of the second example only the two keys that the part hides remain
+  // For the second example, only the two keys that the part hides remain
   const int64_t lengths[] = {7, 2};
   AttentionMask mask;
   mask.bias = where(padding_mask(lengths, 7), full({}, 0, DType::float64), -INFINITY);
@@ -191,7 +191,7 @@ TEST_CASE(
     x.v = x.v * deviation;
     MixerTrace trace;
     const Tensor y = attention.forward(x.q, x.k, x.v, {.causal = true}, nullptr, &trace);
-    // In float64 e^700 is finite: the textbook's form, on values moved below it.
+    // In float64, e^700 is finite: the textbook formula on shifted values.
     const Tensor v = define::repeat_key_heads(x.v, 4), top = max(v);
     const Tensor want = log(matmul(trace.weights, exp(v - top))) + top;
     CHECK(spec::distance(y.values(), want.values(), 1e-3) <= 1e-12);

@@ -1,4 +1,4 @@
-// What is known of LASER, on the fused and the generic path.
+// Known properties of LASER, on the fused and the generic path.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -123,11 +123,11 @@ TEST_CASE("LASER reads what its anchor cannot reach: a far future, and values ov
       const Tensor before = run("laser", x, generic, causal)[0];
       x.v = concat({slice(x.v, 2, 0, 32), full({2, 2, 1, 8}, 1000, dtype)}, 2);
       const Tensor after = run("laser", x, generic, causal)[0];
-      // A sum that is rounded otherwise moves a 16-bit result by a unit at most.
+      // A sum with different rounding moves a 16-bit result by at most one unit.
       CHECK(error(slice(after, 2, 0, 32), slice(before, 2, 0, 32)) <=
             (dtype == DType::float32 ? 2e-6 : epsilon(dtype)));
 
-      // Most pairs of values lie further apart than e^x can hold in float32.
+      // Most pairs of values differ by more than the exponent range of e^x in float32.
       const Inputs wide = inputs(dtype, 100);
       const auto got = run("laser", wide, generic, causal),
                  want = run("laser", widened(wide), !generic, causal);
@@ -146,8 +146,8 @@ TEST_CASE("scores 200 apart are read right, also where a value makes up for a we
       for (const double deviation : {0.01, 1.0, 100.0}) {
         INFO(path(generic), ", ", name(dtype), ", deviation ", deviation);
         Inputs x = inputs(dtype, deviation);
-        // Every query asks for channel 0 alone, in which the keys' scores are 200, 0 and −200 in
-        // turn: exact in each type.
+        // Every query reads channel 0 only, in which the scores of the keys cycle through 200,
+        // 0 and −200: exact in each dtype.
         const Tensor q = zeros(x.q.shape(), DType::float64), k = clone(cast(x.k, DType::float64));
         for (int64_t row = 0; row < 4 * 33; ++row) {
           q.data<double>()[row * 8] = 1;
@@ -163,8 +163,8 @@ TEST_CASE("scores 200 apart are read right, also where a value makes up for a we
           if (dtype == DType::bfloat16)
             CHECK(relative(got[i], want[i]) <= (i == 0 ? 0.002 : 0.0055));
           else
-            // Exponents up to 500 are rounded, and keys of 200 times that cancel in dq; the exact
-            // formula cancels as well.
+            // Exponents up to 500 are rounded, and terms of 200 times that size cancel in dq. The
+            // exact formula cancels as well.
             CHECK(error(got[i], want[i]) <= (dtype == DType::float64 ? 1e-10 : 1e-3));
         }
       }
@@ -178,8 +178,8 @@ TEST_CASE("LASER's output lies between the least and the greatest value that a q
         const Inputs x = inputs(dtype, deviation);
         const AttentionMask mask{.causal = true, .left = 6};
         const auto y = run("laser", x, generic, mask)[0].values(), v = x.v.values();
-        // The sums around the anchor are rounded at the size of the values; the result's own
-        // rounding keeps the bounds.
+        // The sums around the anchor are rounded relative to the size of the values. The rounding
+        // of the result itself keeps the bounds.
         const double rounding =
             4 * epsilon(accumulation_dtype(dtype)) * max(abs(cast(x.v, DType::float64))).item();
         for (int64_t row = 0; row < 4; ++row)

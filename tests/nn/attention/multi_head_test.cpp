@@ -1,4 +1,4 @@
-// Self-attention and cross-attention agree on positions, and empty batches pass through.
+// Self-attention and cross-attention use the same positions, and empty batches are allowed.
 #include "nn/attention/multi_head.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Parts from outside that override each stage, and what does not compose.
+// User-defined parts that override each stage, and combinations that are errors.
 #include "nn/attention/part.h"
 
 #include <doctest/doctest.h>
@@ -54,7 +54,7 @@ class Aging : public AttentionPart {
   }
 };
 
-/// Keys without their mean over the sequence.
+/// Keys minus their mean over the sequence.
 class Centered : public AttentionPart {
  public:
   Traits traits() const override { return {.cacheable = false}; }
@@ -62,7 +62,7 @@ class Centered : public AttentionPart {
   Tensor prepare_keys(const Tensor& k, int64_t) const override { return k - mean(k, {2}, KeepAxes::yes); }
 };
 
-/// Weights times 1, 2, 3, … by the key.
+/// Weights multiplied by 1, 2, 3, … along the keys.
 class Later : public AttentionPart {
  public:
   Tensor weight_factors(const Tensor& weights) const override {
@@ -70,7 +70,7 @@ class Later : public AttentionPart {
   }
 };
 
-/// Heads become their mean.
+/// Every head becomes the mean of the heads.
 class Averaged : public AttentionPart {
  public:
   bool fold(AttentionOptions&, Device) const override { return true; }
@@ -92,7 +92,7 @@ void add(const char* name, Stage stage) {
   return true;
 }();
 
-/// Of q [2, 4, 5, 6], and of two heads of 7 keys and values.
+/// The result for q [2, 4, 5, 6] and two key heads with 7 keys and values.
 struct Inputs {
   Tensor q = normal({2, 4, 5, 6}, 1), k = normal({2, 2, 7, 6}, 2), v = normal({2, 2, 7, 6}, 3);
   Tensor keys = repeat_heads(k), values = repeat_heads(v);

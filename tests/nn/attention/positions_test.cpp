@@ -48,7 +48,7 @@ TEST_CASE("positions have the angles of their own, whatever was asked for before
 
 TEST_CASE("tables may differ within a batch") {
   const Tensor x = random({2, 3, 1, 2}, 2, DType::float64);
-  // No turn in the first row of the batch, a quarter in the second.
+  // The first row of the batch is not rotated, the second by a quarter turn.
   const Tensor cosine = tensor({1, 0}, {2, 1, 1, 1}, DType::float64),
                sine = tensor({0, 1}, {2, 1, 1, 1}, DType::float64);
   const Tensor y = nn::rotate(x, cosine, sine);

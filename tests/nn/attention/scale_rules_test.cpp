@@ -1,4 +1,5 @@
-// For how many keys attention is scaled: half the context, a number, or those that each query sees.
+// The number of keys in the scale of attention: half the context, a given number, or the keys that
+// each query sees.
 #include "nn/attention/composed.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int64_t kQueries = 5, kKeys = 7, kChannels = 6;
 
-/// A mask, and how many keys each of the queries at positions 2 to 6 sees.
+/// A mask, and the number of keys that each of the queries at positions 2 to 6 sees.
 struct Counted {
   AttentionMask mask;
   std::vector<double> counts;
@@ -70,7 +71,7 @@ TEST_CASE("a mask counts the keys that each query sees") {
             sum(seen.defined() ? seen : all, {-1}).values());
     }
   CHECK(AttentionMask{}.visible_keys(2, 0, Device::cpu).values() == std::vector<double>{0, 0});
-  // A distance beyond all keys is none, however large.
+  // A distance beyond all keys has no effect, however large.
   CHECK(AttentionMask{.left = INT64_MAX, .right = INT64_MAX}.visible_keys(2, 3, Device::cpu).values() ==
         std::vector<double>{3, 3});
 }
@@ -132,8 +133,8 @@ TEST_CASE("attention scaled by visible keys passes the checks of an op") {
       "attention",
       call,
       {{{{1, 2, 5, 4}}, {{1, 2, 5, 4}}, {{1, 2, 5, 4}}}, {{{2, 2, 3, 4}}, {{2, 1, 7, 4}}, {{2, 1, 7, 4}}}}};
-  // As of the op: large scores have an absolute error that exp makes relative, and the definition
-  // multiplies by 0 what is hidden, which the kernel does not read.
+  // As for the op: large scores have an absolute error, which exp turns into a relative error. The
+  // definition multiplies hidden keys by 0; the kernel does not read them.
   row.largest = 3, row.not_finite = false;
   const std::string errors = spec::check_all({row});
   CHECK_MESSAGE(errors.empty(), errors);

@@ -1,4 +1,4 @@
-// Sigmoid attention against a plain loop, and what it refuses.
+// Sigmoid attention against a plain loop, and its errors.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Figures of attention heads, against weights whose figures are known by hand.
+// Statistics of attention heads, for weights with results known by hand.
 #include "nn/attention/statistics.h"
 
 #include <doctest/doctest.h>
@@ -96,7 +96,7 @@ TEST_CASE(
     const ComposedAttention attention(parse_attention(name), 1, size, 16);
     MixerTrace trace;
     attention.forward(q, k, v, {}, nullptr, &trace);
-    // The Jacobian by z = q·k, row by row, from the formulas of the parts alone.
+    // The Jacobian with respect to z = q·k, row by row, from the formulas of the parts only.
     double norm = 0;
     for (int64_t i = 0; i < keys; ++i) {
       const Tensor z = matmul(q, transpose(k));

@@ -26,8 +26,8 @@ struct Adapter {
   std::function<Results(Case)> run;
 };
 
-/// The first adapter whose word is in what a case computes runs it: those that contain others come
-/// first.
+/// A case is run by the first adapter whose word is in the case's `computes`. Words that contain
+/// other words come first.
 const std::vector<Adapter>& adapters() {
   static const std::vector<Adapter> all = {
       {"adamw", adamw},

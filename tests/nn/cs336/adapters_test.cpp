@@ -1,5 +1,5 @@
-// The adapters of CS336's cases, on a directory that this test writes. Its values come from the
-// loops below, which are those of the course's definitions, in double.
+// The adapters of the CS336 cases, on a directory that this test writes. The expected values are
+// from the loops below, which compute the definitions of the course in float64.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -21,7 +21,8 @@ using Rows = std::vector<Row>;
 
 constexpr int64_t kTime = 5, kWidth = 8, kHidden = 6, kHeads = 2, kWords = 7;
 
-/// Weights by their names; made on demand, so that loops and directory have the same.
+/// Weights by name, created on first use, so that the loops and the directory have the same
+/// weights.
 struct Weights {
   std::map<std::string, Rows> all;
   std::mt19937 random{1};
@@ -75,7 +76,7 @@ Row swiglu(Weights& w, const std::string& prefix, const Row& x) {
   return product(w.at(prefix + "w2.weight", kWidth, kHidden), up);
 }
 
-/// Channels 2i and 2i + 1 turned by position·theta^(−2i/size).
+/// Channels 2i and 2i + 1 rotated by position·theta^(−2i/size).
 Row turned(Row x, size_t position, double theta) {
   for (size_t i = 0; i + 1 < x.size(); i += 2) {
     const double angle = static_cast<double>(position) *
@@ -86,7 +87,7 @@ Row turned(Row x, size_t position, double theta) {
   return x;
 }
 
-/// softmax(q·kᵀ/√D)·v of the keys that `visible` says.
+/// softmax(q·kᵀ/√D)·v over the keys that `visible` selects.
 template <class Visible>
 Rows attend(const Rows& q, const Rows& k, const Rows& v, Visible visible) {
   Rows y;
@@ -179,7 +180,7 @@ struct Directory : Folder {
                      {"settings", settings},
                      {"about", about}});
   }
-  /// "" or what is wrong with which case.
+  /// The error: which case and what is wrong; "" for none.
   std::string failures() const {
     CaseRunner runner;
     runner.run(cases, "case", [&](const Json& entry) { check_cs336(read_cs336_case(entry, path)); });

@@ -8,7 +8,7 @@
 namespace vitrine::test {
 namespace {
 
-/// A number that is written next to the name in prose: "theta 10000", "eps = 1e-5", "2 heads".
+/// A number next to the name in prose: "theta 10000", "eps = 1e-5", "2 heads".
 std::optional<double> number_in(const std::string& text, const std::string& name) {
   const std::string number = "([0-9]+(?:\\.[0-9]+)?(?:e-?[0-9]+)?)";
   std::smatch found;
@@ -17,7 +17,7 @@ std::optional<double> number_in(const std::string& text, const std::string& name
   return std::nullopt;
 }
 
-/// Sizes, which the tensors have as well, are not settings.
+/// Sizes that the tensors also determine are not settings.
 Json without_sizes(Json settings) {
   if (settings.is_null()) return Json::object();
   for (const char* size : {"batch_size", "context_length", "d_ff", "d_in", "d_k", "d_model", "d_out", "d_v",

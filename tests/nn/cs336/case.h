@@ -1,4 +1,4 @@
-// A case of Stanford's course CS336: what PyTorch gave for a layer, the language model or a
+// A case of Stanford's course CS336: PyTorch's results for a layer, the language model or a
 // training function.
 #pragma once
 
@@ -15,9 +15,9 @@ namespace vitrine::test {
 
 /// One entry of the manifest:
 ///   case      its name
-///   computes  what it computes; without this field the name says so ("sdpa_mask" computes "sdpa")
-///   settings  such as num_heads, theta, eps, max_norm, lr; a number that is missing is looked for
-///             in `about` ("2 heads")
+///   computes  what it computes; by default from the name ("sdpa_mask" computes "sdpa")
+///   settings  such as num_heads, theta, eps, max_norm, lr; a missing number is searched for in
+///             `about` ("2 heads")
 ///   about     prose
 ///   atol, rtol
 /// Its tensors: inputs, `weight:NAME` with PyTorch's names of a state dict, and `expected` or
@@ -30,13 +30,13 @@ struct Cs336Case {
   Inputs tensors;
   double atol = 0, rtol = 0;
 
-  /// The number of the first of these names that the settings, or else the prose, have.
+  /// The number with the first of these names in the settings, or else in the prose.
   std::optional<double> find_number(Names names) const;
   double number(Names names, double otherwise) const { return find_number(names).value_or(otherwise); }
   double number(Names names) const;  ///< an error if there is none
 
   bool has(Names names) const;
-  /// The tensor by the first of these names that the case has; an error if it has none.
+  /// The tensor with the first of these names; an error if the case has none of them.
   Tensor given(Names names) const;
   Tensor input() const { return given({"input", "in_features", "inputs", "x"}); }
   bool has_weight(const std::string& weight_name) const { return tensors.has("weight:" + weight_name); }
@@ -45,9 +45,9 @@ struct Cs336Case {
 
 Cs336Case read_cs336_case(const Json& entry, const std::filesystem::path& folder);
 
-/// Runs the functions that the case computes and compares what they give with all that it expects.
-/// A case for which there is no adapter, one that is not met, and tensors or settings that the
-/// adapter does not read are errors.
+/// Runs the functions that the case computes, and compares the results with all expected tensors.
+/// Errors: a case without an adapter; results that differ; tensors or settings that the adapter
+/// does not read.
 void check_cs336(const Cs336Case& c);
 
 }  // namespace vitrine::test

@@ -1,4 +1,4 @@
-// The reference cases of Stanford's course CS336, whatever a directory has of them.
+// The reference cases of Stanford's course CS336 that are in the directory.
 #include <doctest/doctest.h>
 
 #include "tests/cases.h"

@@ -27,7 +27,7 @@ Tensor feed_forward(Case c, const Tensor& x, const std::string& prefix) {
 
 namespace {
 
-/// Whether true in a mask means that the position takes part.
+/// Whether true in a mask means visible.
 bool true_takes_part(Case c) {
   const std::string mask = c.settings.value("mask", std::string());
   if (!mask.empty()) return mask != "hidden";
@@ -81,7 +81,7 @@ Tensor rope(Case c, const Tensor& x) {
 
 namespace {
 
-/// The weight of a projection, of all heads at once or joined from "q_heads.0.weight", …
+/// The weight of a projection: for all heads at once, or concatenated from "q_heads.0.weight", …
 Tensor projection(Case c, const std::string& prefix, const char* part) {
   const std::string whole = fmt::format("{}{}_proj.weight", prefix, part);
   if (c.has_weight(whole)) return c.weight(whole);
@@ -142,8 +142,8 @@ int64_t layers_of(Case c) {
   return layers;
 }
 
-/// Rows of each head's projection, so that channels 2i and 2i + 1, which turn together in CS336,
-/// become i and i + D/2, which do so in the module. The scores stay what they were.
+/// Reorders the rows of each head's projection. CS336 rotates channels 2i and 2i + 1 together, the
+/// module channels i and i + D/2. The scores do not change.
 Tensor halves(const Tensor& w, int64_t heads) {
   const int64_t pairs = w.size(0) / heads / 2;
   return reshape(transpose(reshape(w, {heads, pairs, 2, -1}), 1, 2), w.shape());

@@ -28,8 +28,8 @@ Results clipping(Case c) {
 
 namespace {
 
-/// The gradient of a step: given, or that of CS336's regression, Σ(y − W·x)² with y = (x₀ + x₁,
-/// −x₂) unless targets are given.
+/// The gradient of a step: the given one, or that of CS336's regression, Σ(y − W·x)², with the
+/// given targets or y = (x₀ + x₁, −x₂).
 Tensor gradient_of_step(Case c, const Parameter& w, int64_t step) {
   if (c.has({"gradients", "grads"})) return select(c.given({"gradients", "grads"}), 0, step);
   const Tensor x = select(c.input(), 0, step);

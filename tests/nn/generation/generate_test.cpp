@@ -16,7 +16,7 @@ using test::tiny_gpt;
 
 namespace {
 
-/// How often each token comes in `draws` draws.
+/// The share of each token in `draws` draws.
 std::vector<double> shares(const Tensor& logits, const SamplingOptions& o, int draws = 20000) {
   Generator generator(7);
   std::vector<double> count(static_cast<size_t>(logits.numel()));
@@ -25,7 +25,7 @@ std::vector<double> shares(const Tensor& logits, const SamplingOptions& o, int d
   return count;
 }
 
-/// The probabilities of `kept` tokens at a temperature, the others 0.
+/// The probabilities of the `kept` tokens at a temperature; 0 for the others.
 std::vector<double> expected(const Tensor& logits, double temperature, const std::vector<size_t>& kept) {
   const auto x = logits.values();
   std::vector<double> p(x.size());
@@ -116,8 +116,8 @@ TEST_CASE("generated text depends on the seed alone and equals decoding without 
   CHECK(a.size() == 22);
   CHECK(generate(model, {1, 2}, 20, {.seed = 5}) != a);
   CHECK(model.training());
-  // Within the context every greedy token is that of the full pass; a long prompt is cut to the
-  // newest tokens.
+  // Within the context, every greedy token equals that of the full pass. A long prompt is cut to
+  // its newest tokens.
   std::vector<int64_t> want = {3, 1};
   while (want.size() < 8) {
     const Tensor logits = model.forward(index_tensor(want, {1, static_cast<int64_t>(want.size())}));

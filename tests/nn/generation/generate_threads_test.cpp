@@ -1,4 +1,4 @@
-// Several threads that generate from one model.
+// Several threads generate from one model.
 #include <doctest/doctest.h>
 
 #include <thread>

@@ -18,7 +18,7 @@ TEST_CASE("accuracy counts the targets that the largest logit names, and leaves 
   const Tensor logits = tensor({3, 1, 2, 0, 5, 1, 1, 1, 0, 9, 8, 7}, {2, 2, 3});
   const Tensor targets = tensor(std::vector<int64_t>{0, 1, 1, -100}, {2, 2});
   const WeightedSum all = accuracy(logits, targets);
-  CHECK(all.sum == 2);  // the third row has two largest logits, of which the first counts
+  CHECK(all.sum == 2);  // the third row has two largest logits; the first counts
   CHECK(all.weight == 3);
   CHECK(accuracy(logits, targets, 1).weight == 2);
   CHECK_THROWS_WITH_AS(accuracy(logits, reshape(targets, {4, 1})), doctest::Contains("[..., classes]"),

@@ -1,4 +1,5 @@
-// A model's header brings what its users need: this file includes no other header of the library.
+// The header of a model is sufficient for its users: this file includes no other header of the
+// library.
 #include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>

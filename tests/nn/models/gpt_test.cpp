@@ -24,14 +24,14 @@ using test::ids, test::mechanisms, test::other_mixers;
 
 namespace {
 
-/// Queries share keys.
+/// Several queries share a key head.
 GptOptions tiny(const std::string& attention) {
   GptOptions o = test::tiny_gpt(attention);
   o.key_heads = 1;
   return o;
 }
 
-/// Every mechanism, and every other choice with the standard one.
+/// Every mechanism, and every other option with the standard mechanism.
 std::vector<std::pair<std::string, GptOptions>> choices() {
   std::vector<std::pair<std::string, GptOptions>> all;
   for (const auto& name : mechanisms()) all.emplace_back(name, tiny(name));
@@ -53,7 +53,7 @@ std::vector<std::pair<std::string, GptOptions>> choices() {
   return all;
 }
 
-/// Every parameter replaced by larger random values, so that no path is negligible.
+/// Replaces every parameter by larger random values, so that no path is negligible.
 void randomize(Gpt& model) {
   Generator generator(9);
   for (Parameter& p : model.parameters())
@@ -65,7 +65,7 @@ void randomize(Gpt& model) {
 TEST_CASE("gradients of a GPT agree with differences for every mechanism and choice") {
   for (const auto& choice : choices()) {
     const std::string& name = choice.first;
-    if (name == "relu") continue;  // differences step over its kink
+    if (name == "relu") continue;  // finite differences cross its kink
     Gpt model(choice.second);
     model.to(DType::float64);
     randomize(model);
@@ -81,7 +81,7 @@ TEST_CASE("gradients of a GPT agree with differences for every mechanism and cho
       const Parameter& p = named.second;
       REQUIRE_MESSAGE(p.grad().defined(), path);
       const auto gradient = p.grad().values();
-      // A few elements of each parameter, in both directions.
+      // A few elements of each parameter; both directions.
       double* const data = p.master().data<double>();
       for (int64_t i = 0; i < p.numel(); i += std::max<int64_t>(1, p.numel() / 3)) {
         const double before = data[i], h = 1e-3;
@@ -129,7 +129,7 @@ TEST_CASE("a token never sees what comes after it") {
     Tensor x = ids(1, 8);
     const auto before = slice(model.forward(x), 1, 0, 5).values();
     x.data<int64_t>()[6] = (x.data<int64_t>()[6] + 1) % 11;
-    // LASER's anchors depend on all keys: there a later token changes rounding, and nothing else.
+    // LASER's anchors depend on all keys, so a later token changes the rounding, and nothing else.
     CHECK_MESSAGE(spec::distance(slice(model.forward(x), 1, 0, 5).values(), before, 1e-3) < 1e-13, name);
   }
 }
@@ -214,8 +214,8 @@ TEST_CASE("positions are learned, sinusoidal or left to the attention") {
   CHECK(!has_table(o));
   o.positions = Positions::sinusoidal;
   CHECK(!has_table(o));
-  // The same tokens in another order: only positions can tell the last token's rows apart without a
-  // mask's help.
+  // The same tokens in another order. Without a mask, only positions distinguish the rows of the
+  // last token.
   const Tensor a = tensor({1, 2, 3, 3}, {1, 4}, DType::int64);
   const auto row = [](const Tensor& y, int64_t i) { return select(select(y, 0, 0), 0, i).values(); };
   manual_seed(1);
@@ -235,7 +235,7 @@ TEST_CASE("blocks that are computed again in the backward give the same bits, dr
     Tape tape;
     const Tensor loss = cross_entropy(model.forward(ids(2, 6)), ids(2, 6));
     const size_t nodes = tape.size();
-    model.eval();  // does not reach the blocks' second run
+    model.eval();  // does not affect the second run of the blocks
     tape.backward(loss);
     results[again].push_back({loss.item()});
     for (const Parameter& p : model.parameters()) results[again].push_back(p.grad().values());

@@ -1,5 +1,4 @@
-// LSTM and GRU as mixers: decoding, lengths, both directions, what their traces show, and what they
-// refuse.
+// LSTM and GRU as mixers: decoding, lengths, both directions, traces, and errors.
 #include "nn/recurrent/recurrent.h"
 
 #include <doctest/doctest.h>
@@ -100,7 +99,7 @@ TEST_CASE("the second direction is the first one on the reversed sequence") {
 }
 
 TEST_CASE("the weights of a trace say what the state is made of") {
-  // Of one channel: c_t = Σ_j w(t, j)·g_j, where g_j is what position j offers.
+  // For one channel: c_t = Σ_j w(t, j)·g_j, where g_j is the candidate at position j.
   const auto mixer = made("lstm", 1);
   const Tensor x = random({1, 6, 1});
   MixerTrace trace;
@@ -120,8 +119,8 @@ TEST_CASE("the weights of a trace say what the state is made of") {
     CHECK(sum == doctest::Approx(c[t]).epsilon(1e-12));
     for (size_t j = t + 1; j < 6; ++j) CHECK(w[t * 6 + j] == 0);
   }
-  // Of a GRU the weights and the share of the first state add up to 1. In both directions they
-  // mirror each other.
+  // For a GRU, the weights and the share of the first state sum to 1. The weights of the two
+  // directions mirror each other.
   const auto gru = made("gru", 4, false);
   MixerCall both{.trace = &trace};
   gru->forward(random({2, 6, 4}), both);

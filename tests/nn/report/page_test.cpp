@@ -1,4 +1,4 @@
-// Pages of charts of one's own.
+// Pages with charts of your own.
 #include "nn/report/page.h"
 
 #include <doctest/doctest.h>
@@ -51,7 +51,7 @@ TEST_CASE("a page shows its charts in order and whole, and escapes their texts")
   CHECK(has(page, ">0.625</td>"));
   CHECK_FALSE(has(page, "<h3></h3>"));
   CHECK(has(page, "default-src 'none'"));
-  // The script reads the runs, of which there are none
+  // The script reads the list of runs, which is empty
   CHECK(has(page, "id=\"data\">[]</script>"));
   CHECK(page.ends_with("</script>\n</body></html>\n"));
 }

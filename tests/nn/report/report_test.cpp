@@ -70,7 +70,7 @@ TEST_CASE("lines that share an axis keep off its ends, and zero has no unit") {
 }
 
 TEST_CASE("a log axis leaves a margin at both ends, but where an end was given") {
-  const double million = 1 << 20;  // whose twentieth root, the margin, is 2
+  const double million = 1 << 20;  // its 20th root, the margin, is 2
   const Axis axis{"y", AxisScale::log};
   CHECK(settle(axis, {1, million}, 0.05).low == doctest::Approx(0.5));
   CHECK(settle(axis, {1, million}, 0.05).high == doctest::Approx(2 * million));
@@ -109,7 +109,7 @@ TEST_CASE("a band is the lowest and the highest value of each piece, with a gap 
   CHECK(band[2].low == 3);
   CHECK(band[2].high == 3);
   CHECK(band[3].low == -1);
-  // Which has no place for 0 and −1
+  // A log axis, which cannot show 0 and −1
   CHECK(std::isnan(range_band(series, 4, AxisScale::log)[3].high));
   LineChart chart{.lines = {{series, {}, LineStyle::faint}}, .max_points = 4};
   chart.lines[0].series.y = {4, 1, 2, 3, 4, 5, 0, -1};
@@ -139,7 +139,7 @@ TEST_CASE("the report has every figure") {
   run.heads[0].share_below_1e7 = 0.375;
   run.heads[0].grad_norm_q = 0.021, run.heads[0].grad_norm_k = 0.022, run.heads[0].grad_norm_v = 0.023;
   const std::string page = render_report("t", {run});
-  // The part of the page from one heading to the next.
+  // The part of the page between a heading and the next.
   const auto figure = [&](const std::string& heading) {
     const size_t begin = page.find("<h3>" + heading + "<");
     REQUIRE_MESSAGE(begin != page.npos, heading);
@@ -181,8 +181,8 @@ TEST_CASE("runs of one method share a color and an entry of the legend, and thei
   CHECK(page.find("<td>2.1000 [2.0000, 2.2000]</td><td>1.7500 [1.7000, 1.8000]</td>") != std::string::npos);
   CHECK(page.find("<td>–</td><td>−0.3500 [−0.4000, −0.3000]</td>") != std::string::npos);
   CHECK(page.find("<td>–</td><td>lower</td>") != std::string::npos);
-  // In the legends of two loss charts, perplexity and weights, above the means, and at 0 of
-  // the difference.
+  // In the legends of two loss charts, perplexity and weights; above the means; and at 0 of the
+  // difference.
   size_t entries = 0;
   for (size_t at = 0; (at = page.find(">standard<", at)) != std::string::npos; ++at) ++entries;
   CHECK(entries == 6);
@@ -261,7 +261,7 @@ TEST_CASE("the difference to the first method is to its run with the same seed")
   CHECK(&reference_of(runs, runs[3]) == &runs[1]);
   const std::string html = difference_card(runs);
   CHECK(html.find("Difference to standard") != html.npos);
-  // From −0.5 to 0 with the margin: all that is drawn, and the mark at 0.
+  // From −0.5 to 0 with the margin: the drawn values and the mark at 0.
   CHECK(html.find("data-y=\"-0.525 ") != html.npos);
   for (const char* name : {"standard 2, training", "laser 1, training", "laser 2, validation"})
     CHECK_MESSAGE((html.find(fmt::format("data-name=\"{}\"", name)) != html.npos) == (name[0] == 'l'), name);
@@ -277,7 +277,7 @@ TEST_CASE("gradients by depth are a line a run, at the first step and over the s
   for (size_t at = 0; (at = html.find("data-name=\"pre\"", at)) != html.npos; ++at) ++lines;
   CHECK(lines == 2);
   CHECK(html.find("at the first step") != html.npos);
-  // Both panels have one range: from 0.5 to 4·√(4·16) = 32, with a margin on each side.
+  // Both panels have the same range: from 0.5 to 4·√(4·16) = 32, with a margin on each side.
   const auto range = [&](size_t at) { return html.substr(at, html.find(" log", at) - at); };
   const std::string first = range(html.find("data-y=")), last = range(html.rfind("data-y="));
   CHECK(first == last);
@@ -292,7 +292,7 @@ TEST_CASE("attention maps of two runs are side by side where two have them") {
   RunRecord seed = sample_run("a, seed 2");
   seed.method = "a";
   const std::string html = map_pair({sample_run("a"), without, seed, sample_run("b")});
-  // Left is the first run, right the first one of another method.
+  // The left map is of the first run, the right one of the first run with another method.
   CHECK(html.find(
             R"(left <select class="map-run"><option value="0" selected>a</option><option value="2">a, s)") !=
         html.npos);

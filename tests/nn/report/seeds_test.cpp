@@ -1,4 +1,4 @@
-// Means over seeds and differences between methods: the same words for the page and for programs.
+// Means over seeds and differences between methods: the page and programs print the same words.
 #include "nn/report/seeds.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ TEST_CASE("differences are of pairs of runs with one seed, whatever seeds change
   CHECK(means[0].mean.mean == doctest::Approx(3.25));
   CHECK(means[0].difference.count == 0);
   CHECK(means[1].mean.mean == doctest::Approx(1.9));
-  CHECK(means[1].difference.count == 3);  // seed 9 has no partner
+  CHECK(means[1].difference.count == 3);  // seed 9 occurs in one method only
   CHECK(means[1].difference.mean == doctest::Approx(-0.1));
   CHECK(means[1].difference.high == doctest::Approx(-0.1));
   CHECK(verdict(means[1].difference) == "lower");

@@ -1,5 +1,5 @@
-// A checkpoint is a model: its options, its weights and its vocabulary come back from the file
-// alone.
+// A checkpoint contains a complete model: options, weights and vocabulary are restored from the
+// file alone.
 #include "nn/training/checkpoint.h"
 #include "nn/models/gpt.h"
 
@@ -34,7 +34,7 @@ struct SavedModel {
     model->to(dtype);
     train(*model, path);
   }
-  /// The error of a file in which something is changed.
+  /// The error message for a file that `change` has modified.
   std::string error_of(const std::function<void(Safetensors&)>& change) const {
     Safetensors file = read_safetensors(path);
     change(file);

@@ -1,5 +1,5 @@
-// Metrics of a task: they reach the record, the metrics file and the choice of a checkpoint, and
-// a resumed run goes on with them.
+// Metrics of a task: they are in the record and in the metrics file, they select the best
+// checkpoint, and a resumed run continues them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,14 +30,14 @@ Reverser made(uint64_t seed) {
   return Reverser();
 }
 
-/// Writing backwards, with the accuracy of it.
+/// The task of reversing sequences, with its accuracy.
 Task with_accuracy(Reverser& model) {
   Task task = reversing(model, 16);
   task.metrics = {accuracy_metric([&model](const Tensor& x) { return model.forward(x); })};
   return task;
 }
 
-/// Gives these values one after another, at each evaluation the next.
+/// A metric that returns these values, one per evaluation.
 Task with_values(Reverser& model, std::vector<double> values, bool more_is_better) {
   Task task = reversing(model, 4);
   const auto next = std::make_shared<size_t>(0);
@@ -47,7 +47,7 @@ Task with_values(Reverser& model, std::vector<double> values, bool more_is_bette
   return task;
 }
 
-/// Evaluates each step, and keeps the best by the metric.
+/// Evaluates after each step, and keeps the best model by the metric.
 TrainingOptions keeping_best(const test::Folder& folder, int64_t steps) {
   TrainingOptions options = quiet(steps);
   options.evaluate_every = 1;
@@ -135,7 +135,7 @@ TEST_CASE("a resumed run knows the metrics and the best so far") {
   first.run([&] { return first.step() == 3; });
   CHECK(step_of(folder / "run.best.safetensors") == 2);
   first.save(folder / "third");
-  // Neither the file of metrics nor its lines are needed for the best, which the checkpoint knows.
+  // The best value is in the checkpoint, so neither the metrics file nor its lines are needed.
   const auto resumed = [&](const std::string& metrics, const std::string& best_by,
                            std::vector<double> values) {
     const test::Folder other;
@@ -150,7 +150,7 @@ TEST_CASE("a resumed run knows the metrics and the best so far") {
   };
   CHECK(resumed("", "score", {8, 8.5, 4}).second == 0);
   CHECK(resumed("", "score", {8, 9.5, 4}).second == 5);
-  CHECK(resumed("", "loss", {8, 8.5, 4}).second > 3);  // another choice begins anew
+  CHECK(resumed("", "loss", {8, 8.5, 4}).second > 3);  // another choice starts from the beginning
   std::filesystem::copy_file(folder / "run.jsonl", folder / "copy.jsonl");
   const RunRecord record = resumed(folder / "copy.jsonl", "score", {8, 8.5, 4}).first;
   CHECK(record.metrics[0].values.y == std::vector<double>{2, 9, 3, 8, 8.5, 4});

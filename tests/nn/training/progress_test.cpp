@@ -1,4 +1,4 @@
-// The line that says how training goes: one that is written over on a terminal, ten in a file.
+// The progress line of training: one line that is overwritten on a terminal, ten lines in a file.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ const char* const kLine =
     R"(tiny, seed 1: (\d+)/25  loss \d\.\d{4}(?:  val (\d\.\d{4})  perplexity [\d.]+)?  (\d+) s left  [1-9]\d* tokens/s  \d+ MiB)";
 const std::string kAgain = "\r\x1b[K";
 
-/// Sets an environment variable as long as it lives; nullptr removes it.
+/// Sets an environment variable during its lifetime; nullptr removes the variable.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -56,8 +56,8 @@ void train_into(int descriptor) {
   close(before);
 }
 
-/// What comes until a line ends and nothing more is there; a terminal hands on what was written
-/// with some delay.
+/// Reads until a line has ended and no more text is available. A terminal passes on text with some
+/// delay.
 std::string read_all(int descriptor) {
   std::string text;
   char buffer[4096];
@@ -70,7 +70,7 @@ std::string read_all(int descriptor) {
   return text;
 }
 
-/// What a run writes to a terminal of so many columns; nothing where the system has no
+/// The output of a run on a terminal with this number of columns; nothing if the system has no
 /// pseudo-terminals.
 std::optional<std::string> written_to_terminal(unsigned short columns) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
@@ -90,7 +90,7 @@ std::optional<std::string> written_to_terminal(unsigned short columns) {
   return text;
 }
 
-/// The steps that lines of kLine show.
+/// The steps in the lines that match kLine.
 std::vector<std::string> steps_of(std::istream& lines) {
   std::vector<std::string> steps;
   for (std::string line; std::getline(lines, line);) {
@@ -107,7 +107,7 @@ std::vector<std::string> steps_of(std::istream& lines) {
 
 const std::vector<std::string> kTenSteps = {"3", "5", "8", "10", "13", "15", "18", "20", "23", "25"};
 
-/// The lines of a screen of so many columns on which the text was written.
+/// The lines of a screen with this number of columns after writing the text.
 std::vector<std::string> screen_of(const std::string& text, size_t columns) {
   std::vector<std::string> screen(1);
   size_t used = 0;  // columns of the last line
@@ -153,7 +153,7 @@ TEST_CASE("on a terminal progress is one line that is written over") {
   const Variable term("TERM", "xterm");
   const auto text = written_to_terminal(120);
   if (!text) return;
-  // The first step is shown at once, then one at a time, and at last the last.
+  // The first step is shown at once, then the steps one by one, and finally the last.
   REQUIRE(text->starts_with(kAgain));
   REQUIRE(text->ends_with("\r\n"));
   std::string lines;

@@ -1,5 +1,5 @@
-// A run that goes on from a checkpoint: what it has to share with the run before, and what its
-// metrics and report then hold.
+// Resuming a run from a checkpoint: what it must share with the original run, and what its metrics
+// and report contain afterwards.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -23,15 +23,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Trains six steps of one setting with metrics in a folder, in as many goes as a test wants.
+/// Trains six steps of one setting, with metrics in a folder, in as many parts as a test requires.
 struct Run {
   Run() {
     options.evaluate_every = 3;
     options.metrics = folder / "metrics.jsonl";
   }
 
-  /// From the start, or from the checkpoint named `from`, until there are `stop` steps; then saves
-  /// as `to`.
+  /// Trains from the start, or from the checkpoint `from`, up to step `stop`, then saves as `to`.
   RunRecord go(const std::string& from, int64_t stop, const std::string& to) const {
     manual_seed(from.empty() ? 1 : 99);
     Gpt gpt(model);
@@ -85,7 +84,7 @@ TEST_CASE("metrics are a line of JSON per step, and a run that is resumed twice 
   const RunRecord whole = run.go("", 6, "whole");
   run.go("", 4, "four");
   run.go("four", 6, "six");
-  // A line that a crash cut off
+  // A line that a crash has truncated
   std::ofstream(run.options.metrics, std::ios::app) << R"({"step":7,"los)";
   const RunRecord record = run.go("four", 6, "six");
   const auto lines = run.lines();
@@ -107,7 +106,7 @@ TEST_CASE("a finished run that is resumed keeps its metrics, curves and validati
   check_whole(run.go("six", 6, "again"), whole);
   CHECK(read_text(run.options.metrics) == metrics);
   CHECK((read_text(run.folder / "again") == read_text(run.folder / "six")));
-  fs::remove(run.options.metrics);  // then there is nothing to read the loss from
+  fs::remove(run.options.metrics);  // without it, the loss is unknown
   CHECK(run.go("six", 6, "again").final_validation_loss == whole.final_validation_loss);
 }
 
@@ -252,8 +251,8 @@ TEST_CASE("with --new-schedule a run goes on with other learning rates, and its 
   CHECK(run.lines().back()["lr"] == 5e-3);
   CHECK(read_safetensors(run.folder / "five").metadata.at("schedule changes") == "[[4,0.01,0.005]]");
 
-  // From here on this is the run; the rates after the change must be the same, and those before it
-  // stay.
+  // From here on, this is the run to resume. The rates after the change must be the same, and those
+  // before it are kept.
   run.options.new_schedule = false;
   run.go("five", 6, "six");
   CHECK(read_safetensors(run.folder / "six").metadata.at("learning rates") ==
@@ -312,7 +311,7 @@ TEST_CASE("metrics of another run are refused, and left as they are") {
   Run run, other;
   other.options.metrics = run.options.metrics;
   run.go("", 4, "four");
-  for (const int64_t steps : {3, 6}) {  // that have no step 4, and that have another one
+  for (const int64_t steps : {3, 6}) {  // without a step 4, and with a different step 4
     other.seed = 2;
     other.go("", steps, "other");
     const std::string metrics = read_text(other.options.metrics);
@@ -342,13 +341,13 @@ TEST_CASE("the time of a resumed run is that of all its parts, and its peak the 
   CHECK(seconds < 1100);
   CHECK(run.lines().back()["seconds"].get<double>() > 1000);
   const RunRecord trained = run.go("", 6, "six");
-  // Loading it takes less
+  // Loading it needs less
   CHECK(run.go("six", 6, "again").peak_memory_bytes == trained.peak_memory_bytes);
 }
 
 TEST_CASE("metrics that cannot be written end the run, whose checkpoint is saved") {
   Run run;
-  run.options.metrics = "/dev/full";  // takes nothing, as a full disk
+  run.options.metrics = "/dev/full";  // rejects all writes, like a full disk
   CHECK_THROWS_WITH_AS(run.go("", 6, "six"), doctest::Contains("cannot write /dev/full: No space left"),
                        Error);
   run.options.checkpoint = run.folder / "last";
@@ -398,7 +397,7 @@ TEST_CASE("a second run with the same checkpoint or metrics is an error that nam
   trainer(run.options);
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(run.folder.path)) names.push_back(entry.path().filename());
-  CHECK(names == std::vector<std::string>{"link"});  // locks are gone
+  CHECK(names == std::vector<std::string>{"link"});  // the locks have been removed
 }
 
 TEST_CASE("a run that is resumed at step 0 leaves the metrics of another run as they are") {

@@ -1,5 +1,5 @@
-// A task that is no text: an encoder that writes sequences backwards. Of a row's targets 2 to 6
-// count and the rest are ignored, so that batches of as many rows differ in tokens.
+// A task without text: an encoder that reverses sequences. In each row 2 to 6 targets count and the
+// others are ignored, so batches with equal numbers of rows have different numbers of tokens.
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ class Reverser : public nn::Module {
   std::vector<nn::MultiHeadAttention> attentions;
 };
 
-/// Rows first, first + 1, …: row n depends on n alone.
+/// Rows first, first + 1, …: row n depends only on n.
 inline nn::Batch reversals(int64_t first, int64_t rows) {
   constexpr int64_t kTime = Reverser::kTime;
   Tensor ids = zeros({rows, kTime}, DType::int64), targets = full({rows, kTime}, -100, DType::int64);

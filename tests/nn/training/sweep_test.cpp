@@ -1,5 +1,5 @@
-// The runs of a comparison: their names and files, where they go on, and what becomes of the others
-// when one ends badly.
+// The runs of a comparison: their names and files, where they resume, and the effect of a failed
+// run on the others.
 #include "nn/training/sweep.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ Names names_of(const std::vector<RunRecord>& records) {
   return names;
 }
 
-/// What a program might let runs differ in.
+/// Options that may differ between the runs of a program.
 struct Settings {
   std::string attention = "standard", optimizer = "adamw", out;
   int64_t width = 4;
@@ -148,10 +148,10 @@ TEST_CASE("from the checkpoint of one run those before it go on too, and those a
   const auto runs = plan_runs({{"attention", {"standard", "softcap=9", "laser", "cosine"}}, {"seed", {"1"}}},
                               folder.path.string(), laser);
   CHECK(runs[0].resume == runs[0].checkpoint);
-  CHECK(runs[1].resume.empty());  // it has left none
+  CHECK(runs[1].resume.empty());  // it has no checkpoint
   CHECK(runs[2].resume == laser);
   CHECK(runs[3].resume.empty());
-  // To go on from an early run would train the resumed one again.
+  // Resuming from an early run would train the resumed run again.
   CHECK(runs[0].go_on == laser);
   CHECK(runs[1].go_on == laser);
   CHECK(runs[2].go_on == runs[2].checkpoint);
@@ -205,7 +205,7 @@ TEST_CASE("a comparison that is stopped begins no further run, but its first") {
   CHECK(names_of(train_runs(runs, named, [&] { return stopped; }).trained) == Names{"standard"});
   stopped = false;
   const auto train = [&](const Run& run) {
-    stopped = run.name == "laser";  // Ctrl-C while this one trains
+    stopped = run.name == "laser";  // Ctrl-C during this run
     return named(run);
   };
   CHECK(names_of(train_runs(runs, train, [&] { return stopped; }).trained) == Names{"standard", "laser"});

@@ -1,4 +1,4 @@
-// Training of what is no Gpt: any module, any loss, batches of any tensors and different numbers of
+// Training without a Gpt: any module, any loss, batches of any tensors, and different numbers of
 // tokens.
 #include "nn/training/task.h"
 #include "nn/models/gpt.h"
@@ -100,7 +100,7 @@ TEST_CASE("a model may lack matrices, or have nothing else") {
     return train(model, decay, [&](const Tensor& x) { return x * model.gain.value(); });
   };
   CHECK(matrix(0) != matrix(0.5));
-  CHECK(vector(0) == vector(0.5));  // what is no matrix does not decay
+  CHECK(vector(0) == vector(0.5));  // only matrices decay
 }
 
 TEST_CASE("micro-batches of different numbers of tokens give the step of the batch that holds them all") {
@@ -112,7 +112,7 @@ TEST_CASE("micro-batches of different numbers of tokens give the step of the bat
     auto options = quiet(2);
     options.accumulate = accumulate;
     options.clip = 0;
-    options.optimizer = "sgd";  // unlike Adam it sees the scale of gradients
+    options.optimizer = "sgd";  // unlike Adam, it depends on the scale of gradients
     Trainer trainer(reversing(model, 6 / accumulate), optim::constant(0.5), options);
     trainer.run();
     values.push_back(all_values(model));

@@ -1,4 +1,4 @@
-// A model, a text and options so small that a test can train with them.
+// A model, a text and options that are small enough for tests.
 #pragma once
 
 #include <vector>
@@ -20,14 +20,14 @@ inline nn::GptOptions tiny(double dropout = 0.1) {
           .attention = "laser"};
 }
 
-/// 0 1 2 … 6 0 1 2 …: every next token is certain.
+/// 0 1 2 … 6 0 1 2 …: every token determines the next.
 inline std::vector<int64_t> counting(int64_t n) {
   std::vector<int64_t> tokens;
   for (int64_t i = 0; i < n; ++i) tokens.push_back(i % 7);
   return tokens;
 }
 
-/// Four windows a batch, of seed 1.
+/// Four windows per batch, seed 1.
 inline nn::training::Task text(nn::Gpt& model, std::vector<int64_t> training, std::vector<int64_t> validation,
                                int64_t batch = 4, uint64_t seed = 1) {
   return nn::training::language_modeling(model, std::move(training), std::move(validation), batch, seed);

@@ -27,7 +27,7 @@ using test::counting, test::quiet, test::text, test::tiny;
 
 namespace {
 
-/// Tokens of which half follow from the one before: a text with a loss that cannot reach 0.
+/// Half of the tokens follow from the previous token, so the loss cannot reach 0.
 std::vector<int64_t> noisy(int64_t n) {
   Generator generator(5);
   std::vector<int64_t> tokens = {0};
@@ -115,7 +115,7 @@ TEST_CASE("in 16 bits the loss ends where it ends in float32") {
     trainer.run();
     losses.push_back(trainer.record().final_validation_loss);
   }
-  CHECK(losses[0] < 1.7);  // of ln 7 = 1.95 at the start: something has been learned
+  CHECK(losses[0] < 1.7);  // less than ln 7 = 1.95, the loss at the start
   CHECK(std::abs(losses[1] - losses[0]) < 0.02);
   CHECK(std::abs(losses[2] - losses[0]) < 0.02);
 }
@@ -126,7 +126,7 @@ TEST_CASE("gradients that float16 cannot hold are saved by the scale of the loss
     manual_seed(1);
     Gpt model(tiny(0));
     model.to(dtype);
-    // The mean over so many tokens leaves each a gradient of 1e-5 and less.
+    // The mean over many tokens gives each a gradient of at most 1e-5.
     Trainer trainer(text(model, noisy(2000), noisy(60), 1024), optim::constant(1e-3), quiet(1));
     trainer.run();
     norms.emplace_back();
@@ -206,7 +206,7 @@ TEST_CASE(
     });
     REQUIRE(peaks.size() == 12);
 
-    CHECK(peaks[11] < 1.05 * peaks[10]);  // of step 10, which is recorded, and of step 9
+    CHECK(peaks[11] < 1.05 * peaks[10]);  // of step 10, which records gradient norms, and of step 9
   }
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("micro-batches accumulate to the step of their mean") {
     auto options = quiet(2);
     options.accumulate = accumulate;
     options.clip = 0;
-    options.optimizer = "sgd";  // unlike Adam it sees the scale of gradients
+    options.optimizer = "sgd";  // unlike Adam, it depends on the scale of gradients
     const auto one_window = counting(17);
     Trainer(text(model, one_window, one_window), optim::constant(0.1), options).run();
     values.push_back(all_values(model));
@@ -289,7 +289,7 @@ TEST_CASE("the norm of a layer is that of the gradients of its parameters, toget
   Trainer trainer(text(model, noisy(500), noisy(60)), optim::constant(1e-3), options);
   trainer.run();
   double squares[2] = {};
-  for (const auto& [name, p] : model.named_parameters())  // whose gradients the step has left
+  for (const auto& [name, p] : model.named_parameters())  // with the gradients of the last step
     for (size_t layer = 0; layer < 2; ++layer)
       if (name.starts_with(fmt::format("blocks.{}.", layer)))
         for (const double g : p.grad().values()) squares[layer] += g * g;
@@ -305,7 +305,7 @@ TEST_CASE("weight decay moves matrices, and neither biases nor the gains of norm
   for (const bool decays : {false, true}) {
     manual_seed(1);
     Gpt model(tiny(0));
-    // A bias of 0 could not decay
+    // A bias of 0 would not show decay
     for (Parameter& p : model.parameters()) p.assign(randn(p.shape()));
     auto options = quiet(1);
     options.weight_decay = decays ? 0.5 : 0;
@@ -348,7 +348,8 @@ TEST_CASE("a text falls into the characters of Unicode, and bytes that are none 
     return result;
   };
   CHECK(lengths("aé∇😀") == std::vector<size_t>{1, 2, 3, 4});
-  // Overlong, a surrogate, beyond U+10FFFF, cut short, and a byte that continues nothing.
+  // Ill-formed UTF-8: overlong, a surrogate, beyond U+10FFFF, truncated, and a stray continuation
+  // byte.
   CHECK(lengths("\xE0\x80\x80") == std::vector<size_t>{1, 1, 1});
   CHECK(lengths("\xED\xA0\x80") == std::vector<size_t>{1, 1, 1});
   CHECK(lengths("\xF5\x80\x80\x80") == std::vector<size_t>{1, 1, 1, 1});

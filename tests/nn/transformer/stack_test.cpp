@@ -1,4 +1,4 @@
-// Encoder and decoder: masks, lengths, a source, decoding in steps, and a bias for each projection.
+// Encoder and decoder: masks, lengths, a source, step-by-step decoding, and a bias per projection.
 #include "nn/transformer/stack.h"
 
 #include <doctest/doctest.h>
@@ -57,7 +57,7 @@ TEST_CASE(
       for (int64_t t = 0; t < 5; ++t)
         CHECK(apart(decoder.forward(slice(x, 1, t, t + 1), call), slice(whole, 1, t, t + 1)) < 1e-12);
       CHECK(state->length() == 5);
-      // What is after the length of a row of the source has no effect.
+      // Positions after the length of a row of the source have no effect.
       call.state = nullptr;
       call.source = concat({slice(source, 1, 0, 2), random({2, 2, 8}, 11)}, 1);
       const Tensor changed = decoder.forward(x, call);
@@ -79,7 +79,7 @@ TEST_CASE("an encoder sees both sides, within the length of each row and what a 
   }
   const Encoder encoder = made<Encoder>(options("standard", false));
   const Tensor x = random({1, 4, 8});
-  AttentionMask own;  // each position sees itself alone
+  AttentionMask own;  // each position sees only itself
   own.allowed = cast(eye(4), DType::boolean);
   const Tensor y = encoder.forward(x, {.mask = own});
   for (int64_t t = 0; t < 4; ++t)
