@@ -70,7 +70,7 @@ check-isa: build
 # of each row on the emulator.
 check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
-	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(twins|gpt)$$'
+	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(strides|extremes|twins|gpt)$$'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
 # The emulated CUDA kernels tell each access to memory in this build: their races and bounds are
@@ -80,8 +80,8 @@ check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
-# Nor the long comparisons of kernels: cuda/twins, graph and streams cross the emulator's threads as
-# well.
+# Nor the long comparisons of kernels: cuda/twins, strides, graph and streams cross the emulator's
+# threads as well.
 check-tsan: build-tsan
 	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention/.*|gpt|head|kernels|matmul|norm|optim/.*|softmax|trainer|vector)$$'
 check-cuda:

@@ -53,7 +53,7 @@ class Classifier : public Module {
   explicit Classifier(const std::string& mixer)
       : rows(kSide, kWidth),
         positions(normal({kSide, kWidth}, 0.02)),
-        encoder({.block = {.mixer = {.width = kWidth, .context = kSide, .attention = mixer}}, .layers = 2}),
+        encoder({.block = {.mixer = {.width = kWidth, .context = kSide, .name = mixer}}, .layers = 2}),
         out(kWidth, kClasses) {}
   Tensor forward(const Tensor& images) const {
     return out.forward(mean(encoder.forward(rows.forward(images) + positions), {1}));

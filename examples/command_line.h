@@ -68,7 +68,9 @@ class CommandLine {
   void add(const nn::Option& option) {
     const std::string flag = "--" + option.name + (option.alias.empty() ? "" : ",--" + option.alias),
                       names = fmt::format("{}", fmt::join(option.names, ", "));
-    const std::string help = names.empty() ? option.help : option.help + ": " + names;
+    const std::string allowed = names.empty() ? option.range() : names;
+    const std::string help =
+        allowed.empty() ? option.help : option.help + (names.empty() ? ", " : ": ") + allowed;
     CLI::Option* added = nullptr;
     if (option.kind == nn::Option::Kind::flag) {
       added = app_.add_flag(flag, help);

@@ -2,7 +2,7 @@
 // report.
 //
 //   train_gpt --compare standard,laser
-//   train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000
+//   train_gpt --data shakespeare.txt --mixer laser+qk_norm --steps 2000
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ namespace {
 const char* const kExamples =
     "  train_gpt --compare standard,laser\n"
     "  train_gpt --compare optimizer=adamw,lion --compare lr=0.001,0.0003 --seeds 1,2,3\n"
-    "  train_gpt --data shakespeare.txt --attention laser+qk_norm --steps 2000 --out runs\n"
+    "  train_gpt --data shakespeare.txt --mixer laser+qk_norm --steps 2000 --out runs\n"
     "  train_gpt --config runs/laser+qk_norm.ini              repeats that run, bit for bit\n"
     "  train_gpt --config runs/laser+qk_norm.ini --resume runs/laser+qk_norm.safetensors --steps 4000 --new-schedule\n"
     "  sample runs/laser+qk_norm.safetensors                  generates text with its model";

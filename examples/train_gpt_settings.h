@@ -33,7 +33,7 @@ struct Settings {
     o.group("Data and comparison");
     o("data", data, "UTF-8 text file; by default Vitrine's own source").decides(Role::files);
     o("compare", compare,
-      "several attentions, or OPTION=VALUE,VALUE for any other option; may be repeated. One run per combination "
+      "several mixers, or OPTION=VALUE,VALUE for any other option; may be repeated. One run per combination "
       "of values, on the same data and seeds")
         .decides(Role::files);
     o("seed", seed, "seed of all random numbers");
@@ -72,7 +72,7 @@ inline Settings checked(Settings s) {
   check(!s.training.graph || !device_of(s.device).is_cpu(),
         "--graph: there are CUDA graphs with --device cuda alone");
   for (std::string& word : s.compare) std::erase(word, ' ');
-  std::erase(s.gpt.attention, ' ');
+  std::erase(s.gpt.mixer, ' ');
   return s;
 }
 
@@ -84,12 +84,12 @@ inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::Option
   Settings read = s;
   nn::OptionList options = nn::options_of(read, given);
   const std::string one_seed = options.find("seed")->given, seeds = options.find("seeds")->given;
-  auto axes = nn::training::parse_axes(s.compare, "attention", parts, options);
+  auto axes = nn::training::parse_axes(s.compare, "mixer", parts, options);
   const bool has_seed =
       std::any_of(axes.begin(), axes.end(), [](const auto& a) { return a.option == "seed"; });
   check(s.seeds.empty() || one_seed.empty(), "{} is in place of {}, and both are given", seeds, one_seed);
   check(s.seeds.empty() || !has_seed, "--compare seed=… is in place of {}, and both are given", seeds);
-  if (axes.size() == (has_seed ? 1 : 0)) axes.insert(axes.begin(), {"attention", {s.gpt.attention}});
+  if (axes.size() == (has_seed ? 1 : 0)) axes.insert(axes.begin(), {"mixer", {s.gpt.mixer}});
   if (has_seed) return axes;
   axes.push_back({"seed", {}});
   for (const uint64_t seed : s.seeds.empty() ? std::vector{s.seed} : s.seeds)

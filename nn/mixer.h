@@ -89,7 +89,7 @@ struct MixerOptions {
   int64_t key_heads = 0;  ///< Hkv, a divisor of heads (grouped-query attention); 0 = heads
   int64_t context = 64;   ///< the longest sequence; some scales depend on it
   /// The name of a mixer, or of parts of attention: see parse_mixer
-  std::string attention = "standard";
+  std::string name = "standard";
   ProjectionBias bias = {};     ///< a recurrence uses `query` for all its biases
   double out_deviation = 0.02;  ///< of the initial weights of the output projection
   bool causal = true;           ///< a recurrence that is not causal runs in both directions

@@ -14,16 +14,6 @@ bool parse_number(std::string_view text, T& value) {
   return error == std::errc() && rest == text.data() + text.size();
 }
 
-/// "at least 1", "[0, 1)", "below 2"; empty: all numbers.
-std::string range_of(const Option& o) {
-  const bool from = std::isfinite(o.least), to = std::isfinite(o.most);
-  if (from && to)
-    return fmt::format("{}{}, {}{}", o.without_least ? '(' : '[', o.least, o.most,
-                       o.without_most ? ')' : ']');
-  if (from) return fmt::format("{} {}", o.without_least ? "above" : "at least", o.least);
-  return to ? fmt::format("{} {}", o.without_most ? "below" : "at most", o.most) : "";
-}
-
 }  // namespace
 
 namespace detail {
@@ -40,10 +30,17 @@ bool parse(const std::string& text, double& value) {
 bool parse(const std::string& text, std::string& value) { return value = text, true; }
 }  // namespace detail
 
+std::string Option::range() const {
+  const bool from = std::isfinite(least), to = std::isfinite(most);
+  if (from && to)
+    return fmt::format("{}{}, {}{}", without_least ? '(' : '[', least, most, without_most ? ')' : ']');
+  if (from) return fmt::format("{} {}", without_least ? "above" : "at least", least);
+  return to ? fmt::format("{} {}", without_most ? "below" : "at most", most) : "";
+}
+
 std::string Option::wanted() const {
   if (!names.empty()) return joined_by_or(names) + hint;
-  const std::string range = range_of(*this);
-  return type.empty() || range.empty() ? type + range : type + ", " + range;
+  return type.empty() || range().empty() ? type + range() : type + ", " + range();
 }
 
 void Option::read(const std::vector<std::string>& texts, const std::string& where) {
@@ -55,12 +52,12 @@ void Option::read(const std::vector<std::string>& texts, const std::string& wher
 }
 
 void Option::check_value(const std::string& where) const {
-  if (range_of(*this).empty()) return;
+  if (range().empty()) return;
   for (const std::string& text : values()) {
     const double value = std::stod(text);
     const bool inside =
         (without_least ? value > least : value >= least) && (without_most ? value < most : value <= most);
-    check(inside, "{} is {}, wanted {}", where, text, range_of(*this));
+    check(inside, "{} is {}, wanted {}", where, text, range());
   }
 }
 

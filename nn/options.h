@@ -70,6 +70,7 @@ struct Option {
   Option& unless(std::function<std::string()> reason) { return why_not = std::move(reason), *this; }
 
   bool applies() const { return why_not().empty(); }
+  std::string range() const;   ///< "at least 1"; "[0, 1)"; empty: all values
   std::string wanted() const;  ///< "a whole number, at least 1"; "layer or rms"; empty: any text
   /// Reads the value. A text that is not of the type, or not allowed, is an error that begins with
   /// `where`.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "core/names.h"
+
 namespace vitrine::optim {
 namespace {
 
@@ -149,7 +151,11 @@ const Row* find_row(std::string_view name) {
 
 const Row& row_of(const std::string& name) {
   const Row* const row = find_row(name);
-  check(row != nullptr, "there is no optimizer {}: wanted {}", name, optimizer_names());
+  if (row == nullptr) {
+    std::vector<std::string> known;
+    for (const Row& other : table()) known.push_back(other.name);
+    fail("there is no optimizer {}: wanted {}{}", name, optimizer_names(), did_you_mean(name, known));
+  }
   return *row;
 }
 

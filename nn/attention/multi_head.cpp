@@ -64,8 +64,7 @@ AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t ke
 
 MultiHeadAttention::MultiHeadAttention(const MixerOptions& o)
     : MultiHeadAttention(o, [](const MixerOptions& options) {
-        return make_attention(options.attention,
-                              {options.heads, options.width / options.heads, options.context});
+        return make_attention(options.name, {options.heads, options.width / options.heads, options.context});
       }) {}
 
 MultiHeadAttention::MultiHeadAttention(const MixerOptions& o, MakeAttention make)
@@ -166,7 +165,7 @@ std::unique_ptr<DecodingState> MultiHeadAttention::make_source_state() const {
   check(
       !attention->needs_positions(),
       "MultiHeadAttention: decoding with a source knows no position of a query in the source, which {} needs",
-      options_.attention);
+      options_.name);
   return std::make_unique<SourceState>();
 }
 

@@ -9,7 +9,7 @@
 //                                .stage = nn::Stage::normalize,
 //                                .help = "squared ReLU of the scores",
 //                                .make = [](auto&, auto&) { return std::make_unique<Relu2>(); }});
-//   options.attention = "relu2+alibi";
+//   options.mixer = "relu2+alibi";
 #pragma once
 
 #include <functional>

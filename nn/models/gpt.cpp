@@ -24,7 +24,7 @@ MixerOptions mixer_options(const GptOptions& o) {
           .heads = o.heads,
           .key_heads = o.key_heads,
           .context = o.context,
-          .attention = o.attention,
+          .name = o.mixer,
           .bias = o.bias,
           .out_deviation = out_deviation(o)};
 }
@@ -51,7 +51,7 @@ Positions resolved(const GptOptions& o) {
 void GptOptions::list(OptionList& o) {
   o.group("Model");
   o("vocabulary", vocabulary, "number of tokens").at_least(1);
-  o("attention", attention, "the mixer: one base and parts, joined by +:\n" + mixer_help()).also("mixer");
+  o("mixer", mixer, "one base and parts, joined by +:\n" + mixer_help()).also("attention");
   o("layers", layers, "number of blocks").at_least(1);
   o("heads", heads, "number of query heads").at_least(1);
   o("key-heads", key_heads, "number of key heads; 0: same as query heads").at_least(0);
@@ -74,7 +74,7 @@ void GptOptions::validate() const {
   check(width % heads == 0, "Gpt: the width {} is no multiple of the {} heads", width, heads);
   check(key_heads == 0 || heads % key_heads == 0, "Gpt: {} query heads cannot share {} key heads evenly",
         heads, key_heads);
-  parse_mixer(attention);
+  parse_mixer(mixer);
   check(positions != Positions::sinusoidal || width % 2 == 0,
         "Gpt: the width {} is odd, and sinusoidal positions come in pairs of channels", width);
   const auto w = static_cast<double>(width), rows = static_cast<double>(vocabulary),

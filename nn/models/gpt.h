@@ -35,7 +35,7 @@ struct GptOptions {
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
   /// In [0, 1): probability for the embeddings and for the outputs that blocks add
   double dropout = 0;
-  std::string attention = "standard";             ///< the name of the mixer; see parse_mixer
+  std::string mixer = "standard";                 ///< the name of the mixer; see parse_mixer
   Activation activation = Activation::gelu_tanh;  ///< of the feed-forward part
   NormKind norm = NormKind::layer;                ///< of the blocks and of the final norm
   bool pre_norm = true;   ///< norms before attention and feed-forward; if false, after the sums

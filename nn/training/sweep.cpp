@@ -13,7 +13,7 @@ namespace vitrine::nn::training {
 namespace {
 
 std::string shown(const std::string& option, const std::string& value) {
-  return option == "attention" ? value : option + " " + value;
+  return option == "mixer" ? value : option + " " + value;
 }
 
 /// Converts a run name to a file name: =, / and blanks become dashes, and commas are removed.

@@ -45,7 +45,7 @@ std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const s
                                   const std::vector<std::string>& parts, OptionList& options);
 
 /// Plans one run per combination of values; the last axis changes fastest. The name of a run has
-/// the value of the first axis, and of each other axis with several values; the word "attention" is
+/// the value of the first axis, and of each other axis with several values; the word "mixer" is
 /// omitted. Runs save in `folder`. If `resume` is the checkpoint of a run, that run continues from
 /// it, earlier runs continue from their own checkpoints if these exist, and later runs start from
 /// the beginning. The checkpoint is matched to a run by its options, or by its path if the options

@@ -16,7 +16,7 @@ TransformerBlock::TransformerBlock(const BlockOptions& o)
       options_(o) {
   if (!o.cross) return;
   MixerOptions sizes = o.mixer;
-  sizes.attention = cross_attention_of(o.mixer);
+  sizes.name = cross_attention_of(o.mixer);
   cross = std::make_unique<MultiHeadAttention>(sizes);
 }
 

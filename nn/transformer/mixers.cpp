@@ -109,7 +109,7 @@ MixerName parse_mixer(const std::string& name) {
 }
 
 std::unique_ptr<Mixer> make_mixer(const MixerOptions& options) {
-  const MixerName name = parse_mixer(options.attention);
+  const MixerName name = parse_mixer(options.name);
   if (name.base->make) return name.base->make(options);
   return std::make_unique<MultiHeadAttention>(options, [name](const MixerOptions& o) {
     return name.base->attention(name.parts, {o.heads, o.width / o.heads, o.context});
@@ -143,7 +143,7 @@ std::string mixer_help() {
 }
 
 std::string cross_attention_of(const MixerOptions& o) {
-  const MixerName name = parse_mixer(o.attention);
+  const MixerName name = parse_mixer(o.name);
   MixerName cross{name.base->make ? &table().front() : name.base, {}};
   for (const PartChoice& part : name.parts.parts) {
     const AttentionName alone{{part}};
@@ -154,7 +154,7 @@ std::string cross_attention_of(const MixerOptions& o) {
 }
 
 bool brings_positions(const MixerOptions& o) {
-  const MixerName name = parse_mixer(o.attention);
+  const MixerName name = parse_mixer(o.name);
   return name.base->positions || brings_positions(name.parts, {o.heads, o.width / o.heads, o.context});
 }
 

@@ -32,7 +32,7 @@ spec::Spec row(bool causal) {
 }
 
 nn::GptOptions options(const std::string& attention) {
-  return {.vocabulary = 7, .context = 8, .width = 16, .layers = 2, .heads = 2, .attention = attention};
+  return {.vocabulary = 7, .context = 8, .width = 16, .layers = 2, .heads = 2, .mixer = attention};
 }
 
 Tensor ids() { return index_tensor(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 0, 1}, {1, 8}); }

@@ -7,6 +7,7 @@
 
 #include "core/creation.h"
 #include "core/error.h"
+#include "tests/environment.h"
 #include "tests/skip.h"
 
 #if VITRINE_CUDA_EMULATED
@@ -15,6 +16,12 @@
 #endif
 
 namespace vitrine::test {
+
+/// The number of samples of a spec row that the long checks run: all layouts and extreme values
+/// take the emulator minutes. `make check` sets it to all, and `make test` runs the first one.
+inline size_t samples_of_each_row() {
+  return static_cast<size_t>(from_environment("VITRINE_DEVICE_SAMPLES", 1));
+}
 
 /// Why there is no GPU to run on, in a build by nvcc; "" where there is one, and in the emulator.
 inline const std::string& why_no_gpu() {

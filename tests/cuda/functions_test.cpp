@@ -106,7 +106,7 @@ TEST_CASE("cross-attention, and attention with a part from outside, on the devic
     INFO(std::string(name));
     const auto run = [&](Device device) {
       manual_seed(4);
-      nn::MultiHeadAttention attention({.width = 12, .heads = 3, .attention = name});
+      nn::MultiHeadAttention attention({.width = 12, .heads = 3, .name = name});
       attention.to(device);
       const int64_t lengths[] = {7, 4};
       const Tensor x = normal({2, 5, 12}, device, 1), source = normal({2, 7, 12}, device, 2);

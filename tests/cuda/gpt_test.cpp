@@ -57,7 +57,7 @@ std::vector<double> first_losses(nn::Gpt& model, int64_t batch, int steps, Devic
 nn::GptOptions tiny(const std::string& attention = "standard") {
   nn::GptOptions o;
   o.vocabulary = 11, o.context = 10, o.width = 12, o.layers = 2, o.heads = 2;
-  o.attention = attention;
+  o.mixer = attention;
   return o;
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("every kind of block on the device gives the CPU's losses, logits and 
       {"rms norms after the sums, swiglu, no bias, rotary",
        [](nn::GptOptions& o) {
          o.norm = nn::NormKind::rms, o.pre_norm = false, o.activation = nn::Activation::swiglu;
-         o.bias = nn::Bias::no, o.attention = "rotary";
+         o.bias = nn::Bias::no, o.mixer = "rotary";
        }},
       {"layer norms after the sums, silu, sinusoidal positions",
        [](nn::GptOptions& o) {
@@ -175,7 +175,7 @@ TEST_CASE("every kind of block on the device gives the CPU's losses, logits and 
       {"rms norms, relu, grouped queries, LASER",
        [](nn::GptOptions& o) {
          o.norm = nn::NormKind::rms, o.activation = nn::Activation::relu, o.key_heads = 1;
-         o.attention = "laser";
+         o.mixer = "laser";
        }},
       {"gelu, blocks computed again, dropout", [](nn::GptOptions& o) {
          o.activation = nn::Activation::gelu, o.recompute_blocks = true, o.dropout = 0.2;

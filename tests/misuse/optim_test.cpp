@@ -187,7 +187,7 @@ std::vector<Misuse> settings(Stepped& s) {
        right},
       {"an optimizer that is not there",
        [&] { make_optimizer("adamm", {s.fresh}, {}); },
-       {"there is no optimizer adamm", "wanted sgd, adam, adamw"},
+       {"there is no optimizer adamm", "wanted sgd, adam, adamw", "did you mean adam?"},
        right},
       {"a schedule that is not there",
        [] { make_schedule("cosin", 1, 1, 2, 0); },

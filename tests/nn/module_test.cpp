@@ -147,7 +147,7 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
     for (const bool pre_norm : {true, false}) {
       CAPTURE(std::string(name));
       GptOptions o = tiny_gpt();
-      o.attention = name;
+      o.mixer = name;
       o.key_heads = 1;
       o.pre_norm = pre_norm;
       o.activation = Activation::swiglu;

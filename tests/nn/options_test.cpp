@@ -216,7 +216,7 @@ TEST_CASE("what the library's structures list comes back from its texts") {
                               .key_heads = 1,
                               .hidden = 5,
                               .dropout = 0.1,
-                              .attention = "laser+rotary=theta=500000",
+                              .mixer = "laser+rotary=theta=500000",
                               .activation = Activation::swiglu,
                               .norm = NormKind::rms,
                               .pre_norm = false,

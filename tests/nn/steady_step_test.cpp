@@ -81,7 +81,7 @@ const Run kRuns[] = {{"standard"},
 void train(const Run& run, bool (*when_warm)()) {
   nn::GptOptions options;
   options.width = run.width, options.layers = run.layers;
-  options.attention = run.attention, options.context = run.context;
+  options.mixer = run.attention, options.context = run.context;
   options.dropout = run.dropout, options.positions = run.positions;
   nn::Gpt model(options);
   model.to(run.dtype);

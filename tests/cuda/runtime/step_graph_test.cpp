@@ -38,7 +38,7 @@ constexpr int64_t kBatch = 2, kSteps = 5;
 nn::GptOptions tiny() {
   nn::GptOptions o;
   o.vocabulary = 11, o.context = 6, o.width = 8, o.layers = 1, o.heads = 2;
-  o.dropout = 0.2, o.attention = "rotary+alibi";
+  o.dropout = 0.2, o.mixer = "rotary+alibi";
   return o;
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("each parameter's count goes on in replays; a launch whose parameters 
 TEST_CASE("so does a step whose blocks run again in the backward, in bfloat16, with LASER") {
   if (!has_gpu()) return;
   nn::GptOptions options = tiny();
-  options.recompute_blocks = true, options.attention = "laser+qk_norm";
+  options.recompute_blocks = true, options.mixer = "laser+qk_norm";
   Training eager("adamw", options, kGpu, DType::bfloat16), replayed("adamw", options, kGpu, DType::bfloat16);
   CHECK(train(replayed, [](int64_t) { return true; }) == train(eager, [](int64_t) { return false; }));
 }
@@ -229,7 +229,7 @@ TEST_CASE(
   for (const char* attention : {"standard", "laser"}) {
     INFO(attention);
     nn::GptOptions options = tiny();
-    options.context = 140, options.width = 32, options.attention = attention;
+    options.context = 140, options.width = 32, options.mixer = attention;
     Training eager("adamw", options, kGpu, DType::bfloat16),
         replayed("adamw", options, kGpu, DType::bfloat16);
 #if VITRINE_CUDA_EMULATED
@@ -363,7 +363,7 @@ TEST_CASE("scales by the number of visible keys, masks and one-hot vectors are m
   for (const char* attention : {"optimal=visible", "entropy=visible", "cosine=visible"}) {
     INFO(attention);
     nn::GptOptions options = tiny();
-    options.attention = attention;
+    options.mixer = attention;
     Training eager("adamw", options), replayed("adamw", options);
     CHECK(train(replayed, [](int64_t) { return true; }) == train(eager, [](int64_t) { return false; }));
   }

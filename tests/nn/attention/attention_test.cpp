@@ -410,7 +410,7 @@ TEST_CASE("LASER ignores hidden values on both paths") {
 TEST_CASE("decoding in steps with a cache equals the full pass under a window, for every mechanism") {
   for (const std::string& name : mechanisms()) {
     MultiHeadAttention attention(
-        {.width = 24, .heads = 4, .key_heads = 2, .context = 8, .attention = name, .out_deviation = 0.4});
+        {.width = 24, .heads = 4, .key_heads = 2, .context = 8, .name = name, .out_deviation = 0.4});
     attention.to(DType::float64);
     Generator g(7);
     const Tensor x = randn({2, 8, 24}, DType::float64, Device::cpu, 0, 1, g);

@@ -18,7 +18,7 @@ TEST_CASE(
   for (const char* name : {"standard", "rotary", "alibi", "rotary+alibi", "rotary+laser"}) {
     INFO(std::string(name));
     Generator g(5);
-    const MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .attention = name});
+    const MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .name = name});
     const Tensor source = randn({2, 7, 8}, DType::float32, Device::cpu, 0, 5, g);
     for (const bool causal : {false, true}) {
       const AttentionMask mask{.causal = causal};
@@ -45,7 +45,7 @@ TEST_CASE("an empty batch, and empty sequences, give empty results and zero grad
   for (const char* name : {"standard", "rotary+laser", "cosine+alibi", "qk_norm+softcap=5"})
     for (const Shape& shape : {Shape{0, 4, 8}, Shape{2, 0, 8}}) {
       INFO(std::string(name), shape[0]);
-      MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .attention = name});
+      MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .name = name});
       const Tensor x = zeros(shape);
       Tape tape;
       const Tensor y = layer.forward(layer.forward(x, {.mask = {.causal = true}}), {.source = x});

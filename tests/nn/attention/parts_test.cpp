@@ -157,7 +157,7 @@ TEST_CASE(
   manual_seed(1);
   for (const char* name : {"aging", "distance+aging", "squares"}) {
     INFO(name);
-    const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .attention = name});
+    const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .name = name});
     const Tensor x = randn({2, 6, 8});
     const Tensor whole = attention.forward(x, {.mask = {.causal = true}});
     KeyValueCache cache(6);

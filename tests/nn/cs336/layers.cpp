@@ -158,7 +158,7 @@ Tensor logits_of_module(Case c, const Tensor& ids) {
   o.vocabulary = table.size(0), o.width = table.size(1), o.layers = layers_of(c);
   o.heads = heads_of(c, layer(0) + "attn."), o.hidden = c.weight(layer(0) + "ffn.w1.weight").size(0);
   o.context = learned ? c.weight("position_embeddings.weight").size(0) : ids.size(-1);
-  o.attention = learned ? "standard" : "rotary";
+  o.mixer = learned ? "standard" : "rotary";
   o.activation = gated ? nn::Activation::swiglu : nn::Activation::gelu;
   o.norm = nn::NormKind::rms, o.bias = nn::Bias::no;
   nn::Gpt gpt(o);

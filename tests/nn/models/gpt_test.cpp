@@ -252,8 +252,7 @@ TEST_CASE("loss and gradients of a GPT have the same bits on 1, 2, 3 and 7 threa
     for (const char* attention : {"standard", "laser+qk_norm+rotary"}) {
       INFO(name(dtype), ", ", attention);
       manual_seed(2);
-      Gpt model(
-          {.vocabulary = 61, .context = 50, .width = 96, .layers = 2, .heads = 3, .attention = attention});
+      Gpt model({.vocabulary = 61, .context = 50, .width = 96, .layers = 2, .heads = 3, .mixer = attention});
       model.to(dtype);
       CHECK(test::same_on_any_threads([&] {
         for (Parameter& p : model.parameters()) p.zero_grad();

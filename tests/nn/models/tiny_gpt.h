@@ -10,7 +10,7 @@
 namespace vitrine::test {
 
 inline nn::GptOptions tiny_gpt(const std::string& attention = "standard") {
-  return {.vocabulary = 11, .context = 8, .width = 8, .layers = 2, .heads = 2, .attention = attention};
+  return {.vocabulary = 11, .context = 8, .width = 8, .layers = 2, .heads = 2, .mixer = attention};
 }
 
 /// Tokens of its vocabulary; every call returns the same.

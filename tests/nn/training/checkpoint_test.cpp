@@ -58,7 +58,7 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
   GptOptions odd = test::tiny();
   odd.key_heads = 1;
   odd.hidden = 24;
-  odd.attention = "qk_norm+rotary+softcap=9";
+  odd.mixer = "qk_norm+rotary+softcap=9";
   odd.activation = Activation::swiglu;
   odd.norm = NormKind::rms;
   odd.pre_norm = false;
@@ -108,7 +108,7 @@ TEST_CASE("a checkpoint that contradicts itself is an error that says how") {
   contains(set("hidden", "100000000"), "it has no blocks.0.feed_forward.down.weight of [16, 100000000]");
   contains(set("context", "100000000"), "it has no positions of [100000000, 16]");
   contains(set("heads", "3"), "the width 16 is no multiple of the 3 heads");
-  contains(set("attention", "lazer"), "there is no part lazer");
+  contains(set("mixer", "lazer"), "there is no part lazer");
   contains(set("activation", "tanh"), "changed: activation is tanh, wanted relu");
   contains(set("model", "bert"), "is a bert, wanted gpt");
   contains(set("dtype", "float13"), "float13");

@@ -196,7 +196,7 @@ TEST_CASE("what differs from the run that is resumed is an error that names it")
   refused(run.dtype, DType::bfloat16, "four is float32, of this run bfloat16");
   refused(run.training, 299, "four is 300 tokens of hash");
   refused(run.validation, 59, "of this run 59 tokens of hash");
-  refused(run.model.attention, "standard", "four is laser, of this run standard");
+  refused(run.model.mixer, "standard", "four is laser, of this run standard");
   refused(run.model.heads, 4, "the heads of ");
   refused(run.model.key_heads, 1, "the key-heads of ");
   refused(run.model.hidden, 24, "the hidden of ");

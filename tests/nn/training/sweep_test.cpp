@@ -36,14 +36,14 @@ Names names_of(const std::vector<RunRecord>& records) {
 
 /// Options that may differ between the runs of a program.
 struct Settings {
-  std::string attention = "standard", optimizer = "adamw", out;
+  std::string mixer = "standard", optimizer = "adamw", out;
   int64_t width = 4;
   double lr = 1e-3;
   uint64_t seed = 1;
 
   void list(vitrine::nn::OptionList& o) {
     using vitrine::nn::Role;
-    o("attention", attention, "");
+    o("mixer", mixer, "");
     o("optimizer", optimizer, "").also("optim");
     o("width", width, "").at_least(1);
     o("lr", lr, "").decides(Role::schedule);
@@ -56,19 +56,19 @@ std::vector<SweepAxis> axes_of(const Names& words, const std::string& given = ""
   Settings settings;
   vitrine::nn::OptionList options = vitrine::nn::options_of(settings);
   if (!given.empty()) options.find(given)->given = "--" + given;
-  return parse_axes(words, "attention", {"laser", "softcap", "rotary"}, options);
+  return parse_axes(words, "mixer", {"laser", "softcap", "rotary"}, options);
 }
 
 std::vector<Run> three_attentions() {
-  return plan_runs({{"attention", {"standard", "laser", "cosine"}}, {"seed", {"1"}}}, "out");
+  return plan_runs({{"mixer", {"standard", "laser", "cosine"}}, {"seed", {"1"}}}, "out");
 }
 
 }  // namespace
 
 TEST_CASE("each value runs with each of the other options, under a name and files of its own") {
-  const auto runs = plan_runs({{"attention", {"scale=2", "laser"}}, {"seed", {"7", "8"}}}, "out");
+  const auto runs = plan_runs({{"mixer", {"scale=2", "laser"}}, {"seed", {"7", "8"}}}, "out");
   REQUIRE(runs.size() == 4);
-  CHECK(runs[1].value("attention") == "scale=2");
+  CHECK(runs[1].value("mixer") == "scale=2");
   CHECK(runs[1].value("seed") == "8");
   CHECK(runs[1].name == "scale=2, seed 8");
   CHECK(runs[1].method == "scale=2");
@@ -79,7 +79,7 @@ TEST_CASE("each value runs with each of the other options, under a name and file
     CHECK(run.go_on == run.checkpoint);
     CHECK(run.resume.empty());
   }
-  const auto alone = plan_runs({{"attention", {"laser"}}, {"seed", {"7"}}}, "out");
+  const auto alone = plan_runs({{"mixer", {"laser"}}, {"seed", {"7"}}}, "out");
   CHECK(alone[0].name == "laser");
   CHECK(alone[0].files == "out/laser");
   CHECK_THROWS_WITH_AS(alone[0].value("width"), doctest::Contains("no option width"), Error);
@@ -102,7 +102,7 @@ TEST_CASE("words of a command line are axes") {
   const auto axes = axes_of({"standard", "softcap=20", "laser+rotary=theta=9", "optim=adamw", "lion",
                              "width=+8", "lr=1e-2", "0.020"});
   REQUIRE(axes.size() == 4);
-  CHECK(axes[0].option == "attention");
+  CHECK(axes[0].option == "mixer");
   CHECK(axes[0].values == Names{"standard", "softcap=20", "laser+rotary=theta=9"});
   CHECK(axes[1].option == "optimizer");
   CHECK(axes[1].values == Names{"adamw", "lion"});
@@ -136,16 +136,15 @@ TEST_CASE("axes that cannot be compared are told") {
   refused({{"width", {"8", ""}}}, "width has an empty value");
   refused({{"seed", {"1", "2", "1"}}}, "seed names 1 twice");
   refused({{"seed", {"1"}}, {"seed", {"2"}}}, "seed is given twice");
-  refused({{"attention", {"scale=2", "scale-2"}}}, "two runs would write out/scale-2");
+  refused({{"mixer", {"scale=2", "scale-2"}}}, "two runs would write out/scale-2");
 }
 
 TEST_CASE("from the checkpoint of one run those before it go on too, and those after it begin") {
   const test::Folder folder;
-  save(folder / "standard.safetensors", {{"attention", "standard"}, {"seed", "1"}});
-  save(folder / "cosine.safetensors", {{"attention", "cosine"}, {"seed", "1"}});
-  const std::string laser =
-      save(folder / "somewhere", {{"attention", "laser"}, {"seed", "1"}, {"width", "8"}});
-  const auto runs = plan_runs({{"attention", {"standard", "softcap=9", "laser", "cosine"}}, {"seed", {"1"}}},
+  save(folder / "standard.safetensors", {{"mixer", "standard"}, {"seed", "1"}});
+  save(folder / "cosine.safetensors", {{"mixer", "cosine"}, {"seed", "1"}});
+  const std::string laser = save(folder / "somewhere", {{"mixer", "laser"}, {"seed", "1"}, {"width", "8"}});
+  const auto runs = plan_runs({{"mixer", {"standard", "softcap=9", "laser", "cosine"}}, {"seed", {"1"}}},
                               folder.path.string(), laser);
   CHECK(runs[0].resume == runs[0].checkpoint);
   CHECK(runs[1].resume.empty());  // it has no checkpoint
@@ -159,14 +158,13 @@ TEST_CASE("from the checkpoint of one run those before it go on too, and those a
 
 TEST_CASE("a checkpoint of none of the runs is an error") {
   const test::Folder folder;
-  const std::string laser = save(folder / "x", {{"attention", "laser"}, {"seed", "1"}});
+  const std::string laser = save(folder / "x", {{"mixer", "laser"}, {"seed", "1"}});
   const std::string wanted =
       fmt::format("resume: {} is of the attention \"laser\" and the seed \"1\", none of these runs", laser);
   const std::string out = folder.path.string();
-  CHECK_THROWS_WITH_AS(plan_runs({{"attention", {"standard"}}, {"seed", {"1"}}}, out, laser), wanted.c_str(),
+  CHECK_THROWS_WITH_AS(plan_runs({{"mixer", {"standard"}}, {"seed", {"1"}}}, out, laser), wanted.c_str(),
                        Error);
-  CHECK_THROWS_WITH_AS(plan_runs({{"attention", {"laser"}}, {"seed", {"2"}}}, out, laser), wanted.c_str(),
-                       Error);
+  CHECK_THROWS_WITH_AS(plan_runs({{"mixer", {"laser"}}, {"seed", {"2"}}}, out, laser), wanted.c_str(), Error);
 }
 
 TEST_CASE("where checkpoints do not store the option that tells runs apart, the path decides") {

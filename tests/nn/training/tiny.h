@@ -17,7 +17,7 @@ inline nn::GptOptions tiny(double dropout = 0.1) {
           .layers = 2,
           .heads = 2,
           .dropout = dropout,
-          .attention = "laser"};
+          .mixer = "laser"};
 }
 
 /// 0 1 2 … 6 0 1 2 …: every token determines the next.

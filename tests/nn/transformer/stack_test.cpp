@@ -26,11 +26,10 @@ Tensor random(const Shape& shape, uint64_t seed = 8) {
 double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
 
 StackOptions options(const char* mixer, bool cross, bool pre_norm = true) {
-  return {
-      .block = {.mixer = {.width = 8, .heads = 2, .context = 16, .attention = mixer, .out_deviation = 0.3},
-                .cross = cross,
-                .pre_norm = pre_norm},
-      .layers = 2};
+  return {.block = {.mixer = {.width = 8, .heads = 2, .context = 16, .name = mixer, .out_deviation = 0.3},
+                    .cross = cross,
+                    .pre_norm = pre_norm},
+          .layers = 2};
 }
 
 template <class Stack>
@@ -119,7 +118,7 @@ TEST_CASE("a cross-attention has the parts of the mixer that need no positions")
                                      {"alibi+window=3", "standard"},
                                      {"qk_norm+softcap=3+laser", "qk_norm+softcap=3+laser"},
                                      {"gru", "standard"}})
-    CHECK(cross_attention_of({.width = 8, .heads = 2, .attention = mixer}) == cross);
+    CHECK(cross_attention_of({.width = 8, .heads = 2, .name = mixer}) == cross);
   const MultiHeadAttention rotary({.width = 8, .heads = 2, .attention = "rotary"});
   CHECK_THROWS_WITH_AS(rotary.make_source_state(), doctest::Contains("which rotary needs"), Error);
 }
