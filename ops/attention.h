@@ -54,7 +54,7 @@ namespace detail {
 void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 }  // namespace detail
 
-namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+namespace define {  // the same functions in simpler ops, for tests and higher derivatives
 /// Stores the weights [B, H, Tq, Tk]. LASER is log Σ e^(s + v) − log Σ e^s, over a tensor [B, H,
 /// Tq, Tk, Dv].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);

@@ -36,7 +36,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reductio
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets,
                             Reduction reduction = Reduction::mean);
 
-namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+namespace define {  // the same functions in simpler ops, for tests and higher derivatives
 /// −log_softmax(logits)[target], gathered.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options);
 }  // namespace define

@@ -18,7 +18,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// activation.
 Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+namespace define {  // the same functions in simpler ops, for tests and higher derivatives
 /// matmul(x, weightᵀ) + bias.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 /// gelu_tanh(linear(x, weight, bias)).

@@ -38,7 +38,7 @@ AddNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weig
 /// x/√(Σx² + eps) over the last axis: unit vectors, for cosine attention. A zero row stays zero.
 Tensor l2_normalize(const Tensor& x, double eps = 0);
 
-namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+namespace define {  // the same functions in simpler ops, for tests and higher derivatives
 // Computed in the wide dtype and rounded once; the variance is the mean of (x − mean)².
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);

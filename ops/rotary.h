@@ -13,7 +13,7 @@ namespace vitrine {
 /// Backward: the rotation by the negative angles. Su et al. 2021.
 Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved = false);
 
-namespace define {  // the same function in simpler ops: what tests and higher derivatives use
+namespace define {  // the same function in simpler ops, for tests and higher derivatives
 Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved);
 }  // namespace define
 

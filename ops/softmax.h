@@ -14,7 +14,7 @@ Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 /// (see ops/reduce.h). A reduction of no elements is an error. Backward: dx = dy·e^(x − lse).
 Tensor log_sum_exp(const Tensor& x, const Axes& axes = {-1}, KeepAxes keep = KeepAxes::no);
 
-namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
+namespace define {  // the same functions in simpler ops, for tests and higher derivatives
 // Shifted by the row's maximum, which is detached: e^(x − m) never overflows, and the gradient
 // equals the gradient of the unshifted formula.
 Tensor softmax(const Tensor& x, int64_t axis);
