@@ -1,4 +1,4 @@
-// Storage: what is freed, and how.
+// Storage: what is released, and in which way.
 #include "core/storage.h"
 
 #include <doctest/doctest.h>

@@ -14,7 +14,7 @@ using namespace vitrine::optim;
 
 namespace {
 
-/// Algorithm 2 of the paper in doubles, with the decay of weights that the options say.
+/// Algorithm 2 of the paper in double, with the weight decay of the options.
 struct PlainAdamax {
   AdamaxOptions o;
   std::vector<double> m, u;
