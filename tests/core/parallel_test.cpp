@@ -273,7 +273,7 @@ TEST_CASE("a helper that comes late never touches a loop that has ended") {
   int64_t wrong = 0;
   for (int64_t loop = 0; loop < loops; ++loop) {
     const int64_t chunks = 2 + loop % 9;
-    std::array<int64_t, 10> hits{};  // on the stack, where the next loop's lie
+    std::array<int64_t, 10> hits{};  // on the stack, where the next loop puts its own
     parallel_for(0, chunks, 1,
                  [&hits, loop](int64_t b, int64_t) { hits[static_cast<size_t>(b)] += loop + 1; });
     for (int64_t i = 0; i < 10; ++i) wrong += hits[static_cast<size_t>(i)] != (i < chunks ? loop + 1 : 0);

@@ -9,7 +9,7 @@ using namespace vitrine;
 
 namespace {
 
-constexpr int kLong = 200'000;  // a recursion of which needs more than a stack of 8 MiB
+constexpr int kLong = 200'000;  // a recursion this deep overflows a stack of 8 MiB
 
 }  // namespace
 

@@ -55,7 +55,7 @@ TEST_CASE("16-bit copies follow their masters also where the rule does not write
     Parameter moved = parameter(3, dtype), still = parameter(4, dtype);
     const auto first = moved.master().values(), before = still.value().values();
     Tensor master = still.master();
-    VITRINE_RUN(fill, master, 7.0);  // which nobody asks to be rounded
+    VITRINE_RUN(fill, master, 7.0);  // the 16-bit copy is not refreshed
     moved.master().set_grad(zeros_like(moved.master()));
     Halving({moved, still}).step();
     CHECK(moved.master().values()[5] == 0.5 * first[5]);
