@@ -1,6 +1,5 @@
 // Recording an operation. An op first runs its definition instead, if simpler ops have to run in
-// its place. Otherwise the op computes its output and ends with record(), which takes only a
-// backward:
+// its place. Otherwise the op computes its output and ends with record(), which adds the backward:
 //
 //   Tensor softmax(const Tensor& x) {
 //     if (const auto y = through_definition({x}, [&] { return define::softmax(x); })) return *y;

@@ -3,10 +3,9 @@
 // of every instruction set. It therefore has no include guard: include it inside the namespace
 // whose sqrt, max and sign it should use (optim/formulas.h for scalars).
 //
-// update(x, g, state…) changes x and its states by the gradient g. kStates lists the states' names
-// in the order of the arguments. A state that a parameter does not have is passed as 0 and not
-// stored. T(beta1) converts a number of the step to the element type, so that a float update is
-// rounded as float.
+// update(x, g, state…) updates x and its states by the gradient g. kStates lists the states in the
+// order of the arguments. A state that a parameter does not have is passed as 0 and not stored.
+// T(beta1) converts a number to the element type, so that a float update is rounded as float.
 
 /// The rules that consist only of update(). Each has a kernel on both devices (optim/kernels.h).
 #define VITRINE_UPDATE_FORMULAS(X) \

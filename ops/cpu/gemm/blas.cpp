@@ -21,9 +21,7 @@ namespace {
 ///   pthread  openblas_set_num_threads(1) holds for all calls.
 ///   OpenMP   Each call reads the calling thread's OpenMP setting, which is therefore 1 while an
 ///            object of this class exists.
-///   serial   Calls at the same time could use the same work buffer, since there are no locks. Such
-///            calls take turns.
-///            take turns.
+///   serial   Calls take turns, since without locks two of them could use the same work buffer.
 class OneBlasThread {
  public:
   OneBlasThread() {
