@@ -1,4 +1,4 @@
-// How a backward pass adds gradients up: by slot, or straight into the leaves.
+// Adds gradients up during a backward pass: by slot, or directly into the leaves.
 #include <utility>
 
 #include "core/adjoint.h"
@@ -17,7 +17,8 @@ bool detail::is_owned(const Tensor& gradient) {
 
 namespace {
 
-/// An owned, contiguous copy unless it is one already: the sum may then be written in place.
+/// Replaces the sum by an owned, contiguous copy unless it already is one, so that it may be
+/// written in place.
 void make_writable(Tensor& sum, DType dtype) {
   if (!sum.is_exclusive() || !sum.is_contiguous() || sum.dtype() != dtype) sum = copy_as(sum, dtype);
 }
@@ -64,7 +65,8 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
   const bool first = !sum.defined();
   if (grad.kind_ == Grad::Kind::dense && first) {
     sum = std::move(grad.value_);
-    // The gradient of a leaf may later be scaled in place: no other gradient may share its memory.
+    // The gradient of a leaf may later be scaled in place, so no other gradient may share its
+    // memory.
     const bool shared = slot.leaf && !(sum.is_contiguous() && sum.is_exclusive());
     if (sum.dtype() != slot.dtype || shared) sum = copy_as(sum, slot.dtype);
     return;

@@ -1,5 +1,5 @@
-// Differentiable pieces with which gradients themselves are added up when a backward is recorded:
-// each is linear, and its backward is another of them.
+// Differentiable linear operations with which a recorded backward pass adds gradients up. The
+// backward of each one is another one of them.
 #pragma once
 
 #include "core/grad.h"

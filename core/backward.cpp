@@ -28,7 +28,7 @@ namespace {
 
 std::string place(const std::string& module) { return module.empty() ? "" : ", in " + module; }
 
-/// Of the exception that is being handled.
+/// The message of the exception that is being handled.
 std::string message() {
   try {
     throw;
@@ -42,7 +42,8 @@ std::string message() {
 }  // namespace
 
 Backward Tape::take_output_gradients(Pass& pass) const {
-  // A hook of a recorded pass may append nodes and so move this one: it is not held by reference.
+  // A hook of a recorded pass may append nodes and so move this node, so no reference to it is
+  // kept.
   const auto node = [&]() -> const Node& { return nodes_[pass.node]; };
   Backward call;
   call.recorded_ = pass.recorded;
@@ -63,11 +64,11 @@ Grads Tape::call_backward(Pass& pass, Backward& call) {
   const char* const op = node.op;
   const size_t inputs = node.inputs.size();
   const auto take_sum = [&](size_t i) {
-    const bool seen = listener_ || filter_;  // they want what this backward adds, alone
+    const bool seen = listener_ || filter_;  // they have to see this backward's contribution alone
     return seen ? Tensor() : std::exchange(sum_of(pass, nodes_[pass.node].inputs[i]), Tensor());
   };
   call.take_sum_ = std::ref(take_sum);
-  // A recorded backward may append nodes and so move the function that runs.
+  // A recorded backward may append nodes and so move the running function, so a copy runs.
   Grads grads = pass.recorded ? BackwardFunction(node.backward)(call) : node.backward(call);
   call.take_sum_ = nullptr;
   check(grads.size() == inputs, "the backward of {} returned {} gradients for {} inputs", op, grads.size(),
@@ -88,9 +89,9 @@ void Tape::mark_needed(Pass& pass) const {
 void Tape::run(Pass& pass) {
   mark_needed(pass);
   try {
-    const Pause pause;  // restores the recording tape, whatever happens
+    const Pause pause;  // restores the recording tape, even after an exception
     const KernelTrace::Stop stop(!pass.recorded);
-    if (pass.recorded) resume_recording();  // what the backwards run is appended to the tape
+    if (pass.recorded) resume_recording();  // the ops of the backwards are appended to the tape
     run_nodes(pass);
     finish_sums(pass);
   } catch (...) {
@@ -194,7 +195,7 @@ void Tape::seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vecto
     Tensor& gradient = pass.gradients[static_cast<size_t>(slot)];
     gradient = gradient.defined() ? adjoint::add(gradient, seeds[i]) : seeds[i];
   }
-  // A sum of seeds that are tracked was itself recorded.
+  // The sum of tracked seeds was itself recorded, which may have added slots.
   pass.gradients.resize(slots_.size());
   pass.needed.resize(slots_.size());
   pass.wanted.resize(slots_.size());
@@ -202,7 +203,7 @@ void Tape::seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vecto
 
 void Tape::forbid_derivatives(std::vector<Tensor> xs, const std::vector<Tensor>& ys,
                               std::vector<Tensor>& gradients, int depth) {
-  xs.insert(xs.end(), ys.begin(), ys.end());  // they depend on whatever ys does
+  xs.insert(xs.end(), ys.begin(), ys.end());  // gradients depend on all that ys depend on
   push("gradient", xs, gradients, [depth](const Backward&) -> Grads {
     fail(
         "this is a derivative of order {0} from a tape of order {0}, and was not recorded: use "

@@ -17,17 +17,17 @@ struct Tape::Pass {
   bool keep;
   std::vector<Tensor> gradients;  ///< by slot
   std::vector<bool> needed;       ///< by slot
-  std::vector<bool> wanted;       ///< by slot: asked for by gradient()
+  std::vector<bool> wanted;       ///< by slot: requested from gradient()
   struct Change {
     Leaf* leaf;
     bool was_stale;
   };
   std::vector<Change>
       changed;      ///< leaves added to so far, marked as stale until the pass has come to its end
-  size_t node = 0;  ///< whose backward runs; no node's once all have run
+  size_t node = 0;  ///< the node whose backward runs; no node once all have run
 
   void will_change(Leaf& leaf) {
-    // A leaf that is not stale has not been changed by this pass: only a second use is looked for.
+    // A leaf that is not stale cannot be in the list yet, so only a stale one is looked up.
     if (leaf.stale &&
         std::any_of(changed.begin(), changed.end(), [&](const Change& c) { return c.leaf == &leaf; }))
       return;
@@ -37,7 +37,8 @@ struct Tape::Pass {
 
 namespace detail {
 
-/// While it lives, messages and the profiler name the op and the module whose backward runs.
+/// While this object lives, messages and the profiler name the op and the module whose backward
+/// runs.
 class BackwardScope {
  public:
   BackwardScope(const char* op, const std::string* module);
@@ -48,11 +49,11 @@ class BackwardScope {
  private:
   ModuleScope module_;
   const char* op_;
-  int64_t start_;  ///< 0 where nobody measures
+  int64_t start_;  ///< 0 where no profiler is active
 };
 
-/// Whether a gradient may be handed out: no other handle sees its memory, and no two of its
-/// elements share theirs.
+/// Whether a gradient may be returned to the user: no other handle sees its memory, and no two of
+/// its elements share memory.
 bool is_owned(const Tensor& gradient);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Conversion of one scalar to another dtype's type.
+// Conversion of one scalar to the scalar type of another dtype.
 #pragma once
 
 #include <bit>
@@ -10,9 +10,9 @@
 
 namespace vitrine {
 
-/// Double to a 16-bit type with one rounding: the float between, if inexact, is cut and its last
-/// bit set ("rounding to odd"), which a second rounding to half as many bits cannot mistake for a
-/// tie.
+/// Converts a double to a 16-bit type with a single rounding. If the conversion to float is
+/// inexact, the float is truncated and its last bit is set ("rounding to odd"). The second
+/// rounding, to half as many bits, then cannot mistake the float for a tie.
 template <class To>
 VITRINE_HD To round_once(double x) {
   float y = static_cast<float>(x);
@@ -25,8 +25,9 @@ VITRINE_HD To round_once(double x) {
   return To(y);
 }
 
-/// Floats round to nearest; floats to integers truncate, out of range to the nearest end, NaN to 0;
-/// anything to bool is "not zero"; a Dual keeps its tangent only in a Dual.
+/// Floats round to nearest. Floats to integers truncate; values out of range become the nearest end
+/// of the range, and NaN becomes 0. Conversion to bool is `x != 0`. A Dual keeps its tangent only
+/// when it is converted to a Dual.
 template <class To, class From>
 VITRINE_HD To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {

@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-/// Numbers in the CPU's memory as another dtype, on any device.
+/// Converts numbers in the CPU's memory to another dtype, on any device.
 Tensor converted(std::string_view op, const Tensor& source, DType dtype, Device device) {
   if (is_integer(dtype) && dtype != source.dtype())
     for (const double value : source.values()) check_number(op, value, dtype);
@@ -28,8 +28,8 @@ Tensor empty(const Shape& shape, DType dtype, Device device, const char* op) {
     return Tensor(std::make_shared<Storage>(static_cast<size_t>(count * size), device), shape,
                   contiguous_strides(shape), 0, dtype);
   } catch (const Error& error) {
-    // The kernel that runs, or the function without a template's arguments. A lambda is a backward,
-    // whose op the tape names.
+    // Names the kernel that runs, or the function without its template arguments. A lambda is a
+    // backward, and the tape names its op.
     const std::string_view kernel = detail::KernelScope::innermost();
     const std::string_view by =
         !kernel.empty() ? kernel : std::string_view(op).substr(0, std::string_view(op).find('<'));
@@ -61,7 +61,7 @@ Tensor arange(double start, double stop, double step, DType dtype, Device device
   const double count = std::ceil((stop - start) / step);
   check(count < 1e15, "arange: {} elements from {} to {} by {} are too many", count, start, stop, step);
   const auto n = static_cast<int64_t>(std::max(count, 0.0));
-  // Whole numbers all along, if the first two are; and the last is the farthest.
+  // If the first two elements are integers, all are. The first and the last are the extremes.
   if (is_integer(dtype))
     for (const int64_t i : {int64_t{0}, int64_t{1}, n - 1})
       if (i >= 0 && i < n) check_number("arange", start + static_cast<double>(i) * step, dtype);

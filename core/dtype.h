@@ -12,15 +12,15 @@
 
 namespace vitrine {
 
-/// `boolean` is one byte, 0 or 1; `uint8` is one byte, 0 to 255, as images have. `dual64` is a pair
-/// of doubles (value, tangent), for exact derivatives (core/gradcheck/dual.h); only the plain CPU
-/// kernels know it.
+/// The element types. `boolean` is one byte, 0 or 1. `uint8` is one byte, 0 to 255, as in images.
+/// `dual64` is a pair of doubles (value, tangent) for exact derivatives (core/gradcheck/dual.h);
+/// only the plain CPU kernels support it.
 enum class DType : uint8_t { float32, float64, bfloat16, float16, int64, int32, uint8, boolean, dual64 };
 
-std::string_view name(DType dtype);  ///< as dtype_of() takes it
-/// The DType of that name; an unknown name is an error that lists the known ones.
+std::string_view name(DType dtype);  ///< in the form that dtype_of() accepts
+/// The dtype with this name; an unknown name is an error that lists the known ones.
 DType dtype_of(std::string_view name);
-size_t size_of(DType dtype);  ///< bytes of an element
+size_t size_of(DType dtype);  ///< bytes per element
 
 constexpr bool is_floating(DType t) {
   return t == DType::float32 || t == DType::float64 || t == DType::bfloat16 || t == DType::float16 ||
@@ -29,22 +29,22 @@ constexpr bool is_floating(DType t) {
 constexpr bool is_integer(DType t) { return t == DType::int64 || t == DType::int32 || t == DType::uint8; }
 constexpr bool is_low_precision(DType t) { return t == DType::bfloat16 || t == DType::float16; }
 
-/// The type in which sums and statistics over `t` are kept: float32 for bfloat16 and float16, else
-/// `t`.
+/// The dtype in which sums and statistics over dtype `t` are computed: float32 for bfloat16 and
+/// float16, else `t`.
 constexpr DType accumulation_dtype(DType t) { return is_low_precision(t) ? DType::float32 : t; }
 
-/// The type of an operation on `x` and `y`. As NumPy's, but an integer with a float keeps the
-/// float's type, and bfloat16 with float16 gives float32.
+/// The result dtype of an operation on dtypes `x` and `y`. This follows NumPy with two exceptions:
+/// an integer with a float gives the float's dtype, and bfloat16 with float16 gives float32.
 DType promote(DType x, DType y);
 
-/// An integer dtype takes whole numbers of its range only; another number is an error that names
-/// `op`.
+/// Checks that `dtype` can hold `value`: an integer dtype accepts only whole numbers in its range.
+/// Any other number is an error that names `op`.
 void check_number(std::string_view op, double value, DType dtype);
 
-/// The distance from 1 to the next larger number; 0 for integers and booleans.
+/// The distance from 1 to the next larger number of this dtype; 0 for integers and booleans.
 double epsilon(DType dtype);
 
-/// The DType of a C++ type; boolean for types that are none.
+/// The dtype of a C++ type. Types that are not element types give boolean.
 template <class T>
 inline constexpr DType dtype_v = DType::boolean;
 template <>
@@ -70,13 +70,14 @@ inline constexpr DType dtype_v<Dual> = DType::dual64;
 template <class T>
 using AccumulatorOf = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
 
-/// A C++ type as a value: what the visitors below call their function with.
+/// A C++ type as a value. The visitors below pass it to their function.
 template <class T>
 struct Type {
   using type = T;
 };
 
-/// Calls f(Type<T>{}) with the C++ type of a floating `dtype`; others are an error that names `op`.
+/// Calls f(Type<T>{}) with the C++ type of a floating `dtype`. Another dtype is an error that names
+/// `op`.
 template <class F>
 decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {
@@ -89,8 +90,9 @@ decltype(auto) visit_floating(DType dtype, std::string_view op, F&& f) {
   }
 }
 
-/// The same for the two types in which kernels compute with integers, indices among them. uint8 is
-/// converted to int32 and the result back, which gives the same numbers, as integers wrap around.
+/// The same for int64 and int32, the two types in which kernels compute with integers and indices.
+/// Elementwise operations convert uint8 to int32 and convert the result back. The numbers are the
+/// same, as integers wrap around.
 template <class F>
 decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
   switch (dtype) {
@@ -100,7 +102,8 @@ decltype(auto) visit_index(DType dtype, std::string_view op, F&& f) {
   }
 }
 
-/// The same for every dtype but uint8: for kernels of two dtypes, which take it by way of int32.
+/// The same for every dtype except uint8. It is for kernels of two dtypes, which convert uint8 by
+/// way of int32.
 template <class F>
 decltype(auto) visit_but_uint8(DType dtype, F&& f) {
   switch (dtype) {

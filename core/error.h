@@ -1,5 +1,5 @@
-// Errors: one exception type, one check. A message names the op, the argument, what was wanted and
-// what came:
+// Errors: one exception type and one check. A message names the op and the argument, and says what
+// was expected and what was found:
 //   matmul: x is [32, 64] and y is [63, 10]: the inner sizes 64 and 63 differ
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace vitrine {
 
-/// The one exception of the library; what() is the message.
+/// The only exception type of the library; what() is the message.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}

@@ -1,6 +1,7 @@
-// The two 16-bit floating types, as storage: convert to float, compute, convert back (to nearest,
-// ties to even). A GPU has instructions for it, which round alike; of a NaN they make one NaN,
-// 0x7fff, where here its sign and upper bits are kept.
+// The two 16-bit floating types. They are storage types: kernels convert them to float, compute,
+// and convert back (to nearest, ties to even). GPUs have instructions for these conversions, which
+// round in the same way. They turn every NaN into 0x7fff; the CPU keeps a NaN's sign and upper
+// bits.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
-// What a backward returns: gradients of its inputs, dense or as "add into this part".
+// The gradients that a backward returns for its inputs: dense, or as an addition to a part of the
+// gradient.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +13,47 @@ namespace vitrine {
 
 namespace detail {
 
-/// What an op reads that the tape does not track, for drawings.
+/// An input of an op that the tape does not track. Only drawings of the tape use it.
 struct Constant {
   explicit Constant(const Tensor& x) : storage(x.shared_storage()), shape(x.shape()), dtype(x.dtype()) {}
-  std::weak_ptr<Storage> storage;  ///< which tells apart memory that was freed and used again
+  std::weak_ptr<Storage> storage;  ///< weak, to detect memory that was freed and reused
   Shape shape;
   DType dtype;
 };
 
 }  // namespace detail
 
-/// A part of a contiguous tensor: shape and strides, from an offset on, all in elements.
+/// A part of a contiguous tensor: shape, strides and offset, all in elements.
 struct Region {
   Shape shape;
   Strides strides;
   int64_t offset = 0;
 };
 
-/// The gradient of one input. The tape adds gradients up; a part costs what it touches, not the
-/// whole.
+/// The gradient of one input. The tape adds gradients up. Adding a part costs time in proportion to
+/// that part, not to the whole tensor.
 class Grad {
  public:
-  /// None: the input needs no gradient.
+  /// No gradient: for an input that needs none.
   Grad() = default;
-  /// A gradient of the input's shape. If it is alone it is moved, not copied.
+  /// A gradient with the input's shape. It is moved, not copied, if it is the only handle on its
+  /// memory.
   // Implicit, so that backwards read `return {dx, dy};`
   Grad(Tensor dense) : value_(std::move(dense)) {}
 
-  /// `value` is added into a region of the gradient; the rest is 0. For slices and other views.
+  /// `value` is added into a region of the gradient; everywhere else the gradient is 0. For slices
+  /// and other views.
   static Grad region(Tensor value, Region region);
   /// Row i of `value` is added to row rows[i]. For embeddings.
   static Grad rows(Tensor value, Tensor rows);
-  /// `add(dx, fresh)` adds into dx itself, or writes it where `fresh` (dx is uninitialized then).
-  /// For products that can accumulate. Not for a backward that is itself recorded: check
-  /// Backward::recorded().
+  /// For products that can accumulate: `add(dx, fresh)` adds into dx. If `fresh` is true, dx is
+  /// uninitialized and `add` overwrites it. A backward that is itself recorded must not return
+  /// this: check Backward::recorded().
   static Grad into(std::function<void(Tensor& dx, bool fresh)> add);
 
   bool defined() const { return value_.defined() || add_ != nullptr; }
   const Tensor& value() const { return value_; }
-  /// The same gradient times a number, of whatever kind it is.
+  /// The same gradient times a number, for every kind of gradient.
   Grad scaled(double factor) const;
 
  private:
@@ -65,12 +68,12 @@ class Grad {
 
 using Grads = std::vector<Grad>;
 
-/// A tensor kept for the backward. Converting it back to a Tensor checks that nobody has
-/// overwritten it meanwhile, and names the op that saved it and the op that overwrote it.
+/// A tensor kept for the backward. Reading it checks that the tensor has not been overwritten
+/// since; the error names the op that saved it and the op that overwrote it.
 class Saved {
  public:
   Saved() = default;
-  Saved(const Tensor& x);  // implicit, so that a capture reads `[x = Saved(x)]` and its use `x`
+  Saved(const Tensor& x);  // implicit, so that a lambda captures `[x = Saved(x)]` and uses `x`
   operator const Tensor&() const { return get(); }
   const Tensor& get() const;
   const Tensor* operator->() const { return &get(); }
@@ -80,24 +83,25 @@ class Saved {
   uint32_t version_ = 0;
 };
 
-/// What a backward is called with.
+/// The argument with which the tape calls a backward.
 class Backward {
  public:
   /// The gradient of output i; undefined where nothing depends on that output.
   const Tensor& dy(size_t i = 0) const { return dy_[i]; }
-  /// Whether the gradient of input i is wanted at all.
+  /// Whether the gradient of input i is needed.
   bool needs(size_t i) const { return needs_[i]; }
-  /// True where this backward is itself recorded, for higher derivatives: use recorded ops only.
+  /// True where this backward is itself recorded, for higher derivatives. It must then use recorded
+  /// ops only.
   bool recorded() const { return recorded_; }
-  /// Removes and returns the gradient accumulated so far for input i, in the dtype of its gradient.
-  /// The backward must then return the total: that sum plus its own contribution, added in the
-  /// order in which the tape would add them. Undefined: nothing has been accumulated, or a listener
-  /// or a filter needs to see the contribution of this backward alone.
+  /// Removes and returns the sum of gradients accumulated so far for input i, in the dtype of its
+  /// gradient. The backward must then return the total: that sum plus its own contribution, added
+  /// in the order in which the tape would add them. Undefined if nothing has been accumulated, or
+  /// if a listener or a filter has to see the contribution of this backward alone.
   Tensor take_sum(size_t i) const { return take_sum_(i); }
 
  private:
   friend class Tape;
-  /// Whether a gradient came, and an input needs one.
+  /// Whether any output has a gradient and any input needs one.
   bool has_work() const;
   std::vector<Tensor> dy_;
   std::vector<bool> needs_;

@@ -1,15 +1,16 @@
-// How a kernel is declared once for both devices, and run on the one where its tensors lie.
+// How a kernel is declared once for both devices, and runs on the device that holds its tensors.
 //
 //   // declares cpu::softmax and cuda::softmax
 //   VITRINE_KERNEL(softmax, Tensor& y, const Tensor& x, int axis);
-//   VITRINE_CPU_KERNEL(snake, Tensor& y, …);  // no CUDA twin: a clear error on a GPU
+//   VITRINE_CPU_KERNEL(snake, Tensor& y, …);  // no CUDA version: a clear error on a GPU
 //   …
-//   VITRINE_RUN(softmax, y, x, axis);  // runs the twin for the device of y and x
+//   VITRINE_RUN(softmax, y, x, axis);  // runs the version for the device of y and x
 //
-// A parameter `Tensor&` is written, a `const Tensor&` is read; so with lists,
-// `std::vector<Tensor>&`. VITRINE_RUN checks that all tensors share a device, bumps the versions of
-// what is written, refuses to write into what the running tape tracks, and tells the profiler. In a
-// build with CUDA, real or emulated, a missing twin is a link error.
+// A kernel writes its parameters of type `Tensor&` and reads its parameters of type `const
+// Tensor&`; the same holds for lists, `std::vector<Tensor>&`. VITRINE_RUN checks that all tensors
+// share a device, increments the versions of written tensors, refuses to write into tensors that
+// the running tape tracks, and reports the run to the profiler. In a build with CUDA, real or
+// emulated, a missing CUDA version is a link error.
 #pragma once
 
 #include <cstddef>
@@ -47,13 +48,13 @@
 /// Runs kernel `name` on the device that its tensor arguments share.
 #define VITRINE_RUN(name, ...) VITRINE_RUN_AS(#name, name, __VA_ARGS__)
 
-/// The same for a kernel that serves several ops: messages and the profiler speak of `op`, a string
-/// that lives on.
+/// The same for a kernel that serves several ops. Messages and the profiler show `op`, a string
+/// with static lifetime.
 #define VITRINE_RUN_AS(op, name, ...) \
   ::vitrine::detail::run_kernel(op, &cpu::name, VITRINE_CUDA_TWIN(name), nullptr, __VA_ARGS__)
 
-/// Runs kernel `name` of a given device, for kernels whose tensors lie on different ones
-/// (transfers).
+/// Runs the version of kernel `name` for a given device. For kernels whose tensors are on different
+/// devices (transfers).
 #define VITRINE_RUN_ON(device, name, ...)                                                        \
   do {                                                                                           \
     const ::vitrine::Device device_of_kernel = (device);                                         \
@@ -69,7 +70,8 @@ requires std::is_function_v<F>
 constexpr F* twin(F& f) { return &f; }
 constexpr std::nullptr_t twin(NoTwin) { return nullptr; }
 
-/// Tells the profiler and the allocator's statistics about one kernel run, for as long as it lives.
+/// Reports one kernel run, which lasts as long as this object, to the profiler and the allocator's
+/// statistics.
 class KernelScope {
  public:
   explicit KernelScope(const char* name);
@@ -77,7 +79,7 @@ class KernelScope {
   KernelScope(const KernelScope&) = delete;
   KernelScope& operator=(const KernelScope&) = delete;
 
-  /// The kernel that this thread runs, for messages; "" if none.
+  /// The name of the kernel that runs on this thread, for messages; "" if there is none.
   static const char* innermost();
 
  private:
@@ -87,14 +89,16 @@ class KernelScope {
   int64_t start_;
 };
 
-/// All tensors of a kernel share a device; a recomputed forward notes what it reads.
+/// Checks that all tensors of a kernel share a device, and lets a recomputed forward note that the
+/// kernel reads x.
 void inspect(const char* kernel, Device& device, bool& found, const Tensor& x);
 void check_writable(const char* kernel, const Tensor& y);
-/// While somebody measures it: a launch returns at once. Not in a capture, where nothing runs.
+/// Waits until the kernel has finished, because a launch returns at once and the profiler measures
+/// the kernel. Does nothing in a capture, where no kernel runs.
 void wait_for_kernel(Device device);
 [[noreturn]] void no_kernel_for(const char* kernel, Device device);
 
-/// Checks an argument; with `device` null, any device will do.
+/// Checks one argument. With a null `device` the tensor may be on any device.
 template <class Parameter, class Argument>
 void check_argument(const char* kernel, Device* device, bool* found, const Argument& argument) {
   if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, std::vector<Tensor>>) {

@@ -19,7 +19,8 @@ namespace {
 using Calls = std::span<const std::shared_ptr<const KernelCall>>;
 using Memory = std::unordered_set<const Storage*>;
 
-/// Adds to `program` the calls on which its outputs depend. Returns what they write.
+/// Adds to `program` the calls on which its outputs depend. Returns the memory that these calls
+/// write.
 Memory select(KernelProgram& program, const Memory& given, Calls calls) {
   Memory needed, written;
   for (const Tensor& y : program.outputs) needed.insert(&y.storage());

@@ -1,5 +1,5 @@
 // The kernels that computed the outputs of a recorded op, kept so that they can run again on other
-// values. A tape with TapeOptions::checkable keeps them; core/gradcheck/check_tape.h runs them.
+// values. A tape with TapeOptions::checkable keeps them, and core/gradcheck/check_tape.h runs them.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace vitrine {
 
-/// Gives the tensor with which a kernel runs again in place of x.
+/// Returns the tensor that takes the place of x when a kernel runs again.
 using TensorMap = std::function<Tensor(const Tensor& x)>;
 
 /// A kernel that ran, with its arguments.
 struct KernelCall {
   const char* name;
   std::vector<Tensor> reads, writes;
-  std::function<void(const TensorMap&)> run;  ///< runs the CPU's kernel on mapped tensors
+  std::function<void(const TensorMap&)> run;  ///< runs the CPU kernel on mapped tensors
 };
 
 /// How outputs were computed from inputs.
@@ -38,14 +38,15 @@ struct KernelProgram {
   std::vector<Read> memory;                              ///< inputs, outputs and constants
 };
 
-/// What a checkable tape keeps of a node, to evaluate it again.
+/// The programs of a node, which a checkable tape keeps so that the node can be evaluated again.
 struct NodeForward {
-  KernelProgram op;             ///< what the op itself ran
-  KernelProgram definition;     ///< what its definition ran; no outputs where there is none
-  std::string definition_note;  ///< the error of a definition that failed; else empty
+  KernelProgram op;             ///< the kernels of the op itself
+  KernelProgram definition;     ///< the kernels of its definition; no outputs if it has none
+  std::string definition_note;  ///< the error of a definition that failed; otherwise empty
 };
 
-/// Collects the kernels that run on a thread. Kernels that a kernel runs are a part of that kernel.
+/// Collects the kernels that run on a thread. A kernel that another kernel calls is part of that
+/// other kernel.
 class KernelTrace {
  public:
   KernelTrace();
@@ -56,20 +57,20 @@ class KernelTrace {
   void add(KernelCall call) {
     if (!ended_) calls_.push_back(std::make_shared<const KernelCall>(std::move(call)));
   }
-  /// Collects nothing from now on.
+  /// Stops collecting for good, and drops what was collected.
   void end() {
     ended_ = true;
     calls_.clear();
   }
-  /// The kernels since begin_op(), reduced to those that compute the outputs from the inputs. Where
-  /// they do not write an output, earlier kernels are looked through as well.
+  /// The kernels since begin_op(), reduced to those that compute the outputs from the inputs. If
+  /// none of them writes one of the outputs, earlier kernels are searched as well.
   KernelProgram program(std::span<const Tensor> inputs, std::vector<Tensor> outputs) const;
-  /// What is collected from now on belongs to the next op.
+  /// Kernels collected from now on belong to the next op.
   void begin_op() { begin_ = calls_.size(); }
   /// The trace that collects on this thread, or null.
   static KernelTrace* current() { return current_; }
 
-  /// While it lives, nothing is collected on this thread.
+  /// While this object lives, nothing is collected on this thread.
   class Stop {
    public:
     explicit Stop(bool on = true) : trace_(on ? std::exchange(current_, nullptr) : current_) {}
@@ -84,7 +85,7 @@ class KernelTrace {
  private:
   inline static constinit thread_local KernelTrace* current_ = nullptr;
   std::vector<std::shared_ptr<const KernelCall>> calls_;
-  size_t begin_ = 0;  ///< of calls_, the first of the op that runs
+  size_t begin_ = 0;  ///< index in calls_ of the first kernel of the running op
   KernelTrace* outer_;
   bool ended_ = false;
 };

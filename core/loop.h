@@ -1,4 +1,4 @@
-// Walks several tensors of one shape together, whatever their strides.
+// Walks through several tensors of one shape together; their strides may differ.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace vitrine {
 
-/// N operands of the same shape with strides of their own. Axes along which every operand continues
-/// in memory are merged, so that the innermost run (`inner` elements, with `inner_stride` per
-/// operand) is as long as can be.
+/// N operands of the same shape, each with its own strides. Adjacent axes along which every operand
+/// continues in memory are merged, so that the innermost run is as long as possible: `inner`
+/// elements, with `inner_stride[k]` between the elements of operand k.
 template <int N>
 class StridedLoop {
  public:
@@ -41,13 +41,13 @@ class StridedLoop {
   int64_t outer = 0;                      ///< number of runs
   std::array<int64_t, N> inner_stride{};  ///< step inside a run, per operand
 
-  /// Calls f(offsets, count) in parallel: a piece of a run, `count` elements, inner_stride[k] apart
-  /// in operand k, of which offsets[k] is the first.
+  /// Calls f(offsets, count) in parallel for pieces of runs. Operand k's part of a piece starts at
+  /// offsets[k] and has `count` elements, inner_stride[k] apart.
   template <class F>
   void parallel(int64_t cost_per_element, F&& f) const {
     if (outer == 0) return;
     const int64_t grain = std::max<int64_t>(1, grain_for(cost_per_element));
-    // Long runs are cut
+    // Long runs are cut into pieces, so that a single run can use several threads.
     const int64_t pieces = inner > 2 * grain ? (inner + grain - 1) / grain : 1;
     const int64_t length = pieces > 1 ? grain : inner;
     parallel_for(0, outer * pieces, std::max<int64_t>(1, grain / length), [&](int64_t b, int64_t e) {

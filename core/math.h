@@ -1,10 +1,10 @@
 // The mathematical functions of scalars, under the names that formulas use. Formulas are templates
-// that call these names without qualification: for float and double they find the functions here,
-// for Dual those of core/gradcheck/dual.h, and for vectors those of
+// that call these names without qualification. For float and double the calls find the functions of
+// this file, for Dual those of core/gradcheck/dual.h, and for vectors those of
 // core/simd/vector_functions-inl.h.
 //
-// `min` and `max` give NaN when either argument is NaN, as NumPy's minimum and maximum do; `sign`
-// keeps NaN and zeros.
+// `min` and `max` return NaN if either argument is NaN, as NumPy's minimum and maximum do. `sign`
+// returns NaN and zeros unchanged.
 #pragma once
 
 #include <cmath>
@@ -70,7 +70,7 @@ VITRINE_HD T sign(T x) {
   return x > T(0) ? T(1) : (x < T(0) ? T(-1) : x);
 }
 
-/// x·y + z: rounded once for vectors whose machine can, twice for scalars.
+/// x·y + z. Vectors round once if the machine has fused multiply-add; scalars round twice.
 template <Scalar T>
 VITRINE_HD T mul_add(T x, T y, T z) {
   return x * y + z;

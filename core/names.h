@@ -1,5 +1,4 @@
-// Names that people type: the values of an enumeration by name, and the known name that is nearest
-// to a misspelt one.
+// Names that users type: the values of an enumeration by name, and suggestions for misspelt names.
 #pragma once
 
 #include <string>
@@ -11,12 +10,12 @@
 
 namespace vitrine {
 
-/// Levenshtein's distance: the least number of characters that are inserted, deleted or replaced to
-/// turn one text into the other.
+/// The Levenshtein distance: the least number of insertions, deletions and replacements of a
+/// character that turn one text into the other.
 size_t edit_distance(std::string_view x, std::string_view y);
 
-/// "; did you mean laser?" with the known name that is nearest to `name`. Empty where none is near:
-/// more than two edits, and more than a third of the characters.
+/// "; did you mean laser?" with the known name nearest to `name`. Empty if the nearest name is more
+/// than max(2, a third of the characters of `name`) edits away.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& known);
 
 /// "relu, gelu or silu".
@@ -26,7 +25,7 @@ std::string joined_by_or(const std::vector<std::string>& names);
 /// `EnumNames<E> names_of(E)` in its namespace.
 template <class E>
 struct EnumNames {
-  const char* kind;  ///< what a value is, for errors: "activation"
+  const char* kind;  ///< the word for a value in errors, such as "activation"
   std::vector<std::pair<const char*, E>> values;
   const char* hint = "";  ///< the end of the error about an unknown name
 
@@ -47,7 +46,7 @@ E value_named(std::string_view name) {
        did_you_mean(name, table.names()));
 }
 
-/// The name of a value; a value that the table lacks is an error.
+/// The name of a value; a value that is not in the table is an error.
 template <class E>
 std::string name_of(E value) {
   const EnumNames<E> table = names_of(value);

@@ -1,4 +1,4 @@
-// What looks at gradients while a backward pass runs, or changes them: hooks, filter, listener,
+// Code that looks at gradients or changes them while a backward pass runs: hooks, filter, listener,
 // anomaly mode and the profiler.
 #include <utility>
 
@@ -55,7 +55,8 @@ void Tape::show_step(size_t index, const Backward& call, Grads& grads) {
   const Node& node = nodes_[index];
   std::vector<Tensor> dx;
   for (size_t i = 0; i < grads.size(); ++i) {
-    // What would be added unseen is made visible
+    // A gradient that would only be added into the sum is computed separately, so that the listener
+    // sees it.
     if (grads[i].kind_ == Grad::Kind::into && call.needs(i)) {
       const Slot& slot = slots_[static_cast<size_t>(node.inputs[i])];
       Tensor dense = empty(slot.shape, slot.dtype, slot.device);

@@ -30,23 +30,22 @@ using std::chrono::microseconds;
 constexpr int kMostThreads = 1024;
 constexpr int kMostRuns = 64;  // with more threads, several begin with the same run
 
-/// How long a thread waits actively before it sleeps. Waking a thread takes 5 to 50 microseconds,
-/// and most loops of a training step follow one another sooner. A longer wait would keep a core
-/// from other programs, and would use up the time that the scheduler grants this program as its
-/// share.
+/// How long a thread busy-waits before it sleeps. Waking a thread takes 5 to 50 microseconds, and
+/// most loops of a training step follow one another sooner. A longer wait would keep a core from
+/// other programs, and would use up this program's share of the scheduler's time.
 constexpr microseconds kSpin{50};
 /// How long a helper computes before it offers its core to other programs; less than the time slice
-/// of usual schedulers.
+/// of common schedulers.
 constexpr microseconds kTurn{2000};
-/// A core that was shared so recently counts as shared.
+/// A core that another program used within this time counts as shared.
 constexpr microseconds kShared{20000};
 
-thread_local int chosen_threads = 0;  // by set_threads; 0: the default
-thread_local bool inside = false;     // a body of parallel_for
+thread_local int chosen_threads = 0;  // the number given to set_threads; 0 means the default
+thread_local bool inside = false;     // this thread runs a body of parallel_for
 
-/// Waits actively until `done()`, for kSpin at most; whether it came true. It never yields the
-/// core: a thread that yields loses the rest of its time slice, which is milliseconds, where
-/// another program is ready to run.
+/// Busy-waits until `done()` or at most for kSpin; returns whether done() became true. It does not
+/// yield the core: if another program is ready to run, a thread that yields loses the rest of its
+/// time slice, which is milliseconds.
 template <class Done>
 bool spin(const Done& done) {
   const auto end = Clock::now() + kSpin;
@@ -61,8 +60,8 @@ bool spin(const Done& done) {
   return false;
 }
 
-/// In place of std::atomic::wait and notify_one: wait yields the core before it sleeps, and
-/// notify_one asks for waiting threads.
+/// These replace std::atomic::wait and notify_one: wait yields the core before it sleeps, and
+/// notify_one first checks for waiting threads.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
@@ -70,7 +69,7 @@ void wake_one(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-/// A parallel loop, for the threads that hold a chunk of it.
+/// A parallel loop. Only threads that hold a chunk of the loop read it.
 struct Loop {
   int64_t begin = 0, end = 0, grain = 1, chunks = 0;
   detail::Body body = nullptr;
@@ -86,13 +85,13 @@ struct Loop {
 
 /// A helper's time on its core. If the scheduler interrupts a helper in the middle of a chunk, the
 /// caller waits for that chunk until the other program's time slice ends. So a helper ends its turn
-/// itself, between two chunks. sched_yield returns at once where no other program is ready to run.
-/// Where one is, the helper's next turns end by sleep until the next loop, which costs no time
+/// itself, between two chunks. sched_yield returns at once if no other program is ready to run. If
+/// one is ready, the helper ends its next turns by sleeping until the next loop, which uses no time
 /// slice.
 class Turn {
  public:
   void begin() { began_ = Clock::now(); }
-  /// Whether the helper has to sleep.
+  /// Ends the turn if it is over. Returns whether the helper must sleep.
   bool is_over() {
     const auto now = Clock::now();
     if (now - began_ < kTurn) return false;
@@ -107,42 +106,42 @@ class Turn {
   Clock::time_point began_ = Clock::now(), shared_ = began_ - 2 * kShared;
 };
 
-/// The helpers of the process, and the loop that they may take part in.
+/// The helpers of the process, and the loop that they can join.
 ///
-/// A loop's chunks are dealt out in runs. Each run has a counter of the chunks that are left, and a
+/// A loop's chunks are divided into runs. Each run has a counter of the chunks that are left, and a
 /// chunk is claimed by decrementing that counter. All counters belong to the pool, not to a loop,
 /// so a helper that comes late may always read them:
 ///
-///   - A helper knows nothing of a loop before it has claimed a chunk. If its claim succeeds, the
-///     chunk belongs to the loop that is published now, whichever the helper woke for, and this
-///     loop cannot end without the chunk. Only then does it read `loop_`.
-///   - If its claim fails, there is nothing to do, and it has touched the counters alone.
+///   - Before a helper has claimed a chunk, it reads nothing of a loop. If its claim succeeds, the
+///     chunk belongs to the loop that is published now, even if the helper woke for an earlier
+///     one. This loop cannot end without the chunk. Only then does the helper read `loop_`.
+///   - If its claim fails, there is nothing to do, and the helper has touched only the counters.
 ///   - The caller claims chunks until none is left, and then waits until `helped_` counts the
 ///     chunks that helpers have claimed. So it waits for chunks that have begun, never for a
 ///     thread.
 ///
-/// A claim acquires what the caller released with the counter: `loop_`. The count of a finished
-/// chunk releases what the chunk wrote.
+/// A claim acquires `loop_`, which the caller released with the counter. Counting a finished chunk
+/// releases what the chunk wrote.
 class Pool {
  public:
   static Pool& get();
 
-  /// One loop at a time has the helpers. False if another one has them.
+  /// Only one loop at a time has the helpers. False if another one has them.
   bool try_acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
   void release() { taken_.store(false, std::memory_order_release); }
 
-  /// For who has acquired. Runs the loop with up to `team` - 1 helpers; the exception of the lowest
-  /// chunk that threw.
+  /// To be called after try_acquire(). Runs the loop with up to `team` - 1 helpers; returns the
+  /// exception of the lowest chunk that threw.
   std::exception_ptr run(const Loop& loop, int team);
 
  private:
-  // A counter of a run holds the team's size as well, so that a claim fails for a helper that the
-  // team does not have.
+  // The counter of a run also holds the team's size, so that the claim of a helper outside the team
+  // fails.
   static constexpr int kTeamShift = 53;
   static constexpr uint64_t kLeft = (uint64_t{1} << kTeamShift) - 1;
-  // `state_` holds the number of the loop, in units of kLoop, and the number of helpers that sleep.
-  // A helper goes to sleep by one exchange, which fails if there is a new loop. So a caller that
-  // publishes one learns whom it has to wake.
+  // `state_` holds the number of the loop, in units of kLoop, and the number of sleeping helpers. A
+  // helper goes to sleep by one exchange, which fails if there is a new loop. A caller that
+  // publishes a loop therefore learns how many helpers it has to wake.
   static constexpr uint64_t kLoop = uint64_t{1} << 16;
   static constexpr uint32_t kCallerSleeps = uint32_t{1} << 31;  // a bit of helped_
 
@@ -169,15 +168,15 @@ class Pool {
   int64_t error_chunk_ = 0;
   int helpers_ = 0;
   std::atomic<bool> taken_ = false;
-  std::atomic<int64_t> runs_in_use_ = 1;  // as loop_.runs, for those that hold no chunk
+  std::atomic<int64_t> runs_in_use_ = 1;  // the same as loop_.runs, for threads that hold no chunk
   alignas(64) std::atomic<uint64_t> state_ = 0;
   alignas(64) std::atomic<uint32_t> helped_ = 0;
   std::array<Run, kMostRuns> runs_;
   std::array<Helper, kMostThreads> helper_;
 };
 
-/// It is never destroyed: helpers wait in it until the process ends. A forked child has no helpers,
-/// so its pool starts afresh.
+/// The pool is never destroyed, because helpers wait in it until the process ends. A forked child
+/// has no helpers, so it creates a new pool.
 Pool& Pool::get() {
   alignas(Pool) static std::byte memory[sizeof(Pool)];
   static Pool* const pool = [] {
@@ -187,7 +186,8 @@ Pool& Pool::get() {
   return *pool;
 }
 
-/// A number that counts the run's chunks from its end, or 0 if there is none for this thread.
+/// Claims a chunk. Returns its number counted from the end of the run, or 0 if there is none for
+/// this thread.
 int64_t Pool::claim(Run& run, int me) {
   uint64_t left = run.left.load(std::memory_order_relaxed);
   do {
@@ -197,8 +197,8 @@ int64_t Pool::claim(Run& run, int me) {
   return static_cast<int64_t>(left & kLeft);
 }
 
-/// Claims and calls chunks while there are any: one's own run first, then what the others have not
-/// begun. False if `go_on`, which is called after each chunk, stopped it.
+/// Claims and calls chunks while there are any: first those of this thread's own run, then those
+/// that others have not begun. False if `go_on`, which is called after each chunk, stopped it.
 template <class GoOn>
 bool Pool::work(int me, int64_t runs, const GoOn& go_on) {
   for (int64_t i = 0; i < runs; ++i) {
@@ -222,7 +222,7 @@ void Pool::call(int64_t chunk) {
   }
 }
 
-/// With fewer, loops run as well.
+/// If the system has no more threads, loops run with fewer helpers.
 void Pool::start_helpers(int count) {
   try {
     for (; helpers_ < count; ++helpers_) std::thread(&Pool::help, this, helpers_ + 1).detach();
@@ -230,7 +230,7 @@ void Pool::start_helpers(int count) {
   }
 }
 
-/// A helper's life. The caller is thread 0.
+/// The main function of a helper. The caller is thread 0.
 void Pool::help(int me) {
   inside = true;
   Turn turn;
@@ -246,7 +246,7 @@ void Pool::help(int me) {
   }
 }
 
-/// Sleeps until there is another loop than that of the number. False if there is one already.
+/// Sleeps until there is a loop with another number. False if there already is one.
 bool Pool::sleep_until_loop(int me, uint64_t number) {
   std::atomic<uint32_t>& sleeps = helper_[static_cast<size_t>(me)].sleeps;
   sleeps.store(1, std::memory_order_relaxed);
@@ -263,8 +263,8 @@ bool Pool::sleep_until_loop(int me, uint64_t number) {
   return true;
 }
 
-/// Says that there is a loop, and wakes the helpers of its team. One that is just going to sleep
-/// may be woken for nothing.
+/// Announces a loop and wakes the helpers of its team. A helper that is just about to sleep may be
+/// woken unnecessarily.
 void Pool::publish(int team) {
   const uint64_t sleepers = state_.fetch_add(kLoop, std::memory_order_acq_rel) % kLoop;
   for (int i = 1; sleepers > 0 && i < team; ++i) {
@@ -275,7 +275,7 @@ void Pool::publish(int team) {
   }
 }
 
-/// Until helpers have finished so many.
+/// Waits until helpers have finished `count` chunks.
 void Pool::wait_for_chunks(uint32_t count) {
   const auto done = [&] { return (helped_.load(std::memory_order_acquire) & ~kCallerSleeps) == count; };
   if (done() || spin(done)) return;
@@ -309,11 +309,11 @@ int cores() {
   cpu_set_t set;
   if (sched_getaffinity(getpid(), sizeof set, &set) == 0) return CPU_COUNT(&set);
   return static_cast<int>(
-      std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than the set can name
+      std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than the set can hold
 }
 
-/// The number at the beginning of a text, if it is a possible number of threads, and what follows
-/// it; else 0.
+/// The number at the beginning of a text, or 0 if it is not a possible number of threads; and the
+/// rest of the text.
 std::pair<int, const char*> leading_threads(const char* text) {
   int count = 0;
   const auto [rest, error] = std::from_chars(text, text + std::strlen(text), count);
@@ -351,7 +351,7 @@ bool in_parallel() { return inside; }
 namespace detail {
 namespace {
 
-/// Marks this thread as inside a body, and gives the helpers back.
+/// Marks this thread as inside a body; releases the helpers at the end.
 class Inside {
  public:
   Inside() : has_helpers_(Pool::get().try_acquire()) { inside = true; }
@@ -380,7 +380,7 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* co
   const int team = static_cast<int>(std::min<int64_t>(loop.chunks, threads()));
   if (team <= 1 || inside) return call_all(loop);
   const Inside scope;
-  if (!scope.has_helpers()) return call_all(loop);  // another thread's loop has them
+  if (!scope.has_helpers()) return call_all(loop);  // another thread's loop has the helpers
   const std::exception_ptr error = Pool::get().run(loop, team);
   if (error) std::rethrow_exception(error);
 }

@@ -1,4 +1,4 @@
-// Parallel loops on the helpers of the process: one pool of threads for everything.
+// Parallel loops. All loops of the process share one pool of helper threads.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace vitrine {
 
-/// The number of threads that a loop of the calling thread uses: what set_threads set, else
+/// The number of threads for loops of the calling thread: the number given to set_threads, else
 /// VITRINE_THREADS (1 to 1024, else an error), else OMP_NUM_THREADS, else the number of cores that
 /// the process may use.
 int threads();
-/// Sets the number for loops of the calling thread: 1 to 1024, else an error.
+/// Sets the number of threads for loops of the calling thread: 1 to 1024, else an error.
 void set_threads(int count);
 
 /// True inside a parallel_for body; a nested parallel_for runs on the calling thread.
@@ -22,13 +22,13 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, Body body, void* co
 }  // namespace detail
 
 /// Calls body(b, e) for consecutive chunks [b, e) of [begin, end), each of `grain` indices (the
-/// last may be shorter). Chunks depend on the range and the grain only, never on the number of
-/// threads, so a body that writes what its chunk determines gives the same bits on any number of
-/// threads. The caller takes part, and waits for chunks that have begun, never for a thread. While
-/// a loop of another thread has the helpers, the caller runs all chunks. Each thread (up to 64)
-/// begins with a contiguous run of chunks, so that successive operations find their rows in its
-/// core's cache. The exception of the lowest chunk that threw is rethrown. A forked child has
-/// helpers of its own, unless a body forks: a loop that a child inherits cannot end in the child.
+/// last may be shorter). Chunks depend only on the range and the grain, so a body that writes what
+/// its chunk determines gives the same bits on any number of threads. The caller takes part; it
+/// waits for chunks that have begun, never for a thread. While a loop of another thread has the
+/// helpers, the caller runs all chunks. Each thread (up to 64) begins with a contiguous run of
+/// chunks, so that successive operations find their rows in its core's cache. The exception of the
+/// lowest chunk that threw is rethrown. A forked child has its own helpers; but if a body forks,
+/// the loop that the child inherits cannot end in the child.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {
   using Plain = std::remove_reference_t<F>;
@@ -37,8 +37,8 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// A grain for loops whose iterations cost about `cost` scalar operations each: chunks of some 16k
-/// operations.
+/// The grain for loops whose iterations cost about `cost` scalar operations each: a chunk has about
+/// 16k operations.
 constexpr int64_t grain_for(int64_t cost) {
   constexpr int64_t kOperationsPerChunk = 1 << 14;
   return cost >= kOperationsPerChunk ? 1 : kOperationsPerChunk / (cost < 1 ? 1 : cost);

@@ -80,7 +80,7 @@ void Parameter::assign(const Tensor& values) {
   const Tape::Pause pause;
   Tensor& master = state().master;
   if (values.shared_storage() ==
-      master.shared_storage())  // another view of it, say, that would change while it is read
+      master.shared_storage())  // for example another view, which would change while it is read
     VITRINE_RUN(copy, master, copy_as(values, values.dtype()));
   else
     VITRINE_RUN(copy, master, values.device() == master.device() ? values : copy_to(values, master.device()));

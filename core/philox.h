@@ -11,16 +11,16 @@
 
 namespace vitrine {
 
-/// Where the random numbers of one kernel start.
+/// The position in the random sequence at which the numbers of one kernel start.
 struct Draw {
   uint64_t seed = 0, offset = 0;
-  /// In a graph, on the GPU: the generator's seed at a replay, and how far it has come since the
+  /// For a graph on the GPU: the generator's seed at a replay, and its offset relative to the
   /// capture.
   const Draw* moved = nullptr;
   VITRINE_HD Draw now() const { return moved == nullptr ? *this : Draw{moved->seed, offset + moved->offset}; }
 };
 
-/// Four 32-bit words for a 64-bit key and the two halves of a 128-bit counter.
+/// Returns four 32-bit words for a 64-bit key and the two halves of a 128-bit counter.
 VITRINE_HD inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter, uint64_t upper = 0) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
@@ -42,13 +42,14 @@ VITRINE_HD inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter
 /// A float in [0, 1): the upper 24 bits, so that every value is exact and 1 is never reached.
 VITRINE_HD inline float to_uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-/// A double in [0, 1) of 53 bits, from words 0 and 1.
+/// A double in [0, 1) with 53 random bits, from words 0 and 1.
 VITRINE_HD inline double to_fine_uniform(const std::array<uint32_t, 4>& words) {
   return static_cast<double>((uint64_t{words[0]} << 32 | words[1]) >> 11) * 0x1p-53;
 }
 
-/// A whole number in [0, limit), each as likely as any other: words 0 and 1 modulo the limit. Where
-/// they lie beyond its last multiple in 64 bits, the counter's upper half has the next ones.
+/// A uniform integer in [0, limit): words 0 and 1 as one 64-bit number, modulo the limit. Numbers
+/// at or above the last multiple of the limit are rejected, and the next value of the counter's
+/// upper half gives the next number.
 VITRINE_HD inline uint64_t to_whole(uint64_t seed, uint64_t counter, uint64_t limit) {
   const uint64_t reject_from = UINT64_MAX - UINT64_MAX % limit;
   for (uint64_t upper = 0;; ++upper) {
@@ -58,7 +59,8 @@ VITRINE_HD inline uint64_t to_whole(uint64_t seed, uint64_t counter, uint64_t li
   }
 }
 
-/// Four standard normals by Box and Muller: radius from words 0 and 2, angle from words 1 and 3.
+/// Four standard normal numbers by the Box-Muller method: radius from words 0 and 2, angle from
+/// words 1 and 3.
 VITRINE_HD inline std::array<float, 4> to_normals(const std::array<uint32_t, 4>& words) {
   constexpr float kTwoPi = 6.283185307179586f;
   std::array<float, 4> normals{};

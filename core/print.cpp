@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kSummarizeAbove = 1000;
 constexpr int64_t kEdge = 3;
 
-/// Copies to y what it shows of x: all of an axis of equal size, of a longer one the ends.
+/// Copies the shown elements of x to y: whole axes of equal size, and both ends of longer axes.
 void copy_shown(Tensor y, const Tensor& x, int axis) {
   if (axis == x.rank()) {
     VITRINE_RUN(copy, y, x);
@@ -26,8 +26,8 @@ void copy_shown(Tensor y, const Tensor& x, int axis) {
       shape[axis] = kEdge;
       return t.alias(shape, t.strides(), from * t.strides()[axis]);
     };
-    // Both ends have kEdge elements, so that the halves have equal sizes and the next axes are
-    // looked at.
+    // Both ends have kEdge elements, so that the halves have equal sizes and the recursion goes on
+    // to the next axes.
     copy_shown(end(y, 0), end(x, 0), axis + 1);
     copy_shown(end(y, kEdge), end(x, x.shape()[axis] - kEdge), axis + 1);
   }
@@ -43,7 +43,7 @@ Tensor shown(const Tensor& x) {
   return copy_to(y, Device::cpu);
 }
 
-/// How the numbers of a tensor are written: all with the same digits.
+/// The format of a tensor's numbers, with the same digits for all.
 struct Format {
   bool scientific;
   int digits;
@@ -55,14 +55,14 @@ struct Format {
     if (std::isnan(v)) return "nan";
     if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
     std::string s = number(v);
-    // The points stand one above the other, and zeros after the last digit are left blank.
+    // Decimal points are aligned, and zeros after the last digit become blanks.
     for (auto c = s.rbegin(); !scientific && *c == '0'; ++c) *c = ' ';
     return s;
   }
 };
 
-/// Fixed where that keeps the digits of all; no more digits than the one that has most of them
-/// needs.
+/// Fixed notation if it keeps the digits of all numbers. The number of digits is the largest that
+/// any number needs.
 Format format_of(const std::vector<double>& values, int precision) {
   double largest = 0, smallest = INFINITY;
   bool whole = true;
@@ -86,7 +86,7 @@ Format format_of(const std::vector<double>& values, int precision) {
 
 std::vector<std::string> texts_of(const Tensor& x, int precision) {
   std::vector<std::string> texts;
-  if (x.dtype() == DType::int64) {  // not through double, which cannot hold them all
+  if (x.dtype() == DType::int64) {  // not through double, which cannot represent all int64
     const int64_t* const data = x.data<int64_t>();
     for (int64_t i = 0; i < x.numel(); ++i) texts.push_back(fmt::to_string(data[i]));
     return texts;
@@ -100,11 +100,11 @@ std::vector<std::string> texts_of(const Tensor& x, int precision) {
   return texts;
 }
 
-/// Nested brackets; "..." where an axis of `whole` is longer than what is shown of it.
+/// Nested brackets, with "..." if an axis of `whole` is longer than its shown part.
 struct Brackets {
   const Shape& whole;
   const Shape& shape;
-  std::vector<std::string> texts;  ///< of one width
+  std::vector<std::string> texts;  ///< all of the same width
 
   std::string text(int axis, int64_t base) const {
     if (axis == shape.rank()) return texts[static_cast<size_t>(base)];

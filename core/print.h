@@ -1,4 +1,4 @@
-// Printing tensors as NumPy would.
+// Prints tensors in NumPy's style.
 #pragma once
 
 #include <iosfwd>
@@ -9,9 +9,9 @@
 namespace vitrine {
 
 /// The values in nested brackets, followed by dtype, shape and device: "[[1. , 2.5],\n [3. , 4. ]]
-/// float32[2, 2] on cpu". Above 1,000 elements each axis shows its first and last three, and no
-/// others are read. `precision`: most digits after the point. Unlike NumPy, bool prints as C++'s
-/// true and false.
+/// float32[2, 2] on cpu". A tensor of more than 1,000 elements shows, and reads, only the first and
+/// last three elements of each axis. `precision` is the maximum number of digits after the decimal
+/// point. Unlike NumPy, bool prints as true and false.
 std::string to_string(const Tensor& x, int precision = 4);
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 

@@ -5,8 +5,8 @@
 //   profiler.print(std::cout);
 //   profiler.write_chrome_trace("trace.json");      // open in chrome://tracing or Perfetto
 //
-// While a profiler lives, each kernel on a GPU is waited for, so that its time is its own and not
-// that of its launch; a program is slower then. A graph's kernels are not seen.
+// While a profiler lives, the CPU waits for each GPU kernel, so that the time is the kernel's and
+// not the launch's. The program is then slower. The profiler does not see the kernels of a graph.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace vitrine {
 
-/// Collects events while it lives; one at a time.
+/// Collects events while it lives. Only one profiler may live at a time.
 class Profiler {
  public:
   Profiler();
@@ -25,34 +25,34 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// One run of a kernel, or of a backward with all its kernels.
+  /// One run of a kernel, or of a backward including all its kernels.
   struct Event {
     const char* name;
     const char* category;       ///< "kernel" or "backward"
-    const std::string* module;  ///< interned path
+    const std::string* module;  ///< the module's path, interned
     int64_t start, end;         ///< nanoseconds
     uint64_t thread;
-    size_t bytes;  ///< allocated for it
+    size_t bytes;  ///< allocated for this run
   };
   /// A sum over events.
   struct Row {
-    std::string name;  ///< of the op, or the module's path
+    std::string name;  ///< the op's name, or the module's path
     int64_t calls = 0;
     double milliseconds = 0;
     size_t bytes = 0;  ///< allocated
   };
 
-  std::vector<Event> events() const;  ///< so far, in order of their ends
-  /// Kernels by time, longest first.
+  std::vector<Event> events() const;  ///< all events so far, ordered by end time
+  /// Total time of kernels by op, longest first.
   std::vector<Row> by_op() const;
-  /// Kernels by the module that ran them, or whose gradients they compute.
+  /// Total time of kernels by the module that ran them, or whose gradients they compute.
   std::vector<Row> by_module() const;
   void print(std::ostream& out) const;  ///< both tables
   /// JSON in Chrome's trace event format; a file that cannot be written is an error.
   void write_chrome_trace(const std::string& path) const;
 
-  static bool active();  ///< whether one lives, on any thread
-  /// An event that has ended, for the one that lives.
+  static bool active();  ///< whether a profiler lives, on any thread
+  /// Adds an event that has ended to the profiler that lives.
   static void note(const char* name, const char* category, int64_t start, int64_t end, size_t bytes = 0);
 
  private:

@@ -13,7 +13,8 @@ thread_local bool running_again = false;
 
 using Drawn = ReadRecorder::Drawn;
 
-/// Puts the generators back to where they stood, and afterwards to where they had come.
+/// Resets the generators to their states before the first run, and at the end to their later
+/// states.
 class Replay {
  public:
   explicit Replay(const std::vector<Drawn>& drawn) : outer_(std::exchange(running_again, true)) {
@@ -70,8 +71,8 @@ Tensor recompute(const std::function<Tensor()>& f) {
     }
     check_unchanged(memory);
     const Tensor y = f();
-    // Gradients go on where the outer pass stands, so that all are added up in the order of a plain
-    // run.
+    // Gradients continue from the sums of the outer pass, so that all are added up in the order of
+    // a run without checkpoints.
     for (size_t i = 0; i < saved.size(); ++i)
       if (b.needs(i)) sums.push_back(b.take_sum(i));
     std::vector<Tensor> gradients = again.gradient({y}, wanted, {b.dy()}, std::move(sums));

@@ -1,5 +1,5 @@
-// Gradient checkpointing: memory for time (Chen, Xu, Zhang, Guestrin: Training deep nets with
-// sublinear memory cost, 2016).
+// Gradient checkpointing, which trades time for memory (Chen, Xu, Zhang, Guestrin: Training deep
+// nets with sublinear memory cost, 2016).
 #pragma once
 
 #include <functional>
@@ -8,14 +8,16 @@
 
 namespace vitrine {
 
-/// Runs f without recording what happens inside; its backward runs f once more, recorded, and
-/// differentiates that. Every tracked tensor that f reads, parameters included, becomes an input of
-/// the one node that is recorded. The random numbers of the second run are those of the first;
-/// overwriting a tensor that f reads, in between, is an error. Gradients have the bits of the plain
-/// run, also where a tensor is read by several checkpoints or beside them.
+/// Runs f without recording its ops. The backward runs f a second time, recorded, and
+/// differentiates this second run. One node is recorded; its inputs are all tracked tensors that f
+/// reads, including parameters. The second run draws the same random numbers as the first.
+/// Overwriting a tensor that f reads between the two runs is an error. Gradients have the same bits
+/// as without checkpointing, even if several checkpoints, or ops outside checkpoints, read the same
+/// tensor.
 Tensor recompute(const std::function<Tensor()>& f);
 
-/// True inside the second run: what must happen once (a running average, say) is then left out.
+/// True inside the second run. Skip there what must happen only once, such as updating a running
+/// average.
 bool recomputing();
 
 }  // namespace vitrine

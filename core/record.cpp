@@ -13,7 +13,8 @@ thread_local ReadRecorder* read_recorder = nullptr;
 thread_local const std::string* module_path = nullptr;
 thread_local bool definitions_run = false;
 
-/// One copy of each path for the life of the program, so that a node stores a pointer.
+/// Keeps one copy of each path for the whole run of the program, so that a node can store a
+/// pointer.
 const std::string* intern(std::string path) {
   static std::mutex mutex;
   static auto* paths = new std::unordered_set<std::string>;

@@ -1,5 +1,5 @@
-// Recording an operation. An op first gives way to its definition, where simpler ops have to run in
-// its place. Else the op computes its output and ends with record(), which takes a backward alone:
+// Recording an operation. An op first runs its definition instead, if simpler ops have to run in
+// its place. Otherwise the op computes its output and ends with record(), which adds the backward:
 //
 //   Tensor softmax(const Tensor& x) {
 //     if (const auto y = through_definition({x}, [&] { return define::softmax(x); })) return *y;
@@ -22,13 +22,13 @@
 namespace vitrine {
 namespace detail {
 
-/// The recording tape if it has to know of an op on `inputs`, else null. A recomputed forward
+/// The recording tape if it must know of an op on `inputs`, else null. A recomputed forward
 /// (ReadRecorder) notes the inputs.
 Tape* find_tape(std::span<const Tensor> inputs);
-/// Whether an op gives way to its definition.
+/// Whether the definition of an op runs in its place.
 bool definition_runs(const Tape* tape, std::span<const Tensor> inputs);
 
-/// What a definition returns, as a list.
+/// The outputs of a definition, as a list.
 inline std::vector<Tensor> outputs(Tensor y) { return {std::move(y)}; }
 inline std::vector<Tensor> outputs(std::vector<Tensor> ys) { return ys; }
 template <class Struct>
@@ -61,10 +61,10 @@ Tensor record_one(const char* op, std::span<const Tensor> inputs, Tensor y, F&& 
 
 }  // namespace detail
 
-/// Runs the definition of an op in place of the op: on a tape of order 2 or more, which
-/// differentiates again, and on dual numbers, which kernels do not know. Returns nothing elsewhere,
-/// and the op has to run. A checkable tape runs the definition as well, unrecorded, and keeps its
-/// kernels for the node that is recorded next. `inputs` are the inputs that the op gives to
+/// Runs the definition of an op in place of the op in two cases: on a tape of order 2 or more,
+/// which differentiates again, and on dual numbers, which kernels do not support. Otherwise returns
+/// nothing, and the op has to run. A checkable tape also runs the definition, unrecorded, and keeps
+/// its kernels for the node that is recorded next. `inputs` are the inputs that the op passes to
 /// record().
 template <class D>
 auto through_definition(std::initializer_list<Tensor> inputs, const D& definition)
@@ -76,17 +76,17 @@ auto through_definition(std::initializer_list<Tensor> inputs, const D& definitio
   return std::nullopt;
 }
 
-/// Records an op. `backward` gets the gradient of y, or a Backward to see which inputs need one,
-/// and returns one Grad for each input. A primitive has no definition: its backward is itself
-/// written in recorded ops, on inputs, outputs and constants (masks, indices) alone. A value that
-/// was computed from inputs under Tape::Pause has no derivative, and using it at order 2 is an
+/// Records an op. `backward` takes the gradient of y, or a Backward to see which inputs need a
+/// gradient, and returns one Grad for each input. A primitive has no definition: its backward is
+/// itself written in recorded ops, and uses only inputs, outputs and constants (masks, indices). A
+/// value computed from inputs under Tape::Pause has no derivative, and using it at order 2 is an
 /// error.
 template <class F>
 Tensor record(const char* op, std::initializer_list<Tensor> inputs, Tensor y, F&& backward) {
   return detail::record_one(op, inputs, std::move(y), std::forward<F>(backward));
 }
 
-/// The same for a list made at run time.
+/// The same for a list of inputs that is built at run time.
 template <class F>
 Tensor record(const char* op, const std::vector<Tensor>& inputs, Tensor y, F&& backward) {
   return detail::record_one(op, inputs, std::move(y), std::forward<F>(backward));
@@ -104,13 +104,13 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
 /// y.
 Tensor record_cut(const char* op, const Tensor& x, Tensor y);
 
-/// True where a gradient of x is computed: by the recording tape, or, for an input of a checkpoint,
-/// in the second run that the first one stands for. What a checkpoint's first run computes is not
-/// known to have one.
+/// True if a gradient of x is computed: by the recording tape or, for an input of a checkpoint, in
+/// the checkpoint's second run. For a value computed inside a checkpoint's first run this is
+/// unknown, and the result is false.
 bool has_gradient(const Tensor& x);
 
-/// What a recomputed forward reads while it lives, so that a second run can be the same (see
-/// core/recompute.h).
+/// Collects what a recomputed forward reads while this object lives, so that the second run can be
+/// the same (see core/recompute.h).
 class ReadRecorder {
  public:
   explicit ReadRecorder(Tape* outer);
@@ -118,13 +118,13 @@ class ReadRecorder {
   ReadRecorder(const ReadRecorder&) = delete;
   ReadRecorder& operator=(const ReadRecorder&) = delete;
 
-  /// Memory that a kernel read, such as a batch or a mask, and its version when the recorder was
-  /// asked.
+  /// Memory that a kernel read, such as a batch or a mask, and its version at the time of the call
+  /// of memory().
   struct Memory {
     std::weak_ptr<Storage> storage;
     uint32_t version;
   };
-  /// A generator's state, and what it was before the first draw.
+  /// A generator's state now, and its state before the first draw.
   struct Drawn {
     std::shared_ptr<RandomState> state;
     RandomState before;
@@ -136,11 +136,11 @@ class ReadRecorder {
   /// The recorder that lives on this thread, or null.
   static ReadRecorder* current();
 
-  /// As the tape of the checkpoint.
+  /// Whether the checkpoint's own tape tracks x.
   bool tracks(const Tensor& x) const { return outer_->tracks(x); }
   /// Tracked tensors and leaves that were read, each once, in order of first use.
   const std::vector<Tensor>& tracked() const { return tracked_; }
-  /// All memory that was read and lives on; temporaries of the forward do not.
+  /// All memory that was read and is still alive; temporaries of the forward are not.
   std::vector<Memory> memory() const;
   const std::vector<Drawn>& generators() const { return generators_; }
 
@@ -156,9 +156,9 @@ class ReadRecorder {
 /// "blocks.0.attention".
 class ModuleScope {
  public:
-  /// Within the scope around it: "attention" in "blocks.0" is "blocks.0.attention".
+  /// A scope inside the current one: "attention" in "blocks.0" gives "blocks.0.attention".
   explicit ModuleScope(const std::string& name);
-  /// A path that current() gave: for the backward of what ran there.
+  /// The scope of a path that current() returned, for the backward of ops that ran there.
   explicit ModuleScope(const std::string* path);
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;

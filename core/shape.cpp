@@ -39,7 +39,7 @@ int64_t numel(const Shape& shape) {
   for (int64_t size : shape) {
     check(size >= 0, "a tensor cannot have the shape {}: the size {} is negative", shape, size);
     none |= size == 0;
-    // Also beside a size of 0, as strides multiply the others.
+    // An overflow next to a size of 0 counts as well, because strides multiply the other sizes.
     overflow |= __builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product);
   }
   check(!overflow, "a tensor of shape {} has more elements than an int64 can count", shape);

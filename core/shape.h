@@ -1,4 +1,4 @@
-// Shapes and strides: short lists of sizes, kept inline so that a tensor handle needs no extra
+// Shapes and strides: short lists of sizes, stored inline so that a tensor handle needs no extra
 // allocation.
 #pragma once
 
@@ -21,7 +21,7 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   Dims(const std::vector<int64_t>& values) : Dims(std::span(values)) {}
-  explicit Dims(std::span<const int64_t> values);  ///< more than kMax are an error
+  explicit Dims(std::span<const int64_t> values);  ///< more than kMax values are an error
   /// `rank` copies of `value`.
   static Dims filled(int rank, int64_t value);
 
@@ -37,7 +37,7 @@ class Dims {
   int64_t* end() { return values_.data() + rank_; }
 
   void push_back(int64_t value);
-  void insert(int at, int64_t value);  ///< before place `at`, 0 ≤ at ≤ rank
+  void insert(int at, int64_t value);  ///< before position `at`, 0 ≤ at ≤ rank
   void erase(int at);
 
   bool operator==(const Dims& other) const;
@@ -59,13 +59,16 @@ Strides contiguous_strides(const Shape& shape);
 /// "[2, 3]"; "[]" for a scalar.
 std::string to_string(const Dims& dims);
 
-/// NumPy's rule: align at the right; sizes must be equal or 1. `op` names the caller in the error.
+/// NumPy's broadcasting rule: axes are aligned at the right, and sizes must be equal or 1. `op`
+/// names the caller in the error.
 Shape broadcast(std::string_view op, const Shape& x, const Shape& y);
 
-/// `axis` in [-rank, rank) made non-negative; outside it, an error that names `op`.
+/// Returns `axis` in [-rank, rank) as a non-negative axis; outside that range, an error that names
+/// `op`.
 int check_axis(std::string_view op, const Shape& shape, int64_t axis);
 
-/// Several axes made non-negative, sorted, each at most once. An empty list stands for all axes.
+/// The axes made non-negative and sorted; a repeated axis is an error. An empty list means all
+/// axes.
 std::vector<int> check_axes(std::string_view op, const Shape& shape, std::span<const int64_t> axes);
 
 }  // namespace vitrine

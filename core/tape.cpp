@@ -1,5 +1,5 @@
-// Recording, and bookkeeping of slots. The backward pass is in core/backward.cpp, hooks and
-// listeners are in core/observers.cpp, printing in core/tape_display.cpp.
+// Recording, and the bookkeeping of slots. The backward pass is in core/backward.cpp, hooks and
+// listeners are in core/observers.cpp, and printing is in core/tape_display.cpp.
 #include "core/tape.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 std::atomic<uint64_t> next_serial{1};
 
-/// Memory of this thread's last tape for the next, so that steps of a training do not grow it anew.
+/// Keeps the memory of this thread's last tape for the next one, so that training steps do not
+/// allocate it again.
 template <class Vector>
 Vector& spare() {
   thread_local Vector memory;
@@ -31,14 +32,14 @@ void keep_spare(Vector& ended) {
 
 }  // namespace
 
-/// The tapes of a thread. Shared with its tapes and pauses, so that one which ends on another
-/// thread finds it.
+/// The tapes of a thread. The thread, its tapes and its pauses share this object, so that one that
+/// ends on another thread finds it.
 struct Tape::Thread {
-  Tape* active = nullptr;      ///< records
-  Pause* innermost = nullptr;  ///< each pause knows the one outside it
+  Tape* active = nullptr;      ///< the tape that records
+  Pause* innermost = nullptr;  ///< each pause has a pointer to the one outside it
   const char* fault = nullptr;
 
-  static Thread* here() { return here_; }  ///< null where the thread has had no tape
+  static Thread* here() { return here_; }  ///< null if the thread has had no tape
   static const std::shared_ptr<Thread>& shared() {
     struct Owner {
       std::shared_ptr<Thread> thread = std::make_shared<Thread>();
@@ -48,7 +49,7 @@ struct Tape::Thread {
     thread_local Owner owner;
     return owner.thread;
   }
-  /// Destructors cannot throw: what one of them found wrong is thrown by the next use of the
+  /// Destructors cannot throw, so an error that one of them finds is thrown by the next use of the
   /// thread's tapes.
   void report_fault() {
     if (fault != nullptr) [[unlikely]]
@@ -83,7 +84,7 @@ Tape::~Tape() {
     thread_->fault =
         "Tape: a tape that recorded on this thread was destroyed by another thread; let a tape end on the "
         "thread on which it began";
-  // The other thread goes on with its trace, which therefore lives on.
+  // The other thread still uses its trace, so the trace must stay alive.
   if (thread_.get() != Thread::here()) static_cast<void>(kernels_.release());
   keep_spare(nodes_);
   keep_spare(slots_);
@@ -105,7 +106,7 @@ Tape::Pause::~Pause() {
     thread.innermost = outer_;
     return;
   }
-  // The pause inside this one takes its place: recording goes on when both have ended.
+  // The pause inside this one takes its place: recording resumes when both have ended.
   for (Pause* p = thread.innermost; p != nullptr; p = p->outer_)
     if (p->outer_ == this) {
       p->outer_ = outer_;
@@ -244,7 +245,8 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
     if (x.defined() && node.inputs.back() < 0) {
       node.constants.emplace_back(x);
       if (depth_ > 1) check_not_paused(x);
-      // An input of a recorded op: the caller means it as a constant, also in this op's backward.
+      // The value is an input of a recorded op, so the caller means it as a constant, including in
+      // this op's backward.
       if (is_paused_result(x)) x.tape_mark() = {};
     }
     const int32_t producer =
@@ -255,7 +257,7 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
   if (options_.anomaly)
     for (const Tensor& y : outputs) check_finite(y, "output", node, nodes_.size());
   for (Tensor& y : outputs) {
-    // An op may hand an input through; the output needs an identity of its own.
+    // An op may return an input unchanged; the output must be a separate tensor.
     if (tracks(y) || (y.tape_mark().tape != 0 && y.tape_mark().slot >= 0))
       y = y.alias(y.shape(), y.strides());
     const int32_t slot = add_slot(y, index);

@@ -1,4 +1,4 @@
-// What a tape does for check_tape: nodes one at a time.
+// The tape's functions for check_tape: evaluating nodes one at a time.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,8 @@ void Tape::keep_definition(std::span<const Tensor> inputs,
   const int64_t start = detail::now_nanoseconds();
   const Pause pause;
   defined_ = {{inputs.begin(), inputs.end()}, {}, {}};
-  // The ops that a definition consists of go through theirs, too: those run on dual numbers.
+  // The ops inside a definition run through their definitions too, because those support dual
+  // numbers.
   detail::run_definitions(true);
   try {
     defined_.outputs = definition();

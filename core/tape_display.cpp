@@ -1,4 +1,4 @@
-// The tape to be seen: a table, and an answer to "why has this tensor no gradient?".
+// Shows the tape: a table, and the answer to "why has this tensor no gradient?".
 #include <algorithm>
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// The tape as a drawing for Graphviz.
+// Draws the tape for Graphviz.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -9,12 +9,13 @@
 namespace vitrine {
 namespace {
 
-/// A module with the lines of the drawing that are inside it.
+/// A module, with the lines of the drawing inside it.
 struct Frame {
   std::string name, lines;
   std::vector<Frame> inner;  ///< in the order of first use
 
-  /// The frame of "blocks.0.attention", which is that of "attention" in that of "blocks.0".
+  /// The frame of a path: "blocks.0.attention" is the frame "attention" inside the frame
+  /// "blocks.0".
   Frame& at(std::string_view path) {
     if (path.empty()) return *this;
     size_t end = std::min(path.find('.'), path.size());
@@ -63,7 +64,7 @@ class TapeDrawing {
   }
 
  private:
-  /// A box for memory, and the module of all its readers.
+  /// A box for memory, and the innermost module that contains all its readers.
   struct Box {
     std::string id, module;
     Shape shape;
@@ -73,7 +74,7 @@ class TapeDrawing {
       module = std::exchange(first, false) ? path : common(module, path);
     }
     static std::string common(const std::string& a, const std::string& b) {
-      size_t end = 0;  // where the last module ends that both paths begin with
+      size_t end = 0;  // the end of the last module that both paths share
       for (size_t i = 0; i <= std::min(a.size(), b.size()); ++i) {
         const bool a_ends = i == a.size() || a[i] == '.', b_ends = i == b.size() || b[i] == '.';
         if (a_ends && b_ends) end = i;
@@ -82,7 +83,7 @@ class TapeDrawing {
       return a.substr(0, end);
     }
   };
-  struct Earlier {  // by memory, number of elements and dtype
+  struct Earlier {  // orders by memory, number of elements and dtype
     bool operator()(const auto& x, const auto& y) const {
       const std::owner_less<> before;
       if (before(std::get<0>(x), std::get<0>(y))) return true;
@@ -137,8 +138,8 @@ class TapeDrawing {
     }
   }
 
-  /// A view of one tensor, which another op reads: a word on the arrow between its neighbours, so
-  /// that a model stays readable.
+  /// Whether the op is a view of one tensor whose result another op reads. Such a view is a word on
+  /// the arrow between its neighbours, to keep the drawing of a model readable.
   bool is_folded(int32_t producer) const {
     if (producer < 0) return false;
     const Tape::Node& node = tape_.nodes_[static_cast<size_t>(producer)];

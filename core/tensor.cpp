@@ -21,11 +21,11 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
 
 namespace {
 
-/// Whether all elements are within a storage of `capacity` elements.
+/// Whether all elements are inside a storage of `capacity` elements.
 bool fits(const Shape& shape, const Strides& strides, int64_t numel, bool contiguous, int64_t offset,
           int64_t capacity) {
   if (contiguous) return offset >= 0 && offset <= capacity && numel <= capacity - offset;
-  __int128 lowest = offset, highest = offset;  // the sizes multiply to an int64: no overflow
+  __int128 lowest = offset, highest = offset;  // the product of sizes fits an int64: no overflow
   for (int i = 0; i < shape.rank(); ++i) {
     const __int128 reach = static_cast<__int128>(shape[i] - 1) * strides[i];
     (reach < 0 ? lowest : highest) += reach;
@@ -44,7 +44,7 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, i
   impl_->numel = vitrine::numel(shape);
   impl_->contiguous = vitrine::is_contiguous(shape, strides);
   const auto capacity = static_cast<int64_t>(storage->bytes() / size_of(dtype));
-  // Wherever it would begin
+  // A tensor without elements may begin anywhere.
   if (impl_->numel == 0) offset = std::clamp<int64_t>(offset, 0, capacity);
   check(impl_->numel == 0 || fits(shape, strides, impl_->numel, impl_->contiguous, offset, capacity),
         "{}: shape {} with strides {} at offset {} reaches outside the storage of {} elements", op, shape,
@@ -68,8 +68,8 @@ double Tensor::item() const {
 
 std::vector<double> Tensor::values() const {
   if (!device().is_cpu()) detail::refuse_in_capture("values");
-  // Through Dual, so that a dual64 gives its values; every other dtype converts to it exactly as to
-  // double.
+  // The conversion goes through Dual, so that a dual64 gives its values. All other dtypes convert
+  // to Dual exactly as to double.
   const Tensor wide =
       device().is_cpu() ? copy_as(*this, DType::dual64) : copy_as(copy_to(*this, Device::cpu), DType::dual64);
   const Dual* data = wide.data<Dual>();
@@ -105,7 +105,7 @@ void Tensor::set_grad(Tensor grad) const {
                             (grad.dtype() == dtype() || grad.dtype() == accumulation_dtype(dtype()))),
         "set_grad: the gradient is {} and the tensor {}", describe(grad), describe(*this));
   if (grad.defined()) {
-    // Two leaves that shared it would have it scaled twice by clipping.
+    // Two leaves that shared the gradient would have it scaled twice by clipping.
     if (!grad.is_exclusive()) grad = copy_as(grad, grad.dtype());
     grad.requires_grad(false);
   }

@@ -17,18 +17,18 @@ namespace vitrine {
 class Tensor;
 class Tape;
 
-/// What a leaf (a tensor whose gradient is wanted) owns besides its values.
+/// The data that a leaf (a tensor that requires a gradient) has in addition to its values.
 struct Leaf;
 
-/// Copying a Tensor copies the handle; views (see ops/view.h) share the storage. Like a pointer, a
-/// const Tensor may be written through: `const` says that the handle stays, and kernels take
-/// outputs as `Tensor&` to say that they write.
+/// Copying a Tensor copies the handle; views (ops/view.h) share the storage. As with a pointer, a
+/// const Tensor may be written through: `const` means that the handle does not change. Kernels take
+/// outputs as `Tensor&` to show that they write them.
 class Tensor {
  public:
   /// Undefined: no storage. Only defined(), assignment and destruction are allowed.
   Tensor() = default;
-  /// `offset` and `strides` are counted in elements. A null storage, another number of strides than
-  /// of sizes, or an element outside the storage is an error, which `op` begins.
+  /// `offset` and `strides` are counted in elements. Errors, whose messages begin with `op`: a null
+  /// storage, different numbers of strides and sizes, or an element outside the storage.
   Tensor(std::shared_ptr<Storage> storage, Shape shape, Strides strides, int64_t offset, DType dtype,
          const char* op = "Tensor");
   /// A scalar of rank 0.
@@ -49,11 +49,10 @@ class Tensor {
   const std::shared_ptr<Storage>& shared_storage() const { return impl().storage; }
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
   const void* identity() const { return impl_.get(); }
-  /// True where no other handle and no view can see these elements, so that they may be written in
-  /// place.
+  /// True if no other handle or view can see these elements, so that they may be written in place.
   bool is_exclusive() const { return impl_.use_count() == 1 && impl().storage.use_count() == 1; }
 
-  /// The first element. The type must be the dtype's.
+  /// A pointer to the first element. The type must match the dtype.
   template <class T>
   T* data() const {
     if (impl().dtype != dtype_v<T>) [[unlikely]]
@@ -63,41 +62,41 @@ class Tensor {
   void* raw() const { return static_cast<char*>(impl().storage->data()) + impl().offset * element_size(); }
   int64_t element_size() const { return static_cast<int64_t>(size_of(impl().dtype)); }
 
-  /// The only element, as a double (see values); an error if there are more or fewer. Copies from a
-  /// GPU.
+  /// The only element as a double (see values()). Another number of elements is an error. Copies
+  /// from a GPU.
   double item() const;
-  /// All elements in row-major order, as doubles (a dual64 gives its values; int64 beyond ±2^53 is
-  /// rounded). Copies from a GPU.
+  /// All elements in row-major order, as doubles. A dual64 gives its values; int64 beyond ±2^53 is
+  /// rounded. Copies from a GPU.
   std::vector<double> values() const;
 
-  /// The same storage seen with another shape, strides and offset (in elements, from this tensor's
-  /// first element). Not recorded on the tape: it is what recorded views are made of. Out of the
-  /// storage's bounds is an error.
+  /// The same storage with another shape, strides and offset (in elements, from this tensor's first
+  /// element). Not recorded on the tape; recorded views are built from it. A view outside the
+  /// storage is an error.
   Tensor alias(const Shape& shape, const Strides& strides, int64_t offset = 0) const;
 
-  /// Marks a floating leaf: backward() adds its gradient to grad(). On an op's output this does not
-  /// create a leaf; the gradient still flows on to the op's inputs (Tape::gradient and on_gradient
+  /// Marks a floating leaf: backward() adds its gradient to grad(). Marking an op's output does not
+  /// create a leaf: the gradient still flows on to the op's inputs (Tape::gradient and on_gradient
   /// show it).
   Tensor& requires_grad(bool on = true);
   bool requires_grad() const { return impl_ && impl_->leaf != nullptr; }
-  /// The gradient so far, not a copy of it; undefined where there is none. float32 for bfloat16 and
-  /// float16 leaves. No two leaves share the memory of their gradients, so that one may be scaled
-  /// in place.
+  /// The accumulated gradient (not a copy); undefined if there is none. It is float32 for bfloat16
+  /// and float16 leaves. No two leaves share the memory of their gradients, so a gradient may be
+  /// scaled in place.
   Tensor grad() const;
-  /// Replaces the gradient; `grad` has this shape. It is moved in if it is the only handle on its
-  /// memory (is_exclusive), else copied. An error where no gradient is required.
+  /// Replaces the gradient; `grad` has this tensor's shape. It is moved in if it is the only handle
+  /// on its memory (is_exclusive), else copied. An error if no gradient is required.
   void set_grad(Tensor grad) const;
-  /// Drops the gradient (and the mark that a failed backward left), so that the next one is moved
+  /// Drops the gradient (and the mark that a failed backward left). The next gradient is then moved
   /// in, not added.
   void zero_grad() const;
   /// The same as Tape::recording()->backward(*this).
   void backward() const;
   const std::shared_ptr<Leaf>& leaf() const { return impl().leaf; }
-  /// Shares the gradient of `other`: for a low-precision copy of a parameter.
+  /// Shares the gradient of `other`. Used for the low-precision copy of a parameter.
   void share_leaf(const Tensor& other, DType grad_dtype);
 
-  /// Where a tape keeps this tensor's gradient, or kPaused: it was computed from tracked tensors
-  /// while a tape of order 2 or more was paused. Maintained by Tape.
+  /// The slot in which a tape keeps this tensor's gradient. kPaused: the tensor was computed from
+  /// tracked tensors while a tape of order 2 or more was paused. Maintained by Tape.
   struct TapeMark {
     static constexpr int32_t kPaused = -2;
     uint64_t tape = 0;
@@ -129,24 +128,24 @@ class Tensor {
   std::shared_ptr<Impl> impl_;
 };
 
-/// Shared by all handles of a leaf, and by its low-precision copy. A chain of leaves, each the
-/// gradient of another, is freed without recursion.
+/// Shared by all handles of a leaf and by its low-precision copy. A chain of leaves, each of which
+/// is the gradient of another, is freed without recursion.
 struct Leaf {
   Leaf() = default;
   ~Leaf();
   Leaf(const Leaf&) = delete;
   Leaf& operator=(const Leaf&) = delete;
 
-  Tensor grad;                        ///< undefined where there is none
-  DType grad_dtype = DType::float32;  ///< in which gradients are added up
+  Tensor grad;                        ///< undefined if there is none
+  DType grad_dtype = DType::float32;  ///< the dtype in which gradients are added up
   /// The parameter's name in its model, for messages; may be empty
   std::string name;
-  /// a backward failed after it had changed grad; cleared by zero_grad
+  /// A backward failed after it had changed grad; cleared by zero_grad.
   bool stale = false;
 };
 
-/// A tensor in words, "float32[2, 3] on cpu", which are made when printed: checks that hold pay
-/// nothing for their message.
+/// Describes a tensor, as in "float32[2, 3] on cpu". The text is created only when it is printed,
+/// so checks that pass do not pay for their message.
 struct Description {
   const Tensor& tensor;
   std::string text() const;
@@ -155,7 +154,7 @@ struct Description {
 /// For messages: check(…, "… got {}", describe(x)).
 inline Description describe(const Tensor& x) { return {x}; }
 
-/// True where a row-major walk meets the elements in memory order without gaps.
+/// True if row-major order visits the elements in memory order without gaps.
 bool is_contiguous(const Shape& shape, const Strides& strides);
 
 }  // namespace vitrine

@@ -34,8 +34,9 @@ void check_same_shape(const char* op, const Tensor& y, const Tensor& x) {
   check(y.shape() == x.shape(), "{}: the shapes {} and {} differ", op, y.shape(), x.shape());
 }
 
-/// GatheredRows of a tensor as the leading axis of a contiguous matrix; the row numbers as int64,
-/// in the allocator's memory: the C library's heap would grow at some step of a training run.
+/// A tensor as a contiguous matrix whose rows are its slices along the first axis, with row numbers
+/// as int64. The row numbers are in the allocator's memory, because the C library's heap would grow
+/// at some step of a training run.
 struct GatheredRows {
   int64_t count, width, limit;
   Tensor numbers;
@@ -63,8 +64,8 @@ struct GatheredRows {
 
 namespace {
 
-/// Between uint8 and the other dtypes by way of int32, so that uint8 adds three conversions, not
-/// two for each dtype.
+/// Converts between uint8 and other dtypes by way of int32, so that uint8 adds three conversions
+/// instead of two for each dtype.
 void copy_bytes(Tensor& y, const Tensor& x) {
   if (x.dtype() == y.dtype()) return each<uint8_t, uint8_t>(y, x, [](uint8_t& a, uint8_t b) { a = b; });
   if (y.dtype() == DType::int32) return each<int32_t, uint8_t>(y, x, [](int32_t& a, uint8_t b) { a = b; });
@@ -152,8 +153,8 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
       using From = typename decltype(from)::type;
       To* const into = y.data<To>();
       const From* const add = x.data<From>();
-      // Threads share the columns, not the rows: each element is added to in the order of i by one
-      // thread.
+      // Threads share the columns, not the rows, so that one thread adds to each element in the
+      // order of i.
       parallel_for(0, r.width, 64, [&](int64_t b, int64_t e) {
         for (int64_t i = 0; i < r.count; ++i) {
           To* row = into + r.index[i] * r.width;

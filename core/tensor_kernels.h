@@ -1,4 +1,4 @@
-// The kernels that tensors and the tape themselves need. Those of the operations are in
+// The kernels that tensors and the tape themselves need. The kernels of the operations are in
 // ops/kernels.h.
 #pragma once
 
@@ -12,21 +12,21 @@ VITRINE_KERNEL(fill, Tensor& y, double value);
 /// y[i] = start + i·step, computed in float64 and converted to y's dtype, for a contiguous vector
 /// y.
 VITRINE_KERNEL(arange, Tensor& y, double start, double step);
-/// y = x, converted to y's dtype (to nearest; a float to an integer truncates); equal shapes, any
+/// y = x, converted to y's dtype (to nearest; a float to an integer truncates). Equal shapes, any
 /// strides.
 VITRINE_KERNEL(copy, Tensor& y, const Tensor& x);
-/// y += x, converted to y's dtype; equal shapes, any strides, but no element of y twice.
+/// y += x, converted to y's dtype. Equal shapes, any strides, but each element of y only once.
 VITRINE_KERNEL(accumulate, Tensor& y, const Tensor& x);
-/// y[i, …] = x[rows[i], …] for a contiguous x of rank ≥ 1; rows: 1-D int64 or int32, each in range
-/// (checked on the CPU; a GPU trusts the ops, which check).
+/// y[i, …] = x[rows[i], …] for a contiguous x of rank ≥ 1. rows: 1-D int64 or int32. Indices are
+/// checked on the CPU; on a GPU the ops check them.
 VITRINE_KERNEL(gather_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// y[rows[i], …] += x[i, …], in the order of i, so that the result never depends on the number of
 /// threads.
 VITRINE_KERNEL(accumulate_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// finite[0] (bool) = every element of x is finite.
 VITRINE_KERNEL(all_finite, Tensor& finite, const Tensor& x);
-/// Contiguous copy between the CPU and a GPU, or between GPUs; equal dtypes. Without `wait` it is
-/// done when the GPU's current stream comes to it.
+/// Contiguous copy between the CPU and a GPU, or between GPUs; equal dtypes. Without `wait` the
+/// function returns before the copy is done; the copy is ordered on the GPU's current stream.
 VITRINE_KERNEL(transfer, Tensor& y, const Tensor& x, bool wait);
 /// y = low + (high − low)·u with u uniform in [0, 1): element i from Philox counter draw.offset +
 /// i/4 (see core/philox.h).

@@ -25,8 +25,8 @@ T largest_below(double limit) {
   return x;
 }
 
-/// low + (high − low)·u for u uniform in [0, 1). What T would round to `high` or beyond becomes its
-/// lower neighbour.
+/// low + (high − low)·u with u uniform in [0, 1). A value that T would round to `high` or more
+/// becomes the largest T below `high`.
 template <class T>
 class Uniform {
  public:

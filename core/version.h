@@ -3,7 +3,7 @@
 
 namespace vitrine {
 
-/// "0.1.0": major, minor and patch, as CMakeLists.txt says.
+/// "0.1.0": major, minor and patch, as in CMakeLists.txt.
 const char* version();
 
 }  // namespace vitrine

@@ -55,7 +55,7 @@ Tensor elu(const Tensor& x, double alpha) {
   return recorded_unary(Unary::elu, x, alpha);
 }
 
-/// Through e^−|x|; at 0 the left half counts, so that the slope is ½ there.
+/// Computed from e^−|x|. At 0 the left half applies, so that the slope is ½ there.
 Tensor define::softplus(const Tensor& x) {
   const Tensor minus_abs = where(greater(x, zeros_like(x)), neg(x), x);
   return vitrine::relu(x) + log1p(exp(minus_abs));

@@ -1,4 +1,4 @@
-// Activation functions, each one formula (ops/formulas.h) and a definition in simpler ops.
+// Activation functions. Each has a formula (ops/formulas.h) and a definition in simpler ops.
 #pragma once
 
 #include "core/tensor.h"
@@ -29,15 +29,15 @@ Tensor mish(const Tensor& x);
 /// 2020.
 Tensor swiglu(const Tensor& x);
 
-// The same functions in simpler ops: what tests and higher derivatives use
+// The same functions in simpler ops, for tests and higher derivatives.
 namespace define {
-Tensor relu(const Tensor& x);  ///< NaN and −0 stay, as in the kernel
+Tensor relu(const Tensor& x);  ///< NaN and −0 are unchanged, as in the kernel
 Tensor leaky_relu(const Tensor& x, double slope);
 Tensor gelu(const Tensor& x);
 Tensor gelu_tanh(const Tensor& x);
 Tensor silu(const Tensor& x);
 Tensor elu(const Tensor& x, double alpha);
-Tensor softplus(const Tensor& x);  ///< by log1p, so that no eˣ overflows
+Tensor softplus(const Tensor& x);  ///< with log1p, so that no eˣ overflows
 Tensor softsign(const Tensor& x);
 Tensor hardswish(const Tensor& x);
 Tensor mish(const Tensor& x);

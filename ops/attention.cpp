@@ -52,7 +52,7 @@ void check_options(const Shape& scores, const Options& o) {
       fail("{} is {}, which does not broadcast to {}", what, x->shape(), scores);
 }
 
-/// With D = 0 every q·k is an empty sum, 0, which no finite factor changes; 1/√0 would make it NaN.
+/// With D = 0 every q·k is an empty sum, 0, which no finite factor changes; 1/√0 would give NaN.
 double scale_of(const Options& o, const Tensor& q) {
   return o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(q.size(3), 1)));
 }
@@ -65,7 +65,7 @@ Tensor distances(int64_t queries, int64_t keys, Device device) {
   return positions(0, keys) - reshape(positions(keys - queries, keys), {queries, 1});
 }
 
-/// What causality, window and mask leave; undefined where that is everything.
+/// The keys that causality, window and mask leave visible; undefined if all are visible.
 Tensor visible(const Options& o, int64_t queries, int64_t keys, Device device) {
   Tensor seen = o.allowed;
   const auto restrict_to = [&seen](const Tensor& more) {
@@ -112,26 +112,26 @@ Tensor define::attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, c
   const Tensor lse = vitrine::log_sum_exp(scores);
   const Tensor read =
       vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), {-2}) - unsqueeze(lse, -1);
-  // NaN stays
+  // NaN is kept.
   const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type, q.device())), -1);
   return cast(where(alive, read, 0.0), q0.dtype());
 }
 
 namespace {
 
-/// What the kernel reads and writes: a GPU's converts 16-bit numbers itself.
+/// The dtype that the kernel reads and writes. GPU kernels convert 16-bit numbers themselves.
 DType kernel_dtype(const Tensor& x) {
   return x.device().is_cpu() ? accumulation_dtype(x.dtype()) : x.dtype();
 }
 
-/// x in that dtype, with each head's rows as a matrix product reads them.
+/// x in that dtype, with each head's rows in a layout that a matrix product can read.
 Tensor readable(const Tensor& x) {
   if (x.dtype() != kernel_dtype(x)) return copy_as(x, kernel_dtype(x));
   return has_matrix_rows(x) ? x : packed(x);
 }
 
-/// An uninitialized [B, H, T, D] whose heads lie beside each other, [B, T, H, D], as the
-/// projections that follow want them.
+/// An uninitialized [B, H, T, D] in the memory layout [B, T, H, D], which the projections that
+/// follow require.
 Tensor empty_heads(const Shape& s, DType dtype, Device device) {
   return permute(empty({s[0], s[2], s[1], s[3]}, dtype, device), {0, 2, 1, 3});
 }
@@ -142,7 +142,7 @@ Tensor expanded(const Tensor& x, const Shape& scores, DType dtype) {
 
 Tensor rounded(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : copy_as(x, dtype); }
 
-/// The same for what empty_heads made, which keeps its layout.
+/// Converts the dtype of a tensor from empty_heads, and keeps its layout.
 Tensor rounded_heads(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x : permute(copy_as(permute(x, {0, 2, 1, 3}), dtype), {0, 2, 1, 3});
 }

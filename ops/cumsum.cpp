@@ -16,7 +16,7 @@ Tensor cumsum(const Tensor& x, int64_t axis, bool exclusive, bool reverse) {
   for (int i = at + 1; i < shape.rank(); ++i) view[2] *= shape[i];
   Tensor y = empty(view, is_floating(x.dtype()) ? x.dtype() : DType::int64, x.device());
   VITRINE_RUN(cumsum, y, from.alias(view, contiguous_strides(view)), exclusive, reverse);
-  // Element j is part of the sums from j on: the adjoint runs the other way.
+  // Element j is part of the sums from j on, so the adjoint sums in the other direction.
   return record("cumsum", {x}, y.alias(shape, contiguous_strides(shape)),
                 [axis, exclusive, reverse](const Tensor& dy) -> Grads {
                   return {cumsum(dy, axis, exclusive, !reverse)};
@@ -30,8 +30,8 @@ void cpu::cumsum(Tensor& y, const Tensor& x, bool exclusive, bool reverse) {
   visit_all(x.dtype(), [&](auto type) {
     using S = typename decltype(type)::type;
     using D = std::conditional_t<is_floating(dtype_v<S>), S, int64_t>;
-    // Sums of floats run in double: a float32 sum loses a digit in ten thousand additions. Integers
-    // wrap around.
+    // Sums of floats are computed in double: a float32 sum loses a digit in ten thousand additions.
+    // Integers wrap around.
     using Whole = std::conditional_t<std::is_same_v<D, int64_t>, uint64_t, double>;
     using Total = std::conditional_t<std::is_same_v<S, Dual>, Dual, Whole>;
     const S* const from = x.data<S>();

@@ -34,9 +34,10 @@ Tensor dropout(const Tensor& x, double p, Generator& generator) {
 }
 
 void cpu::dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
-  // A uniform is k·2⁻²⁴ for a whole k, so u < p where k < ⌈p·2²⁴⌉: the comparison needs no floats.
+  // A uniform number is k·2⁻²⁴ for an integer k, so u < p if k < ⌈p·2²⁴⌉. The comparison needs no
+  // floats.
   const auto limit = static_cast<uint32_t>(std::ceil(p * 0x1p24));
-  constexpr int64_t kBlock = 4096;  // a multiple of the 4 numbers of a counter
+  constexpr int64_t kBlock = 4096;  // a multiple of 4, the numbers per counter
   visit_row_type(x.dtype(), "dropout", [&](auto type) {
     using S = typename decltype(type)::type;
     parallel_for(0, (x.numel() + kBlock - 1) / kBlock, 4, [&](int64_t b, int64_t e) {

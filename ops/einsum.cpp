@@ -14,8 +14,8 @@
 namespace vitrine {
 namespace {
 
-/// Axes are named by numbers: a letter by its code, those of an ellipsis by …, −2, −1 from left to
-/// right.
+/// Axes are named by numbers: a letter by its character code, the axes of an ellipsis by …, −2, −1
+/// from left to right.
 using Labels = std::vector<int>;
 
 struct Operand {
@@ -31,7 +31,7 @@ std::string show(int label) {
   return label < 0 ? "an axis of the ellipsis" : std::string(1, static_cast<char>(label));
 }
 
-/// The subscripts taken apart: "ij,jk->ik" has the terms "ij" and "jk" and the output "ik".
+/// The parsed subscripts: "ij,jk->ik" has the terms "ij" and "jk" and the output "ik".
 struct Subscripts {
   std::string text;
   std::vector<std::string> terms;
@@ -68,7 +68,7 @@ Subscripts split(std::string_view text) {
   return s;
 }
 
-/// The labels of a term whose ellipsis stands for `ellipsis` axes.
+/// The labels of a term in which the ellipsis stands for `ellipsis` axes.
 Labels labels_of(const std::string& term, int ellipsis) {
   Labels labels;
   for (char c : term) {
@@ -97,7 +97,7 @@ std::vector<Operand> operands(const Subscripts& s, const std::vector<Tensor>& xs
   return result;
 }
 
-/// The size of each label; a size of 1 gives way to any other.
+/// The size of each label; a size of 1 is replaced by any other size.
 std::map<int, int64_t> sizes_of(const Subscripts& s, const std::vector<Operand>& xs) {
   std::map<int, int64_t> sizes;
   for (size_t i = 0; i < xs.size(); ++i)
@@ -139,7 +139,8 @@ Labels output_labels(const Subscripts& s, const std::vector<Operand>& xs) {
   return labels;
 }
 
-/// x with each label once: diagonals of repeated ones, and without axes of size 1 that broadcast.
+/// x with each label once: repeated labels take the diagonal, and axes of size 1 that broadcast are
+/// dropped.
 Operand simplified(const Subscripts& s, Operand o, const std::map<int, int64_t>& sizes) {
   for (size_t i = 0; i < o.labels.size();) {
     const int label = o.labels[i];
@@ -180,7 +181,7 @@ Operand sum_others(const Operand& o, const Labels& kept) {
   return axes.empty() ? o : Operand{sum(o.x, axes), labels};
 }
 
-/// The axes in the order of `labels`.
+/// x with its axes in the order of `labels`.
 Tensor ordered(const Operand& o, const Labels& labels) {
   Axes axes;
   for (int label : labels)
@@ -188,7 +189,7 @@ Tensor ordered(const Operand& o, const Labels& labels) {
   return permute(o.x, axes);
 }
 
-/// The axes in the order of the three groups, each group merged into one axis.
+/// x with its axes in the order of the three groups, each group merged into one axis.
 Tensor merged(const Operand& o, const std::array<Labels, 3>& groups) {
   Labels labels;
   for (const Labels& group : groups) labels.insert(labels.end(), group.begin(), group.end());
@@ -221,7 +222,7 @@ Operand contract(const Subscripts& s, const Operand& x, const Operand& y, const 
   return z;
 }
 
-/// The labels that are needed beside operands x and y: by the output and by the other operands.
+/// The labels of operands x and y that the output or other operands also need.
 Labels needed_beside(const std::vector<Operand>& operands, size_t x, size_t y, const Labels& output) {
   Labels needed = output;
   for (size_t i = 0; i < operands.size(); ++i)
@@ -229,7 +230,7 @@ Labels needed_beside(const std::vector<Operand>& operands, size_t x, size_t y, c
   return needed;
 }
 
-/// The pair whose product takes the fewest multiplications.
+/// The pair whose product needs the fewest multiplications.
 std::pair<size_t, size_t> cheapest_pair(const std::vector<Operand>& operands,
                                         const std::map<int, int64_t>& sizes) {
   std::pair<size_t, size_t> best{0, 1};

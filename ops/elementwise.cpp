@@ -37,7 +37,7 @@ Tensor seen_as(const Tensor& x, const Shape& shape) {
   return x.alias(shape, strides);
 }
 
-/// What an op that changes x wants: it would change an element that x shows twice twice.
+/// Checks that x shows no element twice: an op in place would change such an element twice.
 void check_elements_apart(const char* op, const Tensor& x) {
   for (int axis = 0; axis < x.rank(); ++axis)
     check(x.numel() == 0 || x.shape()[axis] == 1 || x.strides()[axis] != 0,
@@ -70,8 +70,8 @@ Tensor run_logic(Logic op, const char* name, const Tensor& x, const Tensor& y) {
   return z;
 }
 
-/// A plain number as a scalar of x's dtype; an integer tensor takes whole numbers of its range
-/// only.
+/// A plain number as a scalar of x's dtype. For an integer tensor it must be a whole number in the
+/// dtype's range.
 Tensor scalar_like(const char* op, const Tensor& x, double value) {
   const DType dtype = x.dtype() == DType::boolean ? DType::int64 : x.dtype();
   check_number(op, value, dtype);
@@ -85,7 +85,7 @@ Tensor affine(const char* op, const Tensor& x, double a, double b) {
   return record(op, {x}, y, [a](const Tensor& dy) -> Grads { return {dy * a}; });
 }
 
-/// x·y summed to `shape`. Where something is summed, 16-bit products are kept wide until after the
+/// x·y summed to `shape`. If there is a sum, 16-bit products stay in the wide dtype until after the
 /// sum.
 Tensor product_to(const Tensor& x, const Tensor& y, const Shape& shape) {
   const Shape full = broadcast("mul", x.shape(), y.shape());
@@ -94,8 +94,8 @@ Tensor product_to(const Tensor& x, const Tensor& y, const Shape& shape) {
               x.dtype());
 }
 
-/// The share of a maximum's or minimum's gradient that goes to x: 1 where x wins, 1/2 where both
-/// are equal.
+/// The share of a maximum's or minimum's gradient that goes to x: 1 where x is chosen, 1/2 where
+/// both are equal.
 Tensor share(const Tensor& wins, const Tensor& ties, DType dtype) {
   return cast(wins, dtype) + cast(ties, dtype) * 0.5;
 }
@@ -144,8 +144,7 @@ Tensor pow(const Tensor& x0, const Tensor& y0) {
   return record("pow", {p.x, p.y}, run_binary(Binary::pow, p),
                 [x = Saved(p.x), y = Saved(p.y)](const Backward& b) -> Grads {
                   Grads grads(2);
-                  // Where x is 0, 1 stands in its place for powers and logarithms that would be
-                  // infinite there.
+                  // 1 replaces x = 0 in powers and logarithms that would be infinite there.
                   const Tensor nonzero = not_equal(x, zeros_like(x));
                   if (b.needs(0)) {
                     const Tensor either = logical_or(nonzero, not_equal(y, zeros_like(y)));
@@ -161,7 +160,7 @@ Tensor pow(const Tensor& x0, const Tensor& y0) {
 
 namespace {
 
-/// maximum and minimum: the winner takes the gradient, equals share it.
+/// maximum and minimum: the chosen operand receives the gradient, equal operands share it.
 Tensor extreme(Binary op, const char* name, const Tensor& x0, const Tensor& y0) {
   const Pair p(name, x0, y0);
   const bool largest = op == Binary::maximum;
@@ -196,7 +195,7 @@ Tensor operator+(const Tensor& x, double y) {
   return is_floating(x.dtype()) ? affine("add_scalar", x, 1, y) : add(x, scalar_like("add", x, y));
 }
 Tensor operator*(const Tensor& x, double y) {
-  // Adding −0 leaves every number as it is, −0 too.
+  // Adding −0 leaves every number unchanged, including −0.
   return is_floating(x.dtype()) ? affine("mul_scalar", x, y, -0.0) : mul(x, scalar_like("mul", x, y));
 }
 Tensor operator-(const Tensor& x, double y) {
@@ -213,7 +212,7 @@ void add_in_place(Tensor& x, const Tensor& y, double scale) {
   check(x.shape() == y.shape() && is_floating(x.dtype()) && is_floating(y.dtype()),
         "add_in_place: x is {} and y is {}, wanted floating tensors of one shape", describe(x), describe(y));
   check_elements_apart("add_in_place", x);
-  // Another view of x's memory would be read after it has been written.
+  // If y is another view of x's memory, elements would be read after they have been written.
   const bool apart =
       x.shared_storage() != y.shared_storage() || (x.raw() == y.raw() && x.strides() == y.strides());
   const auto scaled = [&] {

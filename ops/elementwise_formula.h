@@ -1,4 +1,4 @@
-// An elementwise function of one's own, from one formula:
+// A user-defined elementwise function, from one formula:
 //
 //   struct Snake {
 //     static constexpr const char* kName = "snake";
@@ -16,11 +16,11 @@
 //   …
 //   Tensor y = elementwise(Snake{1.5}, x);
 //
-// From it come the CPU's loop by vectors, every floating dtype, the gradient, second and third
-// derivatives (tapes of a higher order are refused), and the CUDA kernel where nvcc compiles the
-// file that calls elementwise(), or the emulator's definitions are set for it (docs/cuda.md). A
-// formula belongs to one such file: elsewhere the same call would be one without a kernel for a
-// GPU.
+// The formula gives the vectorized CPU loop for every floating dtype, the gradient, and the second
+// and third derivatives (tapes of a higher order are refused). It also gives the CUDA kernel if
+// nvcc compiles the file that calls elementwise(), or if the emulator's definitions are set for
+// that file (docs/cuda.md). Call a formula from one such file only: in another file the same call
+// has no GPU kernel.
 #pragma once
 
 #include "core/creation.h"
@@ -40,8 +40,8 @@
 namespace vitrine {
 
 /// F has a name, value(x) = f(x), and derivative(x, y) = f'(x) with y = f(x) rounded to x's dtype.
-/// Both are templates on the number, of which core/simd/lanes.h lists what it can do. Members are
-/// its parameters.
+/// Both functions are templates on the number type; core/simd/lanes.h lists its operations. The
+/// members of F are the formula's parameters.
 template <class F>
 concept ElementwiseFormula = requires(const F& f, lanes::Lanes<float, 1> x) {
   { F::kName } -> std::convertible_to<const char*>;
@@ -50,14 +50,14 @@ concept ElementwiseFormula = requires(const F& f, lanes::Lanes<float, 1> x) {
 };
 
 /// y[i] = f(x[i]) for x of any shape and strides, in a floating dtype. Saves x and y. On the CPU it
-/// takes about three times as long as an op of the library with the same formula, which is compiled
-/// for each instruction set.
+/// takes about three times as long as a built-in op with the same formula, because built-in ops are
+/// compiled for each instruction set.
 template <ElementwiseFormula F>
 Tensor elementwise(const F& f, const Tensor& x);
 
 namespace detail {
 
-/// The derivative of a formula is a formula, whose own comes from tangents.
+/// The derivative of a formula as a formula. Its own derivative is computed with tangents.
 template <class F>
 struct DerivativeFormula {
   static constexpr const char* kName = F::kName;
@@ -73,7 +73,8 @@ struct DerivativeFormula {
   }
 };
 
-/// The highest derivative of an elementwise() whose formula is F: each is a template of its own.
+/// The highest derivative of an elementwise() with formula F. Each derivative is a separate
+/// template.
 template <class F>
 inline constexpr int kHighestDerivative = 3;
 template <class F>
@@ -83,7 +84,7 @@ inline constexpr int kHighestDerivative<DerivativeFormula<F>> = kHighestDerivati
 
 namespace cpu {
 
-/// x[i] → f(x[i], …) for n elements of dtype S in each operand, 64 at a time.
+/// y[i] = f(x[i], …) for n elements of dtype S in each operand, 64 at a time.
 template <class S, class F, class... X>
 void formula_run(S* y, int64_t n, const F& f, const X*... x) {
   constexpr int kLanes = 64;
@@ -108,7 +109,7 @@ void formula_run(S* y, int64_t n, const F& f, const X*... x) {
   });
 }
 
-/// The same of dual numbers, one at a time.
+/// The same for dual numbers, one at a time.
 template <class F, class... X>
 void formula_run(Dual* y, int64_t n, const F& f, const X*... x) {
   using Number = lanes::Lanes<double, 1>;

@@ -72,7 +72,7 @@ Tensor sigmoid(const Tensor& x) {
 Tensor clamp(const Tensor& x, double low, double high) {
   check(low <= high, "clamp: the lower bound {} is above the upper bound {}", low, high);
   if (!is_floating(x.dtype())) {
-    // An infinite bound is none; others must be whole numbers.
+    // An infinite bound is no bound; other bounds must be whole numbers.
     for (double bound : {low, high})
       check(std::isinf(bound) || bound == std::floor(bound),
             "clamp: the bound {} is not whole, but x is {}; cast it to a floating dtype first", bound,

@@ -1,4 +1,4 @@
-// Largest and smallest elements, where they are, and whether any or all hold. Declared in
+// Largest and smallest elements, their positions, and the reductions any and all. Declared in
 // ops/reduce.h.
 #include <numeric>
 
@@ -38,7 +38,7 @@ bool is_nan_element(const S& x) {
   return x != x;
 }
 
-/// True where y takes the place of x: the first extreme stays, and so does the first NaN.
+/// True if y replaces x: the first extreme stays, and so does the first NaN.
 template <bool kMax, class S>
 bool beats(const S& y, const S& x) {
   return (kMax ? y > x : y < x) || (is_nan_element(y) && !is_nan_element(x));
@@ -107,7 +107,7 @@ Tensor where_extreme(const char* op, const Tensor& x, const Axes& axes, KeepAxes
   Tensor grouped = x;
   auto together = sorted;
   if (!sorted.empty() && sorted.back() - sorted.front() >= static_cast<int>(sorted.size())) {
-    // Positions count over all the axes in one pass: they come last, one after the other.
+    // Positions count over all reduced axes in one pass, so these axes are moved to the end.
     Axes order;
     for (int axis = 0; axis < x.rank(); ++axis)
       if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);
@@ -129,7 +129,7 @@ template <bool kMax, class S>
 int64_t position(const S* x, int64_t n, int64_t stride) {
   using T = AccumulatorOf<S>;
   if constexpr (is_row_type<S>) {
-    if (stride == 1) {  // find its value, then its place: two fast loops
+    if (stride == 1) {  // find the value, then its position: two fast loops
       const T best = kMax ? vecmath::max(x, static_cast<size_t>(n)) : vecmath::min(x, static_cast<size_t>(n));
       int64_t i = 0;
       while (is_nan_element(best) ? !is_nan_element(static_cast<T>(x[i])) : static_cast<T>(x[i]) != best) ++i;

@@ -1,10 +1,10 @@
-// Every elementwise function as one formula: its value and its derivative, templates on the scalar.
-// The same text serves float and double, Dual, the vectors of every instruction set
-// (ops/cpu/elementwise_*.cpp) and CUDA. It has no include guard: it is included inside the
-// namespace whose exp, log, select … it shall use (ops/formulas.h for scalars).
+// Every elementwise function as one formula: its value and its derivative, as templates on the
+// scalar. The same text serves float and double, Dual, the vectors of every instruction set
+// (ops/cpu/elementwise_*.cpp) and CUDA. It has no include guard: include it inside the namespace
+// whose exp, log, select and so on it should use (ops/formulas.h for scalars).
 //
-// value(x) is f(x); derivative(x, y) is f'(x), where y = f(x) may be used unless its rounding to 16
-// bits would show (in 1 − y², say). NaN stays NaN.
+// value(x) is f(x). derivative(x, y) is f'(x); it may use y = f(x), unless y's rounding to 16 bits
+// would matter (for example in 1 − y²). NaN stays NaN.
 
 struct Neg {
   template <class T>
@@ -157,20 +157,20 @@ struct Erf {
     return T(1.1283791670955126) * exp(-(x * x));
   }  // 2/√π
 };
-/// −|x|, but with slope 1 at 0: of what is put together from halves the left one counts there, so
-/// that duals have its slope.
+/// −|x|, but with slope 1 at 0. Functions composed from two halves use the left half at 0; this
+/// gives dual numbers the same slope.
 template <class T>
 VITRINE_HD T minus_abs(T x) {
   return select(x > T(0), -x, x);
 }
-/// 1/(1 + e⁻ˣ), through e^−|x| so that nothing overflows.
+/// 1/(1 + e⁻ˣ), computed from e^−|x| so that nothing overflows.
 struct Sigmoid {
   template <class T>
   VITRINE_HD T value(T x) const {
     const T e = exp(minus_abs(x)), r = T(1) / (T(1) + e);
     return select(x > T(0), r, e * r);
   }
-  /// s·(1 − s), without the difference, in which small values would be lost.
+  /// s·(1 − s), computed without the difference, which would lose small values.
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
     const T e = exp(minus_abs(x)), r = T(1) / (T(1) + e);
@@ -250,7 +250,7 @@ struct Silu {
   template <class T>
   VITRINE_HD T derivative(T x, T) const {
     const T s = Sigmoid().value(x);
-    // Beyond, e^−|x| is 0 in every type, but x may be infinite
+    // Beyond these bounds, e^−|x| is 0 in every type, but x may be infinite.
     const T z = Clamp{-750, 750}.value(x);
     return s + z * Sigmoid().derivative(x, s);
   }
@@ -325,8 +325,8 @@ struct Affine {
   }
 };
 
-// Two operands. Their gradients are written in recorded ops (ops/elementwise.cpp), so that a value
-// suffices here.
+// Two operands. Their gradients are written in recorded ops (ops/elementwise.cpp), so a value is
+// enough here.
 struct Add {
   template <class T>
   VITRINE_HD T value(T x, T y) const {

@@ -5,7 +5,7 @@
 
 #include "core/math.h"
 
-// Name of the function, type of its formula (ops/formulas-inl.h).
+// The name of the function and the type of its formula (ops/formulas-inl.h).
 // clang-format off
 #define VITRINE_UNARY_FORMULAS(X)                                                                    \
   X(neg, Neg) X(abs, Abs) X(sign, Sign) X(square, Square) X(reciprocal, Reciprocal)                  \
@@ -28,7 +28,7 @@ enum class Binary : uint8_t { VITRINE_BINARY_FORMULAS(VITRINE_ENUMERATOR) };
 enum class Comparison : uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
 enum class Logic : uint8_t { logical_and, logical_or, logical_xor };
 
-/// As the op is called in C++.
+/// The op's name in C++.
 const char* name(Unary op);
 const char* name(Binary op);
 
@@ -48,7 +48,7 @@ VITRINE_HD F make([[maybe_unused]] double a, [[maybe_unused]] double b) {
 }
 }  // namespace formula
 
-/// Calls f with the scalar formula of `op`, its parameters set.
+/// Calls f with the scalar formula of `op` and its parameters.
 template <class F>
 void visit_formula(Unary op, double a, double b, F&& f) {
   switch (op) {

@@ -7,7 +7,7 @@
 
 namespace vitrine {
 
-/// Whether the function has whole results; the others want a floating dtype.
+/// Whether the function has integer results. The others require a floating dtype.
 inline bool has_integers(Unary op) {
   return op == Unary::neg || op == Unary::abs || op == Unary::sign || op == Unary::square ||
          op == Unary::relu;
@@ -26,8 +26,8 @@ VITRINE_HD I integer(Unary op, I x) {
   }
 }
 
-/// Powers of negative exponents are 0 here: on the CPU they are errors, a GPU does not look for
-/// them. Quotients are not whole.
+/// A power with a negative exponent is 0 here. On the CPU it is an error; a GPU does not check for
+/// it. Quotients are not integers, so there is no division.
 template <class I>
 VITRINE_HD I integer(Binary op, I x, I y) {
   using U = std::make_unsigned_t<I>;

@@ -1,6 +1,6 @@
-// How both devices draw by weights. A draw looks where a random point falls between running sums,
-// and another rounding of the last bit may be another index; so what is here fixes the order of
-// sums, and takes no function that a GPU rounds in its own way.
+// How both devices draw by weights. A draw finds a random point among running sums, so rounding the
+// last bit differently could give another index. This file therefore fixes the order of sums, and
+// uses no function that a GPU rounds differently.
 #pragma once
 
 #include <bit>
@@ -10,11 +10,11 @@
 
 namespace vitrine {
 
-/// So that the sum of a row is finite.
+/// A limit that keeps the sum of a row finite.
 inline constexpr double kLargestWeight = 1e290;
 
-/// Weights, the sums of each 32 neighbours, the sums of each 32 of those, … up to the sum of the
-/// row.
+/// The weights, the sums of each 32 neighbours, the sums of each 32 of those sums, and so on up to
+/// the sum of the row.
 struct SumTree {
   static constexpr int64_t kWidth = 32;
   static constexpr int kMostLevels = 13;  // 32¹² > 2⁵⁹
@@ -30,7 +30,7 @@ struct SumTree {
     }
   }
 
-  /// The index in `row` at which the running sum first exceeds u·total. Weights of 0 are never
+  /// The index in `row` at which the running sum first exceeds u·total. A weight of 0 is never
   /// drawn.
   VITRINE_HD int64_t find(int64_t row, double u) const {
     double point = u * sums[levels - 1][row];
@@ -43,13 +43,14 @@ struct SumTree {
   }
 
  private:
-  /// The same among `count` neighbours; `point` is then counted from where that one begins.
+  /// The same among `count` neighbours. `point` is then counted from the beginning of the one that
+  /// was found.
   VITRINE_HD static int64_t find_among(const double* weights, int64_t count, double& point) {
     double sum = 0, before = 0;
     int64_t last = 0;
     for (int64_t i = 0; i < count; ++i) {
       if (weights[i] == 0) continue;
-      last = i;  // of rounded sums the last possible one catches what is left
+      last = i;  // if rounding leaves a rest, the last possible one takes it
       before = sum;
       sum += weights[i];
       if (sum > point) break;
@@ -75,10 +76,10 @@ VITRINE_HD inline double first_time(double u, double rate) {
   return -(exponent * 0.69314718055994531 + 2 * s * (1 + sum)) / rate;
 }
 
-/// The Errors of weights that cannot be drawn by.
+/// The error of a weight that is not valid.
 [[noreturn]] void fail_weight(int64_t row, int64_t index, double weight);
 [[noreturn]] void fail_few_weights(int64_t row, int64_t positive, int64_t count, bool replacement);
-/// How many weights above 0 a row needs.
+/// The number of weights above 0 that a row needs.
 inline int64_t needed_weights(int64_t count, bool replacement) {
   return replacement && count > 1 ? 1 : count;
 }

@@ -1,6 +1,6 @@
 // One step of each recurrent cell for one channel, and its gradient, as templates on the scalar.
 // The same text serves the vectors of every instruction set and CUDA. The file has no include
-// guard: it is included after ops/formulas-inl.h, in the same namespace.
+// guard: include it after ops/formulas-inl.h, in the same namespace.
 
 /// Long short-term memory (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al.
 /// 2000).
@@ -20,7 +20,7 @@ struct LstmStep {
   }
 };
 
-/// The gradients of the four sums and of c_before. `dc` is what later steps have sent back along c.
+/// The gradients of the four sums and of c_before. `dc` is the gradient of c from later steps.
 template <class T>
 struct LstmStepGradient {
   T input, forget, candidate, output, c_before;
@@ -33,11 +33,11 @@ struct LstmStepGradient {
   }
 };
 
-/// Gated recurrent unit (Cho et al. 2014), its reset gate after the product, so that one product
-/// serves all gates.
+/// Gated recurrent unit (Cho et al. 2014), with the reset gate applied after the product, so that
+/// one product serves all gates.
 template <class T>
 struct GruStep {
-  /// `hidden`: what the reset gate lets through, U·h_before + bias
+  /// `hidden`: the input of the reset gate, U·h_before + bias
   T reset, update, candidate, hidden;
   T h;  ///< (1 − update)·candidate + update·h_before
 

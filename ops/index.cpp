@@ -11,7 +11,7 @@
 namespace vitrine {
 namespace {
 
-/// Checks that index fits x: the same rank, and sizes up to x's on the other axes.
+/// Checks that index matches x: the same rank, and sizes up to x's on the other axes.
 int check_gather(const char* op, const Tensor& x, int64_t axis, const Tensor& index) {
   const int at = check_axis(op, x.shape(), axis);
   bool fits = index.rank() == x.rank();
@@ -27,10 +27,10 @@ int check_gather(const char* op, const Tensor& x, int64_t axis, const Tensor& in
 namespace cpu {
 namespace {
 
-/// Walks the positions of `index` (int64). For each line along `axis`, calls f(offsets): the
-/// element offsets at which the line starts in index, `along` (whose axis is indexed) and `beside`
-/// (which has index's shape). Lines touch different elements of `along`, so they may run in
-/// parallel; a line itself runs in order.
+/// Visits the positions of `index` (int64). For each line along `axis`, calls f(offsets) with the
+/// element offsets at which the line starts in index, in `along` (whose axis is indexed) and in
+/// `beside` (which has index's shape). Different lines touch different elements of `along`, so they
+/// may run in parallel. The elements of one line are visited in order.
 template <class F>
 void for_each_line(const Tensor& index, const Tensor& along, const Tensor& beside, int axis, F&& f) {
   Shape lines = index.shape();
@@ -149,7 +149,8 @@ Tensor index_select(const Tensor& x, int64_t axis, const Tensor& index) {
   const int at = check_axis("index_select", x.shape(), axis);
   const Tensor places = checked_index(index, {"index_select", "index", x.size(at), true});
   if (at == 0) return take_rows("index_select", x, places);
-  // Along another axis: that axis first, and the new ones back to its place.
+  // For another axis: that axis is moved to the front, and the new axes are moved back to its
+  // position.
   Tensor y = take_rows("index_select", move_axis(x, at, 0), places);
   Axes order;
   for (int i = 0; i < at; ++i) order.push_back(index.rank() + i);
@@ -169,7 +170,7 @@ Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   const Tensor places = checked_index(index, {"one_hot", "index", classes});
   Shape shape = index.shape();
   shape.push_back(classes);
-  numel(shape);  // an error where it has more elements than an int64 can count
+  numel(shape);  // an error if there are more elements than an int64 can count
   const Tensor numbers = arange(0, static_cast<double>(classes), 1, DType::int64, index.device());
   return cast(equal(unsqueeze(places, -1), numbers), dtype);
 }

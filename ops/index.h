@@ -1,16 +1,16 @@
-// Reading and writing by index. Indices are int64 or int32, negative ones counted from the end
-// where not said otherwise; one out of range is an error that names it.
+// Reading and writing by index. Indices are int64 or int32. Negative indices count from the end,
+// unless a comment says otherwise. An index out of range is an error that names it.
 #pragma once
 
 #include "ops/view.h"
 
 namespace vitrine {
 
-/// y[…, i, …] = x[…, index[…, i, …], …] along an axis; index has x's rank, and sizes up to x's on
+/// y[…, i, …] = x[…, index[…, i, …], …] along an axis. index has x's rank, and sizes up to x's on
 /// the other axes. (PyTorch's gather, ONNX's GatherElements.)
 Tensor gather(const Tensor& x, int64_t axis, const Tensor& index);
-/// y = x with y[…, index[…, i, …], …] += source[…, i, …]; in a fixed order, so that results do not
-/// depend on threads.
+/// y = x with y[…, index[…, i, …], …] += source[…, i, …]. The order is fixed, so results do not
+/// depend on the number of threads.
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 /// Takes whole slices along an axis: y.shape = x.shape with the axis replaced by index's shape.
 /// (NumPy's take.)

@@ -7,7 +7,7 @@ namespace vitrine {
 Tensor checked_index(const Tensor& index, const IndexRule& rule) {
   check(is_integer(index.dtype()), "{}: {} is {}, wanted int64, int32 or uint8", rule.op, rule.argument,
         describe(index));
-  // Of nothing there is no element that a GPU could read in the meantime.
+  // If [0, limit) is empty, a GPU has no valid element to read until the error is reported.
   check(index.device().is_cpu() || rule.limit > 0 || rule.except || index.numel() == 0,
         "{}: {} has {} indices, but there are none in [0, 0)", rule.op, rule.argument, index.numel());
   Tensor y = empty(index.shape(), DType::int64, index.device());

@@ -1,13 +1,14 @@
-// Indices given by the user, checked and brought into one form.
+// Checks and conversion of indices that the user passes.
 #pragma once
 
 #include "ops/kernels.h"
 
 namespace vitrine {
 
-/// The indices as contiguous int64, negative ones counted from the end where the rule has them; one
-/// out of range is an error that names it and its position. On a GPU it is told when the CPU next
-/// waits for that (item, a copy, synchronize), and counts as `except`, or 0, until then.
+/// The indices as contiguous int64, counted from the end if negative and if the rule permits it. An
+/// index out of range is an error that names the index and its position. On a GPU this error is
+/// reported when the CPU next waits for the GPU (item, a copy, synchronize); until then the index
+/// counts as `except`, or 0.
 Tensor checked_index(const Tensor& index, const IndexRule& rule);
 
 }  // namespace vitrine

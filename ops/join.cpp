@@ -11,7 +11,7 @@
 namespace vitrine {
 namespace {
 
-/// Sums and products of sizes that a caller chose: beyond int64 they are errors.
+/// Sums and products of sizes that the caller chose. Beyond int64 they are errors.
 int64_t sum_of(const char* op, int64_t a, int64_t b) {
   int64_t sum = 0;
   check(!__builtin_add_overflow(a, b, &sum), "{}: an axis of {} + {} elements is too long", op, a, b);
@@ -75,7 +75,7 @@ Tensor stack(const std::vector<Tensor>& xs, int64_t axis) {
 
 namespace {
 
-/// Where the elements of an axis of size n come from, padded by `before` and `after`.
+/// The source indices of an axis of size n that is padded by `before` and `after`.
 Tensor sources(int64_t n, int64_t before, int64_t after, PadMode mode, Device device) {
   const auto run = [&](int64_t first, int64_t count, int step) {
     const auto start = static_cast<double>(first);
@@ -140,8 +140,8 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vecto
 
 namespace {
 
-/// Each entry of an axis `times` in turn, or all of them together `times`: [outer, n, inner] is
-/// spread along a new axis after or before n, which is then merged with it.
+/// Repeats each entry of an axis `times` times in a row, or all entries together `times` times.
+/// [outer, n, inner] is expanded along a new axis after or before n, which is then merged with n.
 Tensor repeat_axis(const char* op, const Tensor& x, int axis, int64_t times, bool together) {
   const auto product = [&](int from, int to) {
     int64_t result = 1;
@@ -177,7 +177,7 @@ Tensor repeat(const Tensor& x, int64_t times, int64_t axis) {
 
 namespace {
 
-/// x where column − row ≤ diagonal (lower) or ≥ diagonal (upper), else 0.
+/// x if column − row ≤ diagonal (lower) or ≥ diagonal (upper), else 0.
 Tensor triangle(const char* op, const Tensor& x, int64_t diagonal, bool lower) {
   check(x.rank() >= 2, "{}: x has the shape {}, wanted at least two axes", op, x.shape());
   const auto numbers = [&](int64_t axis) {

@@ -1,25 +1,26 @@
-// Operations that put tensors together or repeat them.
+// Operations that join tensors or repeat them.
 #pragma once
 
 #include "ops/view.h"
 
 namespace vitrine {
 
-/// Joins tensors along an existing axis; the other sizes must agree, dtypes are promoted.
+/// Joins tensors along an existing axis; the other sizes must be equal. Dtypes are promoted.
 Tensor concat(const std::vector<Tensor>& xs, int64_t axis = 0);
-/// Joins tensors of equal shape along a new axis at the given place of the result.
+/// Joins tensors of equal shape along a new axis, at index `axis` of the result.
 Tensor stack(const std::vector<Tensor>& xs, int64_t axis = 0);
 
-/// What padding is filled with: a value, the neighbours mirrored without the edge itself, the edge,
-/// or the other end.
+/// The values of padding: a constant, the neighbours mirrored without the edge itself, the edge, or
+/// the elements from the other end.
 enum class PadMode { constant, reflect, edge, wrap };
-/// Adds before[i] and after[i] elements along axis i (one entry per axis; at least 0; reflect and
-/// wrap need enough elements). `value` fills in constant mode.
+/// Adds before[i] and after[i] elements along axis i. There is one entry per axis, at least 0;
+/// reflect and wrap require enough elements. `value` is the constant of constant mode.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
            PadMode mode = PadMode::constant, double value = 0);
-/// Tiles x: axis i is repeated times[i] times (as NumPy's tile; missing entries at the left are 1).
+/// Tiles x: axis i is repeated times[i] times, as in NumPy's tile; missing entries at the left are
+/// 1.
 Tensor tile(const Tensor& x, const std::vector<int64_t>& times);
-/// Repeats each element along an axis `times` times in a row (as NumPy's repeat).
+/// Repeats each element `times` times in a row along an axis, as in NumPy's repeat.
 Tensor repeat(const Tensor& x, int64_t times, int64_t axis);
 /// Keeps the elements on and below (tril) or above (triu) the given diagonal of the last two axes;
 /// the others are 0.

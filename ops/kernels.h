@@ -1,8 +1,8 @@
-// Every kernel of the operations, declared once for CPU and CUDA (core/kernel_macros.h). The op
-// checks and allocates; the kernel only computes. CPU kernels are in the op's file or, where tuned,
-// under ops/cpu/; CUDA twins in cuda/ under the same stem.
+// All kernels of the operations, declared once for CPU and CUDA (core/kernel_macros.h). The op
+// checks its arguments and allocates; the kernel only computes. CPU kernels are in the op's file
+// or, if tuned, in ops/cpu/. CUDA kernels are in cuda/ under the same file name.
 //
-// Where not said otherwise tensors are contiguous, and statistics have the wide dtype of their
+// Tensors are contiguous unless a comment says otherwise. Statistics have the wide dtype of their
 // input (float32 for the 16-bit types).
 #pragma once
 
@@ -32,32 +32,33 @@ VITRINE_KERNEL(choose, Tensor& z, const Tensor& condition, const Tensor& x, cons
 
 // -- Matrix products
 
-/// z = x·y, or z += x·y where `add`, over the last two axes; the leading axes of x and y broadcast
-/// to those of z. Of the last two strides of x and of y one is 1. z may be float32 for 16-bit x and
-/// y.
+/// z = x·y, or z += x·y if `add`, over the last two axes. The leading axes of x and y broadcast to
+/// those of z. One of the last two strides of x is 1, and likewise for y. z may be float32 for
+/// 16-bit x and y.
 VITRINE_KERNEL(matmul, Tensor& z, const Tensor& x, const Tensor& y, bool add);
 /// y = x·weightᵀ + bias: x [rows, in], weight [out, in] contiguous, bias [out] or undefined.
 VITRINE_KERNEL(linear, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
-/// The same, and active = gelu_tanh(y), of the y that is stored or of the sum that was rounded to
-/// it.
+/// The same, and active = gelu_tanh(y), computed from the stored y or from the sum before it was
+/// rounded to y.
 VITRINE_KERNEL(linear_gelu_tanh, Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight,
                const Tensor& bias);
 
 // -- Reductions: x [outer, n, inner] to y [outer, inner]
 
-/// y = Σ x over n, in x's wide dtype; of bool and integers int64.
+/// y = Σ x over n, in x's wide dtype; int64 for bool and integers.
 VITRINE_KERNEL(sum, Tensor& y, const Tensor& x);
-/// The largest and smallest; n ≥ 1. NaN if there is one.
+/// The largest and smallest element; n ≥ 1. NaN if any element is NaN.
 VITRINE_KERNEL(max, Tensor& y, const Tensor& x);
 VITRINE_KERNEL(min, Tensor& y, const Tensor& x);
-/// y (bool): whether any, or every, element is other than 0.
+/// y (bool): whether any element, or every element, is nonzero.
 VITRINE_KERNEL(any, Tensor& y, const Tensor& x);
 VITRINE_KERNEL(all, Tensor& y, const Tensor& x);
-/// y (int64): where the first largest (smallest) is; the first NaN if there is one; n ≥ 1.
+/// y (int64): the index of the first largest (smallest) element, or of the first NaN if there is
+/// one; n ≥ 1.
 VITRINE_KERNEL(argmax, Tensor& y, const Tensor& x);
 VITRINE_KERNEL(argmin, Tensor& y, const Tensor& x);
-/// y [outer, n, inner]: running sums over n, from the end if `reverse`, without the element itself
-/// if `exclusive`.
+/// y [outer, n, inner]: running sums over n, from the end if `reverse`, and without the element
+/// itself if `exclusive`.
 VITRINE_KERNEL(cumsum, Tensor& y, const Tensor& x, bool exclusive, bool reverse);
 
 // -- Softmax: over the last axis
@@ -77,18 +78,18 @@ VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor&
                const Tensor& total);
 
 // -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse
-// [B, H, Tq]; all in one dtype, which is wide on the CPU; on a GPU lse, what is kept of LASER, bias
+// [B, H, Tq], all in one dtype. On the CPU this dtype is wide; on a GPU lse, `kept` of LASER, bias
 // and slopes have its wide dtype. bias and allowed (bool) are expanded views of [B, H, Tq, Tk],
-// slopes [H]; undefined where there are none.
+// slopes is [H]; they are undefined if not used.
 
-/// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ; lse = log Σ e^scores per row, −∞ where
-/// nothing is visible. `kept`, like y, is for the device's own backward: of LASER the sums whose
-/// logarithm it is, or on a GPU that logarithm; of a mean what rounding took from y, undefined
-/// where y is wide or no backward follows. A GPU's naive step leaves it alone.
+/// y = softmax(form(q·kᵀ))·v, or LASER's log of softmax·eᵛ. lse = log Σ e^scores per row, −∞ if no
+/// key is visible. `kept`, like y, is for the same device's backward. For LASER it holds the sums
+/// whose logarithm y is or, on a GPU, that logarithm. For a mean it holds y's rounding error, and
+/// is undefined if y is wide or no backward follows. A GPU's naive step does not use it.
 VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
                const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                const AttentionForm& form);
-/// `y` is read for a mean alone.
+/// `y` is read only for a mean.
 VITRINE_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
                const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept, const Tensor& lse,
                const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form);
@@ -101,12 +102,12 @@ VITRINE_KERNEL(layer_norm, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& 
                const Tensor& bias, double eps);
 /// y = x·rstd·weight with rstd = 1/√(average x² + eps).
 VITRINE_KERNEL(rms_norm, Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weight, double eps);
-/// sum = x + residual, and y as above of that: layer_norm, or rms_norm where `mean` and `bias` are
+/// sum = x + residual, and y is the norm of sum: layer_norm, or rms_norm if `mean` and `bias` are
 /// undefined.
 VITRINE_KERNEL(add_norm, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd, const Tensor& x,
                const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
-/// The backward of them all at x: dx, Σ dy·x̂ and Σ dy over rows; the latter two may be undefined:
-/// then they are not wanted. dsum, where it is defined, is what other uses of x have sent back, and
+/// The backward of all these norms: dx, dweight = Σ dy·x̂ and dbias = Σ dy over rows. dweight and
+/// dbias are undefined if not needed. dsum, if defined, is the gradient from other uses of x; it is
 /// added to dx. `mean` is undefined for rms_norm.
 VITRINE_KERNEL(norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                const Tensor& dsum, const Tensor& x, const Tensor& mean, const Tensor& rstd,
@@ -114,30 +115,30 @@ VITRINE_KERNEL(norm_backward, Tensor& dx, Tensor& dweight, Tensor& dbias, const 
 
 // -- Rotary positions
 
-/// x [.., 2n] with each pair (l, h) of its channels turned: y has (l·cos − h·sin, h·cos + l·sin),
-/// or, turned `back`, that with −sin. Pair i is channels i and n + i, or 2i and 2i + 1 where
-/// `interleaved`. cosine and sine [.., n] are expanded views in x's wide dtype, with contiguous
-/// rows; x and y have any strides.
+/// Rotates each pair (l, h) of channels of x [.., 2n]: y has (l·cos − h·sin, h·cos + l·sin), or the
+/// same with −sin if `back`. Pair i is channels i and n + i, or 2i and 2i + 1 if `interleaved`.
+/// cosine and sine [.., n] are expanded views in x's wide dtype, with contiguous rows; x and y have
+/// any strides.
 VITRINE_KERNEL(rotary, Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine, bool interleaved,
                bool back);
 
 // -- Recurrent cells: one position t of all sequences. Tensors are [B, ·] with contiguous rows. h,
 // x, dx and dh_t have one dtype; gates, c, the product and the running gradients have its wide
-// dtype. lengths (int64 [B]) may be undefined; in a row with lengths[b] ≤ t the states stay as they
-// are, and its gates are not written. Formulas: ops/formulas_recurrent-inl.h.
+// dtype. lengths (int64 [B]) may be undefined; in a row with lengths[b] ≤ t the states do not
+// change, and its gates are not written. Formulas: ops/formulas_recurrent-inl.h.
 
 /// gates [B, 4C] = [σ(i), σ(f), tanh(g), σ(o)] of x + product [B, 4C], and the states h and c after
-/// it.
+/// this position.
 VITRINE_KERNEL(lstm_cell, Tensor& h, Tensor& c, Tensor& gates, const Tensor& x, const Tensor& product,
                const Tensor& h_before, const Tensor& c_before, const Tensor& lengths, int64_t t);
-/// dx [B, 4C]: the gradient of the four sums. dh and dc, running gradients of the states after this
-/// position, become what is known of those before: dc whole, dh without the part along the product.
-/// dh_t and dc_t may be undefined.
+/// dx [B, 4C]: the gradient of the four sums. dh and dc are running gradients: on entry those of
+/// the states after this position, on return those of the states before it. dc is then complete; dh
+/// lacks the part through the product. dh_t and dc_t may be undefined.
 VITRINE_KERNEL(lstm_cell_backward, Tensor& dx, Tensor& dh, Tensor& dc, const Tensor& dh_t, const Tensor& dc_t,
                const Tensor& gates, const Tensor& c, const Tensor& c_before, const Tensor& lengths,
                int64_t t);
 /// gates [B, 4C] = [r, u, candidate, n' + bias] of x [B, 3C] and product [B, 3C], and the state h
-/// after it. bias [C] may be undefined.
+/// after this position. bias [C] may be undefined.
 VITRINE_KERNEL(gru_cell, Tensor& h, Tensor& gates, const Tensor& x, const Tensor& product, const Tensor& bias,
                const Tensor& h_before, const Tensor& lengths, int64_t t);
 /// dx and dproduct [B, 3C]; dh as in lstm_cell_backward.
@@ -147,59 +148,62 @@ VITRINE_KERNEL(gru_cell_backward, Tensor& dx, Tensor& dproduct, Tensor& dh, cons
 // -- Losses: logits and their gradient [rows, V], each row contiguous; targets (int64), losses
 // and statistics [rows]
 
-/// losses = log Σ e^logits − logits[target], smoothed: (1 − s)·that + s·average over the classes as
-/// targets. 0 where the target is `ignore`. shift and total as in log_sum_exp.
+/// losses = log Σ e^logits − logits[target]. With smoothing s: (1 − s) times this loss, plus s
+/// times its average over all classes as targets. 0 where the target is `ignore`. shift and total
+/// are as in log_sum_exp.
 VITRINE_KERNEL(cross_entropy, Tensor& losses, Tensor& shift, Tensor& total, const Tensor& logits,
                const Tensor& targets, int64_t ignore, double label_smoothing);
-/// dx = dlosses·(softmax(logits) − target distribution); 0 where ignored, and in a row of only −∞.
+/// dx = dlosses·(softmax(logits) − target distribution); 0 in ignored rows and in rows of only −∞.
 VITRINE_KERNEL(cross_entropy_backward, Tensor& dx, const Tensor& dlosses, const Tensor& logits,
                const Tensor& targets, const Tensor& shift, const Tensor& total, int64_t ignore,
                double label_smoothing);
 
-/// Every element of x (contiguous, any real dtype) is a share, in [0, 1], or an error names `op`
-/// and `argument` (literals); on a GPU what next waits tells it.
+/// Checks that every element of x (contiguous, any real dtype) is in [0, 1]. Otherwise an error
+/// names `op` and `argument` (literals); on a GPU the next call that waits reports it.
 VITRINE_KERNEL(check_shares, const Tensor& x, const char* op, const char* argument);
 
 // -- Indices (int64, checked); any strides, equal devices
 
-/// What an op takes as an index.
+/// Which indices an op accepts.
 struct IndexRule {
   const char *op, *argument;           ///< for messages; literals
-  int64_t limit;                       ///< indices are below it
+  int64_t limit;                       ///< indices are less than this
   bool negative = false;               ///< −limit … −1 count from the end
-  std::optional<int64_t> except = {};  ///< allowed beside, and kept as it is
+  std::optional<int64_t> except = {};  ///< an additional index that is allowed, and kept unchanged
 };
-/// y (int64, contiguous) = index (int64 or int32), negative ones counted from the end; one out of
-/// range is an error, which on a GPU what next waits tells: until then it counts as `except`, or 0.
+/// y (int64, contiguous) = index (int64 or int32), with negative indices counted from the end. An
+/// index out of range is an error. On a GPU the next call that waits reports it; until then the
+/// index counts as `except`, or 0.
 VITRINE_KERNEL(check_index, Tensor& y, const Tensor& index, const IndexRule& rule);
 
-/// y[…, i, …] = x[…, index[…, i, …], …] along an axis, for the positions of index.
+/// y[…, i, …] = x[…, index[…, i, …], …] along an axis, for all positions of index.
 VITRINE_KERNEL(gather, Tensor& y, const Tensor& x, const Tensor& index, int axis);
 /// y[…, index[…, i, …], …] += source[…, i, …], in the order of i; y has the wide dtype of source.
 VITRINE_KERNEL(scatter_add, Tensor& y, const Tensor& index, const Tensor& source, int axis);
-/// indices [..., k]: where the first k of each row of x [..., n] are in sorted order; stable, NaN
-/// last.
+/// indices [..., k]: the positions of the first k elements of each row of x [..., n] in sorted
+/// order; stable, NaN last.
 VITRINE_KERNEL(argsort, Tensor& indices, const Tensor& x, bool descending);
 
-// -- Draws by weights [..., V] (float64); random number i is that of counter draw.offset
-// + i (to_fine_uniform)
+// -- Random draws by weights [..., V] (float64). Random number i has the counter draw.offset + i
+// (to_fine_uniform).
 
-/// A weight that is negative or not finite is an error, and so is a row with too few above 0 for
-/// `count` draws. On a GPU what next waits tells it, and until then such a weight is 0.
+/// A weight that is negative or not finite is an error, and so is a row with too few weights above
+/// 0 for `count` draws. On a GPU the next call that waits reports it; until then such a weight is
+/// 0.
 VITRINE_KERNEL(check_weights, Tensor& weights, int64_t count, bool replacement);
-/// sums [..., ⌈V/32⌉]: of each 32 neighbours (ops/formulas_multinomial.h).
+/// sums [..., ⌈V/32⌉]: the sum of each 32 neighbours (ops/formulas_multinomial.h).
 VITRINE_KERNEL(sum_neighbours, Tensor& sums, const Tensor& weights);
-/// drawn [..., count]: where in its row of sums[0], the weights, draw i falls. sums[k + 1] is
-/// sum_neighbours of sums[k], the last one has one element a row.
+/// drawn [..., count]: the index of draw i in its row of sums[0], the weights. sums[k + 1] is
+/// sum_neighbours of sums[k]; the last one has one element per row.
 VITRINE_KERNEL(draw_indices, Tensor& drawn, const std::vector<Tensor>& sums, Draw draw);
-/// When something that happens at a random time, `weights` times a second on average, first does;
-/// NaN where never.
+/// The time of the first event of a random process with `weights` events per second on average; NaN
+/// if there is none.
 VITRINE_KERNEL(first_times, Tensor& times, const Tensor& weights, Draw draw);
 
 // -- Dropout
 
-/// y = x·scale where kept, else 0. Element i is dropped where its uniform number (core/philox.h:
-/// word i % 4 of counter draw.offset + i/4) is below p.
+/// y = x·scale for kept elements, else 0. Element i is dropped if its uniform number
+/// (core/philox.h: word i % 4 of counter draw.offset + i/4) is below p.
 VITRINE_KERNEL(dropout, Tensor& y, const Tensor& x, double p, double scale, Draw draw);
 
 }  // namespace vitrine

@@ -40,13 +40,13 @@ Tensor check_classes(const char* op, const char* argument, const Tensor& scores,
   return checked_index(targets, {op, "targets", classes, false, options.ignore_index});
 }
 
-/// Where the target is not the one to ignore.
+/// Whether the target is not the one to ignore.
 Tensor is_counted(const Tensor& targets, const CrossEntropyOptions& options) {
   return not_equal(targets, full_like(targets, static_cast<double>(options.ignore_index)));
 }
 
-/// What each row's loss is multiplied by before the sum: its class weight (1 without), 0 where the
-/// target is ignored, divided by their sum for a mean. A constant.
+/// The weight of each row's loss in the sum, a constant: its class weight (or 1), or 0 if the
+/// target is ignored. For a mean it is divided by the sum of the weights.
 Tensor row_weights(const Tensor& targets, const CrossEntropyOptions& options, DType dtype) {
   const Tensor by_class = options.class_weights.defined() ? detach(options.class_weights) : Tensor();
   const Tape::Pause pause;
@@ -62,8 +62,8 @@ Tensor row_weights(const Tensor& targets, const CrossEntropyOptions& options, DT
   return weights / where(not_equal(total, zeros_like(total)), total, 1.0);
 }
 
-/// Σ losses·weights, or losses·weights for Reduction::none. A loss of weight 0 counts for nothing
-/// even if it is infinite.
+/// Σ losses·weights, or losses·weights for Reduction::none. A loss with weight 0 is ignored even if
+/// it is infinite.
 Tensor weigh(const Tensor& losses, const Tensor& weights, Reduction reduction) {
   const Tensor weighted =
       where(not_equal(weights, zeros({}, weights.dtype(), weights.device())), losses * weights, 0.0);
@@ -128,7 +128,7 @@ void plain::cross_entropy(Tensor& losses, const Tensor& logits, const Tensor& ta
   }
 }
 
-/// The softmax, less 1 at the target.
+/// The softmax minus 1 at the target.
 void plain::cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits,
                                    const Tensor& targets) {
   const int64_t n = logits.size(-1);
@@ -156,8 +156,8 @@ void cpu::cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tens
     const SumExp<T> sum = sum_exp(x, n);
     shift.data<T>()[row] = sum.shift;
     total.data<T>()[row] = sum.total;
-    // x is subtracted from the shift first: both may be large, and their difference is exact where
-    // it is small.
+    // x is subtracted from the shift first: both may be large, and the difference is exact if it is
+    // small.
     const T log_total = std::log(sum.total);
     const auto loss_of = [&](T score) {
       return sum.total == 0 ? std::numeric_limits<T>::infinity() : (sum.shift - score) + log_total;
@@ -228,7 +228,7 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets, Reducti
   VITRINE_RUN_AS("binary_cross_entropy", check_shares, packed(targets), "binary_cross_entropy", "targets");
   const DType dtype = accumulation_dtype(promote(logits.dtype(), targets.dtype()));
   const Tensor x = cast(logits, dtype), y = cast(targets, dtype);
-  // Both terms are positive, so that a small loss is not the difference of large numbers.
+  // Both terms are positive, so a small loss is not a difference of large numbers.
   return reduce("binary_cross_entropy", y * softplus(-x) + (1 - y) * softplus(x), reduction);
 }
 

@@ -17,8 +17,8 @@
 namespace vitrine {
 namespace {
 
-/// A matrix operand that a product can read as it lies: one of the last two strides is 1 and the
-/// other spans it. Others are copied.
+/// Whether a product can read a matrix operand in place: one of the last two strides is 1, and the
+/// other is at least the length of a row. Other operands are copied.
 bool reads_in_place(const Tensor& x) { return has_matrix_rows(x) || has_matrix_rows(x, -1, -2); }
 
 Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
@@ -60,7 +60,7 @@ Tensor matmul(const Tensor& x0, const Tensor& y0) {
   if (y.rank() == 1) y = unsqueeze(y, 1);
   check(x.size(-1) == y.size(-2), "matmul: x is {} and y is {}: the inner sizes {} and {} differ", x0.shape(),
         y0.shape(), x.size(-1), y.size(-2));
-  // One matrix on the right: the leading axes of x are more rows.
+  // With a single matrix on the right, the leading axes of x become more rows.
   Tensor z;
   if (y.rank() == 2 && x.rank() > 2 && row_distance(x)) {
     Shape shape = x.shape();
@@ -82,7 +82,7 @@ struct Operand {
   int64_t ld;
 };
 
-/// How the last two axes lie in memory, for a product that reads rows of `ld`.
+/// The memory layout of the last two axes, for a product that reads rows at distance `ld`.
 Operand layout(const Tensor& x) {
   const int r = x.rank();
   if (has_matrix_rows(x)) return {Trans::no, std::max(x.strides()[r - 2], x.shape()[r - 1])};
@@ -91,8 +91,8 @@ Operand layout(const Tensor& x) {
   return {Trans::yes, std::max(x.strides()[r - 1], x.shape()[r - 2])};
 }
 
-/// Calls f(batch, offsets) for runs of up to two leading axes of the product; further ones are
-/// looped over.
+/// Calls f(batch, offsets) for runs of up to two leading axes of the product, in a loop over any
+/// further axes.
 template <class F>
 void for_each_batch(const Tensor& z, const Tensor& x, const Tensor& y, F&& f) {
   const int lead = z.rank() - 2;
@@ -133,8 +133,8 @@ void for_each_batch(const Tensor& z, const Tensor& x, const Tensor& y, F&& f) {
 }  // namespace
 }  // namespace cpu
 
-// The plain loop is gemm_plain in ops/cpu/gemm/plain.h: it runs on dual numbers and integers, and
-// tests hold the tuned products against it.
+// The plain loop is gemm_plain in ops/cpu/gemm/plain.h. It runs on dual numbers and integers, and
+// tests compare the tuned products with it.
 void cpu::matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
   const int64_t M = x.size(-2), K = x.size(-1), N = y.size(-1);
   if (z.numel() == 0) return;
@@ -173,7 +173,7 @@ void cpu::matmul(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
 
 namespace {
 
-/// What a fully connected layer multiplies: matrices of one dtype that its kernel can read.
+/// The operands of a fully connected layer: matrices of one dtype that its kernel can read.
 struct Layer {
   Tensor x, weight, bias;  // [rows, in], [out, in], [out] or undefined
   Shape shape;             // of the result, [..., out]
@@ -185,7 +185,7 @@ struct Layer {
     check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "{}: the bias is {}, wanted [{}]", op,
           bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
     const DType dtype = promote(x0.dtype(), weight0.dtype());
-    // A size of 0 is no obstacle
+    // Sizes of 0 are allowed.
     x = cast(x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2), dtype);
     weight = cast(weight0, dtype);
     if (bias0.defined()) bias = cast(bias0, dtype);
@@ -198,7 +198,7 @@ struct Layer {
   Tensor shaped(const Tensor& y) const { return y.shape() == shape ? y : reshape(y, shape); }
 };
 
-/// The gradients of x, weight and bias, given that of x·weightᵀ + bias.
+/// The gradients of x, weight and bias, given the gradient of x·weightᵀ + bias.
 Grads layer_gradients(const Backward& b, const Tensor& dy, const Tensor& x, const Tensor& weight) {
   Grads grads(3);
   if (b.needs(0)) grads[0] = matmul(dy, weight);
@@ -277,7 +277,7 @@ Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bia
 namespace cpu {
 namespace {
 
-/// Activates blocks of y as they are finished, by the rows of the op that gelu_tanh is alone.
+/// Activates blocks of y when they are finished, with the same row function as the op gelu_tanh.
 template <class S>
 struct Activation {
   const S* y;

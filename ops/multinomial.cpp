@@ -11,8 +11,8 @@
 namespace vitrine {
 namespace {
 
-/// Sums of neighbours, their sums, and so on: a draw then looks at 32 numbers of each level, and
-/// not at all weights.
+/// Builds the sums of neighbours, the sums of those, and so on. A draw then reads 32 numbers of
+/// each level instead of all weights.
 void draw_with_replacement(Tensor& drawn, const Tensor& weights, Draw draw) {
   std::vector<Tensor> sums{weights};
   while (sums.back().size(-1) > 1) {
@@ -25,8 +25,8 @@ void draw_with_replacement(Tensor& drawn, const Tensor& weights, Draw draw) {
   VITRINE_RUN(draw_indices, drawn, sums, draw);
 }
 
-/// The first of several exponential clocks of rates w to ring is i with probability wᵢ/Σw, and the
-/// others are as if just started. Efraimidis and Spirakis 2006.
+/// Of several exponential clocks with rates w, the first to ring is i with probability wᵢ/Σw, and
+/// the others then behave as if just started. Efraimidis and Spirakis 2006.
 void draw_without_replacement(Tensor& drawn, const Tensor& weights, Draw draw) {
   Tensor times = empty_like(weights);
   VITRINE_RUN(first_times, times, weights, draw);
@@ -84,7 +84,7 @@ void cpu::sum_neighbours(Tensor& sums, const Tensor& weights) {
       const int64_t begin = i % groups * SumTree::kWidth, size = std::min(SumTree::kWidth, n - begin);
       double part[SumTree::kWidth] = {};
       std::copy_n(weights.data<double>() + i / groups * n + begin, size, part);
-      for (int64_t step = SumTree::kWidth / 2; step > 0; step /= 2)  // as the lanes of a warp merge
+      for (int64_t step = SumTree::kWidth / 2; step > 0; step /= 2)  // in the order of a warp
         for (int64_t lane = 0; lane < step; ++lane) part[lane] += part[lane + step];
       sums.data<double>()[i] = part[0];
     }

@@ -16,7 +16,7 @@
 namespace vitrine {
 namespace {
 
-/// How many of the last axes are normalized over: as many as weight and bias have.
+/// The number of last axes that are normalized over: as many as weight and bias have.
 int normalized_axes(const Tensor& weight, const Tensor& bias) {
   return std::max({1, weight.defined() ? weight.rank() : 1, bias.defined() ? bias.rank() : 1});
 }
@@ -39,11 +39,12 @@ void check_norm(const char* op, const Tensor& x, const Tensor& weight, const Ten
   check_tail(op, "bias", bias, x, axes);
 }
 
-/// x with its last axes merged into one, as the kernels take it.
+/// x with the normalized axes merged into one, as the kernels require.
 Tensor merged(const Tensor& x, int axes) { return x.defined() ? flatten(x, -axes) : x; }
 
-/// The vector, or `value` everywhere where it is undefined, as kernels take it: contiguous, in the
-/// dtype of the statistics, so that a float32 weight on bfloat16 activations is not rounded.
+/// The vector, or `value` everywhere if it is undefined. As kernels require, it is contiguous and
+/// has the dtype of the statistics, so that a float32 weight on bfloat16 activations is not
+/// rounded.
 Tensor vector_or(const Tensor& vector, double value, const Tensor& x) {
   const DType dtype = accumulation_dtype(x.dtype());
   if (!vector.defined()) return full({x.size(-1)}, value, dtype, x.device());
@@ -54,17 +55,16 @@ Tensor statistic(const Tensor& x) {
   return empty({x.numel() / x.size(-1)}, accumulation_dtype(x.dtype()), x.device());
 }
 
-/// What other uses of x have sent back so far, which the norm adds on the way; undefined where
-/// there is nothing. To a leaf the tape adds: its gradient stays where it is, and is float32 where
-/// x has 16 bits.
+/// The gradient from other uses of x so far, which the norm's kernel adds; undefined if there is
+/// none. For a leaf the tape adds: its gradient stays in place, and is float32 if x has 16 bits.
 Tensor sum_of_others(const Backward& b, DType dtype, bool leaf) {
   const Tensor sum = b.needs(0) && !leaf ? b.take_sum(0) : Tensor();
   if (!sum.defined()) return sum;
   return sum.dtype() == dtype ? packed(sum) : copy_as(sum, dtype);
 }
 
-/// Room for the gradient of the weight or bias; undefined, for kernels to leave out, where it is
-/// not wanted.
+/// Memory for the gradient of the weight or bias; undefined if it is not needed, and kernels then
+/// skip it.
 Tensor gradient_of_vector(const Tensor& x, bool wanted) {
   return wanted ? empty({x.size(-1)}, accumulation_dtype(x.dtype()), x.device()) : Tensor();
 }
@@ -195,8 +195,8 @@ void cpu::rms_norm(Tensor& y, Tensor& rstd, const Tensor& x, const Tensor& weigh
   });
 }
 
-/// Gradients of weight and bias are sums over rows: over chunks of a fixed number of rows first,
-/// then over the chunks, in order.
+/// Gradients of weight and bias are sums over rows. They are summed over chunks of a fixed number
+/// of rows first, then over the chunks, in order.
 void cpu::norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& dsum,
                         const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
   constexpr int64_t kRows = 32;
@@ -243,7 +243,7 @@ AddNorm define::add_rms_norm(const Tensor& x, const Tensor& residual, const Tens
 
 namespace {
 
-/// Both ops; `definition` is theirs. An rms_norm has no mean and no bias.
+/// Both ops; `definition` is that of the op. An rms_norm has no mean and no bias.
 template <class D>
 AddNorm add_norm(const char* op, const Tensor& x0, const Tensor& residual0, const Tensor& weight,
                  const Tensor& bias, double eps, bool centered, const D& definition) {
@@ -296,7 +296,7 @@ Tensor l2_normalize(const Tensor& x, double eps) {
   check_norm("l2_normalize", x, {}, {}, eps);
   const Tensor z = cast(x, accumulation_dtype(x.dtype()));
   Tensor length = norm(z, 2, {-1}, KeepAxes::yes);
-  // √(length² + eps) is a norm as well, whose squares do not overflow.
+  // √(length² + eps) is computed as a norm too, so that its squares do not overflow.
   if (eps > 0)
     length = norm(concat({length, full(length.shape(), std::sqrt(eps), z.dtype(), z.device())}, -1), 2, {-1},
                   KeepAxes::yes);

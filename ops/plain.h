@@ -1,6 +1,6 @@
 // Kernels as plain loops over float64. Read the plain loop before the tuned kernel of the same
-// name, which follows it in the op's file or is in ops/cpu/. Tests hold the tuned kernels against
-// the plain loops. Tensors are contiguous and hold finite numbers. The plain loop of a matrix
+// name, which follows it in the op's file or is in ops/cpu/. Tests compare the tuned kernels with
+// the plain loops. Tensors are contiguous and contain finite numbers. The plain loop of a matrix
 // product is in ops/cpu/gemm/plain.h.
 #pragma once
 
@@ -18,7 +18,7 @@ void layer_norm(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& 
 void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy, const Tensor& x,
                          const Tensor& weight, double eps);
 
-/// logits [rows, V], targets int64 [rows]; one loss a row.
+/// logits [rows, V], targets int64 [rows]; one loss per row.
 void cross_entropy(Tensor& losses, const Tensor& logits, const Tensor& targets);
 void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets);
 

@@ -15,7 +15,7 @@
 namespace vitrine {
 namespace {
 
-/// Operands in one dtype, checked, with zeros for the states that are not given.
+/// The operands in one dtype, checked, with zeros for initial states that are not given.
 struct Sequence {
   Tensor x, recurrent, h0;
   RecurrentOptions options;
@@ -53,7 +53,7 @@ struct Sequence {
     return empty({batch, time, width}, type, x.device());
   }
 
-  /// The positions in the order in which they are computed: f(t, the position before t, or −1).
+  /// Calls f(t, previous position or −1) for the positions in the order in which they are computed.
   template <class F>
   void forward(F&& f) const {
     for (int64_t i = 0; i < time; ++i) f(position(i), i == 0 ? -1 : position(i - 1));
@@ -63,8 +63,7 @@ struct Sequence {
     for (int64_t i = time - 1; i >= 0; --i) f(position(i), i == 0 ? -1 : position(i - 1));
   }
 
-  /// The states that come before each position, as one tensor: `first`, then those of `states` but
-  /// the last.
+  /// The state before each position, as one tensor: `first`, then all of `states` except the last.
   Tensor before(const Tensor& first, const Tensor& states) const {
     Tensor all = empty_states(states.dtype(), channels);
     if (time == 0) return all;
@@ -84,13 +83,13 @@ struct Sequence {
   int64_t position(int64_t i) const { return options.reverse ? time - 1 - i : i; }
 };
 
-/// Position t of states [B, T, ·]; `first` where t is −1.
+/// Position t of states [B, T, ·], or `first` if t is −1.
 Tensor at(const Tensor& states, int64_t t, const Tensor& first = {}) {
   if (t < 0) return first;
   return states.defined() ? select(states, 1, t) : Tensor();
 }
 
-/// With contiguous rows, as kernels take it; undefined where nothing depends on the output.
+/// dy with contiguous rows, as kernels require; undefined if nothing depends on the output.
 Tensor readable(const Tensor& dy) { return dy.defined() ? packed(dy) : dy; }
 
 /// dW = Σ dsumsᵀ·h_before over all rows and positions.

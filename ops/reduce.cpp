@@ -1,5 +1,5 @@
-// Sums, and what is made of them. Maxima and truth values: ops/extreme.cpp; running sums:
-// ops/cumsum.cpp.
+// Sums, and reductions built from sums. Maxima and truth values are in ops/extreme.cpp, running
+// sums in ops/cumsum.cpp.
 #include "ops/reduce.h"
 
 #include <bit>
@@ -88,8 +88,8 @@ Tensor mean(const Tensor& x, const Axes& axes, KeepAxes keep) {
 
 Tensor prod(const Tensor& x, const Axes& axes, KeepAxes keep) {
   const auto sorted = check_axes("prod", x.shape(), axes);
-  // The reduced axes become the last one, which is then folded in halves: a product of products
-  // needs no division in its derivative, so that zeros are no special case.
+  // The reduced axes become the last one, which is then folded in halves. The derivative of a
+  // product of products needs no division, so zeros are no special case.
   Axes order;
   for (int axis = 0; axis < x.rank(); ++axis)
     if (!std::binary_search(sorted.begin(), sorted.end(), axis)) order.push_back(axis);
@@ -113,15 +113,15 @@ namespace {
 /// 2^exponent.
 double power_of_two(int exponent) { return std::ldexp(1.0, exponent); }
 
-/// The largest |x| over axes that have elements, a constant with the axes kept.
+/// The largest |x| over axes that have elements. It is a constant; the axes are kept.
 Tensor largest_of(const Tensor& x, const Axes& axes) {
   const Tape::Pause pause;
   return max(abs(x), axes, KeepAxes::yes);
 }
 
-/// x − mean over axes, into each of whose results `count` elements fall. Where their sum could
-/// overflow, x is divided by the power of two from count on before it is summed, so that the
-/// gradient does not overflow either; other results keep their bits.
+/// x − mean over axes with `count` elements per mean. If the sum could overflow, x is first divided
+/// by a power of two that is at least count, so that the gradient does not overflow either. Other
+/// results keep their bits.
 Tensor centered(const Tensor& x, const Axes& axes, int64_t count) {
   const int end = x.dtype() == DType::float32 ? 128 : 1024;
   const auto power = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(count)));
@@ -162,25 +162,25 @@ Tensor std(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep)
 
 namespace {
 
-/// √x with derivative 0 at 0, where that of sqrt is infinite: for a sum of squares that vanishes
-/// the square's derivative 0 wins.
+/// √x with derivative 0 at 0, where the derivative of sqrt is infinite. In a sum of squares that is
+/// 0, the derivative 0 of the square is the right one.
 Tensor sqrt_of_squares(const Tensor& x) {
-  // True for NaN, which stays NaN
+  // True for NaN, so NaN is kept.
   const Tensor positive = not_equal(x, zeros({}, x.dtype(), x.device()));
   return where(positive, sqrt(where(positive, x, 1.0)), 0.0);
 }
 
-/// t^p and s^(1/p) have infinite or undefined derivatives at 0: there the argument is replaced by
-/// 1, and the result by 0.
+/// t^p and s^(1/p) have infinite or undefined derivatives at 0. There the argument is replaced by 1
+/// and the result by 0.
 Tensor power_of_sum(const Tensor& t, double exponent) {
-  // True for NaN, which stays NaN
+  // True for NaN, so NaN is kept.
   const Tensor positive = not_equal(t, zeros({}, t.dtype(), t.device()));
   return where(positive, pow(where(positive, t, 1.0), exponent), 0.0);
 }
 
-/// What x is divided by so that powers of its elements neither overflow nor vanish: for squares a
-/// power of two, which is 1 unless the largest number is far from 1, so that ordinary results keep
-/// their bits; else the largest number.
+/// The divisor of x that keeps powers of its elements from overflowing or underflowing. For squares
+/// it is a power of two, which is 1 unless the largest number is far from 1, so that ordinary
+/// results keep their bits. Otherwise it is the largest number.
 Tensor norm_scale(const Tensor& x, double p, const Axes& axes) {
   const Tensor largest = largest_of(x, axes);
   const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
@@ -190,8 +190,9 @@ Tensor norm_scale(const Tensor& x, double p, const Axes& axes) {
                where(less(largest, number(power_of_two(-far))), number(power_of_two(-2 * far)), number(1)));
 }
 
-/// The norm for p other than 1 and infinity, of the wide dtype. With u = x/‖x‖, whose elements are
-/// at most 1, the gradient is sign(u)|u|^(p−1): neither it nor what it is computed from overflows.
+/// The norm for p other than 1 and infinity, for an x of the wide dtype. With u = x/‖x‖, whose
+/// elements are at most 1, the gradient is sign(u)|u|^(p−1). Neither the gradient nor its
+/// intermediate values overflow.
 Tensor scaled_norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   Tensor y;
   {
@@ -216,7 +217,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   check_floating("norm", "x", x);
   check(p > 0, "norm: p is {}, wanted a positive number or infinity", p);
   const auto reduced = check_axes("norm", x.shape(), axes);
-  if (std::isinf(p)) reduced_count("norm", x.shape(), reduced);  // a largest one there must be
+  if (std::isinf(p)) reduced_count("norm", x.shape(), reduced);  // the largest element must exist
   const Tensor wide_x = cast(x, accumulation_dtype(x.dtype()));
   if (std::isinf(p)) return cast(max(abs(wide_x), axes, keep), x.dtype());
   if (p == 1 || x.numel() == 0) return cast(sum(abs(wide_x), axes, keep), x.dtype());

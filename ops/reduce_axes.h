@@ -1,4 +1,5 @@
-// How reductions over any axes become passes over [outer, n, inner], and the loops of such a pass.
+// Turns reductions over any axes into passes over [outer, n, inner], and implements the loops of a
+// pass.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +13,17 @@
 
 namespace vitrine {
 
-/// The shape with the reduced axes dropped, or kept with size 1.
+/// The shape with the reduced axes removed, or kept with size 1.
 Shape reduced_shape(const Shape& shape, std::span<const int> axes, KeepAxes keep);
 
-/// The number of elements that fall into one result; at least 1, or an error that names the op.
+/// The number of elements reduced to one result. It must be at least 1; otherwise an error names
+/// the op.
 int64_t reduced_count(std::string_view op, const Shape& shape, std::span<const int> axes);
 
-/// Reduces x over `axes` (sorted). Neighbouring axes are one pass, the last ones first, so that x
-/// is read once; `run(y, x)` reduces a contiguous x [outer, n, inner] to y [outer, inner]. Results
-/// between passes have the dtype `partial`, the last one `dtype`. The axes are kept with size 1.
+/// Reduces x over `axes` (sorted). Adjacent axes are reduced in one pass, starting with the last
+/// ones, so that x is read once. `run(y, x)` reduces a contiguous x [outer, n, inner] to y [outer,
+/// inner]. Results between passes have the dtype `partial`, and the last one has `dtype`. The axes
+/// are kept with size 1.
 template <class Run>
 Tensor reduce_axes(const Tensor& x, std::span<const int> axes, DType partial, DType dtype, Run run) {
   Tensor y = packed(x);
@@ -31,7 +34,7 @@ Tensor reduce_axes(const Tensor& x, std::span<const int> axes, DType partial, DT
     while (first > 0 && axes[first - 1] == axes[first] - 1) --first;
     int64_t outer = 1, n = 1, inner = 1;
     for (int axis = 0; axis < shape.rank(); ++axis) {
-      if (last < 0 || axis < axes[first]) {  // a scalar has no axes: it is reduced over an n of 1
+      if (last < 0 || axis < axes[first]) {  // a scalar has no axes: reduced with n = 1
         outer *= shape[axis];
       } else if (axis <= axes[last]) {
         n *= std::exchange(shape[axis], 1);

@@ -49,13 +49,13 @@ void check_rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
   }
 }
 
-/// As the kernel takes it, in the dtype in which x is computed.
+/// The table as the kernel requires it, in the dtype in which x is computed.
 Tensor table_for(const Tensor& x, const Tensor& table) {
   const DType dtype = accumulation_dtype(x.dtype());
   return table.dtype() == dtype ? packed(table) : copy_as(table, dtype);
 }
 
-/// The order in which the axes of x lie in memory, but for the last one, which stays there.
+/// The memory order of the axes of x, except the last axis, which stays last.
 Axes order_in_memory(const Tensor& x) {
   Axes order;
   for (int axis = 0; axis < x.rank(); ++axis) order.push_back(axis);
@@ -71,7 +71,7 @@ Axes inverse(const Axes& order) {
   return result;
 }
 
-/// Runs the kernel with the axes in that order, in which they then lie in memory.
+/// Runs the kernel with the axes in that order, which becomes the memory order of the result.
 Tensor turn(const Tensor& x, const Axes& order, const Tensor& cosine, const Tensor& sine, bool interleaved,
             bool back) {
   const Tensor from = permute(x.alias(x.shape(), x.strides()), order);
@@ -97,7 +97,7 @@ Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, bool in
   if (has_gradient(cosine) || has_gradient(sine)) return definition();
   if (const auto y = through_definition({x}, definition)) return *y;
   const Tensor c = table_for(x, cosine), s = table_for(x, sine);
-  // Heads that were split off a row lie in it as before, also those of dx.
+  // Heads that are views into the rows of a larger tensor keep their memory order, and so does dx.
   const Axes order = order_in_memory(x);
   return record("rotary", {x}, turn(x, order, c, s, interleaved, false),
                 [order, c = Saved(c), s = Saved(s), interleaved](const Tensor& dy) -> Grads {

@@ -19,13 +19,13 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Shift {
-  /// The largest element of each row, a constant; 0 where it is not finite: ∞ − ∞ has no value
+  /// The largest element of each row, a constant; 0 if it is not finite, because ∞ − ∞ is NaN.
   Tensor by;
-  Tensor some;  ///< whether the row has an element above −∞
+  Tensor some;  ///< whether the row has an element greater than −∞
 };
 
-/// log Σ eˣ = m + log Σ e^(x − m) for any constant m: the largest element keeps every exponential
-/// within [0, 1].
+/// log Σ eˣ = m + log Σ e^(x − m) for any constant m. With the largest element as m, every
+/// exponential is in [0, 1].
 Shift shift(const Tensor& x, const Axes& axes) {
   const Tensor largest = detach(max(x, axes, KeepAxes::yes));
   return {where(is_finite(largest), largest, 0.0),
@@ -39,8 +39,9 @@ bool is_last_axis(const char* op, const Tensor& x, int64_t axis) {
 
 }  // namespace
 
-// In a row of only −∞ the sum is 0. It is replaced by 1 before a division or logarithm, whose
-// derivative at 0 would make the gradient NaN, and the result by what the header promises.
+// In a row of only −∞ the sum is 0. Before a division or logarithm, whose derivative at 0 would
+// make the gradient NaN, the sum is replaced by 1. The result is then replaced by the value that
+// the header gives.
 
 Tensor define::softmax(const Tensor& x, int64_t axis) {
   const Tensor z = cast(x, accumulation_dtype(x.dtype()));
@@ -85,7 +86,7 @@ void plain::softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
   }
 }
 
-// Of the kernels: x[at … at + n) is a row; its total is 0 where it holds only −∞.
+// In the kernels x[at … at + n) is a row. Its total is 0 if all its elements are −∞.
 
 void cpu::softmax(Tensor& y, const Tensor& x) {
   for_each_row("softmax", x, [&](auto type, int64_t, int64_t at, size_t n) {

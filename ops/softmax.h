@@ -1,5 +1,5 @@
-// Softmax and its relatives. Statistics are float32 for the 16-bit types. A row of only −inf
-// gives 0 from softmax (nothing is chosen) and −inf from log_sum_exp; gradients are 0 there.
+// Softmax and related functions. Statistics are float32 for the 16-bit types. For a row of only −∞,
+// softmax gives 0 and log_sum_exp gives −∞; its gradients are 0.
 #pragma once
 
 #include "ops/reduce.h"
@@ -10,13 +10,13 @@ namespace vitrine {
 Tensor softmax(const Tensor& x, int64_t axis = -1);
 /// x − lse. Backward: dx = dy − e^y·Σ dy.
 Tensor log_softmax(const Tensor& x, int64_t axis = -1);
-/// log Σ eˣ = m + log Σ e^(x − m), m = max x, over any axes (all of them where none are given), as
-/// in ops/reduce.h. Of no elements it is an error. Backward: dx = dy·e^(x − lse).
+/// log Σ eˣ = m + log Σ e^(x − m), m = max x, over any axes, or over all axes if `axes` is empty
+/// (see ops/reduce.h). A reduction of no elements is an error. Backward: dx = dy·e^(x − lse).
 Tensor log_sum_exp(const Tensor& x, const Axes& axes = {-1}, KeepAxes keep = KeepAxes::no);
 
-namespace define {  // the same functions in simpler ops: what tests and higher derivatives use
-// Shifted by the row's maximum, detached: e^(x − m) never overflows, and the gradient is that of
-// the unshifted formula.
+namespace define {  // the same functions in simpler ops, for tests and higher derivatives
+// Shifted by the row's maximum, which is detached: e^(x − m) never overflows, and the gradient
+// equals the gradient of the unshifted formula.
 Tensor softmax(const Tensor& x, int64_t axis);
 Tensor log_softmax(const Tensor& x, int64_t axis);
 Tensor log_sum_exp(const Tensor& x, const Axes& axes, KeepAxes keep = KeepAxes::no);

@@ -11,8 +11,8 @@
 namespace vitrine {
 namespace {
 
-/// The first k in the order asked for. Values are gathered by the indices, and so get their
-/// gradient.
+/// The first k elements in the requested order. Values are gathered by the indices, which gives
+/// them their gradient.
 Sorted ordered(const char* op, const Tensor& x, int64_t axis, int64_t k, bool descending) {
   Tensor indices;
   {

@@ -5,16 +5,16 @@
 
 namespace vitrine {
 
-/// Values in order, and where in x they stood along the axis.
+/// The sorted values, and their positions in x along the axis.
 struct Sorted {
   Tensor values;
   Tensor indices;  ///< int64
 };
 
-/// Stable sort along an axis; NaN sorts last in either direction. Gradients go back to where values
-/// came from.
+/// Stable sort along an axis; NaN sorts last in either direction. Gradients go back to the values'
+/// positions in x.
 Sorted sort(const Tensor& x, int64_t axis = -1, bool descending = false);
-/// The k largest (or smallest) along an axis, in order; of equals the earlier comes first.
+/// The k largest (or smallest) along an axis, in order; of equal values the earlier comes first.
 Sorted topk(const Tensor& x, int64_t k, int64_t axis = -1, bool largest = true);
 
 }  // namespace vitrine

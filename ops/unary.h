@@ -1,4 +1,4 @@
-// What the elementwise functions of one operand share.
+// Functions that the elementwise operations of one operand share.
 #pragma once
 
 #include "core/creation.h"
@@ -9,7 +9,7 @@
 
 namespace vitrine {
 
-/// Integers and bool as float32, for functions that give fractions.
+/// Converts integers and bool to float32, for functions with fractional results.
 inline Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, DType::float32); }
 
 /// y = f(x) by its formula, not recorded.
@@ -28,7 +28,7 @@ inline Tensor run_unary_backward(Unary op, const Tensor& dy, const Tensor& x, co
   return dx;
 }
 
-/// A primitive: its backward is the formula's derivative or, where that is itself recorded,
+/// A primitive: its backward is the formula's derivative or, if the backward is itself recorded,
 /// `slope(x, y)` in recorded ops.
 template <class Slope>
 Tensor primitive(Unary op, const Tensor& x, Slope&& slope) {
@@ -39,7 +39,7 @@ Tensor primitive(Unary op, const Tensor& x, Slope&& slope) {
   });
 }
 
-/// A function that has a definition: its backward is the formula's derivative alone.
+/// A function that has a definition, so its backward is only the formula's derivative.
 inline Tensor recorded_unary(Unary op, const Tensor& x, double a = 0, double b = 0) {
   check_floating(name(op), "x", x);
   const Tensor y = run_unary(op, x, a, b);

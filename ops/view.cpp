@@ -10,7 +10,7 @@
 namespace vitrine {
 namespace {
 
-/// The shape with one −1 replaced by what remains.
+/// The shape with a −1 replaced by the size inferred from the others.
 Shape resolve(const Tensor& x, Shape shape) {
   int unknown = -1;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -35,7 +35,7 @@ Shape resolve(const Tensor& x, Shape shape) {
   return shape;
 }
 
-/// Strides with which x can be seen in `shape` without moving anything, if there are any.
+/// Strides with which x can be viewed in `shape` without a copy, if they exist.
 std::optional<Strides> strides_for(const Tensor& x, const Shape& shape) {
   if (x.is_contiguous()) return contiguous_strides(shape);
   Strides result = Strides::filled(shape.rank(), 1);
@@ -60,8 +60,8 @@ std::optional<Strides> strides_for(const Tensor& x, const Shape& shape) {
   return result;
 }
 
-/// A view of one part of x, whose gradient is added into that part. `part` maps strides of x to the
-/// part's.
+/// A view of a part of x. Its gradient is added into that part. `part` maps the strides of x to the
+/// part's region.
 template <class F>
 Tensor part_of(const char* op, const Tensor& x, F&& part) {
   const Region here = part(x.strides());
@@ -167,8 +167,8 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::o
     return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
   };
   const int64_t b = bound(start, step > 0 ? lowest : highest), e = bound(stop, step > 0 ? highest : lowest);
-  // The step may be any int64, so it is neither negated nor, where no second element follows,
-  // multiplied.
+  // The step may be any int64, so it is never negated, and it is multiplied only if there is a
+  // second element.
   const int64_t count =
       step > 0 ? (e > b ? (e - b - 1) / step + 1 : 0) : (b > e ? (e - b + 1) / step + 1 : 0);
   return part_of("slice", x, [&](const Strides& whole) {
@@ -251,7 +251,7 @@ Tensor diagonal(const Tensor& x, int64_t offset) {
   check(x.rank() >= 2, "diagonal: wanted at least 2 axes, got {}", x.shape());
   const int row = x.rank() - 2, column = x.rank() - 1;
   const int64_t rows = x.shape()[row], columns = x.shape()[column];
-  const int64_t by = std::clamp(offset, -rows, columns);  // beyond there is nothing either
+  const int64_t by = std::clamp(offset, -rows, columns);  // beyond these the diagonal is empty too
   const int64_t first_row = std::max<int64_t>(0, -by), first_column = std::max<int64_t>(0, by);
   const int64_t count = std::max<int64_t>(0, std::min(rows - first_row, columns - first_column));
   return part_of("diagonal", x, [&](const Strides& whole) {

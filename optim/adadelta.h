@@ -7,7 +7,7 @@ namespace vitrine::optim {
 struct AdadeltaOptions {
   double lr = 1;            ///< ≥ 0
   double rho = 0.9;         ///< of both averages, [0, 1)
-  double eps = 1e-6;        ///< > 0: the first step is 0 without
+  double eps = 1e-6;        ///< > 0: with 0 the first step would be 0
   double weight_decay = 0;  ///< ≥ 0, coupled
 };
 

@@ -12,8 +12,7 @@ struct AdagradOptions {
   double initial_accumulator = 0;  ///< ≥ 0: v before the first step
 };
 
-/// g += decay·x; v ← v + g²; x −= lr·g/(√v + eps). Duchi, Hazan, Singer 2011. State: moment2, which
-/// is v.
+/// g += decay·x; v ← v + g²; x −= lr·g/(√v + eps). Duchi, Hazan, Singer 2011. State: moment2 (v).
 class Adagrad : public FusedOptimizer {
  public:
   explicit Adagrad(std::vector<Parameter> parameters, AdagradOptions options = {});

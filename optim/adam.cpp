@@ -7,7 +7,7 @@
 namespace vitrine::optim {
 namespace {
 
-/// What Adam, NAdam and RAdam share of a step's numbers.
+/// The numbers of a step that Adam, NAdam and RAdam share.
 template <class Options>
 formulas::Adam formula_of(const Options& o, const GroupOptions& group) {
   formulas::Adam f{.lr = group.lr, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps};
@@ -50,7 +50,7 @@ double NAdam::mu(int64_t t) const {
   return options_.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * options_.momentum_decay));
 }
 
-/// Πμ up to step t. Once it is below 1e-17, 1 − Πμ rounds to 1, so that 0 serves as well.
+/// Πμ up to step t. Below 1e-17 it is replaced by 0, because 1 − Πμ then rounds to 1.
 double NAdam::product(int64_t t) {
   while (std::ssize(products_) <= t && products_.back() > 1e-17)
     products_.push_back(products_.back() * mu(std::ssize(products_)));
@@ -95,9 +95,9 @@ formulas::Adam RAdam::formula(const GroupOptions& group, int64_t t) {
   const double power = std::pow(f.beta2, t), limit = 2 / (1 - f.beta2) - 1;
   const double rho = limit - 2 * static_cast<double>(t) * power / (1 - power);
   f.m_factor = correction(f.beta1, t);
-  f.adaptive = rho > 5;  // before that the variance of the adaptive rate is unbounded
+  f.adaptive = rho > 5;  // otherwise the variance of the adaptive rate is unbounded
   if (f.adaptive) {
-    // eps is added to √v before the bias is corrected.
+    // eps is added to √v before the bias correction.
     const double rectification = std::sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho));
     f.m_factor *= rectification * std::sqrt(1 - power);
   }

@@ -1,7 +1,8 @@
-// Adam and its relatives. The steps of a parameter count from t = 1; m ← β₁m + (1 − β₁)g, v ← β₂v +
-// (1 − β₂)g², m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ). The state of each is moment1 (m) and moment2 (v).
-// An eps below 2^−63 counts as that, and a g beyond 2^60 as 2^60 with its sign, so that v neither
-// vanishes nor overflows where g does not; in float64 the bounds are 2^−511 and 2^400.
+// Adam and related rules. The steps of a parameter count from t = 1. m ← β₁m + (1 − β₁)g, v ← β₂v +
+// (1 − β₂)g², m̂ = m/(1 − β₁ᵗ), v̂ = v/(1 − β₂ᵗ). The state of each rule is moment1 (m) and moment2
+// (v). An eps below 2^−63 is raised to that, and a g beyond 2^60 is limited to 2^60 with its sign,
+// so that v neither underflows nor overflows unless g does. In float64 the bounds are 2^−511 and
+// 2^400.
 #pragma once
 
 #include "optim/fused.h"
@@ -12,8 +13,8 @@ namespace formulas {
 struct Adam;
 }
 
-/// Coupled weight decay adds decay·x to the gradient, decoupled multiplies x by 1 − lr·decay first
-/// (Loshchilov, Hutter 2019).
+/// Coupled weight decay adds decay·x to the gradient. Decoupled weight decay first multiplies x by
+/// 1 − lr·decay (Loshchilov, Hutter 2019).
 enum class Decay { coupled, decoupled };
 
 struct AdamOptions {
@@ -23,12 +24,12 @@ struct AdamOptions {
   double eps = 1e-8;        ///< ≥ 0
   double weight_decay = 0;  ///< ≥ 0
   Decay decay = Decay::coupled;
-  bool amsgrad = false;         ///< the running maximum of v in place of v. Reddi et al. 2018
-  bool bias_correction = true;  ///< off: m and v as they are, as lectures compare
+  bool amsgrad = false;         ///< the running maximum of v instead of v. Reddi et al. 2018
+  bool bias_correction = true;  ///< off: m and v without correction
 };
 
-/// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay it is AdamW. With amsgrad the
-/// state also has largest, the running maximum of v.
+/// x −= lr·m̂/(√v̂ + eps). Kingma and Ba 2015. With decoupled decay this is AdamW. With amsgrad the
+/// state also has `largest`, the running maximum of v.
 class Adam : public FusedOptimizer {
  public:
   explicit Adam(std::vector<Parameter> parameters, AdamOptions options = {});
@@ -39,7 +40,7 @@ class Adam : public FusedOptimizer {
   AdamOptions options_;
 };
 
-/// What takes the place of m̂.
+/// The variant of Nesterov momentum that replaces m̂.
 enum class Nesterov {
   /// (μ_{t+1}·m/(1 − Πμ_{t+1}) + (1 − μ_t)·g/(1 − Πμ_t)), μ_t = β₁(1 − 0.96^{tψ}/2). Dozat 2016,
   /// as in PyTorch
@@ -48,7 +49,7 @@ enum class Nesterov {
   optax    ///< β₁m/(1 − β₁ᵗ⁺¹) + (1 − β₁)g/(1 − β₁ᵗ)
 };
 
-/// The first five are Adam's.
+/// The first five options are the same as Adam's.
 struct NAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   Decay decay = Decay::coupled;
@@ -56,7 +57,7 @@ struct NAdamOptions {
   double momentum_decay = 4e-3;  ///< ψ of Dozat, ≥ 0
 };
 
-/// Adam with Nesterov's momentum: x −= lr·(what Nesterov says)/(√v̂ + eps). NAdamW with decoupled
+/// Adam with Nesterov momentum: x −= lr·n/(√v̂ + eps), with n from Nesterov. NAdamW with decoupled
 /// decay.
 class NAdam : public FusedOptimizer {
  public:
@@ -73,14 +74,14 @@ class NAdam : public FusedOptimizer {
   std::vector<double> products_ = {1};  ///< [t]: Πμ up to step t
 };
 
-/// As Adam's.
+/// The same as Adam's.
 struct RAdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   Decay decay = Decay::coupled;
 };
 
-/// Adam whose adaptive rate is rectified by its variance, and left out while ρ_t ≤ 5 (4 in the
-/// paper). Liu et al. 2020.
+/// Adam with an adaptive rate that is rectified by its variance. While ρ_t ≤ 5 (4 in the paper) the
+/// rate is not adaptive. Liu et al. 2020.
 class RAdam : public FusedOptimizer {
  public:
   explicit RAdam(std::vector<Parameter> parameters, RAdamOptions options = {});

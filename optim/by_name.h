@@ -1,4 +1,4 @@
-// Schedules by name, for command lines and configuration files; optimizers by name are in
+// Schedules by name, for command lines and configuration files. Optimizers by name are in
 // optim/optimizers.h.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace vitrine::optim {
 
-/// constant, cosine, linear, inverse_sqrt, noam or cosine_times_warmup: `peak` after `warmup` steps
-/// of `total`, down to `floor` where the schedule has one. noam is scaled so that its peak is
-/// `peak`. Steps count from 0.
+/// `name` is constant, cosine, linear, inverse_sqrt, noam or cosine_times_warmup. The rate reaches
+/// `peak` after `warmup` of `total` steps, and falls to `floor` if the schedule has a floor. noam
+/// is scaled so that its maximum is `peak`. Steps count from 0.
 Schedule make_schedule(const std::string& name, double peak, int64_t warmup, int64_t total, double floor);
-std::string schedule_names();  ///< as optimizer_names()
-/// Whether it falls to a rate that make_schedule is given.
+std::string schedule_names();  ///< in the form of optimizer_names()
+/// Whether the schedule falls to the `floor` of make_schedule.
 bool has_floor(const std::string& schedule);
 
 }  // namespace vitrine::optim

@@ -32,7 +32,7 @@ Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm)
   const Tape::Pause pause;
   std::vector<Tensor> g = separate_gradients(parameters);
   const Tensor norm = norm_of(g);
-  if (!detail::capturing()) {  // where it would be told when the step is done
+  if (!detail::capturing()) {  // in a capture the error is reported when the step is done
     const double total = norm.item();
     check(std::isfinite(total), "clip_gradients: the norm of the gradients is {}", total);
   }

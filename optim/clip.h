@@ -6,14 +6,14 @@
 
 namespace vitrine::optim {
 
-/// ‖g‖ over the gradients of all parameters together, in one pass; 0 where there are none. A
-/// parameter that is listed twice counts once.
+/// ‖g‖ over the gradients of all parameters together, in one pass; 0 if there are none. A parameter
+/// that is listed twice counts once.
 double gradient_norm(const std::vector<Parameter>& parameters);
 
-/// Scales all gradients by min(1, max_norm/(norm + 1e-6)); returns the norm before, a float64 []. A
-/// norm that is not finite is an error: in a graph when the CPU next waits for it, and all
-/// gradients are 0 until then. Gradients that share memory are given their own first, so that none
-/// is scaled twice.
+/// Scales all gradients by min(1, max_norm/(norm + 1e-6)), and returns the norm before scaling, a
+/// float64 []. A norm that is not finite is an error. In a graph the error is reported when the CPU
+/// next waits, and all gradients are 0 until then. Gradients that share memory are first copied to
+/// separate memory, so that none is scaled twice.
 Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm);
 
 }  // namespace vitrine::optim

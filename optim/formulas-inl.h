@@ -1,17 +1,17 @@
-// Every update rule as one struct of formulas: the numbers of a step, and what it does to an
+// Every update rule as one struct of formulas: the numbers of a step, and the update of one
 // element. The same text serves float and double, on the CPU and in CUDA kernels, and the vectors
-// of every instruction set. So it has no include guard: a file includes it inside the namespace
-// whose sqrt, max and sign it shall use (optim/formulas.h for scalars).
+// of every instruction set. It therefore has no include guard: include it inside the namespace
+// whose sqrt, max and sign it should use (optim/formulas.h for scalars).
 //
-// update(x, g, state…) changes x and its states by the gradient g. kStates names the states in the
-// order of the arguments; one that a parameter does not have comes as 0 and is not kept. T(beta1)
-// is a number of the step as an element, so that a float's update rounds as float does.
+// update(x, g, state…) updates x and its states by the gradient g. kStates lists the states in the
+// order of the arguments. A state that a parameter does not have is passed as 0 and not stored.
+// T(beta1) converts a number to the element type, so that a float update is rounded as float.
 
-/// The rules that are nothing but update(): each has a kernel on either device (optim/kernels.h).
+/// The rules that consist only of update(). Each has a kernel on both devices (optim/kernels.h).
 #define VITRINE_UPDATE_FORMULAS(X) \
   X(Sgd) X(Adam) X(Adamax) X(Lion) X(Rmsprop) X(Adagrad) X(Adadelta) X(MuonMomentum) X(Muon)
 
-/// Sutskever et al. 2013. The first step of a buffer takes g itself.
+/// Sutskever et al. 2013. On a buffer's first step the buffer becomes g.
 struct Sgd {
   static constexpr const char* kName = "sgd_step";
   static constexpr const char* kStates[] = {"momentum"};
@@ -29,15 +29,15 @@ struct Sgd {
   }
 };
 
-/// Kingma and Ba 2015, and its relatives: they differ in the factors.
+/// Kingma and Ba 2015, and related rules, which differ only in the factors.
 struct Adam {
   static constexpr const char* kName = "adam_step";
   static constexpr const char* kStates[] = {"moment1", "moment2", "largest"};
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0;
-  double coupled_decay = 0;                         ///< added to the gradient, times x
+  double coupled_decay = 0;                         ///< times x, is added to the gradient
   double decoupled_decay = 0;                       ///< x is multiplied by 1 − lr·decay first
-  double m_factor = 1, g_factor = 0, v_factor = 1;  ///< of m̂, of g in it, and of v̂
-  bool amsgrad = false;                             ///< the largest v so far in place of v
+  double m_factor = 1, g_factor = 0, v_factor = 1;  ///< factors of m and g in the step, and of v
+  bool amsgrad = false;                             ///< the largest v so far instead of v
   bool adaptive = true;                             ///< off: no denominator
 
   template <class T>
@@ -58,8 +58,8 @@ struct Adamax {
   static constexpr const char* kStates[] = {"moment1", "infinity_norm"};
   double rate = 0;  ///< lr/(1 − β₁ᵗ)
   double beta1 = 0, beta2 = 0, eps = 0;
-  double decay = 0;  ///< added to the gradient, times x
-  double keep = 1;   ///< 1 − lr·decay where that is decoupled
+  double decay = 0;  ///< times x, is added to the gradient
+  double keep = 1;   ///< 1 − lr·decay if the decay is decoupled
 
   template <class T>
   VITRINE_HD void update(T& x, T grad, T& m, T& u) const {
@@ -98,7 +98,7 @@ struct Rmsprop {
     T square = v;
     if (centered) {
       m = T(beta2) * m + T(1 - beta2) * g;
-      square = max(v - m * m, T(0));  // rounding can bring the variance below 0
+      square = max(v - m * m, T(0));  // rounding can make the variance negative
     }
     T u = g / (sqrt(square) + in_denominator<T>(eps));
     if (momentum != 0) u = buffer = T(momentum) * buffer + u;
@@ -136,7 +136,7 @@ struct Adadelta {
   }
 };
 
-/// Jordan 2024: x is u, of which Muon makes the direction.
+/// Jordan 2024. x is the momentum u, which newton_schulz then makes orthogonal.
 struct MuonMomentum {
   static constexpr const char* kName = "muon_momentum";
   static constexpr const char* kStates[] = {"momentum"};
@@ -150,7 +150,7 @@ struct MuonMomentum {
   }
 };
 
-/// Jordan 2024: by the direction, which takes the place of the gradient.
+/// Jordan 2024. The update by the direction, which is passed in place of the gradient.
 struct Muon {
   static constexpr const char* kName = "muon_step";
   static constexpr std::array<const char*, 0> kStates = {};
@@ -162,12 +162,12 @@ struct Muon {
   }
 };
 
-// Rules with sums between their formulas, which have kernels of their own
+// Rules with sums between their formulas. They have their own kernels.
 
 /// You et al. 2020: x −= rate·u, one rate for each parameter.
 struct Lamb {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, decay = 0;
-  double m_factor = 1, v_factor = 1;  ///< of m̂ and v̂
+  double m_factor = 1, v_factor = 1;  ///< factors that turn m and v into m̂ and v̂
   double phi_min = 0, phi_max = 0;
 
   template <class T>
@@ -188,17 +188,17 @@ struct Lamb {
   }
 };
 
-/// Shazeer and Stern 2018: v of a matrix is R·C/mean(R), from the means R of its rows and C of its
+/// Shazeer and Stern 2018. v of a matrix is R·C/mean(R), with the means R of its rows and C of its
 /// columns.
 struct Adafactor {
   double lr = 0, beta1 = 0, beta2 = 0, decay = 0, clip = 1;
   bool scale_parameter = true;
 
-  /// An element of R or C, from the mean of its g².
+  /// The new value of an element of R or C, from the mean of its g².
   VITRINE_HD double mean_square(double old, double mean) const {
     return beta2 * old + (1 - beta2) * (mean + 1e-30);
   }
-  /// v, where it is kept whole.
+  /// v, for tensors that keep all of it.
   template <class T>
   VITRINE_HD T square(T v, T grad) const {
     const T g = limited(grad);
@@ -209,7 +209,7 @@ struct Adafactor {
   VITRINE_HD T direction(T grad, T v, T scale) const {
     return scale * limited(grad) / sqrt(v);
   }
-  /// What x is multiplied by, and what u is, from the means of x² and u².
+  /// The factors of x and u in the update, from the means of x² and u².
   struct Factors {
     double of_x, of_u;
   };
@@ -217,7 +217,7 @@ struct Adafactor {
     const double step = scale_parameter ? lr * max(sqrt(mean_x), 1e-3) : lr;
     return {1 - step * decay, step / max(sqrt(mean_u) / clip, 1.0)};
   }
-  /// u with the factor in it; its average m takes its place where β₁ > 0.
+  /// u already contains its factor. If β₁ > 0, its running average m replaces it.
   template <class T>
   VITRINE_HD void update(T& x, T u, T& m, double factor_of_x) const {
     if (beta1 > 0) u = m = T(beta1) * m + T(1 - beta1) * u;

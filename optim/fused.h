@@ -1,18 +1,18 @@
-// The base of rules that are kernels: one pass over all parameters of a group.
+// The base class of rules that are kernels: one pass over all parameters of a group.
 #pragma once
 
 #include "optim/optimizer.h"
 
 namespace vitrine::optim {
 
-/// A rule whose kernels write x and its 16-bit copies together, and take all that changes from step
-/// to step as Live numbers, so that a CUDA graph can hold them.
+/// A rule whose kernels write x and its 16-bit copies together. All numbers that change from step
+/// to step are Live arguments, so that a CUDA graph can capture the step.
 class FusedOptimizer : public Optimizer {
  protected:
   using Optimizer::Optimizer;
 
-  /// One step of formula(group, t), of optim/formulas-inl.h, for the whole batch. The states are
-  /// those that the formula names. Include optim/step_elements.h where it is called.
+  /// Runs one step of formula(group, t), a formula of optim/formulas-inl.h, for the whole batch.
+  /// The formula names its states. Callers include optim/step_elements.h.
   template <class F>
   void step_elements(ParameterBatch& batch, F formula) const;
 

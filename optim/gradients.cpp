@@ -11,7 +11,7 @@
 namespace vitrine::optim {
 namespace {
 
-/// The memory from the first to the last element.
+/// The memory from the first to the last element of a tensor.
 struct Extent {
   uintptr_t begin = 0, end = 0;
 
@@ -41,7 +41,7 @@ std::vector<bool> share_memory(const std::vector<Tensor>& xs) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return extents[a].begin < extents[b].begin; });
   std::vector<bool> result(xs.size());
-  uintptr_t taken = 0;  // where the memory of those before ends
+  uintptr_t taken = 0;  // the end of the memory of the tensors before
   for (const size_t i : order) {
     if (xs[i].numel() == 0) continue;
     result[i] = extents[i].is_expanded || extents[i].begin < taken;

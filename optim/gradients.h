@@ -1,4 +1,4 @@
-// The gradients of parameters as a list that is scaled in place.
+// The gradients of parameters, as a list for scaling in place.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace vitrine::optim {
 
-/// Whether each tensor shares memory with an earlier one of the list that does not, or with itself
-/// (an expanded view does). Strides with gaps count as all of the memory from the first to the last
-/// element.
+/// For each tensor, whether it shares memory with an earlier tensor of the list that itself shares
+/// none, or with itself (as an expanded view does). Strides with gaps count as all memory from the
+/// first to the last element.
 std::vector<bool> share_memory(const std::vector<Tensor>& xs);
 
-/// The gradients that the parameters have; a parameter that is listed twice counts once. A gradient
-/// that shares memory with another is replaced by a copy of its own first, so that each may be
+/// The gradients of the parameters that have one; a parameter that is listed twice counts once. A
+/// gradient that shares memory with another is first replaced by a copy, so that each may be
 /// written in place.
 std::vector<Tensor> separate_gradients(const std::vector<Parameter>& parameters);
 

@@ -1,4 +1,4 @@
-// The update of Adafactor, and how it cuts a parameter: matrices into tiles, on both devices.
+// The update of Adafactor, and how it divides matrices into tiles, on both devices.
 #pragma once
 
 #include "core/gpu/capture.h"
@@ -7,22 +7,22 @@
 
 namespace vitrine::optim {
 
-/// Rows and columns of one of stacked matrices; all of them lie row by row.
+/// Rows and columns of one matrix of a stack. The matrices are stored row by row.
 struct Tile {
-  int64_t matrix, row, column;  ///< where it begins
+  int64_t matrix, row, column;  ///< where the tile begins
   int64_t rows, columns;
 };
 
 /// A tensor as `count` matrices [rows, columns], its last two axes, in tiles of at most kRows ×
-/// kColumns; a vector is one row. A tile leaves the sums of its rows and of its columns in a
-/// scratch array, at places that are told here.
+/// kColumns; a vector is one row. A tile writes the sums of its rows and of its columns to a
+/// scratch array, at the positions given here.
 template <int64_t kRows, int64_t kColumns>
 struct Tiling {
   static constexpr int64_t kTileRows = kRows, kTileColumns = kColumns;
   int64_t count = 0, rows = 1, columns = 0;
   int64_t first_tile = 0, first_sum = 0;  ///< of the tensor
 
-  /// Of x, after those of `before`.
+  /// The tiling of x, whose tiles and sums follow those of `before`.
   static Tiling of(const Tensor& x, const Tiling& before) {
     Tiling t;
     const int rank = x.shape().rank();
@@ -42,9 +42,9 @@ struct Tiling {
     return {n / (down() * across()), row, column, rows - row < kRows ? rows - row : kRows,
             columns - column < kColumns ? columns - column : kColumns};
   }
-  /// Sums that the tiles of one matrix leave.
+  /// The number of sums that the tiles of one matrix write.
   VITRINE_HD int64_t sums() const { return across() * rows + down() * columns; }
-  /// That over the k-th tile of this row, or of this column.
+  /// The position of the sum over the k-th tile of this row, or of this column.
   VITRINE_HD int64_t row_sum(int64_t matrix, int64_t k, int64_t row) const {
     return first_sum + matrix * sums() + k * rows + row;
   }
@@ -53,11 +53,11 @@ struct Tiling {
   }
 };
 
-/// In matrices R ← β₂R + (1 − β₂)·(means of g² over rows + 1e-30), C of columns likewise, v =
-/// R·C/mean(R); elsewhere v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v, times a factor and, if `m` is
-/// not empty, m ← β₁m + (1 − β₁)u in its place; x is times its factor, minus u; `copies` as in
-/// optim/kernels.h. Each tensor has either `rows` and `columns` or `v`; what it has not is
-/// undefined.
+/// For matrices R ← β₂R + (1 − β₂)·(row means of g² + 1e-30), C likewise from column means, and v =
+/// R·C/mean(R). For other tensors v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v times a factor or, if
+/// `m` is not empty, m ← β₁m + (1 − β₁)u replaces it. x is multiplied by its factor, and u is
+/// subtracted; `copies` as in optim/kernels.h. Each tensor has either `rows` and `columns` or `v`;
+/// the others are undefined.
 VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, std::vector<Tensor>& copies,
                const std::vector<Tensor>& g, std::vector<Tensor>& rows, std::vector<Tensor>& columns,
                std::vector<Tensor>& v, std::vector<Tensor>& m, Live<formulas::Adafactor> s);

@@ -70,7 +70,7 @@ void Muon::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 
 void Muon::move_matrices(ParameterBatch& batch) const {
   List directions, momentum = batch.slots("momentum"), no_copies;
-  // Of zeros, as a kernel reads what it writes.
+  // Initialized with zeros, because the kernel reads the tensor that it writes.
   for (const Tensor& x : batch.x) directions.push_back(zeros_like(x));
   const Live<formulas::MuonMomentum> mean{{.momentum = options_.momentum, .nesterov = options_.nesterov}};
   VITRINE_RUN_AS(formulas::MuonMomentum::kName, update<formulas::MuonMomentum>, directions, no_copies,

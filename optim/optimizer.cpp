@@ -73,7 +73,7 @@ void Optimizer::zero_grad() {
 GroupOptions Optimizer::options_now(size_t group) const {
   GroupOptions now = groups_[group].options;
   now.lr *= lr_factor_;
-  check_options(now);  // groups() lets callers write anything
+  check_options(now);  // callers can write any value through groups()
   return now;
 }
 
@@ -87,8 +87,8 @@ bool Optimizer::has_states(const Parameter& parameter) const {
   return found != state_.end() && !found->second.slots.empty();
 }
 
-/// Replays of a graph reach this after eager steps and loaded states, which may have set the
-/// parameters of a launch apart.
+/// Replays of a graph can follow eager steps and loaded states. These may have given the parameters
+/// of one launch different step counts.
 int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const {
   for (const Parameter& p : parameters)
     check(state_.count(p.identity()) > 0 && steps(p) == steps(parameters[0]),
@@ -116,14 +116,14 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   batch.copies.push_back(is_low_precision(p.dtype()) ? p.value() : Tensor());
 }
 
-/// Removes the states that were made for a step which has not come to these batches.
+/// Removes states that were created for a step that did not happen for these batches.
 void Optimizer::forget(std::span<const ParameterBatch> batches) {
   for (const ParameterBatch& batch : batches)
     if (batch.first)
       for (State* state : batch.states) state->slots.clear();
 }
 
-/// The batches of all groups: an error in one of them is reported before any has moved.
+/// The batches of all groups. An error in any of them is thrown before any parameter changes.
 std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
   std::vector<ParameterBatch> all;
   std::set<const void*> met;
@@ -151,7 +151,7 @@ std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
   return all;
 }
 
-/// A step that moves nothing is a mistake, unless all is frozen on purpose.
+/// A step that moves nothing is an error, unless all parameters are frozen on purpose.
 void Optimizer::check_gradients(std::span<const ParameterBatch> batches) const {
   if (!batches.empty()) return;
   for (const Group& group : groups_)

@@ -1,4 +1,4 @@
-// The states of an optimizer: by name, and as a checkpoint holds them.
+// The states of an optimizer: access by name, and the contents of a checkpoint.
 #include <algorithm>
 #include <set>
 
@@ -12,9 +12,9 @@ namespace vitrine::optim {
 
 namespace {
 
-constexpr double kMostSteps = 0x1p53;  // a double does not hold every larger number
+constexpr double kMostSteps = 0x1p53;  // larger integers are not exact in a double
 
-/// A count of at most `most` steps.
+/// Whether x is a count of at most `most` steps.
 bool is_count(const Tensor& x, double most) {
   return x.dtype() == DType::int64 && x.numel() == 1 && x.item() >= 0 && x.item() <= most;
 }
@@ -113,7 +113,7 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
   const bool counted = has_counts(state);
   for (const auto& [key, p] : keys()) {
     const auto first = state.lower_bound(key + "/");
-    // It never had a gradient.
+    // The parameter never had a gradient.
     if (first == state.end() || !first->first.starts_with(key + "/")) continue;
     if (counted) count(key + "/step", steps);
     for (const StateSlot& slot : slots(p)) {
@@ -139,7 +139,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   check_state_dict(state);
   const int64_t steps = count_of(state.at("step"));
   const bool counted = has_counts(state);
-  std::map<const void*, State> loaded;  // what can fail for want of memory comes first
+  std::map<const void*, State> loaded;  // allocations, which can fail, come first
   for (const auto& [key, p] : keys()) {
     State mine;
     const auto wanted = slots(p);
@@ -159,7 +159,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
       const auto found = old.find(slot);
       if (found == old.end() || found->second.device() != x.device() || found->second.dtype() != x.dtype())
         continue;
-      Tensor there = found->second;  // the address that a graph has captured
+      Tensor there = found->second;  // keeps the address that a graph has captured
       copy_async(there, x);
       x = there;
     }

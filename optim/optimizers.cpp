@@ -22,7 +22,8 @@ Made make_adam(Parameters p, const CommonOptions& c, Decay decay) {
           .lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay, .decay = decay});
 }
 
-/// Adam or a relative: by name with coupled decay, and with a w after it with decoupled decay.
+/// Adam or a related rule: with coupled decay under `name`, and with decoupled decay under the name
+/// with a w at the end.
 template <class R, class Options>
 void add_adam(std::vector<Row>& rows, const std::string& name, const std::string& help,
               const std::string& source) {
@@ -61,7 +62,7 @@ Made make_adafactor(Parameters p, const CommonOptions& c) {
           .lr = c.lr, .relative_step = false, .scale_parameter = false, .weight_decay = c.weight_decay});
 }
 
-/// One rate serves matrices and what AdamW moves.
+/// One rate serves the matrices and the tensors that AdamW updates.
 Made make_muon(Parameters p, const CommonOptions& c) {
   return std::make_unique<Muon>(std::move(p), MuonOptions{.lr = c.lr,
                                                           .weight_decay = c.weight_decay,
@@ -134,7 +135,7 @@ std::vector<Row> library_rows() {
   return rows;
 }
 
-/// A deque, so that rows stay where they are.
+/// A deque, so that rows keep their addresses.
 std::deque<Row>& table() {
   static std::deque<Row> rows = [] {
     const auto own = library_rows();

@@ -1,4 +1,4 @@
-// All optimizers, and the table by which programs find them.
+// All optimizers, and the table in which programs find them by name.
 #pragma once
 
 #include <functional>
@@ -22,16 +22,17 @@
 
 namespace vitrine::optim {
 
-/// What rules have in common; each takes of it what it knows and its own defaults for the rest.
+/// Options that rules have in common. Each rule reads the options that it supports, and uses its
+/// own defaults for the rest.
 struct CommonOptions {
   double lr = 1e-3;                   ///< ≥ 0
   double beta1 = 0.9, beta2 = 0.999;  ///< [0, 1)
   double weight_decay = 0;            ///< ≥ 0
-  double momentum = 0.9;              ///< ≥ 0; of sgd and rmsprop
-  bool nesterov = false;              ///< of sgd; for another rule it is an error
+  double momentum = 0.9;              ///< ≥ 0; for sgd and rmsprop
+  bool nesterov = false;              ///< for sgd; an error for other rules
 };
 
-/// A line of the table of optimizers.
+/// A row of the table of optimizers.
 ///
 ///   optim::register_optimizer(
 ///       {.name = "halving", .help = "half of x",
@@ -45,17 +46,18 @@ struct OptimizerRow {
   std::function<std::unique_ptr<Optimizer>(std::vector<Parameter>, const CommonOptions&)> make = {};
 };
 
-/// Adds a row to the table. A name that is empty or taken, and an empty `make`, are errors.
+/// Adds a row to the table. Errors: a name that is empty or already in the table, or an empty
+/// `make`.
 void register_optimizer(OptimizerRow row);
-/// The table: the library's rules, and the registered ones if they are asked for.
+/// The table: the library's rules, and by default also the registered ones.
 std::vector<const OptimizerRow*> optimizer_table(bool registered = true);
 std::string optimizer_names();  ///< separated by commas, for help
 
-/// The rule of that name; a name that no row has is an error that lists the names. A w at the end
-/// of a name says that weights decay by themselves (decoupled).
+/// Creates the rule with this name. An unknown name is an error that lists the names. A w at the
+/// end of a name means decoupled weight decay.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Parameter> parameters,
                                           const CommonOptions& options);
-/// Whether the rule of that name reads beta1, beta2, momentum or nesterov.
+/// Whether the rule with this name reads beta1, beta2, momentum or nesterov.
 bool has_option(const std::string& optimizer, std::string_view option);
 
 }  // namespace vitrine::optim

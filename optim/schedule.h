@@ -1,4 +1,4 @@
-// Learning rates by step. Steps count from 0, but for noam from 1.
+// Learning rates by step. Steps count from 0, except in noam, which counts from 1.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace vitrine::optim {
 using Schedule = std::function<double(int64_t step)>;
 
 Schedule constant(double lr);  ///< the same at every step
-/// Linear from 0 to `peak` over `warmup` steps, then half a cosine down to `floor` at `total`, and
-/// floor from there on. 0 ≤ warmup < total, else an error.
+/// Linear from 0 to `peak` over `warmup` steps, then half a cosine down to `floor` at step `total`,
+/// and constant from there on. 0 ≤ warmup < total, else an error.
 Schedule warmup_cosine(double peak, int64_t warmup, int64_t total, double floor = 0);
-/// The same with a straight line.
+/// The same with a straight line instead of the cosine.
 Schedule warmup_linear(double peak, int64_t warmup, int64_t total, double floor = 0);
 /// scale·width^−½·min(step^−½, step·warmup^−3/2). Vaswani et al. 2017. width, warmup > 0, else an
 /// error.

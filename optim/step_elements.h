@@ -1,4 +1,5 @@
-// A step of a rule that treats each element by itself, for the files of such rules.
+// A step of a rule that updates each element separately. The .cpp files of such rules include this
+// file.
 #pragma once
 
 #include "optim/fused.h"

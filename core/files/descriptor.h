@@ -1,4 +1,4 @@
-// File descriptors for the files of core/ that call the system.
+// File descriptors, for the files in core/ that make system calls.
 #pragma once
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ struct Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 };
 
-/// Why the last call of the system failed.
+/// Why the last system call failed.
 inline std::string reason() { return std::strerror(errno); }
 
 }  // namespace vitrine::detail

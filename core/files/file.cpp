@@ -14,8 +14,8 @@ namespace {
 
 using detail::Descriptor, detail::reason, detail::TemporaryFile;
 
-/// While it lives, a write of this thread beyond the limit of a file's size (ulimit -f), or into a
-/// pipe that nobody reads, is an error of that write, as a full disk is. Without it, a signal ends
+/// While this object lives, a write of this thread fails with an error if it exceeds the file size
+/// limit (ulimit -f) or goes into a pipe that nobody reads. Without this object, a signal would end
 /// the process.
 class NoWriteSignals {
  public:
@@ -26,7 +26,7 @@ class NoWriteSignals {
   }
   ~NoWriteSignals() {
     const timespec at_once{};
-    sigset_t pending;  // what waits for this thread, of signals that were not blocked before
+    sigset_t pending;  // signals that were pending for this thread before
     sigpending(&pending);
     for (const int signal : {SIGXFSZ, SIGPIPE})
       if (sigismember(&before_, signal) || !sigismember(&pending, signal)) sigdelset(&signals_, signal);
@@ -50,8 +50,8 @@ void write_all(std::string_view op, const std::string& path, int descriptor, std
   }
 }
 
-/// Where a file is written: where a link leads to. A device, a pipe or a folder there is not
-/// replaced by a file, nor is a file that is protected against writing.
+/// The path that is written: the target, if it is a link. A device, a pipe, a folder or a
+/// write-protected file there is an error, because a file must not replace it.
 std::string target_of(std::string_view op, const std::string& path) {
   namespace fs = std::filesystem;
   const std::string target = follow_links(op, path);
@@ -93,8 +93,8 @@ void write_file(std::string_view op, const std::string& given, std::span<const s
   const bool synced = ::fsync(file.descriptor()) == 0;
   check(synced, "{}: cannot write {}: {}", op, path, reason());
   file.rename();
-  // The new name lasts once the folder is on disk too; where a folder cannot be synced, nothing can
-  // be done.
+  // The rename is durable only once the folder has been synced too. A folder that cannot be synced
+  // is ignored.
   const auto folder = std::filesystem::path(path).parent_path();
   const Descriptor directory(
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -12,7 +12,7 @@
 namespace vitrine {
 
 InputFile::InputFile(std::string_view op, const std::string& path)
-    // Not blocking, so that a named pipe is refused below rather than waited for.
+    // Non-blocking, so that a named pipe is refused below instead of blocking here.
     : op_(op), path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   check(file_.number >= 0, "{}: cannot open {}: {}", op, path, detail::reason());
   struct stat info {};

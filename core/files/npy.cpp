@@ -16,12 +16,12 @@ constexpr std::pair<DType, std::string_view> kNames[] = {
     {DType::float32, "f4"}, {DType::float64, "f8"}, {DType::bfloat16, "V2"}, {DType::float16, "f2"},
     {DType::int64, "i8"},   {DType::int32, "i4"},   {DType::uint8, "u1"},    {DType::boolean, "b1"}};
 
-/// Walks over the header's text: a Python dictionary with three known keys, no more of Python.
+/// Parses the header's text: a Python dictionary with three known keys, and no other Python.
 class HeaderReader {
  public:
   HeaderReader(std::string_view text, const std::string& path) : text_(text), path_(path) {}
 
-  /// The next character that is no white space; 0 at the end.
+  /// The next character that is not white space; 0 at the end.
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -69,7 +69,7 @@ class HeaderReader {
       want(!__builtin_mul_overflow(value, 10, &value) &&
                !__builtin_add_overflow(value, text_[at_] - '0', &value),
            "a size below 2^63");
-    take('L');  // as Python 2 wrote it
+    take('L');  // Python 2 wrote it
     return value;
   }
 
@@ -110,7 +110,7 @@ Header parse_header(std::string_view text, const std::string& path) {
   return {*descr, *fortran_order, *shape};
 }
 
-/// The header's text and, in `start`, where the elements begin.
+/// Returns the header's text and sets `start` to the position of the elements.
 std::string read_header(const InputFile& file, const std::string& path, size_t& start) {
   const std::string bytes = file.text(0, std::min<size_t>(file.bytes(), 12));
   check(bytes.starts_with(kMagic), "read_npy: {} is no .npy: it does not begin with 93 \"NUMPY\"", path);
@@ -118,7 +118,7 @@ std::string read_header(const InputFile& file, const std::string& path, size_t& 
   const int major = bytes[6], minor = bytes[7];
   check(major >= 1 && major <= 3 && minor == 0, "read_npy: {} is of version {}.{}, wanted 1.0, 2.0 or 3.0",
         path, major, minor);
-  const size_t width = major == 1 ? 2 : 4;  // of the length that follows
+  const size_t width = major == 1 ? 2 : 4;  // of the length field
   check(bytes.size() >= 8 + width, "read_npy: {} is broken: it ends within the length of its header", path);
   uint32_t length = 0;
   std::memcpy(&length, bytes.data() + 8, width);

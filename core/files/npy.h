@@ -8,15 +8,15 @@
 
 namespace vitrine {
 
-/// Versions 1.0, 2.0 and 3.0; either byte order; Fortran order becomes strides. Descr f2, f4, f8,
-/// i4, i8, b1, and V2, which is bfloat16: NumPy has no such type, and V2 is what the package
-/// ml_dtypes saves it as. A broken file is an error that says what is wrong with it, and so is one
-/// that is cut while it is read; never more is allocated than the file holds.
+/// Reads versions 1.0, 2.0 and 3.0 in either byte order; Fortran order becomes strides. Supported
+/// descr: f2, f4, f8, i4, i8, b1, and V2, which is read as bfloat16 (NumPy has no such type, and
+/// the package ml_dtypes saves it as V2). A broken file, or a file that is truncated while it is
+/// read, is an error that says what is wrong. No more memory is allocated than the file has bytes.
 Tensor read_npy(const std::string& path);
 
-/// Version 1.0, little-endian, row-major, elements at a multiple of 64 bytes. Whatever happens,
-/// `path` is the old file or the new one. NumPy gives a saved bfloat16 back by
-/// `load(path).view(ml_dtypes.bfloat16)`. A dual64 is an error.
+/// Writes version 1.0, little-endian, row-major; elements start at a multiple of 64 bytes. Even
+/// after a crash, `path` is either the old file or the new one. A saved bfloat16 is loaded in NumPy
+/// by `load(path).view(ml_dtypes.bfloat16)`. A dual64 is an error.
 void write_npy(const std::string& path, const Tensor& x);
 
 }  // namespace vitrine

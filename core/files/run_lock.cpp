@@ -20,7 +20,7 @@ using detail::Descriptor, detail::reason;
 
 constexpr const char* kMark = ".vitrine-lock";
 
-/// How the error of another run names this process.
+/// The name by which another run's error refers to this process.
 std::string own_name() {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -36,7 +36,7 @@ std::string text_of(int file) {
   return count > 0 ? std::string(text, static_cast<size_t>(count)) : "whose name is not known";
 }
 
-/// Whether the open file still has the name, and is not one that its holder has removed.
+/// Whether the open file still has its name, that is, its holder has not removed it.
 bool is_named(int file, const std::string& name) {
   struct stat opened {
   }, there{};
@@ -65,7 +65,7 @@ RunLock::RunLock(std::string_view op, const std::string& path) {
   name_ = name;
   const std::string holder = own_name();
   if (::ftruncate(file_->number, 0) != 0 || ::pwrite(file_->number, holder.data(), holder.size(), 0) < 0)
-    return;  // on a full disk the lock holds all the same, but an error cannot name this process
+    return;  // on a full disk the lock still works, but an error cannot name this process
 }
 
 RunLock::~RunLock() {

@@ -1,4 +1,4 @@
-// Two runs that write the same files spoil them: a run locks what it writes.
+// A lock on output files: two runs that write the same files would corrupt them.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,12 @@
 
 namespace vitrine {
 
-/// Holds `path`, a file or a folder that need not exist, for this object's lifetime. A second
-/// RunLock of `path`, of any process that sees the same file system, is an error that names the
-/// process which holds it. The lock is the file PATH.vitrine-lock, in a folder .vitrine-lock; it is
-/// locked (flock) and removed at the end. A killed process leaves the file unlocked. Devices and
-/// pipes are not locked, nor is anything on a file system without locks. `op` begins the errors.
+/// Locks `path`, a file or a folder that need not exist, for this object's lifetime. A second
+/// RunLock of `path`, in any process on the same file system, is an error that names the process
+/// that holds it. The lock is the file PATH.vitrine-lock, or .vitrine-lock inside a folder; it is
+/// locked with flock and removed at the end. If the process is killed, the file stays but is
+/// unlocked. Devices and pipes are not locked, and neither is anything on a file system without
+/// locks. `op` begins the errors.
 class RunLock {
  public:
   RunLock(std::string_view op, const std::string& path);

@@ -9,19 +9,19 @@
 
 namespace vitrine {
 
-/// What such a file holds: tensors by name, and words about them by key.
+/// The contents of such a file: tensors by name, and text by key.
 struct Safetensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;  ///< the header's __metadata__
 };
 
-/// Reads the file. A broken file is an error that says what is wrong with it, and so is one that is
-/// cut while it is read. Beyond the data, and copies of tensors that are not aligned in it, at most
-/// 16 times the header is allocated.
+/// Reads the file. A broken file, or a file that is truncated while it is read, is an error that
+/// says what is wrong. The memory allocated in addition to the data, and to copies of tensors that
+/// are not aligned, is at most 16 times the size of the header.
 Safetensors read_safetensors(const std::string& path);
 
-/// Writes to a temporary file beside `path`, syncs, and renames: whatever happens, `path` is the
-/// old file or the new one.
+/// Writes to a temporary file next to `path`, syncs it and renames it: even after a crash, `path`
+/// is either the old file or the new one.
 void write_safetensors(const std::string& path, const Safetensors& content);
 
 }  // namespace vitrine

@@ -11,16 +11,16 @@ using Entry = SafetensorsEntry;
 
 constexpr const char* kMetadata = "__metadata__";
 
-/// As a message quotes it.
+/// Quotes text for a message.
 std::string shortened(std::string_view text) {
   size_t most = 100;
   if (text.size() <= most) return std::string(text);
-  while (most > 0 && (text[most] & 0xC0) == 0x80) --most;  // between characters of UTF-8
+  while (most > 0 && (text[most] & 0xC0) == 0x80) --most;  // do not cut inside a UTF-8 character
   return std::string(text.substr(0, most)) + "…";
 }
 
-/// Takes the parser's events. Depth 1 is the header, 2 an entry or the metadata, 3 a list of
-/// numbers.
+/// Receives the parser's events. Depth 1 is the header, depth 2 an entry or the metadata, depth 3 a
+/// list of numbers.
 class Reader {
  public:
   Reader(uint64_t data_bytes, const std::string& path) : data_bytes_(data_bytes), path_(path) {}
@@ -119,8 +119,8 @@ class Reader {
     return true;
   }
 
-  /// A value of another kind than is wanted where the reader stands. Fields that the format does
-  /// not have are passed over.
+  /// Handles a value whose kind is not expected at this position. Fields that the format does not
+  /// define are skipped.
   bool other(std::string_view value) {
     check(depth_ != 0, "read_safetensors: the header of {} is no JSON object", path_);
     if (depth_ == 1) {
@@ -168,7 +168,7 @@ class Reader {
   Entry entry_;
   bool has_dtype_ = false, has_shape_ = false;
   int offsets_ = 0;
-  List list_ = List::none;  ///< which one the numbers at depth 3 belong to
+  List list_ = List::none;  ///< the list to which the numbers at depth 3 belong
 };
 
 void check_tiling(const std::deque<Entry>& entries, uint64_t data_bytes, const std::string& path) {

@@ -11,7 +11,7 @@
 
 namespace vitrine::detail {
 
-/// What the format calls its dtypes.
+/// The format's names of the dtypes.
 inline constexpr std::pair<DType, const char*> kSafetensorsDTypes[] = {
     {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
     {DType::int64, "I64"},   {DType::int32, "I32"},   {DType::uint8, "U8"},      {DType::boolean, "BOOL"}};
@@ -25,16 +25,17 @@ struct SafetensorsEntry {
 };
 
 struct SafetensorsHeader {
-  /// In the order of their data; no block of memory holds them all
+  /// In the order of their data; a deque, so that no single block of memory holds them all.
   std::deque<SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads it event by event, without a tree of the JSON, so that no block of memory is larger than
-/// the text (twice the text where that is a single string), and all blocks, with the tensors made
-/// of them, take at most 16 times its size. Every entry lies within the data and has the bytes of
-/// its shape; together they fill the data without gaps and overlaps, so that a file cannot stand
-/// for more memory than it has bytes. What is broken is an error that names `path`.
+/// Parses the header event by event, without a JSON tree. No block of memory is larger than the
+/// text (or twice the text, if that is a single string), and all blocks together, including the
+/// tensors made from them, use at most 16 times its size. Each entry must lie within the data and
+/// have the bytes of its shape. Together the entries must fill the data without gaps or overlaps,
+/// so a file cannot claim more memory than it has bytes. A broken header is an error that names
+/// `path`.
 SafetensorsHeader read_safetensors_header(std::string_view text, uint64_t data_bytes,
                                           const std::string& path);
 

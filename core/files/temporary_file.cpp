@@ -25,7 +25,7 @@ std::string random_name(const std::string& path) {
   return fmt::format("{}{}{:016x}", path, kMark, bits);
 }
 
-/// Whether `name` is a random_name of `path`, both without their folder.
+/// Whether `name` is a random_name of `path`, both without the folder.
 bool is_temporary_of(std::string_view name, std::string_view path) {
   if (name.size() != path.size() + kMark.size() + kDigits || !name.starts_with(path)) return false;
   name.remove_prefix(path.size());
@@ -33,10 +33,11 @@ bool is_temporary_of(std::string_view name, std::string_view path) {
   return name.starts_with(kMark) && std::all_of(name.begin() + kMark.size(), name.end(), is_digit);
 }
 
-/// Removes a temporary file if it can be locked: then no writer holds it. A writer that has created
-/// its file and not yet locked it finds that the file is locked or removed, and takes another name.
+/// Removes a temporary file if it can be locked, because then no writer holds it. A writer that has
+/// created its file but not yet locked it finds the file locked or removed, and chooses another
+/// name.
 void remove_if_abandoned(const char* name) {
-  // Not blocking, as the name may be that of a pipe.
+  // Non-blocking, because the name may belong to a pipe.
   const Descriptor file(::open(name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
   if (file.number >= 0 && ::fstat(file.number, &info) == 0 && S_ISREG(info.st_mode) &&
@@ -53,8 +54,7 @@ void remove_abandoned(const fs::path& path) {
     if (is_temporary_of(entry->path().filename().native(), name)) remove_if_abandoned(entry->path().c_str());
 }
 
-/// Whether the file is this process's alone from now on. False if another process is about to
-/// remove it.
+/// Locks the file for this process. False if another process is about to remove the file.
 bool locked(int file) {
   if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct stat info {};
@@ -65,7 +65,7 @@ bool locked(int file) {
 
 TemporaryFile::TemporaryFile(std::string_view op, const std::string& path) : op_(op), path_(path) {
   remove_abandoned(path);
-  // What replaces a file is secret until it has that file's mode.
+  // The file stays private until it has the mode of the file that it replaces.
   struct stat old {};
   const mode_t mode = ::stat(path.c_str(), &old) == 0 ? 0600 : 0666;
   do {
@@ -84,11 +84,11 @@ void TemporaryFile::take_permissions() {
   struct stat old {};
   if (::stat(path_.c_str(), &old) != 0) return;
   mode_t mode = old.st_mode & 0777;
-  // A process without privileges may still choose among its own groups.
+  // A process without privileges may still choose one of its own groups.
   if (::fchown(file_->number, old.st_uid, old.st_gid) != 0 &&
       ::fchown(file_->number, static_cast<uid_t>(-1), old.st_gid) != 0)
     mode &= ~mode_t{0070} | (mode & 0007) << 3;
-  ::fchmod(file_->number, mode);  // fails where the file system has no modes
+  ::fchmod(file_->number, mode);  // fails on a file system without modes
 }
 
 void TemporaryFile::rename() {

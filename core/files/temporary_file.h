@@ -1,4 +1,4 @@
-// The temporary file in which a new version of a file is written, before it gets the file's name.
+// The temporary file to which a new version of a file is written before it is renamed.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace vitrine::detail {
 
-/// A new file next to `path`, called PATH.tmp- and 16 random digits, so that no other process meets
-/// or prepares the name. While it lives it is locked (flock). A temporary file of `path` that
-/// nobody locks belongs to a process that was killed: the constructor removes such files. Where the
-/// file system has no locks, no temporary file is removed. `op` begins the errors.
+/// A new file next to `path`, named PATH.tmp- and 16 random hexadecimal digits, so that no other
+/// process uses or predicts the name. It is locked (flock) while this object lives. An unlocked
+/// temporary file of `path` belongs to a process that was killed, and the constructor removes it.
+/// On a file system without locks no temporary file is removed. `op` begins the errors.
 class TemporaryFile {
  public:
   TemporaryFile(std::string_view op, const std::string& path);
@@ -22,10 +22,11 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   int descriptor() const { return file_->number; }
-  /// Gives the file the mode, the owner and the group of the file at `path`, where there is one and
-  /// the system permits it. Bits of a group that cannot be kept are reduced to those of all users.
+  /// Gives the file the mode, owner and group of the file at `path`, if there is one and the system
+  /// permits it. If the group cannot be kept, the group's permission bits are reduced to those of
+  /// all users.
   void take_permissions();
-  /// Replaces the file at `path`, at once.
+  /// Atomically replaces the file at `path`.
   void rename();
 
  private:

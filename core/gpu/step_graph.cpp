@@ -13,8 +13,8 @@
 namespace vitrine {
 namespace {
 
-/// A stream of whose memory nothing is in use: a graph's is the graph's alone, and one that
-/// somebody had before may have left tensors.
+/// Returns a stream whose pool has no memory in use: the graph's memory is then the graph's alone.
+/// A stream that was used before may still have live tensors.
 Stream empty_stream(Device device) {
   std::vector<Stream> others;  // go back when one is found
   for (;;) {
@@ -26,11 +26,11 @@ Stream empty_stream(Device device) {
 
 }  // namespace
 
-/// A graph, and what is noted for it while it is captured.
+/// A graph, and the data noted while it is captured.
 struct detail::Capture {
-  /// Numbers that the CPU writes before each replay. Their memory is not the graph's, whose kernels
-  /// share what lies there: one that comes before the numbers were asked for may write a temporary
-  /// of its own in their place.
+  /// Numbers that the CPU writes before each replay. Their memory is not from the graph's pool,
+  /// because the graph's kernels share that memory: a kernel that runs before the numbers were
+  /// requested could overwrite them with a temporary.
   struct Page {
     explicit Page(Device device) : on_device(cuda::take_memory(sizeof(cuda::LivePage), device)) {
       check(on_device != nullptr, "graph: there is no memory for its numbers on {}", to_string(device));
@@ -54,13 +54,13 @@ struct detail::Capture {
   const void* live_memory(size_t bytes, std::function<void(void*)> compute);
   const Draw* moved(Generator& generator);
 
-  Stream stream;  ///< whose memory is the graph's; has done when the last replay has
+  Stream stream;  ///< owns the graph's memory; idle once the last replay is done
   Event last;     ///< the end of the last replay
   void* graph = nullptr;
-  std::vector<std::function<void()>> before;  ///< each replay
+  std::vector<std::function<void()>> before;  ///< called before each replay
   std::vector<std::unique_ptr<Page>> pages;
-  size_t used = sizeof(cuda::LivePage);              ///< bytes of the last page
-  std::set<std::shared_ptr<Storage>> kept, written;  ///< memory that is not the graph's
+  size_t used = sizeof(cuda::LivePage);              ///< used bytes of the last page
+  std::set<std::shared_ptr<Storage>> kept, written;  ///< memory from outside the graph's pool
   const Draw* generator = nullptr;
   uint64_t first_draw = 0, drawn = 0;
 };
@@ -74,7 +74,7 @@ thread_local detail::Capture* current = nullptr;
 // Capturing ---------------------------------------------------------------------------------------
 
 void detail::Capture::capture(const std::function<void()>& f) {
-  /// Whatever f does, afterwards the generator is where it was, and nothing is captured.
+  /// Even if f throws, the generator's state is restored afterwards and nothing is captured.
   struct Scope {
     explicit Scope(Capture& captured) : stream(captured.stream), before(default_generator()) {
       captured.first_draw = before.offset();
@@ -188,7 +188,7 @@ void StepGraph::replay() {
   const detail::KernelScope scope("replay");
   const Stream stream = Stream::current(c.stream.device());
   for (const auto& f : c.before) f();
-  stream.wait_for(c.last);  // a replay on another stream still reads the numbers
+  stream.wait_for(c.last);  // a replay on another stream may still read the numbers
   for (const auto& page : c.pages) cuda::write_page(page->on_device, page->numbers);
   cuda::launch_graph(c.graph, stream.handle());
   c.last.record();

@@ -1,5 +1,5 @@
-// Graphs. A CUDA graph records the GPU work of a function, such as one training step, and replays
-// it by a single launch.
+// A CUDA graph captures the GPU work of a function, such as one training step, and replays it with
+// a single launch.
 //
 //   train_step();  // once eagerly, which creates what is created on first use
 //   StepGraph step(Device::cuda, [&] {
@@ -31,38 +31,39 @@ struct Capture;
 
 class StepGraph {
  public:
-  /// Runs f, whose kernels are noted and not run: tensors that it makes have no values before the
-  /// first replay. Then and later they stay where they are and each replay writes them anew. What f
-  /// allocates comes from memory of the graph's own; other memory that its kernels use is kept as
+  /// Runs f and captures its kernels without running them. Tensors that f creates have no values
+  /// before the first replay. They keep their addresses, and each replay overwrites them. Memory
+  /// that f allocates comes from the graph's own pool; other memory that its kernels use is kept as
   /// long as the graph.
   ///
-  /// Each replay gives bit for bit what calling f would give: learning rates, the steps of
-  /// optimizers and the position of the thread's generator go on as then. All else that the CPU
-  /// computes (shapes, ifs, plain numbers) stays as it was.
+  /// Each replay gives, bit for bit, what calling f would give: learning rates, the step counts of
+  /// optimizers and the position of the thread's generator advance as in such a call. Everything
+  /// else that the CPU computes (shapes, branches, plain numbers) keeps its value from the capture.
   ///
-  /// Errors, after which stream, generator, optimizers and memory are as before (but what f
-  /// assigned, gradients too, was never computed): what waits for results (item, values, printing,
-  /// copies to and from the CPU but for copy_async with pinned memory, synchronize), other streams
-  /// and generators, manual_seed, an optimizer's first step, and rules of one's own that work out
-  /// rates on the CPU.
+  /// Errors: waiting for results (item, values, printing, synchronize, copies to and from the CPU
+  /// except copy_async with pinned memory), other streams and generators, manual_seed, an
+  /// optimizer's first step, and update rules of the user's own that compute rates on the CPU.
+  /// After an error the stream, generator, optimizers and memory are as before; but tensors that f
+  /// assigned, including gradients, hold no computed values.
   ///
-  /// Other threads may work meanwhile, but not wait for the whole device (synchronize): CUDA
-  /// refuses that beside a capture.
+  /// Other threads may work during the capture, but must not wait for the whole device
+  /// (synchronize): CUDA refuses this during a capture.
   ///
-  /// What a kernel finds wrong with its numbers (an index, a norm of gradients) is told by what
-  /// next waits for the GPU, as without a graph; but the rest of the replay has run by then.
-  /// Gradients that optim::clip_gradients finds not finite are 0 then: an optimizer's step moves
-  /// parameters by momentum and decay alone. Without it such gradients spoil them.
+  /// If a kernel finds an error in its values (an index, a norm of gradients), the next call that
+  /// waits for the GPU reports it, as without a graph; the rest of the replay has run by then.
+  /// Gradients in which optim::clip_gradients finds a value that is not finite become 0: momentum
+  /// and decay alone then move the parameters. Without clip_gradients, such gradients spoil the
+  /// parameters.
   ///
-  /// On the CPU nothing is captured: replay() calls f, so that programs run on both.
+  /// On the CPU nothing is captured: replay() calls f, so the same program runs on both.
   StepGraph(Device device, std::function<void()> f);
   /// Waits until the last replay is done.
   ~StepGraph();
   StepGraph(StepGraph&&) noexcept;
   StepGraph& operator=(StepGraph&&) noexcept;
 
-  /// Puts all of it once on the thread's current stream, and does not wait. An index out of range
-  /// is told by what waits next, as without a graph.
+  /// Launches the whole graph once on the thread's current stream, and does not wait. The next call
+  /// that waits reports an index out of range, as without a graph.
   void replay();
 
  private:

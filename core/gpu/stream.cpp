@@ -1,5 +1,5 @@
-// Page-locked copies; and the streams of a build without CUDA: those of the CPU, which do nothing.
-// Those of GPUs are in cuda/runtime/stream.cu.
+// Page-locked copies, and the streams of a build without CUDA: CPU streams, which do nothing. GPU
+// streams are in cuda/runtime/stream.cu.
 #include "core/gpu/stream.h"
 
 #include "core/tensor_kernels.h"
@@ -22,7 +22,7 @@ namespace vitrine {
 namespace {
 
 Device on_cpu(Device device) {
-  if (!device.is_cpu()) cuda::select(device);  // says that there is no GPU
+  if (!device.is_cpu()) cuda::select(device);  // throws the error that there is no GPU
   return device;
 }
 

@@ -1,6 +1,6 @@
-// Streams: queues of a GPU's work. What one stream is given runs in order; several may run at a
-// time. A thread's kernels go to its current stream, at first to the device's default stream; so no
-// program needs a stream of its own.
+// Streams: queues of a GPU's work. The work of one stream runs in order; several streams may run at
+// the same time. A thread's kernels go to its current stream, which is initially the device's
+// default stream, so no program needs to create one.
 //
 //   Stream copies(Device::cuda);
 //   {
@@ -10,10 +10,10 @@
 //   Stream::current(Device::cuda).wait_for(copies);
 //   … use `next` …
 //
-// A tensor belongs to the stream that was current when it was made: when it ends, that stream may
-// use its memory again at once. Before it is released while another stream still works with it,
-// tell that stream to keep() it. On the CPU every kernel has finished when it returns, and all of
-// this does nothing.
+// A tensor belongs to the stream that was current when it was created: once the tensor is
+// destroyed, that stream may reuse its memory at once. If another stream still works with the
+// tensor, call keep() on that stream first. On the CPU every kernel has finished when it returns,
+// and all these functions do nothing.
 #pragma once
 
 #include "core/tensor.h"
@@ -24,7 +24,7 @@ class Event;
 
 class Stream {
  public:
-  /// A stream of its own, which waits for no other unless told to.
+  /// A new stream. It waits for other streams only at wait_for().
   explicit Stream(Device device);
   /// Waits until all of its work is done.
   ~Stream();
@@ -39,13 +39,13 @@ class Stream {
     return handle_;
   }  ///< CUDA's cudaStream_t; nullptr for the default stream and on the CPU
 
-  /// Waits, on the CPU, until all that it was given is done.
+  /// Blocks the CPU until all work of the stream so far is done.
   void synchronize() const;
-  /// What it is given from now on waits for what `other` was given until now.
+  /// Work given to this stream from now on waits for all work that `other` has so far.
   void wait_for(const Stream& other) const;
-  /// … until the event has come.
+  /// The same until the event's point has been reached.
   void wait_for(const Event& event) const;
-  /// The memory of x is used for nothing else before what this stream was given until now is done.
+  /// The memory of x is not reused before all work that this stream has so far is done.
   void keep(const Tensor& x) const;
 
  private:
@@ -57,7 +57,8 @@ class Stream {
   [[maybe_unused]] bool owned_ = false;
 };
 
-/// While it lives, this thread's kernels for the stream's device go to the stream. Scopes nest.
+/// While this object lives, this thread's kernels for the stream's device go to the stream. Scopes
+/// nest.
 class StreamScope {
  public:
   explicit StreamScope(const Stream& stream);
@@ -70,7 +71,7 @@ class StreamScope {
   [[maybe_unused]] void* before_;
 };
 
-/// A moment of a GPU's time: for measuring, and for waiting for a part of a stream's work.
+/// A point in a stream's work: for measuring time, and for waiting for part of the work.
 class Event {
  public:
   explicit Event(Device device);
@@ -78,7 +79,7 @@ class Event {
   Event(Event&& other) noexcept;
   Event& operator=(Event&&) = delete;
 
-  /// When the thread's current stream has done what it was given until now.
+  /// Marks the point at which the thread's current stream has done all its work so far.
   void record();
   void synchronize() const;
   bool is_done() const;
@@ -92,19 +93,19 @@ class Event {
   [[maybe_unused]] void* handle_ = nullptr;
 };
 
-/// Waits until a device has done all that it was given.
+/// Waits until a device has done all its work so far.
 void synchronize(Device device);
 
-/// Uninitialized memory of the CPU that is page-locked: a GPU reads and writes it while the CPU
-/// goes on. Plain memory where there is no GPU.
+/// Uninitialized page-locked CPU memory, which a GPU reads and writes while the CPU goes on.
+/// Ordinary memory if there is no GPU.
 Tensor empty_pinned(const Shape& shape, DType dtype = DType::float32);
 
-/// A contiguous copy of x, which is on the CPU, in such memory.
+/// A contiguous copy, in such memory, of a CPU tensor x.
 Tensor copy_pinned(const Tensor& x);
 
-/// y = x between the CPU and a GPU, on the GPU's current stream, without waiting where the CPU's
-/// tensor is pinned. Both are kept until it is done; the CPU's may be read or written again only
-/// after synchronize(). Equal shapes and dtypes, contiguous. `to(x, device)` waits.
+/// y = x between the CPU and a GPU, on the GPU's current stream; does not wait if the CPU tensor is
+/// pinned. Both tensors are kept until the copy is done. The CPU tensor may be read or written
+/// again only after synchronize(). Equal shapes and dtypes, contiguous. `to(x, device)` waits.
 void copy_async(Tensor& y, const Tensor& x);
 
 }  // namespace vitrine

@@ -25,15 +25,15 @@ Probe choose(Probe probe, int64_t inputs, int64_t outputs) {
   return inputs <= 2500 ? Probe::elements : Probe::directions;
 }
 
-/// The change of all outputs along a direction of input k.
+/// The derivatives of all outputs along a direction of input k.
 using Column = std::function<std::vector<double>(size_t k, const std::vector<double>& direction)>;
 
-/// One quantity that is compared: Σ weights·y along a direction.
+/// A quantity that is compared: the derivative of Σ weights·y along a direction.
 struct Quantity {
   std::vector<double> direction, weights;
 };
 
-/// What was compared for one input. Quantity number n is made when needed.
+/// The compared values of one input. Quantity number n is built when it is needed.
 struct Comparison {
   std::vector<double> analytic, reference;
   double floor;
@@ -86,9 +86,9 @@ size_t worst_of(const Comparison& c) {
   return worst;
 }
 
-/// Differences with one step may be wrong: where they disagree, the worst is taken again with steps
-/// of all sizes, until one stays wrong or none is left. Returns how much that one changed between
-/// steps. The limit grows with such changes, up to kLargestLimit.
+/// Differences with one step size may be wrong. If they disagree, the worst quantity is computed
+/// again with all step sizes, until one stays wrong or none is left. Returns how much that quantity
+/// changed between step sizes. The limit grows with these changes, up to kLargestLimit.
 double refine(const Problem& p, size_t k, Comparison& c, double& limit) {
   for (size_t tries = 0; tries <= c.reference.size(); ++tries) {
     if (distance(c.analytic, c.reference, c.floor) <= limit) return 0;
@@ -106,8 +106,8 @@ double refine(const Problem& p, size_t k, Comparison& c, double& limit) {
   return 0;
 }
 
-/// The element at which the gradient is wrong, where it is known to be wrong along `direction`: the
-/// half that errs more is halved again.
+/// Finds the element with the wrong gradient, given that the gradient along `direction` is wrong. A
+/// binary search follows the half with the larger error.
 int64_t find_element(const Problem& p, size_t k, const std::vector<double>& direction) {
   int64_t begin = 0, end = p.inputs[k].numel();
   const auto error = [&](int64_t from, int64_t to) {
@@ -123,7 +123,7 @@ int64_t find_element(const Problem& p, size_t k, const std::vector<double>& dire
   return begin;
 }
 
-/// Notes the worst quantity of a comparison that failed. Returns the element of the input.
+/// Notes the worst quantity of a comparison that failed. Returns the index of the input's element.
 int64_t note_worst(const Problem& p, size_t k, const Comparison& c, double uncertainty,
                    GradientReport::Input& r) {
   const size_t worst = worst_of(c);
@@ -154,8 +154,8 @@ void fail_report(GradientReport& report, Cause cause, std::string explanation) {
   report.explanation = std::move(explanation);
 }
 
-/// Derivatives of `order` against the change of those below along u: as they are symmetric, ∂⟨u,
-/// g⟩/∂x is that.
+/// Compares derivatives of `order` with the change along u of those one order below. As derivatives
+/// are symmetric, this change is ∂⟨u, g⟩/∂x.
 void check_order(const Problem& p, int order, GradientReport& report) {
   std::vector<std::vector<double>> directions;
   for (const Tensor& x : p.inputs) directions.push_back(random_direction(x, 11));

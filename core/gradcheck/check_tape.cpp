@@ -15,14 +15,14 @@ namespace {
 
 using namespace gradients;
 
-/// A node to check, and what its backward gave.
+/// A node to check, and the results of its backward.
 struct Job {
   NodeCheck& result;
   const NodeForward& forward;
   std::vector<bool> tracked;    ///< by input
-  std::vector<double> weights;  ///< the cotangents of all floating outputs, one after the other
-  std::vector<Tensor> dx;       ///< undefined where not tracked
-  std::string failure;          ///< what the backward threw; may be empty
+  std::vector<double> weights;  ///< the cotangents of all floating outputs, concatenated
+  std::vector<Tensor> dx;       ///< undefined if not tracked
+  std::string failure;          ///< the error that the backward threw; may be empty
 };
 
 void decide(NodeCheck& node, NodeVerdict verdict, Cause cause, std::string explanation) {
@@ -31,7 +31,7 @@ void decide(NodeCheck& node, NodeVerdict verdict, Cause cause, std::string expla
   node.explanation = std::move(explanation);
 }
 
-/// The largest ε of the floating tensors that a node reads or gives.
+/// The largest ε of the floating tensors that a node reads or writes.
 double largest_epsilon(const KernelProgram& program) {
   double result = epsilon(DType::float64);
   for (const auto* tensors : {&program.inputs, &program.outputs})
@@ -53,13 +53,14 @@ GradientCheckOptions node_options(const CheckTapeOptions& options, const KernelP
   return result;
 }
 
-/// Whether the kernels give what was recorded; the second time, too, as some add to what they find.
+/// Whether the kernels give the recorded values. They run twice, because some kernels add to their
+/// output's old contents.
 bool repeats(Replay& replay, Replay::Way way, const std::vector<Tensor>& points, double tolerance) {
   replay.run(way, points);
   return distance(replay.run(way, points).values(), replay.recorded(), 1) <= tolerance;
 }
 
-/// Why the definition, or where there is none the op's own kernels, cannot run on dual numbers;
+/// Why the definition or, without a definition, the op's own kernels cannot run on dual numbers;
 /// empty if they can.
 std::string refuses(Replay& replay, Replay::Way way, const Problem& p) {
   const std::string reason = replay.refusal(way);
@@ -74,7 +75,7 @@ std::string refuses(Replay& replay, Replay::Way way, const Problem& p) {
   return "";
 }
 
-/// Errors relative to their limits: the comparison that comes closest to its limit.
+/// Notes the error and limit of the comparison whose error is largest relative to its limit.
 void note_errors(NodeCheck& node, const GradientCheckOptions& options) {
   const auto note = [&](double error, double limit) {
     if (error < 0 || (node.error >= 0 && !(error / limit > node.error / node.limit))) return;
@@ -148,7 +149,7 @@ void check_node(Job& job, const CheckTapeOptions& options) {
   }
 }
 
-/// Runs the backward of a node; nothing where there is none to check.
+/// Runs the backward of a node. Returns nothing if the node has nothing to check.
 std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& options) {
   const NodeForward* const forward = tape.forward_of(node.index);
   if (forward == nullptr) {
@@ -165,7 +166,8 @@ std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& 
       dy.emplace_back();
       continue;
     }
-    // Rounded to y's dtype: the differences are weighted with what the backward got.
+    // Rounded to y's dtype, because the differences are weighted with the values that the backward
+    // gets.
     const Tensor c = tensor(random_direction(y, options.seed + 1000 * node.index + i), y.shape(), y.dtype());
     const auto values = c.values();
     job.weights.insert(job.weights.end(), values.begin(), values.end());
@@ -195,8 +197,8 @@ TapeCheck check_tape(Tape& tape, const CheckTapeOptions& options) {
           "Keep::yes");
     result.nodes.push_back({.index = i, .op = info.op, .module = info.module});
   }
-  // Backwards run on this thread, one at a time: they may share a generator, say. The kernels of a
-  // replay share nothing.
+  // Backwards run on this thread, one at a time, because they may share state such as a generator.
+  // The kernels of a replay share nothing.
   std::vector<Job> jobs;
   for (NodeCheck& node : result.nodes)
     if (std::optional<Job> job = prepare(tape, node, options)) jobs.push_back(std::move(*job));

@@ -1,4 +1,4 @@
-// Why a gradient is likely to be wrong.
+// Finds the likely cause of a wrong gradient.
 #include <algorithm>
 #include <cmath>
 
@@ -7,12 +7,13 @@
 namespace vitrine::gradients {
 namespace {
 
-/// Some elements of the input that is wrong, with the change of every output along each.
+/// Some elements of the input with the wrong gradient, and the derivative of every output along
+/// each.
 struct Samples {
   std::vector<int64_t> elements;
   std::vector<std::vector<double>> columns;
   std::vector<double> analytic, numeric;  ///< of Σ c·y
-  double h;                               ///< a good step
+  double h;                               ///< a suitable step size
 };
 
 Samples take_samples(const Problem& p, size_t k, int64_t worst) {
@@ -43,7 +44,7 @@ double largest(const std::vector<double>& values) {
   return result;
 }
 
-/// "2/3" where the number is one of small whole numbers, else "".
+/// "2/3" if the number is a ratio of small integers, else "".
 std::string fraction(double value) {
   for (int denominator = 1; denominator <= 16; ++denominator) {
     const double numerator = std::round(value * denominator);
@@ -54,7 +55,7 @@ std::string fraction(double value) {
   return "";
 }
 
-/// What a factor may come from: a mean in place of a sum.
+/// A likely origin of a factor: a mean instead of a sum, or a sum instead of a mean.
 std::string meaning(const Problem& p, double factor) {
   const auto near = [&](double wanted) { return std::abs(factor - wanted) < 1e-4 * wanted; };
   const auto sized = [&](int64_t n, const std::string& what) {
@@ -69,7 +70,7 @@ std::string meaning(const Problem& p, double factor) {
   return sized(p.y.numel(), "the number of elements of y");
 }
 
-/// A kink or a jump at the point: one-sided slopes that differ, however small the step.
+/// Describes a kink or a jump at the point: one-sided slopes differ for every step size.
 std::string kink_at(const Problem& p, size_t k, int64_t element, double h) {
   const Path f = weighted(path_along(p, k, unit(p.inputs[k].numel(), element)), p.weights);
   const double middle = f(0)[0];
@@ -94,7 +95,8 @@ std::string kink_at(const Problem& p, size_t k, int64_t element, double h) {
       where, narrow.left, narrow.right);
 }
 
-/// Whether the gradient counts but one slice of y along an axis: "slice 0 along axis 1".
+/// If the gradient counts only one slice of y along an axis, that slice: "slice 0 along axis 1 of
+/// y".
 std::string counted_slice(const Problem& p, const Samples& s) {
   if (p.y.numel() == 0) return "";
   int64_t inner = p.y.numel();
@@ -115,7 +117,7 @@ std::string counted_slice(const Problem& p, const Samples& s) {
   return "";
 }
 
-/// Whether the gradient has the right numbers with its last two axes exchanged.
+/// Whether the gradient has the right numbers, but with the last two axes swapped.
 bool transposed(const Problem& p, size_t k, const Samples& s) {
   const Shape& shape = p.inputs[k].shape();
   const int rank = shape.rank();
@@ -175,7 +177,7 @@ Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
   const std::string cuts = p.cuts.empty() ? "" : "; the tape is cut by " + join(p.cuts);
   if (largest(p.gradients[k]) == 0 && !p.disconnected[k].empty())
     return {Cause::cut, of + "is 0: " + p.disconnected[k] + cuts};
-  // Differences in float32 are right to 2 or 3 digits: what is wrong by more is wrong.
+  // Differences in float32 have 2 or 3 correct digits, so a larger error is a wrong gradient.
   if (!p.low_precision.empty() && distance(s.analytic, s.numeric, p.options.floor) < 1e-2)
     return {Cause::low_precision,
             p.low_precision +
@@ -204,7 +206,7 @@ Diagnosis diagnose_failure(const std::string& error) {
 }
 
 Diagnosis diagnose_remainder(const Problem& p) {
-  constexpr int64_t kMost = 1000;  // elements that are looked at
+  constexpr int64_t kMost = 1000;  // elements that are examined
   for (size_t k = 0; k < p.inputs.size(); ++k)
     for (int64_t i = 0; i < std::min(kMost, p.inputs[k].numel()); ++i) {
       const std::string kink = kink_at(p, k, i, 1e-4 * step_scale(p, k, i));

@@ -10,7 +10,7 @@ namespace vitrine {
 std::vector<double> central_difference(const Path& f, double h) {
   const auto a = f(-2 * h), b = f(-h), c = f(h), d = f(2 * h);
   std::vector<double> slope(a.size());
-  // In this order the slope of a constant is exactly 0.
+  // With this order of operations, the slope of a constant is exactly 0.
   for (size_t i = 0; i < a.size(); ++i) slope[i] = (8 * (c[i] - b[i]) - (d[i] - a[i])) / (12 * h);
   return slope;
 }

@@ -1,5 +1,5 @@
-// Derivatives by differences: the one implementation, for core/gradcheck/check_gradients.h and for
-// the tests.
+// Derivatives by finite differences. This is the only implementation;
+// core/gradcheck/check_gradients.h and the tests use it.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,18 @@
 
 namespace vitrine {
 
-/// What is seen when a function is evaluated along a line through a point: t ↦ its values there; t
-/// = 0 is the point.
+/// A function evaluated along a line through a point: t ↦ its values at distance t from the point,
+/// which is t = 0.
 using Path = std::function<std::vector<double>(double t)>;
 
-/// The derivative at t = 0 by 4 points, (8(f(h) − f(−h)) − (f(2h) − f(−2h)))/12h: the error is
-/// O(h⁴).
+/// The derivative at t = 0 from 4 points, (8(f(h) − f(−h)) − (f(2h) − f(−2h)))/12h, with an error
+/// of O(h⁴).
 std::vector<double> central_difference(const Path& f, double h);
 
-/// A derivative by differences, and how far to trust it.
+/// A derivative by differences, and its uncertainty.
 struct SettledDifference {
   std::vector<double> slope;
-  /// How much it changed to the next smaller step: infinity where none gave finite values
+  /// The change to the next smaller step; infinity if no step gave finite values.
   double uncertainty;
   double h;
 };
@@ -31,8 +31,8 @@ SettledDifference settled_difference(const Path& f, double scale = 1);
 /// x + t·direction in x's dtype; `direction` in row-major order.
 Tensor shifted(const Tensor& x, const std::vector<double>& direction, double t);
 
-/// max |got − want| / max(max |want|, floor): the norm in which errors are measured. NaN equals
-/// NaN, an infinity itself; else what is not finite is infinitely far.
+/// max |got − want| / max(max |want|, floor), the norm of all errors. NaN equals NaN and an
+/// infinity equals itself; any other value that is not finite gives an infinite error.
 double distance(const std::vector<double>& got, const std::vector<double>& want, double floor);
 
 }  // namespace vitrine

@@ -1,14 +1,14 @@
-// Dual numbers a + b·ε with ε² = 0: run a function on x + 1·ε and the coefficient of ε is its exact
-// derivative. The plain kernels are templates on the scalar, so they run on Dual as they run on
-// double, and give derivatives that share no code with any backward and have no step size.
+// Dual numbers a + b·ε with ε² = 0. Run a function on x + 1·ε: the coefficient of ε in the result
+// is the exact derivative. The plain kernels are templates on the scalar type, so they run on Dual
+// as on double. The derivatives share no code with any backward and have no step size.
 #pragma once
 
 #include <cmath>
 
 namespace vitrine {
 
-/// value + tangent·ε. Operators and functions follow the rules of derivatives; |x| has tangent 0 at
-/// 0.
+/// value + tangent·ε. Operators and functions follow the rules of differentiation; |x| has tangent
+/// 0 at 0.
 struct Dual {
   double value = 0;
   double tangent = 0;
@@ -34,7 +34,7 @@ struct Dual {
   friend Dual operator/(Dual x, const Dual& y) { return x /= y; }
   friend Dual operator-(const Dual& x) { return {-x.value, -x.tangent}; }
 
-  // Comparisons look at the value only: a branch is taken as the plain function would take it.
+  // Comparisons use the value only, so branches are taken as in the plain function.
   friend bool operator==(const Dual& x, const Dual& y) { return x.value == y.value; }
   friend bool operator!=(const Dual& x, const Dual& y) { return x.value != y.value; }
   friend bool operator<(const Dual& x, const Dual& y) { return x.value < y.value; }

@@ -1,4 +1,5 @@
-// The ways to a derivative: the tape, paths for differences, dual numbers, Taylor's remainder.
+// The ways to compute a derivative: the tape, paths for differences, dual numbers, and the Taylor
+// remainder.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -56,7 +57,7 @@ std::vector<Tensor> copies(const std::vector<Tensor>& xs) {
 
 namespace {
 
-/// What on the tape cuts gradients or computes in less than float64.
+/// Finds the ops on the tape that cut gradients or compute in less than float64.
 void inspect(Problem& p, const Tape& tape, const std::vector<Tensor>& xs, const Tensor& y) {
   for (size_t k = 0; k < xs.size(); ++k) {
     if (xs[k].dtype() != DType::float64)
@@ -80,7 +81,7 @@ void inspect(Problem& p, const Tape& tape, const std::vector<Tensor>& xs, const 
 
 }  // namespace
 
-/// The values as a tensor of y's kind.
+/// The values as a tensor with y's shape and dtype.
 Tensor seed(const std::vector<double>& values, const Tensor& y) {
   return copy_to(tensor(values, y.shape(), y.dtype()), y.device());
 }
@@ -152,12 +153,14 @@ double taylor_slope(const Problem& p) {
   double rounding = epsilon(DType::float64) * std::abs(start);
   for (double t : {1e-7, 2e-7, 3e-7, 5e-7})
     rounding = std::max(rounding, std::abs(value(t) - 2 * start + value(-t)));
-  // From the smallest step whose remainder is far above rounding, against twice that step.
+  // Compares the remainder at the smallest step where it is far above rounding with the remainder
+  // at twice that step.
   double h = 0x1p-20, before = 0;
   for (; h <= 0.25; before = std::abs(value(h) - start - h * slope), h *= 2) {
     const double remainder = std::abs(value(h) - start - h * slope);
     if (remainder < 1000 * rounding || !(remainder > 0)) continue;
-    // Suddenly there: the function is straight here and bends (or breaks) only further away.
+    // A sudden remainder means that the function is straight here and bends (or breaks) only
+    // further away.
     if (h > 0x1p-20 && before < remainder / 20) return 0;
     return std::log2(std::abs(value(2 * h) - start - 2 * h * slope) / remainder);
   }

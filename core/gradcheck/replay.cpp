@@ -9,7 +9,7 @@
 namespace vitrine::gradients {
 namespace {
 
-/// Where the elements of x are in its storage, in row-major order.
+/// The offsets of x's elements in its storage, in row-major order.
 std::vector<int64_t> offsets(const Tensor& x) {
   std::vector<int64_t> result = {x.offset()};
   for (int axis = 0; axis < x.rank(); ++axis) {
@@ -33,7 +33,7 @@ Tensor whole_memory(const Tensor& x) {
   return Tensor(x.shared_storage(), {count}, {1}, 0, x.dtype());
 }
 
-/// Calls f with each tensor of a program but its inputs.
+/// Calls f with each tensor of a program except its inputs.
 template <class F>
 void each_tensor(const KernelProgram& program, F&& f) {
   for (const Tensor& y : program.outputs) f(y);

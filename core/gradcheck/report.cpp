@@ -35,7 +35,7 @@ double GradientReport::error() const {
 }
 
 std::string to_string(const GradientReport& report) {
-  // At such a point differences prove nothing: the gradient may be right.
+  // In these cases differences prove nothing, and the gradient may be right.
   const bool undecided =
       report.cause == Cause::kink || report.cause == Cause::low_precision || report.cause == Cause::random;
   const char* const failed = undecided ? "UNDECIDED" : "WRONG";

@@ -179,7 +179,8 @@ struct State {
   std::map<std::string, size_t> by_op;
 };
 
-/// Never destroyed, as the pools: tensors with static lifetime may be released after main.
+/// Never destroyed, and neither are the pools: tensors with static lifetime may be released after
+/// main.
 State& state() {
   static State* const instance = new State;
   return *instance;

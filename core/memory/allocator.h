@@ -1,10 +1,10 @@
-// The caching allocator: memory once taken from the system or from a GPU is split, reused and
-// joined again, so that a steady training step makes no mmap, no brk and no cudaMalloc. Under
-// AddressSanitizer and ThreadSanitizer each block is taken by itself, so that they see every
-// tensor's bounds; so it is under the emulator's inspection.
+// The caching allocator. Memory taken from the system or from a GPU is split, reused and joined
+// again, so that a steady training step makes no mmap, brk or cudaMalloc calls. Under
+// AddressSanitizer, ThreadSanitizer and the emulator's inspection, each block is allocated
+// separately, so that these tools see every tensor's bounds.
 //
-// A GPU's memory is ordered by streams (core/gpu/stream.h): what a tensor leaves is used again at
-// once, by the stream on which it was allocated, whose earlier work is done by then.
+// A GPU's memory is ordered by streams (core/gpu/stream.h). The stream on which a tensor was
+// allocated may reuse its memory at once, because the stream's earlier work is done by then.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 
 namespace vitrine::memory {
 
-/// 64-byte aligned bytes (512 on a GPU); throws an Error that says what was asked for and what is
-/// there when there is no more.
+/// Returns memory aligned to 64 bytes (512 on a GPU). If there is not enough, throws an Error that
+/// gives the requested and the available memory.
 void* allocate(size_t bytes, Device device = Device::cpu);
-/// Takes back a block of allocate(); `bytes` and `device` as there.
+/// Takes back a block of allocate(); `bytes` and `device` are the same as there.
 void release(void* block, size_t bytes, Device device = Device::cpu) noexcept;
 
-/// Of a device's memory in this process.
+/// Statistics of a device's memory in this process.
 struct Statistics {
   size_t now = 0;            ///< bytes in live tensors
   size_t peak = 0;           ///< highest `now` since reset_peak()
@@ -31,28 +31,28 @@ struct Statistics {
 };
 
 Statistics statistics(Device device = Device::cpu);
-void reset_peak(Device device = Device::cpu);  ///< the peak starts again from what is in use now
+void reset_peak(Device device = Device::cpu);  ///< restarts the peak from the current use
 
-/// Gives cached memory that no tensor uses back to the system or the GPU. allocate() does so by
-/// itself before it gives up.
+/// Returns cached memory that no tensor uses to the system or the GPU. allocate() also does this
+/// before it fails.
 void release_cached(Device device = Device::cpu);
 
-/// While a stream is held, the memory that its tensors have left is not given back: a graph that
-/// was captured there goes on using it.
+/// While a stream is held, memory that its tensors have released is not returned: a graph that was
+/// captured on it still uses that memory.
 void hold(const void* stream, Device device);
 void let_go(const void* stream, Device device);
-/// Whether a tensor of that stream lives in the block.
+/// Whether a live tensor of that stream is in the block.
 bool is_of(const void* stream, const void* block, Device device);
 
-/// Whether no tensor of that stream lives.
+/// Whether the stream has no live tensors.
 bool is_empty(const void* stream, Device device);
 
-/// Bytes allocated by op, counted while `on`. An op is charged what was allocated before each of
-/// its kernels ran.
+/// Counts allocated bytes by op while `on`. An op is charged for the memory allocated before each
+/// of its kernels ran.
 void track_ops(bool on);
-/// What was counted, by the op's name.
+/// The counted bytes, by the op's name.
 std::map<std::string, size_t> by_op();
-/// Charges the calling thread's uncharged allocations to `op`, and says how many bytes they are.
+/// Charges the calling thread's uncharged allocations to `op` and returns their number of bytes.
 /// Called by VITRINE_RUN.
 size_t charge(const char* op);
 

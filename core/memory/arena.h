@@ -1,4 +1,4 @@
-// Memory of one place, the CPU's or a GPU's, cut into blocks. What the allocator is made of.
+// Memory of one device, cut into blocks. The allocator is built from arenas.
 #pragma once
 
 #include <cstddef>
@@ -8,31 +8,31 @@
 
 namespace vitrine::memory {
 
-/// Where memory comes from.
+/// The source of an arena's memory.
 struct Source {
-  std::function<void*(size_t bytes)> take;             ///< nullptr when there is no more
-  std::function<void(void* data, size_t bytes)> give;  ///< takes back what `take` gave, whole
-  /// Of blocks, whose sizes are multiples of it
+  std::function<void*(size_t bytes)> take;             ///< nullptr if there is no more
+  std::function<void(void* data, size_t bytes)> give;  ///< takes back a whole segment
+  /// The alignment of blocks; their sizes are multiples of it.
   size_t alignment;
-  size_t segment;      ///< at least as much is taken at a time
-  size_t granularity;  ///< and a multiple of this
+  size_t segment;      ///< the least number of bytes taken at a time
+  size_t granularity;  ///< segment sizes are multiples of this
 };
 
-/// Best fit over segments. A block is split when what remains is worth keeping, and joined with its
-/// free neighbours when it is released. Not thread safe by itself.
+/// Best-fit allocation in segments. A block is split if the remainder is worth keeping, and joined
+/// with its free neighbours when it is released. Not thread-safe.
 class Arena {
  public:
   explicit Arena(const Source& source) : source_(source) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `bytes`, a multiple of the alignment; nullptr when the source has no more.
+  /// Returns `bytes` bytes, a multiple of the alignment; nullptr if the source has no more.
   void* take(size_t bytes);
-  /// False if the block is not of this arena.
+  /// Releases a block. False if the block is not from this arena.
   bool give(void* data);
   bool holds(const void* data) const { return live_.contains(data); }
   bool is_empty() const { return live_.empty(); }
-  /// Gives segments without a live block back to the source.
+  /// Returns segments without a live block to the source.
   void release_cached();
   size_t reserved() const { return reserved_; }
 

@@ -1,4 +1,4 @@
-// What the machine has.
+// The machine's memory.
 #pragma once
 
 #include <unistd.h>
@@ -10,15 +10,15 @@
 
 namespace vitrine {
 
-/// Bytes of memory; infinite where the system does not say.
+/// The machine's memory in bytes; infinite if the system does not report it.
 inline double machine_memory() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
   return pages > 0 && bytes > 0 ? static_cast<double>(pages) * static_cast<double>(bytes)
                                 : std::numeric_limits<double>::infinity();
 }
 
-/// Refuses what takes at least so many bytes before it fills the memory: an error that begins with
-/// `what` if the machine does not have them. The number is a double, because products of sizes
+/// Throws an error, which `what` begins, if the machine has less than `bytes` of memory. Used to
+/// refuse work before it fills the memory. The number is a double, because products of sizes
 /// overflow an int64.
 inline void check_memory(double bytes, const std::string& what) {
   constexpr double kGiB = 1 << 30;

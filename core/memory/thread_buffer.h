@@ -1,4 +1,4 @@
-// Memory of a thread for one purpose, which stays from call to call.
+// A buffer that a thread reuses from call to call for one purpose.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,14 @@
 
 namespace vitrine::detail {
 
-/// It grows, when it is next taken, to what any thread has needed of its kind: work goes to
-/// whichever thread is free, and what one of them needs today another needs tomorrow. So a steady
-/// program soon asks the system for nothing.
+/// When it is next taken, the buffer grows to the largest size that any thread has needed for this
+/// purpose. Work goes to whichever thread is free, so a size that one thread needs now another will
+/// need later. A steady program thus soon stops allocating.
 class ThreadBuffer {
  public:
-  /// At least `bytes`, at a multiple of a page. The next call, for fewer bytes too, may free them.
-  /// `most` is shared by the buffers of a kind. Where there is not so much memory for all of them,
-  /// what is asked; where not even that, std::bad_alloc.
+  /// Returns at least `bytes` bytes, aligned to a page. The next call may free them, even if it
+  /// requests fewer. The buffers of one purpose share `most`. If there is not enough memory for
+  /// `most` bytes, `bytes` bytes are allocated; if that fails too, std::bad_alloc.
   void* take(size_t bytes, std::atomic<size_t>& most);
 
  private:
@@ -27,7 +27,7 @@ class ThreadBuffer {
   size_t bytes_ = 0;
 };
 
-/// `count` elements for a purpose, a value of any enumeration.
+/// A buffer of `count` elements for a purpose, which is a value of any enumeration.
 template <class T, auto Purpose>
 T* thread_buffer(size_t count) {
   static std::atomic<size_t> most = 0;

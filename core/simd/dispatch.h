@@ -1,5 +1,5 @@
-// Compiling a file once per instruction set, and calling the version for the set in use. A file of
-// such kernels reads
+// Compiles a file once per instruction set and calls the version for the set in use. A file of such
+// kernels has the form
 //
 //   #undef HWY_TARGET_INCLUDE
 //   // itself: Google Highway includes it again for each set
@@ -15,13 +15,13 @@
 //   }
 //   #endif
 //
-// Inside, a template compiles for a set only where it is *defined* between the two HWY_ macros: so
-// code that works on vectors lives in headers named `-inl.h`, which are read again for each set,
-// and lambdas there want HWY_ATTR.
+// A template compiles for a set only if it is *defined* between the two HWY_ macros. Code that
+// works on vectors is therefore in headers named `-inl.h`, which are included again for each set,
+// and lambdas in such code require HWY_ATTR.
 #pragma once
 
-// Three sets: what every machine of the architecture has, AVX2, and AVX-512. SVE and RISC-V vectors
-// have no fixed size, so that they cannot be members of a class.
+// Three sets: the baseline of the architecture, AVX2, and AVX-512. SVE and RISC-V vectors have no
+// fixed size, so they cannot be members of a class.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
@@ -34,7 +34,7 @@
 
 namespace vitrine::detail {
 
-/// The function for the set in use; a null pointer stands for a set that was not compiled.
+/// The function for the set in use. A null pointer means that a set was not compiled.
 template <class F>
 F* choose(F* portable, std::type_identity_t<F*> avx2, std::type_identity_t<F*> avx512) {
   const Isa set = isa();
@@ -55,12 +55,13 @@ F* choose(F* portable, std::type_identity_t<F*> avx2, std::type_identity_t<F*> a
 #else
 #define VITRINE_AVX512_VERSION(...) nullptr
 #endif
-// At the end of the file, where HWY_ONCE holds, HWY_NAMESPACE is that of the architecture's
-// baseline.
+// At the end of the file, where HWY_ONCE holds, HWY_NAMESPACE is the namespace of the
+// architecture's baseline.
 #define VITRINE_PORTABLE_VERSION(...) &HWY_NAMESPACE::__VA_ARGS__
 
-/// VITRINE_DISPATCH(kernel)(x, n) calls HWY_NAMESPACE::kernel (a function that is not overloaded,
-/// or a function template with its arguments) as it was compiled for the instruction set in use.
+/// VITRINE_DISPATCH(kernel)(x, n) calls the version of HWY_NAMESPACE::kernel for the instruction
+/// set in use. `kernel` is a function that is not overloaded, or a function template with its
+/// arguments.
 #define VITRINE_DISPATCH(...)                                                                          \
   (::vitrine::detail::choose(VITRINE_PORTABLE_VERSION(__VA_ARGS__), VITRINE_AVX2_VERSION(__VA_ARGS__), \
                              VITRINE_AVX512_VERSION(__VA_ARGS__)))

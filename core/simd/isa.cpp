@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 4> kNames = {"portable", "avx2", "avx512"
 
 #if defined(__x86_64__)
 bool has_avx2() {
-  // Every CPU with AVX2 and FMA converts float16, which not every compiler can ask for
+  // Every CPU with AVX2 and FMA also converts float16, which not every compiler can query.
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
 }

@@ -5,12 +5,12 @@
 
 namespace vitrine {
 
-/// In rising order; each includes the ones before it. `avx512` means F, BW, CD, DQ and VL
+/// In ascending order; each set includes the ones before it. `avx512` means F, BW, CD, DQ and VL
 /// (x86-64-v4); `avx512_bf16` adds vdpbf16ps.
 enum class Isa { portable, avx2, avx512, avx512_bf16 };
 
-/// The set in use: the best that this CPU has, unless the environment variable VITRINE_ISA
-/// (portable, avx2, avx512, avx512_bf16) asks for a lower one. An unknown or unavailable name is an
+/// The set in use: the best one that this CPU supports, unless the environment variable VITRINE_ISA
+/// (portable, avx2, avx512, avx512_bf16) selects a lower one. An unknown or unavailable name is an
 /// error.
 Isa isa();
 
@@ -18,11 +18,12 @@ std::string_view name(Isa isa);
 
 namespace detail {
 
-/// The best set that this CPU has.
+/// The best set that this CPU supports.
 Isa best_isa();
 
-/// Makes isa() return another set while it lives, so that one test program can run every path. For
-/// tests: set it while no kernel runs on another thread. A set that this CPU lacks is an error.
+/// While this object lives, isa() returns another set, so that one test program can run every path.
+/// For tests: create it only while no kernel runs on another thread. A set that this CPU lacks is
+/// an error.
 class IsaScope {
  public:
   explicit IsaScope(Isa isa);

@@ -1,10 +1,11 @@
-// The numbers that an elementwise formula is written for (ops/elementwise_formula.h). Lanes are a
-// run of elements as one value: 64 on the CPU, where each operation is a loop over them, and one on
-// a GPU. A Tangent carries a derivative beside a value, in the same operations.
+// The number types with which an elementwise formula is evaluated (ops/elementwise_formula.h).
+// Lanes are a run of elements as one value: 64 elements on the CPU, where each operation is a loop
+// over them, and one on a GPU. A Tangent carries a derivative together with a value, through the
+// same operations.
 //
 // A formula may use + − · ÷, comparisons, and exp expm1 log log1p sqrt rsqrt sin cos tanh erf abs
-// sign min max select mul_add. A comparison gives a mask, of which select(mask, x, y) chooses: a
-// formula has no branches.
+// sign min max select mul_add. A formula has no branches: a comparison gives a mask, and
+// select(mask, x, y) chooses by the mask.
 #pragma once
 
 #include <bit>
@@ -16,7 +17,7 @@
 
 namespace vitrine::lanes {
 
-/// A truth value for each of N elements of T: all bits, or none, so that choosing is no branch.
+/// A truth value for each of N elements of T: all bits or none, so that selection needs no branch.
 template <class T, int N>
 struct LaneMask {
   using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
@@ -94,14 +95,14 @@ VITRINE_HD Lanes<T, N> select(const LaneMask<T, N>& condition, const Lanes<T, N>
   return z;
 }
 
-// nvcc need not warn of a call that only the host makes.
+// Tells nvcc not to warn of a call to a host-only function.
 #ifdef __CUDACC__
 #define VITRINE_HOST_ALONE _Pragma("nv_exec_check_disable")
 #else
 #define VITRINE_HOST_ALONE
 #endif
 
-/// One lane calls the function of scalars; several, which only the host has, go through the vectors
+/// One lane calls the scalar function. Several lanes, which exist only on the host, use the vectors
 /// of the instruction set in use.
 #define VITRINE_LANES_FUNCTION(name)                                  \
   VITRINE_HOST_ALONE                                                  \
@@ -145,8 +146,8 @@ VITRINE_HD LaneMask<T, N> is_zero(const Lanes<T, N>& x) {
   return x == Lanes<T, N>(0);
 }
 
-/// value + tangent·ε with ε² = 0: of x + ε the tangent is the derivative. T are Lanes or, for the
-/// next derivative, again a Tangent.
+/// value + tangent·ε with ε² = 0: for x + ε the tangent is the derivative. T is Lanes or, for the
+/// next derivative, itself a Tangent.
 template <class T>
 struct Tangent {
   T value, tangent;
@@ -247,7 +248,7 @@ VITRINE_HD Tangent<T> sign(const Tangent<T>& x) {
   return {sign(x.value), T(0)};
 }
 
-/// NaN when either is, as math::min and math::max.
+/// NaN if either argument is NaN, as in math::min and math::max.
 template <class T>
 VITRINE_HD T min(const T& x, const T& y) {
   return select(x < y || x != x, x, y);

@@ -37,7 +37,7 @@ void apply(Function f, S* y, const S* x, size_t n) {
 #undef VITRINE_CASE
 
 /// The element that `better` prefers to all others. The comparison is false for NaN, so NaN is
-/// looked for beside it.
+/// detected separately.
 template <class S, class F>
 HWY_INLINE Vec<AccumulatorOf<S>> best(const S* x, size_t n, AccumulatorOf<S> start, F better) {
   using T = AccumulatorOf<S>;

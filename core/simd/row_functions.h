@@ -1,11 +1,11 @@
-// Functions of whole rows, for kernels that need no vectors of their own: run with the instruction
-// set in use.
+// Functions of whole rows, for kernels that do not use vectors directly. They run with the
+// instruction set in use.
 //
-// S, the type in memory, is float, double, bfloat16 or float16; T = AccumulatorOf<S>, in which
-// everything is computed, is float for the 16-bit types and S otherwise; results are rounded to S
-// once. A sum adds in a fixed order, so that it depends on the row's length and the instruction
-// set, and on nothing else: blocks of 256 vectors in partial sums of type T, the blocks in double.
-// NaN goes where IEEE 754 lets it go. Denormals are kept.
+// S, the type in memory, is float, double, bfloat16 or float16. T = AccumulatorOf<S>, the type of
+// all computations, is float for the 16-bit types and S otherwise. Results are rounded to S once. A
+// sum adds in a fixed order, so that it depends only on the row's length and the instruction set:
+// partial sums of type T over blocks of 256 vectors, and a double sum over the blocks. NaN
+// propagates as in IEEE 754. Denormals are kept.
 //
 // A kernel that needs another function is written with Vec, `map` and `map_sum` of
 // core/simd/vector_loop-inl.h.
@@ -17,19 +17,19 @@
 
 namespace vitrine::vecmath {
 
-/// Largest errors, in ulp (units in the last place) of the result:
+/// The largest errors, in ulp (units in the last place) of the result:
 ///   exp 1      log 1      sqrt 0.5     sin, cos 2.5    erf 4
 ///   expm1 4    log1p 3    rsqrt 1.5    tanh 3
-/// but for sin and cos of 1, as their zeros lie between the numbers. Zeros, denormals, infinities,
-/// NaN and huge arguments give what the C functions give. Sources of the approximations:
-/// core/simd/vector_functions-inl.h.
+/// The ulp of sin and cos is the ulp of 1, as their zeros are between representable numbers. Zeros,
+/// denormals, infinities, NaN and huge arguments give the results of the C functions. For the
+/// sources of the approximations see core/simd/vector_functions-inl.h.
 enum class Function { exp, expm1, log, log1p, sqrt, rsqrt, sin, cos, tanh, erf };
 
 /// y = f(x), element by element; y may be x.
 template <class S>
 void apply(Function f, S* y, const S* x, size_t n);
 
-/// The largest and smallest element; NaN if there is one; −∞ and +∞ for n = 0.
+/// The largest and smallest element; NaN if any element is NaN; −∞ and +∞ for n = 0.
 template <class S>
 AccumulatorOf<S> max(const S* x, size_t n);
 template <class S>
@@ -45,7 +45,7 @@ AccumulatorOf<S> dot(const S* x, const S* y, size_t n);
 template <class S>
 AccumulatorOf<S> sum_squared_deviation(const S* x, AccumulatorOf<S> mean, size_t n);
 
-/// y = exp(x − shift), and returns its sum. y may be null, and may be x.
+/// y = exp(x − shift); returns the sum of y. y may be null or x.
 template <class S>
 AccumulatorOf<S> exp_shifted_sum(AccumulatorOf<S>* y, const S* x, AccumulatorOf<S> shift, size_t n);
 
@@ -57,7 +57,7 @@ void exp_shifted_scaled(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<
 template <class S>
 void scale(S* y, const S* x, AccumulatorOf<S> a, size_t n, AccumulatorOf<S> shift = 0);
 
-/// y += a · x, the sums kept wide.
+/// y += a · x, where y has the accumulation type.
 template <class S>
 void axpy(AccumulatorOf<S>* y, AccumulatorOf<S> a, const S* x, size_t n);
 

@@ -1,8 +1,8 @@
-// Vec<T>: a vector of floats or doubles as wide as the instruction set has, as a value. A thin coat
-// over Google Highway, so that a formula written for a scalar compiles for vectors too: operators,
-// comparisons that give a Mask, select, loads and stores (also of fewer elements than a vector
-// holds, and of 16-bit floats, which are converted on the way). Read core/simd/dispatch.h first;
-// the mathematical functions are in core/simd/vector_functions-inl.h.
+// Vec<T>: a value type for a vector of floats or doubles, as wide as the instruction set allows. It
+// is a thin wrapper around Google Highway, so that a formula written for a scalar also compiles for
+// vectors. It has operators, comparisons that give a Mask, select, and loads and stores (also of
+// fewer elements than a vector has, and of 16-bit floats, which are converted). Read
+// core/simd/dispatch.h first; the mathematical functions are in core/simd/vector_functions-inl.h.
 #if defined(VITRINE_CORE_VEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VITRINE_CORE_VEC_INL_H_
 #undef VITRINE_CORE_VEC_INL_H_
@@ -53,7 +53,7 @@ struct Vec {
   Vec() = default;
   HWY_INLINE Vec(Raw r) : raw(r) {}
   HWY_INLINE Vec(T x) : raw(hn::Set(Tag<T>(), x)) {}
-  /// Every other number, so that T(0.5) and T(1) mean the same for a vector as for a scalar.
+  /// Any other number type, so that T(0.5) and T(1) mean the same for a vector as for a scalar.
   template <class N>
   requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>) explicit HWY_INLINE Vec(N x)
       : Vec(static_cast<T>(x)) {}
@@ -87,7 +87,7 @@ HWY_INLINE Vec<T> mul_add(Vec<T> x, Vec<T> y, Vec<T> z) {
   return hn::MulAdd(x.raw, y.raw, z.raw);
 }
 
-/// The larger and smaller of two numbers, of which neither is NaN.
+/// The larger and the smaller of two numbers. Neither may be NaN.
 template <class T>
 HWY_INLINE Vec<T> max_of_numbers(Vec<T> x, Vec<T> y) {
   return hn::Max(x.raw, y.raw);
@@ -102,15 +102,15 @@ HWY_INLINE bool any(Mask<T> mask) {
   return !hn::AllFalse(Tag<T>(), mask.raw);
 }
 
-/// Sum, largest and smallest of the elements, in an order that the instruction set fixes. The
-/// latter two want numbers.
+/// The sum, the largest and the smallest of the elements, in an order that the instruction set
+/// fixes. For the latter two no element may be NaN.
 template <class T>
 HWY_INLINE T reduce_sum(Vec<T> x) {
   return hn::GetLane(hn::SumOfLanes(Tag<T>(), x.raw));
 }
 template <class T>
 HWY_INLINE T reduce_max(Vec<T> x) {
-#if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes starts at the largest negative number, above −∞
+#if HWY_TARGET == HWY_EMU128  // MaxOfLanes there starts at the largest negative number, above −∞
   return *std::max_element(x.raw.raw, x.raw.raw + kLanes<T>);
 #else
   return hn::GetLane(hn::MaxOfLanes(Tag<T>(), x.raw));
@@ -131,9 +131,9 @@ HWY_INLINE T reduce_min(Vec<T> x) {
 template <class S>
 inline constexpr bool is_16_bit = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
-// AVX2 and up convert float16, and load and store under a mask without touching what is masked out.
-// Elsewhere float16 goes through core/float16.h element by element, and a part of a vector through
-// a buffer.
+// AVX2 and later convert float16, and load and store under a mask without touching masked elements.
+// Other sets convert float16 element by element with core/float16.h, and use a buffer for a part of
+// a vector.
 #undef VITRINE_AT_LEAST_AVX2
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #define VITRINE_AT_LEAST_AVX2 1
@@ -151,8 +151,8 @@ HWY_INLINE Vec<float> load_16_bit(const bfloat16* x) {
   return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(Bits32(), bits)));
 }
 
-/// Rounds to nearest, ties to even, by adding half a unit less the parity of the kept part; keeps
-/// NaN a quiet NaN.
+/// Rounds to nearest, ties to even, by adding half a unit less the parity of the kept part. A NaN
+/// stays a quiet NaN.
 HWY_INLINE void store_16_bit(bfloat16* y, Vec<float> v) {
   const Bits32 d;
   const auto bits = hn::BitCast(d, v.raw);
@@ -207,7 +207,7 @@ HWY_INLINE void store(S* y, Vec<AccumulatorOf<S>> v) {
   }
 }
 
-/// x[0 … n) for n < lanes, then `fill`; nothing from x[n] on is read.
+/// x[0 … n) for n < lanes, followed by `fill`. Nothing from x[n] on is read.
 template <class S>
 HWY_INLINE Vec<AccumulatorOf<S>> load_part(const S* x, size_t n, AccumulatorOf<S> fill = 0) {
   using T = AccumulatorOf<S>;

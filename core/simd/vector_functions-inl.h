@@ -1,6 +1,6 @@
-// The functions of core/math.h for vectors. Where Google Highway's approximations are good, they
-// are used, and put right for infinities, NaN, zeros and arguments beyond their range. Errors are
-// given in ulp of the result; the tests measure them for each instruction set
+// The functions of core/math.h for vectors. Google Highway's approximations are used where they are
+// accurate, with corrections for infinities, NaN, zeros and arguments outside their range. Errors
+// are given in ulp of the result; the tests measure them for each instruction set
 // (tests/core/simd/row_functions_test.cpp).
 #if defined(VITRINE_CORE_VEC_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VITRINE_CORE_VEC_MATH_INL_H_
@@ -23,7 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vitrine {
 namespace HWY_NAMESPACE {
 
-// The scalar functions keep their names visible beside the vector ones.
+// Keeps the scalar functions visible next to the vector functions of the same names.
 using math::abs, math::cos, math::erf, math::exp, math::expm1, math::is_finite, math::is_nan, math::log,
     math::log1p;
 using math::max, math::min, math::mul_add, math::pow, math::rsqrt, math::select, math::sign, math::sin,
@@ -73,13 +73,13 @@ HWY_INLINE Vec<T> rsqrt(Vec<T> x) {
 
 namespace detail {
 
-/// x moved into [low, high]; NaN becomes low, so that no conversion to an integer meets it.
+/// x clamped to [low, high]. NaN becomes low, so that it never reaches a conversion to an integer.
 template <class T>
 HWY_INLINE Vec<T> into_range(Vec<T> x, Vec<T> low, Vec<T> high) {
   return select(x > low, select(x < high, x, high), low);
 }
 
-/// f applied element by element, for what has no vector form here.
+/// f applied element by element, for functions that have no vector form here.
 template <class T, class F, class... Vecs>
 HWY_INLINE Vec<T> by_element(F f, Vecs... x) {
   constexpr size_t kArguments = sizeof...(Vecs);
@@ -104,8 +104,8 @@ HWY_INLINE Vec<T> polynomial(Vec<T> x, const T (&coefficients)[N]) {
   return y;
 }
 
-/// x·2^n for whole numbers n in [-150, 128], rounded once at most: also where the result is
-/// denormal or infinite. NaN stays NaN, whatever n is.
+/// x·2^n for integers n in [-150, 128], rounded at most once, even if the result is denormal or
+/// infinite. NaN stays NaN for every n.
 HWY_INLINE Vec<float> scale_by_power_of_2(Vec<float> x, Vec<float> n) {
 #if HWY_TARGET == HWY_AVX3
   return Vec<float>(Vec<float>::Raw{_mm512_scalef_ps(x.raw.raw, n.raw.raw)});
@@ -122,17 +122,18 @@ HWY_INLINE Vec<float> scale_by_power_of_2(Vec<float> x, Vec<float> n) {
 
 }  // namespace detail
 
-/// e^x = 2^n·e^r with n = round(x/log 2), and r = x − n·log 2 by a log 2 in two parts (Cody and
-/// Waite 1980). e^r by a polynomial, 1 + r + r²·q(r), with a relative error of at most 3.8e-9.
+/// e^x = 2^n·e^r with n = round(x/log 2) and r = x − n·log 2, where log 2 is split into two parts
+/// (Cody and Waite 1980). e^r is the polynomial 1 + r + r²·q(r), with a relative error of at most
+/// 3.8e-9.
 HWY_INLINE Vec<float> exp(Vec<float> x) {
   using V = Vec<float>;
   constexpr float kLow = -104, kHigh = 89;  // beyond these the result is 0 or infinity
-  // A processor takes some 200 cycles for a product that underflows: what becomes 0 (masked scores,
-  // say) must not be computed.
+  // A product that underflows takes some 200 processor cycles, so results that become 0 (masked
+  // scores, for example) are not computed.
   const Mask<float> vanishes = x < V(kLow);
   // NaN stays NaN, here and below
   const V z = select(x > V(kHigh), V(kHigh), select(vanishes, V(0), x));
-  constexpr float kWhole = 0x1.8p23f;  // what is added to it is rounded to a whole number
+  constexpr float kWhole = 0x1.8p23f;  // adding this rounds to an integer
   const V n = mul_add(z, V(1.44269504f), V(kWhole)) - V(kWhole);
   const V r = mul_add(n, V(-1.42860677e-6f), mul_add(n, V(-0.693145752f), z));
   const V q =
@@ -151,7 +152,7 @@ HWY_INLINE Vec<T> exp(Vec<T> x) {
 
 template <class T>
 HWY_INLINE Vec<T> expm1(Vec<T> x) {
-  // −1, or infinity
+  // Beyond these the result is −1 or infinity.
   constexpr T kLow = sizeof(T) == 4 ? -20 : -40, kHigh = sizeof(T) == 4 ? 89 : 710;
   const Vec<T> y = hn::Expm1(Tag<T>(), detail::into_range<T>(x, kLow, kHigh).raw);
   return select(is_nan(x) || x == Vec<T>(0), x, y);
@@ -173,16 +174,16 @@ HWY_INLINE Vec<T> log1p(Vec<T> x) {
 
 template <class T>
 HWY_INLINE Vec<T> tanh(Vec<T> x) {
-  constexpr T kLimit = 20;  // here tanh is 1 in either precision
+  constexpr T kLimit = 20;  // beyond this tanh is 1 in either precision
   const Vec<T> y = hn::Tanh(Tag<T>(), detail::into_range<T>(x, -kLimit, kLimit).raw);
   return select(is_nan(x) || x == Vec<T>(0), x, y);
 }
 
 namespace detail {
 
-/// x = r + q·π/2 + 2π·k with |r| ≤ π/4 and q in {0, 1, 2, 3}, by subtracting multiples of π/2 in
-/// four parts of which the first ones have few bits, so that their products are exact (Cody and
-/// Waite). For |x| below kSinCosLimit.
+/// x = r + q·π/2 + 2π·k with |r| ≤ π/4 and q in {0, 1, 2, 3}. Multiples of π/2 are subtracted in
+/// four parts; the first parts have few bits, so that their products are exact (Cody and Waite).
+/// For |x| below kSinCosLimit.
 template <class T>
 struct Quadrant {
   Vec<T> r, q;
@@ -198,8 +199,8 @@ struct Quadrant {
   }
 };
 
-/// sin(r) and cos(r) for |r| ≤ π/4: r + r³·S(r²) and 1 − r²/2 + r⁴·C(r²), with the minimax
-/// coefficients of fdlibm's __kernel_sin and __kernel_cos for double, of Cephes' sinf and cosf for
+/// sin(r) and cos(r) for |r| ≤ π/4: r + r³·S(r²) and 1 − r²/2 + r⁴·C(r²). The minimax coefficients
+/// are those of fdlibm's __kernel_sin and __kernel_cos for double, and of Cephes' sinf and cosf for
 /// float.
 template <class T>
 HWY_INLINE Vec<T> sin_polynomial(Vec<T> r) {
@@ -227,8 +228,8 @@ HWY_INLINE Vec<T> cos_polynomial(Vec<T> r) {
     return mul_add(r2 * r2, polynomial(r2, kDouble), parabola);
 }
 
-/// Beyond this, where the reduction loses digits, sin and cos go element by element through the C
-/// library.
+/// Above this limit the reduction loses digits, and sin and cos call the C library element by
+/// element.
 template <class T>
 inline constexpr T kSinCosLimit = 25735;  // 2¹⁴ · π/2
 
@@ -263,8 +264,8 @@ HWY_INLINE Vec<T> pow(Vec<T> x, Vec<T> y) {
 }
 
 /// W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969):
-/// for |x| ≤ 0.46875 x·A(x²)/B(x²), else 1 − exp(−x²)·C(|x|)/D(|x|). His third range, |x| > 4,
-/// serves erfc only: for erf the second holds up to 6, where erf is 1 in double.
+/// x·A(x²)/B(x²) for |x| ≤ 0.46875, else 1 − exp(−x²)·C(|x|)/D(|x|). Cody's third range, |x| > 4,
+/// is needed for erfc only: for erf the second range holds up to 6, where erf is 1 in double.
 template <class T>
 HWY_INLINE Vec<T> erf(Vec<T> x) {
   static constexpr T kA[] = {3.20937758913846947e03, 3.77485237685302021e02, 1.13864154151050156e02,

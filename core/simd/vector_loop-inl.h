@@ -6,9 +6,9 @@
 //   // n · variance
 //   T s = map_sum<T>(n, [&](Vec<T> v) HWY_ATTR { v -= mean; return v * v; }, x);
 //
-// Rows may be of T = float or double, or of bfloat16 or float16 where T = float. An element's
-// result does not depend on its position in the row, and a sum depends on n and the instruction set
-// only.
+// Rows have elements of type T = float or double; for T = float, also bfloat16 or float16. The
+// result of an element does not depend on its position in the row, and a sum depends only on n and
+// the instruction set.
 #if defined(VITRINE_CORE_VEC_LOOP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VITRINE_CORE_VEC_LOOP_INL_H_
 #undef VITRINE_CORE_VEC_LOOP_INL_H_
@@ -39,14 +39,14 @@ HWY_INLINE void map(size_t n, D* y, F f, const S*... x) {
   if (i < n) store_part(y + i, f(load_part(x + i, n - i)...), n - i);
 }
 
-/// The same past the caches, for rows of float or double: for results that are too large to be
-/// still there when they are read. Twice as fast then, as memory need not be read before it is
-/// written.
+/// The same with stores that bypass the caches, for rows of float or double. Use it for results too
+/// large to stay in the cache until they are read. It is then twice as fast, because memory is not
+/// read before it is written.
 template <class F, class T, class... S>
 HWY_INLINE void map_streaming(size_t n, T* y, F f, const S*... x) {
   constexpr size_t N = kLanes<T>;
   const size_t beyond =
-      reinterpret_cast<uintptr_t>(y) / sizeof(T) % N;  // streaming stores want whole vectors
+      reinterpret_cast<uintptr_t>(y) / sizeof(T) % N;  // streaming stores require whole vectors
   size_t i = std::min(n, beyond == 0 ? 0 : N - beyond);
   map(i, y, f, x...);
   for (; i + N <= n; i += N) hn::Stream(f(load(x + i)...).raw, Tag<T>(), y + i);
@@ -54,8 +54,8 @@ HWY_INLINE void map_streaming(size_t n, T* y, F f, const S*... x) {
   hwy::FlushStream();
 }
 
-/// Calls f(get, put) for each vector of n elements, of which the last may be a part: get(x) reads
-/// it from a row, put(y, v) writes it. For kernels that write several rows at once.
+/// Calls f(get, put) for each vector of n elements; the last one may be partial. get(x) reads the
+/// vector from a row, and put(y, v) writes it. For kernels that write several rows at once.
 template <class T, class F>
 HWY_INLINE void for_each_vector(size_t n, F&& f) {
   constexpr size_t N = kLanes<T>;
@@ -111,8 +111,8 @@ HWY_INLINE std::array<T, K> sums_of_blocks(size_t n, D* y, F f, const S*... x) {
 
 }  // namespace detail
 
-/// y[i] = f(x[i]…) for i < n, and returns their sum (of the values before they are rounded to y's
-/// type); y may be null, or one of the x.
+/// y[i] = f(x[i]…) for i < n. Returns the sum of the values, before they are rounded to y's type. y
+/// may be null, or one of the x.
 template <class T, class F, class D, class... S>
 HWY_INLINE T map_and_sum(size_t n, D* y, F f, const S*... x) {
   return detail::sums_of_blocks<T, 1>(

@@ -1,5 +1,5 @@
-// A residual connection and the norm after it: each row is added up and normalized while a cache
-// holds it.
+// A residual connection and the norm after it. Each row is added and normalized while it is in
+// cache.
 #include <cmath>
 #include <type_traits>
 

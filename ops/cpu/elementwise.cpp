@@ -1,4 +1,4 @@
-// The elementwise kernels: floating types run rows of vectors, Dual and integers plain loops.
+// The elementwise kernels: floating types run vectorized rows, Dual and integers run plain loops.
 #include "ops/cpu/elementwise.h"
 
 #include <type_traits>
@@ -34,10 +34,10 @@ const char* name(Binary op) {
 namespace cpu {
 namespace {
 
-constexpr int64_t kPiece = 512;  // elements that pass through a buffer at a time
+constexpr int64_t kPiece = 512;  // elements that are copied to a buffer at a time
 
-/// Elements first, first + stride, … as a contiguous run of the wide type: themselves, or copied
-/// into `buffer`.
+/// Elements first, first + stride, … as a contiguous run of the wide type: the original memory, or
+/// a copy in `buffer`.
 template <class S>
 const AccumulatorOf<S>* read(const S* first, int64_t stride, int64_t n, AccumulatorOf<S>* buffer) {
   if constexpr (std::is_same_v<S, AccumulatorOf<S>>) {
@@ -83,7 +83,7 @@ void run_rows(Tensor& y, const std::array<const Tensor*, N>& x, Row<AccumulatorO
     for (int64_t i = 0; i < count; i += piece) {
       const int64_t n = std::min(piece, count - i);
       for (int k = 0; k < N; ++k) {
-        // A repeated scalar is in its buffer already
+        // A repeated scalar is already in its buffer.
         if (step[k] == 0 && i > 0 && n <= kPiece) continue;
         from[k] = read(base[k] + at[k] + i * step[k], step[k], n, buffer[k]);
       }
@@ -118,7 +118,7 @@ void run_plain_unary(Tensor& y, const Tensor& x, F&& f) {
   run_plain<T, T>(y, x, x, [&](const T& v, const T&) { return f(v); });
 }
 
-/// The errors of integers, element by element.
+/// Throws the errors of integer operations, element by element.
 template <class I>
 I checked_integer(Binary op, I x, I y) {
   check(op != Binary::pow || y >= 0, "pow: an integer cannot be raised to the negative integer {}", y);

@@ -1,4 +1,4 @@
-// The vector rows of the elementwise kernels, per function and instruction set.
+// Vectorized rows of the elementwise kernels, for each function and instruction set.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ using Row = void (*)(T* y, const T* const* x, size_t n, double a, double b);
 /// y = f(x). T: float or double.
 template <class T>
 Row<T> unary_row(Unary op);
-/// dx = dy·f'(x), of x[0] = dy, x[1] = x, x[2] = y = f(x).
+/// dx = dy·f'(x), with x[0] = dy, x[1] = x, x[2] = y = f(x).
 template <class T>
 Row<T> unary_backward_row(Unary op);
 /// z = f(x, y).

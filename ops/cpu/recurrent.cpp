@@ -1,4 +1,5 @@
-// One position of recurrent cells: the channels of each row in vectors, rows in parallel.
+// One position of recurrent cells: the channels of each row are vectorized, and rows run in
+// parallel.
 #include <algorithm>
 
 #include "ops/cpu/rows.h"
@@ -85,7 +86,7 @@ S* row(const Tensor& x, int64_t b) {
   return x.defined() ? x.data<S>() + b * x.strides()[0] : nullptr;
 }
 
-/// Calls active(type, b, C) for each row that has position t and idle(type, b, C) for the others;
+/// Calls active(type, b, C) for each row that has position t and idle(type, b, C) for the others,
 /// in parallel.
 template <class Active, class Idle>
 void for_each_sequence(const char* kernel, DType dtype, const Tensor& states, const Tensor& lengths,
@@ -103,7 +104,7 @@ void for_each_sequence(const char* kernel, DType dtype, const Tensor& states, co
   });
 }
 
-/// dh += dh_t, where it is defined.
+/// dh += dh_t, if dh_t is defined.
 template <class S>
 void add_own(const Tensor& dh, const Tensor& dh_t, int64_t b, size_t n) {
   if (dh_t.defined()) vecmath::axpy(row<AccumulatorOf<S>>(dh, b), AccumulatorOf<S>(1), row<S>(dh_t, b), n);

@@ -1,5 +1,5 @@
-// Rotary position embedding: rows of which both halves are contiguous in vectors, other pairs one
-// by one.
+// Rotary position embedding. Rows whose halves are both contiguous are vectorized; other pairs run
+// one by one.
 #include "core/loop.h"
 #include "ops/cpu/rows.h"
 #include "ops/kernels.h"
@@ -14,7 +14,7 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Pair i is x[i] and x[n + i]; `sign` is that of the angle.
+/// Pair i is x[i] and x[n + i]; `sign` is the sign of the angle.
 template <class S>
 void turn_halves(S* y, const S* x, const AccumulatorOf<S>* cosine, const AccumulatorOf<S>* sine,
                  AccumulatorOf<S> sign, size_t n) {
@@ -36,7 +36,8 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::cpu {
 namespace {
 
-/// Where the pairs of a row lie: from one to the next, and from the first of a pair to the second.
+/// The layout of a row's pairs: the distance between pairs, and from the first element of a pair to
+/// the second.
 struct Pairs {
   int64_t step, apart;
   Pairs(const Tensor& x, bool interleaved)

@@ -51,9 +51,9 @@ void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S>
   map(n, y, f, x);
 }
 
-/// Block by block: while one block, whose maximum has just been found, is summed from the nearest
-/// cache, the next is fetched from memory. The total so far is scaled down where the maximum grows
-/// (Milakov and Gimelshein 2018).
+/// Block by block: the maximum of a block is found first. While the block is then summed from the
+/// nearest cache, the next one is fetched from memory. The total so far is scaled down when the
+/// maximum grows (Milakov and Gimelshein 2018).
 template <class S>
 cpu::SumExp<AccumulatorOf<S>> sum_exp(const S* x, size_t n) {
   using T = AccumulatorOf<S>;
@@ -91,13 +91,14 @@ void subtract_scaled_exp(S* z, const S* x, AccumulatorOf<S> scale, const S* y, s
       n, z, [a](V v, V w) HWY_ATTR { return v - a * exp(w); }, x, y);
 }
 
-/// Two passes over a row: both sums, then all that is written. Neither waits for memory: the first
-/// fetches the lines that the second writes, and the second the row that comes next.
+/// Two passes over a row: the first computes both sums, and the second writes all results. Neither
+/// waits for memory: the first fetches the lines that the second writes, and the second fetches the
+/// next row.
 template <class S>
 void norm_backward_row(const cpu::NormBackwardRow<S>& task, size_t n) {
   using T = AccumulatorOf<S>;
   using V = Vec<T>;
-  const cpu::NormBackwardRow<S> t = task;  // a copy that no store can change
+  const cpu::NormBackwardRow<S> t = task;  // a copy, so that no store can change it
   const V mean(t.mean), rstd(t.rstd);
   const auto normal = [mean, rstd](V x) HWY_ATTR { return (x - mean) * rstd; };
   const S* to = t.dx;
@@ -128,7 +129,7 @@ template <class S>
 void dropout_row(S* y, const S* x, uint32_t limit, AccumulatorOf<S> scale, uint64_t seed, uint64_t offset,
                  size_t n) {
   using T = AccumulatorOf<S>;
-  constexpr size_t kCounters = 16;  // side by side, so that the rounds of Philox run in vectors
+  constexpr size_t kCounters = 16;  // side by side, to vectorize the rounds of Philox
   std::array<T, 4 * kCounters> factors;
   for (size_t begin = 0; begin < n; begin += factors.size()) {
     for (size_t i = 0; i < kCounters; ++i) {

@@ -1,5 +1,5 @@
-// Functions of rows that several kernels share, beyond those of core/simd/row_functions.h, whose
-// conventions hold here too: S is the type in memory, AccumulatorOf<S> the type of sums and
+// Functions of rows that several kernels share, in addition to those of core/simd/row_functions.h.
+// The same conventions hold: S is the type in memory, and AccumulatorOf<S> is the type of sums and
 // statistics.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace vitrine::cpu {
 
-/// The types for which row functions exist: those of real numbers, which excludes Dual.
+/// The types for which row functions exist: real numbers, which excludes Dual.
 template <class S>
 inline constexpr bool is_row_type = std::is_same_v<S, float> || std::is_same_v<S, double> ||
                                     std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
-/// Calls f(Type<S>{}) for such a dtype; others are an error that names the kernel.
+/// Calls f(Type<S>{}) for such a dtype. Another dtype is an error that names the kernel.
 template <class F>
 decltype(auto) visit_row_type(DType dtype, std::string_view kernel, F&& f) {
   switch (dtype) {
@@ -30,8 +30,8 @@ decltype(auto) visit_row_type(DType dtype, std::string_view kernel, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}, row, row·n, n) for each row of the last axis, of n elements; row·n is its
-/// begin in a contiguous x; in parallel.
+/// Calls f(Type<S>{}, row, row·n, n) in parallel for each row of n elements along the last axis;
+/// row·n is the row's offset in a contiguous x.
 template <class F>
 void for_each_row(std::string_view kernel, const Tensor& x, F&& f) {
   const int64_t n = x.size(-1), rows = n == 0 ? 0 : x.numel() / n;
@@ -42,22 +42,22 @@ void for_each_row(std::string_view kernel, const Tensor& x, F&& f) {
   });
 }
 
-/// Σ e^(x − shift) of a row with shift = max x, or 0 where that is not finite, for ∞ − ∞ has no
-/// value. Kept as two numbers: shift + log(total) rounds at the size of x, and so would
-/// probabilities computed from it.
+/// Σ e^(x − shift) of a row with shift = max x, or shift = 0 if the maximum is not finite, because
+/// ∞ − ∞ is NaN. The result stays two numbers: shift + log(total) would be rounded at the magnitude
+/// of x, and so would probabilities computed from it.
 template <class T>
 struct SumExp {
-  T shift, total;  ///< total is 0 in a row of only −∞ (or of nothing)
+  T shift, total;  ///< total is 0 in a row of only −∞ (or an empty row)
   T log() const { return shift + std::log(total); }
 };
 template <class S>
 SumExp<AccumulatorOf<S>> sum_exp(const S* x, size_t n);
 
-/// Results of more bytes are written past the caches, which would not keep them until they are
+/// Results with more bytes than this bypass the caches, which could not keep them until they are
 /// read.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 
-/// sums[c] += Σ_r x[r·stride + c] for c < n, r < rows; pairwise among eight rows at a time.
+/// sums[c] += Σ_r x[r·stride + c] for c < n, r < rows; pairwise summation of eight rows at a time.
 template <class S>
 void add_rows(AccumulatorOf<S>* sums, const S* x, int64_t stride, int64_t rows, size_t n);
 
@@ -65,8 +65,7 @@ void add_rows(AccumulatorOf<S>* sums, const S* x, int64_t stride, int64_t rows, 
 template <class S>
 void subtract_twice(S* y, const S* x, AccumulatorOf<S> a, AccumulatorOf<S> b, size_t n);
 
-/// y = scale·e^(x − shift) − offset; past the caches where `stream` says that they could not keep
-/// y.
+/// y = scale·e^(x − shift) − offset. With `stream`, y bypasses the caches, which could not keep it.
 template <class S>
 void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S> scale,
                       AccumulatorOf<S> offset, size_t n, bool stream);
@@ -75,11 +74,11 @@ void scaled_exp_minus(S* y, const S* x, AccumulatorOf<S> shift, AccumulatorOf<S>
 template <class S>
 void subtract_scaled_exp(S* z, const S* x, AccumulatorOf<S> scale, const S* y, size_t n);
 
-/// One row of the backward of layer_norm, or of rms_norm where it is not centered: mean is 0 then.
-/// With x̂ = (x − mean)·rstd and g = dy·weight,
+/// One row of the backward of layer_norm or, if not centered, of rms_norm; mean is then 0. With x̂
+/// = (x − mean)·rstd and g = dy·weight,
 ///   dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)) + dsum,
-///        avg(g) only where centered, and dsum where it is not null,
-///   dweight += dy·x̂ and dbias += dy, where they are not null.
+///        avg(g) only if centered, and dsum if it is not null,
+///   dweight += dy·x̂ and dbias += dy, if they are not null.
 template <class S>
 struct NormBackwardRow {
   S* dx;

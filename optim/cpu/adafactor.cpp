@@ -1,5 +1,5 @@
-// Adafactor in four passes: sums of squares of tiles, their rows and columns together, the size of
-// the update, the update.
+// Adafactor in four passes: sums of squares of tiles; means of rows and columns; the size of the
+// update; the update.
 #include "optim/kernels_adafactor.h"
 
 #include <bit>
@@ -28,7 +28,7 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// of_columns += g², and returns their sum.
+/// of_columns += g²; returns the sum of g².
 template <class T>
 double add_squares(double* of_columns, const T* grad, size_t n) {
   double wide[optim::Matrices::kTileColumns];
@@ -83,12 +83,12 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::optim::cpu {
 namespace {
 
-/// What the passes leave for each other.
+/// The data that the passes leave for each other.
 struct Scratch {
   std::vector<Matrices> tensors;
   Tensor memory;
-  double* sums;                   ///< of squares of g, where Tiling says
-  double* means;                  ///< of R, at the first tile of a matrix
+  double* sums;                   ///< of squares of g, at the positions of Tiling
+  double* means;                  ///< of R, at the index of the matrix's first tile
   double *squares_x, *squares_u;  ///< Σx² and Σu² of each tile
 
   explicit Scratch(const List& x) {
@@ -115,7 +115,7 @@ void for_each_part(const List& xs, Count&& count, F&& f) {
   });
 }
 
-/// Row and column means of one matrix, from the sums of its tiles; returns the mean of the new row
+/// Row and column means of one matrix, from the sums of its tiles. Returns the mean of the new row
 /// means.
 template <class T>
 double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, double* sums,
@@ -130,7 +130,7 @@ double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, doub
     total += average(rows[matrix * t.rows + r], sum, t.columns);
   }
   double* const of_columns =
-      sums + t.column_sum(matrix, 0, 0);  // those of the first tiles, to which the others' come
+      sums + t.column_sum(matrix, 0, 0);  // sums of the first tiles; the other sums are added
   for (int64_t k = 1; k < t.down(); ++k) {
     const double* const of_tiles = sums + t.column_sum(matrix, k, 0);
     for (int64_t c = 0; c < t.columns; ++c) of_columns[c] += of_tiles[c];
@@ -187,7 +187,7 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
       if (rows[i].defined()) {
         const T row = *place<T>(rows, i, tile.matrix * t.rows + tile.row + r);
         visit(at, place<T>(columns, i, tile.matrix * t.columns + tile.column),
-              std::sqrt(static_cast<T>(mean)) / std::sqrt(row));  // their quotient can be infinite
+              std::sqrt(static_cast<T>(mean)) / std::sqrt(row));  // mean / row can be infinite
       } else {
         visit(at, place<T>(v, i, at), T(1));
       }

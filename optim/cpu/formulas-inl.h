@@ -1,5 +1,5 @@
-// The formulas of the update rules (optim/formulas-inl.h) for vectors, and sums of squares. Read
-// again for each instruction set.
+// The formulas of the update rules (optim/formulas-inl.h) for vectors, and sums of squares.
+// Included again for each instruction set.
 #if defined(VITRINE_OPTIM_CPU_FORMULAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VITRINE_OPTIM_CPU_FORMULAS_INL_H_
 #undef VITRINE_OPTIM_CPU_FORMULAS_INL_H_
@@ -35,14 +35,14 @@ namespace formulas {
 #include "optim/formulas-inl.h"
 }  // namespace formulas
 
-/// The squares of x in double, a float's in two sums: its square in float could overflow, or
-/// vanish.
+/// The squares of x in double. A vector of floats gives the sum of two vectors, because its squares
+/// in float could overflow or underflow.
 template <class T>
 HWY_INLINE Vec<double> wide_squares(Vec<T> x) {
   if constexpr (sizeof(T) == sizeof(double)) {
     return x * x;
   } else {
-#if HWY_TARGET == HWY_SCALAR  // whose vectors have no halves
+#if HWY_TARGET == HWY_SCALAR  // its vectors have no halves
     const Vec<double> wide = hn::PromoteTo(Tag<double>(), x.raw);
     return wide * wide;
 #else

@@ -1,4 +1,5 @@
-// LAMB: moments and the norms of x and u, then the update at the rate that follows from them.
+// LAMB: the moments and the norms of x and u, then the update with the rate that follows from the
+// norms.
 #include <bit>
 
 #include "optim/cpu/pieces.h"

@@ -1,4 +1,4 @@
-// All tensors of a group in pieces, for the kernels of the CPU.
+// Cuts all tensors of a group into pieces, for the CPU kernels.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline int64_t pieces_of(const std::vector<Tensor>& xs) {
   return count;
 }
 
-/// f(Type<T>{}) for the T of x, float or double.
+/// Calls f(Type<T>{}) with the type T of x, float or double.
 template <class F>
 void visit_type(const char* op, const Tensor& x, F&& f) {
   if (x.dtype() == DType::float32) return f(Type<float>{});
@@ -28,8 +28,8 @@ void visit_type(const char* op, const Tensor& x, F&& f) {
   f(Type<double>{});
 }
 
-/// Calls f(Type<T>{}, tensor, begin, size, piece) for pieces of all tensors, in parallel; their cut
-/// depends on sizes only.
+/// Calls f(Type<T>{}, tensor, begin, size, piece) in parallel for the pieces of all tensors. The
+/// pieces depend only on the tensors' sizes.
 template <class F>
 void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
   std::vector<std::pair<size_t, int64_t>> pieces;
@@ -45,8 +45,8 @@ void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
   });
 }
 
-/// The 16-bit copy of x[i], where there is one, follows its elements at … at + n − 1, which are in
-/// cache.
+/// Updates the 16-bit copy of x[i], if there is one, from elements at … at + n − 1, which are still
+/// in cache.
 template <class T>
 void round_copy(std::vector<Tensor>& copies, const std::vector<Tensor>& x, size_t i, int64_t at, size_t n) {
   if (copies.empty() || !copies[i].defined()) return;
@@ -55,8 +55,8 @@ void round_copy(std::vector<Tensor>& copies, const std::vector<Tensor>& x, size_
                                        : vecmath::convert(copies[i].data<float16>() + at, from, n);
 }
 
-/// Calls f(Type<T>{}, tensor, begin, size), which updates a piece of a tensor, for all pieces;
-/// their copies follow.
+/// Calls f(Type<T>{}, tensor, begin, size), which updates a piece of a tensor, for all pieces, and
+/// updates their 16-bit copies.
 template <class F>
 void update_pieces(const char* op, const std::vector<Tensor>& xs, std::vector<Tensor>& copies, F&& f) {
   for_each_piece(op, xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
@@ -65,7 +65,7 @@ void update_pieces(const char* op, const std::vector<Tensor>& xs, std::vector<Te
   });
 }
 
-/// Element `at` of list[i], or null where the list is empty or has no such tensor.
+/// Element `at` of list[i], or null if the list is empty or has no such tensor.
 template <class T>
 T* place(const std::vector<Tensor>& list, size_t i, int64_t at) {
   return list.empty() || !list[i].defined() ? nullptr : list[i].data<T>() + at;

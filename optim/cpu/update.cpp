@@ -1,4 +1,4 @@
-// The rules that treat each element by itself: all parameters of a group in one pass of vectors.
+// The rules that update each element separately: all parameters of a group in one vectorized pass.
 #include <bit>
 #include <type_traits>
 
@@ -16,8 +16,8 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// The scalar's formula as this instruction set compiles it: of the same text, and so of the same
-/// layout.
+/// The scalar's formula as this instruction set compiles it. Both come from the same text, so they
+/// have the same layout.
 template <class Formula>
 struct InVectors;
 #define VITRINE_IN_VECTORS(Name)            \
@@ -28,8 +28,8 @@ struct InVectors;
 VITRINE_UPDATE_FORMULAS(VITRINE_IN_VECTORS)
 #undef VITRINE_IN_VECTORS
 
-/// Calls loop(states…) with nullptr in place of each pointer that is null: a loop is compiled for
-/// the states that there are.
+/// Calls loop(states…) with a literal nullptr in place of each null pointer, so that a loop is
+/// compiled for each set of states.
 template <size_t K = 0, class Loop, class T, size_t N, class... Known>
 HWY_INLINE void with_states(const Loop& loop, const std::array<T*, N>& states, Known... known) {
   if constexpr (K == N) {

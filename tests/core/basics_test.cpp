@@ -38,8 +38,8 @@ double by_definition(uint16_t bits, int exponent_bits, int fraction_bits) {
   return sign * (exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias));
 }
 
-/// Every value of H is itself when rounded; what lies between two neighbours goes to the nearer,
-/// and halfway to the even one.
+/// Every value of H is unchanged by rounding. A number between two neighbours is rounded to the
+/// nearer one, and a number halfway to the even one.
 template <class H>
 void check_all_values(int exponent_bits, int fraction_bits) {
   for (int i = 0; i < 65536; ++i) {
@@ -180,8 +180,8 @@ TEST_CASE("rand stays below its upper bound in every dtype, also where rounding 
       Generator generator(1);
       const Tensor x = rand({100000}, dtype, Device::cpu, low, high, generator);
       const auto values = x.values();
-      // What is below `high` may be rounded to a number above it, or to one below `low`, where the
-      // type has few there.
+      // A number less than `high` may round to a number above it, and a number near `low` to one
+      // below it, if the type has few values there.
       const double lowest = copy_as(Tensor(low, DType::float64), dtype).item();
       CHECK(*std::max_element(values.begin(), values.end()) < high);
       CHECK(*std::min_element(values.begin(), values.end()) >= std::min(low, lowest));

@@ -1,5 +1,5 @@
-// Denormals are kept: by every kernel, and on every thread, so that no result depends on who
-// computed it.
+// Every kernel keeps denormals, and so does every thread, so that no result depends on the thread
+// that computed it.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMany = 300000;  // enough chunks for every thread
 
-/// All elements are `wanted`, up to a few of the smallest steps.
+/// Checks that all elements are `wanted`, up to a few of the smallest steps.
 void check_all(const char* what, const Tensor& x, double wanted, double steps = 0) {
   CAPTURE(std::string(what));
   CAPTURE(threads());
@@ -31,7 +31,7 @@ void check_all(const char* what, const Tensor& x, double wanted, double steps = 
   CHECK(worst <= steps * smallest);
 }
 
-/// What flushes denormals gives 0 here.
+/// Code that flushes denormals gives 0 here.
 void check_kernels() {
   const double small = 0x1p-140;  // of float32, whose smallest normal number is 2^-126
   const Tensor x = full({kMany}, small);

@@ -1,4 +1,4 @@
-// Names that people type: how far they are from known ones, and the values that they stand for.
+// Names that users type: their distance to known names, and the values that they stand for.
 #include "core/names.h"
 
 #include <doctest/doctest.h>

@@ -39,7 +39,7 @@ using namespace vitrine;
 
 namespace {
 
-/// set_threads for a scope.
+/// set_threads for the lifetime of a scope.
 class Threads {
  public:
   explicit Threads(int count) { set_threads(count); }
@@ -60,14 +60,14 @@ int64_t sum_below(int64_t n) {
   return sum;
 }
 
-/// Waits until `done()`, which needs threads that the system may keep waiting; false after half a
+/// Waits until `done()`, which depends on threads that the system may delay; false after half a
 /// minute.
 bool comes_true(const std::function<bool()>& done) {
   for (int i = 0; i < 30000 && !done(); ++i) usleep(1000);
   return done();
 }
 
-/// Runs loops until another thread takes part in one; that thread.
+/// Runs loops until another thread takes part in one; returns that thread.
 pthread_t find_helper() {
   std::atomic<bool> found = false;
   pthread_t helper{};
@@ -86,7 +86,8 @@ pthread_t find_helper() {
   return helper;
 }
 
-/// Runs `body` in a forked child; its exit code, 0 if it returned true, or -signal.
+/// Runs `body` in a forked child. Returns the child's exit code, 0 if body returned true, or minus
+/// the signal.
 int in_child(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -98,8 +99,8 @@ int in_child(const std::function<bool()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// Runs the test case "child of the thread count" as a program of its own: its exit code and what
-/// it printed.
+/// Runs the test case "child of the thread count" as a separate program. Returns its exit code and
+/// its output.
 std::pair<int, std::string> run_program(const std::function<void()>& prepare) {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
@@ -272,7 +273,7 @@ TEST_CASE("a helper that comes late never touches a loop that has ended") {
   int64_t wrong = 0;
   for (int64_t loop = 0; loop < loops; ++loop) {
     const int64_t chunks = 2 + loop % 9;
-    std::array<int64_t, 10> hits{};  // on the stack, where the next loop's lie
+    std::array<int64_t, 10> hits{};  // on the stack, where the next loop puts its own
     parallel_for(0, chunks, 1,
                  [&hits, loop](int64_t b, int64_t) { hits[static_cast<size_t>(b)] += loop + 1; });
     for (int64_t i = 0; i < 10; ++i) wrong += hits[static_cast<size_t>(i)] != (i < chunks ? loop + 1 : 0);
@@ -280,8 +281,7 @@ TEST_CASE("a helper that comes late never touches a loop that has ended") {
   CHECK(wrong == 0);
 }
 
-// A helper is kept from running by a signal handler that does not return, as a busy core would keep
-// it.
+// A signal handler that does not return stops a helper, as a busy core would.
 namespace {
 sem_t held, go_on;
 std::atomic<bool> gave_up = false;
@@ -380,7 +380,7 @@ TEST_CASE("the number of threads comes from VITRINE_THREADS, OMP_NUM_THREADS, or
   const std::string cores = std::to_string(CPU_COUNT(&all)) + " 499500\n";
   CHECK(run_program([] {}).second == cores);
   CHECK(printed_with("VITRINE_THREADS", "") == cores);
-  // An OpenMP runtime may complain before
+  // An OpenMP runtime may print a warning first.
   CHECK(printed_with("OMP_NUM_THREADS", "many").ends_with(cores));
   const auto one_core = [&all] {
     cpu_set_t one;

@@ -1,4 +1,4 @@
-// Gradient checkpointing: bit-equal to the plain run, nested too, and what it refuses.
+// Gradient checkpointing: the same bits as without it, also if nested, and its errors.
 #include "core/recompute.h"
 
 #include <doctest/doctest.h>
@@ -57,7 +57,7 @@ TEST_CASE("with parameters and dropout inside, once and nested, it has the bits 
 TEST_CASE(
     "what is read in several checkpoints, beside them, and in several passes is added up as in the plain "
     "run") {
-  // More rows than a product adds up at once: where its sum begins is seen in the bits.
+  // More rows than a product adds in one block, so that the bits show where its sum begins.
   const auto train = [](bool recomputed) {
     manual_seed(7);
     const Model model;
@@ -184,7 +184,7 @@ TEST_CASE("a generator may be made inside, or be gone before the backward") {
     return x.grad().values();
   };
   CHECK(train(true, false) == train(false, false));
-  // The second run does as it is told, and draws no more
+  // Without the outside generator the second run drops nothing more, so the gradients differ.
   CHECK(train(true, true) != train(false, true));
 }
 

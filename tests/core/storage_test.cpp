@@ -1,4 +1,4 @@
-// Storage: what is freed, and how.
+// Storage: what is released, and in which way.
 #include "core/storage.h"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@ using namespace vitrine;
 
 namespace {
 
-constexpr int kLong = 200'000;  // a recursion of which needs more than a stack of 8 MiB
+constexpr int kLong = 200'000;  // a recursion this deep overflows a stack of 8 MiB
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Who owns a gradient: no two that a user can write share memory. And what a tape refuses to have
-// written.
+// Ownership of gradients: no two gradients that a user can write share memory. Also the writes that
+// a tape refuses.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using Values = std::vector<double>;
 
 Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).requires_grad(); }
 
-/// A hook that writes into what it is shown.
+/// A hook that writes into the gradient that it receives.
 Tensor scale_to_zero(const Tensor& gradient) {
   Tensor target = gradient;
   scale_in_place(target, 0);

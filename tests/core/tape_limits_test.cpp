@@ -1,5 +1,5 @@
-// The tape where it is easily got wrong: failed passes, derivatives beyond its order, hooks on
-// leaves, threads, several outputs.
+// Difficult cases of the tape: failed passes, derivatives beyond its order, hooks on leaves,
+// threads, several outputs.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -28,7 +28,7 @@ Tensor leaf(std::initializer_list<double> values) {
 
 Tensor fail_in_hook(const Tensor&) { throw Error("planted"); }
 
-/// sin and cos of x by one op.
+/// sin and cos of x in one op.
 std::vector<Tensor> sincos(const Tensor& x) {
   const auto definition = [&] { return std::vector<Tensor>{sin(x), cos(x)}; };
   if (const auto y = through_definition({x}, definition)) return *y;

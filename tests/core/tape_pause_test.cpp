@@ -1,4 +1,4 @@
-// Values computed under Tape::Pause, and pauses and tapes that end where they must not.
+// Values computed under Tape::Pause, and pauses and tapes that end in a wrong place.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ using Values = std::vector<double>;
 
 Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).requires_grad(); }
 
-/// What the backward of the op below uses.
+/// The data that the backward of the op below uses.
 enum class Uses { paused_value, paused_view, paused_result, inputs, output, mask, detached };
 
 /// y = x·sigmoid(x), computed under a pause and recorded without a definition.

@@ -1,4 +1,4 @@
-// The tape: what is recorded, what a backward does and consumes, and what it says when it cannot.
+// The tape: what it records, what a backward does and consumes, and its errors.
 #include "core/tape.h"
 
 #include <doctest/doctest.h>

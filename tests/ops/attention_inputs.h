@@ -1,4 +1,4 @@
-// What the tests of attention on both devices share.
+// Data that the tests of attention on both devices share.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// Attention beyond its spec rows: sizes of several tiles, what must not have influence, and misuse.
+// Attention beyond its spec rows: sizes of several tiles, elements that must have no influence, and
+// errors.
 #include <doctest/doctest.h>
 
 #include "core/creation.h"
@@ -76,7 +77,7 @@ TEST_CASE(
     const Inputs x = inputs(2, 2, 100, 100, 8, DType::float32);
     const Tensor before = attention(x.q, x.k, x.v, o);
     const Tensor k = clone(x.k), v = clone(x.v);
-    // So that a trace of weight would show
+    // Large values, so that even a tiny weight would show.
     const float huge = read == AttentionRead::mean ? 1e30f : 1000;
     for (int64_t d = 0; d < v.size(3); ++d) v.data<float>()[99 * v.size(3) + d] = huge;
     for (int64_t d = 0; d < k.size(3); ++d) k.data<float>()[99 * k.size(3) + d] = -50;
@@ -113,8 +114,8 @@ TEST_CASE("LASER takes nothing from a hidden key's value, be it NaN, where visib
   for (int64_t j = 0; j < 9; ++j) x.v.data<float>()[j * 5] = j % 2 == 0 ? 90.0f : -90.0f;
   AttentionOptions o;
   o.read = AttentionRead::laser;
-  // The first query sees the low values alone, which it therefore reads exactly; the last two keys
-  // are padding.
+  // The first query sees only the low values, so they are read exactly. The last two keys are
+  // padding.
   o.allowed = zeros({6, 9}, DType::boolean);
   for (int64_t i = 0; i < 6; ++i)
     for (int64_t j = 0; j < 7; ++j) o.allowed.data<bool>()[i * 9 + j] = i > 0 || j % 2 == 1;
@@ -140,7 +141,7 @@ TEST_CASE("a window as wide as numbers go hides nothing") {
 
 TEST_CASE("a query that sees nothing gives 0 and has gradient 0") {
   for (const AttentionRead read : kReads) {
-    // Causal: the first three queries stand before the first key
+    // Causal: the first three queries are before the first key.
     const Inputs x = inputs(2, 2, 7, 4, 3, DType::float32);
     AttentionOptions o;
     o.read = read, o.causal = true;
@@ -177,7 +178,7 @@ TEST_CASE("a query with NaN gives NaN, in the kernel and in the definition") {
 }
 
 TEST_CASE("the gradient of a mean over queries is that of any other cotangent with the same values") {
-  // The cotangent of a mean is an expanded tensor, all of whose rows are one.
+  // The cotangent of a mean is an expanded tensor: all its rows share memory.
   const auto gradient = [](const Tensor& cotangent) {
     const Tensor v = tensor({1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 4, 2}, DType::float64);
     Tape tape;

@@ -1,5 +1,5 @@
-// Integer, bool, empty, zero-dimensional and strided inputs of every op: as in NumPy, or an error
-// that names the op.
+// Integer, bool, empty, zero-dimensional and strided inputs of every op: results as in NumPy, or an
+// error that names the op.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,18 +29,18 @@ namespace {
 
 using X = const Tensor&;
 
-/// What an op makes of integers and bool.
+/// The expected result of an op for integers and bool.
 enum class Of {
   same,     ///< the dtype stays, bool too
   numbers,  ///< the dtype stays, bool becomes int64
   int64,    ///< int64
   float32,  ///< fractions: float32
   boolean,  ///< bool
-  nothing,  ///< an error: it wants a floating dtype
+  nothing,  ///< an error: the op requires a floating dtype
 };
 
-/// An op on one tensor of two axes. `empty0`, `empty1` and `scalar`: the shape of the result for
-/// inputs of [0, 3], [2, 0] and [], as NumPy has it; "error" where there is none.
+/// An op on one tensor with two axes. `empty0`, `empty1` and `scalar` are the shapes of the results
+/// in NumPy for inputs of shape [0, 3], [2, 0] and []; "error" if there is no result.
 struct Row {
   std::string name;
   Tensor (*call)(X);
@@ -185,8 +185,8 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-/// The result's shape, or "error". An error must name an op (composites may name one that they are
-/// made of).
+/// The shape of the result, or "error". An error must name an op (a composite may name one of the
+/// ops of which it consists).
 std::string shape_of(const Row& row, X x) {
   std::string shape;
   const std::string error = error_of([&] { shape = to_string(row.call(x).shape()); });
@@ -204,7 +204,7 @@ DType wanted(Of integers, DType dtype) {
   }
 }
 
-/// Views with the values of x whose elements do not follow one another.
+/// Views with the values of x whose elements are not adjacent.
 std::vector<Tensor> strided(X x) {
   const Tensor across = transpose(clone(transpose(x)));
   const Tensor gaps = select(stack({x, x}, -1), -1, 1);
@@ -231,7 +231,8 @@ TEST_CASE(
       const Tensor y = row.call(x), want = row.call(cast(x, DType::float64));
       CHECK_MESSAGE(y.dtype() == wanted(row.integers, dtype),
                     fmt::format("{} of {}: {}", row.name, name(dtype), name(y.dtype())));
-      // A sum of bool that is bool again is true where it is not 0; uint8 wraps around.
+      // If a sum of bool is converted back to bool, it is true where the sum is not 0; uint8 wraps
+      // around.
       const Tensor expected = y.dtype() == DType::boolean ? cast(want, DType::boolean)
                               : y.dtype() == DType::uint8 ? cast(cast(want, DType::int64), DType::uint8)
                                                           : want;

@@ -15,7 +15,7 @@ using namespace vitrine;
 
 namespace {
 
-/// Σ over all letters that are not in `output` of the operands' product, in loops over every
+/// Σ of the operands' product over all letters that are not in `output`, in loops over every
 /// letter. Sizes of 1 broadcast.
 std::vector<double> reference(const std::vector<std::string>& terms, const std::string& output,
                               const std::vector<Tensor>& xs, std::map<char, int64_t> sizes) {
@@ -52,7 +52,7 @@ std::vector<double> reference(const std::vector<std::string>& terms, const std::
   return y;
 }
 
-/// Small whole numbers, so that every order of summation gives the same.
+/// Small integers, so that every order of summation gives the same result.
 Tensor whole_numbers(const Shape& shape, DType dtype, Generator& random) {
   return cast(randint(-2, 3, shape, Device::cpu, random), dtype);
 }
@@ -78,7 +78,7 @@ Case random_case(Generator& random) {
     Shape shape;
     for (int64_t axis = random.next_below(5); axis > 0; --axis) {
       const char l = letters[static_cast<size_t>(random.next_below(5))];
-      // Both axes of a diagonal have one size
+      // Both axes of a diagonal have the same size.
       const bool again = term.find(l) != std::string::npos;
       shape.push_back(again                       ? shape[static_cast<int>(term.find(l))]
                       : random.next_below(8) == 0 ? 1
@@ -90,7 +90,7 @@ Case random_case(Generator& random) {
     c.text += (i ? "," : "") + term;
     used += term;
   }
-  // The size is what the operands say: 1 where all of them broadcast.
+  // The operands determine the size: 1 if all of them broadcast.
   for (char l : letters) {
     bool all_ones = true;
     for (size_t i = 0; i < c.xs.size(); ++i)

@@ -1,4 +1,4 @@
-// A formula from outside is held to what the library's own ops are held to.
+// A user-defined formula must pass the same checks as the library's own ops.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ struct Snake {
   }
 };
 
-/// A bit of everything that a formula may use: value and derivative differ in what they use.
+/// Uses many of the functions that a formula may call; value and derivative use different ones.
 struct Everything {
   static constexpr const char* kName = "everything";
 

@@ -1,6 +1,5 @@
-// Kernels that walk their operands element by element, on so many elements that the work is cut
-// into pieces, whatever the strides: held to plain loops. What the functions compute is checked by
-// the spec rows.
+// Elementwise kernels against plain loops, for all strides, with enough elements that the work is
+// cut into pieces. The spec rows check the functions themselves.
 #include "ops/elementwise.h"
 
 #include <cmath>
@@ -25,7 +24,7 @@ using V = std::vector<double>;
 
 constexpr int64_t kMany = 40013;  // pieces have up to 16,384 elements
 
-/// The elements of x, broadcast to `shape`, each at the place that the strides say.
+/// The elements of x, broadcast to `shape`, each found through its strides.
 V elements(const Tensor& x, const Shape& shape) {
   if (broadcast("elements", x.shape(), shape) != shape)
     return V(static_cast<size_t>(numel(shape)));  // no operand of it
@@ -102,7 +101,7 @@ TEST_CASE(
     for (const Layout& layout : layouts(dtype))
       for (const Kernel& kernel : kKernels) {
         Xs operands = layout.operands;
-        // The shape of a gradient, to which the other has to broadcast
+        // The shape of a gradient to which the other operand must broadcast.
         const Shape& first = operands[0].shape();
         if (std::string_view(kernel.name) == "unary_backward" &&
             broadcast("", first, operands[1].shape()) != first)

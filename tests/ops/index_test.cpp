@@ -94,7 +94,7 @@ TEST_CASE("one_hot marks the index along a new last axis") {
 TEST_CASE("gradients match differences to the third order") {
   const Tensor x = random({3, 4}, 6), source = random({2, 5}, 7);
   const Tensor index = integers({0, 3, 3, -1, 1, 2, 2, 0, 0, 0}, {2, 5});
-  // The cube makes derivatives of a linear op depend on x.
+  // The cube makes the derivatives of a linear op depend on x.
   CHECK(gradient_error([&](const auto& v) { return pow(gather(v[0], 1, index), 3); }, {x}, 3) < 1e-6);
   CHECK(gradient_error([&](const auto& v) { return pow(scatter_add(v[0], 1, index, v[1]), 3); }, {x, source},
                        3) < 1e-6);

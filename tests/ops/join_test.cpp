@@ -54,7 +54,7 @@ TEST_CASE("tile repeats the whole, repeat each element") {
   CHECK(repeat(kMatrix, 0, 1).shape() == Shape{2, 0});
   CHECK(repeat(transpose(kMatrix), 2, 1).values() == V{1, 1, 4, 4, 2, 2, 5, 5, 3, 3, 6, 6});
   CHECK(repeat(empty({0, 3}), 2, 1).shape() == Shape{0, 6});
-  // As many axes as a tensor may have
+  // The largest possible number of axes.
   const Tensor most = reshape(kMatrix, {1, 1, 1, 2, 1, 3, 1, 1});
   CHECK(repeat(most, 2, 5).values() == V{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6});
   CHECK(tile(most, {2, 1, 1}).values() == tile(kMatrix, {1, 2}).values());

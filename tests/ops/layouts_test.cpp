@@ -1,5 +1,5 @@
-// That the layouts of the spec rows notice a kernel that misreads one, and what they hold of inputs
-// for the constants of an op.
+// The layouts of the spec rows detect a kernel that misreads one of them. Also which layouts apply
+// to the constants of an op.
 #include <doctest/doctest.h>
 
 #include "core/random.h"
@@ -34,7 +34,7 @@ const Misread kMisread[] = {
      [](const Strides& s, const Shape& n) { return s[0] > 1 && s[0] < n[1] && s[1] == 1; }},
 };
 
-/// 2x, or zeros where x is misread: what a product gives that BLAS refuses.
+/// 2x, or zeros if x is misread, like a product that BLAS refuses.
 Tensor doubled(const Tensor& x, const Misread& m) {
   return m.is_misread(x.strides(), x.shape()) ? zeros(x.shape(), x.dtype()) : copy_as(x, x.dtype()) * 2;
 }
@@ -47,7 +47,7 @@ bool names(const std::string& error, const std::string& operand, const char* lay
   return error.find(operand + " " + layout + ":") != std::string::npos;
 }
 
-/// The result of f with the constant in each layout is that with a copy of it.
+/// The result of f with the constant in each layout equals its result with a copy of the constant.
 template <class F>
 void check_constant(const char* what, const Tensor& constant, F&& f) {
   for (const spec::Layout& layout : spec::layouts()) {

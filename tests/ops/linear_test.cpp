@@ -1,4 +1,4 @@
-// Fully connected layers at sizes that tiles and threads divide.
+// Fully connected layers at sizes that are split into tiles and among threads.
 #include <doctest/doctest.h>
 
 #include "core/parallel.h"

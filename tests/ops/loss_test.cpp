@@ -28,7 +28,8 @@ Tensor random_targets(const Shape& shape, int64_t classes, uint64_t seed) {
   return y;
 }
 
-/// The textbook, by double loops: losses per row times their weights, and the sum of weights.
+/// The textbook formula in loops over double: losses per row times their weights, and the sum of
+/// weights.
 std::pair<V, double> loops(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
   const V x = logits.values(), t = targets.values();
   const V w = options.class_weights.defined() ? options.class_weights.values()
@@ -88,8 +89,8 @@ TEST_CASE("the gradient of cross_entropy equals its definition's in every dtype"
       const auto got =
           gradients([&](const auto& v) { return cross_entropy(v[0], targets, options); }, {logits})[0];
       const auto seed = copy_as(logits, DType::float64);
-      // The cotangent of a 16-bit loss is float32: compare with a float64 run whose cotangent is
-      // rounded so.
+      // The cotangent of a 16-bit loss is float32, so the float64 run uses a cotangent that is
+      // rounded to float32.
       const auto want = gradients(
           [&](const auto& v) {
             return cast(define::cross_entropy(v[0], targets, options), accumulation_dtype(dtype));

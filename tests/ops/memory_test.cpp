@@ -1,4 +1,4 @@
-// What the fused ops promise of memory: no matrix of probabilities, no attention weights, no copies
+// The memory that the fused ops save: no matrix of probabilities, no attention weights, no copies
 // of transposed operands.
 #include <doctest/doctest.h>
 
@@ -41,8 +41,8 @@ TEST_CASE("cross_entropy of bfloat16 logits keeps nothing of their size but its 
       const Tensor x = tape.watch(logits);
       tape.gradient(cross_entropy(x, targets, {.label_smoothing = smoothing}), {x});
     };
-    // The logits themselves are there before. Probabilities in float32 would be twice as much again
-    // as the gradient.
+    // The logits already exist. Probabilities in float32 would need twice the memory of the
+    // gradient in addition.
     CHECK(memory_use(forward_and_backward).peak <= bytes(logits) + bytes(logits) / 20);
   }
 }
@@ -71,11 +71,11 @@ TEST_CASE("attention takes memory as the sequence grows, not as its square") {
 TEST_CASE("a product of transposed operands takes no memory but its result's") {
   const Tensor x = normal({300, 500}), y = normal({500, 400});
   const Tensor xt = transpose(contiguous(transpose(x))), yt = transpose(contiguous(transpose(y)));
-  // Heads beside each other, as a projection leaves them: [B, H, T, D] and [B, H, D, T].
+  // Heads in the layout of a projection: [B, H, T, D] and [B, H, D, T].
   const Tensor q = permute(normal({2, 70, 4, 32}), {0, 2, 1, 3}), kt = transpose(q);
   for (const auto& operands : {std::pair{x, y}, {x, yt}, {xt, y}, {xt, yt}, {q, kt}}) {
     Tensor z = matmul(operands.first, operands.second);
-    // Threads keep their buffers for packing, and have them when each has taken a part
+    // Threads keep their packing buffers; all buffers exist once each thread has taken a part.
     size_t peak = SIZE_MAX;
     for (int i = 0; i < 5; ++i) {
       const auto use = memory_use([&] { z = matmul(operands.first, operands.second); });

@@ -56,7 +56,7 @@ TEST_CASE("a draw falls where the running sum of a long row first exceeds it") {
   for (const int64_t n : {1, 2, 31, 32, 33, 1024, 1025, 40000}) {
     INFO("n is ", n);
     Generator ids(8), generator(9);
-    // Whole numbers: sums are exact in any order
+    // Integers: sums are exact in any order.
     Tensor weights = randint(0, 4, {2, n}, Device::cpu, ids);
     weights.data<int64_t>()[n - 1] = weights.data<int64_t>()[2 * n - 1] = 1;
     const Tensor drawn = multinomial(weights, 50, true, generator);

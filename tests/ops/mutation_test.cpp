@@ -1,5 +1,5 @@
-// A mistake planted in any backward makes the checks fail: sign flipped, scaled by 1.01, one
-// input's gradient zeroed.
+// A mistake planted in any backward makes the checks fail: a flipped sign, a factor of 1.01, or one
+// input's gradient set to zero.
 #include <doctest/doctest.h>
 
 #include "ops/activation.h"

@@ -13,7 +13,7 @@ namespace {
 
 using V = std::vector<double>;
 
-/// layer_norm, or rms_norm where `centered` is false, by double loops.
+/// layer_norm, or rms_norm if `centered` is false, in loops over double.
 Tensor loops(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, bool centered) {
   V y = x.values();
   const V w = weight.values(), b = bias.defined() ? bias.values() : V(w.size(), 0);
@@ -32,7 +32,7 @@ double tolerance(DType dtype) { return (is_low_precision(dtype) ? 1 : 8) * epsil
 
 TEST_CASE(
     "the sum and the norm of add_layer_norm are read by name, not bound in an order that can be mistaken") {
-  // Its members are private: auto [y, sum] = … does not compile
+  // The members are private: auto [y, sum] = … does not compile.
   static_assert(!std::is_aggregate_v<AddNorm>);
   const Tensor x = random({2, 3}, 1), residual = random({2, 3}, 2);
   const AddNorm a = add_layer_norm(x, residual);
@@ -117,7 +117,7 @@ TEST_CASE("kernels and their gradients equal the definitions") {
     const auto rms = gradients([](const auto& v) { return rms_norm(v[0], v[1]); }, {xs[0], xs[1]});
     const auto rms_exact =
         gradients([](const auto& v) { return define::rms_norm(v[0], v[1], 1e-5); }, {exact[0], exact[1]});
-    // The cotangents are rounded to the dtype, which counts twice.
+    // The cotangents are rounded to the dtype as well, which counts twice.
     for (size_t i = 0; i < layer.size(); ++i)
       CHECK(distance(layer[i], layer_exact[i], 0.1) < 2 * tolerance(dtype));
     for (size_t i = 0; i < rms.size(); ++i) CHECK(distance(rms[i], rms_exact[i], 0.1) < 2 * tolerance(dtype));

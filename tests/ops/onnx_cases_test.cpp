@@ -1,5 +1,5 @@
-// Operators against the node cases of ONNX. Which function answers to which operator:
-// tests/ops/onnx/*.cpp. What is not run, and why: tests/ops/onnx_cases_skips.txt.
+// Operators against the node cases of ONNX. tests/ops/onnx/*.cpp maps operators to functions;
+// tests/ops/onnx_cases_skips.txt lists the cases that are not run, with reasons.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -22,7 +22,7 @@ OnnxAdapters all_adapters() {
   return all;
 }
 
-/// True if the list skips the case: by its name, by a dtype that the library does not have, or, if
+/// True if the list skips the case: by its name, by a dtype that the library does not have or, if
 /// there is no adapter, by its operator or group.
 bool skips(CaseRunner& runner, const OnnxCase& c, bool has_adapter) {
   if (runner.skips(c.name)) return true;

@@ -18,10 +18,10 @@ namespace {
 
 constexpr auto kWide = DType::float64;
 
-/// By how much a result may differ: some roundings of its dtype, and for float64 of sums.
+/// The permitted error: some roundings of the dtype, and for float64 the roundings of sums.
 double limit(DType dtype) { return dtype == kWide ? 1e-13 : 8 * epsilon(dtype); }
 
-/// What f gives for xs, then the gradients of xs for the output's gradient dy.
+/// The result of f(xs), followed by the gradients of xs for the output's gradient dy.
 std::vector<Tensor> run(const test::Function& f, const std::vector<Tensor>& xs, const Tensor& dy) {
   Tape tape;
   for (const Tensor& x : xs) tape.watch(x);
@@ -39,7 +39,7 @@ void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want
   }
 }
 
-/// Numbers of that dtype, and the same in float64.
+/// Numbers of the given dtype, and the same numbers in float64.
 struct Drawn {
   Tensor x, wide;
   Drawn(const Shape& shape, uint64_t seed, DType dtype)

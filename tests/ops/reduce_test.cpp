@@ -15,7 +15,7 @@ const double kNan = std::nan("");
 
 using V = std::vector<double>;
 
-/// Σ f(x) over the axes, by a walk over all elements.
+/// Σ f(x) over the axes, in a loop over all elements.
 V fold(const Tensor& x, const Axes& axes, double start, const std::function<double(double, double)>& f) {
   Shape kept = x.shape();
   for (int64_t axis : axes) kept[static_cast<int>(axis)] = 1;
@@ -36,7 +36,7 @@ V fold(const Tensor& x, const Axes& axes, double start, const std::function<doub
 
 const std::vector<Axes> kSubsets = {{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {1, 3}, {0, 2, 3}, {0, 1, 2, 3}};
 
-/// A tensor of float32's or float64's numbers times 2^exponent.
+/// A tensor of float32 or float64 numbers times 2^exponent.
 Tensor scaled(const V& values, int exponent, DType dtype) {
   V result;
   for (const double v : values) result.push_back(std::ldexp(v, exponent));
@@ -71,7 +71,7 @@ TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, 
   for (const int exponent : {-120, -90, 0, 90, 123}) check_at(DType::float32, exponent, 1e-6);
   for (const int exponent : {-1000, -500, 0, 500, 1019}) check_at(DType::float64, exponent, 1e-14);
   CHECK(norm(tensor({std::ldexp(1.0, 126)})).item() == std::ldexp(1.0, 126));
-  // The smallest number
+  // The smallest number.
   CHECK(norm(tensor({std::ldexp(1.0, -149)})).item() == std::ldexp(1.0, -149));
   CHECK(norm(tensor({kInfinity, 1})).item() == kInfinity);
   CHECK(std::isnan(norm(tensor({kNan, 1})).item()));
@@ -263,7 +263,7 @@ TEST_CASE("gradients of reductions match differences to the third order") {
   const Tensor x = random({3, 4, 2}, 5);
   for (const Axes& axes : {Axes{0}, Axes{1, 2}, Axes{0, 2}, Axes{}}) {
     const auto check_op = [&](const std::function<Tensor(const Tensor&)>& op) {
-      // The square makes derivatives of a linear op depend on x.
+      // The square makes the derivatives of a linear op depend on x.
       CHECK(gradient_error([&](const auto& xs) { return square(op(xs[0] * xs[0] + xs[0])); }, {x}, 2) < 1e-7);
     };
     check_op([&](const Tensor& t) { return sum(t, axes); });

@@ -1,5 +1,5 @@
-// What the tests of ops share: random inputs, comparison in the maximum norm, gradients against
-// differences.
+// Functions that the tests of ops share: random inputs, comparison in the maximum norm, and
+// gradients against differences.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,14 +16,14 @@ namespace vitrine::test {
 Tensor random(const Shape& shape, uint64_t seed, DType dtype = DType::float64, double low = -1,
               double high = 1);
 
-/// max|got − want| / max(max|want|, floor); infinity where shapes differ, or where NaN or an
-/// infinity stands in one and not in the other.
+/// max|got − want| / max(max|want|, floor); infinity if shapes differ, or if NaN or an infinity is
+/// in only one of the two.
 double distance(const Tensor& got, const Tensor& want, double floor = 1e-3);
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// The largest error that check_gradients finds by differences, over all orders up to `order`. The
-/// inputs are float64.
+/// The largest error that check_gradients measures with differences, over all orders up to `order`.
+/// The inputs are float64.
 double gradient_error(const Function& f, const std::vector<Tensor>& xs, int order = 2);
 
 /// Whether f gives the same bits on 1, 2, 3 and 7 threads.

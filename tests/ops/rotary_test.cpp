@@ -71,7 +71,7 @@ TEST_CASE("heads lie in the result as in the row that they were split from") {
   CHECK(y.strides() == x.strides());
   const Tensor dx = tape.gradient({y}, {x}, {random({2, 3, 5, 8}, 7)})[0];
   CHECK(dx.strides() == x.strides());
-  // Rows stay contiguous where others do not, and repeated ones are written one by one.
+  // Rows stay contiguous if other axes do not, and repeated rows are written one by one.
   CHECK(rotary(transpose(random({8, 5}, 8)), cosine, sine).is_contiguous());
   CHECK(rotary(expand(random({1, 8}, 9), {5, 8}), cosine, sine).is_contiguous());
 }

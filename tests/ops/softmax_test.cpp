@@ -18,7 +18,7 @@ using V = std::vector<double>;
 Tensor along_axis(const Tensor& x, int64_t axis) { return log_sum_exp(x, {axis}); }
 Tensor defined_along_axis(const Tensor& x, int64_t axis) { return define::log_sum_exp(x, {axis}); }
 
-/// Softmax along the last axis by the textbook, in long double.
+/// Softmax along the last axis by the textbook formula, in long double.
 V textbook(const Tensor& x) {
   V y = x.values();
   const size_t n = static_cast<size_t>(x.size(-1));
@@ -58,8 +58,8 @@ TEST_CASE("the kernels equal the definitions, and their gradients the definition
       const auto run = [](auto f) { return [f](const std::vector<Tensor>& xs) { return f(xs[0], -1); }; };
       CHECK(distance(op(x, -1), definition(exact, -1)) < tolerance(dtype));
       CHECK(distance(op(x, -1), definition(x, -1)) < 2 * tolerance(dtype));
-      // Cotangents are drawn in float32 for every dtype and rounded; two more roundings follow from
-      // theirs.
+      // Cotangents are drawn in float32 for every dtype and rounded; their rounding causes two more
+      // roundings in the result.
       CHECK(distance(gradients(run(op), {x})[0], gradients(run(definition), {exact})[0], 0.1) <
             3 * tolerance(dtype));
     }

@@ -14,7 +14,7 @@ using namespace vitrine::optim;
 
 namespace {
 
-/// Algorithm 2 of the paper in doubles, with the decay of weights that the options say.
+/// Algorithm 2 of the paper in double, with the weight decay of the options.
 struct PlainAdamax {
   AdamaxOptions o;
   std::vector<double> m, u;
@@ -52,7 +52,7 @@ TEST_CASE("Adamax follows the loop of the paper, with rows that seldom have a gr
         std::vector<double> g = randn({9, 1001}, dtype, Device::cpu, 0, 1, generator).values();
         for (size_t i = 0; i < g.size(); ++i)
           if (i / 1001 % 3 != static_cast<size_t>(t) % 3)
-            g[i] = 0;  // of an embedding, whose ids are elsewhere
+            g[i] = 0;  // like an embedding row that does not occur
         p.master().set_grad(tensor(g, {9, 1001}, dtype));
         adamax.step();
         plain.step(x, g);

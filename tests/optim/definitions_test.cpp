@@ -1,5 +1,5 @@
-// The kernels of RMSprop, Adagrad, Adadelta, LAMB and Adafactor against their formulas, as papers
-// write them, in ops.
+// The kernels of RMSprop, Adagrad, Adadelta, LAMB and Adafactor against the formulas of the papers,
+// written in ops.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,16 +19,16 @@ namespace {
 
 using State = std::map<std::string, Tensor>;
 
-/// The new x after step t, with the rule's state.
+/// The new x after step t, given the rule's state.
 using Definition = std::function<Tensor(const Tensor& x, const Tensor& g, State& state, double t)>;
 
-/// beta·old + (1 − beta)·x, kept under this name; 0 at first.
+/// beta·old + (1 − beta)·x, stored under this name; initially 0.
 Tensor average(State& state, const std::string& name, const Tensor& x, double beta) {
   Tensor& old = state[name];
   return old = old.defined() ? beta * old + (1 - beta) * x : (1 - beta) * x;
 }
 
-/// A gradient as rules take it that divide by the root of squares.
+/// A gradient as limited by rules that divide by the root of squares.
 Tensor limited(const Tensor& g, DType dtype) {
   const double most = dtype == DType::float64 ? 0x1p400 : 0x1p60;
   return clamp(g, -most, most);
@@ -138,8 +138,8 @@ std::vector<Rule> rules() {
 const std::vector<Shape> kShapes = {{70, 1100}, {3, 33, 5}, {2, 2, 1, 9}, {40, 1}, {1, 7},
                                     {20000},    {3},        {},           {0, 4}};
 
-/// Parameters of all these shapes, in turn of usual size, tiny and zero, where norms meet their
-/// bounds.
+/// Parameters of all these shapes, in turn of ordinary magnitude, tiny, and zero, where norms reach
+/// their bounds.
 std::vector<Tensor> draw_parameters(Generator& generator) {
   std::vector<Tensor> x;
   for (const double size : {1.0, 1e-5, 0.0})
@@ -148,8 +148,8 @@ std::vector<Tensor> draw_parameters(Generator& generator) {
   return x;
 }
 
-/// The gradients of a step. Those of every other matrix are `largest` times as large, and its first
-/// row, like an embedding that is never met, has none.
+/// The gradients of a step. In every other matrix they are `largest` times as large, and its first
+/// row has no gradient, like a token that does not occur.
 std::vector<Tensor> draw_gradients(const std::vector<Tensor>& x, double largest, Generator& generator) {
   std::vector<Tensor> g;
   for (size_t i = 0; i < x.size(); ++i) {

@@ -1,4 +1,4 @@
-// Groups of parameters with settings of their own, and several parameters in one group.
+// Groups of parameters with their own settings, and several parameters in one group.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ Tensor normal(const Shape& shape, uint64_t seed) {
 /// A matrix of several chunks and a vector that fills no vector register.
 std::vector<Parameter> two() { return {Parameter(normal({300, 77}, 1)), Parameter(normal({5}, 2))}; }
 
-/// Three steps of these optimizers; the gradients of p depend on its size and on the step alone.
+/// Three steps of these optimizers. The gradients of p depend only on its size and on the step.
 void step(const std::vector<Optimizer*>& optimizers, const std::vector<Parameter>& parameters) {
   for (uint64_t t = 0; t < 3; ++t) {
     for (const Parameter& p : parameters)

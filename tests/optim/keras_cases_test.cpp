@@ -1,5 +1,6 @@
-// The optimizers against the golden tables of Keras: four digits, five steps. Where Keras defines a
-// rule differently, the adapter says how. What is not run, and why: tests/optim/keras_skips.txt.
+// The optimizers against the golden tables of Keras: four digits, five steps. If Keras defines a
+// rule differently, the adapter says how. Cases that are not run, with reasons:
+// tests/optim/keras_skips.txt.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -23,10 +24,10 @@ namespace {
 using Made = std::unique_ptr<Optimizer>;
 using Parameters = std::vector<Parameter>;
 
-/// null is Keras's own default.
+/// null means Keras's default.
 double epsilon_of(const Settings& s) { return s.value("epsilon", 1e-7); }
 
-/// The options that Adam and its relatives share. Keras decays weights decoupled.
+/// The options that Adam and related rules share. Weight decay is decoupled in Keras.
 template <class Options>
 Options adam_options(const Settings& s) {
   Options o;
@@ -116,7 +117,7 @@ Tensor gradient(size_t step) {
   return tensor(g, {10}, DType::float64);
 }
 
-/// What any optimizer of Keras can be told: to clip each element, or by the norm.
+/// Settings that every Keras optimizer accepts: clipping by element, or by the norm.
 void set_gradient(const Parameter& p, size_t step, const Settings& s) {
   const double limit = s.value("clipvalue", 0.0), norm = s.value("global_clipnorm", s.value("clipnorm", 0.0));
   p.master().set_grad(limit > 0 ? clamp(gradient(step), -limit, limit) : gradient(step));

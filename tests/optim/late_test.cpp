@@ -1,4 +1,4 @@
-// Parameters whose gradients begin late or pause: each takes the steps of its own count, as in
+// Parameters whose gradients begin late or pause: each parameter counts its own steps, as in
 // PyTorch.
 #include <doctest/doctest.h>
 

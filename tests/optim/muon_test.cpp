@@ -72,7 +72,7 @@ std::vector<double> values_of(const Matrix& x) {
   return values;
 }
 
-/// One step of x, whose mean of gradients is m.
+/// One step of x, given the mean m of gradients.
 void plain_step(Matrix& x, Matrix& m, const Matrix& g, const MuonOptions& o) {
   Matrix u = g;
   const double rows = static_cast<double>(x.size()), columns = static_cast<double>(x[0].size());

@@ -36,7 +36,7 @@ void descend(Optimizer& optimizer, const Parameter& p, int steps) {
   }
 }
 
-/// A rule from outside, without a kernel: nothing in it knows of 16-bit copies.
+/// A user-defined rule without a kernel. It has no code for 16-bit copies.
 class Halving : public Optimizer {
  public:
   explicit Halving(std::vector<Parameter> parameters) : Optimizer(std::move(parameters), {}) {}
@@ -55,7 +55,7 @@ TEST_CASE("16-bit copies follow their masters also where the rule does not write
     Parameter moved = parameter(3, dtype), still = parameter(4, dtype);
     const auto first = moved.master().values(), before = still.value().values();
     Tensor master = still.master();
-    VITRINE_RUN(fill, master, 7.0);  // which nobody asks to be rounded
+    VITRINE_RUN(fill, master, 7.0);  // the 16-bit copy is not refreshed
     moved.master().set_grad(zeros_like(moved.master()));
     Halving({moved, still}).step();
     CHECK(moved.master().values()[5] == 0.5 * first[5]);
@@ -160,7 +160,7 @@ TEST_CASE("a group that cannot step keeps the others from stepping, and leaves n
   CHECK_THROWS_WITH(together.step(), doctest::Contains("convert the model before"));
   CHECK(p.value().values() == before);
   CHECK(together.steps() == 1);
-  // What comes next is p's first step, which takes no dampening.
+  // The next step is p's first step, which uses no dampening.
   converted.zero_grad();
   together.step();
   single.step();

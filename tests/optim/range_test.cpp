@@ -1,5 +1,5 @@
-// Gradients and parameters at the ends of the range of their dtype: finite inputs give finite steps
-// and finite states.
+// Gradients and parameters at the ends of their dtype's range: finite inputs give finite steps and
+// finite states.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ bool is_finite(const Tensor& x) {
   return true;
 }
 
-/// A matrix that holds `size` with both signs, one element of usual size and one that is 0.
+/// A matrix that holds `size` with both signs, one element of ordinary magnitude and one zero.
 Tensor matrix_of(double size, DType dtype) { return tensor({size, -size, 1, 0, size, size}, {2, 3}, dtype); }
 
 }  // namespace

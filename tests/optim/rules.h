@@ -1,4 +1,4 @@
-// Every optimizer, for tests that hold of all of them.
+// Every optimizer, for tests that apply to all of them.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ MakeOptimizer maker(const Options& o) {
   return [o](std::vector<Parameter> p) { return std::make_unique<R>(std::move(p), o); };
 }
 
-/// The library's rules by name, and those with options that a name does not reach, with all the
-/// state that these give.
+/// The library's rules by name, and rules with options that a name cannot select, with all their
+/// states.
 inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules(
     const optim::CommonOptions& common = {}) {
   using namespace optim;

@@ -23,7 +23,7 @@ using Hyper = const Settings&;
 using Made = std::unique_ptr<Optimizer>;
 using Parameters = std::vector<Parameter>;
 
-/// The options that Adam and its relatives share.
+/// The options that Adam and related rules share.
 template <class Options>
 Options adam_options(Hyper h) {
   Options o;
@@ -77,7 +77,7 @@ Made lamb(Hyper h, const Parameters& p) {
   return std::make_unique<Lamb>(p, o);
 }
 
-/// A rate that is given is fixed, unless the case says otherwise.
+/// A given rate is fixed, unless the case says otherwise.
 Made adafactor(Hyper h, const Parameters& p) {
   AdafactorOptions o;
   o.relative_step = h.value("relative_step", !h.has("lr"));
@@ -153,7 +153,7 @@ struct OptimCases {
   Tensors tensors;
 };
 
-/// Those of a set: the golden ones, and those of VITRINE_DATA if it has them.
+/// The files of a set: the golden ones, and those of VITRINE_DATA if it contains them.
 std::vector<OptimCases> optim_cases(const std::string& set) {
   std::vector<OptimCases> all;
   for (const CaseFolder& folder : case_folders(set)) {
@@ -165,7 +165,7 @@ std::vector<OptimCases> optim_cases(const std::string& set) {
   return all;
 }
 
-/// Feeds the gradients of a run to its rule; an error names the first step that leaves the
+/// Passes the gradients of a run to its rule. An error names the first step that leaves the
 /// trajectory.
 void follow(const Json& run, const Tensors& tensors) {
   const std::string rule = run.at("rule");
@@ -215,7 +215,7 @@ void check_schedule(const Json& s) {
   }
 }
 
-/// What a golden set has of each kind.
+/// The cases that a golden set has of each kind.
 struct Counts {
   int runs = 0, skipped_runs = 0, clips = 0, schedules = 0;
 };

@@ -11,8 +11,8 @@ namespace vitrine::spec {
 
 using Xs = const std::vector<Tensor>&;
 
-/// Every layout: halves, neighbours, channels that stay, rows that no vector divides. `angles`
-/// broadcast.
+/// Every layout: pairs of halves, pairs of neighbours, channels that do not change, and row lengths
+/// that no vector size divides. `angles` broadcast.
 std::vector<Spec> rotary_rows() {
   const auto row = [](const Shape& x, const Shape& angles, bool interleaved) {
     Generator generator(3);
@@ -31,7 +31,7 @@ std::vector<Spec> rotary_rows() {
           row({1, 2}, {1}, false)};
 }
 
-/// Attention under every option. Samples: q [B, H, Tq, D], k and v [B, Hkv, Tk, ·].
+/// Attention with every option. Samples: q [B, H, Tq, D], k and v [B, Hkv, Tk, ·].
 std::vector<Spec> attention_rows() {
   const std::vector<Input> square = {{{2, 2, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 4}}};
   const std::vector<Input> grouped = {{{1, 4, 3, 2}}, {{1, 2, 7, 2}}, {{1, 2, 7, 3}}};
@@ -46,8 +46,9 @@ std::vector<Spec> attention_rows() {
       return attention(x[0], x[1], x[2], options);
     };
     Spec spec{"attention", call, std::move(samples)};
-    // Large scores have an absolute error that exp makes relative. LASER's definition subtracts
-    // sums of exponents, and multiplies by 0 what is hidden, which the kernel does not read.
+    // Large scores have an absolute error, which exp makes relative. LASER's definition subtracts
+    // sums of exponentials, and multiplies hidden values by 0, whereas the kernel does not read
+    // them.
     spec.largest = 3;
     spec.not_finite = o.read == AttentionRead::mean && !o.causal && !o.allowed.defined() &&
                       o.left == AttentionOptions::kUnlimited;

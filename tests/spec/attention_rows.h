@@ -1,4 +1,4 @@
-// Spec rows of attention and of what prepares its queries and keys; a part of rows().
+// Spec rows of attention and of the ops that prepare its queries and keys; a part of rows().
 #pragma once
 
 #include "tests/spec/spec.h"

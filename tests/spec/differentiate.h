@@ -1,4 +1,4 @@
-// What the checks of a spec row share: results with gradients, and how they are compared.
+// Functions that the checks of a spec row share: results with gradients, and their comparison.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace vitrine::spec {
 
 inline constexpr double kValueFloor = 1e-3, kGradientFloor = 0.1;
-// Of float64, for two devices that add in different orders
+// For float64, for two devices that add in different orders.
 inline constexpr double kWideUnits = 5000;
 
 struct Result {
@@ -21,20 +21,20 @@ struct Result {
 Result differentiate(const Spec& spec, const std::vector<Tensor>& inputs, const Tensor& cotangent,
                      int order = 1);
 
-/// "" where `got` is near `want`, else what differs most.
+/// "" if `got` is close to `want`, else the largest difference.
 std::string compare(const std::string& what, const Tensor& got, const Tensor& want, double tolerance,
                     double floor);
 
 /// The epsilon of a dtype, in which bounds of rounding errors are given. With a VITRINE_SPEC_SEED
-/// it is 20 times as large: the bounds of the rows are tight for the inputs of seed 0. With other
-/// inputs the terms of a sum may cancel, and the rounding errors of the terms are then a larger
-/// share of the result.
+/// it is 20 times as large, because the bounds of the rows are tight for the inputs of seed 0. With
+/// other inputs the terms of a sum may cancel, and their rounding errors are then a larger share of
+/// the result.
 double rounding_unit(DType dtype);
 
-/// Whether x and y have one shape and the same bits; both are on one device.
+/// Whether x and y have the same shape and the same bits. Both must be on one device.
 bool same_bits(const Tensor& x, const Tensor& y);
 
-/// "row, sample 0, check", which begins a message.
+/// "row, sample 0, check", the beginning of a message.
 std::string label(const Spec& spec, size_t sample, const std::string& check);
 
 }  // namespace vitrine::spec

@@ -1,5 +1,4 @@
-// Operands as views: an operation gives the same result wherever the elements of its operands are
-// in memory.
+// Operands as views: an operation gives the same result for every memory layout of its operands.
 #include <algorithm>
 #include <cmath>
 
@@ -14,13 +13,13 @@
 namespace vitrine::spec {
 namespace {
 
-/// Writes the values of x into `view`, which has other memory.
+/// Writes the values of x into `view`, whose memory is separate.
 Tensor filled(Tensor view, const Tensor& x) {
   VITRINE_RUN(copy, view, x);
   return view;
 }
 
-/// A buffer of NaN, or of a number that is no index, so that a kernel that reads a gap is noticed.
+/// A buffer of NaN, or of a number that is not a valid index, to detect a kernel that reads a gap.
 Tensor gaps(const Shape& shape, const Tensor& x) {
   return full(shape,
               is_floating(x.dtype())        ? NAN
@@ -58,7 +57,7 @@ Tensor flipped(const Tensor& x) {
 
 Tensor flipped_rows(const Tensor& x) { return x.rank() < 2 ? Tensor() : flipped_along(x, {-2}); }
 
-/// The first part of x along an axis in all places of that axis.
+/// The first part of x along an axis, repeated at all positions of that axis.
 Tensor expanded_along(const Tensor& x, int64_t axis) {
   if (x.rank() < -axis || x.size(axis) == 0) return {};
   return expand(slice(contiguous(x), axis, 0, 1), x.shape());
@@ -73,8 +72,8 @@ Tensor one_element(const Tensor& x) {
   return expand(slice(reshape(contiguous(x), {-1}), 0, 0, 1), x.shape());
 }
 
-/// Windows on a signal, as a convolution reads it: each row begins half a row, or one element,
-/// after the row before.
+/// Windows on a signal, in the form that a convolution reads: each row begins half a row, or one
+/// element, after the previous row.
 Tensor windows(const Tensor& x, bool by_half) {
   if (x.rank() < 2 || x.numel() == 0) return {};
   const Tensor y = contiguous(x);
@@ -86,14 +85,14 @@ Tensor windows(const Tensor& x, bool by_half) {
 Tensor windows_by_one(const Tensor& x) { return windows(x, false); }
 Tensor windows_by_half(const Tensor& x) { return windows(x, true); }
 
-/// The operands of one call: the inputs, and as the last one the cotangent.
+/// The operands of one call: the inputs, followed by the cotangent.
 Result run(const Spec& spec, std::vector<Tensor> operands) {
   const Tensor cotangent = operands.back();
   operands.pop_back();
   return differentiate(spec, operands, cotangent);
 }
 
-/// What contiguous copies of the operands give: `known` where the operands have the values of
+/// The result for contiguous copies of the operands; `known` if the operands have the values of
 /// `plain`.
 Result wanted(const Spec& spec, const std::vector<Tensor>& operands, const std::vector<Tensor>& plain,
               const Result& known) {
@@ -115,8 +114,8 @@ std::string compare_results(const std::string& what, const Result& got, const Re
   return error;
 }
 
-/// Every operand alone in every layout, and then all of them. On a GPU, which may be emulated, all
-/// of them at once only.
+/// Each operand alone in every layout, and then all operands. On a GPU, which may be emulated, only
+/// all operands together.
 std::string check_operands(const Spec& spec, const std::string& where, const std::vector<Tensor>& plain,
                            double tolerance) {
   const Result known = run(spec, plain);
@@ -139,7 +138,8 @@ std::string check_operands(const Spec& spec, const std::string& where, const std
   return "";
 }
 
-/// check_threads holds that threads change no bit; one is the fastest on operands this small.
+/// Runs on one thread, which is fastest for operands this small. check_threads checks that threads
+/// change no bit.
 class OneThread {
  public:
   OneThread() { set_threads(1); }
@@ -194,7 +194,7 @@ std::string check_layouts(const Spec& spec, size_t sample, Device device) {
       operands.push_back(to(copy_as(draw_cotangent(y, 7), y.dtype()), device));
       const std::string where =
           label(spec, sample, fmt::format("{} on {}", name(dtype), device.is_cpu() ? name(set) : "a GPU"));
-      // Sums may be in another order.
+      // Sums may be added in another order.
       const auto error = check_operands(spec, where, operands, 2 * units * rounding_unit(dtype));
       if (!error.empty()) return error;
     }

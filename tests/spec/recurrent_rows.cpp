@@ -9,8 +9,8 @@ namespace vitrine::spec {
 
 using Xs = const std::vector<Tensor>&;
 
-/// Both outputs of lstm and the one of gru: forwards, backwards, with lengths, with and without
-/// first states.
+/// Both outputs of lstm and the output of gru: forward, reverse, with lengths, and with and without
+/// initial states.
 std::vector<Spec> recurrent_rows() {
   const auto options = [](bool lengths, bool reverse, Device device) {
     RecurrentOptions o;
@@ -39,8 +39,8 @@ std::vector<Spec> recurrent_rows() {
   rows.push_back({"lstm", [](Xs x) { return lstm(x[0], x[1]).h; }, {{{{2, 3, 76}}, {{76, 19}}}}});
   rows.push_back({"gru", [](Xs x) { return gru(x[0], x[1]); }, {{{{2, 3, 57}}, {{57, 19}}}}});
   for (Spec& row : rows) {
-    // Each state is rounded for the product with the next, and so are the gradients on their way
-    // back.
+    // Each state is rounded for the product with the next one, and the gradients are rounded in the
+    // same way.
     row.bfloat16_units = row.float16_units = 4, row.float32_units = 16;
     row.reason = "states are rounded at each position, and the errors of all positions add up";
   }

@@ -10,7 +10,7 @@ namespace {
 
 enum class Mistake { not_planted, unnoticed, noticed };
 
-/// What becomes of the row when the gradient of input `input` is multiplied by `factor`.
+/// Whether the checks notice that the gradient of input `input` is multiplied by `factor`.
 Mistake plant(const Spec& spec, size_t input, double factor) {
   bool planted = false, noticed = false;
   const Prepare multiply = [&](Tape& tape) {
@@ -51,7 +51,7 @@ std::string check_mutations(const Spec& spec) {
 }
 
 std::string check_names(const Spec& spec, const std::vector<Spec>& others) {
-  // `to` is recorded between two devices only, and so not where there is one.
+  // `to` is recorded only between two devices, so it is not recorded if there is only one.
   std::set<std::string> known = {spec.name, "to"};
   for (const auto* list : {&rows(), &others})
     for (const Spec& row : *list) known.insert(row.name);

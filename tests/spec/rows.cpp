@@ -28,14 +28,15 @@ namespace {
 
 using Xs = const std::vector<Tensor>&;
 
-/// A row of a function of one tensor on [3, 5], a vector that no block divides, and nothing.
+/// A row for a function of one tensor. Samples: [3, 5], a vector whose length no block size
+/// divides, and an empty tensor.
 Spec unary(std::string name, Tensor (*f)(const Tensor&), double low = -2, double high = 2) {
   return {std::move(name),
           [f](Xs x) { return f(x[0]); },
           {{{{3, 5}, low, high}}, {{{37}, low, high}}, {{{0, 5}, low, high}}}};
 }
 
-/// Two tensors of equal, of broadcast and of empty shapes, the second in its own range.
+/// Two tensors of equal, of broadcast and of empty shapes. The second has its own range.
 Spec binary(std::string name, Tensor (*f)(const Tensor&, const Tensor&), double low = -2, double high = 2,
             double low2 = -2, double high2 = 2) {
   return {std::move(name),
@@ -50,7 +51,7 @@ Spec on(std::string name, Shape shape, Call call, double low = -2, double high =
   return {std::move(name), std::move(call), {{{std::move(shape), low, high}}}};
 }
 
-/// A function with kinks: samples from either side of the first, and from after the second.
+/// A function with kinks: samples from both sides of the first kink, and from beyond the second.
 Spec kinked(std::string name, const Call& call, double kink = 0, double reach = 2, double kink2 = -INFINITY) {
   std::vector<std::vector<Input>> samples = {{{{3, 5}, kink + 0.1, kink + reach}},
                                              {{{37}, std::max(kink2 + 0.1, kink - reach), kink - 0.1}}};
@@ -243,7 +244,7 @@ std::vector<Spec> index_rows() {
   };
 }
 
-/// What gradients of parts are added up with when a backward is recorded.
+/// The ops with which a recorded backward adds up gradients of parts.
 std::vector<Spec> adjoint_rows() {
   const Region columns{{3, 2}, {5, 1}, 2};  // the third and the fourth of [3, 5]
   const auto some_rows = [](const Tensor& x) { return indices({3, 0, 3}, {3}, x.device()); };

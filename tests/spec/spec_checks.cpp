@@ -16,7 +16,7 @@
 namespace vitrine::spec {
 namespace {
 
-/// Added to the seed of each draw, so that a long run tries other inputs.
+/// Added to the seed of each draw, so that a long run can test other inputs.
 uint64_t more_seed() {
   static const auto seed = static_cast<uint64_t>(test::from_environment("VITRINE_SPEC_SEED", 0));
   return seed << 32;
@@ -61,7 +61,7 @@ std::string label(const Spec& spec, size_t sample, const std::string& check) {
 
 namespace {
 
-/// "" where the gradients are right, else the report.
+/// "" if the gradients are right, else the report.
 std::string verdict(const Spec& spec, size_t sample, const std::string& what,
                     const GradientCheckOptions& options) {
   const GradientReport report = check_gradients(spec.call, draw(spec, sample), options);
@@ -175,8 +175,8 @@ std::string check_low_precision(const Spec& spec, size_t sample, Device device) 
 
 namespace {
 
-/// `want` rounded to the dtype of `got`. Where 8 times as much overflows, so may what came before,
-/// such as a term of a sum, and any infinity or NaN will do.
+/// `want` rounded to the dtype of `got`. If 8 times the value overflows, an intermediate value such
+/// as a term of a sum may overflow too, and any infinity or NaN is accepted.
 Tensor rounded_like(const Tensor& got, const Tensor& want) {
   const auto g = got.values(), exact = want.values();
   auto rounded = copy_as(want, got.dtype()).values();
@@ -186,14 +186,14 @@ Tensor rounded_like(const Tensor& got, const Tensor& want) {
   return tensor(rounded, want.shape(), DType::float64);
 }
 
-/// With one element of input k replaced.
+/// The inputs with one element of input k replaced.
 std::string check_extreme(const Spec& spec, size_t sample, size_t k, double extreme, DType dtype,
                           Device device) {
   auto inputs = draw(spec, sample);
   if (inputs[k].numel() == 0) return "";
   inputs[k].data<double>()[inputs[k].numel() / 2] = extreme;
   const auto rounded = as(inputs, dtype), exact = as(rounded, DType::float64);
-  // The plain functions, on dual numbers, share no code with the vectors'.
+  // The plain functions on dual numbers share no code with the vectorized ones.
   const Tensor plain = copy_as(spec.call(as(rounded, DType::dual64)), DType::float64);
   const Tensor cotangent = copy_as(copy_as(draw_cotangent(plain, 7), dtype), DType::float64);
   std::vector<Tensor> moved;

@@ -1,6 +1,6 @@
-// Attention tile by tile: the scores of some queries and a block of keys stay in cache, are never
-// written out, and are computed again by the backward from log Σ e^s. Dao et al. 2022; LASER's
-// twist is in ops/cpu/attention/rows.h.
+// Attention tile by tile. The scores of some queries and a block of keys stay in cache and are
+// never written to memory; the backward computes them again from log Σ e^s. Dao et al. 2022. For
+// LASER see ops/cpu/attention/rows.h.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -45,8 +45,8 @@ class ForwardTile {
   }
 
  private:
-  /// sums += e^(s − largest)·values for a block of keys, after what they hold is scaled to the new
-  /// largest score.
+  /// sums += e^(s − largest)·values for a block of keys. The previous sums are first scaled to the
+  /// new largest score.
   void add_block(int64_t j, int64_t n, const T* values, int64_t stride) {
     const int64_t rows = tile_.rows();
     const int64_t width = tile_.stride();
@@ -72,7 +72,7 @@ class ForwardTile {
                sums_.row(tile_.begin), sums_.stride);
   }
 
-  /// The factor of what a row has gathered; writes log Σ e^s.
+  /// Returns the factor for a row's sums; writes log Σ e^s.
   T inverse_total(int64_t r) {
     const bool alive = total_[r] != 0;
     lse_[tile_.begin + r] = alive ? largest_[r] + std::log(total_[r]) : -kInfinity<T>;
@@ -101,7 +101,7 @@ class ForwardTile {
   QueryTile tile_;
   HeadRows<T> v_;
   int64_t channels_;
-  HeadRows<T> y_, sums_;  // the same for a mean
+  HeadRows<T> y_, sums_;  // y_ and sums_ are the same for a mean
   T* lse_;
   std::array<T, kMostQueries> largest_, total_;
 };

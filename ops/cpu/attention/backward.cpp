@@ -1,9 +1,9 @@
 // The backward of attention. With P = e^(s − lse), recomputed, and dP = dy·vᵀ:
 //   ds = P∘(dP − D), D_i = Σ dy·y;   dq = scale·ds·k;   dk = scale·dsᵀ·q;   dv = Pᵀ·dy.
 // LASER is the same with F in place of v and H = dy/(δ + Σ P·F) in place of dy; dv = e^(v −
-// c)∘(Pᵀ·H). Elements that the forward read exactly have H = 0 and get their terms one by one: b =
-// e^(s + v)/Σ e^(s + v), dv += dy·b, ds += dy·b. One thread owns a key head, so that nothing is
-// added by two.
+// c)∘(Pᵀ·H). Elements that the forward read exactly have H = 0, and their terms are added one by
+// one: b = e^(s + v)/Σ e^(s + v), dv += dy·b, ds += dy·b. One thread owns a key head, so that two
+// threads never add to the same element.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -26,7 +26,7 @@ void clear(HeadRows<T> x, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) std::fill_n(x.row(i), columns, T(0));
 }
 
-/// What the backward of one query head reads and adds to.
+/// The arrays that the backward of one query head reads and adds to.
 template <class T>
 struct Gradients {
   HeadRows<T> v, sums, dy, dq, dk, dv;
@@ -96,7 +96,7 @@ class BackwardTile {
     exponentiate(j, n);
   }
 
-  /// Scores become weights, 0 where hidden.
+  /// Turns scores into weights, 0 for hidden keys.
   void exponentiate(int64_t j, int64_t n) {
     for (int64_t r = 0; r < tile_.rows(); ++r) {
       T* const row = scores_ + r * stride_;
@@ -113,9 +113,9 @@ class BackwardTile {
   void score_gradients(int64_t n, const T* dy, int64_t dy_stride, const T* values, int64_t stride) {
     gemm<T, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), dy, dy_stride, values, stride, T(0),
                dscores_, stride_);
-    // Where one block holds all keys D is Σ P·dP/Σ P of the very numbers that it is taken from:
-    // nothing is left of a lone key, and the rounding of lse, which scales a row of P, does not
-    // matter.
+    // If one block holds all keys, D is Σ P·dP/Σ P, computed from the same numbers from which it is
+    // subtracted. A single key then leaves exactly 0, and the rounding of lse, which scales a row
+    // of P, does not matter.
     const bool all_keys = head_.form.read == AttentionRead::mean && tile_.last - tile_.first <= kKeysPerBlock;
     for (int64_t r = 0; r < tile_.rows(); ++r) {
       T *const ds = dscores_ + r * stride_, *const p = scores_ + r * stride_;
@@ -138,7 +138,7 @@ class BackwardTile {
                head_.q.row(tile_.begin), head_.q.stride, T(1), g_.dk.row(j), g_.dk.stride);
   }
 
-  /// H and D of LASER; returns the elements that the forward read exactly.
+  /// Computes H and D of LASER; returns the elements that the forward read exactly.
   std::vector<ExactRead<T>> cotangents(const LaserTile<T>& laser) {
     std::vector<ExactRead<T>> repairs;
     cotangents_.assign(tile_.rows() * g_.channels, T(0));
@@ -163,7 +163,7 @@ class BackwardTile {
       const T dy = g_.dy.row(read.i)[d] / read.total;
       const Visible seen = visible(head_, read.i, j, n);
       for (int64_t c = seen.begin; c < seen.end; ++c) {
-        if (scores_[r * stride_ + c] == -kInfinity<T>) continue;  // hidden, whatever its value is
+        if (scores_[r * stride_ + c] == -kInfinity<T>) continue;  // hidden; the value may be NaN
         const T b = dy * std::exp(scores_[r * stride_ + c] + g_.v.row(j + c)[d] - read.largest);
         ds[r * stride_ + c] += b;
         g_.dv.row(j + c)[d] += b;

@@ -111,7 +111,7 @@ std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
   std::vector<ExactRead<T>> reads;
   for (const int64_t d : channels) {
     T largest = -kInfinity<T>, total = 0;
-    const auto exponent = [&](int64_t j) {  // of a hidden key whatever its value is
+    const auto exponent = [&](int64_t j) {  // −∞ for a hidden key
       return scores[j] == -kInfinity<T> ? scores[j] : scores[j] + v.row(first + j)[d];
     };
     for (int64_t j = 0; j < n; ++j) largest = std::max(largest, exponent(j));

@@ -1,5 +1,5 @@
-// What the forward and the backward of attention share: one head's memory, a tile of queries, and
-// its scores.
+// Types that the forward and the backward of attention share: one head's memory, a tile of queries,
+// and the scores of a tile.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace vitrine::cpu {
 
-/// HeadRows of one head in a tensor [B, H, T, D].
+/// The rows of one head in a tensor [B, H, T, D].
 template <class T>
 struct HeadRows {
   T* data;
@@ -25,7 +25,7 @@ struct HeadRows {
   }
 };
 
-/// One query head: what its scores depend on.
+/// The data on which the scores of one query head depend.
 template <class T>
 struct AttentionHead {
   AttentionForm form;
@@ -41,7 +41,7 @@ struct AttentionHead {
                 const Tensor& slopes, const Tensor& allowed, int64_t batch, int64_t head);
 
   int64_t position(int64_t i) const { return i + keys - queries; }
-  /// Keys [first, last) that query i sees by causality and window.
+  /// Query i sees keys [first_key(i), last_key(i)) by causality and window.
   int64_t first_key(int64_t i) const { return std::clamp<int64_t>(position(i) - form.left, 0, keys); }
   int64_t last_key(int64_t i) const {
     const int64_t right = form.causal ? std::min<int64_t>(form.right, 0) : form.right;
@@ -50,30 +50,31 @@ struct AttentionHead {
   bool hides(int64_t i, int64_t j) const {
     return allowed != nullptr && !allowed[i * allowed_row + j * allowed_column];
   }
-  /// Whether query i, which key j is visible to, may give it a weight: no mask and no bias of −∞
-  /// hides it.
+  /// Whether query i may give a weight to key j, which is visible by position: neither the mask nor
+  /// a bias of −∞ hides it.
   bool may_weigh(int64_t i, int64_t j) const {
     return !hides(i, j) &&
            (bias == nullptr || bias[i * bias_row + j * bias_column] != -std::numeric_limits<T>::infinity());
   }
 };
 
-/// The tiles of a head depend on its shape alone, so that results have the same bits on any number
-/// of threads.
+/// The tiles of a head depend only on its shape, so results have the same bits on any number of
+/// threads.
 constexpr int64_t kKeysPerBlock = 256, kMostQueries = 64;
 constexpr int64_t queries_per_tile(int64_t queries) { return queries <= 128 ? 32 : kMostQueries; }
 
-/// Queries [begin, end) of a head, and the keys [first, last) that any of them sees.
+/// Queries [begin, end) of a head, and the keys [first, last) that any of these queries sees.
 struct QueryTile {
   int64_t begin, end, first, last;
   int64_t rows() const { return end - begin; }
-  /// Keys of its largest block, and elements from one row of a block of scores to the next: a cache
-  /// line more than whole vectors, as rows of a power of two would fall into few sets of the cache.
+  /// The number of keys in the tile's largest block; and the distance between rows of a block of
+  /// scores, in elements. The distance is a cache line more than whole vectors, because rows at a
+  /// power of two would fall into few sets of the cache.
   int64_t keys() const { return std::clamp<int64_t>(last - first, 0, kKeysPerBlock); }
   int64_t stride() const { return (keys() + 15) / 16 * 16 + 16; }
 };
 
-/// What a thread keeps memory for from tile to tile.
+/// The buffers that a thread keeps from tile to tile.
 enum class Use { scores, slope_of_cap, dscores, values, products, exact };
 using detail::thread_buffer;
 
@@ -88,7 +89,7 @@ QueryTile query_tile(const AttentionHead<T>& head, int64_t number) {
   return {begin, end, head.first_key(begin), head.last_key(end - 1)};
 }
 
-/// Visible columns [begin, end) of a row of scores of keys [j, j + n): outside they are not
+/// The visible columns [begin, end) of a row of scores for keys [j, j + n). Other columns are not
 /// computed.
 struct Visible {
   int64_t begin, end;
@@ -99,14 +100,14 @@ Visible visible(const AttentionHead<T>& head, int64_t i, int64_t j, int64_t n) {
   return {std::clamp<int64_t>(head.first_key(i) - j, 0, n), std::clamp<int64_t>(head.last_key(i) - j, 0, n)};
 }
 
-/// scores[rows, n], rows `stride` apart, of queries [i, i + rows) and keys [j, j + n): scaled,
-/// capped, biased, −∞ where the mask hides.
-/// `slope_of_cap` (may be null) gets the derivative 1 − tanh² of the softcap.
+/// scores[rows, n], with rows `stride` apart, for queries [i, i + rows) and keys [j, j + n):
+/// scaled, capped, biased, and −∞ if the mask hides the key. `slope_of_cap` (may be null) receives
+/// the derivative 1 − tanh² of the softcap.
 template <class T>
 void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
                       int64_t stride, T* slope_of_cap = nullptr);
 
-/// The anchors of LASER for a tile, and the values F that its weights multiply
+/// The anchors of LASER for a tile, and the values F that the attention weights multiply
 /// (ops/cpu/attention/rows.h).
 template <class T>
 class LaserTile {
@@ -116,26 +117,26 @@ class LaserTile {
   const T* values(int64_t j, int64_t n);
   const T* anchor() const { return anchor_.data(); }
   const T* delta() const { return delta_.data(); }
-  /// The channels of a query's sums Σ a·F that are too small to be trusted, as their values are too
-  /// far apart.
+  /// The channels whose sums Σ a·F for a query are too small to be accurate, because their values
+  /// are too far apart.
   std::vector<int64_t> out_of_range(const T* sums, int64_t keys) const;
 
  private:
   HeadRows<T> v_;
   int64_t channels_, first_;
-  std::vector<bool> seen_;  // of keys from first_ on; empty = all
+  std::vector<bool> seen_;  // keys from first_ on; empty means all
   std::vector<T> anchor_, delta_;
   bool wide_ = false;
 };
 
-/// An element of LASER's output that its tile's anchor cannot reach: query i, a channel, and Σ e^(s
-/// + v − largest).
+/// An element of LASER's output that the tile's anchor cannot represent: query i, a channel, and
+/// total = Σ e^(s + v − largest).
 template <class T>
 struct ExactRead {
   int64_t i, channel;
   T largest, total;
 };
-/// Reads those channels of query i over all keys that it sees.
+/// Computes those channels of query i from all keys that the query sees.
 template <class T>
 std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
                                        const std::vector<int64_t>& channels, HeadRows<T> v);

@@ -33,7 +33,7 @@ struct Avx2 {
   }
   static V widen(__m128i bits, float16) { return _mm256_cvtph_ps(bits); }
 
-  /// Lanes i < n are all ones; n from 0 to 8.
+  /// A mask with lanes i < n all ones; n from 0 to 8.
   static __m256i first(int64_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lane);

@@ -1,4 +1,5 @@
-// The vector unit of AVX-512 as the -inl.h files of the matrix product want it. Included like them.
+// The AVX-512 vector unit in the form that the -inl.h files of the matrix product require. Included
+// in the same way.
 #pragma once
 
 /// Lane i of the mask is set for i < n; n from 0 to 16.
@@ -23,7 +24,7 @@ struct Avx512 {
   }
   static V widen(__m256i bits, float16) { return _mm512_cvtph_ps(bits); }
   static __m256i narrow(V x, float16) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
-  /// To nearest, ties to even, by integer arithmetic: vcvtneps2bf16 would flush subnormals.
+  /// To nearest, ties to even, in integer arithmetic, because vcvtneps2bf16 would flush subnormals.
   static __m256i narrow(V x, bfloat16) {
     const __m512i u = _mm512_castps_si512(x), upper = _mm512_srli_epi32(u, 16);
     const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));

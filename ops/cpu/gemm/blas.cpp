@@ -1,5 +1,5 @@
-// The matrix product through OpenBLAS: float64 everywhere, and every type on CPUs for which there
-// are no kernels of our own. 16-bit operands are converted to float first.
+// The matrix product through OpenBLAS: float64 everywhere, and every type on CPUs for which this
+// folder has no kernels. 16-bit operands are first converted to float.
 #include <cblas.h>
 #include <dlfcn.h>
 
@@ -8,21 +8,20 @@
 
 #include "ops/cpu/gemm/task.h"
 
-// Weak: another BLAS that is linked in place of OpenBLAS does not have them.
+// Weak symbols, because another BLAS that is linked instead of OpenBLAS does not have them.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int count);
 extern "C" __attribute__((weak)) int openblas_get_parallel();
 
 namespace vitrine::cpu {
 namespace {
 
-/// What keeps OpenBLAS on the calling thread. The threads of parallel_for call it on a block each,
-/// so OpenBLAS must not use threads of its own: they would compete for the cores, and the bits of a
-/// result would depend on their number. It differs by the build:
+/// Keeps OpenBLAS on the calling thread. The threads of parallel_for call it on one block each, so
+/// OpenBLAS must not use its own threads: they would compete for the cores, and the bits of a
+/// result would depend on their number. The method depends on the OpenBLAS build:
 ///   pthread  openblas_set_num_threads(1) holds for all calls.
-///   OpenMP   Each call reads the calling thread's OpenMP setting, which therefore is 1 while an
+///   OpenMP   Each call reads the calling thread's OpenMP setting, which is therefore 1 while an
 ///            object of this class exists.
-///   serial   Calls at the same time could get the same work buffer, since it has no locks. They
-///            take turns.
+///   serial   Calls take turns, since without locks two of them could use the same work buffer.
 class OneBlasThread {
  public:
   OneBlasThread() {
@@ -43,7 +42,7 @@ class OneBlasThread {
   OneBlasThread& operator=(const OneBlasThread&) = delete;
 
  private:
-  /// The OpenMP runtime that OpenBLAS has loaded. The library itself is not linked to one.
+  /// The OpenMP runtime that OpenBLAS has loaded. This library is not linked to one.
   struct OpenMp {
     int (*get)();
     void (*set)(int);
@@ -89,11 +88,11 @@ void add_bias(const GemmTask<T, T>& t) {
     for (int64_t j = 0; j < t.N; ++j) t.C[i * t.ldc + j] += t.epilogue.bias[j];
 }
 
-/// BLAS refuses a distance below the length of a row, also where there is one row only and gemm()
-/// takes any.
+/// BLAS refuses a distance less than the length of a row even if there is only one row, where
+/// gemm() accepts any.
 int64_t leading(int64_t ld, int64_t columns) { return std::max<int64_t>({ld, columns, 1}); }
 
-/// float and double as they are.
+/// float and double are passed unchanged.
 template <class T>
 void wide_product(const GemmTask<T, T>& t) {
   product(t.ta, t.tb, t.M, t.N, t.K, t.alpha, t.A, leading(t.lda, t.ta == Trans::yes ? t.M : t.K), t.B,

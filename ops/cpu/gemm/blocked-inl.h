@@ -1,6 +1,6 @@
 // The packed matrix product, written once for every instruction set. Included inside a
-// VITRINE_TARGET region by gemm_avx2.cpp, gemm_avx512.cpp and gemm_avx512_bf16.cpp; `S` is their
-// description of the vector unit.
+// VITRINE_TARGET region by avx2.cpp, avx512.cpp and avx512_bf16.cpp; `S` is their description of
+// the vector unit.
 //
 // The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
 // (2008):
@@ -11,22 +11,23 @@
 //         for each strip of kStrip vectors      B strip stays in L2 (in L1 where K is short)
 //           for each S::kTileRows rows          their part of A stays in L1, C's tile in registers
 //
-// The loop over strips walks along the rows of C.
+// The loop over strips goes along the rows of C.
 //
-// Every element of C is a chain of fused multiply-adds in rising k within a block of K, and blocks
-// are added in order. Neither depends on M, N, tile shapes or threads, so all of them give the same
-// bits.
+// Every element of C is a chain of fused multiply-adds in ascending k within a block of K, and
+// blocks are added in order. This order does not depend on M, N, tile shapes or threads, so all of
+// them give the same bits.
 //
-// Packed operands consist of 4-byte units: a float, or (S::kPerUnit = 2) two bfloat16 neighbours in
-// k, which S::fma multiplies and adds at once. K is counted in units below.
+// Packed operands consist of 4-byte units. A unit is a float or (S::kPerUnit = 2) two bfloat16
+// neighbours in k, which S::fma multiplies and adds in one instruction. K is counted in units
+// below.
 #pragma once
 
-// What becomes of the sums: a row of a block of C is `alpha · sum + beta · c + bias`.
+// How sums are written: a row of a block of C becomes `alpha · sum + beta · c + bias`.
 struct TileOutput {
   float* c;
   int64_t ldc;
   float alpha, beta;
-  const float* bias;  // of the tile's first column, or null
+  const float* bias;  // from the tile's first column on, or null
   int tail;           // valid lanes of the last vector
 };
 
@@ -53,9 +54,9 @@ inline __attribute__((always_inline)) void store_row(const typename S::V (&sum)[
   }
 }
 
-/// A tile of C, MR rows by NV vectors, over K units. a[i, k] lies at a[i * lda + k] (kRowsOfA) or
-/// a[k * lda + i]; b[k] is a row of NV vectors, rows ldb apart. kPartialB: b is not packed, so its
-/// last vector ends after out.tail.
+/// A tile of C, MR rows by NV vectors, over K units. a[i, k] is at a[i * lda + k] (kRowsOfA) or a[k
+/// * lda + i]. b[k] is a row of NV vectors, with rows ldb apart. kPartialB: b is not packed, so its
+/// last vector has only out.tail valid lanes.
 template <class S, int MR, int NV, bool kRowsOfA, bool kPartialB, class TB>
 void tile(int64_t K, const float* a, int64_t lda, const TB* b, int64_t ldb, const TileOutput& out) {
   using V = typename S::V;
@@ -99,7 +100,7 @@ struct Tiles {
   }
 };
 
-/// to[i, u] = units of `rows` rows of length K (elements) in x; rows of `to` are `ld` units apart.
+/// to[i, u] = units of `rows` rows of K elements in x; rows of `to` are `ld` units apart.
 template <class S, class T>
 void pack_rows(const T* x, int64_t ldx, int64_t rows, int64_t K, float* to, int64_t ld) {
   constexpr int64_t kStep = S::kWidth * S::kPerUnit;
@@ -111,7 +112,7 @@ void pack_rows(const T* x, int64_t ldx, int64_t rows, int64_t K, float* to, int6
   }
 }
 
-/// to[u, j] = units of `columns` columns of length K in x [K, columns], padded with 0 to whole
+/// to[u, j] = units of `columns` columns of K elements in x [K, columns], padded with 0 to whole
 /// vectors.
 template <class S, class T>
 void pack_columns(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to, int64_t ld) {
@@ -126,7 +127,7 @@ void pack_columns(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to
   }
 }
 
-/// to[u, j] = units of `columns` columns of length K, stored as the rows of x, padded with 0 to
+/// to[u, j] = units of `columns` columns of K elements, stored as the rows of x, padded with 0 to
 /// whole vectors.
 template <class S, class T>
 void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float* to, int64_t ld) {
@@ -142,7 +143,7 @@ void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float*
 #pragma GCC unroll 16
         for (int r = 0; r < S::kWidth; ++r) {
           rows[r] = S::load_units(from + r * ldx);
-          // 16 rows at once are too many for the hardware
+          // 16 rows at once are too many streams for the hardware prefetcher.
           __builtin_prefetch(from + r * ldx + 4 * kStep);
         }
       } else {
@@ -161,7 +162,7 @@ void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float*
   }
 }
 
-/// C = round(sums + beta · C + bias) for C of 16 bits, whose sums were kept in float.
+/// C = round(sums + beta · C + bias) for a 16-bit C whose sums were kept in float.
 template <class S, class TC>
 void convert_block(const float* sums, int64_t ld, int64_t rows, int64_t columns, float beta, const TC* bias,
                    TC* C, int64_t ldc) {
@@ -185,7 +186,7 @@ constexpr int64_t even_block(int64_t total, int64_t most, int64_t unit) {
   return std::max(unit, ceil_div(ceil_div(total, parts), unit) * unit);
 }
 
-/// The state of one blocked product: where the current blocks of A and B are and how to read them.
+/// The state of one blocked product: the current blocks of A and B and how to read them.
 template <class S, class T, class TC>
 class Blocked {
  public:
@@ -200,7 +201,7 @@ class Blocked {
     for (int64_t j = 0; j < t.N; j += columns) {
       const int64_t n = std::min(columns, t.N - j);
       if constexpr (!kWideC) take_sums(n);
-      // K = 0 still takes one pass, which writes beta · C + bias.
+      // K = 0 still requires one pass, which writes beta · C + bias.
       int64_t k = 0;
       do {
         const int64_t d = std::min(depth, t.K - k);
@@ -215,16 +216,17 @@ class Blocked {
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr bool kWideC = std::is_same_v<TC, float>;
 
-  /// Rows of A are read where they lie, unless a panel of them would fall into few sets of the L2
-  /// cache; and columns, of which a tile reads part of a line at every step, where these are few.
+  /// Rows of A are read in place unless a panel of them would fall into few sets of the L2 cache.
+  /// With A stored by columns, a tile reads part of a cache line at every step of K; A is then read
+  /// in place only if K is small.
   static bool reads_a_in_place(const GemmTask<T, TC>& t) {
     constexpr int64_t kBadStride = 4096, kFewSteps = 128;
     return kFloat && (t.N <= S::kFewColumns ||
                       (t.ta == Trans::no ? t.lda * sizeof(T) % kBadStride != 0 : t.K <= kFewSteps));
   }
 
-  /// Strip number `index` of n columns: at most kStrip vectors wide, and all as even as possible: 4
-  /// vectors are 2 + 2, for a lone vector is slow.
+  /// Strip number `index` of n columns. Strips have at most kStrip vectors and are as even as
+  /// possible: 4 vectors are split 2 + 2, because a single vector is slow.
   struct Strip {
     int64_t vectors, at, width, valid;
 
@@ -238,13 +240,14 @@ class Blocked {
     static int64_t count(int64_t n) { return ceil_div(n, S::kStrip * S::kWidth); }
   };
 
-  /// Of C of 16 bits: of a panel's rows, or of all where K is met block by block.
+  /// Allocates float sums for a 16-bit C: for a panel's rows, or for all rows if K has several
+  /// blocks.
   void take_sums(int64_t n) {
     const int64_t rows = depth >= t.K ? S::kRows : t.M;
     sums_of_c = scratch(Scratch::c, rows * ceil_div(n, S::kWidth) * S::kWidth);
   }
 
-  /// Strip by strip, each of them [units, width].
+  /// Packs B strip by strip; each strip is [units, width].
   void pack_b(int64_t j, int64_t n, int64_t k, int64_t d) {
     if (direct_b) return;
     const int64_t units = ceil_div(d, S::kPerUnit);
@@ -254,15 +257,15 @@ class Blocked {
       int64_t columns, depth;
       bool operator==(const PackedBlock&) const = default;
     };
-    thread_local PackedBlock packed;  // by an earlier part of the same call, and where
+    thread_local PackedBlock packed;  // by an earlier part of the same call; `place` is where
     thread_local float* place;
     const PackedBlock wanted{t.call, t.B + (t.tb == Trans::yes ? j * t.ldb + k : k * t.ldb + j), n, d};
     packed_b = place;
     if (t.call != 0 && packed == wanted) return;
-    packed = {};  // should there be no memory
+    packed = {};  // in case the allocation fails
     packed_b = place = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
     packed = wanted;
-    // B [K, N] is packed in bands of a few rows, which are read side by side from end to end.
+    // B [K, N] is packed in bands of a few rows, which are read together from one end to the other.
     const int64_t band = t.tb == Trans::yes ? std::max<int64_t>(d, 1) : 8;
     for (int64_t r = 0; r < d; r += band) {
       for (int64_t index = 0; index < Strip::count(n); ++index) {
@@ -287,7 +290,7 @@ class Blocked {
       lda = t.lda;
     }
     if (!direct_a) {
-      // Rows are padded by a cache line, so that rows of a power of two do not fall into one set of
+      // Rows are padded by a cache line, so that rows at a power of two do not fall into one set of
       // the cache.
       lda = t.ta == Trans::yes ? S::kRows : depth / S::kPerUnit + 16;
       float* to = scratch(Scratch::a, t.ta == Trans::yes ? lda * units : lda * S::kRows);
@@ -325,7 +328,7 @@ class Blocked {
     t.finish(i, m, j, n);
   }
 
-  /// ldb 0: b is packed.
+  /// ldb = 0 means that b is packed.
   template <bool kRowsOfA, bool kDirectB, class TB>
   static void strips(const float* a, int64_t lda, const TB* b, int64_t ldb, int64_t m, int64_t n,
                      int64_t units, TileOutput out) {

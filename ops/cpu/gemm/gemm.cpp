@@ -14,9 +14,9 @@ namespace {
 /// Below about this many multiply-adds, waking another thread costs more than it saves.
 constexpr int64_t kSerialWork = 1 << 19;
 
-/// How the C of one product is cut into rows × columns parts, each computed by one thread from
-/// operands that it packs for itself, once for its parts: packing twice is cheaper than waiting for
-/// each other.
+/// How the C of one product is cut into rows × columns parts. One thread computes a part from
+/// operands that it packs itself, once for all its parts: packing twice is cheaper than waiting for
+/// another thread.
 struct Grid {
   int64_t rows = 1, columns = 1;  // number of parts
   int64_t height, width;          // of a part; the last may be smaller
@@ -25,9 +25,9 @@ struct Grid {
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
-/// Cuts M × N into `parts` parts. Each thread packs its columns of B for itself: the cut with the
-/// least work in the largest part wins. Rows of A count though they are seldom packed: other
-/// operations cut by rows too, so that each core's cache holds its own.
+/// Cuts M × N into `parts` parts. Each thread packs its columns of B, so the cut with the least
+/// work in the largest part is chosen. Packing of rows of A is counted although it is rare: other
+/// operations are cut by rows too, and each core's cache then holds its own rows.
 Grid cut(int64_t M, int64_t N, int64_t parts) {
   // Packing one element takes as long as about this many multiply-adds.
   constexpr int64_t kPackB = 11, kReadA = 16;
@@ -45,9 +45,9 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
   return best;
 }
 
-/// Cuts the rows of each part further, for cores are seldom equally fast: who is done helps the
-/// other. Only where a part's columns of B are packed as one block, which a thread then does once
-/// for all of them.
+/// Cuts the rows of each part further, because cores are seldom equally fast: a thread that is done
+/// helps another. This is done only if a part's columns of B are packed as one block, which a
+/// thread then packs once for all its pieces.
 Grid pieces(Isa isa, Grid grid, int64_t M, int64_t K) {
   constexpr int64_t kPieces = 4, kPanel = 64;
   const PackedBlock most = isa == Isa::avx2 ? kAvx2Block : kAvx512Block;
@@ -63,15 +63,15 @@ uint64_t number_of_call() {
   return 1 + calls.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// OpenBLAS gives other bits for another block shape, so its blocks depend on M and N alone.
+/// OpenBLAS gives other bits for another block shape, so its blocks depend only on M and N.
 Grid blas_blocks(int64_t M, int64_t N) {
   constexpr int64_t kHeight = 192, kWidth = 384;
   const int64_t height = std::min(M, kHeight), width = std::min(N, kWidth);
   return {ceil_div(M, height), ceil_div(N, width), height, width};
 }
 
-/// BLAS multiplies nothing where rows overlap; the kernels of our own read them, but every
-/// instruction set must agree.
+/// BLAS does not accept overlapping rows. The packed kernels could read them, but all instruction
+/// sets must behave the same.
 void check_distance(const char* matrix, int64_t rows, int64_t columns, int64_t distance) {
   check(rows <= 1 || columns == 0 || distance >= columns,
         "gemm: the rows of {} are {} elements apart, wanted {} or more, the length of a row", matrix,
@@ -140,7 +140,8 @@ void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int6
   const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
   const int64_t team =
       in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
-  // Few products are cut, so that every thread has an equal share; many are dealt out whole.
+  // If there are few products, they are cut, so that every thread has an equal share. If there are
+  // many, each is given to one thread.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
   const Grid grid = blas        ? blas_blocks(M, N)
                     : parts > 1 ? pieces(isa, cut(M, N, parts), M, K)

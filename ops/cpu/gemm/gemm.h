@@ -1,10 +1,11 @@
-// The matrix product on the CPU, on raw row-major memory. ops/cpu/gemm/plain.h is its readable
+// The matrix product on the CPU, on raw row-major memory. ops/cpu/gemm/plain.h has the readable
 // definition.
 //
-// float32, bfloat16 and float16 run on packed kernels of our own (AVX-512, AVX2), float64 and other
-// CPUs on OpenBLAS. Sums are kept in float32 (float64 for double). The order of a sum depends on
-// the shape alone, so the result has the same bits on any number of threads. Nothing is skipped: 0
-// times infinity is NaN. A steady caller allocates nothing: each thread keeps its packing buffers.
+// float32, bfloat16 and float16 run on packed kernels in this folder (AVX-512, AVX2); float64 and
+// other CPUs use OpenBLAS. Sums are kept in float32 (float64 for double). The order of a sum
+// depends only on the shape, so the result has the same bits on any number of threads. Nothing is
+// skipped: 0 times infinity is NaN. In steady use nothing is allocated: each thread keeps its
+// packing buffers.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,11 @@ namespace vitrine::cpu {
 
 enum class Trans : bool { no, yes };
 
-/// What happens to a block of C while it is still in cache. `bias` [N] is added to every row.
-/// `finish` is then called once for each block C[row : row + rows, column : column + columns] of
-/// product number `batch`, on the thread that computed it; blocks are disjoint, cover C, and depend
-/// on shape and number of threads. It may read and write that block and whatever else belongs to it
-/// (an activation's output, say), and must neither throw nor multiply matrices.
+/// Work on a block of C while it is still in cache. `bias` [N] is added to every row. Then `finish`
+/// is called once for each block C[row : row + rows, column : column + columns] of product number
+/// `batch`, on the thread that computed it. Blocks are disjoint, cover C, and depend on the shape
+/// and the number of threads. `finish` may read and write the block and data that belongs to it (an
+/// activation's output, for example). It must not throw and must not multiply matrices.
 template <class TC>
 struct Epilogue {
   const TC* bias = nullptr;
@@ -29,20 +30,20 @@ struct Epilogue {
   void* context = nullptr;
 };
 
-/// C = alpha · op(A) op(B) + beta · C + bias, with op(A) [M, K], op(B) [K, N], C [M, N]; op
-/// transposes where `yes`, so A is stored as [M, K] or [K, M] with rows `lda` apart. A distance
-/// below the length of a row is an error, unless the matrix has one row. T → TC may be float →
-/// float, double →
-/// double, bfloat16 → float or bfloat16, float16 → float or float16. With beta 0, C is not read;
-/// with alpha 0, A and B are not read; K = 0 is an empty sum. C must not overlap A or B.
+/// C = alpha · op(A) op(B) + beta · C + bias, with op(A) [M, K], op(B) [K, N], C [M, N]. op
+/// transposes if `yes`, so A is stored as [M, K] or [K, M] with rows `lda` apart. A distance less
+/// than the length of a row is an error, unless the matrix has one row. T → TC may be float →
+/// float, double → double, bfloat16 → float or bfloat16, float16 → float or float16. With beta 0, C
+/// is not read; with alpha 0, A and B are not read; K = 0 is an empty sum. C must not overlap A or
+/// B.
 template <class T, class TC>
 void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A,
           int64_t lda, const T* B, int64_t ldb, AccumulatorOf<TC> beta, TC* C, int64_t ldc,
           const Epilogue<TC>* epilogue = nullptr);
 
-/// The products of a batch are numbered i = outer · inner_count + inner; product i uses A + outer ·
-/// a.outer + inner · a.inner, and so on. Stride 0 in A or B broadcasts; the products of C must not
-/// overlap.
+/// The products of a batch are numbered i = outer · inner_count + inner. Product i uses A + outer ·
+/// a.outer + inner · a.inner, and likewise B and C. Stride 0 in A or B broadcasts; the products of
+/// C must not overlap.
 struct BatchStride {
   int64_t outer = 0, inner = 0;
 };
@@ -51,13 +52,13 @@ struct MatrixBatch {
   BatchStride a, b, c;
 };
 
-/// One product per entry of `batch`, spread over the threads together.
+/// One product per entry of `batch`. The threads share all products.
 template <class T, class TC>
 void gemm_batched(const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,
                   AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
                   AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
 
-/// The same on the kernels of one instruction set, which the CPU must have: for tests and
+/// The same with the kernels of one instruction set, which the CPU must support. For tests and
 /// benchmarks.
 template <class T, class TC>
 void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,

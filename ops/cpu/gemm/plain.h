@@ -1,5 +1,5 @@
-// The matrix product as its definition: what the tuned kernels of ops/cpu/gemm/gemm.h are held
-// against, and what runs on scalars that have no tuned kernel (Dual, integers).
+// The definition of the matrix product. The tuned kernels of ops/cpu/gemm/gemm.h are tested against
+// it, and it runs for scalars that have no tuned kernel (Dual, integers).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the parts of the CPU matrix product share: the description of one product for one thread,
-// the entry points of the instruction sets, and the packing buffers.
+// Declarations that the parts of the CPU matrix product share: one product for one thread, the
+// entry points of the instruction sets, and the packing buffers.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace vitrine::cpu {
 
-/// How a product is computed. It is chosen by the whole product's shape, never by that of a
-/// thread's part, because the ways add in different orders.
+/// How a product is computed. The choice depends on the shape of the whole product, never on the
+/// shape of a thread's part, because the ways add in different orders.
 enum class Way {
   blocked,  // packed blocks
   dots,     // few rows, B stored as [N, K]: dot products
@@ -24,14 +24,15 @@ constexpr Way way_for(int64_t M, Trans tb) {
   return M == 1 ? Way::rows : Way::blocked;
 }
 
-/// The most of B that is packed at once: rows (in pairs of bfloat16 twice as many) and columns.
+/// The largest part of B that is packed at once: rows (twice as many for pairs of bfloat16) and
+/// columns.
 struct PackedBlock {
   int64_t depth, columns;
 };
 constexpr PackedBlock kAvx512Block{512, 768}, kAvx2Block{256, 256};
 
-/// One product, or a rectangle of one, that one thread computes. `row` and `column` say where C
-/// lies in the whole product, for Epilogue::finish; C and bias already point there.
+/// One product, or a rectangle of one, that one thread computes. `row` and `column` are the
+/// position of this C in the whole product, for Epilogue::finish; C and bias already point there.
 template <class T, class TC>
 struct GemmTask {
   Way way;
@@ -47,7 +48,7 @@ struct GemmTask {
   int64_t ldc;
   Epilogue<TC> epilogue;
   int64_t batch = 0, row = 0, column = 0;
-  uint64_t call = 0;  // 0, or number of the call: its parts share what a thread has packed
+  uint64_t call = 0;  // 0, or the call's number: parts of a call share what a thread has packed
 
   /// Rows [i, i + rows) and columns [j, j + columns) of this product.
   GemmTask part(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
@@ -63,21 +64,21 @@ struct GemmTask {
     return t;
   }
 
-  /// Tells the caller's hook that a block of this task's C is ready.
+  /// Calls the caller's hook for a block of this task's C that is complete.
   void finish(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
     if (epilogue.finish != nullptr)
       epilogue.finish(epilogue.context, batch, row + i, column + j, rows, columns);
   }
 };
 
-/// Buffers of this thread for packed operands and unfinished sums (core/memory/thread_buffer.h), at
-/// multiples of a page. The next call for the same slot on the same thread may free them. No
-/// template, so that no instruction set compiles it.
+/// This thread's buffers for packed operands and unfinished sums (core/memory/thread_buffer.h),
+/// aligned to a page. The next call for the same slot on the same thread may free them. This is not
+/// a template, so that it is not compiled for an instruction set.
 enum class Scratch { a, b, c };
 float* scratch(Scratch slot, size_t floats);
 
-// One namespace per instruction set; each computes a task on the calling thread. float64 has no
-// kernels here.
+// One namespace per instruction set. Each computes a task on the calling thread. There are no
+// float64 kernels here.
 namespace avx2 {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
@@ -97,9 +98,9 @@ void gemm(const GemmTask<T, TC>& task);
 
 }  // namespace vitrine::cpu
 
-// The code between BEGIN and END is compiled for the given instruction set, whatever the flags of
-// the file. Standard headers must be included before, lest their inline functions be compiled for
-// it too and win at link time.
+// The code between BEGIN and END is compiled for the given instruction set, regardless of the
+// file's flags. Include standard headers before it; otherwise their inline functions are compiled
+// for that set too, and the linker may choose those versions.
 #if defined(__clang__)
 #define VITRINE_PRAGMA(x) _Pragma(#x)
 #define VITRINE_TARGET_BEGIN(set) \

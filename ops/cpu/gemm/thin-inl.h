@@ -1,10 +1,9 @@
-// Products whose C has few rows: generation computes one row at a time. They are bound by reading B
-// from memory, so B is read once, where it lies. Included like gemm_blocked-inl.h. The order of a
-// sum depends on K alone.
+// Products whose C has few rows, as in generation, which computes one row at a time. Reading B from
+// memory limits their speed, so B is read once, in place. Included like blocked-inl.h. The order of
+// a sum depends only on K.
 #pragma once
 
-/// C[0 : MR, 0 : valid] of dot products of the rows of `a` with NR rows of `b`, four columns to a
-/// sum.
+/// C[0 : MR, 0 : valid]: dot products of the rows of `a` with NR rows of `b`, four columns per sum.
 template <class S, int MR, int NR, class T, class TC>
 void dots(const GemmTask<T, TC>& t, const float* a, int64_t lda, const T* b, int64_t valid, TC* C,
           const TC* bias) {
@@ -88,8 +87,8 @@ void thin_dots(const GemmTask<T, TC>& t) {
   t.finish(0, t.M, 0, t.N);
 }
 
-/// One row of A and B stored as [K, N]: C = Σ_k a[k] · B[k, :], four rows of B at a time, in blocks
-/// of N whose sums stay in L1.
+/// One row of A, and B stored as [K, N]: C = Σ_k a[k] · B[k, :], four rows of B at a time, in
+/// blocks of N whose sums stay in L1.
 template <class S, class T, class TC>
 void thin_rows(const GemmTask<T, TC>& t) {
   using V = typename S::V;
@@ -127,7 +126,7 @@ void thin_rows(const GemmTask<T, TC>& t) {
   t.finish(0, 1, 0, t.N);
 }
 
-/// The entry of an instruction set.
+/// The entry point of an instruction set.
 template <class S, class T, class TC>
 void run_task(const GemmTask<T, TC>& t) {
   switch (t.way) {

@@ -1,5 +1,5 @@
-// Files that are written whole: what they keep of the old file, and what happens to temporary
-// files.
+// Files that are written completely or not at all: what they keep of the old file, and what happens
+// to temporary files.
 #include "core/files/file.h"
 
 #include <doctest/doctest.h>
@@ -66,8 +66,8 @@ TEST_CASE(
   CHECK(status_of(path).st_uid == 1234);
   CHECK(status_of(path).st_gid == 2345);
   CHECK(mode_of(path) == 0640);
-  // A process that may not give files away: what the foreign group was allowed does not pass to the
-  // process's own group.
+  // For a process that may not give files away: the permissions of the foreign group do not pass to
+  // the process's own group.
   REQUIRE(::chmod(path.c_str(), 0662) == 0);
   test::in_poor_child([&] { save(path, "newer"); });
   CHECK(bytes_of_file(path) == "newer");

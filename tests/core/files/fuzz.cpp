@@ -65,12 +65,12 @@ void fuzz_reader(const std::vector<std::string>& whole, std::string_view alphabe
         ++refused[round % whole.size()];
       }
     });
-    // Of the process, not of the clock on the wall: other programs may run beside the tests.
+    // CPU time of the process, not wall time: other programs may run at the same time as the tests.
     CHECK(std::clock() - start <= CLOCKS_PER_SEC);
     // malloc's: to its next size, and a remainder too small for a block
     constexpr size_t kRounding = 64;
     CHECK_MESSAGE(use.largest <= std::max(bytes.size(), kMessage) + kRounding, fmt::format("{:?}", bytes));
-    // All parts together: a message, and a header's tensors and keys, in their order and by name.
+    // The total memory: a message, and a header's tensors and keys, both in order and by name.
     CHECK_MESSAGE(use.peak <= std::max(4 * bytes.size() + 8192, 10 * bytes.size()),
                   fmt::format("{:?}", bytes));
     for (const Tensor& x : tensors) {

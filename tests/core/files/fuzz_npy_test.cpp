@@ -13,7 +13,7 @@ void fuzz(const std::vector<std::string>& files) {
                     [](const std::string& path) { return std::vector<Tensor>{read_npy(path)}; });
 }
 
-/// Half of the padding goes, so that more of the edits hit what has a meaning.
+/// Removes half of the padding, so that more edits hit characters with a meaning.
 std::string file_of(const Tensor& x) {
   std::string bytes = test::bytes_written([&](const std::string& path) { write_npy(path, x); });
   bytes.erase(72, 52);

@@ -1,4 +1,4 @@
-// Reading files that others write or cut meanwhile.
+// Reading files that other processes write or truncate at the same time.
 #include "core/files/input_file.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// A process that saves again and again is killed at random moments. VITRINE_KILLS says how many
-// times; 20 without it.
+// A process that saves again and again is killed at random moments. VITRINE_KILLS is the number of
+// times, by default 20.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,13 +18,13 @@ using namespace vitrine;
 
 namespace {
 
-/// A file in which everything is this number.
+/// A file in which every value is this number.
 Safetensors content_of(int64_t number) {
   const auto x = static_cast<double>(number);
   return {{{"small", tensor({x})}, {"large", full({1 << 18}, x)}}, {{"number", std::to_string(number)}}};
 }
 
-/// The number that everything in the file is.
+/// The number that every value in the file has.
 int64_t number_in(const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const int64_t number = std::stoll(file.metadata.at("number"));
@@ -38,8 +38,7 @@ int64_t entries_of(const test::Folder& folder) {
   return std::distance(std::filesystem::directory_iterator(folder.path), {});
 }
 
-/// Saves one content and the other until it is killed. Writes a byte to `begun` after the first
-/// save.
+/// Saves two contents in turn until it is killed. Writes a byte to `begun` after the first save.
 [[noreturn]] void save_for_ever(const std::string& path, const Safetensors (&contents)[2], int begun) {
   try {
     set_threads(1);  // those of the parent process are not here

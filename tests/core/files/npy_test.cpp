@@ -20,7 +20,7 @@ namespace {
 constexpr DType kTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
                             DType::int64,   DType::int32,   DType::uint8,    DType::boolean};
 
-/// A file after the specification of the format, put together by hand.
+/// A file built by hand from the specification of the format.
 std::string file_of(const std::string& header, const std::string& data = "", char major = 1) {
   std::string bytes = "\x93NUMPY"s + major + '\0' + static_cast<char>(header.size() % 256) +
                       static_cast<char>(header.size() / 256);
@@ -41,15 +41,15 @@ std::string error_of(const std::string& path) {
   return "";
 }
 
-/// A Python that has NumPy, or "".
+/// A Python interpreter that has NumPy, or "".
 std::string python() {
   for (const char* name : {"python3", "/usr/bin/python3"})
     if (std::system(fmt::format("{} -c 'import numpy' >/dev/null 2>&1", name).c_str()) == 0) return name;
   return "";
 }
 
-/// Writes in.NAME.npy in all the ways that NumPy has, or checks the files out.NAME.npy that were
-/// made of them.
+/// Writes in.NAME.npy in all the ways that NumPy supports, or checks the files out.NAME.npy that
+/// were written from them.
 constexpr const char* kScript = R"(
 import sys, numpy as np
 folder, mode = sys.argv[1:]

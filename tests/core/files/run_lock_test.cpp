@@ -1,4 +1,4 @@
-// Locks of runs: another process is named, and a process that was killed holds nothing.
+// Locks of runs: an error names the other process, and a process that was killed holds no lock.
 #include "core/files/run_lock.h"
 
 #include <doctest/doctest.h>

@@ -28,7 +28,7 @@ Tensor draw(const Shape& shape, uint64_t seed = 1, double low = 0.3, double high
   return test::random(shape, seed, DType::float64, low, high);
 }
 
-/// An op that computes f, without a tape, and claims what `backward` says.
+/// An op that computes f without a tape, and whose gradient is the one that `backward` returns.
 template <class F, class B>
 Tensor claim(std::initializer_list<Tensor> inputs, F&& f, B&& backward) {
   Tensor y;
@@ -50,7 +50,7 @@ Function square_claiming(double factor) {
 
 constexpr Probe kProbes[] = {Probe::jacobian, Probe::elements, Probe::directions};
 
-/// The cause that each probe finds; they must agree.
+/// The cause that every probe finds; all probes must agree.
 Cause cause_of(const Function& f, const std::vector<Tensor>& inputs, const std::string& part = "",
                GradientCheckOptions options = {}) {
   Cause cause = Cause::none;
@@ -123,7 +123,7 @@ TEST_CASE("functions that are straight, steep, tiny, huge or empty pass") {
   passes([](Xs v) { return sum(v[0]); }, zeros({0, 3}, DType::float64));
   passes([](Xs v) { return slice(v[0], 0, 0, 0); }, x);
   passes([](Xs v) { return v[0]; }, Tensor(2.0, DType::float64));
-  // a kink within the first step
+  // A kink within the first step.
   passes([](Xs v) { return relu(v[0] - 0.999); }, ones({1}, DType::float64));
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("float32, in an input or on the way, is told") {
   CHECK(cause_of(f, {copy_as(draw({3, 4}), DType::float32)}, "input 0 is float32") == Cause::low_precision);
   const auto through = [](Xs v) { return exp(cast(exp(cast(v[0], DType::float32)), DType::float64)); };
   CHECK(cause_of(through, {draw({3, 4})}, "gives float32") == Cause::low_precision);
-  // What is wrong by more than noise is called wrong.
+  // An error larger than the noise is reported as wrong.
   CHECK(cause_of(square_claiming(-1), {copy_as(draw({3, 4}), DType::float32)}) == Cause::sign);
   CHECK(cause_of(square_claiming(2), {copy_as(draw({3, 4}), DType::float32)}, "2 times") == Cause::factor);
 }
@@ -251,7 +251,7 @@ TEST_CASE("a wrong gradient of no known kind is called unknown") {
 }
 
 TEST_CASE("a first derivative that is right does not hide a second that is not") {
-  // The backward computes with values that the tape does not see.
+  // The backward computes with values that the tape does not track.
   const auto f = [](Xs v) {
     return claim(
         {v[0]}, [&] { return v[0] * v[0]; },
@@ -284,7 +284,7 @@ TEST_CASE("Taylor's remainder falls as h where the gradient is wrong") {
   CHECK(check_gradients(square_claiming(1.1), {draw({3})}).taylor_slope == doctest::Approx(1).epsilon(0.1));
   CHECK(check_gradients(square_claiming(1), {draw({3})}).taylor_slope == doctest::Approx(2).epsilon(0.01));
   CHECK(check_gradients([](Xs v) { return v[0] * 2.0; }, {draw({3})}).taylor_slope == 0);
-  // It fails a check by itself, too.
+  // It also fails a check on its own.
   const auto r =
       check_gradients(square_claiming(1.1), {draw({3})}, {.differences = false, .duals = Duals::no});
   CHECK_FALSE(r.passed);

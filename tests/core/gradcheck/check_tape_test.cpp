@@ -25,7 +25,7 @@ Tensor draw(const Shape& shape, uint64_t seed = 1, DType dtype = DType::float64)
   return test::random(shape, seed, dtype, 0.3, 1.5);
 }
 
-/// What check_tape finds for the nodes of f, which is called with a watched matrix [3, 4].
+/// The result of check_tape for the nodes of f. f is called with a watched matrix [3, 4].
 TapeCheck checked(const std::function<void(const Tensor&)>& f, TapeOptions options = {},
                   const Tensor& x = draw({3, 4})) {
   options.checkable = true;
@@ -34,7 +34,7 @@ TapeCheck checked(const std::function<void(const Tensor&)>& f, TapeOptions optio
   return check_tape(tape);
 }
 
-/// 2·x, with a gradient that `backward` gives.
+/// 2·x, with the gradient that `backward` returns.
 template <class F>
 Tensor doubled(const Tensor& x, F&& backward) {
   Tensor y;
@@ -78,11 +78,11 @@ TEST_CASE("inputs that share memory are moved one by one, or together") {
   }));
   check_right(checked([](const Tensor& x) {
     const Tensor rows = expand(slice(x, 1, 0, 1), {3, 4});
-    // By another handle
+    // Through another handle.
     const Tensor y = copy_as(rows.alias({3, 4}, rows.strides()), DType::float64);
     record("clone", {rows}, y, [](const Tensor& dy) -> Grads { return {dy}; });
   }));
-  // A constant does not move
+  // A constant is not moved.
   const TapeCheck result = checked([](const Tensor& x) { sum(x * detach(x)); });
   REQUIRE(result.nodes.size() == 3);
   CHECK_MESSAGE(result.nodes[1].verdict == NodeVerdict::right, to_string(result));
@@ -157,7 +157,7 @@ TEST_CASE("what cannot be checked is said, with the reason") {
 
 TEST_CASE("an op whose kernels cannot repeat the recorded values is not checked") {
   TapeCheck result = checked([](const Tensor& x) {
-    // No kernel writes the ones
+    // No kernel writes the ones.
     Tensor y = tensor(std::vector<double>(12, 1.0), {3, 4}, DType::float64);
     VITRINE_RUN(accumulate, y, x);
     record("add_one", {x}, y, [](const Tensor& dy) -> Grads { return {dy}; });
@@ -281,7 +281,7 @@ TEST_CASE("wrong uses are errors that say what was wanted") {
   CHECK_THROWS_WITH_AS(tape.change_gradients(1, nothing),
                        "change_gradients: node 1 of a tape of 1 nodes has no backward", Error);
   tape.gradient(loss, {x}, Keep::yes);
-  // The first node; the derivative that was not recorded is no op
+  // Only the first node is checked; the derivative that was not recorded is not an op.
   CHECK(check_tape(tape).passed());
   tape.gradient(loss, {x});
   CHECK_THROWS_WITH_AS(

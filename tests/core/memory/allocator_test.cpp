@@ -1,5 +1,5 @@
-// The caching allocator: blocks keep what is written into them, are split and joined, and go back
-// to the system.
+// The caching allocator: blocks keep their contents, are split and joined, and are returned to the
+// system.
 #include "core/memory/allocator.h"
 
 #include <doctest/doctest.h>
@@ -43,7 +43,7 @@ TEST_CASE("ten thousand blocks in random order keep their bytes, and all memory 
       release(static_cast<size_t>(generator.next_below(static_cast<int64_t>(live.size()))));
       continue;
     }
-    // From one byte to megabytes, small ones more often.
+    // Sizes from one byte to megabytes; small sizes are more frequent.
     const auto size =
         static_cast<size_t>(1 + generator.next_below(int64_t{1} << (3 * generator.next_below(8))));
     auto* data = static_cast<uint8_t*>(memory::allocate(size));

@@ -1,5 +1,5 @@
-// The arena alone, over memory from malloc: under sanitizers, where the CPU's allocator passes
-// through, it runs here all the same.
+// The arena alone, with memory from malloc. These tests also run under sanitizers, where the CPU
+// allocator bypasses the arena.
 #include "core/memory/arena.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kUnit = 64, kSegment = 4096, kGranularity = 1024;
 
-/// Gives memory of malloc up to a limit, and remembers what is out.
+/// Returns memory from malloc up to a limit, and remembers which blocks are in use.
 struct Heap {
   std::map<void*, size_t> out;
   size_t limit = SIZE_MAX;
@@ -100,7 +100,7 @@ TEST_CASE("free neighbours are joined, whichever of them comes back last") {
 }
 
 TEST_CASE("blocks of two segments are not joined, even where these lie side by side") {
-  // One piece of memory given out as two neighbouring segments, in either order.
+  // One piece of memory returned as two neighbouring segments, in either order.
   for (const bool ascending : {true, false}) {
     std::vector<char> memory(2 * kSegment);
     std::vector<char*> segments = {memory.data(), memory.data() + kSegment};

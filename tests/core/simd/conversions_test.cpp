@@ -46,7 +46,7 @@ TEST_CASE("every bfloat16 and float16 survives the way to float and double and b
   });
 }
 
-/// Between each two neighbours: the middle, and the numbers directly beside it in float and in
+/// Between each two neighbours: the middle, and the numbers next to the middle in float and in
 /// double.
 template <class S>
 void check_rounding() {

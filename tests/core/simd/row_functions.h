@@ -1,5 +1,5 @@
-// What the tests of the vector functions share: every instruction set, every type, and numbers that
-// look random.
+// Functions that the tests of the vector functions share: every instruction set, every type, and
+// pseudo-random numbers.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 
 namespace vitrine::test {
 
-/// Runs `body` with every instruction set that this machine has.
+/// Runs `body` with every instruction set that this machine supports.
 template <class F>
 void on_every_isa(F body) {
   for (const Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
@@ -33,7 +33,7 @@ void for_every_type(F body) {
   body(float16{});
 }
 
-/// Numbers that look random, the same on every run.
+/// Pseudo-random numbers, the same on every run.
 struct Sequence {
   uint64_t state = 0;
   uint64_t next() {  // splitmix64

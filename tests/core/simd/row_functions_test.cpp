@@ -1,4 +1,4 @@
-// Functions of one number, against a wider type.
+// Functions of one number, compared with a wider type.
 #include "core/simd/row_functions.h"
 
 #include <algorithm>
@@ -15,11 +15,12 @@ namespace {
 using test::on_every_isa;
 using vecmath::Function;
 
-/// float is judged by double, double by long double.
+/// The reference for float is double, and for double it is long double.
 template <class T>
 using Wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
-/// One function: its reference, where it is measured, and the promise of vecmath.h.
+/// One function: its reference, the range in which it is measured, and the error bound of
+/// core/simd/row_functions.h.
 struct Case {
   Function function;
   std::string name;
@@ -66,7 +67,8 @@ double error_in_ulp(T got, Wider<T> wanted, double floor) {
   return static_cast<double>(std::abs(static_cast<Wider<T>>(got) - wanted) / ulp);
 }
 
-/// Uniform numbers, and numbers with uniform bits (all magnitudes, denormals too), in [low, high].
+/// Uniform numbers, and numbers with uniform bits (of all magnitudes, including denormals), in
+/// [low, high].
 template <class T>
 std::vector<T> samples(const Case& c, size_t n) {
   using Bits = std::conditional_t<std::is_same_v<T, float>, uint32_t, uint64_t>;
@@ -97,7 +99,7 @@ void check_accuracy(const Case& c) {
   CHECK(worst <= c.bound);
 }
 
-/// Where a result is exact or an infinity, a zero or NaN, it is that of the C function, to the sign
+/// A result that is exact, an infinity, a zero or NaN equals the C function's, including the sign
 /// of zero.
 template <class T>
 void check_edges(const Case& c) {

@@ -86,8 +86,8 @@ TEST_CASE("max and min find the extreme element wherever it stands, and NaN wins
   });
 }
 
-/// Runs op(y, x, z) on rows that start at an odd address, and compares with expected(x, z) element
-/// by element; what is after the row must stay.
+/// Runs op(y, x, z) on rows that start at an odd address, and compares the result with expected(x,
+/// z) element by element. Memory after the row must not change.
 template <class S, class Op, class Expected>
 void check_map(size_t n, Op op, Expected expected) {
   using T = AccumulatorOf<S>;

@@ -1,5 +1,5 @@
-// Which function of the library answers to which operator of ONNX, by family, and what the families
-// share.
+// The functions of the library that correspond to the operators of ONNX, by family, and helpers
+// that the families share.
 #pragma once
 
 #include <map>
@@ -17,10 +17,10 @@ using OnnxAdapters = std::map<std::string, OnnxAdapter>;
 extern const OnnxAdapters kElementwiseAdapters, kShapeAdapters, kIndexAdapters, kReductionAdapters,
     kMatmulAdapters, kNormAdapters, kLossAdapters, kAttentionAdapters, kOptimizerAdapters;
 
-/// What an operator takes as a tensor of whole numbers: axes, sizes, a shape. None where it is left
-/// out.
+/// The values of an operator's integer input: axes, sizes, a shape. Nothing if the input is
+/// omitted.
 std::vector<int64_t> integers(const Tensor& x);
-/// The same where older opsets have it as an attribute.
+/// The same for older opsets, in which it is an attribute.
 std::vector<int64_t> integers(Case c, size_t slot, const char* attribute);
 
 }  // namespace vitrine::test

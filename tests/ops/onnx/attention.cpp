@@ -15,7 +15,7 @@
 namespace vitrine::test {
 namespace {
 
-/// [B, T, H·D] as [B, H, T, D]; what has four axes stays.
+/// [B, T, H·D] as [B, H, T, D]; a tensor with four axes is unchanged.
 Tensor split_heads(const Tensor& x, int64_t heads) {
   if (x.rank() == 4) return x;
   return permute(reshape(x, {x.size(0), x.size(1), heads, -1}), {0, 2, 1, 3});
@@ -25,7 +25,7 @@ Tensor merge_heads(const Tensor& x) { return reshape(permute(x, {0, 2, 1, 3}), {
 
 Tensor both(const Tensor& x, const Tensor& y) { return x.defined() ? logical_and(x, y) : y; }
 
-/// The mask of the case, which hides the keys that it does not reach: added to the scores, or bool.
+/// The mask of the case, added to the scores or bool. Keys beyond its end are hidden.
 void read_mask(Case c, int64_t keys, AttentionOptions& o) {
   if (!c.has(3)) return;
   const Tensor mask = c.in(3);
@@ -35,8 +35,8 @@ void read_mask(Case c, int64_t keys, AttentionOptions& o) {
   (added ? o.bias : o.allowed) = pad(mask, none, missing, PadMode::constant, added ? -INFINITY : 0);
 }
 
-/// ONNX counts causality from the first query, which comes after the past; here the last query is
-/// aligned with the last key.
+/// In ONNX, causality counts from the first query, which comes after the past. In Vitrine, the last
+/// query is aligned with the last key.
 void read_causality(Case c, int64_t past, int64_t queries, int64_t keys, AttentionOptions& o) {
   if (c.attribute("is_causal", 0) == 0) return;
   o.causal = keys - queries == past;
@@ -53,8 +53,8 @@ AttentionOptions options_of(Case c, int64_t past, int64_t queries, int64_t keys)
   return o;
 }
 
-/// What the fourth output shows: 0 the scores, 1 after the softcap, 2 and the mask, 3 the weights,
-/// which the generic path keeps.
+/// The fourth output: 0 is the scores, 1 the scores after the softcap, 2 also after the mask, 3 the
+/// weights, which the generic path keeps.
 Tensor shown(int64_t stage, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
   const double scale = o.scale != 0 ? o.scale : 1 / std::sqrt(static_cast<double>(q.size(3)));
   std::string name = fmt::format("scale={:.17g}", scale);
@@ -92,7 +92,7 @@ Outputs flex_attention(Case c) {
   return {attention(c.in(0), c.in(1), c.in(2), o)};
 }
 
-/// Tables of cosines and sines, from which the positions take their rows where there are any.
+/// Tables of cosines and sines. If positions are given, they select the rows of the tables.
 Outputs rotary(Case c) {
   const Tensor x = split_heads(c.in(0), c.attribute("num_heads", int64_t{1}));
   const auto table = [&](size_t slot) {

@@ -20,7 +20,7 @@ OnnxAdapter binary(Tensor (*f)(const Tensor&, const Tensor&)) {
   return [f](Case c) -> Outputs { return {f(c.in(0), c.in(1))}; };
 }
 
-/// One operand or more, put together from the left.
+/// Combines one or more operands from the left.
 OnnxAdapter fold(Tensor (*f)(const Tensor&, const Tensor&)) {
   return [f](Case c) -> Outputs {
     Tensor y = c.in(0);
@@ -29,7 +29,7 @@ OnnxAdapter fold(Tensor (*f)(const Tensor&, const Tensor&)) {
   };
 }
 
-/// A bound that is missing is infinite; bounds that cross give the upper one.
+/// A missing bound is infinite; if the bounds cross, the result is the upper one.
 Outputs clip(Case c) {
   const double low = c.has(1) ? c.in(1).item() : -INFINITY, high = c.has(2) ? c.in(2).item() : INFINITY;
   return {clamp(c.in(0), std::min(low, high), high)};
@@ -43,8 +43,8 @@ Outputs swish(Case c) {
 /// The result has the dtype of the base.
 Outputs power(Case c) { return {cast(pow(c.in(0), c.in(1)), c.in(0).dtype())}; }
 
-/// What is dropped in training comes from another generator in the reference. So ours is held to 0
-/// or x/(1 − ratio) for each element, and the mask of the case takes the place of ours.
+/// In training the reference drops elements by another generator. So each element of our result
+/// must be 0 or x/(1 − ratio), and the mask of the case replaces ours.
 Outputs drop(Case c) {
   const Tensor x = c.in(0);
   const double ratio = c.has(1) ? c.in(1).item() : c.attribute("ratio", 0.5);

@@ -30,8 +30,8 @@ Outputs cumsum_case(Case c) {
   return {cast(y, c.in(0).dtype())};
 }
 
-/// x with the update put at `index` along an axis by "none" (in place of what is there), "add",
-/// "mul", "min" or "max". One position of the index at a time, as several may name one element.
+/// x with the update combined at `index` along an axis by "none" (replace), "add", "mul", "min" or
+/// "max". Positions of the index run one at a time, because several may name the same element.
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& update,
                const std::string& reduction) {
   if (reduction == "add") return scatter_add(x, axis, index, update);
@@ -51,8 +51,8 @@ Tensor scatter(const Tensor& x, int64_t axis, const Tensor& index, const Tensor&
   return y;
 }
 
-/// The first axes of x merged into one, and indices [..., count] into them as one number each,
-/// [...].
+/// x with its first axes merged into one, and indices [..., count] into these axes merged into one
+/// number each, [...].
 std::pair<Tensor, Tensor> merge_axes(const Tensor& x, const Tensor& indices) {
   const int64_t count = indices.size(-1);
   Tensor flat = zeros(select(indices, -1, 0).shape(), DType::int64);
@@ -71,7 +71,7 @@ Outputs gather_nd(Case c) {
     return index_select(rows, 0, places);
   };
   if (batch == 0) return {one(c.in(0), c.in(1))};
-  // Batches one by one, and their axes back.
+  // Runs the batches one by one, and restores their axes.
   Shape shape;
   for (int64_t axis = 0; axis < batch; ++axis) shape.push_back(c.in(0).size(axis));
   const Tensor x = flatten(c.in(0), 0, batch - 1), indices = flatten(c.in(1), 0, batch - 1);
@@ -91,7 +91,7 @@ Outputs scatter_nd(Case c) {
   return {reshape(y, c.in(0).shape())};
 }
 
-/// Writes an update into a cache from a position on, another one for each row of the batch.
+/// Writes an update into a cache, starting at a separate position for each row of the batch.
 Outputs tensor_scatter(Case c) {
   const Tensor cache = c.in(0), update = c.in(1);
   const int axis = check_axis("tensor_scatter", cache.shape(), c.attribute("axis", int64_t{-2}));

@@ -11,7 +11,7 @@
 namespace vitrine::test {
 namespace {
 
-/// alpha·A·B + beta·C, A and B transposed where asked.
+/// alpha·A·B + beta·C, with A and B transposed if requested.
 Outputs gemm(Case c) {
   const auto operand = [&](size_t slot, const char* transposed) {
     return c.attribute(transposed, 0) != 0 ? transpose(c.in(slot)) : c.in(slot);

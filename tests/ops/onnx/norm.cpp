@@ -1,5 +1,5 @@
-// Normalizations. Those that the library has no op for are put together from its layer_norm, means
-// and variances.
+// Normalizations. Those for which the library has no op are composed of layer_norm, means and
+// variances.
 #include "ops/norm.h"
 #include "core/creation.h"
 #include "ops/elementwise.h"
@@ -14,7 +14,7 @@ namespace {
 
 double epsilon_of(Case c) { return c.attribute("epsilon", 1e-5); }
 
-/// The axes from `axis` on, which are normalized over.
+/// The normalized axes: all from `axis` on.
 std::vector<int> normalized_axes(Case c, const Tensor& x) {
   std::vector<int> axes;
   for (int axis = check_axis("norm", x.shape(), c.attribute("axis", int64_t{-1})); axis < x.rank(); ++axis)
@@ -22,14 +22,15 @@ std::vector<int> normalized_axes(Case c, const Tensor& x) {
   return axes;
 }
 
-/// A weight or bias over all these axes: by how many it has the op knows over which it normalizes.
+/// A weight or bias over all these axes. The number of its axes tells the op over which axes to
+/// normalize.
 Tensor spread(const Tensor& w, const Tensor& x, const std::vector<int>& axes) {
   Shape shape;
   for (int axis : axes) shape.push_back(x.size(axis));
   return w.defined() ? expand(w, shape) : w;
 }
 
-/// The statistics are those of the same axes, kept with size 1.
+/// The statistics over the same axes, which are kept with size 1.
 Outputs layer_norm_case(Case c) {
   const Tensor x = c.in(0);
   const std::vector<int> axes = normalized_axes(c, x);
@@ -50,8 +51,8 @@ Tensor per_channel(const Tensor& v, const Tensor& x) {
   return reshape(v, shape);
 }
 
-/// Each row's channels in groups, which are normalized by themselves. Before opset 21 scale and
-/// bias go by group.
+/// Each row's channels in groups, each of which is normalized separately. Before opset 21 scale and
+/// bias are given per group.
 Tensor normalize_groups(Case c, int64_t groups) {
   const Tensor x = c.in(0);
   const Tensor grouped =
@@ -60,7 +61,8 @@ Tensor normalize_groups(Case c, int64_t groups) {
   return grouped * spread(c.in(1)) + spread(c.in(2));
 }
 
-/// In training by the statistics of the batch, which are blended into the running ones.
+/// In training, normalizes by the statistics of the batch, which are also blended into the running
+/// statistics.
 Outputs batch_norm(Case c) {
   const Tensor x = c.in(0);
   const bool training = c.attribute("training_mode", 0) != 0;

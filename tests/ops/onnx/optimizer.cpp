@@ -1,6 +1,6 @@
-// One step of an optimizer from a given state. Inputs are the rate, the number of steps done, and
-// then all parameters, all gradients and all of each state; outputs the new parameters and states
-// in the same order.
+// One step of an optimizer from a given state. Inputs are the rate, the number of steps so far, and
+// then all parameters, all gradients and all values of each state. Outputs are the new parameters
+// and states in the same order.
 #include <cmath>
 
 #include "core/creation.h"
@@ -16,8 +16,8 @@ using namespace optim;
 double rate(Case c) { return c.in(0).item(); }
 int64_t steps_done(Case c) { return static_cast<int64_t>(c.in(1).item()); }
 
-/// Steps `make(parameters)`, whose states have these names; `before` is the number of steps that it
-/// takes for done.
+/// Runs a step of `make(parameters)`, which has states with these names; `before` is the number of
+/// earlier steps.
 Outputs step(Case c, const std::vector<std::string>& states, int64_t before,
              const std::function<std::unique_ptr<Optimizer>(std::vector<Parameter>)>& make) {
   const size_t count = (c.slots - 2) / (2 + states.size());
@@ -43,8 +43,8 @@ Outputs step(Case c, const std::vector<std::string>& states, int64_t before,
   return result;
 }
 
-/// ONNX adds epsilon to √v before v's bias is corrected, here it is added after; and it corrects
-/// from the first step on.
+/// ONNX adds epsilon to √v before the bias correction of v, whereas Vitrine adds it after. ONNX
+/// also corrects from the first step on.
 Outputs adam(Case c) {
   AdamOptions o;
   const auto t = static_cast<double>(steps_done(c));

@@ -14,8 +14,8 @@ namespace {
 
 using Reduction = Tensor (*)(const Tensor&, const Axes&, KeepAxes);
 
-/// An operator that reduces g(x). Without axes it is over all, or, where the case asks for that,
-/// over none.
+/// An operator that reduces g(x). Without axes it reduces over all axes or, if the case requests
+/// it, over none.
 OnnxAdapter over_axes(Reduction f, Tensor (*g)(const Tensor&) = nullptr) {
   return [f, g](Case c) -> Outputs {
     const Tensor x = g == nullptr ? c.in(0) : g(c.in(0));
@@ -26,8 +26,8 @@ OnnxAdapter over_axes(Reduction f, Tensor (*g)(const Tensor&) = nullptr) {
   };
 }
 
-/// ONNX reduces no elements to `end` (of bool: false or true). Here, as in NumPy, that is an error,
-/// and the element has to be given.
+/// In ONNX a reduction of no elements is `end` (for bool, false or true). In Vitrine, as in NumPy,
+/// that is an error, so the element has to be supplied.
 Tensor with_end(const Tensor& x, const Axes& axes, double end) {
   if (x.numel() > 0) return x;
   std::vector<int64_t> none(static_cast<size_t>(x.rank()), 0), one = none;
@@ -41,8 +41,8 @@ OnnxAdapter in_own_dtype(const OnnxAdapter& adapter) {
   return [adapter](Case c) -> Outputs { return {cast(adapter(c).at(0), c.in(0).dtype())}; };
 }
 
-/// Before opset 13 the axes from `axis` (1) on are one; since then it is one axis, the last unless
-/// said otherwise.
+/// Before opset 13 the axes from `axis` (1) on are merged into one. Since then it is a single axis,
+/// by default the last.
 OnnxAdapter along_axis(Tensor (*f)(const Tensor&, int64_t)) {
   return [f](Case c) -> Outputs {
     const Tensor x = c.in(0);

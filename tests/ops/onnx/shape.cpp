@@ -20,7 +20,7 @@ std::vector<int64_t> integers(Case c, size_t slot, const char* attribute) {
 
 namespace {
 
-/// A size of 0 stands for the size of x at the same place.
+/// A size of 0 means the size of x at the same position.
 Outputs reshape_case(Case c) {
   std::vector<int64_t> shape = integers(c.in(1));
   const bool allow_zero = c.attribute("allowzero", 0) != 0;
@@ -65,7 +65,7 @@ Outputs slice_case(Case c) {
   return {y};
 }
 
-/// Without sizes: as many equal parts as there are outputs, the last one smaller if it must be.
+/// Without sizes: as many equal parts as there are outputs; the last one may be smaller.
 Outputs split_case(Case c) {
   const int64_t axis = c.attribute("axis", int64_t{0});
   const std::vector<int64_t> sizes = integers(c, 1, "split");
@@ -75,7 +75,8 @@ Outputs split_case(Case c) {
   return split(c.in(0), (n + parts - 1) / parts, axis);
 }
 
-/// `pads` are all starts and then all ends, of all axes or of those given. Negative ones cut.
+/// `pads` lists all starts and then all ends, for all axes or for the given axes. Negative values
+/// crop.
 Outputs pad_case(Case c) {
   const std::map<std::string, PadMode> modes = {{"constant", PadMode::constant},
                                                 {"reflect", PadMode::reflect},

@@ -1,4 +1,4 @@
-// OpenBLAS is called by several threads at a time, and stays on each of them.
+// Several threads call OpenBLAS at the same time, and each call stays on its thread.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ using cpu::Trans;
 
 namespace {
 
-/// The sum of whole numbers is exact in float64, so each product has one right result.
+/// Sums of integers are exact in float64, so each product has exactly one right result.
 class Product {
  public:
   Product(int64_t n, int64_t seed) : n_(n), a_(n * n), b_(n * n), c_(n * n), expected_(n * n) {

@@ -1,4 +1,4 @@
-// In a process of its own, in which no larger product has been computed before.
+// A separate program, in which no larger product has been computed before.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Sizes {
   int64_t count, M, N, K;
 };
 
-/// Products of equal numbers, by one B.
+/// Products of equal numbers with one shared B.
 std::vector<bfloat16> multiply(const Sizes& s, const cpu::Epilogue<bfloat16>& epilogue = {}) {
   const std::vector<bfloat16> A(s.count * s.M * s.K, bfloat16(0.5f)), B(s.N * s.K, bfloat16(0.25f));
   std::vector<bfloat16> C(s.count * s.M * s.N);

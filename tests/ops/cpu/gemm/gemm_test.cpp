@@ -1,5 +1,5 @@
 // The tuned matrix product against its definition in float64, on every instruction set that this
-// CPU has.
+// CPU supports.
 #include "ops/cpu/gemm/gemm.h"
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ double uniform(uint64_t& state) {
   return static_cast<double>(state >> 40) / (1 << 23) - 1;
 }
 
-/// rows × columns values, with a gap of NaN after each row: whoever reads the gap spreads NaN.
+/// rows × columns values, with a gap of NaN after each row: reading the gap spreads NaN.
 template <class T>
 struct Matrix {
   int64_t rows, columns, ld;
@@ -55,7 +55,7 @@ struct Shape {
   int64_t M, N, K;
 };
 
-/// One product of T → TC and its reference, with everything that may vary.
+/// One product T → TC and its reference, with everything that may vary.
 template <class T, class TC>
 struct Case {
   Trans ta, tb;
@@ -127,7 +127,7 @@ void check_shapes(const std::vector<Shape>& shapes) {
     }
 }
 
-/// Shapes around the sizes of vectors, tiles, strips, panels and blocks, and such that cross
+/// Shapes around the sizes of vectors, tiles, strips, panels and blocks, and shapes that span
 /// several of each.
 const std::vector<Shape> kShapes = {
     {1, 1, 1},      {1, 65, 129},    {2, 3, 5},      {3, 130, 67},    {5, 17, 1},      {7, 1, 33},
@@ -295,8 +295,8 @@ TEST_CASE("gemm: a row of a packed product does not depend on how many rows ther
 
 TEST_CASE("gemm: a batch has two levels of strides, and stride 0 broadcasts") {
   constexpr int64_t kOuter = 3, kInner = 4, T = 20, D = 9;
-  // q [kOuter, T, kInner, D], as heads lie in a projection; k [kInner, T, D], shared by the outer
-  // level.
+  // q [kOuter, T, kInner, D] has the layout of heads in a projection; k [kInner, T, D] is shared by
+  // the outer level.
   Matrix<float> q(kOuter * T, kInner * D, 0, 1), k(kInner * T, D, 0, 2), scores(kOuter * kInner, T * T, 0, 3);
   const cpu::MatrixBatch batch{kOuter, kInner, {T * kInner * D, D}, {0, T * D}, {kInner * T * T, T * T}};
   for (Isa set : available()) {
@@ -376,7 +376,8 @@ TEST_CASE("gemm: a repeated product allocates nothing") {
   Matrix<bfloat16> A(150, 500, 0, 1), B(500, 500, 0, 2), C(150, 500, 0, 3);
   const auto allocated = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
   for (Isa set : available()) {
-    // Rounds in turn: a thread's buffers grow when it first takes a part, which is a matter of time
+    // Several rounds in turn: a thread's buffers grow when it first takes a part, and when that is
+    // depends on timing.
     int quiet = 0;
     for (int round = 0; round < 100 && quiet < 10; ++round) {
       const size_t before = allocated();
