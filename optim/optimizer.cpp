@@ -93,7 +93,7 @@ int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const 
   for (const Parameter& p : parameters)
     check(state_.count(p.identity()) > 0 && steps(p) == steps(parameters[0]),
           "step: {} has taken {} steps and {} has taken {}, but the graph was captured when both had taken "
-          "the same number: capture it anew",
+          "the same number: capture it again",
           called(parameters[0]), steps(parameters[0]), called(p), steps(p));
   return steps(parameters[0]);
 }

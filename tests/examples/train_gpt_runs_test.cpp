@@ -100,7 +100,7 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
       CHECK(rest[i][key] == expected[expected.size() - rest.size() + i][key]);
   Program wrong(folder, run("through", {"--resume", folder / "through/softcap-20.safetensors"}));
   CHECK(wrong.exit_code() == 1);
-  CHECK(wrong.printed().find("is of the attention \"softcap=20\" and the seed \"7\"") != std::string::npos);
+  CHECK(wrong.printed().find("is of the mixer \"softcap=20\" and the seed \"7\"") != std::string::npos);
 }
 
 TEST_CASE("SIGTERM, even sent twice, saves a checkpoint from which the run goes on") {

@@ -63,7 +63,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
   const std::pair<Arguments, std::string> mistakes[] = {
       {{"--attention", "lazer"}, "there is no part lazer in lazer; did you mean laser?"},
       {{"--compare", "standard,rotray"}, "there is no part rotray in rotray; did you mean rotary?"},
-      {{"--compare", "standard,laser,standard"}, "attention names standard twice"},
+      {{"--compare", "standard,laser,standard"}, "mixer names standard twice"},
       {{"--seeds", "1,2,1"}, "seed names 1 twice"},
       {{"--compare", "optimizer=adamw,lino"}, "there is no optimizer lino: wanted sgd, "},
       {{"--compare", "optimzer=adamw"}, "there is no option or part optimzer; did you mean optimizer?"},

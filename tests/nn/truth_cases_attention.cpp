@@ -144,7 +144,7 @@ Tensor multi_head(Params p, In x) {
   o.width = in.size(-1), o.heads = p.at("heads"), o.bias = nn::Bias::no;
   const int64_t size = o.width / o.heads, key_rows = x.at("wk").size(0);
   o.key_heads = key_rows / size;
-  o.context = in.size(1), o.mixer = name_of(p, p.value("scale", root(size)));
+  o.context = in.size(1), o.name = name_of(p, p.value("scale", root(size)));
   nn::MultiHeadAttention module(o);
   module.to(in.device());
   const std::vector<int64_t> rows = {o.width, key_rows, key_rows};

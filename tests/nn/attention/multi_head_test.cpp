@@ -34,7 +34,7 @@ TEST_CASE(
 
 TEST_CASE("more queries than keys are at positions before the first key") {
   Generator g(6);
-  MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .attention = "rotary"});
+  MultiHeadAttention layer({.width = 8, .heads = 2, .context = 16, .name = "rotary"});
   const Tensor x = randn({1, 6, 8}, DType::float32, Device::cpu, 0, 5, g), source = slice(x, 1, 2);
   // The last four queries are at the positions of the four keys.
   const Tensor y = layer.forward(x, {.source = source}), want = layer.forward(source, {});

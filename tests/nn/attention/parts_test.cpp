@@ -182,7 +182,7 @@ TEST_CASE("what does not compose is refused with its reason") {
   refused("squares+laser", "squares and laser exclude each other: both change the read of the values");
   refused("distance+cosine", "scores of its own, which have no scale");
   refused("distance+optimal", "scores of its own, which have no scale");
-  const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .attention = "centered"});
+  const MultiHeadAttention attention({.width = 8, .heads = 2, .context = 6, .name = "centered"});
   KeyValueCache cache(6);
   CHECK_NOTHROW(attention.forward(randn({1, 3, 8}), {.mask = {.causal = true}}));
   CHECK_THROWS_WITH_AS(attention.forward(randn({1, 3, 8}), {.mask = {.causal = true}, .state = &cache}),

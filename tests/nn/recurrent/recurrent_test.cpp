@@ -134,8 +134,8 @@ TEST_CASE("a name is one base and parts that the base accepts") {
   CHECK(parse_mixer("laser+rotary").text() == "rotary+laser");
   CHECK(parse_mixer("standard").text() == "standard");
   CHECK(parse_mixer("lstm").text() == "lstm");
-  CHECK(brings_positions(MixerOptions{.attention = "gru"}));
-  CHECK(!brings_positions(MixerOptions{.attention = "laser"}));
+  CHECK(brings_positions(MixerOptions{.name = "gru"}));
+  CHECK(!brings_positions(MixerOptions{.name = "laser"}));
   CHECK_THROWS_WITH_AS(parse_mixer("lstm+rotary"),
                        "mixer: lstm takes no part rotary: lstm has no queries, keys or values", Error);
   CHECK_THROWS_WITH_AS(parse_mixer("lstm+gru"), "mixer: lstm+gru has two bases, lstm and gru; wanted one",

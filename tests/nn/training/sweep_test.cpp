@@ -160,7 +160,7 @@ TEST_CASE("a checkpoint of none of the runs is an error") {
   const test::Folder folder;
   const std::string laser = save(folder / "x", {{"mixer", "laser"}, {"seed", "1"}});
   const std::string wanted =
-      fmt::format("resume: {} is of the attention \"laser\" and the seed \"1\", none of these runs", laser);
+      fmt::format("resume: {} is of the mixer \"laser\" and the seed \"1\", none of these runs", laser);
   const std::string out = folder.path.string();
   CHECK_THROWS_WITH_AS(plan_runs({{"mixer", {"standard"}}, {"seed", {"1"}}}, out, laser), wanted.c_str(),
                        Error);

@@ -119,7 +119,7 @@ TEST_CASE("a cross-attention has the parts of the mixer that need no positions")
                                      {"qk_norm+softcap=3+laser", "qk_norm+softcap=3+laser"},
                                      {"gru", "standard"}})
     CHECK(cross_attention_of({.width = 8, .heads = 2, .name = mixer}) == cross);
-  const MultiHeadAttention rotary({.width = 8, .heads = 2, .attention = "rotary"});
+  const MultiHeadAttention rotary({.width = 8, .heads = 2, .name = "rotary"});
   CHECK_THROWS_WITH_AS(rotary.make_source_state(), doctest::Contains("which rotary needs"), Error);
 }
 
