@@ -1,8 +1,8 @@
-// Fused attention against its definition, forward and backward, on heads as they come from the
-// split of one projection of queries, keys and values. Runs alternate, so that a disturbance meets
-// both. One thread is timed by its CPU time, all threads by the clock on the wall, best of all
-// runs. The share of the peak counts visible products alone: four multiply-adds per channel and
-// visible pair forward, ten backward, which computes the scores again.
+// Fused attention against its definition, forward and backward, on heads that are split from one
+// projection of queries, keys and values. Runs alternate, so that a disturbance affects both. One
+// thread is measured by its CPU time, all threads by wall-clock time; the best of all runs counts.
+// The share of the peak counts only visible products: four multiply-adds per channel and visible
+// pair in the forward, ten in the backward, which computes the scores again.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

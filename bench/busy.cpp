@@ -1,7 +1,7 @@
 // A training step of GPT while other programs keep the cores busy: the mean time of a step, with
-// all threads, with one thread, and in PyTorch. With n busy processes, `count` threads on as many
-// cores have count / (count + n) of the cores: in that share of the quiet speed a step would take
-// as long as the last column says.
+// all threads, with one thread, and in PyTorch. With n busy processes, `count` threads on `count`
+// cores have the share count / (count + n) of the cores. The last column is the time of a step at
+// this share of the speed on an idle machine.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,8 +1,9 @@
 // Attention on a GPU, forward and backward, standard and LASER: TFLOP/s, next to PyTorch's
-// scaled_dot_product_attention where torch with CUDA is installed. As in the papers on flash
-// attention 2048 channels are cut into heads, and 16384 tokens into sequences; causal, bfloat16.
-// Counted are the products of visible pairs alone: four multiply-adds per channel and pair forward,
-// ten backward. A second table has the steps of the ladder (cuda/attention/) side by side.
+// scaled_dot_product_attention if torch with CUDA is installed. As in the papers on flash
+// attention, 2048 channels are divided into heads, and 16384 tokens into sequences; causal,
+// bfloat16. Only products of visible pairs are counted: four multiply-adds per channel and pair in
+// the forward, ten in the backward. A second table compares the steps of the ladder
+// (cuda/attention/).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

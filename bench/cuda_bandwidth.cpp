@@ -1,7 +1,7 @@
-// Kernels of a GPU that memory bounds: the bytes that each has to read and write, per second, as a
-// share of what a copy reaches in the same run. Tensors take turns where they are smaller than the
-// cache, so that every byte comes from memory. Before its kernels are timed, a size's first and
-// last rows are compared with the CPU's.
+// Memory-bound kernels of a GPU: the bytes per second that each kernel has to read and write, as a
+// share of the bandwidth of a copy in the same run. If tensors are smaller than the cache, several
+// tensors are used in turn, so that every byte comes from memory. Before the measurement, the first
+// and last rows of each size are compared with the CPU's results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

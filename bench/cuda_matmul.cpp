@@ -1,7 +1,7 @@
 // The ladder of matrix products on a GPU (cuda/matmul/) against cuBLASLt: squares, and the products
-// of a training step of GPT-2 124M. Each step's result is first compared with that of cuBLASLt.
-// Times are the GPU's own, by events; runs alternate, so that a disturbance meets all, and the
-// median counts.
+// of a training step of GPT-2 124M. The result of each step is first compared with the result of
+// cuBLASLt. Times are measured on the GPU by events. Runs alternate, so that a disturbance affects
+// all steps, and the median counts.
 #include <fmt/format.h>
 
 #if VITRINE_CUDA_KERNELS && !VITRINE_CUDA_EMULATED

@@ -1,12 +1,12 @@
-// Training GPT-2 124M on a GPU, bfloat16 with float32 masters, 1024 tokens a sequence, next to the
-// same model in PyTorch (compiled, flash attention) where torch with CUDA is installed: tokens/s,
-// memory, and the share of what the matrix product alone reaches. With --graph also with steps that
-// are captured once and replayed. Each contender runs in processes of its own, in turn, so that a
-// disturbance meets all.
+// Training GPT-2 124M on a GPU, bfloat16 with float32 masters, 1024 tokens per sequence, next to
+// the same model in PyTorch (compiled, flash attention) if torch with CUDA is installed: tokens/s,
+// memory, and the share of the speed of the matrix product alone. With --graph also with steps that
+// are captured once and replayed. Each contender runs in its own processes, in turn, so that a
+// disturbance affects all.
 //
-// Memory, of all the same: from the second step on the most that tensors had at a time, workspaces
-// of cuBLASLt among them, and what the caching allocator held of the GPU for them at the end.
-// CUDA's own and the libraries' code are in neither.
+// Memory is measured in the same way for all: the peak memory of tensors from the second step on,
+// including workspaces of cuBLASLt, and the GPU memory that the caching allocator holds at the end.
+// Neither number includes the memory of CUDA itself and of the libraries' code.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

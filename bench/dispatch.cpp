@@ -1,5 +1,5 @@
-// What a call costs when there is next to nothing to compute: nanoseconds per op on small float32
-// tensors, bare, recorded on a tape, and with its backward; next to the same in PyTorch.
+// The cost of a call with almost no computation: nanoseconds per op on small float32 tensors,
+// without a tape, recorded on a tape, and with the backward; next to the same in PyTorch.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 // The matrix products of a training step at three sizes of GPT, and of generation: our kernels
-// against OpenBLAS, and both against the peak of fused multiply-adds that this CPU reaches,
-// measured in the same run. Runs alternate, so that a disturbance meets both. One thread is timed
-// by its CPU time, all threads by the clock on the wall, best of all runs.
+// against OpenBLAS, and both against this CPU's peak of fused multiply-adds, measured in the same
+// run. Runs alternate, so that a disturbance affects both. One thread is measured by its CPU time,
+// all threads by wall-clock time; the best of all runs counts.
 #include <cblas.h>
 #include <fmt/format.h>
 

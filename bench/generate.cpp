@@ -1,6 +1,6 @@
 // Generation with the cache, one token after the other, float32, next to the same model in PyTorch:
-// tokens per second, and the share of what memory allows (both at their best), as each token reads
-// every weight once. Contenders run in processes of their own, in turn.
+// tokens per second, and the share of the memory bandwidth (both at their best), because each token
+// reads every weight once. Contenders run in their own processes, in turn.
 #include "nn/generation/generate.h"
 #include "nn/models/gpt.h"
 

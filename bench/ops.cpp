@@ -1,6 +1,6 @@
 // Each kernel op against its definition, and against the same op in PyTorch: forward, and forward
-// with backward, float32. Kernel and definition alternate, so that a disturbance meets both;
-// medians.
+// with backward, float32. Kernel and definition alternate, so that a disturbance affects both.
+// Medians count.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

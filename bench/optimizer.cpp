@@ -1,6 +1,5 @@
-// A step of AdamW over all parameters of a model: against the plain loop, against the bandwidth of
-// a copy, and PyTorch's. With
-// --rule, the step of another rule.
+// A step of AdamW over all parameters of a model, against the plain loop, against the bandwidth of
+// a copy, and against PyTorch's step. With --rule, the step of another rule.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

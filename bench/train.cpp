@@ -1,6 +1,6 @@
 // A training step of GPT at three sizes, float32, next to the same model in PyTorch: time, memory,
-// and the share of what the matrix product alone reaches. Each contender runs in processes of its
-// own, in turn, so that a disturbance meets both.
+// and the share of the speed of the matrix product alone. Each contender runs in its own processes,
+// in turn, so that a disturbance affects both.
 #include <fmt/format.h>
 
 #include <algorithm>

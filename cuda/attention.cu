@@ -1,4 +1,4 @@
-// Attention and its backward: which step of the ladder (cuda/attention/) runs.
+// Attention and its backward: chooses and runs a step of the ladder (cuda/attention/).
 #include <algorithm>
 #include <array>
 
@@ -34,8 +34,8 @@ void check_sizes(const char* kernel, const Tensor& q, const Tensor& k) {
         "{}: {} queries and {} keys are more than its CUDA kernels count", kernel, q.size(2), k.size(2));
 }
 
-/// Calls run(part) for so many batches at a time as a grid's last axis has blocks: part(x) are
-/// those of x, if it is defined.
+/// Calls run(part) for as many batch elements at a time as a grid's last axis has blocks. part(x)
+/// is the part of x with these batch elements, if x is defined.
 template <class F>
 void in_batches(int64_t batches, F&& run) {
   const int64_t most = most_in_depth();

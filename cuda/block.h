@@ -1,9 +1,9 @@
-// What the threads of a block find out together: a sum, a largest element, and the like.
+// Reductions over the threads of a block: a sum, a largest element, and the like.
 //
-// In five rounds each lane of a warp merges its value with that of the lane whose number differs in
-// one bit; then all 32 know the whole, and shared memory is needed only once, between warps.
-// `merge` must not mind the order of its two arguments. The order of merging depends on the size of
-// the block alone, so a sum has the same bits in every run; atomics would not give that.
+// In each of five rounds, a lane of a warp merges its value with the value of the lane whose number
+// differs in one bit. Then all 32 lanes have the result, and shared memory is needed only once,
+// between warps. `merge` must be commutative. The order of merging depends only on the size of the
+// block, so a sum has the same bits in every run. Atomics would not guarantee this.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,8 @@ namespace vitrine::cuda {
 
 inline constexpr unsigned kWarp = 32, kAllLanes = 0xffffffffu;
 
-/// The value of the lane whose number differs in the bits of `step`. A struct travels as words.
+/// Returns the value of the lane whose number differs in the bits of `step`. A struct is sent word
+/// by word.
 template <class T>
 __device__ T lane_xor(const T& value, int step) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -31,20 +32,22 @@ __device__ T lane_xor(const T& value, int step) {
   }
 }
 
-/// Of the 32 threads of a warp, or of each group of `lanes` neighbours, known to each of them.
+/// Merges the values of the 32 threads of a warp, or of each group of `lanes` neighbouring threads.
+/// Each of these threads gets the result.
 template <class T, class Merge>
 __device__ T merge_warp(T mine, Merge merge, int lanes = kWarp) {
   for (int step = lanes / 2; step > 0; step /= 2) mine = merge(mine, lane_xor(mine, step));
   return mine;
 }
 
-/// Of all threads of a block of one axis and whole warps, known to each of them.
+/// Merges the values of all threads of a one-dimensional block of whole warps. Each thread gets the
+/// result.
 template <class T, class Merge>
 __device__ T merge_block(T mine, Merge merge) {
   __shared__ T of_warp[kWarp];
   mine = merge_warp(mine, merge);
   if (blockDim.x == kWarp) return mine;
-  __syncthreads();  // what an earlier call left there has been read
+  __syncthreads();  // now all threads have read the values of an earlier call
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
   __syncthreads();
   T all = of_warp[0];
@@ -57,12 +60,12 @@ __device__ T sum_block(T mine) {
   return merge_block(mine, [](T x, T y) { return x + y; });
 }
 
-/// Blocks of kWarp columns and kDeep rows of threads, for results per column: a warp reads
-/// neighbours in memory.
+/// Rows of a block of kWarp columns and kDeep rows of threads, for results per column: a warp reads
+/// neighbouring elements.
 inline constexpr unsigned kDeep = 8;
 
-/// Of the threads of one column of such a block; the result is that of the threads in its first
-/// row.
+/// Merges the values of the threads in one column of such a block. Only the threads in the first
+/// row get the result.
 template <class T, class Merge>
 __device__ T merge_column(T mine, Merge merge) {
   __shared__ T of_thread[kDeep][kWarp];
@@ -74,8 +77,8 @@ __device__ T merge_column(T mine, Merge merge) {
   return mine;
 }
 
-/// The most that threads_for() gives: __launch_bounds__ of its kernels, for which the compiler then
-/// leaves enough registers.
+/// The largest result of threads_for(). Its kernels have this number as __launch_bounds__, so that
+/// the compiler leaves enough registers.
 inline constexpr unsigned kMostThreads = 512;
 
 /// Threads for a row of n elements: whole warps, more of them for longer rows.

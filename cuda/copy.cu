@@ -1,4 +1,4 @@
-// Filling, copying with conversion, and adding up, with any strides.
+// Filling, copying with conversion, and adding, with any strides.
 #include "core/convert.h"
 #include "core/creation.h"
 #include "core/tensor_kernels.h"
@@ -25,7 +25,7 @@ __global__ void copy_kernel(To* y, const From* x, Strided<2> layout) {
       layout, [](From x) { return convert<To>(x); }, y, x);
 }
 
-/// Beyond the range of uint8 is its nearest end.
+/// A number outside the range of uint8 becomes the nearest limit.
 __global__ void limited_bytes_kernel(uint8_t* y, const int32_t* x, Strided<2> layout) {
   map_all(
       layout,
@@ -71,7 +71,7 @@ void launch_copy(Tensor& y, const Tensor& x) {
   VITRINE_LAUNCH((copy_kernel<To, From>), layout.blocks(), kThreads, 0, y.data<To>(), x.data<From>(), layout);
 }
 
-/// Between uint8 and the other dtypes by way of int32, as on the CPU.
+/// Converts between uint8 and the other dtypes through int32, as on the CPU.
 void copy_bytes(Tensor& y, const Tensor& x) {
   if (x.dtype() == y.dtype()) return launch_copy<uint8_t, uint8_t>(y, x);
   if (y.dtype() == DType::int32) return launch_copy<int32_t, uint8_t>(y, x);

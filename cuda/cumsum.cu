@@ -1,10 +1,10 @@
 // Running sums: y[o, i, c] = Σ x[o, j, c] over j ≤ i.
 //
-//   Where there are columns, a thread walks down one, and its neighbours down the next ones. Where
-//   a row is all there is, a block takes 32 lanes' worth of each warp at a time: in five rounds
+//   If there are several columns, a thread goes down one column, and its neighbours down the next
+//   columns. If there is only a row, a block takes one element per thread at a time. In five rounds
 //   each lane adds the value of the lane 1, 2, 4, 8 and 16 before it, so that lane l has the sum of
-//   lanes 0 … l (Hillis and Steele 1986); then it adds the totals of the warps before its own, and
-//   what the block has summed so far. Sums of floats run in double.
+//   lanes 0 … l (Hillis and Steele 1986). Then it adds the totals of the earlier warps and the
+//   block's sum so far. Floats are summed in double.
 #include "core/convert.h"
 #include "cuda/block.h"
 #include "cuda/strided.h"
@@ -13,7 +13,7 @@
 namespace vitrine::cuda {
 namespace {
 
-/// The type in memory of the result, and that of its sums. Integers wrap around.
+/// The type of the result in memory, and the type of its sums. Integers wrap around.
 template <class S>
 using Element = std::conditional_t<is_floating(dtype_v<S>), S, int64_t>;
 template <class S>
@@ -23,7 +23,7 @@ struct Scan {
   int64_t n, inner;
   bool exclusive, reverse;
 
-  /// Where element i of the walk along a line lies that begins at `begin`.
+  /// The offset of element i of the line that begins at `begin`.
   __device__ int64_t place(int64_t begin, int64_t i) const {
     return begin + (reverse ? n - 1 - i : i) * inner;
   }
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kMostThreads) cumsum_row_kernel(Element<S>* y,
       if (lane >= step) up_to_here += before;
     }
     const Total<S> of_previous = __shfl_up_sync(kAllLanes, up_to_here, 1u);
-    __syncthreads();  // the totals of the last round have been read
+    __syncthreads();  // all threads have read the totals of the last round
     if (lane == kWarp - 1) of_warp[warp] = up_to_here;
     __syncthreads();
     Total<S> before = carried;

@@ -1,6 +1,6 @@
-// Division of indices by sizes that are known before a launch. A GPU has no instruction that
-// divides integers: it takes some twenty others, and a hundred for 64 bits. Multiplying by 2³²⁺ˢ/d,
-// a little enlarged, and shifting gives the same quotient.
+// Division of indices by sizes that are known before a launch. A GPU has no instruction for integer
+// division: a division takes about twenty instructions, and about a hundred for 64 bits. A
+// multiplication by 2³²⁺ˢ/d, slightly increased, and a shift give the same quotient.
 #pragma once
 
 #include <bit>
@@ -11,9 +11,9 @@
 namespace vitrine::cuda {
 
 /// n / d for 0 ≤ n < 2³¹ and 1 ≤ d < 2³¹: n·m / 2³²⁺ˢ for m = ⌊2³²⁺ˢ/d⌋ + 1 and 2ˢ ≥ d > 2ˢ⁻¹. m·d
-/// exceeds 2³²⁺ˢ by at most d ≤ 2ˢ, so that the error n·(m·d − 2³²⁺ˢ)/(d·2³²⁺ˢ) stays below 1/d. m
-/// has 33 bits, the highest of which is known: it is added as n. Granlund and Montgomery, Division
-/// by invariant integers using multiplication, 1994.
+/// exceeds 2³²⁺ˢ by at most d ≤ 2ˢ, so the error n·(m·d − 2³²⁺ˢ)/(d·2³²⁺ˢ) is below 1/d. m has 33
+/// bits. Its highest bit is always 1; the product with this bit is added as n. Source: Granlund and
+/// Montgomery, Division by invariant integers using multiplication, 1994.
 class Divisor {
  public:
   Divisor() = default;

@@ -1,4 +1,4 @@
-// The CUDA twins of ops/elementwise_formula.h: a thread takes 16 bytes at a time.
+// The CUDA kernels of ops/elementwise_formula.h. A thread processes 16 bytes at a time.
 #pragma once
 
 #include "core/simd/lanes.h"

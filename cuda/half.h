@@ -1,5 +1,5 @@
-// CUDA's own 16-bit types, __half and __nv_bfloat16, for kernels that want them. Vitrine's are
-// those of core/float16.h, which lie in memory alike.
+// CUDA's own 16-bit types, __half and __nv_bfloat16, for kernels that use them. Vitrine's types are
+// in core/float16.h; they have the same layout in memory.
 #pragma once
 
 #if VITRINE_CUDA_EMULATED

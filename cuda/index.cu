@@ -1,12 +1,12 @@
-// Checking indices, reading and adding by them.
+// Checking of indices; reading and adding by index.
 //
 //   gather:      y[…, i, …] = x[…, index[…, i, …], …]
 //   scatter_add: y[…, index[…, i, …], …] += source[…, i, …]
 //
-// Reading is one thread an element. Adding is where a GPU is easily wrong: two threads may meet at
-// one element, and atomics would add in another order in every run. So the indices are sorted first
-// (cuda/sort.cu: stable). Then equal ones are neighbours, in the order in which they came; the
-// thread that stands where a run of equal indices begins adds up the whole run, alone.
+// For reading there is one thread per element. Adding is harder: two threads may add to one
+// element, and atomics would add in another order in every run. So the indices are sorted first
+// (cuda/sort.cu: stable). Then equal indices are neighbours, in their original order. The thread at
+// the beginning of a run of equal indices adds the whole run, alone.
 #include <algorithm>
 #include <utility>
 
@@ -50,7 +50,7 @@ __global__ void check_index_kernel(int64_t* y, const I* index, Strided<1> layout
   }
 }
 
-/// Element i of `index` (contiguous) names the place places[at[1]]; at[0] is where it goes.
+/// Element i of `index` (contiguous) selects places[at[1]]; at[0] is the destination.
 template <class S>
 __global__ void gather_kernel(S* y, const S* x, const int64_t* index, Strided<3> layout, int64_t step) {
   for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
@@ -68,7 +68,7 @@ __global__ void scatter_add_kernel(AccumulatorOf<S>* y, const S* source, const i
   using T = AccumulatorOf<S>;
   for (int64_t i = first_index(); i < layout.count; i += grid_stride()) {
     const int64_t line = i - i % n, end = line + n, place = index[line + order[i]];
-    // An earlier thread adds this one
+    // An earlier thread adds this element
     if (i > line && index[line + order[i - 1]] == place) continue;
     int64_t at[2];
     layout.locate(line, at);
@@ -87,10 +87,10 @@ __global__ void gather_rows_kernel(S* y, const S* x, const int64_t* rows, int64_
 }
 
 constexpr int kAhead =
-    8;  // rows under way: one alone would have a thread wait as long as memory takes, for each
+    8;  // rows in flight: with only one, a thread would wait for the memory latency at each row
 
-/// y += x[order[0]] + … + x[order[count − 1]], one after the other: rows of `width` elements, of
-/// which a thread takes N at a time.
+/// y += x[order[0]] + … + x[order[count − 1]], one after the other: rows of `width` elements; a
+/// thread takes N elements at a time.
 template <int N, class To, class From>
 __device__ void accumulate_run(To* y, const From* x, const int64_t* order, int64_t count, int64_t width) {
   using T = AccumulatorOf<To>;
@@ -111,13 +111,13 @@ __device__ void accumulate_run(To* y, const From* x, const int64_t* order, int64
   }
 }
 
-/// Block b stands at place b of the sorted rows; its threads share the columns.
+/// Block b handles position b of the sorted rows; its threads share the columns.
 template <class To, class From>
 __global__ void __launch_bounds__(kMostThreads)
     accumulate_rows_kernel(To* y, const From* x, const int64_t* rows, const int64_t* order, int64_t width) {
   const int64_t first = blockIdx.x, row = rows[order[first]];
-  if (first > 0 && rows[order[first - 1]] == row) return;  // an earlier block adds this one
-  // How long the run is they look together, each at another place.
+  if (first > 0 && rows[order[first - 1]] == row) return;  // an earlier block adds this row
+  // The threads find the length of the run together; each thread tests another position.
   int64_t end = first;
   unsigned found;
   do {
@@ -150,7 +150,7 @@ Tensor contiguous_index(const Tensor& x) {
   return y;
 }
 
-/// The same elements seen with the shape of `index`; element 0 of `axis` everywhere along it.
+/// The same elements as a view with the shape of `index`; along `axis`, always element 0.
 Tensor line_starts(const Tensor& x, const Tensor& index, int axis) {
   Strides strides = x.strides();
   strides[axis] = 0;

@@ -1,5 +1,5 @@
-// A ladder: the same function in steps, from the simplest to the fastest, of which an environment
-// variable chooses one.
+// A ladder: several implementations (steps) of one function, from the simplest to the fastest. An
+// environment variable chooses a step.
 #pragma once
 
 #include <cstdlib>
@@ -12,15 +12,15 @@
 
 namespace vitrine::cuda {
 
-/// The variable's value, "auto" where it is empty or not set.
+/// The variable's value, or "auto" if it is empty or not set.
 inline std::string ladder_setting(const char* variable) {
   const char* value = std::getenv(variable);
   return value == nullptr || *value == '\0' ? "auto" : value;
 }
 
-/// The step that `setting`, the value of `variable`, names, or where `supports` says no the next
-/// one below. "auto" begins at the top. The lowest step supports everything. An error lists the
-/// names when `setting` is none.
+/// Returns the step that `setting`, the value of `variable`, names. If `supports` is false for this
+/// step, returns the next lower step that is supported. "auto" begins at the top. The lowest step
+/// supports everything. If `setting` is not a name of a step, the error lists the names.
 template <class Step, class Supports>
 const Step& choose_step(const char* variable, std::string_view setting, std::span<const Step> steps,
                         Supports&& supports) {

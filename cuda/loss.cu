@@ -1,11 +1,12 @@
-// What losses check and compute. Cross-entropy is fused with softmax, one block a row of logits
-// [rows, V]:
+// The checks and kernels of losses. Cross-entropy is fused with softmax, with one block per row of
+// logits [rows, V]:
 //
 //   loss = log Σ e^x − x[target], with smoothing s: (1 − s)·(that) + s·(log Σ e^x − average x)
 //   dx = dloss·(softmax(x) − target distribution)
 //
-// The probabilities are never stored: the forward keeps two numbers a row, from which the backward
-// computes them again, so a step reads the logits twice and writes their gradient once.
+// The probabilities are never stored: the forward saves two numbers per row, and the backward
+// computes the probabilities again from them. So a step reads the logits twice and writes their
+// gradient once.
 #include "core/convert.h"
 #include "cuda/rows.h"
 #include "cuda/runtime/device_error.h"
@@ -55,8 +56,7 @@ __global__ void __launch_bounds__(kMostHolding)
     average = sum_block(average) / static_cast<T>(n);
   }
   if (threadIdx.x != 0) return;
-  // x is subtracted from the shift first: both may be large, and their difference is exact where it
-  // is small.
+  // x is subtracted from the shift first: both may be large, but a small difference is exact.
   const auto loss_of = [&](T score) {
     return all.total == T(0) ? -minus_infinity<T>() : (all.shift - score) + math::log(all.total);
   };

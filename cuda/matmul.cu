@@ -1,4 +1,4 @@
-// The matrix products of the operations: which step of the ladder (cuda/matmul/) multiplies.
+// The matrix products of the operations: chooses and runs a step of the ladder (cuda/matmul/).
 #include <array>
 #include <string>
 
@@ -19,7 +19,7 @@ constexpr std::array<MatmulStep, 6> kSteps = {{
     {"cublas", cublas_supports, cublas_matmul},
 }};
 
-/// Where the matrices of t lie, for the batch of z.
+/// The layout of the matrices of t, for the batch of z.
 Operand operand(const Tensor& t, const Tensor& z) {
   const int r = t.rank();
   Operand o{t.strides()[r - 2], t.strides()[r - 1], {}};
@@ -30,8 +30,8 @@ Operand operand(const Tensor& t, const Tensor& z) {
   return o;
 }
 
-/// The stride of an axis of size 1 means nothing. It becomes that of a packed matrix, so that one
-/// of the two is 1.
+/// The stride of an axis of size 1 has no meaning. It becomes the stride of a packed matrix, so
+/// that one of the two strides is 1.
 Operand readable(Operand o, int64_t rows, int64_t columns) {
   if (columns == 1) o.column = o.row == 1 ? rows : 1;
   if (rows == 1) o.row = o.column == 1 ? columns : 1;
@@ -106,8 +106,8 @@ void linear(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias
 
 void linear_gelu_tanh(Tensor& active, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (y.numel() == 0) return;
-  // Elsewhere cuBLASLt is slower with GELU than with a kernel of its own after it, or does not know
-  // it: llm.c measured that before Hopper.
+  // Before Hopper, cuBLASLt does not support GELU, or is slower with it than with a separate kernel
+  // (measured by llm.c).
   if (!is_low_precision(y.dtype()) || compute_capability() < 90) {
     linear(y, x, weight, bias);
     return unary(active, y, Unary::gelu_tanh, 0, 0);

@@ -1,5 +1,5 @@
-// Draws by weights, with the CPU's indices (ops/formulas_multinomial.h). One thread a number; a
-// warp adds 32 neighbours.
+// Draws by weights, with the CPU's indices (ops/formulas_multinomial.h). One thread per number; a
+// warp adds 32 neighbouring numbers.
 #include "core/math.h"
 #include "cuda/block.h"
 #include "cuda/runtime/device_error.h"
@@ -9,7 +9,7 @@
 namespace vitrine::cuda {
 namespace {
 
-/// One block a row.
+/// One block per row.
 __global__ void __launch_bounds__(kMostThreads)
     check_weights_kernel(double* weights, int64_t n, int64_t count, bool replacement, int64_t needed,
                          DeviceError* error) {

@@ -1,12 +1,12 @@
-// Normalization over the last axis: rows of moderate length in registers (cuda/norm_held.h), longer
-// and unaligned ones by one block a row, which reads them several times, from a cache or from where
-// it holds them (cuda/rows.h).
+// Normalization over the last axis: rows of moderate length in registers (cuda/norm_held.h); longer
+// and unaligned rows with one block per row, which reads the row several times, from a cache or
+// from shared memory (cuda/rows.h).
 //
 //   y = x̂·weight + bias
 //   layer_norm: x̂ = (x − mean)/√(variance + eps)        rms_norm: x̂ = x/√(average x² + eps)
 //
-// The variance is the average of (x − mean)², from a second walk along the row: E x² − (E x)² would
-// take one walk and lose all digits where the mean is large.
+// The variance is the average of (x − mean)², from a second pass over the row: E x² − (E x)² would
+// take one pass, but lose all digits if the mean is large.
 #include "core/creation.h"
 #include "core/math.h"
 #include "cuda/norm_held.h"
@@ -15,7 +15,7 @@
 namespace vitrine::cuda {
 namespace {
 
-/// Average of f(x[i]…) over 0 ≤ i < n, known to each thread of the block.
+/// The average of f(x[i]…) over 0 ≤ i < n. Each thread of the block gets the result.
 template <class T, class F, class... X>
 __device__ T average(int64_t n, const F& f, const X*... x) {
   T mine = 0;
@@ -24,7 +24,7 @@ __device__ T average(int64_t n, const F& f, const X*... x) {
   return sum_block(mine) / static_cast<T>(n);
 }
 
-/// y of this block's row of x.
+/// Computes y for this block's row of x.
 template <class S>
 __device__ void normalize(const S* x, const NormForward<S>& norm, unsigned shared) {
   using T = AccumulatorOf<S>;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kMostHolding)
   normalize(x, norm, shared);
 }
 
-/// The same of x + residual, which goes to `sum` and is read again from a cache.
+/// The same for x + residual, which is written to `sum` and read again from a cache.
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     add_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm, unsigned shared) {
@@ -102,8 +102,8 @@ void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const 
   });
 }
 
-/// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term where a mean was
-/// subtracted; plus dsum, the gradient of x itself, unless that is null.
+/// With g = dy·weight: dx = rstd·(g − avg(g·x̂)·x̂ − avg(g)), the last term only if a mean was
+/// subtracted; plus dsum, the direct gradient of x, unless dsum is null.
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
     norm_backward_kernel(S* dx, const S* dsum, NormBackward<S> b, unsigned shared) {
@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(kMostHolding)
   }
 }
 
-/// Σ dy·x̂ and Σ dy per column, over `height` rows each: a sum over all rows follows. Null where
-/// not wanted.
+/// Σ dy·x̂ and Σ dy per column, over `height` rows per block; a sum over the blocks follows. Null
+/// if not requested.
 template <class S>
 __global__ void norm_weights_kernel(AccumulatorOf<S>* dweights, AccumulatorOf<S>* dbiases, NormBackward<S> b,
                                     int64_t height) {

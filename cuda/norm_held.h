@@ -1,7 +1,7 @@
-// Norms of rows that the registers of a block hold: x is read once, and so is dy. A thread has
-// kHeld vectors of 16 bytes of a row, and for each of their elements the backward's two sums per
-// column. Rows that one warp holds come eight to a block, a warp each, and nobody waits at a
-// barrier.
+// Norms of rows that fit into the registers of a block, so that x and dy are read only once. A
+// thread holds kHeld vectors of 16 bytes of a row. In the backward it also holds two sums per
+// column for each of their elements. If one warp can hold a row, a block has eight rows, one per
+// warp, and no thread waits at a barrier.
 #pragma once
 
 #include "core/math.h"
@@ -9,8 +9,8 @@
 
 namespace vitrine::cuda {
 
-/// What every forward writes, and reads beside x. `mean` and `bias` are null for rms_norm, which
-/// takes 0 for them.
+/// What every forward writes, and what it reads in addition to x. `mean` and `bias` are null for
+/// rms_norm, where they count as 0.
 template <class S>
 struct NormForward {
   using T = AccumulatorOf<S>;
@@ -28,7 +28,7 @@ struct NormForward {
   }
 };
 
-/// What both backwards read. `mean` is null for rms_norm, which takes 0 for it.
+/// What both backwards read. `mean` is null for rms_norm, where it counts as 0.
 template <class S>
 struct NormBackward {
   const S *dy, *x;
@@ -45,8 +45,8 @@ template <class T>
 struct NormSums {
   T along, level;
 
-  /// Of a row of n, known to each thread of it: their averages, the second one where a mean was
-  /// subtracted.
+  /// The averages of the two sums over a row of n elements, for each thread of the row. The second
+  /// average is 0 unless a mean was subtracted.
   __device__ NormSums averages(int64_t n, bool has_mean) const {
     const NormSums all = merge_block(*this, [](NormSums a, NormSums b) {
       return NormSums{a.along + b.along, a.level + b.level};
@@ -55,15 +55,16 @@ struct NormSums {
   }
 };
 
-/// As many as 128 registers hold beside the sums in float32, twice as wide as 16-bit elements.
+/// Vectors of a row per thread: as many as fit into 128 registers together with the float32 sums,
+/// which are twice as wide as 16-bit elements.
 template <class S>
 inline constexpr int kHeld = sizeof(S) == 2 ? 2 : 4;
 
-// Threads of a row; two such blocks leave each 128 registers
+// The most threads of a row. With two such blocks per multiprocessor, a thread has 128 registers.
 constexpr unsigned kMostHolders = 256;
 
-/// Threads of a row of n elements of a size, 0 where they cannot hold it: it is too long, or rows
-/// begin at no multiple of 16 bytes.
+/// Threads that hold a row of n elements. 0 if this is not possible: the row is too long, or rows
+/// do not begin at multiples of 16 bytes.
 template <class S, class... Tensors>
 unsigned holders_of(int64_t n, const Tensors&... tensors) {
   const auto begins_aligned = [](const Tensor& t) {
@@ -77,7 +78,7 @@ unsigned holders_of(int64_t n, const Tensors&... tensors) {
 
 inline dim3 held_block(unsigned holders) { return {holders, holders == kWarp ? kDeep : 1}; }
 
-/// Calls f(v, i) for each vector v of this thread, of the elements from i on of a row of n.
+/// Calls f(v, i) for each vector v of this thread, where i is its first element in a row of n.
 template <class S, class F>
 __device__ void for_each_held(int64_t n, const F& f) {
   constexpr int N = kLanes<S>;
@@ -88,14 +89,14 @@ __device__ void for_each_held(int64_t n, const F& f) {
   }
 }
 
-/// y of x, or of sum = x + residual where that is not null.
+/// y = norm(x), or y = norm(sum) with sum = x + residual, if `residual` is not null.
 template <class S>
 __global__ void __launch_bounds__(kMostHolders, 2)
     held_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
   using T = AccumulatorOf<S>;
   constexpr int N = kLanes<S>;
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y, n = norm.n, begin = row * n;
-  if (row >= norm.rows) return;  // a whole warp, which meets no other one at a barrier
+  if (row >= norm.rows) return;  // a whole warp, which shares no barrier with other warps
   Vector<S, N> held[kHeld<S>];
   const auto total = [&](const auto& f) {
     T mine = 0;
@@ -128,8 +129,8 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   norm.write_statistics(row, m, r);
 }
 
-/// dx as in norm_backward_kernel, of `height` rows a block; and of these Σ dy·x̂ and Σ dy per
-/// column, null where not wanted: a sum over blocks follows.
+/// dx as in norm_backward_kernel, with `height` rows per block. Also writes the block's Σ dy·x̂ and
+/// Σ dy per column (null if not requested); a sum over blocks follows.
 template <class S>
 __global__ void __launch_bounds__(kMostHolders, 2)
     held_norm_backward_kernel(S* dx, const S* dsum, AccumulatorOf<S>* dweights, AccumulatorOf<S>* dbiases,
@@ -187,8 +188,8 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   });
 }
 
-/// Rows of a block: enough that the sums of blocks cost little beside the rows, few enough to keep
-/// a GPU busy.
+/// Rows of a block: so many that the sums of blocks cost little compared with the rows, and so few
+/// that there are enough blocks to keep a GPU busy.
 inline int held_height(int64_t rows) {
   const int64_t height = (rows + 255) / 256;
   return height < kDeep ? kDeep : height > 64 ? 64 : static_cast<int>(height);

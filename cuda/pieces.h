@@ -1,6 +1,6 @@
 // One launch for many tensors. A model has hundreds of parameters, most of them small, and a launch
-// takes microseconds: so an optimizer hands over a table of all of them, as the kernel's parameter,
-// and each block looks up which piece of which tensor it is to do.
+// takes microseconds. So an optimizer passes a table of all tensors as the kernel's argument, and
+// each block looks up its piece of a tensor in this table.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@
 
 namespace vitrine::cuda {
 
-inline constexpr int64_t kPiece = 1 << 13;  // elements of a block; pieces begin where 16 bytes do
+inline constexpr int64_t kPiece = 1 << 13;  // elements of a block; pieces are 16-byte aligned
 
-/// Bytes that a kernel's parameters may take.
+/// The largest size of a kernel's parameters, in bytes.
 #if VITRINE_CUDA_EMULATED || CUDART_VERSION < 12010
 inline constexpr size_t kParameterBytes = 4096;
 #else
@@ -28,8 +28,8 @@ struct Piece {
   int64_t begin, size;
 };
 
-/// Elements of a parameter, and of its copy in 16 bits, null where there is none: whoever writes
-/// the one rounds it to the other.
+/// Elements of a parameter, and of its 16-bit copy (null if there is none). A kernel that writes
+/// the parameter also rounds it into the copy.
 template <class T>
 struct Master {
   T* x;
@@ -46,7 +46,7 @@ struct Master {
   }
 };
 
-/// As update_elements of arrays (cuda/vector.h), and the copy follows its master.
+/// Like update_elements for arrays (cuda/vector.h); also updates the 16-bit copy.
 template <class F, class T, class... X>
 __device__ void update_elements(int64_t n, const F& f, const Master<T>& master, X*... x) {
   for_each_vector(
@@ -65,16 +65,16 @@ __device__ void update_elements(int64_t n, const F& f, const Master<T>& master, 
       master.x, master.copy, x...);
 }
 
-/// Where tensor i of each of N lists lies, and which pieces it is cut into.
+/// The addresses of tensor i of each of N lists, and the pieces into which the tensors are cut.
 template <int N, class Number = double>
 struct Pieces {
   static constexpr int kMost = static_cast<int>((kParameterBytes - 512) / (8 * (N + 2) + sizeof(Number) + 1));
 
   int count = 0;                  // tensors in this table
-  int64_t first[kMost + 1] = {};  // the number of tensor i's first piece, and of all pieces
+  int64_t first[kMost + 1] = {};  // the first piece of tensor i; then the number of pieces
   int64_t size[kMost] = {};
-  Number number[kMost] = {};     // what differs from tensor to tensor
-  void* data[N][kMost] = {};     // null for a list that is empty, or has no such tensor
+  Number number[kMost] = {};     // numbers that differ from tensor to tensor
+  void* data[N][kMost] = {};     // null if the list is empty or the tensor is undefined
   bool has_float16[kMost] = {};  // the 16-bit copy of tensor i is float16, not bfloat16
 
   /// The tensor of this block.
@@ -87,13 +87,13 @@ struct Pieces {
     }
     return low;
   }
-  /// Where a piece's elements lie in an array of list `list`.
+  /// The address of a piece's elements in an array of list `list`.
   template <class T>
   __device__ T* at(int list, const Piece& piece) const {
     T* const begin = static_cast<T*>(data[list][piece.tensor]);
     return begin == nullptr ? begin : begin + piece.begin;
   }
-  /// A piece of list 0 with its copy, of list 1.
+  /// A piece of list 0 with its 16-bit copy from list 1.
   template <class T>
   __device__ Master<T> master(const Piece& piece) const {
     return {at<T>(0, piece), at<uint16_t>(1, piece), has_float16[piece.tensor]};
@@ -108,8 +108,8 @@ __device__ Piece this_piece(const Pieces<N>& pieces) {
   return {i, begin, left < kPiece ? left : kPiece};
 }
 
-/// sums[i] = {Σ a, Σ b} over the pairs {a, b} that the blocks of the table's tensor i have left:
-/// one block a tensor.
+/// sums[i] = {Σ a, Σ b} over the pairs {a, b} that the blocks of the table's tensor i have written.
+/// One block per tensor.
 template <class Table>
 __global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table) {
   const int i = static_cast<int>(blockIdx.x);
@@ -122,7 +122,7 @@ __global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table)
 }
 
 inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }
-/// How many blocks the tensor gets. If `Number` is a struct, its `tiles()` decides.
+/// The number of blocks for the tensor. If `Number` is a struct, this is its `tiles()`.
 template <class Number>
 int64_t blocks_of(const Tensor& x, const Number& number) {
   if constexpr (std::is_arithmetic_v<Number>) {
@@ -132,9 +132,9 @@ int64_t blocks_of(const Tensor& x, const Number& number) {
   }
 }
 
-/// Calls launch(Type<T>{}, pieces, blocks, done) with tables of the tensors in lists[0], float32 or
-/// float64, and of those at equal places in the others; `done`: how many blocks the tables before
-/// had. A table ends where it is full or the dtype changes.
+/// Calls launch(Type<T>{}, pieces, blocks, done) with tables of the tensors in lists[0] (float32 or
+/// float64) and of the tensors at the same positions in the other lists. `done` is the number of
+/// blocks of the earlier tables. A table ends when it is full or the dtype changes.
 template <int N, class Number = double, class F>
 void for_each_table(const char* kernel, const std::array<const std::vector<Tensor>*, N>& lists,
                     const std::vector<Number>& numbers, F&& launch) {

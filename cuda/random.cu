@@ -1,6 +1,7 @@
-// Random numbers: element i is word i % 4 of Philox counter offset + i/4, and a thread makes as
-// many neighbours as 16 bytes hold, of one counter or two. No state is kept and no thread waits for
-// another: the numbers are the CPU's, bit for bit (normals: to rounding of log, cos and sin).
+// Random numbers: element i is word i % 4 of Philox counter offset + i/4, and a thread computes as
+// many neighbouring elements as fit into 16 bytes, from one or two counters. There is no state, and
+// no thread waits for another. The numbers are the same as on the CPU, bit for bit (normals: up to
+// the rounding of log, cos and sin).
 #include "core/convert.h"
 #include "core/philox.h"
 #include "core/tensor_kernels.h"
@@ -107,7 +108,8 @@ void random_whole(Tensor& y, Draw draw, int64_t low, int64_t count) {
 }
 
 void dropout(Tensor& y, const Tensor& x, double p, double scale, Draw draw) {
-  // A uniform is k·2⁻²⁴ for a whole k, so u < p where k < ⌈p·2²⁴⌉: the comparison needs no floats.
+  // A uniform number is k·2⁻²⁴ with an integer k, so u < p exactly if k < ⌈p·2²⁴⌉: the comparison
+  // needs no floats.
   const auto limit = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   visit_device_floating(x.dtype(), "dropout", [&](auto type) {
     using S = typename decltype(type)::type;

@@ -19,7 +19,7 @@ struct Matrix {
   __device__ S& at(int64_t b, int64_t column) const { return data[b * stride + column]; }
 };
 
-/// Which channel of which sequence a thread owns, and how many there are.
+/// The channel and the sequence that a thread owns, and their numbers.
 struct Sequences {
   const int64_t* lengths;
   int64_t t, channels, count;

@@ -1,12 +1,13 @@
 // Reductions: y[o, i] = the fold of x[o, :, i] for x [outer, n, inner].
 //
-//   Where inner is 1, a row lies in one piece and a block takes it: neighbouring threads read
-//   neighbouring elements, and what each has found is merged at the end. Else a row of threads
-//   takes neighbouring columns, again for neighbouring reads. Sums read 16 bytes at a time, of
-//   columns 8: a warp then 256, and still has rows enough under way. How a sum is rounded depends
-//   on where its row begins among those 16 bytes. A long fold is cut into pieces of a fixed length,
-//   a block each, so that few long rows still fill the GPU; the results of the pieces are folded in
-//   turn. A tree also rounds less than one long sum.
+//   If inner is 1, a row is contiguous, and one block takes it: neighbouring threads read
+//   neighbouring elements, and their results are merged at the end. Otherwise a row of threads
+//   takes neighbouring columns, so that reads are also of neighbouring elements. Sums read 16 bytes
+//   of a row, or 8 bytes of a row of columns, at a time: then a warp reads 256 bytes, and enough
+//   rows are in flight. The rounding of a sum depends on the alignment of its row to 16 bytes. A
+//   long fold is cut into pieces of a fixed length, one per block, so that a few long rows still
+//   fill the GPU. The results of the pieces are folded in order. Such a tree also has smaller
+//   rounding errors than one long sum.
 #include "core/convert.h"
 #include "core/creation.h"
 #include "cuda/block.h"
@@ -17,10 +18,10 @@ namespace vitrine::cuda {
 namespace {
 
 // A fold has
-//   Total<S>        what is known of some elements of type S; of a Total it is the Total itself
-//   none<T>()       what is known of no element
-//   start(x, i)     what element i, of value x, says
-//   merge(a, b)     both together
+//   Total<S>        the partial result of elements of type S; Total<Total<S>> is Total<S>
+//   none<T>()       the partial result of no elements
+//   start(x, i)     the partial result of element i with value x
+//   merge(a, b)     the partial result of both parts
 //   finish<D>(t)    the result
 
 struct Sum {
@@ -46,7 +47,7 @@ struct Sum {
   }
 };
 
-/// Whether y takes the place of x: NaN goes before everything.
+/// Whether y replaces x: NaN takes precedence over every number.
 template <bool kMax, class T>
 __device__ bool beats(T y, T x) {
   return (kMax ? y > x : y < x) || (y != y && x == x);
@@ -81,7 +82,7 @@ struct Extreme {
   }
 };
 
-/// A candidate for the place of an extreme.
+/// A candidate for the extreme element.
 template <class T>
 struct Place {
   T value;
@@ -111,7 +112,7 @@ struct WhereExtreme {
     else
       return {static_cast<decltype(T::value)>(x), index};
   }
-  /// Of equals, and of NaNs, the first.
+  /// Of equal elements, and of NaNs, the first.
   template <class T>
   static __device__ T merge(T a, T b) {
     if (beats<kMax>(a.value, b.value)) return a;
@@ -124,7 +125,7 @@ struct WhereExtreme {
   }
 };
 
-/// kAll: every element holds; else any does. An element holds if Holds says so.
+/// With kAll: whether Holds is true for every element; otherwise, for any element.
 template <bool kAll, class Holds>
 struct Truth {
   template <class S>
@@ -176,8 +177,8 @@ struct Pass {
   int64_t n, inner, height, pieces, stripes = 1;
 };
 
-/// Whether a thread reads several elements at once. Other folds are rare, and take twice as long to
-/// compile so.
+/// Whether a thread reads several elements at once. Other folds are rare, and this would double
+/// their compile time.
 template <class Fold>
 constexpr bool kReadsVectors = std::is_same_v<Fold, Sum>;
 

@@ -1,17 +1,18 @@
-// Rotary position embedding: each pair (l, h) of channels is turned by an angle of which cosine and
-// sine are given.
+// Rotary position embedding: each pair (l, h) of channels is rotated by an angle, given by its
+// cosine and sine.
 //
 //   l' = l·cos − h·sin        h' = h·cos + l·sin
 //
-// A thread owns pairs. Where they are the halves of a row, it reads neighbours of either half, and
-// their angles, together. Angles are few and serve every head, so that they come from a cache.
+// A thread owns pairs. If pairs consist of the halves of a row, the thread reads neighbouring
+// elements of each half, and their angles, together. All heads share a few angles, so these come
+// from a cache.
 #include "cuda/strided.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {
 namespace {
 
-/// How far the second of a pair lies from the first, and whether the angle is taken negative.
+/// The distance of the two elements of a pair, and whether the angle is negated.
 template <class T>
 struct Turn {
   int64_t y_apart, x_apart;
@@ -38,7 +39,8 @@ __device__ void turn_pairs(Lanes<N>, int64_t i, S* y, const S* x, const Accumula
   store(y + at[0] + turn.y_apart, second);
 }
 
-/// `layout` is that of the first of each pair, in y and in x, and of its cosine and sine.
+/// `layout` is the layout of the first element of each pair, in y and in x, and of its cosine and
+/// sine.
 template <class S>
 __global__ void rotary_kernel(S* y, const S* x, const AccumulatorOf<S>* cosine, const AccumulatorOf<S>* sine,
                               Strided<4> layout, Turn<AccumulatorOf<S>> turn) {
@@ -50,7 +52,7 @@ __global__ void rotary_kernel(S* y, const S* x, const AccumulatorOf<S>* cosine, 
     turn_pairs(Lanes<1>{}, i, y, x, cosine, sine, layout, turn);
 }
 
-/// The first of each pair.
+/// A view of the first element of each pair.
 Tensor firsts(const Tensor& x, bool interleaved) {
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -73,8 +75,8 @@ void rotary(Tensor& y, const Tensor& x, const Tensor& cosine, const Tensor& sine
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
     const Turn<T> turn{apart(y, interleaved), apart(x, interleaved), T(back ? -1 : 1)};
-    // A single row may be any number of pairs long: its second half then begins at no multiple of
-    // 16 bytes.
+    // A single row may have any number of pairs: its second half may not begin at a multiple of 16
+    // bytes.
     if (turn.y_apart % kLanes<S, T> != 0 || turn.x_apart % kLanes<S, T> != 0) layout.vectors = 0;
     VITRINE_LAUNCH((rotary_kernel<S>), layout.blocks(), kThreads, 0, y.data<S>(), x.data<S>(),
                    cosine.data<T>(), sine.data<T>(), layout, turn);

@@ -1,12 +1,12 @@
-// For kernels over the last axis, of contiguous rows: one block a row.
+// For kernels over the last axis, with contiguous rows: one block per row.
 //
-// Some read their row twice or more, and what is read again should not come from memory again. Four
-// blocks of 512 threads on each of an H200's 132 multiprocessors have 528 rows under way: rows of
-// 32 KB are 17 MB and stay in its cache of 60 MB, rows of 50257 float32 are 106 MB, and each would
-// come from memory as often as it is read. So a block holds longer rows in its shared memory, 227
-// KB of it: that row takes 201 KB. Where it has no room for all of them, it takes all that there
-// is, and is alone on its multiprocessor: of rows that stay outside, 132 are under way, which are
-// 27 MB of that length.
+// Some kernels read their row two or more times; only the first read should come from memory. An
+// H200 has 132 multiprocessors. With four blocks of 512 threads each, it processes 528 rows at a
+// time. Rows of 32 KB are then 17 MB and stay in the cache of 60 MB. Rows of 50257 float32 are 106
+// MB, and would come from memory at every read. So a block holds longer rows in its 227 KB of
+// shared memory; that row takes 201 KB. If there is no room for all rows of a block, the block uses
+// all shared memory and is alone on its multiprocessor. Then only 132 of the remaining rows are in
+// use, 27 MB, which the cache holds.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@
 
 namespace vitrine::cuda {
 
-/// Where this block's row begins, of rows that lie n elements apart.
+/// The first element of this block's row; rows are n elements apart.
 __device__ inline int64_t row_begin(int64_t n) { return int64_t{blockIdx.x} * n; }
 
-/// Calls f(Type<S>{}, rows, n), a block a row, unless x is empty.
+/// Calls f(Type<S>{}, rows, n), for one block per row, unless x is empty.
 template <class F>
 void visit_rows(const char* kernel, const Tensor& x, F&& f) {
   if (x.numel() == 0) return;
@@ -30,10 +30,11 @@ void visit_rows(const char* kernel, const Tensor& x, F&& f) {
   visit_device_floating(x.dtype(), kernel, [&](auto type) { f(type, blocks, n); });
 }
 
-/// The most threads of kernels that hold rows: as many as one block can keep busy alone.
+/// The number of threads of kernels that hold rows: enough to keep a multiprocessor busy with one
+/// block.
 inline constexpr unsigned kMostHolding = 1024;
 
-/// Bytes of rows that the cache holds for all blocks under way.
+/// Bytes of rows per block that the cache can hold for all blocks that run at a time.
 inline constexpr int64_t kCachedBytes = 32 << 10;
 
 /// Threads and dynamic shared memory of a block of a kernel that reads rows more than once.
@@ -41,8 +42,8 @@ struct Holding {
   unsigned threads, shared;
 };
 
-/// Of kKernel, for `rows` rows of n elements of type S a block. The kernel gets `shared` as an
-/// argument, for rows_in_registers.
+/// The Holding of kKernel, for `rows` rows of n elements of type S per block. The kernel gets
+/// `shared` as an argument, for rows_in_registers.
 template <auto kKernel, class S>
 Holding holding_for(int64_t n, int rows) {
   const int64_t bytes =
@@ -52,14 +53,14 @@ Holding holding_for(int64_t n, int rows) {
   return {kMostHolding, static_cast<unsigned>(std::min(bytes, static_cast<int64_t>(most_shared())))};
 }
 
-/// Copies rows of n elements to this block's shared memory, `shared` bytes, and makes `row` point
-/// there; a row for which there is no room stays where it is. In both places it begins as far from
-/// a multiple of 16 bytes.
+/// Copies rows of n elements into this block's shared memory of `shared` bytes, and makes `row`
+/// point there. A row for which there is no room stays where it is. The copy has the same alignment
+/// modulo 16 bytes as the original.
 template <class... S>
 __device__ void rows_in_registers(unsigned shared, int64_t n, const S*&... row) {
   if (shared == 0) return;
   VITRINE_DYNAMIC_SHARED(unsigned char, room);
-  AsyncCopies copies;  // the whole row is on its way at a time
+  AsyncCopies copies;  // all copies of the row are in flight at the same time
   int64_t used = 0;
   const auto hold = [&]<class T>(const T*& row) {
     const int64_t begin = used + static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % kVectorBytes);

@@ -1,10 +1,10 @@
-// Softmax and its logarithms over the last axis: one block a row.
+// Softmax and its logarithms over the last axis: one block per row.
 //
 //   softmax(x)ᵢ = e^xᵢ / Σ e^xⱼ    log_softmax(x)ᵢ = xᵢ − log Σ e^xⱼ    log_sum_exp(x) = log Σ e^xⱼ
 //
-// The sum takes one pass (cuda/sum_exp.h) where the textbook takes two, one for the largest element
-// and one for the sum: these kernels wait for memory, so a pass less counts. What is read a second
-// time comes from a cache or is held (cuda/rows.h).
+// The sum takes one pass (cuda/sum_exp.h). The textbook takes two passes, one for the largest
+// element and one for the sum. Memory bounds these kernels, so one pass less matters. The second
+// read of a row comes from a cache or from shared memory (cuda/rows.h).
 #include "cuda/rows.h"
 #include "cuda/sum_exp.h"
 #include "ops/kernels.h"
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kMostHolding) softmax_kernel(S* y, const S* x,
   y += row_begin(n), x += row_begin(n);
   rows_in_registers(shared, n, x);
   const SumExp<T> all = sum_exp(x, n);
-  // A row of only −∞ has no total worth the name, and gives 0.
+  // A row that is −∞ everywhere has no valid total; its result is 0.
   const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
   const auto value = [&](S x) {
     return S(scale == T(0) ? T(0) : math::exp(static_cast<T>(x) - all.largest) * scale);
@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(kMostHolding)
   y += row_begin(n), x += row_begin(n);
   rows_in_registers(shared, n, x);
   const ShiftedTotal<T> all = with_finite_shift(sum_exp(x, n));
-  // Subtracted one after the other: the shift is of the size of x, and their difference is exact
-  // where it is small.
+  // Subtracted one after the other: the shift has the size of x, and a small difference of the two
+  // is exact.
   const T log_total = all.total == T(0) ? T(0) : math::log(all.total);
   const auto value = [&](S x) { return S((static_cast<T>(x) - all.shift) - log_total); };
   map_elements(n, value, y, x);

@@ -1,12 +1,12 @@
-// argsort: where the first k of each row are in sorted order; stable, NaN last.
+// argsort: the indices of the first k elements of each row in sorted order; stable, NaN last.
 //
 //   Each block sorts a piece of a row in shared memory by a bitonic network (Batcher 1968):
-//   comparisons whose places do not depend on the data, so all threads compare at once. Then pairs
-//   of sorted runs are merged until one is left: an element's place is its own number plus the
-//   number of elements of the other run that come before it, which a binary search finds. No thread
-//   waits for another, and as equal values are told apart by their index, the order is stable and
-//   always the same. Of each run only the first k matter, so a topk of few gets by with little
-//   merging.
+//   its comparisons do not depend on the data, so all threads compare at the same time. Then pairs
+//   of sorted runs are merged until one run is left: the new position of an element is its own
+//   position plus the number of smaller elements in the other run, which a binary search finds. No
+//   thread waits for another. Equal values are compared by their index, so the order is stable and
+//   always the same. Only the first k elements of each run matter, so a topk of few elements needs
+//   little merging.
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +21,7 @@ namespace {
 template <class T>
 struct Key {
   T value;
-  int64_t index;  // beyond the end of the row: INT64_MAX
+  int64_t index;  // INT64_MAX after the end of the row
 };
 
 template <class T>
@@ -33,7 +33,7 @@ __device__ bool before(const Key<T>& a, const Key<T>& b, bool descending) {
   return descending ? a.value > b.value : a.value < b.value;
 }
 
-/// How long rows are, how long the sorted runs in them, and how much of a run is wanted.
+/// The lengths of rows and of sorted runs, and the number of elements of a run that are needed.
 struct SortRuns {
   int64_t n, run, k;
   bool descending;
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kMostThreads)
     const int64_t at = first + i;
     piece[i] = at < rows.n ? Key<T>{static_cast<T>(x[row + at]), at} : Key<T>{T(0), INT64_MAX};
   }
-  // Runs of `size` are sorted, up and down in turns, so that two of them are one that rises and
-  // falls; merging such a run compares elements at the distances size/2, size/4, …, 1.
+  // Runs of `size` are sorted, alternately up and down, so that two runs form one bitonic sequence.
+  // Merging this sequence compares elements at the distances size/2, size/4, …, 1.
   for (unsigned size = 2; size <= rows.run; size *= 2)
     for (unsigned distance = size / 2; distance > 0; distance /= 2) {
       __syncthreads();
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kMostThreads)
     if (first + i < rows.n) keys[row + first + i] = piece[i];
 }
 
-/// Pairs of neighbouring runs become one of twice their length. Of each the first k are read and
-/// written.
+/// Merges pairs of neighbouring runs into runs of twice the length. Only the first k elements of
+/// each run are read and written.
 template <class T>
 __global__ void merge_runs_kernel(Key<T>* to, const Key<T>* from, SortRuns rows, int64_t count) {
   for (int64_t at = first_index(); at < count; at += grid_stride()) {
@@ -79,7 +79,7 @@ __global__ void merge_runs_kernel(Key<T>* to, const Key<T>* from, SortRuns rows,
     const Key<T> key = from[at];
     int64_t low = 0, high = rows.n - other < rows.run ? rows.n - other : rows.run;
     if (high > rows.k) high = rows.k;
-    while (low < high) {  // low: how many of the other run come before
+    while (low < high) {  // low: elements of the other run that come before
       const int64_t middle = (low + high) / 2;
       if (before(from[at - i + other + middle], key, rows.descending))
         low = middle + 1;

@@ -1,4 +1,5 @@
-// Where the elements of tensors of one shape lie, for kernels over all elements in row-major order.
+// The positions of the elements of tensors of one shape, for kernels over all elements in row-major
+// order.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,17 @@
 
 namespace vitrine::cuda {
 
-/// N tensors of equal shape and any strides. Axes that lie as one in all of them are one here.
+/// N tensors of equal shape with any strides. Neighbouring axes are merged if this is possible in
+/// all tensors.
 template <int N>
 struct Strided {
   int rank = 0;
   int64_t count = 1;
-  // Groups of kLanes elements that are neighbours, or one and the same, in each tensor, from the
-  // first on.
+  // Number of groups of kLanes elements. In each tensor, the elements of a group are neighbours in
+  // memory, or are all the same element (expanded).
   int64_t vectors = 0;
   int64_t sizes[Dims::kMax] = {};
-  Divisor divisors[Dims::kMax] = {};  // by the sizes, where `narrow`
+  Divisor divisors[Dims::kMax] = {};  // by the sizes, if `narrow`
   bool narrow = false;                // 0 < count < 2³¹
   int64_t strides[N][Dims::kMax] = {};
 
@@ -38,10 +40,10 @@ struct Strided {
     return s;
   }
 
-  /// Blocks of kThreads for a walk over all elements.
+  /// Blocks of kThreads for a loop over all elements.
   unsigned blocks() const { return blocks_for(vectors > 0 ? vectors : count); }
 
-  /// The place of element i of each tensor.
+  /// The offset of element i in each tensor.
   __device__ void locate(int64_t i, int64_t (&at)[N]) const {
     for (int k = 0; k < N; ++k) at[k] = 0;
     for (int axis = rank - 1; axis >= 0; --axis) {
@@ -54,11 +56,11 @@ struct Strided {
     }
   }
 
-  /// Lanes of tensor k from p on, inside a group.
+  /// kCount elements of tensor k from p on, within a group.
   template <int kCount, class T>
   __device__ Vector<T, kCount> load(int k, const T* p) const {
     if (kCount == 1 || strides[k][rank - 1] == 1)
-      return cuda::load<kCount>(p);  // of a single element the rank is 0
+      return cuda::load<kCount>(p);  // the rank of a single element is 0
     Vector<T, kCount> same;
     for (int lane = 0; lane < kCount; ++lane) same.at[lane] = *p;
     return same;
@@ -68,7 +70,7 @@ struct Strided {
   void append(int axis, const Tensor* const (&tensors)[N]) {
     const int64_t size = tensors[0]->shape()[axis];
     if (size == 1) return;
-    bool joins = rank > 0;  // the axis before it
+    bool joins = rank > 0;  // whether this axis merges with the previous axis
     for (int k = 0; k < N; ++k) joins = joins && strides[k][rank - 1] == tensors[k]->strides()[axis] * size;
     rank += joins ? 0 : 1;
     sizes[rank - 1] = joins ? sizes[rank - 1] * size : size;
@@ -107,13 +109,14 @@ __device__ void map_all(std::integer_sequence<int, k...>, const Strided<1 + size
   }
 }
 
-/// y[i] = f(x[i]…) for all elements, with all threads of the grid; `layout` is that of y and x….
+/// y[i] = f(x[i]…) for all elements, with all threads of the grid. `layout` is the layout of y, x….
 template <class F, class Y, class... X>
 __device__ void map_all(const Strided<1 + sizeof...(X)>& layout, const F& f, Y* y, const X*... x) {
   map_all(std::make_integer_sequence<int, static_cast<int>(sizeof...(X))>{}, layout, f, y, x...);
 }
 
-/// Calls f(Type<S>{}) for the dtypes that kernels know: float32, float64, bfloat16, float16.
+/// Calls f(Type<S>{}) for the floating-point dtypes of kernels: float32, float64, bfloat16,
+/// float16.
 template <class F>
 void visit_device_floating(DType dtype, const char* kernel, F&& f) {
   switch (dtype) {
@@ -126,8 +129,8 @@ void visit_device_floating(DType dtype, const char* kernel, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}) for every dtype but uint8, as visit_but_uint8, and dual64, which is the CPU's
-/// alone.
+/// Like visit_but_uint8: calls f(Type<S>{}) for every dtype except uint8 and dual64 (which exists
+/// only on the CPU).
 template <class F>
 void visit_device_but_uint8(DType dtype, const char* kernel, F&& f) {
   switch (dtype) {
@@ -138,7 +141,7 @@ void visit_device_but_uint8(DType dtype, const char* kernel, F&& f) {
   }
 }
 
-/// The same, and uint8.
+/// The same, including uint8.
 template <class F>
 void visit_device(DType dtype, const char* kernel, F&& f) {
   if (dtype == DType::uint8) return f(Type<uint8_t>{});

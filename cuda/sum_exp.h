@@ -1,5 +1,5 @@
-// Σ eˣ of a row in one pass (Milakov and Gimelshein 2018): the largest element so far, and the sum
-// of e^(x − largest); where a larger one comes, the sum is scaled down once.
+// Σ eˣ of a row in one pass (Milakov and Gimelshein 2018): the loop keeps the largest element so
+// far, and the sum of e^(x − largest). When a larger element comes, the sum is scaled down once.
 #pragma once
 
 #include "core/math.h"
@@ -19,13 +19,14 @@ __device__ T minus_infinity() {
   return -static_cast<T>(INFINITY);
 }
 
-/// NaN if one of them is.
+/// The larger of a and b; NaN if a or b is NaN.
 template <class T>
 __device__ T larger(T a, T b) {
   return a >= b || a != a ? a : b;
 }
 
-/// The two as one. Where both are alike nothing is scaled: ∞ − ∞ has no value.
+/// The SumExp of both parts together. If their largest elements are equal, nothing is scaled,
+/// because ∞ − ∞ is NaN.
 template <class T>
 __device__ SumExp<T> merge(SumExp<T> a, SumExp<T> b) {
   const T largest = larger(a.largest, b.largest);
@@ -35,7 +36,7 @@ __device__ SumExp<T> merge(SumExp<T> a, SumExp<T> b) {
   return {largest, scaled(a) + scaled(b)};
 }
 
-/// `sum`, and further elements: scaled at most once for all of them.
+/// Adds further elements to `sum`, which is scaled at most once for all of them.
 template <class T, int N>
 __device__ SumExp<T> merge(SumExp<T> sum, const Vector<T, N>& x) {
   T largest = sum.largest;
@@ -46,7 +47,8 @@ __device__ SumExp<T> merge(SumExp<T> sum, const Vector<T, N>& x) {
   return {largest, total};
 }
 
-/// Of a row of n elements that a block reads together, known to each of its threads.
+/// The SumExp of a row of n elements, which the threads of a block read together. Each thread gets
+/// the result.
 template <class S>
 __device__ SumExp<AccumulatorOf<S>> sum_exp(const S* row, int64_t n) {
   using T = AccumulatorOf<S>;
@@ -57,8 +59,8 @@ __device__ SumExp<AccumulatorOf<S>> sum_exp(const S* row, int64_t n) {
   return merge_block(mine, [](SumExp<T> a, SumExp<T> b) { return merge(a, b); });
 }
 
-/// The same as Σ eˣ = e^shift·total with a finite shift: where the largest is not finite, e^largest
-/// alone: 0, ∞ or NaN.
+/// A SumExp as Σ eˣ = e^shift·total with a finite shift. If the largest element is not finite, the
+/// total is e^largest: 0, ∞ or NaN.
 template <class T>
 struct ShiftedTotal {
   T shift, total;

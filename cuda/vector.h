@@ -1,6 +1,6 @@
-// Elements that a thread reads and writes together. Memory is slow to answer and fast to deliver:
-// it is busy only where enough bytes are on their way, and a warp asks for 512 of them with one
-// instruction where each lane takes 16.
+// Vectors: elements that a thread reads and writes together. Memory has a high latency and a high
+// bandwidth: it is busy only if enough bytes are in flight. If each lane reads 16 bytes, one
+// instruction of a warp requests 512 bytes.
 #pragma once
 
 #include <bit>
@@ -12,17 +12,17 @@
 
 namespace vitrine::cuda {
 
-inline constexpr int kVectorBytes = 16;  // the most that one instruction moves
+inline constexpr int kVectorBytes = 16;  // the most bytes that one instruction moves
 
-/// N neighbours.
+/// N neighbouring elements.
 template <class T, int N>
 struct alignas(N * sizeof(T) < kVectorBytes ? N * sizeof(T) : kVectorBytes) Vector {
   T at[N];
 };
 
-/// How many elements of the widest of these sizes a thread takes at a time. Those of 8 bytes come
-/// alone: that is half of what memory can deliver, but saves compiling the long formulas of doubles
-/// once more.
+/// The number of elements that a thread processes at a time, if the widest element has this size.
+/// Elements of 8 bytes are processed one at a time: this gives half of the bandwidth, but the long
+/// formulas of doubles are not compiled a second time.
 constexpr int lanes_of(size_t widest) { return widest < 8 ? static_cast<int>(kVectorBytes / widest) : 1; }
 
 template <class... T>
@@ -49,7 +49,7 @@ VITRINE_UNTRACED void store(T* p, const Vector<T, N>& x) {
   *reinterpret_cast<Vector<T, N>*>(p) = x;
 }
 #else
-/// The N elements that begin at p, where is_aligned<N>(p).
+/// The N elements from p on. Requires is_aligned<N>(p).
 template <int N, class T>
 __device__ Vector<T, N> load(const T* p) {
   return *reinterpret_cast<const Vector<T, N>*>(p);
@@ -61,8 +61,8 @@ __device__ void store(T* p, const Vector<T, N>& x) {
       uint4 at[sizeof(x) / sizeof(uint4)];
     };
     const auto parts = std::bit_cast<Parts>(x);
-    // 16 bytes an instruction, where nvcc takes an assignment apart; of no state space, so that p
-    // may be shared memory.
+    // 16 bytes per instruction; nvcc would split an assignment. The instruction has no state space,
+    // so p may also be shared memory.
     for (size_t i = 0; i < sizeof(x) / sizeof(uint4); ++i)
       asm volatile("st.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(reinterpret_cast<uint4*>(p) + i),
                    "r"(parts.at[i].x), "r"(parts.at[i].y), "r"(parts.at[i].z), "r"(parts.at[i].w)
@@ -82,16 +82,16 @@ __device__ auto map(const F& f, const Vector<T, N>&... x) {
   return y;
 }
 
-/// A number of lanes that is known when the code is compiled.
+/// A number of lanes that is known at compile time.
 template <int N>
 struct Lanes {
   __device__ constexpr operator int() const { return N; }
 };
 
-/// Walks over the elements 0 ≤ i < n of arrays, with the threads of a block: calls f(i, Lanes<N>{})
-/// for the elements i … i + N − 1, 16 bytes of the first array, which are aligned in every one. The
-/// first and last ones come alone, as Lanes<1>, and so do all where the arrays do not reach a
-/// multiple of 16 bytes together. An array that is null does not matter.
+/// Loops over the elements 0 ≤ i < n of arrays, with the threads of a block. Calls f(i, Lanes<N>{})
+/// for the elements i … i + N − 1: 16 bytes of the first array, aligned in every array. The first
+/// and last elements are passed one at a time, as Lanes<1>. All elements are, if the arrays are not
+/// aligned at the same index. Null arrays are ignored.
 template <class F, class First, class... T>
 __device__ void for_each_vector(int64_t n, const F& f, const First* first, const T*... others) {
   constexpr int N = kLanes<First>;
@@ -128,7 +128,7 @@ __device__ void map_elements(int64_t n, const F& f, Y* y, const T*... x) {
       n, [&](int64_t i, auto lanes) { store(y + i, map<lanes>(f, load<lanes>(x + i)...)); }, y, x...);
 }
 
-/// N neighbours from p[i] on, as they are now; 0 where p is null.
+/// The present values of N neighbouring elements from p[i] on; 0 if p is null.
 template <class T, int N>
 struct Held {
   T* p;
@@ -144,9 +144,9 @@ struct Held {
   }
 };
 
-/// Calls f(x[i]…) for 0 ≤ i < n, with the threads of a block, where f may change its arguments:
-/// those of arrays that are not const are written back. An array that is null gives 0 and takes
-/// nothing.
+/// Calls f(x[i]…) for 0 ≤ i < n, with the threads of a block, where f may change its arguments.
+/// Arguments from arrays that are not const are written back. For a null array, f gets 0 and
+/// nothing is written.
 template <class F, class... T>
 __device__ void update_elements(int64_t n, const F& f, T*... x) {
   for_each_vector(

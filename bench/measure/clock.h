@@ -7,8 +7,8 @@
 
 namespace vitrine::bench {
 
-/// Seconds of CLOCK_MONOTONIC (all threads, on the wall) or CLOCK_THREAD_CPUTIME_ID (this thread
-/// alone).
+/// Seconds of CLOCK_MONOTONIC (wall-clock time, for all threads) or CLOCK_THREAD_CPUTIME_ID (this
+/// thread only).
 inline double seconds(clockid_t clock = CLOCK_MONOTONIC) {
   timespec t;
   clock_gettime(clock, &t);

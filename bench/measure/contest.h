@@ -1,5 +1,5 @@
-// Models trained or sampled here and in PyTorch: the command line and the processes of such a
-// benchmark.
+// Benchmarks that train or sample a model in Vitrine and in PyTorch: their command line and
+// processes.
 #pragma once
 
 #include <nlohmann/json.hpp>

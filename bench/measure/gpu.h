@@ -1,12 +1,12 @@
-// What the benchmarks of a GPU share.
+// Code that the benchmarks of a GPU share.
 #pragma once
 
 #include <functional>
 
 namespace vitrine::bench {
 
-/// Whether there is a GPU. Says so where there is none ("NOT MEASURED: …"), and that times mean
-/// nothing where it is emulated.
+/// Whether there is a GPU. If there is none, prints "NOT MEASURED: …". If the GPU is emulated,
+/// prints that times have no meaning.
 bool has_gpu();
 
 /// Seconds of the GPU for one run, by events: the median of `repeats` measurements of `runs` runs

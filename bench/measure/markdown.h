@@ -1,4 +1,4 @@
-// Tables that a terminal shows and a document takes as they are.
+// Markdown tables, for a terminal and for documents.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace vitrine::bench {
 
-/// A table in Markdown, a row at a time to standard output.
+/// A table in Markdown, written to standard output row by row.
 class MarkdownTable {
  public:
   struct Column {

@@ -1,10 +1,10 @@
-// What this CPU can do at most.
+// The peak speed of this CPU.
 #pragma once
 
 namespace vitrine::bench {
 
-/// Float32 operations per second of one thread whose operands stay in registers: a fused
-/// multiply-add is two.
+/// Float32 operations per second of one thread, with operands in registers. A fused multiply-add
+/// counts as two operations.
 double multiply_add_peak();
 
 }  // namespace vitrine::bench

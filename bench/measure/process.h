@@ -1,4 +1,4 @@
-// Benchmarks run each contender in a process of its own, so that its peak memory is its own.
+// Benchmarks run each contender in a separate process, so that its peak memory can be measured.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,13 +1,14 @@
-// Attention that never keeps its weights (Dao et al. 2022): one block a tile of queries of a head,
-// 32 keys at a time.
+// Attention that never stores its weights (Dao et al. 2022): one block per tile of queries of a
+// head, 32 keys at a time.
 //
-//   y = Σ e^(s − m)·v / Σ e^(s − m),   s = form(q·k),   m the largest score so far
+//   y = Σ e^(s − m)·v / Σ e^(s − m),   s = form(q·k),   m = the largest score so far
 //
-// Where a larger score comes, the sums are scaled down once.
+// When a larger score comes, the sums are scaled down once.
 //
 // Keys and values pass through shared memory; scores, weights and sums of a warp stay in its
-// registers (cuda/attention/products.h). LASER's anchors move along (cuda/attention/laser.h). The
-// steps `tiled` and `tensor_core` differ in what multiplies.
+// registers (cuda/attention/products.h). LASER's anchors are updated from block to block
+// (cuda/attention/laser.h). The steps `tiled` and `tensor_core` differ only in how products are
+// computed.
 #pragma once
 
 #include "cuda/attention/laser.h"
@@ -19,7 +20,7 @@ template <class S>
 struct ForwardMemory {
   SharedMatrix<S> q, k, v;  // k and v: of all stages
   SharedMatrix<AccumulatorOf<S>>
-      scores;  // by rows: weights of scalar products, and scores for what is read exactly
+      scores;  // weights for scalar products; scores of elements that are computed exactly
   LaserChannels<AccumulatorOf<S>> laser;
 
   VITRINE_HD ForwardMemory(SharedArena& arena, int tile, int size, int channels, bool with_laser)
@@ -33,8 +34,8 @@ struct ForwardMemory {
 
 template <class S>
 struct AttentionOutputs {
-  Heads<S> y, rest;              // rest: what rounding takes from y, if that is kept
-  Heads<AccumulatorOf<S>> kept;  // LASER's, see Anchor::keeps_whole()
+  Heads<S> y, rest;              // rest: the rounding error of y, if it is saved
+  Heads<AccumulatorOf<S>> kept;  // for LASER, see Anchor::keeps_whole()
   AccumulatorOf<S>* lse;
 };
 
@@ -111,7 +112,7 @@ class ForwardTile {
   /// This warp's rows of the tile of scores.
   __device__ T* own_scores() const { return memory_.scores.row(own_ - begin_); }
 
-  /// This warp's scores of its queries and the keys at hand.
+  /// Computes the scores of this warp's queries and the keys from j on.
   __device__ void find_scores(Block& s, int j) const {
     multiply_transposed(s, memory_.q.row(own_ - begin_), stage(memory_.k, j), in_.size);
     if (scores_.is_plain(own_, own_ + 16 * kHeight, j, j + kAccumulatorColumns)) {
@@ -139,8 +140,8 @@ class ForwardTile {
     for (int own = 0; own < kOwn; ++own) total_[own] += merge_row(added[own], [](T x, T y) { return x + y; });
   }
 
-  /// Finds the largest scores of the lane's rows so far, and what to subtract from scores; old sums
-  /// scale down, and LASER's move.
+  /// Finds the largest scores of the lane's rows so far, and the shift to subtract from scores.
+  /// Scales old sums down, and updates LASER's sums if anchors change.
   __device__ void rescale(Block& s, T (&shift)[kOwn], T (&factor)[kOwn]) {
     T most[kOwn];
     for (int own = 0; own < kOwn; ++own) most[own] = largest_[own];
@@ -199,7 +200,7 @@ class ForwardTile {
         averages);
   }
 
-  /// Where a sum cannot be trusted, what is kept becomes NaN, and repair() has to follow.
+  /// If a sum is not accurate, the saved value becomes NaN, and repair() must follow.
   __device__ void finish_laser(int first, Block& averages, int& repairs) const {
     const HeadMatrix<S> y = out_.y.rows(b_, h_);
     const HeadMatrix<T> kept = out_.kept.rows(b_, h_);
@@ -222,8 +223,8 @@ class ForwardTile {
         averages);
   }
 
-  /// Reads the marked elements of 32 channels, a lane each: log Σ e^(log p + v) over all keys. It
-  /// is rare, so its sums are in memory, and its loops stay loops.
+  /// Computes the marked elements of 32 channels exactly, one per lane: log Σ e^(log p + v) over
+  /// all keys. This is rare, so its sums are in memory, and its loops are not unrolled.
   __device__ void repair(int first) {
     const HeadMatrix<S> y = out_.y.rows(b_, h_);
     const HeadMatrix<T> kept = out_.kept.rows(b_, h_);

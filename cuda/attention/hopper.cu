@@ -1,14 +1,15 @@
-// Step 4, for bfloat16 and float16 on Hopper: as in the steps below, a tile of queries meets keys
-// block by block, but with the structure of cuda/matmul/hopper.cu. The design is that of
+// Step 4, for bfloat16 and float16 on Hopper: as in the lower steps, a tile of queries goes through
+// the keys block by block, but with the structure of cuda/matmul/hopper.cu. The design is from
 // FlashAttention-3 (Shah et al. 2024).
 //
-// What it buys: `mma` reaches some 60 % of these tensor cores' rate, and waits for the softmax.
+// The gain: `mma` reaches about 60 % of the peak of these tensor cores, and waits for the softmax.
 // Here
-// - one thread fetches q, k and v by the copy engine, two blocks of keys ahead;
-// - `wgmma` reads q, k and v where they are, and weights from the registers of the softmax;
+// - one thread loads q, k and v with the copy engine, two blocks of keys ahead;
+// - `wgmma` reads q, k and v from shared memory, and weights from the registers of the softmax;
 // - LASER multiplies F (cuda/attention/laser_operands.h) in place of v: o = c + log(1 + sum);
-// - the scores of the next block are multiplied while this one's weights meet the values; the two
-//   warpgroups take turns, so that one multiplies while the other computes exponentials.
+// - the scores of the next block are computed while the present weights are multiplied by the
+//   values; the two warpgroups take turns, so that one multiplies while the other computes
+//   exponentials.
 #include "cuda/attention/hopper.h"
 #include "cuda/attention/tensor_core.h"
 
@@ -19,7 +20,7 @@ constexpr int kKeys = kLaserKeys, kRing = 2;  // keys of a block, and blocks in 
 template <class S>
 constexpr bool kLaser = std::is_same_v<S, bfloat16>;
 
-/// kSize: channels of a head, filled up with zeros.
+/// kSize: channels of a head, padded with zeros.
 template <int kSize>
 struct Tiles {
   BoxedTile<kTileRows, kSize> q;
@@ -35,8 +36,8 @@ template <class S>
 struct Inputs {
   Scores<float> scores;
   Schedule schedule;
-  Heads<S> y, rest;   // rest: what rounding takes from y, if that is kept
-  Heads<float> kept;  // LASER's y before it is rounded
+  Heads<S> y, rest;   // rest: the rounding error of y, if it is saved
+  Heads<float> kept;  // LASER's y before rounding
   float* lse;
   LaserAnchors laser;
   int heads, group, channels;  // of a batch; query heads of a key head; of a value
@@ -172,7 +173,7 @@ class Consumer {
     products_.commit();
   }
 
-  /// The other warpgroup may multiply.
+  /// Lets the other warpgroup multiply.
   __device__ void pass_turn() {
     if (threadIdx.x % 32 == 0) barriers_.turn[1 - warpgroup_].arrive();
     ++turn_;
@@ -182,8 +183,8 @@ class Consumer {
     return queries.begin + warpgroup_ * kOwnedRows + owned_row(own);
   }
 
-  /// Products q·k with block n become weights e^(scale·(q·k − largest)), and `factor` what earlier
-  /// sums get.
+  /// Products q·k with block n become weights e^(scale·(q·k − largest)). `factor` becomes the
+  /// factor of earlier sums.
   __device__ void weigh(float (&x)[kKeys / 2], const Queries& queries, int n, float (&largest)[kOwn],
                         float (&total)[kOwn], float (&factor)[kOwn]) {
     const int j = queries.first + n * kKeys, begin = queries.begin + warpgroup_ * kOwnedRows;
@@ -196,8 +197,8 @@ class Consumer {
         if (i / 2 % 2 == own) most = std::fmax(most, x[i]);
       most = merge_row(most, [](float a, float b) { return std::fmax(a, b); });
       const float shift = most == -INFINITY ? 0 : most * scale_;
-      // Of the difference, so that an unchanged maximum has the factor 1, whatever the shift was
-      // rounded to: there are many blocks.
+      // From the difference, so that an unchanged maximum has exactly the factor 1 for any rounding
+      // of the shift: there are many blocks.
       factor[own] = fast_exp2((largest[own] - (most == -INFINITY ? 0 : most)) * scale_);
       largest[own] = most;
       float sum = 0;
@@ -209,11 +210,11 @@ class Consumer {
   }
 
   /// LASER's sums p·F follow the anchors from block n − 1 to block n: with f = e^(c − c′), Σ p·F′ =
-  /// f·Σ p·F + (f − 1)·Σ p. `past`: this thread's part of Σ p without block n. What it is of the
-  /// total with block n would not do: f magnifies the rounding of that.
+  /// f·Σ p·F + (f − 1)·Σ p. `past` is this thread's part of Σ p without block n. It is not computed
+  /// from the total with block n, because f would magnify the rounding error.
   __device__ void move(float (&y)[kSize / 2], const Queries& queries, int n, const float (&past)[kOwn],
                        const float (&factor)[kOwn]) const {
-    // Anchors move further only from where there were no values, and then 0 stays 0.
+    // Anchors move by more only if there were no values before, and then 0 stays 0.
     constexpr float kMostMove = 80;
     const int block = queries.first / kKeys + n;
     const float* const from = in_.laser.of_block(queries.key_head, block - 1);
@@ -232,7 +233,7 @@ class Consumer {
     });
   }
 
-  /// Products of keys from j on that a query does not see become −∞.
+  /// Products with hidden keys, from j on, become −∞.
   __device__ void hide(float (&x)[kKeys / 2], const Queries& queries, int j) const {
     const Scores<float>& s = queries.scores;
 #pragma unroll
@@ -328,8 +329,8 @@ __global__ void __launch_bounds__(kHopperThreads, 1)
 #endif
 }
 
-/// Whether LASER's operands are made for more than one tile of queries: as when decoding, fewer
-/// would read F no more often than v.
+/// Whether more than one tile of queries uses LASER's operands. With one tile, as in decoding, F
+/// would be read no more often than v.
 bool laser_pays(const Tensor& q, const Tensor& k) {
   constexpr int64_t kMostHeads = 65535;  // of a grid
   return q.size(2) * q.size(1) > kTileRows * k.size(1) && q.size(1) <= kMostHeads;
@@ -337,8 +338,8 @@ bool laser_pays(const Tensor& q, const Tensor& k) {
 
 }  // namespace
 
-// Heads up to 128 channels of 16 bits that the copy engine reads, and scores that are scale·q·k
-// where they are not hidden; LASER in bfloat16.
+// Supports heads up to 128 channels of 16 bits that the copy engine can read, with scores scale·q·k
+// (or hidden); LASER in bfloat16.
 bool hopper_attention_supports(const AttentionForward& p) {
   const Tensor &q = p.q, &k = p.k, &v = p.v;
   const AttentionForm& form = p.form;

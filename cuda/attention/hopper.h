@@ -1,5 +1,5 @@
-// What attention's kernels for Hopper (TMA and wgmma) have in common: tiles of boxes in shared
-// memory, which one warpgroup fills and two multiply, and the order in which blocks take tiles.
+// Code that attention's kernels for Hopper (TMA and wgmma) share: tiles of boxes in shared memory,
+// which one warpgroup loads and two warpgroups multiply, and the order in which blocks take tiles.
 #pragma once
 
 #include <algorithm>
@@ -12,70 +12,72 @@
 
 namespace vitrine::cuda {
 
-// A block: a warpgroup that produces, and consumers, each with 64 rows of the tile that the block
-// owns.
+// A block has one producer warpgroup, and consumer warpgroups with 64 rows each of the block's
+// tile.
 inline constexpr int kWarpgroup = 128, kConsumers = 2, kHopperThreads = (1 + kConsumers) * kWarpgroup;
 inline constexpr int kOwnedRows = 64, kTileRows = kConsumers * kOwnedRows;
 inline constexpr int kProductDepth = 16;  // of one instruction
-/// Registers a thread: the producer needs few, and consumers share what it gives.
+/// Registers per thread: the producer needs few, and the consumers share the registers that it
+/// releases.
 inline constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 
-/// kRows × kColumns elements of one head, as boxes: those of 64 columns follow each other, so that
-/// they are lines without a gap.
+/// kRows × kColumns elements of one head, as boxes. The boxes of the same 64 columns follow each
+/// other, so that their lines are contiguous.
 template <int kRows, int kColumns>
 struct BoxedTile {
   alignas(1024) char boxes[kColumns / kBox][kRows / kBox][kBoxBytes];
 
-  /// Rows from `row` on, by one thread; outside of the head they become 0.
+  /// Loads rows from `row` on. Called by one thread. Rows outside the head become 0.
   __device__ void load(const TensorMap& map, int row, int h, int b, Mbarrier& full) {
 #pragma unroll 1
     for (int c = 0; c < kColumns / kBox; ++c)
 #pragma unroll 1
       for (int r = 0; r < kRows / kBox; ++r) load_box(boxes[c][r], map, c * kBox, row + r * kBox, h, b, full);
   }
-  /// As an operand whose rows are these from `row` on, and whose k are columns from `column` on.
+  /// The descriptor of an operand with rows from `row` on, where k runs along the columns from
+  /// `column` on.
   __device__ uint64_t by_rows(int row, int column) const {
     return matrix_descriptor<true>(boxes[column / kBox][row / kBox] + column % kBox * 2);
   }
-  /// As an operand whose k are rows from `row` on.
+  /// The descriptor of an operand where k runs along the rows from `row` on.
   __device__ uint64_t by_columns(int row) const {
     return matrix_descriptor<false, kRows / kBox * kBoxBytes>(boxes[0][row / kBox] + row % kBox * 128);
   }
 };
 
-/// A place in shared memory that is filled again and again: by the producer, once all consumers
-/// have released it.
+/// A slot in shared memory that is filled repeatedly. The producer fills the slot when all
+/// consumers have released it.
 struct PipelineSlot {
   Mbarrier full, empty;
 
-  /// `fillers` threads fill it together.
+  /// `fillers` threads fill the slot together.
   __device__ void init(unsigned fillers = 1) {
     full.init(fillers), empty.init(kConsumers * kWarpgroup / kWarp);
   }
   __device__ void wait_empty(unsigned round) { empty.wait((round + 1) % 2); }
-  /// By the producer; then it loads that many bytes.
+  /// Called by the producer, which then loads `bytes` bytes.
   __device__ Mbarrier& fill(unsigned round, unsigned bytes) {
     wait_empty(round);
     full.arrive_expecting(bytes);
     return full;
   }
   __device__ void wait(unsigned round) { full.wait(round % 2); }
-  /// By each warp of the consumers.
+  /// Called by each warp of the consumers.
   __device__ void release() {
     __syncwarp();  // all lanes have read
     if (threadIdx.x % kWarp == 0) empty.arrive();
   }
 };
 
-/// The tiles of all heads, and which of them a block computes one after the other. Tiles of a head
-/// can differ in work: under causality, what the last queries see is most. They come first, so that
-/// what ends last is short; blocks take them in turn, in every other round in the opposite order,
-/// so that none always has the longest. Only so many heads are under way at a time as the L2 cache
-/// holds keys and values of.
+/// The tiles of all heads, and the tiles that each block computes in order. Tiles of a head can
+/// differ in work: with causality, the last queries see the most keys. These tiles come first, so
+/// that the last tiles to finish are short. Blocks take tiles in turn, and in the opposite order in
+/// every other round, so that no block always gets the longest tiles. The number of heads in
+/// progress is limited, so that their keys and values fit into the L2 cache.
 struct Schedule {
   int tiles, heads, together;
 
-  /// For `heads` of so many rows, of which a tile meets `bytes_met` bytes of the other side.
+  /// For `heads` heads of `rows` rows; a tile reads up to `bytes_met` bytes of the other side.
   static Schedule of(int64_t rows, int64_t heads, int64_t bytes_met) {
     constexpr int64_t kCache = int64_t{24} << 20;
     return {static_cast<int>((rows + kTileRows - 1) / kTileRows), static_cast<int>(heads),
@@ -83,7 +85,7 @@ struct Schedule {
   }
   int count() const { return tiles * heads; }
 
-  /// Calls f(head, tile) for each of this block.
+  /// Calls f(head, tile) for each tile of this block.
   template <class F>
   __device__ void for_tiles(F&& f) const {
     const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
@@ -97,8 +99,8 @@ struct Schedule {
   }
 };
 
-/// The beginning of dynamic shared memory at a multiple of 1024, from which boxes count; the launch
-/// asks for as much more.
+/// Boxes must begin at multiples of 1024 bytes in dynamic shared memory; the launch requests this
+/// many additional bytes.
 inline constexpr size_t kAlignment = 1024;
 template <class Shared>
 __device__ Shared& aligned_shared() {
@@ -107,7 +109,7 @@ __device__ Shared& aligned_shared() {
                                                  kAlignment);
 }
 
-/// Of a warpgroup's sums a thread has two rows, and element e of them in the same column of each
+/// A thread holds two rows of a warpgroup's sums, with the same columns in both rows
 /// (cuda/instructions/wgmma.h).
 __device__ inline int owned_row(int of_thread) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
@@ -117,8 +119,8 @@ __device__ inline int owned_column(int e) {
   return e / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + e % 2;
 }
 
-/// Calls f(at, column) for each run `at` of 4 sums of this thread, two rows of two neighbouring
-/// columns, of kSize columns of which there are `columns`.
+/// Calls f(at, column) for each 4 sums of this thread from index `at` on: two rows and two
+/// neighbouring columns. Of kSize columns, only `columns` exist.
 template <int kSize, class F>
 __device__ void for_owned_columns(int columns, F&& f) {
 #pragma unroll
@@ -128,7 +130,7 @@ __device__ void for_owned_columns(int columns, F&& f) {
   }
 }
 
-/// Sums, rounded, as the left operand of the next product.
+/// Rounded sums as the left operand of the next product.
 template <class S, int kCount>
 __device__ void pack_fragments(Fragment (&fragments)[kCount], const float (&x)[8 * kCount]) {
 #pragma unroll
@@ -138,7 +140,7 @@ __device__ void pack_fragments(Fragment (&fragments)[kCount], const float (&x)[8
       fragments[i].quarter[quarter] = pack<S>(x[8 * i + 2 * quarter], x[8 * i + 2 * quarter + 1]);
 }
 
-/// Channels that the kernels are compiled for; other heads are filled up with zeros.
+/// Numbers of channels that the kernels are compiled for; other heads are padded with zeros.
 inline constexpr int kHopperSizes[] = {64, 128};
 
 template <class F>

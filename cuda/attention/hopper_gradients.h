@@ -1,15 +1,15 @@
-// What attention's backward on Hopper computes, for bfloat16: the two kernels of
-// cuda/attention/tiled_backward.cu, with the structure of cuda/attention/hopper.cu. Both are one: a
-// block owns 128 rows of one side, and meets the other side 64 rows at a time,
+// Attention's backward on Hopper, for bfloat16: the two kernels of
+// cuda/attention/tiled_backward.cu, with the structure of cuda/attention/hopper.cu. Both kernels
+// have the same source: a block owns 128 rows of one side, and loops over the other side, 64 rows
+// at a time,
 //
-//   s = a·cᵀ,   g = b·dᵀ,   da = scale·ds·c,   and, where it owns keys, db = p·d,
+//   s = a·cᵀ,   g = b·dᵀ,   da = scale·ds·c,   and, if it owns keys, db = p·d,
 //
 // with (a, b) = (q, dy) and (c, d) = (k, v) or the other way round. Results stay in registers from
 // the first row to the last, and weights and their gradients go from registers into the next
-// product: nothing is written to shared memory but by the copy engine, and no sum has two writers.
-// The weights are computed, and b·dᵀ is multiplied, while other products are under way. LASER
-// multiplies F and H in place of v and dy (cuda/attention/laser_operands.h), and dv = e^(v −
-// c)∘(Pᵀ·H).
+// product: only the copy engine writes to shared memory, and no sum has two writers. The weights
+// and b·dᵀ are computed while other products run. LASER multiplies F and H in place of v and dy
+// (cuda/attention/laser_operands.h), and dv = e^(v − c)∘(Pᵀ·H).
 #pragma once
 
 #include "cuda/attention/gradients.h"
@@ -21,18 +21,18 @@
 namespace vitrine::cuda::hopper_gradients {
 
 using S = bfloat16;
-constexpr int kMet = 64;  // rows of the other side that are met at a time
+constexpr int kMet = 64;  // rows of the other side per block
 constexpr int kRing = 4;  // such blocks in shared memory
 
-/// log₂ e · log Σ e^s of a query, and D; ∞ where it sees no key or does not exist, so that its
-/// weights are 0.
+/// log₂ e · log Σ e^s of a query, and D. The first number is ∞ if the query sees no key or does not
+/// exist, so that its weights are 0.
 using QueryNumbers = Vector<float, 2>;
 
 template <int kSize>
 struct Tiles {
   struct Stage {
     BoxedTile<kMet, kSize> c, d;
-    alignas(16) QueryNumbers queries[kMet];  // of what owners of keys meet
+    alignas(16) QueryNumbers queries[kMet];  // numbers of the queries, if the block owns keys
   };
   BoxedTile<kTileRows, kSize> a, b;
   Stage ring[kRing];
@@ -49,7 +49,7 @@ struct Inputs {
   const float* lse;
   LaserAnchors laser;
   const float* corrections;     // LASER's D
-  Heads<QueryNumbers> numbers;  // [B, H, whole tiles]: the first kernel leaves them for the second
+  Heads<QueryNumbers> numbers;  // [B, H, whole tiles]: from the first kernel for the second
   int heads, group, size, channels;
 };
 
@@ -57,7 +57,7 @@ struct Inputs {
 template <bool kKeys>
 struct Owned {
   int b, h, key_head, begin, end;  // key_head: of all batches
-  bool elsewhere;                  // of step tensor_core
+  bool elsewhere;                  // step tensor_core computes this tile
 
   __device__ Owned(const Inputs& in, int head, int tile) {
     const int heads = kKeys ? in.heads / in.group : in.heads;
@@ -65,20 +65,20 @@ struct Owned {
     b = head / heads, h = head % heads;
     key_head = kKeys ? head : head / in.group;
     elsewhere = in.laser.near != nullptr && !is_near(in.laser.near, key_head);
-    // The first keys are seen most often, so of keys the first tile is the last one of the
-    // schedule's.
+    // The most queries see the first keys. The schedule begins with its last tiles, so tiles of
+    // keys are reversed.
     begin = (kKeys ? in.schedule.tiles - 1 - tile : tile) * kTileRows;
     end = begin + kTileRows < count ? begin + kTileRows : count;
   }
 
-  /// Calls f(query head, first row) for each block of the other side of which any is seen.
+  /// Calls f(query head, first row) for each block of the other side with any visible pair.
   template <class F>
   __device__ void for_met(const Inputs& in, F&& f) const {
     const Scores<float>& s = in.scores;
     const int first = kKeys ? s.first_query(begin) : s.first_key(begin);
     const int last = kKeys ? s.last_query(end - 1) : s.last_key(end - 1);
     const int end_head = kKeys ? (h + 1) * in.group : h + 1, first_met = first / kMet * kMet;
-    // One loop: `wgmma` stays under way from turn to turn of it.
+    // One loop, because a `wgmma` stays in flight from one iteration to the next.
     for (int head = kKeys ? h * in.group : h, at = first_met; at < last && head < end_head;) {
       f(head, at);
       at += kMet;
@@ -87,7 +87,7 @@ struct Owned {
   }
 };
 
-/// By one warp; its first lane asks for the tiles.
+/// The producer. Called by one warp; its first lane requests the tiles.
 template <int kSize, bool kKeys>
 __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& in, const TensorMap& a,
                         const TensorMap& b, const TensorMap& c, const TensorMap& d) {
@@ -124,7 +124,7 @@ __device__ void produce(Tiles<kSize>& tiles, Barriers& barriers, const Inputs& i
   });
 }
 
-/// A warpgroup's 64 rows of each tile.
+/// A consumer: a warpgroup with 64 rows of each tile.
 template <int kSize, bool kKeys>
 class Consumer {
  public:
@@ -157,7 +157,7 @@ class Consumer {
     if constexpr (!kKeys) find_numbers(own, numbers);
     products_.begin(da);
     if constexpr (kKeys) products_.begin(db);
-    Weights weights;  // those of db, and then those of da: there are no registers for both
+    Weights weights;  // for db, and then for da: there are no registers for both
     bool first = true;
     barriers_.own.wait(round_++);
     own.for_met(in_, [&](int query_head, int met) {
@@ -202,7 +202,7 @@ class Consumer {
     }
   }
 
-  /// Begins sums = x·yᵀ, of this warpgroup's rows.
+  /// Begins sums = x·yᵀ for this warpgroup's rows.
   __device__ void multiply_rows(float (&sums)[kScores], const Tile& x, const MetTile& y) {
     products_.begin(sums);
     products_.fence();
@@ -213,7 +213,7 @@ class Consumer {
     products_.commit();
   }
 
-  /// Begins sums += x·y with x rounded into `weights`.
+  /// Begins sums += x·y. Rounds x into `weights`.
   __device__ void add_products(float (&sums)[kSums], Weights& weights, const float (&x)[kScores],
                                const MetTile& y) {
     pack_fragments<S>(weights, x);
@@ -224,7 +224,7 @@ class Consumer {
     products_.commit();
   }
 
-  /// Calls f(element, numbers of its query) for all of this thread's.
+  /// Calls f(element, numbers of its query) for all elements of this thread.
   template <class F>
   __device__ void for_pairs(const typename Tiles<kSize>::Stage& stage, const QueryNumbers (&numbers)[kOwn],
                             F&& f) const {
@@ -250,7 +250,7 @@ class Consumer {
                  : scores.is_plain(begin, end, met, met + kMet);
   }
 
-  /// Products of a query and a key that it does not see become −∞.
+  /// The product of a query with a hidden key becomes −∞.
   __device__ void hide(float (&x)[kScores], const Owned<kKeys>& own, const Scores<float>& scores,
                        int met) const {
 #pragma unroll
@@ -267,7 +267,7 @@ class Consumer {
     }
   }
 
-  /// Of this thread's queries, and for the second kernel.
+  /// Computes the numbers of this thread's queries, and stores them for the second kernel.
   __device__ void find_numbers(const Owned<kKeys>& own, QueryNumbers (&numbers)[kOwn]) const {
     const HeadMatrix<S> dy = in_.dy.rows(own.b, own.h), y = in_.y.rows(own.b, own.h),
                         rest = in_.rest.rows(own.b, own.h);
@@ -295,7 +295,7 @@ class Consumer {
     }
   }
 
-  /// LASER's sums of keys times e^(v − c).
+  /// For LASER, multiplies the sums of keys by e^(v − c).
   __device__ void multiply_by_values(float (&sums)[kSums], const Owned<kKeys>& own) const {
     const HeadMatrix<S> v = in_.v.rows(own.b, own.h);
     const float* const anchors = in_.laser.of_head(own.key_head);

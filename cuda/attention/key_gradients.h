@@ -27,8 +27,9 @@ struct KeyMemory {
   __device__ Anchor<T> anchor(int d) const { return {c[d], delta[d]}; }
 };
 
-/// A tile of keys: 128 channels of dk and dv, over all query heads that read them. Wider heads have
-/// a block for each 128, which computes the weights again: a warp has no registers for more.
+/// A tile of keys: 128 channels of dk and dv, summed over all query heads of the key head. Wider
+/// heads have one block for each 128 channels, which computes the weights again, because a warp has
+/// no registers for more channels.
 template <class S>
 class KeyGradients {
  public:
@@ -56,7 +57,7 @@ class KeyGradients {
     memory_.v.load(copies_, values(), begin_, end_, in_.channels);
     step_ = in_.tile < kAccumulatorColumns
                 ? in_.tile
-                : kAccumulatorColumns;  // queries of one tile, and so of one anchor
+                : kAccumulatorColumns;  // queries of one tile, which share an anchor
     const int first_head = static_cast<int>(blockIdx.y) * in_.group;
     for (h_ = first_head; h_ < first_head + in_.group; ++h_) {
       scores_ = in_.scores.of_head(b_, h_);
@@ -90,7 +91,7 @@ class KeyGradients {
   __device__ int stage(int i) const { return i / step_ % kStages<S>; }
   __device__ T* own_p() const { return memory_.p.row(own_ - begin_); }
 
-  /// Queries from i on and what belongs to them.
+  /// Loads queries from i on, and their dy, lse and corrections.
   __device__ void load(int i) {
     const int64_t heads = int64_t{gridDim.y} * in_.group, row = (b_ * heads + h_) * scores_.queries + i;
     const int end = queries_end(i);
@@ -102,7 +103,7 @@ class KeyGradients {
     }
   }
 
-  /// F by the anchors of the queries' tile, where it is another one than before.
+  /// If a new tile of queries begins, computes F with the anchors of this tile.
   __device__ void change_anchors(int i) {
     if (i / in_.tile == laser_tile_) return;
     laser_tile_ = i / in_.tile;
@@ -193,7 +194,7 @@ class KeyGradients {
     return sum;
   }
 
-  /// dv of the elements that were read exactly; `products`: q·k.
+  /// Adds dv of the elements that were computed exactly; `products` are q·k.
   __device__ void add_exact_values(int i, Accumulator<T> products) {
     each([&](Coordinates at, T& x) { x = log_weight_at(at, i, x, nullptr); }, products);
     share(own_p(), memory_.p.stride, products);

@@ -1,12 +1,13 @@
-// LASER's read of a tile: o = c + log(δ + Σ a·F) with F = e^(v − c) − δ in the place of v
+// LASER's read for a tile of queries: o = c + log(δ + Σ a·F), with F = e^(v − c) − δ in place of v
 // (ops/cpu/attention/rows.h says which anchor c and which δ a channel has). The anchor follows the
 // range of the values that the tile's queries have seen so far, so that the forward reads the
-// values once; what was summed moves along by rank one: with f = e^(c − c′)
+// values once. When the anchor changes from c to c′, a rank-one update corrects the sums: with f =
+// e^(c − c′)
 //
 //   Σ p·F′ = f·Σ p·F + g·Σ p,   g = f − 1, f or 0 where (δ, δ′) is (1, 1), (1, 0) or (0, 0).
 //
-// F and the cotangents H are rounded to the dtype of v, or to bfloat16 where that is float16, which
-// could not hold them.
+// F and the cotangents H are rounded to the dtype of v, or to bfloat16 if v is float16, whose range
+// is too small.
 #pragma once
 
 #include "cuda/attention/laser_operands.h"
@@ -17,7 +18,7 @@ template <class T>
 struct Anchor {
   T c = 0, delta = 1;
 
-  /// For values from low to high; low > high where there are none.
+  /// The anchor for values from low to high; low > high if there are no values.
   __device__ static Anchor of(T low, T high) {
     const T range = high - low;
     if (low > high) return {};
@@ -25,21 +26,21 @@ struct Anchor {
     if (range <= kFar) return {low, T(1)};
     return {high - kFar, T(0)};
   }
-  /// F of v. A value above kFar is one that no query of the tile sees: it has weight 0, and must
-  /// stay finite.
+  /// F of v. If v − c is above kFar, no query of the tile sees the value: it has weight 0, and F
+  /// must stay finite.
   __device__ T value(T v) const {
     const T x = math::min(v - c, kFar);
     return delta == T(0) ? math::exp(x) : math::expm1(x);
   }
-  /// o − c = log(δ + sum), and back.
+  /// o − c = log(δ + sum), and its inverse.
   __device__ T read(T sum) const { return delta == T(0) ? math::log(sum) : math::log1p(sum); }
   __device__ T sum(T read) const { return delta == T(0) ? math::exp(read) : math::expm1(read); }
-  /// Whether values are too far apart for what was read to be trusted, as the sum is below ½: it is
-  /// then read exactly.
+  /// Whether the values are too far apart and the sum is below ½: then the result is not accurate,
+  /// and the element is computed exactly.
   __device__ bool out_of_range(T read) const { return delta == T(0) && !(read >= T(-0.7)); }
-  /// Whether the forward keeps o for the backward, or o − c. In 16 bits another kernel may have
-  /// read o by other anchors, and what is read exactly may be far from c; else the backward finds
-  /// the same anchor near o, and o would lose the digits that o − c has.
+  /// Whether the forward saves o for the backward, or o − c. It saves o in 16 bits, because another
+  /// kernel may have used other anchors, and if δ = 0, because an exact o may be far from c.
+  /// Otherwise the backward finds the same anchor near o, and o would lose digits that o − c has.
   template <class S>
   __device__ bool keeps_whole() const {
     return kTensorCores<S> || delta == T(0);
@@ -52,13 +53,13 @@ struct Anchor {
   static constexpr T kFar = T(kLaserFar);
 };
 
-/// The channels' anchors and ranges, in shared memory, each channel moved by one thread.
+/// The channels' anchors and ranges, in shared memory. One thread updates each channel.
 template <class T>
 struct LaserChannels {
   static constexpr int kMostStages = 2;
   int channels;
   T *low, *high, *c, *delta, *f, *g;
-  T* seen;  // [stages, 32], of the keys at hand: whether any query of the tile sees one
+  T* seen;  // [stages, 32]: whether any query of the tile sees this key
 
   VITRINE_HD LaserChannels(SharedArena& arena, int channels)
       : channels(channels),
@@ -79,7 +80,7 @@ struct LaserChannels {
     }
   }
 
-  /// Which keys from j on queries [begin, end) may give a weight; a barrier has to follow.
+  /// Finds which keys from j on get a weight from queries [begin, end). A barrier must follow.
   __device__ void look(const Scores<T>& scores, int begin, int end, int j) const {
     if (threadIdx.x >= kAccumulatorColumns) return;
     const int key = j + static_cast<int>(threadIdx.x);
@@ -91,8 +92,8 @@ struct LaserChannels {
     seen_at(j)[threadIdx.x] = any ? T(1) : T(0);
   }
 
-  /// Widens the ranges by the values of keys from j on that are seen, moves the anchors, and says
-  /// by f and g what becomes of the sums.
+  /// Extends the ranges by the values of the visible keys from j on, and updates the anchors and
+  /// the factors f and g of the sums.
   template <class S>
   __device__ void advance(const SharedMatrix<S>& values, int j) const {
     const T* const seen_here = seen_at(j);
@@ -114,14 +115,14 @@ struct LaserChannels {
     }
   }
 
-  /// Whether a warp's sums of any channel move.
+  /// Whether the warp's sums of any channel change.
   __device__ bool moves() const {
     bool any = false;
     for (int d = threadIdx.x % kWarp; d < channels; d += kWarp) any = any || f[d] != T(1) || g[d] != T(0);
     return __any_sync(kAllLanes, any);
   }
 
-  /// Values become F; each thread those of the channels that it advances.
+  /// Replaces values by F. Each thread converts the channels that it updates.
   template <class S>
   __device__ void transform(const SharedMatrix<S>& values) const {
     for (int d = threadIdx.x; d < channels; d += blockDim.x) {

@@ -1,6 +1,6 @@
 // LASER's anchors, values and cotangents for Hopper's attention (cuda/attention/laser_operands.h).
-// Values are read twice, once for the ranges of all blocks, side by side, and once for F; in
-// between a thread for each channel walks from block to block.
+// Values are read twice: once for the ranges of all blocks in parallel, and once for F. In between,
+// one thread per channel goes from block to block.
 #include "cuda/attention/laser_operands.h"
 
 #include "core/creation.h"
@@ -15,8 +15,8 @@ constexpr int kPair = 2;                         // channels of a thread
 constexpr int kMostPairs = 64, kRowsAtOnce = 4;  // of a block of threads
 constexpr int kLaserThreads = kMostPairs * kRowsAtOnce;
 constexpr float kNear = static_cast<float>(kLaserNear), kFar = static_cast<float>(kLaserFar);
-constexpr float kMostWidening = 4;  // of a range, where queries see a part of its blocks
-constexpr int kFewKeys = 32;        // whose range says little
+constexpr float kMostWidening = 4;  // of a range, if queries see only some of its blocks
+constexpr int kFewKeys = 32;        // too few for a meaningful range
 
 using Pair = Vector<float, kPair>;
 
@@ -28,7 +28,7 @@ struct Range {
   }
   __device__ bool is_empty() const { return low > high; }
   __device__ bool is_near() const { return is_empty() || high - low <= kFar; }
-  /// Of which F's rounding is a share.
+  /// The spread: F's rounding error is a share of it.
   __device__ float spread() const { return std::fmin(high - low, kNear); }
   /// The anchor of this range, after one of a narrower range.
   __device__ float anchor(float before) const {
@@ -48,8 +48,7 @@ struct SeenKeys {
     const auto same = [&](int axis) { return allowed.size(axis) == 1 || allowed.strides()[axis] == 0; };
     return {scores, allowed.defined() && same(1) && same(2)};
   }
-  /// What tiles of queries see of the blocks of keys that an anchor is of: one of each block, or
-  /// one of the whole head.
+  /// What tiles of queries see of the keys of an anchor (an anchor per block, or per head).
   enum Part { all, prefix, any };
   Part part(bool of_head) const {
     if (scores.left < scores.keys || (scores.allowed.data != nullptr && !masks_keys)) return any;
@@ -64,8 +63,8 @@ struct SeenKeys {
   }
 };
 
-/// Ranges [B·Hkv, blocks, 2, Dv]: the least values and the largest ones. counts [B·Hkv, blocks]: of
-/// how many keys.
+/// Ranges [B·Hkv, blocks, 2, Dv]: the smallest and the largest values. counts [B·Hkv, blocks]: the
+/// numbers of keys.
 __global__ void __launch_bounds__(kLaserThreads)
     laser_ranges_kernel(float* ranges, int* counts, Heads<S> values, SeenKeys seen, int channels) {
   __shared__ Pair least[kRowsAtOnce][kMostPairs], most[kRowsAtOnce][kMostPairs];
@@ -102,7 +101,7 @@ __global__ void __launch_bounds__(kLaserThreads)
   store(out, low), store(out + channels, high);
 }
 
-/// A block of threads for each head, and a thread for each channel.
+/// One block of threads per head, and one thread per channel.
 __global__ void __launch_bounds__(kLaserThreads)
     laser_anchors_kernel(float* anchors, int* moved, int* near, const float* ranges, const int* counts,
                          int blocks, int channels, SeenKeys::Part part) {
@@ -110,10 +109,10 @@ __global__ void __launch_bounds__(kLaserThreads)
   const int d = static_cast<int>(threadIdx.x);
   const int64_t head = blockIdx.x;
   Range range;
-  float c = 0, narrowest = INFINITY;  // the least spread that a tile of queries may see
+  float c = 0, narrowest = INFINITY;  // the smallest spread that a tile of queries may see
   int near_keys = kAllNear;
-  // The ranges of several blocks are on their way together, and what the threads find of them is
-  // merged at once.
+  // The ranges of several blocks are loaded together, and the results of the threads are merged at
+  // once.
   constexpr int kAtOnce = 8;
   for (int first = 0; first < blocks; first += kAtOnce) {
     const int64_t at = head * blocks + first;
@@ -148,7 +147,7 @@ __global__ void __launch_bounds__(kLaserThreads)
   if (threadIdx.x == 0) near[head] = near_keys;
 }
 
-/// F of a block of keys; `of_head`: by the anchors of the last block.
+/// F of a block of keys; with `of_head`, by the anchors of the last block.
 __global__ void __launch_bounds__(kLaserThreads)
     laser_values_kernel(Heads<S> f, Heads<S> values, LaserAnchors laser, int keys, bool of_head) {
   const int d = static_cast<int>(threadIdx.x) % kMostPairs * kPair,
@@ -175,7 +174,7 @@ struct CotangentInputs {
   int queries, group;
 };
 
-/// A warp for each query.
+/// One warp per query.
 __global__ void __launch_bounds__(kLaserThreads)
     laser_cotangents_kernel(Heads<S> cotangents, float* corrections, CotangentInputs in) {
   const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);

@@ -1,28 +1,29 @@
-// What Hopper's attention is given in place of LASER's values and cotangents, computed once for all
-// tiles that meet them: F = e^(v − c) − 1 and H = dy·e^(c − o). cuda/attention/laser.h makes them
-// tile by tile, an exponential for each element again and again, which costs more than the products
-// of Hopper's tensor cores.
+// The operands of Hopper's attention in place of LASER's values and cotangents, computed once for
+// all tiles: F = e^(v − c) − 1 and H = dy·e^(c − o). The code in cuda/attention/laser.h computes an
+// exponential for each element again in each tile. This would cost more than the products of
+// Hopper's tensor cores.
 //
-// An anchor c belongs to a channel and a block of keys, and depends on the values up to that block
-// alone: keys change no bit of what tiles of queries read that meet only blocks before theirs. It
-// moves only when it has to, and then by a part of the range, so that sums rarely have to follow:
+// An anchor c belongs to a channel and a block of keys. It depends only on the values up to this
+// block, so later keys change no bit of the result for tiles of queries that see only earlier
+// blocks. The anchor changes only when it must, and then by a part of the range, so that sums are
+// rarely rescaled:
 //
-//   high − low   where it moves                         it stays while
+//   high − low   new anchor                             kept while it is
 //   up to 2      the middle                             within a quarter of the range from there
 //   up to 60     a quarter of the range below `low`,    at most `low` + 1, at least `high` − 60
 //                but at least `high` − 60
 //
-// Here the values of the channel are from `low` to `high`.
+// Here `low` and `high` are the smallest and the largest value of the channel so far.
 //
-// Two kinds of blocks, and all after such a one, are left to those of step tensor_core:
-// - those that widen the range beyond 60: such values are read exactly there;
-// - where tiles of queries may see only some of the keys that an anchor is of (windows, masks,
-//   causality that does not end where blocks do, and in the backward, which has one anchor a
-//   channel, all causality), those that make the range four times what some tile may see. F's
-//   rounding is a share of that range, of 2 at most, and would cost what is read of a narrow one
-//   its digits. There an anchor is of what a tile of queries sees. A tile may see any block before
-//   it; a mask that hides single keys may hide what makes blocks wide, and that is not looked for:
-//   what is read is off by 2⁻⁸ at most then.
+// Step tensor_core computes two kinds of blocks, and all blocks after them:
+// - blocks that extend the range beyond 60: there the values are read exactly;
+// - blocks that make the range four times the range that some tile of queries may see, if a tile
+//   may see only some of the keys of an anchor. This is so with windows, masks, causality that does
+//   not end at a block's end, and in the backward, which has one anchor per channel, with any
+//   causality. The rounding error of F is a share of the range (of 2 at most), so results from a
+//   narrow range would lose digits. In step tensor_core an anchor depends on the keys that a tile
+//   sees. Here a tile may see any earlier block. A mask of single keys may hide the values that
+//   make a block wide; this is not checked, and the error is 2⁻⁸ at most then.
 #pragma once
 
 #include "core/tensor.h"
@@ -32,10 +33,10 @@ namespace vitrine::cuda {
 
 inline constexpr int kLaserKeys = 128;  // of a block
 
-/// As kernels are given it; none for a mean.
+/// The anchors as an argument of kernels; empty for a mean.
 struct LaserAnchors {
   const float* anchors = nullptr;  // [B·Hkv, blocks, Dv]
-  // [B·Hkv, blocks]: whether any channel's anchor is another one than that of the block before
+  // [B·Hkv, blocks]: whether any channel's anchor differs from the previous block
   const int* moved = nullptr;
   const int* near =
       nullptr;  // [B·Hkv]: keys before the first block without anchors; kAllNear if there is none
@@ -44,7 +45,7 @@ struct LaserAnchors {
   __device__ const float* of_block(int key_head, int block) const {
     return anchors + (int64_t{key_head} * blocks + block) * channels;
   }
-  /// The last ones, which the backward takes for the whole head.
+  /// The anchors of the last block, which the backward uses for the whole head.
   __device__ const float* of_head(int key_head) const { return of_block(key_head, blocks - 1); }
   __device__ bool moves(int key_head, int block) const {
     return anchors != nullptr && moved[int64_t{key_head} * blocks + block] != 0;
@@ -52,38 +53,39 @@ struct LaserAnchors {
 };
 
 inline constexpr int kAllNear = INT32_MAX;
-/// Whether LASER's forward of a query (of its 128) is that of Hopper: whether all blocks that they
-/// meet have anchors.
+/// Whether Hopper's kernel computes LASER's forward for the 128 queries of this query's block:
+/// whether all blocks that they see have anchors.
 template <class T>
 __device__ bool is_near(const int* near, int key_head, const Scores<T>& scores, int query) {
   const int end = query / kLaserKeys * kLaserKeys + kLaserKeys;
   return near != nullptr &&
          scores.last_key((end < scores.queries ? end : scores.queries) - 1) <= near[key_head];
 }
-/// And the backward, whose anchors are those of the whole head.
+/// The same for the backward, which uses one anchor for the whole head.
 __device__ inline bool is_near(const int* near, int key_head) {
   return near != nullptr && near[key_head] == kAllNear;
 }
 
-/// v − c. What no query sees may be any number: it has weight 0, and its exponential must stay
-/// finite.
+/// v − c, limited: a value that no query sees can be any number. It has weight 0, and its
+/// exponential must stay finite.
 __device__ inline float laser_exponent(float v, float c) {
   return math::min(v - c, static_cast<float>(kLaserFar));
 }
 
-/// The anchors of values [B, Hkv, Tk, Dv] in bfloat16, and what they make: for the forward block by
-/// block, for the backward those of the whole head. Keys that no query sees do not count, as far as
-/// the window or a mask of whole keys says so; NaN does not either, and remains in F.
+/// The anchors of values [B, Hkv, Tk, Dv] in bfloat16, and F and H: with anchors per block for the
+/// forward, and with anchors of the whole head for the backward. Keys that no query sees are
+/// ignored, if the window or a mask of whole keys hides them. NaN is ignored too, and remains NaN
+/// in F.
 class LaserBlocks {
  public:
   LaserBlocks(const Tensor& v, const Scores<float>& scores, const Tensor& allowed, bool of_head);
 
   LaserAnchors anchors() const;
   const Tensor& near() const { return near_; }  ///< int32 [B·Hkv]
-  /// F; Hopper's copy engine reads it.
+  /// F, in a layout for Hopper's copy engine.
   Tensor values(const Tensor& v) const;
-  /// H of near heads, and D [B, H, Tq] = Σ H·(e^(o − c) − 1); other heads are left as they are.
-  /// `kept`: o before it was rounded.
+  /// Writes H of near heads, and D [B, H, Tq] = Σ H·(e^(o − c) − 1); other heads are unchanged.
+  /// `kept` is o before rounding.
   void cotangents(Tensor& h, Tensor& d, const Tensor& dy, const Tensor& kept, const Tensor& lse) const;
 
  private:
@@ -91,7 +93,8 @@ class LaserBlocks {
   bool of_head_;
 };
 
-/// A tensor of the sizes of [B, H, T, D] that Hopper's copy engine reads.
+/// An uninitialized tensor with the shape of `like` [B, H, T, D], in a layout for Hopper's copy
+/// engine.
 Tensor copyable_heads(const Tensor& like);
 
 }  // namespace vitrine::cuda

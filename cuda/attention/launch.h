@@ -1,5 +1,5 @@
-// What the steps `tiled` and `tensor_core` share: which attention fits them, how many rows a tile
-// has, and how many blocks and threads that makes.
+// Code that the steps `tiled` and `tensor_core` share: which attention they support, the number of
+// rows of a tile, and the numbers of blocks and threads.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace vitrine::cuda {
 
-/// Rows of a tile of a side that has `count`, a multiple of `least`: as many as the warps own, if
-/// the kernel's Memory of them fits into the GPU's shared memory.
+/// Rows of a tile, for a side with `count` rows; a multiple of `least`. As many as the warps can
+/// own, if the kernel's Memory for them fits into the GPU's shared memory.
 template <class Memory>
 int tile_rows(int64_t count, int least, int size, int channels, bool laser) {
   int rows = least * kAttentionWarps;
@@ -23,13 +23,13 @@ int tile_rows(int64_t count, int least, int size, int channels, bool laser) {
   return rows;
 }
 
-/// Bytes of dynamic shared memory for the kernel's Memory of a tile.
+/// Bytes of dynamic shared memory for the kernel's Memory for one tile.
 template <class Memory, class S>
 size_t shared_bytes(int tile, const AttentionInputs<S>& in) {
   return bytes_of<Memory>(tile, in.size, in.channels, in.laser);
 }
 
-/// `parts` blocks a tile of the rows of x [B, H, T, ·].
+/// A grid with `parts` blocks per tile of rows of x [B, H, T, ·].
 inline dim3 tile_grid(const Tensor& x, int tile, int parts = 1) {
   return dim3(static_cast<unsigned>((x.size(2) + tile - 1) / tile * parts), static_cast<unsigned>(x.size(1)),
               static_cast<unsigned>(x.size(0)));
@@ -40,9 +40,9 @@ unsigned tile_threads(int tile) {
   return static_cast<unsigned>(tile) / (16 * kHeight) * kWarp;
 }
 
-/// LASER's backward wants the forward's tiles, so it is the gradients' memory that says how many
-/// queries fit. `kHeight` is that of the accumulators of queries. `near`: what Hopper's kernels
-/// have done; undefined where they have not run.
+/// LASER's backward requires the tiles of the forward, so the memory of the gradients decides how
+/// many queries fit. `kHeight` is the height of the accumulators of queries. `near`: the part that
+/// Hopper's kernels have computed; undefined if they have not run.
 template <class S, int kHeight>
 AttentionInputs<S> tiled_inputs(const AttentionForward& p, const Tensor& near = {}) {
   const auto size = static_cast<int>(p.q.size(3)), channels = static_cast<int>(p.v.size(3));
@@ -59,7 +59,7 @@ AttentionInputs<S> tiled_inputs(const AttentionForward& p, const Tensor& near = 
           near.defined() ? near.data<int32_t>() : nullptr};
 }
 
-/// A tile of keys, and the blocks that share one: wide heads have two.
+/// Rows of a tile of keys, and the number of blocks per tile: two for wide heads.
 template <class S>
 struct KeyTiles {
   int tile, parts;
@@ -69,7 +69,8 @@ struct KeyTiles {
         parts(std::max(in.size, in.channels) <= KeyGradients<S>::kPartChannels ? 1 : 2) {}
 };
 
-/// Calls f(Type<S>{}) for the dtypes that are multiplied number by number; false for others.
+/// Calls f(Type<S>{}) for the dtypes that are multiplied number by number; returns false for
+/// others.
 template <class F>
 bool visit_wide(const AttentionForward& p, F&& f) {
   switch (p.q.dtype()) {
@@ -79,9 +80,9 @@ bool visit_wide(const AttentionForward& p, F&& f) {
   }
 }
 
-/// Calls f(Type<S>{}, height) for those that tensor cores multiply; false for others. `height` is a
-/// constant: a warp has two accumulators of queries where heads are narrow, for which a block of
-/// keys then is read from shared memory once.
+/// Calls f(Type<S>{}, height) for the dtypes of tensor cores; returns false for others. `height` is
+/// a constant. For narrow heads a warp has two accumulators of queries, so that it reads a block of
+/// keys from shared memory only once for both.
 template <class F>
 bool visit_16_bits(const AttentionForward& p, F&& f) {
   const auto with_height = [&](auto type) {
@@ -109,7 +110,7 @@ bool fits_forward(const AttentionForward& p) {
   return shared_bytes<ForwardMemory<S>>(in.tile, in) <= most_shared();
 }
 
-/// And the backward's.
+/// Whether the backward's tiles fit.
 template <class S, int kHeight>
 bool fits_backward(const AttentionBackward& p) {
   if (!fits_forward<S, kHeight>(p)) return false;
@@ -141,7 +142,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
   KeyGradients<S>(in, out, kept, tile, parts, shared).run(dk, dv);
 }
 
-/// `near`: what Hopper's kernels have done of this forward; undefined where they have not run.
+/// `near`: the part of this forward that Hopper's kernels have computed; undefined if they have not
+/// run.
 template <class S, int kHeight>
 void launch_forward(const AttentionForward& p, const Tensor& near = {}) {
   using T = AccumulatorOf<S>;
@@ -153,7 +155,7 @@ void launch_forward(const AttentionForward& p, const Tensor& near = {}) {
                  shared_bytes<ForwardMemory<S>>(in.tile, in), in, out);
 }
 
-/// The same of the backward; `h`: LASER's H, in which Hopper's kernels have written that of their
+/// The same for the backward. `h` is LASER's H, where Hopper's kernels have written H of their
 /// heads.
 template <class S, int kHeight>
 void launch_backward(const AttentionBackward& p, const Tensor& near = {}, Tensor h = {}) {

@@ -3,8 +3,8 @@
 //
 //   s = form(q·k),   w = e^(s − lse),   lse = log Σ e^s;   y = Σ w·v, or LASER's log Σ w·e^v
 //
-// A head writes Tq·Tk weights and reads each Dv times, and each query reads all keys anew: memory
-// grows with the square of the length, and the units that load limit it, not those that multiply.
+// A head writes Tq·Tk weights and reads each Dv times, and each query reads all keys again. So
+// memory grows with the square of the length, and loads limit the speed, not multiplications.
 #include "cuda/attention/naive.h"
 
 #include "core/creation.h"
@@ -13,7 +13,7 @@
 namespace vitrine::cuda {
 namespace {
 
-/// A thread a query: its scores become weights.
+/// One thread per query: its scores become weights.
 template <class S, class T>
 __global__ void attention_naive_weights(Heads<T> weights, T* lse, AttentionInputs<S> in, int heads,
                                         int64_t count) {
@@ -28,7 +28,7 @@ __global__ void attention_naive_weights(Heads<T> weights, T* lse, AttentionInput
       w[j] = scores.score(dot(q, k.row(j), in.size), e.row, j);
       largest = math::max(largest, w[j]);
     }
-    const T shift = largest == minus_infinity<T>() ? T(0) : largest;  // a query that sees nothing
+    const T shift = largest == minus_infinity<T>() ? T(0) : largest;  // a query that sees no key
     for (int j = 0; j < scores.keys; ++j) total += math::exp(w[j] - shift);
     lse[at] = shift + math::log(total);
     for (int j = 0; j < scores.keys; ++j) {
@@ -38,7 +38,7 @@ __global__ void attention_naive_weights(Heads<T> weights, T* lse, AttentionInput
   }
 }
 
-/// A thread an element of y.
+/// One thread per element of y.
 template <class S, class T, class Y>
 __global__ void attention_naive_read(Heads<Y> y, Heads<T> weights, AttentionInputs<S> in, int heads,
                                      int64_t count) {

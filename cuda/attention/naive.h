@@ -1,4 +1,5 @@
-// What the passes of step `naive` share: the weights, which are a tensor, and what they read.
+// Code that the passes of step `naive` share: the weights, which are a tensor, and the read of the
+// values.
 #pragma once
 
 #include "cuda/attention/scores.h"
@@ -6,11 +7,11 @@
 
 namespace vitrine::cuda {
 
-/// The weights [B, H, Tq, Tk] of p in the wide dtype, of LASER their logarithms; p.lse becomes log
-/// Σ e^scores.
+/// The weights [B, H, Tq, Tk] of p in the wide dtype; for LASER, the logarithms of the weights.
+/// Also writes p.lse = log Σ e^scores.
 Tensor naive_weights(const AttentionForward& p);
-/// y [B, H, Tq, Dv] = w·v, or LASER's log Σ e^(log w + v), in y's dtype: that of v, or the wide
-/// one.
+/// y [B, H, Tq, Dv] = w·v, or LASER's log Σ e^(log w + v). The dtype of y is the dtype of v or the
+/// wide dtype.
 void naive_read(const Tensor& y, const Tensor& weights, const AttentionForward& p);
 
 /// Element `at` of a tensor [B, heads, rows, columns].

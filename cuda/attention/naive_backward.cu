@@ -1,5 +1,5 @@
-// The backward of step 1, as in a textbook. It keeps nothing: weights and y are computed again. Of
-// one query i, key j and channel d:
+// The backward of step 1, as in a textbook. The forward saves nothing: weights and y are computed
+// again. For one query i, key j and channel d:
 //
 //   dv_jd = Σ_i dy_id·∂y_id/∂v_jd,   ds_ij = Σ_d dy_id·∂y_id/∂s_ij
 //   dq = scale·ds·k,   dk = scale·dsᵀ·q
@@ -7,7 +7,7 @@
 //   mean    ∂y/∂v = w                      ∂y/∂s = w·(v − y)
 //   LASER   ∂y/∂v = e^(log w + v − y)      ∂y/∂s = ∂y/∂v − w
 //
-// ds is a second matrix of Tq·Tk numbers a head in memory.
+// ds is a second matrix in memory, with Tq·Tk numbers per head.
 #include "core/creation.h"
 #include "cuda/attention/naive.h"
 
@@ -24,11 +24,11 @@ struct NaiveBackward {
   __device__ T by_value(T w, T v, T y) const { return in.laser ? math::exp(w + (v - y)) : w; }
   __device__ T by_score(T w, T v, T y) const {
     if (in.laser) return by_value(w, v, y) - math::exp(w);
-    return w == T(0) ? T(0) : w * (v - y);  // also where a value is infinite
+    return w == T(0) ? T(0) : w * (v - y);  // 0 even if a value is infinite
   }
 };
 
-/// A thread an element of ds [B, H, Tq, Tk].
+/// One thread per element of ds [B, H, Tq, Tk].
 template <class S, class T = AccumulatorOf<S>>
 __global__ void attention_naive_score_gradients(NaiveBackward<S> x, int64_t count) {
   const AttentionInputs<S>& in = x.in;
@@ -50,7 +50,7 @@ __global__ void attention_naive_score_gradients(NaiveBackward<S> x, int64_t coun
   }
 }
 
-/// A thread an element of dq [B, H, Tq, D].
+/// One thread per element of dq [B, H, Tq, D].
 template <class S, class T = AccumulatorOf<S>>
 __global__ void attention_naive_query_gradients(Heads<S> dq, NaiveBackward<S> x, int64_t count) {
   const AttentionInputs<S>& in = x.in;
@@ -64,7 +64,7 @@ __global__ void attention_naive_query_gradients(Heads<S> dq, NaiveBackward<S> x,
   }
 }
 
-/// A thread an element of dk [B, Hkv, Tk, D], over all query heads that read it.
+/// One thread per element of dk [B, Hkv, Tk, D], summed over all query heads of the key head.
 template <class S, class T = AccumulatorOf<S>>
 __global__ void attention_naive_key_gradients(Heads<S> dk, NaiveBackward<S> x, int64_t count) {
   const AttentionInputs<S>& in = x.in;
@@ -79,7 +79,7 @@ __global__ void attention_naive_key_gradients(Heads<S> dk, NaiveBackward<S> x, i
   }
 }
 
-/// And of dv [B, Hkv, Tk, Dv].
+/// One thread per element of dv [B, Hkv, Tk, Dv].
 template <class S, class T = AccumulatorOf<S>>
 __global__ void attention_naive_value_gradients(Heads<S> dv, NaiveBackward<S> x, int64_t count) {
   const AttentionInputs<S>& in = x.in;

@@ -1,10 +1,10 @@
-// The products of attention: A·Bᵀ of two tiles, and W·B of an accumulator that a warp has just
-// computed and a tile.
+// The products of attention: A·Bᵀ of two tiles, and W·B, where W is an accumulator that a warp has
+// just computed and B is a tile.
 //
-// bfloat16 and float16 multiply on tensor cores, with float32 sums. A result's layout is that of a
-// left operand two by two, so weights go from one product into the next without leaving their
-// registers, rounded to 16 bits. float32 and float64 multiply number by number, and weights go
-// through shared memory.
+// bfloat16 and float16 are multiplied on tensor cores, with float32 sums. Two neighbouring results,
+// rounded to 16 bits, have the layout of a left operand. So weights go from one product into the
+// next without leaving their registers. float32 and float64 are multiplied number by number, and
+// weights go through shared memory.
 #pragma once
 
 #include "cuda/attention/tile.h"
@@ -17,11 +17,12 @@ namespace vitrine::cuda {
 template <class S>
 inline constexpr bool kTensorCores = sizeof(S) == 2;
 
-/// Of LASER's F and H, which float16 cannot hold: they lie in memory for S, as bfloat16.
+/// The dtype of LASER's F and H: bfloat16 in place of float16, whose range is too small. In memory
+/// they are in arrays of S.
 template <class S>
 using LaserDType = std::conditional_t<std::is_same_v<S, float16>, bfloat16, S>;
 
-/// Numbers of that dtype, in the memory of S and from there.
+/// Conversions between numbers of that dtype and arrays of S; the bits are kept.
 template <class S>
 __device__ S laser_bits(AccumulatorOf<S> x) {
   if constexpr (std::is_same_v<S, float16>) {
@@ -43,8 +44,7 @@ __device__ AccumulatorOf<S> laser_value(S at) {
   }
 }
 
-/// Calls f(Type<V>{}) with the dtype of what is in the place of v and dy: S, or that of LASER's F
-/// and H.
+/// Calls f(Type<V>{}), where V is the dtype of v and dy (S), or of LASER's F and H.
 template <class S, class F>
 __device__ void visit_values(bool laser, F&& f) {
   if constexpr (std::is_same_v<S, float16>)
@@ -58,14 +58,14 @@ __device__ Fragment fragment(const S* rows, int stride, int row, int column) {
   const int lane = threadIdx.x % kWarp;
   return load_matrices<false>(rows + (row + lane % 16) * stride + column + lane / 16 * 8);
 }
-/// As the B of A·B.
+/// The same elements as the B of A·B.
 template <class S>
 __device__ Fragment fragment_across(const S* rows, int stride, int row, int column) {
   const int lane = threadIdx.x % kWarp;
   return load_matrices<true>(rows + (row + lane / 16 * 8 + lane % 8) * stride + column + lane / 8 % 2 * 8);
 }
 
-/// Columns from 16·pair on of c += a·b, where b comes from one of the two above.
+/// c += a·b for the 16 columns from 16·pair on. b comes from one of the two functions above.
 template <class S, int kHeight>
 __device__ void multiply_fragments(Accumulator<float, kHeight>& c, int pair, const Fragment (&a)[kHeight],
                                    const Fragment& b) {
@@ -76,8 +76,8 @@ __device__ void multiply_fragments(Accumulator<float, kHeight>& c, int pair, con
       multiply_accumulate<S>(c.at[r][2 * pair + n], a[r], b.quarter[n], b.quarter[n + 2]);
 }
 
-/// c += A·B over `depth`, number by number: A's 16 rows lie a_stride apart, B(k, n) = b[k·along +
-/// n·across].
+/// c += A·B over `depth`, number by number. A has 16 rows with stride a_stride, and B(k, n) =
+/// b[k·along + n·across].
 template <class T>
 __device__ void multiply(Accumulator<T>& c, const T* a, int a_stride, const T* b, int along, int across,
                          int depth) {
@@ -97,8 +97,7 @@ __device__ void multiply(Accumulator<T>& c, const T* a, int a_stride, const T* b
   }
 }
 
-/// c += A·Bᵀ over the first `depth` columns of A, whose first row is given, and of a tile B of 32
-/// rows.
+/// c += A·Bᵀ over the first `depth` columns. `a` is the first row of A, and B is a tile of 32 rows.
 template <class S, class T, int kHeight>
 __device__ void multiply_transposed(Accumulator<T, kHeight>& c, const S* a, const SharedMatrix<S>& b,
                                     int depth) {
@@ -117,7 +116,7 @@ __device__ void multiply_transposed(Accumulator<T, kHeight>& c, const S* a, cons
   }
 }
 
-/// An accumulator as the left operand of W·B. `shared`: where the warp's rows begin in a tile of 32
+/// An accumulator as the left operand of W·B. `shared` is the warp's first row in a tile of 32
 /// columns, for scalar products.
 template <class S, int kHeight>
 class Weights {
@@ -163,8 +162,8 @@ class Weights<S, kHeight> {
   Fragment rows_[kAccumulatorColumns / 16][kHeight];
 };
 
-/// e^x, for 16-bit results by the instruction for powers of 2: its error is far below their
-/// rounding.
+/// e^x. For 16-bit results it uses the instruction for powers of 2, because its error is far below
+/// their rounding error.
 template <class S>
 __device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
   if constexpr (kTensorCores<S>) {

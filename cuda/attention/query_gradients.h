@@ -95,7 +95,7 @@ class QueryGradients {
     stage(memory_.v, j).load(copies_, values(), j, scores_.keys, in_.channels);
   }
 
-  /// LASER's anchors as the forward left them.
+  /// Finds LASER's anchors again, as at the end of the forward.
   __device__ void find_anchors() {
     const auto& laser = memory_.laser;
     laser.start();
@@ -109,8 +109,9 @@ class QueryGradients {
       c[d] = laser.c[d], c[in_.channels + d] = laser.delta[d];
   }
 
-  /// D of this warp's rows; LASER's dy becomes H, here and for the second kernel. Scalar products
-  /// are added in the order of dP's, so that nothing is left of dP − D where a query sees one key.
+  /// Computes D of this warp's rows. For LASER, dy becomes H, here and for the second kernel.
+  /// Scalar products are added in the same order as in dP, so that dP − D is exactly 0 if a query
+  /// sees one key.
   __device__ void correct() {
     const int lane = threadIdx.x % kWarp;
     T* const corrections = kept_.correction + head_ * scores_.queries;
@@ -134,7 +135,7 @@ class QueryGradients {
     if (threadIdx.x == 0) kept_.exact[head_ * gridDim.x + tile_of_queries()] = exact_;
   }
 
-  /// The terms of D_i of every `step`-th channel.
+  /// The sum of the terms of D_i over every `step`-th channel.
   __device__ T add_corrections(int i, int first, int step, int& exact) const {
     S* const row = memory_.dy.row(i - begin_);
     const HeadMatrix<S> y = out_.y.rows(b_, h_), rest = out_.rest.rows(b_, h_);
@@ -145,7 +146,8 @@ class QueryGradients {
     return sum;
   }
 
-  /// An element of dy becomes H; returns D with its term, of H as it is rounded.
+  /// Replaces an element of dy by H. Returns `correction` (D) plus the element's term, which uses
+  /// the rounded H.
   __device__ T add_laser_cotangent(T correction, S& at, int i, int d, int& exact) const {
     const Anchor<T> anchor = memory_.laser.anchor(d);
     const T up = static_cast<T>(at), read = anchor.template read_of<S>(kept().row(i)[d]),

@@ -1,4 +1,4 @@
-// What attention's kernels are given: the operands, and what makes a score of q·k.
+// The arguments of attention's kernels: the operands, and the computation of a score from q·k.
 #pragma once
 
 #include "core/math.h"
@@ -8,12 +8,12 @@
 
 namespace vitrine::cuda {
 
-/// What makes a score of q·k, for one head after of_head().
+/// Computes scores from products q·k. After of_head(), for one head.
 template <class T>
 struct Scores {
   int queries, keys;
   T scale, softcap;
-  int64_t left, right;  // of the position: keys further away are hidden
+  int64_t left, right;  // of the query's position: keys further away are hidden
   Heads<T> bias;
   Heads<bool> allowed;
   const T* slopes;
@@ -43,8 +43,8 @@ struct Scores {
     return static_cast<int>(x < 0 ? 0 : x > most ? most : x);
   }
   __device__ int position(int i) const { return i + keys - queries; }
-  /// Keys [first, last) that query i sees but for the mask, and queries [first, last) that see key
-  /// j.
+  /// The keys [first, last) that query i sees if the mask allows them, and the queries [first,
+  /// last) that see key j.
   __device__ int first_key(int i) const { return clamp(position(i) - left, keys); }
   __device__ int last_key(int i) const { return clamp(position(i) + right + 1, keys); }
   __device__ int first_query(int j) const { return clamp(j - right + queries - keys, queries); }
@@ -55,22 +55,23 @@ struct Scores {
   __device__ bool is_allowed(int i, int j) const {
     return allowed.data == nullptr || allowed.data[i * allowed.row + j * allowed.column];
   }
-  /// Whether query i may give key j a weight: it sees it, and its bias is not −∞.
+  /// Whether query i may give key j a weight: the query sees the key, and the bias is not −∞.
   __device__ bool may_weigh(int i, int j) const {
     return sees(i, j) &&
            (bias.data == nullptr || bias.data[i * bias.row + j * bias.column] != -static_cast<T>(INFINITY));
   }
-  /// Whether no query of [i, i_end) sees a key of [j, j_end), whatever the mask.
+  /// Whether no query of [i, i_end) sees a key of [j, j_end), even without the mask.
   __device__ bool hides_all(int i, int i_end, int j, int j_end) const {
     return j >= last_key(i_end - 1) || j_end <= first_key(i);
   }
-  /// Whether all these scores are scale·q·k.
+  /// Whether all scores of these queries and keys are scale·q·k.
   __device__ bool is_plain(int i, int i_end, int j, int j_end) const {
     return i_end <= queries && j >= first_key(i_end - 1) && j_end <= last_key(i) && softcap == T(0) &&
            allowed.data == nullptr && bias.data == nullptr && slopes == nullptr;
   }
 
-  /// The score of q·k; −∞ where it is hidden. `slope_of_cap`: the derivative of the softcap.
+  /// The score from q·k; −∞ if the key is hidden. `slope_of_cap` becomes the derivative of the
+  /// softcap.
   __device__ T score(T product, int i, int j, T* slope_of_cap = nullptr) const {
     if (!sees(i, j)) return -static_cast<T>(INFINITY);
     T s = product * scale;
@@ -85,31 +86,31 @@ struct Scores {
   }
 };
 
-/// What every kernel of attention is given.
+/// The arguments of every kernel of attention.
 template <class S>
 struct AttentionInputs {
   Heads<S> q, k, v;
   Scores<AccumulatorOf<S>> scores;
   int size, channels;  // of a query or key, and of a value
-  int group;           // query heads of a key head
-  int tile;            // queries of a tile: LASER's anchors belong to one
+  int group;           // query heads per key head
+  int tile;            // queries of a tile; LASER has anchors per tile
   bool laser;
-  const int* near = nullptr;  // what Hopper's kernels have done (cuda/attention/laser_operands.h)
+  const int* near = nullptr;  // done by Hopper's kernels (cuda/attention/laser_operands.h)
 };
 
-/// The tile of queries of this block. The last ones come first: under causality they see most keys,
-/// and what ends last should begin first.
+/// The tile of queries of this block. The last tiles come first: with causality they see the most
+/// keys, and the longest work should begin first.
 __device__ inline int tile_of_queries() { return static_cast<int>(gridDim.x - 1 - blockIdx.x); }
 
 inline constexpr int kMostHeadSize = 256;
 /// Warps of a block: two such blocks fit into the registers of a multiprocessor.
 inline constexpr int kAttentionWarps = 4, kAttentionThreads = kAttentionWarps * static_cast<int>(kWarp);
-/// Blocks of the other side in shared memory: with two, the next one arrives while one is
-/// multiplied.
+/// Blocks of the other side in shared memory. With two, the next block is loaded while the present
+/// block is multiplied.
 template <class S>
 inline constexpr int kStages = kTensorCores<S> ? 2 : 1;
-/// A thread has room for so many accumulators of results 16 rows high; float64 keeps them in
-/// memory, where loops stay loops.
+/// A thread's registers have room for this number of result accumulators of 16 rows. float64 keeps
+/// the accumulators in memory, and its loops are not unrolled.
 inline constexpr int kMostAccumulators = kMostHeadSize / kAccumulatorColumns;
 template <class S>
 inline constexpr int kUnrolled = sizeof(S) == 8 ? 1 : kMostAccumulators;

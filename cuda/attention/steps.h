@@ -1,5 +1,5 @@
-// The ladder of attention: the same function four times, each step with one idea more than the one
-// before. VITRINE_CUDA_ATTENTION chooses one (docs/cuda.md).
+// The ladder of attention: four implementations of one function. Each step adds one idea to the
+// previous step. VITRINE_CUDA_ATTENTION chooses a step (docs/cuda.md).
 #pragma once
 
 #include <span>
@@ -16,33 +16,34 @@ struct AttentionForward {
   Tensor y, lse, kept;
 };
 
-/// And of `attention_backward`, which reads y, lse and kept as the forward has left them, and
-/// writes the last three.
+/// Arguments of `attention_backward`, which reads y, lse and kept from the forward, and writes dq,
+/// dk and dv.
 struct AttentionBackward : AttentionForward {
   Tensor dy, dq, dk, dv;
 };
 
 struct AttentionStep {
   std::string_view name;
-  /// Whether it can do this forward, on the current device.
+  /// Whether the step supports this forward on the current device.
   bool (*supports)(const AttentionForward& p);
   void (*run)(const AttentionForward& p);
-  /// And this backward. A step whose forward cannot do a case does not do its backward, so that a
-  /// backward meets what its own forward or that of a step above it kept.
+  /// Whether the step supports this backward. A step supports the backward of a case only if it
+  /// supports the forward. So `kept` comes from the step's own forward, or from the forward of a
+  /// higher step.
   bool (*supports_backward)(const AttentionBackward& p);
   void (*run_backward)(const AttentionBackward& p);
 };
 
-/// From the simplest, which supports every attention, to the fastest.
+/// All steps, from the simplest, which supports every attention, to the fastest.
 std::span<const AttentionStep> attention_steps();
 
-/// The step that runs p under VITRINE_CUDA_ATTENTION=setting: the one of that name, or where it
-/// does not support p the next one below that does. "auto" begins at the top. An error lists the
-/// names when `setting` is none.
+/// The step that runs p under VITRINE_CUDA_ATTENTION=setting: the step of that name, or the next
+/// lower step that supports p. "auto" begins at the top. If `setting` is not a name of a step, the
+/// error lists the names.
 const AttentionStep& choose_attention(std::string_view setting, const AttentionForward& p);
 const AttentionStep& choose_attention_backward(std::string_view setting, const AttentionBackward& p);
 
-// One file a step and a pass, in the order of the ladder.
+// One file per step and pass, in the order of the ladder.
 bool naive_attention_supports(const AttentionForward& p);
 void naive_attention(const AttentionForward& p);
 bool naive_attention_backward_supports(const AttentionBackward& p);

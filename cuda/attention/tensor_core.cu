@@ -1,9 +1,9 @@
 // Step 3, for bfloat16 and float16: the same tiles, multiplied by tensor cores.
 //
-// What it buys: one instruction of a warp makes 2048 products, and numbers stay 16 bits wide until
-// they are there. The result of q·kᵀ has the layout of a left operand, so that weights go into the
-// product with v without leaving their registers (cuda/attention/products.h). Two blocks of keys
-// are in shared memory: the next one is on its way while one is multiplied.
+// The gain: one instruction of a warp computes 2048 products, and numbers stay 16 bits wide up to
+// the product. The result of q·kᵀ has the layout of a left operand, so weights go into the product
+// with v without leaving their registers (cuda/attention/products.h). Two blocks of keys are in
+// shared memory: the next block is loaded while the present block is multiplied.
 #include "cuda/attention/tensor_core.h"
 
 #include "cuda/attention/launch.h"

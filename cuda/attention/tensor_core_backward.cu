@@ -1,5 +1,5 @@
-// The backward of step 3: that of step 2 (cuda/attention/tiled_backward.cu), whose five kinds of
-// products are those of tensor cores.
+// The backward of step 3: the same as in step 2 (cuda/attention/tiled_backward.cu), with its five
+// kinds of products on tensor cores.
 #include "cuda/attention/launch.h"
 #include "cuda/attention/tensor_core.h"
 

@@ -1,10 +1,11 @@
-// Attention tile by tile: what its kernels keep where.
+// Attention tile by tile: which data its kernels keep in registers and shared memory.
 //
-// A block of threads holds a tile of rows (queries, in the kernel for the keys' gradients keys),
-// and goes through the other side 32 at a time. A warp owns 16 or 32 rows; its lanes share an
-// accumulator of that many rows × 32 numbers as tensor cores have it: of 16 rows lane l has l/4 and
-// l/4 + 8, and of each eight columns 2·(l % 4) and the next. So a row belongs to four neighbouring
-// lanes, which find its largest element and its sum without shared memory.
+// A block of threads holds a tile of rows (queries; or keys, in the kernel of the key gradients),
+// and goes through 32 rows of the other side at a time. A warp owns 16 or 32 rows. Its lanes share
+// an accumulator of these rows × 32 numbers, in the layout of tensor cores: lane l holds rows l/4
+// and l/4 + 8 of each 16 rows, and columns 2·(l % 4) and the next of each eight columns. So a row
+// belongs to four neighbouring lanes, which compute its largest element and its sum without shared
+// memory.
 #pragma once
 
 #include "core/tensor.h"
@@ -21,7 +22,7 @@ struct Accumulator {
   T at[kHeight][kAccumulatorColumns / 8][4] = {};
 };
 
-/// Where in an accumulator an element is, and which of the lane's 2·kHeight rows that is.
+/// The position of an element in an accumulator, and its index among the lane's 2·kHeight rows.
 struct Coordinates {
   int own, row, column;
 };
@@ -29,9 +30,9 @@ struct Coordinates {
 template <class T>
 inline constexpr int kUnrolledBlocks = sizeof(T) == 8 ? 1 : kAccumulatorColumns / 8;
 
-/// Calls f(coordinates, element of each accumulator) for all that this lane has. Unrolled, as all
-/// loops over accumulators are: registers have no index at run time. float64 stays in memory and in
-/// loops, which compile in a fraction of the time.
+/// Calls f(coordinates, element of each accumulator) for all elements of this lane. All loops over
+/// accumulators are unrolled, because registers cannot be indexed at run time. float64 stays in
+/// memory, with loops, which compile in a fraction of the time.
 template <class F, class T, int kHeight, class... Accumulators>
 __device__ void each(F&& f, Accumulator<T, kHeight>& accumulator, Accumulators&... others) {
   const int lane = threadIdx.x % kWarp, row = lane / 4, column = lane % 4 * 2;
@@ -45,7 +46,7 @@ __device__ void each(F&& f, Accumulator<T, kHeight>& accumulator, Accumulators&.
           accumulator.at[r][block][e], others.at[r][block][e]...);
 }
 
-/// Of the four lanes that have a row, known to each of them.
+/// Merges the values of the four lanes that share a row. Each of these lanes gets the result.
 template <class T, class Merge>
 __device__ T merge_row(T mine, Merge merge) {
   return merge_warp(mine, merge, 4);
@@ -78,8 +79,9 @@ struct Heads {
   __device__ HeadMatrix<T> rows(int b, int h) const { return {data + b * batch + h * head, row, aligned}; }
 };
 
-/// A matrix in shared memory, whose columns are filled up to whole accumulators. Rows lie 16 bytes
-/// more apart, so that the eight rows which a warp reads at a time are in different banks.
+/// A matrix in shared memory. Its columns are padded to whole accumulators. The stride of the rows
+/// has 16 additional bytes, so that the eight rows that a warp reads at a time are in different
+/// banks.
 template <class T>
 struct SharedMatrix {
   static constexpr int kChunk = 16 / sizeof(T);  // elements that are copied at once
@@ -90,18 +92,18 @@ struct SharedMatrix {
     return (columns + kAccumulatorColumns - 1) / kAccumulatorColumns * kAccumulatorColumns + kChunk;
   }
   __device__ T* row(int i) const { return data + i * stride; }
-  /// The same bytes as elements of another dtype of that size.
+  /// The same bytes as elements of another dtype of the same size.
   template <class V>
   __device__ SharedMatrix<V> as() const {
     static_assert(sizeof(V) == sizeof(T));
     return {reinterpret_cast<V*>(data), rows, stride};
   }
-  /// 32 rows of it.
+  /// Rows 32·number to 32·number + 31.
   __device__ SharedMatrix part(int number) const {
     return {row(number * kAccumulatorColumns), kAccumulatorColumns, stride};
   }
 
-  /// Begins to copy rows [first, last) of x; 0 after them and after the columns. Eight lanes copy
+  /// Begins to copy rows [first, last) of x. Rows and columns after them become 0. Eight lanes copy
   /// 128 bytes of a row, which are in all banks.
   __device__ void load(AsyncCopies& copies, const HeadMatrix<T>& x, int first, int last, int columns) const {
     for (int r = threadIdx.x / 8; r < rows; r += blockDim.x / 8)
@@ -119,9 +121,9 @@ struct SharedMatrix {
   }
 };
 
-/// Calls load(j) and, once that has arrived for all threads, use(j), for j = first, first + step, …
-/// below `last`. With two stages the next one is on its way meanwhile; what earlier calls of the
-/// block left in shared memory has been read.
+/// For j = first, first + step, … below `last`: calls load(j) and, when its data have arrived for
+/// all threads, use(j). With two stages the next block is loaded at the same time. Before the first
+/// load, all threads have finished their reads of shared memory.
 template <int kStages, class Load, class Use>
 __device__ void pipeline(AsyncCopies& copies, int first, int last, int step, Load&& load, Use&& use) {
   const auto start = [&](int j) {
@@ -141,8 +143,8 @@ __device__ void pipeline(AsyncCopies& copies, int first, int last, int step, Loa
   copies.template wait<0>();
 }
 
-/// Hands out a block's dynamic shared memory; without any, on the host, it counts what a kernel
-/// will take.
+/// Allocates from a block's dynamic shared memory. On the host, without memory, it counts the bytes
+/// that a kernel will use.
 class SharedArena {
  public:
   VITRINE_HD explicit SharedArena(char* data = nullptr) : data_(data) {}
@@ -164,7 +166,7 @@ class SharedArena {
   int used_ = 0;
 };
 
-/// What a Memory, which is made from a SharedArena and these arguments, will take of it.
+/// The bytes that a Memory, constructed from a SharedArena and these arguments, will use.
 template <class Memory, class... Arguments>
 size_t bytes_of(const Arguments&... arguments) {
   SharedArena arena;
@@ -172,10 +174,11 @@ size_t bytes_of(const Arguments&... arguments) {
   return arena.bytes();
 }
 
-/// Stores a warp's accumulator for all its lanes to read; `rows`: where its rows begin in a tile.
+/// Stores a warp's accumulator so that all its lanes can read it. `rows` is the first of its rows
+/// in a tile.
 template <class T, int kHeight>
 __device__ void share(T* rows, int stride, Accumulator<T, kHeight>& accumulator) {
-  __syncwarp();  // what was there has been read
+  __syncwarp();  // all lanes have read the old values
   each([&](Coordinates at, T& x) { rows[at.row * stride + at.column] = x; }, accumulator);
   __syncwarp();
 }

@@ -1,11 +1,11 @@
-// Step 2, for float32 and float64: tiles in shared memory, and a softmax that never sees its whole
-// row.
+// Step 2, for float32 and float64: tiles in shared memory, and an online softmax, which never needs
+// a whole row.
 //
-// What it buys: a block of threads keeps a tile of queries and meets keys and values 32 at a time,
-// so that each of these is loaded once for all queries of the tile. The weights are never in
-// memory: with the largest score so far, sums are scaled where a larger one comes
-// (cuda/attention/forward_tile.h). Memory grows with the length of a sequence, no longer with its
-// square.
+// The gain: a block of threads keeps a tile of queries and processes 32 keys and values at a time,
+// so each key and value is loaded once for all queries of the tile. The weights are never in
+// memory: the sums are relative to the largest score so far, and are scaled when a larger score
+// comes (cuda/attention/forward_tile.h). Memory grows with the length of a sequence, no longer with
+// its square.
 #include "cuda/attention/launch.h"
 
 namespace vitrine::cuda {

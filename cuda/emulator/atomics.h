@@ -1,6 +1,6 @@
-// Atomic operations, for the types that CUDA has them for, and fences. At each, as in __nanosleep,
-// other threads of the block have their turn, so that one that spins until another has written
-// something gets to see it.
+// Atomic operations, for the types that CUDA supports, and fences. At each of them, and in
+// __nanosleep, other threads of the block run. So a thread that spins until another thread has
+// written sees the result.
 #pragma once
 
 #include <type_traits>
@@ -12,8 +12,8 @@ namespace vitrine::emulator {
 template <class T, class... Types>
 concept OneOf = (std::is_same_v<T, Types> || ...);
 
-/// Puts change(what is there) in its place, which the trace is told as done at `pc`. Returns what
-/// was there.
+/// Replaces the value by change(value), and reports the access at `pc` to the trace. Returns the
+/// old value.
 template <class T, class Change>
 VITRINE_UNTRACED T change_atomically(T* address, const void* pc, Change change) {
   pass_turn();
@@ -28,7 +28,7 @@ VITRINE_UNTRACED T change_atomically(T* address, const void* pc, Change change) 
 
 }  // namespace vitrine::emulator
 
-// Not inlined, so that the trace is told the kernel's line.
+// Not inlined, so that the trace gets the line of the kernel.
 #define VITRINE_ATOMIC(name, result, ...)                                                        \
   template <::vitrine::emulator::OneOf<__VA_ARGS__> T>                                           \
   __attribute__((noinline)) VITRINE_UNTRACED T name(T* address, std::type_identity_t<T> value) { \

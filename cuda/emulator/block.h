@@ -1,6 +1,6 @@
-// One block of a kernel: its threads are fibers of the thread that runs the block, and barriers and
-// shuffles are where they change. What a real GPU leaves to chance or to a hang is an error that
-// names kernel, block and threads.
+// One block of a kernel: its threads are fibers of the thread that runs the block, and they switch
+// at barriers and shuffles. Code that hangs or is undefined on a real GPU is an error that names
+// the kernel, the block and the threads.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 #include "cuda/emulator/index.h"
 #include "cuda/emulator/races.h"
 
-// Functions of the emulator that are compiled into kernels, and whose own accesses are not the
-// kernel's (trace.h).
+// For functions of the emulator that are compiled into kernels: their own accesses do not count as
+// accesses of the kernel (trace.h).
 #define VITRINE_UNTRACED __attribute__((no_sanitize_thread))
 
 namespace vitrine::emulator {
@@ -34,7 +34,7 @@ struct Place {
   }
 };
 
-/// Those of a multiprocessor, which a block with wgmma has to itself.
+/// The registers of a multiprocessor. A block with wgmma has all of them.
 struct Registers {
   std::vector<unsigned> of_thread;  // in each warpgroup
   uint64_t left = 0, times_given = 0;
@@ -43,7 +43,8 @@ struct Registers {
 class Trace;
 struct BoxCopy;
 
-/// What kernels call of it is not inline: traced code (trace.h) would tell its accesses too.
+/// Functions that kernels call are not inline: traced code (trace.h) would report their accesses
+/// too.
 class ThreadBlock {
  public:
   ThreadBlock();
@@ -51,66 +52,69 @@ class ThreadBlock {
 
   /// The block that runs on this thread; an error outside a kernel.
   static ThreadBlock& current();
-  /// The same while code of a traced kernel runs, else nullptr.
+  /// The same while code of a traced kernel runs, otherwise nullptr.
   static ThreadBlock* traced();
 
-  /// Runs all threads of one block to their end. Reused from block to block.
+  /// Runs all threads of one block to their end. The object is used again for the next block.
   void run(const Launch& launch, Index3 block, const std::function<void()>& kernel);
 
   const Launch& launch() const;
   Index3 index() const;
   Index3 thread() const;
   unsigned lane() const;
-  /// Those of the running warp: all bits, but in the last one of a block that is no multiple of 32
-  /// threads.
+  /// The lanes of the running warp: all bits, except in the last warp of a block if the number of
+  /// threads is not a multiple of 32.
   uint32_t lanes() const;
   unsigned thread_number() const { return static_cast<unsigned>(running_); }
   void* dynamic_shared();
-  /// An address of dynamic shared memory as instructions know it, from the begin of a window of 256
-  /// KiB; and back.
+  /// An address of dynamic shared memory as instructions use it: the offset in a window of 256 KiB.
+  /// The second function is the inverse.
   uint32_t shared_address(const void* shared) const;
   char* at_shared_address(uint32_t address) const;
 
-  /// __syncthreads: returns once every thread of the block is here.
+  /// __syncthreads: returns when every thread of the block has called it.
   void synchronize(Place place);
-  /// The same; how many of them came with `predicate`.
+  /// The same. Returns the number of threads with a true `predicate`.
   int synchronize_and_count(bool predicate, Place place);
-  /// Gives `value` and returns those of all lanes of the warp (0 for lanes outside `mask`), once
-  /// all in `mask` are here. Only __syncwarp orders memory.
+  /// Passes `value` and returns the values of all lanes of the warp (0 for lanes outside `mask`),
+  /// when all lanes in `mask` have called this. Only __syncwarp orders memory.
   const uint64_t* exchange(uint32_t mask, uint64_t value, Place place, bool orders_memory = false);
-  /// The value that lane `source` gives. A lane that is not in the mask, or not in the block, gives
-  /// none.
+  /// The value that lane `source` passes. An error if this lane is not in the mask or not in the
+  /// block.
   uint64_t shuffle(uint32_t mask, uint64_t value, unsigned source, Place place);
 
-  /// The same for the 128 threads of a warpgroup, which orders no memory.
+  /// The same as exchange() for the 128 threads of a warpgroup. Does not order memory.
   const uint64_t* exchange_in_warpgroup(uint64_t value, Place place);
-  /// Returns once another thread has changed the word, which must not come back to what it is: how
-  /// spin waits yield.
+  /// Returns when another thread has changed the word, for spin waits. The word must not return to
+  /// its present value.
   void wait_for_change(const uint64_t& word, Place place);
-  /// Lets other threads run before this one goes on. An error once the block does nothing else.
+  /// Lets other threads run before this thread continues. An error if all threads of the block only
+  /// do this.
   void pass_turn();
-  /// Tiles on their way to shared memory (mbarrier.h). A block must not end before they are there.
+  /// Tiles that are in flight to shared memory (mbarrier.h). A block must not end before they
+  /// arrive.
   std::vector<BoxCopy>& box_copies() { return box_copies_; }
-  /// At first its threads share them evenly, as the compiler does.
+  /// At first the threads share the registers evenly, as with the compiler.
   Registers& registers() { return registers_; }
-  /// A barrier that the running thread initializes is unknown to the copy engine until that
-  /// thread's next fence.
+  /// Notes an mbarrier that the running thread initializes. The copy engine must not use it before
+  /// that thread's next fence.
   void add_mbarrier(const uint64_t& state) { unfenced_.push_back({&state, running_}); }
   void fence_mbarriers();
   bool is_fenced(const uint64_t& state) const;
 
-  /// Ends the block with an error that names it and its kernel.
+  /// Ends the block with an error that names the block and the kernel.
   [[noreturn]] void fail_here(const std::string& what) const;
 
   /// The running thread's own code begins or ends.
   void enter_kernel(bool inside);
-  /// An access of the running thread; one that is wrong ends the block with an error.
+  /// Checks and counts an access of the running thread. A wrong access ends the block with an
+  /// error.
   void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
   void note_matrix_products(uint64_t count);
-  /// What the running thread does wrong ("takes element 5 of int [4]"), which must then stop(): it
-  /// ends the block with an error.
+  /// Notes a mistake of the running thread ("takes element 5 of int [4]"), which ends the block
+  /// with an error. The thread must then call stop().
   void note_wrong(const std::string& what);
-  /// The running thread does not go on.
+  /// Stops the running thread.
   void stop();
 
  private:
@@ -118,7 +122,7 @@ class ThreadBlock {
     Index3 index{};
     Fiber fiber;
     bool alive = false, in_kernel = false;
-    const uint64_t* waiting_on = nullptr;  // goes on when this has another value than
+    const uint64_t* waiting_on = nullptr;  // continues when this differs from waiting_value
     uint64_t waiting_value = 0;
     Place place{"", 0};
   };
@@ -156,13 +160,13 @@ class ThreadBlock {
   std::deque<Group> groups_;
   std::deque<Warpgroup> warpgroups_;
   std::vector<BoxCopy> box_copies_;
-  std::vector<std::pair<const uint64_t*, size_t>> unfenced_;  // mbarriers, and who initialized them
+  std::vector<std::pair<const uint64_t*, size_t>> unfenced_;  // mbarriers, and threads
   Registers registers_;
   std::exception_ptr error_;
   size_t running_ = 0, arrived_ = 0, alive_ = 0;
   uint64_t generation_ = 0;  // of block-wide barriers
   int votes_[2] = {};        // of this barrier, and of the one before or after it
-  // Turns passed on since a thread has ended or got what it waited for
+  // Calls of pass_turn() since a thread has ended or has finished a wait
   uint64_t passes_ = 0;
   std::unique_ptr<Trace> trace_;  // from the first traced kernel on
 };
@@ -173,31 +177,31 @@ Index3 block_index();
 Size3 block_size();
 Size3 grid_size();
 
-/// Lets the other threads of the block run, where they can: what a thread that spins on memory
-/// waits for may be theirs to write.
+/// Lets the other threads of the block run: a thread that spins on memory may wait for their
+/// writes.
 void pass_turn();
-/// Orders the writes before it before those after it, for all blocks, and passes the turn. Kernels
-/// do not do it themselves: g++ knows no fences where it compiles for the trace.
+/// Orders earlier writes before later writes, for all blocks, and lets other threads run. Kernels
+/// cannot contain the fence, because g++ does not support fences in traced code.
 void fence();
-/// Tells an access that the compiler does not: an atomic operation, or that of an instruction's
-/// twin. `element` is the size in bytes of the numbers that are read, each of which must have been
-/// written; 0 where it may be a struct with padding.
+/// Reports an access that the compiler does not report: an atomic operation, or an emulated
+/// instruction. `element` is the size in bytes of the numbers that are read; each of them must have
+/// been written. 0 for a struct, which may have padding.
 void note_access(const void* address, size_t size, Access access, const void* pc, size_t element = 0);
-/// The same for `count` numbers of `size` bytes that one instruction moves, up to 16 bytes: a GPU
-/// needs them aligned to that size.
+/// The same for `count` numbers of `size` bytes that one instruction moves, up to 16 bytes in all.
+/// A GPU requires alignment to the whole size.
 void note_vector(const void* address, size_t size, size_t count, Access access, const void* pc);
-/// Tells that tensor cores multiply so many times 16 × 16 by 16 × 8 elements; called by one thread.
+/// Reports `count` products of 16 × 16 by 16 × 8 elements on tensor cores. Called by one thread.
 void note_matrix_products(uint64_t count);
 
 /// Runs kernel() once for every thread of the grid, blocks in parallel over the cores.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
-/// Says on standard error, once per process, that the kernels of a file are not traced, and how
-/// they would be. Returns false.
+/// Prints on standard error, once per process, that the kernels of a file are not traced, and how
+/// to trace them. Returns false.
 bool report_untraced(const char* file);
 
-/// The order of a block's threads from one barrier to the next: 0 (the default) counts up, other
-/// seeds shuffle it anew each time. A kernel whose result changes with it has a race. Also set by
-/// the environment variable VITRINE_EMULATOR_SEED.
+/// The order in which a block's threads run between barriers. 0 (the default) is the order of their
+/// numbers; other seeds shuffle the threads at each barrier. If a result changes with the seed, the
+/// kernel has a race. Also set by the environment variable VITRINE_EMULATOR_SEED.
 void set_thread_order(uint64_t seed);
 
 }  // namespace vitrine::emulator

@@ -1,4 +1,4 @@
-// CUDA's errors, as far as the emulator makes them.
+// The errors of CUDA that the emulator can return.
 #pragma once
 
 enum cudaError_t {
@@ -17,7 +17,7 @@ enum cudaError_t {
 
 namespace vitrine::emulator {
 
-/// What cudaGetLastError will say.
+/// The next result of cudaGetLastError.
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;

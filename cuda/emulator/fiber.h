@@ -1,6 +1,6 @@
-// A fiber: a function with a stack of its own that runs until it yields, and goes on where it was.
-// Each thread of a CUDA block is one. Switching costs a few instructions (x86-64; other CPUs use
-// the C library's), and the sanitizers are told of it.
+// A fiber: a function with its own stack, which runs until it yields and later continues there.
+// Each thread of a CUDA block is a fiber. A switch costs a few instructions (on x86-64; other CPUs
+// use the switch of the C library), and is reported to the sanitizers.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Sets what the next resume() starts. The fiber must be new, or its last function must have
-  /// returned.
+  /// Sets the function that the next resume() starts. The fiber must be new, or its last function
+  /// must have returned.
   void start(std::function<void()> function);
   /// Runs the function until it yields or returns. True while it has not returned. `function` must
   /// not throw.
   bool resume();
-  /// Called inside the function: back to whoever resumed.
+  /// Called inside the function: returns to the caller of resume().
   void yield();
   bool has_on_stack(const void* address) const;
 

@@ -1,10 +1,10 @@
-// CUDA's 16-bit floating types, __half and __nv_bfloat16, and pairs of them: the stand-in for
+// CUDA's 16-bit floating types, __half and __nv_bfloat16, and pairs of them, in place of
 // <cuda_fp16.h> and <cuda_bf16.h>.
 //
-// One operation is computed in float32 and then rounded. For + − × ÷ and square roots that gives
-// what rounding once would, as float32 has at least two digits more than twice those of the result.
-// A fused multiply-add is computed in float64, whose inexact sums are rounded to odd: to that
-// neighbour whose last digit is 1, after which rounding to nearest sees that there was more.
+// An operation is computed in float32 and then rounded. For + − × ÷ and square roots the result is
+// the same as with one rounding, because float32 has more than twice the digits of the result, plus
+// two. A fused multiply-add is computed in float64. Its inexact sums are rounded to odd, to the
+// neighbour whose last bit is 1; so the second rounding, to nearest, is correct.
 #pragma once
 
 #include <bit>
@@ -19,8 +19,8 @@
 
 namespace vitrine::emulator {
 
-/// The neighbour of `rounded` on the side of `rest`, what rounding has cut off, if its own last
-/// digit is even.
+/// If the last bit of `rounded` is 0, returns its neighbour on the side of `rest`, the rounding
+/// error.
 template <class T, class Bits>
 T to_odd(T rounded, double rest) {
   if (!(rest < 0 || rest > 0) || std::bit_cast<Bits>(rounded) % 2 == 1) return rounded;
@@ -31,14 +31,15 @@ inline float to_odd_float(double x) {
   const float rounded = static_cast<float>(x);
   return to_odd<float, uint32_t>(rounded, x - rounded);
 }
-/// x + y, where `rest` is found as by Knuth (The Art of Computer Programming 2, 4.2.2, theorem B).
+/// x + y, rounded to odd. The rounding error is computed as in Knuth (The Art of Computer
+/// Programming 2, 4.2.2, theorem B).
 inline double add_to_odd(double x, double y) {
   const double sum = x + y, of_y = sum - x;
   return to_odd<double, uint64_t>(sum, (x - (sum - of_y)) + (y - of_y));
 }
 
-// What reads or changes a number where it lies does so for the kernel: it tells that itself, and is
-// not inlined, so that the trace is told the kernel's line.
+// Operations that read or change a number in place do this for the kernel. They report the access,
+// and are not inlined, so that the trace gets the line of the kernel.
 #define VITRINE_IN_PLACE(T, operation)                                           \
   __attribute__((noinline)) VITRINE_UNTRACED T& operator operation##=(T other) { \
     note_access(this, sizeof(T), Access::read, __builtin_return_address(0));     \

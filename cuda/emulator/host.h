@@ -1,5 +1,5 @@
-// The host's side of the stand-in for <cuda_runtime.h>: devices, memory, streams, events. Memory is
-// the CPU's.
+// The host functions in place of <cuda_runtime.h>: devices, memory, streams, events, graphs. All
+// memory is CPU memory.
 #pragma once
 
 #include <cstddef>
@@ -54,11 +54,11 @@ inline const char* cudaGetErrorName(cudaError_t e) {
     default: return "unrecognized error code";
   }
 }
-/// Errors of calls stay until somebody asks, as in CUDA.
+/// Errors of calls stay until they are read, as in CUDA.
 inline cudaError_t cudaGetLastError() { return std::exchange(vitrine::emulator::last_error, cudaSuccess); }
 inline cudaError_t cudaPeekAtLastError() { return vitrine::emulator::last_error; }
 
-// There are two GPUs, so that programs for several can be tried.
+// There are two GPUs, so that programs for several GPUs can be tested.
 inline constexpr int kEmulatedDevices = 2;
 inline cudaError_t cudaGetDeviceCount(int* count) { return *count = kEmulatedDevices, cudaSuccess; }
 inline cudaError_t cudaSetDevice(int device) {
@@ -68,9 +68,9 @@ inline cudaError_t cudaSetDevice(int device) {
 inline cudaError_t cudaGetDevice(int* device) {
   return *device = vitrine::emulator::selected_device, cudaSuccess;
 }
-/// What the emulator has twins for: the instructions of compute capability 9.0
-/// (cuda/instructions/), unless a test wants an older GPU. It has few multiprocessors, so that
-/// blocks of small tests, too, compute several tiles.
+/// The emulator supports the instructions of compute capability 9.0 (cuda/instructions/), unless a
+/// test selects an older GPU. It has few multiprocessors, so that blocks compute several tiles even
+/// in small tests.
 enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor,
   cudaDevAttrComputeCapabilityMinor,
@@ -92,7 +92,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
   }
   return vitrine::emulator::noted(cudaErrorInvalidValue);
 }
-/// What programs ask for most.
+/// The properties that programs use most.
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, totalConstMem;
@@ -144,7 +144,7 @@ cudaError_t cudaMalloc(T** data, size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(data), bytes);
 }
 inline cudaError_t cudaFree(void* data) {
-  if (!vitrine::emulator::any_capture()) cudaDeviceSynchronize();  // as the real one does
+  if (!vitrine::emulator::any_capture()) cudaDeviceSynchronize();  // as CUDA does
   return vitrine::emulator::release_device_memory(data), cudaSuccess;
 }
 inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
@@ -168,13 +168,13 @@ template <class T>
 cudaError_t cudaHostAlloc(T** data, size_t bytes, unsigned) {
   return cudaMallocHost(data, bytes);
 }
-/// Memory of both; the CPU must wait for kernels, as ever.
+/// Memory for both CPU and GPU; the CPU must wait for kernels, as usual.
 enum { cudaMemAttachGlobal = 1, cudaMemAttachHost };
 template <class T>
 cudaError_t cudaMallocManaged(T** data, size_t bytes, unsigned = cudaMemAttachGlobal) {
   return cudaMallocHost(data, bytes);
 }
-/// In the order of the stream: what comes later in it may take the memory, nobody before.
+/// Frees in the order of the stream: only later work of the stream may use the memory again.
 template <class T>
 cudaError_t cudaMallocAsync(T** data, size_t bytes, cudaStream_t) {
   return cudaMalloc(data, bytes);
@@ -193,7 +193,7 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemc
   return cudaMemcpyAsync(to, from, bytes, kind);
 }
 
-/// `lines` of `bytes` bytes each, which begin `to_pitch` and `from_pitch` bytes apart.
+/// Copies `lines` lines of `bytes` bytes each; the strides are `to_pitch` and `from_pitch` bytes.
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                                      size_t bytes, size_t lines, cudaMemcpyKind,
                                      cudaStream_t stream = nullptr) {
@@ -215,7 +215,8 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream
 }
 inline cudaError_t cudaMemset(void* to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes); }
 
-/// A variable of the kernels' own, `__constant__` or `__device__`, is one of the program's here.
+/// In the emulator, `__constant__` and `__device__` variables of kernels are ordinary variables of
+/// the program.
 template <class T>
 cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
@@ -241,8 +242,8 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return vitrine::emulator::noted(vitrine::emulator::synchronize(stream));
 }
-/// Not ready until its work is done; but it takes a step, so that whoever asks again and again gets
-/// there.
+/// Not ready until its work is done. Each call runs one piece of work, so that repeated calls
+/// finish the work.
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return vitrine::emulator::noted(vitrine::emulator::query_stream(stream));
 }

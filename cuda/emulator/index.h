@@ -30,7 +30,7 @@ struct Launch {
   std::string kernel;
   Size3 grid, block;
   size_t shared_bytes = 0;
-  bool traced = false;             // the kernel tells its accesses (trace.h)
+  bool traced = false;             // the kernel reports its accesses (trace.h)
   const void* function = nullptr;  // as cudaFuncSetAttribute knows it
 };
 

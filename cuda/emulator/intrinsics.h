@@ -1,6 +1,5 @@
-// What CUDA's math library and its intrinsics have beside <math.h>. The fast functions, which on a
-// GPU give up some digits, have all of them here; bits, conversions and rounding to nearest are the
-// same.
+// Functions and intrinsics that CUDA has in addition to <math.h>. The fast functions lose some
+// digits on a GPU, but are accurate here. Bits, conversions and rounding to nearest are the same.
 #pragma once
 
 #include <math.h>
@@ -12,7 +11,7 @@
 
 #include "cuda/emulator/block.h"
 
-// Of one or several float32 numbers. (glibc declares some of these names, without defining them.)
+// Functions of float32 numbers. (glibc declares some of these names, without defining them.)
 inline float __expf(float x) noexcept { return std::exp(x); }
 inline float __exp10f(float x) noexcept { return std::pow(10.0f, x); }
 inline float __logf(float x) noexcept { return std::log(x); }
@@ -34,7 +33,7 @@ inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 inline float __frcp_rn(float x) { return 1 / x; }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 
-// max and min without std::. Of a NaN and a number they are the number.
+// max and min without std::. For a NaN and a number the result is the number.
 #define VITRINE_LARGER_AND_SMALLER(T)              \
   inline T max(T x, T y) { return x < y ? y : x; } \
   inline T min(T x, T y) { return y < x ? y : x; }
@@ -50,7 +49,7 @@ inline float min(float x, float y) { return std::fmin(x, y); }
 inline double max(double x, double y) { return std::fmax(x, y); }
 inline double min(double x, double y) { return std::fmin(x, y); }
 
-// Bits. The position of the lowest one that is set counts from 1, and is 0 where there is none.
+// Bits. The position of the lowest set bit counts from 1, and is 0 if no bit is set.
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __popcll(unsigned long long x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
@@ -81,8 +80,8 @@ inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
 inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
 
-// Rounded to nearest (rn), towards zero (rz), down (rd) or up (ru). What no int is becomes the
-// nearest one, a NaN 0.
+// Rounded to nearest (rn), towards zero (rz), down (rd) or up (ru). A number outside the range of
+// int becomes the nearest int; a NaN becomes 0.
 namespace vitrine::emulator {
 inline int to_int(float whole) {
   constexpr int kLeast = std::numeric_limits<int>::min(), kMost = std::numeric_limits<int>::max();
@@ -98,8 +97,7 @@ inline int __float2int_rd(float x) { return vitrine::emulator::to_int(std::floor
 inline int __float2int_ru(float x) { return vitrine::emulator::to_int(std::ceil(x)); }
 inline float __int2float_rn(int x) { return static_cast<float>(x); }
 
-// Reads and writes with a wish for the caches. Not inlined, so that the trace is told the kernel's
-// line.
+// Reads and writes with a cache hint. Not inlined, so that the trace gets the line of the kernel.
 #define VITRINE_READ(name)                                                            \
   template <class T>                                                                  \
   __attribute__((noinline)) VITRINE_UNTRACED T name(const T* p) {                     \

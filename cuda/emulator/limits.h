@@ -1,4 +1,4 @@
-// What a launch may ask for, as CUDA has it.
+// The limits of a launch, as in CUDA.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,26 @@
 
 namespace vitrine::emulator {
 
-/// An error where a GPU would refuse the launch.
+/// Throws an error if a GPU would refuse the launch.
 void check_launch(const Launch& launch);
 
-/// cudaFuncSetAttribute: lets a kernel take more dynamic shared memory than the 48 KiB that every
-/// kernel may.
+/// cudaFuncSetAttribute: allows a kernel more dynamic shared memory than the 48 KiB that every
+/// kernel may use.
 cudaError_t allow_dynamic_shared(const void* kernel, size_t bytes);
-/// After how many turns that its threads have passed on, and done nothing else, a block is taken
-/// for one that never ends: at first 300 million, some seconds.
+/// The number of calls of pass_turn() without progress after which a block counts as endless; at
+/// first 300 million, which take some seconds.
 void set_most_passes(uint64_t passes);
 uint64_t most_passes();
-/// The shared memory of a block on the emulated GPUs, for trying those that have less; at first 227
-/// KiB, as on Hopper.
+/// The shared memory of a block on the emulated GPUs, to test GPUs with less; at first 227 KiB, as
+/// on Hopper.
 void set_shared_memory_size(size_t bytes);
 size_t shared_memory_size();
-/// How many blocks a grid has at most along z, for trying what comes in parts; at first 65535.
+/// The largest number of blocks of a grid along z, to test launches in several parts; at first
+/// 65535.
 void set_most_blocks_in_depth(unsigned blocks);
 unsigned most_blocks_in_depth();
-/// The compute capability of the emulated GPUs, times ten, for the kernels of older ones; at first
-/// 90, Hopper's.
+/// The compute capability of the emulated GPUs, times ten, to test the kernels of older GPUs; at
+/// first 90, as on Hopper.
 void set_compute_capability(int capability);
 int compute_capability();
 

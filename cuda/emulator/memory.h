@@ -31,26 +31,28 @@ class Allocation {
   std::unique_ptr<std::atomic<bool>[]> written_;  // by byte
 };
 
-/// From now on new memory knows, or knows no more, which of its bytes were written, and the
-/// allocator takes every tensor's by itself.
+/// Starts (or stops) tracking which bytes of new memory were written. While it is on, the allocator
+/// allocates the memory of every tensor separately.
 void trace_device_memory(bool on = true);
 bool traces_device_memory();
-/// The emulated GPUs' size, for trying what happens without enough of it; at first all that the CPU
-/// has.
+/// The memory size of the emulated GPUs, to test what happens without enough memory; at first the
+/// size of the CPU's memory.
 void set_device_memory_size(size_t bytes);
 size_t device_memory_size();
 size_t device_memory_in_use();
 
-/// 256-byte aligned, with some bytes after it that belong to nobody; nullptr when there is no more.
+/// Returns 256-byte aligned memory, followed by some bytes that belong to no allocation; nullptr if
+/// there is no memory left.
 void* allocate_device_memory(size_t bytes);
-/// Page-locked: kernels reach it as well, and what the CPU has written there is not known.
+/// Page-locked memory: kernels can access it too, and writes of the CPU to it are not tracked.
 void* allocate_host_memory(size_t bytes);
 void release_device_memory(void* data);
-/// cudaMemcpy: `to` is as written as `from`, and all of it when that is the host's.
+/// cudaMemcpy. A byte of `to` counts as written if the byte of `from` does; bytes from the host
+/// always do.
 void copy_device_memory(void* to, const void* from, size_t bytes);
 /// cudaMemset.
 void fill_device_memory(void* to, int value, size_t bytes);
-/// A kernel that is not traced may have written anything.
+/// All device memory counts as written, because a kernel that is not traced may have written it.
 void device_memory_may_be_written();
 
 /// The allocation that holds an address, or nullptr.

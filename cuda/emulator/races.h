@@ -1,7 +1,8 @@
-// Races on shared memory: two threads touch a byte, one of them writes, and nothing orders the two.
-// What orders them is __syncthreads, __syncwarp for the lanes of its mask, and atomics on one
-// address. Shuffles and votes do not: CUDA does not promise it. Each thread has a vector clock;
-// each byte remembers who wrote and who read it since the last block-wide barrier.
+// Races on shared memory: two threads access a byte, one of them writes, and nothing orders the two
+// accesses. Accesses are ordered by __syncthreads, by __syncwarp for the lanes of its mask, and by
+// atomics on one address. Shuffles and votes do not order them, because CUDA does not guarantee
+// this. Each thread has a vector clock. Each byte records its writer and its readers since the last
+// block-wide barrier.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +26,13 @@ struct Touch {
   Access access = Access::read;
 };
 
-/// What is known of the bytes of one region of shared memory.
+/// The recorded accesses to the bytes of one region of shared memory.
 class SharedHistory {
  public:
   static constexpr size_t kReaders = 8;
   struct Byte {
     uint64_t block = 0;  // the last one that wrote it
-    uint64_t phase = 0;  // of what follows
+    uint64_t phase = 0;  // of `write` and `reads`
     Touch write, reads[kReaders];
     bool written = false;
     uint8_t readers = 0;
@@ -46,9 +47,9 @@ class SharedHistory {
 class RaceDetector {
  public:
   void start_block(size_t threads);
-  /// Everything before is ordered before everything after.
+  /// Orders all earlier accesses before all later accesses.
   void synchronize();
-  /// The lanes in `mask` of the warp that begins with thread `first` meet.
+  /// The same for the lanes in `mask` of the warp that begins with thread `first`.
   void synchronize(size_t first, uint32_t mask);
   /// An atomic operation on `address` follows those of other threads.
   void synchronize_through(const void* address, size_t thread);
@@ -61,7 +62,7 @@ class RaceDetector {
   uint32_t clock(size_t thread) { return clocks(thread)[thread]; }
 
  private:
-  // Of each thread: up to which of its steps what it did comes before
+  // For each thread, the number of its steps that are ordered before the present step
   using Clocks = std::vector<uint32_t>;
   uint32_t* clocks(size_t thread);
   bool is_before(const Touch& earlier, size_t thread) {

@@ -1,4 +1,5 @@
-// The stand-in for <cuda_runtime.h>: what the kernels of cuda/ use of CUDA C++, for a C++ compiler.
+// In place of <cuda_runtime.h>: the part of CUDA C++ that the kernels of cuda/ use, for a C++
+// compiler.
 #pragma once
 
 #include <cmath>
@@ -16,8 +17,8 @@
 #include "cuda/emulator/warp.h"
 
 // Whether the kernels of a file are traced: VITRINE_TRACE_OPTIONS define it as true, the library's
-// own build as true or false. A file that is compiled without it has kernels of somebody who may
-// expect to hear of races.
+// own build as true or false. A file without the definition is from a user, who may expect reports
+// of races.
 #ifndef VITRINE_TRACED
 #define VITRINE_TRACED ::vitrine::emulator::report_untraced(__FILE__)
 #endif
@@ -31,8 +32,8 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__
 #define __grid_constant__
-// All threads of a block run on one thread of the CPU, so what is static there belongs to the
-// block.
+// All threads of a block run on one thread of the CPU, so static thread_local variables belong to
+// the block.
 #define __shared__ static thread_local
 
 #define threadIdx (::vitrine::emulator::thread_index())
@@ -53,7 +54,7 @@ using dim3 = vitrine::emulator::Size3;
 
 namespace vitrine::emulator {
 
-/// The code of a kernel, whose accesses are told while this lives.
+/// Marks the code of a kernel: accesses are reported while this object exists.
 class InKernel {
  public:
   InKernel() { ThreadBlock::current().enter_kernel(true); }

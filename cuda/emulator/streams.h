@@ -1,6 +1,6 @@
 // The emulated GPUs' streams. Work of the default streams runs at once, unless they are delayed.
-// That of other streams runs as late as CUDA allows, when somebody waits for it; so a wait that is
-// missing shows in the result, each time.
+// Work of other streams runs as late as CUDA allows, when something waits for it. So if a wait is
+// missing, the result is wrong each time.
 #pragma once
 
 #include <cstdint>
@@ -18,38 +18,39 @@ class Event;
 
 /// The GPU that this thread has selected: nullptr is its default stream.
 inline thread_local int selected_device = 0;
-/// Default streams, too, run as late as they may from now on, or no longer.
+/// Sets whether work of default streams also runs as late as possible.
 void delay_default_streams(bool on);
 
 Stream* create_stream();
 void destroy_stream(Stream* stream);
-/// Runs `work` when the stream comes to it.
+/// Adds `work` to the stream.
 void enqueue(Stream* stream, Work work);
 /// Checks the launch and enqueues it. `kernel` runs once for every thread of the grid.
 void launch_grid(const Launch& launch, Stream* stream, Work kernel);
-/// Runs all that a stream, or every stream, was given. What is wrong with a kernel is told here. A
-/// stream that is captured can neither be waited for nor, from then on, be made a graph.
+/// Runs all work of a stream, or of every stream. Errors of kernels are reported here. A wait for a
+/// stream that is captured is an error, and its capture then gives no graph.
 cudaError_t synchronize(Stream* stream);
 cudaError_t synchronize_streams();
-/// Not ready while the stream has work; but it takes a step, so that whoever asks again and again
-/// gets there.
+/// Not ready while the stream has work. Each call runs one piece of work, so that repeated calls
+/// finish the work.
 cudaError_t query_stream(Stream* stream);
 
 Event* create_event();
 void destroy_event(Event* event);
 void record_event(Event* event, Stream* stream);
-/// `stream` goes on when the event, as last recorded, has come. Both are captured together or
-/// neither; and one stream alone is captured at a time, where CUDA lets others join it.
+/// `stream` waits for the last recording of the event. Either both belong to the same capture, or
+/// neither is captured. Only one stream is captured at a time; in CUDA, other streams can join a
+/// capture.
 cudaError_t wait_for_event(Stream* stream, Event* event);
 cudaError_t synchronize_event(Event* event);
-/// Not ready until the event has come; but its stream takes a step, so that whoever asks again and
-/// again gets there.
+/// Not ready until the event is reached. Each call runs one piece of work of its stream, so that
+/// repeated calls reach the event.
 cudaError_t query_event(Event* event);
-/// Seconds from one event to another; both have come.
+/// Seconds from one event to another; both must have been reached.
 double seconds_between(const Event* first, const Event* second);
 
-/// What a stream is given between the two is done by none but launches of the graph; nullptr and an
-/// error if something has spoiled it.
+/// Work that is added to a stream between begin and end runs only when the graph is launched.
+/// Returns nullptr and an error if something has made the capture invalid.
 using Graph = std::vector<Work>;
 cudaError_t begin_capture(Stream* stream);
 cudaError_t end_capture(Stream* stream, Graph** graph);

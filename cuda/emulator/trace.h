@@ -1,7 +1,7 @@
-// What the threads of a block read and write, checked and counted. Kernels in files compiled with
-// VITRINE_TRACE_OPTIONS (all of cuda/ with VITRINE_EMULATOR_TRACE=ON) tell each access: GCC's and
-// clang's -fsanitize=thread puts a call before it, which is meant for ThreadSanitizer's runtime and
-// is answered by callbacks.cpp instead.
+// Checks and counts the reads and writes of the threads of a block. Kernels in files compiled with
+// VITRINE_TRACE_OPTIONS (all of cuda/ with VITRINE_EMULATOR_TRACE=ON) report each access: GCC's and
+// clang's -fsanitize=thread inserts a call before it, for ThreadSanitizer's runtime. callbacks.cpp
+// implements these calls in place of that runtime.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,19 @@ namespace vitrine::emulator {
 class Trace {
  public:
   void start_block(const Launch& launch, std::span<char> dynamic_shared);
-  /// Notes an access. Returns what is wrong, or ""; so do synchronize() and finish_block(), which
-  /// tell of a read of unwritten shared memory, unless a race has explained it.
+  /// Notes an access. Returns the mistake, or "". So do synchronize() and finish_block(), which
+  /// report a read of unwritten shared memory, unless a race is the cause.
   std::string access(const void* address, size_t size, size_t thread, Access access, const void* pc,
                      size_t element);
 
-  /// Tensor cores make so many products.
+  /// Counts `count` products of tensor cores.
   void multiply_matrices(uint64_t count) {
     if (counting_) warps_.multiply_matrices(count);
   }
-  /// A thread comes to a barrier or a warp function.
+  /// A thread has reached a barrier or a warp function.
   void advance(size_t thread);
-  /// The threads of a barrier are all there: those of the block, or lanes of the warp that begins
-  /// with thread `first`.
+  /// All threads of a barrier have arrived: the threads of the block, or lanes of the warp that
+  /// begins with thread `first`.
   std::string synchronize();
   void synchronize(size_t first, uint32_t lanes) { races_.synchronize(first, lanes); }
   void end(size_t thread);
@@ -56,9 +56,9 @@ class Trace {
   RaceDetector races_;
   WarpCounter warps_;
   bool counting_ = false;
-  std::string unwritten_;        // a read of shared memory that nothing had written yet
-  std::vector<Region> regions_;  // dynamic shared memory first, then that of the program's parts
-  std::vector<std::shared_ptr<Allocation>> recent_;  // used by this block, the last one in front
+  std::string unwritten_;                            // a read of unwritten shared memory
+  std::vector<Region> regions_;                      // dynamic shared memory first, then static
+  std::vector<std::shared_ptr<Allocation>> recent_;  // used by this block, the latest first
 };
 
 }  // namespace vitrine::emulator

@@ -1,5 +1,5 @@
-// CUDA's vector types: as many bytes as one instruction moves, which an alignment of the same size
-// makes possible.
+// CUDA's vector types: one instruction moves all of their bytes, because they are aligned to their
+// size.
 #pragma once
 
 #define VITRINE_VECTOR_TYPES(T, name)                                   \

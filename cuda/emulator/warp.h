@@ -1,4 +1,5 @@
-// The functions of a warp: shuffles, votes, reductions. At each the lanes of its mask meet.
+// The functions of a warp: shuffles, votes, reductions. Each of them waits for all lanes of its
+// mask.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +29,7 @@ inline constexpr int warpSize = 32;
 #define __match_any_sync(mask, value) (::vitrine::emulator::match_any(mask, value, VITRINE_HERE))
 #define __match_all_sync(mask, value, predicate) \
   (::vitrine::emulator::match_all(mask, value, predicate, VITRINE_HERE))
-// This lane alone: that others run in step with it CUDA never promises.
+// Only this lane, because CUDA never guarantees that other lanes run in lockstep with it.
 #define __activemask() (1u << ::vitrine::emulator::ThreadBlock::current().lane())
 #define __reduce_add_sync(mask, value) \
   (::vitrine::emulator::reduce(mask, value, VITRINE_HERE, ::std::plus<>()))
@@ -45,8 +46,8 @@ inline constexpr int warpSize = 32;
 
 namespace vitrine::emulator {
 
-/// The lane from which a shuffle reads; lanes are cut into groups of `width`, and a lane outside
-/// its group is itself.
+/// The lane from which a shuffle reads. Lanes are divided into groups of `width`; if the source is
+/// outside the group, the lane reads its own value.
 struct From {
   int source, width = 32;
   int operator()(int lane) const { return lane / width * width + (source & (width - 1)); }
@@ -101,7 +102,7 @@ VITRINE_UNTRACED inline unsigned ballot(unsigned mask, bool predicate, Place pla
   return result;
 }
 
-/// The lanes of the mask that give this lane's value.
+/// The lanes of the mask that pass the same value as this lane.
 template <class T>
 VITRINE_UNTRACED unsigned match_any(unsigned mask, T value, Place place) {
   const uint64_t word = to_word(value);
@@ -112,7 +113,7 @@ VITRINE_UNTRACED unsigned match_any(unsigned mask, T value, Place place) {
   return result;
 }
 
-/// The mask where all its lanes give one value, else 0.
+/// The mask if all its lanes pass the same value, otherwise 0.
 template <class T>
 VITRINE_UNTRACED unsigned match_all(unsigned mask, T value, int* predicate, Place place) {
   const unsigned all = mask & ThreadBlock::current().lanes();

@@ -1,5 +1,5 @@
-// The twin of Hopper's tensor cores (cuda/instructions/wgmma.h): products are made when they are
-// waited for, and not before, and shared memory must not change until then.
+// Hopper's tensor cores in the emulator (cuda/instructions/wgmma.h). Products are computed at the
+// wait, not before, and shared memory must not change until then.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace vitrine::emulator {
 
-/// Once all threads of the warpgroup are here, each has `count` registers. To take more lets others
-/// run until they have given enough.
+/// When all threads of the warpgroup have called this, each has `count` registers. take_registers
+/// lets other threads run until they have released enough.
 void give_registers(unsigned count, Place place);
 void take_registers(unsigned count, Place place);
 
-/// sums [64, N] = x [64, 16] · y [16, N], + sums with `add`. Of x in registers each thread has its
-/// fragment.
+/// sums [64, N] = x [64, 16] · y [16, N] (+ sums with `add`). If x is in registers, each thread
+/// holds its fragment.
 struct WarpgroupProduct {
   uint64_t x = 0, y = 0;  // descriptors
   bool x_in_registers = false, x_along_k = true, y_along_k = true, add = true;
@@ -26,7 +26,8 @@ struct WarpgroupProduct {
   uint64_t content = 0;  // a hash of x and y
 };
 
-/// One thread's. It takes no memory: a thread that an error stops half-way never gives any back.
+/// The products of one thread. It allocates no memory, because a thread that an error stops would
+/// never free it.
 class WarpgroupProducts {
  public:
   /// The thread's sums are NaN until finish().

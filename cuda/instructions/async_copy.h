@@ -1,6 +1,5 @@
-// Copies from global to shared memory that nobody waits for until they are needed (cp.async, from
-// compute capability 8.0 on): they pass by the registers, and the thread goes on with something
-// else.
+// Asynchronous copies from global to shared memory (cp.async, from compute capability 8.0 on). The
+// copies do not use registers, and the thread continues until it needs the data.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +12,22 @@ namespace vitrine::cuda {
 /// The copies of one thread, which wait in groups.
 ///
 ///   copies.copy16(to, from, 16);  copies.commit();  // a group
-///   copies.wait<1>();  // all groups but the last are there, for this thread;
+///   copies.wait<1>();  // all groups but the last have arrived, for this thread
 ///   __syncthreads();   // and now for all
 class AsyncCopies {
  public:
   /// 16 bytes, of which the first `bytes` come from global memory and the others are 0. Both
   /// addresses are multiples of 16.
   __device__ void copy16(void* shared, const void* global, int bytes);
-  /// What was copied since the last commit is a group.
+  /// All copies since the last commit form a group.
   __device__ void commit();
-  /// Returns when at most the last `kOpen` groups are under way.
+  /// Returns when at most the last `kOpen` groups have not arrived yet.
   template <int kOpen>
   __device__ void wait();
 
 #if VITRINE_CUDA_EMULATED
  private:
-  // The data arrive when they are waited for, and not before: until then `shared` holds NaN.
+  // The data arrive at wait(), not before: until then `shared` holds NaN.
   struct Copy {
     void* shared;
     const void* global;

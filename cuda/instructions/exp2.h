@@ -1,4 +1,4 @@
-// Powers of 2 by the special function unit, and what 16-bit attention makes of them.
+// Powers of 2 by the special function unit, and functions for 16-bit attention that use them.
 #pragma once
 
 #include <cfloat>
@@ -8,8 +8,8 @@
 
 namespace vitrine::cuda {
 
-/// 2^x within 2 units of rounding, 0 where that is no normal number (ex2.approx.ftz): one
-/// instruction, where std::exp2 takes five, to reach denormal results.
+/// 2^x within 2 units of rounding, with 0 in place of denormal results (ex2.approx.ftz). This is
+/// one instruction; std::exp2 takes five, because it also computes denormal results.
 __device__ inline float fast_exp2(float x) {
 #if VITRINE_CUDA_EMULATED
   const float y = std::exp2(x);

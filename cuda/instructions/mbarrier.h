@@ -1,5 +1,5 @@
-// Barriers in shared memory on which threads wait for each other and for bytes that copies bring
-// (mbarrier, from compute capability 9.0 on with bytes; PTX ISA, "mbarrier").
+// Barriers in shared memory, where threads wait for each other and for the bytes of copies
+// (mbarrier; with bytes from compute capability 9.0 on; PTX ISA, "mbarrier").
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,28 @@
 
 namespace vitrine::cuda {
 
-/// An address of shared memory as instructions want it: bytes from the begin of the block's window.
+/// An address of shared memory as instructions expect it: the offset in bytes in the block's
+/// window.
 __device__ inline uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-/// Goes from phase to phase: a phase is complete when as many threads have arrived as init() said,
-/// and as many bytes have come as they expect. Phases are told apart by their parity: 0, 1, 0, ….
+/// A barrier goes from phase to phase. A phase is complete when `arrivals` threads (see init())
+/// have arrived, and all bytes that they expect. The parity of a phase identifies it: 0, 1, 0, ….
 struct Mbarrier {
   uint64_t state;
 
-  /// By one thread, before any other function; then fence_init(), by which the copy engine knows of
-  /// it, and __syncthreads.
+  /// Called by one thread, before any other function. Then call fence_init(), which makes the
+  /// barrier visible to the copy engine, and __syncthreads.
   __device__ void init(unsigned arrivals);
   __device__ static void fence_init();
-  /// This thread's arrival in the current phase. What it did before happens before what comes after
-  /// wait().
+  /// This thread arrives in the current phase. Its earlier accesses happen before all accesses
+  /// after wait().
   __device__ void arrive();
   /// The same; the phase also waits for that many bytes.
   __device__ void arrive_expecting(unsigned bytes);
-  /// Returns once the phase of that parity is complete. On a new barrier the one before the first,
-  /// of parity 1, is.
+  /// Returns when the phase of that parity is complete. On a new barrier, parity 1 counts as
+  /// complete: it is the phase before the first.
 #if VITRINE_CUDA_EMULATED
   void wait(unsigned parity, emulator::Place place = {__builtin_FILE(), __builtin_LINE()});
 #else
@@ -75,7 +76,7 @@ __device__ inline void Mbarrier::arrive_expecting(unsigned bytes) {
                : "memory");
 }
 __device__ inline void Mbarrier::wait(unsigned parity) {
-  // try_wait sleeps for a while before it says no.
+  // try_wait sleeps for a while before it returns false.
   unsigned complete = 0;
   while (complete == 0)
     asm volatile(

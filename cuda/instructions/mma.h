@@ -1,6 +1,6 @@
 // The tensor cores' instructions (from compute capability 8.0 on): the 32 lanes of a warp multiply
-// small matrices together, and each of them holds a few elements of each matrix, its fragment.
-// Below, g = lane / 4 and t = lane % 4.
+// small matrices together. Each lane holds a few elements of each matrix, its fragment. Below, g =
+// lane / 4 and t = lane % 4.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,20 @@
 
 namespace vitrine::cuda {
 
-/// A lane's part of 16 × 16 elements of 16 bits: of each quarter of 8 × 8, elements (g, 2t) and (g,
-/// 2t + 1). The quarters come column by column: (0, 0), (8, 0), (0, 8), (8, 8).
+/// A lane's part of 16 × 16 elements of 16 bits: elements (g, 2t) and (g, 2t + 1) of each 8 × 8
+/// quarter. The quarters are in column-major order; they begin at (0, 0), (8, 0), (0, 8), (8, 8).
 struct Fragment {
   uint32_t quarter[4];
 };
 
-/// ldmatrix: each lane gives the address of 8 elements, a row of a quarter (lanes 0 to 7 those of
-/// the first one, and so on). `kTransposed` reads quarters that lie the other way: what is given
-/// are their columns.
+/// ldmatrix: each lane passes the address of 8 elements, a row of a quarter (lanes 0 to 7 the rows
+/// of the first quarter, and so on). With `kTransposed` the addresses are columns of the quarters.
 template <bool kTransposed>
 __device__ Fragment load_matrices(const void* row);
 
 /// mma.m16n8k16: sum [16, 8] += a [16, 16] · b [16, 8] with float32 sums. T is bfloat16 or float16.
-/// The lane has of b elements (2t, g), (2t + 1, g) in b0 and (2t + 8, g), (2t + 9, g) in b1; of the
-/// sum (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
+/// A lane holds elements (2t, g), (2t + 1, g) of b in b0, and (2t + 8, g), (2t + 9, g) in b1. Its
+/// elements of the sum are (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
 template <class T>
 __device__ void multiply_accumulate(float (&sum)[4], const Fragment& a, uint32_t b0, uint32_t b1);
 
@@ -67,7 +66,7 @@ VITRINE_UNTRACED void multiply_accumulate(float (&sum)[4], const Fragment& a, ui
   const auto all = [&](uint64_t mine) VITRINE_UNTRACED {
     return block.exchange(0xffffffffu, mine, {__FILE__, __LINE__});
   };
-  // Row g of a lies in lanes 4g to 4g + 3, and column j of b in lanes 4j to 4j + 3. First k from 0
+  // Row g of a is in lanes 4g to 4g + 3, and column j of b is in lanes 4j to 4j + 3. First k from 0
   // to 7, then from 8 to 15.
   float a_rows[2][16], b_columns[2][16];
   for (unsigned half = 0; half < 2; ++half) {

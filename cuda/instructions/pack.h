@@ -1,5 +1,5 @@
-// Rounding of two float32 numbers to 16 bits at once, into the word that a tensor core's fragment
-// has them in.
+// Rounding of two float32 numbers to 16 bits at once, into one word as in the fragments of tensor
+// cores.
 #pragma once
 
 #include <cstdint>

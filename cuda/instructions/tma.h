@@ -1,6 +1,6 @@
-// Hopper's copy engine (TMA; PTX ISA, "cp.async.bulk.tensor"): one thread asks for a whole tile of
-// a matrix, and an mbarrier says when its bytes are there. No thread computes addresses, and what
-// lies outside the matrix arrives as zeros.
+// Hopper's copy engine (TMA; PTX ISA, "cp.async.bulk.tensor"): one thread requests a whole tile of
+// a matrix, and an mbarrier is complete when its bytes have arrived. No thread computes addresses,
+// and elements outside the matrix arrive as zeros.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 namespace vitrine::cuda {
 
 /// Tiles are boxes of kBox × kBox elements of 16 bits: kBox lines of 128 bytes in shared memory,
-/// from a multiple of 1024 bytes on. The 16-byte chunks of a line change places, by exclusive or
-/// with the line's number modulo 8 (the swizzle of 128 bytes), so that the same chunk of eight
-/// lines lies in different banks.
+/// from a multiple of 1024 bytes on. The 16-byte chunks of a line are permuted: the chunk's index
+/// is combined by exclusive or with the line's number modulo 8 (the swizzle of 128 bytes). So the
+/// same chunk of eight lines is in different banks.
 inline constexpr int kBox = 64, kBoxBytes = kBox * 128;
 
-/// Where a matrix lies, for the copy engine; a kernel takes it as `const __grid_constant__
-/// TensorMap`.
+/// The layout of a matrix in memory, for the copy engine. A kernel takes it as a `const
+/// __grid_constant__ TensorMap`.
 #if VITRINE_CUDA_EMULATED
 using TensorMap = emulator::TensorMap;
 #else
@@ -31,17 +31,16 @@ using TensorMap = CUtensorMap;
 /// `lines` lines of `length` elements of 16 bits, `stride` elements apart. Both data and stride are
 /// aligned to 16 bytes.
 TensorMap tensor_map(DType dtype, const void* data, int64_t length, int64_t lines, int64_t stride);
-/// The same for the matrices [T, D] of a tensor [B, H, T, D], where has_tensor_map says that there
-/// can be one.
+/// The same for the matrices [T, D] of a tensor [B, H, T, D]. Requires has_tensor_map.
 TensorMap tensor_map(const Tensor& heads);
-/// Elements of 16 bits that are neighbours along D, data and strides aligned to 16 bytes, no axis
-/// expanded or empty.
+/// Whether a tensor can have a map: elements of 16 bits that are neighbours along D, data and
+/// strides aligned to 16 bytes, no axis expanded or empty.
 bool has_tensor_map(const Tensor& heads);
 
-/// Copies the box from element `at` of line `line` on, and tells the barrier of kBoxBytes when it
-/// is there.
+/// Copies the box that begins at element `at` of line `line`. When it has arrived, the barrier
+/// counts kBoxBytes.
 __device__ void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line, Mbarrier& barrier);
-/// The same of a tensor's head h of b.
+/// The same for head h of batch element b of a tensor.
 __device__ void load_box(void* shared, const TensorMap& map, int64_t at, int64_t line, int h, int b,
                          Mbarrier& barrier);
 

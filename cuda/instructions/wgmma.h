@@ -1,6 +1,6 @@
-// Hopper's tensor cores (wgmma, on compute capability 9.0 alone: sm_90a; PTX ISA,
-// "wgmma.mma_async"): the 128 threads of a warpgroup multiply matrices that lie in shared memory,
-// and go on with something else meanwhile.
+// Hopper's tensor cores (wgmma, only on compute capability 9.0: sm_90a; PTX ISA,
+// "wgmma.mma_async"): the 128 threads of a warpgroup multiply matrices in shared memory. The
+// products are asynchronous.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@
 
 namespace vitrine::cuda {
 
-/// Whether the current device has these instructions, and this library code with them; says once
-/// where only the latter is wrong.
+/// Whether the current device has these instructions, and this build has code with them. If only
+/// the code is missing, this prints one message.
 bool has_wgmma();
 
-/// setmaxnreg: from here on the warpgroup has kCount registers a thread. All of its threads call
-/// it; who takes more waits until others have given enough.
+/// setmaxnreg: from here on the warpgroup has kCount registers per thread. All of its threads call
+/// this function. take_registers waits until other warpgroups have released enough.
 #if VITRINE_CUDA_EMULATED
 template <int kCount>
 void give_registers(emulator::Place place = {__builtin_FILE(), __builtin_LINE()});
@@ -40,44 +40,45 @@ template <int kCount>
 __device__ void take_registers();
 #endif
 
-/// What wgmma wants to know of a matrix that load_box has put into shared memory (PTX ISA, "Matrix
-/// Descriptor Format"): its begin in bits 0 to 13, the leading dimension's offset in bits 16 to 29
-/// and the stride dimension's in bits 32 to 45, all in units of 16 bytes, and 1 in bits 62 and 63,
-/// the swizzle of 128 bytes. Which offset is which ("Strides"): where lines run along k, the next 8
-/// lines begin 1024 bytes further, and the leading offset is not used (1 by convention); where they
-/// run across, the next 8 lines, of k, begin 1024 bytes further, and the next 64 elements across
-/// kBetween bytes further.
+/// wgmma's descriptor of a matrix that load_box has put into shared memory (PTX ISA, "Matrix
+/// Descriptor Format"). In units of 16 bytes: the address in bits 0 to 13, the offset of the
+/// leading dimension in bits 16 to 29, the offset of the stride dimension in bits 32 to 45. Bits 62
+/// and 63 are 1, the swizzle of 128 bytes. The offsets ("Strides"): if lines run along k, the next
+/// 8 lines begin 1024 bytes further, and the leading offset is not used (1 by convention). If lines
+/// run across k, the next 8 lines (8 values of k) begin 1024 bytes further, and the next 64
+/// elements of a line begin kBetween bytes further.
 template <bool kAlongK, int kBetween = kBoxBytes>
 __device__ uint64_t matrix_descriptor(const void* begin) {
   constexpr uint64_t kLeading = kAlongK ? 16 : kBetween, kStride = 8 * 128, kSwizzle128 = 1;
   return (shared_address(begin) >> 4 & 0x3FFF) | kLeading >> 4 << 16 | kStride >> 4 << 32 | kSwizzle128 << 62;
 }
 
-/// The products of a warpgroup, which wait in groups as AsyncCopies do. Sums are 64 × 2·kSums, of
-/// which thread t has in sums[4·j + e] element (16·(t / 32) + t % 32 / 4 + e / 2 · 8, 8·j + t % 4 ·
-/// 2 + e % 2) ("Register Fragments"): kSums is 32, 64 or 128. From begin() to finish() they belong
-/// to the tensor cores. So do several at a time, each with groups of its own.
+/// The products of a warpgroup, which are asynchronous and form groups as in AsyncCopies. The sums
+/// are 64 × 2·kSums, where kSums is 32, 64 or 128. Thread t holds in sums[4·j + e] element (16·(t /
+/// 32) + t % 32 / 4 + e / 2 · 8, 8·j + t % 4 · 2 + e % 2) ("Register Fragments"). From begin() to
+/// finish() the sums belong to the tensor cores. Several arrays of sums can be in use at a time,
+/// each with its own groups.
 ///
 ///   products.begin(sums);  // as they are
 ///   products.fence();
-///   // as often as wanted: the first one sets the sums, the others add to them
+///   // any number of times: the first call sets the sums, the others add to them
 ///   products.multiply_accumulate<T, true, true>(sums, x, y, false);
 ///   products.commit();      // a group
-///   products.wait<1>();     // all groups but the last one are done with x and y
+///   products.wait<1>();     // all groups but the last have finished with x and y
 ///   products.wait<0>();
 ///   products.finish(sums);  // all groups of these sums have been waited for
 class WarpgroupProducts {
  public:
   template <int kSums>
   __device__ void begin(float (&sums)[kSums]);
-  /// Before the first product, and those that follow a wait.
+  /// Required before the first product, and before the first product after a wait.
   __device__ void fence();
-  /// sums [64, 2·kSums] = x [64, 16] · y [16, 2·kSums], + sums with `add`; both given by
+  /// sums [64, 2·kSums] = x [64, 16] · y [16, 2·kSums] (+ sums with `add`); x and y are given by
   /// descriptors. T is bfloat16 or float16.
   template <class T, bool kXAlongK, bool kYAlongK, int kSums>
   __device__ void multiply_accumulate(float (&sums)[kSums], uint64_t x, uint64_t y, bool add = true);
-  /// The same with x in registers: each warp has its 16 rows of it. They must not change before the
-  /// product is waited for.
+  /// The same with x in registers: each warp holds 16 rows of x. These registers must not change
+  /// before the wait for the product.
   template <class T, bool kYAlongK, int kSums>
   __device__ void multiply_accumulate(float (&sums)[kSums], const Fragment& x, uint64_t y, bool add = true);
   __device__ void commit();
@@ -85,7 +86,8 @@ class WarpgroupProducts {
   __device__ void wait();
   template <int kSums>
   __device__ void finish(float (&sums)[kSums]);
-  /// And of x in registers, which the compiler would else give away while it is read.
+  /// The same for x in registers; without it the compiler could reuse the registers while the
+  /// product still reads them.
   template <int kCount>
   __device__ void finish(Fragment (&x)[kCount]);
 
@@ -144,7 +146,7 @@ VITRINE_UNTRACED void WarpgroupProducts::finish(float (&sums)[kSums]) {
   twin_.finish(sums);
 }
 template <int kCount>
-VITRINE_UNTRACED void WarpgroupProducts::finish(Fragment (&)[kCount]) {}  // a twin has a copy
+VITRINE_UNTRACED void WarpgroupProducts::finish(Fragment (&)[kCount]) {}  // the emulator has a copy
 #else
 template <int kCount>
 __device__ void give_registers() {
@@ -155,8 +157,8 @@ __device__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kCount));
 }
 
-/// The compiler, which does not know what the hardware writes, must neither set nor read the sums
-/// across this point.
+/// The compiler does not know that the hardware writes the sums; it must not move reads or writes
+/// of the sums across this point.
 template <int kSums>
 __device__ void pin(float (&sums)[kSums]) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// The text of `wgmma` (PTX ISA, "wgmma.mma_async"), which names each of its registers. For
+// The PTX of `wgmma` (PTX ISA, "wgmma.mma_async"), which names each register. For
 // cuda/instructions/wgmma.h.
 #pragma once
 
@@ -27,8 +27,9 @@ namespace vitrine::cuda {
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-// `sums` of `columns`; `operands` are the names of the operands that follow the sums: whether to
-// add, x and y. The last ones say: no minus sign for x or y, and whether they lie across.
+// `sums` registers per thread for `columns` columns. `operands` names the operands after the sums:
+// x, y and `add`, then 1, 1 (no minus sign for x and y), and whether x and y are transposed (lines
+// across k).
 #define VITRINE_WGMMA(sums, columns, type, flag, operands, ...)                                            \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " flag ", 0;\n"                                       \
       "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" VITRINE_NAMES##sums "}, " \

@@ -1,10 +1,10 @@
 // Step 3: a thread computes kEach × kEach elements of z in registers.
 //
-// What it buys: from 2·kEach numbers of shared memory come kEach² products. The tiled step reads
-// shared memory twice for each multiplication, and that is its limit; here it is once for every
-// four (for two in float64, whose sums need twice the registers). The larger tile, 128 × 128, also
-// divides the loads from global memory by 8. And the elements of the next tiles are loaded into
-// registers while this one is multiplied, so that nobody waits for global memory.
+// The gain: 2·kEach numbers from shared memory give kEach² products. The tiled step reads shared
+// memory twice for each multiplication, which limits its speed. This step reads it once for four
+// multiplications (two in float64, whose sums need twice the registers). The larger tile, 128 ×
+// 128, also divides the loads from global memory by 8. The elements of the next tiles are loaded
+// into registers while the present tile is multiplied, so no thread waits for global memory.
 #include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
@@ -22,15 +22,15 @@ struct Blocking {
   static constexpr int kDepth = 32 / sizeof(S);
   // Elements of a tile for a thread
   static constexpr int kLoads = kWide * kDepth / kThreadsOfBlock;
-  // Rows of a tile lie along its first axis, k; four numbers of padding keep writes that go along k
-  // off each other's banks.
+  // The first axis of a tile is k. With four numbers of padding, writes along k are in different
+  // banks.
   struct alignas(16) Shared {
     T x[kDepth][kWide + 4], y[kDepth][kWide + 4];
   };
 };
 
 /// A thread's part of the tiles of x, or of y: `lines` are rows of x or columns of y. Neighbouring
-/// threads take neighbours in memory, which follow each other along k or from line to line.
+/// threads take neighbouring elements in memory, which are neighbours along k or along the lines.
 template <class S>
 class Part {
  public:
@@ -46,7 +46,7 @@ class Part {
         advance_(B::kDepth * k_stride),
         from_(matrix + (first + line_) * line_stride + depth_ * k_stride) {}
 
-  /// Loads elements of the next tile, the one that begins at k; 0 outside the matrix.
+  /// Loads elements of the next tile, which begins at k; 0 outside the matrix.
   __device__ void load(int k) {
 #pragma unroll
     for (int i = 0; i < B::kLoads; ++i) {
@@ -62,21 +62,21 @@ class Part {
   }
 
  private:
-  // Where element i of this thread lies in the tile.
+  // The position of element i of this thread in the tile.
   __device__ int line(int i) const { return line_ + (along_k_ ? i * (kThreadsOfBlock / B::kDepth) : 0); }
   __device__ int depth(int i) const { return depth_ + (along_k_ ? 0 : i * (kThreadsOfBlock / B::kWide)); }
 
   int lines_, K_;
   bool along_k_;
   int line_, depth_;  // of element 0
-  int64_t step_;      // from an element to the next one in memory
-  int64_t advance_;   // and from a tile to the next
+  int64_t step_;      // from an element to the next in memory
+  int64_t advance_;   // from a tile to the next
   const S* from_;
   S values_[B::kLoads];
 };
 
 /// The i-th row (column) of a thread: two runs of neighbours, so that the warp's reads of 16 bytes
-/// meet all banks alike.
+/// use all banks equally.
 template <int kEach>
 __device__ int own(int position, int i) {
   constexpr int kRun = kEach / 2;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 2) matmul_blocked(Product p, 
     x.store(tiles.x), y.store(tiles.y);
     __syncthreads();  // the tiles are complete
     if (k + B::kDepth < K) x.load(k + B::kDepth), y.load(k + B::kDepth);
-#pragma unroll 2  // all of them at once would not fit into the registers
+#pragma unroll 2  // fully unrolled, the values would not fit into the registers
     for (int d = 0; d < B::kDepth; ++d) {
       T a[kEach], b[kEach];
 #pragma unroll

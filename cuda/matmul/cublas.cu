@@ -1,6 +1,6 @@
-// NVIDIA's cuBLASLt, which chooses among its own kernels: the measure of the ladder. Which of them
-// is best for a product it is asked once; the answer is kept as a plan, for all products of the
-// same sizes that lie alike.
+// NVIDIA's cuBLASLt, which chooses among its own kernels: the comparison for the ladder. cuBLASLt
+// is asked once which kernel is best for a product. The answer is stored as a plan, for all
+// products of the same sizes and layouts.
 #include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 
@@ -31,7 +31,7 @@ namespace {
 
 constexpr size_t kMostWorkspace = size_t{32} << 20;
 
-/// The first call that failed of several, and its status.
+/// The first failed call of several, and its status.
 struct Outcome {
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   const char* call = "";
@@ -58,10 +58,10 @@ cudaDataType_t type_of(DType dtype) {
 bool is_wide(const Product& p) { return p.dtype == DType::float64; }
 /// Elements from one row of z to the next.
 int64_t row_of_z(const Product& p) { return p.M == 1 ? p.N : p.z.row; }
-/// What cuBLASLt calls its result.
+/// cuBLASLt's name for the dtype of the result.
 void* result(const Product& p) { return p.active != nullptr ? p.active : p.z_data; }
 
-/// A batch along one axis, as cuBLASLt knows it.
+/// A batch along one axis, as cuBLASLt supports it.
 struct Strides {
   int64_t count = 1, x = 0, y = 0, z = 0;
 
@@ -72,7 +72,7 @@ struct Strides {
   }
 };
 
-/// What every matrix of the batch begins at a multiple of, in bytes; 256 is the most that matters.
+/// The alignment of every matrix of the batch, in bytes; more than 256 makes no difference.
 uint32_t alignment(const void* data, const Operand& o, DType dtype) {
   const auto size = static_cast<int64_t>(size_of(dtype));
   uint32_t bytes = 256;
@@ -87,8 +87,7 @@ uint32_t alignment(const void* data, const Operand& o, DType dtype) {
 struct Alignments {
   uint32_t x, y, z;
 
-  /// What is read and written beside z is as little aligned as it says: cuBLASLt asks for nothing
-  /// more.
+  /// The alignment of z also covers the bias and the result, because cuBLASLt has only this number.
   explicit Alignments(const Product& p)
       : x(alignment(p.x_data, p.x, p.dtype)),
         y(alignment(p.y_data, p.y, p.dtype)),
@@ -96,8 +95,7 @@ struct Alignments {
                     alignment(p.bias, Operand{}, p.dtype)})) {}
 };
 
-/// A matrix for a library that counts down columns: it sees the transposed one, whose columns are
-/// our rows.
+/// A matrix for a column-major library, which sees the transposed matrix: its columns are our rows.
 class Layout {
  public:
   Layout(DType dtype, int64_t rows, int64_t columns, int64_t line, int64_t count, int64_t stride,
@@ -114,7 +112,7 @@ class Layout {
     set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(count));
     set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
   }
-  /// An operand of p: its own transposed one where its columns are the lines.
+  /// An operand of p; transposed once more if its columns are contiguous.
   Layout(const Product& p, const Operand& o, int64_t rows, int64_t columns, int64_t count, int64_t stride,
          Outcome& outcome)
       : Layout(p.dtype, o.by_rows() ? rows : columns, o.by_rows() ? columns : rows, o.line(), count, stride,
@@ -126,7 +124,7 @@ class Layout {
   mutable cublasLtMatrixLayoutOpaque_t layout_;  // cublasLt.h knows no const
 };
 
-/// What p asks for beside the product, with its pointers. x and y change places: zᵀ = yᵀ·xᵀ.
+/// The operation of p: bias, activation and pointers. x and y are exchanged: zᵀ = yᵀ·xᵀ.
 class Operation {
  public:
   Operation(const Product& p, Outcome& outcome) {
@@ -143,7 +141,7 @@ class Operation {
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.x.by_rows() ? CUBLAS_OP_N : CUBLAS_OP_T);
     const bool bias = p.bias != nullptr;
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-    if (p.active != nullptr) {  // its result is the activation then, and z what is beside it
+    if (p.active != nullptr) {  // the result is the activation, z is auxiliary
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.z_data);
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, row_of_z(p));
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
@@ -158,7 +156,7 @@ class Operation {
   cublasLtMatmulDescOpaque_t operation_;
 };
 
-/// How cuBLASLt multiplies: one call for all matrices along the last leading axis.
+/// How cuBLASLt computes a product: one call for all matrices along the last leading axis.
 class Plan {
  public:
   explicit Plan(const Product& p)
@@ -171,7 +169,7 @@ class Plan {
 
   /// Whether there is an algorithm for this product.
   bool exists() const { return outcome_.is_success() && found_ > 0; }
-  /// What went wrong, other than that there is none; or "".
+  /// The error, or "". The absence of an algorithm is no error.
   std::string refusal() const {
     return outcome_.is_success() || outcome_.status == CUBLAS_STATUS_NOT_SUPPORTED ? "" : outcome_.text();
   }
@@ -201,7 +199,7 @@ class Plan {
     };
     const Alignments aligned(p);
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
-    // Where k is split, the parts of a sum are added as float32 and not as z is stored.
+    // If k is split, the parts of a sum are added in float32, not in the dtype of z.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, aligned.y);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, aligned.x);
@@ -213,8 +211,8 @@ class Plan {
                  "cublasLtMatmulAlgoGetHeuristic");
   }
 
-  /// From the allocator: the next product of the stream may have it at once, and a graph's own
-  /// memory holds that of its products.
+  /// The workspace, from the allocator: the next product of the stream may use it at once, and in a
+  /// graph it is part of the graph's memory.
   Tensor take_workspace() const {
     return empty({static_cast<int64_t>(algorithm_.workspaceSize)}, DType::boolean,
                  {DeviceKind::cuda, static_cast<int8_t>(current_device())});
@@ -255,7 +253,7 @@ class Plan {
   int found_ = 0;
 };
 
-/// All that a plan depends on.
+/// Everything that a plan depends on.
 using Key = std::array<int64_t, 20>;
 Key key_of(const Product& p) {
   const Strides s = Strides::of(p);
@@ -283,7 +281,7 @@ Key key_of(const Product& p) {
 }
 
 std::shared_ptr<const Plan> plan_of(const Product& p) {
-  constexpr size_t kMostPlans = 4096;  // of sizes that grow with each token, say
+  constexpr size_t kMostPlans = 4096;  // sizes may grow with each token
   static std::mutex mutex;
   static std::map<Key, std::shared_ptr<const Plan> > plans;
   const Key key = key_of(p);
@@ -294,7 +292,7 @@ std::shared_ptr<const Plan> plan_of(const Product& p) {
   return plan;
 }
 
-/// Whether it is worth asking for a plan.
+/// Whether a plan may exist.
 bool may_support(const Product& p) {
   const bool bias = p.bias != nullptr, gelu = p.active != nullptr;
   return is_floating(p.dtype) && p.K > 0 &&

@@ -1,5 +1,5 @@
-// Where cuBLASLt is found: as the system's loader finds it, else in the folder of the toolkit that
-// compiled this.
+// Finds cuBLASLt: first with the system's loader, then in the folder of the toolkit that compiled
+// Vitrine.
 #include "cuda/launch.h"
 #include "cuda/matmul/steps.h"
 

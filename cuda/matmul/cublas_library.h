@@ -1,5 +1,5 @@
-// cuBLASLt as a file that is opened when it is first wanted. It is 500 MB large, so nothing links
-// it.
+// The library cuBLASLt, which is loaded when it is first needed. It has 500 MB, so Vitrine does not
+// link it.
 #pragma once
 
 #include <cublasLt.h>
@@ -10,7 +10,7 @@ namespace vitrine::cuda {
 
 /// The functions that are used, under the names of cublasLt.h without their prefix.
 struct CublasLibrary {
-  std::string absence;  // why there is none
+  std::string absence;  // why the library is not available
   void* file = open();
 
 #define VITRINE_CUBLASLT(name) decltype(&cublasLt##name) name = find<decltype(name)>("cublasLt" #name)
@@ -27,7 +27,7 @@ struct CublasLibrary {
   VITRINE_CUBLASLT(MatrixLayoutSetAttribute);
 #undef VITRINE_CUBLASLT
 
-  /// "cuBLASLt 130002 of /usr/local/cuda/lib64/libcublasLt.so.13", or why there is none.
+  /// "cuBLASLt 130002 of /usr/local/cuda/lib64/libcublasLt.so.13", or why there is no library.
   std::string origin() const;
 
  private:
@@ -42,13 +42,13 @@ struct CublasLibrary {
 
 const CublasLibrary& cublas_library();
 
-/// cuBLASLt's state of a GPU, kept to the end of the program.
+/// cuBLASLt's handle for a GPU, kept until the program ends.
 struct CublasHandle {
   cublasLtHandle_t handle = nullptr;
-  std::string absence;  // why there is none
+  std::string absence;  // why the library is not available
 };
 
-/// Of the current device, made when it is first asked for.
+/// The handle of the current device, created at the first call.
 const CublasHandle& cublas_handle();
 
 }  // namespace vitrine::cuda

@@ -1,18 +1,18 @@
-// Step 5, for bfloat16 and float16 on Hopper: the copy engine fetches tiles, warpgroups multiply
-// them where they lie, and each does nothing else.
+// Step 5, for bfloat16 and float16 on Hopper: the copy engine loads tiles, and warpgroups multiply
+// them in shared memory.
 //
-// What it buys: in the step before, every warp computes addresses, copies, reads fragments and
-// multiplies, and a tensor core waits for all of that. Here
-// - one thread asks the copy engine (TMA) for whole tiles: no addresses, no bounds, no registers
-//   for data;
+// The gain: in the previous step, every warp computes addresses, copies, reads fragments and
+// multiplies, and a tensor core waits for all of these. Here
+// - one thread requests whole tiles from the copy engine (TMA): no addresses, no bounds, no
+//   registers for data;
 // - `wgmma` reads both matrices from shared memory itself: a warpgroup multiplies 64 × 16 by 16 ×
-//   256, 262144 products, in one instruction, and its threads hold only the sums: 128 × 256 of them
-//   a block, so that a tile of x serves for twice as many;
-// - warps are specialized: one warpgroup produces tiles, two consume them, and a ring of kStages
-//   tiles between them, with two mbarriers for each, is all that they have in common. Whoever needs
-//   few registers gives them to the others;
-// - blocks are persistent, one a multiprocessor: while the consumers store one tile of z, the
-//   producer already fetches for the next.
+//   256, 262144 products, in one instruction, and its threads hold only the sums: 128 × 256 per
+//   block, so a tile of x is used for twice as many products;
+// - warps are specialized: one warpgroup produces tiles, and two consume them. They share only a
+//   ring of kStages tiles, with two mbarriers per tile. The producer needs few registers, and gives
+//   the others to the consumers;
+// - blocks are persistent, one per multiprocessor: while the consumers store one tile of z, the
+//   producer already loads data for the next.
 #include <algorithm>
 
 #include "cuda/instructions/wgmma.h"
@@ -33,7 +33,7 @@ template <bool kAlongK, int kWide>
 struct SharedTile {
   alignas(1024) char boxes[kWide / kBox][kBoxBytes];
 
-  /// By one thread; outside of the matrix it becomes 0.
+  /// Called by one thread. Elements outside the matrix become 0.
   __device__ void load(const TensorMap& map, int64_t first, int64_t k, Mbarrier& full) {
     for (int i = 0; i < kWide / kBox; ++i) {
       const int64_t row = first + i * kBox;
@@ -41,7 +41,7 @@ struct SharedTile {
     }
   }
 
-  /// Of what lies from row `first`, a multiple of 64, and k on.
+  /// The descriptor of the elements from row `first` (a multiple of 64) and k on.
   __device__ uint64_t descriptor(int first, int k) const {
     return matrix_descriptor<kAlongK>(boxes[first / kBox] + (kAlongK ? k * 2 : k * 128));
   }
@@ -53,7 +53,8 @@ struct Stage {
   SharedTile<kYAlongK, kColumns> y;
 };
 
-/// `full` when a stage's tiles are there, `empty` when each warp of the consumers has read them.
+/// `full` completes when a stage's tiles have arrived, `empty` when each warp of the consumers has
+/// read them.
 struct Barriers {
   Mbarrier full[kStages], empty[kStages];
 };
@@ -61,7 +62,7 @@ struct Barriers {
 /// Calls f(tile) for each tile of this block.
 template <class F>
 __device__ void for_tiles(const Tiling& tiling, F&& f) {
-  constexpr int64_t kTogether = 16;  // with 132 blocks about a square of z
+  constexpr int64_t kTogether = 16;  // 132 blocks then cover about a square of z
   for (int64_t t = blockIdx.x; t < tiling.rows * tiling.columns; t += gridDim.x)
     f(Tile::of(t, tiling, kTogether));
 }
@@ -82,20 +83,20 @@ __device__ void produce(Stage<kXAlongK, kYAlongK>* stages, Barriers& barriers, c
   });
 }
 
-/// Neighbours in a row, which are loaded and stored at once.
+/// Neighbouring elements of a row, which are loaded and stored at once.
 template <class T, int kCount>
 struct alignas(kCount * sizeof(T)) Run {
   T values[kCount];
 };
 constexpr int kRun = 4;
 
-/// A warp's 16 rows of z, 32 columns at a time. A thread's sums lie in pairs all over them: in
-/// shared memory they change owners, so that a warp stores whole rows. Lines are 8 banks apart, so
-/// that the pairs of four rows do not conflict.
+/// A warp's 16 rows of z, 32 columns at a time. A thread's sums are pairs that are spread over
+/// them. The sums are exchanged through shared memory, so that a warp stores whole rows. Lines are
+/// 8 banks apart, so the pairs of four rows do not conflict.
 constexpr int kStoreRows = 16, kStoreColumns = 32;
 using StoreBuffer = Run<float, kRun>[kStoreRows][(kStoreColumns + 8) / kRun];
 
-/// z from (row, column) on. With `whole` its runs begin at multiples of their size.
+/// Stores z from (row, column) on. With `whole`, runs begin at multiples of their size.
 template <class S, class SZ>
 __device__ void store(const StoreBuffer& buffer, SZ* z, const Product& p, bool whole, int64_t row,
                       int64_t column) {

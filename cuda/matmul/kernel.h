@@ -1,5 +1,5 @@
-// What the kernels of all steps have in common: types, which tile of the result a block computes,
-// and what happens to a sum before it is stored.
+// Code that the kernels of all steps share: types, which tile of the result a block computes, and
+// what is done with a sum before it is stored.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace vitrine::cuda {
 
-/// Calls f(Type<S>{}, Type<SZ>{}) with the types of x and y, and of z.
+/// Calls f(Type<S>{}, Type<SZ>{}), where S is the type of x and y, and SZ the type of z.
 template <class F>
 void visit_types(const Product& p, F&& f) {
   if (is_integer(p.dtype)) return visit_index(p.dtype, "matmul", [&](auto type) { f(type, type); });
@@ -57,14 +57,14 @@ struct Matrices {
   }
 };
 
-/// How the results of a batch are cut into tiles, one a block.
+/// The division of the results of a batch into tiles, one per block.
 struct Tiling {
   int64_t rows, columns;  // tiles of one matrix
 
   Tiling(const Product& p, int64_t tile_rows, int64_t tile_columns)
       : rows((p.M + tile_rows - 1) / tile_rows), columns((p.N + tile_columns - 1) / tile_columns) {}
 
-  /// Blocks for a grid of one axis, the only one that is long.
+  /// Blocks of a one-dimensional grid (only this axis of a grid can be long).
   unsigned blocks(const Product& p) const {
     const int64_t count = p.batch() * rows * columns;
     check(count <= INT32_MAX, "matmul: {} matrices of [{}, {}] are more than a grid of blocks holds",
@@ -77,7 +77,7 @@ struct Tile {
   int64_t batch, row, column;
 
   /// Blocks that run at the same time have neighbouring tiles: `together` rows of tiles by some
-  /// columns, which read the same parts of x and y, and find them in the L2 cache.
+  /// columns. These blocks read the same parts of x and y, and find them in the L2 cache.
   __device__ static Tile of(int64_t block, const Tiling& tiling, int64_t together = 8) {
     const int64_t in_matrix = block % (tiling.rows * tiling.columns);
     const int64_t first = in_matrix / (together * tiling.columns) * together;
@@ -87,7 +87,7 @@ struct Tile {
   }
 };
 
-/// x·y + sum, rounded once where that is an instruction.
+/// x·y + sum; for floating-point types with one rounding (fma).
 template <class T>
 __device__ T multiply_add(T x, T y, T sum) {
   if constexpr (std::is_integral_v<T>) {
@@ -97,7 +97,8 @@ __device__ T multiply_add(T x, T y, T sum) {
   }
 }
 
-/// What z in column j becomes, whose sum over k is given; `old` is what is there.
+/// The new value of an element of z in column j. `sum` is its sum over k, and `old` its present
+/// value.
 template <class S, class SZ>
 __device__ AccumulatorOf<S> finished(const Product& p, int64_t j, AccumulatorOf<S> sum, const SZ& old) {
   using T = AccumulatorOf<S>;
@@ -105,18 +106,18 @@ __device__ AccumulatorOf<S> finished(const Product& p, int64_t j, AccumulatorOf<
   return p.add ? static_cast<T>(old) + sum : sum;
 }
 
-/// Where gelu_tanh of an element of z goes.
+/// The address of gelu_tanh of an element of z.
 template <class SZ>
 __device__ SZ* activation_of(const Product& p, const SZ* z) {
   return static_cast<SZ*>(p.active) + (z - static_cast<const SZ*>(p.z_data));
 }
-/// gelu_tanh of what is stored in z.
+/// gelu_tanh of a stored (rounded) element of z.
 template <class SZ>
 __device__ SZ activated(const SZ& z) {
   return SZ(formula::GeluTanh().value(static_cast<AccumulatorOf<SZ>>(z)));
 }
 
-/// Stores z[i, j], whose sum over k is given.
+/// Stores z[i, j], given its sum over k.
 template <class S, class SZ>
 __device__ void finish(SZ* z, const Product& p, int64_t i, int64_t j, AccumulatorOf<S> sum) {
   SZ& out = z[i * p.z.row + j * p.z.column];

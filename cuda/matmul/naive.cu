@@ -1,7 +1,7 @@
-// Step 1, as in a textbook: one thread an element of z, which reads a row of x and a column of y.
+// Step 1, as in a textbook: one thread per element of z reads a row of x and a column of y.
 //
-// Every element of x is read N times and every one of y M times: 2·M·N·K loads for as many
-// multiplications. Caches help, but the units that load limit it, not those that multiply.
+// Every element of x is read N times, and every element of y M times: 2·M·N·K loads for M·N·K
+// multiplications. Caches help, but loads limit the speed, not multiplications.
 #include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {

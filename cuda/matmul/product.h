@@ -1,4 +1,4 @@
-// What a step of the ladder multiplies, and where its operands lie.
+// The arguments of a step of the ladder: the product and the layout of its operands.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace vitrine::cuda {
 
-/// A batch of matrices where it lies; strides in elements.
+/// The layout of a batch of matrices; strides are in elements.
 struct Operand {
-  int64_t row, column;        // of the last two axes: one is 1
-  int64_t batch[Dims::kMax];  // of the leading axes of z; 0 along axes that are broadcast
+  int64_t row, column;        // strides of the last two axes: one of them is 1
+  int64_t batch[Dims::kMax];  // strides of the leading axes of z; 0 if broadcast
 
-  /// Whether the elements of a row are neighbours in memory; else those of a column are.
+  /// Whether the elements of a row are neighbours in memory. Otherwise the elements of a column
+  /// are.
   VITRINE_HD bool by_rows() const { return column == 1; }
-  /// From one row, or one column, to the next.
+  /// The stride from one line (row or column) to the next.
   VITRINE_HD int64_t line() const { return by_rows() ? row : column; }
 };
 
@@ -25,12 +26,12 @@ inline bool is_aligned(const Operand& o, const void* data, int64_t element_size)
   return aligned;
 }
 
-/// z = x·y + bias, or z += that, where `add`. x is [M, K], y [K, N], z [M, N], bias [N] or nullptr.
-/// Where `active` is not nullptr, it becomes gelu_tanh(z), and lies as z does.
+/// z = x·y + bias, or z += x·y + bias if `add`. x is [M, K], y [K, N], z [M, N], bias [N] or
+/// nullptr. If `active` is not nullptr, it becomes gelu_tanh(z), with the same layout as z.
 struct Product {
   DType dtype, out;  // of x, y and bias; of z, which may be wider
   int64_t M, N, K;
-  int lead = 0;  // axes before the last two, of z
+  int lead = 0;  // leading axes of z: all but the last two
   int64_t sizes[Dims::kMax] = {};
   Operand x, y, z;
   const void *x_data, *y_data, *bias;

@@ -1,5 +1,5 @@
-// The ladder of matrix products: the same function five times, each step with one idea more than
-// the one before, and cuBLASLt to measure them against. VITRINE_CUDA_MATMUL chooses one
+// The ladder of matrix products: five implementations of one function. Each step adds one idea to
+// the previous step. The sixth step is cuBLASLt, for comparison. VITRINE_CUDA_MATMUL chooses a step
 // (docs/cuda.md).
 #pragma once
 
@@ -13,27 +13,28 @@ namespace vitrine::cuda {
 
 struct MatmulStep {
   std::string_view name;
-  /// Whether it can do this product, on the current device.
+  /// Whether the step supports this product on the current device.
   bool (*supports)(const Product& p);
   void (*run)(const Product& p);
 };
 
-/// Ours, from the simplest, which supports every product, to the fastest; cuBLASLt is the last.
+/// Vitrine's steps, from the simplest, which supports every product, to the fastest. The last step
+/// is cuBLASLt.
 std::span<const MatmulStep> matmul_steps();
 
-/// The step that multiplies p under VITRINE_CUDA_MATMUL=setting: the one of that name, or where it
-/// does not support p the next one below that does. "auto" begins at the top. An error lists the
-/// names when `setting` is none, and says why when cuBLASLt is asked for by name and is not
-/// installed or refuses p; under "auto" the next step multiplies then.
+/// The step that computes p under VITRINE_CUDA_MATMUL=setting: the step of that name, or the next
+/// lower step that supports p. "auto" begins at the top. If `setting` is not a name of a step, the
+/// error lists the names. If `setting` names cuBLASLt, and cuBLASLt is not installed or refuses p,
+/// the error gives the reason; under "auto" the next step computes p then.
 const MatmulStep& choose_matmul(std::string_view setting, const Product& p);
-/// Makes what products on the current device need of it, before a graph is captured in which one
-/// may be the first.
+/// Creates the resources that products on the current device need. Called before the capture of a
+/// graph, whose first product could not create them.
 void prepare_matmul();
 
 /// The product for z = x·y + bias or z += x·y (ops/kernels.h); `bias` may be undefined.
 Product product_of(Tensor& z, const Tensor& x, const Tensor& y, const Tensor& bias, bool add);
 
-// One file a step, in the order of the ladder.
+// One file per step, in the order of the ladder.
 bool naive_supports(const Product& p);
 void naive_matmul(const Product& p);
 bool tiled_supports(const Product& p);
@@ -48,10 +49,9 @@ bool cublas_supports(const Product& p);
 void cublas_matmul(const Product& p);
 /// Why cuBLASLt cannot be used on the current device, or "".
 std::string cublas_absence();
-/// Its version, and the file from which it was opened, or why it cannot be opened. That needs no
-/// GPU.
+/// The version of cuBLASLt and the file that was loaded, or why it cannot be loaded. Needs no GPU.
 std::string cublas_origin();
-/// What it said of p other than that it has no kernel for it, or "".
+/// Why cuBLASLt refused p, or "". "" also if it has no kernel for p.
 std::string cublas_refusal(const Product& p);
 
 }  // namespace vitrine::cuda

@@ -1,10 +1,10 @@
 // Step 4, for bfloat16 and float16: tensor cores multiply, and tiles are copied to shared memory
 // ahead of time.
 //
-// What it buys: one instruction of a warp multiplies 16 × 16 by 16 × 8 matrices, 2048 products,
-// where the blocked step needs 64 instructions, and the numbers stay 16 bits wide until they are
-// there. That is so fast that tiles must arrive all the time: kStages of them are in shared memory,
-// of which one is multiplied while the next ones are on their way.
+// The gain: one instruction of a warp multiplies 16 × 16 by 16 × 8 matrices, 2048 products; the
+// blocked step needs 64 instructions for these. Numbers stay 16 bits wide up to the product. This
+// is so fast that tiles must arrive all the time: kStages tiles are in shared memory; one is
+// multiplied while the next tiles are loaded.
 #include "cuda/instructions/async_copy.h"
 #include "cuda/instructions/mma.h"
 #include "cuda/matmul/kernel.h"
@@ -16,12 +16,12 @@ namespace {
 constexpr int kTile = 128, kDepth = 32, kStages = 3;
 constexpr int kWarps = 8, kWarpRows = 64, kWarpColumns = 32;  // of z, for a warp
 constexpr int kThreadsOfBlock = kWarps * 32;
-constexpr int kChunk = 8;  // elements that are copied, and read by load_matrices, at once: 16 bytes
+constexpr int kChunk = 8;  // elements that are copied or read by load_matrices at once: 16 bytes
 
-/// A tile of x or y as it lies in memory: lines of chunks, along k or across. A lane of
-/// load_matrices reads a chunk of each of eight lines that follow each other, and these must lie in
-/// different banks: chunks change places within a line, by exclusive or with the line's number. Two
-/// lines along k fill the 128 bytes of all banks, so there each number counts twice.
+/// A tile of x or y in the order of memory: lines of chunks, along k or across k. load_matrices
+/// reads one chunk from each of eight consecutive lines, and these chunks must be in different
+/// banks. So chunks are permuted within a line, by exclusive or with the line's number. Two lines
+/// along k fill the 128 bytes of all banks, so there two lines share a number.
 template <class S, bool kAlongK>
 struct SharedTile {
   static constexpr int kLine = (kAlongK ? kDepth : kTile) / kChunk, kLines = kAlongK ? kTile : kDepth;
@@ -45,7 +45,7 @@ struct SharedTile {
   }
 };
 
-/// Where a block's tiles of one operand come from.
+/// The source of a block's tiles of one operand.
 template <class S, bool kAlongK>
 struct Source {
   const S* from;
@@ -54,12 +54,12 @@ struct Source {
   int64_t count, K;  // rows of x (columns of y), and depth of the matrix
   bool aligned;      // every chunk begins at a multiple of 16 bytes
 
-  /// This thread's chunks of the tile that begins at k; 0 outside the matrix.
+  /// Copies this thread's chunks of the tile that begins at k; 0 outside the matrix.
   __device__ void load(SharedTile<S, kAlongK>& tile, AsyncCopies& copies, int64_t k) const {
     using Shared = SharedTile<S, kAlongK>;
     const int64_t line0 = kAlongK ? first : k, at0 = kAlongK ? k : first;
     const int64_t lines = kAlongK ? count : K, length = kAlongK ? K : count;
-#pragma unroll 1  // side by side, the addresses would not fit into the registers
+#pragma unroll 1  // unrolled, the addresses would not fit into the registers
     for (int i = 0; i < Shared::kLines * Shared::kLine / kThreadsOfBlock; ++i) {
       const int n = static_cast<int>(threadIdx.x) + i * kThreadsOfBlock;
       const int line = n / Shared::kLine, c = n % Shared::kLine;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreadsOfBlock, 2)
   const int64_t steps = (p.K + kDepth - 1) / kDepth;
   AsyncCopies copies;
   const auto load = [&](int64_t step) {
-    // An empty group after the end keeps the count of groups right
+    // Empty groups at the end keep the number of groups right
     if (step < steps) {
       x.load(stages[step % kStages].x, copies, step * kDepth);
       y.load(stages[step % kStages].y, copies, step * kDepth);

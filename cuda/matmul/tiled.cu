@@ -1,9 +1,8 @@
-// Step 2: a block takes tiles of x and y into shared memory, and its threads read them there.
+// Step 2: a block copies tiles of x and y into shared memory, and its threads read them there.
 //
-// What it buys: an element that a block needs is loaded from global memory once and not by each of
-// kTile threads, so there are kTile times fewer loads. And threads that are neighbours load
-// neighbours in memory, whichever way an operand lies: the tile is read as the memory goes, and
-// turned in shared memory.
+// The gain: a block loads each element from global memory once, not in each of kTile threads, so
+// there are kTile times fewer loads. Neighbouring threads load neighbouring elements for both
+// layouts of an operand: the tile is read in memory order, and transposed in shared memory.
 #include "cuda/matmul/kernel.h"
 
 namespace vitrine::cuda {
@@ -11,8 +10,9 @@ namespace {
 
 constexpr unsigned kTile = 16;
 
-/// Element (threadIdx.y, threadIdx.x) of a tile, or its mirror image where the neighbours are in a
-/// column. One column of padding: else the elements of a column would lie in two banks.
+/// Element (threadIdx.y, threadIdx.x) of a tile, or the transposed element if neighbours are in a
+/// column. There is one column of padding; without it the elements of a column would be in two
+/// banks.
 template <class T, class S>
 __device__ void load(T (&tile)[kTile][kTile + 1], const S* from, const Operand& o, int64_t row,
                      int64_t column, int64_t rows, int64_t columns) {

@@ -1,7 +1,7 @@
-// Adafactor (formulas: optim/kernels_adafactor.h), all parameters of a group in five launches, a
-// block for each tile: sums of squares of its rows and columns; the moments of whole rows and
-// columns; the squares of x and u; their sums for each tensor; the update. Every sum has an order
-// of its own, so that no number of blocks and no turn of theirs changes it.
+// Adafactor (formulas: optim/kernels_adafactor.h), all parameters of a group in five launches, one
+// block per tile: sums of squares of the tile's rows and columns; the moments of whole rows and
+// columns; the squares of x and u; their sums for each tensor; the update. Every sum has a fixed
+// order, which depends neither on the number of blocks nor on their order.
 #include "cuda/pieces.h"
 #include "optim/kernels.h"
 #include "optim/kernels_adafactor.h"
@@ -95,8 +95,8 @@ __global__ void adafactor_sums_kernel(double* sums, Table table, Live<formulas::
   }
 }
 
-/// The first tile of each row of tiles has the rows, the first of each column of tiles the columns.
-/// Where rows are, Σ R goes to totals.
+/// The first tile in each row of tiles computes the moments of rows, and the first tile in each
+/// column of tiles the moments of columns. Σ R of the rows is written to totals.
 template <class T>
 __global__ void adafactor_moments_kernel(double* totals, const double* sums, Table table,
                                          Live<formulas::Adafactor> scalars) {

@@ -13,7 +13,7 @@ using namespace vitrine::cuda;
 
 namespace {
 
-/// Each block leaves the sum of its piece; adding to one number would add in another order in every
+/// Each block writes the sum of its piece. Adding to one number would use another order in every
 /// run.
 template <class T>
 __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
@@ -26,14 +26,14 @@ __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
   if (threadIdx.x == 0) squares[blockIdx.x] = mine;
 }
 
-/// What is multiplied by: a number, or what brings a norm down to it.
+/// The factor: a number, or the factor that reduces a norm to this number.
 struct Factor {
   double number;
   const double* norm = nullptr;
   HostText op = {};
   DeviceError* error = nullptr;
 
-  /// 1 where nothing is to be done, and 0 for a norm that is not finite, which one thread tells.
+  /// 1 if there is nothing to do; 0 for a norm that is not finite, which one thread reports.
   __device__ double get() const {
     if (norm == nullptr) return number;
     const double factor = number / (*norm + 1e-6);
@@ -41,7 +41,7 @@ struct Factor {
     if (first_index() == 0) leave(error, {.kind = DeviceError::Kind::norm, .op = op, .number = *norm});
     return 0;
   }
-  /// x times the factor; by a norm that is not finite 0, also where x is not.
+  /// x times the factor. If the norm is not finite, 0, even if x is not finite.
   template <class T>
   __device__ T scaled(T x, T factor) const {
     return norm != nullptr && factor == T(0) ? T(0) : x * factor;

@@ -1,5 +1,5 @@
-// LAMB: moments and sums of squares, the sums of each tensor, and the update at the rate that
-// follows from them. The rate never leaves the GPU.
+// LAMB: moments and sums of squares, the sums of each tensor, and the update with the rate that
+// follows from the sums. The rate is never copied to the CPU.
 #include "cuda/pieces.h"
 #include "optim/kernels.h"
 
@@ -9,7 +9,7 @@ using namespace vitrine::cuda;
 
 namespace {
 
-/// Each block leaves Σx² and Σu² of its piece.
+/// Each block writes Σx² and Σu² of its piece.
 template <class T>
 __global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, Live<formulas::Lamb> scalars) {
   const formulas::Lamb f = scalars.get();

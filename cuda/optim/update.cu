@@ -1,6 +1,6 @@
 // The rules that treat each element by itself (optim/formulas-inl.h), all parameters of a group in
-// one launch (cuda/pieces.h). Every number is read once and written once: that, and not arithmetic,
-// is the time of a step.
+// one launch (cuda/pieces.h). Every number is read once and written once. This memory traffic, not
+// arithmetic, determines the time of a step.
 #include <utility>
 
 #include "core/convert.h"

@@ -1,5 +1,5 @@
-// GPUs: choosing one, its memory, and errors. A build with CUDA links neither the driver nor large
-// libraries, so it also runs, as a CPU library, where there is no GPU.
+// GPUs: selection, memory, and errors. A build with CUDA links neither the driver nor large
+// libraries, so it also runs without a GPU, as a CPU library.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -29,8 +29,8 @@ struct Gpus {
   std::string absence;  // why there is none
 };
 
-/// Asked for once. A build by nvcc also serves where there is no GPU, and says so the first time
-/// that somebody wants one.
+/// Determined once. A build by nvcc also works without a GPU, and prints this the first time that a
+/// GPU is requested.
 const Gpus& gpus() {
   static const Gpus found = [] {
     Gpus g;
@@ -45,8 +45,7 @@ const Gpus& gpus() {
   return found;
 }
 
-/// Lets copies from other GPUs to this one, which is selected, go straight, where the machine can
-/// do that.
+/// Enables direct copies from other GPUs to the selected GPU, if the machine supports them.
 void reach_peers(int device) {
   static std::array<std::once_flag, 128> reached;
   std::call_once(reached[static_cast<size_t>(device)], [device] {
@@ -55,7 +54,7 @@ void reach_peers(int device) {
       if (peer == device) continue;
       if (cudaDeviceCanAccessPeer(&possible, device, peer) == cudaSuccess && possible != 0)
         cudaDeviceEnablePeerAccess(peer, 0);
-      cudaGetLastError();  // a copy through the CPU's memory will do
+      cudaGetLastError();  // copies through the CPU's memory also work
     }
   });
 }
@@ -95,7 +94,7 @@ void check_launch(const char* kernel) {
 }
 
 void select(Device device) {
-  // Other code of this thread may have selected another one since.
+  // Other code of this thread may have selected another GPU since then.
   if (int current = -1;
       device.index == selected && cudaGetDevice(&current) == cudaSuccess && current == selected)
     return;

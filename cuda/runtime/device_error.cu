@@ -28,7 +28,7 @@ void tell_device_error() {
   if (place == nullptr || static_cast<volatile unsigned&>(place->complete) == 0) return;
   const DeviceError e = *place;
   place->complete = 0;
-  // Now a kernel may leave the next one
+  // Now a kernel may write the next error
   std::atomic_ref(place->taken).store(0, std::memory_order_release);
   switch (e.kind) {
     case DeviceError::Kind::index:

@@ -1,4 +1,4 @@
-// Graphs: what the core asks of CUDA for them (core/gpu/step_graph.h).
+// CUDA graphs for core/gpu/step_graph.h.
 #include "core/gpu/gpu.h"
 #include "cuda/matmul/steps.h"
 #include "cuda/runtime/device_error.h"
@@ -13,9 +13,9 @@ __global__ void write_page_kernel(LivePage* to, LivePage page) {
 }  // namespace
 
 void begin_capture(void* stream) {
-  device_error();  // its memory is there before a kernel of the graph wants it
+  device_error();  // allocates its memory before a kernel of the graph needs it
   prepare_matmul();
-  // Relaxed: the allocator may ask for memory meanwhile.
+  // Relaxed: the allocator may allocate memory during the capture.
   check_call(cudaStreamBeginCapture(static_cast<cudaStream_t>(stream), cudaStreamCaptureModeRelaxed),
              "beginning to capture a graph");
 }
@@ -34,7 +34,7 @@ void abandon_capture(void* stream) noexcept {
   cudaGraph_t captured = nullptr;
   if (cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &captured) == cudaSuccess)
     cudaGraphDestroy(captured);
-  cudaGetLastError();  // the next launch must not tell it
+  cudaGetLastError();  // the next launch must not report it
 }
 
 void launch_graph(void* graph, void* stream) {

@@ -27,8 +27,7 @@ cudaEvent_t event_of(void* handle) { return static_cast<cudaEvent_t>(handle); }
 /// This thread's current stream of each GPU.
 thread_local std::map<int, void*> current_streams;
 
-/// Streams that nobody uses, by GPU. They are not destroyed: the allocator's memory is ordered by
-/// them.
+/// Unused streams, by GPU. They are not destroyed, because they order the allocator's memory.
 struct Unused {
   std::mutex mutex;
   std::map<int, std::vector<void*>> streams;
@@ -38,7 +37,7 @@ Unused& unused() {
   return *instance;
 }
 
-/// Memory that is held until an event has come.
+/// Memory that is held until an event is complete.
 struct Kept {
   Event until;
   std::vector<std::shared_ptr<Storage>> memory;
@@ -70,7 +69,7 @@ void* cuda::current_stream(Device device) {
 }
 
 void cuda::release_finished() {
-  std::list<Kept> finished;  // outlives the lock: what it lets go of goes to the allocator
+  std::list<Kept> finished;  // destroyed after the lock is released, because it frees memory
   const std::lock_guard lock(keeper().mutex);
   auto& kept = keeper().kept;
   for (auto it = kept.begin(); it != kept.end();) {
@@ -79,8 +78,8 @@ void cuda::release_finished() {
   }
 }
 
-/// One thread waits, others for it; what a kernel has to tell is told by whoever waits for its
-/// result.
+/// One thread waits, and others wait for this thread. The error of a kernel is thrown in a thread
+/// that waits for its result.
 void cuda::wait_for_kept() {
   static std::mutex waiting;
   const std::lock_guard alone(waiting);
@@ -225,7 +224,7 @@ void synchronize(Device device) {
 
 namespace {
 
-/// Page-locked memory. Locking pages takes milliseconds, so what was locked once is used again.
+/// Page-locked memory. Locking pages takes milliseconds, so locked memory is used again.
 struct PinnedMemory {
   std::mutex mutex;
   memory::Source source{
@@ -287,7 +286,7 @@ Tensor empty_pinned(const Shape& shape, DType dtype) {
   const std::lock_guard lock(memory.mutex);
   const size_t size = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
   void* data = memory.arena.take(size);
-  if (data == nullptr) {  // what nobody uses is locked for other sizes
+  if (data == nullptr) {  // frees unused memory of other sizes, and tries again
     memory.arena.release_cached();
     data = memory.arena.take(size);
   }

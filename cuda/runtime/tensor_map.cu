@@ -1,4 +1,4 @@
-// Tensor maps are made by the driver, which nothing links: its function is asked for by name.
+// The driver creates tensor maps. The driver is not linked; its function is looked up by name.
 #include "cuda/instructions/tma.h"
 
 namespace vitrine::cuda {
@@ -17,8 +17,8 @@ bool has_tensor_map(const Tensor& heads) {
 
 namespace {
 
-/// Of an axis of one element anything will do, but for the driver it has to be aligned, and as long
-/// as the longest row.
+/// For an axis of one element any stride works, but the driver requires an aligned stride that is
+/// not shorter than the longest row.
 int64_t stride_of(const Tensor& heads, int axis) {
   constexpr int64_t kAny = 2 * kBox;
   return heads.size(axis) == 1 ? kAny : heads.strides()[axis];
@@ -47,8 +47,8 @@ TensorMap tensor_map(const Tensor& heads) {
 
 namespace {
 
-/// `sizes` of all axes, the last one of the tensor first; `strides`, in elements, of all but that
-/// one.
+/// `sizes` of all axes, beginning with the tensor's last axis. `strides`, in elements, of all axes
+/// but this one.
 template <int kRank>
 TensorMap encode_map(DType dtype, const void* data, const int64_t (&sizes)[kRank],
                      const int64_t (&strides)[kRank - 1]) {

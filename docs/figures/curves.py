@@ -1,4 +1,4 @@
-"""The curves of the pages, from the numbers that the lessons write."""
+"""Draws the curves of the pages from the numbers that the lessons write."""
 import csv
 import subprocess
 import tempfile
@@ -7,7 +7,7 @@ from svg import BLUE, GREY, INK, ORANGE, Chart, Picture
 
 
 def columns_of(build, lesson):
-    """The numbers that a lesson writes, by the name of the column."""
+    """Runs a lesson and returns its columns of numbers by name."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         subprocess.run([build / "examples" / lesson, file.name], check=True, stdout=subprocess.DEVNULL)
         with open(file.name, newline="") as lines:
@@ -36,7 +36,7 @@ def laser(build):
 
 def scale(build):
     numbers = columns_of(build, "scale_lesson")
-    picture = Picture(860, 410, "The softmax's gradient over the scale, approximated and drawn")
+    picture = Picture(860, 410, "The softmax's gradient as a function of the scale: approximation and mean of draws")
     for left, keys, optimum in ((60, 64, 1.549439), (490, 1024, 2.146531)):
         chart = Chart(picture, left, 60, 340, 250, (0, 8), (0, 3.5))
         chart.axes(range(0, 9, 2), (0, 1, 2, 3), "α, the factor of normal scores", f"α(1 − Σp²) for {keys} keys")
@@ -46,7 +46,7 @@ def scale(build):
             x = chart.place(alpha, 0)[0]
             picture.line([(x, 60), (x, 310)], GREY, 1.2, dashed=True)
             picture.text(x + shift, 76, words, 12, GREY, anchor)
-    legend(picture, 200, 392, ORANGE, "approximation, whose maximum is α*", dashed=True)
+    legend(picture, 200, 392, ORANGE, "approximation, with its maximum at α*", dashed=True)
     legend(picture, 520, 392, BLUE, "mean of 200 draws")
     return picture
 

@@ -1,4 +1,4 @@
-"""The diagrams of the pages: how the parts of Vitrine belong together."""
+"""Draws the diagrams of the pages, which show how the parts of Vitrine work together."""
 from svg import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture
 
 
@@ -85,7 +85,7 @@ def ops():
     picture.arrow((150, 160), (218, 228), color=BLUE)
     picture.text(120, 62, "a tape of order 2,", 12, GREY)
     picture.text(120, 78, "or dual numbers", 12, GREY)
-    picture.text(110, 236, "all else", 12, GREY)
+    picture.text(110, 236, "otherwise", 12, GREY)
     picture.box(500, 160, 150, 46, "cpu::softmax", BLUE, mono=True)
     picture.box(500, 226, 150, 46, "cuda::softmax", BLUE, mono=True)
     picture.arrow((432, 226), (498, 186), color=BLUE)
@@ -95,7 +95,7 @@ def ops():
     picture.arrow((652, 249), (698, 232), color=ORANGE)
     picture.box(500, 40, 340, 46, "each simple op records itself", GREEN)
     picture.arrow((432, 63), (498, 63), color=GREEN)
-    picture.text(430, 312, "Tests hold the two paths to each other: the same values, the same gradients.", 13, INK)
+    picture.text(430, 312, "Tests compare the two paths: the same values, the same gradients.", 13, INK)
     return picture
 
 
@@ -114,7 +114,7 @@ def attention():
             picture.arrow((x - 18, 97), (x - 1, 97))
     picture.text(20, 40, "q, k, v  [B, H, T, D]", 13, GREY, "start")
     picture.text(1100, 40, "o  [B, H, T, D]", 13, GREY, "end")
-    picture.box(20, 206, 1080, 56, ("fused op: ops/attention.h", "every part folds: tiles of queries meet blocks of keys, and the weights are never kept"),
+    picture.box(20, 206, 1080, 56, ("fused op: ops/attention.h", "if every part folds: tiles of queries meet blocks of keys, and the weights are never stored"),
                 GREEN, size=14)
     return picture
 
@@ -144,13 +144,13 @@ def training():
     picture.box(300, 36, 240, 200, ("Trainer", "micro-batches", "backward", "clip", "optimizer step", "evaluate", "log, save"), ORANGE, size=14)
     picture.arrow((212, 135), (298, 135), color=BLUE)
     outputs = ((30, "RunRecord", "nn/report/run.h: numbers only", GREEN), (110, "checkpoint", "safetensors; resume() reads it", PURPLE),
-               (190, "metrics", "a line of JSON per step", PURPLE))
+               (190, "metrics", "one line of JSON per step", PURPLE))
     for y, name, words, color in outputs:
         picture.box(620, y, 220, 56, (name, words), color, size=14)
         picture.arrow((542, 136), (618, y + 28), color=color)
     picture.box(620, 262, 220, 50, ("report.html", "write_report(…)"), GREEN, size=14)
     picture.arrow((846, 60), (852, 60), (852, 288), (842, 288), color=GREEN)
-    picture.text(310, 286, "The record knows no drawing. The trainer knows no chart.", 13, INK)
+    picture.text(310, 286, "The record has no drawing code. The trainer has no chart code.", 13, INK)
     return picture
 
 

@@ -9,7 +9,7 @@ MONO = "font-family='DejaVu Sans Mono, Menlo, monospace'"
 
 
 class Picture:
-    """An SVG on a white ground, so that it is legible on a dark page too."""
+    """An SVG with a white background, so that it is legible on a dark page too."""
 
     def __init__(self, width, height, title):
         self.width, self.height, self.title, self.parts = width, height, title, []
@@ -20,7 +20,7 @@ class Picture:
                           f"{MONO if mono else FONT}{weight} xml:space='preserve'>{html.escape(words)}</text>")
 
     def box(self, x, y, width, height, lines=(), color=GREY, mono=False, size=13, dashed=False):
-        """The first line is bold where there are several."""
+        """Draws a box with text. If there are several lines, the first line is bold."""
         dash = " stroke-dasharray='5 4'" if dashed else ""
         self.parts.append(f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' rx='6' "
                           f"fill='{TINTS[color]}' stroke='{color}'{dash}/>")
@@ -83,7 +83,7 @@ class Chart:
         self.picture.text(self.left, self.top - 12, title, 14, INK, "start", bold=True)
 
     def curve(self, xs, ys, color, dashed=False):
-        """Pieces within the y range."""
+        """Draws only the parts of the curve that are within the y range."""
         pieces, piece = [], []
         for x, y in zip(xs, ys):
             at = math.log10(y) if self.log_y and y > 0 else y
