@@ -1,4 +1,5 @@
-// A formula from outside on the device: one kernel more in this file, which the emulator runs.
+// A formula from outside on the device: its kernel is compiled in this file, and the emulator runs
+// it.
 #include "ops/elementwise_formula.h"
 
 #include <doctest/doctest.h>
