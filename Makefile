@@ -1,6 +1,6 @@
 # The commands of a fresh clone on Debian or Ubuntu:
-#   make demo    install what is missing, build, train two small GPTs, sample, write a report
-#   make test    install what is missing, build, run the tests
+#   make demo    install missing packages, build, train two small GPTs, sample, write a report
+#   make test    install missing packages, build, run the tests
 #   make bench   build the benchmarks
 #   make check   everything; each stage also runs alone, e.g. make check-asan
 #   make prove   the proofs that take hours, from where they stopped; PROOFS=programs runs one
@@ -59,29 +59,29 @@ check-comments:
 	@$(STAGE) "comments and documents" .ci/comments
 check-lengths:
 	@$(STAGE) "file lengths" bash .ci/lengths
-# What a fresh clone skips: cases in the folder that VITRINE_DATA names.
+# Reference cases in the folder that VITRINE_DATA names, which a fresh clone skips.
 check-data: build
 	@$(STAGE) "tests on VITRINE_DATA" $(CTEST) release -R '_cases$$'
 # The emulator has no instruction sets to choose from.
 check-isa: build
 	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
-# What is too large for `make test`: the random programs after its first thousand, and every sample
-# of each row on the emulator.
+# Tests that take too long for `make test`: the random programs after the first thousand, and every
+# sample of each row on the emulator.
 check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
 	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(strides|extremes|twins|gpt)$$'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
-# The emulated CUDA kernels tell each access to memory in this build: their races and bounds are
-# checked too. Without the emulated training runs, which take minutes here; each kernel of theirs is
-# run by the other tests.
+# In this build the emulated CUDA kernels report each memory access, so races and bounds are checked
+# too. The emulated training runs are left out, because they take minutes; other tests run each of
+# their kernels.
 check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
-# Nor the long comparisons of kernels: cuda/twins, strides, graph and streams cross the emulator's
-# threads as well.
+# The long comparisons of kernels are left out too: cuda/twins, strides, graph and streams run the
+# emulator's threads.
 check-tsan: build-tsan
 	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention/.*|gpt|head|kernels|matmul|norm|optim/.*|softmax|trainer|vector)$$'
 check-cuda:
@@ -91,7 +91,7 @@ check-clang: build-clang
 check-consumer: build build-clang
 	@JOBS=$(JOBS) $(STAGE) "installed consumer" bash .ci/consumer
 
-# A list and no failure, as a proof takes hours.
+# This only lists the proofs and does not fail, because a proof takes hours.
 check-proofs:
 	@$(STAGE) "proofs" python3 .ci/prove --list
 

@@ -109,7 +109,7 @@ void measure(const bench::Size& s, const std::string& dtype, int repeats, double
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("A step of an optimizer, AdamW unless told otherwise, over a whole model");
+  CLI::App app("A step of an optimizer, AdamW by default, over a whole model");
   std::string only, rule;
   int repeats = 11, count = 2;
   app.add_option("--size", only, "Only this size: a, b or c");

@@ -25,7 +25,7 @@ inline void saw(const volatile void* address, size_t size, Access access, const 
     block->note_access(const_cast<const void*>(address), size, access, pc);
 }
 
-/// What is told of an index, as compilers lay it out.
+/// The data of an index check, in the layout of compilers.
 struct TypeName {
   // info of an integer: twice the logarithm of its bits, and 1 where it is signed
   uint16_t kind, info;

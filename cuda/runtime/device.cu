@@ -36,7 +36,7 @@ const Gpus& gpus() {
     Gpus g;
     const cudaError_t result = cudaGetDeviceCount(&g.count);
     if (result == cudaSuccess && g.count > 0) return g;
-    cudaGetLastError();  // it is told here; the next launch must not
+    cudaGetLastError();  // reported here; the next launch must not
     g = {0, result == cudaSuccess ? "none is installed" : cudaGetErrorString(result)};
     fmt::print(stderr, "vitrine: there is no GPU that CUDA can use here ({}): what runs, runs on the CPU\n",
                g.absence);
@@ -72,7 +72,7 @@ int attribute(cudaDeviceAttr which, const char* what) {
 
 void check_call(cudaError_t result, const char* what) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // it is told here; the next launch must not
+  cudaGetLastError();  // reported here; the next launch must not
   const std::string op = detail::KernelScope::innermost();
   fail("CUDA: {}{}: {}{}", op.empty() ? "" : op + ": ", what, cudaGetErrorString(result),
        is_synchronous()

@@ -1,4 +1,4 @@
-// The mechanism alone, held to what the library's ops are held to, and in a model: cached decoding,
+// The mechanism alone, with the same checks as the library's ops, and in a model: cached decoding,
 // training, and composition with parts of the library.
 #include "relu2.h"
 

@@ -1,4 +1,4 @@
-// The op is held to what the library's own are held to.
+// The op passes the same checks as the library's own ops.
 #include "snake.h"
 
 #include <doctest/doctest.h>

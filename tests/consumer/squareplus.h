@@ -1,4 +1,4 @@
-// An elementwise op from outside the library by one formula (Barron 2021).
+// An elementwise op from outside the library, defined by one formula (Barron 2021).
 #pragma once
 
 #include <vitrine/core/tensor.h>

@@ -1,4 +1,4 @@
-// An op by one formula is held to what the library's own are held to, on the emulated GPU as well.
+// An op from one formula passes the same checks as the library's own ops, also on the emulated GPU.
 #include "squareplus.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What the tests of CUDA kernels share.
+// Code that the tests of CUDA kernels share.
 #pragma once
 
 #include <cstdio>

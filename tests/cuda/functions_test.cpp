@@ -1,4 +1,4 @@
-// What has no spec row, on a GPU: it gives what it gives on the CPU.
+// Functions without a spec row, on a GPU: they give the same results as on the CPU.
 #include <doctest/doctest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// A whole GPT on the device: training, generation and every attention give what they give on the
-// CPU.
+// A whole GPT on the device: training, generation and every attention give the same results as on
+// the CPU.
 #include "nn/models/gpt.h"
 
 #include <doctest/doctest.h>

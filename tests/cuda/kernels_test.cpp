@@ -1,6 +1,6 @@
 // CUDA kernels at sizes around those of warps, blocks and pieces. Inputs are whole numbers wherever
-// sums are compared, so that every order of adding gives the same bits, and the CPU's result must
-// be met exactly.
+// sums are compared, so that every order of addition gives the same bits, and results must be equal
+// to the CPU's.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS

@@ -1,6 +1,6 @@
-// Norms on the device at the widths of every path: a row in the registers of a warp, in those of a
-// block, and longer ones; with and without weights, and after a residual connection. Values and all
-// gradients against the CPU in float64.
+// Norms on the device at the widths of every path: a row in the registers of a warp, a row in the
+// registers of a block, and longer rows; with and without weights, and after a residual connection.
+// Values and all gradients against the CPU in float64.
 #include "ops/norm.h"
 
 #include <doctest/doctest.h>

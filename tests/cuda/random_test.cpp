@@ -1,4 +1,4 @@
-// Random numbers on the device: the CPU's bits, in whatever order threads draw them.
+// Random numbers on the device: the same bits as on the CPU, in any order of the threads.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS

@@ -1,4 +1,4 @@
-// What the tests of kernels share: operands, and the comparison with the CPU.
+// Code that the tests of kernels share: operands, and the comparison with the CPU.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The softmax family over rows from one element to a million: each element of values and gradients
-// is what float64 gives, rounded as often as the kernels have to round.
+// is the float64 result, up to the roundings that the kernels must make.
 #include "ops/softmax.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Training on a GPU: the losses of the CPU, and checkpoints that one device writes and the other
-// reads.
+// Training on a GPU: the same losses as on the CPU, and checkpoints that one device writes and the
+// other reads.
 #include "nn/training/trainer.h"
 #include "nn/models/gpt.h"
 

@@ -1,5 +1,5 @@
-// 16 bytes at a time: from wherever a view begins, over rows of any length, and operands that are
-// broadcast.
+// Access of 16 bytes at a time: views that begin anywhere, rows of any length, and operands that
+// are broadcast.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS

@@ -1,5 +1,5 @@
-// The example of gradient checks: what is right is called right, and each planted mistake by its
-// name.
+// The example of gradient checks: right gradients are reported as right, and each planted mistake
+// by its name.
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// The example of an encoder: it learns images that differ by their rows, and the real digits where
-// they are there.
+// The example of an encoder: it learns images that differ by their rows, and the real digits if
+// they are available.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>

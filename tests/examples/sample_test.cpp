@@ -1,4 +1,4 @@
-// sample, run as a user runs it: after train_gpt, by its checkpoint alone.
+// sample, run as a user runs it: after train_gpt, from the checkpoint alone.
 #include "tests/examples/printed.h"
 #include "tests/examples/train_gpt.h"
 

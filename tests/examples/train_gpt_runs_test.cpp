@@ -1,5 +1,4 @@
-// Runs of train_gpt at the same time and one after the other: comparisons, Ctrl-C and what goes on
-// from there.
+// Runs of train_gpt at the same time and one after the other: comparisons, Ctrl-C and resumed runs.
 #include <sys/stat.h>
 
 #include <sstream>

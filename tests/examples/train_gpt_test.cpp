@@ -1,4 +1,4 @@
-// The program that README shows: its flags, and what they reach.
+// The program that README shows: its flags and their effects.
 #include <filesystem>
 #include <fstream>
 

@@ -1,5 +1,5 @@
-// Misuse of files: broken ones are told apart, and what cannot be written leaves the old file
-// whole.
+// Misuse of files: different kinds of broken files have different errors, and after a failed write
+// the old file is complete.
 #include <sys/stat.h>
 
 #include <cstring>

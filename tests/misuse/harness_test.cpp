@@ -1,5 +1,5 @@
-// What the other files of this folder rely on: a mistake that is not told, or does harm, is
-// noticed.
+// The harness of this folder: it notices a mistake without an error, and a mistake that changes
+// something.
 #include "core/creation.h"
 #include "core/random.h"
 #include "ops/elementwise.h"

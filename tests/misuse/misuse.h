@@ -1,4 +1,4 @@
-// Misuse of the public API: the message holds the words that help, and nothing is lost.
+// Misuse of the public API: the message contains the words that help, and nothing is changed.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Misuse of modules: the model and its caches stay as they are.
+// Misuse of modules: the model and its caches are unchanged.
 #include "core/creation.h"
 #include "core/random.h"
 #include "core/tape.h"

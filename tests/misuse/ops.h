@@ -1,4 +1,4 @@
-// What rows of misuse of operations work on.
+// The operands of the rows for misuse of operations.
 #pragma once
 
 #include "core/creation.h"

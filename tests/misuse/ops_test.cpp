@@ -1,5 +1,5 @@
-// Operands of operations that do not fit: what they refuse leaves operands, gradients and tape as
-// they were.
+// Operands that do not fit an operation: after the error, operands, gradients and tape are
+// unchanged.
 #include "tests/misuse/ops.h"
 #include "ops/attention.h"
 #include "ops/einsum.h"

@@ -1,4 +1,4 @@
-// Elements and dtypes that operations refuse: operands, gradients and tape stay as they were.
+// Elements and dtypes that operations refuse: operands, gradients and tape are unchanged.
 #include "ops/activation.h"
 #include "ops/dropout.h"
 #include "ops/index.h"

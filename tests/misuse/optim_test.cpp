@@ -1,5 +1,5 @@
-// Misuse of optimizers and schedules: parameters and states stay, and the next step is the one it
-// would have been.
+// Misuse of optimizers and schedules: parameters and states are unchanged, and the next step is the
+// same as without the mistake.
 #include "core/creation.h"
 #include "core/tape.h"
 #include "core/tensor_kernels.h"

@@ -1,4 +1,4 @@
-// Misuse of tapes: what they refuse changes no gradient, and another backward works.
+// Misuse of tapes: an error changes no gradient, and another backward works.
 #include <optional>
 
 #include "core/creation.h"

@@ -1,4 +1,4 @@
-// Misuse of tensors: shapes, numbers, memory and devices that are not to be had.
+// Misuse of tensors: shapes, numbers, memory and devices that are not possible or not available.
 #include "core/creation.h"
 #include "core/parallel.h"
 #include "core/parameter.h"

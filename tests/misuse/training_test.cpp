@@ -1,5 +1,5 @@
-// Misuse of training: model, optimizer and step stay, and what would be found out late is told at
-// once.
+// Misuse of training: model, optimizer and step are unchanged, and mistakes that would show late
+// are reported at once.
 #include <optional>
 
 #include "core/creation.h"

@@ -1,4 +1,4 @@
-// What the tests of attention's kernels share: operands, and the comparison with the CPU in
+// Code that the tests of attention's kernels share: operands, and the comparison with the CPU in
 // float64.
 #pragma once
 

@@ -1,4 +1,5 @@
-// LASER in bfloat16 on Hopper: what its kernels read by anchors, and what they leave to the others.
+// LASER in bfloat16 on Hopper: the cases that its kernels compute with anchors, and the cases that
+// they leave to other kernels.
 #include <doctest/doctest.h>
 
 #include <cmath>

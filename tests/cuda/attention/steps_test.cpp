@@ -1,5 +1,5 @@
 // Every step of the ladder of attention (cuda/attention/) against the definition in float64, and
-// which step is taken.
+// the choice of the step.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS

@@ -1,4 +1,4 @@
-// Atomic operations: their results, and that none is lost, whichever thread comes first.
+// Atomic operations: their results, and that no operation is lost in any order of the threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>

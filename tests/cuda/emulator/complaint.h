@@ -1,4 +1,4 @@
-// What the tests of the emulator's tools share. Their files are compiled with
+// Code that the tests of the emulator's checks share. Their files are compiled with
 // VITRINE_TRACE_OPTIONS.
 #pragma once
 

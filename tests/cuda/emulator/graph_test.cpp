@@ -1,4 +1,5 @@
-// Capturing a stream of the emulator: what is recorded, and what CUDA does not allow meanwhile.
+// Capture of a stream in the emulator: what is recorded, and what CUDA does not allow during a
+// capture.
 #include <doctest/doctest.h>
 
 #include "cuda/launch.h"

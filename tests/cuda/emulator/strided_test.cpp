@@ -1,4 +1,4 @@
-// Where the elements of strided tensors lie: divisions by sizes, and walks over axes.
+// The positions of the elements of strided tensors: divisions by sizes, and loops over axes.
 #include "cuda/strided.h"
 
 #include <doctest/doctest.h>

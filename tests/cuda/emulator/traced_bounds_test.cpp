@@ -1,6 +1,6 @@
-// Accesses that leave their memory, and reads of memory that nobody wrote: what the emulator says
-// of them in kernels which tell their accesses. Beside each stands the right kernel, about which it
-// is silent. This file is compiled with VITRINE_TRACE_OPTIONS.
+// Accesses out of bounds, and reads of unwritten memory: the errors of the emulator in traced
+// kernels. Next to each wrong kernel is the right kernel, for which there is no error. This file is
+// compiled with VITRINE_TRACE_OPTIONS.
 #include "cuda/vector.h"
 #include "tests/cuda/emulator/complaint.h"
 

@@ -1,5 +1,5 @@
-// What the emulator counts, against numbers worked out by hand from the rules: transactions of 32
-// bytes, 32 banks of 4 bytes. This file is compiled with VITRINE_TRACE_OPTIONS.
+// The emulator's counts, against numbers that are computed by hand from the rules: transactions of
+// 32 bytes, 32 banks of 4 bytes. This file is compiled with VITRINE_TRACE_OPTIONS.
 #include <doctest/doctest.h>
 
 #include "core/creation.h"

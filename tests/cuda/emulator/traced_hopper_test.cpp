@@ -1,6 +1,5 @@
-// The emulated twins of Hopper's instructions: a small product through a ring of tiles, and what
-// happens when one wait or one number of it is wrong. This file is compiled with
-// VITRINE_TRACE_OPTIONS.
+// The emulated twins of Hopper's instructions: a small product through a ring of tiles, and the
+// errors if one of its waits or numbers is wrong. This file is compiled with VITRINE_TRACE_OPTIONS.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// Races, and other mistakes between threads, that the emulator finds in kernels which tell their
-// accesses. Beside each stands the right kernel, about which it is silent. This file is compiled
-// with VITRINE_TRACE_OPTIONS.
+// Races and other mistakes between threads that the emulator finds in traced kernels. Next to each
+// wrong kernel is the right kernel, for which there is no error. This file is compiled with
+// VITRINE_TRACE_OPTIONS.
 #include "cuda/block.h"
 #include "tests/cuda/emulator/complaint.h"
 

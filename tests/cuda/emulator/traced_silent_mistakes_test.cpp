@@ -1,5 +1,5 @@
-// Mistakes of which no tool says anything, as every access is right: a mask that is missing, a lane
-// that is the wrong one. The comparison with the definition finds them. This file is compiled with
+// Mistakes that the emulator cannot report, because every access is valid: a missing mask, or a
+// wrong lane. The comparison with the definition finds them. This file is compiled with
 // VITRINE_TRACE_OPTIONS.
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Accesses through CUDA's own types and functions are told as the kernel's, with its lines: those
-// of vectors, 16-bit numbers, reads through caches, atomic operations. This file is compiled with
+// Accesses through CUDA's own types and functions are reported with the lines of the kernel:
+// vectors, 16-bit numbers, reads through caches, atomic operations. This file is compiled with
 // VITRINE_TRACE_OPTIONS.
 #include <doctest/doctest.h>
 

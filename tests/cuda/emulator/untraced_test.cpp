@@ -1,5 +1,5 @@
-// What a program hears whose kernels are compiled without VITRINE_TRACE_OPTIONS, as those of this
-// file are.
+// The warning of a program with kernels that are compiled without VITRINE_TRACE_OPTIONS, as in this
+// file.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// CUDA's vector types, functions of numbers and bits, and copies: what homework takes from
-// <cuda_runtime.h>.
+// CUDA's vector types, functions of numbers and bits, and copies: features of <cuda_runtime.h> that
+// students' kernels use.
 #include <doctest/doctest.h>
 
 #include <cmath>

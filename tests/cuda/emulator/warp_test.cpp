@@ -1,4 +1,4 @@
-// The functions of a warp: what each lane gets, and lanes that take no part.
+// The functions of a warp: the result of each lane, and lanes that do not take part.
 #include <doctest/doctest.h>
 
 #include <vector>

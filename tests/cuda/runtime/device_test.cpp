@@ -1,4 +1,4 @@
-// A library with CUDA kernels also serves where there is no GPU.
+// A library with CUDA kernels also works without a GPU.
 #include <doctest/doctest.h>
 
 #if VITRINE_CUDA_KERNELS

@@ -1,4 +1,4 @@
-// Graphs: what a replay finds wrong with its numbers, and what cannot be captured.
+// Graphs: wrong numbers that a replay reports, and operations that cannot be captured.
 #include "core/gpu/step_graph.h"
 
 #include <doctest/doctest.h>

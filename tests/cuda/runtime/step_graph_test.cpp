@@ -1,4 +1,4 @@
-// Graphs: a captured training step gives, replay by replay, the bits that calling it gives.
+// Graphs: each replay of a captured training step gives the same bits as a call of the step.
 #include "core/gpu/step_graph.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Streams, events, page-locked memory, several GPUs, and the allocator's order by streams. The
-// emulator runs the work of a stream as late as it may, so a wait that is missing gives a wrong
+// emulator runs the work of a stream as late as CUDA allows, so a missing wait gives a wrong
 // result.
 #include "core/gpu/stream.h"
 
