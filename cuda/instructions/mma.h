@@ -9,6 +9,9 @@
 
 #include "core/float16.h"
 #include "cuda/launch.h"
+#if VITRINE_CUDA_EMULATED
+#include "cuda/emulator/mma.h"
+#endif
 
 namespace vitrine::cuda {
 
@@ -58,29 +61,18 @@ VITRINE_UNTRACED void multiply_accumulate(float (&sum)[4], const Fragment& a, ui
   const unsigned g = block.lane() / 4, t = block.lane() % 4;
   if (block.lane() == 0) emulator::note_matrix_products(1);
   const auto two = [](uint32_t low, uint32_t high) VITRINE_UNTRACED { return low | uint64_t{high} << 32; };
-  const auto value = [](uint64_t words, unsigned i) VITRINE_UNTRACED {  // element i of four
-    T x;
-    x.bits = static_cast<uint16_t>(words >> 16 * i);
-    return static_cast<float>(x);
-  };
   const auto all = [&](uint64_t mine) VITRINE_UNTRACED {
     return block.exchange(0xffffffffu, mine, {__FILE__, __LINE__});
   };
   // Row g of a is in lanes 4g to 4g + 3, and column j of b is in lanes 4j to 4j + 3. First k from 0
   // to 7, then from 8 to 15.
-  float a_rows[2][16], b_columns[2][16];
+  emulator::MmaOperands x;
   for (unsigned half = 0; half < 2; ++half) {
     const uint64_t* const lanes = all(two(a.quarter[2 * half], a.quarter[2 * half + 1]));
-    for (unsigned k = 0; k < 8; ++k)
-      for (unsigned r = 0; r < 2; ++r) a_rows[r][8 * half + k] = value(lanes[4 * g + k / 2], 2 * r + k % 2);
+    std::memcpy(x.a[half], lanes + 4 * g, sizeof x.a[half]);
   }
-  const uint64_t* const lanes = all(two(b0, b1));
-  for (unsigned k = 0; k < 16; ++k)
-    for (unsigned c = 0; c < 2; ++c)
-      b_columns[c][k] = value(lanes[4 * (2 * t + c) + k % 8 / 2], k / 8 * 2 + k % 2);
-  for (unsigned r = 0; r < 2; ++r)
-    for (unsigned c = 0; c < 2; ++c)
-      for (unsigned k = 0; k < 16; ++k) sum[2 * r + c] += a_rows[r][k] * b_columns[c][k];
+  std::memcpy(x.b, all(two(b0, b1)) + 8 * t, sizeof x.b);
+  emulator::multiply_accumulate<T>(sum, x);
 }
 #else
 template <bool kTransposed>
