@@ -1,7 +1,7 @@
 # The commands of a fresh clone on Debian or Ubuntu:
 #   make demo    install missing packages, build, train two small GPTs, sample, write a report
 #   make test    install missing packages, build, run the tests
-#   make bench   build the benchmarks
+#   make bench   build the benchmarks, and install PyTorch to compare with (6 GB)
 #   make check   everything; each stage also runs alone, e.g. make check-asan
 #   make prove   the proofs that take hours, from where they stopped; PROOFS=programs runs one
 #   make format  format all sources
@@ -26,6 +26,8 @@ test: install build
 
 bench: install
 	@bash .ci/build release bench
+	@bash .ci/install bench
+	@bash bench/pytorch/install
 
 prove: install-all build
 	@bash .ci/install prove

@@ -121,7 +121,8 @@ void compare(const bench::MarkdownTable& table, const Size& s, int rounds, bool 
   std::vector<Contender> contenders = {{"Vitrine", own}};
   if (with_graph) contenders.push_back({"graph", own + " --graph"});
   if (const std::string script = bench::pytorch("gpt.py"); !script.empty())
-    contenders.push_back({"PyTorch", fmt::format("{} train --device cuda {}", script, sizes)});
+    contenders.push_back(
+        {"PyTorch", fmt::format("{} train --device cuda --dtype bfloat16 --compiled {}", script, sizes)});
   for (int round = 0; round < rounds; ++round)
     for (Contender& c : contenders) {
       const bool is_ours = c.name != std::string("PyTorch");

@@ -86,13 +86,14 @@ void print(const bench::Size& s, const char* name, const std::vector<double>& se
 }
 
 void compare(const bench::Contest& contest, const bench::Size& s) {
-  const bench::Runs runs = bench::run(contest, s, "generate");
-  const auto ours = bench::seconds_of(runs.ours), theirs = bench::seconds_of(runs.theirs);
+  std::vector<bench::Contender> contenders = bench::contenders(contest, s, "generate");
+  bench::run(contest, contenders);
   // The best, as other programs disturb it
-  const double bandwidth = bench::largest(runs.ours, "bandwidth");
-  print(s, "Vitrine", ours, bandwidth);
-  if (theirs.empty()) return;
-  print(s, "PyTorch", theirs, bandwidth);
+  const double bandwidth = bench::largest(contenders.front().runs, "bandwidth");
+  for (const bench::Contender& c : contenders) print(s, c.name.c_str(), bench::seconds_of(c.runs), bandwidth);
+  const bench::Contender* const peer = bench::best_peer(contenders);
+  if (peer == nullptr) return;
+  const auto ours = bench::seconds_of(contenders.front().runs), theirs = bench::seconds_of(peer->runs);
   fmt::print("{:<5}{:<10}{:>11.2f}x{:>11.2f}x\n\n", s.name, "ratio",
              bench::median(theirs) / bench::median(ours), bench::best(theirs) / bench::best(ours));
 }

@@ -1,6 +1,6 @@
-// A training step of GPT at three sizes, float32, next to the same model in PyTorch: time, memory,
-// and the share of the speed of the matrix product alone. Each contender runs in its own processes,
-// in turn, so that a disturbance affects both.
+// A training step of GPT at three sizes, in float32 or bfloat16, next to the same model in PyTorch
+// (eager and compiled): time, memory, and the share of the speed of the matrix product alone. Each
+// contender runs in its own processes, in turn, so that a disturbance affects all of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,43 +37,46 @@ double product_peak() {
 
 /// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and
 /// what the product reaches.
-void run_process(const bench::Size& s) {
-  json result = bench::train(s);
+void run_process(const bench::Size& s, DType dtype) {
+  json result = bench::train(s, dtype);
   result["product"] = product_peak();  // in each process, as the machine's speed comes and goes
   fmt::print("{}\n", result.dump());
 }
 
-void print(const bench::Size& s, const char* name, const std::vector<json>& runs, double peak) {
-  const auto seconds = bench::seconds_of(runs);
+void print(const bench::Size& s, const bench::Contender& c, double peak) {
+  const auto seconds = bench::seconds_of(c.runs);
   const double t = bench::median(seconds);
-  fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>10.0f}%\n", s.name, name, 1e3 * t,
+  fmt::print("{:<5}{:<10}{:>10.2f}{:>10.2f}{:>12.0f}{:>10.0f}{:>10.0f}%\n", s.name, c.name, 1e3 * t,
              1e3 * bench::best(seconds), static_cast<double>(s.batch * s.time) / t,
-             bench::largest(runs, "peak_mib"), 100 * bench::product_operations(s) / t / peak);
+             bench::largest(c.runs, "peak_mib"), 100 * bench::product_operations(s) / t / peak);
   std::fflush(stdout);
 }
 
 void compare(const bench::Contest& contest, const bench::Size& s) {
-  const bench::Runs runs = bench::run(contest, s, "train");
-  const double peak = bench::largest(runs.ours, "product");
-  fmt::print("{:<5}the product reaches {:.0f} GFLOP/s\n", s.name, 1e-9 * peak);
-  print(s, "Vitrine", runs.ours, peak);
-  if (runs.theirs.empty()) return;
-  print(s, "PyTorch", runs.theirs, peak);
-  const auto ours = bench::seconds_of(runs.ours), theirs = bench::seconds_of(runs.theirs);
+  std::vector<bench::Contender> contenders = bench::contenders(contest, s, "train");
+  bench::run(contest, contenders);
+  const bench::Contender& ours = contenders.front();
+  const double peak = bench::largest(ours.runs, "product");
+  fmt::print("{:<5}the float32 product reaches {:.0f} GFLOP/s\n", s.name, 1e-9 * peak);
+  for (const bench::Contender& c : contenders) print(s, c, peak);
+  const bench::Contender* const peer = bench::best_peer(contenders);
+  if (peer == nullptr) return;
+  const auto time = bench::seconds_of(ours.runs), theirs = bench::seconds_of(peer->runs);
   fmt::print("{:<5}{:<10}{:>9.2f}x{:>9.2f}x{:>12}{:>9.2f}x\n\n", s.name, "ratio",
-             bench::median(theirs) / bench::median(ours), bench::best(theirs) / bench::best(ours), "",
-             bench::largest(runs.ours, "peak_mib") / bench::largest(runs.theirs, "peak_mib"));
+             bench::median(theirs) / bench::median(time), bench::best(theirs) / bench::best(time), "",
+             bench::largest(ours.runs, "peak_mib") / bench::largest(peer->runs, "peak_mib"));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bench::Contest contest =
-      bench::parse_contest("A training step of GPT, float32, against PyTorch", argc, argv);
-  if (contest.process) return run_process(bench::size(contest.only)), 0;
+  const bench::Contest contest = bench::parse_contest("A training step of GPT, against PyTorch", argc, argv);
+  if (contest.process) return run_process(bench::size(contest.only), contest.dtype), 0;
 
-  fmt::print("{} threads; share of the largest speed that the matrix product reached in these processes\n\n",
-             threads());
+  fmt::print(
+      "{} threads, {}; share of the largest speed of the float32 product in these processes; ratio to "
+      "the faster of eager and compiled\n\n",
+      threads(), name(contest.dtype));
   fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>11}\n", "size", "", "median ms", "best ms", "tokens/s",
              "peak MiB", "of product");
   for (const bench::Size& s : contest.sizes()) compare(contest, s);

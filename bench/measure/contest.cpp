@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "bench/measure/clock.h"
 #include "bench/measure/process.h"
 #include "core/parallel.h"
 
@@ -21,6 +22,10 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
   int count = 2;
   app.add_option("--size", contest.only, "Only this size")->check(CLI::IsMember({"a", "b", "c"}));
   app.add_option("--rounds", contest.rounds, "Processes of each contender, in turn")->capture_default_str();
+  std::string dtype = "float32";
+  app.add_option("--dtype", dtype, "What training computes in: float32 or bfloat16")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
   app.add_option("--threads", count, "Threads of both")->capture_default_str();
   app.add_flag("--process", contest.process, "Run here and print the figures as JSON: what the rounds start");
   try {
@@ -29,19 +34,33 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
     std::exit(app.exit(e));
   }
   set_threads(count);
+  if (dtype == "bfloat16") contest.dtype = DType::bfloat16;
   return contest;
 }
 
-Runs run(const Contest& contest, const Size& size, const std::string& task) {
-  Runs runs;
-  const std::string peer = pytorch("gpt.py");
-  for (int round = 0; round < contest.rounds; ++round) {
-    runs.ours.push_back(run_for_json(
-        fmt::format("{} --process --size {} --threads {}", this_program(), size.name, threads())));
-    if (!peer.empty())
-      runs.theirs.push_back(run_for_json(fmt::format("{} {} {}", peer, task, arguments(size))));
+std::vector<Contender> contenders(const Contest& contest, const Size& size, const std::string& task) {
+  const std::string dtype(name(contest.dtype));
+  std::vector<Contender> all = {{"Vitrine", fmt::format("{} --process --size {} --threads {} --dtype {}",
+                                                        this_program(), size.name, threads(), dtype)}};
+  if (const std::string peer = pytorch("gpt.py"); !peer.empty()) {
+    const std::string command = fmt::format("{} {} --dtype {} {}", peer, task, dtype, arguments(size));
+    all.push_back({"eager", command});
+    if (task == "train") all.push_back({"compiled", command + " --compiled"});
   }
-  return runs;
+  return all;
+}
+
+void run(const Contest& contest, std::vector<Contender>& contenders) {
+  for (int round = 0; round < contest.rounds; ++round)
+    for (Contender& c : contenders) c.runs.push_back(run_for_json(c.command));
+}
+
+const Contender* best_peer(const std::vector<Contender>& contenders) {
+  const Contender* best = nullptr;
+  for (size_t i = 1; i < contenders.size(); ++i)
+    if (best == nullptr || median(seconds_of(contenders[i].runs)) < median(seconds_of(best->runs)))
+      best = &contenders[i];
+  return best;
 }
 
 std::vector<double> seconds_of(const std::vector<nlohmann::json>& runs) {

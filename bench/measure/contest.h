@@ -12,7 +12,8 @@ namespace vitrine::bench {
 
 struct Contest {
   std::string only;  ///< a size; empty: all
-  int rounds = 3;
+  int rounds = 5;
+  DType dtype = DType::float32;  ///< of training; bfloat16: with float32 masters
   /// This program is to run one contender, for the size `only`, and to print what it measured
   bool process = false;
 
@@ -22,14 +23,19 @@ struct Contest {
 /// The command line; sets the threads. --help and mistakes end the program.
 Contest parse_contest(const std::string& title, int argc, char** argv);
 
-/// What the processes of each contender printed, a JSON object each. `theirs` is empty where there
-/// is no PyTorch.
-struct Runs {
-  std::vector<nlohmann::json> ours, theirs;
+/// One contender, and what its processes printed, a JSON object each.
+struct Contender {
+  std::string name, command;
+  std::vector<nlohmann::json> runs = {};
 };
 
-/// Runs this program and `bench/pytorch/gpt.py TASK`, in turn, so that a disturbance meets both.
-Runs run(const Contest& contest, const Size& size, const std::string& task);
+/// Vitrine first; after it PyTorch, as "eager" and for training also as "compiled". Without PyTorch
+/// there is Vitrine alone.
+std::vector<Contender> contenders(const Contest& contest, const Size& size, const std::string& task);
+/// Runs the contenders in turn, so that a disturbance affects all of them.
+void run(const Contest& contest, std::vector<Contender>& contenders);
+/// PyTorch's contender with the smallest median time; null without PyTorch.
+const Contender* best_peer(const std::vector<Contender>& contenders);
 
 /// The "seconds" of all runs.
 std::vector<double> seconds_of(const std::vector<nlohmann::json>& runs);

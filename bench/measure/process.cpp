@@ -14,25 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// OpenBLAS built for OpenMP, where Debian puts it; "" if it is not installed.
-std::string openblas_openmp() {
-  for (const auto& entry : fs::directory_iterator("/usr/lib"))
-    if (fs::exists(entry.path() / "openblas-openmp")) return (entry.path() / "openblas-openmp").string();
-  return "";
-}
-
-/// The kernels that OpenBLAS is to use: of a CPU that is newer than itself it may take those of the
-/// oldest.
-std::string openblas_kernels() {
-  const bool is_told = std::getenv("OPENBLAS_CORETYPE") != nullptr;
-  return is_told || !__builtin_cpu_supports("avx512vl") ? "" : "OPENBLAS_CORETYPE=SkylakeX ";
-}
-
-/// First one whose torch has a GPU.
+/// The Python of bench/pytorch/install, or another one that has torch; one whose torch has a GPU
+/// comes first. "" if there is none.
 std::string python_with_torch() {
-  for (const char* wanted : {"import torch; assert torch.cuda.is_available()", "import torch"})
-    for (const char* python : {"/usr/bin/python3", "python3"})
-      if (std::system(fmt::format("{} -c '{}' 2>/dev/null", python, wanted).c_str()) == 0) return python;
+  const std::string own = std::string(VITRINE_PYTORCH_DIR) + "/env/bin/python";
+  for (const char* required : {"import torch; assert torch.cuda.is_available()", "import torch"})
+    for (const std::string& python : {own, std::string("python3")})
+      if (std::system(fmt::format("{} -c '{}' 2>/dev/null", python, required).c_str()) == 0) return python;
   return "";
 }
 
@@ -66,18 +54,20 @@ nlohmann::json run_or_tell(const std::string& what, const std::string& command) 
 std::string this_program() { return fs::read_symlink("/proc/self/exe").string(); }
 
 std::string pytorch(const std::string& script) {
-  static const std::string python = python_with_torch();
-  static const bool said = [] {
-    if (python.empty())
-      fmt::print("no python3 with torch here (Debian: python3-torch): nothing to compare with\n");
-    return true;
+  static const std::string python = [] {
+    std::string found = python_with_torch();
+    if (found.empty())
+      fmt::print("no PyTorch to compare with: `make bench` installs it\n");
+    else
+      fmt::print("PyTorch {}\n",
+                 run_for_json(found + " -c 'import json, torch; print(json.dumps(torch.__version__))'")
+                     .get<std::string>());
+    return found;
   }();
-  static_cast<void>(said);
   if (python.empty()) return "";
   return fmt::format(
-      "{}LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH MALLOC_MMAP_THRESHOLD_=4000000000 "
-      "MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=67108864 {} {}/{}",
-      openblas_kernels(), openblas_openmp(), python, VITRINE_PYTORCH_DIR, script);
+      "MALLOC_MMAP_THRESHOLD_=4000000000 MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=67108864 {} {}/{}",
+      python, VITRINE_PYTORCH_DIR, script);
 }
 
 double peak_mib() {

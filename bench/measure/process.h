@@ -17,9 +17,9 @@ nlohmann::json run_or_tell(const std::string& what, const std::string& command);
 /// The path of this program, to run parts of it as processes of their own.
 std::string this_program();
 
-/// "ENVIRONMENT python3 bench/pytorch/SCRIPT" with what makes PyTorch fastest: OpenBLAS's OpenMP
-/// build, and a malloc that keeps freed memory. Empty, and says so once, where no python3 has
-/// torch.
+/// "ENVIRONMENT python bench/pytorch/SCRIPT", with a malloc that keeps freed memory, which makes
+/// PyTorch faster. The first call prints the version of PyTorch. Empty if no Python has torch; the
+/// first call then says how to install it.
 std::string pytorch(const std::string& script);
 
 /// Peak resident memory of this process so far, MiB.

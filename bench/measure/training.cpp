@@ -8,8 +8,9 @@
 
 namespace vitrine::bench {
 
-nlohmann::json train(const Size& s) {
+nlohmann::json train(const Size& s, DType dtype) {
   nn::Gpt model(s.model);
+  model.to(dtype);
   optim::AdamOptions options;
   options.beta2 = 0.95;
   options.weight_decay = 0.1;

@@ -7,8 +7,9 @@
 
 namespace vitrine::bench {
 
-/// Trains a GPT of the size for size.steps steps in float32, after two steps that are not measured.
+/// Trains a GPT of the size for size.steps steps, after two steps that are not measured. bfloat16
+/// keeps float32 masters of the parameters.
 /// {"seconds": of each step, "loss": the last, "peak_mib"}.
-nlohmann::json train(const Size& size);
+nlohmann::json train(const Size& size, DType dtype = DType::float32);
 
 }  // namespace vitrine::bench

@@ -189,4 +189,49 @@ def mixers():
     return picture
 
 
-PICTURES = {f.__name__: f for f in (folders, tensor, tape, ops, attention, mixers, devices, training, tests)}
+def options():
+    picture = Picture(860, 330, "One line in a list, and everything that follows from it")
+    picture.box(10, 110, 390, 70, ('o("dropout", dropout, "dropout probability")', ".at_least(0).below(1)"), BLUE, mono=True)
+    picture.text(205, 92, "GptOptions::list", 13, INK, mono=True)
+    uses = (("command line", "--dropout 0.1, --help", GREEN), ("configuration file", "dropout = 0.1", GREEN),
+            ("errors", "--dropout is 1, wanted [0, 1)", ORANGE), ("report", "a row of the settings", PURPLE),
+            ("checkpoint", "builds the model again", PURPLE), ("resumed run", "compared with the earlier run", PURPLE))
+    for i, (name, words, color) in enumerate(uses):
+        y = 14 + i * 51
+        picture.box(520, y, 320, 42, (name, words), color, size=13)
+        picture.arrow((402, 145), (518, y + 21), color=color)
+    return picture
+
+
+def cuda():
+    picture = Picture(860, 420, "A kernel on a GPU: threads on the left, the memory that they see on the right")
+    picture.box(20, 30, 380, 360, "", GREY)
+    picture.text(210, 54, "grid: all blocks of a launch, in any order", 13, INK, bold=True)
+    picture.box(40, 74, 340, 236, "", BLUE)
+    picture.text(210, 98, "block 0: up to 1,024 threads, one processor", 13, BLUE, bold=True)
+    for i in range(2):
+        y = 116 + i * 92
+        picture.box(60, y, 300, 76, "", GREEN)
+        picture.text(210, y + 22, f"warp {i}: 32 threads, one instruction", 13, GREEN, bold=True)
+        for j in range(8):
+            picture.box(76 + j * 34, y + 34, 30, 30, f"{32 * i + j}" if j < 7 else "…", GREEN, mono=True)
+    picture.box(40, 322, 340, 50, "block 1, block 2, …", BLUE, size=14)
+    memories = ((116, "registers", "one thread; moved inside a warp by shuffles", GREEN),
+                (208, "shared memory", "one block; its threads wait at __syncthreads()", BLUE),
+                (322, "global memory", "all threads: tensors; the next launch sees it", GREY))
+    for y, name, words, color in memories:
+        picture.box(520, y, 320, 60, (name, words), color, size=14)
+    picture.arrow((362, 146), (518, 146), color=GREEN)
+    picture.arrow((382, 240), (518, 240), color=BLUE)
+    picture.arrow((402, 352), (518, 352))
+    picture.arrow((680, 206), (680, 178))
+    picture.arrow((680, 320), (680, 270))
+    picture.text(690, 198, "faster", 12, GREY, "start")
+    picture.text(690, 300, "faster", 12, GREY, "start")
+    return picture
+
+
+PICTURES = {
+    f.__name__: f
+    for f in (folders, tensor, tape, ops, attention, mixers, devices, cuda, options, training, tests)
+}
