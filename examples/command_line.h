@@ -65,12 +65,16 @@ class CommandLine {
   }
 
  private:
+  /// ": layer, rms", ", in [0, 1)" or " (at least 1)"; empty: any value.
+  static std::string allowed_values(const nn::Option& option) {
+    const std::string range = option.range();
+    if (!option.names.empty()) return fmt::format(": {}", fmt::join(option.names, ", "));
+    if (range.empty()) return "";
+    return range.find(',') == std::string::npos ? " (" + range + ")" : ", in " + range;
+  }
   void add(const nn::Option& option) {
     const std::string flag = "--" + option.name + (option.alias.empty() ? "" : ",--" + option.alias),
-                      names = fmt::format("{}", fmt::join(option.names, ", "));
-    const std::string allowed = names.empty() ? option.range() : names;
-    const std::string help =
-        allowed.empty() ? option.help : option.help + (names.empty() ? ", " : ": ") + allowed;
+                      help = option.help + allowed_values(option);
     CLI::Option* added = nullptr;
     if (option.kind == nn::Option::Kind::flag) {
       added = app_.add_flag(flag, help);

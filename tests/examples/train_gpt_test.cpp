@@ -32,6 +32,8 @@ TEST_CASE("--help names every flag and every part of attention") {
     });
     CHECK_MESSAGE(there, word);
   }
+  for (const char* allowed : {": layer, rms\n", ", in [0, 1)\n", " (at least 1)\n"})
+    CHECK_MESSAGE(help.find(allowed) != std::string::npos, allowed);
   for (const char* part : {"\nModel:\n", "\nLearning rate:\n", "\nExamples:\n  train_gpt --compare"})
     CHECK_MESSAGE(help.find(part) != std::string::npos, part);
 }
