@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -110,7 +111,7 @@ std::vector<std::pair<std::string, Parameter>> Module::named_parameters() {
   visitor.parameter = [&](const std::string& path, Parameter& p) {
     paths.add(path);
     if (!seen.insert(p.identity()).second) return;
-    p.set_name(path);
+    if (p.name() != path) p.set_name(path);  // so that threads may call this at the same time
     result.emplace_back(path, p);
   };
   fields(visitor);
@@ -121,6 +122,16 @@ std::vector<Parameter> Module::parameters() {
   std::vector<Parameter> result;
   for (auto& [path, parameter] : named_parameters()) result.push_back(parameter);
   return result;
+}
+
+Device Module::device() {
+  std::optional<Device> found;
+  Visitor visitor;
+  visitor.parameter = [&](const std::string&, Parameter& p) {
+    if (!found) found = p.value().device();
+  };
+  fields(visitor);
+  return found.value_or(Device::cpu);
 }
 
 std::vector<std::pair<std::string, Tensor>> Module::named_buffers() {

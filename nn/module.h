@@ -77,6 +77,9 @@ class Module {
   /// listed once, under its first name.
   std::vector<std::pair<std::string, Parameter>> named_parameters();
   std::vector<Parameter> parameters();  ///< the same without paths, as an optimizer expects them
+  /// The device of the first parameter; the CPU for a module without parameters. Writes nothing, so
+  /// that several threads may call it.
+  Device device();
   /// Tensors that belong to the state but are not learned
   std::vector<std::pair<std::string, Tensor>> named_buffers();
   /// The number of elements of all parameters; tied parameters count once.

@@ -17,7 +17,7 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> tokens,
   const ModeScope evaluation(model, false);
   Generator generator(options.seed);
   auto state = model.make_state();
-  const Device device = model.parameters().front().value().device();
+  const Device device = model.device();
   const auto context = static_cast<size_t>(model.context());
   // The index of the first token that is not in the state.
   size_t seen =

@@ -43,6 +43,14 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("generation writes nothing into the model, so that threads may share it: not even names") {
+  nn::Gpt model = model_with_dropout();
+  Parameter first = model.parameters().front();
+  first.set_name("mine");
+  generate(model, {1, 2}, 3, {.temperature = 0});
+  CHECK(first.name() == "mine");
+}
+
 TEST_CASE("a scope of modes is seen on its thread alone, and by the module that it names") {
   nn::Gpt model = model_with_dropout();
   nn::Dropout other(0.5);
