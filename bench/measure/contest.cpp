@@ -34,6 +34,7 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
     std::exit(app.exit(e));
   }
   set_threads(count);
+  if (!contest.process) pytorch("gpt.py");  // prints its version before the tables
   if (dtype == "bfloat16") contest.dtype = DType::bfloat16;
   return contest;
 }

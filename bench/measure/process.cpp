@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 /// The Python of bench/pytorch/install, or another one that has torch; one whose torch has a GPU
 /// comes first. "" if there is none.
 std::string python_with_torch() {
-  const std::string own = std::string(VITRINE_PYTORCH_DIR) + "/env/bin/python";
+  const std::string own = std::string(VITRINE_PYTORCH_DIR) + "/../../build-pytorch/bin/python";
   for (const char* required : {"import torch; assert torch.cuda.is_available()", "import torch"})
     for (const std::string& python : {own, std::string("python3")})
       if (std::system(fmt::format("{} -c '{}' 2>/dev/null", python, required).c_str()) == 0) return python;

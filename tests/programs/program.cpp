@@ -169,4 +169,12 @@ std::string outside_domain(const Program& program, const Values& values) {
   return "";
 }
 
+bool is_inside(const Program& program) {
+  try {
+    return !program.inputs.empty() && outside_domain(program, run(program, program.inputs)).empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace vitrine::programs

@@ -69,5 +69,8 @@ std::string to_string(const Program& program);
 /// "" or the first step whose operands or result are outside the domain of its op, so that
 /// derivatives may not exist or differences may not find them.
 std::string outside_domain(const Program& program, const Values& values);
+/// Whether the program has inputs, and every step's operands are in the domain of its op. Some ops
+/// refuse other operands.
+bool is_inside(const Program& program);
 
 }  // namespace vitrine::programs

@@ -70,14 +70,6 @@ std::vector<Program> smaller(const Program& program) {
   return result;
 }
 
-bool is_inside(const Program& program) {
-  try {
-    return !program.inputs.empty() && outside_domain(program, run(program, program.inputs)).empty();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 Program shrunk(Program program, const std::function<bool(const Program&)>& fails) {
