@@ -269,11 +269,11 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
     for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
   }
   const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds_ || keys < queries;
-  const ReadOut mean;
   const ReadOut* const owned =
       owned_stage("read the values", [](const AttentionPart& part) { return part.read_out(); });
-  const Tensor y =
-      (owned ? *owned : mean).read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values);
+  const Tensor y = owned
+                       ? owned->read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values)
+                       : matmul(weights, values);
   return cast(y, q.dtype());
 }
 

@@ -22,7 +22,7 @@ std::vector<int> normalized_axes(Case c, const Tensor& x) {
   return axes;
 }
 
-/// A weight or bias over all these axes. The number of its axes tells the op over which axes to
+/// A weight or bias over all these axes. The number of its axes determines over which axes to
 /// normalize.
 Tensor spread(const Tensor& w, const Tensor& x, const std::vector<int>& axes) {
   Shape shape;
