@@ -119,9 +119,10 @@ Tensor define::attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, c
 
 namespace {
 
-/// The dtype that the kernel reads and writes. GPU kernels convert 16-bit numbers themselves.
+/// The dtype that the kernel reads and writes. The CPU's kernel has no float16, which no instruction
+/// multiplies.
 DType kernel_dtype(const Tensor& x) {
-  return x.device().is_cpu() ? accumulation_dtype(x.dtype()) : x.dtype();
+  return x.device().is_cpu() && x.dtype() == DType::float16 ? DType::float32 : x.dtype();
 }
 
 /// x in that dtype, with each head's rows in a layout that a matrix product can read.

@@ -78,7 +78,7 @@ VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor&
                const Tensor& total);
 
 // -- Attention: q, y, dq, dy [B, H, Tq, ·], k, v, dk, dv [B, Hkv, Tk, ·] with contiguous rows, lse
-// [B, H, Tq], all in one dtype. On the CPU this dtype is wide; on a GPU lse, `kept` of LASER, bias
+// [B, H, Tq], all in one dtype, which on the CPU is not float16. lse, `kept` of LASER, bias
 // and slopes have its wide dtype. bias and allowed (bool) are expanded views of [B, H, Tq, Tk],
 // slopes is [H]; they are undefined if not used.
 

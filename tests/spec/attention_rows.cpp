@@ -52,9 +52,11 @@ std::vector<Spec> attention_rows() {
     spec.largest = 3;
     spec.not_finite = o.read == AttentionRead::mean && !o.causal && !o.allowed.defined() &&
                       o.left == AttentionOptions::kUnlimited;
+    spec.bfloat16_units = 2;
+    spec.reason = "weights and gradients of scores are rounded to bfloat16 before they are multiplied";
     if (o.read == AttentionRead::laser) {
       spec.gpu_float16_times = epsilon(DType::bfloat16) / epsilon(DType::float16);
-      spec.reason = "a GPU multiplies LASER's exponentials in bfloat16, as float16 cannot hold them";
+      spec.reason += "; a GPU multiplies LASER's exponentials in bfloat16, as float16 cannot hold them";
     }
     return spec;
   };

@@ -3,7 +3,8 @@
 // LASER is the same with F in place of v and H = dy/(δ + Σ P·F) in place of dy; dv = e^(v −
 // c)∘(Pᵀ·H). Elements that the forward read exactly have H = 0, and their terms are added one by
 // one: b = e^(s + v)/Σ e^(s + v), dv += dy·b, ds += dy·b. One thread owns a key head, so that two
-// threads never add to the same element.
+// threads never add to the same element. With bfloat16 operands P and ds are rounded to bfloat16
+// before they are multiplied; gradients are summed in float32 and rounded once.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,7 @@
 
 #include "core/parallel.h"
 #include "core/simd/row_functions.h"
+#include "ops/cpu/attention/key_blocks.h"
 #include "ops/cpu/attention/rows.h"
 #include "ops/cpu/attention/tile.h"
 #include "ops/kernels.h"
@@ -21,23 +23,55 @@ namespace {
 template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
-template <class T>
-void clear(HeadRows<T> x, int64_t rows, int64_t columns) {
-  for (int64_t i = 0; i < rows; ++i) std::fill_n(x.row(i), columns, T(0));
-}
+/// The gradients of one head while they are summed: the result's own rows where it is wide, else a
+/// buffer that is rounded into them at the end.
+template <class S, Use kUse>
+class Sums {
+  using T = AccumulatorOf<S>;
 
-/// The arrays that the backward of one query head reads and adds to.
-template <class T>
-struct Gradients {
-  HeadRows<T> v, sums, dy, dq, dk, dv;
-  const T* lse;
-  int64_t channels;
+ public:
+  Sums(HeadRows<S> result, int64_t rows, int64_t columns) : result_(result), rows_(rows), columns_(columns) {
+    if constexpr (std::is_same_v<S, T>)
+      sums_ = result;
+    else
+      sums_ = {thread_buffer<T, kUse>(rows * columns), columns};
+    for (int64_t i = 0; i < rows; ++i) std::fill_n(sums_.row(i), columns, T(0));
+  }
+  HeadRows<T> rows() const { return sums_; }
+  void finish() const {
+    if constexpr (!std::is_same_v<S, T>)
+      for (int64_t i = 0; i < rows_; ++i) vecmath::convert(result_.row(i), sums_.row(i), columns_);
+  }
+
+ private:
+  HeadRows<S> result_;
+  int64_t rows_, columns_;
+  HeadRows<T> sums_;
 };
 
-template <class T>
+/// The arrays that the backward of one query head reads and adds to. The packed keys and values stay
+/// from head to head.
+template <class S>
+struct Gradients {
+  using T = AccumulatorOf<S>;
+  KeyBlocks<S, Use::packed_keys> keys{Trans::yes};
+  KeyBlocks<S, Use::packed_key_rows> key_rows{Trans::no};
+  KeyBlocks<S, Use::packed_values> values{Trans::yes};  // not for LASER, whose values belong to a tile
+  HeadRows<S> v{}, dy{}, dq{};
+  HeadRows<S> y{}, error{};  // of a mean: y, and what it lost by rounding (null for nothing)
+  HeadRows<T> sums{};        // of LASER
+  HeadRows<T> dk{}, dv{};
+  const T* lse = nullptr;
+  int64_t channels = 0;
+};
+
+template <class S>
 class BackwardTile {
+  using T = AccumulatorOf<S>;
+  static constexpr bool kWide = std::is_same_v<S, T>;
+
  public:
-  BackwardTile(const AttentionHead<T>& head, QueryTile tile, const Gradients<T>& g)
+  BackwardTile(const AttentionHead<S>& head, QueryTile tile, Gradients<S>& g)
       : head_(head),
         tile_(tile),
         g_(g),
@@ -48,42 +82,54 @@ class BackwardTile {
         dscores_(thread_buffer<T, Use::dscores>(tile.rows() * stride_)) {}
 
   void run() {
-    if (tile_.last <= tile_.first) return;
-    if (head_.form.read == AttentionRead::laser) return run_laser();
-    for (int64_t r = 0; r < tile_.rows(); ++r)
-      correction_[r] = vecmath::dot(g_.dy.row(tile_.begin + r), g_.sums.row(tile_.begin + r), g_.channels);
+    const Sums<S, Use::sums> dq({g_.dq.row(tile_.begin), g_.dq.stride}, tile_.rows(), head_.size);
+    dq_ = dq.rows();
+    if (tile_.first < tile_.last) {
+      queries_ = packed_rows<Use::packed_queries>(head_.q.row(tile_.begin), head_.q.stride, head_.size);
+      head_.form.read == AttentionRead::laser ? run_laser() : run_mean();
+    }
+    dq.finish();
+  }
+
+ private:
+  void run_mean() {
+    for (int64_t r = 0; r < tile_.rows(); ++r) {
+      const int64_t i = tile_.begin + r;
+      correction_[r] = vecmath::dot(g_.dy.row(i), g_.y.row(i), g_.channels);
+      if (g_.error.data != nullptr)
+        correction_[r] += vecmath::dot(g_.dy.row(i), g_.error.row(i), g_.channels);
+    }
+    cotangents_ = packed_rows<Use::packed_cotangents>(g_.dy.row(tile_.begin), g_.dy.stride, g_.channels);
     for_each_block([&](int64_t j, int64_t n) {
-      weights(j, n);
-      score_gradients(n, g_.dy.row(tile_.begin), g_.dy.stride, g_.v.row(j), g_.v.stride);
-      gemm<T, T>(Trans::yes, Trans::no, n, g_.channels, tile_.rows(), T(1), scores_, stride_,
-                 g_.dy.row(tile_.begin), g_.dy.stride, T(1), g_.dv.row(j), g_.dv.stride);
+      compute_scores(j, n);
+      exponentiate(j, n);
+      g_.values.multiply(tile_.rows(), T(1), g_.dy.row(tile_.begin), g_.dy.stride, j, n, T(0), dscores_,
+                         stride_);
+      score_gradients(n);
+      add_products(rounded_weights(n), cotangents_, n, T(1), g_.dv.row(j), g_.dv.stride);
       add_query_and_key_gradients(j, n);
     });
   }
 
- private:
-  template <class F>
-  void for_each_block(F&& f) {
-    for (int64_t j = tile_.first; j < tile_.last; j += kKeysPerBlock)
-      f(j, std::min(kKeysPerBlock, tile_.last - j));
-  }
-
   void run_laser() {
-    LaserTile<T> laser(head_, tile_, g_.v, g_.channels);
-    const std::vector<ExactRead<T>> repairs = cotangents(laser);
+    LaserTile<S> laser(head_, tile_, g_.v, g_.channels);
+    std::vector<S> h(static_cast<size_t>(tile_.rows() * g_.channels), S(0));
+    const std::vector<ExactRead<T>> repairs = laser_cotangents(laser, h.data());
+    cotangents_ = packed_rows<Use::packed_cotangents>(h.data(), g_.channels, g_.channels);
     T* const product = thread_buffer<T, Use::products>(tile_.keys() * g_.channels);
     T* const exact = repairs.empty() ? nullptr : thread_buffer<T, Use::exact>(tile_.rows() * stride_);
     for_each_block([&](int64_t j, int64_t n) {
-      attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);
+      compute_scores(j, n);
       if (exact != nullptr) read_backward_exactly(repairs, j, n, exact);
       exponentiate(j, n);
-      const T* const values = laser.values(j, n);
-      score_gradients(n, cotangents_.data(), g_.channels, values, g_.channels);
+      const S* const values = laser.values(j, n);
+      gemm<S, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), h.data(), g_.channels, values,
+                 g_.channels, T(0), dscores_, stride_);
+      score_gradients(n);
       if (exact != nullptr)
         for (int64_t r = 0; r < tile_.rows(); ++r)
           for (int64_t c = 0; c < n; ++c) dscores_[r * stride_ + c] += exact[r * stride_ + c];
-      gemm<T, T>(Trans::yes, Trans::no, n, g_.channels, tile_.rows(), T(1), scores_, stride_,
-                 cotangents_.data(), g_.channels, T(0), product, g_.channels);
+      add_products(rounded_weights(n), cotangents_, n, T(0), product, g_.channels);
       for (int64_t r = 0; r < n; ++r)
         laser_add_value_gradient(g_.dv.row(j + r), product + r * g_.channels, values + r * g_.channels,
                                  laser.delta(), g_.channels);
@@ -91,9 +137,23 @@ class BackwardTile {
     });
   }
 
-  void weights(int64_t j, int64_t n) {
-    attention_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);
-    exponentiate(j, n);
+  template <class F>
+  void for_each_block(F&& f) {
+    for (int64_t j = tile_.first; j < tile_.last; j += kKeysPerBlock)
+      f(j, std::min(kKeysPerBlock, tile_.last - j));
+  }
+
+  /// The tile's rows of a matrix, as the right operand of products that sum over the queries.
+  template <Use kUse>
+  PackedMatrix<S> packed_rows(const S* rows, int64_t stride, int64_t columns) const {
+    float* const memory = thread_buffer<float, kUse>(packed_size<S>(columns, tile_.rows()));
+    return pack<S>(Trans::no, columns, tile_.rows(), rows, stride, memory);
+  }
+
+  void compute_scores(int64_t j, int64_t n) {
+    g_.keys.multiply(tile_.rows(), static_cast<T>(head_.form.scale), head_.q.row(tile_.begin), head_.q.stride,
+                     j, n, T(0), scores_, stride_);
+    finish_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);
   }
 
   /// Turns scores into weights, 0 for hidden keys.
@@ -109,10 +169,17 @@ class BackwardTile {
     }
   }
 
-  /// ds = P∘(dy·valuesᵀ − D), through the softcap.
-  void score_gradients(int64_t n, const T* dy, int64_t dy_stride, const T* values, int64_t stride) {
-    gemm<T, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), dy, dy_stride, values, stride, T(0),
-               dscores_, stride_);
+  const S* rounded_weights(int64_t n) const {
+    S* const memory = kWide ? nullptr : thread_buffer<S, Use::weights>(tile_.rows() * stride_);
+    return rounded_rows<S>(scores_, memory, tile_.rows(), n, stride_);
+  }
+  const S* rounded_score_gradients(int64_t n) const {
+    S* const memory = kWide ? nullptr : thread_buffer<S, Use::rounded_dscores>(tile_.rows() * stride_);
+    return rounded_rows<S>(dscores_, memory, tile_.rows(), n, stride_);
+  }
+
+  /// From dP to ds = P∘(dP − D).
+  void score_gradients(int64_t n) {
     // If one block holds all keys, D is Σ P·dP/Σ P, computed from the same numbers from which it is
     // subtracted. A single key then leaves exactly 0, and the rounding of lse, which scales a row
     // of P, does not matter.
@@ -125,31 +192,43 @@ class BackwardTile {
     }
   }
 
+  /// sums = beta·sums + xᵀ·rows for x [rows of the tile, n].
+  void add_products(const S* x, const PackedMatrix<S>& rows, int64_t n, T beta, T* sums,
+                    int64_t stride) const {
+    multiply<S, T>(Trans::yes, n, rows.N, rows.K, T(1), x, stride_, rows, beta, sums, stride);
+  }
+
+  /// dq += scale·ds·k, dk += scale·dsᵀ·q, with ds through the softcap.
   void add_query_and_key_gradients(int64_t j, int64_t n) {
-    if (slope_of_cap_ != nullptr)
-      for (int64_t r = 0; r < tile_.rows(); ++r) {
-        T* const ds = dscores_ + r * stride_;
-        vecmath::multiply(ds, ds, slope_of_cap_ + r * stride_, n);
-      }
     const T scale = static_cast<T>(head_.form.scale);
-    gemm<T, T>(Trans::no, Trans::no, tile_.rows(), head_.size, n, scale, dscores_, stride_, head_.k.row(j),
-               head_.k.stride, T(1), g_.dq.row(tile_.begin), g_.dq.stride);
-    gemm<T, T>(Trans::yes, Trans::no, n, head_.size, tile_.rows(), scale, dscores_, stride_,
-               head_.q.row(tile_.begin), head_.q.stride, T(1), g_.dk.row(j), g_.dk.stride);
+    for (int64_t r = 0; r < tile_.rows(); ++r) {
+      T* const ds = dscores_ + r * stride_;
+      if (slope_of_cap_ != nullptr) vecmath::multiply(ds, ds, slope_of_cap_ + r * stride_, n);
+    }
+    const S* const ds = rounded_score_gradients(n);
+    g_.key_rows.multiply(tile_.rows(), scale, ds, stride_, j, n, T(1), dq_.data, dq_.stride);
+    multiply<S, T>(Trans::yes, n, head_.size, tile_.rows(), scale, ds, stride_, queries_, T(1), g_.dk.row(j),
+                   g_.dk.stride);
   }
 
   /// Computes H and D of LASER; returns the elements that the forward read exactly.
-  std::vector<ExactRead<T>> cotangents(const LaserTile<T>& laser) {
+  std::vector<ExactRead<T>> laser_cotangents(const LaserTile<S>& laser, S* cotangents) {
     std::vector<ExactRead<T>> repairs;
-    cotangents_.assign(tile_.rows() * g_.channels, T(0));
     for (int64_t r = 0; r < tile_.rows(); ++r) {
       const int64_t i = tile_.begin + r;
       if (g_.lse[i] == -kInfinity<T>) continue;
-      T* const h = cotangents_.data() + r * g_.channels;
+      S* const h = cotangents + r * g_.channels;
       const T* const sums = g_.sums.row(i);
       correction_[r] = laser_cotangent(h, g_.dy.row(i), sums, laser.delta(), g_.channels);
       const auto channels = laser.out_of_range(sums, head_.last_key(i) - head_.first_key(i));
-      for (const int64_t d : channels) h[d] = 0;
+      for (const int64_t d : channels) {
+        // Rounding of h must not move what is subtracted from an exact term.
+        const T rounded = static_cast<T>(h[d]);
+        if (!kWide)
+          correction_[r] +=
+              static_cast<T>(g_.dy.row(i)[d]) - (std::isfinite(rounded) ? rounded * sums[d] : 0);
+        h[d] = S(0);
+      }
       const auto reads = read_exactly(head_, i, channels, g_.v);
       repairs.insert(repairs.end(), reads.begin(), reads.end());
     }
@@ -160,51 +239,62 @@ class BackwardTile {
     std::fill(ds, ds + tile_.rows() * stride_, T(0));
     for (const ExactRead<T>& read : repairs) {
       const int64_t r = read.i - tile_.begin, d = read.channel;
-      const T dy = g_.dy.row(read.i)[d] / read.total;
+      const T dy = static_cast<T>(g_.dy.row(read.i)[d]) / read.total;
       const Visible seen = visible(head_, read.i, j, n);
       for (int64_t c = seen.begin; c < seen.end; ++c) {
         if (scores_[r * stride_ + c] == -kInfinity<T>) continue;  // hidden; the value may be NaN
-        const T b = dy * std::exp(scores_[r * stride_ + c] + g_.v.row(j + c)[d] - read.largest);
+        const T b =
+            dy * std::exp(scores_[r * stride_ + c] + static_cast<T>(g_.v.row(j + c)[d]) - read.largest);
         ds[r * stride_ + c] += b;
         g_.dv.row(j + c)[d] += b;
       }
     }
   }
 
-  const AttentionHead<T>& head_;
+  const AttentionHead<S>& head_;
   QueryTile tile_;
-  const Gradients<T>& g_;
+  Gradients<S>& g_;
   const int64_t stride_;
   T *scores_, *slope_of_cap_, *dscores_;
+  HeadRows<T> dq_{};
+  PackedMatrix<S> queries_, cotangents_;
   std::array<T, kMostQueries> correction_{};
-  std::vector<T> cotangents_;
 };
 
-template <class T>
+template <class S>
 void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q, const Tensor& k,
-              const Tensor& v, const Tensor& sums, const Tensor& lse, const Tensor& bias,
+              const Tensor& v, const Tensor& y, const Tensor& kept, const Tensor& lse, const Tensor& bias,
               const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
+  using T = AccumulatorOf<S>;
   const int64_t heads = q.size(1), own = k.size(1), group = heads / own, queries = q.size(2);
+  const bool laser = form.read == AttentionRead::laser;
   parallel_for(0, q.size(0) * own, 1, [&](int64_t begin, int64_t end) {
+    Gradients<S> g;
+    g.channels = v.size(3);
     for (int64_t item = begin; item < end; ++item) {
       const int64_t batch = item / own, key_head = item % own;
-      const auto rows = [&](const Tensor& x, int64_t h) { return HeadRows<T>::of(x, batch, h); };
-      clear(rows(dk, key_head), k.size(2), k.size(3));
-      clear(rows(dv, key_head), k.size(2), v.size(3));
+      const auto rows = [&](const Tensor& x, int64_t h) { return HeadRows<S>::of(x, batch, h); };
+      const Sums<S, Use::key_gradients> key_sums(rows(dk, key_head), k.size(2), k.size(3));
+      const Sums<S, Use::value_gradients> value_sums(rows(dv, key_head), k.size(2), v.size(3));
+      g.dk = key_sums.rows(), g.dv = value_sums.rows();
+      g.v = rows(v, key_head);
       for (int64_t h = key_head * group; h < (key_head + 1) * group; ++h) {
-        clear(rows(dq, h), queries, q.size(3));
-        const AttentionHead<T> head(form, q, k, bias, slopes, allowed, batch, h);
-        const Gradients<T> g{rows(v, key_head),
-                             rows(sums, h),
-                             rows(dy, h),
-                             rows(dq, h),
-                             rows(dk, key_head),
-                             rows(dv, key_head),
-                             lse.data<T>() + (batch * heads + h) * queries,
-                             v.size(3)};
+        const AttentionHead<S> head(form, q, k, bias, slopes, allowed, batch, h);
+        if (h == key_head * group) {
+          const bool packs = packs_keys(head);
+          g.keys.refer_to(head.k, head.keys, head.size, packs);
+          g.key_rows.refer_to(head.k, head.keys, head.size, packs);
+          g.values.refer_to(g.v, head.keys, g.channels, packs && !laser);
+        }
+        g.dy = rows(dy, h), g.dq = rows(dq, h);
+        if (laser) g.sums = HeadRows<T>::of(kept, batch, h);
+        if (!laser) g.y = rows(y, h);
+        if (!laser && kept.defined()) g.error = rows(kept, h);
+        g.lse = lse.data<T>() + (batch * heads + h) * queries;
         for (int64_t tile = 0; tile < tiles_of(queries); ++tile)
-          BackwardTile<T>(head, query_tile(head, tile), g).run();
+          BackwardTile<S>(head, query_tile(head, tile), g).run();
       }
+      key_sums.finish(), value_sums.finish();
     }
   });
 }
@@ -215,8 +305,13 @@ void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, co
                         const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
                         const Tensor& lse, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                         const AttentionForm& form) {
-  const auto run = q.dtype() == DType::float32 ? backward<float> : backward<double>;
-  run(dq, dk, dv, dy, q, k, v, kept.defined() ? kept : y, lse, bias, slopes, allowed, form);
+  const auto run = [&](auto f) { f(dq, dk, dv, dy, q, k, v, y, kept, lse, bias, slopes, allowed, form); };
+  switch (q.dtype()) {
+    case DType::float32: return run(backward<float>);
+    case DType::float64: return run(backward<double>);
+    case DType::bfloat16: return run(backward<bfloat16>);
+    default: fail("attention: its kernel wants float32, float64 or bfloat16, got {}", name(q.dtype()));
+  }
 }
 
 }  // namespace vitrine::cpu

@@ -12,9 +12,9 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <class T>
-void laser_extend_range(T* low, T* high, const T* v, size_t n) {
-  using V = Vec<T>;
+template <class S>
+void laser_extend_range(AccumulatorOf<S>* low, AccumulatorOf<S>* high, const S* v, size_t n) {
+  using V = Vec<AccumulatorOf<S>>;
   map(
       n, low, [](V a, V b) HWY_ATTR { return min(a, b); }, low, v);
   map(
@@ -37,33 +37,52 @@ void laser_anchor(T* c, T* delta, const T* low, const T* high, size_t n) {
       low, high);
 }
 
-template <class T>
-void laser_values(T* f, const T* v, const T* c, const T* delta, size_t n) {
+template <class S, class T = AccumulatorOf<S>>
+void laser_values(S* f, const S* v, const T* c, const T* delta, size_t n) {
   using V = Vec<T>;
   map(
       n, f, [](V x, V a, V d) HWY_ATTR { return select(d == V(T(0)), exp(x - a), expm1(x - a)); }, v, c,
       delta);
 }
 
-template <class T>
-void laser_finish(T* y, const T* sum, const T* c, const T* delta, size_t n) {
+template <class S, class T = AccumulatorOf<S>>
+void laser_finish(S* y, const T* sum, const T* c, const T* delta, size_t n) {
   using V = Vec<T>;
   map(
       n, y, [](V x, V a, V d) HWY_ATTR { return a + select(d == V(T(0)), log(x), log1p(x)); }, sum, c, delta);
 }
 
-template <class T>
-T laser_cotangent(T* h, const T* dy, const T* sum, const T* delta, size_t n) {
+template <class S, class T = AccumulatorOf<S>>
+T laser_cotangent(S* h, const S* dy, const T* sum, const T* delta, size_t n) {
   using V = Vec<T>;
   map(
       n, h, [](V up, V x, V d) HWY_ATTR { return up / (d + x); }, dy, sum, delta);
+  // What is subtracted from products of h must have its rounding. Where h overflows, the sum is read
+  // exactly.
+  if constexpr (!std::is_same_v<S, T>)
+    return map_sum<T>(
+        n,
+        [](V up, V x)
+            HWY_ATTR { return select(abs(up) <= V(std::numeric_limits<T>::max()), up * x, V(T(0))); },
+        h, sum);
   return map_sum<T>(
       n, [](V up, V x, V d) HWY_ATTR { return up * select(d == V(T(0)), V(T(1)), x / (d + x)); }, dy, sum,
       delta);
 }
 
-template <class T>
-void laser_add_value_gradient(T* dv, const T* t, const T* f, const T* delta, size_t n) {
+template <class S, class T = AccumulatorOf<S>>
+cpu::WeightSums<S> attention_weights(S* w, const T* s, T shift, size_t n) {
+  using V = Vec<T>;
+  const T exact = map_and_sum<T>(
+      n, w, [=](V x) HWY_ATTR { return exp(x - V(shift)); }, s);
+  if constexpr (std::is_same_v<S, T>) return {exact, exact};
+  return {map_sum<T>(
+              n, [](V x) HWY_ATTR { return x; }, w),
+          exact};
+}
+
+template <class S, class T = AccumulatorOf<S>>
+void laser_add_value_gradient(T* dv, const T* t, const S* f, const T* delta, size_t n) {
   using V = Vec<T>;
   map(
       n, dv, [](V x, V a, V b, V d) HWY_ATTR { return x + a * (b + d); }, dv, t, f, delta);
@@ -77,41 +96,51 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vitrine::cpu {
 
-template <class T>
-void laser_extend_range(T* low, T* high, const T* v, size_t n) {
-  VITRINE_DISPATCH(laser_extend_range<T>)(low, high, v, n);
+template <class S>
+void laser_extend_range(AccumulatorOf<S>* low, AccumulatorOf<S>* high, const S* v, size_t n) {
+  VITRINE_DISPATCH(laser_extend_range<S>)(low, high, v, n);
 }
 template <class T>
 void laser_anchor(T* c, T* delta, const T* low, const T* high, size_t n) {
   VITRINE_DISPATCH(laser_anchor<T>)(c, delta, low, high, n);
 }
-template <class T>
-void laser_values(T* f, const T* v, const T* c, const T* delta, size_t n) {
-  VITRINE_DISPATCH(laser_values<T>)(f, v, c, delta, n);
+template <class S>
+void laser_values(S* f, const S* v, const AccumulatorOf<S>* c, const AccumulatorOf<S>* delta, size_t n) {
+  VITRINE_DISPATCH(laser_values<S>)(f, v, c, delta, n);
 }
-template <class T>
-void laser_finish(T* y, const T* sum, const T* c, const T* delta, size_t n) {
-  VITRINE_DISPATCH(laser_finish<T>)(y, sum, c, delta, n);
+template <class S>
+void laser_finish(S* y, const AccumulatorOf<S>* sum, const AccumulatorOf<S>* c, const AccumulatorOf<S>* delta,
+                  size_t n) {
+  VITRINE_DISPATCH(laser_finish<S>)(y, sum, c, delta, n);
 }
-template <class T>
-T laser_cotangent(T* h, const T* dy, const T* sum, const T* delta, size_t n) {
-  return VITRINE_DISPATCH(laser_cotangent<T>)(h, dy, sum, delta, n);
+template <class S>
+AccumulatorOf<S> laser_cotangent(S* h, const S* dy, const AccumulatorOf<S>* sum,
+                                 const AccumulatorOf<S>* delta, size_t n) {
+  return VITRINE_DISPATCH(laser_cotangent<S>)(h, dy, sum, delta, n);
 }
-template <class T>
-void laser_add_value_gradient(T* dv, const T* t, const T* f, const T* delta, size_t n) {
-  VITRINE_DISPATCH(laser_add_value_gradient<T>)(dv, t, f, delta, n);
+template <class S>
+WeightSums<S> attention_weights(S* w, const AccumulatorOf<S>* s, AccumulatorOf<S> shift, size_t n) {
+  return VITRINE_DISPATCH(attention_weights<S>)(w, s, shift, n);
+}
+template <class S>
+void laser_add_value_gradient(AccumulatorOf<S>* dv, const AccumulatorOf<S>* t, const S* f,
+                              const AccumulatorOf<S>* delta, size_t n) {
+  VITRINE_DISPATCH(laser_add_value_gradient<S>)(dv, t, f, delta, n);
 }
 
-#define VITRINE_LASER(T)                                                \
-  template void laser_extend_range(T*, T*, const T*, size_t);           \
-  template void laser_anchor(T*, T*, const T*, const T*, size_t);       \
-  template void laser_values(T*, const T*, const T*, const T*, size_t); \
-  template void laser_finish(T*, const T*, const T*, const T*, size_t); \
-  template T laser_cotangent(T*, const T*, const T*, const T*, size_t); \
-  template void laser_add_value_gradient(T*, const T*, const T*, const T*, size_t);
-VITRINE_LASER(float)
-VITRINE_LASER(double)
+#define VITRINE_LASER(S, T)                                                \
+  template void laser_extend_range<S>(T*, T*, const S*, size_t);           \
+  template void laser_values<S>(S*, const S*, const T*, const T*, size_t); \
+  template void laser_finish<S>(S*, const T*, const T*, const T*, size_t); \
+  template WeightSums<S> attention_weights<S>(S*, const T*, T, size_t);    \
+  template T laser_cotangent<S>(S*, const S*, const T*, const T*, size_t); \
+  template void laser_add_value_gradient<S>(T*, const T*, const S*, const T*, size_t);
+VITRINE_LASER(float, float)
+VITRINE_LASER(double, double)
+VITRINE_LASER(bfloat16, float)
 #undef VITRINE_LASER
+template void laser_anchor(float*, float*, const float*, const float*, size_t);
+template void laser_anchor(double*, double*, const double*, const double*, size_t);
 
 }  // namespace vitrine::cpu
 #endif

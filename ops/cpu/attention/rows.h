@@ -2,31 +2,47 @@
 // and δ ∈ {0, 1} belong to a channel and a tile of queries. If the visible values are within 2 of
 // each other, c is their middle; if they are within 60, c is their minimum. In both cases δ = 1, so
 // that nothing cancels for small values. Otherwise c = max − 60 and δ = 0, and elements that such a
-// sum cannot represent are read exactly. All arrays have n channels; T is float or double.
+// sum cannot represent are read exactly. All arrays have n channels. S, the type in memory, is float,
+// double or bfloat16; all computations are in T = AccumulatorOf<S>.
 #pragma once
 
 #include <cstddef>
 
+#include "core/dtype.h"
+
 namespace vitrine::cpu {
 
 /// low = min(low, v), high = max(high, v).
-template <class T>
-void laser_extend_range(T* low, T* high, const T* v, size_t n);
+template <class S>
+void laser_extend_range(AccumulatorOf<S>* low, AccumulatorOf<S>* high, const S* v, size_t n);
 /// c and δ, from the range of the values.
 template <class T>
 void laser_anchor(T* c, T* delta, const T* low, const T* high, size_t n);
 /// f = e^(v − c) − δ.
-template <class T>
-void laser_values(T* f, const T* v, const T* c, const T* delta, size_t n);
+template <class S>
+void laser_values(S* f, const S* v, const AccumulatorOf<S>* c, const AccumulatorOf<S>* delta, size_t n);
 /// y = c + log(δ + sum).
-template <class T>
-void laser_finish(T* y, const T* sum, const T* c, const T* delta, size_t n);
+template <class S>
+void laser_finish(S* y, const AccumulatorOf<S>* sum, const AccumulatorOf<S>* c, const AccumulatorOf<S>* delta,
+                  size_t n);
 /// h = dy/(δ + sum); returns Σ h·sum. Computed from the sum instead of y, because y is rounded at
 /// the magnitude of c.
-template <class T>
-T laser_cotangent(T* h, const T* dy, const T* sum, const T* delta, size_t n);
+template <class S>
+AccumulatorOf<S> laser_cotangent(S* h, const S* dy, const AccumulatorOf<S>* sum,
+                                 const AccumulatorOf<S>* delta, size_t n);
 /// dv += t·(f + δ).
-template <class T>
-void laser_add_value_gradient(T* dv, const T* t, const T* f, const T* delta, size_t n);
+template <class S>
+void laser_add_value_gradient(AccumulatorOf<S>* dv, const AccumulatorOf<S>* t, const S* f,
+                              const AccumulatorOf<S>* delta, size_t n);
+
+/// Weights w = e^(s − shift) of one block of keys, rounded to S; w may be s. Returns Σ w, after
+/// rounding, so that sums of weights times values are averages when they are divided by it; and
+/// Σ e^(s − shift).
+template <class S>
+struct WeightSums {
+  AccumulatorOf<S> rounded, exact;
+};
+template <class S>
+WeightSums<S> attention_weights(S* w, const AccumulatorOf<S>* s, AccumulatorOf<S> shift, size_t n);
 
 }  // namespace vitrine::cpu

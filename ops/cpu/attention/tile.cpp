@@ -14,16 +14,16 @@ constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
 }  // namespace
 
-template <class T>
-AttentionHead<T>::AttentionHead(const AttentionForm& form, const Tensor& q, const Tensor& k,
+template <class S>
+AttentionHead<S>::AttentionHead(const AttentionForm& form, const Tensor& q, const Tensor& k,
                                 const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                                 int64_t batch, int64_t head)
     : form(form),
       queries(q.size(2)),
       keys(k.size(2)),
       size(q.size(3)),
-      q(HeadRows<T>::of(q, batch, head)),
-      k(HeadRows<T>::of(k, batch, head / (q.size(1) / k.size(1)))) {
+      q(HeadRows<S>::of(q, batch, head)),
+      k(HeadRows<S>::of(k, batch, head / (q.size(1) / k.size(1)))) {
   if (slopes.defined()) slope = slopes.data<T>()[head];
   if (bias.defined()) {
     this->bias = HeadRows<T>::of(bias, batch, head).data;
@@ -35,11 +35,10 @@ AttentionHead<T>::AttentionHead(const AttentionForm& form, const Tensor& q, cons
   }
 }
 
-template <class T>
-void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
-                      int64_t stride, T* slope_of_cap) {
-  gemm<T, T>(Trans::no, Trans::yes, rows, n, head.size, static_cast<T>(head.form.scale), head.q.row(i),
-             head.q.stride, head.k.row(j), head.k.stride, T(0), scores, stride);
+template <class S>
+void finish_scores(const AttentionHead<S>& head, int64_t i, int64_t rows, int64_t j, int64_t n,
+                   AccumulatorOf<S>* scores, int64_t stride, AccumulatorOf<S>* slope_of_cap) {
+  using T = AccumulatorOf<S>;
   const T cap = static_cast<T>(head.form.softcap);
   for (int64_t r = 0; r < rows; ++r) {
     T* const s = scores + r * stride;
@@ -64,8 +63,8 @@ void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int
   }
 }
 
-template <class T>
-LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, HeadRows<T> v, int64_t channels)
+template <class S>
+LaserTile<S>::LaserTile(const AttentionHead<S>& head, const QueryTile& tile, HeadRows<S> v, int64_t channels)
     : v_(v), channels_(channels), first_(tile.first), anchor_(channels), delta_(channels) {
   if (head.allowed != nullptr || head.bias != nullptr) {
     seen_.assign(static_cast<size_t>(std::max<int64_t>(0, tile.last - tile.first)), false);
@@ -86,33 +85,35 @@ LaserTile<T>::LaserTile(const AttentionHead<T>& head, const QueryTile& tile, Hea
   wide_ = std::find(delta_.begin(), delta_.end(), T(0)) != delta_.end();
 }
 
-template <class T>
-const T* LaserTile<T>::values(int64_t j, int64_t n) {
-  T* const values = thread_buffer<T, Use::values>(n * channels_);
+template <class S>
+const S* LaserTile<S>::values(int64_t j, int64_t n) {
+  S* const values = thread_buffer<S, Use::values>(n * channels_);
   for (int64_t r = 0; r < n; ++r) {
-    T* const f = values + r * channels_;
+    S* const f = values + r * channels_;
     if (seen_.empty() || seen_[static_cast<size_t>(j + r - first_)]) {
       laser_values(f, v_.row(j + r), anchor_.data(), delta_.data(), channels_);
     } else {
-      std::fill_n(f, channels_, T(0));
+      std::fill_n(f, channels_, S(0));
     }
   }
   return values;
 }
 
-template <class T>
-std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
-                                       const std::vector<int64_t>& channels, HeadRows<T> v) {
+template <class S>
+std::vector<ExactRead<AccumulatorOf<S>>> read_exactly(const AttentionHead<S>& head, int64_t i,
+                                                      const std::vector<int64_t>& channels, HeadRows<S> v) {
+  using T = AccumulatorOf<S>;
   if (channels.empty()) return {};
   const int64_t first = head.first_key(i), n = head.last_key(i) - first;
   std::vector<T> scores(static_cast<size_t>(n));
-  for (int64_t j = 0; j < n; j += kKeysPerBlock)
-    attention_scores(head, i, 1, first + j, std::min(kKeysPerBlock, n - j), scores.data() + j, kKeysPerBlock);
+  gemm<S, T>(Trans::no, Trans::yes, 1, n, head.size, static_cast<T>(head.form.scale), head.q.row(i),
+             head.q.stride, head.k.row(first), head.k.stride, T(0), scores.data(), n);
+  finish_scores(head, i, 1, first, n, scores.data(), n);
   std::vector<ExactRead<T>> reads;
   for (const int64_t d : channels) {
     T largest = -kInfinity<T>, total = 0;
     const auto exponent = [&](int64_t j) {  // −∞ for a hidden key
-      return scores[j] == -kInfinity<T> ? scores[j] : scores[j] + v.row(first + j)[d];
+      return scores[j] == -kInfinity<T> ? scores[j] : scores[j] + static_cast<T>(v.row(first + j)[d]);
     };
     for (int64_t j = 0; j < n; ++j) largest = std::max(largest, exponent(j));
     for (int64_t j = 0; j < n; ++j) total += std::exp(exponent(j) - largest);
@@ -121,8 +122,8 @@ std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
   return reads;
 }
 
-template <class T>
-std::vector<int64_t> LaserTile<T>::out_of_range(const T* sums, int64_t keys) const {
+template <class S>
+std::vector<int64_t> LaserTile<S>::out_of_range(const T* sums, int64_t keys) const {
   constexpr T kTrusted = T(1.67e-5);  // e⁻¹¹
   std::vector<int64_t> channels;
   for (int64_t d = 0; wide_ && d < channels_; ++d)
@@ -130,15 +131,15 @@ std::vector<int64_t> LaserTile<T>::out_of_range(const T* sums, int64_t keys) con
   return channels;
 }
 
-#define VITRINE_ATTENTION_TILE(T)                                                                          \
-  template struct AttentionHead<T>;                                                                        \
-  template std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>&, int64_t,                        \
-                                                  const std::vector<int64_t>&, HeadRows<T>);               \
-  template class LaserTile<T>;                                                                             \
-  template void attention_scores(const AttentionHead<T>&, int64_t, int64_t, int64_t, int64_t, T*, int64_t, \
-                                 T*);
-VITRINE_ATTENTION_TILE(float)
-VITRINE_ATTENTION_TILE(double)
+#define VITRINE_ATTENTION_TILE(S, T)                                                         \
+  template struct AttentionHead<S>;                                                          \
+  template std::vector<ExactRead<T>> read_exactly(const AttentionHead<S>&, int64_t,          \
+                                                  const std::vector<int64_t>&, HeadRows<S>); \
+  template class LaserTile<S>;                                                               \
+  template void finish_scores(const AttentionHead<S>&, int64_t, int64_t, int64_t, int64_t, T*, int64_t, T*);
+VITRINE_ATTENTION_TILE(float, float)
+VITRINE_ATTENTION_TILE(double, double)
+VITRINE_ATTENTION_TILE(bfloat16, float)
 #undef VITRINE_ATTENTION_TILE
 
 }  // namespace vitrine::cpu

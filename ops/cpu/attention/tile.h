@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/memory/thread_buffer.h"
+#include "core/simd/row_functions.h"
 #include "ops/attention.h"
 #include "ops/cpu/gemm/gemm.h"
 
@@ -25,12 +26,14 @@ struct HeadRows {
   }
 };
 
-/// The data on which the scores of one query head depend.
-template <class T>
+/// The data on which the scores of one query head depend. S, here and below, is the type of q, k
+/// and v in memory: float, double or bfloat16. Scores are computed in T = AccumulatorOf<S>.
+template <class S>
 struct AttentionHead {
+  using T = AccumulatorOf<S>;
   AttentionForm form;
   int64_t queries, keys, size;
-  HeadRows<T> q, k;
+  HeadRows<S> q, k;
   T slope = 0;
   const T* bias = nullptr;  // [Tq, Tk] with these strides
   int64_t bias_row = 0, bias_column = 0;
@@ -75,15 +78,33 @@ struct QueryTile {
 };
 
 /// The buffers that a thread keeps from tile to tile.
-enum class Use { scores, slope_of_cap, dscores, values, products, exact };
+enum class Use {
+  scores,
+  slope_of_cap,
+  dscores,
+  weights,          // scores rounded to 16 bits,
+  rounded_dscores,  // and their gradients
+  values,
+  products,
+  exact,
+  sums,  // of the forward, or the gradient of a tile's queries
+  key_gradients,
+  value_gradients,
+  packed_keys,  // for q·kᵀ and ds·k,
+  packed_key_rows,
+  packed_values,  // for dy·vᵀ and P·v,
+  packed_value_rows,
+  packed_queries,  // and a tile's rows for dsᵀ·q and Pᵀ·dy
+  packed_cotangents
+};
 using detail::thread_buffer;
 
 inline int64_t tiles_of(int64_t queries) {
   return (queries + queries_per_tile(queries) - 1) / queries_per_tile(queries);
 }
 
-template <class T>
-QueryTile query_tile(const AttentionHead<T>& head, int64_t number) {
+template <class S>
+QueryTile query_tile(const AttentionHead<S>& head, int64_t number) {
   const int64_t height = queries_per_tile(head.queries), begin = number * height;
   const int64_t end = std::min(begin + height, head.queries);
   return {begin, end, head.first_key(begin), head.last_key(end - 1)};
@@ -95,26 +116,36 @@ struct Visible {
   int64_t begin, end;
   int64_t size() const { return std::max<int64_t>(0, end - begin); }
 };
-template <class T>
-Visible visible(const AttentionHead<T>& head, int64_t i, int64_t j, int64_t n) {
+template <class S>
+Visible visible(const AttentionHead<S>& head, int64_t i, int64_t j, int64_t n) {
   return {std::clamp<int64_t>(head.first_key(i) - j, 0, n), std::clamp<int64_t>(head.last_key(i) - j, 0, n)};
 }
 
-/// scores[rows, n], with rows `stride` apart, for queries [i, i + rows) and keys [j, j + n):
-/// scaled, capped, biased, and −∞ if the mask hides the key. `slope_of_cap` (may be null) receives
-/// the derivative 1 − tanh² of the softcap.
-template <class T>
-void attention_scores(const AttentionHead<T>& head, int64_t i, int64_t rows, int64_t j, int64_t n, T* scores,
-                      int64_t stride, T* slope_of_cap = nullptr);
+/// Turns products q·kᵀ·scale into scores [rows, n], with rows `stride` apart, for queries [i, i +
+/// rows) and keys [j, j + n): capped, biased, and −∞ if the mask hides the key. `slope_of_cap` (may
+/// be null) receives the derivative 1 − tanh² of the softcap.
+template <class S>
+void finish_scores(const AttentionHead<S>& head, int64_t i, int64_t rows, int64_t j, int64_t n,
+                   AccumulatorOf<S>* scores, int64_t stride, AccumulatorOf<S>* slope_of_cap = nullptr);
+
+/// Rows of T as S: themselves, or rounded into `memory` with the same distance between rows.
+template <class S, class T>
+const S* rounded_rows(const T* x, S* memory, int64_t rows, int64_t columns, int64_t stride) {
+  if constexpr (std::is_same_v<S, T>) return x;
+  for (int64_t r = 0; r < rows; ++r) vecmath::convert(memory + r * stride, x + r * stride, columns);
+  return memory;
+}
 
 /// The anchors of LASER for a tile, and the values F that the attention weights multiply
 /// (ops/cpu/attention/rows.h).
-template <class T>
+template <class S>
 class LaserTile {
+  using T = AccumulatorOf<S>;
+
  public:
-  LaserTile(const AttentionHead<T>& head, const QueryTile& tile, HeadRows<T> v, int64_t channels);
+  LaserTile(const AttentionHead<S>& head, const QueryTile& tile, HeadRows<S> v, int64_t channels);
   /// F of keys [j, j + n), with rows `channels` apart; 0 for keys that no query of the tile sees.
-  const T* values(int64_t j, int64_t n);
+  const S* values(int64_t j, int64_t n);
   const T* anchor() const { return anchor_.data(); }
   const T* delta() const { return delta_.data(); }
   /// The channels whose sums Σ a·F for a query are too small to be accurate, because their values
@@ -122,7 +153,7 @@ class LaserTile {
   std::vector<int64_t> out_of_range(const T* sums, int64_t keys) const;
 
  private:
-  HeadRows<T> v_;
+  HeadRows<S> v_;
   int64_t channels_, first_;
   std::vector<bool> seen_;  // keys from first_ on; empty means all
   std::vector<T> anchor_, delta_;
@@ -137,8 +168,8 @@ struct ExactRead {
   T largest, total;
 };
 /// Computes those channels of query i from all keys that the query sees.
-template <class T>
-std::vector<ExactRead<T>> read_exactly(const AttentionHead<T>& head, int64_t i,
-                                       const std::vector<int64_t>& channels, HeadRows<T> v);
+template <class S>
+std::vector<ExactRead<AccumulatorOf<S>>> read_exactly(const AttentionHead<S>& head, int64_t i,
+                                                      const std::vector<int64_t>& channels, HeadRows<S> v);
 
 }  // namespace vitrine::cpu

@@ -23,6 +23,7 @@ struct Avx2 {
 
   static V zero() { return _mm256_setzero_ps(); }
   static V set(float x) { return _mm256_set1_ps(x); }
+  static V broadcast(const float* x) { return _mm256_set1_ps(*x); }
   static V add(V x, V y) { return _mm256_add_ps(x, y); }
   static V mul(V x, V y) { return _mm256_mul_ps(x, y); }
   static V fma(V x, V y, V z) { return _mm256_fmadd_ps(x, y, z); }
@@ -112,11 +113,18 @@ template <class T, class TC>
 void avx2::gemm(const GemmTask<T, TC>& task) {
   run_task<Avx2>(task);
 }
+template <class T>
+void avx2::pack(const GemmTask<T, float>& task, float* to) {
+  Blocked<Avx2, T, float>(task).pack(to);
+}
 template void avx2::gemm(const GemmTask<float, float>&);
 template void avx2::gemm(const GemmTask<bfloat16, float>&);
 template void avx2::gemm(const GemmTask<bfloat16, bfloat16>&);
 template void avx2::gemm(const GemmTask<float16, float>&);
 template void avx2::gemm(const GemmTask<float16, float16>&);
+template void avx2::pack(const GemmTask<float, float>&, float*);
+template void avx2::pack(const GemmTask<bfloat16, float>&, float*);
+template void avx2::pack(const GemmTask<float16, float>&, float*);
 
 }  // namespace vitrine::cpu
 VITRINE_TARGET_END

@@ -14,6 +14,7 @@ struct Avx512 {
 
   static V zero() { return _mm512_setzero_ps(); }
   static V set(float x) { return _mm512_set1_ps(x); }
+  static V broadcast(const float* x) { return _mm512_set1_ps(*x); }
   static V add(V x, V y) { return _mm512_add_ps(x, y); }
   static V mul(V x, V y) { return _mm512_mul_ps(x, y); }
   static V fma(V x, V y, V z) { return _mm512_fmadd_ps(x, y, z); }

@@ -30,11 +30,18 @@ template <class T, class TC>
 void avx512::gemm(const GemmTask<T, TC>& task) {
   run_task<Avx512>(task);
 }
+template <class T>
+void avx512::pack(const GemmTask<T, float>& task, float* to) {
+  Blocked<Avx512, T, float>(task).pack(to);
+}
 template void avx512::gemm(const GemmTask<float, float>&);
 template void avx512::gemm(const GemmTask<bfloat16, float>&);
 template void avx512::gemm(const GemmTask<bfloat16, bfloat16>&);
 template void avx512::gemm(const GemmTask<float16, float>&);
 template void avx512::gemm(const GemmTask<float16, float16>&);
+template void avx512::pack(const GemmTask<float, float>&, float*);
+template void avx512::pack(const GemmTask<bfloat16, float>&, float*);
+template void avx512::pack(const GemmTask<float16, float>&, float*);
 
 }  // namespace vitrine::cpu
 VITRINE_TARGET_END

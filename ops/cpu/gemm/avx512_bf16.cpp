@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -28,6 +29,12 @@ struct Avx512Pairs : Avx512 {
   static constexpr int kPerUnit = 2;
   static constexpr int64_t kDepth = 2 * Avx512::kDepth;
 
+  /// A unit is read as an integer, because rows of A are read in place as bfloat16.
+  static V broadcast(const float* unit) {
+    int pair;
+    std::memcpy(&pair, unit, sizeof pair);
+    return _mm512_castsi512_ps(_mm512_set1_epi32(pair));
+  }
   static V fma(V x, V y, V z) {
     return _mm512_dpbf16_ps(z, (__m512bh)_mm512_castps_si512(x), (__m512bh)_mm512_castps_si512(y));
   }
@@ -57,8 +64,13 @@ template <class T, class TC>
 void avx512_bf16::gemm(const GemmTask<T, TC>& task) {
   run_task<Avx512Pairs>(task);
 }
+template <class T>
+void avx512_bf16::pack(const GemmTask<T, float>& task, float* to) {
+  Blocked<Avx512Pairs, T, float>(task).pack(to);
+}
 template void avx512_bf16::gemm(const GemmTask<bfloat16, float>&);
 template void avx512_bf16::gemm(const GemmTask<bfloat16, bfloat16>&);
+template void avx512_bf16::pack(const GemmTask<bfloat16, float>&, float*);
 
 }  // namespace vitrine::cpu
 VITRINE_TARGET_END

@@ -74,7 +74,7 @@ void tile(int64_t K, const float* a, int64_t lda, const TB* b, int64_t ldb, cons
                                        : S::load(b + v * S::kWidth);
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
-      const V ai = S::set(kRowsOfA ? a[i * lda + k] : a[k * lda + i]);
+      const V ai = S::broadcast(kRowsOfA ? a + i * lda + k : a + k * lda + i);
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) sum[i][v] = S::fma(ai, bk[v], sum[i][v]);
     }
@@ -192,10 +192,12 @@ class Blocked {
  public:
   explicit Blocked(const GemmTask<T, TC>& task)
       : t(task),
-        depth(even_block(t.K, S::kDepth, S::kWidth * S::kPerUnit)),
-        columns(even_block(t.N, S::kColumns, S::kStrip * S::kWidth)),
+        rows_of_b(t.packed != nullptr ? t.packed_rows : t.K),
+        columns_of_b(t.packed != nullptr ? t.packed_columns : t.N),
+        depth(even_block(rows_of_b, S::kDepth, S::kWidth * S::kPerUnit)),
+        columns(even_block(columns_of_b, S::kColumns, S::kStrip * S::kWidth)),
         direct_a(reads_a_in_place(t)),
-        direct_b(S::kPerUnit == 1 && t.tb == Trans::no && t.M <= S::kFewRows) {}
+        direct_b(S::kPerUnit == 1 && t.packed == nullptr && t.tb == Trans::no && t.M <= S::kFewRows) {}
 
   void run() {
     for (int64_t j = 0; j < t.N; j += columns) {
@@ -212,17 +214,30 @@ class Blocked {
     }
   }
 
+  /// Packs all of B, block by block, in the order in which run() reads the blocks.
+  void pack(float* to) const {
+    for (int64_t j = 0; j < t.N; j += columns) {
+      const int64_t n = std::min(columns, t.N - j);
+      for (int64_t k = 0; k < t.K; k += depth)
+        pack_block(j, n, k, std::min(depth, t.K - k), to + place_of(j, k));
+    }
+  }
+
  private:
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr bool kWideC = std::is_same_v<TC, float>;
 
-  /// Rows of A are read in place unless a panel of them would fall into few sets of the L2 cache.
-  /// With A stored by columns, a tile reads part of a cache line at every step of K; A is then read
-  /// in place only if K is small.
+  /// Rows of A are read in place unless a panel of them would fall into few sets of the L2 cache, and
+  /// only if they consist of whole units. With A stored by columns, a tile reads part of a cache line
+  /// at every step of K; A is then read in place only if K is small.
   static bool reads_a_in_place(const GemmTask<T, TC>& t) {
     constexpr int64_t kBadStride = 4096, kFewSteps = 128;
-    return kFloat && (t.N <= S::kFewColumns ||
-                      (t.ta == Trans::no ? t.lda * sizeof(T) % kBadStride != 0 : t.K <= kFewSteps));
+    if (sizeof(T) * S::kPerUnit != sizeof(float)) return false;
+    if (S::kPerUnit > 1 && (t.ta == Trans::yes || t.lda % S::kPerUnit != 0 || t.K % S::kPerUnit != 0 ||
+                            reinterpret_cast<uintptr_t>(t.A) % sizeof(float) != 0))
+      return false;
+    return t.N <= S::kFewColumns ||
+           (t.ta == Trans::no ? t.lda * sizeof(T) % kBadStride != 0 : t.K <= kFewSteps);
   }
 
   /// Strip number `index` of n columns. Strips have at most kStrip vectors and are as even as
@@ -247,10 +262,19 @@ class Blocked {
     sums_of_c = scratch(Scratch::c, rows * ceil_div(n, S::kWidth) * S::kWidth);
   }
 
-  /// Packs B strip by strip; each strip is [units, width].
+  /// Where the block of B that begins at row k and column j lies in a B that is packed as a whole.
+  int64_t place_of(int64_t j, int64_t k) const {
+    const int64_t width = ceil_div(std::min(columns, columns_of_b - j), S::kWidth) * S::kWidth;
+    return ceil_div(rows_of_b, S::kPerUnit) * j + k / S::kPerUnit * width;
+  }
+
+  /// Points packed_b to a block of B in packed form.
   void pack_b(int64_t j, int64_t n, int64_t k, int64_t d) {
     if (direct_b) return;
-    const int64_t units = ceil_div(d, S::kPerUnit);
+    if (t.packed != nullptr) {
+      packed_b = t.packed + place_of(j, k);
+      return;
+    }
     struct PackedBlock {
       uint64_t call;
       const void* at;
@@ -263,14 +287,20 @@ class Blocked {
     packed_b = place;
     if (t.call != 0 && packed == wanted) return;
     packed = {};  // in case the allocation fails
-    packed_b = place = scratch(Scratch::b, units * ceil_div(n, S::kWidth) * S::kWidth);
+    packed_b = place = scratch(Scratch::b, ceil_div(d, S::kPerUnit) * ceil_div(n, S::kWidth) * S::kWidth);
     packed = wanted;
+    pack_block(j, n, k, d, place);
+  }
+
+  /// Packs a block of B strip by strip; each strip is [units, width].
+  void pack_block(int64_t j, int64_t n, int64_t k, int64_t d, float* block) const {
+    const int64_t units = ceil_div(d, S::kPerUnit);
     // B [K, N] is packed in bands of a few rows, which are read together from one end to the other.
     const int64_t band = t.tb == Trans::yes ? std::max<int64_t>(d, 1) : 8;
     for (int64_t r = 0; r < d; r += band) {
       for (int64_t index = 0; index < Strip::count(n); ++index) {
         const Strip strip(n, index);
-        float* to = packed_b + units * strip.at + r / S::kPerUnit * strip.width;
+        float* to = block + units * strip.at + r / S::kPerUnit * strip.width;
         if (t.tb == Trans::yes)
           pack_transposed<S>(t.B + (j + strip.at) * t.ldb + k, t.ldb, strip.valid, d, to, strip.width);
         else
@@ -285,11 +315,10 @@ class Blocked {
     const int64_t units = ceil_div(d, S::kPerUnit);
     const float* a;
     int64_t lda;
-    if constexpr (kFloat) {
-      a = t.ta == Trans::yes ? t.A + k * t.lda + i : t.A + i * t.lda + k;
-      lda = t.lda;
-    }
-    if (!direct_a) {
+    if (direct_a) {
+      a = reinterpret_cast<const float*>(t.ta == Trans::yes ? t.A + k * t.lda + i : t.A + i * t.lda + k);
+      lda = t.lda / S::kPerUnit;
+    } else {
       // Rows are padded by a cache line, so that rows at a power of two do not fall into one set of
       // the cache.
       lda = t.ta == Trans::yes ? S::kRows : depth / S::kPerUnit + 16;
@@ -315,12 +344,15 @@ class Blocked {
     }
     const float* sums = out.c;
     const bool rows_of_a = t.ta == Trans::no;
+    // The block of B in memory may be larger than the part of it that is used.
+    const int64_t block_units = ceil_div(std::min(depth, rows_of_b - k), S::kPerUnit);
+    const int64_t block_n = std::min(columns, columns_of_b - j);
     if (direct_b)
-      rows_of_a ? strips<true, true>(a, lda, t.B + k * t.ldb + j, t.ldb, m, n, units, out)
-                : strips<false, true>(a, lda, t.B + k * t.ldb + j, t.ldb, m, n, units, out);
+      rows_of_a ? strips<true, true>(a, lda, t.B + k * t.ldb + j, t.ldb, m, n, units, n, units, out)
+                : strips<false, true>(a, lda, t.B + k * t.ldb + j, t.ldb, m, n, units, n, units, out);
     else
-      rows_of_a ? strips<true, false>(a, lda, packed_b, 0, m, n, units, out)
-                : strips<false, false>(a, lda, packed_b, 0, m, n, units, out);
+      rows_of_a ? strips<true, false>(a, lda, packed_b, 0, m, n, units, block_n, block_units, out)
+                : strips<false, false>(a, lda, packed_b, 0, m, n, units, block_n, block_units, out);
     if (!last) return;
     if constexpr (!kWideC)
       convert_block<S>(sums, out.ldc, m, n, t.beta, t.epilogue.bias ? t.epilogue.bias + j : nullptr,
@@ -328,20 +360,23 @@ class Blocked {
     t.finish(i, m, j, n);
   }
 
-  /// ldb = 0 means that b is packed.
+  /// A block of C, [m, n], over `units` of K. b holds `block_n` columns and `block_units`; ldb = 0
+  /// means that it is packed.
   template <bool kRowsOfA, bool kDirectB, class TB>
   static void strips(const float* a, int64_t lda, const TB* b, int64_t ldb, int64_t m, int64_t n,
-                     int64_t units, TileOutput out) {
+                     int64_t units, int64_t block_n, int64_t block_units, TileOutput out) {
     float* const c = out.c;
     const float* const bias = out.bias;
-    for (int64_t index = 0; index < Strip::count(n); ++index) {
-      const Strip strip(n, index);
-      out.tail = static_cast<int>(strip.valid - (strip.vectors - 1) * S::kWidth);
+    for (int64_t index = 0; index < Strip::count(block_n); ++index) {
+      const Strip strip(block_n, index);
+      if (strip.at >= n) break;
+      const int64_t valid = std::min(strip.width, n - strip.at), vectors = ceil_div(valid, S::kWidth);
+      out.tail = static_cast<int>(valid - (vectors - 1) * S::kWidth);
       if (bias != nullptr) out.bias = bias + strip.at;
-      const TB* strip_b = b + (kDirectB ? strip.at : units * strip.at);
+      const TB* strip_b = b + (kDirectB ? strip.at : block_units * strip.at);
       for (int64_t i = 0; i < m; i += S::kTileRows) {
         const Tile<TB> of_tile =
-            Tiles<S, kRowsOfA, kDirectB, TB>::of(std::min<int64_t>(S::kTileRows, m - i), strip.vectors);
+            Tiles<S, kRowsOfA, kDirectB, TB>::of(std::min<int64_t>(S::kTileRows, m - i), vectors);
         out.c = c + i * out.ldc + strip.at;
         of_tile(units, kRowsOfA ? a + i * lda : a + i, lda, strip_b, kDirectB ? ldb : strip.width, out);
       }
@@ -349,7 +384,9 @@ class Blocked {
   }
 
   const GemmTask<T, TC>& t;
+  const int64_t rows_of_b, columns_of_b;
   const int64_t depth, columns;
   const bool direct_a, direct_b;
-  float *packed_b = nullptr, *sums_of_c = nullptr;
+  const float* packed_b = nullptr;
+  float* sums_of_c = nullptr;
 };

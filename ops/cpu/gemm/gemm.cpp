@@ -181,6 +181,78 @@ void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC>
   gemm_batched(MatrixBatch(), ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
 }
 
+namespace {
+
+/// A task that stands for B alone.
+template <class T>
+GemmTask<T, float> task_of(const PackedMatrix<T>& b) {
+  GemmTask<T, float> task{};
+  task.way = Way::blocked;
+  task.tb = b.trans;
+  task.N = b.N, task.K = b.K;
+  task.B = b.B, task.ldb = b.ldb;
+  return task;
+}
+
+/// The width of a vector, and the number of elements in a unit of packed memory; 0 where the kernels
+/// do not read a packed B.
+struct Packing {
+  int64_t width = 0, per_unit = 0;
+};
+template <class T>
+Packing packing() {
+  if (std::is_same_v<T, double>) return {};
+  switch (isa()) {
+    case Isa::avx512_bf16: return {16, std::is_same_v<T, bfloat16> ? 2 : 1};
+    case Isa::avx512: return {16, 1};
+    case Isa::avx2: return {8, 1};
+    case Isa::portable: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+template <class T>
+size_t packed_size(int64_t N, int64_t K) {
+  const auto [width, per_unit] = packing<T>();
+  return width == 0 ? 0 : static_cast<size_t>(ceil_div(K, per_unit) * round_up(N, width));
+}
+
+template <class T>
+PackedMatrix<T> pack(Trans tb, int64_t N, int64_t K, const T* B, int64_t ldb, float* to) {
+  PackedMatrix<T> b{tb, N, K, B, ldb, nullptr};
+#if defined(__x86_64__)
+  if constexpr (!std::is_same_v<T, double>) {
+    const GemmTask<T, float> task = task_of(b);
+    b.units = to;
+    switch (isa()) {
+      case Isa::avx512_bf16:
+        if constexpr (std::is_same_v<T, bfloat16>) return avx512_bf16::pack(task, to), b;
+        [[fallthrough]];
+      case Isa::avx512: return avx512::pack(task, to), b;
+      case Isa::avx2: return avx2::pack(task, to), b;
+      case Isa::portable: b.units = nullptr;
+    }
+  }
+#endif
+  return b;
+}
+
+template <class T, class TC>
+void multiply(Trans ta, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A, int64_t lda,
+              const PackedMatrix<T>& B, AccumulatorOf<TC> beta, TC* C, int64_t ldc) {
+  if (M <= 0 || N <= 0) return;
+  check(N <= B.N && K <= B.K && (K == B.K || K % 2 == 0),
+        "multiply: wanted at most [{}, {}] of the right operand, and an even number of rows, got [{}, {}]",
+        B.K, B.N, K, N);
+  GemmTask<T, TC> task{Way::blocked, ta, B.trans, M, N, K, alpha, A, lda, B.B, B.ldb, beta, C, ldc, {}};
+  task.packed = B.units;
+  task.packed_columns = B.N, task.packed_rows = B.K;
+  check_distances(task);
+  run(isa(), task);
+}
+
 #define VITRINE_GEMM(T, TC)                                                                                  \
   template void gemm(Trans, Trans, int64_t, int64_t, int64_t, AccumulatorOf<TC>, const T*, int64_t,          \
                      const T*, int64_t, AccumulatorOf<TC>, TC*, int64_t, const Epilogue<TC>*);               \
@@ -189,7 +261,9 @@ void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC>
                              const Epilogue<TC>*);                                                           \
   template void gemm_batched_on(Isa, const MatrixBatch&, Trans, Trans, int64_t, int64_t, int64_t,            \
                                 AccumulatorOf<TC>, const T*, int64_t, const T*, int64_t, AccumulatorOf<TC>,  \
-                                TC*, int64_t, const Epilogue<TC>*);
+                                TC*, int64_t, const Epilogue<TC>*);                                          \
+  template void multiply(Trans, int64_t, int64_t, int64_t, AccumulatorOf<TC>, const T*, int64_t,             \
+                         const PackedMatrix<T>&, AccumulatorOf<TC>, TC*, int64_t);
 VITRINE_GEMM(float, float)
 VITRINE_GEMM(double, double)
 VITRINE_GEMM(bfloat16, float)
@@ -197,5 +271,14 @@ VITRINE_GEMM(bfloat16, bfloat16)
 VITRINE_GEMM(float16, float)
 VITRINE_GEMM(float16, float16)
 #undef VITRINE_GEMM
+
+#define VITRINE_PACK(T)                             \
+  template size_t packed_size<T>(int64_t, int64_t); \
+  template PackedMatrix<T> pack(Trans, int64_t, int64_t, const T*, int64_t, float*);
+VITRINE_PACK(float)
+VITRINE_PACK(double)
+VITRINE_PACK(bfloat16)
+VITRINE_PACK(float16)
+#undef VITRINE_PACK
 
 }  // namespace vitrine::cpu

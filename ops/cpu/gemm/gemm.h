@@ -58,7 +58,29 @@ void gemm_batched(const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64
                   AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
                   AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
 
-/// The same with the kernels of one instruction set, which the CPU must support. For tests and
+/// The right operand of many products, op(B) [K, N]. Where the kernels of the instruction set in use
+/// read a packed B, it is packed once, into memory of the caller. Otherwise (float64, portable code)
+/// this only refers to B, which must outlive it in any case.
+template <class T>
+struct PackedMatrix {
+  Trans trans = Trans::no;
+  int64_t N = 0, K = 0;
+  const T* B = nullptr;
+  int64_t ldb = 0;
+  const float* units = nullptr;
+};
+/// The memory that packing takes, in floats.
+template <class T>
+size_t packed_size(int64_t N, int64_t K);
+template <class T>
+PackedMatrix<T> pack(Trans tb, int64_t N, int64_t K, const T* B, int64_t ldb, float* to);
+/// C = alpha · op(A) · op(B)[0 : K, 0 : N] + beta · C on the calling thread: the first rows and
+/// columns of op(B). K is even or all of B's. The way of adding is that of `gemm` for many rows.
+template <class T, class TC>
+void multiply(Trans ta, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A, int64_t lda,
+              const PackedMatrix<T>& B, AccumulatorOf<TC> beta, TC* C, int64_t ldc);
+
+/// gemm_batched with the kernels of one instruction set, which the CPU must support. For tests and
 /// benchmarks.
 template <class T, class TC>
 void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64_t N, int64_t K,

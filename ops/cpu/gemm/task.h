@@ -49,6 +49,10 @@ struct GemmTask {
   Epilogue<TC> epilogue;
   int64_t batch = 0, row = 0, column = 0;
   uint64_t call = 0;  // 0, or the call's number: parts of a call share what a thread has packed
+  // All of op(B) in packed form, or null, and its size, of which N columns and K rows are used: see
+  // PackedMatrix.
+  const float* packed = nullptr;
+  int64_t packed_columns = 0, packed_rows = 0;
 
   /// Rows [i, i + rows) and columns [j, j + columns) of this product.
   GemmTask part(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
@@ -77,20 +81,26 @@ struct GemmTask {
 enum class Scratch { a, b, c };
 float* scratch(Scratch slot, size_t floats);
 
-// One namespace per instruction set. Each computes a task on the calling thread. There are no
-// float64 kernels here.
+// One namespace per instruction set. `gemm` computes a task on the calling thread, and `pack` packs
+// its B (see PackedMatrix). There are no float64 kernels here.
 namespace avx2 {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
-}
+template <class T>
+void pack(const GemmTask<T, float>& task, float* to);
+}  // namespace avx2
 namespace avx512 {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
-}
+template <class T>
+void pack(const GemmTask<T, float>& task, float* to);
+}  // namespace avx512
 namespace avx512_bf16 {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
-}
+template <class T>
+void pack(const GemmTask<T, float>& task, float* to);
+}  // namespace avx512_bf16
 namespace blas {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);

@@ -103,13 +103,15 @@ TEST_CASE("the gradient by the scores of two keys has the published values") {
     }
 }
 
-TEST_CASE("in bfloat16 small values cost LASER no digits: 0.2 % of the output, 0.55 % of dq") {
+// In bfloat16 the fused kernel rounds weights, exponentials of values and gradients of scores before
+// it multiplies them.
+TEST_CASE("in bfloat16 small values cost LASER no digits: 0.3 % of the output, 0.55 % of dq") {
   for (const bool generic : {false, true})
     for (const double deviation : {0.01, 0.1, 1.0}) {
       INFO(path(generic), ", deviation ", deviation);
       const Inputs x = inputs(DType::bfloat16, deviation, 64);
       const auto got = run("laser", x, generic), want = run("laser", widened(x), generic);
-      CHECK(relative(got[0], want[0]) <= 0.002);
+      CHECK(relative(got[0], want[0]) <= (generic ? 0.002 : 0.003));
       CHECK(relative(got[1], want[1]) <= 0.0055);
     }
 }
@@ -160,8 +162,11 @@ TEST_CASE("scores 200 apart are read right, also where a value makes up for a we
         const auto got = run("laser+scale=1", x, generic),
                    want = value_and_gradients(define::attention, wide, exact);
         for (size_t i = 0; i < got.size(); ++i) {
+          // The fused kernel rounds the gradients of scores. In dq and dk, terms of 200 times the
+          // result's size cancel.
+          const bool cancels = !generic && (i == 1 || i == 2);
           if (dtype == DType::bfloat16)
-            CHECK(relative(got[i], want[i]) <= (i == 0 ? 0.002 : 0.0055));
+            CHECK(relative(got[i], want[i]) <= (i == 0 ? (generic ? 0.002 : 0.003) : cancels ? 0.2 : 0.0055));
           else
             // Exponents up to 500 are rounded, and terms of 200 times that size cancel in dq. The
             // exact formula cancels as well.
@@ -179,9 +184,10 @@ TEST_CASE("LASER's output lies between the least and the greatest value that a q
         const AttentionMask mask{.causal = true, .left = 6};
         const auto y = run("laser", x, generic, mask)[0].values(), v = x.v.values();
         // The sums around the anchor are rounded relative to the size of the values. The rounding
-        // of the result itself keeps the bounds.
-        const double rounding =
-            4 * epsilon(accumulation_dtype(dtype)) * max(abs(cast(x.v, DType::float64))).item();
+        // of the result itself keeps the bounds. The fused kernel rounds e^(v − c) − δ to v's dtype.
+        const double size = max(abs(cast(x.v, DType::float64))).item();
+        const double rounding = 4 * epsilon(accumulation_dtype(dtype)) * size +
+                                (generic ? 0 : epsilon(dtype) * std::min(size, 1.0));
         for (int64_t row = 0; row < 4; ++row)
           for (int64_t i = 0; i < 33; ++i)
             for (int64_t d = 0; d < 8; ++d) {
