@@ -25,10 +25,22 @@ struct Grid {
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
+/// What the kernels of an instruction set prefer: parts of whole tiles, which have this many rows
+/// and columns, and the largest part of B that is packed at once.
+struct Preference {
+  int64_t rows, columns;
+  PackedBlock packed;
+};
+template <class T>
+Preference preference(Isa isa) {
+  if (std::is_same_v<T, bfloat16> && isa >= Isa::amx) return {32, 32, kAmxBlock};
+  return {8, 16, isa == Isa::avx2 ? kAvx2Block : kAvx512Block};
+}
+
 /// Cuts M × N into `parts` parts. Each thread packs its columns of B, so the cut with the least
 /// work in the largest part is chosen. Packing of rows of A is counted although it is rare: other
 /// operations are cut by rows too, and each core's cache then holds its own rows.
-Grid cut(int64_t M, int64_t N, int64_t parts) {
+Grid cut(const Preference& unit, int64_t M, int64_t N, int64_t parts) {
   // Packing one element takes as long as about this many multiply-adds.
   constexpr int64_t kPackB = 11, kReadA = 16;
   Grid best{1, 1, M, N};
@@ -36,7 +48,8 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
   for (int64_t rows = 1; rows <= parts; ++rows) {
     if (parts % rows != 0) continue;
     const int64_t columns = parts / rows;
-    const int64_t height = round_up(ceil_div(M, rows), 8), width = round_up(ceil_div(N, columns), 16);
+    const int64_t height = round_up(ceil_div(M, rows), unit.rows);
+    const int64_t width = round_up(ceil_div(N, columns), unit.columns);
     const int64_t work = height * width + kReadA * height + kPackB * width;
     if (work >= least) continue;
     least = work;
@@ -48,12 +61,11 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
 /// Cuts the rows of each part further, because cores are seldom equally fast: a thread that is done
 /// helps another. This is done only if a part's columns of B are packed as one block, which a
 /// thread then packs once for all its pieces.
-Grid pieces(Isa isa, Grid grid, int64_t M, int64_t K) {
+Grid pieces(const Preference& unit, Grid grid, int64_t M, int64_t K) {
   constexpr int64_t kPieces = 4, kPanel = 64;
-  const PackedBlock most = isa == Isa::avx2 ? kAvx2Block : kAvx512Block;
-  if (K > most.depth || grid.width > most.columns) return grid;
+  if (K > unit.packed.depth || grid.width > unit.packed.columns) return grid;
   const int64_t pieces = std::clamp<int64_t>(grid.height / kPanel, 1, kPieces);
-  grid.height = round_up(ceil_div(grid.height, pieces), 8);
+  grid.height = round_up(ceil_div(grid.height, pieces), unit.rows);
   grid.rows = ceil_div(M, grid.height);
   return grid;
 }
@@ -91,6 +103,12 @@ void run(Isa isa, const GemmTask<T, TC>& task) {
 #if defined(__x86_64__)
   if constexpr (!std::is_same_v<T, double>) {
     switch (isa) {
+      case Isa::amx_emulated:
+        if constexpr (std::is_same_v<T, bfloat16>) return amx_emulated::gemm(task);
+        [[fallthrough]];
+      case Isa::amx:
+        if constexpr (std::is_same_v<T, bfloat16>) return amx::gemm(task);
+        [[fallthrough]];
       case Isa::avx512_bf16:
         if constexpr (std::is_same_v<T, bfloat16>) return avx512_bf16::gemm(task);
         [[fallthrough]];
@@ -143,9 +161,10 @@ void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int6
   // If there are few products, they are cut, so that every thread has an equal share. If there are
   // many, each is given to one thread.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
+  const Preference unit = preference<T>(isa);
   const Grid grid = blas        ? blas_blocks(M, N)
-                    : parts > 1 ? pieces(isa, cut(M, N, parts), M, K)
-                                : cut(M, N, parts);
+                    : parts > 1 ? pieces(unit, cut(unit, M, N, parts), M, K)
+                                : cut(unit, M, N, parts);
   const int64_t tasks = count * grid.rows * grid.columns;
   if (tasks > 1) whole.call = number_of_call();
   const auto body = [&](int64_t begin, int64_t end) {

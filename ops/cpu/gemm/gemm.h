@@ -1,11 +1,11 @@
 // The matrix product on the CPU, on raw row-major memory. ops/cpu/gemm/plain.h has the readable
 // definition.
 //
-// float32, bfloat16 and float16 run on packed kernels in this folder (AVX-512, AVX2); float64 and
-// other CPUs use OpenBLAS. Sums are kept in float32 (float64 for double). The order of a sum
-// depends only on the shape, so the result has the same bits on any number of threads. Nothing is
-// skipped: 0 times infinity is NaN. In steady use nothing is allocated: each thread keeps its
-// packing buffers.
+// float32, bfloat16 and float16 run on packed kernels in this folder (AVX-512, AVX2; for bfloat16
+// also AMX); float64 and other CPUs use OpenBLAS. Sums are kept in float32 (float64 for double).
+// The order of a sum depends only on the shape, so the result has the same bits on any number of
+// threads. Nothing is skipped: 0 times infinity is NaN. In steady use nothing is allocated: each
+// thread keeps its packing buffers.
 #pragma once
 
 #include <cstdint>
