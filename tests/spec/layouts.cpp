@@ -154,8 +154,8 @@ class OneThread {
 std::vector<Isa> instruction_sets(Device device) {
   if (!device.is_cpu()) return {isa()};
   std::vector<Isa> sets;
-  for (const Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
-    if (set <= isa()) sets.push_back(set);
+  for (const Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx, Isa::amx_emulated})
+    if (detail::includes(isa(), set)) sets.push_back(set);
   return sets;
 }
 

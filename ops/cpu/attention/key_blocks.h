@@ -38,8 +38,8 @@ class KeyBlocks {
     const bool over_columns = trans_ == Trans::yes;
     const int64_t N = over_columns ? n : columns_, K = over_columns ? columns_ : n;
     const int64_t all = std::min(kKeysPerBlock, keys_ - j);
-    // Packed rows are read in pairs, and a row after the last may hold anything.
-    if (blocks_.empty() || (!over_columns && n != all && n % 2 != 0))
+    // A step of packed rows is read as a whole, and a row after the last may hold anything.
+    if (blocks_.empty() || (!over_columns && n != all && n % packed_step<S>() != 0))
       return gemm<S, T>(Trans::no, trans_, M, N, K, alpha, A, lda, rows_.row(j), rows_.stride, beta, C, ldc);
     const auto block = static_cast<size_t>(j / kKeysPerBlock);
     if (!blocks_[block].has_value())

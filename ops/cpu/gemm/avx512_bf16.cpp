@@ -22,36 +22,12 @@ namespace vitrine::cpu {
 namespace {
 
 #include "ops/cpu/gemm/avx512-inl.h"
+#include "ops/cpu/gemm/avx512_pairs-inl.h"
 
-/// Units are pairs of bfloat16, neighbours in k. vdpbf16ps rounds after each of its two additions
-/// and treats subnormals as 0.
-struct Avx512Pairs : Avx512 {
-  static constexpr int kPerUnit = 2;
-  static constexpr int64_t kDepth = 2 * Avx512::kDepth;
-
-  /// A unit is read as an integer, because rows of A are read in place as bfloat16.
-  static V broadcast(const float* unit) {
-    int pair;
-    std::memcpy(&pair, unit, sizeof pair);
-    return _mm512_castsi512_ps(_mm512_set1_epi32(pair));
-  }
+/// vdpbf16ps rounds after each of its two additions and treats subnormals as 0.
+struct Avx512Dots : Avx512Pairs {
   static V fma(V x, V y, V z) {
     return _mm512_dpbf16_ps(z, (__m512bh)_mm512_castps_si512(x), (__m512bh)_mm512_castps_si512(y));
-  }
-  static V load_units(const bfloat16* p) { return _mm512_castsi512_ps(_mm512_loadu_si512(p)); }
-  static V load_units_partial(const bfloat16* p, int64_t n) {
-    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((__mmask32)((uint64_t{1} << n) - 1), p));
-  }
-  static V interleave(__m256i even, __m256i odd) {
-    return _mm512_castsi512_ps(
-        _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16)));
-  }
-  static V load_columns(const bfloat16* p, const bfloat16* pair) {
-    return load_columns_partial(p, pair, kWidth);
-  }
-  static V load_columns_partial(const bfloat16* p, const bfloat16* pair, int64_t n) {
-    return interleave(_mm256_maskz_loadu_epi16(first(n), p),
-                      pair ? _mm256_maskz_loadu_epi16(first(n), pair) : _mm256_setzero_si256());
   }
 };
 
@@ -62,11 +38,11 @@ struct Avx512Pairs : Avx512 {
 
 template <class T, class TC>
 void avx512_bf16::gemm(const GemmTask<T, TC>& task) {
-  run_task<Avx512Pairs>(task);
+  run_task<Avx512Dots>(task);
 }
 template <class T>
 void avx512_bf16::pack(const GemmTask<T, float>& task, float* to) {
-  Blocked<Avx512Pairs, T, float>(task).pack(to);
+  Blocked<Avx512Dots, T, float>(task).pack(to);
 }
 template void avx512_bf16::gemm(const GemmTask<bfloat16, float>&);
 template void avx512_bf16::gemm(const GemmTask<bfloat16, bfloat16>&);

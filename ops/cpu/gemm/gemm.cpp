@@ -25,10 +25,22 @@ struct Grid {
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t round_up(int64_t x, int64_t unit) { return ceil_div(x, unit) * unit; }
 
+/// What the kernels of an instruction set prefer: parts of whole tiles, which have this many rows
+/// and columns, and the largest part of B that is packed at once.
+struct Preference {
+  int64_t rows, columns;
+  PackedBlock packed;
+};
+template <class T>
+Preference preference(Isa isa) {
+  if (std::is_same_v<T, bfloat16> && isa >= Isa::amx) return {32, 32, kAmxBlock};
+  return {8, 16, isa == Isa::avx2 ? kAvx2Block : kAvx512Block};
+}
+
 /// Cuts M × N into `parts` parts. Each thread packs its columns of B, so the cut with the least
 /// work in the largest part is chosen. Packing of rows of A is counted although it is rare: other
 /// operations are cut by rows too, and each core's cache then holds its own rows.
-Grid cut(int64_t M, int64_t N, int64_t parts) {
+Grid cut(const Preference& unit, int64_t M, int64_t N, int64_t parts) {
   // Packing one element takes as long as about this many multiply-adds.
   constexpr int64_t kPackB = 11, kReadA = 16;
   Grid best{1, 1, M, N};
@@ -36,7 +48,8 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
   for (int64_t rows = 1; rows <= parts; ++rows) {
     if (parts % rows != 0) continue;
     const int64_t columns = parts / rows;
-    const int64_t height = round_up(ceil_div(M, rows), 8), width = round_up(ceil_div(N, columns), 16);
+    const int64_t height = round_up(ceil_div(M, rows), unit.rows);
+    const int64_t width = round_up(ceil_div(N, columns), unit.columns);
     const int64_t work = height * width + kReadA * height + kPackB * width;
     if (work >= least) continue;
     least = work;
@@ -48,12 +61,11 @@ Grid cut(int64_t M, int64_t N, int64_t parts) {
 /// Cuts the rows of each part further, because cores are seldom equally fast: a thread that is done
 /// helps another. This is done only if a part's columns of B are packed as one block, which a
 /// thread then packs once for all its pieces.
-Grid pieces(Isa isa, Grid grid, int64_t M, int64_t K) {
+Grid pieces(const Preference& unit, Grid grid, int64_t M, int64_t K) {
   constexpr int64_t kPieces = 4, kPanel = 64;
-  const PackedBlock most = isa == Isa::avx2 ? kAvx2Block : kAvx512Block;
-  if (K > most.depth || grid.width > most.columns) return grid;
+  if (K > unit.packed.depth || grid.width > unit.packed.columns) return grid;
   const int64_t pieces = std::clamp<int64_t>(grid.height / kPanel, 1, kPieces);
-  grid.height = round_up(ceil_div(grid.height, pieces), 8);
+  grid.height = round_up(ceil_div(grid.height, pieces), unit.rows);
   grid.rows = ceil_div(M, grid.height);
   return grid;
 }
@@ -91,6 +103,12 @@ void run(Isa isa, const GemmTask<T, TC>& task) {
 #if defined(__x86_64__)
   if constexpr (!std::is_same_v<T, double>) {
     switch (isa) {
+      case Isa::amx_emulated:
+        if constexpr (std::is_same_v<T, bfloat16>) return amx_emulated::gemm(task);
+        [[fallthrough]];
+      case Isa::amx:
+        if constexpr (std::is_same_v<T, bfloat16>) return amx::gemm(task);
+        [[fallthrough]];
       case Isa::avx512_bf16:
         if constexpr (std::is_same_v<T, bfloat16>) return avx512_bf16::gemm(task);
         [[fallthrough]];
@@ -143,9 +161,10 @@ void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int6
   // If there are few products, they are cut, so that every thread has an equal share. If there are
   // many, each is given to one thread.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
+  const Preference unit = preference<T>(isa);
   const Grid grid = blas        ? blas_blocks(M, N)
-                    : parts > 1 ? pieces(isa, cut(M, N, parts), M, K)
-                                : cut(M, N, parts);
+                    : parts > 1 ? pieces(unit, cut(unit, M, N, parts), M, K)
+                                : cut(unit, M, N, parts);
   const int64_t tasks = count * grid.rows * grid.columns;
   if (tasks > 1) whole.call = number_of_call();
   const auto body = [&](int64_t begin, int64_t end) {
@@ -194,18 +213,21 @@ GemmTask<T, float> task_of(const PackedMatrix<T>& b) {
   return task;
 }
 
-/// The width of a vector, and the number of elements in a unit of packed memory; 0 where the kernels
-/// do not read a packed B.
+/// What packed memory consists of: vectors of `width` columns, `step` rows at a time, `per_unit`
+/// elements in a float. 0 where the kernels do not read a packed B.
 struct Packing {
-  int64_t width = 0, per_unit = 0;
+  int64_t width = 0, step = 1, per_unit = 1;
 };
 template <class T>
 Packing packing() {
+  constexpr bool kPairs = std::is_same_v<T, bfloat16>;
   if (std::is_same_v<T, double>) return {};
   switch (isa()) {
-    case Isa::avx512_bf16: return {16, std::is_same_v<T, bfloat16> ? 2 : 1};
-    case Isa::avx512: return {16, 1};
-    case Isa::avx2: return {8, 1};
+    case Isa::amx:
+    case Isa::amx_emulated: return kPairs ? Packing{16, 32, 2} : Packing{16, 1, 1};
+    case Isa::avx512_bf16: return kPairs ? Packing{16, 2, 2} : Packing{16, 1, 1};
+    case Isa::avx512: return {16, 1, 1};
+    case Isa::avx2: return {8, 1, 1};
     case Isa::portable: break;
   }
   return {};
@@ -215,8 +237,13 @@ Packing packing() {
 
 template <class T>
 size_t packed_size(int64_t N, int64_t K) {
-  const auto [width, per_unit] = packing<T>();
-  return width == 0 ? 0 : static_cast<size_t>(ceil_div(K, per_unit) * round_up(N, width));
+  const auto [width, step, per_unit] = packing<T>();
+  return width == 0 ? 0 : static_cast<size_t>(round_up(K, step) * round_up(N, width) / per_unit);
+}
+
+template <class T>
+int64_t packed_step() {
+  return packing<T>().step;
 }
 
 template <class T>
@@ -227,6 +254,10 @@ PackedMatrix<T> pack(Trans tb, int64_t N, int64_t K, const T* B, int64_t ldb, fl
     const GemmTask<T, float> task = task_of(b);
     b.units = to;
     switch (isa()) {
+      case Isa::amx:
+      case Isa::amx_emulated:
+        if constexpr (std::is_same_v<T, bfloat16>) return amx::pack(task, to), b;
+        [[fallthrough]];
       case Isa::avx512_bf16:
         if constexpr (std::is_same_v<T, bfloat16>) return avx512_bf16::pack(task, to), b;
         [[fallthrough]];
@@ -243,9 +274,9 @@ template <class T, class TC>
 void multiply(Trans ta, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A, int64_t lda,
               const PackedMatrix<T>& B, AccumulatorOf<TC> beta, TC* C, int64_t ldc) {
   if (M <= 0 || N <= 0) return;
-  check(N <= B.N && K <= B.K && (K == B.K || K % 2 == 0),
-        "multiply: wanted at most [{}, {}] of the right operand, and an even number of rows, got [{}, {}]",
-        B.K, B.N, K, N);
+  check(N <= B.N && K <= B.K && (K == B.K || K % packed_step<T>() == 0),
+        "multiply: wanted at most [{}, {}] of the right operand, rows in steps of {}, got [{}, {}]", B.K, B.N,
+        packed_step<T>(), K, N);
   GemmTask<T, TC> task{Way::blocked, ta, B.trans, M, N, K, alpha, A, lda, B.B, B.ldb, beta, C, ldc, {}};
   task.packed = B.units;
   task.packed_columns = B.N, task.packed_rows = B.K;
@@ -274,6 +305,7 @@ VITRINE_GEMM(float16, float16)
 
 #define VITRINE_PACK(T)                             \
   template size_t packed_size<T>(int64_t, int64_t); \
+  template int64_t packed_step<T>();                \
   template PackedMatrix<T> pack(Trans, int64_t, int64_t, const T*, int64_t, float*);
 VITRINE_PACK(float)
 VITRINE_PACK(double)

@@ -1,11 +1,11 @@
 // The matrix product on the CPU, on raw row-major memory. ops/cpu/gemm/plain.h has the readable
 // definition.
 //
-// float32, bfloat16 and float16 run on packed kernels in this folder (AVX-512, AVX2); float64 and
-// other CPUs use OpenBLAS. Sums are kept in float32 (float64 for double). The order of a sum
-// depends only on the shape, so the result has the same bits on any number of threads. Nothing is
-// skipped: 0 times infinity is NaN. In steady use nothing is allocated: each thread keeps its
-// packing buffers.
+// float32, bfloat16 and float16 run on packed kernels in this folder (AVX-512, AVX2; for bfloat16
+// also AMX); float64 and other CPUs use OpenBLAS. Sums are kept in float32 (float64 for double).
+// The order of a sum depends only on the shape, so the result has the same bits on any number of
+// threads. Nothing is skipped: 0 times infinity is NaN. In steady use nothing is allocated: each
+// thread keeps its packing buffers.
 #pragma once
 
 #include <cstdint>
@@ -72,10 +72,15 @@ struct PackedMatrix {
 /// The memory that packing takes, in floats.
 template <class T>
 size_t packed_size(int64_t N, int64_t K);
+/// Products use the first rows of a packed op(B) in steps of so many: a step is read as a whole.
+template <class T>
+int64_t packed_step();
 template <class T>
 PackedMatrix<T> pack(Trans tb, int64_t N, int64_t K, const T* B, int64_t ldb, float* to);
-/// C = alpha · op(A) · op(B)[0 : K, 0 : N] + beta · C on the calling thread: the first rows and
-/// columns of op(B). K is even or all of B's. The way of adding is that of `gemm` for many rows.
+
+/// C = alpha · op(A) · op(B)[0 : K, 0 : N] + beta · C on the calling thread, with the first rows and
+/// columns of op(B). K is a multiple of packed_step() or all of B's rows. Sums are added as `gemm`
+/// adds them for many rows.
 template <class T, class TC>
 void multiply(Trans ta, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A, int64_t lda,
               const PackedMatrix<T>& B, AccumulatorOf<TC> beta, TC* C, int64_t ldc);

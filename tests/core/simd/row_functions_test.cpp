@@ -159,5 +159,25 @@ TEST_CASE("a scope of an instruction set ends where it ends") {
   CHECK(isa() == before);
 }
 
+TEST_CASE("a set includes those before it, and the emulation of AMX needs AVX-512") {
+  using detail::includes;
+  CHECK(includes(Isa::amx, Isa::avx512_bf16));
+  CHECK_FALSE(includes(Isa::avx512_bf16, Isa::amx));
+  CHECK(includes(Isa::avx512, Isa::amx_emulated));
+  CHECK_FALSE(includes(Isa::avx2, Isa::amx_emulated));
+  CHECK(includes(Isa::amx_emulated, Isa::avx512));
+  CHECK_FALSE(includes(Isa::amx_emulated, Isa::avx512_bf16));  // which the CPU may lack
+  CHECK(includes(Isa::amx_emulated, Isa::amx_emulated));
+  CHECK(detail::best_isa() <= Isa::amx);
+}
+
+TEST_CASE("a set that the CPU lacks is an error") {
+  const Isa best = detail::best_isa();
+  if (best == Isa::amx) return;
+  const auto use_amx = [] { const detail::IsaScope scope(Isa::amx); };
+  CHECK_THROWS_WITH(use_amx(),
+                    fmt::format("IsaScope: amx is wanted, but this CPU has at most {}", name(best)).c_str());
+}
+
 }  // namespace
 }  // namespace vitrine

@@ -24,8 +24,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<Isa> available() {
   std::vector<Isa> sets;
-  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
-    if (set <= isa()) sets.push_back(set);
+  for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx, Isa::amx_emulated})
+    if (detail::includes(isa(), set)) sets.push_back(set);
   return sets;
 }
 
@@ -143,7 +143,10 @@ TEST_CASE("gemm: every small size is right for every transpose") {
   for (const auto& [ta, tb] : kTransposes)
     for (int64_t M : sizes)
       for (int64_t N : sizes)
-        for (int64_t K : depths) Case<float, float>{ta, tb, {M, N, K}}.check();
+        for (int64_t K : depths) {
+          Case<float, float>{ta, tb, {M, N, K}}.check();
+          Case<bfloat16, bfloat16>{ta, tb, {M, N, K}}.check();
+        }
 }
 
 TEST_CASE("gemm: float32 agrees with the definition") { check_shapes<float, float>(kShapes); }
@@ -173,6 +176,8 @@ TEST_CASE("gemm: an empty sum is beta C plus bias, and an empty C is left alone"
       Case<float, float>{ta, tb, s, 1, 2, true}.check();
       Case<double, double>{ta, tb, s, 1, 2, true}.check();
       Case<float16, float16>{ta, tb, s, 1, 0, true}.check();
+      Case<bfloat16, float>{ta, tb, s, 1, 2, true}.check();
+      Case<bfloat16, bfloat16>{ta, tb, s, 1, 0, true}.check();
     }
   }
   float untouched = 5;
@@ -202,20 +207,21 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("gemm: nothing is skipped, so 0 times infinity is NaN, and only where it belongs") {
+TEST_CASE_TEMPLATE("gemm: nothing is skipped, so 0 times infinity is NaN, and only where it belongs", T,
+                   float, bfloat16) {
   constexpr int64_t N = 70, K = 90;
   for (const auto& transposes : kTransposes)
     for (int64_t M : {1, 3, 50}) {
       const Trans ta = transposes.first, tb = transposes.second;
       for (Isa set : available()) {
         INFO(name(set) << " M " << M);
-        Matrix<float> A = ta == Trans::yes ? Matrix<float>(K, M, 0, 1) : Matrix<float>(M, K, 0, 1);
-        Matrix<float> B = tb == Trans::yes ? Matrix<float>(N, K, 0, 2) : Matrix<float>(K, N, 0, 2);
-        const auto a = [&](int64_t i, int64_t k) -> float& { return ta == Trans::yes ? A(k, i) : A(i, k); };
-        const auto b = [&](int64_t k, int64_t j) -> float& { return tb == Trans::yes ? B(j, k) : B(k, j); };
-        for (int64_t i = 0; i < M; ++i) a(i, 88) = i == 0 ? 0.0f : 1.0f;
-        b(88, 69) = static_cast<float>(kInfinity);  // 0 · ∞ in row 0, ∞ below
-        b(5, 7) = static_cast<float>(kNaN);
+        Matrix<T> A = ta == Trans::yes ? Matrix<T>(K, M, 0, 1) : Matrix<T>(M, K, 0, 1);
+        Matrix<T> B = tb == Trans::yes ? Matrix<T>(N, K, 0, 2) : Matrix<T>(K, N, 0, 2);
+        const auto a = [&](int64_t i, int64_t k) -> T& { return ta == Trans::yes ? A(k, i) : A(i, k); };
+        const auto b = [&](int64_t k, int64_t j) -> T& { return tb == Trans::yes ? B(j, k) : B(k, j); };
+        for (int64_t i = 0; i < M; ++i) a(i, 88) = T(i == 0 ? 0.0f : 1.0f);
+        b(88, 69) = T(static_cast<float>(kInfinity));  // 0 · ∞ in row 0, ∞ below
+        b(5, 7) = T(static_cast<float>(kNaN));
         Matrix<float> C(M, N, 0, 3);
         cpu::gemm_batched_on(set, {}, ta, tb, M, N, K, 1.0f, A.data.data(), A.ld, B.data.data(), B.ld, 0.0f,
                              C.data.data(), C.ld);
@@ -267,8 +273,8 @@ void check_thread_counts(int64_t products, const std::vector<Shape>& shapes) {
 }  // namespace
 
 TEST_CASE("gemm: the bits are the same on 1, 2, 3 and 7 threads") {
-  const std::vector<Shape> shapes = {{1, 2500, 300}, {1, 300, 2500},  {3, 500, 700}, {17, 900, 129},
-                                     {333, 65, 190}, {201, 203, 810}, {90, 600, 400}};
+  const std::vector<Shape> shapes = {{1, 2500, 300}, {1, 300, 2500},  {3, 500, 700},  {17, 900, 129},
+                                     {333, 65, 190}, {201, 203, 810}, {90, 600, 400}, {400, 40, 900}};
   check_thread_counts<float, float>(1, shapes);
   check_thread_counts<double, double>(1, shapes);
   check_thread_counts<bfloat16, float>(1, shapes);
@@ -278,9 +284,11 @@ TEST_CASE("gemm: the bits are the same on 1, 2, 3 and 7 threads") {
   check_thread_counts<bfloat16, bfloat16>(5, heads);
 }
 
-TEST_CASE("gemm: a row of a packed product does not depend on how many rows there are") {
+TEST_CASE_TEMPLATE("gemm: a row of a packed product does not depend on how many rows there are", T, float,
+                   bfloat16) {
   constexpr int64_t N = 130, K = 500;
-  Matrix<float> A(100, K, 0, 1), B(N, K, 0, 2), whole(100, N, 0, 3), few(100, N, 0, 3);
+  Matrix<T> A(100, K, 0, 1), B(N, K, 0, 2);
+  Matrix<float> whole(100, N, 0, 3), few(100, N, 0, 3);
   for (Isa set : available()) {
     if (set == Isa::portable) continue;  // OpenBLAS makes no such promise
     const auto rows = [&](Matrix<float>& C, int64_t from, int64_t count) {
@@ -314,7 +322,7 @@ TEST_CASE("gemm: a batch has two levels of strides, and stride 0 broadcasts") {
   }
 }
 
-TEST_CASE("gemm: finish is called once for every element, when it is complete") {
+TEST_CASE_TEMPLATE("gemm: finish is called once for every element, when it is complete", T, float, bfloat16) {
   struct Seen {
     const float* C;
     const float* expected;
@@ -334,10 +342,12 @@ TEST_CASE("gemm: finish is called once for every element, when it is complete") 
   };
   for (Isa set : available())
     for (Trans tb : {Trans::no, Trans::yes})
-      for (const Shape& s : {Shape{1, 300, 900}, Shape{3, 300, 900}, Shape{210, 500, 900}})
+      for (const Shape& s :
+           {Shape{1, 300, 900}, Shape{3, 300, 900}, Shape{210, 500, 900}, Shape{40, 1700, 70}})
         for (int64_t products : {1, 3}) {
           INFO(name(set) << " M " << s.M << " products " << products);
-          Matrix<float> A(products, s.M * s.K, 0, 1), B(products, s.K * s.N, 0, 2), bias(1, s.N, 0, 3);
+          Matrix<T> A(products, s.M * s.K, 0, 1), B(products, s.K * s.N, 0, 2);
+          Matrix<float> bias(1, s.N, 0, 3);
           Matrix<float> expected(products, s.M * s.N, 0, 4), C(products, s.M * s.N, 0, 4);
           const cpu::MatrixBatch batch{products, 1, {A.ld, 0}, {B.ld, 0}, {C.ld, 0}};
           const auto product = [&](Matrix<float>& to, const cpu::Epilogue<float>& epilogue) {
