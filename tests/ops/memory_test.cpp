@@ -61,7 +61,7 @@ TEST_CASE("attention takes memory as the sequence grows, not as its square") {
         const Tensor x = tape.watch(q), y = attention(x, x, x, o);
         tape.gradient({y}, {x}, {y});
       };
-      // y, LASER's sums, a number per query, tiles, and each thread's packed keys and values of a head
+      // y, LASER's sums, a number per query, tiles, and each thread's packed keys and values
       CHECK(memory_use(forward).peak <= 4 * bytes(q));
       CHECK(memory_use(forward_and_backward).peak <= 8 * bytes(q));  // and three gradients
       CHECK(8 * bytes(q) < scores / 8);

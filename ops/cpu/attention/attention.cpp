@@ -44,21 +44,21 @@ class ForwardTile {
       : head_(head), tile_(tile), io_(io), stride_(tile.stride()), sums_(place_of_sums()) {}
 
   void run() {
-    largest_.fill(-kInfinity<T>);
-    total_.fill(0), rounded_total_.fill(0);
-    for (int64_t r = 0; r < tile_.rows(); ++r) std::fill_n(sums_.row(r), io_.channels, T(0));
+    running_.fill({-kInfinity<T>, 0, 0, 1});
+    if (tile_.first >= tile_.last)
+      for (int64_t r = 0; r < tile_.rows(); ++r) std::fill_n(sums_.row(r), io_.channels, T(0));
     if (head_.form.read == AttentionRead::mean) {
-      for_each_block([&](int64_t j, int64_t n) {
+      for_each_block([&](int64_t j, int64_t n, T beta) {
         const S* const weights = block_weights(j, n);
-        io_.values.multiply(tile_.rows(), T(1), weights, stride_, j, n, T(1), sums_.data, sums_.stride);
+        io_.values.multiply(tile_.rows(), T(1), weights, stride_, j, n, beta, sums_.data, sums_.stride);
       });
-      for (int64_t r = 0; r < tile_.rows(); ++r) finish_mean(r);
+      finish_mean();
     } else {
       LaserTile<S> laser(head_, tile_, io_.v, io_.channels);
-      for_each_block([&](int64_t j, int64_t n) {
+      for_each_block([&](int64_t j, int64_t n, T beta) {
         const S* const weights = block_weights(j, n);
         gemm<S, T>(Trans::no, Trans::no, tile_.rows(), io_.channels, n, T(1), weights, stride_,
-                   laser.values(j, n), io_.channels, T(1), sums_.data, sums_.stride);
+                   laser.values(j, n), io_.channels, beta, sums_.data, sums_.stride);
       });
       for (int64_t r = 0; r < tile_.rows(); ++r) finish_laser(r, laser);
     }
@@ -72,14 +72,15 @@ class ForwardTile {
     return {thread_buffer<T, Use::sums>(tile_.rows() * io_.channels), io_.channels};
   }
 
+  /// Calls f(j, n, beta) for each block of keys, with beta 0 for the first, which has no sums yet.
   template <class F>
   void for_each_block(F&& f) {
     for (int64_t j = tile_.first; j < tile_.last; j += kKeysPerBlock)
-      f(j, std::min(kKeysPerBlock, tile_.last - j));
+      f(j, std::min(kKeysPerBlock, tile_.last - j), j == tile_.first ? T(0) : T(1));
   }
 
-  /// e^(s − largest) for a block of keys, rounded to S. The previous sums are first scaled to the new
-  /// largest score.
+  /// e^(s − largest) for a block of keys, rounded to S. The previous sums are scaled to the new
+  /// largest scores.
   const S* block_weights(int64_t j, int64_t n) {
     const int64_t rows = tile_.rows();
     T* const s = thread_buffer<T, Use::scores>(rows * stride_);
@@ -87,25 +88,10 @@ class ForwardTile {
     io_.keys.multiply(rows, static_cast<T>(head_.form.scale), head_.q.row(tile_.begin), head_.q.stride, j, n,
                       T(0), s, stride_);
     finish_scores(head_, tile_.begin, rows, j, n, s, stride_);
-    for (int64_t r = 0; r < rows; ++r) {
-      T* const row = s + r * stride_;
-      const Visible seen = visible(head_, tile_.begin + r, j, n);
-      const T before = largest_[r];
-      if (seen.size() > 0) largest_[r] = std::max(before, vecmath::max(row + seen.begin, seen.size()));
-      const T shift = largest_[r] == -kInfinity<T> ? 0 : largest_[r];
-      if (before != largest_[r] && before != -kInfinity<T>) {
-        const T factor = std::exp(before - shift);
-        total_[r] *= factor, rounded_total_[r] *= factor;
-        vecmath::scale(sums_.row(r), sums_.row(r), factor, io_.channels);
-      }
-      S* const to = weights + r * stride_;
-      std::fill(to, to + std::min(seen.begin, n), S(0));
-      if (seen.size() > 0) {
-        const WeightSums<S> sums = attention_weights(to + seen.begin, row + seen.begin, shift, seen.size());
-        total_[r] += sums.exact, rounded_total_[r] += sums.rounded;
-      }
-      std::fill(to + std::max(seen.begin, seen.end), to + n, S(0));
-    }
+    attention_weights(VisibleRows(head_, tile_, j, n), weights, s, running_.data());
+    for (int64_t r = 0; r < rows; ++r)
+      if (running_[r].factor != 1)
+        vecmath::scale(sums_.row(r), sums_.row(r), running_[r].factor, io_.channels);
     return weights;
   }
 
@@ -119,21 +105,18 @@ class ForwardTile {
 
   /// Returns the factor for a row's sums; writes log Σ e^s.
   T inverse_total(int64_t r) {
-    const bool alive = total_[r] != 0;
-    io_.lse[tile_.begin + r] = alive ? largest_[r] + std::log(total_[r]) : -kInfinity<T>;
-    return alive ? 1 / rounded_total_[r] : 0;
+    const RunningSoftmax<T>& row = running_[r];
+    const bool alive = row.total != 0;
+    io_.lse[tile_.begin + r] = alive ? row.largest + std::log(row.total) : -kInfinity<T>;
+    return alive ? 1 / row.rounded_total : 0;
   }
 
-  void finish_mean(int64_t r) {
-    T* const sums = sums_.row(r);
-    vecmath::scale(sums, sums, inverse_total(r), io_.channels);
-    if constexpr (!std::is_same_v<S, T>) {
-      S* const y = io_.y.row(tile_.begin + r);
-      vecmath::convert(y, sums, io_.channels);
-      if (io_.error.data == nullptr) return;
-      for (int64_t c = 0; c < io_.channels; ++c) sums[c] -= static_cast<T>(y[c]);
-      vecmath::convert(io_.error.row(tile_.begin + r), sums, io_.channels);
-    }
+  void finish_mean() {
+    std::array<T, kMostQueries> factor;
+    for (int64_t r = 0; r < tile_.rows(); ++r) factor[r] = inverse_total(r);
+    scale_rows(tile_.rows(), io_.channels, io_.y.row(tile_.begin),
+               io_.error.data ? io_.error.row(tile_.begin) : nullptr, io_.y.stride, io_.error.stride,
+               sums_.data, sums_.stride, factor.data());
   }
 
   void finish_laser(int64_t r, LaserTile<S>& laser) {
@@ -154,7 +137,7 @@ class ForwardTile {
   ForwardHead<S>& io_;
   const int64_t stride_;
   HeadRows<T> sums_;
-  std::array<T, kMostQueries> largest_, total_, rounded_total_;
+  std::array<RunningSoftmax<T>, kMostQueries> running_;
 };
 
 /// How many tiles a thread takes at once. Tiles of a head share its packed keys.

@@ -40,7 +40,8 @@ class Sums {
   HeadRows<T> rows() const { return sums_; }
   void finish() const {
     if constexpr (!std::is_same_v<S, T>)
-      for (int64_t i = 0; i < rows_; ++i) vecmath::convert(result_.row(i), sums_.row(i), columns_);
+      scale_rows<S>(rows_, columns_, result_.data, nullptr, result_.stride, 0, sums_.data, sums_.stride,
+                    nullptr);
   }
 
  private:
@@ -79,7 +80,9 @@ class BackwardTile {
         scores_(thread_buffer<T, Use::scores>(tile.rows() * stride_)),
         slope_of_cap_(head.form.softcap > 0 ? thread_buffer<T, Use::slope_of_cap>(tile.rows() * stride_)
                                             : nullptr),
-        dscores_(thread_buffer<T, Use::dscores>(tile.rows() * stride_)) {}
+        dscores_(thread_buffer<T, Use::dscores>(tile.rows() * stride_)),
+        weights_(rounded<Use::weights>(scores_)),
+        rounded_dscores_(rounded<Use::rounded_dscores>(dscores_)) {}
 
   void run() {
     const Sums<S, Use::sums> dq({g_.dq.row(tile_.begin), g_.dq.stride}, tile_.rows(), head_.size);
@@ -93,7 +96,11 @@ class BackwardTile {
 
  private:
   void run_mean() {
-    for (int64_t r = 0; r < tile_.rows(); ++r) {
+    // If one block holds all keys, D is Σ P·dP/Σ P, computed from the same numbers from which it is
+    // subtracted. A single key then leaves exactly 0, and the rounding of lse, which scales a row
+    // of P, does not matter.
+    const bool all_keys = tile_.last - tile_.first <= kKeysPerBlock;
+    for (int64_t r = 0; r < tile_.rows() && !all_keys; ++r) {
       const int64_t i = tile_.begin + r;
       correction_[r] = vecmath::dot(g_.dy.row(i), g_.y.row(i), g_.channels);
       if (g_.error.data != nullptr)
@@ -102,11 +109,10 @@ class BackwardTile {
     cotangents_ = packed_rows<Use::packed_cotangents>(g_.dy.row(tile_.begin), g_.dy.stride, g_.channels);
     for_each_block([&](int64_t j, int64_t n) {
       compute_scores(j, n);
-      exponentiate(j, n);
       g_.values.multiply(tile_.rows(), T(1), g_.dy.row(tile_.begin), g_.dy.stride, j, n, T(0), dscores_,
                          stride_);
-      score_gradients(n);
-      add_products(rounded_weights(n), cotangents_, n, T(1), g_.dv.row(j), g_.dv.stride);
+      score_gradients(j, n, all_keys ? nullptr : correction_.data(), nullptr);
+      add_products(weights_, cotangents_, n, T(1), g_.dv.row(j), g_.dv.stride);
       add_query_and_key_gradients(j, n);
     });
   }
@@ -121,15 +127,11 @@ class BackwardTile {
     for_each_block([&](int64_t j, int64_t n) {
       compute_scores(j, n);
       if (exact != nullptr) read_backward_exactly(repairs, j, n, exact);
-      exponentiate(j, n);
       const S* const values = laser.values(j, n);
       gemm<S, T>(Trans::no, Trans::yes, tile_.rows(), n, g_.channels, T(1), h.data(), g_.channels, values,
                  g_.channels, T(0), dscores_, stride_);
-      score_gradients(n);
-      if (exact != nullptr)
-        for (int64_t r = 0; r < tile_.rows(); ++r)
-          for (int64_t c = 0; c < n; ++c) dscores_[r * stride_ + c] += exact[r * stride_ + c];
-      add_products(rounded_weights(n), cotangents_, n, T(0), product, g_.channels);
+      score_gradients(j, n, correction_.data(), exact);
+      add_products(weights_, cotangents_, n, T(0), product, g_.channels);
       for (int64_t r = 0; r < n; ++r)
         laser_add_value_gradient(g_.dv.row(j + r), product + r * g_.channels, values + r * g_.channels,
                                  laser.delta(), g_.channels);
@@ -156,40 +158,20 @@ class BackwardTile {
     finish_scores(head_, tile_.begin, tile_.rows(), j, n, scores_, stride_, slope_of_cap_);
   }
 
-  /// Turns scores into weights, 0 for hidden keys.
-  void exponentiate(int64_t j, int64_t n) {
-    for (int64_t r = 0; r < tile_.rows(); ++r) {
-      T* const row = scores_ + r * stride_;
-      const T lse = g_.lse[tile_.begin + r];
-      Visible seen = visible(head_, tile_.begin + r, j, n);
-      if (lse == -kInfinity<T> || seen.size() == 0) seen = {n, n};
-      std::fill(row, row + seen.begin, T(0));
-      vecmath::exp_shifted_scaled(row + seen.begin, row + seen.begin, lse, T(1), seen.size());
-      std::fill(row + seen.end, row + n, T(0));
-    }
+  /// From scores and dP to weights and ds, rounded to S.
+  void score_gradients(int64_t j, int64_t n, const T* correction, const T* exact) {
+    attention_score_gradients<S>(VisibleRows(head_, tile_, j, n),
+                                 {weights_, rounded_dscores_, scores_, dscores_, g_.lse + tile_.begin,
+                                  correction, slope_of_cap_, exact});
   }
 
-  const S* rounded_weights(int64_t n) const {
-    S* const memory = kWide ? nullptr : thread_buffer<S, Use::weights>(tile_.rows() * stride_);
-    return rounded_rows<S>(scores_, memory, tile_.rows(), n, stride_);
-  }
-  const S* rounded_score_gradients(int64_t n) const {
-    S* const memory = kWide ? nullptr : thread_buffer<S, Use::rounded_dscores>(tile_.rows() * stride_);
-    return rounded_rows<S>(dscores_, memory, tile_.rows(), n, stride_);
-  }
-
-  /// From dP to ds = P∘(dP − D).
-  void score_gradients(int64_t n) {
-    // If one block holds all keys, D is Σ P·dP/Σ P, computed from the same numbers from which it is
-    // subtracted. A single key then leaves exactly 0, and the rounding of lse, which scales a row
-    // of P, does not matter.
-    const bool all_keys = head_.form.read == AttentionRead::mean && tile_.last - tile_.first <= kKeysPerBlock;
-    for (int64_t r = 0; r < tile_.rows(); ++r) {
-      T *const ds = dscores_ + r * stride_, *const p = scores_ + r * stride_;
-      if (all_keys)
-        correction_[r] = vecmath::dot(ds, p, n) / std::max(vecmath::sum(p, n), std::numeric_limits<T>::min());
-      vecmath::multiply_shifted(ds, ds, correction_[r], p, n);
-    }
+  /// Memory for what is rounded to S: that of the numbers themselves if they have this type.
+  template <Use kUse>
+  S* rounded(T* numbers) const {
+    if constexpr (kWide)
+      return numbers;
+    else
+      return thread_buffer<S, kUse>(tile_.rows() * stride_);
   }
 
   /// sums = beta·sums + xᵀ·rows for x [rows of the tile, n].
@@ -198,17 +180,12 @@ class BackwardTile {
     multiply<S, T>(Trans::yes, n, rows.N, rows.K, T(1), x, stride_, rows, beta, sums, stride);
   }
 
-  /// dq += scale·ds·k, dk += scale·dsᵀ·q, with ds through the softcap.
+  /// dq += scale·ds·k, dk += scale·dsᵀ·q.
   void add_query_and_key_gradients(int64_t j, int64_t n) {
     const T scale = static_cast<T>(head_.form.scale);
-    for (int64_t r = 0; r < tile_.rows(); ++r) {
-      T* const ds = dscores_ + r * stride_;
-      if (slope_of_cap_ != nullptr) vecmath::multiply(ds, ds, slope_of_cap_ + r * stride_, n);
-    }
-    const S* const ds = rounded_score_gradients(n);
-    g_.key_rows.multiply(tile_.rows(), scale, ds, stride_, j, n, T(1), dq_.data, dq_.stride);
-    multiply<S, T>(Trans::yes, n, head_.size, tile_.rows(), scale, ds, stride_, queries_, T(1), g_.dk.row(j),
-                   g_.dk.stride);
+    g_.key_rows.multiply(tile_.rows(), scale, rounded_dscores_, stride_, j, n, T(1), dq_.data, dq_.stride);
+    multiply<S, T>(Trans::yes, n, head_.size, tile_.rows(), scale, rounded_dscores_, stride_, queries_, T(1),
+                   g_.dk.row(j), g_.dk.stride);
   }
 
   /// Computes H and D of LASER; returns the elements that the forward read exactly.
@@ -256,6 +233,7 @@ class BackwardTile {
   Gradients<S>& g_;
   const int64_t stride_;
   T *scores_, *slope_of_cap_, *dscores_;
+  S *weights_, *rounded_dscores_;  // P and ds as the products read them
   HeadRows<T> dq_{};
   PackedMatrix<S> queries_, cotangents_;
   std::array<T, kMostQueries> correction_{};

@@ -71,17 +71,6 @@ T laser_cotangent(S* h, const S* dy, const T* sum, const T* delta, size_t n) {
 }
 
 template <class S, class T = AccumulatorOf<S>>
-cpu::WeightSums<S> attention_weights(S* w, const T* s, T shift, size_t n) {
-  using V = Vec<T>;
-  const T exact = map_and_sum<T>(
-      n, w, [=](V x) HWY_ATTR { return exp(x - V(shift)); }, s);
-  if constexpr (std::is_same_v<S, T>) return {exact, exact};
-  return {map_sum<T>(
-              n, [](V x) HWY_ATTR { return x; }, w),
-          exact};
-}
-
-template <class S, class T = AccumulatorOf<S>>
 void laser_add_value_gradient(T* dv, const T* t, const S* f, const T* delta, size_t n) {
   using V = Vec<T>;
   map(
@@ -119,10 +108,6 @@ AccumulatorOf<S> laser_cotangent(S* h, const S* dy, const AccumulatorOf<S>* sum,
   return VITRINE_DISPATCH(laser_cotangent<S>)(h, dy, sum, delta, n);
 }
 template <class S>
-WeightSums<S> attention_weights(S* w, const AccumulatorOf<S>* s, AccumulatorOf<S> shift, size_t n) {
-  return VITRINE_DISPATCH(attention_weights<S>)(w, s, shift, n);
-}
-template <class S>
 void laser_add_value_gradient(AccumulatorOf<S>* dv, const AccumulatorOf<S>* t, const S* f,
                               const AccumulatorOf<S>* delta, size_t n) {
   VITRINE_DISPATCH(laser_add_value_gradient<S>)(dv, t, f, delta, n);
@@ -132,7 +117,6 @@ void laser_add_value_gradient(AccumulatorOf<S>* dv, const AccumulatorOf<S>* t, c
   template void laser_extend_range<S>(T*, T*, const S*, size_t);           \
   template void laser_values<S>(S*, const S*, const T*, const T*, size_t); \
   template void laser_finish<S>(S*, const T*, const T*, const T*, size_t); \
-  template WeightSums<S> attention_weights<S>(S*, const T*, T, size_t);    \
   template T laser_cotangent<S>(S*, const S*, const T*, const T*, size_t); \
   template void laser_add_value_gradient<S>(T*, const T*, const S*, const T*, size_t);
 VITRINE_LASER(float, float)

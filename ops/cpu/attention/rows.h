@@ -35,14 +35,4 @@ template <class S>
 void laser_add_value_gradient(AccumulatorOf<S>* dv, const AccumulatorOf<S>* t, const S* f,
                               const AccumulatorOf<S>* delta, size_t n);
 
-/// Weights w = e^(s − shift) of one block of keys, rounded to S; w may be s. Returns Σ w, after
-/// rounding, so that sums of weights times values are averages when they are divided by it; and
-/// Σ e^(s − shift).
-template <class S>
-struct WeightSums {
-  AccumulatorOf<S> rounded, exact;
-};
-template <class S>
-WeightSums<S> attention_weights(S* w, const AccumulatorOf<S>* s, AccumulatorOf<S> shift, size_t n);
-
 }  // namespace vitrine::cpu

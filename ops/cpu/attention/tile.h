@@ -3,13 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "core/memory/thread_buffer.h"
-#include "core/simd/row_functions.h"
 #include "ops/attention.h"
+#include "ops/cpu/attention/score_rows.h"
 #include "ops/cpu/gemm/gemm.h"
 
 namespace vitrine::cpu {
@@ -61,9 +62,6 @@ struct AttentionHead {
   }
 };
 
-/// The tiles of a head depend only on its shape, so results have the same bits on any number of
-/// threads.
-constexpr int64_t kKeysPerBlock = 256, kMostQueries = 64;
 constexpr int64_t queries_per_tile(int64_t queries) { return queries <= 128 ? 32 : kMostQueries; }
 
 /// Queries [begin, end) of a head, and the keys [first, last) that any of these queries sees.
@@ -110,12 +108,7 @@ QueryTile query_tile(const AttentionHead<S>& head, int64_t number) {
   return {begin, end, head.first_key(begin), head.last_key(end - 1)};
 }
 
-/// The visible columns [begin, end) of a row of scores for keys [j, j + n). Other columns are not
-/// computed.
-struct Visible {
-  int64_t begin, end;
-  int64_t size() const { return std::max<int64_t>(0, end - begin); }
-};
+/// The keys [j, j + n) that query i sees by causality and window, as columns of a block.
 template <class S>
 Visible visible(const AttentionHead<S>& head, int64_t i, int64_t j, int64_t n) {
   return {std::clamp<int64_t>(head.first_key(i) - j, 0, n), std::clamp<int64_t>(head.last_key(i) - j, 0, n)};
@@ -128,13 +121,23 @@ template <class S>
 void finish_scores(const AttentionHead<S>& head, int64_t i, int64_t rows, int64_t j, int64_t n,
                    AccumulatorOf<S>* scores, int64_t stride, AccumulatorOf<S>* slope_of_cap = nullptr);
 
-/// Rows of T as S: themselves, or rounded into `memory` with the same distance between rows.
-template <class S, class T>
-const S* rounded_rows(const T* x, S* memory, int64_t rows, int64_t columns, int64_t stride) {
-  if constexpr (std::is_same_v<S, T>) return x;
-  for (int64_t r = 0; r < rows; ++r) vecmath::convert(memory + r * stride, x + r * stride, columns);
-  return memory;
-}
+/// The visible columns of each row of a tile, for keys [j, j + n).
+class VisibleRows {
+ public:
+  template <class S>
+  VisibleRows(const AttentionHead<S>& head, const QueryTile& tile, int64_t j, int64_t n)
+      : at_{tile.rows(), n, tile.stride(), rows_.data()} {
+    for (int64_t r = 0; r < tile.rows(); ++r)
+      rows_[static_cast<size_t>(r)] = visible(head, tile.begin + r, j, n);
+  }
+  VisibleRows(const VisibleRows&) = delete;
+  VisibleRows& operator=(const VisibleRows&) = delete;
+  operator const ScoreRows&() const { return at_; }
+
+ private:
+  std::array<Visible, kMostQueries> rows_;
+  ScoreRows at_;
+};
 
 /// The anchors of LASER for a tile, and the values F that the attention weights multiply
 /// (ops/cpu/attention/rows.h).

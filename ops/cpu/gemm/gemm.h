@@ -58,9 +58,9 @@ void gemm_batched(const MatrixBatch& batch, Trans ta, Trans tb, int64_t M, int64
                   AccumulatorOf<TC> alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
                   AccumulatorOf<TC> beta, TC* C, int64_t ldc, const Epilogue<TC>* epilogue = nullptr);
 
-/// The right operand of many products, op(B) [K, N]. Where the kernels of the instruction set in use
-/// read a packed B, it is packed once, into memory of the caller. Otherwise (float64, portable code)
-/// this only refers to B, which must outlive it in any case.
+/// The right operand of many products, op(B) [K, N]. Where the kernels of the instruction set in
+/// use read a packed B, it is packed once, into memory of the caller. Otherwise (float64, portable
+/// code) this only refers to B, which must outlive it in any case.
 template <class T>
 struct PackedMatrix {
   Trans trans = Trans::no;
@@ -78,9 +78,9 @@ int64_t packed_step();
 template <class T>
 PackedMatrix<T> pack(Trans tb, int64_t N, int64_t K, const T* B, int64_t ldb, float* to);
 
-/// C = alpha · op(A) · op(B)[0 : K, 0 : N] + beta · C on the calling thread, with the first rows and
-/// columns of op(B). K is a multiple of packed_step() or all of B's rows. Sums are added as `gemm`
-/// adds them for many rows.
+/// C = alpha · op(A) · op(B)[0 : K, 0 : N] + beta · C on the calling thread, with the first rows
+/// and columns of op(B). K is a multiple of packed_step() or all of B's rows. Sums are added as
+/// `gemm` adds them for many rows.
 template <class T, class TC>
 void multiply(Trans ta, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A, int64_t lda,
               const PackedMatrix<T>& B, AccumulatorOf<TC> beta, TC* C, int64_t ldc);

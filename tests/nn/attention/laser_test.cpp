@@ -103,8 +103,8 @@ TEST_CASE("the gradient by the scores of two keys has the published values") {
     }
 }
 
-// In bfloat16 the fused kernel rounds weights, exponentials of values and gradients of scores before
-// it multiplies them.
+// In bfloat16 the fused kernel rounds weights, exponentials of values and gradients of scores
+// before it multiplies them.
 TEST_CASE("in bfloat16 small values cost LASER no digits: 0.3 % of the output, 0.55 % of dq") {
   for (const bool generic : {false, true})
     for (const double deviation : {0.01, 0.1, 1.0}) {
@@ -184,7 +184,8 @@ TEST_CASE("LASER's output lies between the least and the greatest value that a q
         const AttentionMask mask{.causal = true, .left = 6};
         const auto y = run("laser", x, generic, mask)[0].values(), v = x.v.values();
         // The sums around the anchor are rounded relative to the size of the values. The rounding
-        // of the result itself keeps the bounds. The fused kernel rounds e^(v − c) − δ to v's dtype.
+        // of the result itself keeps the bounds. The fused kernel rounds e^(v − c) − δ to the dtype
+        // of v.
         const double size = max(abs(cast(x.v, DType::float64))).item();
         const double rounding = 4 * epsilon(accumulation_dtype(dtype)) * size +
                                 (generic ? 0 : epsilon(dtype) * std::min(size, 1.0));
