@@ -126,7 +126,8 @@ class VisibleRows {
  public:
   template <class S>
   VisibleRows(const AttentionHead<S>& head, const QueryTile& tile, int64_t j, int64_t n)
-      : at_{tile.rows(), n, tile.stride(), rows_.data()} {
+      : at_{tile.rows(), n, tile.stride(), nullptr} {
+    at_.seen = rows_.data();
     for (int64_t r = 0; r < tile.rows(); ++r)
       rows_[static_cast<size_t>(r)] = visible(head, tile.begin + r, j, n);
   }

@@ -197,7 +197,8 @@ class Blocked {
         depth(even_block(rows_of_b, S::kDepth, S::kWidth * S::kPerUnit)),
         columns(even_block(columns_of_b, S::kColumns, S::kStrip * S::kWidth)),
         direct_a(reads_a_in_place(t)),
-        direct_b(S::kPerUnit == 1 && t.packed == nullptr && t.tb == Trans::no && t.M <= S::kFewRows) {}
+        direct_b(S::kPerUnit == 1 && t.packed == nullptr && t.tb == Trans::no && t.M <= S::kFewRows &&
+                 t.K > 0) {}
 
   void run() {
     for (int64_t j = 0; j < t.N; j += columns) {
