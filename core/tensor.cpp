@@ -115,7 +115,6 @@ void Tensor::set_grad(Tensor grad) const {
     if (!grad.is_exclusive()) grad = copy_as(grad, grad.dtype());
     grad.requires_grad(false);
   }
-  impl().leaf->written_rows = nullptr;
   impl().leaf->grad = std::move(grad);
 }
 
