@@ -177,7 +177,8 @@ TEST_CASE("rows of several backwards are added up, and all of them cleared") {
     const Tensor both = wanted(kSteps[0]);
     const Tensor rows = wanted(kSteps[1]);
     for (int64_t i = 0; i < kRows * kWidth; ++i) both.data<float>()[i] += rows.data<float>()[i];
-    for (int64_t row = 0; row < kRows; ++row)  // row 7 is in both, and is added in the order of its tokens
+    // Row 7 is in both, and is added in the order of its tokens.
+    for (int64_t row = 0; row < kRows; ++row)
       if (row != 7) CHECK(element(inside(table), row) == element(both, row));
     table.zero_grad();
   }

@@ -226,8 +226,8 @@ TEST_CASE("the last segment grows by what its free end lacks, so that a block li
   CHECK(s.arena.give(first));
   CHECK(s.arena.give(second));
   CHECK(s.take(s.arena.reserved()) == first);  // all of it is one block
-  char* const behind = s.take(kSegment);       // the last block is in use
-  for (char* block : {first, behind}) CHECK(s.arena.give(block));
+  char* const next = s.take(kSegment);         // the last block is in use
+  for (char* block : {first, next}) CHECK(s.arena.give(block));
   CHECK(s.take(s.arena.reserved()) == first);
   CHECK(s.ground.segments == 1);
   CHECK(s.arena.give(first));
