@@ -5,6 +5,7 @@
 #include "core/backward_pass.h"
 #include "core/creation.h"
 #include "core/tensor_kernels.h"
+#include "core/written_rows.h"
 
 namespace vitrine {
 
@@ -43,6 +44,14 @@ void Tape::add_gradient(Pass& pass, size_t input, Grad grad) {
   if (options_.anomaly) check_finite(sum, "gradient", nodes_[pass.node], pass.node);
 }
 
+WrittenRows* Tape::written_rows(const Slot& slot, const Tensor& sum, bool rows) {
+  if (!slot.leaf || &sum != &slot.leaf->grad) return nullptr;
+  auto& written = slot.leaf->written_rows;
+  if (!rows) written = nullptr;  // every row may be written now
+  if (rows && !sum.defined() && !written) written = std::make_unique<WrittenRows>();
+  return written.get();
+}
+
 void Tape::check_shape(const Node& node, const Slot& slot, const Grad& grad) {
   if (grad.kind_ == Grad::Kind::dense)
     check(grad.value_.shape() == slot.shape,
@@ -63,6 +72,7 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
     return;
   }
   const bool first = !sum.defined();
+  WrittenRows* const written = written_rows(slot, sum, grad.kind_ == Grad::Kind::rows);
   if (grad.kind_ == Grad::Kind::dense && first) {
     sum = std::move(grad.value_);
     // The gradient of a leaf may later be scaled in place, so no other gradient may share its
@@ -71,7 +81,9 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
     if (sum.dtype() != slot.dtype || shared) sum = copy_as(sum, slot.dtype);
     return;
   }
-  if (first) {
+  if (first && written) {
+    sum = written->zeros(slot.shape, slot.dtype, slot.device);
+  } else if (first) {
     sum = grad.kind_ == Grad::Kind::into ? empty(slot.shape, slot.dtype, slot.device)
                                          : zeros(slot.shape, slot.dtype, slot.device);
   } else {
@@ -87,7 +99,9 @@ void Tape::add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded) {
     case Grad::Kind::rows: {
       const Tensor rows =
           grad.value_.is_contiguous() ? grad.value_ : copy_as(grad.value_, grad.value_.dtype());
+      const bool known = written && written->describe(sum);
       VITRINE_RUN(accumulate_rows, sum, rows, grad.rows_);
+      if (known) written->note(sum, grad.rows_);
       break;
     }
     case Grad::Kind::into: grad.add_(sum, first); break;

@@ -269,6 +269,8 @@ class Tape {
   void add_gradient(Pass& pass, size_t input, Grad grad);
   static void check_shape(const Node& node, const Slot& slot, const Grad& grad);
   void add_to(const Slot& slot, Tensor& sum, Grad& grad, bool recorded);
+  /// The bookkeeping of rows for a contribution of rows to the sum of a leaf; null for others.
+  static WrittenRows* written_rows(const Slot& slot, const Tensor& sum, bool rows);
   /// Adds into the leaves that have hooks, and calls the hooks of leaves and watched tensors.
   void finish_sums(Pass& pass);
   void add_to_leaves(Pass& pass);

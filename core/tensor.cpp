@@ -6,6 +6,7 @@
 #include "core/gpu/capture.h"
 #include "core/state.h"
 #include "core/tensor_kernels.h"
+#include "core/written_rows.h"
 
 namespace vitrine {
 
@@ -97,7 +98,12 @@ Tensor& Tensor::requires_grad(bool on) {
   return *this;
 }
 
-Tensor Tensor::grad() const { return impl().leaf ? impl().leaf->grad : Tensor(); }
+Tensor Tensor::grad() const {
+  const auto& leaf = impl().leaf;
+  if (!leaf) return Tensor();
+  if (leaf->written_rows) leaf->written_rows->hand_out();
+  return leaf->grad;
+}
 
 void Tensor::set_grad(Tensor grad) const {
   check(requires_grad(), "set_grad: {} does not require a gradient", describe(*this));
@@ -112,12 +118,15 @@ void Tensor::set_grad(Tensor grad) const {
   impl().leaf->grad = std::move(grad);
 }
 
+Leaf::Leaf() = default;
 Leaf::~Leaf() { detail::release_in_turn(std::move(grad.impl_)); }
 
 void Tensor::zero_grad() const {
   if (!impl().leaf) return;
-  impl().leaf->grad = Tensor();
-  impl().leaf->stale = false;
+  Leaf& leaf = *impl().leaf;
+  if (leaf.written_rows) leaf.written_rows->keep(std::move(leaf.grad));
+  leaf.grad = Tensor();
+  leaf.stale = false;
 }
 
 void Tensor::share_leaf(const Tensor& other, DType grad_dtype) {

@@ -17,6 +17,8 @@ namespace vitrine {
 class Tensor;
 class Tape;
 
+class WrittenRows;
+
 /// The data that a leaf (a tensor that requires a gradient) has in addition to its values.
 struct Leaf;
 
@@ -87,7 +89,8 @@ class Tensor {
   /// on its memory (is_exclusive), else copied. An error if no gradient is required.
   void set_grad(Tensor grad) const;
   /// Drops the gradient (and the mark that a failed backward left). The next gradient is then moved
-  /// in, not added.
+  /// in, not added. The memory of a large table's gradient is kept for the next one
+  /// (core/written_rows.h).
   void zero_grad() const;
   /// The same as Tape::recording()->backward(*this).
   void backward() const;
@@ -131,7 +134,7 @@ class Tensor {
 /// Shared by all handles of a leaf and by its low-precision copy. A chain of leaves, each of which
 /// is the gradient of another, is freed without recursion.
 struct Leaf {
-  Leaf() = default;
+  Leaf();
   ~Leaf();
   Leaf(const Leaf&) = delete;
   Leaf& operator=(const Leaf&) = delete;
@@ -142,6 +145,7 @@ struct Leaf {
   std::string name;
   /// A backward failed after it had changed grad; cleared by zero_grad.
   bool stale = false;
+  std::unique_ptr<WrittenRows> written_rows;  ///< null unless an embedding has written grad
 };
 
 /// Describes a tensor, as in "float32[2, 3] on cpu". The text is created only when it is printed,

@@ -167,6 +167,15 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
   });
 }
 
+void clear_rows(Tensor& y, const Tensor& rows) {
+  check(y.is_contiguous(), "clear_rows: wanted a contiguous tensor");
+  const int64_t bytes = y.size(0) == 0 ? 0 : y.numel() / y.size(0) * y.element_size();
+  const auto* const index = rows.data<int64_t>();
+  auto* const to = static_cast<char*>(y.raw());
+  for (int64_t i = 0; i < rows.numel(); ++i)
+    std::memset(to + index[i] * bytes, 0, static_cast<size_t>(bytes));
+}
+
 void all_finite(Tensor& finite, const Tensor& x) {
   std::atomic<bool> all{true};
   visit_floating(x.dtype(), "all_finite", [&](auto type) {

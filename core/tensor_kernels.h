@@ -23,6 +23,8 @@ VITRINE_KERNEL(gather_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// y[rows[i], …] += x[i, …], in the order of i, so that the result never depends on the number of
 /// threads.
 VITRINE_KERNEL(accumulate_rows, Tensor& y, const Tensor& x, const Tensor& rows);
+/// y[rows[i], …] = 0 for a contiguous y.
+VITRINE_CPU_KERNEL(clear_rows, Tensor& y, const Tensor& rows);
 /// finite[0] (bool) = every element of x is finite.
 VITRINE_KERNEL(all_finite, Tensor& finite, const Tensor& x);
 /// Contiguous copy between the CPU and a GPU, or between GPUs; equal dtypes. Without `wait` the

@@ -36,6 +36,7 @@ Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm)
     const double total = norm.item();
     check(std::isfinite(total), "clip_gradients: the norm of the gradients is {}", total);
   }
+  const ZerosStay stay(parameters);
   VITRINE_RUN(clip_all, g, norm, max_norm);
   return norm;
 }

@@ -7,6 +7,7 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
+#include "core/written_rows.h"
 
 namespace vitrine::optim {
 namespace {
@@ -33,6 +34,19 @@ struct Extent {
 
 }  // namespace
 
+Tensor gradient_of(const Parameter& p) { return p.requires_grad() ? p.master().leaf()->grad : Tensor(); }
+
+ZerosStay::ZerosStay(const std::vector<Parameter>& parameters) {
+  for (const Parameter& p : parameters)
+    if (const auto& leaf = p.master().leaf();
+        leaf && leaf->written_rows && leaf->written_rows->describe(leaf->grad))
+      known_.push_back(leaf);
+}
+
+ZerosStay::~ZerosStay() {
+  for (const auto& leaf : known_) leaf->written_rows->confirm(leaf->grad);
+}
+
 std::vector<bool> share_memory(const std::vector<Tensor>& xs) {
   std::vector<Extent> extents;
   for (const Tensor& x : xs) extents.emplace_back(x);
@@ -55,16 +69,16 @@ std::vector<Tensor> separate_gradients(const std::vector<Parameter>& parameters)
   std::vector<Tensor> result;
   std::set<const void*> met;
   for (const Parameter& p : parameters)
-    if (p.grad().defined() && met.insert(p.identity()).second) {
+    if (gradient_of(p).defined() && met.insert(p.identity()).second) {
       owners.push_back(p);
-      result.push_back(p.grad());
+      result.push_back(gradient_of(p));
     }
   const Tape::Pause pause;
   const std::vector<bool> shared = share_memory(result);
   for (size_t i = 0; i < result.size(); ++i)
     if (shared[i]) {
       owners[i].master().set_grad(copy_as(result[i], result[i].dtype()));
-      result[i] = owners[i].grad();
+      result[i] = gradient_of(owners[i]);
     }
   return result;
 }

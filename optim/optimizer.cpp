@@ -99,7 +99,7 @@ int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const 
 }
 
 void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
-  const Tensor g = p.grad();
+  const Tensor g = is_capturable() ? gradient_of(p) : p.grad();
   const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
   batch.parameters.push_back(p);
   batch.x.push_back(p.master());
@@ -132,7 +132,7 @@ std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
       options_now(group);
       std::map<std::pair<int64_t, bool>, size_t> by_steps;
       for (const Parameter& p : groups_[group].parameters) {
-        if (!p.grad().defined()) continue;
+        if (!gradient_of(p).defined()) continue;
         check(met.insert(p.identity()).second, "step: the parameter {} is in the groups twice", called(p));
         const bool first = !has_states(p);
         const auto [found, is_new] = by_steps.try_emplace({steps(p), first}, all.size());

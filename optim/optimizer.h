@@ -113,8 +113,8 @@ class Optimizer {
   /// True if update() writes batch.copies in the same pass as x. Otherwise the copies are updated
   /// afterwards, one by one.
   virtual bool writes_copies() const { return false; }
-  /// True if update() uses its options and t only through numbers(), so that a graph can capture
-  /// it.
+  /// True if update() uses its options and t only through numbers(), and writes only by kernels, so
+  /// that a graph can capture it.
   virtual bool is_capturable() const { return false; }
   /// Updates x from g. This is step number `t` of these parameters; the first is 1.
   virtual void update(ParameterBatch& batch, const GroupOptions& options, int64_t t) = 0;

@@ -1,6 +1,7 @@
 #include "core/memory/allocator.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -36,18 +37,46 @@ constexpr bool kPassThrough = false;
 
 constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
+void* map_pages(void* at, size_t bytes, int protection, int flags = 0) {
+  void* const data = mmap(at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+
+/// Memory from `at` on, if no other mapping is there.
+bool map_exactly(void* at, size_t bytes) {
+  void* const data = map_pages(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+  if (data != nullptr && data != at) munmap(data, bytes);  // a kernel that does not know the flag
+  if (data == at) madvise(data, bytes, MADV_HUGEPAGE);
+  return data == at;
+}
+
+/// Memory with unused addresses after it, as many as the process may have, so that it can grow
+/// there. The addresses are only looked for, and cost nothing.
+void* map_with_room(size_t bytes) {
+  for (size_t size = size_t{1} << 40; size > 2 * bytes; size /= 2) {
+    void* const room = map_pages(nullptr, size, PROT_NONE);
+    if (room == nullptr) continue;
+    munmap(room, size);
+    void* const first = reinterpret_cast<void*>(round_up(reinterpret_cast<uintptr_t>(room), kHugePage));
+    if (map_exactly(first, bytes)) return first;
+    break;
+  }
+  void* const data = map_pages(nullptr, bytes, PROT_READ | PROT_WRITE);
+  if (data != nullptr) madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
+}
+
 Source of_system() {
-  const auto take = [](size_t bytes) -> void* {
-    if (kPassThrough) return std::aligned_alloc(64, round_up(std::max<size_t>(bytes, 1), 64));
-    void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return nullptr;
-    madvise(data, bytes, MADV_HUGEPAGE);
-    return data;
-  };
-  const auto give = [](void* data, size_t bytes) noexcept {
-    kPassThrough ? std::free(data) : void(munmap(data, bytes));
-  };
-  return {take, give, 64, 8 * kHugePage, kHugePage};
+  if (kPassThrough)
+    return {[](size_t bytes) { return std::aligned_alloc(64, round_up(std::max<size_t>(bytes, 1), 64)); },
+            [](void* data, size_t) noexcept { std::free(data); }, 64, 8 * kHugePage, kHugePage};
+  return {.take = map_with_room,
+          .give = [](void* data, size_t bytes) noexcept { munmap(data, bytes); },
+          .alignment = 64,
+          .segment = 8 * kHugePage,
+          .granularity = kHugePage,
+          .extend = map_exactly,
+          .page = static_cast<size_t>(sysconf(_SC_PAGESIZE))};
 }
 
 Source of_gpu(Device device) {

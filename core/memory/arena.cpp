@@ -1,6 +1,8 @@
 #include "core/memory/arena.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 namespace vitrine::memory {
 
@@ -35,41 +37,88 @@ bool Arena::give(void* data) {
   return true;
 }
 
+bool Arena::is_whole_segment(const MemoryBlock* block) const {
+  return block->heads_segment && (!block->next || block->next->heads_segment);
+}
+
 void Arena::release_cached() {
-  for (auto it = free_.begin(); it != free_.end();) {
-    MemoryBlock* const block = *it;
-    const bool whole = block->heads_segment && (!block->next || block->next->heads_segment);
-    if (!whole) {
-      ++it;
+  const std::vector<MemoryBlock*> blocks(free_.begin(), free_.end());
+  for (MemoryBlock* const block : blocks) {
+    if (source_.page == 0) {
+      if (is_whole_segment(block)) give_back(block, block->data, block->data + block->size);
       continue;
     }
-    it = free_.erase(it);
-    reserved_ -= block->size;
-    source_.give(block->data, block->size);
-    unlink(block);
+    const auto data = reinterpret_cast<uintptr_t>(block->data);
+    const size_t before = (source_.page - data % source_.page) % source_.page,
+                 after = (data + block->size) % source_.page;
+    if (block->size > before + after)
+      give_back(block, block->data + before, block->data + block->size - after);
   }
 }
 
+void Arena::give_back(MemoryBlock* block, char* begin, char* end) {
+  const auto before = static_cast<size_t>(begin - block->data),
+             after = static_cast<size_t>(block->data + block->size - end);
+  free_.erase(block);
+  source_.give(begin, static_cast<size_t>(end - begin));
+  reserved_ -= static_cast<size_t>(end - begin);
+  if (after > 0) {
+    block->size -= after;
+    insert_after(block, end, after);
+  }
+  if (block->next) block->next->heads_segment = true;  // there is a gap before it now
+  if (before == 0) return unlink(block);
+  block->size = before;
+  free_.insert(block);
+}
+
 Arena::MemoryBlock* Arena::grow(size_t bytes) {
-  const size_t wanted = std::max(bytes, source_.segment);
-  const size_t size = (wanted + source_.granularity - 1) / source_.granularity * source_.granularity;
+  if (MemoryBlock* const extended = extend_last(bytes)) return extended;
+  const size_t size = segment_size(bytes);
   void* const data = source_.take(size);
   if (data == nullptr) return nullptr;
   reserved_ += size;
-  auto* const block = new MemoryBlock{static_cast<char*>(data), size, true, true, nullptr, head_};
-  if (head_) head_->previous = block;
-  head_ = block;
+  return append(static_cast<char*>(data), size, true);
+}
+
+/// Takes only what the last block lacks, if that block is free.
+Arena::MemoryBlock* Arena::extend_last(size_t bytes) {
+  if (!source_.extend || !last_) return nullptr;
+  const size_t size = segment_size(bytes - (last_->free ? last_->size : 0));
+  char* const end = last_->data + last_->size;
+  if (!source_.extend(end, size)) return nullptr;
+  reserved_ += size;
+  if (!last_->free) return append(end, size, false);
+  free_.erase(last_);
+  last_->size += size;
+  free_.insert(last_);
+  return last_;
+}
+
+size_t Arena::segment_size(size_t bytes) const {
+  const size_t wanted = std::max(bytes, source_.segment);
+  return (wanted + source_.granularity - 1) / source_.granularity * source_.granularity;
+}
+
+Arena::MemoryBlock* Arena::append(char* data, size_t bytes, bool heads_segment) {
+  auto* const block = new MemoryBlock{data, bytes, true, heads_segment, last_, nullptr};
+  if (last_) last_->next = block;
+  last_ = block;
   free_.insert(block);
   return block;
 }
 
-void Arena::split(MemoryBlock* block, size_t bytes) {
-  auto* const rest =
-      new MemoryBlock{block->data + bytes, block->size - bytes, true, false, block, block->next};
-  if (block->next) block->next->previous = rest;
+void Arena::insert_after(MemoryBlock* block, char* data, size_t bytes) {
+  auto* const rest = new MemoryBlock{data, bytes, true, false, block, block->next};
+  (block->next ? block->next->previous : last_) = rest;
   block->next = rest;
-  block->size = bytes;
   free_.insert(rest);
+}
+
+void Arena::split(MemoryBlock* block, size_t bytes) {
+  const size_t rest = block->size - bytes;
+  block->size = bytes;
+  insert_after(block, block->data + bytes, rest);
 }
 
 void Arena::join(MemoryBlock* left, MemoryBlock* right) {
@@ -80,7 +129,7 @@ void Arena::join(MemoryBlock* left, MemoryBlock* right) {
 void Arena::unlink(MemoryBlock* block) {
   if (block->previous) block->previous->next = block->next;
   if (block->next) block->next->previous = block->previous;
-  if (head_ == block) head_ = block->next;
+  if (last_ == block) last_ = block->previous;
   delete block;
 }
 

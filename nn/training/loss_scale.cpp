@@ -35,6 +35,7 @@ bool LossScale::unscale(const std::vector<Parameter>& parameters) {
   const Tape::Pause pause;
   namespace cpu = optim::cpu;  // the kernel is in this namespace
   namespace cuda = optim::cuda;
+  const optim::ZerosStay stay(parameters);
   VITRINE_RUN(scale_all, gradients, 1 / value_);
   if (++steps_ == kStepsUntilDoubled) value_ *= 2, steps_ = 0;
   return true;

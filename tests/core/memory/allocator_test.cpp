@@ -112,3 +112,24 @@ TEST_CASE("free neighbours are joined: a block of their size needs no new memory
 #endif
   memory::release(whole, 12 * kPart);
 }
+
+#ifndef VITRINE_SANITIZED  // where every block comes from malloc
+TEST_CASE("a large block lies where many small ones were, and free pages between live blocks go back") {
+  memory::release_cached();
+  constexpr size_t kPart = 3 << 20, kCount = 40;
+  std::vector<void*> parts;
+  for (size_t i = 0; i < kCount; ++i) parts.push_back(memory::allocate(kPart));
+  for (void* part : parts) memory::release(part, kPart);
+  const size_t reserved = memory::statistics().reserved;
+  void* whole = memory::allocate(kPart * kCount);
+  CHECK(memory::statistics().reserved == reserved);
+  memory::release(whole, kPart * kCount);
+
+  for (void*& part : parts) part = memory::allocate(kPart);
+  for (size_t i = 1; i < kCount; i += 2) memory::release(parts[i], kPart);
+  memory::release_cached();
+  CHECK(memory::statistics().reserved < memory::statistics().now + (1 << 20));
+  for (size_t i = 0; i < kCount; i += 2) memory::release(parts[i], kPart);
+  memory::release_cached();
+}
+#endif

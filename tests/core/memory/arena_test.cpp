@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -166,8 +167,108 @@ TEST_CASE("a source that has no more is told by nullptr, and the arena goes on; 
   CHECK(s.arena.give(next));
 }
 
-TEST_CASE("ten thousand blocks in random order neither overlap nor lose a byte") {
-  Scene s;
+namespace {
+
+/// A source whose segments can grow, and that takes back single pages.
+struct Ground {
+  static constexpr size_t kPage = 256, kMost = 400 * kSegment;
+  char* const begin = static_cast<char*>(std::aligned_alloc(kSegment, kMost));
+  std::vector<bool> taken = std::vector<bool>(kMost / kPage, false);
+  int segments = 0;
+
+  ~Ground() { std::free(begin); }
+  size_t held() const { return kPage * static_cast<size_t>(std::count(taken.begin(), taken.end(), true)); }
+  /// Marks pages as taken or not; false if that would change nothing for one of them.
+  bool mark(void* data, size_t bytes, bool as) {
+    const auto first = static_cast<size_t>(static_cast<char*>(data) - begin) / kPage, count = bytes / kPage;
+    for (size_t i = first; i < first + count; ++i)
+      if (i >= taken.size() || taken[i] == as) return false;
+    for (size_t i = first; i < first + count; ++i) taken[i] = as;
+    return true;
+  }
+  memory::Source source() {
+    return {.take = [this](size_t bytes) -> void* {
+              for (size_t at = 0; at < kMost; at += kSegment)  // the first place that is free
+                if (mark(begin + at, bytes, true)) return ++segments, begin + at;
+              return nullptr;
+            },
+            .give = [this](void* data, size_t bytes) { REQUIRE(mark(data, bytes, false)); },
+            .alignment = kUnit,
+            .segment = kSegment,
+            .granularity = kGranularity,
+            .extend = [this](void* end, size_t bytes) { return mark(end, bytes, true); },
+            .page = kPage};
+  }
+};
+
+struct GrowingScene {
+  Ground ground;
+  const memory::Source source = ground.source();
+  Arena arena{source};
+
+  ~GrowingScene() {
+    arena.release_cached();
+    CHECK(ground.held() == 0);
+    CHECK(arena.reserved() == 0);
+  }
+  char* take(size_t bytes) { return static_cast<char*>(arena.take(bytes)); }
+};
+
+}  // namespace
+
+TEST_CASE("the last segment grows by what its free end lacks, so that a block lies across the old end") {
+  GrowingScene s;
+  char* const first = s.take(kSegment / 2);
+  char* const second = s.take(2 * kSegment);
+  CHECK(second == first + kSegment / 2);
+  CHECK(s.ground.segments == 1);
+  CHECK(s.arena.reserved() == kSegment + kSegment / 2 + kSegment);
+  CHECK(s.arena.give(first));
+  CHECK(s.arena.give(second));
+  CHECK(s.take(s.arena.reserved()) == first);  // all of it is one block
+  char* const next = s.take(kSegment);         // the last block is in use
+  for (char* block : {first, next}) CHECK(s.arena.give(block));
+  CHECK(s.take(s.arena.reserved()) == first);
+  CHECK(s.ground.segments == 1);
+  CHECK(s.arena.give(first));
+}
+
+TEST_CASE("a segment that cannot grow is followed by another, to which it is not joined") {
+  GrowingScene s;
+  char* const first = s.take(kSegment);
+  REQUIRE(s.ground.mark(first + kSegment, kSegment, true));  // somebody else's
+  char* const second = s.take(kSegment);
+  CHECK(s.ground.segments == 2);
+  CHECK(second == first + 2 * kSegment);
+  REQUIRE(s.ground.mark(first + kSegment, kSegment, false));
+  for (char* block : {first, second}) CHECK(s.arena.give(block));
+  char* const large = s.take(2 * kSegment);
+  CHECK(large == second);
+  CHECK(s.arena.give(large));
+}
+
+TEST_CASE("release_cached gives back the free pages of a segment, and no byte of a live block") {
+  GrowingScene s;
+  std::vector<char*> blocks;  // 3 units, 3 pages, 5 units, 2 pages less a unit, 1 unit
+  const size_t page = Ground::kPage;
+  for (const size_t size : {3 * kUnit, 3 * page, 5 * kUnit, 2 * page - kUnit, kUnit}) {
+    blocks.push_back(s.take(size));
+    std::memset(blocks.back(), 7, size);
+  }
+  for (const size_t i : {1, 3}) CHECK(s.arena.give(blocks[i]));
+  s.arena.release_cached();
+  CHECK(s.ground.held() == s.arena.reserved());
+  CHECK(s.ground.held() == 4 * page);  // 3 of the 7 are free from end to end
+  for (const size_t i : {0, 2, 4})
+    for (size_t k = 0; k < (i == 0 ? 3 : i == 2 ? 5 : 1) * kUnit; ++k) REQUIRE(blocks[i][k] == 7);
+  char* const again = s.take(3 * page);  // does not fit what is left beside the gaps
+  CHECK((again < blocks[0] || again > blocks[2]));
+  for (char* block : {blocks[0], blocks[2], blocks[4], again}) CHECK(s.arena.give(block));
+}
+
+TEST_CASE_TEMPLATE("ten thousand blocks in random order neither overlap nor lose a byte", Any, Scene,
+                   GrowingScene) {
+  Any s;
   Generator generator(1);
   struct MemoryBlock {
     char* data;
