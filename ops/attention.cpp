@@ -119,8 +119,8 @@ Tensor define::attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, c
 
 namespace {
 
-/// The dtype that the kernel reads and writes. The CPU's kernel has no float16, which no instruction
-/// multiplies.
+/// The dtype that the kernel reads and writes. The CPU's kernel has no float16, because no
+/// instruction multiplies it.
 DType kernel_dtype(const Tensor& x) {
   return x.device().is_cpu() && x.dtype() == DType::float16 ? DType::float32 : x.dtype();
 }

@@ -3,8 +3,8 @@
 // LASER see ops/cpu/attention/rows.h.
 //
 // S is the type of q, k, v and y in memory. bfloat16 operands are multiplied as they are and summed
-// in float32; weights are rounded to bfloat16 before they multiply the values. Everything else is in
-// T = AccumulatorOf<S>.
+// in float32. Weights are rounded to bfloat16 before they multiply the values. Everything else is
+// in T = AccumulatorOf<S>.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -27,8 +27,8 @@ template <class S>
 struct ForwardHead {
   using T = AccumulatorOf<S>;
   KeyBlocks<S, Use::packed_keys> keys{Trans::yes};
-  KeyBlocks<S, Use::packed_values> values{Trans::no};  // not for LASER, whose values belong to a tile
-  HeadRows<S> v{}, y{}, error{};                       // `error` is null, or for what y loses by rounding
+  KeyBlocks<S, Use::packed_values> values{Trans::no};  // not for LASER, which has a tile's values
+  HeadRows<S> v{}, y{}, error{};                       // `error`: null, or what y loses by rounding
   HeadRows<T> sums{};                                  // null, or for LASER's sums
   T* lse = nullptr;
   int64_t channels = 0;

@@ -50,14 +50,14 @@ class Sums {
   HeadRows<T> sums_;
 };
 
-/// The arrays that the backward of one query head reads and adds to. The packed keys and values stay
-/// from head to head.
+/// The arrays that the backward of one query head reads and adds to. The packed keys and values
+/// stay from head to head.
 template <class S>
 struct Gradients {
   using T = AccumulatorOf<S>;
   KeyBlocks<S, Use::packed_keys> keys{Trans::yes};
   KeyBlocks<S, Use::packed_key_rows> key_rows{Trans::no};
-  KeyBlocks<S, Use::packed_values> values{Trans::yes};  // not for LASER, whose values belong to a tile
+  KeyBlocks<S, Use::packed_values> values{Trans::yes};  // not for LASER, which has a tile's values
   HeadRows<S> v{}, dy{}, dq{};
   HeadRows<S> y{}, error{};  // of a mean: y, and what it lost by rounding (null for nothing)
   HeadRows<T> sums{};        // of LASER

@@ -10,9 +10,9 @@
 
 namespace vitrine::cpu {
 
-/// The rows of a head in blocks of kKeysPerBlock. With Trans::yes a product sums over the columns of
-/// the rows (q·kᵀ), with Trans::no over the rows (P·v). The packed blocks are in the thread's buffer
-/// for `kUse`, so only one object of a type may be in use on a thread.
+/// The rows of a head in blocks of kKeysPerBlock. With Trans::yes a product sums over the columns
+/// of the rows (q·kᵀ), with Trans::no over the rows (P·v). The packed blocks are in the thread's
+/// buffer for `kUse`, so only one object of a type may be in use on a thread.
 template <class S, Use kUse>
 class KeyBlocks {
   using T = AccumulatorOf<S>;
@@ -57,8 +57,8 @@ class KeyBlocks {
   std::vector<std::optional<PackedMatrix<S>>> blocks_;
 };
 
-/// Whether the keys of a head are worth packing: more than one tile of queries reads them, each from
-/// the first key on.
+/// Whether the keys of a head are worth packing: more than one tile of queries reads them, each
+/// from the first key on.
 template <class S>
 bool packs_keys(const AttentionHead<S>& head) {
   return tiles_of(head.queries) > 1 && head.form.left >= head.keys;

@@ -57,8 +57,8 @@ T laser_cotangent(S* h, const S* dy, const T* sum, const T* delta, size_t n) {
   using V = Vec<T>;
   map(
       n, h, [](V up, V x, V d) HWY_ATTR { return up / (d + x); }, dy, sum, delta);
-  // What is subtracted from products of h must have its rounding. Where h overflows, the sum is read
-  // exactly.
+  // What is subtracted from products of h must have its rounding. Where h overflows, the sum is
+  // read exactly.
   if constexpr (!std::is_same_v<S, T>)
     return map_sum<T>(
         n,

@@ -2,8 +2,8 @@
 // and δ ∈ {0, 1} belong to a channel and a tile of queries. If the visible values are within 2 of
 // each other, c is their middle; if they are within 60, c is their minimum. In both cases δ = 1, so
 // that nothing cancels for small values. Otherwise c = max − 60 and δ = 0, and elements that such a
-// sum cannot represent are read exactly. All arrays have n channels. S, the type in memory, is float,
-// double or bfloat16; all computations are in T = AccumulatorOf<S>.
+// sum cannot represent are read exactly. All arrays have n channels. S, the type in memory, is
+// float, double or bfloat16. All computations are in T = AccumulatorOf<S>.
 #pragma once
 
 #include <cstddef>

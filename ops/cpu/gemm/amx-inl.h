@@ -56,8 +56,9 @@ void pack_strips(const bfloat16* x, int64_t ldx, int64_t rows, int64_t depth, fl
     for (int64_t j = 0; j < (kAlongK ? steps : strips); ++j) kAlongK ? pack(i, j) : pack(j, i);
 }
 
-/// R strips of A times C strips of B over `steps` tiles of K. Strips of B are `strip_b` apart. Tiles 0 to 3 hold the sums, 4 and 5
-/// two tiles of A, 6 and 7 two tiles of B. The sums start at 0 or (`more`) where `sums` left off.
+/// R strips of A times C strips of B over `steps` tiles of K. Strips of B are `strip_b` apart.
+/// Tiles 0 to 3 hold the sums, 4 and 5 two tiles of A, 6 and 7 two tiles of B. The sums start at 0
+/// or (`more`) where `sums` left off.
 template <int R, int C, class Tiles>
 void multiply_strips(Tiles& tiles, int64_t steps, const float* a, const float* b, int64_t strip_b, bool more,
                      float* sums) {

@@ -228,9 +228,9 @@ class Blocked {
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr bool kWideC = std::is_same_v<TC, float>;
 
-  /// Rows of A are read in place unless a panel of them would fall into few sets of the L2 cache, and
-  /// only if they consist of whole units. With A stored by columns, a tile reads part of a cache line
-  /// at every step of K; A is then read in place only if K is small.
+  /// Rows of A are read in place unless a panel of them would fall into few sets of the L2 cache,
+  /// and only if they consist of whole units. With A stored by columns, a tile reads part of a
+  /// cache line at every step of K; A is then read in place only if K is small.
   static bool reads_a_in_place(const GemmTask<T, TC>& t) {
     constexpr int64_t kBadStride = 4096, kFewSteps = 128;
     if (sizeof(T) * S::kPerUnit != sizeof(float)) return false;
