@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/measure/clock.h"
-#include "bench/measure/peak.h"
+#include "bench/measure/limits.h"
 #include "core/creation.h"
 #include "core/parallel.h"
 #include "core/random.h"

@@ -1,6 +1,6 @@
 // The matrix products of a training step at three sizes of GPT, and of generation: our kernels
 // against OpenBLAS, and both against this CPU's peak of fused multiply-adds, measured in the same
-// run. Runs alternate, so that a disturbance affects both. One thread is measured by its CPU time,
+// run. With --dtype bfloat16, products of bfloat16 against our own in float32. Runs alternate, so that a disturbance affects both. One thread is measured by its CPU time,
 // all threads by wall-clock time; the best of all runs counts.
 #include <cblas.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/measure/clock.h"
-#include "bench/measure/peak.h"
+#include "bench/measure/limits.h"
 #include "core/parallel.h"
 #include "core/simd/isa.h"
 #include "ops/cpu/gemm/gemm.h"
@@ -91,11 +91,11 @@ void set_openblas_threads(int count) {
 CBLAS_TRANSPOSE flag(Trans t) { return t == Trans::yes ? CblasTrans : CblasNoTrans; }
 
 struct Timing {
-  double ours, blas;  // seconds
+  double ours, peer;  // seconds
 };
 
 /// Alternates both for about `budget` seconds and keeps the best of each.
-Timing time_both(const std::function<void()>& ours, const std::function<void()>& blas, clockid_t clock,
+Timing time_both(const std::function<void()>& ours, const std::function<void()>& peer, clockid_t clock,
                  double budget) {
   Timing best{1e300, 1e300};
   const auto once = [clock](const std::function<void()>& f) {
@@ -104,26 +104,48 @@ Timing time_both(const std::function<void()>& ours, const std::function<void()>&
     return seconds(clock) - start;
   };
   ours();
-  blas();
+  peer();
   const double end = seconds(CLOCK_MONOTONIC) + budget;
   for (int round = 0; round < 5 || seconds(CLOCK_MONOTONIC) < end; ++round) {
     best.ours = std::min(best.ours, once(ours));
-    best.blas = std::min(best.blas, once(blas));
+    best.peer = std::min(best.peer, once(peer));
   }
   return best;
 }
 
-Timing time_product(const Product& p, int count, double budget) {
+/// One of our own products. C has the type that training wants: dW is summed in float32.
+template <class T>
+std::function<void()> own_product(const Product& p, const std::vector<T>& A, const std::vector<T>& B,
+                                  std::vector<T>& C, std::vector<float>& wide) {
+  const cpu::MatrixBatch batch{p.batch, 1, {p.M * p.K, 0}, {p.K * p.N, 0}, {p.M * p.N, 0}};
+  const int64_t lda = p.ta == Trans::yes ? p.M : p.K, ldb = p.tb == Trans::yes ? p.K : p.N;
+  return [=, &p, &A, &B, &C, &wide] {
+    if (p.ta == Trans::yes)
+      cpu::gemm_batched<T, float>(batch, p.ta, p.tb, p.M, p.N, p.K, 1, A.data(), lda, B.data(), ldb, 0,
+                                  wide.data(), p.N);
+    else
+      cpu::gemm_batched<T, T>(batch, p.ta, p.tb, p.M, p.N, p.K, 1, A.data(), lda, B.data(), ldb, 0, C.data(),
+                              p.N);
+  };
+}
+
+Timing time_bfloat16(const Product& p, int count, double budget) {
+  const std::vector<float> A = numbers(p.batch * p.M * p.K), B = numbers(p.batch * p.K * p.N);
+  std::vector<float> C(p.batch * p.M * p.N), wide(C.size());
+  const std::vector<vitrine::bfloat16> A16(A.begin(), A.end()), B16(B.begin(), B.end());
+  std::vector<vitrine::bfloat16> C16(C.size());
+  set_threads(count);
+  return time_both(own_product(p, A16, B16, C16, wide), own_product(p, A, B, C, wide),
+                   count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, budget);
+}
+
+Timing time_float32(const Product& p, int count, double budget) {
   const std::vector<float> A = numbers(p.batch * p.M * p.K), B = numbers(p.batch * p.K * p.N);
   std::vector<float> C(p.batch * p.M * p.N);
   const int64_t lda = p.ta == Trans::yes ? p.M : p.K, ldb = p.tb == Trans::yes ? p.K : p.N;
   set_threads(count);
   set_openblas_threads(p.batch > 1 ? 1 : count);
-  const auto ours = [&] {
-    const cpu::MatrixBatch batch{p.batch, 1, {p.M * p.K, 0}, {p.K * p.N, 0}, {p.M * p.N, 0}};
-    cpu::gemm_batched(batch, p.ta, p.tb, p.M, p.N, p.K, 1.0f, A.data(), lda, B.data(), ldb, 0.0f, C.data(),
-                      p.N);
-  };
+  const auto ours = own_product(p, A, B, C, C);
   const auto multiply = [&](int64_t i) {
     cblas_sgemm(CblasRowMajor, flag(p.ta), flag(p.tb), p.M, p.N, p.K, 1, &A[i * p.M * p.K], lda,
                 &B[i * p.K * p.N], ldb, 0, &C[i * p.M * p.N], p.N);
@@ -150,7 +172,7 @@ struct StepTotal {
 void print_row(const Product& p, const Timing& t, int count, double peak) {
   const double gflops = p.flops() * 1e-9;
   fmt::print("{:<7}{:<18}{:>5}{:>7}{:>7}{:>7}{:>6}{:>10.1f}{:>10.1f}{:>8.2f}{:>8.0f}%\n", p.size, p.name,
-             count, p.M, p.N, p.K, p.batch, gflops / t.ours, gflops / t.blas, t.blas / t.ours,
+             count, p.M, p.N, p.K, p.batch, gflops / t.ours, gflops / t.peer, t.peer / t.ours,
              100 * p.flops() / t.ours / (peak * count));
   std::fflush(stdout);
 }
@@ -162,34 +184,38 @@ int main(int argc, char** argv) {
       "The matrix product against OpenBLAS: GFLOP/s, ratio, and share of the peak of one's own kernels");
   double budget = 0.3;
   int most = threads();
-  std::string only;
+  std::string only, dtype = "float32";
+  app.add_option("--dtype", dtype, "float32 or bfloat16")->check(CLI::IsMember({"float32", "bfloat16"}));
   app.add_option("--seconds", budget, "Time for each row");
   app.add_option("--threads", most, "Threads of the second half of the rows");
   app.add_option("--only", only, "Only rows whose size (a, b, c, square) is this");
   CLI11_PARSE(app, argc, argv);
 
-  const double peak = bench::multiply_add_peak();
-  fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n", name(isa()), peak * 1e-9);
+  const bool halves = dtype == "bfloat16";
+  const double peak =
+      halves && bench::bfloat16_peak() > 0 ? bench::bfloat16_peak() : bench::multiply_add_peak();
+  const char* const peer = halves ? "float32" : "OpenBLAS";
+  fmt::print("{}, {}, peak of one thread {:.1f} GFLOP/s\n\n", name(isa()), dtype, peak * 1e-9);
   fmt::print("{:<7}{:<18}{:>5}{:>7}{:>7}{:>7}{:>6}{:>10}{:>10}{:>8}{:>9}\n", "size", "product", "thr", "M",
-             "N", "K", "batch", "ours", "OpenBLAS", "ratio", "of peak");
+             "N", "K", "batch", "ours", peer, "ratio", "of peak");
   std::vector<StepTotal> totals;
   for (int count : std::vector<int>(most > 1 ? std::vector<int>{1, most} : std::vector<int>{1})) {
     for (const Product& p : products()) {
       if (!only.empty() && p.size != only) continue;
-      const Timing t = time_product(p, count, budget);
+      const Timing t = halves ? time_bfloat16(p, count, budget) : time_float32(p, count, budget);
       print_row(p, t, count, peak);
       if (p.per_step == 0) continue;
       if (totals.empty() || totals.back().size != p.size || totals.back().count != count)
         totals.push_back({p.size, count});
       StepTotal& total = totals.back();
       total.time.ours += static_cast<double>(p.per_step) * t.ours;
-      total.time.blas += static_cast<double>(p.per_step) * t.blas;
+      total.time.peer += static_cast<double>(p.per_step) * t.peer;
       total.flops += static_cast<double>(p.per_step) * p.flops();
     }
   }
   fmt::print("\nAll linear layers of a training step\n{:<7}{:>5}{:>12}{:>14}{:>8}{:>10}\n", "size", "thr",
-             "ours ms", "OpenBLAS ms", "ratio", "GFLOP/s");
+             "ours ms", fmt::format("{} ms", peer), "ratio", "GFLOP/s");
   for (const StepTotal& s : totals)
     fmt::print("{:<7}{:>5}{:>12.2f}{:>14.2f}{:>8.2f}{:>10.1f}\n", s.size, s.count, 1e3 * s.time.ours,
-               1e3 * s.time.blas, s.time.blas / s.time.ours, s.flops * 1e-9 / s.time.ours);
+               1e3 * s.time.peer, s.time.peer / s.time.ours, s.flops * 1e-9 / s.time.ours);
 }

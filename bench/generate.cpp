@@ -13,6 +13,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/contest.h"
+#include "bench/measure/limits.h"
 #include "core/parallel.h"
 #include "core/tape.h"
 #include "ops/reduce.h"
@@ -30,27 +31,6 @@ bench::Size in_steps(bench::Size s) {
   return s;
 }
 
-/// Bytes per second that all threads together read from memory.
-double read_bandwidth() {
-  std::vector<float> x(size_t{32} << 20, 1.0f);
-  std::vector<double> partial(static_cast<size_t>(threads()) * 8);
-  const auto n = static_cast<int64_t>(x.size()), part = n / threads();
-  double best = 1e300;
-  for (int i = 0; i < 40; ++i) {
-    const double start = bench::seconds();
-    parallel_for(0, threads(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        float sums[64] = {};  // independent sums, so that the additions do not wait for each other
-        for (int64_t k = t * part; k + 64 <= (t + 1) * part; k += 64)
-          for (int64_t j = 0; j < 64; ++j) sums[j] += x[static_cast<size_t>(k + j)];
-        for (float sum : sums) partial[static_cast<size_t>(8 * t)] += static_cast<double>(sum);
-      }
-    });
-    best = std::min(best, bench::seconds() - start);
-  }
-  return static_cast<double>(x.size() * sizeof(float)) / best;
-}
-
 /// The part of one contender, run as a process: prints what PyTorch's twin prints.
 void generate_here(const bench::Size& s) {
   nn::Gpt model(s.model);
@@ -65,7 +45,7 @@ void generate_here(const bench::Size& s) {
     token = nn::sample_token(reshape(logits, {-1}), {.temperature = 0}, generator);
     result["seconds"].push_back(bench::seconds() - start);
   }
-  result["bandwidth"] = read_bandwidth();
+  result["bandwidth"] = bench::bandwidth().read;
   fmt::print("{}\n", result.dump());
 }
 

@@ -1,15 +1,15 @@
 // A step of AdamW over all parameters of a model, against the plain loop, against the bandwidth of
-// a copy, and against PyTorch's step. With --rule, the step of another rule.
+// memory that is updated in place, and against PyTorch's step. With --rule, the step of another rule.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 #include "bench/measure/clock.h"
+#include "bench/measure/limits.h"
 #include "bench/measure/process.h"
 #include "bench/measure/sizes.h"
 #include "core/creation.h"
@@ -34,19 +34,6 @@ double median_seconds(int repeats, F&& f) {
     times.push_back(bench::seconds() - start);
   }
   return bench::median(times);
-}
-
-/// Bytes per second, read and written, of copies in pieces as all threads take them.
-double copy_bandwidth() {
-  constexpr int64_t n = int64_t{1} << 28, piece = int64_t{1} << 20;
-  std::vector<char> from(n, 1), to(n, 2);
-  const double t = median_seconds(7, [&] {
-    parallel_for(0, n / piece, 1, [&](int64_t b, int64_t e) {
-      std::memcpy(&to[static_cast<size_t>(b * piece)], &from[static_cast<size_t>(b * piece)],
-                  static_cast<size_t>((e - b) * piece));
-    });
-  });
-  return 2.0 * n / t;
 }
 
 /// What one writes without thought: a scalar loop on one thread.
@@ -122,13 +109,14 @@ int main(int argc, char** argv) {
     for (const char* dtype : {"float32", "bfloat16"})
       if (!rule.empty() && (only.empty() || only == s.name)) measure_rule(s, dtype, repeats, rule);
   if (!rule.empty()) return 0;
-  const double bandwidth = copy_bandwidth();
-  fmt::print("{} threads; copies reach {:.1f} GB/s, read and written\n\n", count, 1e-9 * bandwidth);
+  const bench::Bandwidth memory = bench::bandwidth();
+  fmt::print("{} threads; memory: {:.1f} GB/s read, {:.1f} GB/s updated in place, {:.1f} GB/s copied\n\n",
+             count, 1e-9 * memory.read, 1e-9 * memory.update, 1e-9 * memory.copy);
   fmt::print("{:<6}{:<10}{:>12}{:>10}{:>10}{:>9}{:>13}{:>10}\n", "size", "", "parameters", "step ms",
-             "plain ms", "ratio", "of bandwidth", "norm ms");
+             "plain ms", "ratio", "of updates", "norm ms");
   for (const bench::Size& s : bench::sizes())
     for (const char* dtype : {"float32", "bfloat16"})
-      if (only.empty() || only == s.name) measure(s, dtype, repeats, bandwidth);
+      if (only.empty() || only == s.name) measure(s, dtype, repeats, memory.update);
   const std::string peer = bench::pytorch("adamw.py");
   if (peer.empty()) return 0;
   for (const bench::Size& s : bench::sizes()) {

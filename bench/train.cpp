@@ -14,22 +14,24 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "ops/cpu/gemm/gemm.h"
+#include "ops/view.h"
 
 using namespace vitrine;
 using nlohmann::json;
 
 namespace {
 
-/// Operations per second of our own matrix product where it is at its best.
+/// Operations per second of our own product of matrices of T where it is at its best.
+template <class T>
 double product_peak() {
   constexpr int64_t n = 1536;
-  const Tensor a = randn({n, n}), b = randn({n, n});
+  const Tensor a = cast(randn({n, n}), dtype_v<T>), b = cast(randn({n, n}), dtype_v<T>);
   std::vector<float> c(n * n);
   double best = 1e300;
   for (int i = 0; i < 8; ++i) {
     const double start = bench::seconds();
-    cpu::gemm_batched({}, cpu::Trans::no, cpu::Trans::no, n, n, n, 1.0f, a.data<float>(), n, b.data<float>(),
-                      n, 0.0f, c.data(), n);
+    cpu::gemm<T, float>(cpu::Trans::no, cpu::Trans::no, n, n, n, 1, a.data<T>(), n, b.data<T>(), n, 0,
+                        c.data(), n);
     best = std::min(best, bench::seconds() - start);
   }
   return 2.0 * n * n * n / best;
@@ -39,7 +41,8 @@ double product_peak() {
 /// what the product reaches.
 void run_process(const bench::Size& s, DType dtype) {
   json result = bench::train(s, dtype);
-  result["product"] = product_peak();  // in each process, as the machine's speed comes and goes
+  // In each process, as the machine's speed comes and goes
+  result["product"] = dtype == DType::bfloat16 ? product_peak<bfloat16>() : product_peak<float>();
   fmt::print("{}\n", result.dump());
 }
 
@@ -57,7 +60,7 @@ void compare(const bench::Contest& contest, const bench::Size& s) {
   bench::run(contest, contenders);
   const bench::Contender& ours = contenders.front();
   const double peak = bench::largest(ours.runs, "product");
-  fmt::print("{:<5}the float32 product reaches {:.0f} GFLOP/s\n", s.name, 1e-9 * peak);
+  fmt::print("{:<5}the {} product reaches {:.0f} GFLOP/s\n", s.name, name(contest.dtype), 1e-9 * peak);
   for (const bench::Contender& c : contenders) print(s, c, peak);
   const bench::Contender* const peer = bench::best_peer(contenders);
   if (peer == nullptr) return;
@@ -74,8 +77,8 @@ int main(int argc, char** argv) {
   if (contest.process) return run_process(bench::size(contest.only), contest.dtype), 0;
 
   fmt::print(
-      "{} threads, {}; share of the largest speed of the float32 product in these processes; ratio to "
-      "the faster of eager and compiled\n\n",
+      "{} threads, {}; share of the largest speed of the product in these processes; ratio to the faster of eager "
+      "and compiled\n\n",
       threads(), name(contest.dtype));
   fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>11}\n", "size", "", "median ms", "best ms", "tokens/s",
              "peak MiB", "of product");

@@ -27,6 +27,8 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
   app.add_option("--threads", count, "Threads of both")->capture_default_str();
+  std::string isa;
+  app.add_option("--isa", isa, "Both use no more than this instruction set")->check(CLI::IsMember({"avx2"}));
   app.add_flag("--process", contest.process, "Run here and print the figures as JSON: what the rounds start");
   try {
     app.parse(argc, argv);
@@ -34,6 +36,12 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
     std::exit(app.exit(e));
   }
   set_threads(count);
+  // The names under which both contenders' processes look for a limit
+  if (!isa.empty())
+    for (const char* variable : {"VITRINE_ISA", "ATEN_CPU_CAPABILITY"}) setenv(variable, isa.c_str(), 1);
+  if (!isa.empty())
+    for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"})
+      setenv(variable, "AVX2", 1);
   if (!contest.process) pytorch("gpt.py");  // prints its version before the tables
   if (dtype == "bfloat16") contest.dtype = DType::bfloat16;
   return contest;
