@@ -1,7 +1,8 @@
 // The matrix products of a training step at three sizes of GPT, and of generation: our kernels
 // against OpenBLAS, and both against this CPU's peak of fused multiply-adds, measured in the same
-// run. With --dtype bfloat16, products of bfloat16 against our own in float32. Runs alternate, so that a disturbance affects both. One thread is measured by its CPU time,
-// all threads by wall-clock time; the best of all runs counts.
+// run. With --dtype bfloat16, products of bfloat16 against our own in float32. Runs alternate, so
+// that a disturbance affects both. One thread is measured by its CPU time, all threads by
+// wall-clock time; the best of all runs counts.
 #include <cblas.h>
 #include <fmt/format.h>
 

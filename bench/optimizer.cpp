@@ -1,5 +1,6 @@
 // A step of AdamW over all parameters of a model, against the plain loop, against the bandwidth of
-// memory that is updated in place, and against PyTorch's step. With --rule, the step of another rule.
+// memory that is updated in place, and against PyTorch's step. With --rule, the step of another
+// rule.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// The limits of this machine, measured in the process that prints them: a figure says little without
-// the limit next to it.
+// The limits of this machine, measured in the process that prints them. A figure says little
+// without the limit next to it.
 #pragma once
 
 namespace vitrine::bench {
