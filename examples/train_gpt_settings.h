@@ -14,6 +14,7 @@
 #include "nn/training/sweep.h"
 #include "nn/training/trainer.h"
 #include "nn/transformer/mixers.h"
+#include "ops/matmul_math.h"
 
 namespace vitrine::examples {
 
@@ -21,7 +22,7 @@ struct Settings {
   nn::GptOptions gpt;
   nn::training::TrainingOptions training;
   nn::training::ScheduleOptions schedule;
-  std::string data, out = "reports", resume, prompt, device = "cpu", dtype = "float32";
+  std::string data, out = "reports", resume, prompt, device = "cpu", dtype = "float32", math = "float32";
   std::vector<std::string> compare;
   std::vector<uint64_t> seeds;
   int64_t batch = 12, sample = 300;
@@ -48,6 +49,8 @@ struct Settings {
     o.group("Machine");
     o("dtype", dtype, "16-bit dtypes keep float32 master weights; float16 scales the loss")
         .one_of({"float32", "float64", "bfloat16", "float16"});
+    o("math", math, "how float32 matrices are multiplied; bfloat16 rounds the operands of products to 8 bits")
+        .one_of({kMathNames.begin(), kMathNames.end()});
     o("device", device, "cpu, cuda or cuda:1 (without nvcc, cuda is the emulator, which is slow)")
         .decides(Role::execution);
     o("threads", threads, "CPU threads; 0: all cores").decides(Role::execution);

@@ -9,6 +9,7 @@
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/kernels.h"
+#include "ops/matmul_math.h"
 #include "ops/operands.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -23,6 +24,22 @@ bool reads_in_place(const Tensor& x) { return has_matrix_rows(x) || has_matrix_r
 
 Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
 
+/// Whether the operands of a product are rounded to bfloat16 first (ops/matmul_math.h).
+bool rounds(const Tensor& x) { return math() == Math::bfloat16 && x.dtype() == DType::float32; }
+
+/// x rounded to bfloat16, in the layout that it has.
+Tensor rounded(const Tensor& x) {
+  return has_matrix_rows(x) ? copy_as(x, DType::bfloat16) : transpose(copy_as(transpose(x), DType::bfloat16));
+}
+
+/// z = x·y, or z += x·y, of readable matrices.
+void multiply(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
+  if (rounds(x))
+    VITRINE_RUN(matmul, z, rounded(x), rounded(y), add);
+  else
+    VITRINE_RUN(matmul, z, x, y, add);
+}
+
 /// op(x)·op(y) of batched matrices with equal or broadcast leading axes.
 Tensor product(const Tensor& x, const Tensor& y) {
   const auto leading = [](const Shape& s) {
@@ -32,19 +49,20 @@ Tensor product(const Tensor& x, const Tensor& y) {
   shape.push_back(x.size(-2));
   shape.push_back(y.size(-1));
   Tensor z = empty(shape, x.dtype(), x.device(), "matmul");
-  const Tensor a = readable(x), b = readable(y);
-  VITRINE_RUN(matmul, z, a, b, false);
+  multiply(z, readable(x), readable(y), false);
   return z;
 }
 
 Tensor matrices(const Tensor& x, const Tensor& y) {
-  return record("matmul", {x, y}, product(x, y), [x = Saved(x), y = Saved(y)](const Backward& b) -> Grads {
-    const Tensor& dz = b.dy();
-    Grads grads(2);
-    if (b.needs(0)) grads[0] = sum_to(matmul(dz, transpose(y)), x->shape());
-    if (b.needs(1)) grads[1] = sum_to(matmul(transpose(x), dz), y->shape());
-    return grads;
-  });
+  return record("matmul", {x, y}, product(x, y),
+                [x = Saved(x), y = Saved(y), way = math()](const Backward& b) -> Grads {
+                  const MathScope scope(way);
+                  const Tensor& dz = b.dy();
+                  Grads grads(2);
+                  if (b.needs(0)) grads[0] = sum_to(matmul(dz, transpose(y)), x->shape());
+                  if (b.needs(1)) grads[1] = sum_to(matmul(transpose(x), dz), y->shape());
+                  return grads;
+                });
 }
 
 }  // namespace
@@ -199,12 +217,15 @@ struct Layer {
 };
 
 /// The gradients of x, weight and bias, given the gradient of x·weightᵀ + bias.
-Grads layer_gradients(const Backward& b, const Tensor& dy, const Tensor& x, const Tensor& weight) {
+Grads layer_gradients(Math way, const Backward& b, const Tensor& dy, const Tensor& x, const Tensor& weight) {
+  const MathScope scope(way);
   Grads grads(3);
   if (b.needs(0)) grads[0] = matmul(dy, weight);
   if (b.needs(1))
-    grads[1] =
-        Grad::into([dy, x](Tensor& dw, bool fresh) { VITRINE_RUN(matmul, dw, transpose(dy), x, !fresh); });
+    grads[1] = Grad::into([dy, x, way](Tensor& dw, bool fresh) {
+      const MathScope scope(way);
+      multiply(dw, transpose(dy), x, !fresh);
+    });
   if (b.needs(2)) grads[2] = sum(dy, {0});
   return grads;
 }
@@ -223,10 +244,15 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (const auto y = through_definition({l.x, l.weight, l.bias}, definition)) return l.shaped(*y);
   const Tensor rows = readable(l.x), matrix = packed(l.weight);
   Tensor y = empty_rows("linear", {l.x.size(0), l.weight.size(0)}, l.x.dtype(), l.x.device());
-  VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
+  if (rounds(rows)) {
+    multiply(y, rows, transpose(matrix), false);
+    if (l.bias.defined()) VITRINE_RUN(binary, y, y, expand(l.bias, y.shape()), Binary::add);
+  } else {
+    VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
+  }
   y = record("linear", {l.x, l.weight, l.bias}, y,
-             [x = Saved(rows), weight = Saved(matrix)](const Backward& b) {
-               return layer_gradients(b, readable(b.dy()), x, weight);
+             [x = Saved(rows), weight = Saved(matrix), way = math()](const Backward& b) {
+               return layer_gradients(way, b, readable(b.dy()), x, weight);
              });
   return l.shaped(y);
 }
@@ -264,12 +290,14 @@ Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bia
   check_floating("linear_gelu_tanh", "x", l.x);
   const auto definition = [&] { return define::linear_gelu_tanh(l.x, l.weight, l.bias); };
   if (const auto y = through_definition({l.x, l.weight, l.bias}, definition)) return l.shaped(*y);
+  if (rounds(l.x)) return l.shaped(definition());
   const Tensor rows = readable(l.x), matrix = packed(l.weight);
   Tensor h = l.result(), y = l.result();
   VITRINE_RUN(linear_gelu_tanh, y, h, rows, matrix, l.packed_bias());
   y = record("linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
              [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {
-               return layer_gradients(b, run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
+               return layer_gradients(Math::float32, b,
+                                      run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
              });
   return l.shaped(y);
 }

@@ -1,0 +1,132 @@
+// Products of float32 matrices whose operands are rounded to bfloat16.
+#include "ops/matmul_math.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <thread>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+using namespace vitrine;
+
+namespace {
+
+Tensor draw(const Shape& shape, uint64_t seed) {
+  Generator generator(seed);
+  return randn(shape, DType::float32, Device::cpu, 0, 1, generator);
+}
+
+/// x rounded to bfloat16, in float64.
+Tensor coarse(const Tensor& x) { return cast(cast(x, DType::bfloat16), DType::float64); }
+
+double distance(const Tensor& x, const Tensor& y) {
+  return max(abs(cast(x, DType::float64) - cast(y, DType::float64))).item();
+}
+
+const Tensor kX = draw({5, 7, 33}, 1), kW = draw({20, 33}, 2), kB = draw({20}, 3), kUp = draw({5, 7, 20}, 4);
+
+/// The loss Σ up·f(x, w, b), and the gradients of x and w.
+std::vector<Tensor> run(const std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>& f) {
+  Tape tape;
+  const Tensor x = tape.watch(kX), w = tape.watch(kW), b = tape.watch(kB);
+  const Tensor y = f(x, w, b);
+  std::vector<Tensor> result = tape.gradient({y}, {x, w, b}, {kUp});
+  result.insert(result.begin(), y);
+  return result;
+}
+
+constexpr double kRounding = 2e-5;  // of float32 sums
+
+}  // namespace
+
+TEST_CASE("with Math::bfloat16 products have the rounded operands, and sums of float32") {
+  const MathScope scope(Math::bfloat16);
+  CHECK(distance(matmul(kX, transpose(kW)), matmul(coarse(kX), transpose(coarse(kW)))) < kRounding);
+  // Batches, both transposed, and vectors
+  const Tensor a = draw({3, 9, 17}, 5), b = draw({3, 11, 9}, 6);
+  CHECK(distance(matmul(transpose(a), transpose(b)), matmul(transpose(coarse(a)), transpose(coarse(b)))) <
+        kRounding);
+  const Tensor v = draw({33}, 7);
+  CHECK(distance(matmul(kX, v), matmul(coarse(kX), coarse(v))) < kRounding);
+  CHECK(matmul(kX, v).dtype() == DType::float32);
+}
+
+TEST_CASE("with Math::bfloat16 a layer and its gradients have rounded operands, and an exact bias") {
+  for (const bool activated : {false, true}) {
+    INFO("activated ", activated);
+    std::vector<Tensor> got;
+    {
+      const MathScope scope(Math::bfloat16);
+      got = run([&](const Tensor& x, const Tensor& w, const Tensor& b) {
+        return activated ? linear_gelu_tanh(x, w, b) : linear(x, w, b);
+      });
+    }
+    const Tensor h = linear(coarse(kX), coarse(kW), cast(kB, DType::float64));
+    CHECK(distance(got[0], activated ? gelu_tanh(h) : h) < kRounding);
+    // The gradient before the product, from the layer's own numbers
+    Tensor up = kUp;
+    if (activated) {
+      Tape tape;
+      const Tensor before = tape.watch(cast(h, DType::float32));
+      up = tape.gradient({gelu_tanh(before)}, {before}, {kUp})[0];
+    }
+    const Tensor dy = coarse(flatten(up, 0, -2));
+    CHECK(distance(got[1], reshape(matmul(dy, coarse(kW)), kX.shape())) < (activated ? 0.02 : kRounding));
+    CHECK(distance(got[2], matmul(transpose(dy), coarse(flatten(kX, 0, -2)))) <
+          (activated ? 0.02 : kRounding));
+    CHECK(distance(got[3], sum(cast(flatten(up, 0, -2), DType::float64), {0})) < kRounding);
+  }
+}
+
+TEST_CASE("a gradient is multiplied as its forward was, whatever holds when backward runs") {
+  const auto gradients = [](Math forward, Math backward) {
+    Tape tape;
+    const Tensor x = tape.watch(kX), w = tape.watch(kW);
+    Tensor y;
+    {
+      const MathScope scope(forward);
+      y = linear(matmul(x, transpose(w)), transpose(draw({20, 4}, 8)));
+    }
+    const MathScope scope(backward);
+    return tape.gradient({sum(y)}, {x, w});
+  };
+  for (const Math forward : {Math::float32, Math::bfloat16}) {
+    const auto same = gradients(forward, forward);
+    for (const Math backward : {Math::float32, Math::bfloat16}) {
+      const auto got = gradients(forward, backward);
+      for (size_t i = 0; i < got.size(); ++i) CHECK(got[i].values() == same[i].values());
+    }
+  }
+  CHECK(gradients(Math::float32, Math::float32)[0].values() !=
+        gradients(Math::bfloat16, Math::float32)[0].values());
+}
+
+TEST_CASE("Math::bfloat16 is never the default, ends with its scope, and concerns one thread and float32") {
+  CHECK(math() == Math::float32);
+  const Tensor exact = matmul(kX, transpose(kW)), wide = cast(kX, DType::float64);
+  const Tensor of_wide = matmul(wide, transpose(cast(kW, DType::float64)));
+  {
+    const MathScope outer(Math::bfloat16);
+    CHECK(math() == Math::bfloat16);
+    {
+      const MathScope inner(Math::float32);
+      CHECK(matmul(kX, transpose(kW)).values() == exact.values());
+    }
+    CHECK(matmul(kX, transpose(kW)).values() != exact.values());
+    CHECK(matmul(wide, transpose(cast(kW, DType::float64))).values() == of_wide.values());
+    Math of_thread = Math::bfloat16;
+    std::thread([&] { of_thread = math(); }).join();
+    CHECK(of_thread == Math::float32);
+  }
+  CHECK(matmul(kX, transpose(kW)).values() == exact.values());
+  CHECK(math_of("bfloat16") == Math::bfloat16);
+  CHECK_THROWS_WITH_AS(math_of("tf32"), "math is tf32: wanted one of float32, bfloat16", Error);
+}
