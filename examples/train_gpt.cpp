@@ -110,7 +110,7 @@ void print_end(const Settings& s, const Run& run, const RunRecord& record, int64
 /// An error during the training of the run becomes a FailedRun.
 RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabulary, const Tokens& training,
                 const Tokens& validation) {
-  const MathScope math(math_of(s.math));
+  const MatmulMathScope math(matmul_math_of(s.math));
   Gpt model = make_model(s, vocabulary.size());
   Task task = language_modeling(model, training, validation, s.batch, s.seed);
   task.setting[kCharacters] = vocabulary.to_json();

@@ -50,7 +50,7 @@ struct Settings {
     o("dtype", dtype, "16-bit dtypes keep float32 master weights; float16 scales the loss")
         .one_of({"float32", "float64", "bfloat16", "float16"});
     o("math", math, "how float32 matrices are multiplied; bfloat16 rounds the operands of products to 8 bits")
-        .one_of({kMathNames.begin(), kMathNames.end()});
+        .one_of({kMatmulMathNames.begin(), kMatmulMathNames.end()});
     o("device", device, "cpu, cuda or cuda:1 (without nvcc, cuda is the emulator, which is slow)")
         .decides(Role::execution);
     o("threads", threads, "CPU threads; 0: all cores").decides(Role::execution);

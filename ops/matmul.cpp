@@ -25,7 +25,7 @@ bool reads_in_place(const Tensor& x) { return has_matrix_rows(x) || has_matrix_r
 Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
 
 /// Whether the operands of a product are rounded to bfloat16 first (ops/matmul_math.h).
-bool rounds(const Tensor& x) { return math() == Math::bfloat16 && x.dtype() == DType::float32; }
+bool rounds(const Tensor& x) { return matmul_math() == MatmulMath::bfloat16 && x.dtype() == DType::float32; }
 
 /// x rounded to bfloat16, in the layout that it has.
 Tensor rounded(const Tensor& x) {
@@ -55,8 +55,8 @@ Tensor product(const Tensor& x, const Tensor& y) {
 
 Tensor matrices(const Tensor& x, const Tensor& y) {
   return record("matmul", {x, y}, product(x, y),
-                [x = Saved(x), y = Saved(y), way = math()](const Backward& b) -> Grads {
-                  const MathScope scope(way);
+                [x = Saved(x), y = Saved(y), way = matmul_math()](const Backward& b) -> Grads {
+                  const MatmulMathScope scope(way);
                   const Tensor& dz = b.dy();
                   Grads grads(2);
                   if (b.needs(0)) grads[0] = sum_to(matmul(dz, transpose(y)), x->shape());
@@ -217,13 +217,14 @@ struct Layer {
 };
 
 /// The gradients of x, weight and bias, given the gradient of x·weightᵀ + bias.
-Grads layer_gradients(Math way, const Backward& b, const Tensor& dy, const Tensor& x, const Tensor& weight) {
-  const MathScope scope(way);
+Grads layer_gradients(MatmulMath way, const Backward& b, const Tensor& dy, const Tensor& x,
+                      const Tensor& weight) {
+  const MatmulMathScope scope(way);
   Grads grads(3);
   if (b.needs(0)) grads[0] = matmul(dy, weight);
   if (b.needs(1))
     grads[1] = Grad::into([dy, x, way](Tensor& dw, bool fresh) {
-      const MathScope scope(way);
+      const MatmulMathScope scope(way);
       multiply(dw, transpose(dy), x, !fresh);
     });
   if (b.needs(2)) grads[2] = sum(dy, {0});
@@ -251,7 +252,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
   }
   y = record("linear", {l.x, l.weight, l.bias}, y,
-             [x = Saved(rows), weight = Saved(matrix), way = math()](const Backward& b) {
+             [x = Saved(rows), weight = Saved(matrix), way = matmul_math()](const Backward& b) {
                return layer_gradients(way, b, readable(b.dy()), x, weight);
              });
   return l.shaped(y);
@@ -296,7 +297,7 @@ Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bia
   VITRINE_RUN(linear_gelu_tanh, y, h, rows, matrix, l.packed_bias());
   y = record("linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
              [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {
-               return layer_gradients(Math::float32, b,
+               return layer_gradients(MatmulMath::float32, b,
                                       run_unary_backward(Unary::gelu_tanh, b.dy(), h, h, 0, 0), x, weight);
              });
   return l.shaped(y);

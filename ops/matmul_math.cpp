@@ -7,19 +7,19 @@
 namespace vitrine {
 namespace {
 
-thread_local Math current = Math::float32;
+thread_local MatmulMath current = MatmulMath::float32;
 
 }  // namespace
 
-Math math() { return current; }
+MatmulMath matmul_math() { return current; }
 
-Math math_of(std::string_view name) {
-  for (size_t i = 0; i < kMathNames.size(); ++i)
-    if (kMathNames[i] == name) return static_cast<Math>(i);
-  fail("math is {}: wanted one of {}", name, fmt::join(kMathNames, ", "));
+MatmulMath matmul_math_of(std::string_view name) {
+  for (size_t i = 0; i < kMatmulMathNames.size(); ++i)
+    if (kMatmulMathNames[i] == name) return static_cast<MatmulMath>(i);
+  fail("the math of products is {}: wanted one of {}", name, fmt::join(kMatmulMathNames, ", "));
 }
 
-MathScope::MathScope(Math math) : outer_(std::exchange(current, math)) {}
-MathScope::~MathScope() { current = outer_; }
+MatmulMathScope::MatmulMathScope(MatmulMath math) : outer_(std::exchange(current, math)) {}
+MatmulMathScope::~MatmulMathScope() { current = outer_; }
 
 }  // namespace vitrine

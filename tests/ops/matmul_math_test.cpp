@@ -47,8 +47,8 @@ constexpr double kRounding = 2e-5;  // of float32 sums
 
 }  // namespace
 
-TEST_CASE("with Math::bfloat16 products have the rounded operands, and sums of float32") {
-  const MathScope scope(Math::bfloat16);
+TEST_CASE("with MatmulMath::bfloat16 products have the rounded operands, and sums of float32") {
+  const MatmulMathScope scope(MatmulMath::bfloat16);
   CHECK(distance(matmul(kX, transpose(kW)), matmul(coarse(kX), transpose(coarse(kW)))) < kRounding);
   // Batches, both transposed, and vectors
   const Tensor a = draw({3, 9, 17}, 5), b = draw({3, 11, 9}, 6);
@@ -59,12 +59,12 @@ TEST_CASE("with Math::bfloat16 products have the rounded operands, and sums of f
   CHECK(matmul(kX, v).dtype() == DType::float32);
 }
 
-TEST_CASE("with Math::bfloat16 a layer and its gradients have rounded operands, and an exact bias") {
+TEST_CASE("with MatmulMath::bfloat16 a layer and its gradients have rounded operands, and an exact bias") {
   for (const bool activated : {false, true}) {
     INFO("activated ", activated);
     std::vector<Tensor> got;
     {
-      const MathScope scope(Math::bfloat16);
+      const MatmulMathScope scope(MatmulMath::bfloat16);
       got = run([&](const Tensor& x, const Tensor& w, const Tensor& b) {
         return activated ? linear_gelu_tanh(x, w, b) : linear(x, w, b);
       });
@@ -87,46 +87,48 @@ TEST_CASE("with Math::bfloat16 a layer and its gradients have rounded operands, 
 }
 
 TEST_CASE("a gradient is multiplied as its forward was, whatever holds when backward runs") {
-  const auto gradients = [](Math forward, Math backward) {
+  const auto gradients = [](MatmulMath forward, MatmulMath backward) {
     Tape tape;
-    const Tensor x = tape.watch(kX), w = tape.watch(kW);
+    const Tensor x = tape.watch(kX), w = tape.watch(kW), out = tape.watch(draw({4, 20}, 8));
     Tensor y;
     {
-      const MathScope scope(forward);
-      y = linear(matmul(x, transpose(w)), transpose(draw({20, 4}, 8)));
+      const MatmulMathScope scope(forward);
+      y = linear(matmul(x, transpose(w)), out);
     }
-    const MathScope scope(backward);
-    return tape.gradient({sum(y)}, {x, w});
+    const MatmulMathScope scope(backward);
+    return tape.gradient({sum(y)}, {x, w, out});
   };
-  for (const Math forward : {Math::float32, Math::bfloat16}) {
+  for (const MatmulMath forward : {MatmulMath::float32, MatmulMath::bfloat16}) {
     const auto same = gradients(forward, forward);
-    for (const Math backward : {Math::float32, Math::bfloat16}) {
+    for (const MatmulMath backward : {MatmulMath::float32, MatmulMath::bfloat16}) {
       const auto got = gradients(forward, backward);
       for (size_t i = 0; i < got.size(); ++i) CHECK(got[i].values() == same[i].values());
     }
   }
-  CHECK(gradients(Math::float32, Math::float32)[0].values() !=
-        gradients(Math::bfloat16, Math::float32)[0].values());
+  CHECK(gradients(MatmulMath::float32, MatmulMath::float32)[0].values() !=
+        gradients(MatmulMath::bfloat16, MatmulMath::float32)[0].values());
 }
 
-TEST_CASE("Math::bfloat16 is never the default, ends with its scope, and concerns one thread and float32") {
-  CHECK(math() == Math::float32);
+TEST_CASE(
+    "MatmulMath::bfloat16 is never the default, ends with its scope, and concerns one thread and float32") {
+  CHECK(matmul_math() == MatmulMath::float32);
   const Tensor exact = matmul(kX, transpose(kW)), wide = cast(kX, DType::float64);
   const Tensor of_wide = matmul(wide, transpose(cast(kW, DType::float64)));
   {
-    const MathScope outer(Math::bfloat16);
-    CHECK(math() == Math::bfloat16);
+    const MatmulMathScope outer(MatmulMath::bfloat16);
+    CHECK(matmul_math() == MatmulMath::bfloat16);
     {
-      const MathScope inner(Math::float32);
+      const MatmulMathScope inner(MatmulMath::float32);
       CHECK(matmul(kX, transpose(kW)).values() == exact.values());
     }
     CHECK(matmul(kX, transpose(kW)).values() != exact.values());
     CHECK(matmul(wide, transpose(cast(kW, DType::float64))).values() == of_wide.values());
-    Math of_thread = Math::bfloat16;
-    std::thread([&] { of_thread = math(); }).join();
-    CHECK(of_thread == Math::float32);
+    MatmulMath of_thread = MatmulMath::bfloat16;
+    std::thread([&] { of_thread = matmul_math(); }).join();
+    CHECK(of_thread == MatmulMath::float32);
   }
   CHECK(matmul(kX, transpose(kW)).values() == exact.values());
-  CHECK(math_of("bfloat16") == Math::bfloat16);
-  CHECK_THROWS_WITH_AS(math_of("tf32"), "math is tf32: wanted one of float32, bfloat16", Error);
+  CHECK(matmul_math_of("bfloat16") == MatmulMath::bfloat16);
+  CHECK_THROWS_WITH_AS(matmul_math_of("tf32"),
+                       "the math of products is tf32: wanted one of float32, bfloat16", Error);
 }
