@@ -14,6 +14,8 @@
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/matmul_math.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/cuda/device.h"
 
@@ -331,6 +333,24 @@ TEST_CASE("the best step that supports a product is taken, or the one that is as
       chosen("fast", DType::float32),
       "VITRINE_CUDA_MATMUL is fast: wanted auto or one of naive, tiled, blocked, tensor_core, hopper, cublas",
       Error);
+}
+
+TEST_CASE("float32 matrices whose operands are rounded to bfloat16 have the CPU's products and gradients") {
+  if (!has_gpu()) return;
+  const MatmulMathScope scope(MatmulMath::bfloat16);
+  Generator generator(1);
+  const Tensor x = randn({5, 7, 33}, DType::float32, Device::cpu, 0, 1, generator);
+  const Tensor w = randn({20, 33}, DType::float32, Device::cpu, 0, 1, generator);
+  const auto run = [&](Device device) {
+    Tape tape;
+    const Tensor a = tape.watch(to(x, device)), b = tape.watch(to(w, device)), y = linear(a, b);
+    const auto grads = tape.gradient({y}, {a, b}, {y});
+    return std::vector{to(y, Device::cpu), to(grads[0], Device::cpu), to(grads[1], Device::cpu)};
+  };
+  const auto cpu = run(Device::cpu), gpu = run(Device::cuda);
+  // y is summed in another order, and rounded again as a cotangent.
+  for (size_t i = 0; i < cpu.size(); ++i)
+    CHECK(max(abs(cpu[i] - gpu[i])).item() <= (i == 0 ? 1e-5 : 0.005) * max(abs(cpu[i])).item());
 }
 
 #if VITRINE_CUDA_EMULATED
