@@ -75,7 +75,8 @@ check-samples: build
 	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(strides|extremes|twins|gpt)$$'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
-# In this build the emulated CUDA kernels report each memory access, so races and bounds are checked.
+# In this build the emulated CUDA kernels report each memory access, so that races and bounds are
+# checked.
 check-inspect: build-inspect
 	@$(STAGE) "tests of traced kernels" $(CTEST) inspect -L cuda -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 # The emulated training runs are left out, because they take minutes; other tests run each of their
