@@ -114,7 +114,7 @@ Timing time_both(const std::function<void()>& ours, const std::function<void()>&
   return best;
 }
 
-/// One of our own products. C has the type that training wants: dW is summed in float32.
+/// One of our own products. C has the type that training uses: dW is float32.
 template <class T>
 std::function<void()> own_product(const Product& p, const std::vector<T>& A, const std::vector<T>& B,
                                   std::vector<T>& C, std::vector<float>& wide) {

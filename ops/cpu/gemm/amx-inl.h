@@ -42,7 +42,7 @@ void pack_tile(const bfloat16* x, int64_t ldx, int64_t valid, int64_t depth, flo
 }
 
 /// Packs `rows` rows of A (or columns of B) over `depth` elements of K, strip by strip. Memory is
-/// read in the order in which it lies.
+/// read from its beginning to its end.
 template <bool kAlongK, bool kByPair>
 void pack_strips(const bfloat16* x, int64_t ldx, int64_t rows, int64_t depth, float* to) {
   const int64_t strips = ceil_div(rows, kTileRows), steps = ceil_div(depth, kTileK);
@@ -134,7 +134,7 @@ class TileProduct {
   }
 
  private:
-  /// Where the block of B that begins at row k and column j lies in a B that is packed as a whole.
+  /// The offset, in a B that is packed as a whole, of the block that begins at row k and column j.
   int64_t place_of(int64_t j, int64_t k) const {
     const int64_t strips = ceil_div(std::min(columns, columns_of_b - j), kTileRows);
     return (ceil_div(rows_of_b, kTileK) * (j / kTileRows) + k / kTileK * strips) * kTile;

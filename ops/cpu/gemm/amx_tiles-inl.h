@@ -30,7 +30,7 @@ class AmxTiles {
  public:
   /// Gives every tile its full size and sets it to 0.
   AmxTiles() { asm volatile("ldtilecfg %0" : : "m"(kConfiguration)); }
-  /// Tells the system that there are no more tiles to save when it changes threads.
+  /// After this the system has no tiles to save when it changes threads.
   ~AmxTiles() { asm volatile("tilerelease"); }
   AmxTiles(const AmxTiles&) = delete;
   AmxTiles& operator=(const AmxTiles&) = delete;

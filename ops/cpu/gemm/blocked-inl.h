@@ -263,7 +263,7 @@ class Blocked {
     sums_of_c = scratch(Scratch::c, rows * ceil_div(n, S::kWidth) * S::kWidth);
   }
 
-  /// Where the block of B that begins at row k and column j lies in a B that is packed as a whole.
+  /// The offset, in a B that is packed as a whole, of the block that begins at row k and column j.
   int64_t place_of(int64_t j, int64_t k) const {
     const int64_t width = ceil_div(std::min(columns, columns_of_b - j), S::kWidth) * S::kWidth;
     return ceil_div(rows_of_b, S::kPerUnit) * j + k / S::kPerUnit * width;

@@ -202,7 +202,7 @@ void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC>
 
 namespace {
 
-/// A task that stands for B alone.
+/// A task that describes B alone.
 template <class T>
 GemmTask<T, float> task_of(const PackedMatrix<T>& b) {
   GemmTask<T, float> task{};

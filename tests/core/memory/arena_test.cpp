@@ -261,7 +261,7 @@ TEST_CASE("release_cached gives back the free pages of a segment, and no byte of
   CHECK(s.ground.held() == 4 * page);  // 3 of the 7 are free from end to end
   for (const size_t i : {0, 2, 4})
     for (size_t k = 0; k < (i == 0 ? 3 : i == 2 ? 5 : 1) * kUnit; ++k) REQUIRE(blocks[i][k] == 7);
-  char* const again = s.take(3 * page);  // does not fit what is left beside the gaps
+  char* const again = s.take(3 * page);  // fits none of the remaining blocks
   CHECK((again < blocks[0] || again > blocks[2]));
   for (char* block : {blocks[0], blocks[2], blocks[4], again}) CHECK(s.arena.give(block));
 }

@@ -30,7 +30,7 @@ std::vector<double> wide(const std::vector<T>& x) {
   return std::vector<double>(x.begin(), x.end());
 }
 
-/// The first [K, N] of a packed [rows, columns]. What lies beyond K is NaN, and must not be read.
+/// The first [K, N] of a packed [rows, columns]. Elements beyond K are NaN, and must not be read.
 template <class T>
 void check_product(Trans ta, Trans tb, int64_t M, int64_t columns, int64_t rows, int64_t N, int64_t K) {
   using TC = AccumulatorOf<T>;
