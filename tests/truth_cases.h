@@ -30,8 +30,13 @@ struct TruthCase {
 /// The case of an entry of the manifest, with the tensors of its file in `folder`.
 TruthCase read_truth_case(const Json& entry, const std::filesystem::path& folder);
 
-/// Makes the output of a case.
-using TruthAdapter = std::function<Tensor(const Settings& params, const Inputs& inputs)>;
+/// The outputs of a case, in the order of the manifest. The gradients are those of the first.
+struct Outputs : std::vector<Tensor> {
+  Outputs(const Tensor& y) : std::vector<Tensor>{y} {}  // most cases have one
+  using std::vector<Tensor>::vector;
+};
+/// Makes the outputs of a case.
+using TruthAdapter = std::function<Outputs(const Settings& params, const Inputs& inputs)>;
 
 /// Runs the adapter in float64 on a device and compares value and gradients at 1e-9 in the norm of
 /// the reference: max |got − want| ≤ tolerance·max(max |want|, floor), the floor 1e-3 for values

@@ -169,7 +169,12 @@ std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& 
     // Rounded to y's dtype, because the differences are weighted with the values that the backward
     // gets.
     const Tensor c = tensor(random_direction(y, options.seed + 1000 * node.index + i), y.shape(), y.dtype());
-    const auto values = c.values();
+    auto values = c.values();
+    // An output that is infinite, such as the score of a hidden key, is a constant: its cotangent
+    // must not come back, so the backward gets it and the differences leave it out.
+    const auto at = y.values();
+    for (size_t e = 0; e < values.size(); ++e)
+      if (std::isinf(at[e])) values[e] = 0;
     job.weights.insert(job.weights.end(), values.begin(), values.end());
     dy.push_back(copy_to(c, y.device()));
   }

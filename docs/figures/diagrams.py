@@ -101,9 +101,9 @@ def ops():
 
 def attention():
     picture = Picture(1120, 300, "The stages of attention and the parts that change them")
-    stages = (("prepare", "chain", "rotary", "qk_norm …"), ("score", "one owner", "q·kᵀ", ""),
-              ("scale", "one owner", "optimal …", "scale=X"), ("modify", "chain", "softcap", "alibi"),
-              ("mask", "chain", "causal", "window=w"), ("normalize", "one owner", "softmax, entmax", "sigmoid"),
+    stages = (("prepare", "chain", "rotary", "qk_norm …"), ("score", "one owner", "q·kᵀ", "additive …"),
+              ("scale", "one owner", "optimal …", "scale=X"), ("modify", "chain", "softcap", "alibi, t5"),
+              ("mask", "chain", "causal", "window=w"), ("normalize", "one owner", "softmax, entmax", "sparsemax …"),
               ("reweight", "chain", "", ""), ("read", "one owner", "mean", "laser"), ("combine", "chain", "", ""))
     for i, (name, kind, first, second) in enumerate(stages):
         x = 20 + i * 122

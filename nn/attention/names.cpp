@@ -68,15 +68,17 @@ double to_number(const std::string& text) {
 bool takes(const PartOption& option, const std::string& text) {
   if (std::find(option.words.begin(), option.words.end(), text) != option.words.end()) return true;
   const double number = to_number(text);
-  return option.number && number > option.above && number >= option.least;
+  return option.number && number > option.above && number >= option.least &&
+         (!option.whole || number == std::floor(number));
 }
 
 /// "a finite number above 0", "a number from 2 on, or visible".
 std::string values_of(const PartOption& option) {
   const std::string words = fmt::format("{}", fmt::join(option.words, " or "));
   if (!option.number) return words;
-  const std::string number = option.least > 0 ? fmt::format("a number from {} on", option.least)
-                                              : fmt::format("a finite number above {}", option.above);
+  const std::string kind = option.whole ? "whole number" : option.least > 0 ? "number" : "finite number";
+  const std::string number = option.least > 0 ? fmt::format("a {} from {} on", kind, option.least)
+                                              : fmt::format("a {} above {}", kind, option.above);
   return words.empty() ? number : number + ", or " + words;
 }
 

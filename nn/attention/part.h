@@ -12,6 +12,7 @@
 //   options.mixer = "relu2+alibi";
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -121,6 +122,7 @@ struct PartOption {
   /// Whether numbers are allowed: those > `above` and ≥ `least`
   bool number = true;
   double above = 0, least = 0;
+  bool whole = false;     ///< only whole numbers are allowed
   bool optional = false;  ///< the option may have no value
 };
 
@@ -131,6 +133,10 @@ class PartValues {
   bool has(const std::string& option) const { return !text(option).empty(); }
   const std::string& text(const std::string& option) const { return values_.at(option); }
   double number(const std::string& option) const { return std::stod(text(option)); }
+  /// The value of an option that allows whole numbers only; at most 10^15.
+  int64_t whole(const std::string& option) const {
+    return static_cast<int64_t>(std::min(number(option), 1e15));
+  }
 
  private:
   std::map<std::string, std::string> values_;

@@ -1,5 +1,6 @@
 #include "nn/attention/positions.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -110,6 +111,20 @@ Tensor alibi_slopes(int64_t heads, Device device) {
   for (int64_t i = 0; static_cast<int64_t>(slopes.size()) < heads; i += 2)
     slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(2 * power)));
   return table = tensor(slopes, {heads}, DType::float64, device);
+}
+
+int64_t relative_bucket(int64_t relative, const RelativeBuckets& b) {
+  const int64_t count = b.bidirectional ? b.count / 2 : b.count, exact = count / 2;
+  check(b.count % 2 == 0 && exact >= 1 && b.max_distance > exact,
+        "relative_bucket: {} buckets up to distance {}, wanted an even number of at least {} buckets, and a "
+        "distance above {}",
+        b.count, b.max_distance, b.bidirectional ? 4 : 2, std::max<int64_t>(exact, 1));
+  const int64_t first = b.bidirectional && relative > 0 ? count : 0;
+  const int64_t distance = b.bidirectional ? std::abs(relative) : std::max<int64_t>(-relative, 0);
+  if (distance < exact) return first + distance;
+  const auto start = static_cast<float>(exact), end = static_cast<float>(b.max_distance);
+  const float share = std::log(static_cast<float>(distance) / start) / std::log(end / start);
+  return first + std::min(exact + static_cast<int64_t>(share * static_cast<float>(count - exact)), count - 1);
 }
 
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t first, DType dtype,

@@ -26,6 +26,18 @@ Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {})
 /// lower power of two, then every other slope of twice that power. Press, Smith, Lewis 2021.
 Tensor alibi_slopes(int64_t heads, Device device = Device::cpu);
 
+/// How relative positions are sorted into buckets.
+struct RelativeBuckets {
+  int64_t count = 32;         ///< the number of buckets, even; at least 4 if `bidirectional`, else 2
+  int64_t max_distance = 128;  ///< all distances from here on are in one bucket; above the exact ones
+  bool bidirectional = true;  ///< the upper half of the buckets is for keys after the query
+};
+/// The bucket of a key at the position of the query + relative. The first half of the buckets of a
+/// direction has one distance each, the second half grows by a constant factor up to max_distance.
+/// If the buckets are not bidirectional, a key after the query has distance 0. The logarithm is
+/// computed in float32, as in the original. Raffel et al. 2020.
+int64_t relative_bucket(int64_t relative, const RelativeBuckets& buckets = {});
+
 /// [count, width]: sin(p·base^(−2i/width)) in the even channels and the cosine in the odd channels,
 /// for the positions p = first, first + 1, … Vaswani et al. 2017.
 Tensor sinusoidal_positions(int64_t count, int64_t width, double base = 10000, int64_t first = 0,

@@ -81,7 +81,7 @@ std::string name_of(Params p, double scale) {
 
 double root(int64_t size) { return 1 / std::sqrt(static_cast<double>(size)); }
 
-/// Replaces the gains and temperatures of a module by those of the case.
+/// Replaces the parameters of a module by those of the case.
 class FromCase : public nn::Fields {
  public:
   explicit FromCase(In x) : x_(x) {}
@@ -89,13 +89,13 @@ class FromCase : public nn::Fields {
  private:
   void on_parameter(const std::string& path, Parameter& parameter) override {
     for (const auto& [given, own] :
-         {std::pair{"gq", "query_gain"}, {"gk", "key_gain"}, {"w", "log_temperature"}})
+         {std::pair{"gq", "query_gain"}, {"gk", "key_gain"}, {"w", "log_temperature"}, {"table", "table"}})
       if (x_.has(given) && path.ends_with(own)) parameter = Parameter(x_.at(given));
   }
   In x_;
 };
 
-/// Runs the module on prepared heads, with the gains and temperatures of the case.
+/// Runs the module on prepared heads, with the parameters of the case.
 Tensor attend(const std::string& name, const Heads& h, In x) {
   nn::ComposedAttention module(nn::parse_attention(name), h.q.size(1), h.q.size(3), h.k.size(2));
   module.to(h.q.device());
@@ -122,6 +122,14 @@ Tensor qk_norm(Params p, In x) {
 Tensor per_dim_temperature(Params p, In x) {
   const Heads h(p, x);
   return attend("temperature+" + name_of(p, p.value("scale", 1.0) * root(h.q.size(3))), h, x);
+}
+
+Tensor t5_attention(Params p, In x) {
+  const Heads h(p, x);
+  const bool past = !p.at("bidirectional").get<bool>();
+  return attend(fmt::format("{}+t5=buckets={}:distance={}{}", name_of(p, p.at("scale")), x.at("table").size(0),
+                            p.at("max_distance").get<int64_t>(), past ? ":past" : ""),
+                h, x);
 }
 
 /// The module's combined tensor of the rows for q, k and v, from the case's separate tensors; zeros
@@ -168,6 +176,7 @@ const TruthAdapters kAttentionTruthAdapters = {
     {"qk_norm_attention", qk_norm},
     {"per_dim_temperature_attention", per_dim_temperature},
     {"multi_head_attention", multi_head},
+    {"t5_attention", t5_attention},
 };
 
 }  // namespace vitrine::test

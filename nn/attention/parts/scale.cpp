@@ -65,6 +65,17 @@ AttentionPartRow cosine() {
           }};
 }
 
+AttentionPartRow luong_dot() {
+  return {.name = "luong_dot",
+          .stage = Stage::scale,
+          .help = "scores q·k without a scale",
+          .source = "Luong et al. 2015",
+          .make = [](const AttentionSizes&, const PartValues&) {
+            return std::make_unique<Scale>(
+                ScaleRule{.of = [](double) { return 1.0; }, .name = "no scale", .constant = true});
+          }};
+}
+
 AttentionPartRow optimal() {
   return {.name = "optimal",
           .stage = Stage::scale,

@@ -1,6 +1,5 @@
 // A sliding window: a query sees its own position and the W − 1 before it.
 #include <algorithm>
-#include <cmath>
 
 #include "nn/attention/parts/rows.h"
 
@@ -27,11 +26,9 @@ AttentionPartRow window() {
           .stage = Stage::mask,
           .help = "window=w: a query sees its own position and the w − 1 positions before it",
           .source = "Child et al. 2019; Beltagy et al. 2020",
-          .options = {{"width", "the number of keys, w", "", {}, true, 0, 1}},
+          .options = {{.name = "width", .help = "the number of keys, w", .least = 1, .whole = true}},
           .make = [](const AttentionSizes&, const PartValues& values) {
-            const double width = values.number("width");
-            check(width == std::floor(width), "attention: window: width is {}, wanted a whole number", width);
-            return std::make_unique<Window>(static_cast<int64_t>(std::min(width, 1e15)));
+            return std::make_unique<Window>(values.whole("width"));
           }};
 }
 

@@ -155,6 +155,19 @@ TEST_CASE("what cannot be checked is said, with the reason") {
                 to_string(result));
 }
 
+TEST_CASE("scores of hidden keys are −∞, and a gradient that leaks into them is found") {
+  const Tensor seen = cast(tensor({1, 0, 1, 1, 1, 0, 0, 1, 1, 1, 0, 1}, {3, 4}), DType::boolean);
+  CHECK(checked([&](const Tensor& x) { softmax(where(seen, x, -INFINITY)); }).passed());
+  const TapeCheck leaks = checked([&](const Tensor& x) {
+    const Tensor y = [&] {
+      const Tape::Pause pause;
+      return where(seen, x, -INFINITY);
+    }();
+    record("mask", {x}, y, [](const Tensor& dy) -> Grads { return {dy}; });
+  });
+  CHECK_FALSE(leaks.passed());
+}
+
 TEST_CASE("an op whose kernels cannot repeat the recorded values is not checked") {
   TapeCheck result = checked([](const Tensor& x) {
     // No kernel writes the ones.

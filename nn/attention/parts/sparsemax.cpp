@@ -1,0 +1,46 @@
+// Sparsemax, which replaces softmax: the scores are projected onto the distributions.
+#include <cmath>
+
+#include "core/creation.h"
+#include "nn/attention/parts/rows.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/reduce.h"
+#include "ops/sort.h"
+#include "ops/view.h"
+
+namespace vitrine::nn::parts {
+namespace {
+
+/// p_i = [s_i − τ]₊, where τ makes the sum 1: the distribution with the smallest distance |p − s|.
+/// Let m be the mean of the k largest scores. Then τ_k = m − 1/k, and τ = τ_k for the largest k for
+/// which the k-th largest score is above τ_k. Inside the support of size k, ∂p_i/∂s_j = [i = j] −
+/// 1/k; softmax has p_i·([i = j] − p_j). Martins and Astudillo 2016.
+class Sparsemax : public AttentionPart {
+ public:
+  Tensor normalize(const Tensor& scores) const override {
+    const Tensor largest = max(detach(scores), {-1}, KeepAxes::yes);
+    const Tensor top = where(is_finite(largest), largest, 0.0);
+    // τ ≥ max − 1, so a score of 2 below the maximum already has no weight.
+    const Tensor z = maximum(scores - top, -2);
+    const Tensor sorted = sort(z, -1, true).values;
+    const Tensor k = arange(1, static_cast<double>(z.size(-1)) + 1, 1, z.dtype(), z.device());
+    const Tensor thresholds = (cumsum(sorted, -1) - 1) / k;
+    const Tensor support = sum(cast(less(thresholds, sorted), DType::int64), {-1}, KeepAxes::yes);
+    const Tensor weights = relu(z - gather(thresholds, -1, support - 1));
+    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+  }
+};
+
+}  // namespace
+
+AttentionPartRow sparsemax() {
+  return {.name = "sparsemax",
+          .stage = Stage::normalize,
+          .help = "the nearest distribution to the scores in place of softmax: most weights are exactly 0",
+          .source = "Martins and Astudillo 2016",
+          .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Sparsemax>(); }};
+}
+
+}  // namespace vitrine::nn::parts
