@@ -118,7 +118,7 @@ TEST_CASE("a case of another directory that is not met is a failure") {
   const OneCase folder(Json::object(), 0.0039);
   const Outcome outcome = run_with(folder.path.string(), kTruth, folder);
   CHECK(outcome.code == 1);
-  CHECK_MESSAGE(contains(outcome.output, "slopes: the output is off by"), outcome.output);
+  CHECK_MESSAGE(contains(outcome.output, "slopes: the output o is off by"), outcome.output);
 }
 
 TEST_CASE("a setting that the adapter does not read is a failure that names it") {

@@ -115,11 +115,12 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
         k0.shape(), v0.shape());
   if (state) check_cacheable();
   KeyValueCache* const cache = cache_of(state);
-  const int64_t first_key = cache ? cache->length() : 0, first_query = first_key + k0.size(2) - q0.size(2);
+  const int64_t first_key = cache ? cache->length() : 0, keys = first_key + k0.size(2),
+                first_query = keys - q0.size(2);
   Tensor q = q0, k = k0, v = v0;
   AttentionMask mask = given;
   for (const auto& part : parts) {
-    mask = part->restrict(mask);
+    mask = part->restrict(mask, q0.size(2), keys, q0.device());
     q = part->prepare_queries(q, first_query);
     k = part->prepare_keys(k, first_key);
     v = part->prepare_values(v, first_key);

@@ -94,8 +94,12 @@ class AttentionPart : public Module {
   /// ∂modify_scores/∂scores, element by element, for the statistics of a head; undefined if it is 1
   /// everywhere.
   virtual Tensor score_slope(const Tensor& /*scores*/) const { return {}; }
-  /// The mask, restricted further by the keys that this part hides.
-  virtual AttentionMask restrict(AttentionMask mask) const { return mask; }
+  /// The mask, restricted further by the keys that this part hides. `keys` counts those of a cache
+  /// as well; query i is at position i + keys − queries.
+  virtual AttentionMask restrict(AttentionMask mask, int64_t /*queries*/, int64_t /*keys*/,
+                                 Device /*device*/) const {
+    return mask;
+  }
   /// Weights that replace the softmax of the scores. A hidden key has the score −∞, and its weight
   /// must be 0. Undefined: this part does not define the weights.
   virtual Tensor normalize(const Tensor& /*scores*/) const { return {}; }

@@ -28,9 +28,9 @@ Tensor alibi_slopes(int64_t heads, Device device = Device::cpu);
 
 /// How relative positions are sorted into buckets.
 struct RelativeBuckets {
-  int64_t count = 32;         ///< the number of buckets, even; at least 4 if `bidirectional`, else 2
-  int64_t max_distance = 128;  ///< all distances from here on are in one bucket; above the exact ones
-  bool bidirectional = true;  ///< the upper half of the buckets is for keys after the query
+  int64_t count = 32;          ///< even; at least 4 if `bidirectional`, else 2
+  int64_t max_distance = 128;  ///< all distances from here on share a bucket
+  bool bidirectional = true;   ///< the upper half of the buckets is for keys after the query
 };
 /// The bucket of a key at the position of the query + relative. The first half of the buckets of a
 /// direction has one distance each, the second half grows by a constant factor up to max_distance.

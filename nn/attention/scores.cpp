@@ -7,8 +7,8 @@
 
 namespace vitrine::nn {
 
-Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& query_weight,
-                       const Tensor& key_weight, const Tensor& weight, const Tensor& bias) {
+Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& query_weight, const Tensor& key_weight,
+                       const Tensor& weight, const Tensor& bias) {
   Tensor from_queries = unsqueeze(matmul(q, transpose(query_weight)), -2);
   if (bias.defined()) from_queries = from_queries + bias;
   const Tensor from_keys = unsqueeze(matmul(k, transpose(key_weight)), -3);

@@ -127,8 +127,8 @@ Tensor per_dim_temperature(Params p, In x) {
 Tensor t5_attention(Params p, In x) {
   const Heads h(p, x);
   const bool past = !p.at("bidirectional").get<bool>();
-  return attend(fmt::format("{}+t5=buckets={}:distance={}{}", name_of(p, p.at("scale")), x.at("table").size(0),
-                            p.at("max_distance").get<int64_t>(), past ? ":past" : ""),
+  return attend(fmt::format("{}+t5=buckets={}:distance={}{}", name_of(p, p.at("scale")),
+                            x.at("table").size(0), p.at("max_distance").get<int64_t>(), past ? ":past" : ""),
                 h, x);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/creation.h"
 #include "nn/attention/multi_head.h"
+#include "nn/attention/patterns.h"
 #include "nn/attention/positions.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
@@ -23,49 +24,31 @@
 namespace vitrine::test {
 namespace {
 
-/// A bool tensor [rows, columns] with the elements f(row, column).
-template <class F>
-Tensor mask_of(int64_t rows, int64_t columns, Device device, F f) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) values.push_back(f(i, j) ? 1 : 0);
-  return to(copy_as(tensor(values, {rows, columns}), DType::boolean), device);
-}
-
 /// The pattern of a sparse attention over n tokens.
-Tensor pattern_of(Params p, In x, int64_t n) {
+Tensor pattern_of(Params p, In x, const nn::PatternSize& size) {
   const std::string pattern = p.at("pattern");
   const auto number = [&](const char* name) { return p.at(name).get<int64_t>(); };
-  const auto build = [&](auto f) { return mask_of(n, n, x.at("q").device(), f); };
-  if (pattern == "dilated") {
-    const int64_t dilation = number("dilation"), reach = number("window") * dilation;
-    return build([=](int64_t i, int64_t j) { return (i - j) % dilation == 0 && std::abs(i - j) <= reach; });
-  }
+  if (pattern == "dilated") return nn::dilated_pattern(size, number("window"), number("dilation"));
   if (pattern == "global_window") {
-    const int64_t window = number("window");
     const std::vector<int64_t> everywhere = p.at("global");
-    const auto global = [&](int64_t i) {
-      return std::find(everywhere.begin(), everywhere.end(), i) != everywhere.end();
-    };
-    return build([&](int64_t i, int64_t j) { return std::abs(i - j) <= window || global(i) || global(j); });
+    return nn::global_pattern(size, number("window"), everywhere);
   }
-  if (pattern == "strided") {
-    const int64_t stride = number("stride");
-    return build([=](int64_t i, int64_t j) { return i - j < stride || (i - j) % stride == 0; });
-  }
-  if (pattern == "fixed") {
-    const int64_t stride = number("stride"), summary = number("summary");
-    return build(
-        [=](int64_t i, int64_t j) { return i / stride == j / stride || j % stride >= stride - summary; });
-  }
+  if (pattern == "strided") return nn::strided_pattern(size, number("stride"));
+  if (pattern == "fixed") return nn::fixed_pattern(size, number("stride"), number("summary"));
   check(pattern == "block", "the pattern {} is not known", pattern);
-  const int64_t block = number("block");
-  return repeat(repeat(x.at("layout"), block, 0), block, 1);
+  return nn::block_mask(x.at("layout"), number("block"));
+}
+
+Tensor sparse_mask(Params p, In x) {
+  const int64_t n = p.at("n");
+  return nn::AttentionMask{.causal = p.at("causal"), .allowed = pattern_of(p, x, {n, n})}.visible(
+      n, n, Device::cpu);
 }
 
 Tensor sparse_attention(Params p, In x) {
   AttentionOptions o;
-  o.allowed = pattern_of(p, x, x.at("q").size(-2));
+  const int64_t n = x.at("q").size(-2);
+  o.allowed = pattern_of(p, x, {n, n, x.at("q").device()});
   o.causal = p.value("causal", false);
   return attention(x.at("q"), x.at("k"), x.at("v"), o);
 }
@@ -77,11 +60,8 @@ Tensor persistent_memory(Params p, In x) {
     return concat({expand(m, {r.size(0), m.size(0), m.size(1), m.size(2)}), r}, 2);
   };
   const Tensor k = with_memory("mem_k", "k"), v = with_memory("mem_v", "v");
-  const int64_t memory = k.size(2) - x.at("k").size(2);
-  const bool causal = p.at("causal");
   AttentionOptions o;
-  o.allowed = mask_of(q.size(2), k.size(2), q.device(),
-                      [=](int64_t i, int64_t j) { return !causal || j <= i + memory; });
+  o.causal = p.at("causal");  // the last query is aligned with the last key, so all see the memory
   return attention(q, k, v, o);
 }
 
@@ -286,6 +266,7 @@ const TruthAdapters kCompositionTruthAdapters = {
     {"rwkv7_channel_mix", rwkv7_channel_mix},
     {"scale_norm", [](Params, In x) { return x.at("g") * l2_normalize(x.at("x")); }},
     {"sparse_attention", sparse_attention},
+    {"sparse_mask", sparse_mask},
     {"universal_coordinates",
      [](Params p, In) {
        const int64_t n = p.at("n"), d = p.at("d"), step = p.at("step");

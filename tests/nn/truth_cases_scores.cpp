@@ -38,9 +38,8 @@ Outputs luong(Params p, In x) {
 }
 
 Tensor t5_bucket(Params p, In x) {
-  const nn::RelativeBuckets buckets{.count = p.at("buckets"),
-                                    .max_distance = p.at("max_distance"),
-                                    .bidirectional = p.at("bidirectional")};
+  const nn::RelativeBuckets buckets{
+      .count = p.at("buckets"), .max_distance = p.at("max_distance"), .bidirectional = p.at("bidirectional")};
   std::vector<int64_t> ids;
   for (const double relative : x.at("relative").values())
     ids.push_back(nn::relative_bucket(static_cast<int64_t>(relative), buckets));

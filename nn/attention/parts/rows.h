@@ -8,7 +8,7 @@
 #define VITRINE_ATTENTION_PARTS(X)                                                              \
   X(laser) X(cosine) X(qk_norm) X(qk_norm_rms) X(temperature) X(rotary) X(additive) X(luong_dot) \
   X(luong_general) X(luong_concat) X(optimal) X(entropy) X(scale) X(softcap) X(alibi) X(t5)      \
-  X(window) X(entmax) X(sparsemax) X(sigmoid) X(sink)
+  X(window) X(dilated) X(global) X(strided) X(fixed) X(entmax) X(sparsemax) X(sigmoid) X(sink)
 // clang-format on
 
 namespace vitrine::nn::parts {

@@ -36,7 +36,10 @@ AttentionPartRow sink() {
           .stage = Stage::normalize,
           .help = "softmax with one more key, whose score is 0 (=learned: learned) and whose value is 0",
           .source = "Miller 2023",
-          .options = {{.name = "score", .help = "the score of the sink", .words = {"learned"}, .number = false,
+          .options = {{.name = "score",
+                       .help = "the score of the sink",
+                       .words = {"learned"},
+                       .number = false,
                        .optional = true}},
           .make = [](const AttentionSizes& sizes, const PartValues& values) {
             return std::make_unique<Sink>(sizes, values.has("score"));

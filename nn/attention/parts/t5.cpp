@@ -55,17 +55,25 @@ AttentionPartRow t5() {
           .source = "Raffel et al. 2020",
           .rank = rank::distance,
           .owns = "a bias by distance",
-          .options = {{.name = "buckets", .help = "the number of buckets, even", .initial = "32", .least = 2,
+          .options = {{.name = "buckets",
+                       .help = "the number of buckets, even",
+                       .initial = "32",
+                       .least = 2,
                        .whole = true},
-                      {.name = "distance", .help = "from here on all distances share a bucket",
-                       .initial = "128", .least = 2, .whole = true},
-                      {.name = "direction", .help = "past: all buckets are for keys before the query",
-                       .words = {"past"}, .number = false, .optional = true}},
+                      {.name = "distance",
+                       .help = "from here on all distances share a bucket",
+                       .initial = "128",
+                       .least = 2,
+                       .whole = true},
+                      {.name = "direction",
+                       .help = "past: all buckets are for keys before the query",
+                       .words = {"past"},
+                       .number = false,
+                       .optional = true}},
           .make = [](const AttentionSizes& sizes, const PartValues& values) {
-            return std::make_unique<T5>(
-                sizes, RelativeBuckets{.count = values.whole("buckets"),
-                                       .max_distance = values.whole("distance"),
-                                       .bidirectional = !values.has("direction")});
+            return std::make_unique<T5>(sizes, RelativeBuckets{.count = values.whole("buckets"),
+                                                               .max_distance = values.whole("distance"),
+                                                               .bidirectional = !values.has("direction")});
           }};
 }
 

@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "nn/attention/composed.h"
 #include "nn/attention/multi_head.h"
+#include "nn/attention/patterns.h"
 #include "nn/attention/positions.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
@@ -146,6 +147,38 @@ TEST_CASE("a window is the mask's window, folded into the fused op, and the narr
   check_equal(of(attention, {.causal = true, .left = 1}), of(plain, {.causal = true, .left = 1}));
   CHECK_THROWS_WITH_AS(parse_attention("window=0.5"),
                        doctest::Contains("width is 0.5, wanted a whole number from 1 on"), Error);
+}
+
+TEST_CASE("sparse patterns: what each query sees, and each row alone as in the full pass") {
+  const auto text_of = [](const Tensor& pattern) {
+    std::string text;
+    const auto seen = pattern.values();
+    for (size_t i = 0; i < seen.size(); ++i) {
+      if (i > 0 && i % static_cast<size_t>(pattern.size(1)) == 0) text += ' ';
+      text += seen[i] != 0 ? 'x' : '.';
+    }
+    return text;
+  };
+  const std::vector<int64_t> first = {0};
+  CHECK(text_of(dilated_pattern({5, 5}, 1, 2)) == "x.x.. .x.x. x.x.x .x.x. ..x.x");
+  CHECK(text_of(global_pattern({4, 4}, 1, first)) == "xxxx xxx. xxxx x.xx");
+  CHECK(text_of(strided_pattern({4, 4}, 2)) == "xxxx xxxx xxxx .xxx");
+  CHECK(text_of(fixed_pattern({4, 4}, 2, 1)) == "xx.x xx.x .xxx .xxx");
+  for (int64_t t = 0; t < 6; ++t) {
+    CHECK(text_of(fixed_pattern({1, t + 1}, 2, 1)) ==
+          text_of(slice(fixed_pattern({t + 1, t + 1}, 2, 1), 0, t, t + 1)));
+    CHECK(text_of(global_pattern({1, t + 1}, 1, first)) ==
+          text_of(slice(global_pattern({t + 1, t + 1}, 1, first), 0, t, t + 1)));
+  }
+  const Inputs x;
+  const ComposedAttention attention(parse_attention("dilated=1:2"), 4, 6, 16),
+      plain(parse_attention("standard"), 4, 6, 16);
+  CHECK(attention.path() == ComposedAttention::Path::fused);
+  const Tensor allowed = dilated_pattern({5, 7}, 1, 2);
+  check_equal(attention.forward(x.q, x.k, x.v, {.causal = true}),
+              plain.forward(x.q, x.k, x.v, {.causal = true, .allowed = allowed}));
+  CHECK_THROWS_WITH_AS(ComposedAttention(parse_attention("fixed=stride=2:summary=3"), 4, 6, 16),
+                       doctest::Contains("stride is 2 and summary 3, wanted"), Error);
 }
 
 TEST_CASE(

@@ -77,8 +77,7 @@ void check_against(const std::string& name, const Score& score, double sink = -I
         CHECK(Subject::element(got, {0, h, i, d}) == doctest::Approx(sum / total).epsilon(1e-12));
       }
   const GradientReport report = check_gradients(
-      s.attention,
-      [&](const std::vector<Tensor>& x) { return s.attention.forward(x[0], x[1], x[2], {}); },
+      s.attention, [&](const std::vector<Tensor>& x) { return s.attention.forward(x[0], x[1], x[2], {}); },
       {s.q, s.k, s.v});
   CHECK_MESSAGE(report.passed, to_string(report));
 }
@@ -98,12 +97,14 @@ double additive(Subject& s, int64_t h, int64_t i, int64_t j, int64_t hidden, boo
 }  // namespace
 
 TEST_CASE("additive scores and those of Luong") {
-  check_against("additive",
-                [](Subject& s, int64_t h, int64_t i, int64_t j) { return additive(s, h, i, j, kSize, true); });
+  check_against("additive", [](Subject& s, int64_t h, int64_t i, int64_t j) {
+    return additive(s, h, i, j, kSize, true);
+  });
   check_against("additive=5",
                 [](Subject& s, int64_t h, int64_t i, int64_t j) { return additive(s, h, i, j, 5, true); });
-  check_against("luong_concat",
-                [](Subject& s, int64_t h, int64_t i, int64_t j) { return additive(s, h, i, j, kSize, false); });
+  check_against("luong_concat", [](Subject& s, int64_t h, int64_t i, int64_t j) {
+    return additive(s, h, i, j, kSize, false);
+  });
   check_against("luong_dot", dot);
   check_against("luong_general", [](Subject& s, int64_t h, int64_t i, int64_t j) {
     double sum = 0;

@@ -1,0 +1,92 @@
+// Sparse attention: parts that let a query see the keys of a pattern. The weights of other keys are
+// computed as those of hidden keys.
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "nn/attention/parts/rows.h"
+#include "nn/attention/patterns.h"
+#include "ops/elementwise.h"
+
+namespace vitrine::nn::parts {
+namespace {
+
+using MakePattern = std::function<Tensor(const PatternSize&)>;
+
+class Sparse : public AttentionPart {
+ public:
+  explicit Sparse(MakePattern make) : make_(std::move(make)) { make_({1, 1}); }  // checks the options
+  bool fold(AttentionOptions&, Device) const override { return true; }
+  AttentionMask restrict(AttentionMask mask, int64_t queries, int64_t keys, Device device) const override {
+    const Tensor seen = make_({queries, keys, device});
+    mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, seen) : seen;
+    return mask;
+  }
+
+ private:
+  MakePattern make_;
+};
+
+/// A row whose options are whole numbers.
+AttentionPartRow row(const std::string& name, const std::string& help, const std::string& source,
+                     std::vector<PartOption> options, std::function<MakePattern(const PartValues&)> make) {
+  for (PartOption& option : options) option.least = 1, option.whole = true;
+  return {.name = name,
+          .stage = Stage::mask,
+          .help = help,
+          .source = source,
+          .options = std::move(options),
+          .make = [make](const AttentionSizes&, const PartValues& values) {
+            return std::make_unique<Sparse>(make(values));
+          }};
+}
+
+}  // namespace
+
+AttentionPartRow dilated() {
+  return row("dilated", "a query sees keys whose distance is a multiple of the dilation",
+             "Beltagy et al. 2020",
+             {{.name = "window", .help = "the number of these keys on each side", .initial = "8"},
+              {.name = "dilation", .help = "the distance between them", .initial = "2"}},
+             [](const PartValues& values) -> MakePattern {
+               return [window = values.whole("window"), dilation = values.whole("dilation")](
+                          const PatternSize& size) { return dilated_pattern(size, window, dilation); };
+             });
+}
+
+AttentionPartRow global() {
+  return row("global", "the first tokens see all and are seen by all; a query sees a window besides",
+             "Beltagy et al. 2020; Xiao et al. 2023",
+             {{.name = "tokens", .help = "the number of the first tokens", .initial = "1"},
+              {.name = "window", .help = "the number of keys on each side", .initial = "8"}},
+             [](const PartValues& values) -> MakePattern {
+               return [window = values.whole("window"),
+                       tokens = values.whole("tokens")](const PatternSize& size) {
+                 std::vector<int64_t> first(static_cast<size_t>(std::min(tokens, size.keys)));
+                 std::iota(first.begin(), first.end(), 0);
+                 return global_pattern(size, window, first);
+               };
+             });
+}
+
+AttentionPartRow strided() {
+  return row("strided", "a query sees the last keys, and before them one key in each stride",
+             "Child et al. 2019", {{.name = "stride", .help = "the number of the last keys", .initial = "8"}},
+             [](const PartValues& values) -> MakePattern {
+               return [stride = values.whole("stride")](const PatternSize& size) {
+                 return strided_pattern(size, stride);
+               };
+             });
+}
+
+AttentionPartRow fixed() {
+  return row("fixed", "a query sees its own block, and the last keys of all blocks", "Child et al. 2019",
+             {{.name = "stride", .help = "the size of a block", .initial = "8"},
+              {.name = "summary", .help = "the number of the last keys of a block", .initial = "1"}},
+             [](const PartValues& values) -> MakePattern {
+               return [stride = values.whole("stride"), summary = values.whole("summary")](
+                          const PatternSize& size) { return fixed_pattern(size, stride, summary); };
+             });
+}
+
+}  // namespace vitrine::nn::parts

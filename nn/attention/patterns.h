@@ -1,0 +1,32 @@
+// Patterns of sparse attention: masks with which each query sees few keys. A pattern is bool
+// [Tq, Tk]. Query i is at position i + Tk − Tq, so that decoding sees the rows of the full pass. A
+// causal mask is a condition of its own.
+#pragma once
+
+#include <span>
+
+#include "core/tensor.h"
+
+namespace vitrine::nn {
+
+/// The sizes of a pattern, and where it is made.
+struct PatternSize {
+  int64_t queries, keys;
+  Device device = Device::cpu;
+};
+
+/// Keys whose distance is a multiple of `dilation` and at most window·dilation. Beltagy, Peters,
+/// Cohan 2020.
+Tensor dilated_pattern(const PatternSize& size, int64_t window, int64_t dilation);
+/// Keys at distance `window` or less; and each pair of tokens with one in `global`, a list of
+/// positions. With the first tokens as global ones and a causal mask, this is a window with sinks
+/// (Xiao et al. 2023). Beltagy, Peters, Cohan 2020.
+Tensor global_pattern(const PatternSize& size, int64_t window, std::span<const int64_t> global);
+/// The last `stride` keys up to the query, and before them every stride-th. Child, Gray, Radford,
+/// Sutskever 2019.
+Tensor strided_pattern(const PatternSize& size, int64_t stride);
+/// Positions are in blocks of `stride`. A query sees its own block, and the last `summary` keys of
+/// every block. Child, Gray, Radford, Sutskever 2019.
+Tensor fixed_pattern(const PatternSize& size, int64_t stride, int64_t summary);
+
+}  // namespace vitrine::nn
