@@ -43,11 +43,14 @@ Result evaluate(const TruthCase& c, const TruthAdapter& adapter, DType dtype, DT
   inputs.check_all_read(c.op);
   check(ys.size() == c.outputs.size(), "the case has {} outputs, of which the adapter of {} makes {}",
         c.outputs.size(), c.op, ys.size());
-  Tensor& y = ys.front();
-  const Shape wanted = c.tensors.at("out." + c.outputs.at(0)).shape();
-  if (y.numel() == 1 && numel(wanted) == 1) y = reshape(y, wanted);  // a number, whatever its rank
-  if (xs.empty() || y.shape() != wanted) return {ys, {}};
-  return {ys, tape.gradient({y}, xs, {as(c.tensors.at("cot." + c.outputs[0]))})};
+  for (size_t i = 0; i < ys.size(); ++i) {
+    const Shape wanted = c.tensors.at("out." + c.outputs[i]).shape();
+    // A number may have any rank
+    if (ys[i].numel() == 1 && numel(wanted) == 1) ys[i] = reshape(ys[i], wanted);
+    if (i == 0 && ys[i].shape() != wanted) return {ys, {}};
+  }
+  if (xs.empty()) return {ys, {}};
+  return {ys, tape.gradient({ys[0]}, xs, {as(c.tensors.at("cot." + c.outputs[0]))})};
 }
 
 void compare(const TruthCase& c, const Result& got, const Result& want, double y_tolerance,

@@ -39,6 +39,7 @@ class ComposedAttention : public Attention {
   /// factor for context/2 keys.
   double scale() const { return scale_; }
   const AttentionName& name() const { return name_; }
+  const AttentionSizes& sizes() const { return sizes_; }
   void fields(Fields& f) override;
   ComposedAttention clone();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nn/attention/composed.h"
+#include "nn/attention/differential.h"
 #include "nn/recurrent/recurrent.h"
 
 namespace vitrine::nn {
@@ -29,6 +30,14 @@ std::vector<MixerRow> library_rows() {
        .attention =
            [](const AttentionName& parts, const AttentionSizes& sizes) {
              return std::make_unique<ComposedAttention>(parts, sizes.heads, sizes.head_size, sizes.context);
+           }},
+      {.name = "differential",
+       .help = "the difference of two attention maps, normalized; takes all parts",
+       .source = "Ye et al. 2024",
+       .stages = kAllStages,
+       .attention =
+           [](const AttentionName& parts, const AttentionSizes& sizes) {
+             return std::make_unique<DifferentialAttention>(parts, sizes);
            }},
       {.name = "lstm",
        .help = "long short-term memory, in place of attention",

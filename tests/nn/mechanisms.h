@@ -28,11 +28,16 @@ inline std::vector<std::string> mechanisms() {
   return names;
 }
 
-/// The mixers of the table that are not attention and accept no parts.
+/// The mixers of the table besides standard attention, those that accept parts also with some.
 inline std::vector<std::string> other_mixers() {
   std::vector<std::string> names;
   for (const nn::MixerRow* row : nn::mixer_table(false))
-    if (row->make) names.push_back(row->name);
+    if (row->make) {
+      names.push_back(row->name);
+    } else if (row->name != "standard") {
+      names.push_back(row->name);
+      names.push_back(row->name + "+laser+rotary");
+    }
   return names;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/creation.h"
 #include "nn/attention/composed.h"
+#include "nn/attention/differential.h"
 #include "nn/attention/multi_head.h"
 #include "nn/attention/positions.h"
 #include "ops/attention.h"
@@ -132,6 +133,17 @@ Tensor t5_attention(Params p, In x) {
                 h, x);
 }
 
+Outputs differential(Params p, In x) {
+  const Tensor q = concat({x.at("q1"), x.at("q2")}, -1), k = concat({x.at("k1"), x.at("k2")}, -1);
+  nn::DifferentialAttention module(nn::parse_attention(p.value("laser", false) ? "laser" : "standard"),
+                                   {q.size(1), q.size(3), k.size(2)},
+                                   nn::DifferentialAttention::initial_for_layer(p.at("layer")), p.at("eps"));
+  module.first_query = Parameter(x.at("lq1")), module.first_key = Parameter(x.at("lk1"));
+  module.second_query = Parameter(x.at("lq2")), module.second_key = Parameter(x.at("lk2"));
+  module.gain = Parameter(x.at("gamma"));
+  return {module.forward(q, k, x.at("v"), {.causal = p.at("causal")}), module.lambda()};
+}
+
 /// The module's combined tensor of the rows for q, k and v, from the case's separate tensors; zeros
 /// for missing ones.
 Tensor joined(In x, const std::string& name, const std::vector<int64_t>& rows) {
@@ -177,6 +189,7 @@ const TruthAdapters kAttentionTruthAdapters = {
     {"per_dim_temperature_attention", per_dim_temperature},
     {"multi_head_attention", multi_head},
     {"t5_attention", t5_attention},
+    {"differential_attention", differential},
 };
 
 }  // namespace vitrine::test

@@ -15,7 +15,9 @@ using MakePattern = std::function<Tensor(const PatternSize&)>;
 
 class Sparse : public AttentionPart {
  public:
-  explicit Sparse(MakePattern make) : make_(std::move(make)) { make_({1, 1}); }  // checks the options
+  explicit Sparse(MakePattern make) : make_(std::move(make)) {
+    make_({1, 1});  // checks the options
+  }
   bool fold(AttentionOptions&, Device) const override { return true; }
   AttentionMask restrict(AttentionMask mask, int64_t queries, int64_t keys, Device device) const override {
     const Tensor seen = make_({queries, keys, device});
