@@ -1,5 +1,5 @@
-// Differential attention (Ye et al. 2024): the difference of two attention maps, in which noise that
-// both have cancels.
+// Differential attention (Ye et al. 2024): the difference of two attention maps, in which noise
+// that both have cancels.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace vitrine::nn {
 ///
 ///   y = (1 − λ₀)·RMSNorm(A₁·v − λ·A₂·v)        λ = exp(q₁·k₁) − exp(q₂·k₂) + λ₀
 ///
-/// The vectors q₁, k₁, q₂, k₂ [D/2] and the gain of the norm [D] are learned. Both maps have the same
-/// parts. A read-out reads each map by itself: with LASER, A·v becomes log(A·e^v).
+/// The vectors q₁, k₁, q₂, k₂ [D/2] and the gain of the norm [D] are learned. Both maps have the
+/// same parts. A read-out reads each map by itself: with LASER, A·v becomes log(A·e^v).
 class DifferentialAttention : public Attention {
  public:
   /// `initial` is λ₀; the paper takes initial_for_layer. An odd head size is an error.

@@ -1,5 +1,5 @@
-// Differential attention: its initial λ, its errors, and what a trace shows. The golden cases compare
-// values and gradients; the models' tests compare decoding with the full pass.
+// Differential attention: its initial λ, its errors, and what a trace shows. The golden cases
+// compare values and gradients; the models' tests compare decoding with the full pass.
 #include "nn/attention/differential.h"
 
 #include <doctest/doctest.h>
