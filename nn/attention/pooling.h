@@ -8,9 +8,9 @@
 
 namespace vitrine::nn {
 
-/// y = Σ_t a_t·h_t with a = softmax(u·tanh(W·h_t + b)) over the positions t. The query u is learned.
-/// Hierarchical attention (Yang et al. 2016) so pools words into a sentence, and sentences into a
-/// document.
+/// y = Σ_t a_t·h_t with a = softmax(u·tanh(W·h_t + b)) over the positions t. The query u is
+/// learned. Hierarchical attention (Yang et al. 2016) so pools words into a sentence, and sentences
+/// into a document.
 class AttentionPooling : public Module {
  public:
   /// h has `width` channels, the hidden layer has `hidden`. `read` reads the h_t by their weights,
