@@ -25,8 +25,8 @@ struct LuongOptions {
 
 /// y = tanh(Wc·[c; h]), where the context c = Σ a_s·s is the mean of the encoder's states by their
 /// weights a = softmax(score). With `predictive`, the position is p = S·sigmoid(vp·tanh(Wp·h)) for
-/// S visible states, and the weights in the window are multiplied by exp(−(s − p)²/(2·(D/2)²)). They
-/// then sum to less than 1. Through this factor p has a gradient; the window itself has none.
+/// S visible states. The weights in the window are multiplied by a Gaussian of the distance to p,
+/// of deviation D/2, and then sum to less than 1. It gives p a gradient; the window has none.
 class LuongAttention : public Module {
  public:
   /// Errors: the score `dot` for states of two widths, and a half window below 1.
