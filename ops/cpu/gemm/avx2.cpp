@@ -34,6 +34,10 @@ struct Avx2 {
   }
   static V widen(__m128i bits, float16) { return _mm256_cvtph_ps(bits); }
 
+  /// The first and the second number of each pair of bfloat16, as floats.
+  static V low(V pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16)); }
+  static V high(V pairs) { return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-0x10000))); }
+
   /// A mask with lanes i < n all ones; n from 0 to 8.
   static __m256i first(int64_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -104,7 +108,9 @@ struct Avx2 {
   }
 };
 
+#include "ops/cpu/gemm/block_end-inl.h"
 #include "ops/cpu/gemm/blocked-inl.h"
+#include "ops/cpu/gemm/dots-inl.h"
 #include "ops/cpu/gemm/thin-inl.h"
 
 }  // namespace

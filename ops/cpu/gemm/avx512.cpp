@@ -21,7 +21,9 @@ namespace vitrine::cpu {
 namespace {
 
 #include "ops/cpu/gemm/avx512-inl.h"
+#include "ops/cpu/gemm/block_end-inl.h"
 #include "ops/cpu/gemm/blocked-inl.h"
+#include "ops/cpu/gemm/dots-inl.h"
 #include "ops/cpu/gemm/thin-inl.h"
 
 }  // namespace

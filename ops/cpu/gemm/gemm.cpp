@@ -11,8 +11,11 @@
 namespace vitrine::cpu {
 namespace {
 
-/// Below about this many multiply-adds, waking another thread costs more than it saves.
-constexpr int64_t kSerialWork = 1 << 19;
+/// Below about this many multiply-adds, waking another thread costs more than it saves. A product of
+/// few rows takes longer, because it reads a number of B for each few of them.
+constexpr int64_t kSerialWork = 1 << 19, kSerialThinWork = 1 << 17;
+
+int64_t serial_work(Way way) { return way == Way::blocked ? kSerialWork : kSerialThinWork; }
 
 /// How the C of one product is cut into rows × columns parts. One thread computes a part from
 /// operands that it packs itself, once for all its parts: packing twice is cheaper than waiting for
@@ -118,6 +121,9 @@ void run(Isa isa, const GemmTask<T, TC>& task) {
     }
   }
 #endif
+  constexpr int64_t kFewestRows = 4;  // OpenBLAS computes more of them as fast
+  if constexpr (!std::is_same_v<T, double>)
+    if (task.way == Way::dots && task.M <= kFewestRows) return portable::dots(task);
   blas::gemm(task);
 }
 
@@ -157,7 +163,7 @@ void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int6
   check_distances(whole);
   const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
   const int64_t team =
-      in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
+      in_parallel() || count * M * N * std::max<int64_t>(K, 16) < serial_work(whole.way) ? 1 : threads();
   // If there are few products, they are cut, so that every thread has an equal share. If there are
   // many, each is given to one thread.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;

@@ -111,6 +111,11 @@ namespace amx_emulated {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
 }
+namespace portable {
+/// Products of few rows (Way::dots).
+template <class T, class TC>
+void dots(const GemmTask<T, TC>& task);
+}  // namespace portable
 namespace blas {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
