@@ -96,14 +96,16 @@ void print_variants(const bench::Contest& contest, const bench::Size& s) {
     std::vector<double> seconds = {};
   };
   manual_seed(1);
-  nn::Gpt wide(s.model), narrow = wide.clone();
+  nn::Gpt wide(s.model), narrow = wide.clone(), rounded = wide.clone();
   narrow.to(DType::bfloat16);
+  nn::quantize_linear_layers(rounded);
   std::vector<Variant> variants;
   for (const int64_t rows : {1, 4, 16}) {
     variants.push_back({"float32", &wide, rows});
     variants.push_back({"bfloat16", &narrow, rows});
+    variants.push_back({"int8", &rounded, rows});
   }
-  for (nn::Gpt* model : {&wide, &narrow}) model->eval();
+  for (nn::Gpt* model : {&wide, &narrow, &rounded}) model->eval();
   for (int round = 0; round < contest.rounds; ++round)
     for (Variant& v : variants)
       for (const double seconds : seconds_of_steps(*v.model, v.rows, s.steps)) v.seconds.push_back(seconds);

@@ -117,7 +117,7 @@ Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {
 
 Tensor Gpt::logits(const Tensor& features) const {
   const ModuleScope scope("logits");
-  return linear(features, head ? head->weight : tokens.weight);
+  return head ? head->forward(features) : linear(features, tokens.weight);
 }
 
 std::unique_ptr<DecodingState> Gpt::make_state(int64_t batch) const {

@@ -120,3 +120,44 @@ void thin_dots(const GemmTask<T, TC>& t) {
   }
   t.finish(0, t.M, 0, t.N);
 }
+
+/// Numbers in 8 bits around 128, which become floats in a register.
+template <class S>
+struct Int8Levels : S {
+  using V = typename S::V;
+  using S::load_units, S::load_units_partial;
+
+  static V load_units(const uint8_t* p) { return S::levels(p); }
+  static V load_units_partial(const uint8_t* p, int64_t n) {
+    alignas(16) uint8_t some[S::kWidth] = {};
+    std::copy(p, p + n, some);
+    return S::levels(some);
+  }
+  static V fma(V x, V y, V z) { return S::fma_float(x, y, z); }
+};
+
+/// C = scale · A · (levels − 128)ᵀ + bias. As A has floats, its 16-bit numbers are widened once.
+template <class S, class T>
+void int8_dots(const Int8Task<T>& t) {
+  constexpr int64_t kBlock = 256, kColumns = 8;
+  const float* a;
+  if constexpr (std::is_same_v<T, float>) {
+    a = t.A;
+  } else {
+    float* const wide = scratch(Scratch::a, t.M * t.K);
+    for (int64_t i = 0; i < t.M * t.K; ++i) wide[i] = static_cast<float>(t.A[i]);
+    a = wide;
+  }
+  float* const sums = scratch(Scratch::c, t.M * kBlock);
+  for (int64_t j = 0; j < t.N; j += kBlock) {
+    const int64_t n = std::min(kBlock, t.N - j);
+    for (int64_t c = 0; c < n; c += kColumns) {
+      const int64_t next = j + c + kColumns, ahead = next + kColumns <= t.N ? kColumns * t.K : 0;
+      dots_of_rows<Int8Levels<S>>(t.M, t.K, a, t.K, t.levels + (j + c) * t.K, t.K, std::min(kColumns, n - c),
+                                  ahead, sums + c, kBlock);
+    }
+    for (int64_t i = 0; i < t.M; ++i)
+      for (int64_t c = 0; c < n; ++c) sums[i * kBlock + c] *= t.scale[j + c];
+    convert_block<S>(1, sums, kBlock, t.M, n, 0, t.bias ? t.bias + j : nullptr, t.C + j, t.ldc);
+  }
+}

@@ -208,6 +208,50 @@ void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC>
 
 namespace {
 
+template <class T>
+void run(Isa isa, const Int8Task<T>& task) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return avx512::gemm_int8(task);
+  if (isa == Isa::avx2) return avx2::gemm_int8(task);
+#endif
+  portable::gemm_int8(task);
+}
+
+}  // namespace
+
+template <class T>
+void gemm_int8_on(Isa isa, int64_t M, int64_t N, int64_t K, const T* A, const uint8_t* levels,
+                  const float* scale, const T* bias, T* C) {
+  if (M <= 0 || N <= 0) return;
+  constexpr int64_t kColumns = 256;
+  const auto body = [&](int64_t begin, int64_t end) {
+    const int64_t j = begin * kColumns, n = std::min(end * kColumns, N) - j;
+    run(isa, Int8Task<T>{M, n, K, A, levels + j * K, scale + j, bias ? bias + j : nullptr, C + j, N});
+  };
+  const int64_t blocks = ceil_div(N, kColumns);
+  if (M * N * K < kSerialThinWork)
+    body(0, blocks);
+  else
+    parallel_for(0, blocks, 1, body);
+}
+
+template <class T>
+void gemm_int8(int64_t M, int64_t N, int64_t K, const T* A, const uint8_t* levels, const float* scale,
+               const T* bias, T* C) {
+  gemm_int8_on(isa(), M, N, K, A, levels, scale, bias, C);
+}
+
+#define VITRINE_GEMM_INT8(T)                                                                                \
+  template void gemm_int8(int64_t, int64_t, int64_t, const T*, const uint8_t*, const float*, const T*, T*); \
+  template void gemm_int8_on(Isa, int64_t, int64_t, int64_t, const T*, const uint8_t*, const float*,        \
+                             const T*, T*);
+VITRINE_GEMM_INT8(float)
+VITRINE_GEMM_INT8(bfloat16)
+VITRINE_GEMM_INT8(float16)
+#undef VITRINE_GEMM_INT8
+
+namespace {
+
 /// A task that describes B alone.
 template <class T>
 GemmTask<T, float> task_of(const PackedMatrix<T>& b) {

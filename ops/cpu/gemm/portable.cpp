@@ -47,6 +47,13 @@ struct Portable {
     for (int64_t i = 0; i < n; ++i) p[i] = static_cast<T>(x[i]);
   }
 
+  /// Numbers in 8 bits, less 128.
+  static V levels(const uint8_t* p) {
+    V x{};
+    for (int i = 0; i < kWidth; ++i) x[i] = static_cast<float>(p[i] - 128);
+    return x;
+  }
+
   /// The first and the second number of each pair of bfloat16, as floats.
   static V low(V pairs) { return floats(bits(pairs) << kFirst); }
   static V high(V pairs) { return floats(bits(pairs) << kSecond & 0xffff0000u); }
@@ -71,6 +78,13 @@ template <class T, class TC>
 void portable::dots(const GemmTask<T, TC>& task) {
   thin_dots<Dots<Portable, T>>(task);
 }
+template <class T>
+void portable::gemm_int8(const Int8Task<T>& task) {
+  int8_dots<Portable>(task);
+}
+template void portable::gemm_int8(const Int8Task<float>&);
+template void portable::gemm_int8(const Int8Task<bfloat16>&);
+template void portable::gemm_int8(const Int8Task<float16>&);
 template void portable::dots(const GemmTask<float, float>&);
 template void portable::dots(const GemmTask<bfloat16, float>&);
 template void portable::dots(const GemmTask<bfloat16, bfloat16>&);
