@@ -11,8 +11,8 @@
 namespace vitrine::cpu {
 namespace {
 
-/// Below about this many multiply-adds, waking another thread costs more than it saves. A product of
-/// few rows takes longer, because it reads a number of B for each few of them.
+/// Below about this many multiply-adds, waking another thread costs more than it saves. Products of
+/// few rows take longer for each, because they wait for the numbers of B.
 constexpr int64_t kSerialWork = 1 << 19, kSerialThinWork = 1 << 17;
 
 int64_t serial_work(Way way) { return way == Way::blocked ? kSerialWork : kSerialThinWork; }
@@ -121,7 +121,7 @@ void run(Isa isa, const GemmTask<T, TC>& task) {
     }
   }
 #endif
-  constexpr int64_t kFewestRows = 4;  // OpenBLAS computes more of them as fast
+  constexpr int64_t kFewestRows = 4;  // OpenBLAS computes more rows as fast
   if constexpr (!std::is_same_v<T, double>)
     if (task.way == Way::dots && task.M <= kFewestRows) return portable::dots(task);
   blas::gemm(task);

@@ -75,8 +75,8 @@ struct GemmTask {
   }
 };
 
-/// Columns of a product with weights in 8 bits, for one thread: see gemm_int8. `ldc` columns of C lie
-/// between its rows.
+/// Columns of a product with weights in 8 bits, for one thread: see gemm_int8. The rows of C are
+/// `ldc` apart.
 template <class T>
 struct Int8Task {
   int64_t M, N, K;
