@@ -1,6 +1,6 @@
-// What rounded weights cost: the validation perplexity of a trained model with float32 weights, with
-// bfloat16 weights, and with linear layers of 8 bits. The text is the one that train_gpt reads by
-// default, or another, and its last tenth is the validation split, as there.
+// What rounded weights cost: the validation perplexity of a trained model with float32 weights,
+// with bfloat16 weights, and with linear layers of 8 bits. The text is the one that train_gpt reads
+// by default, or another. Its last tenth is the validation split, as there.
 //
 //   build/examples/train_gpt --steps 2000
 //   build/bench/int8_loss reports/standard.safetensors

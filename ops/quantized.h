@@ -23,10 +23,10 @@ struct Int8Matrix {
 Int8Matrix quantize_int8(const Tensor& weight);
 /// The matrix in float32 [N, K].
 Tensor dequantize(const Int8Matrix& weight);
-/// x·Wᵀ + b with x [..., K], W [N, K], b [N] or undefined → [..., N]. The result has the dtype of x,
-/// which is float32, bfloat16 or float16. The CPU reads the levels and converts them in registers.
-/// A GPU multiplies by dequantize(W). Sums are float32. For inference only: a gradient of x or b is
-/// an error.
+/// x·Wᵀ + b with x [..., K], W [N, K], b [N] or undefined → [..., N]. The result has the dtype of
+/// x, which is float32, bfloat16 or float16. The CPU reads the levels and converts them in
+/// registers. A GPU multiplies by dequantize(W). Sums are float32. For inference only: a gradient
+/// of x or b is an error.
 Tensor linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias = {});
 
 namespace define {  // the same function in simpler ops, for tests

@@ -25,9 +25,9 @@ struct WidenedPairs : S {
 template <class S, class T>
 using Dots = std::conditional_t<std::is_same_v<T, bfloat16> && S::kPerUnit == 1, WidenedPairs<S>, S>;
 
-/// sums[0 : MR, 0 : NR]: dot products of the rows of `a` with `valid` rows of `b`; later columns are
-/// not used. The next rows of B, `ahead` numbers further, are prefetched, because a row is too
-/// short for the hardware to notice it.
+/// sums[0 : MR, 0 : NR]: dot products of rows of `a` with `valid` rows of `b`. Later columns are
+/// not used. The next rows of B, `ahead` numbers further, are prefetched: a row is too short for
+/// the hardware to notice it.
 template <class S, int MR, int NR, class TA, class T>
 void dots(int64_t K, const TA* a, int64_t lda, const T* b, int64_t ldb, int64_t valid, int64_t ahead,
           float* sums, int64_t ld) {
