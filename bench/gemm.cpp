@@ -69,7 +69,8 @@ std::vector<Product> products() {
   list.push_back({"c", "one token up", Trans::no, Trans::yes, 1, 3072, 768});
   list.push_back({"c", "one token head", Trans::no, Trans::yes, 1, 50304, 768});
   list.push_back({"c", "one token head NN", Trans::no, Trans::no, 1, 50304, 768});
-  list.push_back({"c", "four tokens up", Trans::no, Trans::yes, 4, 3072, 768});
+  for (const auto& [name, count] : {std::pair{"four", 4}, {"eight", 8}, {"sixteen", 16}})
+    list.push_back({"c", fmt::format("{} tokens up", name), Trans::no, Trans::yes, count, 3072, 768});
   return list;
 }
 

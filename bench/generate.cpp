@@ -15,8 +15,7 @@
 #include "bench/measure/contest.h"
 #include "bench/measure/limits.h"
 #include "core/parallel.h"
-#include "core/tape.h"
-#include "ops/reduce.h"
+#include "core/random.h"
 #include "ops/view.h"
 
 using namespace vitrine;
@@ -31,20 +30,29 @@ bench::Size in_steps(bench::Size s) {
   return s;
 }
 
+/// Seconds of each step that continues `rows` texts by a token, greedily from token 0.
+std::vector<double> seconds_of_steps(const nn::Gpt& model, int64_t rows, int steps) {
+  const auto state = model.make_state(rows);
+  Generator generator(1);
+  std::vector<int64_t> tokens(static_cast<size_t>(rows), 0);
+  std::vector<double> seconds;
+  for (int step = 0; step < steps; ++step) {
+    const double start = bench::seconds();
+    const Tensor logits = model.forward(index_tensor(tokens, {rows, 1}), {.state = state.get()});
+    for (int64_t b = 0; b < rows; ++b)
+      tokens[static_cast<size_t>(b)] =
+          nn::sample_token(reshape(select(logits, 0, b), {-1}), {.temperature = 0}, generator);
+    seconds.push_back(bench::seconds() - start);
+  }
+  return seconds;
+}
+
 /// The part of one contender, run as a process: prints what PyTorch's twin prints.
 void generate_here(const bench::Size& s) {
   nn::Gpt model(s.model);
   model.eval();
-  const auto state = model.make_state();
-  Generator generator(1);
-  int64_t token = 0;
   json result;
-  for (int step = 0; step < s.steps; ++step) {
-    const double start = bench::seconds();
-    const Tensor logits = model.forward(index_tensor(std::span(&token, 1), {1, 1}), {.state = state.get()});
-    token = nn::sample_token(reshape(logits, {-1}), {.temperature = 0}, generator);
-    result["seconds"].push_back(bench::seconds() - start);
-  }
+  result["seconds"] = seconds_of_steps(model, 1, s.steps);
   result["bandwidth"] = bench::bandwidth().read;
   fmt::print("{}\n", result.dump());
 }
@@ -78,6 +86,37 @@ void compare(const bench::Contest& contest, const bench::Size& s) {
              bench::median(theirs) / bench::median(ours), bench::best(theirs) / bench::best(ours));
 }
 
+/// Tokens per second of all texts together, by the numbers that weights are stored in and by the
+/// texts that are continued at once. The variants run in turn.
+void print_variants(const bench::Contest& contest, const bench::Size& s) {
+  struct Variant {
+    const char* weights;
+    const nn::Gpt* model;
+    int64_t rows;
+    std::vector<double> seconds = {};
+  };
+  manual_seed(1);
+  nn::Gpt wide(s.model), narrow = wide.clone(), rounded = wide.clone();
+  narrow.to(DType::bfloat16);
+  nn::quantize_linear_layers(rounded);
+  std::vector<Variant> variants;
+  for (const int64_t rows : {1, 4, 16}) {
+    variants.push_back({"float32", &wide, rows});
+    variants.push_back({"bfloat16", &narrow, rows});
+    variants.push_back({"int8", &rounded, rows});
+  }
+  for (nn::Gpt* model : {&wide, &narrow, &rounded}) model->eval();
+  for (int round = 0; round < contest.rounds; ++round)
+    for (Variant& v : variants)
+      for (const double seconds : seconds_of_steps(*v.model, v.rows, s.steps)) v.seconds.push_back(seconds);
+  for (const Variant& v : variants) {
+    const auto rows = static_cast<double>(v.rows);
+    fmt::print("{:<5}{:<10}{:>6}{:>12.1f}{:>12.1f}\n", s.name, v.weights, v.rows,
+               rows / bench::median(v.seconds), rows / bench::best(v.seconds));
+  }
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -88,5 +127,7 @@ int main(int argc, char** argv) {
   fmt::print("{} threads\n\n", threads());
   fmt::print("{:<5}{:<10}{:>12}{:>12}{:>11}\n", "size", "", "tokens/s", "best", "of memory");
   for (const bench::Size& s : contest.sizes()) compare(contest, in_steps(s));
+  fmt::print("\n{:<5}{:<10}{:>6}{:>12}{:>12}\n", "size", "weights", "texts", "tokens/s", "best");
+  for (const bench::Size& s : contest.sizes()) print_variants(contest, in_steps(s));
   return 0;
 }

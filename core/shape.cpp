@@ -12,7 +12,11 @@ Dims::Dims(std::span<const int64_t> values) : rank_(static_cast<int>(values.size
 }
 
 Dims Dims::filled(int rank, int64_t value) {
-  return Dims(std::vector<int64_t>(static_cast<size_t>(rank), value));
+  check(rank <= kMax, "a tensor has at most {} axes, got {}", kMax, rank);
+  Dims dims;
+  dims.rank_ = rank;
+  std::fill(dims.begin(), dims.end(), value);
+  return dims;
 }
 
 void Dims::push_back(int64_t value) { insert(rank_, value); }
@@ -47,9 +51,12 @@ int64_t numel(const Shape& shape) {
 }
 
 Strides contiguous_strides(const Shape& shape) {
-  Strides strides = Strides::filled(shape.rank(), 1);
-  for (int i = shape.rank() - 2; i >= 0; --i)
-    strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
+  Strides strides = shape;
+  int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= std::max<int64_t>(shape[i], 1);
+  }
   return strides;
 }
 

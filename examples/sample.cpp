@@ -23,7 +23,7 @@ const char* const kExamples =
     "  sample reports/standard.safetensors --prompt 'To be' --count 1000 --temperature 0.5";
 
 struct Settings {
-  std::string prompt, device = "cpu";
+  std::string prompt, device = "cpu", weights = "float32";
   int64_t count = 300;
   SamplingOptions sampling = {.temperature = 0.8, .seed = 1};
   int threads = 0;
@@ -34,6 +34,10 @@ struct Settings {
     o("count", count, "characters to generate").at_least(0);
     sampling.list(o);
     o.group("Machine");
+    o("weights", weights,
+      "int8 rounds the weights of linear layers to 8 bits: a quarter of the memory to read, and a slightly other "
+      "model")
+        .one_of({"float32", "bfloat16", "int8"});
     o("device", device, "cpu, cuda or cuda:1").decides(Role::execution);
     o("threads", threads, "CPU threads; 0: all cores").decides(Role::execution);
   }
@@ -44,6 +48,8 @@ void run(const std::string& checkpoint, const Settings& s) {
   check_memory(8 * static_cast<double>(s.count), fmt::format("--count {}", s.count));
   auto [model, vocabulary] = training::load_text_model(checkpoint);
   model.to(device_of(s.device));
+  if (s.weights == "bfloat16") model.to(DType::bfloat16);
+  if (s.weights == "int8") quantize_linear_layers(model);
   const auto& characters = vocabulary.characters();
   const bool has_line = std::find(characters.begin(), characters.end(), "\n") != characters.end();
   const Tokens prompt = vocabulary.encode(!s.prompt.empty() ? s.prompt : has_line ? "\n" : characters[0]);

@@ -13,6 +13,7 @@
 #include "core/parallel.h"
 #include "core/version.h"
 #include "examples/command_line.h"
+#include "examples/own_source.h"
 #include "examples/train_gpt_settings.h"
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
@@ -43,24 +44,6 @@ const char* const kExamples =
     "  train_gpt --config runs/laser+qk_norm.ini              repeats that run, bit for bit\n"
     "  train_gpt --config runs/laser+qk_norm.ini --resume runs/laser+qk_norm.safetensors --steps 4000 --new-schedule\n"
     "  sample runs/laser+qk_norm.safetensors                  generates text with its model";
-
-/// Vitrine's own source and documentation, in a fixed order.
-std::string own_source() {
-  std::vector<std::filesystem::path> files;
-  for (const char* folder : {"core", "ops", "nn", "optim", "cuda", "examples", "docs"}) {
-    const auto root = std::filesystem::path(VITRINE_SOURCE_DIR) / folder;
-    if (!std::filesystem::exists(root)) continue;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root))
-      for (const char* extension : {".h", ".cpp", ".cu", ".md"})
-        if (entry.path().extension() == extension) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  std::string text;
-  for (const auto& file : files) text += read_text(file.string());
-  check(!text.empty(), "the default text, Vitrine's own source in {}, is not there; give a text with --data",
-        VITRINE_SOURCE_DIR);
-  return text;
-}
 
 Gpt make_model(const Settings& s, int64_t vocabulary) {
   GptOptions options = s.gpt;
@@ -154,7 +137,7 @@ bool run(const Settings& given, const OptionList& options) {
   std::filesystem::create_directories(s.out);
   const RunLock lock("--out", s.out);
   check_can_write("--out", s.out + "/report.html");
-  std::string text = s.data.empty() ? own_source() : read_text(s.data);
+  std::string text = s.data.empty() ? examples::own_source() : read_text(s.data);
   const CharacterVocabulary vocabulary(text);
   const Tokens tokens = vocabulary.encode(text);
   const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));

@@ -60,14 +60,15 @@ std::optional<Strides> strides_for(const Tensor& x, const Shape& shape) {
   return result;
 }
 
-/// A view of a part of x. Its gradient is added into that part. `part` maps the strides of x to the
-/// part's region.
+/// A view of a part of x. Its gradient is added into that part. `part` maps the shape and the
+/// strides of x to the part's region. The backward calls it again, for the gradient of x.
 template <class F>
-Tensor part_of(const char* op, const Tensor& x, F&& part) {
-  const Region here = part(x.strides());
-  const Region in_gradient = part(contiguous_strides(x.shape()));
+Tensor part_of(const char* op, const Tensor& x, F part) {
+  const Region here = part(x.shape(), x.strides());
   return record(op, {x}, x.alias(here.shape, here.strides, here.offset),
-                [in_gradient](const Tensor& dy) -> Grads { return {Grad::region(dy, in_gradient)}; });
+                [part, shape = x.shape()](const Tensor& dy) -> Grads {
+                  return {Grad::region(dy, part(shape, contiguous_strides(shape)))};
+                });
 }
 
 }  // namespace
@@ -101,18 +102,19 @@ Tensor permute(const Tensor& x, const Axes& axes) {
   const int rank = x.rank();
   check(static_cast<int>(axes.size()) == rank, "permute: {} axes were given, wanted the {} of x {}",
         axes.size(), rank, x.shape());
-  check_axes("permute", x.shape(), axes);  // each once
-  Shape shape;
-  Strides strides;
-  Axes inverse(axes.size());
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  Dims inverse = Dims::filled(rank, -1);
   for (int i = 0; i < rank; ++i) {
     const int from = check_axis("permute", x.shape(), axes[static_cast<size_t>(i)]);
-    shape.push_back(x.shape()[from]);
-    strides.push_back(x.strides()[from]);
-    inverse[static_cast<size_t>(from)] = i;
+    check(inverse[from] < 0, "permute: axis {} is given twice", from);
+    shape[i] = x.shape()[from];
+    strides[i] = x.strides()[from];
+    inverse[from] = i;
   }
-  return record("permute", {x}, x.alias(shape, strides),
-                [inverse](const Tensor& dy) -> Grads { return {permute(dy, inverse)}; });
+  return record("permute", {x}, x.alias(shape, strides), [inverse](const Tensor& dy) -> Grads {
+    return {permute(dy, Axes(inverse.begin(), inverse.end()))};
+  });
 }
 
 Tensor transpose(const Tensor& x, int64_t axis0, int64_t axis1) {
@@ -171,8 +173,8 @@ Tensor slice(const Tensor& x, int64_t axis, std::optional<int64_t> start, std::o
   // second element.
   const int64_t count =
       step > 0 ? (e > b ? (e - b - 1) / step + 1 : 0) : (b > e ? (e - b + 1) / step + 1 : 0);
-  return part_of("slice", x, [&](const Strides& whole) {
-    Region region{x.shape(), whole, count == 0 ? 0 : b * whole[a]};
+  return part_of("slice", x, [=](const Shape& shape, const Strides& whole) {
+    Region region{shape, whole, count == 0 ? 0 : b * whole[a]};
     region.shape[a] = count;
     if (count > 1) region.strides[a] = whole[a] * step;
     return region;
@@ -185,8 +187,8 @@ Tensor select(const Tensor& x, int64_t axis, int64_t index) {
   check(index >= -size && index < size, "select: index {} is outside [{}, {}) on axis {} of {}", index, -size,
         size, a, x.shape());
   const int64_t at = index < 0 ? index + size : index;
-  return part_of("select", x, [&](const Strides& whole) {
-    Region region{x.shape(), whole, at * whole[a]};
+  return part_of("select", x, [=](const Shape& shape, const Strides& whole) {
+    Region region{shape, whole, at * whole[a]};
     region.shape.erase(a);
     region.strides.erase(a);
     return region;
@@ -254,8 +256,8 @@ Tensor diagonal(const Tensor& x, int64_t offset) {
   const int64_t by = std::clamp(offset, -rows, columns);  // beyond these the diagonal is empty too
   const int64_t first_row = std::max<int64_t>(0, -by), first_column = std::max<int64_t>(0, by);
   const int64_t count = std::max<int64_t>(0, std::min(rows - first_row, columns - first_column));
-  return part_of("diagonal", x, [&](const Strides& whole) {
-    Region region{x.shape(), whole, count == 0 ? 0 : first_row * whole[row] + first_column * whole[column]};
+  return part_of("diagonal", x, [=](const Shape& shape, const Strides& whole) {
+    Region region{shape, whole, count == 0 ? 0 : first_row * whole[row] + first_column * whole[column]};
     region.shape.erase(column);
     region.strides.erase(column);
     region.shape[row] = count;

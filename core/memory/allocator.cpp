@@ -16,6 +16,7 @@
 #include "core/gpu/capture.h"
 #include "core/gpu/gpu.h"
 #include "core/memory/arena.h"
+#include "core/memory/recent_blocks.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define VITRINE_PASS_THROUGH 1
@@ -111,6 +112,7 @@ class Pool {
     const size_t size = rounded(bytes);
     const std::lock_guard lock(mutex_);
     statistics_.now -= size;
+    if (keeps_recent() && recent_.keep(data, size)) return;
     for (auto& [stream, arena] : arenas_)
       if (arena.give(data)) return;
     source_.give(data, size);
@@ -167,7 +169,12 @@ class Pool {
     return take(bytes, stream);
   }
 
+  /// A GPU's memory is ordered by streams, which these blocks do not know.
+  bool keeps_recent() const { return !kPassThrough && device_.is_cpu(); }
+
   void* take(size_t bytes, const void* stream) {
+    if (keeps_recent())
+      if (void* const data = recent_.take(rounded(bytes))) return data;
     const bool caches = !kPassThrough && (device_.is_cpu() || cuda::caches_memory());
     if (caches || held_.contains(stream))
       return arenas_.try_emplace(stream, source_).first->second.take(rounded(bytes));
@@ -177,6 +184,7 @@ class Pool {
   }
 
   void release_cached_here() {
+    recent_.clear([this](void* data) { arenas_.at(nullptr).give(data); });
     for (auto& [stream, arena] : arenas_)
       if (!held_.contains(stream)) arena.release_cached();
   }
@@ -199,6 +207,7 @@ class Pool {
   size_t uncached_ = 0;
   Statistics statistics_;
   std::map<const void*, Arena> arenas_;
+  RecentBlocks recent_;
   std::set<const void*> held_;
 };
 

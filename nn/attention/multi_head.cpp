@@ -8,7 +8,6 @@
 #include "nn/init.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
-#include "ops/matmul.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -106,7 +105,7 @@ Tensor MultiHeadAttention::bias() const {
 
 MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& x) const {
   const int64_t width = heads_ * head_size_, key_width = key_heads_ * head_size_;
-  const auto qkv = split(linear(x, query_key_value.weight, bias()), {width, key_width, key_width}, -1);
+  const auto qkv = split(query_key_value.product(x, bias()), {width, key_width, key_width}, -1);
   return {split_heads(qkv[0], heads_), split_heads(qkv[1], key_heads_), split_heads(qkv[2], key_heads_)};
 }
 
@@ -115,8 +114,7 @@ MultiHeadAttention::Heads MultiHeadAttention::project(const Tensor& x, const Ten
   // The rows of the shared weight for the queries, or for keys and values.
   const auto rows = [&](const Tensor& from, int64_t begin, int64_t end) {
     const Tensor all = bias();
-    return linear(from, slice(query_key_value.weight, 0, begin, end),
-                  all.defined() ? slice(all, 0, begin, end) : Tensor());
+    return query_key_value.product(from, all.defined() ? slice(all, 0, begin, end) : Tensor(), begin, end);
   };
   Heads heads;
   heads.q = split_heads(rows(x, 0, width), heads_);

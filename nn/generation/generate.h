@@ -1,4 +1,4 @@
-// Generates the continuation of a text, token by token.
+// Generates the continuation of one text or several, token by token.
 #pragma once
 
 #include <vector>
@@ -15,5 +15,15 @@ namespace vitrine::nn {
 /// an error.
 std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt, int64_t count,
                               const SamplingOptions& options = {}, const std::vector<int64_t>& stop = {});
+
+/// Continues several prompts at once, so that each step reads the weights once for all of them. The
+/// prompts may have different lengths: shorter ones are padded on the left, and no query sees the
+/// padding. Result i is that of generate with prompt i and the seed `options.seed` + i, except that
+/// sums may be rounded differently. A prompt that has reached a token in `stop` leaves the batch.
+/// Errors: an empty prompt; different lengths with a mixer that accepts no mask (a recurrence).
+std::vector<std::vector<int64_t>> generate_batch(LanguageModel& model,
+                                                 std::vector<std::vector<int64_t>> prompts, int64_t count,
+                                                 const SamplingOptions& options = {},
+                                                 const std::vector<int64_t>& stop = {});
 
 }  // namespace vitrine::nn

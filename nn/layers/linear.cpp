@@ -1,18 +1,39 @@
 #include "nn/layers/linear.h"
 
+#include "core/tape.h"
 #include "nn/init.h"
+#include "ops/activation.h"
 #include "ops/matmul.h"
+#include "ops/view.h"
 
 namespace vitrine::nn {
+namespace {
+
+const Int8Matrix& without_gradient(const Int8Matrix& matrix, const Parameter& weight) {
+  check(
+      Tape::recording() == nullptr,
+      "Linear: the weight {} is rounded to 8 bits and has no gradient; run under Tape::Pause, or train a model "
+      "without quantize_linear_layers",
+      weight.name());
+  return matrix;
+}
+
+}  // namespace
 
 Linear::Linear(int64_t in, int64_t out, Bias with_bias, double deviation)
     : weight(normal({out, in}, deviation)) {
   if (with_bias == Bias::yes) bias = constant({out}, 0);
 }
-Tensor Linear::forward(const Tensor& x) const {
-  return vitrine::linear(x, weight, bias.defined() ? bias.value() : Tensor());
+Tensor Linear::forward(const Tensor& x) const { return product(x, bias.defined() ? bias.value() : Tensor()); }
+Tensor Linear::product(const Tensor& x, const Tensor& b) const {
+  return int8.defined() ? linear_int8(x, without_gradient(int8, weight), b) : vitrine::linear(x, weight, b);
+}
+Tensor Linear::product(const Tensor& x, const Tensor& b, int64_t begin, int64_t end) const {
+  return int8.defined() ? linear_int8(x, without_gradient(int8, weight).rows(begin, end), b)
+                        : vitrine::linear(x, slice(weight, 0, begin, end), b);
 }
 Tensor Linear::forward_gelu_tanh(const Tensor& x) const {
+  if (int8.defined()) return gelu_tanh(forward(x));
   return vitrine::linear_gelu_tanh(x, weight, bias.defined() ? bias.value() : Tensor());
 }
 void Linear::fields(Fields& f) {
@@ -22,6 +43,12 @@ void Linear::fields(Fields& f) {
 Linear Linear::clone() {
   return clone_into(
       [this] { return Linear(weight.shape()[1], weight.shape()[0], bias.defined() ? Bias::yes : Bias::no); });
+}
+
+void quantize_linear_layers(Module& module) {
+  module.apply([](const std::string&, Module& m) {
+    if (auto* const layer = dynamic_cast<Linear*>(&m)) layer->int8 = quantize_int8(layer->weight.master());
+  });
 }
 
 }  // namespace vitrine::nn

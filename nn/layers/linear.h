@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/module.h"
+#include "ops/quantized.h"
 
 namespace vitrine::nn {
 
@@ -14,10 +15,23 @@ class Linear : public Module {
   Linear(int64_t in, int64_t out, Bias bias = Bias::yes, double deviation = 0.02);
   Tensor forward(const Tensor& x) const;            ///< x [..., in] → [..., out]
   Tensor forward_gelu_tanh(const Tensor& x) const;  ///< gelu_tanh(forward(x)), in one pass
+  /// x·Wᵀ + b with another b, [out] or undefined.
+  Tensor product(const Tensor& x, const Tensor& bias) const;
+  /// The same with the rows [begin, end) of W alone; b [end − begin].
+  Tensor product(const Tensor& x, const Tensor& bias, int64_t begin, int64_t end) const;
   void fields(Fields& f) override;
-  Linear clone();
+  Linear clone();  ///< without `int8`
 
   Parameter weight, bias;  ///< [out, in] and [out]; undefined without bias
+  /// Undefined, or what is multiplied in place of the weight: see quantize_linear_layers
+  Int8Matrix int8;
 };
+
+/// Rounds the weights of all linear layers of a module to 8 bits, for generation: from now on these
+/// layers multiply by quantize_int8(weight). Embeddings, norms, biases and an output layer that
+/// shares the weights of an embedding stay as they are. Parameters do not change, so checkpoints
+/// have the weights of before, and later changes of a weight have no effect until the next call. A
+/// forward pass of such a layer while a tape records is an error: it has no gradient.
+void quantize_linear_layers(Module& module);
 
 }  // namespace vitrine::nn

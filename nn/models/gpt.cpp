@@ -9,6 +9,7 @@
 #include "nn/init.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
+#include "ops/index.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 
@@ -108,7 +109,7 @@ Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {
   {
     const ModuleScope scope("tokens");
     x = tokens.forward(ids);
-    if (options_.positions != Positions::none) x = x + position_rows(past, past + time, x);
+    if (options_.positions != Positions::none) x = x + position_rows(past, time, call.padding, x);
     x = dropout.forward(x);
   }
   return decoder.forward(x, call);
@@ -116,7 +117,7 @@ Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {
 
 Tensor Gpt::logits(const Tensor& features) const {
   const ModuleScope scope("logits");
-  return linear(features, head ? head->weight : tokens.weight);
+  return head ? head->forward(features) : linear(features, tokens.weight);
 }
 
 std::unique_ptr<DecodingState> Gpt::make_state(int64_t batch) const {
@@ -129,9 +130,16 @@ Gpt Gpt::clone() {
   return clone_into([this] { return Gpt(options_); });
 }
 
-Tensor Gpt::position_rows(int64_t begin, int64_t end, const Tensor& like) const {
-  if (options_.positions == Positions::learned) return slice(positions, 0, begin, end);
-  return sinusoidal_positions(end - begin, options_.width, 10000, begin, like.dtype(), like.device());
+Tensor Gpt::position_rows(int64_t past, int64_t time, const Tensor& padding, const Tensor& like) const {
+  const int64_t begin = padding.defined() ? 0 : past, end = past + time;
+  const Tensor rows =
+      options_.positions == Positions::learned
+          ? slice(positions, 0, begin, end)
+          : sinusoidal_positions(end - begin, options_.width, 10000, begin, like.dtype(), like.device());
+  if (!padding.defined()) return rows;
+  const Tensor columns =
+      arange(static_cast<double>(past), static_cast<double>(end), 1, DType::int64, like.device());
+  return embedding(rows, maximum(columns - unsqueeze(padding, -1), 0));
 }
 
 void Gpt::fields(Fields& f) {

@@ -81,8 +81,9 @@ class Gpt : public LanguageModel {
   std::unique_ptr<Linear> head;  ///< null if the weights are tied
 
  private:
-  /// With the dtype and device of `like`.
-  Tensor position_rows(int64_t begin, int64_t end, const Tensor& like) const;
+  /// The position embeddings of `time` positions after `past`, of all rows [T, C] or, if there is
+  /// padding, of each row [B, T, C]. With the dtype and device of `like`.
+  Tensor position_rows(int64_t past, int64_t time, const Tensor& padding, const Tensor& like) const;
 
   GptOptions options_;
 };

@@ -79,7 +79,9 @@ void Recurrent::check_call(const Tensor& x, const MixerCall& call) const {
         options_.width);
   const AttentionMask& m = call.mask;
   check(!m.allowed.defined() && !m.bias.defined() && m.left == AttentionForm::kUnlimited,
-        "{}: a recurrence has no pairs of positions, so that no mask can hide one; wanted lengths", name);
+        "{}: a recurrence has no pairs of positions, so that no mask can hide one; wanted lengths, and in "
+        "generation prompts of one length",
+        name);
   check(m.causal == options_.causal, "{}: the mask is {}causal and the recurrence is {}", name,
         m.causal ? "" : "not ", options_.causal ? "causal" : "of two directions");
   check(!call.source.defined(), "{}: a recurrence reads one sequence, so that a source has no place", name);

@@ -3,7 +3,11 @@
 #include <string>
 #include <utility>
 
+#include "core/creation.h"
+#include "core/print.h"
 #include "core/record.h"
+#include "ops/elementwise.h"
+#include "ops/view.h"
 
 namespace vitrine::nn {
 namespace {
@@ -11,6 +15,17 @@ namespace {
 StackOptions with_direction(StackOptions o, bool causal) {
   o.block.mixer.causal = causal;
   return o;
+}
+
+/// The mask that also hides the padding at the beginning of each row.
+AttentionMask after_padding(AttentionMask mask, const Tensor& padding, int64_t batch, int64_t keys) {
+  if (!padding.defined()) return mask;
+  check(padding.shape() == Shape{batch} && padding.dtype() == DType::int64,
+        "BlockStack: the padding is {}, wanted int64 [{}], a number for each row", describe(padding), batch);
+  const Tensor positions = arange(0, static_cast<double>(keys), 1, DType::int64, padding.device());
+  const Tensor own = greater_equal(positions, reshape(padding, {batch, 1, 1, 1}));
+  mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, own) : own;
+  return mask;
 }
 
 DecodingState* member(StateList* list, size_t i) { return list ? list->states[i].get() : nullptr; }
@@ -28,7 +43,8 @@ Tensor BlockStack::forward(const Tensor& x0, const StackCall& call) const {
   check(call.state == nullptr || (state != nullptr && state->states.size() == blocks.size()),
         "BlockStack: the state is not one of {} blocks; wanted what make_state gave", blocks.size());
   if (call.traces) call.traces->resize(blocks.size());
-  AttentionMask mask = call.mask;
+  AttentionMask mask =
+      after_padding(call.mask, call.padding, x0.size(0), (state ? state->length() : 0) + x0.size(1));
   mask.causal = options_.block.mixer.causal;
   Tensor x = x0;
   for (size_t i = 0; i < blocks.size(); ++i) {

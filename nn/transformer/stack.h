@@ -21,6 +21,9 @@ struct StackCall {
   AttentionMask mask = {};  ///< in addition to causality
   /// int64 [B]: row b has lengths[b] valid positions; undefined: all are valid
   Tensor lengths = {};
+  /// int64 [B]: row b begins with padding[b] positions that no query sees, and its own positions
+  /// count from there; undefined: none does
+  Tensor padding = {};
   Tensor source = {};                         ///< [B, S, C], for blocks with cross-attention
   Tensor source_lengths = {};                 ///< int64 [B]
   DecodingState* state = nullptr;             ///< from make_state: x continues its positions

@@ -206,7 +206,7 @@ std::vector<Misuse> inputs(Model& s) {
        },
        {"padding_mask: lengths[1] is 9, wanted 0 to 5"},
        right},
-      {"no prompt", [&] { generate(s.gpt, {}, 3); }, {"generate: the prompt is empty"}, right},
+      {"no prompt", [&] { generate(s.gpt, {}, 3); }, {"generate: prompt 1 of 1 is empty"}, right},
       {"a prompt with an unknown token",
        [&] {
          generate(s.gpt, {1, 11}, 3);

@@ -25,6 +25,7 @@ namespace {
 #include "ops/cpu/gemm/amx_tiles-inl.h"
 #include "ops/cpu/gemm/avx512-inl.h"
 #include "ops/cpu/gemm/avx512_pairs-inl.h"
+#include "ops/cpu/gemm/block_end-inl.h"
 #include "ops/cpu/gemm/blocked-inl.h"
 // After the headers that it uses
 #include "ops/cpu/gemm/amx-inl.h"

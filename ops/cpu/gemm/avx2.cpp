@@ -34,6 +34,16 @@ struct Avx2 {
   }
   static V widen(__m128i bits, float16) { return _mm256_cvtph_ps(bits); }
 
+  /// The first and the second number of each pair of bfloat16, as floats.
+  static V low(V pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16)); }
+  static V high(V pairs) { return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(-0x10000))); }
+
+  /// Numbers in 8 bits, less 128.
+  static V levels(const uint8_t* p) {
+    const __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(x, _mm256_set1_epi32(128)));
+  }
+
   /// A mask with lanes i < n all ones; n from 0 to 8.
   static __m256i first(int64_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -104,7 +114,9 @@ struct Avx2 {
   }
 };
 
+#include "ops/cpu/gemm/block_end-inl.h"
 #include "ops/cpu/gemm/blocked-inl.h"
+#include "ops/cpu/gemm/dots-inl.h"
 #include "ops/cpu/gemm/thin-inl.h"
 
 }  // namespace
@@ -117,6 +129,13 @@ template <class T>
 void avx2::pack(const GemmTask<T, float>& task, float* to) {
   Blocked<Avx2, T, float>(task).pack(to);
 }
+template <class T>
+void avx2::gemm_int8(const Int8Task<T>& task) {
+  int8_dots<Avx2>(task);
+}
+template void avx2::gemm_int8(const Int8Task<float>&);
+template void avx2::gemm_int8(const Int8Task<bfloat16>&);
+template void avx2::gemm_int8(const Int8Task<float16>&);
 template void avx2::gemm(const GemmTask<float, float>&);
 template void avx2::gemm(const GemmTask<bfloat16, float>&);
 template void avx2::gemm(const GemmTask<bfloat16, bfloat16>&);

@@ -35,6 +35,16 @@ struct Avx512 {
     return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(rounded, nan, upper, _mm512_set1_epi32(0x40)));
   }
 
+  /// The first and the second number of each pair of bfloat16, as floats.
+  static V low(V pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16)); }
+  static V high(V pairs) { return _mm512_and_ps(pairs, _mm512_castsi512_ps(_mm512_set1_epi32(-0x10000))); }
+
+  /// Numbers in 8 bits, less 128.
+  static V levels(const uint8_t* p) {
+    const __m512i x = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(x, _mm512_set1_epi32(128)));
+  }
+
   static V load(const float* p) { return _mm512_loadu_ps(p); }
   static V load_partial(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static void store(float* p, V x) { _mm512_storeu_ps(p, x); }

@@ -21,7 +21,9 @@ namespace vitrine::cpu {
 namespace {
 
 #include "ops/cpu/gemm/avx512-inl.h"
+#include "ops/cpu/gemm/block_end-inl.h"
 #include "ops/cpu/gemm/blocked-inl.h"
+#include "ops/cpu/gemm/dots-inl.h"
 #include "ops/cpu/gemm/thin-inl.h"
 
 }  // namespace
@@ -34,6 +36,13 @@ template <class T>
 void avx512::pack(const GemmTask<T, float>& task, float* to) {
   Blocked<Avx512, T, float>(task).pack(to);
 }
+template <class T>
+void avx512::gemm_int8(const Int8Task<T>& task) {
+  int8_dots<Avx512>(task);
+}
+template void avx512::gemm_int8(const Int8Task<float>&);
+template void avx512::gemm_int8(const Int8Task<bfloat16>&);
+template void avx512::gemm_int8(const Int8Task<float16>&);
 template void avx512::gemm(const GemmTask<float, float>&);
 template void avx512::gemm(const GemmTask<bfloat16, float>&);
 template void avx512::gemm(const GemmTask<bfloat16, bfloat16>&);

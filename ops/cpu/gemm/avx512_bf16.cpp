@@ -31,7 +31,9 @@ struct Avx512Dots : Avx512Pairs {
   }
 };
 
+#include "ops/cpu/gemm/block_end-inl.h"
 #include "ops/cpu/gemm/blocked-inl.h"
+#include "ops/cpu/gemm/dots-inl.h"
 #include "ops/cpu/gemm/thin-inl.h"
 
 }  // namespace

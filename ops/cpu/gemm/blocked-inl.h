@@ -162,24 +162,6 @@ void pack_transposed(const T* x, int64_t ldx, int64_t columns, int64_t K, float*
   }
 }
 
-/// C = round(sums + beta · C + bias) for a 16-bit C whose sums were kept in float.
-template <class S, class TC>
-void convert_block(const float* sums, int64_t ld, int64_t rows, int64_t columns, float beta, const TC* bias,
-                   TC* C, int64_t ldc) {
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; j += S::kWidth) {
-      const int64_t valid = std::min<int64_t>(S::kWidth, columns - j);
-      auto x = S::load(sums + i * ld + j);
-      TC* c = C + i * ldc + j;
-      if (beta != 0) x = S::fma_float(S::set(beta), S::load_partial(c, valid), x);
-      if (bias != nullptr) x = S::add(x, S::load_partial(bias + j, valid));
-      S::store_partial(c, x, valid);
-    }
-  }
-}
-
-constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-
 /// Splits `total` into the fewest equal parts of at most `most`, each a multiple of `unit`.
 constexpr int64_t even_block(int64_t total, int64_t most, int64_t unit) {
   const int64_t parts = std::max<int64_t>(1, ceil_div(total, most));
@@ -356,7 +338,7 @@ class Blocked {
                 : strips<false, false>(a, lda, packed_b, 0, m, n, units, block_n, block_units, out);
     if (!last) return;
     if constexpr (!kWideC)
-      convert_block<S>(sums, out.ldc, m, n, t.beta, t.epilogue.bias ? t.epilogue.bias + j : nullptr,
+      convert_block<S>(1, sums, out.ldc, m, n, t.beta, t.epilogue.bias ? t.epilogue.bias + j : nullptr,
                        t.C + i * t.ldc + j, t.ldc);
     t.finish(i, m, j, n);
   }

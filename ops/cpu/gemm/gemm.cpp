@@ -11,8 +11,11 @@
 namespace vitrine::cpu {
 namespace {
 
-/// Below about this many multiply-adds, waking another thread costs more than it saves.
-constexpr int64_t kSerialWork = 1 << 19;
+/// Below about this many multiply-adds, waking another thread costs more than it saves. Products of
+/// few rows take longer for each, because they wait for the numbers of B.
+constexpr int64_t kSerialWork = 1 << 19, kSerialThinWork = 1 << 17;
+
+int64_t serial_work(Way way) { return way == Way::blocked ? kSerialWork : kSerialThinWork; }
 
 /// How the C of one product is cut into rows × columns parts. One thread computes a part from
 /// operands that it packs itself, once for all its parts: packing twice is cheaper than waiting for
@@ -118,6 +121,9 @@ void run(Isa isa, const GemmTask<T, TC>& task) {
     }
   }
 #endif
+  constexpr int64_t kFewestRows = 4;  // OpenBLAS computes more rows as fast
+  if constexpr (!std::is_same_v<T, double>)
+    if (task.way == Way::dots && task.M <= kFewestRows) return portable::dots(task);
   blas::gemm(task);
 }
 
@@ -157,7 +163,7 @@ void gemm_batched_on(Isa isa, const MatrixBatch& batch, Trans ta, Trans tb, int6
   check_distances(whole);
   const bool blas = isa == Isa::portable || std::is_same_v<T, double>;
   const int64_t team =
-      in_parallel() || count * M * N * std::max<int64_t>(K, 16) < kSerialWork ? 1 : threads();
+      in_parallel() || count * M * N * std::max<int64_t>(K, 16) < serial_work(whole.way) ? 1 : threads();
   // If there are few products, they are cut, so that every thread has an equal share. If there are
   // many, each is given to one thread.
   const int64_t parts = count >= 4 * team || count % team == 0 ? 1 : team;
@@ -199,6 +205,50 @@ void gemm(Trans ta, Trans tb, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC>
           const Epilogue<TC>* epilogue) {
   gemm_batched(MatrixBatch(), ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue);
 }
+
+namespace {
+
+template <class T>
+void run(Isa isa, const Int8Task<T>& task) {
+#if defined(__x86_64__)
+  if (isa >= Isa::avx512) return avx512::gemm_int8(task);
+  if (isa == Isa::avx2) return avx2::gemm_int8(task);
+#endif
+  portable::gemm_int8(task);
+}
+
+}  // namespace
+
+template <class T>
+void gemm_int8_on(Isa isa, int64_t M, int64_t N, int64_t K, const T* A, const uint8_t* levels,
+                  const float* scale, const T* bias, T* C) {
+  if (M <= 0 || N <= 0) return;
+  constexpr int64_t kColumns = 256;
+  const auto body = [&](int64_t begin, int64_t end) {
+    const int64_t j = begin * kColumns, n = std::min(end * kColumns, N) - j;
+    run(isa, Int8Task<T>{M, n, K, A, levels + j * K, scale + j, bias ? bias + j : nullptr, C + j, N});
+  };
+  const int64_t blocks = ceil_div(N, kColumns);
+  if (M * N * K < kSerialThinWork)
+    body(0, blocks);
+  else
+    parallel_for(0, blocks, 1, body);
+}
+
+template <class T>
+void gemm_int8(int64_t M, int64_t N, int64_t K, const T* A, const uint8_t* levels, const float* scale,
+               const T* bias, T* C) {
+  gemm_int8_on(isa(), M, N, K, A, levels, scale, bias, C);
+}
+
+#define VITRINE_GEMM_INT8(T)                                                                                \
+  template void gemm_int8(int64_t, int64_t, int64_t, const T*, const uint8_t*, const float*, const T*, T*); \
+  template void gemm_int8_on(Isa, int64_t, int64_t, int64_t, const T*, const uint8_t*, const float*,        \
+                             const T*, T*);
+VITRINE_GEMM_INT8(float)
+VITRINE_GEMM_INT8(bfloat16)
+VITRINE_GEMM_INT8(float16)
+#undef VITRINE_GEMM_INT8
 
 namespace {
 

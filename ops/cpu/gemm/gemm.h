@@ -85,6 +85,17 @@ template <class T, class TC>
 void multiply(Trans ta, int64_t M, int64_t N, int64_t K, AccumulatorOf<TC> alpha, const T* A, int64_t lda,
               const PackedMatrix<T>& B, AccumulatorOf<TC> beta, TC* C, int64_t ldc);
 
+/// C[i, j] = scale[j] · Σ_k A[i, k] · (levels[j, k] − 128) + bias[j]: a product with weights in 8
+/// bits (ops/quantized.h). A [M, K], levels [N, K] and C [M, N] are contiguous; bias may be null.
+/// Sums are float32, and their order depends only on K. T is float, bfloat16 or float16.
+template <class T>
+void gemm_int8(int64_t M, int64_t N, int64_t K, const T* A, const uint8_t* levels, const float* scale,
+               const T* bias, T* C);
+/// The same with the kernels of one instruction set, for tests.
+template <class T>
+void gemm_int8_on(Isa isa, int64_t M, int64_t N, int64_t K, const T* A, const uint8_t* levels,
+                  const float* scale, const T* bias, T* C);
+
 /// gemm_batched with the kernels of one instruction set, which the CPU must support. For tests and
 /// benchmarks.
 template <class T, class TC>

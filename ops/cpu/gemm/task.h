@@ -75,6 +75,19 @@ struct GemmTask {
   }
 };
 
+/// Columns of a product with weights in 8 bits, for one thread: see gemm_int8. The rows of C are
+/// `ldc` apart.
+template <class T>
+struct Int8Task {
+  int64_t M, N, K;
+  const T* A;
+  const uint8_t* levels;
+  const float* scale;
+  const T* bias;
+  T* C;
+  int64_t ldc;
+};
+
 /// This thread's buffers for packed operands and unfinished sums (core/memory/thread_buffer.h),
 /// aligned to a page. The next call for the same slot on the same thread may free them. This is not
 /// a template, so that it is not compiled for an instruction set.
@@ -87,11 +100,15 @@ namespace avx2 {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
 template <class T>
+void gemm_int8(const Int8Task<T>& task);
+template <class T>
 void pack(const GemmTask<T, float>& task, float* to);
 }  // namespace avx2
 namespace avx512 {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
+template <class T>
+void gemm_int8(const Int8Task<T>& task);
 template <class T>
 void pack(const GemmTask<T, float>& task, float* to);
 }  // namespace avx512
@@ -111,6 +128,13 @@ namespace amx_emulated {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);
 }
+namespace portable {
+/// Products of few rows (Way::dots).
+template <class T, class TC>
+void dots(const GemmTask<T, TC>& task);
+template <class T>
+void gemm_int8(const Int8Task<T>& task);
+}  // namespace portable
 namespace blas {
 template <class T, class TC>
 void gemm(const GemmTask<T, TC>& task);

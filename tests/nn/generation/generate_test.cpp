@@ -101,7 +101,7 @@ TEST_CASE("senseless sampling is refused") {
                        Error);
   CHECK_THROWS_WITH_AS(sample_token(zeros({2, 2}), {}, g), doctest::Contains("wanted [V]"), Error);
   Gpt model(tiny_gpt());
-  CHECK_THROWS_WITH_AS(generate(model, {}, 1), doctest::Contains("prompt is empty"), Error);
+  CHECK_THROWS_WITH_AS(generate(model, {}, 1), doctest::Contains("prompt 1 of 1 is empty"), Error);
   CHECK_THROWS_WITH_AS(generate(model, {1}, -1), doctest::Contains("-1 tokens"), Error);
 }
 

@@ -1,0 +1,113 @@
+// Several prompts continued at once against each continued alone.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "nn/generation/generate.h"
+#include "nn/models/gpt.h"
+#include "tests/nn/mechanisms.h"
+#include "tests/nn/models/tiny_gpt.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+using Prompts = std::vector<std::vector<int64_t>>;
+
+namespace {
+
+constexpr SamplingOptions kGreedy = {.temperature = 0};
+
+/// A model whose greedy tokens differ from position to position.
+Gpt lively(const GptOptions& options) {
+  Gpt model(options);
+  for (Parameter& p : model.parameters()) {
+    Generator g(p.name().size());
+    p.assign(randn(p.shape(), DType::float32, Device::cpu, 0, 0.5, g));
+  }
+  return model;
+}
+
+Prompts one_by_one(Gpt& model, const Prompts& prompts, int64_t count, SamplingOptions options,
+                   const std::vector<int64_t>& stop = {}) {
+  Prompts all;
+  for (const auto& prompt : prompts) {
+    all.push_back(generate(model, prompt, count, options, stop));
+    ++options.seed;
+  }
+  return all;
+}
+
+const Prompts kPrompts = {{3, 1}, {7}, {1, 2, 3, 4, 5}, {9, 9, 9}};
+
+}  // namespace
+
+TEST_CASE("a batch of prompts of different lengths gives the greedy tokens of each, for every attention") {
+  for (const std::string& name : test::mechanisms()) {
+    INFO(name);
+    for (const Positions positions : {Positions::automatic, Positions::sinusoidal, Positions::none}) {
+      GptOptions options = test::tiny_gpt(name);
+      options.positions = positions;
+      Gpt model = lively(options);
+      // Within the context, and beyond it, where each text drops its older half at another step.
+      for (const int64_t count : {3, 20})
+        CHECK(generate_batch(model, kPrompts, count, kGreedy) == one_by_one(model, kPrompts, count, kGreedy));
+    }
+  }
+}
+
+TEST_CASE("prompts longer than the context and groups of key heads are continued in a batch as alone") {
+  GptOptions options = test::tiny_gpt("rotary");
+  options.key_heads = 1;
+  Gpt model = lively(options);
+  const Prompts prompts = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {4}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  CHECK(generate_batch(model, prompts, 12, kGreedy) == one_by_one(model, prompts, 12, kGreedy));
+}
+
+TEST_CASE("a prompt that has reached a token to stop at leaves the batch; the others go on as alone") {
+  GptOptions options = test::tiny_gpt();
+  options.context = 32;
+  Gpt model = lively(options);
+  int uneven = 0;  // batches that go on for several steps after a text has ended
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const SamplingOptions sampling = {.temperature = 3, .seed = seed};
+    const Prompts want = one_by_one(model, kPrompts, 20, sampling, {0, 4});
+    CHECK(generate_batch(model, kPrompts, 20, sampling, {0, 4}) == want);
+    std::vector<size_t> steps;
+    for (size_t i = 0; i < want.size(); ++i) steps.push_back(want[i].size() - kPrompts[i].size());
+    const auto [least, most] = std::minmax_element(steps.begin(), steps.end());
+    if (*least > 0 && *most > *least + 2) ++uneven;
+  }
+  CHECK(uneven >= 5);
+}
+
+TEST_CASE("each prompt of a batch draws with a seed of its own") {
+  Gpt model = lively(test::tiny_gpt());
+  const SamplingOptions options = {.temperature = 2, .seed = 5};
+  CHECK(generate_batch(model, kPrompts, 6, options) == one_by_one(model, kPrompts, 6, options));
+  const Prompts twins = generate_batch(model, {{1}, {1}}, 20, options);
+  CHECK(twins[0] != twins[1]);
+}
+
+TEST_CASE("recurrent mixers continue prompts of one length, and refuse others, as they know no padding") {
+  for (const std::string& name : test::other_mixers()) {
+    INFO(name);
+    GptOptions options = test::tiny_gpt(name);
+    options.positions = Positions::none;
+    Gpt model = lively(options);
+    const Prompts prompts = {{1, 2}, {5, 3}, {8, 8}};
+    CHECK(generate_batch(model, prompts, 12, kGreedy) == one_by_one(model, prompts, 12, kGreedy));
+    CHECK_THROWS_WITH_AS(generate_batch(model, {{1, 2}, {1}}, 2, kGreedy),
+                         doctest::Contains("prompts of one length"), Error);
+  }
+}
+
+TEST_CASE("no prompts give no texts, and an empty prompt is named") {
+  Gpt model(test::tiny_gpt());
+  CHECK(generate_batch(model, {}, 3).empty());
+  CHECK(generate_batch(model, {{1}, {2, 3}}, 0) == Prompts{{1}, {2, 3}});
+  CHECK_THROWS_WITH_AS(generate_batch(model, {{1}, {}, {2}}, 1),
+                       "generate: prompt 2 of 3 is empty, wanted at least one token", Error);
+  CHECK_THROWS_WITH_AS(generate_batch(model, {{1}}, -2), doctest::Contains("-2 tokens are wanted"), Error);
+  CHECK_THROWS_WITH_AS(
+      model.features(test::ids(2, 3), {.padding = index_tensor(std::vector<int64_t>{1}, {1})}),
+      "BlockStack: the padding is int64[1] on cpu, wanted int64 [2], a number for each row", Error);
+}
