@@ -25,6 +25,7 @@ AttentionMask after_padding(AttentionMask mask, const Tensor& padding, int64_t b
   const Tensor positions = arange(0, static_cast<double>(keys), 1, DType::int64, padding.device());
   const Tensor own = greater_equal(positions, reshape(padding, {batch, 1, 1, 1}));
   mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, own) : own;
+  mask.start = padding;
   return mask;
 }
 

@@ -4,9 +4,12 @@
 #include <numeric>
 #include <vector>
 
+#include "core/creation.h"
 #include "nn/attention/parts/rows.h"
 #include "nn/attention/patterns.h"
 #include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/view.h"
 
 namespace vitrine::nn::parts {
 namespace {
@@ -20,12 +23,24 @@ class Sparse : public AttentionPart {
   }
   bool fold(AttentionOptions&, Device) const override { return true; }
   AttentionMask restrict(AttentionMask mask, int64_t queries, int64_t keys, Device device) const override {
-    const Tensor seen = make_({queries, keys, device});
+    const Tensor seen =
+        mask.start.defined() ? by_row(mask.start, queries, keys, device) : make_({queries, keys, device});
     mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, seen) : seen;
     return mask;
   }
 
  private:
+  /// [B, 1, Tq, Tk]: the pattern of each row for its own positions. The CPU reads `start`.
+  Tensor by_row(const Tensor& start, int64_t queries, int64_t keys, Device device) const {
+    std::vector<Tensor> rows;
+    for (const double first : start.values()) {
+      const auto before = static_cast<int64_t>(first);
+      rows.push_back(concat(
+          {zeros({queries, before}, DType::boolean, device), make_({queries, keys - before, device})}, 1));
+    }
+    return unsqueeze(stack(rows, 0), 1);
+  }
+
   MakePattern make_;
 };
 
