@@ -88,7 +88,7 @@ class Module {
   /// comes before its submodules.
   void apply(const std::function<void(const std::string& path, Module& module)>& f);
 
-  /// Master weights and buffers by path.
+  /// Master weights and buffers by path. Masters of bfloat16 parameters are new tensors.
   std::map<std::string, Tensor> state_dict();
   /// Copies values into the module. Entries that are missing, unexpected, or of another shape or
   /// dtype give one error that lists them all, and the module is unchanged.

@@ -1,7 +1,8 @@
 // The kernels of the optimizers: one call for all parameters of a group. At equal indices the lists
-// hold contiguous tensors of equal shapes and dtypes, float32 or float64. `copies` receive the new
-// x rounded to 16 bits in the same pass; the list is empty, or an entry is undefined, if there is
-// no copy. The numbers of a step are computed once, in double.
+// hold contiguous tensors of equal shapes and dtypes, float32 or float64. `partners` are written in
+// the same pass as x: x rounded to 16 bits or, where x is the bfloat16 upper half of a master, its
+// lower half (core/halves.h). The list is empty, or an entry is undefined, if there is neither. The
+// numbers of a step are computed once, in double.
 #pragma once
 
 #include <iterator>
@@ -25,15 +26,15 @@ inline constexpr size_t kStatesOf = std::size(Formula::kStates);
 // declare templates.
 namespace cpu {
 template <class Formula>
-void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula);
+void update(List& x, List& partners, const List& g, List& states, Live<Formula> formula);
 }
 namespace cuda {
 template <class Formula>
-void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula);
+void update(List& x, List& partners, const List& g, List& states, Live<Formula> formula);
 }
 
 /// m and v, the squares of x and u, and x −= rate·u, by formulas::Lamb.
-VITRINE_KERNEL(lamb_step, List& x, List& copies, const List& g, List& m, List& v, Live<formulas::Lamb> s);
+VITRINE_KERNEL(lamb_step, List& x, List& partners, const List& g, List& m, List& v, Live<formulas::Lamb> s);
 
 /// total[0] (float64) = Σ x² over all tensors, in an order that depends only on their sizes.
 VITRINE_KERNEL(sum_of_squares, Tensor& total, const List& xs);

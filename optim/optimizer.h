@@ -28,7 +28,7 @@ struct Group {
 };
 
 /// An update rule with its state. Parameters are handles, so the optimizer changes the model's own
-/// parameters. It updates masters of float32 or float64, and then their low-precision copies. Rules
+/// parameters. It updates masters of float32 or float64, together with their 16-bit copies. Rules
 /// derive from this class and implement update() and slots().
 ///
 ///   optim::Adam adam(model.parameters(), {.lr = 1e-3});
@@ -95,24 +95,26 @@ class Optimizer {
   };
   /// Parameters of one group that have a gradient and have taken the same number of steps; all or
   /// none have states from earlier steps. Masters x and gradients g are contiguous and each have
-  /// one dtype, float32 or float64. Usually a group is one batch.
+  /// one dtype, float32 or float64. Usually a group is one batch. A rule that updates halves gets
+  /// the upper half of a split master as x, in bfloat16 (Parameter::Stored).
   struct ParameterBatch {
     size_t group = 0;
     int64_t steps = 0;   ///< taken so far by each of the parameters
     bool first = false;  ///< this step has created the states; true for rules without states
     std::vector<Parameter> parameters;
     std::vector<Tensor> x, g;
-    /// The 16-bit copies of x; undefined if a parameter has none.
-    std::vector<Tensor> copies;
+    /// What is written together with x: the 16-bit copy of a whole master, or the lower half of a
+    /// split one; undefined if a parameter has neither.
+    std::vector<Tensor> partners;
     std::vector<State*> states;
     /// The state tensors with these names, parameter by parameter; undefined if a parameter has
     /// none.
     std::vector<Tensor> slots(std::span<const char* const> names) const;
     std::vector<Tensor> slots(const char* name) const { return slots({&name, 1}); }
   };
-  /// True if update() writes batch.copies in the same pass as x. Otherwise the copies are updated
-  /// afterwards, one by one.
-  virtual bool writes_copies() const { return false; }
+  /// True if update() also writes batch.partners. Otherwise x are whole masters, joined from halves
+  /// where needed, and assigned to the parameters afterwards, one by one.
+  virtual bool writes_partners() const { return false; }
   /// True if update() uses its options and t only through numbers(), and writes only by kernels, so
   /// that a graph can capture it.
   virtual bool is_capturable() const { return false; }

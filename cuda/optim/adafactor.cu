@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kTile = 128;  // rows and columns: a warp reads 512 bytes of a row
 using Matrices = Tiling<kTile, kTile>;
 
-/// x, copies, g, rows, columns, v and m.
+/// x, partners, g, rows, columns, v and m.
 using Table = Pieces<7, Matrices>;
 
 /// The tile of this block. The state of its tensor: rows and columns, or v.
@@ -147,12 +147,12 @@ __device__ void for_each_update(const Here<T>& here, const double* totals, const
 template <class T>
 __global__ void adafactor_squares_kernel(double* squares, const double* totals, Table table) {
   const Here<T> here(table);
-  const T* const xs = static_cast<const T*>(table.data[0][here.tensor]);
+  const Master<T> master = table.master<T>(Piece{here.tensor, 0, 0});
   const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
   const formulas::Adafactor f;
   double of_x = 0, of_u = 0;
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
-    const T x = xs[i], u = f.direction(g[i], v, scale);
+    const T x = master.template load<1>(i).at[0], u = f.direction(g[i], v, scale);
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   });
@@ -173,15 +173,16 @@ __global__ void adafactor_kernel(const double* sums, const double* totals, Table
   const auto factors = f.factors(sums[2 * here.tensor] / n, sums[2 * here.tensor + 1] / n);
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
     T average = m == nullptr ? T(0) : m[i];
-    f.update(master.x[i], f.direction(g[i], v, scale * T(factors.of_u)), average, factors.of_x);
+    auto mine = master.template load<1>(i);
+    f.update(mine.at[0], f.direction(g[i], v, scale * T(factors.of_u)), average, factors.of_x);
     if (m != nullptr) m[i] = average;
-    master.round(i, Vector<T, 1>{{master.x[i]}});
+    master.store(i, mine);
   });
 }
 
 }  // namespace
 
-void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
+void adafactor_step(List& x, List& partners, const List& g, List& rows, List& columns, List& v, List& m,
                     Live<formulas::Adafactor> s) {
   std::vector<Matrices> tilings;
   Matrices last;
@@ -191,7 +192,7 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
   Tensor sums = scratch(last.first_sum + last.count * last.sums()), totals = scratch(tiles),
          squares = scratch(2 * tiles);
   for_each_table<7, Matrices>(
-      "adafactor_step", {&x, &copies, &g, &rows, &columns, &v, &m}, tilings,
+      "adafactor_step", {&x, &partners, &g, &rows, &columns, &v, &m}, tilings,
       [&](auto type, const Table& table, unsigned blocks, int64_t done) {
         using T = typename decltype(type)::type;
         Tensor of_tensors = scratch(2 * table.count);

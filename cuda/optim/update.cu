@@ -13,7 +13,7 @@ using namespace vitrine::cuda;
 
 namespace {
 
-/// Lists of a table: x, its copies, gradients, states.
+/// Lists of a table: x, its partners, gradients, states.
 template <class Formula>
 using Table = Pieces<3 + static_cast<int>(kStatesOf<Formula>)>;
 
@@ -34,9 +34,9 @@ __global__ void update_kernel(Table<Formula> table, Live<Formula> live) {
 }  // namespace
 
 template <class Formula>
-void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula) {
+void update(List& x, List& partners, const List& g, List& states, Live<Formula> formula) {
   constexpr size_t kLists = 3 + kStatesOf<Formula>;
-  std::array<List, kLists> lists = {x, copies, g};
+  std::array<List, kLists> lists = {x, partners, g};
   std::array<const List*, kLists> places;
   for (size_t k = 0; k < kLists; ++k) {
     places[k] = &lists[k];

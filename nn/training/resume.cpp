@@ -83,6 +83,7 @@ OptionValues Trainer::setting() const {
 }
 
 void Trainer::save(const std::string& path) {
+  if (moving_) optimizer_->zero_grad();  // they are used up, and joined masters take their memory
   Safetensors file;
   for (const auto& [name, x] : task_.model.state_dict()) file.tensors["model/" + name] = x;
   for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;

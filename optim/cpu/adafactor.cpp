@@ -51,17 +51,17 @@ void moment_row(T* v, const T* grad, size_t n, const optim::formulas::Adafactor&
 }
 
 /// {Σx², Σu²} of a row, where u = scale·g/√v.
-template <class T>
-std::array<double, 2> squares_of_row(const T* x, const T* grad, const T* v, T scale, size_t n) {
+template <class T, class X>
+std::array<double, 2> squares_of_row(X x, const T* grad, const T* v, T scale, size_t n) {
   const formulas::Adafactor f;
   T u[optim::Matrices::kTileColumns];
   map(
       n, u, [&](Vec<T> g, Vec<T> v) HWY_ATTR { return f.direction(g, v, Vec<T>(scale)); }, grad, v);
-  return {sum_of_squares(x, n), sum_of_squares(u, n)};
+  return {sum_of_squares<T>(x, n), sum_of_squares<T>(u, n)};
 }
 
-template <class T>
-void update_row(T* x, const T* grad, const T* v, T* m, T scale, size_t n,
+template <class T, class X>
+void update_row(X x, const T* grad, const T* v, T* m, T scale, size_t n,
                 const optim::formulas::Adafactor::Factors& factors,
                 const optim::formulas::Adafactor& numbers) {
   const auto f = std::bit_cast<formulas::Adafactor>(numbers);
@@ -141,7 +141,7 @@ double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, doub
 
 }  // namespace
 
-void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
+void adafactor_step(List& x, List& partners, const List& g, List& rows, List& columns, List& v, List& m,
                     Live<formulas::Adafactor> live) {
   const formulas::Adafactor& f = live.value;
   Scratch scratch(x);
@@ -198,10 +198,13 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
     using T = typename decltype(type)::type;
     const Tile tile = scratch.tensors[i].tile(n);
     double of_x = 0, of_u = 0;
+    const auto width = static_cast<size_t>(tile.columns);
     for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
-      const auto both = VITRINE_DISPATCH(squares_of_row<T>)(place<T>(x, i, at), place<T>(g, i, at), second,
-                                                            scale, static_cast<size_t>(tile.columns));
-      of_x += both[0], of_u += both[1];
+      visit_master<T>(x, partners, i, at, [&](auto here) {
+        const auto both = VITRINE_DISPATCH(squares_of_row<T, decltype(here)>)(here, place<T>(g, i, at),
+                                                                              second, scale, width);
+        of_x += both[0], of_u += both[1];
+      });
     });
     const int64_t place_of_tile = scratch.tensors[i].first_tile + n;
     scratch.squares_x[place_of_tile] = of_x, scratch.squares_u[place_of_tile] = of_u;
@@ -221,11 +224,13 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
   for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
     using T = typename decltype(type)::type;
     const Tile tile = scratch.tensors[i].tile(n);
+    const auto width = static_cast<size_t>(tile.columns);
     for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
-      VITRINE_DISPATCH(update_row<T>)
-      (place<T>(x, i, at), place<T>(g, i, at), second, place<T>(m, i, at), scale,
-       static_cast<size_t>(tile.columns), factors[i], f);
-      round_copy<T>(copies, x, i, at, static_cast<size_t>(tile.columns));
+      visit_master<T>(x, partners, i, at, [&](auto here) {
+        VITRINE_DISPATCH(update_row<T, decltype(here)>)
+        (here, place<T>(g, i, at), second, place<T>(m, i, at), scale, width, factors[i], f);
+      });
+      round_copy<T>(partners, x, i, at, width);
     });
   });
 }

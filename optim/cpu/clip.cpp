@@ -15,7 +15,7 @@ namespace {
 
 template <class T>
 double squares_of_piece(const T* x, size_t n) {
-  return sum_of_squares(x, n);
+  return sum_of_squares<T>(x, n);
 }
 
 }  // namespace
