@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 
 #include "core/float16.h"
@@ -29,13 +28,6 @@ struct Halves {
   VITRINE_HD float joined() const {
     return std::bit_cast<float>((static_cast<uint32_t>(high.bits - (low >> 15)) << 16) | low);
   }
-};
-
-/// An array of float32 in two halves.
-struct HalvesPointer {
-  bfloat16* high;
-  uint16_t* low;
-  HalvesPointer operator+(size_t i) const { return {high + i, low + i}; }
 };
 
 }  // namespace vitrine

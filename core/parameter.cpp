@@ -52,7 +52,7 @@ void Parameter::store(const Tensor& master, DType dtype) {
   if (now.copy.defined() && master.requires_grad()) now.copy.share_leaf(master);
   if (!now.rest.defined()) now.whole = master;
   static_cast<Stored&>(s) = std::move(now);
-  name_leaf();
+  describe_leaf();
 }
 
 void Parameter::requires_grad(bool on) {
@@ -62,11 +62,26 @@ void Parameter::requires_grad(bool on) {
   if (!on || requires_grad()) return;
   (s.whole.defined() ? s.whole : s.copy).requires_grad();
   if (s.whole.defined() && s.copy.defined()) s.copy.share_leaf(s.whole);
-  name_leaf();
+  describe_leaf();
 }
 
-void Parameter::name_leaf() {
-  if (requires_grad()) value().leaf()->name = state().name;
+void Parameter::describe_leaf() {
+  if (!requires_grad()) return;
+  value().leaf()->name = state().name;
+  value().leaf()->grad_dtype = gradient_dtype();
+}
+
+DType Parameter::gradient_dtype() const {
+  return state().narrow_gradients && dtype() == DType::bfloat16 ? DType::bfloat16 : master_dtype();
+}
+
+void Parameter::gradients_in(DType dtype) {
+  check(dtype == master_dtype() || (dtype == DType::bfloat16 && this->dtype() == DType::bfloat16),
+        "Parameter: gradients in {} of a parameter in {}, wanted {}", vitrine::name(dtype),
+        vitrine::name(this->dtype()), vitrine::name(master_dtype()));
+  zero_grad();
+  state().narrow_gradients = dtype == DType::bfloat16;
+  describe_leaf();
 }
 
 void Parameter::to(DType dtype) {
@@ -119,7 +134,7 @@ Parameter::Substitute::~Substitute() {
 
 void Parameter::set_name(const std::string& name) {
   state().name = name;
-  name_leaf();
+  describe_leaf();
 }
 const std::string& Parameter::name() const { return state().name; }
 
@@ -128,6 +143,8 @@ Parameter Parameter::clone() const {
   result.set_name(name());
   result.requires_grad(requires_grad());
   result.to(dtype());
+  result.state().narrow_gradients = state().narrow_gradients;
+  result.describe_leaf();
   return result;
 }
 

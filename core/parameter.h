@@ -47,10 +47,16 @@ class Parameter {
   /// skip it.
   void requires_grad(bool on);
   bool requires_grad() const { return value().requires_grad(); }
-  /// In the master's dtype; undefined if there is no gradient.
+  /// In the master's dtype, or see gradients_in(); undefined if there is no gradient.
   Tensor grad() const { return value().grad(); }
   void zero_grad() const { value().zero_grad(); }
 
+  /// The dtype in which gradients are added up: the master's or, only in bfloat16, bfloat16. Then a
+  /// gradient takes half of the memory, and each sum is rounded to 8 bits: over micro-batches, and
+  /// over the uses of a tied parameter. A gradient that is there is dropped. Frozen parameters and
+  /// conversions keep the choice.
+  void gradients_in(DType dtype);
+  DType gradient_dtype() const;
   /// float16 keeps the float32 master and adds a copy. bfloat16 splits the master into halves.
   /// float32 and float64 convert the master itself.
   void to(DType dtype);
@@ -68,10 +74,11 @@ class Parameter {
  private:
   struct State : Stored {
     std::string name;
+    bool narrow_gradients = false;
   };
   State& state() const;
   void store(const Tensor& master, DType dtype);
-  void name_leaf();  ///< for the tape's messages
+  void describe_leaf();  ///< its name, for the tape's messages, and its dtype
 
   std::shared_ptr<State> state_;
 };

@@ -60,6 +60,43 @@ struct Master {
   }
 };
 
+/// Elements of a gradient, which are multiplied by a factor when they are read. If the factor is 0
+/// they are 0, even if they are not finite.
+template <class T>
+struct Gradient {
+  const T* wide;           ///< null if the gradient is bfloat16
+  const bfloat16* narrow;  ///< null if it is not
+  T factor;
+
+  template <int N>
+  __device__ Vector<T, N> load(int64_t i) const {
+    const auto scaled = [this](auto g) { return factor == T(0) ? T(0) : convert<T>(g) * factor; };
+    if (narrow != nullptr) return map<N>(scaled, cuda::load<N>(narrow + i));
+    return map<N>(scaled, cuda::load<N>(wide + i));
+  }
+  __device__ T operator[](int64_t i) const { return load<1>(i).at[0]; }
+};
+
+/// Like update_elements for arrays (cuda/vector.h), where f's second argument is from a gradient.
+template <class F, class T, class G, class... Y>
+__device__ void update_elements(int64_t n, const F& f, const Master<T>& master, const Gradient<G>& g,
+                                Y*... y) {
+  for_each_vector(
+      n,
+      [&](int64_t i, auto lanes) {
+        auto mine = master.template load<lanes>(i);
+        const auto grad = g.template load<lanes>(i);
+        const auto update = [&](auto... held) {
+#pragma unroll
+          for (int k = 0; k < lanes; ++k) f(mine.at[k], grad.at[k], held.value.at[k]...);
+          (held.write_back(), ...);
+        };
+        update(Held<Y, lanes>(y, i)...);
+        if constexpr (!std::is_const_v<T>) master.store(i, mine);
+      },
+      master.whole, master.high, master.low, master.copy, g.wide, g.narrow, y...);
+}
+
 /// Like update_elements for arrays (cuda/vector.h), where f's first argument is from a parameter.
 template <class F, class T, class X, class... Y>
 __device__ void update_elements(int64_t n, const F& f, const Master<T>& master, X* x, Y*... y) {
@@ -88,7 +125,7 @@ struct Pieces {
   int64_t size[kMost] = {};
   Number number[kMost] = {};  // numbers that differ from tensor to tensor
   void* data[N][kMost] = {};  // null if the list is empty or the tensor is undefined
-  bool is_split[kMost] = {};  // tensor i of list 0 is the upper half of a parameter
+  uint8_t bfloat16s[kMost] = {};  // bit k: tensor i of list k is bfloat16
 
   /// The tensor of this block.
   __device__ int tensor() const {
@@ -106,10 +143,20 @@ struct Pieces {
     T* const begin = static_cast<T*>(data[list][piece.tensor]);
     return begin == nullptr ? begin : begin + piece.begin;
   }
+  __device__ bool is_bfloat16(int list, const Piece& piece) const {
+    return (bfloat16s[piece.tensor] >> list & 1) != 0;
+  }
+  /// A piece of a gradient in list `list`; a null factor counts as 1.
+  template <class T>
+  __device__ Gradient<T> gradient(int list, const Piece& piece, const double* factor) const {
+    const T by = factor == nullptr ? T(1) : static_cast<T>(*factor);
+    if (is_bfloat16(list, piece)) return {nullptr, at<const bfloat16>(list, piece), by};
+    return {at<const T>(list, piece), nullptr, by};
+  }
   /// A piece of a parameter in list 0, with its partner from list 1.
   template <class T>
   __device__ Master<T> master(const Piece& piece) const {
-    if (is_split[piece.tensor])
+    if (is_bfloat16(0, piece))
       return {nullptr, at<bfloat16>(0, piece), at<uint16_t>(1, piece), nullptr};
     return {at<T>(0, piece), nullptr, nullptr, at<float16>(1, piece)};
   }
@@ -134,6 +181,11 @@ __global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table)
   a = sum_block(a);
   b = sum_block(b);
   if (threadIdx.x == 0) sums[2 * i] = a, sums[2 * i + 1] = b;
+}
+
+/// The address of the factor of gradients; null if there is none.
+inline const double* address_of(const Tensor& factor) {
+  return factor.defined() ? factor.data<double>() : nullptr;
 }
 
 inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }
@@ -175,8 +227,11 @@ void for_each_table(const char* kernel, const std::array<const std::vector<Tenso
     dtype = wide;
     const auto n = static_cast<size_t>(pieces.count++);
     for (size_t k = 0; k < N; ++k)
-      if (!lists[k]->empty() && (*lists[k])[i].defined()) pieces.data[k][n] = (*lists[k])[i].raw();
-    pieces.is_split[n] = x.dtype() == DType::bfloat16;
+      if (!lists[k]->empty() && (*lists[k])[i].defined()) {
+        const Tensor& tensor = (*lists[k])[i];
+        pieces.data[k][n] = tensor.raw();
+        if (tensor.dtype() == DType::bfloat16) pieces.bfloat16s[n] |= static_cast<uint8_t>(1u << k);
+      }
     pieces.size[n] = x.numel();
     if (!numbers.empty()) pieces.number[n] = numbers[i];
     pieces.first[n + 1] = pieces.first[n] + blocks_of(x, pieces.number[n]);

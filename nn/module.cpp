@@ -222,6 +222,10 @@ void Module::to(DType dtype) {
       *buffer = copy_as(*buffer, accumulation_dtype(dtype));
 }
 
+void Module::gradients_in(DType dtype) {
+  for (Parameter& parameter : parameters()) parameter.gradients_in(dtype);
+}
+
 void Module::to(Device device) {
   for (Parameter& parameter : parameters()) parameter.to(device);
   for (auto& [path, buffer] : Members(*this).buffers) {

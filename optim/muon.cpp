@@ -64,6 +64,7 @@ void Muon::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
     part.states.push_back(batch.states[i]);
   }
   matrices.group = rest.group = batch.group;
+  matrices.factor = rest.factor = batch.factor;
   if (!matrices.x.empty()) move_matrices(matrices);
   if (!rest.x.empty()) move_by_adamw(rest);
 }
@@ -73,9 +74,11 @@ void Muon::move_matrices(ParameterBatch& batch) const {
   // Initialized with zeros, because the kernel reads the tensor that it writes.
   for (const Parameter& p : batch.parameters)
     directions.push_back(zeros(p.shape(), p.master_dtype(), p.device()));
+  for (size_t i = 0; i < batch.g.size(); ++i) batch.g[i] = cast(batch.g[i], directions[i].dtype());
   const Live<formulas::MuonMomentum> mean{{.momentum = options_.momentum, .nesterov = options_.nesterov}};
   VITRINE_RUN_AS(formulas::MuonMomentum::kName, update<formulas::MuonMomentum>, directions, no_partners,
-                 batch.g, momentum, mean);
+                 batch.g, batch.factor, momentum, mean);
+  batch.factor = Tensor();  // it is in the directions
   for (size_t i = 0; i < directions.size(); ++i) {
     const Tensor y = newton_schulz(directions[i], options_.iterations);
     batch.g[i] = contiguous(y * scale_of(options_.scale, y.shape()));

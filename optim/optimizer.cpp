@@ -5,6 +5,8 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
+#include "ops/elementwise.h"
+#include "ops/view.h"
 #include "optim/gradients.h"
 
 namespace vitrine::optim {
@@ -101,7 +103,9 @@ int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const 
 
 void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   const Tensor g = is_capturable() ? gradient_of(p) : p.grad();
-  const bool fits = g.is_contiguous() && g.dtype() == p.master_dtype();
+  const bool fits =
+      g.is_contiguous() &&
+      (g.dtype() == p.master_dtype() || (writes_partners() && g.dtype() == DType::bfloat16));
   const Parameter::Stored& stored = p.stored();
   const bool split = stored.rest.defined();
   batch.parameters.push_back(p);
@@ -174,7 +178,7 @@ std::map<std::string, Tensor> Optimizer::initial_states(const Parameter& p) cons
   return result;
 }
 
-void Optimizer::step() {
+void Optimizer::step(const ClipFactor& clip) {
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
       if (p.requires_grad() && p.value().leaf()->stale)
@@ -189,7 +193,10 @@ void Optimizer::step() {
   std::vector<ParameterBatch> all = batches();
   std::vector<const void*> moved;
   for (size_t i = 0; i < all.size(); ++i) {
+    all[i].factor = clip.factor;
     try {
+      if (clip.factor.defined() && !writes_partners())
+        for (Tensor& g : all[i].g) g = g * cast(clip.factor, g.dtype());
       update(all[i], options_now(all[i].group), all[i].steps + 1);
       for (size_t k = 0; k < all[i].parameters.size(); ++k) {
         Parameter& p = all[i].parameters[k];

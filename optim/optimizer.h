@@ -10,6 +10,7 @@
 
 #include "core/gpu/capture.h"
 #include "core/parameter.h"
+#include "optim/clip.h"
 
 namespace vitrine::optim {
 
@@ -43,7 +44,9 @@ class Optimizer {
   /// Parameters that are frozen (requires_grad(false)) or have no gradient do not change. It is an
   /// error if some parameters are not frozen and none of these has a gradient. After a backward
   /// that failed halfway, step() is an error until zero_grad().
-  void step();
+  /// Gradients are multiplied by clip_factor's factor while the update reads them, so that clipping
+  /// needs no pass of its own, and gradients keep their values.
+  void step(const ClipFactor& clip = {});
   /// Drops the gradients of all parameters.
   void zero_grad();
   /// Adds a group. A parameter that is already in a group is an error.
@@ -95,8 +98,9 @@ class Optimizer {
   };
   /// Parameters of one group that have a gradient and have taken the same number of steps; all or
   /// none have states from earlier steps. Masters x and gradients g are contiguous and each have
-  /// one dtype, float32 or float64. Usually a group is one batch. A rule that updates halves gets
-  /// the upper half of a split master as x, in bfloat16 (Parameter::Stored).
+  /// one dtype, float32 or float64. Usually a group is one batch. A rule that also writes partners
+  /// gets the upper half of a split master as x, in bfloat16 (Parameter::Stored), and bfloat16
+  /// gradients as they are.
   struct ParameterBatch {
     size_t group = 0;
     int64_t steps = 0;   ///< taken so far by each of the parameters
@@ -106,14 +110,17 @@ class Optimizer {
     /// What is written together with x: the 16-bit copy of a whole master, or the lower half of a
     /// split one; undefined if a parameter has neither.
     std::vector<Tensor> partners;
+    /// [] in float64, by which g is multiplied; undefined if it is 1
+    Tensor factor;
     std::vector<State*> states;
     /// The state tensors with these names, parameter by parameter; undefined if a parameter has
     /// none.
     std::vector<Tensor> slots(std::span<const char* const> names) const;
     std::vector<Tensor> slots(const char* name) const { return slots({&name, 1}); }
   };
-  /// True if update() also writes batch.partners. Otherwise x are whole masters, joined from halves
-  /// where needed, and assigned to the parameters afterwards, one by one.
+  /// True if update() also writes batch.partners and applies batch.factor. Otherwise g is multiplied
+  /// by the factor before, and x are whole masters, joined from halves where needed, which are
+  /// assigned to the parameters afterwards, one by one.
   virtual bool writes_partners() const { return false; }
   /// True if update() uses its options and t only through numbers(), and writes only by kernels, so
   /// that a graph can capture it.

@@ -14,7 +14,7 @@
 #include <cstddef>
 
 #include "core/dtype.h"
-#include "core/halves.h"
+#include "core/simd/pointers.h"
 
 namespace vitrine::vecmath {
 

@@ -17,8 +17,8 @@
 #include <type_traits>
 
 #include "core/dtype.h"
-#include "core/halves.h"
 #include "core/simd/dispatch.h"
+#include "core/simd/pointers.h"
 // Again for each set:
 #include <hwy/highway.h>
 
@@ -233,6 +233,15 @@ HWY_INLINE void store_part(S* y, Vec<AccumulatorOf<S>> v, size_t n) {
     store(buffer, v);
     std::memcpy(y, buffer, n * sizeof(S));
   }
+}
+
+template <class S>
+HWY_INLINE Vec<AccumulatorOf<S>> load(ScaledPointer<S> x) {
+  return load(x.x) * Vec<AccumulatorOf<S>>(x.factor);
+}
+template <class S>
+HWY_INLINE Vec<AccumulatorOf<S>> load_part(ScaledPointer<S> x, size_t n) {
+  return load_part(x.x, n) * Vec<AccumulatorOf<S>>(x.factor);
 }
 
 // Floats in two halves (core/halves.h).

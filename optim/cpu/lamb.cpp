@@ -17,8 +17,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 /// squares: Σx² and Σu².
-template <class T, class X>
-void lamb_moments(double* squares, X x, const T* grad, T* m, T* v, size_t n,
+template <class T, class X, class G>
+void lamb_moments(double* squares, X x, G grad, T* m, T* v, size_t n,
                   const optim::formulas::Lamb& numbers) {
   const auto f = std::bit_cast<formulas::Lamb>(numbers);
   Vec<double> of_x(0.0), of_u(0.0);
@@ -51,14 +51,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vitrine::optim::cpu {
 
-void lamb_step(List& x, List& partners, const List& g, List& m, List& v, Live<formulas::Lamb> s) {
+void lamb_step(List& x, List& partners, const List& g, const Tensor& factor, List& m, List& v,
+               Live<formulas::Lamb> s) {
   std::vector<std::array<double, 2>> squares(static_cast<size_t>(pieces_of(x)));
   for_each_piece("lamb_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t piece) {
     using T = typename decltype(type)::type;
     visit_master<T>(x, partners, i, at, [&](auto here) {
-      VITRINE_DISPATCH(lamb_moments<T, decltype(here)>)
-      (squares[static_cast<size_t>(piece)].data(), here, place<T>(g, i, at), place<T>(m, i, at),
-       place<T>(v, i, at), n, s.value);
+      visit_gradient<T, decltype(here)>(g[i], factor, at, [&](auto grad) {
+        VITRINE_DISPATCH(lamb_moments<T, decltype(here), decltype(grad)>)
+        (squares[static_cast<size_t>(piece)].data(), here, grad, place<T>(m, i, at), place<T>(v, i, at), n,
+         s.value);
+      });
     });
   });
   std::vector<double> rates;

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/halves.h"
 #include "core/parallel.h"
 #include "core/simd/row_functions.h"
 #include "core/tensor.h"
@@ -51,6 +50,23 @@ void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
 template <class T>
 T* place(const std::vector<Tensor>& list, size_t i, int64_t at) {
   return list.empty() || !list[i].defined() ? nullptr : list[i].data<T>() + at;
+}
+
+/// The factor of the gradients: 1 if the tensor is undefined.
+template <class T>
+T factor_of(const Tensor& factor) {
+  return factor.defined() ? static_cast<T>(*factor.data<double>()) : T(1);
+}
+
+/// Calls f(g) with a pointer to element `at` of a gradient times the factor: ScaledPointer<T>, or
+/// ScaledPointer<bfloat16>. X is the pointer to the master: only those in halves have gradients in
+/// bfloat16.
+template <class T, class X = HalvesPointer, class F>
+void visit_gradient(const Tensor& g, const Tensor& factor, int64_t at, F&& f) {
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<X, HalvesPointer>)
+    if (g.dtype() == DType::bfloat16)
+      return f(ScaledPointer<bfloat16>{g.data<bfloat16>() + at, factor_of<float>(factor)});
+  f(ScaledPointer<T>{g.data<T>() + at, factor_of<T>(factor)});
 }
 
 /// Calls f(x) with a pointer to element `at` of master i: T*, or HalvesPointer if x[i] is the upper
