@@ -9,10 +9,10 @@
 
 namespace vitrine {
 
-/// `high` is x rounded to bfloat16, to nearest, with ties away from 0. `low` is the lower 16 bits of
-/// x. Together they are x, bit for bit. Ties to even would need a bit more: a tie that rounds down
-/// and a tie that rounds up can have equal halves. A NaN is the exception: it becomes a quiet NaN
-/// whose low half is 0, so that no NaN is rounded to infinity.
+/// `high` is x rounded to bfloat16, to nearest, with ties away from 0. `low` is the lower 16 bits
+/// of x. Together they are x, bit for bit. Ties to even would need one more bit: a tie that rounds
+/// down and a tie that rounds up can have equal halves. A NaN is the exception: it becomes a quiet
+/// NaN whose low half is 0, so that no NaN is rounded to infinity.
 struct Halves {
   bfloat16 high;
   uint16_t low;

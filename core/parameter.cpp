@@ -45,7 +45,8 @@ void Parameter::store(const Tensor& master, DType dtype) {
   if (dtype == DType::bfloat16) {
     now.copy = empty(master.shape(), dtype, master.device());
     now.rest = empty({master.numel(), 2}, DType::uint8, master.device());
-    VITRINE_RUN(split_halves, now.copy, now.rest, master.is_contiguous() ? master : copy_as(master, master.dtype()));
+    VITRINE_RUN(split_halves, now.copy, now.rest,
+                master.is_contiguous() ? master : copy_as(master, master.dtype()));
   } else if (is_low_precision(dtype)) {
     now.copy = copy_as(master, dtype);
   }

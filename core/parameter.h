@@ -33,8 +33,8 @@ class Parameter {
   /// gradient.
   const Tensor& value() const;
   operator const Tensor&() const { return value(); }
-  /// The tensor that checkpoints save. In bfloat16 it is a new tensor, joined from the halves; write
-  /// it back with assign().
+  /// The tensor that checkpoints save. In bfloat16 it is a new tensor, joined from the halves;
+  /// assign() writes it back.
   Tensor master() const;
   DType master_dtype() const { return accumulation_dtype(dtype()); }
   const Stored& stored() const;

@@ -123,8 +123,8 @@ struct Pieces {
   int count = 0;                  // tensors in this table
   int64_t first[kMost + 1] = {};  // the first piece of tensor i; then the number of pieces
   int64_t size[kMost] = {};
-  Number number[kMost] = {};  // numbers that differ from tensor to tensor
-  void* data[N][kMost] = {};  // null if the list is empty or the tensor is undefined
+  Number number[kMost] = {};      // numbers that differ from tensor to tensor
+  void* data[N][kMost] = {};      // null if the list is empty or the tensor is undefined
   uint8_t bfloat16s[kMost] = {};  // bit k: tensor i of list k is bfloat16
 
   /// The tensor of this block.
@@ -156,8 +156,7 @@ struct Pieces {
   /// A piece of a parameter in list 0, with its partner from list 1.
   template <class T>
   __device__ Master<T> master(const Piece& piece) const {
-    if (is_bfloat16(0, piece))
-      return {nullptr, at<bfloat16>(0, piece), at<uint16_t>(1, piece), nullptr};
+    if (is_bfloat16(0, piece)) return {nullptr, at<bfloat16>(0, piece), at<uint16_t>(1, piece), nullptr};
     return {at<T>(0, piece), nullptr, nullptr, at<float16>(1, piece)};
   }
 };

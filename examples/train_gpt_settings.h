@@ -23,7 +23,7 @@ struct Settings {
   nn::training::TrainingOptions training;
   nn::training::ScheduleOptions schedule;
   std::string data, out = "reports", resume, prompt, device = "cpu", dtype = "float32",
-              gradients = "automatic", math = "float32";
+                    gradients = "automatic", math = "float32";
   std::vector<std::string> compare;
   std::vector<uint64_t> seeds;
   int64_t batch = 12, sample = 300;

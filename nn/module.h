@@ -104,7 +104,7 @@ class Module {
   /// accumulation dtype, which is float32 for 16-bit dtypes.
   void to(DType dtype);
   void gradients_in(DType dtype);  ///< of all parameters (core/parameter.h)
-  void to(Device device);  ///< moves parameters and buffers
+  void to(Device device);          ///< moves parameters and buffers
   /// Switches this module and all its submodules to training mode, in which dropout is active, or
   /// to evaluation mode. New modules are in training mode.
   void train(bool on = true);

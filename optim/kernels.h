@@ -2,9 +2,9 @@
 // hold contiguous tensors of equal shapes and dtypes, float32 or float64. `partners` are written in
 // the same pass as x: x rounded to 16 bits or, where x is the bfloat16 upper half of a master, its
 // lower half (core/halves.h). The list is empty, or an entry is undefined, if there is neither.
-// Gradients g have the dtype of the master, or are bfloat16. They are multiplied by `factor` [], in
-// float64, when they are read; if it is undefined, by 1. The numbers of a step are computed once, in
-// double.
+// Gradients g have the dtype of the master, or are bfloat16. They are multiplied by `factor` []
+// (float64) when they are read; if it is undefined, by 1. The numbers of a step are computed once,
+// in double.
 #pragma once
 
 #include <iterator>
@@ -28,11 +28,13 @@ inline constexpr size_t kStatesOf = std::size(Formula::kStates);
 // declare templates.
 namespace cpu {
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula);
 }
 namespace cuda {
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula);
 }
 
 /// m and v, the squares of x and u, and x −= rate·u, by formulas::Lamb.
@@ -41,8 +43,8 @@ VITRINE_KERNEL(lamb_step, List& x, List& partners, const List& g, const Tensor& 
 
 /// total[0] (float64) = Σ x² over all tensors, in an order that depends only on their sizes.
 VITRINE_KERNEL(sum_of_squares, Tensor& total, const List& xs);
-/// factor = min(1, max_norm/(norm + 1e-6)), both [] in float64. 0 on a GPU if the norm is not finite,
-/// which is an error.
+/// factor = min(1, max_norm/(norm + 1e-6)), both [] in float64. 0 on a GPU if the norm is not
+/// finite, which is an error.
 VITRINE_KERNEL(clip_factor, Tensor& factor, const Tensor& norm, double max_norm);
 /// x *= max_norm/(norm + 1e-6) if that factor is less than 1; any strides. norm [] (float64); a
 /// norm that is not finite is an error.

@@ -103,9 +103,8 @@ int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const 
 
 void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   const Tensor g = is_capturable() ? gradient_of(p) : p.grad();
-  const bool fits =
-      g.is_contiguous() &&
-      (g.dtype() == p.master_dtype() || (writes_partners() && g.dtype() == DType::bfloat16));
+  const bool fits = g.is_contiguous() &&
+                    (g.dtype() == p.master_dtype() || (writes_partners() && g.dtype() == DType::bfloat16));
   const Parameter::Stored& stored = p.stored();
   const bool split = stored.rest.defined();
   batch.parameters.push_back(p);
@@ -119,8 +118,8 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
     if (x.dtype() != p.master_dtype() || x.device() != p.device())
       fail(
           "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
-          called(p), vitrine::name(p.master_dtype()), to_string(p.device()), slot,
-          vitrine::name(x.dtype()), to_string(x.device()));
+          called(p), vitrine::name(p.master_dtype()), to_string(p.device()), slot, vitrine::name(x.dtype()),
+          to_string(x.device()));
 }
 
 /// Removes states that were created for a step that did not happen for these batches.

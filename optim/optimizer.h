@@ -118,9 +118,9 @@ class Optimizer {
     std::vector<Tensor> slots(std::span<const char* const> names) const;
     std::vector<Tensor> slots(const char* name) const { return slots({&name, 1}); }
   };
-  /// True if update() also writes batch.partners and applies batch.factor. Otherwise g is multiplied
-  /// by the factor before, and x are whole masters, joined from halves where needed, which are
-  /// assigned to the parameters afterwards, one by one.
+  /// True if update() also writes batch.partners and applies batch.factor. Otherwise g is
+  /// multiplied by the factor before, and x are whole masters, joined from halves where needed,
+  /// which are assigned to the parameters afterwards, one by one.
   virtual bool writes_partners() const { return false; }
   /// True if update() uses its options and t only through numbers(), and writes only by kernels, so
   /// that a graph can capture it.

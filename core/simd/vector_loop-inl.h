@@ -55,7 +55,8 @@ HWY_INLINE void map_streaming(size_t n, T* y, F f, const S*... x) {
 }
 
 /// Calls f(get, put) for each vector of n elements; the last one may be partial. get(x) reads the
-/// vector from a row, and put(y, v) writes it. A row is a pointer to numbers, or to halves. For kernels that write several rows at once.
+/// vector from a row, and put(y, v) writes it. A row is an array, or a pointer of
+/// core/simd/pointers.h. For kernels that write several rows at once.
 template <class T, class F>
 HWY_INLINE void for_each_vector(size_t n, F&& f) {
   constexpr size_t N = kLanes<T>;

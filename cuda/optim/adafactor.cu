@@ -185,8 +185,7 @@ __global__ void adafactor_kernel(const double* sums, const double* totals, Table
 }  // namespace
 
 void adafactor_step(List& x, List& partners, const List& g, const Tensor& factor, List& rows, List& columns,
-                    List& v, List& m,
-                    Live<formulas::Adafactor> s) {
+                    List& v, List& m, Live<formulas::Adafactor> s) {
   std::vector<Matrices> tilings;
   Matrices last;
   for (const Tensor& t : x) tilings.push_back(last = Matrices::of(t, last));

@@ -42,7 +42,8 @@ __global__ void lamb_kernel(Pieces<5> pieces, const double* sums, Live<formulas:
 
 }  // namespace
 
-void lamb_step(List& x, List& partners, const List& g, const Tensor& factor, List& m, List& v, Live<formulas::Lamb> s) {
+void lamb_step(List& x, List& partners, const List& g, const Tensor& factor, List& m, List& v,
+               Live<formulas::Lamb> s) {
   for_each_table<5>("lamb_step", {&x, &partners, &g, &m, &v}, {},
                     [&](auto type, const Pieces<5>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;

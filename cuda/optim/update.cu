@@ -22,7 +22,8 @@ __device__ void update_piece(const Formula& f, const Table<Formula>& table, cons
                              std::index_sequence<K...>) {
   const Piece piece = this_piece(table);
   const auto update = [&](T& x, T grad, auto&... state) { f.update(x, grad, state...); };
-  update_elements(piece.size, update, table.template master<T>(piece), table.template gradient<T>(2, piece, factor),
+  update_elements(piece.size, update, table.template master<T>(piece),
+                  table.template gradient<T>(2, piece, factor),
                   table.template at<T>(3 + static_cast<int>(K), piece)...);
 }
 
@@ -35,7 +36,8 @@ __global__ void update_kernel(Table<Formula> table, const double* factor, Live<F
 }  // namespace
 
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula) {
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula) {
   constexpr size_t kLists = 3 + kStatesOf<Formula>;
   std::array<List, kLists> lists = {x, partners, g};
   std::array<const List*, kLists> places;

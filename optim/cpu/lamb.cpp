@@ -18,8 +18,7 @@ namespace {
 
 /// squares: Σx² and Σu².
 template <class T, class X, class G>
-void lamb_moments(double* squares, X x, G grad, T* m, T* v, size_t n,
-                  const optim::formulas::Lamb& numbers) {
+void lamb_moments(double* squares, X x, G grad, T* m, T* v, size_t n, const optim::formulas::Lamb& numbers) {
   const auto f = std::bit_cast<formulas::Lamb>(numbers);
   Vec<double> of_x(0.0), of_u(0.0);
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {

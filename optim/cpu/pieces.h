@@ -81,16 +81,16 @@ void visit_master(const std::vector<Tensor>& x, const std::vector<Tensor>& partn
   f(x[i].data<T>() + at);
 }
 
-/// Updates the float16 copy of x[i], if there is one, from elements at … at + n − 1, which are still
-/// in cache.
+/// Updates the float16 copy of x[i], if there is one, from elements at … at + n − 1, which are
+/// still in cache.
 template <class T>
 void round_copy(std::vector<Tensor>& partners, const std::vector<Tensor>& x, size_t i, int64_t at, size_t n) {
   if (partners.empty() || !partners[i].defined() || x[i].dtype() == DType::bfloat16) return;
   vecmath::convert(partners[i].data<float16>() + at, x[i].data<T>() + at, n);
 }
 
-/// Calls f(Type<T>{}, x, tensor, begin, size) for all pieces, where f updates the elements from x on
-/// (see visit_master), and updates their float16 copies.
+/// Calls f(Type<T>{}, x, tensor, begin, size) for all pieces, where f updates the elements from x
+/// on (see visit_master), and updates their float16 copies.
 template <class F>
 void update_pieces(const char* op, const std::vector<Tensor>& xs, std::vector<Tensor>& partners, F&& f) {
   for_each_piece(op, xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {

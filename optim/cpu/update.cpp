@@ -78,7 +78,8 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::optim::cpu {
 
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula) {
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula) {
   constexpr size_t kStates = kStatesOf<Formula>;
   update_pieces(Formula::kName, x, partners, [&](auto type, auto here, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;

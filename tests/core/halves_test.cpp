@@ -1,4 +1,4 @@
-// Float32 in two halves: lossless, rounded to nearest, and the same on vectors, scalars and the GPU.
+// Float32 in two halves: lossless, rounded to nearest, and the same on vectors and scalars.
 #include "core/halves.h"
 
 #include <doctest/doctest.h>

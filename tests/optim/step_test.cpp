@@ -36,8 +36,8 @@ std::vector<Parameter> parameters(Device device, DType dtype) {
   return all;
 }
 
-/// Bits of masters and states after three steps. `step` gets the optimizer and the parameters, whose
-/// gradients are bfloat16 numbers.
+/// Bits of masters and states after three steps. `step` gets the optimizer and the parameters,
+/// whose gradients are bfloat16 numbers.
 template <class Step>
 std::vector<std::vector<double>> train(const test::MakeOptimizer& make, Device device, DType dtype,
                                        DType gradients, Step step) {
