@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What training in bfloat16 costs in loss: bench/precision.py [--data TEXT] [--steps N] [--seeds 1,2,3,4,5] [MIXER…]
+"""What training in bfloat16 costs in loss: bench/precision.py [--gradients] [--data TEXT] [--steps N] [--seeds 1,2,3,4,5] [MIXER…]
 
 Trains each mixer with build/examples/train_gpt in float32 and in bfloat16, with the same seeds, and prints the mean difference of
 the final validation losses with its 95 % interval (Student's t over the pairs). The exit code is 1 where the interval leaves ±0.01.
+With --gradients the comparison is of gradients in bfloat16 with gradients in float32, both with models in bfloat16.
 Without --data the text is tinyshakespeare in the folder that VITRINE_DATA names, or else Vitrine's own source.
 """
 import argparse
@@ -19,12 +20,14 @@ MIXERS = ["standard", "laser", "qk_norm", "optimal=32"]
 # The 97.5 % quantile of Student's t by the number of pairs
 QUANTILE = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 ALLOWED = 0.01
+FLAGS = {"float32": [], "bfloat16": ["--dtype", "bfloat16"],
+         "bfloat16 gradients": ["--dtype", "bfloat16", "--gradients", "bfloat16"]}
 
 
-def final_loss(folder, mixer, dtype, seed, options):
+def final_loss(folder, mixer, way, seed, options):
     """The last validation loss that a run wrote into its metrics."""
-    out = pathlib.Path(folder) / f"{mixer}-{dtype}-{seed}"
-    command = [str(ROOT / "build/examples/train_gpt"), "--mixer", mixer, "--dtype", dtype, "--seed", str(seed), "--steps",
+    out = pathlib.Path(folder) / f"{mixer}-{way}-{seed}"
+    command = [str(ROOT / "build/examples/train_gpt"), "--mixer", mixer, *FLAGS[way], "--seed", str(seed), "--steps",
                str(options.steps), "--sample", "0", "--out", str(out)]
     if options.data:
         command += ["--data", options.data]
@@ -38,6 +41,7 @@ def final_loss(folder, mixer, dtype, seed, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mixers", nargs="*", default=MIXERS, metavar="MIXER")
+    parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--data")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", default="1,2,3,4,5")
@@ -49,15 +53,16 @@ def main():
     if options.data is None and text.exists():
         options.data = str(text)
     print(f"{options.steps} steps, seeds {options.seeds}, text: {pathlib.Path(options.data).parent.name if options.data else 'own source'}\n")
-    print("| mixer | float32 | bfloat16 | difference | 95 % interval |\n| --- | ---: | ---: | ---: | ---: |", flush=True)
+    first, second = ("bfloat16", "bfloat16 gradients") if options.gradients else ("float32", "bfloat16")
+    print(f"| mixer | {first} | {second} | difference | 95 % interval |\n| --- | ---: | ---: | ---: | ---: |", flush=True)
     wrong = []
     for mixer in options.mixers:
         with tempfile.TemporaryDirectory() as folder:
-            losses = {dtype: [final_loss(folder, mixer, dtype, seed, options) for seed in seeds] for dtype in ("float32", "bfloat16")}
-        differences = [b - a for a, b in zip(losses["float32"], losses["bfloat16"])]
+            losses = {way: [final_loss(folder, mixer, way, seed, options) for seed in seeds] for way in (first, second)}
+        differences = [b - a for a, b in zip(losses[first], losses[second])]
         mean = statistics.mean(differences)
         reach = QUANTILE[len(seeds)] * statistics.stdev(differences) / len(seeds) ** 0.5
-        print(f"| {mixer} | {statistics.mean(losses['float32']):.4f} | {statistics.mean(losses['bfloat16']):.4f} | {mean:+.4f} | "
+        print(f"| {mixer} | {statistics.mean(losses[first]):.4f} | {statistics.mean(losses[second]):.4f} | {mean:+.4f} | "
               f"{mean - reach:+.4f} to {mean + reach:+.4f} |", flush=True)
         if abs(mean) + reach > ALLOWED:
             wrong.append(mixer)

@@ -39,10 +39,10 @@ double product_peak() {
 
 /// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and
 /// what the product reaches.
-void run_process(const bench::Size& s, DType dtype) {
-  json result = bench::train(s, dtype);
+void run_process(const bench::Contest& contest) {
+  json result = bench::train(bench::size(contest.only), contest.dtype, contest.gradients, contest.clip);
   // In each process, as the machine's speed comes and goes
-  result["product"] = dtype == DType::bfloat16 ? product_peak<bfloat16>() : product_peak<float>();
+  result["product"] = contest.dtype == DType::bfloat16 ? product_peak<bfloat16>() : product_peak<float>();
   fmt::print("{}\n", result.dump());
 }
 
@@ -74,7 +74,7 @@ void compare(const bench::Contest& contest, const bench::Size& s) {
 
 int main(int argc, char** argv) {
   const bench::Contest contest = bench::parse_contest("A training step of GPT, against PyTorch", argc, argv);
-  if (contest.process) return run_process(bench::size(contest.only), contest.dtype), 0;
+  if (contest.process) return run_process(contest), 0;
 
   fmt::print(
       "{} threads, {}; share of the largest speed of the product in these processes; ratio to the faster of eager "

@@ -12,8 +12,8 @@ Parameter::Parameter(Tensor master) : state_(std::make_shared<State>()) {
   check(
       master.dtype() == DType::float32 || master.dtype() == DType::float64 || master.dtype() == DType::dual64,
       "Parameter: the master is {}, wanted float32 or float64", describe(master));
-  state_->master = std::move(master);
-  state_->master.requires_grad();
+  state_->whole = std::move(master);
+  state_->whole.requires_grad();
 }
 
 Parameter::State& Parameter::state() const {
@@ -21,88 +21,121 @@ Parameter::State& Parameter::state() const {
   return *state_;
 }
 
+const Parameter::Stored& Parameter::stored() const { return state(); }
+
 const Tensor& Parameter::value() const {
   const State& s = state();
-  return s.copy.defined() ? s.copy : s.master;
+  return s.copy.defined() ? s.copy : s.whole;
 }
 
-const Tensor& Parameter::master() const { return state().master; }
-
-void Parameter::refresh() {
-  State& s = state();
-  if (!s.copy.defined()) return;
+Tensor Parameter::master() const {
+  const State& s = state();
+  if (s.whole.defined()) return s.whole;
   const Tape::Pause pause;
-  VITRINE_RUN(copy, s.copy, s.master);
+  Tensor joined = empty(s.copy.shape(), DType::float32, s.copy.device());
+  VITRINE_RUN(join_halves, joined, s.copy, s.rest);
+  if (s.copy.requires_grad()) joined.share_leaf(s.copy);
+  return joined;
 }
 
-void Parameter::replace_master(Tensor master) {
+/// Stores a master as a parameter of this dtype. The leaf of the master becomes the parameter's.
+void Parameter::store(const Tensor& master, DType dtype) {
   State& s = state();
-  const bool tracked = requires_grad();
-  s.master = std::move(master);
-  s.copy = Tensor();
-  requires_grad(tracked);
+  Stored now;
+  if (dtype == DType::bfloat16) {
+    now.copy = empty(master.shape(), dtype, master.device());
+    now.rest = empty({master.numel(), 2}, DType::uint8, master.device());
+    VITRINE_RUN(split_halves, now.copy, now.rest,
+                master.is_contiguous() ? master : copy_as(master, master.dtype()));
+  } else if (is_low_precision(dtype)) {
+    now.copy = copy_as(master, dtype);
+  }
+  if (now.copy.defined() && master.requires_grad()) now.copy.share_leaf(master);
+  if (!now.rest.defined()) now.whole = master;
+  static_cast<Stored&>(s) = std::move(now);
+  describe_leaf();
 }
 
 void Parameter::requires_grad(bool on) {
   State& s = state();
-  s.master.requires_grad(on);
-  if (s.copy.defined() && on) s.copy.share_leaf(s.master, accumulation_dtype(s.copy.dtype()));
-  if (s.copy.defined() && !on) s.copy.requires_grad(false);
-  name_leaf();
+  for (Tensor* x : {&s.whole, &s.copy})
+    if (x->defined() && !on) x->requires_grad(false);
+  if (!on || requires_grad()) return;
+  (s.whole.defined() ? s.whole : s.copy).requires_grad();
+  if (s.whole.defined() && s.copy.defined()) s.copy.share_leaf(s.whole);
+  describe_leaf();
 }
 
-void Parameter::name_leaf() {
-  if (requires_grad()) state().master.leaf()->name = state().name;
+void Parameter::describe_leaf() {
+  if (!requires_grad()) return;
+  value().leaf()->name = state().name;
+  value().leaf()->grad_dtype = gradient_dtype();
+}
+
+DType Parameter::gradient_dtype() const {
+  return state().narrow_gradients && dtype() == DType::bfloat16 ? DType::bfloat16 : master_dtype();
+}
+
+void Parameter::gradients_in(DType dtype) {
+  check(dtype == master_dtype() || (dtype == DType::bfloat16 && this->dtype() == DType::bfloat16),
+        "Parameter: gradients in {} of a parameter in {}, wanted {}", vitrine::name(dtype),
+        vitrine::name(this->dtype()), vitrine::name(master_dtype()));
+  zero_grad();
+  state().narrow_gradients = dtype == DType::bfloat16;
+  describe_leaf();
 }
 
 void Parameter::to(DType dtype) {
   check(is_floating(dtype), "Parameter: wanted a floating dtype, got {}", vitrine::name(dtype));
-  State& s = state();
-  if (s.master.dtype() != accumulation_dtype(dtype))
-    replace_master(copy_as(s.master, accumulation_dtype(dtype)));
-  s.copy = Tensor();
-  if (!is_low_precision(dtype)) return;
-  s.copy = copy_as(s.master, dtype);
-  if (requires_grad()) s.copy.share_leaf(s.master, accumulation_dtype(dtype));
+  if (dtype == this->dtype()) return;
+  Tensor x = master();
+  if (x.dtype() != accumulation_dtype(dtype)) {  // another leaf, whose gradient has another dtype
+    x = copy_as(x, accumulation_dtype(dtype));
+    x.requires_grad(requires_grad());
+  }
+  store(x, dtype);
 }
 
 void Parameter::to(Device device) {
-  State& s = state();
-  if (s.master.device() == device) return;
-  const DType dtype = value().dtype();
-  replace_master(copy_to(s.master, device));
-  to(dtype);
+  if (this->device() == device) return;
+  Tensor x = copy_to(master(), device);
+  x.requires_grad(requires_grad());
+  store(x, dtype());
 }
 
 void Parameter::assign(const Tensor& values) {
   check(values.shape() == shape(), "{}: wanted values of shape {}, got {}",
         name().empty() ? "assign" : name(), shape(), describe(values));
   const Tape::Pause pause;
-  Tensor& master = state().master;
-  if (values.shared_storage() ==
-      master.shared_storage())  // for example another view, which would change while it is read
-    VITRINE_RUN(copy, master, copy_as(values, values.dtype()));
-  else
-    VITRINE_RUN(copy, master, values.device() == master.device() ? values : copy_to(values, master.device()));
-  refresh();
+  State& s = state();
+  const Tensor here = values.device() == device() ? values : copy_to(values, device());
+  if (s.rest.defined()) {
+    const bool fits = here.dtype() == DType::float32 && here.is_contiguous();
+    VITRINE_RUN(split_halves, s.copy, s.rest, fits ? here : copy_as(here, DType::float32));
+    return;
+  }
+  // Another view of the master would change while it is read.
+  if (here.shared_storage() == s.whole.shared_storage() && !here.is_same(s.whole))
+    VITRINE_RUN(copy, s.whole, copy_as(here, here.dtype()));
+  else if (!here.is_same(s.whole))
+    VITRINE_RUN(copy, s.whole, here);
+  if (s.copy.defined()) VITRINE_RUN(copy, s.copy, s.whole);
 }
 
 Parameter::Substitute::Substitute(const Parameter& parameter, Tensor value) : state_(parameter.state_) {
   check(value.shape() == parameter.shape(), "Parameter: {} cannot replace {}, whose shape is {}",
         describe(value), parameter.name().empty() ? "a parameter" : parameter.name(), parameter.shape());
-  master_ = std::exchange(state_->master, std::move(value));
-  copy_ = std::exchange(state_->copy, Tensor());
+  stored_ = std::exchange(static_cast<Stored&>(*state_), {.whole = std::move(value), .copy = {}, .rest = {}});
 }
 
 Parameter::Substitute::~Substitute() {
   if (!state_) return;  // moved from
-  state_->master = std::move(master_);
-  state_->copy = std::move(copy_);
+  static_cast<Stored&>(*state_) = std::move(stored_);
 }
 
 void Parameter::set_name(const std::string& name) {
   state().name = name;
-  name_leaf();
+  describe_leaf();
 }
 const std::string& Parameter::name() const { return state().name; }
 
@@ -111,6 +144,8 @@ Parameter Parameter::clone() const {
   result.set_name(name());
   result.requires_grad(requires_grad());
   result.to(dtype());
+  result.state().narrow_gradients = state().narrow_gradients;
+  result.describe_leaf();
   return result;
 }
 

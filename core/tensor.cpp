@@ -129,10 +129,9 @@ void Tensor::zero_grad() const {
   leaf.stale = false;
 }
 
-void Tensor::share_leaf(const Tensor& other, DType grad_dtype) {
+void Tensor::share_leaf(const Tensor& other) {
   check(other.requires_grad(), "share_leaf: {} does not require a gradient", describe(other));
   impl().leaf = other.leaf();
-  impl().leaf->grad_dtype = grad_dtype;
 }
 
 void Tensor::undefined() {

@@ -95,8 +95,8 @@ class Tensor {
   /// The same as Tape::recording()->backward(*this).
   void backward() const;
   const std::shared_ptr<Leaf>& leaf() const { return impl().leaf; }
-  /// Shares the gradient of `other`. Used for the low-precision copy of a parameter.
-  void share_leaf(const Tensor& other, DType grad_dtype);
+  /// Shares the gradient of `other`. Used for the 16-bit copy of a parameter.
+  void share_leaf(const Tensor& other);
 
   /// The slot in which a tape keeps this tensor's gradient. kPaused: the tensor was computed from
   /// tracked tensors while a tape of order 2 or more was paused. Maintained by Tape.

@@ -8,6 +8,7 @@
 #include "core/creation.h"
 #include "core/loop.h"
 #include "core/philox.h"
+#include "core/simd/row_functions.h"
 #include "core/uniform.h"
 
 namespace vitrine::cpu {
@@ -117,6 +118,22 @@ void copy(Tensor& y, const Tensor& x) {
       using From = typename decltype(from)::type;
       each<To, From>(y, x, [](To& a, const From& b) { a = convert<To>(b); });
     });
+  });
+}
+
+void split_halves(Tensor& high, Tensor& low, const Tensor& x) {
+  const HalvesPointer to{high.data<bfloat16>(), reinterpret_cast<uint16_t*>(low.data<uint8_t>())};
+  const float* const from = x.data<float>();
+  parallel_for(0, x.numel(), grain_for(1), [&](int64_t b, int64_t e) {
+    vecmath::split(to + static_cast<size_t>(b), from + b, static_cast<size_t>(e - b));
+  });
+}
+
+void join_halves(Tensor& x, const Tensor& high, const Tensor& low) {
+  float* const to = x.data<float>();
+  const HalvesPointer from{high.data<bfloat16>(), reinterpret_cast<uint16_t*>(low.data<uint8_t>())};
+  parallel_for(0, x.numel(), grain_for(1), [&](int64_t b, int64_t e) {
+    vecmath::join(to + b, from + static_cast<size_t>(b), static_cast<size_t>(e - b));
   });
 }
 

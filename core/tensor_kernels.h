@@ -15,6 +15,11 @@ VITRINE_KERNEL(arange, Tensor& y, double start, double step);
 /// y = x, converted to y's dtype (to nearest; a float to an integer truncates). Equal shapes, any
 /// strides.
 VITRINE_KERNEL(copy, Tensor& y, const Tensor& x);
+/// The halves of a float32 x (core/halves.h): high bfloat16, low uint8 [numel, 2]. All contiguous,
+/// in the order of x's elements.
+VITRINE_KERNEL(split_halves, Tensor& high, Tensor& low, const Tensor& x);
+/// x from its halves, the inverse.
+VITRINE_KERNEL(join_halves, Tensor& x, const Tensor& high, const Tensor& low);
 /// y += x, converted to y's dtype. Equal shapes, any strides, but each element of y only once.
 VITRINE_KERNEL(accumulate, Tensor& y, const Tensor& x);
 /// y[i, …] = x[rows[i], …] for a contiguous x of rank ≥ 1. rows: 1-D int64 or int32. Indices are

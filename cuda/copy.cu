@@ -1,6 +1,7 @@
 // Filling, copying with conversion, and adding, with any strides.
 #include "core/convert.h"
 #include "core/creation.h"
+#include "core/halves.h"
 #include "core/tensor_kernels.h"
 #include "cuda/strided.h"
 
@@ -41,6 +42,17 @@ __global__ void accumulate_kernel(To* y, const From* x, Strided<3> layout) {
   using T = AccumulatorOf<To>;
   map_all(
       layout, [](To y, From x) { return To(static_cast<T>(y) + convert<T>(x)); }, y, y, x);
+}
+
+__global__ void split_kernel(bfloat16* high, uint16_t* low, const float* x, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += grid_stride()) {
+    const Halves halves(x[i]);
+    high[i] = halves.high, low[i] = halves.low;
+  }
+}
+
+__global__ void join_kernel(float* x, const bfloat16* high, const uint16_t* low, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += grid_stride()) x[i] = Halves(high[i], low[i]).joined();
 }
 
 }  // namespace
@@ -95,6 +107,18 @@ void copy(Tensor& y, const Tensor& x) {
       launch_copy<typename decltype(to)::type, typename decltype(from)::type>(y, x);
     });
   });
+}
+
+void split_halves(Tensor& high, Tensor& low, const Tensor& x) {
+  if (x.numel() == 0) return;
+  VITRINE_LAUNCH(split_kernel, blocks_for(x.numel()), kThreads, 0, high.data<bfloat16>(),
+                 reinterpret_cast<uint16_t*>(low.data<uint8_t>()), x.data<float>(), x.numel());
+}
+
+void join_halves(Tensor& x, const Tensor& high, const Tensor& low) {
+  if (x.numel() == 0) return;
+  VITRINE_LAUNCH(join_kernel, blocks_for(x.numel()), kThreads, 0, x.data<float>(), high.data<bfloat16>(),
+                 reinterpret_cast<const uint16_t*>(low.data<uint8_t>()), x.numel());
 }
 
 void accumulate(Tensor& y, const Tensor& x) {

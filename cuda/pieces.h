@@ -8,6 +8,7 @@
 
 #include "core/convert.h"
 #include "core/creation.h"
+#include "core/halves.h"
 #include "cuda/block.h"
 #include "cuda/vector.h"
 
@@ -28,41 +29,90 @@ struct Piece {
   int64_t begin, size;
 };
 
-/// Elements of a parameter, and of its 16-bit copy (null if there is none). A kernel that writes
-/// the parameter also rounds it into the copy.
+/// Elements of a parameter; a const T is only read. store() also writes the partner.
 template <class T>
 struct Master {
-  T* x;
-  uint16_t* copy;
-  bool is_float16;
+  using Value = std::remove_const_t<T>;
+
+  T* whole;  ///< null if the parameter is split
+  bfloat16* high;
+  uint16_t* low;
+  float16* copy;
 
   template <int N>
-  __device__ void round(int64_t i, const Vector<T, N>& now) const {
-    if (copy == nullptr) return;
-    if (is_float16)
-      store(reinterpret_cast<float16*>(copy) + i, map<N>([](T x) { return convert<float16>(x); }, now));
-    else
-      store(reinterpret_cast<bfloat16*>(copy) + i, map<N>([](T x) { return convert<bfloat16>(x); }, now));
+  __device__ Vector<Value, N> load(int64_t i) const {
+    if constexpr (std::is_same_v<Value, float>)
+      if (high != nullptr)
+        return map<N>([](bfloat16 high, uint16_t low) { return Halves(high, low).joined(); },
+                      cuda::load<N>(high + i), cuda::load<N>(low + i));
+    return cuda::load<N>(whole + i);
+  }
+  template <int N>
+  __device__ void store(int64_t i, const Vector<T, N>& x) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (high != nullptr) {
+        cuda::store(high + i, map<N>([](T x) { return Halves(x).high; }, x));
+        cuda::store(low + i, map<N>([](T x) { return Halves(x).low; }, x));
+        return;
+      }
+    cuda::store(whole + i, x);
+    if (copy != nullptr) cuda::store(copy + i, map<N>([](T x) { return convert<float16>(x); }, x));
   }
 };
 
-/// Like update_elements for arrays (cuda/vector.h); also updates the 16-bit copy.
-template <class F, class T, class... X>
-__device__ void update_elements(int64_t n, const F& f, const Master<T>& master, X*... x) {
+/// Elements of a gradient, which are multiplied by a factor when they are read. If the factor is 0
+/// they are 0, even if they are not finite.
+template <class T>
+struct Gradient {
+  const T* wide;           ///< null if the gradient is bfloat16
+  const bfloat16* narrow;  ///< null if it is not
+  T factor;
+
+  template <int N>
+  __device__ Vector<T, N> load(int64_t i) const {
+    const auto scaled = [this](auto g) { return factor == T(0) ? T(0) : convert<T>(g) * factor; };
+    if (narrow != nullptr) return map<N>(scaled, cuda::load<N>(narrow + i));
+    return map<N>(scaled, cuda::load<N>(wide + i));
+  }
+  __device__ T operator[](int64_t i) const { return load<1>(i).at[0]; }
+};
+
+/// Like update_elements for arrays (cuda/vector.h), where f's second argument is from a gradient.
+template <class F, class T, class G, class... Y>
+__device__ void update_elements(int64_t n, const F& f, const Master<T>& master, const Gradient<G>& g,
+                                Y*... y) {
   for_each_vector(
       n,
       [&](int64_t i, auto lanes) {
-        Held<T, lanes> mine(master.x, i);
+        auto mine = master.template load<lanes>(i);
+        const auto grad = g.template load<lanes>(i);
         const auto update = [&](auto... held) {
 #pragma unroll
-          for (int k = 0; k < lanes; ++k) f(mine.value.at[k], held.value.at[k]...);
+          for (int k = 0; k < lanes; ++k) f(mine.at[k], grad.at[k], held.value.at[k]...);
           (held.write_back(), ...);
         };
-        update(Held<X, lanes>(x, i)...);
-        mine.write_back();
-        master.round(i, mine.value);
+        update(Held<Y, lanes>(y, i)...);
+        if constexpr (!std::is_const_v<T>) master.store(i, mine);
       },
-      master.x, master.copy, x...);
+      master.whole, master.high, master.low, master.copy, g.wide, g.narrow, y...);
+}
+
+/// Like update_elements for arrays (cuda/vector.h), where f's first argument is from a parameter.
+template <class F, class T, class X, class... Y>
+__device__ void update_elements(int64_t n, const F& f, const Master<T>& master, X* x, Y*... y) {
+  for_each_vector(
+      n,
+      [&](int64_t i, auto lanes) {
+        auto mine = master.template load<lanes>(i);
+        const auto update = [&](auto... held) {
+#pragma unroll
+          for (int k = 0; k < lanes; ++k) f(mine.at[k], held.value.at[k]...);
+          (held.write_back(), ...);
+        };
+        update(Held<X, lanes>(x, i), Held<Y, lanes>(y, i)...);
+        if constexpr (!std::is_const_v<T>) master.store(i, mine);
+      },
+      x, y..., master.whole, master.high, master.low, master.copy);
 }
 
 /// The addresses of tensor i of each of N lists, and the pieces into which the tensors are cut.
@@ -73,9 +123,9 @@ struct Pieces {
   int count = 0;                  // tensors in this table
   int64_t first[kMost + 1] = {};  // the first piece of tensor i; then the number of pieces
   int64_t size[kMost] = {};
-  Number number[kMost] = {};     // numbers that differ from tensor to tensor
-  void* data[N][kMost] = {};     // null if the list is empty or the tensor is undefined
-  bool has_float16[kMost] = {};  // the 16-bit copy of tensor i is float16, not bfloat16
+  Number number[kMost] = {};      // numbers that differ from tensor to tensor
+  void* data[N][kMost] = {};      // null if the list is empty or the tensor is undefined
+  uint8_t bfloat16s[kMost] = {};  // bit k: tensor i of list k is bfloat16
 
   /// The tensor of this block.
   __device__ int tensor() const {
@@ -93,10 +143,21 @@ struct Pieces {
     T* const begin = static_cast<T*>(data[list][piece.tensor]);
     return begin == nullptr ? begin : begin + piece.begin;
   }
-  /// A piece of list 0 with its 16-bit copy from list 1.
+  __device__ bool is_bfloat16(int list, const Piece& piece) const {
+    return (bfloat16s[piece.tensor] >> list & 1) != 0;
+  }
+  /// A piece of a gradient in list `list`; a null factor counts as 1.
+  template <class T>
+  __device__ Gradient<T> gradient(int list, const Piece& piece, const double* factor) const {
+    const T by = factor == nullptr ? T(1) : static_cast<T>(*factor);
+    if (is_bfloat16(list, piece)) return {nullptr, at<const bfloat16>(list, piece), by};
+    return {at<const T>(list, piece), nullptr, by};
+  }
+  /// A piece of a parameter in list 0, with its partner from list 1.
   template <class T>
   __device__ Master<T> master(const Piece& piece) const {
-    return {at<T>(0, piece), at<uint16_t>(1, piece), has_float16[piece.tensor]};
+    if (is_bfloat16(0, piece)) return {nullptr, at<bfloat16>(0, piece), at<uint16_t>(1, piece), nullptr};
+    return {at<T>(0, piece), nullptr, nullptr, at<float16>(1, piece)};
   }
 };
 
@@ -121,6 +182,11 @@ __global__ void sum_pairs_kernel(double* sums, const double* pairs, Table table)
   if (threadIdx.x == 0) sums[2 * i] = a, sums[2 * i + 1] = b;
 }
 
+/// The address of the factor of gradients; null if there is none.
+inline const double* address_of(const Tensor& factor) {
+  return factor.defined() ? factor.data<double>() : nullptr;
+}
+
 inline int64_t pieces_of(const Tensor& x) { return (x.numel() + kPiece - 1) / kPiece; }
 /// The number of blocks for the tensor. If `Number` is a struct, this is its `tiles()`.
 template <class Number>
@@ -132,9 +198,10 @@ int64_t blocks_of(const Tensor& x, const Number& number) {
   }
 }
 
-/// Calls launch(Type<T>{}, pieces, blocks, done) with tables of the tensors in lists[0] (float32 or
-/// float64) and of the tensors at the same positions in the other lists. `done` is the number of
-/// blocks of the earlier tables. A table ends when it is full or the dtype changes.
+/// Calls launch(Type<T>{}, pieces, blocks, done) with tables of the tensors in lists[0] (float32,
+/// float64, or the upper halves of float32) and of the tensors at the same positions in the other
+/// lists. `done` is the number of blocks of the earlier tables. A table ends when it is full or T
+/// changes.
 template <int N, class Number = double, class F>
 void for_each_table(const char* kernel, const std::array<const std::vector<Tensor>*, N>& lists,
                     const std::vector<Number>& numbers, F&& launch) {
@@ -152,15 +219,17 @@ void for_each_table(const char* kernel, const std::array<const std::vector<Tenso
   };
   for (size_t i = 0; i < lists[0]->size(); ++i) {
     const Tensor& x = (*lists[0])[i];
-    check(x.dtype() == DType::float32 || x.dtype() == DType::float64, "{}: wanted float32 or float64, got {}",
-          kernel, describe(x));
-    if (pieces.count == Pieces<N, Number>::kMost || x.dtype() != dtype) flush();
-    dtype = x.dtype();
+    const DType wide = accumulation_dtype(x.dtype());
+    check(wide == DType::float32 || wide == DType::float64, "{}: wanted a floating dtype, got {}", kernel,
+          describe(x));
+    if (pieces.count == Pieces<N, Number>::kMost || wide != dtype) flush();
+    dtype = wide;
     const auto n = static_cast<size_t>(pieces.count++);
     for (size_t k = 0; k < N; ++k)
       if (!lists[k]->empty() && (*lists[k])[i].defined()) {
-        pieces.data[k][n] = (*lists[k])[i].raw();
-        pieces.has_float16[n] |= (*lists[k])[i].dtype() == DType::float16;
+        const Tensor& tensor = (*lists[k])[i];
+        pieces.data[k][n] = tensor.raw();
+        if (tensor.dtype() == DType::bfloat16) pieces.bfloat16s[n] |= static_cast<uint8_t>(1u << k);
       }
     pieces.size[n] = x.numel();
     if (!numbers.empty()) pieces.number[n] = numbers[i];

@@ -51,6 +51,7 @@ Gpt make_model(const Settings& s, int64_t vocabulary) {
   manual_seed(s.seed);
   Gpt model(options);
   model.to(dtype_of(s.dtype));
+  if (s.gradients != "automatic") model.gradients_in(dtype_of(s.gradients));
   model.to(device_of(s.device));
   return model;
 }

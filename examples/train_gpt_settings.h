@@ -22,7 +22,8 @@ struct Settings {
   nn::GptOptions gpt;
   nn::training::TrainingOptions training;
   nn::training::ScheduleOptions schedule;
-  std::string data, out = "reports", resume, prompt, device = "cpu", dtype = "float32", math = "float32";
+  std::string data, out = "reports", resume, prompt, device = "cpu", dtype = "float32",
+                    gradients = "automatic", math = "float32";
   std::vector<std::string> compare;
   std::vector<uint64_t> seeds;
   int64_t batch = 12, sample = 300;
@@ -49,6 +50,9 @@ struct Settings {
     o.group("Machine");
     o("dtype", dtype, "16-bit dtypes keep float32 master weights; float16 scales the loss")
         .one_of({"float32", "float64", "bfloat16", "float16"});
+    o("gradients", gradients,
+      "dtype of the gradients; bfloat16, with --dtype bfloat16, halves their memory and rounds their sums")
+        .one_of({"automatic", "bfloat16"});
     o("math", math, "how float32 matrices are multiplied; bfloat16 rounds the operands of products to 8 bits")
         .one_of({kMatmulMathNames.begin(), kMatmulMathNames.end()});
     o("device", device, "cpu, cuda or cuda:1 (without nvcc, cuda is the emulator, which is slow)")
@@ -74,6 +78,7 @@ inline Settings checked(Settings s) {
   check(!s.training.new_schedule || !s.resume.empty(), "--new-schedule: there is no --resume to go on from");
   check(!s.training.graph || !device_of(s.device).is_cpu(),
         "--graph: there are CUDA graphs with --device cuda alone");
+  check(s.gradients == "automatic" || s.dtype == "bfloat16", "--gradients bfloat16: wanted --dtype bfloat16");
   for (std::string& word : s.compare) std::erase(word, ' ');
   std::erase(s.gpt.mixer, ' ');
   return s;

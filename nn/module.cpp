@@ -163,19 +163,23 @@ std::map<std::string, Tensor> Module::state_dict() {
 }
 
 void Module::check_state_dict(const std::map<std::string, Tensor>& state) {
+  std::map<std::string, std::pair<Shape, DType>> own;
+  for (const auto& [path, p] : named_parameters()) own.emplace(path, std::pair(p.shape(), p.master_dtype()));
+  for (const auto& [path, buffer] : named_buffers())
+    own.emplace(path, std::pair(buffer.shape(), buffer.dtype()));
   std::vector<std::string> problems;
-  const auto own = state_dict();
-  for (const auto& [path, tensor] : own) {
+  for (const auto& [path, wanted] : own) {
+    const auto& [shape, dtype] = wanted;
     const auto found = state.find(path);
     if (found == state.end() || !found->second.defined()) {
       problems.push_back("missing " + path);
       continue;
     }
     const Tensor& given = found->second;
-    if (given.shape() != tensor.shape())
-      problems.push_back(fmt::format("{} is {}, wanted {}", path, given.shape(), tensor.shape()));
-    if (given.dtype() != tensor.dtype())
-      problems.push_back(fmt::format("{} is {}, wanted {}", path, name(given.dtype()), name(tensor.dtype())));
+    if (given.shape() != shape)
+      problems.push_back(fmt::format("{} is {}, wanted {}", path, given.shape(), shape));
+    if (given.dtype() != dtype)
+      problems.push_back(fmt::format("{} is {}, wanted {}", path, name(given.dtype()), name(dtype)));
   }
   for (const auto& [path, tensor] : state)
     if (!own.count(path)) problems.push_back("unexpected " + path);
@@ -218,6 +222,10 @@ void Module::to(DType dtype) {
       *buffer = copy_as(*buffer, accumulation_dtype(dtype));
 }
 
+void Module::gradients_in(DType dtype) {
+  for (Parameter& parameter : parameters()) parameter.gradients_in(dtype);
+}
+
 void Module::to(Device device) {
   for (Parameter& parameter : parameters()) parameter.to(device);
   for (auto& [path, buffer] : Members(*this).buffers) {
@@ -248,7 +256,7 @@ std::string Module::summary() {
       ++same->count;
     }
     width = std::max(width, row.path.size());
-    bytes += p.numel() * p.master().element_size();
+    bytes += p.numel() * static_cast<int64_t>(size_of(p.master_dtype()));
   }
   std::string table = fmt::format("{:<{}}  {:<14} {:<9} {:>12} {:>7} {:>14}\n", "parameter", width, "shape",
                                   "dtype", "elements", "times", "together");

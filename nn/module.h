@@ -88,7 +88,7 @@ class Module {
   /// comes before its submodules.
   void apply(const std::function<void(const std::string& path, Module& module)>& f);
 
-  /// Master weights and buffers by path.
+  /// Master weights and buffers by path. Masters of bfloat16 parameters are new tensors.
   std::map<std::string, Tensor> state_dict();
   /// Copies values into the module. Entries that are missing, unexpected, or of another shape or
   /// dtype give one error that lists them all, and the module is unchanged.
@@ -103,7 +103,8 @@ class Module {
   /// Converts all parameters (core/parameter.h). Floating-point buffers are converted to the
   /// accumulation dtype, which is float32 for 16-bit dtypes.
   void to(DType dtype);
-  void to(Device device);  ///< moves parameters and buffers
+  void gradients_in(DType dtype);  ///< of all parameters (core/parameter.h)
+  void to(Device device);          ///< moves parameters and buffers
   /// Switches this module and all its submodules to training mode, in which dropout is active, or
   /// to evaluation mode. New modules are in training mode.
   void train(bool on = true);

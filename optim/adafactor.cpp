@@ -35,7 +35,7 @@ void Adafactor::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   std::vector<Tensor> rows = batch.slots("rows"), columns = batch.slots("columns"),
                       v = batch.slots("moment2"), m;
   if (options_.beta1 > 0) m = batch.slots("moment1");
-  VITRINE_RUN(adafactor_step, batch.x, batch.copies, batch.g, rows, columns, v, m, s);
+  VITRINE_RUN(adafactor_step, batch.x, batch.partners, batch.g, batch.factor, rows, columns, v, m, s);
 }
 
 std::vector<Optimizer::StateSlot> Adafactor::slots(const Parameter& p) const {

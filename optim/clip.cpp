@@ -27,15 +27,33 @@ double gradient_norm(const std::vector<Parameter>& parameters) {
   return norm_of(separate_gradients(parameters)).item();
 }
 
-Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm) {
+namespace {
+
+/// The norm of gradients, after the checks of its size.
+Tensor checked_norm(const std::vector<Tensor>& gradients, double max_norm) {
   check(max_norm > 0, "clip_gradients: the largest norm is {}, wanted more than 0", max_norm);
-  const Tape::Pause pause;
-  std::vector<Tensor> g = separate_gradients(parameters);
-  const Tensor norm = norm_of(g);
+  const Tensor norm = norm_of(gradients);
   if (!detail::capturing()) {  // in a capture the error is reported when the step is done
     const double total = norm.item();
     check(std::isfinite(total), "clip_gradients: the norm of the gradients is {}", total);
   }
+  return norm;
+}
+
+}  // namespace
+
+ClipFactor clip_factor(const std::vector<Parameter>& parameters, double max_norm) {
+  const Tape::Pause pause;
+  const Tensor norm = checked_norm(separate_gradients(parameters), max_norm);
+  Tensor factor = empty({}, DType::float64, norm.device());
+  VITRINE_RUN(clip_factor, factor, norm, max_norm);
+  return {norm, factor};
+}
+
+Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm) {
+  const Tape::Pause pause;
+  std::vector<Tensor> g = separate_gradients(parameters);
+  const Tensor norm = checked_norm(g, max_norm);
   const ZerosStay stay(parameters);
   VITRINE_RUN(clip_all, g, norm, max_norm);
   return norm;

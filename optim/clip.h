@@ -16,4 +16,14 @@ double gradient_norm(const std::vector<Parameter>& parameters);
 /// separate memory, so that none is scaled twice.
 Tensor clip_gradients(const std::vector<Parameter>& parameters, double max_norm);
 
+/// The norm of gradients and the factor that limits it, both [] in float64.
+struct ClipFactor {
+  Tensor norm, factor;
+};
+/// min(1, max_norm/(norm + 1e-6)), for Optimizer::step. The gradients do not change. Errors as in
+/// clip_gradients.
+///
+///   optimizer.step(optim::clip_factor(model.parameters(), 1));
+ClipFactor clip_factor(const std::vector<Parameter>& parameters, double max_norm);
+
 }  // namespace vitrine::optim

@@ -5,7 +5,7 @@
 
 namespace vitrine::optim {
 
-/// A rule whose kernels write x and its 16-bit copies together. All numbers that change from step
+/// A rule whose kernels write x and its partners together. All numbers that change from step
 /// to step are Live arguments, so that a CUDA graph can capture the step.
 class FusedOptimizer : public Optimizer {
  protected:
@@ -17,7 +17,7 @@ class FusedOptimizer : public Optimizer {
   void step_elements(ParameterBatch& batch, F formula) const;
 
  private:
-  bool writes_copies() const final { return true; }
+  bool writes_partners() const final { return true; }
   bool is_capturable() const final { return true; }
 };
 

@@ -34,11 +34,11 @@ struct Extent {
 
 }  // namespace
 
-Tensor gradient_of(const Parameter& p) { return p.requires_grad() ? p.master().leaf()->grad : Tensor(); }
+Tensor gradient_of(const Parameter& p) { return p.requires_grad() ? p.value().leaf()->grad : Tensor(); }
 
 ZerosStay::ZerosStay(const std::vector<Parameter>& parameters) {
   for (const Parameter& p : parameters)
-    if (const auto& leaf = p.master().leaf();
+    if (const auto& leaf = p.value().leaf();
         leaf && leaf->written_rows && leaf->written_rows->describe(leaf->grad))
       known_.push_back(leaf);
 }
@@ -77,7 +77,7 @@ std::vector<Tensor> separate_gradients(const std::vector<Parameter>& parameters)
   const std::vector<bool> shared = share_memory(result);
   for (size_t i = 0; i < result.size(); ++i)
     if (shared[i]) {
-      owners[i].master().set_grad(copy_as(result[i], result[i].dtype()));
+      owners[i].value().set_grad(copy_as(result[i], result[i].dtype()));
       result[i] = gradient_of(owners[i]);
     }
   return result;

@@ -1,7 +1,10 @@
 // The kernels of the optimizers: one call for all parameters of a group. At equal indices the lists
-// hold contiguous tensors of equal shapes and dtypes, float32 or float64. `copies` receive the new
-// x rounded to 16 bits in the same pass; the list is empty, or an entry is undefined, if there is
-// no copy. The numbers of a step are computed once, in double.
+// hold contiguous tensors of equal shapes and dtypes, float32 or float64. `partners` are written in
+// the same pass as x: x rounded to 16 bits or, where x is the bfloat16 upper half of a master, its
+// lower half (core/halves.h). The list is empty, or an entry is undefined, if there is neither.
+// Gradients g have the dtype of the master, or are bfloat16. They are multiplied by `factor` []
+// (float64) when they are read; if it is undefined, by 1. The numbers of a step are computed once,
+// in double.
 #pragma once
 
 #include <iterator>
@@ -25,18 +28,24 @@ inline constexpr size_t kStatesOf = std::size(Formula::kStates);
 // declare templates.
 namespace cpu {
 template <class Formula>
-void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula);
 }
 namespace cuda {
 template <class Formula>
-void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula);
 }
 
 /// m and v, the squares of x and u, and x −= rate·u, by formulas::Lamb.
-VITRINE_KERNEL(lamb_step, List& x, List& copies, const List& g, List& m, List& v, Live<formulas::Lamb> s);
+VITRINE_KERNEL(lamb_step, List& x, List& partners, const List& g, const Tensor& factor, List& m, List& v,
+               Live<formulas::Lamb> s);
 
 /// total[0] (float64) = Σ x² over all tensors, in an order that depends only on their sizes.
 VITRINE_KERNEL(sum_of_squares, Tensor& total, const List& xs);
+/// factor = min(1, max_norm/(norm + 1e-6)), both [] in float64. 0 on a GPU if the norm is not
+/// finite, which is an error.
+VITRINE_KERNEL(clip_factor, Tensor& factor, const Tensor& norm, double max_norm);
 /// x *= max_norm/(norm + 1e-6) if that factor is less than 1; any strides. norm [] (float64); a
 /// norm that is not finite is an error.
 VITRINE_KERNEL(clip_all, List& xs, const Tensor& norm, double max_norm);

@@ -56,10 +56,11 @@ struct Tiling {
 /// For matrices R ← β₂R + (1 − β₂)·(row means of g² + 1e-30), C likewise from column means, and v =
 /// R·C/mean(R). For other tensors v ← β₂v + (1 − β₂)(g² + 1e-30). u = g/√v times a factor or, if
 /// `m` is not empty, m ← β₁m + (1 − β₁)u replaces it. x is multiplied by its factor, and u is
-/// subtracted; `copies` as in optim/kernels.h. Each tensor has either `rows` and `columns` or `v`;
-/// the others are undefined.
-VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, std::vector<Tensor>& copies,
-               const std::vector<Tensor>& g, std::vector<Tensor>& rows, std::vector<Tensor>& columns,
-               std::vector<Tensor>& v, std::vector<Tensor>& m, Live<formulas::Adafactor> s);
+/// subtracted; `partners` and `factor` as in optim/kernels.h. Each tensor has either `rows` and
+/// `columns` or `v`; the others are undefined.
+VITRINE_KERNEL(adafactor_step, std::vector<Tensor>& x, std::vector<Tensor>& partners,
+               const std::vector<Tensor>& g, const Tensor& factor, std::vector<Tensor>& rows,
+               std::vector<Tensor>& columns, std::vector<Tensor>& v, std::vector<Tensor>& m,
+               Live<formulas::Adafactor> s);
 
 }  // namespace vitrine::optim

@@ -27,7 +27,7 @@ void Lamb::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
                           .phi_max = options_.phi_max};
   });
   std::vector<Tensor> m = batch.slots("moment1"), v = batch.slots("moment2");
-  VITRINE_RUN(lamb_step, batch.x, batch.copies, batch.g, m, v, s);
+  VITRINE_RUN(lamb_step, batch.x, batch.partners, batch.g, batch.factor, m, v, s);
 }
 
 std::vector<Optimizer::StateSlot> Lamb::slots(const Parameter& p) const {

@@ -59,22 +59,26 @@ void Muon::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
     ParameterBatch& part = momentum[i].defined() ? matrices : rest;
     part.parameters.push_back(batch.parameters[i]);
     part.x.push_back(batch.x[i]);
-    part.copies.push_back(batch.copies[i]);
+    part.partners.push_back(batch.partners[i]);
     part.g.push_back(batch.g[i]);
     part.states.push_back(batch.states[i]);
   }
   matrices.group = rest.group = batch.group;
+  matrices.factor = rest.factor = batch.factor;
   if (!matrices.x.empty()) move_matrices(matrices);
   if (!rest.x.empty()) move_by_adamw(rest);
 }
 
 void Muon::move_matrices(ParameterBatch& batch) const {
-  List directions, momentum = batch.slots("momentum"), no_copies;
+  List directions, momentum = batch.slots("momentum"), no_partners;
   // Initialized with zeros, because the kernel reads the tensor that it writes.
-  for (const Tensor& x : batch.x) directions.push_back(zeros_like(x));
+  for (const Parameter& p : batch.parameters)
+    directions.push_back(zeros(p.shape(), p.master_dtype(), p.device()));
+  for (size_t i = 0; i < batch.g.size(); ++i) batch.g[i] = cast(batch.g[i], directions[i].dtype());
   const Live<formulas::MuonMomentum> mean{{.momentum = options_.momentum, .nesterov = options_.nesterov}};
-  VITRINE_RUN_AS(formulas::MuonMomentum::kName, update<formulas::MuonMomentum>, directions, no_copies,
-                 batch.g, momentum, mean);
+  VITRINE_RUN_AS(formulas::MuonMomentum::kName, update<formulas::MuonMomentum>, directions, no_partners,
+                 batch.g, batch.factor, momentum, mean);
+  batch.factor = Tensor();  // it is in the directions
   for (size_t i = 0; i < directions.size(); ++i) {
     const Tensor y = newton_schulz(directions[i], options_.iterations);
     batch.g[i] = contiguous(y * scale_of(options_.scale, y.shape()));

@@ -5,6 +5,8 @@
 
 #include "core/creation.h"
 #include "core/tape.h"
+#include "ops/elementwise.h"
+#include "ops/view.h"
 #include "optim/gradients.h"
 
 namespace vitrine::optim {
@@ -25,7 +27,7 @@ void check_options(const GroupOptions& options) {
 }  // namespace
 
 std::string Optimizer::called(const Parameter& p) {
-  return p.name().empty() ? fmt::format("{}", describe(p.master())) : p.name();
+  return p.name().empty() ? fmt::format("{}", describe(p.value())) : p.name();
 }
 
 Optimizer::Optimizer(std::vector<Parameter> parameters, GroupOptions options) {
@@ -42,9 +44,10 @@ void Optimizer::add_group(Group group) {
     check(known.insert(p.identity()).second, "Optimizer: the parameter {} is given twice", called(p));
   std::vector<Parameter> all = group.parameters;
   for (const Group& other : groups_) all.insert(all.end(), other.parameters.begin(), other.parameters.end());
-  std::vector<Tensor> masters;
-  for (const Parameter& p : all) masters.push_back(p.master());
-  const std::vector<bool> shared = share_memory(masters);
+  std::vector<Tensor> memory;
+  for (const Parameter& p : all)
+    memory.push_back(p.stored().whole.defined() ? p.stored().whole : p.stored().copy);
+  const std::vector<bool> shared = share_memory(memory);
   for (size_t i = 0; i < all.size(); ++i)
     check(
         !shared[i],
@@ -100,20 +103,23 @@ int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const 
 
 void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   const Tensor g = is_capturable() ? gradient_of(p) : p.grad();
-  const bool fits = g.is_contiguous() && g.dtype() == p.master().dtype();
+  const bool fits = g.is_contiguous() &&
+                    (g.dtype() == p.master_dtype() || (writes_partners() && g.dtype() == DType::bfloat16));
+  const Parameter::Stored& stored = p.stored();
+  const bool split = stored.rest.defined();
   batch.parameters.push_back(p);
-  batch.x.push_back(p.master());
-  batch.g.push_back(fits ? g : copy_as(g, p.master().dtype()));
+  batch.x.push_back(split && writes_partners() ? stored.copy : p.master());
+  batch.partners.push_back(split ? stored.rest : stored.copy);
+  batch.g.push_back(fits ? g : copy_as(g, p.master_dtype()));
   State& state = state_[p.identity()];
   batch.states.push_back(&state);
   if (state.slots.empty()) state.slots = initial_states(p);
   for (const auto& [slot, x] : state.slots)
-    if (x.dtype() != p.master().dtype() || x.device() != p.master().device())
+    if (x.dtype() != p.master_dtype() || x.device() != p.device())
       fail(
           "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
-          called(p), vitrine::name(p.master().dtype()), to_string(p.master().device()), slot,
-          vitrine::name(x.dtype()), to_string(x.device()));
-  batch.copies.push_back(is_low_precision(p.dtype()) ? p.value() : Tensor());
+          called(p), vitrine::name(p.master_dtype()), to_string(p.device()), slot, vitrine::name(x.dtype()),
+          to_string(x.device()));
 }
 
 /// Removes states that were created for a step that did not happen for these batches.
@@ -166,15 +172,15 @@ std::map<std::string, Tensor> Optimizer::initial_states(const Parameter& p) cons
   std::map<std::string, Tensor> result;
   for (const StateSlot& slot : slots(p)) {
     detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
-    result[slot.name] = full(slot.shape, slot.initial, p.master().dtype(), p.master().device());
+    result[slot.name] = full(slot.shape, slot.initial, p.master_dtype(), p.device());
   }
   return result;
 }
 
-void Optimizer::step() {
+void Optimizer::step(const ClipFactor& clip) {
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
-      if (p.requires_grad() && p.master().leaf()->stale)
+      if (p.requires_grad() && p.value().leaf()->stale)
         fail(
             "step: the gradient of {} is incomplete, as a backward failed; call zero_grad() and run the step "
             "again",
@@ -186,11 +192,15 @@ void Optimizer::step() {
   std::vector<ParameterBatch> all = batches();
   std::vector<const void*> moved;
   for (size_t i = 0; i < all.size(); ++i) {
+    all[i].factor = clip.factor;
     try {
+      if (clip.factor.defined() && !writes_partners())
+        for (Tensor& g : all[i].g) g = g * cast(clip.factor, g.dtype());
       update(all[i], options_now(all[i].group), all[i].steps + 1);
-      for (Parameter& p : all[i].parameters) {
+      for (size_t k = 0; k < all[i].parameters.size(); ++k) {
+        Parameter& p = all[i].parameters[k];
         moved.push_back(p.identity());
-        if (!writes_copies()) p.refresh();
+        if (!writes_partners()) p.assign(all[i].x[k]);
       }
     } catch (...) {
       forget(std::span(all).subspan(i + 1));

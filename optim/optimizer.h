@@ -10,6 +10,7 @@
 
 #include "core/gpu/capture.h"
 #include "core/parameter.h"
+#include "optim/clip.h"
 
 namespace vitrine::optim {
 
@@ -28,7 +29,7 @@ struct Group {
 };
 
 /// An update rule with its state. Parameters are handles, so the optimizer changes the model's own
-/// parameters. It updates masters of float32 or float64, and then their low-precision copies. Rules
+/// parameters. It updates masters of float32 or float64, together with their 16-bit copies. Rules
 /// derive from this class and implement update() and slots().
 ///
 ///   optim::Adam adam(model.parameters(), {.lr = 1e-3});
@@ -43,7 +44,9 @@ class Optimizer {
   /// Parameters that are frozen (requires_grad(false)) or have no gradient do not change. It is an
   /// error if some parameters are not frozen and none of these has a gradient. After a backward
   /// that failed halfway, step() is an error until zero_grad().
-  void step();
+  /// Gradients are multiplied by clip_factor's factor while the update reads them, so that clipping
+  /// needs no pass of its own, and gradients keep their values.
+  void step(const ClipFactor& clip = {});
   /// Drops the gradients of all parameters.
   void zero_grad();
   /// Adds a group. A parameter that is already in a group is an error.
@@ -95,24 +98,30 @@ class Optimizer {
   };
   /// Parameters of one group that have a gradient and have taken the same number of steps; all or
   /// none have states from earlier steps. Masters x and gradients g are contiguous and each have
-  /// one dtype, float32 or float64. Usually a group is one batch.
+  /// one dtype, float32 or float64. Usually a group is one batch. A rule that also writes partners
+  /// gets the upper half of a split master as x, in bfloat16 (Parameter::Stored), and bfloat16
+  /// gradients as they are.
   struct ParameterBatch {
     size_t group = 0;
     int64_t steps = 0;   ///< taken so far by each of the parameters
     bool first = false;  ///< this step has created the states; true for rules without states
     std::vector<Parameter> parameters;
     std::vector<Tensor> x, g;
-    /// The 16-bit copies of x; undefined if a parameter has none.
-    std::vector<Tensor> copies;
+    /// What is written together with x: the 16-bit copy of a whole master, or the lower half of a
+    /// split one; undefined if a parameter has neither.
+    std::vector<Tensor> partners;
+    /// [] in float64, by which g is multiplied; undefined if it is 1
+    Tensor factor;
     std::vector<State*> states;
     /// The state tensors with these names, parameter by parameter; undefined if a parameter has
     /// none.
     std::vector<Tensor> slots(std::span<const char* const> names) const;
     std::vector<Tensor> slots(const char* name) const { return slots({&name, 1}); }
   };
-  /// True if update() writes batch.copies in the same pass as x. Otherwise the copies are updated
-  /// afterwards, one by one.
-  virtual bool writes_copies() const { return false; }
+  /// True if update() also writes batch.partners and applies batch.factor. Otherwise g is
+  /// multiplied by the factor before, and x are whole masters, joined from halves where needed,
+  /// which are assigned to the parameters afterwards, one by one.
+  virtual bool writes_partners() const { return false; }
   /// True if update() uses its options and t only through numbers(), and writes only by kernels, so
   /// that a graph can capture it.
   virtual bool is_capturable() const { return false; }

@@ -119,9 +119,9 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
     for (const StateSlot& slot : slots(p)) {
       const std::string path = key + "/" + slot.name;
       const Tensor x = entry(path);
-      if (x.defined() && (x.shape() != slot.shape || x.dtype() != p.master().dtype()))
+      if (x.defined() && (x.shape() != slot.shape || x.dtype() != p.master_dtype()))
         problems.push_back(
-            fmt::format("{} is {}, wanted {}{}", path, describe(x), name(p.master().dtype()), slot.shape));
+            fmt::format("{} is {}, wanted {}{}", path, describe(x), name(p.master_dtype()), slot.shape));
     }
   }
   for (const auto& [path, x] : state)
@@ -145,7 +145,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
     const auto wanted = slots(p);
     for (const StateSlot& slot : wanted)
       if (const auto found = state.find(key + "/" + slot.name); found != state.end())
-        mine.slots[slot.name] = copy_to(found->second, p.master().device());
+        mine.slots[slot.name] = copy_to(found->second, p.device());
     const bool has_all = mine.slots.size() == wanted.size();
     if (counted && state.count(key + "/step") > 0)
       mine.steps = count_of(state.at(key + "/step"));

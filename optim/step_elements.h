@@ -12,7 +12,8 @@ void FusedOptimizer::step_elements(ParameterBatch& batch, F formula) const {
   const auto live = numbers(batch, formula);
   using Formula = decltype(live.value);
   List states = batch.slots(Formula::kStates);
-  VITRINE_RUN_AS(Formula::kName, update<Formula>, batch.x, batch.copies, batch.g, states, live);
+  VITRINE_RUN_AS(Formula::kName, update<Formula>, batch.x, batch.partners, batch.g, batch.factor, states,
+                 live);
 }
 
 }  // namespace vitrine::optim

@@ -26,6 +26,11 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
   app.add_option("--dtype", dtype, "What training computes in: float32 or bfloat16")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
+  std::string gradients = "float32";
+  app.add_option("--gradients", gradients, "With --process and bfloat16: the dtype of gradients")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
+  app.add_option("--clip", contest.clip, "With --process: the maximum norm of gradients; 0: no clipping");
   app.add_option("--threads", count, "Threads of both")->capture_default_str();
   std::string isa;
   app.add_option("--isa", isa, "Both use no more than this instruction set")->check(CLI::IsMember({"avx2"}));
@@ -43,7 +48,8 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
     for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"})
       setenv(variable, "AVX2", 1);
   if (!contest.process) pytorch("gpt.py");  // prints its version before the tables
-  if (dtype == "bfloat16") contest.dtype = DType::bfloat16;
+  contest.dtype = dtype_of(dtype);
+  contest.gradients = dtype_of(gradients);
   return contest;
 }
 

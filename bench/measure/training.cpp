@@ -8,9 +8,10 @@
 
 namespace vitrine::bench {
 
-nlohmann::json train(const Size& s, DType dtype) {
+nlohmann::json train(const Size& s, DType dtype, DType gradients, double clip) {
   nn::Gpt model(s.model);
   model.to(dtype);
+  model.gradients_in(gradients);
   optim::AdamOptions options;
   options.beta2 = 0.95;
   options.weight_decay = 0.1;
@@ -25,7 +26,7 @@ nlohmann::json train(const Size& s, DType dtype) {
     Tape tape;
     const Tensor loss = cross_entropy(model.forward(x), y);
     tape.backward(loss);
-    optimizer.step();
+    optimizer.step(clip > 0 ? optim::clip_factor(model.parameters(), clip) : optim::ClipFactor());
     result["loss"] = loss.item();
     if (step >= 0) result["seconds"].push_back(seconds() - start);
   }

@@ -8,8 +8,9 @@
 namespace vitrine::bench {
 
 /// Trains a GPT of the size for size.steps steps, after two steps that are not measured. bfloat16
-/// keeps float32 masters of the parameters.
+/// keeps float32 masters of the parameters. A `clip` above 0 limits the norm of the gradients.
 /// {"seconds": of each step, "loss": the last, "peak_mib"}.
-nlohmann::json train(const Size& size, DType dtype = DType::float32);
+nlohmann::json train(const Size& size, DType dtype = DType::float32, DType gradients = DType::float32,
+                     double clip = 0);
 
 }  // namespace vitrine::bench

@@ -183,6 +183,14 @@ void convert(D* y, const S* x, size_t n) {
   }
 }
 
+void split(HalvesPointer y, const float* x, size_t n) {
+  for_each_vector<float>(n, [&](auto get, auto put) HWY_ATTR { put(y, get(x)); });
+}
+
+void join(float* y, HalvesPointer x, size_t n) {
+  for_each_vector<float>(n, [&](auto get, auto put) HWY_ATTR { put(y, get(x)); });
+}
+
 }  // namespace row
 }  // namespace HWY_NAMESPACE
 }  // namespace vitrine
@@ -266,6 +274,10 @@ template <class D, class S>
 void convert(D* y, const S* x, size_t n) {
   VITRINE_DISPATCH(row::convert<D, S>)(y, x, n);
 }
+
+void split(HalvesPointer y, const float* x, size_t n) { VITRINE_DISPATCH(row::split)(y, x, n); }
+
+void join(float* y, HalvesPointer x, size_t n) { VITRINE_DISPATCH(row::join)(y, x, n); }
 
 #define VITRINE_INSTANTIATE(S)                                                                       \
   template void apply(Function, S*, const S*, size_t);                                               \

@@ -14,6 +14,7 @@
 #include <cstddef>
 
 #include "core/dtype.h"
+#include "core/simd/pointers.h"
 
 namespace vitrine::vecmath {
 
@@ -78,5 +79,9 @@ void normalize(S* y, const S* x, AccumulatorOf<S> mean, AccumulatorOf<S> rstd, c
 /// y = x rounded to D (to nearest, ties to even), for every pair of the four types.
 template <class D, class S>
 void convert(D* y, const S* x, size_t n);
+
+/// y = x as halves, and y = x as floats (core/halves.h).
+void split(HalvesPointer y, const float* x, size_t n);
+void join(float* y, HalvesPointer x, size_t n);
 
 }  // namespace vitrine::vecmath

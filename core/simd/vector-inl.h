@@ -18,6 +18,7 @@
 
 #include "core/dtype.h"
 #include "core/simd/dispatch.h"
+#include "core/simd/pointers.h"
 // Again for each set:
 #include <hwy/highway.h>
 
@@ -232,6 +233,52 @@ HWY_INLINE void store_part(S* y, Vec<AccumulatorOf<S>> v, size_t n) {
     store(buffer, v);
     std::memcpy(y, buffer, n * sizeof(S));
   }
+}
+
+template <class S>
+HWY_INLINE Vec<AccumulatorOf<S>> load(ScaledPointer<S> x) {
+  return load(x.x) * Vec<AccumulatorOf<S>>(x.factor);
+}
+template <class S>
+HWY_INLINE Vec<AccumulatorOf<S>> load_part(ScaledPointer<S> x, size_t n) {
+  return load_part(x.x, n) * Vec<AccumulatorOf<S>>(x.factor);
+}
+
+// Floats in two halves (core/halves.h).
+
+HWY_INLINE Vec<float> load(HalvesPointer x) {
+  const detail::Bits32 d;
+  const auto high = hn::LoadU(detail::Bits16(), reinterpret_cast<const uint16_t*>(x.high));
+  const auto low = hn::PromoteTo(d, hn::LoadU(detail::Bits16(), x.low));
+  const auto truncated = hn::Sub(hn::PromoteTo(d, high), hn::ShiftRight<15>(low));
+  return hn::BitCast(Tag<float>(), hn::Or(hn::ShiftLeft<16>(truncated), low));
+}
+
+HWY_INLINE void store(HalvesPointer y, Vec<float> v) {
+  const detail::Bits32 d;
+  const auto bits = hn::BitCast(d, v.raw);
+  const auto is_nan = hn::RebindMask(d, (v != v).raw);
+  const auto quiet = hn::Or(bits, hn::Set(d, 0x400000u));
+  const auto rounded = hn::Add(bits, hn::Set(d, 0x8000u));
+  const auto high = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
+  hn::StoreU(hn::TruncateTo(detail::Bits16(), high), detail::Bits16(), reinterpret_cast<uint16_t*>(y.high));
+  hn::StoreU(hn::TruncateTo(detail::Bits16(), hn::IfThenZeroElse(is_nan, bits)), detail::Bits16(), y.low);
+}
+
+HWY_INLINE Vec<float> load_part(HalvesPointer x, size_t n) {
+  bfloat16 high[kLanes<float>] = {};
+  uint16_t low[kLanes<float>] = {};
+  std::memcpy(high, x.high, n * sizeof(bfloat16));
+  std::memcpy(low, x.low, n * sizeof(uint16_t));
+  return load(HalvesPointer{high, low});
+}
+
+HWY_INLINE void store_part(HalvesPointer y, Vec<float> v, size_t n) {
+  bfloat16 high[kLanes<float>];
+  uint16_t low[kLanes<float>];
+  store(HalvesPointer{high, low}, v);
+  std::memcpy(y.high, high, n * sizeof(bfloat16));
+  std::memcpy(y.low, low, n * sizeof(uint16_t));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -55,18 +55,18 @@ HWY_INLINE void map_streaming(size_t n, T* y, F f, const S*... x) {
 }
 
 /// Calls f(get, put) for each vector of n elements; the last one may be partial. get(x) reads the
-/// vector from a row, and put(y, v) writes it. For kernels that write several rows at once.
+/// vector from a row, and put(y, v) writes it. A row is an array, or a pointer of
+/// core/simd/pointers.h. For kernels that write several rows at once.
 template <class T, class F>
 HWY_INLINE void for_each_vector(size_t n, F&& f) {
   constexpr size_t N = kLanes<T>;
   size_t i = 0;
   for (; i + N <= n; i += N)
-    f([i](const auto* x) HWY_ATTR { return load(x + i); },
-      [i](auto* y, Vec<T> v) HWY_ATTR { store(y + i, v); });
+    f([i](auto x) HWY_ATTR { return load(x + i); }, [i](auto y, Vec<T> v) HWY_ATTR { store(y + i, v); });
   const size_t rest = n - i;
   if (rest > 0)
-    f([i, rest](const auto* x) HWY_ATTR { return load_part(x + i, rest); },
-      [i, rest](auto* y, Vec<T> v) HWY_ATTR { store_part(y + i, v, rest); });
+    f([i, rest](auto x) HWY_ATTR { return load_part(x + i, rest); },
+      [i, rest](auto y, Vec<T> v) HWY_ATTR { store_part(y + i, v, rest); });
 }
 
 namespace detail {

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kTile = 128;  // rows and columns: a warp reads 512 bytes of a row
 using Matrices = Tiling<kTile, kTile>;
 
-/// x, copies, g, rows, columns, v and m.
+/// x, partners, g, rows, columns, v and m.
 using Table = Pieces<7, Matrices>;
 
 /// The tile of this block. The state of its tensor: rows and columns, or v.
@@ -59,10 +59,11 @@ struct Here {
 };
 
 template <class T>
-__global__ void adafactor_sums_kernel(double* sums, Table table, Live<formulas::Adafactor> scalars) {
+__global__ void adafactor_sums_kernel(double* sums, Table table, const double* factor,
+                                      Live<formulas::Adafactor> scalars) {
   __shared__ double of_warps[kThreads / kWarp][kTile];
   const Here<T> here(table);
-  const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
+  const Gradient<T> g = table.gradient<T>(2, Piece{here.tensor, 0, 0}, factor);
   if (here.rows == nullptr) {
     const formulas::Adafactor f = scalars.get();
     here.for_each_row([&](int64_t, int64_t at) {
@@ -145,14 +146,15 @@ __device__ void for_each_update(const Here<T>& here, const double* totals, const
 }
 
 template <class T>
-__global__ void adafactor_squares_kernel(double* squares, const double* totals, Table table) {
+__global__ void adafactor_squares_kernel(double* squares, const double* totals, Table table,
+                                         const double* factor) {
   const Here<T> here(table);
-  const T* const xs = static_cast<const T*>(table.data[0][here.tensor]);
-  const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
+  const Master<T> master = table.master<T>(Piece{here.tensor, 0, 0});
+  const Gradient<T> g = table.gradient<T>(2, Piece{here.tensor, 0, 0}, factor);
   const formulas::Adafactor f;
   double of_x = 0, of_u = 0;
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
-    const T x = xs[i], u = f.direction(g[i], v, scale);
+    const T x = master.template load<1>(i).at[0], u = f.direction(g[i], v, scale);
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   });
@@ -162,27 +164,28 @@ __global__ void adafactor_squares_kernel(double* squares, const double* totals, 
 }
 
 template <class T>
-__global__ void adafactor_kernel(const double* sums, const double* totals, Table table,
+__global__ void adafactor_kernel(const double* sums, const double* totals, Table table, const double* factor,
                                  Live<formulas::Adafactor> scalars) {
   const formulas::Adafactor f = scalars.get();
   const Here<T> here(table);
   const Master<T> master = table.master<T>(Piece{here.tensor, 0, 0});
-  const T* const g = static_cast<const T*>(table.data[2][here.tensor]);
+  const Gradient<T> g = table.gradient<T>(2, Piece{here.tensor, 0, 0}, factor);
   T* const m = static_cast<T*>(table.data[6][here.tensor]);
   const auto n = static_cast<double>(table.size[here.tensor]);
   const auto factors = f.factors(sums[2 * here.tensor] / n, sums[2 * here.tensor + 1] / n);
   for_each_update(here, totals, [&](int64_t i, T v, T scale) {
     T average = m == nullptr ? T(0) : m[i];
-    f.update(master.x[i], f.direction(g[i], v, scale * T(factors.of_u)), average, factors.of_x);
+    auto mine = master.template load<1>(i);
+    f.update(mine.at[0], f.direction(g[i], v, scale * T(factors.of_u)), average, factors.of_x);
     if (m != nullptr) m[i] = average;
-    master.round(i, Vector<T, 1>{{master.x[i]}});
+    master.store(i, mine);
   });
 }
 
 }  // namespace
 
-void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
-                    Live<formulas::Adafactor> s) {
+void adafactor_step(List& x, List& partners, const List& g, const Tensor& factor, List& rows, List& columns,
+                    List& v, List& m, Live<formulas::Adafactor> s) {
   std::vector<Matrices> tilings;
   Matrices last;
   for (const Tensor& t : x) tilings.push_back(last = Matrices::of(t, last));
@@ -191,19 +194,20 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
   Tensor sums = scratch(last.first_sum + last.count * last.sums()), totals = scratch(tiles),
          squares = scratch(2 * tiles);
   for_each_table<7, Matrices>(
-      "adafactor_step", {&x, &copies, &g, &rows, &columns, &v, &m}, tilings,
+      "adafactor_step", {&x, &partners, &g, &rows, &columns, &v, &m}, tilings,
       [&](auto type, const Table& table, unsigned blocks, int64_t done) {
         using T = typename decltype(type)::type;
         Tensor of_tensors = scratch(2 * table.count);
-        VITRINE_LAUNCH((adafactor_sums_kernel<T>), blocks, kThreads, 0, sums.data<double>(), table, s);
+        VITRINE_LAUNCH((adafactor_sums_kernel<T>), blocks, kThreads, 0, sums.data<double>(), table,
+                       address_of(factor), s);
         VITRINE_LAUNCH((adafactor_moments_kernel<T>), blocks, kThreads, 0, totals.data<double>(),
                        sums.data<double>(), table, s);
         VITRINE_LAUNCH((adafactor_squares_kernel<T>), blocks, kThreads, 0, squares.data<double>(),
-                       totals.data<double>(), table);
+                       totals.data<double>(), table, address_of(factor));
         VITRINE_LAUNCH((sum_pairs_kernel<Table>), static_cast<unsigned>(table.count), kThreads, 0,
                        of_tensors.data<double>(), squares.data<double>() + 2 * done, table);
         VITRINE_LAUNCH((adafactor_kernel<T>), blocks, kThreads, 0, of_tensors.data<double>(),
-                       totals.data<double>(), table, s);
+                       totals.data<double>(), table, address_of(factor), s);
       });
 }
 

@@ -18,10 +18,15 @@ namespace {
 template <class T>
 __global__ void sum_of_squares_kernel(double* squares, Pieces<1> pieces) {
   const Piece piece = this_piece(pieces);
-  const T* const x = pieces.at<const T>(0, piece);
   double mine = 0;
-  for_each_element(
-      piece.size, [&](T x) { mine += double{x} * double{x}; }, x);
+  const auto add = [&](auto x) {
+    const double wide = convert<T>(x);
+    mine += wide * wide;
+  };
+  if (pieces.is_bfloat16(0, piece))
+    for_each_element(piece.size, add, pieces.at<const bfloat16>(0, piece));
+  else
+    for_each_element(piece.size, add, pieces.at<const T>(0, piece));
   mine = sum_block(mine);
   if (threadIdx.x == 0) squares[blockIdx.x] = mine;
 }
@@ -105,6 +110,19 @@ void scale(const List& xs, const Factor& factor) {
 }
 
 }  // namespace
+
+namespace {
+
+__global__ void clip_factor_kernel(double* result, Factor factor) {
+  if (first_index() == 0) *result = factor.get();
+}
+
+}  // namespace
+
+void clip_factor(Tensor& factor, const Tensor& norm, double max_norm) {
+  VITRINE_LAUNCH(clip_factor_kernel, 1, 1, 0, factor.data<double>(),
+                 Factor{max_norm, norm.data<double>(), "clip_gradients", device_error()});
+}
 
 void scale_all(List& xs, double factor) { scale(xs, {factor}); }
 

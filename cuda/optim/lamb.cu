@@ -11,18 +11,20 @@ namespace {
 
 /// Each block writes Σx² and Σu² of its piece.
 template <class T>
-__global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, Live<formulas::Lamb> scalars) {
+__global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, const double* factor,
+                                    Live<formulas::Lamb> scalars) {
   const formulas::Lamb f = scalars.get();
   const Piece piece = this_piece(pieces);
   double of_x = 0, of_u = 0;
+  const Master<const T> master = pieces.master<const T>(piece);
   const auto update = [&](T x, T grad, T& m, T& v) {
     f.moments(grad, m, v);
     const T u = f.direction(x, m, v);
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   };
-  update_elements(piece.size, update, pieces.at<const T>(0, piece), pieces.at<const T>(2, piece),
-                  pieces.at<T>(3, piece), pieces.at<T>(4, piece));
+  update_elements(piece.size, update, master, pieces.gradient<T>(2, piece, factor), pieces.at<T>(3, piece),
+                  pieces.at<T>(4, piece));
   of_x = sum_block(of_x);
   of_u = sum_block(of_u);
   if (threadIdx.x == 0) squares[2 * blockIdx.x] = of_x, squares[2 * blockIdx.x + 1] = of_u;
@@ -40,14 +42,15 @@ __global__ void lamb_kernel(Pieces<5> pieces, const double* sums, Live<formulas:
 
 }  // namespace
 
-void lamb_step(List& x, List& copies, const List& g, List& m, List& v, Live<formulas::Lamb> s) {
-  for_each_table<5>("lamb_step", {&x, &copies, &g, &m, &v}, {},
+void lamb_step(List& x, List& partners, const List& g, const Tensor& factor, List& m, List& v,
+               Live<formulas::Lamb> s) {
+  for_each_table<5>("lamb_step", {&x, &partners, &g, &m, &v}, {},
                     [&](auto type, const Pieces<5>& pieces, unsigned blocks, int64_t) {
                       using T = typename decltype(type)::type;
                       Tensor squares = empty({int64_t{blocks}, 2}, DType::float64, x[0].device());
                       Tensor sums = empty({pieces.count, 2}, DType::float64, x[0].device());
                       VITRINE_LAUNCH((lamb_moments_kernel<T>), blocks, kThreads, 0, squares.data<double>(),
-                                     pieces, s);
+                                     pieces, address_of(factor), s);
                       VITRINE_LAUNCH((sum_pairs_kernel<Pieces<5>>), static_cast<unsigned>(pieces.count),
                                      kThreads, 0, sums.data<double>(), squares.data<double>(), pieces);
                       VITRINE_LAUNCH((lamb_kernel<T>), blocks, kThreads, 0, pieces, sums.data<double>(), s);

@@ -13,30 +13,33 @@ using namespace vitrine::cuda;
 
 namespace {
 
-/// Lists of a table: x, its copies, gradients, states.
+/// Lists of a table: x, its partners, gradients, states.
 template <class Formula>
 using Table = Pieces<3 + static_cast<int>(kStatesOf<Formula>)>;
 
 template <class T, class Formula, size_t... K>
-__device__ void update_piece(const Formula& f, const Table<Formula>& table, std::index_sequence<K...>) {
+__device__ void update_piece(const Formula& f, const Table<Formula>& table, const double* factor,
+                             std::index_sequence<K...>) {
   const Piece piece = this_piece(table);
   const auto update = [&](T& x, T grad, auto&... state) { f.update(x, grad, state...); };
-  update_elements(piece.size, update, table.template master<T>(piece), table.template at<const T>(2, piece),
+  update_elements(piece.size, update, table.template master<T>(piece),
+                  table.template gradient<T>(2, piece, factor),
                   table.template at<T>(3 + static_cast<int>(K), piece)...);
 }
 
 template <class T, class Formula>
-__global__ void update_kernel(Table<Formula> table, Live<Formula> live) {
+__global__ void update_kernel(Table<Formula> table, const double* factor, Live<Formula> live) {
   const Formula f = live.get();
-  update_piece<T>(f, table, std::make_index_sequence<kStatesOf<Formula>>());
+  update_piece<T>(f, table, factor, std::make_index_sequence<kStatesOf<Formula>>());
 }
 
 }  // namespace
 
 template <class Formula>
-void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula) {
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula) {
   constexpr size_t kLists = 3 + kStatesOf<Formula>;
-  std::array<List, kLists> lists = {x, copies, g};
+  std::array<List, kLists> lists = {x, partners, g};
   std::array<const List*, kLists> places;
   for (size_t k = 0; k < kLists; ++k) {
     places[k] = &lists[k];
@@ -45,12 +48,12 @@ void update(List& x, List& copies, const List& g, List& states, Live<Formula> fo
   for_each_table<static_cast<int>(kLists), double>(
       Formula::kName, places, {}, [&](auto type, const Table<Formula>& table, unsigned blocks, int64_t) {
         using T = typename decltype(type)::type;
-        VITRINE_LAUNCH((update_kernel<T, Formula>), blocks, kThreads, 0, table, formula);
+        VITRINE_LAUNCH((update_kernel<T, Formula>), blocks, kThreads, 0, table, address_of(factor), formula);
       });
 }
 
 #define VITRINE_INSTANTIATE(Name) \
-  template void update(List&, List&, const List&, List&, Live<formulas::Name>);
+  template void update(List&, List&, const List&, const Tensor&, List&, Live<formulas::Name>);
 VITRINE_UPDATE_FORMULAS(VITRINE_INSTANTIATE)
 #undef VITRINE_INSTANTIATE
 

@@ -79,10 +79,13 @@ OptionValues Trainer::setting() const {
     if (!is_of_optimizer(value.first)) all.push_back(std::move(value));
   all.insert(all.end(), optimizer_->setting().begin(), optimizer_->setting().end());
   all.emplace_back("dtype", name(named_.front().second.dtype()));
+  all.emplace_back("gradient_dtype", name(named_.front().second.gradient_dtype()));
   return all;
 }
 
 void Trainer::save(const std::string& path) {
+  // Masters that are stored in halves are joined, in the memory of gradients that are used up.
+  if (moving_ && named_.front().second.stored().rest.defined()) optimizer_->zero_grad();
   Safetensors file;
   for (const auto& [name, x] : task_.model.state_dict()) file.tensors["model/" + name] = x;
   for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;
@@ -119,9 +122,15 @@ void Trainer::resume(const std::string& path) {
   check(step >= 0, "resume: {} is broken: its step is \"{}\", wanted at least 0", path, step);
   check(step <= options_.steps, "resume: {} is at step {}, and this run has {} steps", path, step,
         options_.steps);
-  for (const auto& [key, here] : setting())
-    check(metadata(key) == here, "resume: the {} of {} is {}, of this run {}", key, path,
-          shortened(metadata(key)), shortened(here));
+  // Older checkpoints do not name the dtype of gradients: it was always the master's.
+  const std::string before = file.metadata.count("gradient_dtype") > 0
+                                 ? metadata("gradient_dtype")
+                                 : std::string(name(named_.front().second.master_dtype()));
+  for (const auto& [key, here] : setting()) {
+    const std::string there = key == "gradient_dtype" ? before : metadata(key);
+    check(there == here, "resume: the {} of {} is {}, of this run {}", key, path, shortened(there),
+          shortened(here));
+  }
   const RateHistory rates = rates_.resumed(file.metadata, step, path, options_.new_schedule);
   read("loss", "a number", loss);
   check(step == 0 || std::isfinite(loss), "resume: {} is broken: its loss is \"{}\", wanted a finite number",

@@ -231,9 +231,10 @@ std::vector<Tensor> Trainer::compute_gradients(bool recorded) {
 }
 
 void Trainer::update() {
-  if (options_.clip > 0) optim::clip_gradients(task_.model.parameters(), options_.clip);
+  optim::ClipFactor clip;
+  if (options_.clip > 0) clip = optim::clip_factor(task_.model.parameters(), options_.clip);
   moving_ = true;
-  optimizer_->step();
+  optimizer_->step(clip);
 }
 
 double Trainer::train_step() {

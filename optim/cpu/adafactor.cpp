@@ -28,6 +28,12 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
+/// y = g, as floats or doubles.
+template <class T, class G>
+void load_row(T* y, G grad, size_t n) {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR { put(y, get(grad)); });
+}
+
 /// of_columns += g²; returns the sum of g².
 template <class T>
 double add_squares(double* of_columns, const T* grad, size_t n) {
@@ -51,17 +57,17 @@ void moment_row(T* v, const T* grad, size_t n, const optim::formulas::Adafactor&
 }
 
 /// {Σx², Σu²} of a row, where u = scale·g/√v.
-template <class T>
-std::array<double, 2> squares_of_row(const T* x, const T* grad, const T* v, T scale, size_t n) {
+template <class T, class X>
+std::array<double, 2> squares_of_row(X x, const T* grad, const T* v, T scale, size_t n) {
   const formulas::Adafactor f;
   T u[optim::Matrices::kTileColumns];
   map(
       n, u, [&](Vec<T> g, Vec<T> v) HWY_ATTR { return f.direction(g, v, Vec<T>(scale)); }, grad, v);
-  return {sum_of_squares(x, n), sum_of_squares(u, n)};
+  return {sum_of_squares<T>(x, n), sum_of_squares<T>(u, n)};
 }
 
-template <class T>
-void update_row(T* x, const T* grad, const T* v, T* m, T scale, size_t n,
+template <class T, class X>
+void update_row(X x, const T* grad, const T* v, T* m, T scale, size_t n,
                 const optim::formulas::Adafactor::Factors& factors,
                 const optim::formulas::Adafactor& numbers) {
   const auto f = std::bit_cast<formulas::Adafactor>(numbers);
@@ -141,13 +147,23 @@ double update_means(T* rows, T* columns, const Matrices& t, int64_t matrix, doub
 
 }  // namespace
 
-void adafactor_step(List& x, List& copies, const List& g, List& rows, List& columns, List& v, List& m,
-                    Live<formulas::Adafactor> live) {
+void adafactor_step(List& x, List& partners, const List& g, const Tensor& factor, List& rows, List& columns,
+                    List& v, List& m, Live<formulas::Adafactor> live) {
   const formulas::Adafactor& f = live.value;
   Scratch scratch(x);
   const auto tiles = [&](size_t i) { return scratch.tensors[i].tiles(); };
   const auto begin_of = [](const Matrices& t, const Tile& tile, int64_t r) {
     return (tile.matrix * t.rows + tile.row + r) * t.columns + tile.column;
+  };
+
+  // Calls f(row) with a row of the gradient.
+  const auto with_gradient = [&](auto type, size_t i, int64_t at, size_t width, auto&& f) {
+    using T = typename decltype(type)::type;
+    T row[Matrices::kTileColumns];
+    visit_gradient<T>(g[i], factor, at, [&](auto grad) {
+      VITRINE_DISPATCH(load_row<T, decltype(grad)>)(row, grad, width);
+    });
+    f(static_cast<const T*>(row));
   };
 
   for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
@@ -156,15 +172,18 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
     const Tile tile = t.tile(n);
     const auto width = static_cast<size_t>(tile.columns);
     if (!rows[i].defined()) {
-      VITRINE_DISPATCH(moment_row<T>)
-      (place<T>(v, i, tile.column), place<T>(g, i, tile.column), width, f);
+      with_gradient(type, i, tile.column, width, [&](const T* grad) {
+        VITRINE_DISPATCH(moment_row<T>)(place<T>(v, i, tile.column), grad, width, f);
+      });
       return;
     }
     const int64_t across = tile.column / Matrices::kTileColumns, down = tile.row / Matrices::kTileRows;
     std::array<double, Matrices::kTileColumns> of_columns = {};
     for (int64_t r = 0; r < tile.rows; ++r)
-      scratch.sums[t.row_sum(tile.matrix, across, tile.row + r)] =
-          VITRINE_DISPATCH(add_squares<T>)(of_columns.data(), place<T>(g, i, begin_of(t, tile, r)), width);
+      with_gradient(type, i, begin_of(t, tile, r), width, [&](const T* grad) {
+        scratch.sums[t.row_sum(tile.matrix, across, tile.row + r)] =
+            VITRINE_DISPATCH(add_squares<T>)(of_columns.data(), grad, width);
+      });
     std::copy_n(of_columns.begin(), width, scratch.sums + t.column_sum(tile.matrix, down, tile.column));
   });
 
@@ -198,10 +217,15 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
     using T = typename decltype(type)::type;
     const Tile tile = scratch.tensors[i].tile(n);
     double of_x = 0, of_u = 0;
+    const auto width = static_cast<size_t>(tile.columns);
     for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
-      const auto both = VITRINE_DISPATCH(squares_of_row<T>)(place<T>(x, i, at), place<T>(g, i, at), second,
-                                                            scale, static_cast<size_t>(tile.columns));
-      of_x += both[0], of_u += both[1];
+      with_gradient(type, i, at, width, [&](const T* grad) {
+        visit_master<T>(x, partners, i, at, [&](auto here) {
+          const auto both =
+              VITRINE_DISPATCH(squares_of_row<T, decltype(here)>)(here, grad, second, scale, width);
+          of_x += both[0], of_u += both[1];
+        });
+      });
     });
     const int64_t place_of_tile = scratch.tensors[i].first_tile + n;
     scratch.squares_x[place_of_tile] = of_x, scratch.squares_u[place_of_tile] = of_u;
@@ -221,11 +245,15 @@ void adafactor_step(List& x, List& copies, const List& g, List& rows, List& colu
   for_each_part(x, tiles, [&](auto type, size_t i, int64_t n) {
     using T = typename decltype(type)::type;
     const Tile tile = scratch.tensors[i].tile(n);
+    const auto width = static_cast<size_t>(tile.columns);
     for_each_row(type, i, tile, [&](int64_t at, const T* second, T scale) {
-      VITRINE_DISPATCH(update_row<T>)
-      (place<T>(x, i, at), place<T>(g, i, at), second, place<T>(m, i, at), scale,
-       static_cast<size_t>(tile.columns), factors[i], f);
-      round_copy<T>(copies, x, i, at, static_cast<size_t>(tile.columns));
+      with_gradient(type, i, at, width, [&](const T* grad) {
+        visit_master<T>(x, partners, i, at, [&](auto here) {
+          VITRINE_DISPATCH(update_row<T, decltype(here)>)
+          (here, grad, second, place<T>(m, i, at), scale, width, factors[i], f);
+        });
+      });
+      round_copy<T>(partners, x, i, at, width);
     });
   });
 }

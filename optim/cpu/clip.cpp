@@ -13,9 +13,9 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <class T>
-double squares_of_piece(const T* x, size_t n) {
-  return sum_of_squares(x, n);
+template <class S>
+double squares_of_piece(ScaledPointer<S> x, size_t n) {
+  return sum_of_squares<AccumulatorOf<S>>(x, n);
 }
 
 }  // namespace
@@ -30,11 +30,17 @@ void sum_of_squares(Tensor& total, const List& xs) {
   std::vector<double> squares(static_cast<size_t>(pieces_of(xs)));
   for_each_piece("sum_of_squares", xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t piece) {
     using T = typename decltype(type)::type;
-    squares[static_cast<size_t>(piece)] = VITRINE_DISPATCH(squares_of_piece<T>)(place<T>(xs, i, at), n);
+    visit_gradient<T>(xs[i], Tensor(), at, [&]<class S>(ScaledPointer<S> x) {
+      squares[static_cast<size_t>(piece)] = VITRINE_DISPATCH(squares_of_piece<S>)(x, n);
+    });
   });
   double sum = 0;
   for (double s : squares) sum += s;
   *total.data<double>() = sum;
+}
+
+void clip_factor(Tensor& factor, const Tensor& norm, double max_norm) {
+  *factor.data<double>() = std::min(1.0, max_norm / (*norm.data<double>() + 1e-6));
 }
 
 void clip_all(List& xs, const Tensor& norm, double max_norm) {

@@ -54,8 +54,8 @@ HWY_INLINE Vec<double> wide_squares(Vec<T> x) {
   }
 }
 
-template <class T>
-HWY_INLINE double sum_of_squares(const T* x, size_t n) {
+template <class T, class X>
+HWY_INLINE double sum_of_squares(X x, size_t n) {
   Vec<double> sum(0.0);
   for_each_vector<T>(n, [&](auto get, auto) HWY_ATTR { sum += wide_squares(get(x)); });
   return reduce_sum(sum);

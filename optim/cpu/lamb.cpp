@@ -17,9 +17,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 /// squares: Σx² and Σu².
-template <class T>
-void lamb_moments(double* squares, const T* x, const T* grad, T* m, T* v, size_t n,
-                  const optim::formulas::Lamb& numbers) {
+template <class T, class X, class G>
+void lamb_moments(double* squares, X x, G grad, T* m, T* v, size_t n, const optim::formulas::Lamb& numbers) {
   const auto f = std::bit_cast<formulas::Lamb>(numbers);
   Vec<double> of_x(0.0), of_u(0.0);
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
@@ -33,12 +32,14 @@ void lamb_moments(double* squares, const T* x, const T* grad, T* m, T* v, size_t
   squares[0] = reduce_sum(of_x), squares[1] = reduce_sum(of_u);
 }
 
-template <class T>
-void lamb_update(T* x, const T* m, const T* v, size_t n, double rate, const optim::formulas::Lamb& numbers) {
+template <class T, class X>
+void lamb_update(X x, const T* m, const T* v, size_t n, double rate, const optim::formulas::Lamb& numbers) {
   const auto f = std::bit_cast<formulas::Lamb>(numbers);
   const Vec<T> lr(static_cast<T>(rate));
-  map(
-      n, x, [&](Vec<T> x, Vec<T> m, Vec<T> v) HWY_ATTR { return x - lr * f.direction(x, m, v); }, x, m, v);
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
+    const Vec<T> at = get(x);
+    put(x, at - lr * f.direction(at, get(m), get(v)));
+  });
 }
 
 }  // namespace
@@ -49,13 +50,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vitrine::optim::cpu {
 
-void lamb_step(List& x, List& copies, const List& g, List& m, List& v, Live<formulas::Lamb> s) {
+void lamb_step(List& x, List& partners, const List& g, const Tensor& factor, List& m, List& v,
+               Live<formulas::Lamb> s) {
   std::vector<std::array<double, 2>> squares(static_cast<size_t>(pieces_of(x)));
   for_each_piece("lamb_step", x, [&](auto type, size_t i, int64_t at, size_t n, int64_t piece) {
     using T = typename decltype(type)::type;
-    VITRINE_DISPATCH(lamb_moments<T>)
-    (squares[static_cast<size_t>(piece)].data(), place<T>(x, i, at), place<T>(g, i, at), place<T>(m, i, at),
-     place<T>(v, i, at), n, s.value);
+    visit_master<T>(x, partners, i, at, [&](auto here) {
+      visit_gradient<T, decltype(here)>(g[i], factor, at, [&](auto grad) {
+        VITRINE_DISPATCH(lamb_moments<T, decltype(here), decltype(grad)>)
+        (squares[static_cast<size_t>(piece)].data(), here, grad, place<T>(m, i, at), place<T>(v, i, at), n,
+         s.value);
+      });
+    });
   });
   std::vector<double> rates;
   auto piece = squares.begin();
@@ -65,10 +71,10 @@ void lamb_step(List& x, List& copies, const List& g, List& m, List& v, Live<form
       of_x += (*piece)[0], of_u += (*piece)[1];
     rates.push_back(s.value.rate(of_x, of_u));
   }
-  update_pieces("lamb_step", x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
+  update_pieces("lamb_step", x, partners, [&](auto type, auto here, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
-    VITRINE_DISPATCH(lamb_update<T>)
-    (place<T>(x, i, at), place<T>(m, i, at), place<T>(v, i, at), n, rates[i], s.value);
+    VITRINE_DISPATCH(lamb_update<T, decltype(here)>)
+    (here, place<T>(m, i, at), place<T>(v, i, at), n, rates[i], s.value);
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,11 +21,11 @@ inline int64_t pieces_of(const std::vector<Tensor>& xs) {
   return count;
 }
 
-/// Calls f(Type<T>{}) with the type T of x, float or double.
+/// Calls f(Type<T>{}) with the type T in which x is computed: float or double.
 template <class F>
 void visit_type(const char* op, const Tensor& x, F&& f) {
-  if (x.dtype() == DType::float32) return f(Type<float>{});
-  check(x.dtype() == DType::float64, "{}: wanted float32 or float64, got {}", op, describe(x));
+  if (x.dtype() == DType::float32 || is_low_precision(x.dtype())) return f(Type<float>{});
+  check(x.dtype() == DType::float64, "{}: wanted a floating dtype, got {}", op, describe(x));
   f(Type<double>{});
 }
 
@@ -45,30 +46,58 @@ void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
   });
 }
 
-/// Updates the 16-bit copy of x[i], if there is one, from elements at … at + n − 1, which are still
-/// in cache.
-template <class T>
-void round_copy(std::vector<Tensor>& copies, const std::vector<Tensor>& x, size_t i, int64_t at, size_t n) {
-  if (copies.empty() || !copies[i].defined()) return;
-  const T* const from = x[i].data<T>() + at;
-  copies[i].dtype() == DType::bfloat16 ? vecmath::convert(copies[i].data<bfloat16>() + at, from, n)
-                                       : vecmath::convert(copies[i].data<float16>() + at, from, n);
-}
-
-/// Calls f(Type<T>{}, tensor, begin, size), which updates a piece of a tensor, for all pieces, and
-/// updates their 16-bit copies.
-template <class F>
-void update_pieces(const char* op, const std::vector<Tensor>& xs, std::vector<Tensor>& copies, F&& f) {
-  for_each_piece(op, xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
-    f(type, i, at, n);
-    round_copy<typename decltype(type)::type>(copies, xs, i, at, n);
-  });
-}
-
 /// Element `at` of list[i], or null if the list is empty or has no such tensor.
 template <class T>
 T* place(const std::vector<Tensor>& list, size_t i, int64_t at) {
   return list.empty() || !list[i].defined() ? nullptr : list[i].data<T>() + at;
+}
+
+/// The factor of the gradients: 1 if the tensor is undefined.
+template <class T>
+T factor_of(const Tensor& factor) {
+  return factor.defined() ? static_cast<T>(*factor.data<double>()) : T(1);
+}
+
+/// Calls f(g) with a pointer to element `at` of a gradient times the factor: ScaledPointer<T>, or
+/// ScaledPointer<bfloat16>. X is the pointer to the master: only those in halves have gradients in
+/// bfloat16.
+template <class T, class X = HalvesPointer, class F>
+void visit_gradient(const Tensor& g, const Tensor& factor, int64_t at, F&& f) {
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<X, HalvesPointer>)
+    if (g.dtype() == DType::bfloat16)
+      return f(ScaledPointer<bfloat16>{g.data<bfloat16>() + at, factor_of<float>(factor)});
+  f(ScaledPointer<T>{g.data<T>() + at, factor_of<T>(factor)});
+}
+
+/// Calls f(x) with a pointer to element `at` of master i: T*, or HalvesPointer if x[i] is the upper
+/// half of the master and partners[i] the lower half.
+template <class T, class F>
+void visit_master(const std::vector<Tensor>& x, const std::vector<Tensor>& partners, size_t i, int64_t at,
+                  F&& f) {
+  if constexpr (std::is_same_v<T, float>)
+    if (x[i].dtype() == DType::bfloat16)
+      return f(HalvesPointer{x[i].data<bfloat16>(), static_cast<uint16_t*>(partners[i].raw())} +
+               static_cast<size_t>(at));
+  f(x[i].data<T>() + at);
+}
+
+/// Updates the float16 copy of x[i], if there is one, from elements at … at + n − 1, which are
+/// still in cache.
+template <class T>
+void round_copy(std::vector<Tensor>& partners, const std::vector<Tensor>& x, size_t i, int64_t at, size_t n) {
+  if (partners.empty() || !partners[i].defined() || x[i].dtype() == DType::bfloat16) return;
+  vecmath::convert(partners[i].data<float16>() + at, x[i].data<T>() + at, n);
+}
+
+/// Calls f(Type<T>{}, x, tensor, begin, size) for all pieces, where f updates the elements from x
+/// on (see visit_master), and updates their float16 copies.
+template <class F>
+void update_pieces(const char* op, const std::vector<Tensor>& xs, std::vector<Tensor>& partners, F&& f) {
+  for_each_piece(op, xs, [&](auto type, size_t i, int64_t at, size_t n, int64_t) {
+    using T = typename decltype(type)::type;
+    visit_master<T>(xs, partners, i, at, [&](auto x) { f(type, x, i, at, n); });
+    round_copy<T>(partners, xs, i, at, n);
+  });
 }
 
 }  // namespace vitrine::optim::cpu

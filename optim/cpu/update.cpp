@@ -41,8 +41,8 @@ HWY_INLINE void with_states(const Loop& loop, const std::array<T*, N>& states, K
   }
 }
 
-template <class T, class Formula, class... State>
-HWY_INLINE void update_elements(size_t n, const Formula f, T* x, const T* grad, State... states) {
+template <class T, class Formula, class X, class G, class... State>
+HWY_INLINE void update_elements(size_t n, const Formula f, X x, G grad, State... states) {
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
     [[maybe_unused]] const auto read = [&](auto state) HWY_ATTR {
       if constexpr (std::is_null_pointer_v<decltype(state)>)
@@ -62,11 +62,11 @@ HWY_INLINE void update_elements(size_t n, const Formula f, T* x, const T* grad, 
   });
 }
 
-template <class Formula, class T>
-void update_row(T* x, const T* grad, const std::array<T*, optim::kStatesOf<Formula>>& states, size_t n,
+template <class Formula, class T, class X, class G>
+void update_row(X x, G grad, const std::array<T*, optim::kStatesOf<Formula>>& states, size_t n,
                 const Formula& formula) {
   const auto f = std::bit_cast<typename InVectors<Formula>::type>(formula);
-  with_states([&](auto... state) HWY_ATTR { update_elements(n, f, x, grad, state...); }, states);
+  with_states([&](auto... state) HWY_ATTR { update_elements<T>(n, f, x, grad, state...); }, states);
 }
 
 }  // namespace
@@ -78,18 +78,22 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::optim::cpu {
 
 template <class Formula>
-void update(List& x, List& copies, const List& g, List& states, Live<Formula> formula) {
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Formula> formula) {
   constexpr size_t kStates = kStatesOf<Formula>;
-  update_pieces(Formula::kName, x, copies, [&](auto type, size_t i, int64_t at, size_t n) {
+  update_pieces(Formula::kName, x, partners, [&](auto type, auto here, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
-    std::array<T*, kStates> here;
-    for (size_t k = 0; k < kStates; ++k) here[k] = place<T>(states, i * kStates + k, at);
-    VITRINE_DISPATCH(update_row<Formula, T>)(place<T>(x, i, at), place<T>(g, i, at), here, n, formula.value);
+    std::array<T*, kStates> mine;
+    for (size_t k = 0; k < kStates; ++k) mine[k] = place<T>(states, i * kStates + k, at);
+    visit_gradient<T, decltype(here)>(g[i], factor, at, [&](auto grad) {
+      VITRINE_DISPATCH(update_row<Formula, T, decltype(here), decltype(grad)>)
+      (here, grad, mine, n, formula.value);
+    });
   });
 }
 
 #define VITRINE_INSTANTIATE(Name) \
-  template void update(List&, List&, const List&, List&, Live<formulas::Name>);
+  template void update(List&, List&, const List&, const Tensor&, List&, Live<formulas::Name>);
 VITRINE_UPDATE_FORMULAS(VITRINE_INSTANTIATE)
 #undef VITRINE_INSTANTIATE
 

@@ -65,7 +65,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 /// Equal names, values, dtypes and modes, without shared storage: of masters, 16-bit copies and
-/// buffers.
+/// halves, and buffers.
 void check_apart(Module& a, Module& b) {
   std::set<const void*> storages;
   std::vector<std::string> states[2];
@@ -77,8 +77,10 @@ void check_apart(Module& a, Module& b) {
       state.push_back(fmt::format("{} {} {}", path, name(x.dtype()), x.values()));
     };
     for (const auto& [path, p] : m->named_parameters()) {
-      note(path, p.master());
-      note(p.name() + ", read", p.value());
+      state.push_back(fmt::format("{} {}", path, p.master().values()));
+      const Parameter::Stored& s = p.stored();
+      for (const Tensor* x : {&s.whole, &s.copy, &s.rest})
+        if (x->defined()) note(p.name() + ", stored", *x);
     }
     for (const auto& [path, buffer] : m->named_buffers()) note(path, buffer);
     m->apply([&](const std::string& path, Module& inner) {

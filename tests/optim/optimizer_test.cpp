@@ -59,7 +59,7 @@ TEST_CASE("16-bit copies follow their masters also where the rule does not write
     moved.master().set_grad(zeros_like(moved.master()));
     Halving({moved, still}).step();
     CHECK(moved.master().values()[5] == 0.5 * first[5]);
-    CHECK(moved.value().values() == copy_as(moved.master(), dtype).values());
+    CHECK(moved.value().values() == test::copy_of(moved).values());
     CHECK(still.value().values() == before);
   }
 }
@@ -175,7 +175,7 @@ TEST_CASE("bfloat16 parameters move their float32 master and follow it") {
   CHECK(p.master().dtype() == DType::float32);
   CHECK(p.grad().dtype() == DType::float32);
   CHECK(p.master().values() != before);
-  CHECK(p.value().values() == copy_as(p.master(), DType::bfloat16).values());
+  CHECK(p.value().values() == test::copy_of(p).values());
 }
 
 TEST_CASE("a frozen parameter is passed by") {

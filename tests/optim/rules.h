@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/creation.h"
+#include "core/halves.h"
 #include "optim/optimizers.h"
 
 namespace vitrine::test {
@@ -46,6 +48,16 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules(
         maker<Adagrad>(AdagradOptions{.lr = lr, .weight_decay = decay, .lr_decay = 0.1})},
        {"adadelta, its own rate", maker<Adadelta>(AdadeltaOptions{.weight_decay = decay})}});
   return rules;
+}
+
+/// The 16-bit copy that a parameter's master should have: in bfloat16 ties are rounded away from 0
+/// (core/halves.h).
+inline Tensor copy_of(const Parameter& p) {
+  const Tensor master = p.master();
+  if (p.dtype() != DType::bfloat16) return copy_as(master, p.dtype());
+  std::vector<double> high;
+  for (const double x : master.values()) high.push_back(Halves(static_cast<float>(x)).high);
+  return tensor(high, p.shape(), DType::bfloat16);
 }
 
 }  // namespace vitrine::test

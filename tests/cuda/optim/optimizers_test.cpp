@@ -149,7 +149,7 @@ TEST_CASE(
       emulator::count_kernels(false);
       if (row->name != "muon")  // whose matrices have products of their own
         CHECK(launches == (more.count(row->name) > 0 ? more.at(row->name) : 1));
-      for (const Parameter& p : all) CHECK(p.value().values() == copy_as(p.master(), dtype).values());
+      for (const Parameter& p : all) CHECK(p.value().values() == test::copy_of(p).values());
     }
 }
 #endif
@@ -170,7 +170,7 @@ TEST_CASE("16-bit copies follow their masters, also of both kinds and beside par
       const auto moved = all[0].value().values();
       optim::make_optimizer(rule, all, {.lr = 0.5})->step();
       for (size_t i = 0; i < all.size(); ++i)
-        if (i != 3) CHECK(all[i].value().values() == copy_as(all[i].master(), all[i].dtype()).values());
+        if (i != 3) CHECK(all[i].value().values() == test::copy_of(all[i]).values());
       CHECK(untouched.value().values() == before);
       CHECK(all[0].value().values() != moved);
     }
