@@ -149,6 +149,12 @@ void check_node(Job& job, const CheckTapeOptions& options) {
   }
 }
 
+bool has_infinity(const Tensor& x) {
+  if (!x.defined() || !is_floating(x.dtype())) return false;
+  const auto values = x.values();
+  return std::any_of(values.begin(), values.end(), [](double value) { return std::isinf(value); });
+}
+
 /// Runs the backward of a node. Returns nothing if the node has nothing to check.
 std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& options) {
   const NodeForward* const forward = tape.forward_of(node.index);
@@ -159,6 +165,8 @@ std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& 
   const auto info = tape.info(node.index);
   Job job{node, *forward, {}, {}, {}, {}};
   for (const int32_t slot : info.input_slots) job.tracked.push_back(slot >= 0);
+  const auto& inputs = forward->op.inputs;
+  const bool reads_infinity = std::any_of(inputs.begin(), inputs.end(), has_infinity);
   std::vector<Tensor> dy;
   for (size_t i = 0; i < forward->op.outputs.size(); ++i) {
     const Tensor& y = forward->op.outputs[i];
@@ -169,14 +177,15 @@ std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& 
     // Rounded to y's dtype, because the differences are weighted with the values that the backward
     // gets.
     const Tensor c = tensor(random_direction(y, options.seed + 1000 * node.index + i), y.shape(), y.dtype());
-    auto values = c.values();
-    // An output that is infinite, such as the score of a hidden key, is a constant: its cotangent
-    // must not come back, so the backward gets it and the differences leave it out.
+    // An output that is infinite, such as the score of a hidden key, is a constant, so the
+    // differences leave it out. Where the op itself hides it, the backward gets its cotangent, which
+    // must not come back. Where it comes from an infinite input, there is nothing to compare.
+    auto weights = c.values();
     const auto at = y.values();
-    for (size_t e = 0; e < values.size(); ++e)
-      if (std::isinf(at[e])) values[e] = 0;
-    job.weights.insert(job.weights.end(), values.begin(), values.end());
-    dy.push_back(copy_to(c, y.device()));
+    for (size_t e = 0; e < weights.size(); ++e)
+      if (std::isinf(at[e])) weights[e] = 0;
+    dy.push_back(copy_to(reads_infinity ? tensor(weights, y.shape(), y.dtype()) : c, y.device()));
+    job.weights.insert(job.weights.end(), weights.begin(), weights.end());
   }
   try {
     job.dx = tape.pull_back(node.index, dy);

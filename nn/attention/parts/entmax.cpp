@@ -26,15 +26,29 @@ class Entmax : public AttentionPart {
     const Tensor top = where(is_finite(largest), largest, 0.0);
     // τ ≥ max − 1, so a value of 2 below the maximum already has no weight.
     const Tensor z = maximum((scores - top) / 2.0, -2);
-    const Tensor sorted = sort(z, -1, true).values;
-    const Tensor k = arange(1, static_cast<double>(z.size(-1)) + 1, 1, z.dtype(), z.device());
-    const Tensor m = cumsum(sorted, -1) / k, q = cumsum(square(sorted), -1) / k;
+    const Tensor inside = cast(less(threshold(detach(z)), z), z.dtype());
+    // The same τ as a function of the scores in the support alone. Equal scores outside of it, such
+    // as those of hidden keys, have no order, so a sort has no derivative there.
+    const Tensor size = sum(inside, {-1}, KeepAxes::yes), m = sum(inside * z, {-1}, KeepAxes::yes) / size,
+                 q = sum(inside * square(z), {-1}, KeepAxes::yes) / size;
+    const Tensor weights = square(relu(z - threshold(size, m, q)));
+    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+  }
+
+ private:
+  /// τ_k.
+  static Tensor threshold(const Tensor& k, const Tensor& m, const Tensor& q) {
     const Tensor left = 1 / k - (q - square(m));  // the radicand; negative after the support
     const Tensor positive = greater(left, zeros_like(left));
-    const Tensor thresholds = m - where(positive, sqrt(where(positive, left, 1.0)), 0.0);
+    return m - where(positive, sqrt(where(positive, left, 1.0)), 0.0);
+  }
+  /// τ of each row.
+  static Tensor threshold(const Tensor& z) {
+    const Tensor sorted = sort(z, -1, true).values;
+    const Tensor k = arange(1, static_cast<double>(z.size(-1)) + 1, 1, z.dtype(), z.device());
+    const Tensor thresholds = threshold(k, cumsum(sorted, -1) / k, cumsum(square(sorted), -1) / k);
     const Tensor support = sum(cast(less_equal(thresholds, sorted), DType::int64), {-1}, KeepAxes::yes);
-    const Tensor weights = square(relu(z - gather(thresholds, -1, support - 1)));
-    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+    return gather(thresholds, -1, support - 1);
   }
 };
 

@@ -24,12 +24,22 @@ class Sparsemax : public AttentionPart {
     const Tensor top = where(is_finite(largest), largest, 0.0);
     // τ ≥ max − 1, so a score of 2 below the maximum already has no weight.
     const Tensor z = maximum(scores - top, -2);
+    const Tensor inside = cast(less(threshold(detach(z)), z), z.dtype());
+    // The same τ as a function of the scores in the support alone. Equal scores outside of it, such
+    // as those of hidden keys, have no order, so a sort has no derivative there.
+    const Tensor size = sum(inside, {-1}, KeepAxes::yes);
+    const Tensor weights = relu(z - (sum(inside * z, {-1}, KeepAxes::yes) - 1) / size);
+    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+  }
+
+ private:
+  /// τ of each row.
+  static Tensor threshold(const Tensor& z) {
     const Tensor sorted = sort(z, -1, true).values;
     const Tensor k = arange(1, static_cast<double>(z.size(-1)) + 1, 1, z.dtype(), z.device());
     const Tensor thresholds = (cumsum(sorted, -1) - 1) / k;
     const Tensor support = sum(cast(less(thresholds, sorted), DType::int64), {-1}, KeepAxes::yes);
-    const Tensor weights = relu(z - gather(thresholds, -1, support - 1));
-    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+    return gather(thresholds, -1, support - 1);
   }
 };
 
