@@ -178,8 +178,8 @@ std::optional<Job> prepare(Tape& tape, NodeCheck& node, const CheckTapeOptions& 
     // gets.
     const Tensor c = tensor(random_direction(y, options.seed + 1000 * node.index + i), y.shape(), y.dtype());
     // An output that is infinite, such as the score of a hidden key, is a constant, so the
-    // differences leave it out. Where the op itself hides it, the backward gets its cotangent, which
-    // must not come back. Where it comes from an infinite input, there is nothing to compare.
+    // differences leave it out. Where the op itself hides it, the backward gets its cotangent,
+    // which must not come back. Where it comes from an infinite input, nothing can be compared.
     auto weights = c.values();
     const auto at = y.values();
     for (size_t e = 0; e < weights.size(); ++e)
