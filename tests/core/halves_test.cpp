@@ -10,6 +10,7 @@
 
 #include "core/creation.h"
 #include "core/parameter.h"
+#include "core/random.h"
 #include "core/simd/row_functions.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"

@@ -85,55 +85,57 @@ std::vector<std::pair<std::string, test::MakeOptimizer>> rules() {
 
 TEST_CASE("a step that clips has the bits of a step after clip_gradients, and leaves the gradients") {
   for (const Device device : devices())
-    for (const auto& [name, make] : rules())
+    for (const auto& rule : rules())
       for (const double most : {1.0, 1e6}) {
-        INFO(name, " on ", to_string(device), ", at most ", most);
-        const auto want = train(make, device, DType::bfloat16, DType::float32, [&](auto& o, const auto& all) {
-          optim::clip_gradients(all, most);
-          o.step();
-        });
-        const auto got = train(make, device, DType::bfloat16, DType::float32, [&](auto& o, const auto& all) {
-          const double before = optim::gradient_norm(all);
-          const optim::ClipFactor clip = optim::clip_factor(all, most);
-          o.step(clip);
-          CHECK(clip.norm.item() == before);
-          CHECK(clip.factor.item() == std::min(1.0, most / (before + 1e-6)));
-          CHECK(optim::gradient_norm(all) == before);
-        });
+        INFO(rule.first, " on ", to_string(device), ", at most ", most);
+        const auto want =
+            train(rule.second, device, DType::bfloat16, DType::float32, [&](auto& o, const auto& all) {
+              optim::clip_gradients(all, most);
+              o.step();
+            });
+        const auto got =
+            train(rule.second, device, DType::bfloat16, DType::float32, [&](auto& o, const auto& all) {
+              const double before = optim::gradient_norm(all);
+              const optim::ClipFactor clip = optim::clip_factor(all, most);
+              o.step(clip);
+              CHECK(clip.norm.item() == before);
+              CHECK(clip.factor.item() == std::min(1.0, most / (before + 1e-6)));
+              CHECK(optim::gradient_norm(all) == before);
+            });
         CHECK(got == want);
       }
 }
 
 TEST_CASE("a step from bfloat16 gradients has the bits of a step from the same numbers in float32") {
   for (const Device device : devices())
-    for (const auto& [name, make] : rules()) {
-      INFO(name, " on ", to_string(device));
-      CHECK(train(make, device, DType::bfloat16, DType::bfloat16, plain) ==
-            train(make, device, DType::bfloat16, DType::float32, plain));
+    for (const auto& rule : rules()) {
+      INFO(rule.first, " on ", to_string(device));
+      CHECK(train(rule.second, device, DType::bfloat16, DType::bfloat16, plain) ==
+            train(rule.second, device, DType::bfloat16, DType::float32, plain));
       const auto clipped = [](auto& o, const auto& all) { o.step(optim::clip_factor(all, 1)); };
-      CHECK(train(make, device, DType::bfloat16, DType::bfloat16, clipped) ==
-            train(make, device, DType::bfloat16, DType::float32, clipped));
+      CHECK(train(rule.second, device, DType::bfloat16, DType::bfloat16, clipped) ==
+            train(rule.second, device, DType::bfloat16, DType::float32, clipped));
     }
 }
 
 TEST_CASE("a bfloat16 model moves its master with the bits of a float32 model with the same gradients") {
   for (const Device device : devices())
-    for (const auto& [name, make] : rules()) {
-      INFO(name, " on ", to_string(device));
-      CHECK(train(make, device, DType::bfloat16, DType::float32, plain) ==
-            train(make, device, DType::float32, DType::float32, plain));
+    for (const auto& rule : rules()) {
+      INFO(rule.first, " on ", to_string(device));
+      CHECK(train(rule.second, device, DType::bfloat16, DType::float32, plain) ==
+            train(rule.second, device, DType::float32, DType::float32, plain));
     }
 }
 
 TEST_CASE("steps in halves have the same bits on 1, 2, 3 and 7 threads") {
   const int before = threads();
-  for (const auto& [name, make] : rules()) {
-    INFO(name);
+  for (const auto& rule : rules()) {
+    INFO(rule.first);
     set_threads(1);
-    const auto want = train(make, Device::cpu, DType::bfloat16, DType::bfloat16, plain);
+    const auto want = train(rule.second, Device::cpu, DType::bfloat16, DType::bfloat16, plain);
     for (const int count : {2, 3, 7}) {
       set_threads(count);
-      CHECK(train(make, Device::cpu, DType::bfloat16, DType::bfloat16, plain) == want);
+      CHECK(train(rule.second, Device::cpu, DType::bfloat16, DType::bfloat16, plain) == want);
     }
   }
   set_threads(before);
