@@ -68,7 +68,7 @@ TruthAdapters truth_adapters() {
        }},
   };
   for (const TruthAdapters* more :
-       {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kRecurrentTruthAdapters, &kScoreTruthAdapters})
+       {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters, &kRecurrentTruthAdapters, &kScoreTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }
