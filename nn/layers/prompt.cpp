@@ -17,7 +17,7 @@ Prompt::Prompt(const Tensor& rows) : prefix(copy_as(rows, accumulation_dtype(row
 Tensor Prompt::forward(const Tensor& x) const {
   const int64_t length = prefix.shape()[0], width = prefix.shape()[1];
   check(x.rank() == 3 && x.size(2) == width, "Prompt: x is {}, wanted [B, T, {}]", x.shape(), width);
-  return concat({cast(expand(prefix, {x.size(0), length, width}), x.dtype()), x}, 1);
+  return concat({expand(prefix, {x.size(0), length, width}), x}, 1);
 }
 
 Tensor Prompt::own(const Tensor& y) const {
