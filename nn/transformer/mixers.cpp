@@ -25,6 +25,7 @@ std::vector<MixerRow> library_rows() {
   return {
       {.name = "standard",
        .help = "scaled dot product, softmax, weighted mean",
+       .formula = "y = softmax(q·kᵀ/√D)·v",
        .source = "Vaswani et al. 2017",
        .stages = kAllStages,
        .attention =
@@ -33,6 +34,7 @@ std::vector<MixerRow> library_rows() {
            }},
       {.name = "differential",
        .help = "the difference of two attention maps, normalized; takes all parts",
+       .formula = "y = (1 − λ₀)·RMSNorm(softmax(q₁·k₁ᵀ/√D)·v − λ·softmax(q₂·k₂ᵀ/√D)·v)",
        .source = "Ye et al. 2024",
        .stages = kAllStages,
        .attention =
@@ -41,11 +43,13 @@ std::vector<MixerRow> library_rows() {
            }},
       {.name = "lstm",
        .help = "long short-term memory, in place of attention",
+       .formula = "c ← σ(f)·c + σ(i)·tanh(g), h ← σ(o)·tanh(c)",
        .source = "Hochreiter and Schmidhuber 1997",
        .positions = true,
        .make = make<Lstm>},
       {.name = "gru",
        .help = "gated recurrent unit, in place of attention",
+       .formula = "h ← (1 − u)·tanh(n + r·n') + u·h",
        .source = "Cho et al. 2014",
        .positions = true,
        .make = make<Gru>},
@@ -72,7 +76,7 @@ const char* name_of(Stage stage) {
   switch (stage) {
     case Stage::prepare: return "queries, keys or values";
     case Stage::score: return "scores";
-    case Stage::scale: return "a scale of scores";
+    case Stage::scale: return "scale of scores";
     case Stage::modify: return "scores to modify";
     case Stage::mask: return "mask of pairs of positions";
     case Stage::normalize: return "weights to normalize";
