@@ -27,7 +27,7 @@ namespace {
 using nn::Mixer, nn::MixerCall;
 constexpr int64_t kWidth = 8, kHeads = 2, kTime = 5, kContext = 16;
 
-/// Random parameters that depend on their paths alone, so that two mixers share what they both have.
+/// Random parameters that depend on their paths alone, so that mixers share what they both have.
 void randomize(nn::Module& module) {
   for (auto& [path, parameter] : module.named_parameters()) {
     Generator generator(std::hash<std::string>{}(path));

@@ -11,11 +11,12 @@ namespace vitrine::test {
 
 /// The result of one check of one name.
 struct Finding {
-  std::string check;         ///< "differences"
-  double error = 0;          ///< the largest error found
-  double limit = 0;          ///< the largest error allowed
-  std::string note = {};     ///< more about the result
-  std::string refused = {};  ///< the library's reason why it computes nothing here; empty if it computes
+  std::string check;      ///< "differences"
+  double error = 0;       ///< the largest error found
+  double limit = 0;       ///< the largest error allowed
+  std::string note = {};  ///< more about the result
+  /// The library's reason why it computes nothing here; empty if it computes
+  std::string refused = {};
   std::string failure = {};  ///< what is wrong; empty if nothing is
 };
 
