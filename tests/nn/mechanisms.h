@@ -29,16 +29,14 @@ inline std::vector<std::string> mechanisms() {
   return names;
 }
 
-/// The mixers of the table besides standard attention, those that accept parts also with some.
+/// The causal mixers of the table besides standard attention, and some names with parts and options.
 inline std::vector<std::string> other_mixers() {
   std::vector<std::string> names;
   for (const nn::MixerRow* row : nn::mixer_table(false))
-    if (row->make) {
-      names.push_back(row->name);
-    } else if (row->name != "standard") {
-      names.push_back(row->name);
-      names.push_back(row->name + "+laser+rotary");
-    }
+    if (row->causal && row->name != "standard") names.push_back(row->name);
+  for (const char* name : {"differential+laser+rotary", "linear+laser+qk_norm", "performer=5+laser+rotary",
+                           "retention=100", "gated_linear=2", "delta=gated"})
+    names.push_back(name);
   return names;
 }
 
