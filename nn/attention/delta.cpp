@@ -12,9 +12,7 @@ namespace vitrine::nn {
 namespace {
 
 /// The logarithm of rates between 1 and 16.
-Parameter initial_log_rate(int64_t heads) {
-  return Parameter(log(uniform({heads}, 7.5).master() + 8.5));
-}
+Parameter initial_log_rate(int64_t heads) { return Parameter(log(uniform({heads}, 7.5).master() + 8.5)); }
 
 /// Biases whose softplus is between 0.001 and 0.1, evenly in the logarithm.
 Tensor initial_bias(int64_t heads) {

@@ -99,8 +99,8 @@ FeatureSums or_none(const FeatureSums& sums, const FeatureKeys& keys) {
 
 FeatureSums sums_of(const FeatureKeys& keys, const ReadOut& read_out) {
   const Tensor weights = transpose(keys.features);
-  return {sum_last(weights), read_shares(weights, keys.seen.defined() ? transpose(keys.seen) : Tensor(),
-                                         keys.values, read_out)};
+  return {sum_last(weights),
+          read_shares(weights, keys.seen.defined() ? transpose(keys.seen) : Tensor(), keys.values, read_out)};
 }
 
 FeatureSums joined(const FeatureSums& x, const FeatureSums& y, const ReadOut& read_out) {
@@ -130,16 +130,17 @@ CausalRead causal_read(const Tensor& queries, const FeatureKeys& given, const Fe
   const Tensor mass = transpose(before.mass), sees = tril(ones({size, size}, DType::boolean, q.device()));
   const Tensor own = where(sees, matmul(q, transpose(keys.features)), 0.0);
   Shape by_feature = q.shape(), by_key = own.shape();
-  const Tensor visible = concat({expand(positive(mass), by_feature),
-                                 expand(keys.seen.defined() ? logical_and(sees, transpose(keys.seen)) : sees,
-                                        by_key)},
-                                -1);
-  const Tensor y = read_shares(concat({q * mass, own}, -1), visible,
-                               concat({before.values, keys.values}, -2), read_out);
+  const Tensor visible =
+      concat({expand(positive(mass), by_feature),
+              expand(keys.seen.defined() ? logical_and(sees, transpose(keys.seen)) : sees, by_key)},
+             -1);
+  const Tensor y =
+      read_shares(concat({q * mass, own}, -1), visible, concat({before.values, keys.values}, -2), read_out);
   const Shape plain{queries.size(0), queries.size(1), time, y.size(-1)};
   const auto last = [](const Tensor& x) { return select(x, 2, -1); };
-  return {slice(reshape(y, plain), 2, time - queries.size(2)),
-          joined({last(before.mass), last(before.values)}, {last(blocks.mass), last(blocks.values)}, read_out)};
+  return {
+      slice(reshape(y, plain), 2, time - queries.size(2)),
+      joined({last(before.mass), last(before.values)}, {last(blocks.mass), last(blocks.values)}, read_out)};
 }
 
 CausalRead causal_mean(const Tensor& queries, const FeatureKeys& given, const FeatureSums& earlier) {
@@ -150,9 +151,8 @@ CausalRead causal_mean(const Tensor& queries, const FeatureKeys& given, const Fe
   one.back() = 1;
   // A value of 1 in one more channel sums the weights.
   const Tensor values = concat({keys.values, ones(one, keys.values.dtype(), keys.values.device())}, -1);
-  const LinearScanStates s =
-      linear_scan(padded(queries, time), keys.features, values,
-                  {.state = concat({first.values * first.mass, first.mass}, -1)});
+  const LinearScanStates s = linear_scan(padded(queries, time), keys.features, values,
+                                         {.state = concat({first.values * first.mass, first.mass}, -1)});
   const auto mean = [&](const Tensor& x) { return shares(slice(x, -1, 0, size), slice(x, -1, size)); };
   return {slice(mean(s.o), 2, time - queries.size(2)), {slice(s.state, -1, size), mean(s.state)}};
 }

@@ -22,12 +22,14 @@ FeatureAttention::FeatureAttention(Kind kind, AttentionName parts_of_name, const
 void FeatureAttention::check_parts() const {
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = name_.parts[i].row->name;
-    check(kind_.of_dot_products || !parts[i]->traits().positions,
-          "{}: {} makes q·k depend on the distance of two positions, but φ(q)·φ(k) of rotated vectors is no "
-          "function of it; wanted positions of the model, or the base performer, whose features are those of q·k",
-          kind_.name, part);
+    check(
+        kind_.of_dot_products || !parts[i]->traits().positions,
+        "{}: {} makes q·k depend on the distance of two positions, but φ(q)·φ(k) of rotated vectors is no "
+        "function of it; wanted positions of the model, or the base performer, whose features are those of q·k",
+        kind_.name, part);
     check(parts[i]->scale() == nullptr,
-          "{}: {} sets the factor of the scores, and no scores are computed; wanted qk_norm", kind_.name, part);
+          "{}: {} sets the factor of the scores, and no scores are computed; wanted qk_norm", kind_.name,
+          part);
   }
 }
 
@@ -61,8 +63,8 @@ Tensor FeatureAttention::forward(const Tensor& q0, const Tensor& k0, const Tenso
                                  const AttentionMask& mask, DecodingState* given, MixerTrace* trace) const {
   check(q0.rank() == 4 && k0.rank() == 4 && v0.rank() == 4 && q0.size(0) == k0.size(0) &&
             q0.size(3) == sizes_.head_size && k0.size(3) == sizes_.head_size && k0.size(2) == v0.size(2),
-        "{}: q is {}, k {} and v {}, wanted [B, H, Tq, {}] and twice [B, Hkv, Tk, ..]", kind_.name, q0.shape(),
-        k0.shape(), v0.shape(), sizes_.head_size);
+        "{}: q is {}, k {} and v {}, wanted [B, H, Tq, {}] and twice [B, Hkv, Tk, ..]", kind_.name,
+        q0.shape(), k0.shape(), v0.shape(), sizes_.head_size);
   FixedState* const state = FixedState::of(given, kind_.name);
   const Tensor seen = shared_keys(mask, k0.size(2), kind_.name);
   const int64_t past = state ? state->length() : 0, queries = q0.size(2), first = past + k0.size(2) - queries;
@@ -113,8 +115,9 @@ std::unique_ptr<DecodingState> FeatureAttention::make_state(int64_t, int64_t) co
 
 std::string FeatureAttention::explain(bool weights_wanted, const AttentionMask& mask) const {
   const char* const how = !mask.causal ? "all queries read one sum over the keys for each feature"
-                          : read_out() ? "queries read the keys of their block, and earlier blocks by their sums"
-                                       : "the op linear_scan keeps running sums over the keys";
+                          : read_out()
+                              ? "queries read the keys of their block, and earlier blocks by their sums"
+                              : "the op linear_scan keeps running sums over the keys";
   return fmt::format("{}: linear in the length: {}{}", kind_.name, how,
                      weights_wanted ? "; the weights are computed for display alone" : "");
 }

@@ -27,10 +27,11 @@ int64_t rank_of(int64_t rank, int64_t context) {
 Linformer::Linformer(const AttentionName& parts, const AttentionSizes& sizes, int64_t rank)
     : map(parts, sizes.heads, sizes.head_size, 2 * rank_of(rank, sizes.context)), context_(sizes.context) {
   for (size_t i = 0; i < map.parts.size(); ++i)
-    check(!map.parts[i]->traits().positions,
-          "linformer: {} depends on positions, and a projected key mixes all positions; wanted positions of the "
-          "model",
-          map.name().parts[i].row->name);
+    check(
+        !map.parts[i]->traits().positions,
+        "linformer: {} depends on positions, and a projected key mixes all positions; wanted positions of the "
+        "model",
+        map.name().parts[i].row->name);
   const Shape shape{rank_of(rank, context_), context_};
   // A projected key has the variance of a key.
   const double deviation = 1 / std::sqrt(static_cast<double>(context_));

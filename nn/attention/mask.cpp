@@ -70,9 +70,10 @@ Tensor shared_keys(const AttentionMask& mask, int64_t keys, const std::string& w
   if (!allowed.defined()) return {};
   Shape shape = allowed.shape();
   while (shape.rank() < 4) shape.insert(0, 1);
-  check(shape[1] == 1 && shape[2] == 1,
-        "{}: `allowed` is {} and may differ from query to query, and all queries read the same sums over keys; {}",
-        who, allowed.shape(), instead);
+  check(
+      shape[1] == 1 && shape[2] == 1,
+      "{}: `allowed` is {} and may differ from query to query, and all queries read the same sums over keys; {}",
+      who, allowed.shape(), instead);
   const Tensor whole = reshape(allowed, shape);
   if (whole.size(3) == 1) return expand(whole, {shape[0], 1, keys, 1});
   return transpose(slice(whole, 3, whole.size(3) - keys));

@@ -45,8 +45,9 @@ Performer::Performer(const AttentionName& parts_of_name, const AttentionSizes& s
 
 void Performer::redraw(Generator& generator) {
   const Tape::Pause pause;
-  projection = vitrine::to(cast(orthogonal_rows(projection.size(0), projection.size(1), generator), projection.dtype()),
-                  projection.device());
+  projection = vitrine::to(
+      cast(orthogonal_rows(projection.size(0), projection.size(1), generator), projection.dtype()),
+      projection.device());
 }
 
 /// |w_r|²/2, less a constant. A key's feature exp(w·k − |k|²/2) is at most e^(|w|²/2). So keys have

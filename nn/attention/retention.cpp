@@ -21,8 +21,8 @@ void Retention::prepare(Heads& heads, const Tensor&, int64_t first) const {
   std::vector<double> decays;
   for (int64_t h = 0; h < options_.heads; ++h)
     decays.push_back(std::log1p(-std::exp2(-5 - static_cast<double>(h))));
-  heads.scan.log_decay = tensor(decays, {1, options_.heads, 1}, accumulation_dtype(heads.q.dtype()),
-                                heads.q.device());
+  heads.scan.log_decay =
+      tensor(decays, {1, options_.heads, 1}, accumulation_dtype(heads.q.dtype()), heads.q.device());
 }
 
 Tensor Retention::normalized(const Tensor& o) const { return layer_norm(o); }

@@ -20,10 +20,11 @@ const MixerOptions& checked(const std::string& name, const MixerOptions& o) {
         "{}: the width {} is no multiple of the {} heads", name, o.width, o.heads);
   check(o.key_heads >= 0 && (o.key_heads == 0 || o.heads % o.key_heads == 0),
         "{}: {} query heads cannot share {} key heads evenly", name, o.heads, o.key_heads);
-  check(o.causal,
-        "{}: positions are read from the first to the last, so that later ones cannot be seen; wanted a causal "
-        "mixer, or the base linear",
-        name);
+  check(
+      o.causal,
+      "{}: positions are read from the first to the last, so that later ones cannot be seen; wanted a causal "
+      "mixer, or the base linear",
+      name);
   return o;
 }
 

@@ -61,18 +61,14 @@ std::vector<MixerRow> attention_rows() {
        .help = "the difference of two attention maps, normalized; takes all parts",
        .source = "Ye et al. 2024",
        .stages = kAllStages,
-       .attention =
-           [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues&) {
-             return std::make_unique<DifferentialAttention>(parts, sizes);
-           }},
+       .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
+                       const PartValues&) { return std::make_unique<DifferentialAttention>(parts, sizes); }},
       {.name = "linear",
        .help = "weights φ(q)·φ(k) with φ = elu + 1, in linear time",
        .source = "Katharopoulos et al. 2020",
        .stages = kFeatureStages,
-       .attention =
-           [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues&) {
-             return std::make_unique<LinearAttention>(parts, sizes);
-           }},
+       .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
+                       const PartValues&) { return std::make_unique<LinearAttention>(parts, sizes); }},
       {.name = "performer",
        .help = "softmax weights estimated by random features, in linear time",
        .source = "Choromanski et al. 2021",
@@ -229,10 +225,11 @@ std::unique_ptr<MultiHeadAttention> make_heads(const MixerOptions& options, cons
 
 std::unique_ptr<Mixer> make_mixer(const MixerOptions& options) {
   const MixerName name = parse_mixer(options.name);
-  check(name.base->causal || !options.causal,
-        "mixer: {} cannot hide later positions; wanted a mixer that is not causal, as in an encoder, or another "
-        "base such as linear",
-        name.base->name);
+  check(
+      name.base->causal || !options.causal,
+      "mixer: {} cannot hide later positions; wanted a mixer that is not causal, as in an encoder, or another "
+      "base such as linear",
+      name.base->name);
   if (name.base->make) return name.base->make(options, name.values);
   return make_heads(options, name);
 }

@@ -10,9 +10,7 @@
 namespace vitrine::test {
 namespace {
 
-nn::AttentionSizes sizes_of(In x) {
-  return {x.at("q").size(1), x.at("q").size(3), x.at("k").size(2)};
-}
+nn::AttentionSizes sizes_of(In x) { return {x.at("q").size(1), x.at("q").size(3), x.at("k").size(2)}; }
 
 Tensor linear_attention(Params p, In x) {
   check(p.at("eps").get<double>() == 0, "the weights of the library sum to 1, without eps");

@@ -1,4 +1,4 @@
-// Attentions and mixers of linear cost: the linear forms against the weights that define them,
+// Attentions of linear cost and of low rank: the linear forms against the weights that define them,
 // decoding, masks, what is refused, and the cost itself.
 #include "nn/attention/linear.h"
 
@@ -11,7 +11,6 @@
 #include "core/memory/allocator.h"
 #include "core/profiler.h"
 #include "core/random.h"
-#include "nn/attention/delta.h"
 #include "nn/attention/linformer.h"
 #include "nn/attention/performer.h"
 #include "nn/check_gradients.h"
@@ -20,7 +19,6 @@
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
-#include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
@@ -49,15 +47,6 @@ std::unique_ptr<Attention> made(const std::string& text, int64_t heads = 2, int6
   return attention;
 }
 
-std::unique_ptr<Mixer> mixer_of(const std::string& name, int64_t key_heads = 0) {
-  manual_seed(4);
-  auto mixer = make_mixer({.width = 8, .heads = 2, .key_heads = key_heads, .name = name});
-  mixer->to(DType::float64);
-  Generator g(3);
-  for (Parameter& p : mixer->parameters()) p.assign(randn(p.shape(), DType::float64, Device::cpu, 0, 0.5, g));
-  return mixer;
-}
-
 /// What the weights of a trace read, by the formulas over all pairs of positions. Values up to 1 keep
 /// their digits in e^v − 1.
 Tensor quadratic(const MixerTrace& trace, const Tensor& v, bool laser, double size) {
@@ -69,8 +58,8 @@ Tensor quadratic(const MixerTrace& trace, const Tensor& v, bool laser, double si
   return log_sum_exp(unsqueeze(logs, -1) + unsqueeze(values, -3), {-2});
 }
 
-const char* const kAttentions[] = {"linear", "linear+laser+qk_norm", "performer=9", "performer=9+laser+rotary"};
-const char* const kMixers[] = {"retention", "gated_linear=3", "delta", "delta=gated"};
+const char* const kAttentions[] = {"linear", "linear+laser+qk_norm", "performer=9",
+                                   "performer=9+laser+rotary"};
 
 std::string label(const std::string& name, bool causal) { return name + (causal ? ", causal" : ""); }
 bool has_laser(const std::string& name) { return name.find("laser") != std::string::npos; }
@@ -90,11 +79,12 @@ TEST_CASE("linear forms equal the quadratic form of their weights, with small an
           MixerTrace trace;
           const Tensor y = attention->forward(q, k, v, mask, nullptr, &trace);
           const int64_t blind = causal ? std::max<int64_t>(0, queries - keys) : 0;
-          CHECK(apart(slice(y, 2, blind), slice(quadratic(trace, v, has_laser(name), size), 2, blind), size) < 1e-13);
+          CHECK(apart(slice(y, 2, blind), slice(quadratic(trace, v, has_laser(name), size), 2, blind), size) <
+                1e-13);
           for (const double zero : slice(y, 2, 0, blind).values()) CHECK(zero == 0);
           CHECK(trace.distribution);
-          CHECK(apart(sum(slice(trace.weights, 2, blind), {-1}), ones({2, 2, queries - blind}, DType::float64)) <
-                1e-14);
+          CHECK(apart(sum(slice(trace.weights, 2, blind), {-1}),
+                      ones({2, 2, queries - blind}, DType::float64)) < 1e-14);
           CHECK(min(trace.weights).item() >= 0);
         }
   // The weights themselves: φ(q)·φ(k) with φ = elu + 1.
@@ -107,7 +97,8 @@ TEST_CASE("linear forms equal the quadratic form of their weights, with small an
 
 TEST_CASE("blocks of any size, and the scan, give the same causal read and the same sums") {
   const ReadOut mean;
-  const Tensor q = abs(random({1, 2, 23, 5}, 1)), k = abs(random({1, 2, 23, 5}, 2)), v = random({1, 2, 23, 3}, 3);
+  const Tensor q = abs(random({1, 2, 23, 5}, 1)), k = abs(random({1, 2, 23, 5}, 2)),
+               v = random({1, 2, 23, 3}, 3);
   const FeatureSums before = sums_of({abs(random({1, 2, 4, 5}, 4)), random({1, 2, 4, 3}, 5), {}}, mean);
   for (const FeatureSums& earlier : {FeatureSums{}, before}) {
     const CausalRead want = causal_mean(q, {k, v, {}}, earlier);
@@ -170,25 +161,6 @@ TEST_CASE("decoding in steps equals the full pass, also after the state was copi
     copy->reorder(index_tensor(std::vector<int64_t>{1, 0}, {2}));
     step(7, *copy);
   }
-  for (const char* name : kMixers)
-    for (const int64_t key_heads : {1, 2}) {
-      INFO(std::string(name), key_heads);
-      const auto mixer = mixer_of(name, key_heads);
-      const Tensor x = random({2, 70, 8}, 1);
-      MixerCall call{.mask = {.causal = true}};
-      const Tensor whole = mixer->forward(x, call);
-      const auto state = mixer->make_state(2, 70);
-      call.state = state.get();
-      int64_t at = 0;
-      for (const int64_t count : {1, 2, 66, 1}) {
-        CHECK(apart(mixer->forward(slice(x, 1, at, at + count), call), slice(whole, 1, at, at + count)) < 1e-12);
-        at += count;
-      }
-      const Tensor other = concat({slice(x, 1, 0, 50), random({2, 20, 8}, 2, 30)}, 1);
-      call.state = nullptr;
-      CHECK(apart(slice(mixer->forward(other, call), 1, 0, 50), slice(whole, 1, 0, 50)) < 1e-13);
-      CHECK(apart(slice(mixer->forward(other, call), 1, 50), slice(whole, 1, 50)) > 1e-3);
-    }
 }
 
 TEST_CASE("gradients with parts, grouped heads, padding and every range of values") {
@@ -207,18 +179,11 @@ TEST_CASE("gradients with parts, grouped heads, padding and every range of value
             {random({1, 2, 4, 6}, 1), random({1, 1, 5, 6}, 2), random({1, 1, 5, 6}, 3, size)});
         CHECK_MESSAGE(report.passed, to_string(report));
       }
-  for (const char* name : kMixers) {
-    INFO(std::string(name));
-    const auto mixer = mixer_of(name, 1);
-    const GradientReport report = check_gradients(
-        *mixer, [&](const std::vector<Tensor>& x) { return mixer->forward(x[0], {.mask = {.causal = true}}); },
-        {random({1, 4, 8}, 1)});
-    CHECK_MESSAGE(report.passed, to_string(report));
-  }
 }
 
 TEST_CASE("hidden keys do not enter, and a row without keys gives 0 and sends back finite gradients") {
-  for (const char* name : {"linear", "linear+laser", "performer=9", "performer=9+laser", "linformer", "linformer+laser"})
+  for (const char* name :
+       {"linear", "linear+laser", "performer=9", "performer=9+laser", "linformer", "linformer+laser"})
     for (const bool causal : {false, true}) {
       if (causal && std::string(name).starts_with("linf")) continue;
       INFO(label(name, causal));
@@ -243,24 +208,6 @@ TEST_CASE("hidden keys do not enter, and a row without keys gives 0 and sends ba
         CHECK(max(abs(select(g, 0, 2))).item() == 0);
       }
     }
-  for (const char* name : kMixers) {  // padding on the left, and lengths on the right
-    INFO(std::string(name));
-    const auto mixer = mixer_of(name);
-    const Tensor x = random({1, 5, 8}, 1), other = random({1, 3, 8}, 2);
-    const MixerCall causal{.mask = {.causal = true}};
-    const Tensor alone = mixer->forward(x, causal);
-    MixerCall left = causal, right = causal;
-    left.mask.allowed = tensor({0, 0, 0, 1, 1, 1, 1, 1}, {1, 1, 1, 8}, DType::boolean);
-    CHECK(apart(slice(mixer->forward(concat({other, x}, 1), left), 1, 3), alone) < 1e-12);
-    right.lengths = index_tensor(std::vector<int64_t>{5}, {1});
-    const Tensor y = mixer->forward(concat({x, other}, 1), right);
-    CHECK(apart(slice(y, 1, 0, 5), alone) < 1e-13);
-    // No later position changes the state, except by its decay.
-    const auto state = mixer->make_state(1, 8);
-    right.state = state.get();
-    mixer->forward(concat({x, x}, 1), right);
-    CHECK(state->length() == 10);
-  }
 }
 
 TEST_CASE("what a mechanism cannot do is refused with its reason") {
@@ -276,45 +223,37 @@ TEST_CASE("what a mechanism cannot do is refused with its reason") {
   refused([] { made("linformer+alibi"); }, "linformer: alibi depends on positions");
   refused([] { made("linformer=17"); }, "linformer: the rank is 17, wanted at most the context, 16");
   refused([] { make_mixer({.name = "linformer"}); }, "mixer: linformer cannot hide later positions");
-  refused([] { make_mixer({.name = "delta", .causal = false}); }, "later ones cannot be seen");
-  refused([] { parse_mixer("delta=open"); }, "delta: kind is open, wanted plain or gated");
-  refused([] { parse_mixer("retention+rotary"); }, "retention takes no part rotary");
   const Tensor x = random({1, 2, 3, 6}, 1);
   const auto attention = made("linear");
   refused([&] { attention->forward(x, x, x, {.left = 1}); }, "linear: a window hides keys from some queries");
   refused([&] { attention->forward(x, x, x, {.bias = random({3, 3}, 2)}); }, "linear: a bias of the scores");
-  refused([&] { attention->forward(x, x, x, {.allowed = ones({3, 3}, DType::boolean)}); },
-          "linear: `allowed` is [3, 3] and may differ from query to query");
-  refused([&] { attention->forward(x, x, slice(x, 2, 1), {}); }, "linear: q is [1, 2, 3, 6], k [1, 2, 3, 6] and v");
+  refused(
+      [&] {
+        attention->forward(x, x, x, {.allowed = ones({3, 3}, DType::boolean)});
+      },
+      "linear: `allowed` is [3, 3] and may differ from query to query");
+  refused([&] { attention->forward(x, x, slice(x, 2, 1), {}); },
+          "linear: q is [1, 2, 3, 6], k [1, 2, 3, 6] and v");
   const auto other = made("performer")->make_state(1, 4);
   refused([&] { attention->forward(x, x, x, {}, other.get()); }, "linear: the state is one of another mixer");
   const auto linformer = made("linformer", 2, 2);
   refused([&] { linformer->forward(x, x, x, {}); }, "with T at most the context, 2");
   refused([&] { linformer->forward(x, x, x, {.causal = true}); }, "wanted an attention that is not causal");
   refused([&] { linformer->make_state(1, 2); }, "a state cannot be continued");
-  const auto mixer = mixer_of("retention");
-  const Tensor y = random({1, 3, 8}, 1);
-  refused([&] { mixer->forward(y); }, "retention: the mask is not causal");
-  refused([&] { mixer->forward(y, {.mask = {.causal = true}, .source = y}); }, "a source has no place");
-  refused([&] { mixer->forward(slice(y, 2, 1), {.mask = {.causal = true}}); }, "wanted [B, T, 8]");
-  const Tape tape;
-  const auto state = mixer->make_state(1, 3);
-  refused([&] { mixer->forward(y, {.mask = {.causal = true}, .state = state.get()}); }, "under Tape::Pause");
 }
 
 TEST_CASE("names have options of bases as of parts") {
   CHECK(parse_mixer("laser+performer=features=5").text() == "performer=features=5+laser");
   CHECK(parse_mixer("performer=5").values.whole("features") == 5);
   CHECK(!parse_mixer("performer").values.has("features"));
-  CHECK(cross_attention_of({.width = 8, .heads = 2, .name = "performer=5+rotary+laser"}) == "performer=5+laser");
-  CHECK(cross_attention_of({.width = 8, .heads = 2, .name = "delta=gated"}) == "standard");
+  CHECK(cross_attention_of({.width = 8, .heads = 2, .name = "performer=5+rotary+laser"}) ==
+        "performer=5+laser");
   CHECK(mixer_help().find("delta") != std::string::npos);
   CHECK(made("linear+laser")->explain(false, {.causal = true}).find("earlier blocks by their sums") !=
         std::string::npos);
   CHECK(made("linear")->explain(true, {.causal = true}).find("the op linear_scan keeps running sums") !=
         std::string::npos);
   CHECK(made("linformer=3")->explain().find("projected to 3 rows") != std::string::npos);
-  CHECK(mixer_of("delta")->explain().find("a state [4, 4] per head") != std::string::npos);
 }
 
 TEST_CASE("Performer estimates softmax attention, better with more features") {
@@ -361,7 +300,8 @@ TEST_CASE("Linformer with as many rows as positions and unit projections is atte
   manual_seed(2);
   Linformer linformer(parse_attention("softcap=3"), {2, 6, 5}, 5);
   linformer.to(DType::float64);
-  for (Parameter* p : {&linformer.key_projection, &linformer.value_projection}) p->assign(eye(5, -1, DType::float64));
+  for (Parameter* p : {&linformer.key_projection, &linformer.value_projection})
+    p->assign(eye(5, -1, DType::float64));
   const Tensor q = random({1, 2, 3, 6}, 1), k = random({1, 2, 5, 6}, 2), v = random({1, 2, 5, 6}, 3);
   MixerTrace trace;
   const Tensor y = linformer.forward(q, k, v, {}, nullptr, &trace);
@@ -370,40 +310,6 @@ TEST_CASE("Linformer with as many rows as positions and unit projections is atte
   CHECK(apart(linformer.clone().forward(q, k, v, {}), linformer.forward(q, k, v, {})) == 0);
   linformer.value_projection.assign(random({5, 5}, 4));
   CHECK(apart(linformer.forward(q, k, v, {}), y) > 0.1);
-}
-
-TEST_CASE("the weights of a trace make the outputs of a mixer") {
-  for (const char* name : kMixers) {
-    INFO(std::string(name));
-    const auto mixer = mixer_of(name, 1);
-    const auto& scan = dynamic_cast<const ScanMixer&>(*mixer);
-    const Tensor x = random({2, 9, 8}, 1);
-    MixerTrace trace;
-    const Tensor y = mixer->forward(x, {.mask = {.causal = true}, .trace = &trace});
-    const Tensor o = matmul(trace.weights, trace.v);
-    Tensor joined = join_heads(std::string(name).starts_with("delta") ? rms_norm(o) : layer_norm(o));
-    if (scan.gate) joined = joined * silu(scan.gate->forward(x));
-    CHECK(apart(scan.out.forward(joined), y) < 1e-12);
-    for (const double above : triu(trace.weights, 1).values()) CHECK(above == 0);
-    CHECK_FALSE(trace.distribution);
-  }
-  // Retention: w_ij = γ^(i − j)·q_i·k_j/√D with γ = 1 − 2^(−5 − h).
-  MixerTrace trace;
-  mixer_of("retention")->forward(random({1, 4, 8}, 1), {.mask = {.causal = true}, .trace = &trace});
-  const Tensor products = matmul(trace.q, transpose(trace.k)) * 0.5;
-  for (int h = 0; h < 2; ++h) {
-    const auto at = [&](const Tensor& w) { return select(select(select(w, 1, h), 1, 3), 1, 1).item(); };
-    CHECK(at(trace.weights) == doctest::Approx(at(products) * std::pow(1 - std::exp2(-5 - h), 2)).epsilon(1e-12));
-  }
-  // The delta rule with unit keys: a key that is written twice with β = 1 gives its last value.
-  DeltaNet delta({.width = 4, .heads = 1, .bias = Bias::no});
-  delta.to(DType::float64);
-  delta.beta.weight.assign(full({1, 4}, 50, DType::float64));
-  delta.query_key_value.weight.assign(concat({eye(4, -1, DType::float64), eye(4, -1, DType::float64), random({4, 4}, 5)}, 0));
-  const Tensor x = concat({full({1, 1, 4}, 1, DType::float64), full({1, 1, 4}, 2, DType::float64)}, 1);
-  delta.forward(x, {.mask = {.causal = true}, .trace = &trace});
-  CHECK(std::abs(select(select(trace.weights, 2, 1), 2, 0).item()) < 1e-12);
-  CHECK(select(select(trace.weights, 2, 1), 2, 1).item() == doctest::Approx(0.5));
 }
 
 TEST_CASE("16-bit runs are near float64") {
@@ -418,15 +324,6 @@ TEST_CASE("16-bit runs are near float64") {
       const Tensor got = attention->forward(f(q), f(k), f(v), {.causal = true});
       CHECK(got.dtype() == dtype);
       CHECK(apart(got, want, 1) < 0.02);
-    }
-    for (const char* name : kMixers) {
-      INFO(std::string(name), ", ", vitrine::name(dtype));
-      const auto mixer = mixer_of(name);
-      const Tensor x = random({1, 40, 8}, 1), want = mixer->forward(x, {.mask = {.causal = true}});
-      mixer->to(dtype);
-      const Tensor got = mixer->forward(cast(x, dtype), {.mask = {.causal = true}});
-      CHECK(got.dtype() == dtype);
-      CHECK(apart(got, want, 1) < 0.1);
     }
   }
 }

@@ -67,7 +67,8 @@ TEST_CASE(
 }
 
 TEST_CASE("an encoder sees both sides, within the length of each row and what a mask allows") {
-  for (const char* mixer : {"standard", "alibi", "lstm", "linear", "performer=9+laser", "linformer=3+laser"}) {
+  for (const char* mixer :
+       {"standard", "alibi", "lstm", "linear", "performer=9+laser", "linformer=3+laser"}) {
     INFO(std::string(mixer));
     const Encoder encoder = made<Encoder>(options(mixer, false));
     const Tensor x = random({2, 5, 8});
