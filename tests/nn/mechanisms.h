@@ -10,8 +10,9 @@
 
 namespace vitrine::test {
 
-/// The name of a part alone, with the value 2 for each option that requires a value.
-inline std::string name_of(const nn::AttentionPartRow& row) {
+/// The name of a row alone, with the value 2 for each option that requires a value.
+template <class Row>
+std::string name_of(const Row& row) {
   std::string name = row.name;
   for (const nn::PartOption& option : row.options)
     if (option.initial.empty() && !option.optional)
@@ -36,7 +37,7 @@ inline std::vector<std::string> mechanisms() {
 inline std::vector<std::string> pairs_of_rows() {
   std::vector<std::string> names, pairs;
   for (const nn::MixerRow* row : nn::mixer_table(false))
-    if (row->name != "standard") names.push_back(row->name);
+    if (row->name != "standard") names.push_back(name_of(*row));
   const size_t bases = names.size();
   for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) names.push_back(name_of(*row));
   for (size_t i = 0; i < names.size(); ++i)
@@ -44,16 +45,15 @@ inline std::vector<std::string> pairs_of_rows() {
   return pairs;
 }
 
-/// The mixers of the table besides standard attention, those that accept parts also with some.
+/// The causal mixers of the table other than standard attention, and some names with parts and
+/// options.
 inline std::vector<std::string> other_mixers() {
   std::vector<std::string> names;
   for (const nn::MixerRow* row : nn::mixer_table(false))
-    if (row->make) {
-      names.push_back(row->name);
-    } else if (row->name != "standard") {
-      names.push_back(row->name);
-      names.push_back(row->name + "+laser+rotary");
-    }
+    if (row->causal && row->name != "standard") names.push_back(row->name);
+  for (const char* name : {"differential+laser+rotary", "linear+laser+qk_norm", "performer=5+laser+rotary",
+                           "retention=100", "gated_linear=2", "delta=gated"})
+    names.push_back(name);
   return names;
 }
 

@@ -36,7 +36,10 @@ void randomize(nn::Module& module) {
   }
 }
 
-std::unique_ptr<Mixer> made(const std::string& name, bool causal = true) {
+bool is_causal(const std::string& name) { return nn::parse_mixer(name).base->causal; }
+
+/// A mixer with random parameters that hides later positions, unless its base cannot.
+std::unique_ptr<Mixer> made(const std::string& name, bool causal) {
   manual_seed(4);
   auto mixer =
       nn::make_mixer({.width = kWidth, .heads = kHeads, .context = kContext, .name = name, .causal = causal});
@@ -44,6 +47,7 @@ std::unique_ptr<Mixer> made(const std::string& name, bool causal = true) {
   randomize(*mixer);
   return mixer;
 }
+std::unique_ptr<Mixer> made(const std::string& name) { return made(name, is_causal(name)); }
 
 Tensor random(const Shape& shape, uint64_t seed) {
   Generator generator(seed);
@@ -51,11 +55,12 @@ Tensor random(const Shape& shape, uint64_t seed) {
 }
 Tensor input() { return random({2, kTime, kWidth}, 8); }
 const MixerCall kCausal{.mask = {.causal = true}};
+MixerCall call_of(const std::string& name) { return {.mask = {.causal = is_causal(name)}}; }
 
 double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-2); }
 
 /// y, and the gradients of x and of each parameter for a random cotangent.
-std::vector<Tensor> run(Mixer& mixer, const Tensor& x, const MixerCall& call = kCausal) {
+std::vector<Tensor> run(Mixer& mixer, const Tensor& x, const MixerCall& call) {
   Tape tape;
   tape.watch(x);
   const Tensor y = mixer.forward(x, call);
@@ -100,23 +105,26 @@ Finding gradients(const char* check, Mixer& mixer, const std::vector<Tensor>& in
 
 Finding differences(const std::string& name, Depth depth) {
   const auto mixer = made(name);
+  const MixerCall call = call_of(name);
   return gradients("differences", *mixer, {input()}, depth, 1,
-                   [&](const auto& x) { return mixer->forward(x[0], kCausal); });
+                   [&](const auto& x) { return mixer->forward(x[0], call); });
 }
 
 Finding second_derivatives(const std::string& name, Depth depth) {
   const auto mixer = made(name);
+  const MixerCall call = call_of(name);
   return gradients("second derivatives", *mixer, {slice(slice(input(), 0, 0, 1), 1, 0, 3)}, depth, 2,
-                   [&](const auto& x) { return mixer->forward(x[0], kCausal); });
+                   [&](const auto& x) { return mixer->forward(x[0], call); });
 }
 
 /// Every gradient by exact dual numbers, which run through definitions only.
 Finding dual_numbers(const std::string& name, Depth depth) {
   const auto mixer = made(name);
+  const MixerCall call = call_of(name);
   GradientCheckOptions options{.probe = depth == Depth::pair ? Probe::directions : Probe::elements};
   options.differences = options.taylor = false, options.duals = Duals::yes;
   const GradientReport report = nn::check_gradients(
-      *mixer, [&](const auto& x) { return mixer->forward(x[0], kCausal); }, {input()}, options);
+      *mixer, [&](const auto& x) { return mixer->forward(x[0], call); }, {input()}, options);
   Finding finding{.check = "dual numbers", .limit = options.dual_tolerance};
   for (const auto& given : report.inputs) finding.error = std::max(finding.error, given.dual_error);
   if (!report.passed) finding.failure = to_string(report);
@@ -125,7 +133,7 @@ Finding dual_numbers(const std::string& name, Depth depth) {
 
 /// A change from position 3 on changes nothing before it.
 Finding causality(const std::string& name, Depth) {
-  const auto mixer = made(name);
+  const auto mixer = made(name, true);
   const Tensor x = input(), later = concat({slice(x, 1, 0, 3), slice(x, 1, 3, kTime) + 1}, 1);
   const Tensor y = mixer->forward(x, kCausal), changed = mixer->forward(later, kCausal);
   if (apart(slice(y, 1, 3, kTime), slice(changed, 1, 3, kTime)) < 1e-6)
@@ -134,7 +142,7 @@ Finding causality(const std::string& name, Depth) {
 }
 
 Finding decoding(const std::string& name, Depth) {
-  const auto mixer = made(name);
+  const auto mixer = made(name, true);
   const Tensor x = input(), whole = mixer->forward(x, kCausal);
   const auto state = mixer->make_state(2, kTime);
   MixerCall call = kCausal;
@@ -150,11 +158,11 @@ Finding decoding(const std::string& name, Depth) {
 Finding lengths(const std::string& name, Depth) {
   const auto mixer = made(name);
   const Tensor x = input();
-  MixerCall call = kCausal;
+  MixerCall call = call_of(name);
   call.lengths = index_tensor(std::vector<int64_t>{kTime, 3}, {2});
   const Tensor row = slice(slice(x, 0, 1, 2), 1, 0, 3);
   const double error =
-      apart(slice(slice(mixer->forward(x, call), 0, 1, 2), 1, 0, 3), mixer->forward(row, kCausal));
+      apart(slice(slice(mixer->forward(x, call), 0, 1, 2), 1, 0, 3), mixer->forward(row, call_of(name)));
   call.lengths = index_tensor(std::vector<int64_t>{kTime, 0}, {2});
   const auto results = run(*mixer, x, call);
   for (const Tensor& result : results)
@@ -181,7 +189,7 @@ Finding threads_(const std::string& name, Depth) {
   for (const int count : {1, 2, 3, 7}) {
     set_threads(count);
     std::vector<std::vector<double>> bits;
-    for (const Tensor& result : run(*mixer, input())) bits.push_back(result.values());
+    for (const Tensor& result : run(*mixer, input(), call_of(name))) bits.push_back(result.values());
     if (first.empty()) first = bits;
     different += bits != first;
   }
@@ -196,7 +204,7 @@ Finding low_precision(const char* check, const std::string& name, DType dtype, d
   wide->copy_from(*mixer);
   wide->to(DType::float64);
   const Tensor x = cast(input(), dtype);
-  const auto got = run(*mixer, x), want = run(*wide, cast(x, DType::float64));
+  const auto got = run(*mixer, x, call_of(name)), want = run(*wide, cast(x, DType::float64), call_of(name));
   double error = 0;
   for (size_t i = 0; i < 2; ++i)  // y, and the gradient of x
     error = std::max(error, spec::distance(got[i].values(), want[i].values(), 0.1));
@@ -207,11 +215,12 @@ Finding low_precision(const char* check, const std::string& name, DType dtype, d
 /// changes a gradient must be found.
 Finding planted_mistakes(const std::string& name, Depth) {
   const auto mixer = made(name);
+  const MixerCall call = call_of(name);
   const Tensor x = slice(input(), 0, 0, 1);
   const auto gradients_with = [&](const std::function<void(Tape&)>& change) {
     Tape tape;
     tape.watch(x);
-    const Tensor y = mixer->forward(x, kCausal);
+    const Tensor y = mixer->forward(x, call);
     change(tape);
     std::vector<Tensor> sources = {x};
     for (const Parameter& p : mixer->parameters()) sources.push_back(p.value());
@@ -239,7 +248,7 @@ Finding planted_mistakes(const std::string& name, Depth) {
     GradientCheckOptions options{.probe = Probe::directions, .taylor = false, .duals = Duals::no};
     options.prepare = plant;
     found += !nn::check_gradients(
-                  *mixer, [&](const auto& xs) { return mixer->forward(xs[0], kCausal); }, {x}, options)
+                  *mixer, [&](const auto& xs) { return mixer->forward(xs[0], call); }, {x}, options)
                   .passed;
   }
   Finding finding = within("planted mistakes", static_cast<double>(planted - found), 0);
@@ -251,9 +260,10 @@ Finding planted_mistakes(const std::string& name, Depth) {
 /// NaN in one row of the batch stays there, and is not lost.
 Finding not_a_number(const std::string& name, Depth) {
   const auto mixer = made(name);
-  const Tensor x = contiguous(input()), y = mixer->forward(x, kCausal);
+  const MixerCall call = call_of(name);
+  const Tensor x = contiguous(input()), y = mixer->forward(x, call);
   x.data<double>()[2 * kWidth] = NAN;
-  const Tensor spoilt = mixer->forward(x, kCausal);
+  const Tensor spoilt = mixer->forward(x, call);
   bool lost = true;
   for (const double e : slice(select(spoilt, 0, 0), 0, 2, 3).values()) lost &= !std::isnan(e);
   if (lost) return failed("NaN", "NaN in the input is lost");
@@ -263,7 +273,8 @@ Finding not_a_number(const std::string& name, Depth) {
 Finding gpu(const std::string& name, Depth) {
   const auto on_cpu = made(name), on_gpu = made(name);
   on_gpu->to(Device::cuda);
-  const auto want = run(*on_cpu, input()), got = run(*on_gpu, to(input(), Device::cuda));
+  const auto want = run(*on_cpu, input(), call_of(name)),
+             got = run(*on_gpu, to(input(), Device::cuda), call_of(name));
   double error = 0;
   for (size_t i = 0; i < want.size(); ++i) error = std::max(error, apart(to(got[i], Device::cpu), want[i]));
   return within("GPU against CPU", error, 1e-11);
@@ -336,9 +347,9 @@ std::vector<std::string> values_of(const nn::PartOption& option) {
 }
 
 /// All names of the part with these values of its options: "fixed=stride=3:summary=2".
-std::vector<std::map<std::string, std::string>> settings_of(const nn::AttentionPartRow& row) {
+std::vector<std::map<std::string, std::string>> settings_of(const std::vector<nn::PartOption>& options) {
   std::vector<std::map<std::string, std::string>> all = {{}};
-  for (const nn::PartOption& option : row.options) {
+  for (const nn::PartOption& option : options) {
     std::vector<std::map<std::string, std::string>> longer;
     for (const auto& setting : all)
       for (const std::string& value : values_of(option)) {
@@ -357,7 +368,7 @@ Tensor output_of(const std::string& part, const std::map<std::string, std::strin
   for (const auto& [option, value] : setting)
     if (!value.empty()) name += (name == part ? "=" : ":") + option + "=" + value;
   try {
-    return made(name)->forward(random({1, 12, kWidth}, 8), kCausal);
+    return made(name)->forward(random({1, 12, kWidth}, 8), call_of(name));
   } catch (const Error&) {
     return {};
   }
@@ -365,25 +376,25 @@ Tensor output_of(const std::string& part, const std::map<std::string, std::strin
 
 }  // namespace
 
-std::vector<Finding> check_sensitivity(const nn::AttentionPartRow& row) {
+std::vector<Finding> check_sensitivity(const std::string& name, const std::vector<nn::PartOption>& options) {
   const Tensor without = output_of("standard", {});
   std::map<std::string, Finding> findings;
   findings["effect"] = failed("effect", "the output with it is the output without it");
-  for (const nn::PartOption& option : row.options)
+  for (const nn::PartOption& option : options)
     findings[option.name] = failed("effect of " + option.name, "its value changes nothing");
   const auto note = [](Finding& finding, const Tensor& x, const Tensor& y) {
     finding.error = std::max(finding.error, apart(x, y));
     if (finding.error > 1e-6) finding.failure.clear();
   };
-  for (const auto& setting : settings_of(row)) {
-    const Tensor y = output_of(row.name, setting);
+  for (const auto& setting : settings_of(options)) {
+    const Tensor y = output_of(name, setting);
     if (!y.defined()) continue;
     note(findings["effect"], y, without);
-    for (const nn::PartOption& option : row.options) {
+    for (const nn::PartOption& option : options) {
       auto first = setting;  // differs from `setting` in this option alone
       first[option.name] = values_of(option)[0];
       if (!findings[option.name].failure.empty())
-        if (const Tensor other = output_of(row.name, first); other.defined())
+        if (const Tensor other = output_of(name, first); other.defined())
           note(findings[option.name], y, other);
     }
   }
@@ -397,6 +408,20 @@ namespace {
 void write(const nlohmann::json& line) {
   if (const char* const path = std::getenv("VITRINE_FINDINGS"); path != nullptr)
     std::ofstream(path, std::ios::app) << line << '\n';
+}
+
+template <class Row>
+void write_row(const Row& row, const char* kind) {
+  nlohmann::json options = nlohmann::json::object();
+  for (const nn::PartOption& option : row.options)
+    options[option.name] = option.help + (option.initial.empty() ? "" : "; by default " + option.initial);
+  write({{"subject", name_of(row)},
+         {"name", row.name},
+         {"kind", kind},
+         {"help", row.help},
+         {"formula", row.formula},
+         {"source", row.source},
+         {"options", options}});
 }
 
 }  // namespace
@@ -414,23 +439,9 @@ void record(const std::string& subject, const std::vector<Finding>& findings) {
 
 void record_rows() {
   for (const nn::MixerRow* row : nn::mixer_table(false))
-    write({{"subject", row->name},
-           {"kind", row->make ? "mixer" : "base of attention"},
-           {"help", row->help},
-           {"formula", row->formula},
-           {"source", row->source}});
-  for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) {
-    nlohmann::json options = nlohmann::json::object();
-    for (const nn::PartOption& option : row->options)
-      options[option.name] = option.help + (option.initial.empty() ? "" : "; by default " + option.initial);
-    write({{"subject", name_of(*row)},
-           {"name", row->name},
-           {"kind", "part of attention"},
-           {"help", row->help},
-           {"formula", row->formula},
-           {"source", row->source},
-           {"options", options}});
-  }
+    write_row(*row, row->make ? "mixer" : "base of attention");
+  for (const nn::AttentionPartRow* row : nn::attention_part_table(false))
+    write_row(*row, "part of attention");
 }
 
 }  // namespace vitrine::test

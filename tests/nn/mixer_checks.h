@@ -30,9 +30,9 @@ enum class Depth {
 /// name; any other error is a failure.
 std::vector<Finding> check_mixer(const std::string& name, Depth depth);
 
-/// Checks that the part or base has an effect: that the outputs with it and without it differ, and
-/// that each of its options has a value with which the outputs differ from those of the default.
-std::vector<Finding> check_sensitivity(const nn::AttentionPartRow& row);
+/// Checks that a row has an effect: that its outputs differ from those of standard attention, and
+/// that each of its options has two values with different outputs.
+std::vector<Finding> check_sensitivity(const std::string& name, const std::vector<nn::PartOption>& options);
 
 /// Writes the findings to the file that VITRINE_FINDINGS names, a JSON object per line. Does
 /// nothing if the variable is not set.

@@ -18,6 +18,8 @@ TEST_CASE("every mechanism: gradients, causality, decoding, lengths, 16 bits, th
   test::record_rows();
   auto names = test::mechanisms();
   for (const std::string& other : test::other_mixers()) names.push_back(other);
+  for (const nn::MixerRow* row : nn::mixer_table(false))
+    if (!row->causal) names.push_back(row->name);
   for (const std::string& name : names) {
     const auto findings = test::check_mixer(name, Depth::whole);
     for (const auto& finding : findings) {
@@ -28,15 +30,18 @@ TEST_CASE("every mechanism: gradients, causality, decoding, lengths, 16 bits, th
   }
 }
 
-TEST_CASE("every part and each of its options changes the output") {
-  for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) {
-    const auto findings = test::check_sensitivity(*row);
+TEST_CASE("every row and each of its options changes the output") {
+  const auto check = [](const auto& row) {
+    const auto findings = test::check_sensitivity(row.name, row.options);
     for (const auto& finding : findings) {
-      INFO(row->name, ", ", finding.check);
+      INFO(row.name, ", ", finding.check);
       CHECK_MESSAGE(finding.failure.empty(), finding.failure);
     }
-    test::record(row->name, findings);
-  }
+    test::record(test::name_of(row), findings);
+  };
+  for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) check(*row);
+  for (const nn::MixerRow* row : nn::mixer_table(false))
+    if (row->name != "standard") check(*row);
 }
 
 TEST_CASE("every pair of rows computes what it should, or is refused with a reason that names one of them") {
