@@ -15,8 +15,7 @@ using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
 extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kConvolutionTruthAdapters,
-    kLinearTruthAdapters,
-    kRecurrentTruthAdapters, kScoreTruthAdapters;
+    kLinearTruthAdapters, kRecurrentTruthAdapters, kScanTruthAdapters, kScoreTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 
