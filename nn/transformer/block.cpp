@@ -23,9 +23,7 @@ TransformerBlock::TransformerBlock(const BlockOptions& o)
     feed_forward =
         std::make_unique<FeedForward>(width, hidden, o.activation, o.bias, o.mixer.out_deviation);
   if (o.cross) {
-    MixerOptions sizes = o.mixer;
-    sizes.name = cross_attention_of(o.mixer);
-    cross = std::make_unique<MultiHeadAttention>(sizes);
+    cross = make_cross_attention(o.mixer);
     cross_shortcut = std::make_unique<Shortcut>(o.residual, width, o.deep_norm.alpha);
   }
   if (o.residual != Residual::deepnet) return;

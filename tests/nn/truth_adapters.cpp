@@ -68,7 +68,8 @@ TruthAdapters truth_adapters() {
        }},
   };
   for (const TruthAdapters* more :
-       {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters, &kRecurrentTruthAdapters, &kScoreTruthAdapters})
+       {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters, &kConvolutionTruthAdapters,
+        &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters, &kScoreTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }
