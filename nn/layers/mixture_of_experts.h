@@ -17,12 +17,13 @@ struct ExpertOptions {
 
 /// Where each of N tokens went, with K choices in the order of their probability.
 struct Routing {
-  Tensor experts;     ///< int64 [N, K]: the chosen experts; the lower of equal ones comes first
-  Tensor slots;       ///< int64 [N, K]: the place in the expert; −1 where the token is dropped
-  Tensor gates;       ///< [N, K]: the weights of the outputs, in the wide dtype
-  int64_t capacity;   ///< the number of places of each expert
-  Tensor dropped;     ///< a scalar: the share of choices that are dropped
-  Tensor auxiliary;   ///< balance·balance_loss + z·z_loss, a scalar; undefined in evaluation
+  Tensor experts;    ///< int64 [N, K]: the chosen experts; the lower of equal ones comes first
+  Tensor slots;      ///< int64 [N, K]: the place in the expert; −1 where the token is dropped
+  Tensor gates;      ///< [N, K]: the weights of the outputs, in the wide dtype
+  int64_t capacity;  ///< the number of places of each expert
+  Tensor dropped;    ///< a scalar: the share of choices that are dropped
+  /// balance·balance_loss + z·z_loss, a scalar; undefined in evaluation
+  Tensor auxiliary;
 };
 
 /// Chooses experts for logits [N, E]. p = softmax(logits); the gate of one choice is its p, those of
