@@ -26,8 +26,8 @@ struct Routing {
   Tensor auxiliary;
 };
 
-/// Chooses experts for logits [N, E]. p = softmax(logits); the gate of one choice is its p, those of
-/// several choices are their p divided by their sum, before anything is dropped. An expert takes
+/// Chooses experts for logits [N, E]. p = softmax(logits); the gate of one choice is its p, those
+/// of several choices are their p divided by their sum, before anything is dropped. An expert takes
 /// `capacity` tokens in the order of the tokens, all first choices before all second ones. 0 is no
 /// limit: the capacity is then the largest load, which is read from the device. Discrete choices
 /// have no gradient. Fedus et al. 2021 (Switch), Lepikhin et al. 2020 (GShard).
