@@ -118,15 +118,19 @@ TEST_CASE("universal Transformer: gradients, copies, causality, and more steps w
   }
 }
 
-TEST_CASE("universal Transformer: one step is one block on x plus coordinates, which differ by step") {
+TEST_CASE("universal Transformer: every step is the block on the state plus the coordinates of that step") {
   UniversalOptions o = options(HaltingKind::graves);
-  o.halting.max_steps = 1;
-  const UniversalTransformer model = made(o);
-  const Tensor x = random({1, 3, 8});
-  const Tensor coordinates = universal_coordinates(3, 8, 1, DType::float64);
-  CHECK(apart(model.forward(x).state, model.block.forward(x + coordinates, {.mask = {.causal = true}})) <
-        1e-14);
-  CHECK(apart(coordinates, universal_coordinates(3, 8, 2, DType::float64)) > 1e-2);
+  o.halting.max_steps = 2;
+  UniversalTransformer model = made(o);
+  model.halting.unit.weight.assign(zeros({1, 8}, DType::float64));
+  model.halting.unit.bias.assign(zeros({1}, DType::float64));  // probability ½, then the rest
+  const auto step = [&](const Tensor& s, int64_t n) {
+    return model.block.forward(s + universal_coordinates(3, 8, n, DType::float64),
+                               {.mask = {.causal = true}});
+  };
+  const Tensor x = random({1, 3, 8}), first = step(x, 1);
+  CHECK(apart(model.forward(x).state, (first + step(first, 2)) * 0.5) < 1e-14);
+  CHECK(apart(step(first, 2), step(first, 1)) > 1e-3);
 }
 
 TEST_CASE("wrong arguments of halting and of the universal Transformer") {
