@@ -76,7 +76,8 @@ TEST_CASE("every stride, padding, dilation and last window gives what a plain lo
           for (const bool count_padding : {false, true})
             for (const Shape& kernel : {Shape{2, 2}, Shape{3, 2}}) {
               const Pool2dOptions o{stride, padding, dilation, last, count_padding};
-              INFO("number ", count++);
+              ++count;
+              INFO("number ", count);
               CHECK(distance(max_pool2d(x, {kernel[0], kernel[1]}, o), plain_pool(x, kernel, o, false)) == 0);
               CHECK(distance(define::max_pool2d(x, {kernel[0], kernel[1]}, o),
                              plain_pool(x, kernel, o, false)) == 0);
