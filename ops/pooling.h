@@ -33,6 +33,7 @@ Tensor max_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options 
 
 /// The average of each window. x [N, C, H, W] → [N, C, H', W']: the sum divided by the taps of
 /// the window that count. What a partial window has after the padded image never counts.
+/// A window in which nothing counts gives NaN.
 Tensor avg_pool2d(const Tensor& x, PerAxis<int64_t> kernel, const Pool2dOptions& options = {});
 /// avg_pool2d of sequences [N, C, T].
 Tensor avg_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options = {});

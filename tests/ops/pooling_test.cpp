@@ -111,6 +111,9 @@ TEST_CASE("averages: padding counts unless it is left out, and a partial window 
   const Tensor x = sequence({1, 2, 3, 4, 6});
   CHECK(avg_pool1d(x, 2).values() == std::vector<double>{1.5, 3.5});
   CHECK(avg_pool1d(x, 2, {.last = LastWindow::partial}).values() == std::vector<double>{1.5, 3.5, 6});
+  // A window that begins in the padding after x does not exist.
+  CHECK(avg_pool1d(sequence({1, 2}), 3, {.padding = 1, .last = LastWindow::partial}).values() ==
+        std::vector<double>{1});
   CHECK(avg_pool1d(x, 3, {.padding = 1}).values() == std::vector<double>{1, 13.0 / 3});
   CHECK(avg_pool1d(x, 3, {.padding = 1, .count_padding = false}).values() ==
         std::vector<double>{1.5, 13.0 / 3});
