@@ -1,6 +1,6 @@
 // Convolution as a product of matrices ("im2col"). What each window sees becomes a column, so that
-// the weights of all outputs multiply all windows at once. plain::convolution in ops/convolution.cpp
-// has the readable loop.
+// the weights of all outputs multiply all windows at once. plain::convolution in
+// ops/convolution.cpp has the readable loop.
 //
 // The columns of a whole batch would be as many times larger than x as a kernel has taps. So the
 // windows are processed in blocks, whose columns fit into the cache.
