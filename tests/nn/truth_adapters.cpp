@@ -69,7 +69,7 @@ TruthAdapters truth_adapters() {
   };
   for (const TruthAdapters* more :
        {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kConvolutionTruthAdapters,
-        &kRecurrentTruthAdapters, &kScoreTruthAdapters})
+        &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters, &kScoreTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }

@@ -15,7 +15,7 @@ using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
 extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kConvolutionTruthAdapters,
-    kRecurrentTruthAdapters, kScoreTruthAdapters;
+    kLinearTruthAdapters, kRecurrentTruthAdapters, kScanTruthAdapters, kScoreTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 
