@@ -165,12 +165,12 @@ TEST_CASE("every kind of block on the device gives the CPU's losses, logits and 
   const Kind kinds[] = {
       {"rms norms after the sums, swiglu, no bias, rotary",
        [](nn::GptOptions& o) {
-         o.norm = nn::NormKind::rms, o.pre_norm = false, o.activation = nn::Activation::swiglu;
+         o.norm = nn::NormKind::rms, o.residual = nn::Residual::post, o.activation = nn::Activation::swiglu;
          o.bias = nn::Bias::no, o.mixer = "rotary";
        }},
       {"layer norms after the sums, silu, sinusoidal positions",
        [](nn::GptOptions& o) {
-         o.pre_norm = false, o.activation = nn::Activation::silu, o.positions = nn::Positions::sinusoidal;
+         o.residual = nn::Residual::post, o.activation = nn::Activation::silu, o.positions = nn::Positions::sinusoidal;
        }},
       {"rms norms, relu, grouped queries, LASER",
        [](nn::GptOptions& o) {

@@ -216,13 +216,13 @@ TEST_CASE("a config file has comments, quotes, flags and lists") {
   const Folder folder;
   std::ofstream(folder / "text.txt", std::ios::app) << "a # in the text; and [these], too\n";
   std::ofstream(folder / "run.ini") << "; a comment\r\n\n  steps=2 # two\r\nprompt = \"[a # in\"\nno-bias\n"
-                                       "seeds = [ 5, '6' ]  # both\npost-norm = false\n";
+                                       "seeds = [ 5, '6' ]  # both\nresidual = pre\n";
   Program program(folder, tiny(folder, {"--config", folder / "run.ini", "--out", folder / "out"}));
   CHECK_MESSAGE(program.exit_code() == 0, program.printed());
   CHECK(program.printed().find("--- sample ---\n[a # in") != std::string::npos);
   const auto saved = read_safetensors(folder / "out/standard-seed6.safetensors");
   CHECK(saved.metadata.at("no-bias") == "true");
-  CHECK(saved.metadata.at("post-norm") == "false");
+  CHECK(saved.metadata.at("residual") == "pre");
 }
 
 TEST_CASE("standard output that is full is an error at the end, and what was trained is saved") {
@@ -280,7 +280,7 @@ TEST_CASE("flags of the block reach the model, and those of saving and evaluatin
   CHECK(!fs::exists(folder / "out/standard.safetensors"));
 
   const auto bare =
-      trained({"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--post-norm", "--no-bias"});
+      trained({"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--residual", "post", "--no-bias"});
   CHECK(bare.at("model/blocks.0.feed_forward.up.weight").shape() == Shape{48, 16});
   for (const auto& entry : bare) {
     const std::string& name = entry.first;

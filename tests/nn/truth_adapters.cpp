@@ -68,7 +68,7 @@ TruthAdapters truth_adapters() {
        }},
   };
   for (const TruthAdapters* more :
-       {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kConvolutionTruthAdapters,
+       {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters, &kConvolutionTruthAdapters,
         &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters, &kScoreTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;

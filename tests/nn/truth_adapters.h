@@ -14,7 +14,7 @@ using Params = const Settings&;
 using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
-extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kConvolutionTruthAdapters,
+extern const TruthAdapters kAttentionTruthAdapters, kBlockTruthAdapters, kCompositionTruthAdapters, kConvolutionTruthAdapters,
     kLinearTruthAdapters, kRecurrentTruthAdapters, kScanTruthAdapters, kScoreTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();

@@ -9,6 +9,7 @@
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/power_norm.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/rotary.h"
@@ -163,6 +164,12 @@ bool spread_rows(const Values& x, const Params&) {
   return min(centered ? var(rows, {-1}) : mean(square(rows), {-1})).item() > 0.01;
 }
 
+/// The channels differ enough from 0 that rounding does not decide their norm.
+bool spread_channels(const Values& x, const Params&) {
+  const Tensor rows = reshape(x[0], {x[0].numel() / x[0].size(-1), x[0].size(-1)});
+  return min(mean(square(rows), {0})).item() > 0.01;
+}
+
 Tensor parts(const AddNorm& a) { return concat({a.sum(), a.y()}, 0); }
 
 const Domain kScore{-4, 4};
@@ -231,6 +238,20 @@ std::vector<Op> kernel_ops() {
        [](V x, P) { return rms_norm(x[0], x[1]); },
        {{}},
        spread_rows<1, false>},
+      {"power_norm",
+       "power_norm($0, $1, $2, 0.7, 0)",
+       with_vectors<2>,
+       [](V x, P) {
+         const DType wide = accumulation_dtype(x[0].dtype());
+         const Tensor psi2 = full({x[0].size(-1)}, 0.7, wide), nu = zeros({x[0].size(-1)}, wide);
+         return power_norm(x[0], x[1], x[2], psi2, nu);
+       }},
+      {"power_norm_v",
+       "power_norm_v($0, $1, $2)",
+       with_vectors<2>,
+       [](V x, P) { return power_norm_v(x[0], x[1], x[2]); },
+       {{}},
+       spread_channels},
       {"add_layer_norm",
        "concat({sum, y} of add_layer_norm($0, $1, $2, $3))",
        with_residual_and_bias,

@@ -7,6 +7,7 @@
 #include "nn/metrics/perplexity.h"
 #include "nn/text/tokens.h"
 #include "nn/training/inspect_attention.h"
+#include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/view.h"
 
@@ -37,9 +38,14 @@ void check_batch(LanguageModel& model, int64_t batch) {
                fmt::format("training: a batch of {} windows of {} tokens", batch, model.context()));
 }
 
+/// In training, a model with experts adds its auxiliary loss.
 Tensor loss_of(const LanguageModel& model, const std::vector<Tensor>& batch,
                std::vector<MixerTrace>* traces = nullptr) {
-  return cross_entropy(model.forward(batch[0], {.traces = traces}), batch[1]);
+  std::vector<Routing> routing;
+  const Tensor loss =
+      cross_entropy(model.forward(batch[0], {.traces = traces, .routing = &routing}), batch[1]);
+  const Tensor auxiliary = auxiliary_loss(routing);
+  return auxiliary.defined() ? loss + auxiliary : loss;
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, GptOptions>> choices() {
   };
   for (const char* activation : {"relu", "gelu", "silu", "swiglu"})
     add(activation, [&](GptOptions& o) { o.activation = value_named<Activation>(activation); });
-  add("post-norm", [](GptOptions& o) { o.pre_norm = false; });
+  add("post-norm", [](GptOptions& o) { o.residual = Residual::post; });
   add("RMS norm", [](GptOptions& o) { o.norm = NormKind::rms; });
   add("no bias", [](GptOptions& o) { o.bias = Bias::no; });
   add("hidden size", [](GptOptions& o) { o.hidden = 5; });

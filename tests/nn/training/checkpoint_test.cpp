@@ -61,7 +61,7 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
   odd.mixer = "qk_norm+rotary+softcap=9";
   odd.activation = Activation::swiglu;
   odd.norm = NormKind::rms;
-  odd.pre_norm = false;
+  odd.residual = Residual::post;
   odd.bias = Bias::no;
   for (const GptOptions& options : {test::tiny(), odd})
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
