@@ -29,7 +29,7 @@ inline std::vector<std::string> mechanisms() {
   return names;
 }
 
-/// The causal mixers of the table besides standard attention, and some names with parts and options.
+/// The causal mixers of the table besides standard attention, some with parts and options.
 inline std::vector<std::string> other_mixers() {
   std::vector<std::string> names;
   for (const nn::MixerRow* row : nn::mixer_table(false))
