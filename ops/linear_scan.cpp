@@ -65,7 +65,7 @@ struct Scan {
     check(fits,
           "linear_scan: log_decay is {}, wanted [{}, {}, {}] or [{}, {}, {}, {}], or 1 in place of sizes",
           g.shape(), batch, heads, time, batch, heads, time, rows);
-    return cast(expand(g, shape), wide);
+    return expand(cast(g, wide), shape);  // so that gradients are added up in the wide dtype
   }
 
   Tensor initial(const Tensor& state) const {
@@ -104,7 +104,7 @@ LinearScanStates define::linear_scan(const Tensor& q0, const Tensor& k0, const T
 LinearScanStates linear_scan(const Tensor& q0, const Tensor& k0, const Tensor& v0,
                              const LinearScanOptions& options) {
   const Scan s(q0, k0, v0, options);
-  const auto inputs = {s.q, s.k, s.v, s.log_decay, s.erase_to, s.erase_from, s.first};
+  const auto inputs = {s.q, s.k, s.v, s.first, s.log_decay, s.erase_to, s.erase_from};
   if (const auto states = through_definition(inputs, [&] {
         return define::linear_scan(s.q, s.k, s.v, {s.log_decay, s.erase_to, s.erase_from, s.first, s.scale});
       }))
@@ -129,18 +129,18 @@ LinearScanStates linear_scan(const Tensor& q0, const Tensor& k0, const Tensor& v
                               : zeros({shape[0], shape[1], shape[3], shape[4]}, wide, dy.device());
     Tensor dv = empty(dy.shape(), dy.dtype(), dy.device()), dfirst = empty_like(dstate), added;
     if (to->defined()) added = empty(dy.shape(), wide, dy.device());
-    if (b.needs(2) || b.needs(6) || to->defined())
+    if (b.needs(2) || b.needs(3) || to->defined())
       VITRINE_RUN(linear_scan_backward_columns, dv, added, dfirst, dy, dstate, q.get(), k.get(), g.get(),
                   to.get(), from.get(), scale);
     const auto like = [](const Tensor& x, DType dtype) { return empty(x.shape(), dtype, x.device()); };
     Tensor dq = like(q, q->dtype()), dk = like(k, k->dtype()), dg, dto, dfrom;
     if (to->defined()) dto = like(to, to->dtype()), dfrom = like(from, from->dtype());
-    if (b.needs(3)) dg = like(q, wide);
-    if (b.needs(0) || b.needs(1) || b.needs(3) || b.needs(4) || b.needs(5))
+    if (b.needs(4)) dg = like(q, wide);
+    if (b.needs(0) || b.needs(1) || b.needs(4) || b.needs(5) || b.needs(6))
       VITRINE_RUN(linear_scan_backward_rows, dq, dk, dg, dto, dfrom, dy, dstate, q.get(), k.get(), v.get(),
                   g.get(), to.get(), from.get(), erased.get(), added, boundaries.get(), scale);
     if (dg.defined() && g->rank() == 3) dg = sum(dg, {-1});
-    return {dq, dk, dv, dg, dto, dfrom, dfirst};
+    return {dq, dk, dv, dfirst, dg, dto, dfrom};
   };
   const auto states = record_all("linear_scan", inputs, {o, state}, backward);
   return {states[0], states[1]};

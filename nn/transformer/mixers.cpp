@@ -51,6 +51,7 @@ std::vector<MixerRow> attention_rows() {
   return {
       {.name = "standard",
        .help = "scaled dot product, softmax, weighted mean",
+       .formula = "y = softmax(q·kᵀ/√D)·v",
        .source = "Vaswani et al. 2017",
        .stages = kAllStages,
        .attention =
@@ -59,18 +60,21 @@ std::vector<MixerRow> attention_rows() {
            }},
       {.name = "differential",
        .help = "the difference of two attention maps, normalized; takes all parts",
+       .formula = "y = (1 − λ₀)·RMSNorm(softmax(q₁·k₁ᵀ/√D)·v − λ·softmax(q₂·k₂ᵀ/√D)·v)",
        .source = "Ye et al. 2024",
        .stages = kAllStages,
        .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
                        const PartValues&) { return std::make_unique<DifferentialAttention>(parts, sizes); }},
       {.name = "linear",
        .help = "weights φ(q)·φ(k) with φ = elu + 1, in linear time",
+       .formula = "y_i = Σ_j φ(q_i)·φ(k_j)·v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = elu(x) + 1",
        .source = "Katharopoulos et al. 2020",
        .stages = kFeatureStages,
        .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
                        const PartValues&) { return std::make_unique<LinearAttention>(parts, sizes); }},
       {.name = "performer",
        .help = "softmax weights estimated by random features, in linear time",
+       .formula = "y_i = Σ_j φ(q_i)·φ(k_j)·v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = e^(W·x − |x|²/2)",
        .source = "Choromanski et al. 2021",
        .stages = kFeatureStages,
        .options = {count("features", "the number of features; without it D·ln D")},
@@ -80,6 +84,7 @@ std::vector<MixerRow> attention_rows() {
            }},
       {.name = "linformer",
        .help = "keys and values projected along time to a few rows; not causal",
+       .formula = "y = softmax(q·(E·k)ᵀ/√D)·(F·v)",
        .source = "Wang et al. 2020",
        .stages = all_but_mask(),
        .causal = false,
@@ -95,18 +100,21 @@ std::vector<MixerRow> other_rows() {
   return {
       {.name = "lstm",
        .help = "long short-term memory, in place of attention",
+       .formula = "c ← σ(f)·c + σ(i)·tanh(g), h ← σ(o)·tanh(c)",
        .source = "Hochreiter and Schmidhuber 1997",
        .positions = true,
        .padding = false,
        .make = make<Lstm>},
       {.name = "gru",
        .help = "gated recurrent unit, in place of attention",
+       .formula = "h ← (1 − u)·tanh(n + r·n') + u·h",
        .source = "Cho et al. 2014",
        .positions = true,
        .padding = false,
        .make = make<Gru>},
       {.name = "retention",
        .help = "linear attention whose heads forget at fixed rates",
+       .formula = "S_t = γ_h·S_{t−1} + k_tᵀ·v_t, o_t = q_t·S_t/√D, γ_h = 1 − 2^(−5−h)",
        .source = "Sun et al. 2023",
        .positions = true,
        .options = {{"theta", "the base: the slowest pair rotates by about 1/theta per position", "10000"}},
@@ -116,6 +124,7 @@ std::vector<MixerRow> other_rows() {
            }},
       {.name = "gated_linear",
        .help = "linear attention whose positions decide what is forgotten",
+       .formula = "S_t = diag(α_t)·S_{t−1} + k_tᵀ·v_t, o_t = q_t·S_t/√D",
        .source = "Yang et al. 2023",
        .positions = true,
        .options = {count("rank", "of the projection from which the decays come", "16")},
@@ -125,6 +134,7 @@ std::vector<MixerRow> other_rows() {
            }},
       {.name = "delta",
        .help = "DeltaNet: the state is corrected by the error of its own prediction",
+       .formula = "S_t = S_{t−1} + β_t·k_tᵀ·(v_t − k_t·S_{t−1}), o_t = q_t·S_t/√D",
        .source = "Yang et al. 2024",
        .positions = true,
        .options = {{.name = "kind",
@@ -165,7 +175,7 @@ const char* name_of(Stage stage) {
   switch (stage) {
     case Stage::prepare: return "queries, keys or values";
     case Stage::score: return "scores";
-    case Stage::scale: return "a scale of scores";
+    case Stage::scale: return "scale of scores";
     case Stage::modify: return "scores to modify";
     case Stage::mask: return "mask of pairs of positions";
     case Stage::normalize: return "weights to normalize";

@@ -17,6 +17,7 @@ namespace vitrine::nn {
 struct MixerRow {
   std::string name;
   std::string help = {};
+  std::string formula = {};        ///< as a proof card shows it
   std::string source = {};         ///< the paper
   std::vector<Stage> stages = {};  ///< the stages whose parts it accepts
   bool positions = false;          ///< the mixer itself depends on positions

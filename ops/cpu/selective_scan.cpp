@@ -188,10 +188,9 @@ void selective_scan(Tensor& y, Tensor& state, Tensor& boundaries, const Tensor& 
       group.pack_states(bs, b, begin, n), group.pack_states(cs, c, begin, n);
       SelectiveChunk<T> chunk{n, group.channels, group.states, us, deltas, as, bs, cs, h, ys};
       VITRINE_DISPATCH(selective::forward<T>)(chunk);
-      if (skip.defined())
-        for (size_t i = 0; i < n * kGroup; ++i)
-          if (i % kGroup < group.channels)
-            ys[i] += skip.data<T>()[group.first + static_cast<int64_t>(i % kGroup)] * us[i];
+      for (size_t p = 0; skip.defined() && p < n; ++p)
+        for (size_t i = 0; i < group.channels; ++i)
+          ys[p * kGroup + i] += skip.data<T>()[group.first + static_cast<int64_t>(i)] * us[p * kGroup + i];
       group.unpack(y, ys, begin, n);
     }
     group.transpose_back(group.matrix(state, group.row), h);

@@ -62,19 +62,24 @@ HWY_INLINE void erasing_columns(const ColumnChunk<T>& x, size_t column) {
   using V = Vec<T>;
   constexpr size_t kNext = kLanes<T>;
   T* const state = x.state + column;
-  V r0(T(0)), r1(T(0));
+  V sum[2][2], y[2][2];
+  const auto clear = [](V(&sums)[2][2])
+                         HWY_ATTR { sums[0][0] = sums[0][1] = sums[1][0] = sums[1][1] = V(T(0)); };
+  clear(sum);
   for (size_t i = 0; i < x.rows; ++i) {
     const V b(x.from[i]);
-    r0 = mul_add(b, load(state + i * kColumns), r0), r1 = mul_add(b, load(state + i * kColumns + kNext), r1);
+    V(&of)[2] = sum[i % 2];
+    of[0] = mul_add(b, load(state + i * kColumns), of[0]);
+    of[1] = mul_add(b, load(state + i * kColumns + kNext), of[1]);
   }
   for (size_t p = 0; p < x.n; ++p) {
     const size_t at = p * x.rows;
     const T *const k = x.k + at, *const q = x.q + at, *const to = x.to + at, *const w = x.w + at;
     const T* const next = x.from + std::min(p + 1, x.n - 1) * x.rows;  // of the last one: not used
     const V v0 = load(x.v + p * kColumns + column), v1 = load(x.v + p * kColumns + column + kNext);
+    const V r0 = sum[0][0] + sum[1][0], r1 = sum[0][1] + sum[1][1];
     store(x.erased + p * kColumns + column, r0), store(x.erased + p * kColumns + column + kNext, r1);
-    V y[2][2] = {{V(T(0)), V(T(0))}, {V(T(0)), V(T(0))}},
-      sum[2][2] = {{V(T(0)), V(T(0))}, {V(T(0)), V(T(0))}};
+    clear(y), clear(sum);
     const auto visit = [&](size_t i, size_t odd) HWY_ATTR {
       T* const row = state + i * kColumns;
       const V a(to[i]), ki(k[i]), qi(q[i]), b(next[i]);
@@ -93,7 +98,6 @@ HWY_INLINE void erasing_columns(const ColumnChunk<T>& x, size_t column) {
     if (i < x.rows) visit(i, 0);
     store(x.y + p * kColumns + column, y[0][0] + y[1][0]);
     store(x.y + p * kColumns + column + kNext, y[0][1] + y[1][1]);
-    r0 = sum[0][0] + sum[1][0], r1 = sum[0][1] + sum[1][1];
   }
 }
 
