@@ -171,7 +171,7 @@ std::vector<MixerRow> other_rows() {
            }},
       {.name = "delta",
        .help = "DeltaNet: the state is corrected by the error of its own prediction",
-       .formula = "S_t = S_{t−1} + β_t·k_tᵀ·(v_t − k_t·S_{t−1}), o_t = q_t·S_t",
+       .formula = "S_t = S_{t−1} + β_t·k_tᵀ·(v_t − k_t·S_{t−1}), o_t = q_t·S_t/√D",
        .source = "Yang et al. 2024",
        .positions = true,
        .options = {{.name = "kind",
