@@ -11,6 +11,7 @@
 #include "core/tensor_kernels.h"
 #include "ops/attention.h"
 #include "ops/formulas.h"
+#include "ops/windows.h"
 
 namespace vitrine {
 
@@ -145,6 +146,25 @@ VITRINE_KERNEL(gru_cell, Tensor& h, Tensor& gates, const Tensor& x, const Tensor
 VITRINE_KERNEL(gru_cell_backward, Tensor& dx, Tensor& dproduct, Tensor& dh, const Tensor& dh_t,
                const Tensor& gates, const Tensor& h_before, const Tensor& lengths, int64_t t);
 
+// -- Convolutions: images x and dx [N, C, H, W], y and dy [N, O, H', W'], where H' and W' are the
+// numbers of windows; weight [O, C/groups, kernel of rows, kernel of columns]. Padding is 0.
+
+/// y[n, o] = bias[o] + Σ over the group's channels c and over taps of weight[o, c, tap]·x[n, c, …].
+/// bias [O] has the wide dtype, and may be undefined.
+VITRINE_KERNEL(convolution, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+               const Windows& windows);
+/// dx, in the wide dtype: each window adds dy·weight to the elements that it has read.
+VITRINE_KERNEL(convolution_backward_x, Tensor& dx, const Tensor& dy, const Tensor& weight,
+               const Windows& windows);
+/// dweight, in the wide dtype: Σ over images and windows of dy·x.
+VITRINE_KERNEL(convolution_backward_weight, Tensor& dweight, const Tensor& dy, const Tensor& x,
+               const Windows& windows);
+
+/// y = the largest element of each window, or NaN if there is one. chosen (int64, like y): its
+/// position in [0, H·W), the first of equal ones. A window of only padding gives −∞ and −1.
+VITRINE_KERNEL(max_pool, Tensor& y, Tensor& chosen, const Tensor& x, const Windows& windows);
+/// dx = Σ of dy over the windows that chose the element.
+VITRINE_KERNEL(max_pool_backward, Tensor& dx, const Tensor& dy, const Tensor& chosen, const Windows& windows);
 // -- Linear recurrences over a matrix S [dk, dv] for each of B·H heads (ops/linear_scan.h). q, k,
 // erase_to, erase_from and their gradients are [B, H, T, dk], v, y and theirs [B, H, T, dv]. Inputs
 // have contiguous rows and any other strides. log_decay is contiguous, [B, H, T] or [B, H, T, dk].

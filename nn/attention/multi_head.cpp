@@ -50,15 +50,6 @@ class SourceState : public DecodingState {
   int64_t length_ = 0;
 };
 
-/// The mask that also hides the keys after the length of each row.
-AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys) {
-  if (!lengths.defined()) return mask;
-  const Tensor positions = arange(0, static_cast<double>(keys), 1, DType::int64, lengths.device());
-  const Tensor present = less(positions, reshape(lengths, {lengths.numel(), 1, 1, 1}));
-  mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, present) : present;
-  return mask;
-}
-
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(const MixerOptions& o)

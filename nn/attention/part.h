@@ -151,8 +151,9 @@ struct AttentionPartRow {
   std::string name;
   Stage stage;
   std::string help = {};
-  std::string source = {};  ///< the paper
-  int rank = rank::other;   ///< its order in a chain of parts
+  std::string formula = {};  ///< of what the part changes, as a proof card shows it
+  std::string source = {};   ///< the paper
+  int rank = rank::other;    ///< its order in a chain of parts
   /// A feature that only one part may have, in addition to the stages with one owner
   std::string owns = {};
   std::vector<PartOption> options = {};
