@@ -43,7 +43,7 @@ struct GptOptions {
   Activation activation = Activation::gelu_tanh;  ///< of the feed-forward part
   NormKind norm = NormKind::layer;                ///< of the blocks and of the final norm
   Residual residual = Residual::pre;              ///< where the norms are; see residual.h
-  Bias bias = Bias::yes;  ///< of the linear layers
+  Bias bias = Bias::yes;                          ///< of the linear layers
   /// The output layer shares the weights of the token embedding; if false, it has weights of its
   /// own
   bool tied = true;

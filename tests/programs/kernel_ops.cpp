@@ -238,9 +238,7 @@ std::vector<Op> kernel_ops() {
        [](V x, P) { return rms_norm(x[0], x[1]); },
        {{}},
        spread_rows<1, false>},
-      {"power_norm",
-       "power_norm($0, $1, $2, 0.7, 0)",
-       with_vectors<2>,
+      {"power_norm", "power_norm($0, $1, $2, 0.7, 0)", with_vectors<2>,
        [](V x, P) {
          const DType wide = accumulation_dtype(x[0].dtype());
          const Tensor psi2 = full({x[0].size(-1)}, 0.7, wide), nu = zeros({x[0].size(-1)}, wide);

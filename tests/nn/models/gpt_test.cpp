@@ -42,9 +42,13 @@ std::vector<std::pair<std::string, GptOptions>> choices() {
     all.emplace_back(name, tiny("standard"));
     change(all.back().second);
   };
-  for (const char* activation : {"relu", "gelu", "silu", "swiglu"})
+  for (const char* activation : {"relu", "gelu", "silu", "swiglu", "geglu"})
     add(activation, [&](GptOptions& o) { o.activation = value_named<Activation>(activation); });
   add("post-norm", [](GptOptions& o) { o.residual = Residual::post; });
+  add("deepnet", [](GptOptions& o) { o.residual = Residual::deepnet; });
+  add("admin", [](GptOptions& o) { o.residual = Residual::admin; });
+  add("scale norm", [](GptOptions& o) { o.norm = NormKind::scale; });
+  add("experts", [](GptOptions& o) { o.experts = {.count = 3, .per_token = 2, .capacity_factor = 0}; });
   add("RMS norm", [](GptOptions& o) { o.norm = NormKind::rms; });
   add("no bias", [](GptOptions& o) { o.bias = Bias::no; });
   add("hidden size", [](GptOptions& o) { o.hidden = 5; });
