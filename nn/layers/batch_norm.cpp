@@ -20,7 +20,8 @@ BatchNorm::BatchNorm(int64_t channels, BatchNormOptions o)
 }
 
 Tensor BatchNorm::forward(const Tensor& x) const {
-  const int64_t channels = weight.numel(), axis = options_.axis < 0 ? options_.axis + x.rank() : options_.axis;
+  const int64_t channels = weight.numel(),
+                axis = options_.axis < 0 ? options_.axis + x.rank() : options_.axis;
   check(x.rank() >= 2 && axis >= 0 && axis < x.rank() && x.size(axis) == channels,
         "BatchNorm: x is {}, wanted {} channels on axis {}", x.shape(), channels, options_.axis);
   Axes others;

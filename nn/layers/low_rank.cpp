@@ -13,8 +13,8 @@ namespace {
 
 const LoraOptions& checked(int64_t in, int64_t out, const LoraOptions& o) {
   check(o.rank >= 1 && o.rank <= std::min(in, out),
-        "LowRank: the rank is {}, wanted at least 1 and at most the sizes {} and {} of the weight", o.rank, out,
-        in);
+        "LowRank: the rank is {}, wanted at least 1 and at most the sizes {} and {} of the weight", o.rank,
+        out, in);
   return o;
 }
 

@@ -90,12 +90,12 @@ Tensor MixtureOfExperts::mix(const Tensor& x, const Routing& r) const {
   // The row of each choice among those of all experts; the dropped ones share a row past the end.
   const Tensor row = where(kept, r.experts * static_cast<double>(r.capacity) + r.slots,
                            full_like(r.slots, static_cast<double>(rows)));
-  const Tensor token = repeat(arange(0, static_cast<double>(tokens), 1, DType::int64, x.device()),
-                              r.experts.size(1), 0);
+  const Tensor token =
+      repeat(arange(0, static_cast<double>(tokens), 1, DType::int64, x.device()), r.experts.size(1), 0);
   // The token in each row. An empty row reads token 0, and its output is not read.
   const Tensor source =
-      slice(scatter_add(zeros({rows + 1}, DType::int64, x.device()), 0, reshape(row, {row.numel()}), token), 0,
-            0, rows);
+      slice(scatter_add(zeros({rows + 1}, DType::int64, x.device()), 0, reshape(row, {row.numel()}), token),
+            0, 0, rows);
   const Tensor in = reshape(index_select(x, 0, source), {experts, r.capacity, x.size(1)});
   const Tensor h = activate(activation_, with_bias(matmul(in, transpose(up)), up_bias));
   const Tensor out = reshape(with_bias(matmul(h, transpose(down)), down_bias), {rows, x.size(1)});
@@ -109,8 +109,8 @@ Tensor MixtureOfExperts::forward(const Tensor& x, Routing* routing) const {
         x.shape(), router.shape()[1]);
   if (x.numel() == 0) return x;
   const Tensor tokens = reshape(x, {x.numel() / x.size(-1), x.size(-1)}), logits = router_logits(tokens);
-  const double share = static_cast<double>(options_.per_token * tokens.size(0)) /
-                       static_cast<double>(options_.count);
+  const double share =
+      static_cast<double>(options_.per_token * tokens.size(0)) / static_cast<double>(options_.count);
   Routing r = route(logits, options_.per_token,
                     training() ? static_cast<int64_t>(std::ceil(options_.capacity_factor * share)) : 0);
   const Tensor y = reshape(mix(tokens, r), x.shape());

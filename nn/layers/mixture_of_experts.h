@@ -17,16 +17,17 @@ struct ExpertOptions {
 
 /// Where each of N tokens went, with K choices in the order of their probability.
 struct Routing {
-  Tensor experts;     ///< int64 [N, K]: the chosen experts; the lower of equal ones comes first
-  Tensor slots;       ///< int64 [N, K]: the place in the expert; −1 where the token is dropped
-  Tensor gates;       ///< [N, K]: the weights of the outputs, in the wide dtype
-  int64_t capacity;   ///< the number of places of each expert
-  Tensor dropped;     ///< a scalar: the share of choices that are dropped
-  Tensor auxiliary;   ///< balance·balance_loss + z·z_loss, a scalar; undefined in evaluation
+  Tensor experts;    ///< int64 [N, K]: the chosen experts; the lower of equal ones comes first
+  Tensor slots;      ///< int64 [N, K]: the place in the expert; −1 where the token is dropped
+  Tensor gates;      ///< [N, K]: the weights of the outputs, in the wide dtype
+  int64_t capacity;  ///< the number of places of each expert
+  Tensor dropped;    ///< a scalar: the share of choices that are dropped
+  /// balance·balance_loss + z·z_loss, a scalar; undefined in evaluation
+  Tensor auxiliary;
 };
 
-/// Chooses experts for logits [N, E]. p = softmax(logits); the gate of one choice is its p, those of
-/// several choices are their p divided by their sum, before anything is dropped. An expert takes
+/// Chooses experts for logits [N, E]. p = softmax(logits); the gate of one choice is its p, those
+/// of several choices are their p divided by their sum, before anything is dropped. An expert takes
 /// `capacity` tokens in the order of the tokens, all first choices before all second ones. 0 is no
 /// limit: the capacity is then the largest load, which is read from the device. Discrete choices
 /// have no gradient. Fedus et al. 2021 (Switch), Lepikhin et al. 2020 (GShard).

@@ -10,10 +10,10 @@
 namespace vitrine::nn {
 
 /// The kinds of norm. layer: Ba et al. 2016. rms: no mean, no bias; Zhang and Sennrich 2019. scale:
-/// g·x/|x|, one gain for all channels; Nguyen and Salazar 2019. ada: c·(1 − k·y)·y for the layer norm
-/// y without gain, c = 1, k = 0.1, the factor c·(1 − k·y) constant in the backward pass; Xu et al.
-/// 2019. power: ops/power_norm.h; it shares statistics over the batch, but a position does not see
-/// the other ones. (A batch norm would let earlier positions see later ones.)
+/// g·x/|x|, one gain for all channels; Nguyen and Salazar 2019. ada: c·(1 − k·y)·y for the layer
+/// norm y without gain, c = 1, k = 0.1, the factor c·(1 − k·y) constant in the backward pass; Xu et
+/// al. 2019. power: ops/power_norm.h; it shares statistics over the batch, but a position does not
+/// see the other ones. (A batch norm would let earlier positions see later ones.)
 enum class NormKind { layer, rms, scale, ada, power };
 inline EnumNames<NormKind> names_of(NormKind) {
   return {"norm",

@@ -21,7 +21,8 @@ MixtureOfSoftmaxes::MixtureOfSoftmaxes(int64_t width, int64_t classes, int64_t m
 
 Tensor MixtureOfSoftmaxes::forward(const Tensor& x) const {
   const int64_t width = prior.weight.shape()[1], mixtures = prior.weight.shape()[0];
-  check(x.rank() >= 1 && x.size(-1) == width, "MixtureOfSoftmaxes: x is {}, wanted [..., {}]", x.shape(), width);
+  check(x.rank() >= 1 && x.size(-1) == width, "MixtureOfSoftmaxes: x is {}, wanted [..., {}]", x.shape(),
+        width);
   Shape each = x.shape();
   each.back() = mixtures;
   each.push_back(out.weight.shape()[1]);

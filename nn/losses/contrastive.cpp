@@ -14,8 +14,7 @@ namespace {
 
 /// The loss of finding row i of `to` from row i of `from`, both of unit length.
 Tensor direction(const Tensor& from, const Tensor& to, const Tensor& more, const ContrastiveOptions& o) {
-  const Tensor targets =
-      arange(0, static_cast<double>(from.size(0)), 1, DType::int64, from.device());
+  const Tensor targets = arange(0, static_cast<double>(from.size(0)), 1, DType::int64, from.device());
   Tensor cosines = matmul(from, transpose(to));
   if (o.margin != 0) cosines = cosines - o.margin * one_hot(targets, cosines.size(1), cosines.dtype());
   if (more.defined()) cosines = concat({cosines, matmul(from, transpose(more))}, 1);

@@ -13,9 +13,9 @@ struct ContrastiveOptions {
 };
 
 /// InfoNCE: row i of a [N, C] belongs to row i of b [N, C]; all other rows of b, and the rows of
-/// `negatives` [M, C] if defined, are negatives. The loss is the cross-entropy of the cosines divided
-/// by the temperature, with target i, averaged over rows. A zero vector has the cosine 0. Van den
-/// Oord et al. 2018; Gao et al. 2021 (SimCSE); the margin is that of Yang et al. 2019.
+/// `negatives` [M, C] if defined, are negatives. The loss is the cross-entropy of the cosines
+/// divided by the temperature, with target i, averaged over rows. A zero vector has the cosine 0.
+/// Van den Oord et al. 2018; Gao et al. 2021 (SimCSE); the margin is that of Yang et al. 2019.
 Tensor info_nce(const Tensor& a, const Tensor& b, const Tensor& negatives = {},
                 const ContrastiveOptions& options = {});
 

@@ -19,8 +19,9 @@ struct MarginOptions {
   double scale = 30;     ///< the factor of all cosines
 };
 
-/// The cross-entropy of scale·cos θ_c, with the margin at the target, averaged over rows. θ_c is the
-/// angle between row n of x [N, C] and row c of the class vectors w [classes, C]; targets int [N].
+/// The cross-entropy of scale·cos θ_c, with the margin at the target, averaged over rows. θ_c is
+/// the angle between row n of x [N, C] and row c of the class vectors w [classes, C]; targets int
+/// [N].
 Tensor margin_softmax(const Tensor& x, const Tensor& w, const Tensor& targets,
                       const MarginOptions& options = {});
 

@@ -64,13 +64,15 @@ void GptOptions::list(OptionList& o) {
   o("hidden", hidden, "size of the feed-forward layer; 0: four times the width").at_least(0);
   o("activation", activation, "activation function of the feed-forward layer");
   o("norm", norm, "kind of norm");
-  o("residual", residual, "norms before each part (pre), or after each sum: x, a multiple of x (deepnet), or "
-                          "learned multiples of x (admin), plus the part");
+  o("residual", residual,
+    "norms before each part (pre), or after each sum: x, a multiple of x (deepnet), or "
+    "learned multiples of x (admin), plus the part");
   o.flag("no-bias", bias, Bias::no, "linear layers without bias");
   o.flag("untied", tied, false, "the output layer does not share the weights of the token embedding");
   o("dropout", dropout, "dropout probability").at_least(0).below(1);
-  o("drop-path", drop_path, "probability that a part of the last block is dropped for a whole sequence; "
-                            "earlier blocks have proportionally less")
+  o("drop-path", drop_path,
+    "probability that a part of the last block is dropped for a whole sequence; "
+    "earlier blocks have proportionally less")
       .at_least(0)
       .below(1);
   const auto no_experts = [this] { return experts.count > 0 ? "" : "the feed-forward part is dense"; };
@@ -105,8 +107,7 @@ void GptOptions::validate() const {
              places = resolved(*this) == Positions::learned ? static_cast<double>(context) : 0,
              inside = hidden > 0 ? static_cast<double>(hidden) : 4 * w;
   // The query and output projections, and two feed-forward layers; key heads may be few.
-  const double block =
-      2 * w * w + 2 * w * inside * static_cast<double>(std::max<int64_t>(1, experts.count));
+  const double block = 2 * w * w + 2 * w * inside * static_cast<double>(std::max<int64_t>(1, experts.count));
   check_memory(4 * (w * (rows + places) + block * static_cast<double>(layers)),
                fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
                            context, width, hidden, layers));
@@ -142,6 +143,12 @@ Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {
 Tensor Gpt::logits(const Tensor& features) const {
   const ModuleScope scope("logits");
   return head ? head->forward(features) : linear(features, tokens.weight);
+}
+
+int64_t Gpt::values_per_token() const {
+  const int64_t width = options_.width, hidden = options_.hidden ? options_.hidden : 4 * width;
+  const int64_t block = options_.recompute_blocks ? width : 6 * width + hidden;
+  return options_.vocabulary + options_.layers * block;
 }
 
 std::unique_ptr<DecodingState> Gpt::make_state(int64_t batch) const {

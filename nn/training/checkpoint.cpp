@@ -26,8 +26,7 @@ GptOptions options_in(const Safetensors& file, const std::string& path) {
 /// Prevents a model with corrupt options from allocating memory: one tensor of each size, and the
 /// last block, must be in the file.
 void check_sizes(const GptOptions& o, const std::map<std::string, Tensor>& state, const std::string& path) {
-  std::map<std::string, Shape> largest = {
-      {"tokens.weight", {o.vocabulary, o.width}}};
+  std::map<std::string, Shape> largest = {{"tokens.weight", {o.vocabulary, o.width}}};
   const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;
   if (o.experts.count > 0)
     largest["blocks.0.experts.down"] = {o.experts.count, o.width, hidden};

@@ -20,8 +20,7 @@ TransformerBlock::TransformerBlock(const BlockOptions& o)
     experts = std::make_unique<MixtureOfExperts>(width, hidden, o.activation, o.bias, o.mixer.out_deviation,
                                                  o.experts);
   else
-    feed_forward =
-        std::make_unique<FeedForward>(width, hidden, o.activation, o.bias, o.mixer.out_deviation);
+    feed_forward = std::make_unique<FeedForward>(width, hidden, o.activation, o.bias, o.mixer.out_deviation);
   if (o.cross) {
     cross = make_cross_attention(o.mixer);
     cross_shortcut = std::make_unique<Shortcut>(o.residual, width, o.deep_norm.alpha);

@@ -55,8 +55,8 @@ Halted adaptive_computation(const Tensor& x, const std::function<Tensor(const Te
   for (int64_t n = 1; n <= o.max_steps; ++n) {
     if (!before) s = step(s, n);
     const Tensor p = probability(s);
-    check(p.rank() == x.rank() - 1, "adaptive_computation: the probability is {}, wanted one per position of {}",
-          p.shape(), x.shape());
+    check(p.rank() == x.rank() - 1,
+          "adaptive_computation: the probability is {}, wanted one per position of {}", p.shape(), x.shape());
     if (before) s = step(s, n);
     if (!progress) progress.emplace(p);
     // The released code of universal Transformers leaves no remainder to the last step.

@@ -34,8 +34,8 @@ struct Halted {
 /// A position halts at the first step at which the sum of its probabilities [...] exceeds the
 /// threshold; p of that step is the rest to 1. A halted position keeps its result. At max_steps
 /// `graves` gives the rest to the last step; `universal` has no remainder there. Whether all
-/// positions have halted is read from the device after each step. The loss of a task adds a multiple
-/// of the mean of `ponder`.
+/// positions have halted is read from the device after each step. The loss of a task adds a
+/// multiple of the mean of `ponder`.
 Halted adaptive_computation(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step,
                             const std::function<Tensor(const Tensor& s)>& probability,
                             const HaltingOptions& options = {});

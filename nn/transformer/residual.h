@@ -27,8 +27,8 @@ struct DeepNorm {
 };
 /// A stack alone: α = (2L)^¼, β = (8L)^−¼.
 DeepNorm deep_norm(int64_t layers);
-/// The encoder of an encoder-decoder model: α = 0.81·(N⁴·M)^¹⁄₁₆, β = 0.87·(N⁴·M)^−¹⁄₁₆ for N encoder
-/// layers and M decoder layers.
+/// The encoder of an encoder-decoder model: α = 0.81·(N⁴·M)^¹⁄₁₆, β = 0.87·(N⁴·M)^−¹⁄₁₆ for N
+/// encoder layers and M decoder layers.
 DeepNorm deep_norm_of_encoder(int64_t encoder_layers, int64_t decoder_layers);
 /// The decoder of such a model: α = (3M)^¼, β = (12M)^−¼.
 DeepNorm deep_norm_of_decoder(int64_t decoder_layers);

@@ -32,8 +32,8 @@ struct StackCall {
   Tensor source_lengths = {};                 ///< int64 [B]
   DecodingState* state = nullptr;             ///< from make_state: x continues its positions
   std::vector<MixerTrace>* traces = nullptr;  ///< if not null: receives one trace per block
-  /// If not null: receives the routing of each block that has experts, with its auxiliary loss. Such
-  /// a block is then not recomputed, because a recomputed function has one result.
+  /// If not null: receives the routing of each block that has experts, with its auxiliary loss.
+  /// Such a block is then not recomputed, because a recomputed function has one result.
   std::vector<Routing>* routing = nullptr;
 };
 
@@ -72,9 +72,9 @@ class Decoder : public BlockStack {
 Tensor auxiliary_loss(const std::vector<Routing>& routing);
 
 /// The initialization of Residual::admin. `run` computes a forward pass of the stack on a typical
-/// batch, with all ω = 1. Then ω_i² becomes 1 + Σ Var[f_j] over the parts j before part i, where the
-/// 1 is the variance of the normalized input. Errors: another kind of residual connection; `run`
-/// does not run each block once. Liu et al. 2020, section 5.2.
+/// batch, with all ω = 1. Then ω_i² becomes 1 + Σ Var[f_j] over the parts j before part i, where
+/// the 1 is the variance of the normalized input. Errors: another kind of residual connection;
+/// `run` does not run each block once. Liu et al. 2020, section 5.2.
 void initialize_admin(BlockStack& stack, const std::function<void()>& run);
 
 }  // namespace vitrine::nn

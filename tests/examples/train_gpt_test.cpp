@@ -1,4 +1,5 @@
 // The program that README shows: its flags and their effects.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -279,13 +280,20 @@ TEST_CASE("flags of the block reach the model, and those of saving and evaluatin
   for (size_t i = 0; i < 4; ++i) CHECK(lines[i].contains("validation_loss") == (i % 2 == 1));
   CHECK(!fs::exists(folder / "out/standard.safetensors"));
 
-  const auto bare =
-      trained({"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--residual", "post", "--no-bias"});
+  const auto bare = trained(
+      {"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--residual", "post", "--no-bias"});
   CHECK(bare.at("model/blocks.0.feed_forward.up.weight").shape() == Shape{48, 16});
   for (const auto& entry : bare) {
     const std::string& name = entry.first;
     CHECK_MESSAGE((name.find("bias") == name.npos && name.find("final_norm") == name.npos), name);
   }
+
+  const auto routed =
+      trained({"--experts", "2", "--residual", "admin", "--norm", "power", "--drop-path", "0.2"});
+  CHECK(routed.at("model/blocks.0.experts.up").shape() == Shape{2, 64, 16});
+  CHECK(routed.count("model/blocks.0.attention_norm.psi2") == 1);
+  const std::vector<double> omega = routed.at("model/blocks.0.feed_forward_shortcut.omega").values();
+  CHECK(*std::min_element(omega.begin(), omega.end()) > 0.9);
 
   const auto slower = trained({"--beta2", "0.9"});
   const char* weight = "model/tokens.weight";

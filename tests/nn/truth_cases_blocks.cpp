@@ -107,7 +107,8 @@ Tensor deep_norm(Params p, In in) {
 }
 
 Tensor deep_norm_constants(Params p, In) {
-  const int64_t encoder = p.value("encoder_layers", int64_t{0}), decoder = p.value("decoder_layers", int64_t{0});
+  const int64_t encoder = p.value("encoder_layers", int64_t{0}),
+                decoder = p.value("decoder_layers", int64_t{0});
   const bool is_encoder = p.at("part") == "encoder";
   const nn::DeepNorm c = encoder == 0 || decoder == 0 ? nn::deep_norm(encoder + decoder)
                          : is_encoder                 ? nn::deep_norm_of_encoder(encoder, decoder)
@@ -119,8 +120,8 @@ Tensor lora(Params p, In in) {
   const Tensor w = in.at("w"), a = in.at("a");
   nn::Linear layer(w.size(1), w.size(0));
   layer.weight = Parameter(w);
-  layer.lora = std::make_unique<nn::LowRank>(
-      w.size(1), w.size(0), nn::LoraOptions{.rank = a.size(0), .alpha = p.at("alpha")});
+  layer.lora = std::make_unique<nn::LowRank>(w.size(1), w.size(0),
+                                             nn::LoraOptions{.rank = a.size(0), .alpha = p.at("alpha")});
   layer.lora->a = Parameter(a), layer.lora->b = Parameter(in.at("b"));
   if (p.at("output") == "merged_weight") return nn::merged_weight(layer);
   layer.bias = Parameter(in.at("bias"));
@@ -159,23 +160,22 @@ Tensor act_halting(Params p, In in) {
   nn::Halting halting(in.at("x").size(-1), o);
   halting.unit.weight = Parameter(unsqueeze(in.at("wp"), 0));
   halting.unit.bias = Parameter(in.at("bp"));
-  const nn::Halted h = halting.forward(in.at("x"), [&](const Tensor& s, int64_t) {
-    return tanh(linear(s, in.at("w"), in.at("b")));
-  });
+  const nn::Halted h = halting.forward(
+      in.at("x"), [&](const Tensor& s, int64_t) { return tanh(linear(s, in.at("w"), in.at("b"))); });
   return p.at("output") == "state" ? h.state : p.at("output") == "ponder" ? h.ponder : h.steps;
 }
 
 Tensor info_nce(Params p, In in) {
-  return nn::info_nce(in.at("a"), in.at("b"), in.get("negatives"),
-                      {.temperature = p.at("temperature"),
-                       .margin = p.value("margin", 0.0),
-                       .symmetric = p.at("symmetric")});
+  return nn::info_nce(
+      in.at("a"), in.at("b"), in.get("negatives"),
+      {.temperature = p.at("temperature"), .margin = p.value("margin", 0.0), .symmetric = p.at("symmetric")});
 }
 
 Tensor margin_softmax(Params p, In in) {
-  return nn::margin_softmax(
-      in.at("x"), in.at("w"), in.at("target"),
-      {.kind = value_named<nn::Margin>(p.at("kind").get<std::string>()), .margin = p.at("margin"), .scale = p.at("scale")});
+  return nn::margin_softmax(in.at("x"), in.at("w"), in.at("target"),
+                            {.kind = value_named<nn::Margin>(p.at("kind").get<std::string>()),
+                             .margin = p.at("margin"),
+                             .scale = p.at("scale")});
 }
 
 Tensor mixture_of_softmaxes(Params p, In in) {

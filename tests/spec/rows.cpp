@@ -379,8 +379,8 @@ const std::vector<Spec>& rows() {
                         rotary_rows, attention_rows, recurrent_rows, convolution_rows, scan_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
-      for (const char* name : {"pow", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "power_norm",
-                               "power_norm_v"})
+      for (const char* name :
+           {"pow", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "power_norm", "power_norm_v"})
         if (s.name == name) s.largest = 1e10;  // powers of larger numbers overflow in float32
     for (Spec& s : result)
       for (const char* name :

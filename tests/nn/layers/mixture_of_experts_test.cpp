@@ -130,22 +130,23 @@ TEST_CASE("dropped tokens give 0 and take no gradient; evaluation drops none, an
 TEST_CASE("gradients of the experts, the router and the auxiliary losses") {
   for (const double factor : {0.0, 0.75})
     for (const int64_t per_token : {1, 2}) {
-      MixtureOfExperts experts = made({.count = 3, .per_token = per_token, .capacity_factor = factor, .balance = 0.5, .z = 0.3});
+      MixtureOfExperts experts =
+          made({.count = 3, .per_token = per_token, .capacity_factor = factor, .balance = 0.5, .z = 0.3});
       const Tensor weight = random({5, 3}, 9);
-      const auto report = check_gradients(
-          experts,
-          [&](const std::vector<Tensor>& t) {
-            Routing routing;
-            const Tensor y = experts.forward(t[0], &routing);
-            return sum(y * weight) + routing.auxiliary;
-          },
-          {random({5, 3})});
+      const auto report = check_gradients(experts,
+                                          [&](const std::vector<Tensor>& t) {
+                                            Routing routing;
+                                            const Tensor y = experts.forward(t[0], &routing);
+                                            return sum(y * weight) + routing.auxiliary;
+                                          },
+                                          {random({5, 3})});
       CHECK_MESSAGE(report.passed, to_string(report));
     }
 }
 
 TEST_CASE("the balance loss is 1 for equal loads, E for one expert; the z-loss of zero logits is log² E") {
-  const Tensor even = zeros({6, 3}, DType::float64), one = cast(tensor({50, 0, 0, 50, 0, 0}, {2, 3}), DType::float64);
+  const Tensor even = zeros({6, 3}, DType::float64),
+               one = cast(tensor({50, 0, 0, 50, 0, 0}, {2, 3}), DType::float64);
   CHECK(balance_loss(even, route(even, 1)).item() == doctest::Approx(1));
   CHECK(balance_loss(one, route(one, 1)).item() == doctest::Approx(3));
   CHECK(z_loss(even).item() == doctest::Approx(std::log(3.0) * std::log(3.0)));
@@ -190,7 +191,8 @@ TEST_CASE("a GPT with experts: the task's loss has the auxiliary loss in trainin
   CHECK(routing[0].experts.shape() == Shape{12, 2});
   CHECK(routing[0].auxiliary.item() > 0.009);
   CHECK(task.loss(batch.tensors).item() ==
-        doctest::Approx(plain.item() + routing[0].auxiliary.item() + routing[1].auxiliary.item()).epsilon(1e-12));
+        doctest::Approx(plain.item() + routing[0].auxiliary.item() + routing[1].auxiliary.item())
+            .epsilon(1e-12));
   model.eval();
   CHECK(task.loss(batch.tensors).item() ==
         doctest::Approx(cross_entropy(model.forward(ids), batch.tensors[1]).item()).epsilon(1e-14));
@@ -198,7 +200,8 @@ TEST_CASE("a GPT with experts: the task's loss has the auxiliary loss in trainin
   const auto state = model.make_state(2);
   const Tensor whole = model.forward(ids);
   for (int64_t t = 0; t < 6; ++t)
-    CHECK(apart(model.forward(slice(ids, 1, t, t + 1), {.state = state.get()}), slice(whole, 1, t, t + 1)) < 1e-12);
+    CHECK(apart(model.forward(slice(ids, 1, t, t + 1), {.state = state.get()}), slice(whole, 1, t, t + 1)) <
+          1e-12);
 }
 
 TEST_CASE("recomputed blocks with experts keep the gradients of the router's auxiliary loss") {

@@ -59,9 +59,9 @@ TEST_CASE("batch norm: per channel, mean 0 and square 1 in training, running sta
   norm.eval();
   const auto before = norm.running_mean.values();
   const auto along = [](const Tensor& c) { return reshape(c, {3, 1}); };
-  const Tensor wanted = (x - along(norm.running_mean)) / sqrt(along(norm.running_var) + 1e-5) *
-                            along(norm.weight) +
-                        along(norm.bias);
+  const Tensor wanted =
+      (x - along(norm.running_mean)) / sqrt(along(norm.running_var) + 1e-5) * along(norm.weight) +
+      along(norm.bias);
   CHECK(apart(norm.forward(x), wanted) < 1e-14);
   CHECK(norm.running_mean.values() == before);
   // Rows do not see each other in evaluation, and do in training.
@@ -96,7 +96,8 @@ TEST_CASE("batch norm: the axis of the channels, gradients, low precision, copie
   CHECK(low.running_mean.item() == doctest::Approx(30));
   CHECK_THROWS_WITH_AS(norm.forward(random({2, 4})), doctest::Contains("wanted 3 channels on axis 1"), Error);
   norm.train();
-  CHECK_THROWS_WITH_AS(norm.forward(random({1, 3})), doctest::Contains("at least two values per channel"), Error);
+  CHECK_THROWS_WITH_AS(norm.forward(random({1, 3})), doctest::Contains("at least two values per channel"),
+                       Error);
   CHECK_THROWS_WITH_AS(BatchNorm(3, {.momentum = 2}), doctest::Contains("the momentum is 2"), Error);
 }
 
@@ -120,7 +121,8 @@ TEST_CASE("batch norm and power norm under recomputation: the bits of the plain 
 
 TEST_CASE("group norm: one group is a layer norm of the example, C groups see one channel each") {
   const Tensor x = random({2, 4, 3});
-  GroupNorm one = in_float64(GroupNorm(1, 4)), each = in_float64(GroupNorm(4, 4)), two = in_float64(GroupNorm(2, 4));
+  GroupNorm one = in_float64(GroupNorm(1, 4)), each = in_float64(GroupNorm(4, 4)),
+            two = in_float64(GroupNorm(2, 4));
   CHECK(apart(one.forward(x), reshape(layer_norm(reshape(x, {2, 12})), x.shape())) < 1e-13);
   CHECK(apart(each.forward(x), layer_norm(x)) < 1e-13);
   CHECK(apart(mean(reshape(two.forward(x), {2, 2, 6}), {2}), zeros({2, 2}, DType::float64)) < 1e-13);
@@ -154,7 +156,8 @@ TEST_CASE("every kind of norm: the sum and its norm, copies, and a position that
 TEST_CASE("scale norm has the length g; ada norm has c(1 − ky)y with a constant factor") {
   Norm scale = in_float64(Norm(4, NormKind::scale)), ada = in_float64(Norm(4, NormKind::ada));
   const Tensor x = random({3, 4}), dy = random({3, 4}, 2);
-  CHECK(apart(norm(scale.forward(x), 2, {1}), full({3}, 2, DType::float64)) < 1e-7);  // √4, in float32
+  // g starts as √4.
+  CHECK(apart(norm(scale.forward(x), 2, {1}), full({3}, 2, DType::float64)) < 1e-7);
   CHECK(scale.forward(zeros({1, 4}, DType::float64)).values() == std::vector<double>(4, 0));
   const auto report = check_gradients(scale, {x});
   CHECK_MESSAGE(report.passed, to_string(report));
@@ -216,7 +219,7 @@ TEST_CASE("a decoder with each kind of norm decodes in steps as in a full pass")
       const Tensor x = random({2, 4, 8}), whole = decoder.forward(x);
       const auto state = decoder.make_state(2, 4);
       for (int64_t t = 0; t < 4; ++t)
-        CHECK(apart(decoder.forward(slice(x, 1, t, t + 1), {.state = state.get()}), slice(whole, 1, t, t + 1)) <
-              1e-12);
+        CHECK(apart(decoder.forward(slice(x, 1, t, t + 1), {.state = state.get()}),
+                    slice(whole, 1, t, t + 1)) < 1e-12);
     }
 }

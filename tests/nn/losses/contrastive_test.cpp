@@ -62,7 +62,8 @@ TEST_CASE("InfoNCE: orthogonal pairs give log(1 + (N − 1)·e^(−1/τ)); margi
   CHECK_MESSAGE(report.passed, to_string(report));
   CHECK_THROWS_WITH_AS(info_nce(a, random({3, 3})), doctest::Contains("wanted the same [N, C]"), Error);
   CHECK_THROWS_WITH_AS(info_nce(a, b, random({2, 4})), doctest::Contains("wanted [M, 3]"), Error);
-  CHECK_THROWS_WITH_AS(info_nce(a, b, {}, {.temperature = 0}), doctest::Contains("the temperature is 0"), Error);
+  CHECK_THROWS_WITH_AS(info_nce(a, b, {}, {.temperature = 0}), doctest::Contains("the temperature is 0"),
+                       Error);
 }
 
 TEST_CASE("margins: without one both are softmax of cosines, and arcface turns the angle up to π") {
@@ -82,15 +83,18 @@ TEST_CASE("margins: without one both are softmax of cosines, and arcface turns t
   // Two classes at right angles: x at the angle θ from its class.
   const auto loss = [](double angle, double m, DType dtype = DType::float64) {
     const Tensor vector = tensor({std::cos(angle), std::sin(angle)}, {1, 2}, dtype);
-    return margin_softmax(vector, eye(2, -1, dtype), targets({0}), {.kind = Margin::arcface, .margin = m, .scale = 1})
+    return margin_softmax(vector, eye(2, -1, dtype), targets({0}),
+                          {.kind = Margin::arcface, .margin = m, .scale = 1})
         .item();
   };
   const auto wanted = [](double own, double other) { return std::log(1 + std::exp(other - own)); };
   CHECK(loss(0.5, 0.3) == doctest::Approx(wanted(std::cos(0.8), std::sin(0.5))).epsilon(1e-12));
-  CHECK(loss(3.0, 0.5) == doctest::Approx(wanted(std::cos(3.0) - 0.5 * std::sin(0.5), std::sin(3.0))).epsilon(1e-12));
+  CHECK(loss(3.0, 0.5) ==
+        doctest::Approx(wanted(std::cos(3.0) - 0.5 * std::sin(0.5), std::sin(3.0))).epsilon(1e-12));
   CHECK(std::isfinite(loss(0, 0.5, DType::float32)));
   CHECK(loss(0, 0.5, DType::float32) == doctest::Approx(wanted(std::cos(0.5), 0)).epsilon(1e-5));
-  CHECK_THROWS_WITH_AS(margin_softmax(x, random({4, 2}), t), doctest::Contains("wanted [N, C] and [classes, C]"), Error);
+  CHECK_THROWS_WITH_AS(margin_softmax(x, random({4, 2}), t),
+                       doctest::Contains("wanted [N, C] and [classes, C]"), Error);
   CHECK_THROWS_WITH_AS(margin_softmax(x, w, t, {.kind = Margin::arcface, .margin = 4}),
                        doctest::Contains("wanted an angle in [0, π)"), Error);
 }
@@ -103,14 +107,16 @@ TEST_CASE("the margin loss of a vector on its class has finite gradients") {
   CHECK(all(is_finite(tape.gradient(loss, {unit}).at(0))).item() == 1);
 }
 
-TEST_CASE("LASER as an output layer: between the values, log-softmax for the identity, finite for large values") {
+TEST_CASE(
+    "LASER as an output layer: between the values, log-softmax for the identity, finite for large values") {
   const Tensor logits = random({2, 3, 4}), v = random({4, 5}, 2);
   const Tensor y = laser_output(logits, v);
   CHECK(y.shape() == Shape{2, 3, 5});
   CHECK(apart(y, log(matmul(softmax(logits), exp(v)))) < 1e-13);
   CHECK(apart(laser_output(logits, log(eye(4, -1, DType::float64))), log_softmax(logits)) < 1e-14);
   CHECK(apart(laser_output(logits, v + 1000.0), y + 1000.0) < 1e-12);
-  CHECK_THROWS_WITH_AS(laser_output(logits, random({5, 2})), doctest::Contains("wanted [..., V] and [V, D]"), Error);
+  CHECK_THROWS_WITH_AS(laser_output(logits, random({5, 2})), doctest::Contains("wanted [..., V] and [V, D]"),
+                       Error);
 }
 
 TEST_CASE("mixture of softmaxes: probabilities, one mixture is a softmax, gradients and errors") {

@@ -63,7 +63,11 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
   odd.norm = NormKind::rms;
   odd.residual = Residual::post;
   odd.bias = Bias::no;
-  for (const GptOptions& options : {test::tiny(), odd})
+  GptOptions routed = test::tiny();
+  routed.experts = {.count = 3, .per_token = 2};
+  routed.norm = NormKind::power;
+  routed.residual = Residual::admin;
+  for (const GptOptions& options : {test::tiny(), odd, routed})
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
       const SavedModel saved(options, dtype);
       const Generator before = default_generator();

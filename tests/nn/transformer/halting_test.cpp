@@ -49,7 +49,8 @@ TEST_CASE("halting by hand: probabilities 0.5, 0.3, 0.4 halt at step 3 with the 
     INFO(name_of(kind));
     int64_t n = 0;
     const Halted h = adaptive_computation(
-        zeros({1, 1}, DType::float64), [&](const Tensor& s, int64_t step) { return s * 0.0 + static_cast<double>(step); },
+        zeros({1, 1}, DType::float64),
+        [&](const Tensor& s, int64_t step) { return s * 0.0 + static_cast<double>(step); },
         [&](const Tensor&) { return full({1}, p[n++], DType::float64); }, {.kind = kind});
     CHECK(n == 3);  // all positions have halted
     CHECK(h.steps.item() == 3);
@@ -77,7 +78,8 @@ TEST_CASE("a halted position keeps its result, however long the other ones go on
     halting.unit.weight.assign(cast(tensor({4, 0}, {1, 2}), DType::float64));
     halting.unit.bias.assign(full({1}, -1, DType::float64));
     const auto step = [](const Tensor& s, int64_t) { return sin(s + 0.3); };
-    const Tensor quick = cast(tensor({2, 1}, {1, 2}), DType::float64), slow = cast(tensor({-1, 1}, {1, 2}), DType::float64);
+    const Tensor quick = cast(tensor({2, 1}, {1, 2}), DType::float64),
+                 slow = cast(tensor({-1, 1}, {1, 2}), DType::float64);
     const Halted alone = halting.forward(quick, step);
     const Halted both = halting.forward(reshape(cast(tensor({2, 1, -1, 1}), DType::float64), {2, 2}), step);
     CHECK(apart(slice(both.state, 0, 0, 1), alone.state) < 1e-15);
@@ -98,13 +100,12 @@ TEST_CASE("universal Transformer: gradients, copies, causality, and more steps w
     CHECK(h.ponder.shape() == Shape{2, 4});
     CHECK(max(h.steps).item() > min(h.steps).item());
     CHECK(apart(model.clone().forward(x).state, h.state) == 0);
-    const auto report = check_gradients(
-        model,
-        [&](const std::vector<Tensor>& t) {
-          const Halted y = model.forward(t[0]);
-          return sum(y.state * weight) + mean(y.ponder);
-        },
-        {x}, {.probe = Probe::directions});
+    const auto report = check_gradients(model,
+                                        [&](const std::vector<Tensor>& t) {
+                                          const Halted y = model.forward(t[0]);
+                                          return sum(y.state * weight) + mean(y.ponder);
+                                        },
+                                        {x}, {.probe = Probe::directions});
     CHECK_MESSAGE(report.passed, to_string(report));
     // Later positions have no effect on earlier ones, and row 0 none on row 1.
     const Tensor prefix = model.forward(slice(x, 1, 0, 2)).state;
@@ -123,14 +124,16 @@ TEST_CASE("universal Transformer: one step is one block on x plus coordinates, w
   const UniversalTransformer model = made(o);
   const Tensor x = random({1, 3, 8});
   const Tensor coordinates = universal_coordinates(3, 8, 1, DType::float64);
-  CHECK(apart(model.forward(x).state, model.block.forward(x + coordinates, {.mask = {.causal = true}})) < 1e-14);
+  CHECK(apart(model.forward(x).state, model.block.forward(x + coordinates, {.mask = {.causal = true}})) <
+        1e-14);
   CHECK(apart(coordinates, universal_coordinates(3, 8, 2, DType::float64)) > 1e-2);
 }
 
 TEST_CASE("wrong arguments of halting and of the universal Transformer") {
   const auto run = [](HaltingOptions o, const Shape& p) {
     adaptive_computation(
-        ones({2, 3}), [](const Tensor& s, int64_t) { return s; }, [&](const Tensor&) { return full(p, 0.5); }, o);
+        ones({2, 3}), [](const Tensor& s, int64_t) { return s; }, [&](const Tensor&) { return full(p, 0.5); },
+        o);
   };
   CHECK_THROWS_WITH_AS(run({.max_steps = 0}, {2}), doctest::Contains("max_steps is 0"), Error);
   CHECK_THROWS_WITH_AS(run({.threshold = 1}, {2}), doctest::Contains("the threshold is 1"), Error);
@@ -142,6 +145,6 @@ TEST_CASE("wrong arguments of halting and of the universal Transformer") {
   CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("the width 9 is odd"), Error);
   const UniversalTransformer model = made(options(HaltingKind::graves));
   KeyValueCache cache;
-  CHECK_THROWS_WITH_AS(model.forward(random({1, 2, 8}), {.state = &cache}), doctest::Contains("no decoding state"),
-                       Error);
+  CHECK_THROWS_WITH_AS(model.forward(random({1, 2, 8}), {.state = &cache}),
+                       doctest::Contains("no decoding state"), Error);
 }

@@ -123,8 +123,8 @@ TEST_CASE("Admin: ω² is 1 plus the variances of the parts before") {
   CHECK(!decoder.blocks[0]->on_part);
   CHECK(decoder.training());
   CHECK(decoder.state_dict().count("blocks.2.feed_forward_shortcut.omega") == 1);
-  CHECK_THROWS_WITH_AS(initialize_admin(decoder, [] {}), doctest::Contains("0 parts have run, wanted each of the 6"),
-                       Error);
+  CHECK_THROWS_WITH_AS(initialize_admin(decoder, [] {}),
+                       doctest::Contains("0 parts have run, wanted each of the 6"), Error);
   CHECK_THROWS_WITH_AS(initialize_admin(decoder, [] { fail("stop"); }), doctest::Contains("stop"), Error);
   CHECK(!decoder.blocks[0]->on_part);
   CHECK_THROWS_WITH_AS(initialize_admin(post, [] {}), doctest::Contains("not of Residual::admin"), Error);
@@ -162,7 +162,8 @@ TEST_CASE("stochastic depth: whole rows are dropped in training, and the mean is
   CHECK_THROWS_WITH_AS(drop_path(x, ones({3}), 0.5), doctest::Contains("wanted bool [4000]"), Error);
 }
 
-TEST_CASE("stochastic depth in a stack: block i of L drops with the rate i/L, and a dropped block is x itself") {
+TEST_CASE(
+    "stochastic depth in a stack: block i of L drops with the rate i/L, and a dropped block is x itself") {
   StackOptions o = options(Residual::pre, 2);
   o.block.drop_path = 0.999999;  // the last block always drops both parts
   Decoder decoder = decoder_of(o);
@@ -181,7 +182,8 @@ TEST_CASE("a GPT takes each residual connection by name") {
   for (const auto& residual : names_of(Residual{}).values) {
     INFO(residual.first);
     manual_seed(2);
-    Gpt model({.vocabulary = 7, .context = 6, .width = 8, .layers = 2, .heads = 2, .residual = residual.second});
+    Gpt model(
+        {.vocabulary = 7, .context = 6, .width = 8, .layers = 2, .heads = 2, .residual = residual.second});
     const Tensor ids = index_tensor(std::vector<int64_t>{1, 2, 3, 4, 5, 6}, {1, 6});
     if (residual.second == Residual::admin) initialize_admin(model.decoder, [&] { model.forward(ids); });
     CHECK(is_finite(model.forward(ids)).values() == std::vector<double>(42, 1));
