@@ -92,7 +92,10 @@ TEST_CASE("a row gives what it gives alone, with padding on the left and with le
     const Tensor alone = mixer->forward(x, causal);
     MixerCall left = causal, right = causal;
     left.mask.allowed = tensor({0, 0, 0, 1, 1, 1, 1, 1}, {1, 1, 1, 8}, DType::boolean);
+    MixerTrace trace;
+    left.trace = &trace;
     CHECK(apart(slice(mixer->forward(concat({other, x}, 1), left), 1, 3), alone) < 1e-12);
+    for (const double weight : slice(trace.weights, 3, 0, 3).values()) CHECK(weight == 0);
     right.lengths = index_tensor(std::vector<int64_t>{5}, {1});
     const Tensor y = mixer->forward(concat({x, other}, 1), right);
     CHECK(apart(slice(y, 1, 0, 5), alone) < 1e-13);
