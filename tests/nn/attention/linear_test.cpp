@@ -70,7 +70,8 @@ TEST_CASE("linear forms equal the quadratic form of their weights, with small an
   for (const char* name : kAttentions)
     for (const double size : {1e-4, 1.0, 20.0, 300.0})
       for (const bool causal : {false, true})
-        for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {3, 130}, {9, 5}}) {
+        for (const auto& counts : {std::pair<int64_t, int64_t>{70, 70}, {3, 130}, {9, 5}}) {
+          const int64_t queries = counts.first, keys = counts.second;
           INFO(label(name, causal), ", values of ", size, ", queries and keys ", queries, " ", keys);
           const auto attention = made(name);
           const Tensor q = random({2, 2, queries, 6}, 1), k = random({2, 1, keys, 6}, 2),
