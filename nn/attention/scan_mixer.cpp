@@ -7,6 +7,7 @@
 #include "core/record.h"
 #include "core/tape.h"
 #include "nn/fixed_state.h"
+#include "nn/layers/heads.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -33,14 +34,6 @@ Tensor hidden_as_zero(const Tensor& x, const Tensor& seen) {
 }
 
 }  // namespace
-
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
-}
-
-Tensor join_heads(const Tensor& x) {
-  return reshape(permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
-}
 
 ScanMixer::ScanMixer(std::string name, const MixerOptions& o, Gate has_gate)
     : query_key_value(checked(name, o).width,

@@ -11,6 +11,7 @@
 #include "nn/attention/delta.h"
 #include "nn/attention/gated_linear.h"
 #include "nn/check_gradients.h"
+#include "nn/layers/heads.h"
 #include "nn/transformer/mixers.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
