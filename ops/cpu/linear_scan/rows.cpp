@@ -20,8 +20,8 @@ namespace scan {
 using cpu::scan::kRows;
 using cpu::scan::RowChunk;
 
-// A tile is kTileColumns columns of two vectors of rows. With AVX-512 it takes 8 of 32 registers; the
-// vectors that all columns share take up to 16.
+// A tile is kTileColumns columns of two vectors of rows. With AVX-512 it takes 8 of 32 registers,
+// and the vectors that all columns share take up to 16.
 inline constexpr size_t kTileColumns = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 
 /// What a scan has.
