@@ -68,8 +68,9 @@ TruthAdapters truth_adapters() {
        }},
   };
   for (const TruthAdapters* more :
-       {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kConvolutionTruthAdapters,
-        &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters, &kScoreTruthAdapters})
+       {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters,
+        &kConvolutionTruthAdapters, &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters,
+        &kScoreTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }
