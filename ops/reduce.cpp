@@ -125,9 +125,9 @@ struct Deviations {
   double divisor;
 };
 
-/// Over axes with `count` elements per mean. If the sum could overflow, x is first divided by a power
-/// of two that is at least count, so that the gradient does not overflow either. If a difference
-/// could, the factor is 1/2. Other results keep their bits.
+/// Over axes with `count` elements per mean. If the sum could overflow, x is first divided by a
+/// power of two that is at least count, so that the gradient does not overflow either. If a
+/// difference could, the factor is 1/2. Other results keep their bits.
 Deviations centered(const Tensor& x, const Axes& axes, int64_t count, double divisor) {
   const int end = x.dtype() == DType::float32 ? 128 : 1024;
   const auto power = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(count)));

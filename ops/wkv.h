@@ -21,7 +21,7 @@ struct WkvStates {
 
 /// A running weighted average in each channel. An earlier value i has the weight
 /// exp(kᵢ + (t − 1 − i)·decay), the value of position t itself exp(bonus + kₜ):
-///   yₜ = (Σ_{i<t} exp(kᵢ + (t − 1 − i)·decay)·vᵢ + exp(bonus + kₜ)·vₜ) / (the sum of these weights)
+///   yₜ = (Σ_{i<t} exp(kᵢ + (t − 1 − i)·decay)·vᵢ + exp(bonus + kₜ)·vₜ)/(the sum of the weights)
 /// k and v [B, T, C]; decay (at most 0, or old values grow) and bonus [C]. The state is undefined
 /// before the first position. Weights are compared by their logarithms, so that no exponential
 /// overflows. The state is float32 where v has 16 bits. Saves the state once every 64 positions.

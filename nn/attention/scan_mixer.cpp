@@ -47,7 +47,8 @@ ScanMixer::ScanMixer(std::string name, const MixerOptions& o, Gate has_gate)
 
 ScanMixer::Heads ScanMixer::project(const Tensor& x) const {
   const int64_t key_width = key_heads_ * head_size_;
-  // The norm of a head enlarges the rounding errors of small outputs, so nothing is rounded from here on.
+  // The norm of a head enlarges the rounding errors of small outputs, so nothing is rounded from
+  // here on.
   const Tensor wide = cast(query_key_value.forward(x), accumulation_dtype(x.dtype()));
   const auto qkv = split(wide, {options_.width, key_width, key_width}, -1);
   const auto repeated = [&](const Tensor& heads) {

@@ -12,8 +12,8 @@
 namespace vitrine::nn {
 
 /// x [B, T, C] → [B, T, C], from the first position to the last, with a state of a fixed size.
-/// Positions after the length of a row have no effect, and give 0. Errors: a mixer that is not causal;
-/// a mask that hides pairs of positions; a source; a state and lengths at once.
+/// Positions after the length of a row have no effect, and give 0. Errors: a mixer that is not
+/// causal; a mask that hides pairs of positions; a source; a state and lengths at once.
 class CausalMixer : public Mixer {
  public:
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
@@ -23,8 +23,8 @@ class CausalMixer : public Mixer {
  protected:
   CausalMixer(std::string name, const MixerOptions& options);
 
-  /// The outputs of x. `state` is that before x, empty before the first position, and afterwards that
-  /// after x. A trace, if it is not null, receives the weights.
+  /// The outputs of x. `state` is that before x, empty before the first position, and afterwards
+  /// that after x. A trace, if it is not null, receives the weights.
   virtual Tensor run(const Tensor& x, std::vector<Tensor>& state, MixerTrace* trace) const = 0;
 
   /// The weights of a read that is linear in its values: column j [B, 1, T, T] is the mean over the
@@ -38,8 +38,8 @@ class CausalMixer : public Mixer {
   std::string name_;
 };
 
-/// The previous position of x [B, T, C]. Before the first one it is `previous` [B, C], or 0 if that is
-/// undefined.
+/// The previous position of x [B, T, C]. Before the first one it is `previous` [B, C], or 0 if that
+/// is undefined.
 Tensor shifted(const Tensor& x, const Tensor& previous);
 
 }  // namespace vitrine::nn

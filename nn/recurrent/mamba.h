@@ -7,9 +7,10 @@
 
 namespace vitrine::nn {
 
-/// [u, z] = in(x) with D channels each, u ← silu(conv(u)), [δ, b, c] = select(u), Δ = softplus(step(δ)),
-/// and y = out(scan(u, Δ, −e^rates, b, c)·silu(z)); see ops/selective_scan.h. The convolution is
-/// causal, with a kernel for each channel. No norm and no residual connection. Gu and Dao 2023.
+/// [u, z] = in(x) with D channels each, u ← silu(conv(u)), [δ, b, c] = select(u),
+/// Δ = softplus(step(δ)), y = out(scan(u, Δ, −e^rates, b, c)·silu(z)); see ops/selective_scan.h.
+/// The convolution is causal, with a kernel for each channel. There is no norm and no residual
+/// connection. Gu and Dao 2023.
 class Mamba : public CausalMixer {
  public:
   struct Sizes {

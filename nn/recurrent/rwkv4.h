@@ -6,7 +6,7 @@
 
 namespace vitrine::nn {
 
-/// Each position is first mixed with the one before it, x_m = μ_m·x + (1 − μ_m)·x₋₁ for m = r, k, v.
+/// Each position is first mixed with the one before it: x_m = μ_m·x + (1 − μ_m)·x₋₁, m = r, k, v.
 /// Then y = out(σ(W_r·x_r)·wkv(W_k·x_k, W_v·x_v)), where wkv is a running weighted average of each
 /// channel (ops/wkv.h): the weight of a value decays by exp(−e^decay) with each further position.
 /// Peng et al. 2023 (time mixing).

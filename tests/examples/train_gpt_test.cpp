@@ -48,7 +48,8 @@ TEST_CASE("--version names the program and the library's version") {
 }
 
 TEST_CASE("the default text is the one whose hash is recorded") {
-  const std::string text = read_text((test::source_directory() / "examples/data/vitrine_source.txt").string());
+  const std::string text =
+      read_text((test::source_directory() / "examples/data/vitrine_source.txt").string());
   // FNV-1a, because SHA-256, which the README of the text has, would take a library.
   uint64_t hash = 0xcbf29ce484222325;
   for (const unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3;
