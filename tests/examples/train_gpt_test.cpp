@@ -34,7 +34,7 @@ TEST_CASE("--help names every flag and every part of attention") {
     });
     CHECK_MESSAGE(there, word);
   }
-  for (const char* allowed : {": layer, rms\n", ", in [0, 1)\n", " (at least 1)\n"})
+  for (const char* allowed : {": layer, rms, scale, ada, power\n", ", in [0, 1)\n", " (at least 1)\n"})
     CHECK_MESSAGE(help.find(allowed) != std::string::npos, allowed);
   for (const char* part : {"\nModel:\n", "\nLearning rate:\n", "\nExamples:\n  train_gpt --compare"})
     CHECK_MESSAGE(help.find(part) != std::string::npos, part);
@@ -93,7 +93,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--evaluate-every", "0"}, "--evaluate-every is 0, wanted at least 1"},
       {{"--hidden=-1"}, "--hidden is -1, wanted at least 0"},
       {{"--activation", "tanh"}, "--activation is tanh, wanted relu, gelu, "},
-      {{"--norm", "batch"}, "--norm is batch, wanted layer or rms"},
+      {{"--norm", "batch"}, "--norm is batch, wanted layer, rms, scale, ada or power"},
       {{"--beta2", "1"}, "--beta2 is 1, wanted [0, 1)"},
       {{"--beta1", "1"}, "--beta1 is 1, wanted [0, 1)"},
       {{"--momentum", "0.5"}, "--momentum: the optimizer adamw has none"},
