@@ -7,12 +7,19 @@
 
 #include "nn/attention/composed.h"
 #include "nn/attention/differential.h"
+#include "nn/attention/latent.h"
+#include "nn/attention/lsh.h"
+#include "nn/attention/transformer_xl.h"
 #include "nn/recurrent/recurrent.h"
 
 namespace vitrine::nn {
 namespace {
 
-const std::vector<Stage> kAllStages = {Stage::prepare,  Stage::score, Stage::scale,
+const std::vector<Stage> kAllStages = {Stage::prepare, Stage::extend, Stage::score,     Stage::scale,
+                                       Stage::modify,  Stage::mask,   Stage::normalize, Stage::reweight,
+                                       Stage::read,    Stage::combine};
+/// Those of one map of differential attention, whose values are wider than its keys.
+const std::vector<Stage> kMapStages = {Stage::prepare,  Stage::score, Stage::scale,
                                        Stage::modify,   Stage::mask,  Stage::normalize,
                                        Stage::reweight, Stage::read,  Stage::combine};
 
@@ -32,13 +39,30 @@ std::vector<MixerRow> library_rows() {
              return std::make_unique<ComposedAttention>(parts, sizes.heads, sizes.head_size, sizes.context);
            }},
       {.name = "differential",
-       .help = "the difference of two attention maps, normalized; takes all parts",
+       .help = "the difference of two attention maps, normalized",
        .source = "Ye et al. 2024",
-       .stages = kAllStages,
+       .stages = kMapStages,
        .attention =
            [](const AttentionName& parts, const AttentionSizes& sizes) {
              return std::make_unique<DifferentialAttention>(parts, sizes);
            }},
+      {.name = "lsh",
+       .help = "attention within buckets of a hash, linear in the sequence",
+       .source = "Kitaev et al. 2020",
+       .padding = true,
+       .make = make<LshAttention>},
+      {.name = "transformer_xl",
+       .help = "attention by distance to a segment and to the states of the one before",
+       .source = "Dai et al. 2019",
+       .positions = true,
+       .padding = true,
+       .make = make<TransformerXl>},
+      {.name = "latent",
+       .help = "keys and values of all heads from one short vector, which is cached",
+       .source = "DeepSeek-AI 2024",
+       .positions = true,
+       .padding = true,
+       .make = make<LatentAttention>},
       {.name = "lstm",
        .help = "long short-term memory, in place of attention",
        .source = "Hochreiter and Schmidhuber 1997",
@@ -71,6 +95,7 @@ const MixerRow* find_base(const std::string& name) {
 const char* name_of(Stage stage) {
   switch (stage) {
     case Stage::prepare: return "queries, keys or values";
+    case Stage::extend: return "keys and values to extend";
     case Stage::score: return "scores";
     case Stage::scale: return "a scale of scores";
     case Stage::modify: return "scores to modify";
@@ -154,11 +179,9 @@ std::string mixer_help() {
 std::string cross_attention_of(const MixerOptions& o) {
   const MixerName name = parse_mixer(o.name);
   MixerName cross{name.base->make ? &table().front() : name.base, {}};
-  for (const PartChoice& part : name.parts.parts) {
-    const AttentionName alone{{part}};
-    if (part.row->stage != Stage::mask && !brings_positions(alone, {o.heads, o.width / o.heads, o.context}))
-      cross.parts.parts.push_back(part);
-  }
+  const AttentionSizes sizes{o.heads, o.width / o.heads, o.context};
+  for (const PartChoice& part : name.parts.parts)
+    if (!shares_positions(*part.row, *part.row->make(sizes, part.values))) cross.parts.parts.push_back(part);
   return cross.text();
 }
 

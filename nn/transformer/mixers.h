@@ -20,6 +20,8 @@ struct MixerRow {
   std::string source = {};         ///< the paper
   std::vector<Stage> stages = {};  ///< the stages whose parts it accepts
   bool positions = false;          ///< the mixer itself depends on positions
+  /// A mixer hides padding, so that texts of different lengths form a batch; an attention does so
+  bool padding = false;
   /// Makes the attention with these parts; see MultiHeadAttention.
   std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&)> attention = {};
   std::function<std::unique_ptr<Mixer>(const MixerOptions&)> make = {};

@@ -15,7 +15,7 @@ using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
 extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kRecurrentTruthAdapters,
-    kScoreTruthAdapters;
+    kScoreTruthAdapters, kViewTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 

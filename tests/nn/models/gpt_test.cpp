@@ -65,7 +65,8 @@ void randomize(Gpt& model) {
 TEST_CASE("gradients of a GPT agree with differences for every mechanism and choice") {
   for (const auto& choice : choices()) {
     const std::string& name = choice.first;
-    if (name == "relu") continue;  // finite differences cross its kink
+    // Differences cross the kink of relu; the gradient of a learned mask is an estimate.
+    if (name == "relu" || name == "learned_mask") continue;
     Gpt model(choice.second);
     model.to(DType::float64);
     randomize(model);
