@@ -50,7 +50,7 @@ void ComposedAttention::check_parts() const {
             "attention: {} has scores of its own, which have no scale, so {} has no effect on it", x, y);
       check(
           name_.parts[i].row->stage != Stage::extend || name_.parts[j].row->stage == Stage::mask ||
-              name_.parts[j].row->stage < Stage::extend || !shares_positions(*name_.parts[j].row, *parts[j]),
+              !shares_positions(*name_.parts[j].row, *parts[j]),
           "attention: the keys that {} adds have no position, and {} depends on the distance of query and key",
           x, y);
       if (i == j || !scales || parts[i]->scale() == nullptr) continue;
@@ -264,7 +264,7 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
     const Tensor factors = part->weight_factors(weights);
     if (!factors.defined()) continue;
     const Tensor scaled = weights * factors, total = sum(scaled, {-1}, KeepAxes::yes);
-    weights = where(greater(total, zeros_like(total)), scaled / total, 0.0);
+    weights = scaled / where(greater(total, zeros_like(total)), total, 1.0);
     are_softmax = false;
   }
   if (trace) {

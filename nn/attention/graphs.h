@@ -24,8 +24,8 @@ struct TreeOptions {
   bool descendants = false;  ///< the nodes whose ancestor it is
   bool siblings = true;      ///< the nodes with the same head; roots are no siblings
 };
-/// bool [T, T] for a tree or several. heads[i] is the head (parent) of node i; a root has −1. A head
-/// outside [−1, T) and a cycle are errors.
+/// bool [T, T] for a tree or several. heads[i] is the head (parent) of node i; a root has −1. A
+/// head outside [−1, T) and a cycle are errors.
 Tensor tree_mask(std::span<const int64_t> heads, const TreeOptions& options = {},
                  Device device = Device::cpu);
 

@@ -18,8 +18,8 @@ struct LatentSizes {
 };
 
 /// c = RMSNorm(x·Wdᵀ) [B, T, r] and one rotary key kr = rotate(x·Wrᵀ) [B, T, Dr] for all heads. Per
-/// head: k = [Wk·c; kr], v = Wv·c, q = [Wq·x; rotate(Wqr·x)], softmax(q·k/√(D + Dr))·v. The position
-/// is in kr alone, so that the rest of the score can be computed from c.
+/// head: k = [Wk·c; kr], v = Wv·c, q = [Wq·x; rotate(Wqr·x)], softmax(q·k/√(D + Dr))·v. The
+/// position is in kr alone, so that the rest of the score can be computed from c.
 ///
 /// A state stores [c; kr], r + Dr numbers per position, where a cache of keys and values stores
 /// 2·Hkv·D. Decoding absorbs Wk into the query and Wv into the output, q·k = [Wkᵀq; qr]·[c; kr], so

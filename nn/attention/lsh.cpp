@@ -100,8 +100,8 @@ Tensor with_padding(const Tensor& buckets, const Tensor& valid, int64_t filling)
   return pad(own, {0, 0, 0, 0}, {0, 0, 0, filling}, PadMode::constant, hidden);
 }
 
-/// bool [R, B, H, chunks, chunk, 2·chunk]: the pairs that each round shows. `keys`: the positions of
-/// the keys.
+/// bool [R, B, H, chunks, chunk, 2·chunk]: the pairs that each round shows. `keys`: the positions
+/// of the keys.
 Tensor visible_pairs(const Rounds& rounds, const Tensor& keys, bool causal) {
   const Tensor queries = rounds.in_chunks(rounds.positions()), own = rounds.in_chunks(rounds.buckets());
   const Tensor valid = less(own, full_like(own, static_cast<double>(kHidden)));
@@ -173,7 +173,7 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
   const Tensor read =
       matmul(rounds.in_chunks(rounds.to_slots(by_round)), rounds.seen_by_chunk(slots_of(v0), 0));
   if (weights) {
-    const Tensor columns = maximum(expand(keys, scores.shape()), 0);  // a missing chunk has weight 0
+    const Tensor columns = maximum(expand(keys, scores.shape()), 0);  // a missing chunk weighs 0
     const Tensor none = zeros({batch, heads, rounds.time, rounds.time}, type, qk0.device());
     const Tensor dense = scatter_add(none, 3, side_by_side(columns), detach(shares));
     *weights = slice(slice(dense, 2, 0, time), 3, 0, time);
@@ -238,7 +238,7 @@ Tensor LshAttention::forward(const Tensor& x, const MixerCall& call) const {
     qk = all.first, v = all.second;
   }
   const int64_t time = qk.size(2);
-  const AttentionMask mask = call.mask.with_lengths(call.lengths, time);
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, time);
   const LshOptions o{
       .chunk = sizes_.chunk, .causal = mask.causal, .valid = valid_keys(mask, x.size(0), time)};
   Tensor weights;

@@ -47,8 +47,8 @@ struct LshSizes {
 class LshAttention : public Mixer {
  public:
   explicit LshAttention(const MixerOptions& options, const LshSizes& sizes = {});
-  /// Errors: a source, a bias, a window, and a mask other than padding, since the pairs of positions
-  /// come from the hashes.
+  /// Errors: a source, a bias, a window, and a mask other than padding, since the pairs of
+  /// positions come from the hashes.
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::string kind() const override { return "attention"; }

@@ -136,7 +136,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const MixerCall& call) const
   }
   if (on_projected) on_projected(h.q, h.k, h.v);
   const int64_t past = call.state && !kept ? call.state->length() : 0;
-  const AttentionMask mask = call.mask.with_lengths(call.lengths, past + h.k.size(2));
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, past + h.k.size(2));
   const Tensor y = attention->forward(h.q, h.k, h.v, mask, kept ? nullptr : call.state, call.trace);
   return out.forward(join_heads(y));
 }

@@ -70,8 +70,11 @@ class AttentionPart : public Module {
     /// Prepared keys and values do not depend on later positions: a cache may store them
     bool cacheable = true;
     bool positions = false;  ///< scores depend on positions: a model adds no position embedding
-    /// Queries and keys must share their positions, although a model also embeds positions: a window
+    /// Queries and keys must share their positions, although a model also embeds positions: a
+    /// window
     bool distances = false;
+    /// The gradients of its own parameters are estimates, as those of a step must be
+    bool estimated = false;
   };
   virtual Traits traits() const { return {}; }
   /// Writes this part into the options of the fused op. Returns false if the fused op cannot
@@ -84,8 +87,8 @@ class AttentionPart : public Module {
   virtual Tensor prepare_queries(const Tensor& q, int64_t first) const;
   virtual Tensor prepare_keys(const Tensor& k, int64_t first) const;
   virtual Tensor prepare_values(const Tensor& v, int64_t first) const;
-  /// Keys and values that every query sees in addition to those of the sequence, [H, M, D] each, one
-  /// head per query head. They come first and are not prepared. A query that sees no key of the
+  /// Keys and values that every query sees in addition to those of the sequence, [H, M, D] each,
+  /// one head per query head. They come first and are not prepared. A query that sees no key of the
   /// sequence sees none of them. Undefined: this part adds none.
   struct Memory {
     Tensor k, v;
@@ -162,8 +165,9 @@ struct AttentionPartRow {
   std::string name;
   Stage stage;
   std::string help = {};
-  std::string source = {};  ///< the paper
-  int rank = rank::other;   ///< its order in a chain of parts
+  std::string formula = {};  ///< of what the part changes, as a proof card shows it
+  std::string source = {};   ///< the paper
+  int rank = rank::other;    ///< its order in a chain of parts
   /// A feature that only one part may have, in addition to the stages with one owner
   std::string owns = {};
   std::vector<PartOption> options = {};

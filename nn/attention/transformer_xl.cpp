@@ -120,7 +120,7 @@ Tensor TransformerXl::forward(const Tensor& x, const MixerCall& call) const {
       flip(sinusoidal_positions(keys + queries - 1, width, 10000, 1 - queries, x.dtype(), x.device()), {0});
   const Tensor r = select(split_heads(unsqueeze(relative.forward(distances), 0), heads), 0, 0);
   const AttentionMask mask =
-      of_last(call.mask.with_lengths(call.lengths, past + queries), past + queries, keys);
+      of_last(with_lengths(call.mask, call.lengths, past + queries), past + queries, keys);
   const Tensor y =
       relative_attention(split_heads(query.forward(x), heads), split_heads(kv[0], key_heads),
                          split_heads(kv[1], key_heads), r, content_bias, position_bias, mask, call.trace);

@@ -1,5 +1,5 @@
-// Attention of Transformer-XL (Dai et al. 2019): segments of a long text are read one after another,
-// and each segment also sees the hidden states of the one before.
+// Attention of Transformer-XL (Dai et al. 2019): segments of a long text are read one after
+// another, and each segment also sees the hidden states of the one before.
 #pragma once
 
 #include <memory>

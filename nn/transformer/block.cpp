@@ -14,10 +14,7 @@ TransformerBlock::TransformerBlock(const BlockOptions& o)
                    o.mixer.out_deviation),
       dropout(o.dropout),
       options_(o) {
-  if (!o.cross) return;
-  MixerOptions sizes = o.mixer;
-  sizes.name = cross_attention_of(o.mixer);
-  cross = std::make_unique<MultiHeadAttention>(sizes);
+  if (o.cross) cross = make_cross_attention(o.mixer);
 }
 
 Tensor TransformerBlock::forward(const Tensor& x, const MixerCall& call, const MixerCall& source) const {

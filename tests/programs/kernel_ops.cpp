@@ -5,12 +5,14 @@
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
+#include "ops/linear_scan.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/rotary.h"
+#include "ops/selective_scan.h"
 #include "ops/softmax.h"
 #include "tests/programs/ops.h"
 
@@ -56,6 +58,22 @@ template <int gates>
 MaybeFit cell(Choice& choice, const Shape&) {
   const int64_t channels = choice.between(1, 3);
   return Fit{{{choice.between(1, 3), choice.between(1, 3), gates * channels}, {gates * channels, channels}}};
+}
+
+/// q, k, v, the logarithms of decays, and what erases.
+MaybeFit scanned(Choice& choice, const Shape&) {
+  const Shape q = {choice.between(1, 2), choice.between(1, 2), choice.between(1, 4), choice.between(1, 3)};
+  Shape v = q, decays = q;
+  v.back() = choice.between(1, 3);
+  if (choice.chance(0.5)) decays.erase(3);
+  return Fit{{q, q, v, decays, q, q}};
+}
+
+/// u, delta, a, b and c.
+MaybeFit state_space(Choice& choice, const Shape&) {
+  const int64_t channels = choice.between(1, 3), states = choice.between(1, 3);
+  const Shape u = {choice.between(1, 2), choice.between(1, 4), channels}, b = {u[0], u[1], states};
+  return Fit{{u, u, {channels, states}, b, b}};
 }
 
 template <bool bias>
@@ -163,6 +181,24 @@ std::vector<Op> kernel_ops() {
        cell<3>,
        [](V x, P) { return gru(x[0], x[1], {}, {}, {.reverse = true}); },
        {{-3, 3}}},
+      {"linear_scan",
+       "linear_scan($0, $1, $2, {.log_decay = $3}).o",
+       scanned,
+       [](V x, P) { return linear_scan(x[0], x[1], x[2], {.log_decay = x[3]}).o; },
+       {{-3, 3}, {-3, 3}, {-3, 3}, {-3, 0}}},
+      {"linear_scan",
+       "linear_scan($0, $1, $2, {.log_decay = $3, .erase_to = $4, .erase_from = $5}).state",
+       scanned,
+       [](V x, P) {
+         const LinearScanOptions o{.log_decay = x[3], .erase_to = x[4], .erase_from = x[5]};
+         return linear_scan(x[0], x[1], x[2], o).state;
+       },
+       {{-3, 3}, {-3, 3}, {-3, 3}, {-3, 0}, {-1, 1}}},
+      {"selective_scan",
+       "selective_scan($0, $1, $2, $3, $4).y",
+       state_space,
+       [](V x, P) { return selective_scan(x[0], x[1], x[2], x[3], x[4]).y; },
+       {{-3, 3}, {0, 1}, {-3, 0}, {-3, 3}}},
       {"softmax", "softmax($0, %0)", one_axis, [](V x, P p) { return softmax(x[0], p.ints[0]); }},
       {"log_softmax", "log_softmax($0, %0)", one_axis, [](V x, P p) { return log_softmax(x[0], p.ints[0]); }},
       {"layer_norm",

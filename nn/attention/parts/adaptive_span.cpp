@@ -10,10 +10,8 @@
 
 namespace vitrine::nn {
 
-AdaptiveSpan::AdaptiveSpan(const AttentionSizes& sizes, double ramp, double initial)
-    : share(constant({sizes.heads}, initial / static_cast<double>(sizes.context))),
-      ramp_(ramp),
-      context_(static_cast<double>(sizes.context)) {}
+AdaptiveSpan::AdaptiveSpan(const AttentionSizes& sizes, double ramp)
+    : share(constant({sizes.heads}, 0.5)), ramp_(ramp), context_(static_cast<double>(sizes.context)) {}
 
 Tensor AdaptiveSpan::span() const { return cast(share, accumulation_dtype(share.dtype())) * context_; }
 
@@ -41,16 +39,11 @@ AttentionPartRow parts::adaptive_span() {
   return {.name = "adaptive_span",
           .stage = Stage::reweight,
           .help = "each head learns how far back its queries look",
+          .formula = "w_ij ← w_ij·m(|i − j|) / Σ, m(x) = clamp((ramp + z_h − x)/ramp, 0, 1)",
           .source = "Sukhbaatar et al. 2019",
-          .options = {{.name = "ramp", .help = "the length over which a weight falls to 0", .initial = "32"},
-                      {.name = "initial",
-                       .help = "the first span, in positions; half: half of the context",
-                       .initial = "half",
-                       .words = {"half"}}},
+          .options = {{.name = "ramp", .help = "the length over which a weight falls to 0", .initial = "32"}},
           .make = [](const AttentionSizes& sizes, const PartValues& values) {
-            const double initial = values.text("initial") == "half" ? static_cast<double>(sizes.context) / 2
-                                                                    : values.number("initial");
-            return std::make_unique<AdaptiveSpan>(sizes, values.number("ramp"), initial);
+            return std::make_unique<AdaptiveSpan>(sizes, values.number("ramp"));
           }};
 }
 

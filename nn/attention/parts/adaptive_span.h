@@ -14,8 +14,8 @@ namespace vitrine::nn {
 /// always sees its own position, so that a span below 0 hides all others and is not an error.
 class AdaptiveSpan : public AttentionPart {
  public:
-  /// Every head starts with the span `initial`, in positions.
-  AdaptiveSpan(const AttentionSizes& sizes, double ramp, double initial);
+  /// The share of every head starts as 1/2.
+  AdaptiveSpan(const AttentionSizes& sizes, double ramp);
   Traits traits() const override { return {.distances = true}; }
   Tensor weight_factors(const Tensor& weights) const override;
   Tensor span() const;  ///< z [H], in positions

@@ -18,7 +18,7 @@ namespace {
 class LearnedMask : public AttentionPart {
  public:
   explicit LearnedMask(const AttentionSizes& sizes) : logits(constant({sizes.heads, sizes.context}, 1)) {}
-  Traits traits() const override { return {.distances = true}; }
+  Traits traits() const override { return {.distances = true, .estimated = true}; }
   Tensor weight_factors(const Tensor& weights) const override {
     const Tensor soft = sigmoid(cast(logits, weights.dtype()));
     const Tensor hard = cast(greater(logits, zeros_like(logits.value())), soft.dtype());
@@ -41,6 +41,7 @@ AttentionPartRow learned_mask() {
   return {.name = "learned_mask",
           .stage = Stage::reweight,
           .help = "each head learns which distances its queries see, by a straight-through gradient",
+          .formula = "w_ij ← w_ij·[l_h(|i − j|) > 0] / Σ, and d[l > 0]/dl is that of σ(l)",
           .source = "Bengio et al. 2013",
           .make = [](const AttentionSizes& sizes, const PartValues&) {
             return std::make_unique<LearnedMask>(sizes);

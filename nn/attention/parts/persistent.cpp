@@ -34,6 +34,7 @@ AttentionPartRow persistent() {
       .name = "persistent",
       .stage = Stage::extend,
       .help = "persistent=m: m learned keys and values per head, which every query sees",
+      .formula = "keys and values [m_k; k] and [m_v; v]",
       .source = "Sukhbaatar et al. 2019",
       .options = {{.name = "keys", .help = "their number, m", .initial = "16", .least = 1, .whole = true}},
       .make = [](const AttentionSizes& sizes, const PartValues& values) {

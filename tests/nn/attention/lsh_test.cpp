@@ -31,8 +31,8 @@ Tensor normal(const Shape& shape, uint64_t seed) {
 
 double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
 
-/// How often each pair is shown, [n × n] for one head, by the text of the paper: sort, cut, look one
-/// chunk back.
+/// How often each pair is shown, [n × n] for one head, by the text of the paper: sort, cut, look
+/// one chunk back.
 std::vector<double> shown(const std::vector<std::vector<int64_t>>& buckets, const LshOptions& o,
                           const std::vector<double>& valid) {
   const size_t n = valid.size();

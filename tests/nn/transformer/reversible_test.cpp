@@ -73,7 +73,7 @@ TEST_CASE(
   const Tensor w = normal({3, 3}, 1), x1 = normal({2, 3}, 2), x2 = normal({2, 3}, 3), unused = normal({3}, 4);
   const auto run = [&](const auto& run_layers) {
     const auto f = [w](const Tensor& h) { return tanh(matmul(h, w)); };
-    const auto g = [w, x1](const Tensor& h) { return sin(matmul(h, w)) * x1; };  // reads the input x1 too
+    const auto g = [w, x1](const Tensor& h) { return sin(matmul(h, w)) * x1; };  // reads x1 too
     Tape tape;
     for (const Tensor& t : {w, x1, x2, unused}) tape.watch(t);
     const auto y = run_layers(std::vector<ReversibleLayer>(4, {f, g}), x1, x2);

@@ -44,7 +44,8 @@ Stack made(const StackOptions& o) {
 
 TEST_CASE(
     "a decoder reads its source in steps as in a full pass, with every base and either place of norms") {
-  for (const char* mixer : {"standard", "rotary+laser", "lstm", "gru"})
+  for (const char* mixer : {"standard", "rotary+laser", "lstm", "gru", "differential", "linear+laser",
+                            "performer=9+rotary", "retention", "gated_linear", "delta=gated"})
     for (const bool pre_norm : {true, false}) {
       INFO(std::string(mixer), pre_norm);
       const Decoder decoder = made<Decoder>(options(mixer, true, pre_norm));
@@ -66,7 +67,8 @@ TEST_CASE(
 }
 
 TEST_CASE("an encoder sees both sides, within the length of each row and what a mask allows") {
-  for (const char* mixer : {"standard", "alibi", "lstm"}) {
+  for (const char* mixer :
+       {"standard", "alibi", "lstm", "linear", "performer=9+laser", "linformer=3+laser"}) {
     INFO(std::string(mixer));
     const Encoder encoder = made<Encoder>(options(mixer, false));
     const Tensor x = random({2, 5, 8});
