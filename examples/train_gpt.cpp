@@ -98,6 +98,8 @@ RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabular
   Gpt model = make_model(s, vocabulary.size());
   Task task = language_modeling(model, training, validation, s.batch, s.seed);
   task.setting[kCharacters] = vocabulary.to_json();
+  if (s.gpt.residual == Residual::admin && run.resume.empty())
+    initialize_admin(model.decoder, [&] { model.forward(task.batch(0).to(model.device()).tensors[0]); });
   TrainingOptions t = s.training;
   t.checkpoint = run.checkpoint;
   t.metrics = run.files + ".jsonl";

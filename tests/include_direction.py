@@ -28,6 +28,7 @@ ALLOWED = {
     "nn/attention": r"(core|ops)/|nn/((module|init|mixer|fixed_state)\.h|layers/|attention/)",
     "nn/recurrent": r"(core|ops)/|nn/((module|init|mixer|fixed_state)\.h|layers/|recurrent/)",
     "nn/transformer": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/|recurrent/|transformer/)",
+    "nn/losses": r"(core|ops)/|nn/losses/",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
     "nn/metrics": r"(core|ops)/|nn/metrics/",

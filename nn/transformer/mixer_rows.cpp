@@ -11,7 +11,10 @@
 #include "nn/attention/performer.h"
 #include "nn/attention/retention.h"
 #include "nn/attention/transformer_xl.h"
+#include "nn/recurrent/mamba.h"
 #include "nn/recurrent/recurrent.h"
+#include "nn/recurrent/rwkv4.h"
+#include "nn/recurrent/rwkv7.h"
 
 namespace vitrine::nn {
 namespace {
@@ -147,6 +150,40 @@ std::vector<MixerRow> other_rows() {
        .positions = true,
        .padding = false,
        .make = make<Gru>},
+      {.name = "rwkv4",
+       .help = "a running weighted average of each channel",
+       .formula = "y_t = Σ_i w_i·v_i/Σ_i w_i, w_i = e^(k_i − (t−1−i)·e^δ) for i < t, w_t = e^(b + k_t)",
+       .source = "Peng et al. 2023",
+       .positions = true,
+       .padding = false,
+       .make = make<Rwkv4>},
+      {.name = "rwkv7",
+       .help = "a matrix as state, which forgets, erases and learns by what it reads",
+       .formula = "S_t = diag(w_t)·S_{t−1} − (a_t⊙κ_t)ᵀ·(κ_t·S_{t−1}) + k_tᵀ·v_t, o_t = r_t·S_t",
+       .source = "Peng et al. 2025",
+       .positions = true,
+       .padding = false,
+       .options = {count("rank", "of the projections from which decay, erasure and gate come", "16")},
+       .make =
+           [](const MixerOptions& options, const PartValues& values) {
+             return std::make_unique<Rwkv7>(options, values.whole("rank"));
+           }},
+      {.name = "mamba",
+       .help = "a selective state space with a causal convolution",
+       .formula = "h_t = e^(Δ_t·a)·h_{t−1} + Δ_t·u_t·b_t, y_t = c_t·h_t + d·u_t",
+       .source = "Gu and Dao 2023",
+       .positions = true,
+       .padding = false,
+       .options = {count("states", "the numbers that a channel stores", "16"),
+                   count("expand", "the channels of the state space, as a multiple of the width", "2"),
+                   count("kernel", "the positions that the convolution sees", "4")},
+       .make =
+           [](const MixerOptions& options, const PartValues& values) {
+             return std::make_unique<Mamba>(options,
+                                            Mamba::Sizes{.states = values.whole("states"),
+                                                         .channels = values.whole("expand") * options.width,
+                                                         .kernel = values.whole("kernel")});
+           }},
       {.name = "retention",
        .help = "linear attention whose heads forget at fixed rates",
        .formula = "S_t = γ_h·S_{t−1} + k_tᵀ·v_t, o_t = q_t·S_t/√D, γ_h = 1 − 2^(−5−h)",
@@ -169,7 +206,7 @@ std::vector<MixerRow> other_rows() {
            }},
       {.name = "delta",
        .help = "DeltaNet: the state is corrected by the error of its own prediction",
-       .formula = "S_t = S_{t−1} + β_t·k_tᵀ·(v_t − k_t·S_{t−1}), o_t = q_t·S_t",
+       .formula = "S_t = S_{t−1} + β_t·k_tᵀ·(v_t − k_t·S_{t−1}), o_t = q_t·S_t/√D",
        .source = "Yang et al. 2024",
        .positions = true,
        .options = {{.name = "kind",

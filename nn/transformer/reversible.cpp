@@ -139,10 +139,14 @@ std::pair<Tensor, Tensor> reversible(const std::vector<ReversibleLayer>& layers,
 
 ReversibleStack::ReversibleStack(const StackOptions& o)
     : final_norm(o.block.mixer.width, o.block.norm), options_(o) {
-  check(
-      o.block.pre_norm && !o.block.cross,
-      "ReversibleStack: the blocks are post-norm or have a cross-attention, wanted pre-norm blocks without one");
-  for (int64_t i = 0; i < o.layers; ++i) blocks.push_back(std::make_unique<TransformerBlock>(o.block));
+  check(o.block.residual == Residual::pre && !o.block.cross && o.block.experts.count == 0,
+        "ReversibleStack: the blocks are not pre-norm, or have a cross-attention or experts; wanted pre-norm "
+        "blocks without them");
+  for (int64_t i = 0; i < o.layers; ++i) {
+    BlockOptions block = o.block;
+    block.drop_path *= static_cast<double>(i + 1) / static_cast<double>(o.layers);
+    blocks.push_back(std::make_unique<TransformerBlock>(block));
+  }
 }
 
 Tensor ReversibleStack::forward(const Tensor& x, const StackCall& call) const {
@@ -161,17 +165,15 @@ Tensor ReversibleStack::forward(const Tensor& x, const StackCall& call) const {
     own.trace = call.traces ? &(*call.traces)[i] : nullptr;
     const Modes modes = modes_of(*block);
     const std::string name = "blocks." + std::to_string(i);
-    layers.push_back(
-        {[=](const Tensor& h) {
-           const ModeScope same(modes);
-           const ModuleScope scope(name);
-           return block->dropout.forward(block->mixer->forward(block->mixer_norm.forward(h), own));
-         },
-         [=](const Tensor& h) {
-           const ModeScope same(modes);
-           const ModuleScope scope(name);
-           return block->dropout.forward(block->feed_forward.forward(block->feed_forward_norm.forward(h)));
-         }});
+    const auto in_scope = [=](const auto& part) {
+      return [=](const Tensor& h) {
+        const ModeScope same(modes);
+        const ModuleScope scope(name);
+        return part(h);
+      };
+    };
+    layers.push_back({in_scope([=](const Tensor& h) { return block->mixer_part(h, own); }),
+                      in_scope([=](const Tensor& h) { return block->feed_forward_part(h); })});
   }
   const auto y = state || call.traces ? residual_layers(layers, x, x) : reversible(layers, x, x);
   return final_norm.forward((y.first + y.second) * 0.5);

@@ -31,10 +31,10 @@ std::pair<Tensor, Tensor> residual_layers(const std::vector<ReversibleLayer>& la
 
 /// A stack of blocks in which the memory of training does not depend on the depth: f is norm, mixer
 /// and dropout, g is norm, feed-forward part and dropout. Both streams start as x, and the result
-/// is their mean, for pre-norm after a final norm: x [B, T, C] → [B, T, C].
+/// is their mean after a final norm: x [B, T, C] → [B, T, C].
 class ReversibleStack : public Module {
  public:
-  /// Errors: post-norm, and blocks with cross-attention.
+  /// Errors: blocks that are not pre-norm, or that have a cross-attention or experts.
   explicit ReversibleStack(const StackOptions& options);
   /// Of the call, the mask, lengths, state and traces are used; with a state or traces, ordinary
   /// ops run. `causal` of the mixer's options is added to the mask.

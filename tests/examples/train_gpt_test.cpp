@@ -1,4 +1,5 @@
 // The program that README shows: its flags and their effects.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -216,13 +217,13 @@ TEST_CASE("a config file has comments, quotes, flags and lists") {
   const Folder folder;
   std::ofstream(folder / "text.txt", std::ios::app) << "a # in the text; and [these], too\n";
   std::ofstream(folder / "run.ini") << "; a comment\r\n\n  steps=2 # two\r\nprompt = \"[a # in\"\nno-bias\n"
-                                       "seeds = [ 5, '6' ]  # both\npost-norm = false\n";
+                                       "seeds = [ 5, '6' ]  # both\nresidual = pre\n";
   Program program(folder, tiny(folder, {"--config", folder / "run.ini", "--out", folder / "out"}));
   CHECK_MESSAGE(program.exit_code() == 0, program.printed());
   CHECK(program.printed().find("--- sample ---\n[a # in") != std::string::npos);
   const auto saved = read_safetensors(folder / "out/standard-seed6.safetensors");
   CHECK(saved.metadata.at("no-bias") == "true");
-  CHECK(saved.metadata.at("post-norm") == "false");
+  CHECK(saved.metadata.at("residual") == "pre");
 }
 
 TEST_CASE("standard output that is full is an error at the end, and what was trained is saved") {
@@ -279,13 +280,20 @@ TEST_CASE("flags of the block reach the model, and those of saving and evaluatin
   for (size_t i = 0; i < 4; ++i) CHECK(lines[i].contains("validation_loss") == (i % 2 == 1));
   CHECK(!fs::exists(folder / "out/standard.safetensors"));
 
-  const auto bare =
-      trained({"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--post-norm", "--no-bias"});
+  const auto bare = trained(
+      {"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--residual", "post", "--no-bias"});
   CHECK(bare.at("model/blocks.0.feed_forward.up.weight").shape() == Shape{48, 16});
   for (const auto& entry : bare) {
     const std::string& name = entry.first;
     CHECK_MESSAGE((name.find("bias") == name.npos && name.find("final_norm") == name.npos), name);
   }
+
+  const auto routed =
+      trained({"--experts", "2", "--residual", "admin", "--norm", "power", "--drop-path", "0.2"});
+  CHECK(routed.at("model/blocks.0.experts.up").shape() == Shape{2, 64, 16});
+  CHECK(routed.count("model/blocks.0.attention_norm.psi2") == 1);
+  const std::vector<double> omega = routed.at("model/blocks.0.feed_forward_shortcut.omega").values();
+  CHECK(*std::min_element(omega.begin(), omega.end()) > 0.9);
 
   const auto slower = trained({"--beta2", "0.9"});
   const char* weight = "model/tokens.weight";

@@ -68,9 +68,9 @@ TruthAdapters truth_adapters() {
        }},
   };
   for (const TruthAdapters* more :
-       {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kConvolutionTruthAdapters,
-        &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters, &kScoreTruthAdapters,
-        &kViewTruthAdapters})
+       {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters,
+        &kConvolutionTruthAdapters, &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters,
+        &kScoreTruthAdapters, &kViewTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }

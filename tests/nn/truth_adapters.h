@@ -14,9 +14,9 @@ using Params = const Settings&;
 using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
-extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kConvolutionTruthAdapters,
-    kLinearTruthAdapters, kRecurrentTruthAdapters, kScanTruthAdapters, kScoreTruthAdapters,
-    kViewTruthAdapters;
+extern const TruthAdapters kAttentionTruthAdapters, kBlockTruthAdapters, kCompositionTruthAdapters,
+    kConvolutionTruthAdapters, kLinearTruthAdapters, kRecurrentTruthAdapters, kScanTruthAdapters,
+    kScoreTruthAdapters, kViewTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 

@@ -47,8 +47,8 @@ std::unique_ptr<Attention> made(const std::string& text, int64_t heads = 2, int6
   return attention;
 }
 
-/// What the weights of a trace read, by the formulas over all pairs of positions. Values up to 1 keep
-/// their digits in e^v − 1.
+/// What the weights of a trace read, by the formulas over all pairs of positions. Values up to 1
+/// keep their digits in e^v − 1.
 Tensor quadratic(const MixerTrace& trace, const Tensor& v, bool laser, double size) {
   const Tensor values = define::repeat_key_heads(v, trace.weights.size(1));
   if (!laser) return matmul(trace.weights, values);

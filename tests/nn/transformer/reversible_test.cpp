@@ -30,7 +30,8 @@ double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(
 
 StackOptions options(const char* mixer, double dropout = 0, int64_t layers = 3) {
   return {.block = {.mixer = {.width = 8, .heads = 2, .context = 8, .name = mixer, .out_deviation = 0.3},
-                    .dropout = dropout},
+                    .dropout = dropout,
+                    .drop_path = dropout},
           .layers = layers};
 }
 
@@ -136,8 +137,9 @@ TEST_CASE("what does not fit, and a weight that was overwritten before the secon
   ReversibleStack stack = made(options("standard", 0, 1));
   const Tensor x = normal({1, 2, 8}, 1);
   StackOptions post = options("standard");
-  post.block.pre_norm = false;
-  CHECK_THROWS_WITH_AS(ReversibleStack{post}, doctest::Contains("wanted pre-norm blocks"), Error);
+  post.block.residual = Residual::post;
+  CHECK_THROWS_WITH_AS(ReversibleStack{post}, doctest::Contains("wanted pre-norm blocks without them"),
+                       Error);
   CHECK_THROWS_WITH_AS(stack.forward(x, {.source = x}), doctest::Contains("have no source"), Error);
   StateList foreign;
   CHECK_THROWS_WITH_AS(stack.forward(x, {.state = &foreign}), doctest::Contains("not one of 1 blocks"),
