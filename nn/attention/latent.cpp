@@ -4,9 +4,9 @@
 
 #include "core/record.h"
 #include "nn/attention/cache.h"
-#include "nn/attention/heads.h"
 #include "nn/attention/positions.h"
 #include "nn/init.h"
+#include "nn/layers/heads.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
 #include "ops/view.h"

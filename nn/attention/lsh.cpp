@@ -7,7 +7,7 @@
 #include "core/random.h"
 #include "core/record.h"
 #include "nn/attention/cache.h"
-#include "nn/attention/heads.h"
+#include "nn/layers/heads.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"

@@ -4,9 +4,9 @@
 
 #include "core/creation.h"
 #include "core/record.h"
-#include "nn/attention/heads.h"
 #include "nn/attention/names.h"
 #include "nn/init.h"
+#include "nn/layers/heads.h"
 #include "ops/join.h"
 #include "ops/view.h"
 

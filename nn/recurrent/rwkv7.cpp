@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "nn/attention/heads.h"
 #include "nn/init.h"
+#include "nn/layers/heads.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/linear_scan.h"

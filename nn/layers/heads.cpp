@@ -1,4 +1,4 @@
-#include "nn/attention/heads.h"
+#include "nn/layers/heads.h"
 
 #include "ops/view.h"
 
