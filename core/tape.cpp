@@ -222,8 +222,10 @@ void Tape::mark_paused(std::span<const Tensor> inputs, std::span<Tensor> outputs
 }
 
 void detail::note_paused(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  for (const Tape::Pause* p = Tape::Thread::here()->innermost; p != nullptr; p = p->outer_)
-    if (p->paused_ != nullptr && p->paused_->options_.order > 1)
+  const Tape::Thread& thread = *Tape::Thread::here();
+  // A tape that records its own backward pass is active inside a pause.
+  for (const Tape::Pause* p = thread.innermost; p != nullptr; p = p->outer_)
+    if (p->paused_ != nullptr && p->paused_ != thread.active && p->paused_->options_.order > 1)
       p->paused_->mark_paused(inputs, outputs, true);
 }
 

@@ -1,13 +1,13 @@
-// Channels as heads: head h of H has the channels h·D to (h + 1)·D − 1.
+// Channels as heads and back.
 #pragma once
 
 #include "core/tensor.h"
 
 namespace vitrine::nn {
 
-/// [B, T, H·D] → [B, H, T, D], a view.
+/// x [B, T, H·D] → [B, H, T, D]: head h has the channels from h·D on.
 Tensor split_heads(const Tensor& x, int64_t heads);
-/// [B, H, T, D] → [B, T, H·D].
+/// x [B, H, T, D] → [B, T, H·D].
 Tensor join_heads(const Tensor& x);
 
 }  // namespace vitrine::nn

@@ -26,7 +26,7 @@ inline constexpr size_t kGroup = kScanChannels;
 template <class T>
 void forward(const SelectiveChunk<T>& x) {
   using V = Vec<T>;
-  for (size_t lane = 0; lane < kGroup; lane += kLanes<T>)
+  for (size_t lane = 0; lane < x.channels; lane += kLanes<T>)
     for (size_t p = 0; p < x.n; ++p) {
       const V delta = load(x.delta + p * kGroup + lane), in = delta * load(x.u + p * kGroup + lane);
       V y(T(0));
@@ -62,7 +62,7 @@ template <class T>
 void backward(const SelectiveChunk<T>& x, T* kept) {
   using V = Vec<T>;
   T *const before = kept, *const decays = kept + x.n * x.states * kLanes<T>;
-  for (size_t lane = 0; lane < kGroup && lane < x.channels; lane += kLanes<T>) {
+  for (size_t lane = 0; lane < x.channels; lane += kLanes<T>) {
     remember(x, before, decays, lane);
     const Mask<T> active = {hn::FirstN(Tag<T>(), std::min(kLanes<T>, x.channels - lane))};
     for (size_t p = x.n; p-- > 0;) {

@@ -3,10 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <vector>
 
-#include "nn/layers/convolution.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
@@ -195,39 +193,4 @@ TEST_CASE("errors name the op, what was wanted and what came") {
   CHECK(test::error_of([] {
           causal_conv1d(zeros({2, 5, 3}), zeros({3, 4}), {}, zeros({2, 4, 3}));
         }) == "causal_conv1d: state is [2, 4, 3], wanted [2, 3, 3]");
-}
-
-TEST_CASE("layers: the ops with weights of their own, which start within 1/√(weights of an output)") {
-  nn::Conv1d sequence(4, 6, 5, {.padding = 2, .groups = 2});
-  nn::Conv2d image(4, 6, {3, 2}, {.stride = 2}, nn::Bias::no);
-  CHECK(sequence.weight.shape() == Shape{6, 2, 5});
-  CHECK(image.weight.shape() == Shape{6, 4, 3, 2});
-  const double largest = max(abs(Tensor(image.weight))).item(), bound = 1 / std::sqrt(24.0);
-  CHECK(largest <= bound);
-  CHECK(largest > 0.9 * bound);
-  const Tensor x = test::random({2, 4, 9}, 1, DType::float32),
-               y = test::random({2, 4, 7, 7}, 2, DType::float32);
-  CHECK(distance(sequence.forward(x),
-                 conv1d(x, sequence.weight, sequence.bias, {.padding = 2, .groups = 2})) == 0);
-  CHECK(distance(sequence.clone().forward(x), sequence.forward(x)) == 0);
-  CHECK(distance(image.clone().forward(y), conv2d(y, image.weight, {}, {.stride = 2})) == 0);
-  CHECK(image.state_dict().count("bias") == 0);
-  CHECK(test::error_of([] { nn::Conv1d(4, 6, 3, {.groups = 4}); }) ==
-        "Conv1d: 4 inputs and 6 outputs do not divide into 4 groups");
-  CHECK(test::error_of([] {
-          nn::Conv2d(4, 6, {3, 0});
-        }) == "Conv2d: the weights are [6, 4, 3, 0], wanted sizes of at least 1");
-}
-
-TEST_CASE("a causal layer decodes position by position, and its state has no gradient") {
-  nn::CausalConv1d layer(3, 4);
-  const Tensor x = test::random({2, 6, 3}, 1, DType::float32);
-  Tensor state;
-  std::vector<Tensor> steps;
-  for (int64_t t = 0; t < 6; ++t) steps.push_back(layer.forward(slice(x, 1, t, t + 1), state));
-  CHECK(distance(concat(steps, 1), layer.forward(x)) < 1e-6);
-  CHECK(distance(layer.clone().forward(x), layer.forward(x)) == 0);
-  Tape tape;
-  CHECK(test::error_of([&] { layer.forward(x, state); }) ==
-        "CausalConv1d: a state has no gradient; decode under Tape::Pause");
 }

@@ -23,7 +23,7 @@
 namespace vitrine::cpu::scan {
 
 inline constexpr size_t kColumns = 32;  ///< in a strip of columns
-inline constexpr size_t kRows = 16;     ///< in a strip of rows
+inline constexpr size_t kRows = 32;     ///< in a strip of rows
 inline constexpr size_t kLength = kScanChunk;
 
 /// A chunk of n positions for a strip of columns: w, k, q, to and from [n, rows], v, y and erased

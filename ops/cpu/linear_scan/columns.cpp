@@ -114,7 +114,7 @@ HWY_INLINE void columns_of(const ColumnChunk<T>& x) {
   }
 }
 
-/// y += what is read at each position (without erasing: y = …), and the state after the chunk.
+/// What is read at each position, y (zeros on entry), and the state after the chunk.
 template <class T>
 void columns(const ColumnChunk<T>& x) {
   x.w != nullptr ? columns_of<true>(x) : columns_of<false>(x);
