@@ -41,6 +41,7 @@ std::unique_ptr<Mixer> made(const std::string& name, bool causal) {
       nn::make_mixer({.width = kWidth, .heads = kHeads, .context = kContext, .name = name, .causal = causal});
   mixer->to(DType::float64);
   randomize(*mixer);
+  freeze_estimates(*mixer);
   return mixer;
 }
 std::unique_ptr<Mixer> made(const std::string& name) { return made(name, is_causal(name)); }
@@ -61,7 +62,8 @@ std::vector<Tensor> run(Mixer& mixer, const Tensor& x, const MixerCall& call) {
   tape.watch(x);
   const Tensor y = mixer.forward(x, call);
   std::vector<Tensor> sources = {x}, all = {y};
-  for (const Parameter& p : mixer.parameters()) sources.push_back(p.value());
+  for (const Parameter& p : mixer.parameters())
+    if (p.requires_grad()) sources.push_back(p.value());
   const Tensor dy =
       to(cast(spec::draw_cotangent(to(cast(y, DType::float64), Device::cpu), 5), y.dtype()), y.device());
   for (const Tensor& dx : tape.gradient({y}, sources, {dy}))
@@ -220,7 +222,8 @@ Finding planted_mistakes(const std::string& name, Depth) {
     const Tensor y = mixer->forward(x, call);
     change(tape);
     std::vector<Tensor> sources = {x};
-    for (const Parameter& p : mixer->parameters()) sources.push_back(p.value());
+    for (const Parameter& p : mixer->parameters())
+      if (p.requires_grad()) sources.push_back(p.value());
     return tape.gradient({y}, sources, {spec::draw_cotangent(y, 5)});
   };
   std::vector<size_t> nodes;
