@@ -15,6 +15,7 @@
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/view.h"
+#include "tests/nn/mechanisms.h"
 #include "tests/spec/spec.h"
 
 namespace vitrine::test {
