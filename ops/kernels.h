@@ -208,6 +208,20 @@ VITRINE_KERNEL(selective_scan_backward, Tensor& du, Tensor& ddelta, Tensor& da, 
                const Tensor& boundaries);
 inline constexpr int64_t kScanChannels = 64;
 
+// -- The average of RWKV-4 (ops/wkv.h): k, v, y and their gradients [B, T, C], one dtype; decay and
+// bonus [C], means and log weights [B, C] in the wide dtype.
+
+/// y and the state after the last position; boundaries [2, B, ⌈T/kScanChunk⌉, C], if defined: the
+/// means and the log weights before each chunk.
+VITRINE_KERNEL(wkv, Tensor& y, Tensor& mean, Tensor& log_weight, Tensor& boundaries, const Tensor& k,
+               const Tensor& v, const Tensor& decay, const Tensor& bonus, const Tensor& first_mean,
+               const Tensor& first_log_weight);
+/// ddecay and dbonus [B, C] are of each row of the batch.
+VITRINE_KERNEL(wkv_backward, Tensor& dk, Tensor& dv, Tensor& ddecay, Tensor& dbonus, Tensor& dmean,
+               Tensor& dlog_weight, const Tensor& dy, const Tensor& dmean_after,
+               const Tensor& dlog_weight_after, const Tensor& k, const Tensor& v, const Tensor& decay,
+               const Tensor& bonus, const Tensor& boundaries);
+
 // -- Losses: logits and their gradient [rows, V], each row contiguous; targets (int64), losses
 // and statistics [rows]
 

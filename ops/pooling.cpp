@@ -85,6 +85,7 @@ Tensor define::max_pool2d(const Tensor& x, PerAxis<int64_t> kernel, const Pool2d
 
 Tensor max_pool2d(const Tensor& x, PerAxis<int64_t> kernel, const Pool2dOptions& o) {
   const Windows w = pool_windows("max_pool2d", x, kernel, o);
+  check(w.taps() < 1 << 24, "max_pool2d: a window has {} taps, wanted less than 2^24", w.taps());
   const Shape shape = {x.size(0), x.size(1), w.rows.count, w.columns.count};
   if (numel(shape) == 0) return empty(shape, x.dtype(), x.device());
   if (const auto y = through_definition({x}, [&] { return define::max_pool2d(x, kernel, o); })) return *y;
@@ -98,60 +99,20 @@ Tensor max_pool2d(const Tensor& x, PerAxis<int64_t> kernel, const Pool2dOptions&
                 });
 }
 
-namespace cpu {
-namespace {
-
-/// Calls f(n) in parallel for the images of all channels, each with windows.count() windows.
-template <class F>
-void for_each_image(const Tensor& x, const Windows& w, F&& f) {
-  parallel_for(0, x.size(0) * x.size(1), grain_for(2 * w.taps() * w.count()),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t n = begin; n < end; ++n) f(n);
-               });
-}
-
-}  // namespace
-}  // namespace cpu
-
-void cpu::max_pool(Tensor& y, Tensor& chosen, const Tensor& x, const Windows& w) {
-  visit_row_type(x.dtype(), "max_pool", [&]<class S>(Type<S>) {
-    using T = AccumulatorOf<S>;
-    const auto& [rows, columns] = w;
-    for_each_image(x, w, [&, rows = rows, columns = columns](int64_t n) {
-      const S* const image = x.data<S>() + n * w.elements();
-      S* out = y.data<S>() + n * w.count();
-      int64_t* at = chosen.data<int64_t>() + n * w.count();
-      for (int64_t row = 0; row < rows.count; ++row)
-        for (int64_t column = 0; column < columns.count; ++column, ++out, ++at) {
-          T best = static_cast<T>(kLowest);
-          *at = -1;
-          for (int64_t i = 0; i < rows.kernel; ++i) {
-            const int64_t h = rows.element(row, i);
-            if (!rows.holds(h)) continue;
-            for (int64_t j = 0; j < columns.kernel; ++j) {
-              const int64_t v = columns.element(column, j);
-              if (!columns.holds(v)) continue;
-              const T value = static_cast<T>(image[h * columns.size + v]);
-              if (*at >= 0 && !(value > best) && (value == value || best != best)) continue;
-              best = value, *at = h * columns.size + v;
-            }
-          }
-          *out = S(best);
-        }
-    });
-  });
-}
-
 void cpu::max_pool_backward(Tensor& dx, const Tensor& dy, const Tensor& chosen, const Windows& w) {
   visit_row_type(dy.dtype(), "max_pool_backward", [&]<class S>(Type<S>) {
     using T = AccumulatorOf<S>;
-    for_each_image(dx, w, [&](int64_t n) {
-      std::vector<T> sums(static_cast<size_t>(w.elements()), T(0));
-      const S* const from = dy.data<S>() + n * w.count();
-      const int64_t* const at = chosen.data<int64_t>() + n * w.count();
-      for (int64_t i = 0; i < w.count(); ++i)
-        if (at[i] >= 0) sums[static_cast<size_t>(at[i])] += static_cast<T>(from[i]);
-      vecmath::convert(dx.data<S>() + n * w.elements(), sums.data(), sums.size());
+    const int64_t images = dx.size(0) * dx.size(1);
+    parallel_for(0, images, grain_for(w.elements() + w.count()), [&](int64_t begin, int64_t end) {
+      std::vector<T> sums(static_cast<size_t>(w.elements()));
+      for (int64_t n = begin; n < end; ++n) {
+        std::fill(sums.begin(), sums.end(), T(0));
+        const S* const from = dy.data<S>() + n * w.count();
+        const int64_t* const at = chosen.data<int64_t>() + n * w.count();
+        for (int64_t i = 0; i < w.count(); ++i)
+          if (at[i] >= 0) sums[static_cast<size_t>(at[i])] += static_cast<T>(from[i]);
+        vecmath::convert(dx.data<S>() + n * w.elements(), sums.data(), sums.size());
+      }
     });
   });
 }

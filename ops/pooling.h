@@ -24,7 +24,8 @@ struct Pool2dOptions {
   bool count_padding = true;
 };
 
-/// The largest element of each window. x [N, C, H, W] → [N, C, H', W']. Padding is never chosen. NaN if a window has one. The gradient goes to the first of equal elements, in the order of rows
+/// The largest element of each window. x [N, C, H, W] → [N, C, H', W']. Padding is never chosen.
+/// NaN if a window has one. The gradient goes to the first of equal elements, in the order of rows
 /// and columns. Saves the position of each chosen element. Errors: as in conv2d, and padding that
 /// hides a whole window.
 Tensor max_pool2d(const Tensor& x, PerAxis<int64_t> kernel, const Pool2dOptions& options = {});
@@ -33,6 +34,7 @@ Tensor max_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options 
 
 /// The average of each window. x [N, C, H, W] → [N, C, H', W']: the sum divided by the taps of
 /// the window that count. What a partial window has after the padded image never counts.
+/// A window in which nothing counts gives NaN.
 Tensor avg_pool2d(const Tensor& x, PerAxis<int64_t> kernel, const Pool2dOptions& options = {});
 /// avg_pool2d of sequences [N, C, T].
 Tensor avg_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options = {});

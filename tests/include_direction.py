@@ -44,7 +44,7 @@ ALLOWED = {
     "examples": r"(core|ops|optim|nn|cuda|examples)/",
     "bench": r"(core|ops|optim|nn|cuda|bench)/",
     # The text on which train_gpt has trained
-    "bench/int8_loss.cpp": r"(core|nn|bench)/|examples/own_source\.h",
+    "bench/int8_loss.cpp": r"(core|nn|bench)/|examples/default_text\.h",
     "tests": r"(core|ops|optim|nn|cuda|tests)/",
     "tests/examples": r"(core|ops|optim|nn|cuda|examples|tests)/",
 }

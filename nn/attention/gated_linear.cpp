@@ -1,5 +1,6 @@
 #include "nn/attention/gated_linear.h"
 
+#include "nn/layers/heads.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/norm.h"

@@ -11,11 +11,11 @@
 
 namespace vitrine::nn {
 
-/// w_ij = φ(q_i)·φ(k_j), divided by their sum over the visible keys j. Time and memory are linear in
-/// the length, and the state of decoding has a fixed size (nn/attention/feature_read.h). The
-/// features are computed in float32 for 16-bit dtypes. Parts prepare q, k and v, read the values and
-/// combine the heads. Errors: parts that these weights have no use for; a mask with a bias, a
-/// window, or an `allowed` that differs from query to query.
+/// w_ij = φ(q_i)·φ(k_j), divided by their sum over the visible keys j. Time and memory are linear
+/// in the length, and the state of decoding has a fixed size (nn/attention/feature_read.h). The
+/// features are float32 for 16-bit dtypes. Parts prepare q, k and v, read the values and combine
+/// the heads. Errors: parts that these weights have no use for; a mask with a bias, a window, or an
+/// `allowed` that differs from query to query.
 class FeatureAttention : public Attention {
  public:
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,

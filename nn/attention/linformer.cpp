@@ -28,7 +28,7 @@ Linformer::Linformer(const AttentionName& parts, const AttentionSizes& sizes, in
     : map(parts, sizes.heads, sizes.head_size, 2 * rank_of(rank, sizes.context)), context_(sizes.context) {
   for (size_t i = 0; i < map.parts.size(); ++i)
     check(
-        !map.parts[i]->traits().positions,
+        !map.parts[i]->traits().positions && !map.parts[i]->traits().distances,
         "linformer: {} depends on positions, and a projected key mixes all positions; wanted positions of the "
         "model",
         map.name().parts[i].row->name);

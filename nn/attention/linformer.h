@@ -9,8 +9,8 @@
 namespace vitrine::nn {
 
 /// y = attention(q, E·k, F·v), where E and F [R, T] are learned and shared by all heads. For a
-/// sequence below the longest, T = `context`, their first columns are used; a hidden key is a row of
-/// zeros. Time and memory are linear in T. Parts act on the projected keys and values. Errors: a
+/// sequence below the longest, T = `context`, their first columns are used; a hidden key is a row
+/// of zeros. Time and memory are linear in T. Parts act on the projected keys and values. Errors: a
 /// causal mask and a decoding state, since each projected key mixes all positions; other masks than
 /// padding; parts that depend on positions; a sequence longer than the context.
 class Linformer : public Attention {

@@ -51,6 +51,26 @@ Tensor AttentionMask::visible_keys(int64_t queries, int64_t keys, Device device)
   return maximum(last - first + 1, 0);
 }
 
+AttentionMask AttentionMask::after_memory(int64_t memory, int64_t queries, int64_t keys,
+                                          Device device) const {
+  AttentionMask longer = *this;
+  longer.left = AttentionForm::kUnlimited;
+  const auto all_keys = [keys](const Tensor& x) {
+    return expand(x, broadcast("attention", x.shape(), {1, keys}));
+  };
+  const auto before = [memory](const Tensor& x, const Tensor& each_row) {  // each_row [.., 1]
+    Shape shape = x.shape();
+    shape.back() = memory;
+    return concat({expand(each_row, shape), x}, -1);
+  };
+  if (bias.defined()) longer.bias = before(all_keys(bias), zeros({1}, bias.dtype(), device));
+  Tensor seen = visible(queries, keys, device);
+  if (!seen.defined() && keys > 0) return longer;
+  seen = all_keys(seen.defined() ? seen : zeros({1, 0}, DType::boolean, device));
+  longer.allowed = before(seen, any(seen, {-1}, KeepAxes::yes));
+  return longer;
+}
+
 AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys) {
   if (!lengths.defined()) return mask;
   const Tensor present = less(row(keys, lengths.device()), reshape(lengths, {lengths.numel(), 1, 1, 1}));

@@ -27,9 +27,12 @@ struct AttentionMask {
   /// The number of keys that each query sees: int64, broadcast to [B, H, Tq, 1]. `bias` hides no
   /// key, even if it is −∞. With `allowed`, this sums a tensor of the size of visible().
   Tensor visible_keys(int64_t queries, int64_t keys, Device device) const;
+  /// The mask for `memory` keys more, before the others. Every query sees them, except a query that
+  /// sees no other key.
+  AttentionMask after_memory(int64_t memory, int64_t queries, int64_t keys, Device device) const;
 };
 
-/// The mask that also hides the keys after the length of each row. lengths: int64 [B], or undefined.
+/// The mask that also hides the keys after the length of each row, int64 [B], if it is defined.
 AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys);
 /// The last `keys` of all keys that `allowed` shows to every query of a row, as bool
 /// [B, 1, keys, 1], B or 1; undefined: it shows all. For mechanisms whose queries share what they

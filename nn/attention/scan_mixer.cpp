@@ -7,6 +7,7 @@
 #include "core/record.h"
 #include "core/tape.h"
 #include "nn/fixed_state.h"
+#include "nn/layers/heads.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -34,14 +35,6 @@ Tensor hidden_as_zero(const Tensor& x, const Tensor& seen) {
 
 }  // namespace
 
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
-}
-
-Tensor join_heads(const Tensor& x) {
-  return reshape(permute(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
-}
-
 ScanMixer::ScanMixer(std::string name, const MixerOptions& o, Gate has_gate)
     : query_key_value(checked(name, o).width,
                       o.width + 2 * o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.query),
@@ -54,7 +47,10 @@ ScanMixer::ScanMixer(std::string name, const MixerOptions& o, Gate has_gate)
 
 ScanMixer::Heads ScanMixer::project(const Tensor& x) const {
   const int64_t key_width = key_heads_ * head_size_;
-  const auto qkv = split(query_key_value.forward(x), {options_.width, key_width, key_width}, -1);
+  // The norm of a head enlarges the rounding errors of small outputs, so nothing is rounded from
+  // here on.
+  const Tensor wide = cast(query_key_value.forward(x), accumulation_dtype(x.dtype()));
+  const auto qkv = split(wide, {options_.width, key_width, key_width}, -1);
   const auto repeated = [&](const Tensor& heads) {
     return define::repeat_key_heads(split_heads(heads, key_heads_), options_.heads);
   };
@@ -85,8 +81,8 @@ Tensor ScanMixer::forward(const Tensor& x, const MixerCall& call) const {
   const LinearScanStates s = linear_scan(heads.q, heads.k, heads.v, heads.scan);
   if (state) state->advance(time, {s.state});
   Tensor y = join_heads(normalized(s.o));
-  if (gate) y = y * silu(gate->forward(x));
-  return out.forward(y);
+  if (gate) y = y * silu(cast(gate->forward(x), y.dtype()));
+  return out.forward(cast(y, x.dtype()));
 }
 
 /// The outputs for the values e_1, …, e_T are the weights of T values.
@@ -99,9 +95,8 @@ void ScanMixer::show(MixerTrace& trace, const Heads& heads, const Tensor& seen) 
   if (seen.defined()) mask.allowed = transpose(seen);
   const int64_t time = heads.q.size(2);
   trace.visible = mask.visible(time, time, heads.q.device());
-  const DType type = accumulation_dtype(heads.q.dtype());
-  trace.weights = linear_scan(cast(heads.q, type), cast(heads.k, type),
-                              expand(eye(time, -1, type, heads.q.device()),
+  trace.weights = linear_scan(heads.q, heads.k,
+                              expand(eye(time, -1, heads.q.dtype(), heads.q.device()),
                                      {heads.q.size(0), heads.q.size(1), time, time}),
                               heads.scan)
                       .o;

@@ -54,9 +54,4 @@ class ScanMixer : public Mixer {
   int64_t head_size_, key_heads_;
 };
 
-/// x [B, T, H·D] → [B, H, T, D].
-Tensor split_heads(const Tensor& x, int64_t heads);
-/// x [B, H, T, D] → [B, T, H·D].
-Tensor join_heads(const Tensor& x);
-
 }  // namespace vitrine::nn

@@ -37,8 +37,8 @@ class Conv2d : public Module {
   Conv2dOptions options_;
 };
 
-/// causal_conv1d with weights of its own: x [B, T, C] → [B, T, C], one kernel per channel. Starts as
-/// Conv1d does.
+/// causal_conv1d with weights of its own: x [B, T, C] → [B, T, C], one kernel per channel. Starts
+/// as Conv1d does.
 class CausalConv1d : public Module {
  public:
   CausalConv1d(int64_t channels, int64_t kernel, Bias bias = Bias::yes);

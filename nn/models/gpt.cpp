@@ -145,6 +145,12 @@ Tensor Gpt::logits(const Tensor& features) const {
   return head ? head->forward(features) : linear(features, tokens.weight);
 }
 
+int64_t Gpt::values_per_token() const {
+  const int64_t width = options_.width, hidden = options_.hidden ? options_.hidden : 4 * width;
+  const int64_t block = options_.recompute_blocks ? width : 6 * width + hidden;
+  return options_.vocabulary + options_.layers * block;
+}
+
 std::unique_ptr<DecodingState> Gpt::make_state(int64_t batch) const {
   auto state = decoder.make_state(batch, options_.context);
   if (options_.positions == Positions::learned) state->limit = options_.context;

@@ -56,6 +56,14 @@ Tensor TransformerBlock::forward(const Tensor& x, const MixerCall& call, const M
   return feed_forward_norm.forward(feed_forward_shortcut.forward(h), added(feed(h, routing))).y();
 }
 
+Tensor TransformerBlock::mixer_part(const Tensor& x, const MixerCall& call) const {
+  return added(mixer->forward(mixer_norm.forward(x), call));
+}
+
+Tensor TransformerBlock::feed_forward_part(const Tensor& x) const {
+  return added(feed(feed_forward_norm.forward(x), nullptr));
+}
+
 TransformerBlock TransformerBlock::clone() {
   return clone_into([this] { return TransformerBlock(options_); });
 }

@@ -47,6 +47,9 @@ class TransformerBlock : public Module {
   /// receives the routing of a mixture of experts.
   Tensor forward(const Tensor& x, const MixerCall& call, const MixerCall& cross = {},
                  Routing* routing = nullptr) const;
+  /// What each part of a pre-norm block adds to its input, for residual streams of another form.
+  Tensor mixer_part(const Tensor& x, const MixerCall& call) const;
+  Tensor feed_forward_part(const Tensor& x) const;
   void fields(Fields& f) override;
   TransformerBlock clone();
   std::vector<Shortcut*> shortcuts();  ///< of the parts, in the order in which they run

@@ -5,149 +5,11 @@
 #include <sstream>
 #include <utility>
 
-#include "nn/attention/composed.h"
-#include "nn/attention/delta.h"
-#include "nn/attention/differential.h"
-#include "nn/attention/gated_linear.h"
-#include "nn/attention/linear.h"
-#include "nn/attention/linformer.h"
-#include "nn/attention/performer.h"
-#include "nn/attention/retention.h"
-#include "nn/recurrent/recurrent.h"
+#include "nn/attention/names.h"
+#include "nn/transformer/mixer_rows.h"
 
 namespace vitrine::nn {
 namespace {
-
-const std::vector<Stage> kAllStages = {Stage::prepare,  Stage::score, Stage::scale,
-                                       Stage::modify,   Stage::mask,  Stage::normalize,
-                                       Stage::reweight, Stage::read,  Stage::combine};
-
-/// Of attentions that compute no scores.
-const std::vector<Stage> kFeatureStages = {Stage::prepare, Stage::read, Stage::combine};
-
-/// Of attentions whose keys have no positions.
-std::vector<Stage> all_but_mask() {
-  std::vector<Stage> stages = kAllStages;
-  std::erase(stages, Stage::mask);
-  return stages;
-}
-
-/// An option that is a whole number from 1 on. Without an initial value it is optional.
-PartOption count(const char* name, const char* help, const char* initial = "") {
-  return {.name = name, .help = help, .initial = initial, .least = 1, .whole = true, .optional = !*initial};
-}
-
-/// The value of an optional count; 0 if it has none.
-int64_t count_or_0(const PartValues& values, const char* name) {
-  return values.has(name) ? values.whole(name) : 0;
-}
-
-template <class M>
-std::unique_ptr<Mixer> make(const MixerOptions& options, const PartValues&) {
-  return std::make_unique<M>(options);
-}
-
-std::vector<MixerRow> attention_rows() {
-  return {
-      {.name = "standard",
-       .help = "scaled dot product, softmax, weighted mean",
-       .formula = "y = softmax(q·kᵀ/√D)·v",
-       .source = "Vaswani et al. 2017",
-       .stages = kAllStages,
-       .attention =
-           [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues&) {
-             return std::make_unique<ComposedAttention>(parts, sizes.heads, sizes.head_size, sizes.context);
-           }},
-      {.name = "differential",
-       .help = "the difference of two attention maps, normalized; takes all parts",
-       .formula = "y = (1 − λ₀)·RMSNorm(softmax(q₁·k₁ᵀ/√D)·v − λ·softmax(q₂·k₂ᵀ/√D)·v)",
-       .source = "Ye et al. 2024",
-       .stages = kAllStages,
-       .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
-                       const PartValues&) { return std::make_unique<DifferentialAttention>(parts, sizes); }},
-      {.name = "linear",
-       .help = "weights φ(q)·φ(k) with φ = elu + 1, in linear time",
-       .formula = "y_i = Σ_j φ(q_i)·φ(k_j)·v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = elu(x) + 1",
-       .source = "Katharopoulos et al. 2020",
-       .stages = kFeatureStages,
-       .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
-                       const PartValues&) { return std::make_unique<LinearAttention>(parts, sizes); }},
-      {.name = "performer",
-       .help = "softmax weights estimated by random features, in linear time",
-       .formula = "y_i = Σ_j φ(q_i)·φ(k_j)·v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = e^(W·x − |x|²/2)",
-       .source = "Choromanski et al. 2021",
-       .stages = kFeatureStages,
-       .options = {count("features", "the number of features; without it D·ln D")},
-       .attention =
-           [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues& values) {
-             return std::make_unique<Performer>(parts, sizes, count_or_0(values, "features"));
-           }},
-      {.name = "linformer",
-       .help = "keys and values projected along time to a few rows; not causal",
-       .formula = "y = softmax(q·(E·k)ᵀ/√D)·(F·v)",
-       .source = "Wang et al. 2020",
-       .stages = all_but_mask(),
-       .causal = false,
-       .options = {count("rank", "the number of rows; without it a quarter of the context")},
-       .attention =
-           [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues& values) {
-             return std::make_unique<Linformer>(parts, sizes, count_or_0(values, "rank"));
-           }},
-  };
-}
-
-std::vector<MixerRow> other_rows() {
-  return {
-      {.name = "lstm",
-       .help = "long short-term memory, in place of attention",
-       .formula = "c ← σ(f)·c + σ(i)·tanh(g), h ← σ(o)·tanh(c)",
-       .source = "Hochreiter and Schmidhuber 1997",
-       .positions = true,
-       .padding = false,
-       .make = make<Lstm>},
-      {.name = "gru",
-       .help = "gated recurrent unit, in place of attention",
-       .formula = "h ← (1 − u)·tanh(n + r·n') + u·h",
-       .source = "Cho et al. 2014",
-       .positions = true,
-       .padding = false,
-       .make = make<Gru>},
-      {.name = "retention",
-       .help = "linear attention whose heads forget at fixed rates",
-       .formula = "S_t = γ_h·S_{t−1} + k_tᵀ·v_t, o_t = q_t·S_t/√D, γ_h = 1 − 2^(−5−h)",
-       .source = "Sun et al. 2023",
-       .positions = true,
-       .options = {{"theta", "the base: the slowest pair rotates by about 1/theta per position", "10000"}},
-       .make =
-           [](const MixerOptions& options, const PartValues& values) {
-             return std::make_unique<Retention>(options, values.number("theta"));
-           }},
-      {.name = "gated_linear",
-       .help = "linear attention whose positions decide what is forgotten",
-       .formula = "S_t = diag(α_t)·S_{t−1} + k_tᵀ·v_t, o_t = q_t·S_t/√D",
-       .source = "Yang et al. 2023",
-       .positions = true,
-       .options = {count("rank", "of the projection from which the decays come", "16")},
-       .make =
-           [](const MixerOptions& options, const PartValues& values) {
-             return std::make_unique<GatedLinear>(options, values.whole("rank"));
-           }},
-      {.name = "delta",
-       .help = "DeltaNet: the state is corrected by the error of its own prediction",
-       .formula = "S_t = S_{t−1} + β_t·k_tᵀ·(v_t − k_t·S_{t−1}), o_t = q_t·S_t",
-       .source = "Yang et al. 2024",
-       .positions = true,
-       .options = {{.name = "kind",
-                    .help = "`gated`: the state also decays, and the output has a gate",
-                    .initial = "plain",
-                    .words = {"plain", "gated"},
-                    .number = false}},
-       .make =
-           [](const MixerOptions& options, const PartValues& values) {
-             return std::make_unique<DeltaNet>(options, values.text("kind") == "gated");
-           }},
-  };
-}
 
 std::vector<MixerRow> library_rows() {
   std::vector<MixerRow> rows = attention_rows();
@@ -174,6 +36,7 @@ const MixerRow* find_base(const std::string& name) {
 const char* name_of(Stage stage) {
   switch (stage) {
     case Stage::prepare: return "queries, keys or values";
+    case Stage::extend: return "keys and values to extend";
     case Stage::score: return "scores";
     case Stage::scale: return "scale of scores";
     case Stage::modify: return "scores to modify";
@@ -280,11 +143,9 @@ std::string cross_attention_of(const MixerOptions& o) {
   MixerName cross = name;
   if (name.base->make) cross.base = &table().front(), cross.base_text = cross.base->name;
   cross.parts = {};
-  for (const PartChoice& part : name.parts.parts) {
-    const AttentionName alone{{part}};
-    if (part.row->stage != Stage::mask && !brings_positions(alone, {o.heads, o.width / o.heads, o.context}))
-      cross.parts.parts.push_back(part);
-  }
+  const AttentionSizes sizes{o.heads, o.width / o.heads, o.context};
+  for (const PartChoice& part : name.parts.parts)
+    if (!shares_positions(*part.row, *part.row->make(sizes, part.values))) cross.parts.parts.push_back(part);
   return cross.text();
 }
 

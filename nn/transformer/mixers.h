@@ -22,7 +22,7 @@ struct MixerRow {
   std::vector<Stage> stages = {};  ///< the stages whose parts it accepts
   bool positions = false;          ///< the mixer itself depends on positions
   bool causal = true;              ///< it can hide the positions after a query
-  bool padding = true;             ///< it can hide keys, as in a batch of texts of different lengths
+  bool padding = true;             ///< it can hide keys, as in a batch of texts of other lengths
   std::vector<PartOption> options = {};
   /// Makes the attention with these parts; see MultiHeadAttention.
   std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&,

@@ -1,10 +1,11 @@
 // Convolution as a product of matrices ("im2col"). What each window sees becomes a column, so that
-// the weights of all outputs multiply all windows at once. plain::convolution in ops/convolution.cpp
-// has the readable loop.
+// the weights of all outputs multiply all windows at once. plain::convolution in
+// ops/convolution.cpp has the readable loop.
 //
 // The columns of a whole batch would be as many times larger than x as a kernel has taps. So the
 // windows are processed in blocks, whose columns fit into the cache.
 #include <algorithm>
+#include <type_traits>
 
 #include "core/memory/thread_buffer.h"
 #include "ops/cpu/depthwise.h"
@@ -20,7 +21,7 @@ enum class Buffer { columns, products, outputs };
 /// A matrix whose rows are `stride` apart.
 template <class S>
 struct Rows {
-  const S* data;
+  S* data;
   int64_t stride;
 };
 
@@ -47,7 +48,7 @@ struct Plan {
         groups(weight.size(1) == 0 ? 1 : channels / weight.size(1)),
         depth(weight.size(1) * windows.taps()) {
     // A product packs all weights for each block, so that a block has many windows.
-    constexpr int64_t kElements = 1 << 18, kFewest = 512;
+    constexpr int64_t kElements = 1 << 18, kFewest = 1024;
     const int64_t most = std::max(kFewest, kElements / std::max<int64_t>(1, groups * depth));
     const int64_t parts = (w.count() + most - 1) / most;
     windows_per_block = parts == 0 ? 1 : (w.count() + parts - 1) / parts;
@@ -63,6 +64,8 @@ struct Plan {
     return {image, std::min(images_per_block, images - image), begin,
             std::min(windows_per_block, w.count() - begin)};
   }
+  /// Where the outputs of a block begin in y.
+  int64_t first_output(const Block& b) const { return b.image * outputs * w.count() + b.begin; }
   /// Whether window i sees element i alone, so that x itself is its columns.
   bool pointwise() const {
     const auto same = [](const WindowAxis& a) {
@@ -75,8 +78,8 @@ struct Plan {
   /// is the number of the first one in the block.
   template <class F>
   void for_each_run(const Block& b, F&& f) const {
-    for (int64_t at = 0; at < b.count;) {
-      const int64_t row = (b.begin + at) / w.columns.count, column = (b.begin + at) % w.columns.count;
+    int64_t row = b.begin / w.columns.count, column = b.begin % w.columns.count;
+    for (int64_t at = 0; at < b.count; ++row, column = 0) {
       const int64_t count = std::min(w.columns.count - column, b.count - at);
       f(row, column, count, at);
       at += count;
@@ -92,39 +95,40 @@ void for_each(int64_t rows, int64_t n, F&& f) {
   });
 }
 
-/// Tap (i, j) of windows: of `count` windows from `column` on, those of [first, last) are not
-/// padding.
-struct Tap {
-  const WindowAxis& columns;
-  int64_t j, column, first, last;
-  Tap(const Windows& w, int64_t j, int64_t column, int64_t count) : columns(w.columns), j(j), column(column) {
-    first = std::clamp(columns.first(j) - column, int64_t{0}, count);
-    last = std::clamp(columns.last(j) - column, first, count);
-  }
-  /// The element that window `column + i` sees.
-  int64_t element(int64_t i) const { return columns.element(column + i, j); }
-};
+/// Calls f(run, element, count) for each run of a block's windows whose tap (i, j) is not padding:
+/// the first window's number in the block, the first element in the image. The elements are `stride
+/// of columns` apart.
+template <class F>
+void for_each_seen_run(const Plan& p, const Block& b, int64_t i, int64_t j, F&& f) {
+  const WindowAxis &rows = p.w.rows, &columns = p.w.columns;
+  const int64_t first = columns.first(j), last = columns.last(j);
+  p.for_each_run(b, [&](int64_t row, int64_t column, int64_t count, int64_t at) {
+    const int64_t h = rows.element(row, i);
+    const int64_t begin = std::max(first, column), end = std::min(last, column + count);
+    if (!rows.holds(h) || begin >= end) return;
+    f(at + begin - column, h * columns.size + columns.element(begin, j), end - begin);
+  });
+}
 
 /// What tap (i, j) of a block's windows sees of an image.
 template <class S>
 void unfold_tap(S* to, const S* image, int64_t i, int64_t j, const Plan& p, const Block& b) {
-  p.for_each_run(b, [&](int64_t row, int64_t column, int64_t count, int64_t at) {
-    S* const out = to + at;
-    const int64_t h = p.w.rows.element(row, i);
-    const Tap tap(p.w, j, column, p.w.rows.holds(h) ? count : 0);
-    std::fill_n(out, tap.first, S(0));
-    const S* const line = image + h * p.w.columns.size;
-    if (p.w.columns.stride == 1 && tap.last > tap.first)
-      std::copy_n(line + tap.element(tap.first), tap.last - tap.first, out + tap.first);
+  const int64_t stride = p.w.columns.stride;
+  int64_t done = 0;  // windows before this one are written
+  for_each_seen_run(p, b, i, j, [&](int64_t at, int64_t element, int64_t count) {
+    std::fill(to + done, to + at, S(0));
+    if (stride == 1)
+      std::copy_n(image + element, count, to + at);
     else
-      for (int64_t k = tap.first; k < tap.last; ++k) out[k] = line[tap.element(k)];
-    std::fill_n(out + tap.last, count - tap.last, S(0));
+      for (int64_t k = 0; k < count; ++k) to[at + k] = image[element + k * stride];
+    done = at + count;
   });
+  std::fill(to + done, to + b.count, S(0));
 }
 
 /// The columns of a block: for each channel and tap a row of what the windows see.
 template <class S>
-Rows<S> unfold(const S* x, const Plan& p, const Block& b) {
+Rows<const S> unfold(const S* x, const Plan& p, const Block& b) {
   const int64_t size = p.w.elements(), taps = p.w.taps(), windows = b.windows();
   if (p.pointwise() && b.images == 1) return {x + b.image * p.channels * size + b.begin, size};
   S* const columns =
@@ -141,19 +145,15 @@ Rows<S> unfold(const S* x, const Plan& p, const Block& b) {
 /// The reverse: each column is added to the elements that its window has seen.
 template <class T>
 void fold(T* dx, const T* columns, const Plan& p, const Block& b) {
-  const int64_t taps = p.w.taps(), windows = b.windows();
+  const int64_t taps = p.w.taps(), windows = b.windows(), stride = p.w.columns.stride;
   for_each(p.channels, taps * windows, [&](int64_t channel) {
     for (int64_t n = 0; n < b.images; ++n) {
       T* const image = dx + ((b.image + n) * p.channels + channel) * p.w.elements();
       for (int64_t t = 0; t < taps; ++t) {
         const int64_t i = t / p.w.columns.kernel, j = t % p.w.columns.kernel;
         const T* const from = columns + (channel * taps + t) * windows + n * b.count;
-        p.for_each_run(b, [&](int64_t row, int64_t column, int64_t count, int64_t at) {
-          const int64_t h = p.w.rows.element(row, i);
-          if (!p.w.rows.holds(h)) return;
-          const Tap tap(p.w, j, column, count);
-          T* const line = image + h * p.w.columns.size;
-          for (int64_t k = tap.first; k < tap.last; ++k) line[tap.element(k)] += from[at + k];
+        for_each_seen_run(p, b, i, j, [&](int64_t at, int64_t element, int64_t count) {
+          for (int64_t k = 0; k < count; ++k) image[element + k * stride] += from[at + k];
         });
       }
     }
@@ -162,8 +162,8 @@ void fold(T* dx, const T* columns, const Plan& p, const Block& b) {
 
 /// The rows of dy [O, windows] of a block: in place for one image, else copied together.
 template <class S>
-Rows<S> outputs_of(const S* dy, const Plan& p, const Block& b) {
-  const S* const first = dy + b.image * p.outputs * p.w.count() + b.begin;
+Rows<const S> outputs_of(const S* dy, const Plan& p, const Block& b) {
+  const S* const first = dy + p.first_output(b);
   if (b.images == 1) return {first, p.w.count()};
   const int64_t windows = b.windows();
   S* const rows = detail::thread_buffer<S, Buffer::outputs>(static_cast<size_t>(p.outputs * windows));
@@ -174,15 +174,32 @@ Rows<S> outputs_of(const S* dy, const Plan& p, const Block& b) {
   return {rows, windows};
 }
 
+template <class T>
+T* products_buffer(int64_t rows, int64_t columns) {
+  return detail::thread_buffer<T, Buffer::products>(static_cast<size_t>(rows * columns));
+}
+
+/// Where the products of a block are computed: in y itself, if it has their type and the block is a
+/// part of one image, else in a buffer.
+template <class S, class T>
+Rows<T> products_of(S* y, const Plan& p, const Block& b) {
+  if constexpr (std::is_same_v<S, T>)
+    if (b.images == 1) return {y + p.first_output(b), p.w.count()};
+  return {products_buffer<T>(p.outputs, b.windows()), b.windows()};
+}
+
 /// y = products + bias, rounded once.
 template <class S, class T>
-void store(S* y, T* products, const T* bias, const Plan& p, const Block& b) {
+void store(S* y, const Rows<T>& products, const T* bias, const Plan& p, const Block& b) {
   const int64_t windows = b.windows();
+  const bool in_place = std::is_same_v<S, T> && b.images == 1;
+  if (in_place && bias == nullptr) return;
   for_each(p.outputs, windows, [&](int64_t o) {
-    T* const row = products + o * windows;
+    T* const row = products.data + o * products.stride;
     if (bias != nullptr) vecmath::scale(row, row, T(1), static_cast<size_t>(windows), -bias[o]);
+    if (in_place) return;
     for (int64_t n = 0; n < b.images; ++n)
-      vecmath::convert(y + ((b.image + n) * p.outputs + o) * p.w.count() + b.begin, row + n * b.count,
+      vecmath::convert(y + p.first_output(b) + (n * p.outputs + o) * p.w.count(), row + n * b.count,
                        static_cast<size_t>(b.count));
   });
 }
@@ -190,11 +207,6 @@ void store(S* y, T* products, const T* bias, const Plan& p, const Block& b) {
 /// One product for each group; `a`, `b` and `c` are the distances between the groups' matrices.
 MatrixBatch groups_of(const Plan& p, int64_t a, int64_t b, int64_t c) {
   return {.inner_count = p.groups, .a = {0, a}, .b = {0, b}, .c = {0, c}};
-}
-
-template <class T>
-T* products_buffer(int64_t rows, int64_t columns) {
-  return detail::thread_buffer<T, Buffer::products>(static_cast<size_t>(rows * columns));
 }
 
 }  // namespace
@@ -210,11 +222,12 @@ void convolution(Tensor& y, const Tensor& x, const Tensor& weight, const Tensor&
       for (int64_t i = first; i < last; ++i) {
         const Block b = p.block(i);
         const int64_t windows = b.windows();
-        const Rows<S> columns = unfold(x.data<S>(), p, b);
-        T* const products = products_buffer<T>(p.outputs, windows);
-        gemm_batched<S, T>(groups_of(p, outputs * p.depth, p.depth * columns.stride, outputs * windows),
-                           Trans::no, Trans::no, outputs, windows, p.depth, 1, weight.data<S>(), p.depth,
-                           columns.data, columns.stride, 0, products, windows);
+        const Rows<const S> columns = unfold(x.data<S>(), p, b);
+        const Rows<T> products = products_of<S, T>(y.data<S>(), p, b);
+        gemm_batched<S, T>(
+            groups_of(p, outputs * p.depth, p.depth * columns.stride, outputs * products.stride), Trans::no,
+            Trans::no, outputs, windows, p.depth, 1, weight.data<S>(), p.depth, columns.data, columns.stride,
+            0, products.data, products.stride);
         store(y.data<S>(), products, bias.defined() ? bias.data<T>() : nullptr, p, b);
       }
     });
@@ -235,7 +248,7 @@ void convolution_backward_x(Tensor& dx, const Tensor& dy, const Tensor& weight, 
     for (int64_t i = 0; i < p.blocks(); ++i) {
       const Block b = p.block(i);
       const int64_t windows = b.windows();
-      const Rows<S> rows = outputs_of(dy.data<S>(), p, b);
+      const Rows<const S> rows = outputs_of(dy.data<S>(), p, b);
       T* const columns = products_buffer<T>(p.groups * p.depth, windows);
       gemm_batched<S, T>(groups_of(p, outputs * p.depth, outputs * rows.stride, p.depth * windows),
                          Trans::yes, Trans::no, p.depth, windows, outputs, 1, weight.data<S>(), p.depth,
@@ -255,7 +268,7 @@ void convolution_backward_weight(Tensor& dweight, const Tensor& dy, const Tensor
     const int64_t outputs = p.outputs / p.groups;
     for (int64_t i = 0; i < p.blocks(); ++i) {
       const Block b = p.block(i);
-      const Rows<S> rows = outputs_of(dy.data<S>(), p, b), columns = unfold(x.data<S>(), p, b);
+      const Rows<const S> rows = outputs_of(dy.data<S>(), p, b), columns = unfold(x.data<S>(), p, b);
       gemm_batched<S, T>(groups_of(p, outputs * rows.stride, p.depth * columns.stride, outputs * p.depth),
                          Trans::no, Trans::yes, outputs, p.depth, b.windows(), 1, rows.data, rows.stride,
                          columns.data, columns.stride, 1, dweight.data<T>(), p.depth);

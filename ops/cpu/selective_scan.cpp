@@ -4,10 +4,8 @@
 #include <algorithm>
 
 #include "core/memory/thread_buffer.h"
-#include "core/parallel.h"
-#include "ops/cpu/rows.h"
+#include "ops/cpu/channel_group.h"
 #include "ops/cpu/selective_scan.h"
-#include "ops/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/selective_scan.cpp"
@@ -26,7 +24,7 @@ inline constexpr size_t kGroup = kScanChannels;
 template <class T>
 void forward(const SelectiveChunk<T>& x) {
   using V = Vec<T>;
-  for (size_t lane = 0; lane < kGroup; lane += kLanes<T>)
+  for (size_t lane = 0; lane < x.channels; lane += kLanes<T>)
     for (size_t p = 0; p < x.n; ++p) {
       const V delta = load(x.delta + p * kGroup + lane), in = delta * load(x.u + p * kGroup + lane);
       V y(T(0));
@@ -62,7 +60,7 @@ template <class T>
 void backward(const SelectiveChunk<T>& x, T* kept) {
   using V = Vec<T>;
   T *const before = kept, *const decays = kept + x.n * x.states * kLanes<T>;
-  for (size_t lane = 0; lane < kGroup && lane < x.channels; lane += kLanes<T>) {
+  for (size_t lane = 0; lane < x.channels; lane += kLanes<T>) {
     remember(x, before, decays, lane);
     const Mask<T> active = {hn::FirstN(Tag<T>(), std::min(kLanes<T>, x.channels - lane))};
     for (size_t p = x.n; p-- > 0;) {
@@ -104,36 +102,16 @@ namespace {
 enum class Use { group, kept };
 inline constexpr size_t kGroup = kScanChannels, kLength = kScanChunk;
 
-/// One group of channels of one row of the batch.
+/// A group of channels with N = `states` numbers each.
 template <class S>
-struct Group {
+struct Group : ChannelGroup<S> {
   using T = AccumulatorOf<S>;
-  int64_t row, first, time, all_channels;
-  size_t channels, states;
+  using ChannelGroup<S>::row, ChannelGroup<S>::first, ChannelGroup<S>::time, ChannelGroup<S>::all_channels,
+      ChannelGroup<S>::channels;
+  size_t states;
 
   Group(const Tensor& u, const Tensor& a, int64_t task)
-      : row(task / groups(u)),
-        first(task % groups(u) * kScanChannels),
-        time(u.size(1)),
-        all_channels(u.size(2)),
-        channels(static_cast<size_t>(std::min(kScanChannels, all_channels - first))),
-        states(static_cast<size_t>(a.size(1))) {}
-
-  static int64_t groups(const Tensor& u) { return (u.size(2) + kScanChannels - 1) / kScanChannels; }
-
-  /// Positions from `begin` on of x [B, T, D], as [n, kGroup], with zeros for channels that do not
-  /// exist.
-  void pack(T* to, const Tensor& x, int64_t begin, size_t n) const {
-    const S* from = x.data<S>() + (row * time + begin) * all_channels + first;
-    for (size_t p = 0; p < n; ++p, to += kGroup, from += all_channels) {
-      vecmath::convert(to, from, channels);
-      std::fill_n(to + channels, kGroup - channels, T(0));
-    }
-  }
-  void unpack(Tensor& x, const T* from, int64_t begin, size_t n) const {
-    S* to = x.data<S>() + (row * time + begin) * all_channels + first;
-    for (size_t p = 0; p < n; ++p, from += kGroup, to += all_channels) vecmath::convert(to, from, channels);
-  }
+      : ChannelGroup<S>(u, task), states(static_cast<size_t>(a.size(1))) {}
 
   /// A matrix [channels, states] of this group, as [states, kGroup].
   void transpose(T* to, const T* matrix) const {
@@ -157,12 +135,8 @@ struct Group {
 
 template <class F>
 void for_each_group(const char* kernel, const Tensor& u, const Tensor& a, F&& f) {
-  visit_row_type(u.dtype(), kernel, [&](auto type) {
-    using S = typename decltype(type)::type;
-    const int64_t tasks = u.size(0) * Group<S>::groups(u), cost = u.size(1) * a.size(1) * kScanChannels * 8;
-    parallel_for(0, tasks, grain_for(cost), [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) f(type, Group<S>(u, a, task));
-    });
+  for_each_channel_group(kernel, u, a.size(1) * 8, [&](auto type, int64_t task) {
+    f(type, Group<typename decltype(type)::type>(u, a, task));
   });
 }
 

@@ -7,6 +7,7 @@
 #include "core/version.h"
 #include "examples/train_gpt_settings.h"
 #include "nn/text/read_text.h"
+#include "tests/data.h"
 #include "tests/examples/train_gpt.h"
 #include "tests/nn/mechanisms.h"
 
@@ -46,7 +47,16 @@ TEST_CASE("--version names the program and the library's version") {
   CHECK(program.printed() == fmt::format("train_gpt of Vitrine {}\n", version()));
 }
 
-TEST_CASE("without --data it reads the project's own source and documentation") {
+TEST_CASE("the default text is the one whose hash is recorded") {
+  const std::string text =
+      read_text((test::source_directory() / "examples/data/vitrine_source.txt").string());
+  // FNV-1a, because SHA-256, which the README of the text has, would take a library.
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3;
+  CHECK(fmt::format("{:016x}", hash) == "642eec46ee215831");
+}
+
+TEST_CASE("without --data it reads the snapshot of the project's own source and documentation") {
   const Folder folder;
   Arguments words = tiny(folder, {"--steps", "1", "--out", folder / "out"});
   words.erase(words.begin(), words.begin() + 2);

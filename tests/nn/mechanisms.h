@@ -33,6 +33,15 @@ inline std::vector<std::string> mechanisms() {
   return names;
 }
 
+/// Freezes the parameters of parts whose gradients are estimates, which differences do not confirm.
+inline void freeze_estimates(nn::Module& module) {
+  module.apply([](const std::string&, nn::Module& m) {
+    const auto* const part = dynamic_cast<const nn::AttentionPart*>(&m);
+    if (part == nullptr || !part->traits().estimated) return;
+    for (Parameter& p : m.parameters()) p.requires_grad(false);
+  });
+}
+
 /// Two rows of the tables: two parts, or a base with a part.
 inline std::vector<std::string> pairs_of_rows() {
   std::vector<std::string> names, pairs;

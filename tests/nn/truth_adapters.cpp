@@ -70,7 +70,7 @@ TruthAdapters truth_adapters() {
   for (const TruthAdapters* more :
        {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters,
         &kConvolutionTruthAdapters, &kLinearTruthAdapters, &kRecurrentTruthAdapters, &kScanTruthAdapters,
-        &kScoreTruthAdapters})
+        &kScoreTruthAdapters, &kViewTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }

@@ -16,7 +16,7 @@ using TruthAdapters = std::map<std::string, TruthAdapter>;
 
 extern const TruthAdapters kAttentionTruthAdapters, kBlockTruthAdapters, kCompositionTruthAdapters,
     kConvolutionTruthAdapters, kLinearTruthAdapters, kRecurrentTruthAdapters, kScanTruthAdapters,
-    kScoreTruthAdapters;
+    kScoreTruthAdapters, kViewTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 

@@ -20,7 +20,7 @@ namespace {
 
 enum class Decay { none, scalar, vector };
 
-/// q, k, v and a first state, then log decays and the two erasing vectors, as far as a form has them.
+/// q, k, v and a first state, then log decays and the two erasing vectors where a form has them.
 struct Form {
   Decay decay;
   bool erases;
@@ -75,7 +75,8 @@ Tensor part(const Tensor& x, int64_t begin, int64_t end) { return slice(x, 2, be
 TEST_CASE("the kernels equal the definition across the ends of chunks, strips and tiles") {
   for (const Form& form : kForms)
     for (const int64_t time : {1, 63, 64, 65, 130})
-      for (const auto& [dk, dv] : {std::pair{3, 5}, std::pair{17, 34}}) {
+      for (const int64_t dk : {3, 35}) {
+        const int64_t dv = 2 * dk;
         INFO("decay ", static_cast<int>(form.decay), ", erases ", form.erases, ", T ", time, ", dk ", dk);
         const auto x = form.inputs(time, dk, dv);
         const auto got = run(linear_scan, form, x), want = run(define::linear_scan, form, x);

@@ -76,7 +76,8 @@ TEST_CASE("every stride, padding, dilation and last window gives what a plain lo
           for (const bool count_padding : {false, true})
             for (const Shape& kernel : {Shape{2, 2}, Shape{3, 2}}) {
               const Pool2dOptions o{stride, padding, dilation, last, count_padding};
-              INFO("number ", count++);
+              ++count;
+              INFO("number ", count);
               CHECK(distance(max_pool2d(x, {kernel[0], kernel[1]}, o), plain_pool(x, kernel, o, false)) == 0);
               CHECK(distance(define::max_pool2d(x, {kernel[0], kernel[1]}, o),
                              plain_pool(x, kernel, o, false)) == 0);
@@ -110,6 +111,9 @@ TEST_CASE("averages: padding counts unless it is left out, and a partial window 
   const Tensor x = sequence({1, 2, 3, 4, 6});
   CHECK(avg_pool1d(x, 2).values() == std::vector<double>{1.5, 3.5});
   CHECK(avg_pool1d(x, 2, {.last = LastWindow::partial}).values() == std::vector<double>{1.5, 3.5, 6});
+  // A window that begins in the padding after x does not exist.
+  CHECK(avg_pool1d(sequence({1, 2}), 3, {.padding = 1, .last = LastWindow::partial}).values() ==
+        std::vector<double>{1});
   CHECK(avg_pool1d(x, 3, {.padding = 1}).values() == std::vector<double>{1, 13.0 / 3});
   CHECK(avg_pool1d(x, 3, {.padding = 1, .count_padding = false}).values() ==
         std::vector<double>{1.5, 13.0 / 3});

@@ -15,6 +15,7 @@
 #include "ops/rotary.h"
 #include "ops/selective_scan.h"
 #include "ops/softmax.h"
+#include "ops/wkv.h"
 #include "tests/programs/ops.h"
 
 namespace vitrine::programs {
@@ -75,6 +76,12 @@ MaybeFit state_space(Choice& choice, const Shape&) {
   const int64_t channels = choice.between(1, 3), states = choice.between(1, 3);
   const Shape u = {choice.between(1, 2), choice.between(1, 4), channels}, b = {u[0], u[1], states};
   return Fit{{u, u, {channels, states}, b, b}};
+}
+
+MaybeFit averaged(Choice& choice, const Shape&) {
+  const int64_t channels = choice.between(1, 3);
+  const Shape k = {choice.between(1, 2), choice.between(1, 4), channels};
+  return Fit{{k, k, {channels}, {channels}}};
 }
 
 template <bool bias>
@@ -206,6 +213,11 @@ std::vector<Op> kernel_ops() {
        state_space,
        [](V x, P) { return selective_scan(x[0], x[1], x[2], x[3], x[4]).y; },
        {{-3, 3}, {0, 1}, {-3, 0}, {-3, 3}}},
+      {"wkv",
+       "wkv($0, $1, $2, $3).y",
+       averaged,
+       [](V x, P) { return wkv(x[0], x[1], x[2], x[3]).y; },
+       {{-3, 3}, {-3, 3}, {-3, 0}, {-3, 3}}},
       {"softmax", "softmax($0, %0)", one_axis, [](V x, P p) { return softmax(x[0], p.ints[0]); }},
       {"log_softmax", "log_softmax($0, %0)", one_axis, [](V x, P p) { return log_softmax(x[0], p.ints[0]); }},
       {"layer_norm",

@@ -4,17 +4,19 @@
 #include "ops/linear_scan.h"
 #include "ops/selective_scan.h"
 #include "ops/view.h"
+#include "ops/wkv.h"
 
 namespace vitrine::spec {
 namespace {
 
 using Xs = const std::vector<Tensor>&;
 
-/// Both outputs as one vector.
+/// All outputs as one vector.
 template <class States>
 Tensor joined(const States& s) {
-  const auto all = s.tensors();
-  return concat({flatten(all[0]), flatten(cast(all[1], all[0].dtype()))}, 0);
+  std::vector<Tensor> all;
+  for (const Tensor& x : s.tensors()) all.push_back(flatten(cast(x, s.tensors()[0].dtype())));
+  return concat(all, 0);
 }
 
 /// q, k, v, then, as far as the row has them and in the order in which they are recorded: a first
@@ -86,6 +88,21 @@ std::vector<Spec> scan_rows() {
                       {{3}},
                       {{2, 3, 2}}}}});
   for (auto& sample : rows.back().samples) sample.resize(5);
+  for (const bool continued : {true, false}) {
+    rows.push_back({"wkv",
+                    [continued](Xs x) {
+                      WkvState state;
+                      if (continued) state = {x[4], x[5]};
+                      return joined(wkv(x[0], x[1], x[2], x[3], state));
+                    },
+                    {{{{2, 4, 3}}, {{2, 4, 3}}, {{3}, -2, 0}, {{3}}, {{2, 3}}, {{2, 3}}},
+                     {{{1, 1, 5}}, {{1, 1, 5}}, {{5}, -2, 0}, {{5}}, {{1, 5}}, {{1, 5}}}}});
+    rows.back().float32_units = 32;
+    rows.back().reason =
+        "gradients of decay and bonus are sums over positions, whose terms of either sign cancel";
+    if (!continued)
+      for (auto& sample : rows.back().samples) sample.resize(4);
+  }
   return rows;
 }
 

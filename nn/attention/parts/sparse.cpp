@@ -1,20 +1,18 @@
 // Sparse attention: parts that let a query see the keys of a pattern. The weights of other keys are
 // computed as those of hidden keys.
-#include <functional>
+#include "nn/attention/parts/sparse.h"
+
 #include <numeric>
 #include <vector>
 
 #include "core/creation.h"
 #include "nn/attention/parts/rows.h"
-#include "nn/attention/patterns.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/view.h"
 
 namespace vitrine::nn::parts {
 namespace {
-
-using MakePattern = std::function<Tensor(const PatternSize&)>;
 
 class Sparse : public AttentionPart {
  public:
@@ -61,6 +59,22 @@ AttentionPartRow row(const std::string& name, const std::string& help, const std
 }
 
 }  // namespace
+
+AttentionPartRow blocks() {
+  return row(
+      "blocks", "blocks of positions see near blocks, and the first blocks see all and are seen by all",
+      "key j is visible if |b_i − b_j| ≤ window, b_i < global or b_j < global, for the blocks b = ⌊i/size⌋",
+      "Zaheer et al. 2020",
+      {{.name = "size", .help = "the number of positions of a block", .initial = "8"},
+       {.name = "window", .help = "the number of blocks on each side", .initial = "1"},
+       {.name = "global", .help = "the number of the first blocks", .initial = "1"}},
+      [](const PartValues& values) -> MakePattern {
+        return [block = values.whole("size"), window = values.whole("window"),
+                global = values.whole("global")](const PatternSize& size) {
+          return block_pattern(size, block_layout((size.keys + block - 1) / block, window, global), block);
+        };
+      });
+}
 
 AttentionPartRow dilated() {
   return row("dilated", "a query sees keys whose distance is a multiple of the dilation",
@@ -114,3 +128,11 @@ AttentionPartRow fixed() {
 }
 
 }  // namespace vitrine::nn::parts
+
+namespace vitrine::nn {
+
+AttentionPartRow pattern_part(const std::string& name, const std::string& help, MakePattern pattern) {
+  return parts::row(name, help, "", "", {}, [pattern](const PartValues&) { return pattern; });
+}
+
+}  // namespace vitrine::nn

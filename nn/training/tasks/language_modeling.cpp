@@ -28,11 +28,12 @@ WindowLoader windows(const char* split, Tokens tokens, const LanguageModel& mode
   return {std::move(tokens), batch, model.context(), seed};
 }
 
-/// A lower bound of the memory of a batch: 8 bytes per id and target on the CPU, and at least 2
-/// bytes per logit and block output on the device of the model.
+/// A lower bound of the memory of a batch: 8 bytes per id and target on the CPU, and what the model
+/// stores in its own dtype on its device.
 void check_batch(LanguageModel& model, int64_t batch) {
-  const bool on_cpu = model.parameters().front().value().device().is_cpu();
-  const double per_token = on_cpu ? 2 * static_cast<double>(model.values_per_token()) : 0;
+  const Tensor weight = model.parameters().front().value();
+  const size_t bytes = weight.device().is_cpu() ? size_of(weight.dtype()) : 0;
+  const double per_token = static_cast<double>(bytes) * static_cast<double>(model.values_per_token());
   check_memory(static_cast<double>(batch) * static_cast<double>(model.context()) * (16 + per_token),
                fmt::format("training: a batch of {} windows of {} tokens", batch, model.context()));
 }

@@ -7,9 +7,9 @@
 //
 // The kernels visit one position after another. Part of the strip stays in registers during a
 // chunk, and each element then costs three operations per position: S ← w·S, S ← S + k·v and
-// y ← y + q·S. The form with products of matrices within a chunk of C positions needs
-// 2 + C·(dk + dv)/(dk·dv) operations, half of the latter masked out, and runs no faster on a CPU.
-// It also divides by decays, or computes more of them.
+// y ← y + q·S. Products of matrices within a chunk of C positions, of which half is visible, cost
+// 2 + C·(dk + dv)/(2·dk·dv) operations instead, but small products run at a lower share of the
+// peak (docs/ops.md has times).
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace vitrine::cpu::scan {
 
 inline constexpr size_t kColumns = 32;  ///< in a strip of columns
-inline constexpr size_t kRows = 16;     ///< in a strip of rows
+inline constexpr size_t kRows = 32;     ///< in a strip of rows
 inline constexpr size_t kLength = kScanChunk;
 
 /// A chunk of n positions for a strip of columns: w, k, q, to and from [n, rows], v, y and erased

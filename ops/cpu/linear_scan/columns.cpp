@@ -114,7 +114,7 @@ HWY_INLINE void columns_of(const ColumnChunk<T>& x) {
   }
 }
 
-/// y += what is read at each position (without erasing: y = …), and the state after the chunk.
+/// What is read at each position, y (zeros on entry), and the state after the chunk.
 template <class T>
 void columns(const ColumnChunk<T>& x) {
   x.w != nullptr ? columns_of<true>(x) : columns_of<false>(x);
@@ -146,8 +146,8 @@ struct Strip {
         const Tensor& log_decay, double k_factor, int64_t task)
       : Strip(k, q, to, from, v, log_decay, k_factor, task / strips(v), task % strips(v)) {}
 
-  /// Scans `steps` positions. Step p writes and reads at position value(p), and decays and erases by
-  /// position carry(p); nothing happens for positions that do not exist. before(p, state) is called
+  /// Scans `steps` positions. Step p writes and reads at position value(p), and decays and erases
+  /// by position carry(p); nothing happens for positions that do not exist. before(p) is called
   /// before each chunk, after(p, y, erased) for each step.
   template <class Value, class Carry, class Before, class After>
   void run(T* state, int64_t steps, Value&& value, Carry&& carry, Before&& before, After&& after) const {

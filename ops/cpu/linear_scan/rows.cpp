@@ -20,7 +20,9 @@ namespace scan {
 using cpu::scan::kRows;
 using cpu::scan::RowChunk;
 
-inline constexpr size_t kTileColumns = HWY_TARGET == HWY_AVX3 ? 8 : 4;
+// A tile is kTileColumns columns of two vectors of rows. With AVX-512 it takes 8 of 32 registers,
+// and the vectors that all columns share take up to 16.
+inline constexpr size_t kTileColumns = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 
 /// What a scan has.
 template <bool decay, bool erasing, bool decay_gradient>
@@ -29,26 +31,48 @@ struct Terms {
   static constexpr bool kStates = erasing || decay_gradient;  ///< the backward reads the states
 };
 
-/// Columns [j, j + R) of one vector of rows: the states, and the sums for dq.
+/// Two vectors of rows: of an operand, or of sums.
+template <class T>
+struct Pair {
+  Vec<T> at[2];
+
+  Pair() = default;
+  explicit HWY_INLINE Pair(T x) : at{Vec<T>(x), Vec<T>(x)} {}
+  explicit HWY_INLINE Pair(const T* x) : at{load(x), load(x + kLanes<T>)} {}
+  HWY_INLINE void put(T* y) const { store(y, at[0]), store(y + kLanes<T>, at[1]); }
+  /// this += x·y
+  template <class Y>
+  HWY_INLINE void add(const Pair& x, const Y& y) {
+    for (size_t i = 0; i < 2; ++i) at[i] = mul_add(x.at[i], of(y, i), at[i]);
+  }
+  HWY_INLINE void multiply(const Pair& x) { at[0] *= x.at[0], at[1] *= x.at[1]; }
+
+ private:
+  static HWY_INLINE Vec<T> of(const Pair& y, size_t i) { return y.at[i]; }
+  static HWY_INLINE Vec<T> of(const Vec<T>& y, size_t) { return y; }
+};
+
+/// Columns [j, j + R) of two vectors of rows: the states, and the sums for dq.
 template <size_t R, class Has, class T>
 HWY_INLINE void forward_tile(const RowChunk<T>& x, size_t j, size_t row) {
   using V = Vec<T>;
-  V s[R];
-  for (size_t r = 0; r < R; ++r) s[r] = load(x.state + (j + r) * kRows + row);
+  Pair<T> s[R];
+  for (size_t r = 0; r < R; ++r) s[r] = Pair<T>(x.state + (j + r) * kRows + row);
+  T* kept = x.states;
   for (size_t p = 0; p < x.n; ++p) {
     const size_t at = p * kRows + row, of = p * x.columns + j;
-    const V k = load(x.k + at);
-    V w(T(1)), to(T(0)), dq = load(x.dq + at);
-    if constexpr (Has::kDecay) w = load(x.w + at);
-    if constexpr (Has::kErasing) to = load(x.to + at);
+    const Pair<T> k(x.k + at);
+    Pair<T> w(T(1)), to(T(0)), dq(x.dq + at);
+    if constexpr (Has::kDecay) w = Pair<T>(x.w + at);
+    if constexpr (Has::kErasing) to = Pair<T>(x.to + at);
     for (size_t r = 0; r < R; ++r) {
-      if constexpr (Has::kStates) store(x.states + (p * R + r) * kLanes<T>, s[r]);
-      if constexpr (Has::kDecay) s[r] *= w;
-      if constexpr (Has::kErasing) s[r] = mul_add(to, V(x.erased[of + r]), s[r]);
-      s[r] = mul_add(k, V(x.v[of + r]), s[r]);
-      dq = mul_add(s[r], V(x.dy[of + r]), dq);
+      if constexpr (Has::kStates) s[r].put(kept), kept += 2 * kLanes<T>;
+      if constexpr (Has::kDecay) s[r].multiply(w);
+      if constexpr (Has::kErasing) s[r].add(to, V(x.erased[of + r]));
+      s[r].add(k, V(x.v[of + r]));
+      dq.add(s[r], V(x.dy[of + r]));
     }
-    store(x.dq + at, dq);
+    dq.put(x.dq + at);
   }
 }
 
@@ -57,39 +81,42 @@ HWY_INLINE void forward_tile(const RowChunk<T>& x, size_t j, size_t row) {
 template <size_t R, class Has, class T>
 HWY_INLINE void backward_tile(const RowChunk<T>& x, size_t j, size_t row) {
   using V = Vec<T>;
-  V ds[R];
-  for (size_t r = 0; r < R; ++r) ds[r] = load(x.dstate + (j + r) * kRows + row);
+  T* const dstate = x.dstate + j * kRows + row;
+  Pair<T> ds[R];
+  for (size_t r = 0; r < R; ++r) ds[r] = Pair<T>(dstate + r * kRows);
   for (size_t p = x.n; p-- > 0;) {
     const size_t at = p * kRows + row, of = p * x.columns + j;
-    const V q = load(x.q + at);
-    V w(T(1)), from(T(0)), dk = load(x.dk + at), dw(T(0)), dto(T(0)), dfrom(T(0));
-    if constexpr (Has::kDecay) w = load(x.w + at);
-    if constexpr (Has::kDecayGradient) dw = load(x.dw + at);
-    if constexpr (Has::kErasing) from = load(x.from + at), dto = load(x.dto + at), dfrom = load(x.dfrom + at);
+    const T* const kept = x.states + p * R * 2 * kLanes<T>;
+    const Pair<T> q(x.q + at);
+    Pair<T> w(T(1)), from(T(0)), dk(x.dk + at), dw(T(0)), dto(T(0)), dfrom(T(0));
+    if constexpr (Has::kDecay) w = Pair<T>(x.w + at);
+    if constexpr (Has::kDecayGradient) dw = Pair<T>(x.dw + at);
+    if constexpr (Has::kErasing)
+      from = Pair<T>(x.from + at), dto = Pair<T>(x.dto + at), dfrom = Pair<T>(x.dfrom + at);
     for (size_t r = 0; r < R; ++r) {
-      const V d = mul_add(q, V(x.dy[of + r]), ds[r]);
-      dk = mul_add(d, V(x.v[of + r]), dk);
-      V before(T(0));
-      if constexpr (Has::kStates) before = load(x.states + (p * R + r) * kLanes<T>);
-      if constexpr (Has::kDecayGradient) dw = mul_add(d, before, dw);
-      ds[r] = Has::kDecay ? d * w : d;
+      Pair<T>& d = ds[r];
+      d.add(q, V(x.dy[of + r]));
+      dk.add(d, V(x.v[of + r]));
+      Pair<T> before(T(0));
+      if constexpr (Has::kStates) before = Pair<T>(kept + r * 2 * kLanes<T>);
+      if constexpr (Has::kDecayGradient) dw.add(d, before);
+      if constexpr (Has::kErasing) dto.add(d, V(x.erased[of + r]));
+      if constexpr (Has::kDecay) d.multiply(w);
       if constexpr (Has::kErasing) {
         const V added(x.added[of + r]);
-        dto = mul_add(d, V(x.erased[of + r]), dto);
-        dfrom = mul_add(before, added, dfrom);
-        ds[r] = mul_add(from, added, ds[r]);
+        dfrom.add(before, added), d.add(from, added);
       }
     }
-    store(x.dk + at, dk);
-    if constexpr (Has::kDecayGradient) store(x.dw + at, dw);
-    if constexpr (Has::kErasing) store(x.dto + at, dto), store(x.dfrom + at, dfrom);
+    dk.put(x.dk + at);
+    if constexpr (Has::kDecayGradient) dw.put(x.dw + at);
+    if constexpr (Has::kErasing) dto.put(x.dto + at), dfrom.put(x.dfrom + at);
   }
-  for (size_t r = 0; r < R; ++r) store(x.dstate + (j + r) * kRows + row, ds[r]);
+  for (size_t r = 0; r < R; ++r) ds[r].put(dstate + r * kRows);
 }
 
 template <class Has, class T>
 HWY_INLINE void rows_of(const RowChunk<T>& x) {
-  for (size_t row = 0; row < kRows; row += kLanes<T>) {
+  for (size_t row = 0; row < kRows; row += 2 * kLanes<T>) {
     size_t j = 0;
     for (; j + kTileColumns <= x.columns; j += kTileColumns) {
       forward_tile<kTileColumns, Has>(x, j, row);
@@ -122,7 +149,7 @@ namespace scan {
 namespace {
 
 enum class Use { rows };
-inline constexpr size_t kMostTileColumns = 8;
+inline constexpr size_t kMostTile = 4;  ///< columns
 
 /// Consecutive parts of one buffer.
 template <class T>
@@ -172,13 +199,12 @@ class Strip {
   void run(const Gradients& gradients) {
     const size_t vectors = kLength * kRows, wide = kLength * columns_, matrix = columns_ * kRows;
     Parts<T> parts(detail::thread_buffer<T, Use::rows>(10 * vectors + 4 * wide + 2 * matrix +
-                                                       kLength * kMostTileColumns * kRows));
+                                                       kLength * kMostTile * kRows));
     T *const w = parts.take(vectors), *const k = parts.take(vectors), *const q = parts.take(vectors),
              *const to = parts.take(vectors), *const from = parts.take(vectors), *const v = parts.take(wide),
              *const dy = parts.take(wide), *const erased = parts.take(wide), *const added = parts.take(wide),
              *const state = parts.take(matrix), *const dstate = parts.take(matrix),
-             *const states = parts.take(kLength * kMostTileColumns * kRows),
-             *const sums = parts.take(5 * vectors);
+             *const states = parts.take(kLength * kMostTile * kRows), *const sums = parts.take(5 * vectors);
     const bool erases = to_.data != nullptr, decays = decays_.log != nullptr;
     transpose(dstate, x_.dstate.data<T>() + head_ * x_.q.size(3) * x_.v.size(3));
     for (int64_t chunk = x_.boundaries.size(2) - 1; chunk >= 0; --chunk) {

@@ -47,8 +47,8 @@ std::unique_ptr<Attention> made(const std::string& text, int64_t heads = 2, int6
   return attention;
 }
 
-/// What the weights of a trace read, by the formulas over all pairs of positions. Values up to 1 keep
-/// their digits in e^v − 1.
+/// What the weights of a trace read, by the formulas over all pairs of positions. Values up to 1
+/// keep their digits in e^v − 1.
 Tensor quadratic(const MixerTrace& trace, const Tensor& v, bool laser, double size) {
   const Tensor values = define::repeat_key_heads(v, trace.weights.size(1));
   if (!laser) return matmul(trace.weights, values);
@@ -70,7 +70,8 @@ TEST_CASE("linear forms equal the quadratic form of their weights, with small an
   for (const char* name : kAttentions)
     for (const double size : {1e-4, 1.0, 20.0, 300.0})
       for (const bool causal : {false, true})
-        for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {3, 130}, {9, 5}}) {
+        for (const auto& counts : {std::pair<int64_t, int64_t>{70, 70}, {3, 130}, {9, 5}}) {
+          const int64_t queries = counts.first, keys = counts.second;
           INFO(label(name, causal), ", values of ", size, ", queries and keys ", queries, " ", keys);
           const auto attention = made(name);
           const Tensor q = random({2, 2, queries, 6}, 1), k = random({2, 1, keys, 6}, 2),
@@ -135,6 +136,20 @@ TEST_CASE("a later value has no part in earlier outputs, however large it is") {
   }
 }
 
+TEST_CASE("values that are close to each other need no exact read, wherever they are") {
+  const auto attention = made("linear+laser");
+  const Tensor x = random({1, 2, 150, 6}, 1), v = random({1, 2, 150, 6}, 3, 0.1);
+  const auto exact_reads = [&](const Tensor& values) {
+    Profiler profiler;
+    attention->forward(x, x, values, {.causal = true});
+    int64_t calls = 0;
+    for (const auto& row : profiler.by_op()) calls += row.name == "log_sum_exp" ? row.calls : 0;
+    return calls;
+  };
+  CHECK(exact_reads(v + 1000) == 0);
+  CHECK(exact_reads(v * 1000) > 0);
+}
+
 TEST_CASE("decoding in steps equals the full pass, also after the state was copied and its rows reordered") {
   for (const char* name : kAttentions) {
     INFO(std::string(name));
@@ -160,6 +175,12 @@ TEST_CASE("decoding in steps equals the full pass, also after the state was copi
     copy->reorder(index_tensor(std::vector<int64_t>{1, 0}, {2}));
     copy->reorder(index_tensor(std::vector<int64_t>{1, 0}, {2}));
     step(7, *copy);
+    // Without a causal mask, a query reads the keys of the state and all others.
+    const auto part = [](const Tensor& x, int64_t begin) { return slice(x, 2, begin, begin + 40); };
+    const auto half = attention->make_state(2, 80);
+    attention->forward(part(q, 0), part(k, 0), part(v, 0), {}, half.get());
+    CHECK(apart(attention->forward(part(q, 40), part(k, 40), part(v, 40), {}, half.get()),
+                part(attention->forward(q, k, v, {}), 40)) < 1e-12);
   }
 }
 

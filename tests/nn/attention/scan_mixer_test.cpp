@@ -9,13 +9,16 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "nn/attention/delta.h"
+#include "nn/attention/gated_linear.h"
 #include "nn/check_gradients.h"
+#include "nn/layers/heads.h"
 #include "nn/transformer/mixers.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/spec/spec.h"
 
@@ -90,15 +93,67 @@ TEST_CASE("a row gives what it gives alone, with padding on the left and with le
     const Tensor alone = mixer->forward(x, causal);
     MixerCall left = causal, right = causal;
     left.mask.allowed = tensor({0, 0, 0, 1, 1, 1, 1, 1}, {1, 1, 1, 8}, DType::boolean);
+    MixerTrace trace;
+    left.trace = &trace;
     CHECK(apart(slice(mixer->forward(concat({other, x}, 1), left), 1, 3), alone) < 1e-12);
+    for (const double weight : slice(trace.weights, 3, 0, 3).values()) CHECK(weight == 0);
     right.lengths = index_tensor(std::vector<int64_t>{5}, {1});
     const Tensor y = mixer->forward(concat({x, other}, 1), right);
     CHECK(apart(slice(y, 1, 0, 5), alone) < 1e-13);
-    // No later position changes the state, except by its decay.
-    const auto state = mixer->make_state(1, 8);
+    // A hidden position changes the state by its decay alone, and plain `delta` has none.
+    const auto state = mixer->make_state(1, 8), short_state = mixer->make_state(1, 8);
     right.state = state.get();
-    mixer->forward(concat({x, x}, 1), right);
-    CHECK(state->length() == 10);
+    mixer->forward(concat({x, other}, 1), right);
+    CHECK(state->length() == 8);
+    if (std::string(name) != "delta") continue;
+    right.state = short_state.get(), right.lengths = {};
+    mixer->forward(x, right);
+    CHECK(apart(*state->tensors()[0], *short_state->tensors()[0]) < 1e-14);
+  }
+}
+
+TEST_CASE("gated linear attention and both delta rules are their formulas, position by position") {
+  for (const char* name : {"gated_linear=3", "delta", "delta=gated"}) {
+    INFO(std::string(name));
+    const auto mixer = mixer_of(name);
+    const auto& scan = dynamic_cast<const ScanMixer&>(*mixer);
+    const auto* const gla = dynamic_cast<const GatedLinear*>(mixer.get());
+    const auto* const delta = dynamic_cast<const DeltaNet*>(mixer.get());
+    const int64_t time = 6;
+    const Tensor x = random({1, time, 8}, 1);
+    const auto qkv = split(scan.query_key_value.forward(x), 8, -1);
+    std::vector<Tensor> heads;
+    for (int64_t h = 0; h < 2; ++h) {
+      const auto row = [&](const Tensor& all, int64_t t) {  // [1, 4]
+        return slice(slice(select(all, 0, 0), 0, t, t + 1), 1, 4 * h, 4 * h + 4);
+      };
+      const auto unit = [](const Tensor& y) { return silu(y) / norm(silu(y)); };
+      Tensor state = zeros({4, 4}, DType::float64);
+      std::vector<Tensor> rows;
+      for (int64_t t = 0; t < time; ++t) {
+        Tensor q = row(qkv[0], t), k = row(qkv[1], t);
+        const Tensor v = row(qkv[2], t);
+        if (gla) {
+          const Tensor z = row(gla->decay_out.forward(gla->decay_in.forward(x)), t);
+          state = state * transpose(pow(sigmoid(z), 1.0 / 16)) + matmul(transpose(k), v);
+        } else {
+          q = unit(q), k = unit(k);
+          const auto of_head = [&](const Linear& layer) {
+            return select(select(select(layer.forward(x), 0, 0), 0, t), 0, h);
+          };
+          if (delta->decay)
+            state = state * exp(-exp(select(delta->log_rate, 0, h)) * softplus(of_head(*delta->decay)));
+          const Tensor beta = sigmoid(of_head(delta->beta));
+          state = state + beta * matmul(transpose(k), v - matmul(k, state));
+        }
+        const Tensor o = matmul(q, state) * 0.5;
+        rows.push_back(gla ? layer_norm(o) : rms_norm(o));
+      }
+      heads.push_back(concat(rows, 0));
+    }
+    Tensor y = unsqueeze(concat(heads, 1), 0);
+    if (scan.gate) y = y * silu(scan.gate->forward(x));
+    CHECK(apart(mixer->forward(x, {.mask = {.causal = true}}), scan.out.forward(y)) < 1e-12);
   }
 }
 

@@ -91,7 +91,8 @@ Outputs conv_transpose(Case c) {
     if (sizes.empty()) {
       a.pad_same(c, i, whole - x.size(axis) * a.strides[i]);
     } else {
-      a.after[i] = (whole - sizes[i]) / 2, a.before[i] = whole - sizes[i] - a.after[i];
+      const int64_t total = whole - sizes[i];  // of padding; if less than 0, zeros are added
+      a.after[i] = (total - (total < 0 ? 1 : 0)) / 2, a.before[i] = total - a.after[i];
     }
     x = spread(x, axis, a.strides[i]);
     // What is more than the kernel's reach is padding; what is less is cut off.
