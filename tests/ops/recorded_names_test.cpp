@@ -31,9 +31,9 @@ TEST_CASE("an op that has no row is told, and a row of the caller's counts") {
 }
 
 TEST_CASE("every operation that the library records by its name has a row") {
-  // `to` is recorded only between two devices; a checkpoint records only the function that it
-  // receives.
-  std::set<std::string> known = {"to", "recompute"};
+  // `to` is recorded only between two devices; recomputed and reversible blocks record only
+  // the functions that they receive.
+  std::set<std::string> known = {"to", "recompute", "reversible"};
   for (const auto& row : spec::rows()) known.insert(row.name);
   static const std::regex recorded(R"re(\brecord(?:_all)?\(\s*"(\w+)")re");
   int count = 0;

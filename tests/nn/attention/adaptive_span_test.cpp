@@ -187,10 +187,10 @@ TEST_CASE("persistent memory composes with norms, rotations, masks and LASER, an
   const Heads x;
   for (const char* name : {"persistent=2+qk_norm+laser", "persistent=2+window=2", "persistent=2+entmax"})
     CHECK_NOTHROW(made(name).forward(x.q, x.k, x.v, {.causal = true}));
-  for (const char* name : {"persistent=2+alibi", "persistent=2+rotary=share=0.7", "persistent=2+t5",
-                           "persistent=2+adaptive_span"})
-    CHECK_THROWS_WITH_AS(made(name), doctest::Contains("the keys that persistent adds have no position"),
-                         Error);
+  for (const char* name :
+       {"persistent=2+alibi", "persistent=2+rotary", "persistent=2+t5", "persistent=2+adaptive_span"})
+    CHECK_THROWS_WITH_AS(ComposedAttention(parse_attention(name), 2, 4, 8),
+                         doctest::Contains("the keys that persistent adds have no position"), Error);
   CHECK_THROWS_WITH_AS(parse_mixer("differential+persistent"),
                        doctest::Contains("differential has no keys and values to extend"), Error);
   CHECK_THROWS_WITH_AS(made("persistent=0"), doctest::Contains("wanted a whole number from 1 on"), Error);

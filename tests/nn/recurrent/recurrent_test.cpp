@@ -21,7 +21,7 @@ namespace {
 
 std::unique_ptr<Mixer> made(const char* name, int64_t width, bool causal = true) {
   manual_seed(4);
-  auto mixer = make_mixer({.width = width, .name = name, .causal = causal});
+  auto mixer = make_mixer({.width = width, .heads = 2, .name = name, .causal = causal});
   mixer->to(DType::float64);
   Generator generator(3);
   for (Parameter& p : mixer->parameters())
