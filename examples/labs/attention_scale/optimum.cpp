@@ -99,7 +99,7 @@ Section normal_section() {
   curves.lines = {{{"α*, exact", n, exact}},
                   {{"0.84·√(ln n)", n, at_counts([](double k) { return 0.84 * root_log(k); })},
                    {}, LineStyle::dashed}};
-  curves.marks = {{Mark::At::y, 2, ""}, {Mark::At::y, 3, ""}};
+  curves.marks = {{Mark::At::y, 2, ""}, {Mark::At::y, 2.5, ""}};
   LineChart errors{.title = "Error of the fits", .x = {"n", AxisScale::log}, .y = {"per cent of α*"}};
   errors.lines = {{given.series}, {fitted.series, {}, LineStyle::dashed}};
   const TextTable table{
@@ -127,7 +127,7 @@ Section normal_section() {
                 fmt::format("The fit is usable for many keys and poor for few. There is a closed form, and Newton's "
                             "method solves it at once. 2.5 is exactly optimal at n = {:.0f}.",
                             keys_of(2.5))}},
-          .figures = {{curves, "The marks are 2 and 3."},
+          .figures = {{curves, "The marks are 2 and 2.5."},
                       {errors, "Above 0 the fit is too large."},
                       {optimum_table(), ""},
                       {table, ""}}};
@@ -272,7 +272,7 @@ Section cosine_section() {
                 "d = 128, between 25 and 35. Another d changes the factor 3.5."},
                {"Seen",
                 fmt::format("Sampled cosines follow the density. 3.5·ln n is within {:.1f} % from n = 500 on, but {:.0f} "
-                            "% too small at n = {:.0f}. The factor grows with d, towards √d times the factor of "
+                            "% too small at n = {:.0f}. From d = 32 on the factor grows, towards √d times the factor of "
                             "normal scores, since cosines become normal with variance 1/d.",
                             error.largest_from_500, error.largest, error.at)},
                {"Verdict",
