@@ -68,7 +68,8 @@ TruthAdapters truth_adapters() {
        }},
   };
   for (const TruthAdapters* more :
-       {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kRecurrentTruthAdapters, &kScoreTruthAdapters})
+       {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kCtcTruthAdapters, &kRecurrentTruthAdapters,
+        &kScoreTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }

@@ -14,8 +14,8 @@ using Params = const Settings&;
 using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
-extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kRecurrentTruthAdapters,
-    kScoreTruthAdapters;
+extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kCtcTruthAdapters,
+    kRecurrentTruthAdapters, kScoreTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 

@@ -20,6 +20,7 @@
 #include "ops/sort.h"
 #include "ops/view.h"
 #include "tests/spec/attention_rows.h"
+#include "tests/spec/ctc_rows.h"
 #include "tests/spec/recurrent_rows.h"
 #include "tests/spec/spec.h"
 
@@ -361,7 +362,7 @@ const std::vector<Spec>& rows() {
   static const std::vector<Spec> all = [] {
     std::vector<Spec> result;
     for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, adjoint_rows, kernel_rows,
-                        rotary_rows, attention_rows, recurrent_rows})
+                        rotary_rows, attention_rows, recurrent_rows, ctc_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
       for (const char* name : {"pow", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm"})
