@@ -84,8 +84,8 @@ void visit_wide(DType dtype, F&& f) {
 
 }  // namespace
 
-void ctc_loss(Tensor& losses, Tensor& alpha, const Tensor& x, const Tensor& targets, const Tensor& input_lengths,
-              const Tensor& target_lengths, int64_t blank) {
+void ctc_loss(Tensor& losses, Tensor& alpha, const Tensor& x, const Tensor& targets,
+              const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank) {
   if (losses.numel() == 0) return;
   visit_wide(x.dtype(), [&](auto zero) {
     using T = decltype(zero);

@@ -28,8 +28,8 @@ struct Alignment {
     check_floating("ctc_loss", "logits", logits);
     check(logits.rank() == 3, "ctc_loss: logits is {}, wanted [B, T, V]", logits.shape());
     batch = logits.size(0), time = logits.size(1), classes = logits.size(2);
-    check(given.rank() == 2 && given.size(0) == batch, "ctc_loss: targets is {}, wanted [{}, L] for logits {}",
-          given.shape(), batch, logits.shape());
+    check(given.rank() == 2 && given.size(0) == batch,
+          "ctc_loss: targets is {}, wanted [{}, L] for logits {}", given.shape(), batch, logits.shape());
     labels = given.size(1);
     check(blank >= 0 && blank < classes, "ctc_loss: blank is {}, wanted a class in [0, {})", blank, classes);
     input_lengths = lengths("input_lengths", o.input_lengths, time, logits.device());
@@ -81,8 +81,8 @@ Tensor defined_losses(const Tensor& x, const Alignment& a) {
   }
   const Tensor last = unsqueeze(a.target_lengths * 2.0, 1);
   const Tensor in_blank = gather(alpha, 1, last), in_label = gather(alpha, 1, maximum(last - 1.0, 0.0));
-  const Tensor losses =
-      -log_sum_exp(concat({in_blank, where(unsqueeze(no_labels, 1), full_like(in_label, kNever), in_label)}, 1));
+  const Tensor losses = -log_sum_exp(
+      concat({in_blank, where(unsqueeze(no_labels, 1), full_like(in_label, kNever), in_label)}, 1));
   const Tensor finite = where(greater(losses, full({}, -kNever / 2, x.dtype(), x.device())),
                               full_like(losses, INFINITY), losses);
   return where(equal(a.input_lengths, numbers(0)), empty, finite);
@@ -101,7 +101,8 @@ Tensor row_losses(const Tensor& log_probabilities, const Alignment& a) {
                 [a, x = Saved(x), alpha = Saved(alpha)](const Tensor& dy) -> Grads {
                   Tensor dx = zeros_like(x.get());
                   Tensor scratch = empty({a.batch, 3, 2 * a.labels + 1}, DType::float64, x->device());
-                  VITRINE_RUN(ctc_loss_backward, dx, scratch, packed(dy), alpha.get(), x.get(), a.targets, a.input_lengths, a.target_lengths, a.blank);
+                  VITRINE_RUN(ctc_loss_backward, dx, scratch, packed(dy), alpha.get(), x.get(), a.targets,
+                              a.input_lengths, a.target_lengths, a.blank);
                   return {dx};
                 });
 }

@@ -1,5 +1,5 @@
-// The kernels of CTC, and the recursions that both devices compute. A path is in a state s of 2L + 1
-// at each frame: state 2i is the blank before label i, state 2i + 1 is label i.
+// The kernels of CTC, and the recursions that both devices compute. A path is in a state s of 2L +
+// 1 at each frame: state 2i is the blank before label i, state 2i + 1 is label i.
 #pragma once
 
 #include "core/kernel_macros.h"
@@ -9,12 +9,13 @@ namespace vitrine {
 
 /// losses [B] of log-probabilities [B, T, V], both in float32 or float64, and α [B, T, 2L + 1] in
 /// float64, because α grows with the frames and its exponentials would lose digits. All are
-/// contiguous. targets [B, L] and lengths [B] are int64 and checked. α of frames and states beyond a
-/// row's lengths is not written.
-VITRINE_KERNEL(ctc_loss, Tensor& losses, Tensor& alpha, const Tensor& log_probabilities, const Tensor& targets,
-               const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank);
-/// dx [B, T, V], zeros before: −dlosses times the probability that a path has the class at the frame.
-/// scratch [B, 3, 2L + 1] in float64.
+/// contiguous. targets [B, L] and lengths [B] are int64 and checked. α of frames and states beyond
+/// a row's lengths is not written.
+VITRINE_KERNEL(ctc_loss, Tensor& losses, Tensor& alpha, const Tensor& log_probabilities,
+               const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths,
+               int64_t blank);
+/// dx [B, T, V], zeros before: −dlosses times the probability that a path has the class at the
+/// frame. scratch [B, 3, 2L + 1] in float64.
 VITRINE_KERNEL(ctc_loss_backward, Tensor& dx, Tensor& scratch, const Tensor& dlosses, const Tensor& alpha,
                const Tensor& log_probabilities, const Tensor& targets, const Tensor& input_lengths,
                const Tensor& target_lengths, int64_t blank);
@@ -46,7 +47,9 @@ struct CtcRow {
   VITRINE_HD int64_t states() const { return 2 * count + 1; }
   VITRINE_HD int64_t class_of(int64_t s) const { return s % 2 == 0 ? blank : labels[s / 2]; }
   /// Whether a path can go from state s − 2 to s.
-  VITRINE_HD bool skips(int64_t s) const { return s % 2 == 1 && s >= 3 && labels[s / 2] != labels[s / 2 - 1]; }
+  VITRINE_HD bool skips(int64_t s) const {
+    return s % 2 == 1 && s >= 3 && labels[s / 2] != labels[s / 2 - 1];
+  }
   VITRINE_HD double emits(int64_t t, int64_t s) const {
     return static_cast<double>(log_probabilities[t * classes + class_of(s)]);
   }
@@ -66,7 +69,9 @@ struct CtcRow {
   VITRINE_HD double beta(int64_t t, int64_t s, const double* after) const {
     const int64_t n = states();
     if (t == frames - 1) return s >= n - 2 ? 0.0 : never;
-    const auto next = [&](int64_t to, bool allowed) { return allowed ? after[to] + emits(t + 1, to) : never; };
+    const auto next = [&](int64_t to, bool allowed) {
+      return allowed ? after[to] + emits(t + 1, to) : never;
+    };
     return log_add(next(s, true), next(s + 1, s + 1 < n), next(s + 2, s + 2 < n && skips(s + 2)));
   }
   /// Whether s is the first state of its class.

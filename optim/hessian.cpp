@@ -49,7 +49,8 @@ std::vector<Tensor> gauss_newton_bartlett(const std::vector<Parameter>& paramete
                                           const std::function<Tensor()>& logits, Generator& generator) {
   Tape tape;
   const Tensor z = logits();
-  check(z.rank() >= 1 && z.numel() > 0, "gauss_newton_bartlett: the logits are {}, wanted [.., V]", describe(z));
+  check(z.rank() >= 1 && z.numel() > 0, "gauss_newton_bartlett: the logits are {}, wanted [.., V]",
+        describe(z));
   const Tensor rows = reshape(z, {-1, z.size(-1)});
   const Tensor labels = reshape(multinomial(softmax(detach(rows)), 1, true, generator), {rows.size(0)});
   std::vector<Tensor> estimates = tape.gradient(cross_entropy(rows, labels), values_of(parameters));

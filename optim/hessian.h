@@ -9,9 +9,9 @@
 
 namespace vitrine::optim {
 
-/// u ∘ Hu for random signs u, whose mean is the diagonal of the Hessian H. `loss` is run on a tape of
-/// order 2, so every op that it uses stores its definition. Costs two more passes than a gradient,
-/// and their memory. Hutchinson 1989.
+/// u ∘ Hu for random signs u, whose mean is the diagonal of the Hessian H. `loss` is run on a tape
+/// of order 2, so every op that it uses stores its definition. Costs two more passes than a
+/// gradient, and their memory. Hutchinson 1989.
 std::vector<Tensor> hutchinson(const std::vector<Parameter>& parameters, const std::function<Tensor()>& loss,
                                Generator& generator = default_generator());
 

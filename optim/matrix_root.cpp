@@ -15,13 +15,13 @@ namespace {
 /// A symmetric matrix on its way to a tridiagonal one, with Z·A·Zᵀ for the rows of Z.
 struct Reduction {
   int64_t n;
-  std::vector<double> a, z;         // [n, n]
+  std::vector<double> a, z;           // [n, n]
   std::vector<double> diagonal, off;  // off[i] is between i and i + 1; off[n − 1] = 0
   double* row(std::vector<double>& x, int64_t i) const { return x.data() + i * n; }
 };
 
-/// Makes the elements of column k below k + 1 zero by A ← HAH with H = 1 − β·v·vᵀ, and Z ← HZ. v is 0
-/// up to k.
+/// Makes the elements of column k below k + 1 zero by A ← HAH with H = 1 − β·v·vᵀ, and Z ← HZ. v is
+/// 0 up to k.
 void reflect(Reduction& r, int64_t k, std::vector<double>& v, std::vector<double>& w) {
   const int64_t n = r.n;
   double squares = 0, largest = 0;
@@ -107,8 +107,7 @@ void ql_step(Reduction& r, int64_t first, int64_t last) {
 bool to_diagonal(Reduction& r) {
   constexpr int kMostSteps = 60;
   double largest = 0;
-  for (int64_t i = 0; i < r.n; ++i)
-    largest = std::max(largest, std::abs(r.diagonal[i]) + std::abs(r.off[i]));
+  for (int64_t i = 0; i < r.n; ++i) largest = std::max(largest, std::abs(r.diagonal[i]) + std::abs(r.off[i]));
   const double negligible = std::numeric_limits<double>::epsilon() * largest;
   for (int64_t first = 0; first < r.n; ++first)
     for (int step = 0;; ++step) {
@@ -137,9 +136,13 @@ std::vector<double> root_of(const Eigen& eigen, int64_t n, int64_t p, double eps
 }  // namespace
 
 Eigen symmetric_eigen(std::vector<double> a, int64_t n) {
-  check(n >= 0 && static_cast<int64_t>(a.size()) == n * n, "symmetric_eigen: {} elements, wanted {}·{}", a.size(),
-        n, n);
-  Reduction r{.n = n, .a = std::move(a), .z = std::vector<double>(static_cast<size_t>(n * n)), .diagonal = {}, .off = {}};
+  check(n >= 0 && static_cast<int64_t>(a.size()) == n * n, "symmetric_eigen: {} elements, wanted {}·{}",
+        a.size(), n, n);
+  Reduction r{.n = n,
+              .a = std::move(a),
+              .z = std::vector<double>(static_cast<size_t>(n * n)),
+              .diagonal = {},
+              .off = {}};
   for (int64_t i = 0; i < n; ++i) r.row(r.z, i)[i] = 1;
   to_tridiagonal(r);
   if (!to_diagonal(r)) std::fill(r.diagonal.begin(), r.diagonal.end(), std::nan(""));

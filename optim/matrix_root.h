@@ -20,9 +20,9 @@ struct Eigen {
 /// give NaN. Martin, Reinsch and Wilkinson 1968; Dubrulle, Martin and Wilkinson 1968.
 Eigen symmetric_eigen(std::vector<double> a, int64_t n);
 
-/// (x + eps·1)^(−1/p) of symmetric positive semidefinite matrices, each [n, n] in float32 or float64
-/// on any device, computed in float64 on the CPU. Eigenvalues of the sum below the rounding error of
-/// x, n·ε·(the largest one), are raised to it. One thread works on one matrix.
+/// (x + eps·1)^(−1/p) of symmetric positive semidefinite matrices, each [n, n] in float32 or
+/// float64 on any device, computed in float64 on the CPU. Eigenvalues of the sum below the rounding
+/// error of x, n·ε·(the largest one), are raised to it. One thread works on one matrix.
 std::vector<Tensor> inverse_roots(const std::vector<Tensor>& x, int64_t p, double eps);
 
 }  // namespace vitrine::optim

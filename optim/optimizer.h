@@ -91,8 +91,8 @@ class Optimizer {
   std::map<std::string, Tensor> state_dict() const;
   /// Missing or unexpected entries, and wrong shapes or dtypes, are one error that lists them all;
   /// nothing changes then. If no parameter has a step count, as in older checkpoints, each one gets
-  /// the optimizer's. Afterwards the parameters are at the training point, whichever point the model
-  /// of the checkpoint was at.
+  /// the optimizer's. Afterwards the parameters are at the training point, whichever point the
+  /// model of the checkpoint was at.
   void load_state_dict(const std::map<std::string, Tensor>& state);
   /// Throws the errors of load_state_dict, and changes nothing.
   void check_state_dict(const std::map<std::string, Tensor>& state) const;
@@ -187,7 +187,8 @@ class Optimizer {
 /// Moves the parameters to a point while it lives, and then back.
 class PointScope {
  public:
-  PointScope(Optimizer& optimizer, Optimizer::Point point) : optimizer_(optimizer), before_(optimizer.point()) {
+  PointScope(Optimizer& optimizer, Optimizer::Point point)
+      : optimizer_(optimizer), before_(optimizer.point()) {
     optimizer.move_to(point);
   }
   ~PointScope() { optimizer_.move_to(before_); }

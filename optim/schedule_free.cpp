@@ -25,7 +25,8 @@ ScheduleFreeAdamW::ScheduleFreeAdamW(std::vector<Parameter> parameters, Schedule
 
 void ScheduleFreeAdamW::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   step_elements(batch, [this](const GroupOptions& group, int64_t t) {
-    const double warm = t < options_.warmup ? static_cast<double>(t) / static_cast<double>(options_.warmup) : 1;
+    const double warm =
+        t < options_.warmup ? static_cast<double>(t) / static_cast<double>(options_.warmup) : 1;
     return formulas::ScheduleFree{.lr = group.lr * warm,
                                   .beta1 = options_.beta1,
                                   .beta2 = options_.beta2,

@@ -12,8 +12,8 @@ struct ScheduleFreeOptions {
   int64_t warmup = 0;                 ///< ≥ 0: in step t the rate is lr·min(1, t/warmup)
 };
 
-/// AdamW without a schedule. Gradients are taken at y, which is the parameter: z −= γ(g/(√v̂ + eps) +
-/// decay·y); the average x ← (1 − c)x + cz with c = γ_t²/Σγ²; y = (1 − β₁)z + β₁x. The weights c
+/// AdamW without a schedule. Gradients are taken at y, which is the parameter: z −= γ(g/(√v̂ + eps)
+/// + decay·y); the average x ← (1 − c)x + cz with c = γ_t²/Σγ²; y = (1 − β₁)z + β₁x. The weights c
 /// follow the warm-up alone, so a rate that changes otherwise does not change them. The average is
 /// the point to evaluate and to keep: move_to(Point::evaluation). Defazio et al., arXiv 2405.15682.
 /// State: moment2 (v), base (z), average (x).

@@ -44,7 +44,8 @@ Shampoo::Shampoo(std::vector<Parameter> parameters, ShampooOptions o)
 }
 
 void Shampoo::update(ParameterBatch& batch, const GroupOptions& group, int64_t t) {
-  Side left{batch.slots("left"), batch.slots("left_root")}, right{batch.slots("right"), batch.slots("right_root")};
+  Side left{batch.slots("left"), batch.slots("left_root")},
+      right{batch.slots("right"), batch.slots("right_root")};
   std::vector<Tensor> squares = batch.slots("squares"), g;
   for (size_t i = 0; i < batch.g.size(); ++i) {
     g.push_back(limited(batch.g[i]));
@@ -64,8 +65,8 @@ void Shampoo::update(ParameterBatch& batch, const GroupOptions& group, int64_t t
     Tensor direction = squares[i].defined() ? g[i] / sqrt(squares[i] + options_.eps) : g[i];
     if (left.roots[i].defined()) direction = matmul(left.roots[i], direction);
     if (right.roots[i].defined()) direction = matmul(direction, right.roots[i]);
-    batch.x[i] = (1 - group.lr * group.weight_decay) * batch.x[i] -
-                 group.lr * reshape(direction, batch.x[i].shape());
+    batch.x[i] =
+        (1 - group.lr * group.weight_decay) * batch.x[i] - group.lr * reshape(direction, batch.x[i].shape());
   }
 }
 

@@ -12,10 +12,10 @@ struct SophiaOptions {
   int64_t every = 10;                 ///< ≥ 1, steps from one estimate to the next
 };
 
-/// m ← β₁m + (1 − β₁)g; x ← (1 − lr·decay)x − lr·clip(m/max(γh, 1e-12), −1, 1), where h ← β₂h + (1 −
-/// β₂)·estimate is a mean of estimates of the Hessian's diagonal. The program gives the estimates,
-/// before the steps that need one (optim/hessian.h computes them). Liu et al., arXiv 2305.14342.
-/// State: moment1 (m) and hessian (h).
+/// m ← β₁m + (1 − β₁)g; x ← (1 − lr·decay)x − lr·clip(m/max(γh, 1e-12), −1, 1), where h ← β₂h + (1
+/// − β₂)·estimate is a mean of estimates of the Hessian's diagonal. The program gives the
+/// estimates, before the steps that need one (optim/hessian.h computes them). Liu et al., arXiv
+/// 2305.14342. State: moment1 (m) and hessian (h).
 ///
 ///   if (sophia.needs_estimate()) sophia.add_estimates(parameters, hutchinson(parameters, loss));
 class Sophia : public FusedOptimizer {

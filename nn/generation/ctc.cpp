@@ -25,21 +25,21 @@ struct Frames {
   std::vector<int64_t> lengths;
 
   Frames(const char* op, const Tensor& logits, const Tensor& given, int64_t blank) : blank(blank) {
-    check(logits.rank() == 3 && is_floating(logits.dtype()), "{}: logits is {}, wanted floating [B, T, V]", op,
-          describe(logits));
+    check(logits.rank() == 3 && is_floating(logits.dtype()), "{}: logits is {}, wanted floating [B, T, V]",
+          op, describe(logits));
     batch = logits.size(0), time = logits.size(1), classes = logits.size(2);
     check(blank >= 0 && blank < classes, "{}: blank is {}, wanted a class in [0, {})", op, blank, classes);
     const Tape::Pause pause;
     values = log_softmax(cast(logits, DType::float64)).values();
     lengths.assign(static_cast<size_t>(batch), time);
     if (!given.defined()) return;
-    check(given.dtype() == DType::int64 && given.shape() == Shape{batch}, "{}: lengths is {}, wanted int64[{}]", op,
-          describe(given), batch);
+    check(given.dtype() == DType::int64 && given.shape() == Shape{batch},
+          "{}: lengths is {}, wanted int64[{}]", op, describe(given), batch);
     const std::vector<double> numbers = given.values();
     for (size_t b = 0; b < numbers.size(); ++b) {
       lengths[b] = static_cast<int64_t>(numbers[b]);
-      check(lengths[b] >= 0 && lengths[b] <= time, "{}: lengths has {} in row {}, wanted 0 to {}", op, lengths[b],
-            b, time);
+      check(lengths[b] >= 0 && lengths[b] <= time, "{}: lengths has {} in row {}, wanted 0 to {}", op,
+            lengths[b], b, time);
     }
   }
   const double* frame(int64_t b, int64_t t) const { return values.data() + (b * time + t) * classes; }
@@ -108,7 +108,8 @@ Prefix best_prefix(const Frames& frames, int64_t b, int64_t beam) {
   for (int64_t t = 0; t < frames.lengths[b]; ++t) {
     Candidates candidates;
     for (const Prefix& prefix : prefixes)
-      for (int64_t c = 0; c < frames.classes; ++c) extend(candidates, prefix, c, frames.frame(b, t)[c], frames.blank);
+      for (int64_t c = 0; c < frames.classes; ++c)
+        extend(candidates, prefix, c, frames.frame(b, t)[c], frames.blank);
     prefixes = candidates.best(beam);
   }
   return prefixes.front();

@@ -54,8 +54,8 @@ std::string text_table(const TextTable& table) {
   html += "</tr></thead><tbody>";
   for (const auto& row : table.rows) {
     check(row.size() == table.columns.size(),
-          "render_page: a row of the table {} has {} cells, wanted {}, one per column", table.title, row.size(),
-          table.columns.size());
+          "render_page: a row of the table {} has {} cells, wanted {}, one per column", table.title,
+          row.size(), table.columns.size());
     html += "<tr>";
     for (const std::string& cell : row) html += fmt::format("<td>{}</td>", escape_html(cell));
     html += "</tr>";

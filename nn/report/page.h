@@ -49,8 +49,8 @@ struct Page {
   std::vector<Section> sections = {};
 };
 
-/// The HTML of the page; see render_page of charts. Errors: a page without figures; a row of a table
-/// with more or fewer cells than columns.
+/// The HTML of the page; see render_page of charts. Errors: a page without figures; a row of a
+/// table with more or fewer cells than columns.
 std::string render_page(const Page& page);
 
 /// Writes render_page to `path`; see write_page of charts.

@@ -81,7 +81,8 @@ TEST_CASE("the loss is the sum over all paths, for every labelling and blank") {
 TEST_CASE("paths that do not exist: infinite losses without a gradient") {
   // Two equal labels need a blank between them: three frames at least.
   const auto loss = [](int64_t time, const Labels& labels) {
-    return ctc_loss(zeros({1, time, 3}), index_tensor(labels, {1, static_cast<int64_t>(labels.size())}), each())
+    return ctc_loss(zeros({1, time, 3}), index_tensor(labels, {1, static_cast<int64_t>(labels.size())}),
+                    each())
         .item();
   };
   CHECK(loss(2, {1, 1}) == INFINITY);
@@ -104,7 +105,8 @@ TEST_CASE("what is beyond a row's lengths is not read, and has no gradient") {
   o.target_lengths = index_tensor(Labels{2, 3}, {2});
   const Tensor targets = index_tensor(Labels{1, 2, -1, 3, 3, 1}, {2, 3});
   const auto before = ctc_loss(x, targets, o).values();
-  CHECK(before[0] == ctc_loss(slice(slice(x, 0, 0, 1), 1, 0, 5), index_tensor(Labels{1, 2}, {1, 2}), each()).item());
+  CHECK(before[0] ==
+        ctc_loss(slice(slice(x, 0, 0, 1), 1, 0, 5), index_tensor(Labels{1, 2}, {1, 2}), each()).item());
   Tensor tail = slice(slice(x, 0, 0, 1), 1, 5, 7);
   scale_in_place(tail, 100);
   CHECK(ctc_loss(x, targets, o).values() == before);
@@ -152,9 +154,12 @@ TEST_CASE("losses and gradients have the same bits on 1, 2, 3 and 7 threads") {
 
 TEST_CASE("arguments that do not fit are errors") {
   const Tensor x = zeros({2, 3, 4}), targets = index_tensor(Labels{1, 2, 3, 1}, {2, 2});
-  CHECK_THROWS_WITH(ctc_loss(zeros({2, 3}), targets), doctest::Contains("logits is [2, 3], wanted [B, T, V]"));
-  CHECK_THROWS_WITH(ctc_loss(zeros({3, 3, 4}), targets), doctest::Contains("targets is [2, 2], wanted [3, L]"));
-  CHECK_THROWS_WITH(ctc_loss(x, index_tensor(Labels{1, 2, 4, 1}, {2, 2})), doctest::Contains("targets has 4"));
+  CHECK_THROWS_WITH(ctc_loss(zeros({2, 3}), targets),
+                    doctest::Contains("logits is [2, 3], wanted [B, T, V]"));
+  CHECK_THROWS_WITH(ctc_loss(zeros({3, 3, 4}), targets),
+                    doctest::Contains("targets is [2, 2], wanted [3, L]"));
+  CHECK_THROWS_WITH(ctc_loss(x, index_tensor(Labels{1, 2, 4, 1}, {2, 2})),
+                    doctest::Contains("targets has 4"));
   CHECK_THROWS_WITH(ctc_loss(x, targets, each(4)), doctest::Contains("blank is 4, wanted a class in [0, 4)"));
   CtcOptions o;
   o.input_lengths = index_tensor(Labels{3, 4}, {2});
@@ -163,7 +168,8 @@ TEST_CASE("arguments that do not fit are errors") {
   CHECK_THROWS_WITH(ctc_loss(x, targets, o), doctest::Contains("wanted [2]"));
   CHECK_THROWS_WITH(nn::ctc_greedy(zeros({2, 3})), doctest::Contains("wanted floating [B, T, V]"));
   CHECK_THROWS_WITH(nn::ctc_prefix_beam(x, 0), doctest::Contains("beam is 0, wanted at least 1"));
-  CHECK_THROWS_WITH(nn::ctc_greedy(x, index_tensor(Labels{1, 9}, {2})), doctest::Contains("lengths has 9 in row 1"));
+  CHECK_THROWS_WITH(nn::ctc_greedy(x, index_tensor(Labels{1, 9}, {2})),
+                    doctest::Contains("lengths has 9 in row 1"));
 }
 
 TEST_CASE("greedy decoding merges repeats and drops blanks; the best path is not always the best labelling") {
@@ -177,7 +183,8 @@ TEST_CASE("greedy decoding merges repeats and drops blanks; the best path is not
   CHECK(greedy({1, 1, 0, 1, 2, 2}) == std::vector<double>{1, 1, 2, -1, -1, -1});
   CHECK(greedy({0, 0}) == std::vector<double>{-1, -1});
   CHECK(nn::ctc_greedy(zeros({1, 2, 3})).values() == std::vector<double>{-1, -1});  // a tie: the blank
-  // Blank 0.6, label 0.4: the best path is two blanks (0.36), but three paths have the label (0.64).
+  // Blank 0.6, label 0.4: the best path is two blanks (0.36), but three paths have the label
+  // (0.64).
   const Tensor p = log(tensor({0.6, 0.4, 0.6, 0.4}, {1, 2, 2}, DType::float64));
   CHECK(nn::ctc_greedy(p).values() == std::vector<double>{-1, -1});
   const nn::CtcLabels best = nn::ctc_prefix_beam(p, 4);

@@ -26,7 +26,9 @@ Tensor normal(const Shape& shape, uint64_t seed) {
 }
 
 /// V diag(f(λ)) Vᵀ and VVᵀ of an eigendecomposition.
-Tensor vectors_of(const Eigen& eigen, int64_t n) { return tensor(eigen.vectors, Shape{n, n}, DType::float64); }
+Tensor vectors_of(const Eigen& eigen, int64_t n) {
+  return tensor(eigen.vectors, Shape{n, n}, DType::float64);
+}
 Tensor rebuilt(const Eigen& eigen, int64_t n) {
   const Tensor v = vectors_of(eigen, n), d = tensor(eigen.values, Shape{n, 1}, DType::float64);
   return matmul(transpose(v), d * v);
@@ -41,8 +43,8 @@ TEST_CASE("eigenvalues and eigenvectors rebuild the matrix, and the vectors are 
     for (const int kind : {0, 1, 2, 3}) {
       INFO("n = ", n, ", kind ", kind);
       Tensor x = normal({n, n}, static_cast<uint64_t>(n));
-      x = kind == 0 ? x + transpose(x)                                          // of both signs
-                    : matmul(slice(x, 1, 0, std::max<int64_t>(n / 3, 1)),      // of low rank
+      x = kind == 0 ? x + transpose(x)                                     // of both signs
+                    : matmul(slice(x, 1, 0, std::max<int64_t>(n / 3, 1)),  // of low rank
                              transpose(slice(x, 1, 0, std::max<int64_t>(n / 3, 1))));
       if (kind == 2) x = x * 1e200;
       if (kind == 3) x = eye(n, -1, DType::float64) * 3.0;  // one eigenvalue
@@ -62,7 +64,8 @@ TEST_CASE("known eigenvalues: a chain of springs, and a matrix with two of 1e-12
   std::vector<double> got = symmetric_eigen(values, n).values;
   std::sort(got.begin(), got.end());
   for (int64_t k = 0; k < n; ++k)
-    CHECK(got[k] == doctest::Approx(2 - 2 * std::cos(static_cast<double>(k + 1) * pi / (n + 1))).epsilon(1e-13));
+    CHECK(got[k] ==
+          doctest::Approx(2 - 2 * std::cos(static_cast<double>(k + 1) * pi / (n + 1))).epsilon(1e-13));
   got = symmetric_eigen({1e12, 0, 0, 1e-12}, 2).values;
   CHECK(std::min(got[0], got[1]) == 1e-12);
   CHECK(symmetric_eigen({}, 0).values.empty());
@@ -79,7 +82,8 @@ TEST_CASE("the p-th power of an inverse root is the inverse") {
     CHECK(distance(product, eye(9, -1, DType::float64)) <= 1e-11);
   }
   // Rounding makes eigenvalues of 0 negative: with eps they are finite, and the root is bounded.
-  const Tensor column = normal({30, 1}, 2), low = copy_as(matmul(column, transpose(column)) * 1e10, DType::float32);
+  const Tensor column = normal({30, 1}, 2),
+               low = copy_as(matmul(column, transpose(column)) * 1e10, DType::float32);
   for (const double value : inverse_roots({low}, 4, 1e-30)[0].values()) CHECK(std::abs(value) < 1);
   CHECK_THROWS_WITH(inverse_roots({ones({2, 3})}, 2, 1), doctest::Contains("wanted square matrices"));
 }

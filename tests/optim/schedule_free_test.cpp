@@ -97,7 +97,8 @@ TEST_CASE("the average weighs steps by the squares of the warm-up") {
   CHECK_THROWS_WITH(ScheduleFreeAdamW({p}, {.warmup = -1}), doctest::Contains("warmup is -1"));
 }
 
-TEST_CASE("a trainer evaluates and saves the average, and a resumed run has the bits of an uninterrupted one") {
+TEST_CASE(
+    "a trainer evaluates and saves the average, and a resumed run has the bits of an uninterrupted one") {
   struct Model : nn::Module {
     void fields(nn::Fields& f) override { f("layer", layer); }
     nn::Linear layer{3, 1};
@@ -112,15 +113,19 @@ TEST_CASE("a trainer evaluates and saves the average, and a resumed run has the 
         .model = model,
         .batch = batch,
         .validation = [batch] { return std::vector{batch(1000)}; },
-        .loss = [&model](const std::vector<Tensor>& x) { return mean(square(model.layer.forward(x[0]) - x[1])); }};
+        .loss = [&model](
+                    const std::vector<Tensor>& x) { return mean(square(model.layer.forward(x[0]) - x[1])); }};
   };
   const test::Folder folder;
   const std::string path = folder / "model.safetensors";
   const auto values = [](Model& model) { return model.layer.weight.master().values(); };
   const auto train = [&](Model& model, int64_t stop, bool resume) {
-    nn::training::Trainer trainer(
-        task_of(model), optim::constant(0.05),
-        {.steps = 12, .evaluate_every = 4, .optimizer = "schedule_free_adamw", .checkpoint = path, .progress = false});
+    nn::training::Trainer trainer(task_of(model), optim::constant(0.05),
+                                  {.steps = 12,
+                                   .evaluate_every = 4,
+                                   .optimizer = "schedule_free_adamw",
+                                   .checkpoint = path,
+                                   .progress = false});
     if (resume) trainer.resume(path);
     trainer.run([&] { return trainer.step() == stop; });
     return trainer.validation_loss();

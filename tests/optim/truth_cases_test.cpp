@@ -135,21 +135,22 @@ Made sophia(Hyper h, const Parameters& p) {
   return std::make_unique<Sophia>(p, o);
 }
 
-const std::map<std::string, Made (*)(Hyper, const Parameters&)> kRules = {{"adafactor", adafactor},
-                                                                          {"adagrad", adagrad},
-                                                                          {"adam", adam},
-                                                                          {"lamb", lamb},
-                                                                          {"lion", lion},
-                                                                          {"muon", muon},
-                                                                          {"nadam", nadam},
-                                                                          {"nadam_optax", nadam_optax},
-                                                                          {"nadamw_simple", nadamw_simple},
-                                                                          {"radam", radam},
-                                                                          {"rmsprop", rmsprop},
-                                                                          {"schedule_free_adamw", schedule_free},
-                                                                          {"sgd", sgd},
-                                                                          {"shampoo", shampoo},
-                                                                          {"sophia", sophia}};
+const std::map<std::string, Made (*)(Hyper, const Parameters&)> kRules = {
+    {"adafactor", adafactor},
+    {"adagrad", adagrad},
+    {"adam", adam},
+    {"lamb", lamb},
+    {"lion", lion},
+    {"muon", muon},
+    {"nadam", nadam},
+    {"nadam_optax", nadam_optax},
+    {"nadamw_simple", nadamw_simple},
+    {"radam", radam},
+    {"rmsprop", rmsprop},
+    {"schedule_free_adamw", schedule_free},
+    {"sgd", sgd},
+    {"shampoo", shampoo},
+    {"sophia", sophia}};
 
 const std::map<std::string, Schedule (*)(const Settings&)> kSchedules = {
     {"cosine_times_warmup",
@@ -192,8 +193,8 @@ void check_point(const Parameter& p, const char* what, const Tensor& x, int64_t 
   check(error <= 1e-9, "{} of step {} is off by {:.2e}", what, step, error);
 }
 
-/// Passes the gradients of a run, and its estimates of the Hessian, to its rule. An error names the first step that leaves the
-/// trajectory.
+/// Passes the gradients of a run, and its estimates of the Hessian, to its rule. An error names the
+/// first step that leaves the trajectory.
 void follow(const Json& run, const Tensors& tensors) {
   const std::string rule = run.at("rule");
   const auto make = adapter_of(kRules, "rule", rule);

@@ -5,8 +5,8 @@
 
 namespace vitrine::spec {
 
-/// Rows of all lengths, a repeated label, a row without labels, and one without a path, whose loss is
-/// 0; and more states than a warp has threads.
+/// Rows of all lengths, a repeated label, a row without labels, and one without a path, whose loss
+/// is 0; and more states than a warp has threads.
 std::vector<Spec> ctc_rows() {
   using Xs = const std::vector<Tensor>&;
   const auto integers = [](const std::vector<int64_t>& values, const Shape& shape, Device device) {
@@ -22,7 +22,8 @@ std::vector<Spec> ctc_rows() {
                       o.input_lengths = integers({6, 5, 4, 2, 0}, {5}, device);
                       o.target_lengths = integers({3, 2, 0, 2, 0}, {5}, device);
                       return ctc_loss(
-                          x[0], integers({1, 2, 1, 3, 3, -1, -1, -1, -1, 2, 2, 1, 0, 0, 0}, {5, 3}, device), o);
+                          x[0], integers({1, 2, 1, 3, 3, -1, -1, -1, -1, 2, 2, 1, 0, 0, 0}, {5, 3}, device),
+                          o);
                     },
                     {{{{5, 6, 4}}}}});
   rows.push_back({"ctc_loss",

@@ -2,20 +2,21 @@
 // perspective of gradient maximization", claims, and what can be seen. docs/scale.md explains it.
 //
 //   attention_scale [PAGE.html [CURVES.csv]]
-#include "examples/labs/lab.h"
 #include "examples/labs/attention_scale/sections.h"
+#include "examples/labs/lab.h"
 
 using namespace vitrine;
 
 namespace {
 
 labs::Lab make() {
-  return {.page = {.title = "The scale of attention",
-                   .subtitle = "The claims of Su (2023), and what Vitrine computes. All numbers are of this run.",
-                   .sections = {labs::variance_section(), labs::objective_section(), labs::normal_section(),
-                                labs::cosine_section(), labs::decoder_section(), labs::entropy_section(),
-                                labs::sinusoidal_section()}},
-          .picture = labs::objective_chart()};
+  return {
+      .page = {.title = "The scale of attention",
+               .subtitle = "The claims of Su (2023), and what Vitrine computes. All numbers are of this run.",
+               .sections = {labs::variance_section(), labs::objective_section(), labs::normal_section(),
+                            labs::cosine_section(), labs::decoder_section(), labs::entropy_section(),
+                            labs::sinusoidal_section()}},
+      .picture = labs::objective_chart()};
 }
 
 }  // namespace

@@ -69,24 +69,28 @@ Section entropy_section() {
     formula.add(n, std::log1p(2 * alpha * alpha));
   }
   renyi.lines.push_back({formula, categorical_color(1), LineStyle::dashed});
-  return {.title = "Entropies as the number of keys grows",
-          .paragraphs =
-              {{"Claim",
-                "Σp² is e raised to minus the Rényi entropy. Maximizing the gradient makes this entropy, and so Shannon's, change slowly "
-                "with n: roughly an invariance of the entropy. The rule ln n / ln 512 is made for that."},
-               {"Seen",
-                fmt::format("From n = 64 to 16384 the Rényi entropy grows by {} nats with α = 1 and by {} with α*. At α* the "
-                            "approximation gives Σp² = 1/(1 + 2α*²), so the entropy grows like ln ln n. Shannon's "
-                            "entropy grows by {} with α = 1, by {} with α*, and by {} with ln n / ln 512.",
-                            growth.rows[0][2], growth.rows[1][2], growth.rows[0][1], growth.rows[1][1],
-                            growth.rows[2][1])},
-               {"Verdict",
-                "α* slows the growth of both entropies, but it does not stop them. In this range, with scores of variance "
-                "1, the entropy rule slows Shannon's less than α* does."}},
-          .figures = {{renyi, "Dashed: the Rényi entropy of the approximation at α*. Samples are above it because the largest score of a draw is bounded."},
-                      {shannon, ""},
-                      {growth, ""},
-                      {shares, "1 is uniform."}}};
+  return {
+      .title = "Entropies as the number of keys grows",
+      .paragraphs =
+          {{"Claim",
+            "Σp² is e raised to minus the Rényi entropy. Maximizing the gradient makes this entropy, and so Shannon's, change slowly "
+            "with n: roughly an invariance of the entropy. The rule ln n / ln 512 is made for that."},
+           {"Seen",
+            fmt::format(
+                "From n = 64 to 16384 the Rényi entropy grows by {} nats with α = 1 and by {} with α*. At α* the "
+                "approximation gives Σp² = 1/(1 + 2α*²), so the entropy grows like ln ln n. Shannon's "
+                "entropy grows by {} with α = 1, by {} with α*, and by {} with ln n / ln 512.",
+                growth.rows[0][2], growth.rows[1][2], growth.rows[0][1], growth.rows[1][1],
+                growth.rows[2][1])},
+           {"Verdict",
+            "α* slows the growth of both entropies, but it does not stop them. In this range, with scores of variance "
+            "1, the entropy rule slows Shannon's less than α* does."}},
+      .figures = {
+          {renyi,
+           "Dashed: the Rényi entropy of the approximation at α*. Samples are above it because the largest score of a draw is bounded."},
+          {shannon, ""},
+          {growth, ""},
+          {shares, "1 is uniform."}}};
 }
 
 }  // namespace vitrine::labs

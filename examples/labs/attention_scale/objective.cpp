@@ -36,8 +36,8 @@ LineChart objective_chart() {
     Series approximation{fmt::format("approximation {}", n), {}, {}};
     for (double alpha : alphas) approximation.add(alpha, nn::normal_objective(alpha, keys));
     chart.lines.push_back({approximation, categorical_color(color), LineStyle::dashed});
-    chart.lines.push_back({{fmt::format("draws {}", n), alphas, sampled_objective(n, alphas)},
-                           categorical_color(color)});
+    chart.lines.push_back(
+        {{fmt::format("draws {}", n), alphas, sampled_objective(n, alphas)}, categorical_color(color)});
     const double optimum = nn::gradient_optimal_scale(keys);
     chart.marks.push_back({Mark::At::x, optimum, fmt::format("α*({})", n)});
   }
@@ -64,8 +64,9 @@ TextTable objective_table(int64_t n) {
 
 /// The gain over α = 1.
 TextTable gain_table() {
-  TextTable table{.title = "α(1 − Σp²) divided by its value at α = 1",
-                  .columns = {"n", "α*", "approximate, α*", "sampled, α*", "approximate, 2.5", "sampled, 2.5"}};
+  TextTable table{
+      .title = "α(1 − Σp²) divided by its value at α = 1",
+      .columns = {"n", "α*", "approximate, α*", "sampled, α*", "approximate, 2.5", "sampled, 2.5"}};
   for (int64_t n : {64, 256, 1024, 4096}) {
     const auto keys = static_cast<double>(n);
     const double optimum = nn::gradient_optimal_scale(keys), one = nn::normal_objective(1, keys);
@@ -123,19 +124,22 @@ Section objective_section() {
             "Half the L1 norm of ∂p/∂s is α(1 − Σp²). It vanishes for α → 0 and for α → ∞, so an α between "
             "maximizes it. For n normal scores the norm is about α(1 − e^(α²)/n)."},
            {"Seen",
-            fmt::format("Up to α* the approximation is good: for n = 1024 the gain over α = 1 is {} at α*, and the "
-                        "sampled gain {}. After α* the approximation falls and the mean of draws does not. Each draw has a "
-                        "maximum, with a median α of {:.1f}; {:.0f} % of the draws still grow at the end of the "
-                        "histogram.",
-                        row[2], row[3], maxima.median, 100 * maxima.at_the_end)},
+            fmt::format(
+                "Up to α* the approximation is good: for n = 1024 the gain over α = 1 is {} at α*, and the "
+                "sampled gain {}. After α* the approximation falls and the mean of draws does not. Each draw has a "
+                "maximum, with a median α of {:.1f}; {:.0f} % of the draws still grow at the end of the "
+                "histogram.",
+                row[2], row[3], maxima.median, 100 * maxima.at_the_end)},
            {"Verdict",
-            fmt::format("α* maximizes the approximation, not the gradient. A larger α than 1 helps, and the sampled "
-                        "gain at 2.5 is {} for n = 1024. α* is no value after which the gradient falls.",
-                        row[5])}},
-      .figures = {{objective_chart(), "Dashed: the approximation. Solid: the mean of 200 draws of the scores."},
-                  {objective_table(1024), ""},
-                  {gains, "The approximation is negative where e^(α²) exceeds n."},
-                  {maxima.histogram, "The last bar also has the draws whose gradient still grows at α = 30."}}};
+            fmt::format(
+                "α* maximizes the approximation, not the gradient. A larger α than 1 helps, and the sampled "
+                "gain at 2.5 is {} for n = 1024. α* is no value after which the gradient falls.",
+                row[5])}},
+      .figures = {
+          {objective_chart(), "Dashed: the approximation. Solid: the mean of 200 draws of the scores."},
+          {objective_table(1024), ""},
+          {gains, "The approximation is negative where e^(α²) exceeds n."},
+          {maxima.histogram, "The last bar also has the draws whose gradient still grows at α = 30."}}};
 }
 
 namespace {
@@ -164,8 +168,9 @@ Section decoder_section() {
     const double each = mean_gradient(context, [](double n) { return nn::gradient_optimal_scale(n); });
     const double one = mean_gradient(context, [](double) { return 1.0; });
     worst = std::max(worst, std::abs(fixed / each - 1)), of_one = std::max(of_one, one / each);
-    table.rows.push_back({fmt::format("{}", context), fmt::format("{:.6f}", constant), fmt::format("{:.3f}", one),
-                          fmt::format("{:.3f}", fixed), fmt::format("{:.3f}", each)});
+    table.rows.push_back({fmt::format("{}", context), fmt::format("{:.6f}", constant),
+                          fmt::format("{:.3f}", one), fmt::format("{:.3f}", fixed),
+                          fmt::format("{:.3f}", each)});
   }
   LineChart chart{.title = "The gradient of each position of a decoder, L = 1024",
                   .x = {"n, the keys that the position sees", AxisScale::log},
@@ -178,18 +183,20 @@ Section decoder_section() {
     one.add(keys, y[0]), fixed.add(keys, y[1]), each.add(keys, y[2]);
   }
   chart.lines = {{one}, {fixed}, {each, {}, LineStyle::dashed}};
-  return {.title = "The decoder's rule",
-          .paragraphs =
-              {{"Claim",
-                "A query of a decoder sees as many keys as its position. α* changes slowly with n, so the constant "
-                "α*(L/2) is good for most positions."},
-               {"Seen",
-                fmt::format("The mean gradient over 32 positions with the constant differs from that with α*(n) by "
-                            "at most {:.1f} %. With α = 1 the mean is at most {:.0f} % of it.",
-                            100 * worst, 100 * of_one)},
-               {"Verdict", "The rule holds. Only the first few positions see a clear difference."}},
-          .figures = {{chart, "Few keys: the constant is above α*(n)."},
-                      {table, "Mean of α(1 − Σp²) over 32 positions, 50 draws each."}}};
+  return {
+      .title = "The decoder's rule",
+      .paragraphs =
+          {{"Claim",
+            "A query of a decoder sees as many keys as its position. α* changes slowly with n, so the constant "
+            "α*(L/2) is good for most positions."},
+           {"Seen",
+            fmt::format(
+                "The mean gradient over 32 positions with the constant differs from that with α*(n) by "
+                "at most {:.1f} %. With α = 1 the mean is at most {:.0f} % of it.",
+                100 * worst, 100 * of_one)},
+           {"Verdict", "The rule holds. Only the first few positions see a clear difference."}},
+      .figures = {{chart, "Few keys: the constant is above α*(n)."},
+                  {table, "Mean of α(1 − Σp²) over 32 positions, 50 draws each."}}};
 }
 
 }  // namespace vitrine::labs

@@ -47,7 +47,8 @@ struct FitError {
   double largest = 0, at = 0, largest_from_500 = 0;
 };
 
-FitError fit_error(const std::string& name, const std::vector<double>& exact, double factor, double (*f)(double)) {
+FitError fit_error(const std::string& name, const std::vector<double>& exact, double factor,
+                   double (*f)(double)) {
   FitError error{{name, {}, {}}};
   const std::vector<double> n = key_counts();
   for (size_t i = 0; i < n.size(); ++i) {
@@ -94,11 +95,12 @@ Section normal_section() {
   const std::vector<double> exact = at_counts([](double keys) { return nn::gradient_optimal_scale(keys); });
   const double best = fitted_factor(exact, root_log);
   const FitError given = fit_error("0.84·√(ln n)", exact, 0.84, root_log);
-  const FitError fitted = fit_error(fmt::format("{:.3f}·√(ln n), least squares", best), exact, best, root_log);
+  const FitError fitted =
+      fit_error(fmt::format("{:.3f}·√(ln n), least squares", best), exact, best, root_log);
   LineChart curves{.title = "α* for normal scores", .x = {"n", AxisScale::log}, .y = {"α"}};
-  curves.lines = {{{"α*, exact", n, exact}},
-                  {{"0.84·√(ln n)", n, at_counts([](double k) { return 0.84 * root_log(k); })},
-                   {}, LineStyle::dashed}};
+  curves.lines = {
+      {{"α*, exact", n, exact}},
+      {{"0.84·√(ln n)", n, at_counts([](double k) { return 0.84 * root_log(k); })}, {}, LineStyle::dashed}};
   curves.marks = {{Mark::At::y, 2, ""}, {Mark::At::y, 2.5, ""}};
   LineChart errors{.title = "Error of the fits", .x = {"n", AxisScale::log}, .y = {"per cent of α*"}};
   errors.lines = {{given.series}, {fitted.series, {}, LineStyle::dashed}};
@@ -113,24 +115,27 @@ Section normal_section() {
                {"α* reaches 3 at n", fmt::format("{:.0f}", keys_of(3))},
                {"2.5 is optimal at n", fmt::format("{:.0f}", keys_of(2.5))},
                {"largest error of the closed form", fmt::format("{:.0e}", closed_form_error())}}};
-  return {.title = "α* for normal scores",
-          .paragraphs =
-              {{"Claim",
-                "There is no closed form. α* is about 0.84·√(ln n), between 2 and 3 in a fairly large range, so "
-                "2.5/√D is a good scale."},
-               {"Seen",
-                fmt::format("The derivative vanishes where (1 + 2α²)e^(α²) = n, so α* = √(W₀(n√e/2) − ½) with Lambert's W₀. "
-                            "The fit is {:.1f} % too large at n = {:.0f}, and within {:.1f} % from n = 500 on. α* is between "
-                            "2 and 3 for n from {:.0f} to {:.0f}.",
-                            given.largest, given.at, given.largest_from_500, keys_of(2), keys_of(3))},
-               {"Verdict",
-                fmt::format("The fit is usable for many keys and poor for few. There is a closed form, and Newton's "
-                            "method solves it at once. 2.5 is exactly optimal at n = {:.0f}.",
-                            keys_of(2.5))}},
-          .figures = {{curves, "The marks are 2 and 2.5."},
-                      {errors, "Above 0 the fit is too large."},
-                      {optimum_table(), ""},
-                      {table, ""}}};
+  return {
+      .title = "α* for normal scores",
+      .paragraphs =
+          {{"Claim",
+            "There is no closed form. α* is about 0.84·√(ln n), between 2 and 3 in a fairly large range, so "
+            "2.5/√D is a good scale."},
+           {"Seen",
+            fmt::format(
+                "The derivative vanishes where (1 + 2α²)e^(α²) = n, so α* = √(W₀(n√e/2) − ½) with Lambert's W₀. "
+                "The fit is {:.1f} % too large at n = {:.0f}, and within {:.1f} % from n = 500 on. α* is between "
+                "2 and 3 for n from {:.0f} to {:.0f}.",
+                given.largest, given.at, given.largest_from_500, keys_of(2), keys_of(3))},
+           {"Verdict",
+            fmt::format(
+                "The fit is usable for many keys and poor for few. There is a closed form, and Newton's "
+                "method solves it at once. 2.5 is exactly optimal at n = {:.0f}.",
+                keys_of(2.5))}},
+      .figures = {{curves, "The marks are 2 and 2.5."},
+                  {errors, "Above 0 the fit is too large."},
+                  {optimum_table(), ""},
+                  {table, ""}}};
 }
 
 namespace {
@@ -242,8 +247,8 @@ CoefficientFigures coefficients() {
     if (d == 16 || d == 128 || d == 512)
       figures.optima.lines.push_back({{fmt::format("α*, d = {}", d), n, optima}});
   }
-  figures.optima.lines.push_back({{"3.5·ln n", n, at_counts([](double k) { return 3.5 * log_of(k); })},
-                                  {}, LineStyle::dashed});
+  figures.optima.lines.push_back(
+      {{"3.5·ln n", n, at_counts([](double k) { return 3.5 * log_of(k); })}, {}, LineStyle::dashed});
   figures.coefficients.lines = {{exact}, {many, {}, LineStyle::dashed}};
   return figures;
 }
@@ -254,37 +259,43 @@ Section cosine_section() {
   const AngleFigures angle = angle_figures();
   const CoefficientFigures fits = coefficients();
   const FitError error = fit_error("3.5·ln n", cosine_optima(128), 3.5, log_of);
-  LineChart errors{.title = "Error of 3.5·ln n for d = 128", .x = {"n", AxisScale::log}, .y = {"per cent of α*"}};
+  LineChart errors{
+      .title = "Error of 3.5·ln n for d = 128", .x = {"n", AxisScale::log}, .y = {"per cent of α*"}};
   errors.lines = {{error.series}};
   const TextTable table{
       .title = "Cosines in 128 dimensions",
       .columns = {"quantity", "value"},
-      .rows = {{"α* for n = 1000", fmt::format("{:.6f}", nn::gradient_optimal_cosine_scale(1000, 128))},
-               {"α* for n = 1024", fmt::format("{:.6f}", nn::gradient_optimal_cosine_scale(1024, 128))},
-               {"α* for n = 20000", fmt::format("{:.6f}", nn::gradient_optimal_cosine_scale(20000, 128))},
-               {"largest error of 3.5·ln n, per cent", fmt::format("{:.1f}", error.largest)},
-               {"its n", fmt::format("{}", error.at)},
-               {"its largest error from n = 500 on, per cent", fmt::format("{:.1f}", error.largest_from_500)}}};
-  return {.title = "α* for cosines",
-          .paragraphs =
-              {{"Claim",
-                "The cosine of two random directions has the density (1 − s²)^((d − 3)/2). α* is about 3.5·ln n for "
-                "d = 128, between 25 and 35. Another d changes the factor 3.5."},
-               {"Seen",
-                fmt::format("Sampled cosines follow the density. 3.5·ln n is within {:.1f} % from n = 500 on, but {:.0f} "
-                            "% too small at n = {:.0f}. From d = 32 on the factor grows, towards √d times the factor of "
-                            "normal scores, since cosines become normal with variance 1/d.",
-                            error.largest_from_500, error.largest, error.at)},
-               {"Verdict",
-                "The claims hold for d = 128 and many keys. The factor is not a constant; the solver is exact for each n "
-                "and d."}},
-          .figures = {{angle.histogram, "Solid: sampled. Dashed: the density, integrated over each bar."},
-                      {angle.table, "The distance is that of Kolmogorov and Smirnov at the bars' edges. A true density stays below the limit in 95 % of the samples."},
-                      {fits.optima, "3.5·ln n is a fit of the line d = 128 alone."},
-                      {errors, "Below 0 the fit is too small."},
-                      {table, ""},
-                      {fits.coefficients, ""},
-                      {fits.table, ""}}};
+      .rows = {
+          {"α* for n = 1000", fmt::format("{:.6f}", nn::gradient_optimal_cosine_scale(1000, 128))},
+          {"α* for n = 1024", fmt::format("{:.6f}", nn::gradient_optimal_cosine_scale(1024, 128))},
+          {"α* for n = 20000", fmt::format("{:.6f}", nn::gradient_optimal_cosine_scale(20000, 128))},
+          {"largest error of 3.5·ln n, per cent", fmt::format("{:.1f}", error.largest)},
+          {"its n", fmt::format("{}", error.at)},
+          {"its largest error from n = 500 on, per cent", fmt::format("{:.1f}", error.largest_from_500)}}};
+  return {
+      .title = "α* for cosines",
+      .paragraphs =
+          {{"Claim",
+            "The cosine of two random directions has the density (1 − s²)^((d − 3)/2). α* is about 3.5·ln n for "
+            "d = 128, between 25 and 35. Another d changes the factor 3.5."},
+           {"Seen",
+            fmt::format(
+                "Sampled cosines follow the density. 3.5·ln n is within {:.1f} % from n = 500 on, but {:.0f} "
+                "% too small at n = {:.0f}. From d = 32 on the factor grows, towards √d times the factor of "
+                "normal scores, since cosines become normal with variance 1/d.",
+                error.largest_from_500, error.largest, error.at)},
+           {"Verdict",
+            "The claims hold for d = 128 and many keys. The factor is not a constant; the solver is exact for each n "
+            "and d."}},
+      .figures = {
+          {angle.histogram, "Solid: sampled. Dashed: the density, integrated over each bar."},
+          {angle.table,
+           "The distance is that of Kolmogorov and Smirnov at the bars' edges. A true density stays below the limit in 95 % of the samples."},
+          {fits.optima, "3.5·ln n is a fit of the line d = 128 alone."},
+          {errors, "Below 0 the fit is too small."},
+          {table, ""},
+          {fits.coefficients, ""},
+          {fits.table, ""}}};
 }
 
 }  // namespace vitrine::labs

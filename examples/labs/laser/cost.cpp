@@ -25,8 +25,8 @@ class Training {
  public:
   Training(const std::string& mixer, int64_t context) {
     manual_seed(1);
-    model_ = std::make_unique<nn::Gpt>(
-        nn::GptOptions{.vocabulary = 256, .context = context, .width = 128, .layers = 2, .heads = 4, .mixer = mixer});
+    model_ = std::make_unique<nn::Gpt>(nn::GptOptions{
+        .vocabulary = 256, .context = context, .width = 128, .layers = 2, .heads = 4, .mixer = mixer});
     adam_ = std::make_unique<optim::Adam>(model_->parameters(), optim::AdamOptions{.lr = 1e-3});
     x_ = randint(0, 256, {kTokens / context, context});
     y_ = randint(0, 256, {kTokens / context, context});
@@ -80,28 +80,33 @@ Cost measure(int64_t context) {
 
 Section cost_section() {
   TextTable table{.title = "Training steps of a GPT: 2 layers, width 128, 4 heads, 1024 tokens, float32",
-                  .columns = {"context", "standard, ms", "LASER, ms", "time, ratio", "standard, MiB", "LASER, MiB",
-                              "memory, ratio"}};
+                  .columns = {"context", "standard, ms", "LASER, ms", "time, ratio", "standard, MiB",
+                              "LASER, MiB", "memory, ratio"}};
   double slowest = 0, largest = 0;
   for (int64_t context : {64, 256, 1024}) {
     const Cost c = measure(context);
     const double time = c.laser / c.standard, bytes = c.memory_laser / c.memory_standard;
     slowest = std::max(slowest, time), largest = std::max(largest, bytes);
-    table.rows.push_back({fmt::format("{}", context), fmt::format("{:.1f}", c.standard), fmt::format("{:.1f}", c.laser),
-                          fmt::format("{:.2f}", time), fmt::format("{:.1f}", c.memory_standard),
-                          fmt::format("{:.1f}", c.memory_laser), fmt::format("{:.2f}", bytes)});
+    table.rows.push_back({fmt::format("{}", context), fmt::format("{:.1f}", c.standard),
+                          fmt::format("{:.1f}", c.laser), fmt::format("{:.2f}", time),
+                          fmt::format("{:.1f}", c.memory_standard), fmt::format("{:.1f}", c.memory_laser),
+                          fmt::format("{:.2f}", bytes)});
   }
-  return {.title = "The cost of exp and log",
-          .paragraphs =
-              {{"Claim", "The cost of the exponentials and logarithms is not thoroughly quantified in the paper."},
-               {"Seen",
-                fmt::format("A whole training step with LASER takes {:.2f} times the time of standard attention at most, and {:.2f} "
-                            "times the memory.",
-                            slowest, largest)},
-               {"Verdict",
-                "The cost is one exponential for each value that a tile of queries reads, and sums in float32 that are kept "
-                "for the backward pass. Times vary with the machine and its other work."}},
-          .figures = {{table, "Medians of 9 steps that the two models take in turn; memory above that of the model."}}};
+  return {
+      .title = "The cost of exp and log",
+      .paragraphs =
+          {{"Claim",
+            "The cost of the exponentials and logarithms is not thoroughly quantified in the paper."},
+           {"Seen",
+            fmt::format(
+                "A whole training step with LASER takes {:.2f} times the time of standard attention at most, and {:.2f} "
+                "times the memory.",
+                slowest, largest)},
+           {"Verdict",
+            "The cost is one exponential for each value that a tile of queries reads, and sums in float32 that are kept "
+            "for the backward pass. Times vary with the machine and its other work."}},
+      .figures = {
+          {table, "Medians of 9 steps that the two models take in turn; memory above that of the model."}}};
 }
 
 }  // namespace vitrine::labs

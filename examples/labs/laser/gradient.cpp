@@ -74,8 +74,7 @@ Ratios ratios() {
   for (double gap : {0.1, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0}) {
     r.table.rows.push_back(fmt::format("{}", gap));
     for (double s : differences) {
-      const double ratio =
-          two_keys(AttentionRead::laser, s, gap) / two_keys(AttentionRead::mean, s, gap);
+      const double ratio = two_keys(AttentionRead::laser, s, gap) / two_keys(AttentionRead::mean, s, gap);
       r.table.values.push_back(ratio);
       ++r.cells, r.larger += ratio > 1, r.disagree += (ratio > 1) != (sigmoid_of(s) < threshold(gap));
     }
@@ -143,8 +142,10 @@ LineChart two_keys_chart() {
 
 Section two_keys_section() {
   const Ratios r = ratios();
-  const double far_standard = two_keys(AttentionRead::mean, -4, 10), far = two_keys(AttentionRead::laser, -4, 10);
-  const double near_standard = two_keys(AttentionRead::mean, 4, 10), near = two_keys(AttentionRead::laser, 4, 10);
+  const double far_standard = two_keys(AttentionRead::mean, -4, 10),
+               far = two_keys(AttentionRead::laser, -4, 10);
+  const double near_standard = two_keys(AttentionRead::mean, 4, 10),
+               near = two_keys(AttentionRead::laser, 4, 10);
   const TextTable counts{.title = "Two keys: the condition σ(Δs) < 1/Δv − 1/(e^Δv − 1)",
                          .columns = {"quantity", "count"},
                          .rows = {{"cells", fmt::format("{}", r.cells)},
@@ -157,21 +158,23 @@ Section two_keys_section() {
             "Standard attention has ∂o/∂s = Δv·α₁(1 − α₁), which vanishes where the softmax is saturated. LASER has 1 "
             "− α₁ in the limit of a large Δv. So LASER's gradient is larger."},
            {"Seen",
-            fmt::format("At Δv = 10, Δs = −4 gives {:.3f} against {:.3f}, and Δs = 4 gives {:.3f} against {:.3f}. LASER's gradient "
-                        "is larger in {} of {} cells. The condition σ(Δs) < 1/Δv − 1/(e^Δv − 1) disagrees with the "
-                        "measured gradients in {} cells.",
-                        far, far_standard, near, near_standard, r.larger, r.cells, r.disagree)},
+            fmt::format(
+                "At Δv = 10, Δs = −4 gives {:.3f} against {:.3f}, and Δs = 4 gives {:.3f} against {:.3f}. LASER's gradient "
+                "is larger in {} of {} cells. The condition σ(Δs) < 1/Δv − 1/(e^Δv − 1) disagrees with the "
+                "measured gradients in {} cells.",
+                far, far_standard, near, near_standard, r.larger, r.cells, r.disagree)},
            {"Verdict",
             "The limit is right, and the conclusion is not true in general. LASER's gradient is larger exactly where "
             "the query ignores the key with the larger value. It is smaller where the query already prefers it."}},
-      .figures = {{two_keys_chart(), "Dashed: Δv = 1. Solid: Δv = 10. LASER saturates on the right side alone."},
-                  {two_keys_table(), ""},
-                  {r.table, "Above 1 LASER's gradient is larger, below 1 it is smaller."},
-                  {region_chart(),
-                   "LASER's gradient is larger below the line. For large Δv the line is close to −ln Δv."},
-                  {limit_chart(), "The dotted marks are 1 − σ(Δs)."},
-                  {limit_table(), "Never negative: the limit is a bound."},
-                  {counts, ""}}};
+      .figures = {
+          {two_keys_chart(), "Dashed: Δv = 1. Solid: Δv = 10. LASER saturates on the right side alone."},
+          {two_keys_table(), ""},
+          {r.table, "Above 1 LASER's gradient is larger, below 1 it is smaller."},
+          {region_chart(),
+           "LASER's gradient is larger below the line. For large Δv the line is close to −ln Δv."},
+          {limit_chart(), "The dotted marks are 1 − σ(Δs)."},
+          {limit_table(), "Never negative: the limit is a bound."},
+          {counts, ""}}};
 }
 
 namespace {
@@ -275,14 +278,16 @@ double query_gradient(AttentionRead read, double scores, double values) {
 }
 
 TextTable random_table() {
-  TextTable table{.title = "Random q, k, v and cotangents, causal, 256 keys: LASER's gradient along q, divided by "
-                           "the standard one",
+  TextTable table{.title =
+                      "Random q, k, v and cotangents, causal, 256 keys: LASER's gradient along q, divided by "
+                      "the standard one",
                   .columns = {"spread of the values", "scores 1", "scores 3", "scores 10"}};
   for (double values : {0.01, 0.1, 1.0, 3.0, 10.0}) {
     table.rows.push_back({fmt::format("{}", values)});
     for (double scores : {1.0, 3.0, 10.0})
-      table.rows.back().push_back(fmt::format("{:.2f}", query_gradient(AttentionRead::laser, scores, values) /
-                                                            query_gradient(AttentionRead::mean, scores, values)));
+      table.rows.back().push_back(
+          fmt::format("{:.2f}", query_gradient(AttentionRead::laser, scores, values) /
+                                    query_gradient(AttentionRead::mean, scores, values)));
   }
   return table;
 }
@@ -303,22 +308,26 @@ Section bounds_section() {
   return {
       .title = "Any number of keys",
       .paragraphs =
-          {{"Claim", "The paper has the limit for two keys; a tighter bound for the general case is lacking."},
+          {{"Claim",
+            "The paper has the limit for two keys; a tighter bound for the general case is lacking."},
            {"Seen",
-            fmt::format("With b = a·e^(v − o), which sums to 1 over the keys, LASER's ∂o/∂s is b − a. So it is between −a and "
-                        "1 − a. For values of range R the largest size is a(1 − a)·max(E/(1 + aE), F/(1 − aF)) with E = e^R − 1 "
-                        "and F = 1 − e^(−R); standard attention has a(1 − a)R. Of {} sampled gradients {} exceed their bound, and "
-                        "the largest reaches {:.1f} % of LASER's bound. In {} of {} keys the two gradients "
-                        "have opposite signs.",
-                        2 * keys, above, share, opposite, keys)},
+            fmt::format(
+                "With b = a·e^(v − o), which sums to 1 over the keys, LASER's ∂o/∂s is b − a. So it is between −a and "
+                "1 − a. For values of range R the largest size is a(1 − a)·max(E/(1 + aE), F/(1 − aF)) with E = e^R − 1 "
+                "and F = 1 − e^(−R); standard attention has a(1 − a)R. Of {} sampled gradients {} exceed their bound, and "
+                "the largest reaches {:.1f} % of LASER's bound. In {} of {} keys the two gradients "
+                "have opposite signs.",
+                2 * keys, above, share, opposite, keys)},
            {"Verdict",
             "The two-key case is the extreme one for the size. A bound of the ratio of the two gradients does not "
             "exist from three keys on, because either can be 0 where the other is not. On random data the "
             "gradients agree for small values, and LASER's is smaller for large ones."}},
-      .figures = {{small.chart, "Lines: bounds. Dots: in each tenth of a decade the gradient nearest to its bound, of 1000 random rows of 2 to 6 keys."},
-                  {large.chart, "At a = 0.001, LASER's bound is far above the standard one."},
-                  {counts, ""},
-                  {random_table(), "Columns: the standard deviation of the scores."}}};
+      .figures = {
+          {small.chart,
+           "Lines: bounds. Dots: in each tenth of a decade the gradient nearest to its bound, of 1000 random rows of 2 to 6 keys."},
+          {large.chart, "At a = 0.001, LASER's bound is far above the standard one."},
+          {counts, ""},
+          {random_table(), "Columns: the standard deviation of the scores."}}};
 }
 
 }  // namespace vitrine::labs

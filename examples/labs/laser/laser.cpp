@@ -10,13 +10,14 @@ using namespace vitrine;
 namespace {
 
 labs::Lab make() {
-  return {.page = {.title = "LASER",
-                   .subtitle = "The claims of Duvvuri and Dhillon (2024), and what Vitrine computes. All numbers "
-                               "are of this run, except those that are quoted as claims.",
-                   .sections = {labs::two_keys_section(), labs::bounds_section(), labs::maximum_section(),
-                                labs::precision_section(), labs::trick_section(), labs::weights_section(),
-                                labs::cost_section()}},
-          .picture = labs::two_keys_chart()};
+  return {
+      .page = {.title = "LASER",
+               .subtitle = "The claims of Duvvuri and Dhillon (2024), and what Vitrine computes. All numbers "
+                           "are of this run, except those that are quoted as claims.",
+               .sections = {labs::two_keys_section(), labs::bounds_section(), labs::maximum_section(),
+                            labs::precision_section(), labs::trick_section(), labs::weights_section(),
+                            labs::cost_section()}},
+      .picture = labs::two_keys_chart()};
 }
 
 }  // namespace

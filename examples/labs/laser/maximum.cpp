@@ -83,21 +83,22 @@ Section maximum_section() {
                          .columns = {"quantity", "value"},
                          .rows = {{"outputs", fmt::format("{}", a.outputs)},
                                   {"outputs outside their bounds", fmt::format("{}", a.outside)}}};
-  return {.title = "A smooth maximum",
-          .paragraphs =
-              {{"Claim",
-                "max ≤ LSE ≤ max + ln n, so LASER is a differentiable maximum of the values."},
-               {"Seen",
-                fmt::format("The inequality holds, and equal values reach its upper end. LASER has weights: its output is between "
-                            "max(v + ln a) and max v, and never below standard attention. {} of {} outputs are outside. "
-                            "For c from 0.01 to 1000 the output moves from {:.3f} to {:.3f}.",
-                            a.outside, a.outputs, y.front(), y.back())},
-               {"Verdict",
-                "LASER is a maximum only where values differ by much more than −ln a. For small values it is standard "
-                "attention. The maximum is over visible keys with a weight, so ln n is replaced by −ln a, which can be larger."}},
-          .figures = {{a.chart, "From standard attention on the left to the maximum on the right."},
-                      {counts, ""},
-                      {log_sum_exp_table(), ""}}};
+  return {
+      .title = "A smooth maximum",
+      .paragraphs =
+          {{"Claim", "max ≤ LSE ≤ max + ln n, so LASER is a differentiable maximum of the values."},
+           {"Seen",
+            fmt::format(
+                "The inequality holds, and equal values reach its upper end. LASER has weights: its output is between "
+                "max(v + ln a) and max v, and never below standard attention. {} of {} outputs are outside. "
+                "For c from 0.01 to 1000 the output moves from {:.3f} to {:.3f}.",
+                a.outside, a.outputs, y.front(), y.back())},
+           {"Verdict",
+            "LASER is a maximum only where values differ by much more than −ln a. For small values it is standard "
+            "attention. The maximum is over visible keys with a weight, so ln n is replaced by −ln a, which can be larger."}},
+      .figures = {{a.chart, "From standard attention on the left to the maximum on the right."},
+                  {counts, ""},
+                  {log_sum_exp_table(), ""}}};
 }
 
 namespace {
@@ -126,7 +127,8 @@ Section weights_section() {
   TextTable table{.title = "The spread of normal scores whose share below 10⁻⁷ is nearest to 20 %",
                   .columns = {"n", "spread", "below 1e-3", "below 1e-7"}};
   for (int64_t n : {64, 256, 1024, 2048}) {
-    Series three{fmt::format("below 10⁻³, n = {}", n), {}, {}}, seven{fmt::format("below 10⁻⁷, n = {}", n), {}, {}};
+    Series three{fmt::format("below 10⁻³, n = {}", n), {}, {}},
+        seven{fmt::format("below 10⁻⁷, n = {}", n), {}, {}};
     double best = 1, at = 0;
     Shares nearest{};
     for (double spread = 0.25; spread <= 10; spread += 0.25) {
@@ -138,27 +140,31 @@ Section weights_section() {
     const int color = static_cast<int>(table.rows.size());
     chart.lines.push_back({three, categorical_color(color)});
     chart.lines.push_back({seven, categorical_color(color), LineStyle::dashed});
-    table.rows.push_back({fmt::format("{}", n), fmt::format("{}", at), fmt::format("{:.2f}", nearest.below_1e3),
+    table.rows.push_back({fmt::format("{}", n), fmt::format("{}", at),
+                          fmt::format("{:.2f}", nearest.below_1e3),
                           fmt::format("{:.2f}", nearest.below_1e7)});
   }
-  chart.marks = {{Mark::At::y, kClaimed3, "claim: below 10⁻³"}, {Mark::At::y, kClaimed7, "claim: below 10⁻⁷"}};
+  chart.marks = {{Mark::At::y, kClaimed3, "claim: below 10⁻³"},
+                 {Mark::At::y, kClaimed7, "claim: below 10⁻⁷"}};
   const Shares initial = shares(1024, 1);
-  return {.title = "Tiny weights",
-          .paragraphs =
-              {{"Claim",
-                "In a large model about 80 % of the attention weights are below 10⁻³ and 20 % below 10⁻⁷, so the "
-                "gradient through the softmax is tiny."},
-               {"Seen",
-                fmt::format("With n = 1024 and scores of variance 1, {:.0f} % are below 10⁻³ and {:.0f} % below 10⁻⁷. The first "
-                            "share is high in any long row, since the mean weight is 1/n. The second share requires scores with a "
-                            "spread of {} for 1024 keys and {} for 64 keys; {:.0f} % and {:.0f} % are then below 10⁻³.",
-                            100 * initial.below_1e3, 100 * initial.below_1e7, table.rows[2][1], table.rows[0][1],
-                            100 * std::stod(table.rows[2][2]), 100 * std::stod(table.rows[0][2]))},
-               {"Verdict",
-                "Normal scores of one spread do not have both shares at once for long rows: with 20 % below 10⁻⁷, more than "
-                "80 % are below 10⁻³. Rows of different lengths and heads of different spreads can have both. No large model was trained "
-                "here. A tiny weight is not a loss by itself: its key has no part in the output either."}},
-          .figures = {{chart, "Solid: below 10⁻³. Dashed: below 10⁻⁷."}, {table, ""}}};
+  return {
+      .title = "Tiny weights",
+      .paragraphs =
+          {{"Claim",
+            "In a large model about 80 % of the attention weights are below 10⁻³ and 20 % below 10⁻⁷, so the "
+            "gradient through the softmax is tiny."},
+           {"Seen",
+            fmt::format(
+                "With n = 1024 and scores of variance 1, {:.0f} % are below 10⁻³ and {:.0f} % below 10⁻⁷. The first "
+                "share is high in any long row, since the mean weight is 1/n. The second share requires scores with a "
+                "spread of {} for 1024 keys and {} for 64 keys; {:.0f} % and {:.0f} % are then below 10⁻³.",
+                100 * initial.below_1e3, 100 * initial.below_1e7, table.rows[2][1], table.rows[0][1],
+                100 * std::stod(table.rows[2][2]), 100 * std::stod(table.rows[0][2]))},
+           {"Verdict",
+            "Normal scores of one spread do not have both shares at once for long rows: with 20 % below 10⁻⁷, more than "
+            "80 % are below 10⁻³. Rows of different lengths and heads of different spreads can have both. No large model was trained "
+            "here. A tiny weight is not a loss by itself: its key has no part in the output either."}},
+      .figures = {{chart, "Solid: below 10⁻³. Dashed: below 10⁻⁷."}, {table, ""}}};
 }
 
 }  // namespace vitrine::labs

@@ -82,14 +82,15 @@ Errors errors_of(LaserForm form, const std::vector<Tensor>& x, DType dtype) {
 std::string percent(double x) { return std::isnan(x) ? "not finite" : fmt::format("{:.2f} %", x); }
 
 TextTable bfloat16_table() {
-  TextTable table{.title = "bfloat16, causal, 64 keys: relative errors of the output o and of the gradient along q",
-                  .columns = {"spread of the values", "published: o", "dq", "Vitrine: o", "dq"}};
+  TextTable table{
+      .title = "bfloat16, causal, 64 keys: relative errors of the output o and of the gradient along q",
+      .columns = {"spread of the values", "published: o", "dq", "Vitrine: o", "dq"}};
   for (double values : {0.01, 0.1, 1.0, 10.0}) {
     const auto x = inputs(values, DType::bfloat16);
     const Errors published = errors_of(LaserForm::published, x, DType::bfloat16),
                  robust = errors_of(LaserForm::robust, x, DType::bfloat16);
-    table.rows.push_back({fmt::format("{}", values), percent(published.y), percent(published.dq), percent(robust.y),
-                          percent(robust.dq)});
+    table.rows.push_back({fmt::format("{}", values), percent(published.y), percent(published.dq),
+                          percent(robust.y), percent(robust.dq)});
   }
   return table;
 }
@@ -104,7 +105,8 @@ struct Precision {
 
 /// Errors against the spread of the values, for each dtype and both stable forms.
 Precision precision() {
-  const Axis spread = {"spread of the values", AxisScale::log}, error = {"relative error, per cent", AxisScale::log};
+  const Axis spread = {"spread of the values", AxisScale::log},
+             error = {"relative error, per cent", AxisScale::log};
   Precision p{.y = {.title = "Error of the output", .x = spread, .y = error},
               .dq = {.title = "Error of the gradient along q", .x = spread, .y = error}};
   for (int d = 0; d < 3; ++d)
@@ -143,22 +145,26 @@ Section precision_section() {
   for (int d = 0; d < 3; ++d)
     worst.rows.push_back({std::string(name(kDTypes[d])), fmt::format("{:.3g}", p.worst_published[d]),
                           fmt::format("{:.3g}", p.worst_robust[d])});
-  return {.title = "Rounding",
-          .paragraphs =
-              {{"Claim", "Subtracting the largest value of each channel makes the form stable."},
-               {"Seen",
-                fmt::format("For small values a·e^(v − m) is close to 1, and its logarithm keeps few digits. For large values "
-                            "a future maximum makes earlier rows log 0. Of {} points the published form is not finite at {}, the "
-                            "library's form at {}. The largest error of bfloat16 is {:.3g} % published, and {:.3g} % here.",
-                            p.points, p.lost_published, p.lost_robust, p.worst_published[1], p.worst_robust[1])},
-               {"Verdict",
-                "The shift prevents overflow and nothing else. An anchor from the range of the visible values, with expm1 and "
-                "log1p, has the error of the dtype at every spread."}},
-          .figures = {{p.y, "Dashed: the published form. Solid: the library's. A line ends where results are not finite."},
-                      {p.dq, ""},
-                      {bfloat16_table(), ""},
-                      {worst, "Points that are not finite do not count."},
-                      {lost, ""}}};
+  return {
+      .title = "Rounding",
+      .paragraphs =
+          {{"Claim", "Subtracting the largest value of each channel makes the form stable."},
+           {"Seen",
+            fmt::format(
+                "For small values a·e^(v − m) is close to 1, and its logarithm keeps few digits. For large values "
+                "a future maximum makes earlier rows log 0. Of {} points the published form is not finite at {}, the "
+                "library's form at {}. The largest error of bfloat16 is {:.3g} % published, and {:.3g} % here.",
+                p.points, p.lost_published, p.lost_robust, p.worst_published[1], p.worst_robust[1])},
+           {"Verdict",
+            "The shift prevents overflow and nothing else. An anchor from the range of the visible values, with expm1 and "
+            "log1p, has the error of the dtype at every spread."}},
+      .figures = {
+          {p.y,
+           "Dashed: the published form. Solid: the library's. A line ends where results are not finite."},
+          {p.dq, ""},
+          {bfloat16_table(), ""},
+          {worst, "Points that are not finite do not count."},
+          {lost, ""}}};
 }
 
 namespace {
@@ -167,8 +173,9 @@ struct Collapse {
   LineChart chart{.title = "Outputs of log(a·e^v) that are not finite",
                   .x = {"spread of the values", AxisScale::log},
                   .y = {"share", AxisScale::linear, 0, 1}};
-  TextTable table{.title = "log(a·e^v) without the shift",
-                  .columns = {"dtype", "ln of its largest number", "first spread with a loss", "lost at spread 100"}};
+  TextTable table{
+      .title = "log(a·e^v) without the shift",
+      .columns = {"dtype", "ln of its largest number", "first spread with a loss", "lost at spread 100"}};
 };
 
 Collapse collapse() {
@@ -184,7 +191,9 @@ Collapse collapse() {
       line.add(values, lost);
       if (lost > 0 && std::isnan(first)) first = values;
     }
-    const double largest = dtype == DType::float16 ? 65504.0 : dtype == DType::bfloat16 ? 3.3895e38 : 3.4028e38;
+    const double largest = dtype == DType::float16    ? 65504.0
+                           : dtype == DType::bfloat16 ? 3.3895e38
+                                                      : 3.4028e38;
     c.table.rows.push_back({line.name, fmt::format("{:.2f}", std::log(largest)), fmt::format("{:.2f}", first),
                             fmt::format("{:.2f}", line.y.back())});
     c.chart.lines.push_back({line});
@@ -208,18 +217,22 @@ TextTable future_table() {
 
 Section trick_section() {
   const Collapse c = collapse();
-  return {.title = "Without the shift",
-          .paragraphs =
-              {{"Claim", "Without the log-weighted-sum-exp trick, training a large model collapses."},
-               {"Seen",
-                fmt::format("e^v overflows where v exceeds the logarithm of the largest number of the dtype. The first loss is at a "
-                            "spread of {} in float32 and of {} in float16. With the trick, a future value can still "
-                            "destroy an earlier row.",
-                            c.table.rows[0][2], c.table.rows[2][2])},
-               {"Verdict", "The trick is necessary, and it is not sufficient under a causal mask."}},
-          .figures = {{c.chart, "One value that overflows costs its channel in every row: in rows that do not see it, 0·∞ is NaN."},
-                      {c.table, ""},
-                      {future_table(), "−inf is a lost row: the maximum is over keys that the query must not see."}}};
+  return {
+      .title = "Without the shift",
+      .paragraphs =
+          {{"Claim", "Without the log-weighted-sum-exp trick, training a large model collapses."},
+           {"Seen",
+            fmt::format(
+                "e^v overflows where v exceeds the logarithm of the largest number of the dtype. The first loss is at a "
+                "spread of {} in float32 and of {} in float16. With the trick, a future value can still "
+                "destroy an earlier row.",
+                c.table.rows[0][2], c.table.rows[2][2])},
+           {"Verdict", "The trick is necessary, and it is not sufficient under a causal mask."}},
+      .figures = {
+          {c.chart,
+           "One value that overflows costs its channel in every row: in rows that do not see it, 0·∞ is NaN."},
+          {c.table, ""},
+          {future_table(), "−inf is a lost row: the maximum is over keys that the query must not see."}}};
 }
 
 }  // namespace vitrine::labs

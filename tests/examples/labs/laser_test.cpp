@@ -29,7 +29,8 @@ void check_gradients(const LabRun& run) {
 }
 
 void check_rounding(const LabRun& run) {
-  const auto errors = run.table("The largest error of the output over spreads from 0.001 to 100, in per cent");
+  const auto errors =
+      run.table("The largest error of the output over spreads from 0.001 to 100, in per cent");
   REQUIRE(errors.size() == 3);  // float32, bfloat16, float16: published, robust
   const double limits[] = {1e-3, 0.5, 0.1};
   for (size_t i = 0; i < errors.size(); ++i) {

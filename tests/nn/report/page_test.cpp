@@ -105,8 +105,7 @@ TEST_CASE("a page of sections has their paragraphs, captions and tables, escaped
   CHECK(has(html, "<tr><td>1</td><td>a &amp; b</td></tr>"));
   CHECK(html.find("<h2>One</h2>") < html.find("<h2>Two</h2>"));
   page.sections[0].figures[0].chart = TextTable{.title = "t", .columns = {"n"}, .rows = {{"1", "2"}}};
-  CHECK_THROWS_WITH_AS(
-      render_page(page),
-      "render_page: a row of the table t has 2 cells, wanted 1, one per column", Error);
+  CHECK_THROWS_WITH_AS(render_page(page),
+                       "render_page: a row of the table t has 2 cells, wanted 1, one per column", Error);
   CHECK_THROWS_AS(render_page(Page{.title = "Lab", .sections = {{.title = "no figures"}}}), Error);
 }
