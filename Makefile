@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
-STAGES = format includes page docs comments lengths data isa samples mutation asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes page docs comments lengths data isa samples mutation cards asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -73,6 +73,9 @@ check-isa: build
 check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
 	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(strides|extremes|twins|gpt)$$'
+# All pairs of attentions and parts, and the pages that show them.
+check-cards: build
+	@$(STAGE) "proof cards" .ci/cards --check
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
 # In this build the emulated CUDA kernels report each memory access, so races and bounds are checked

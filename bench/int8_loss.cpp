@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/tape.h"
-#include "examples/own_source.h"
+#include "examples/default_text.h"
 #include "nn/metrics/perplexity.h"
 #include "nn/training/checkpoint.h"
 #include "nn/training/tasks/language_modeling.h"
@@ -45,11 +45,11 @@ int main(int argc, char** argv) {
   CLI::App app("The validation perplexity of a trained model with rounded weights");
   std::string checkpoint, data;
   app.add_option("checkpoint", checkpoint, "A file that train_gpt has saved")->required();
-  app.add_option("--data", data, "The text; by default Vitrine's own source");
+  app.add_option("--data", data, "The text; by default a snapshot of Vitrine's own source");
   CLI11_PARSE(app, argc, argv);
 
   auto [model, vocabulary] = nn::training::load_text_model(checkpoint);
-  const nn::Tokens tokens = vocabulary.encode(data.empty() ? examples::own_source() : nn::read_text(data));
+  const nn::Tokens tokens = vocabulary.encode(data.empty() ? examples::default_text() : nn::read_text(data));
   fmt::print("{:<10}{:>14}{:>14}{:>15}\n", "weights", "loss", "perplexity", "change");
   const double loss = validation_loss(model, tokens);
   print("float32", loss, loss);

@@ -14,12 +14,14 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "core/gpu/gpu.h"
 #include "core/kernel_trace.h"
+#include "core/pauses.h"
 #include "core/profiler.h"
 #include "core/tensor.h"
 
@@ -123,6 +125,18 @@ void note_write(const char* kernel, const Argument& argument) {
   }
 }
 
+/// Sorts a tensor argument, or a list, into those that the kernel reads and those that it writes.
+template <class Parameter, class Argument>
+void collect(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs, const Argument& argument) {
+  using Type = std::remove_cvref_t<Argument>;
+  constexpr bool written = std::is_same_v<Parameter, Type&>;
+  if constexpr (std::is_same_v<Type, std::vector<Tensor>>) {
+    for (const Tensor& x : argument) (written ? outputs : inputs).push_back(x);
+  } else if constexpr (std::is_same_v<Type, Tensor>) {
+    if (argument.defined()) (written ? outputs : inputs).push_back(argument);
+  }
+}
+
 template <class... Parameters, class Twin, class... Arguments>
 void run_kernel(const char* name, void (*on_cpu)(Parameters...), Twin on_cuda, const Device* forced,
                 Arguments&&... arguments) {
@@ -131,6 +145,11 @@ void run_kernel(const char* name, void (*on_cpu)(Parameters...), Twin on_cuda, c
   bool found = false;
   (check_argument<Parameters>(name, forced ? nullptr : &device, &found, arguments), ...);
   (note_write<Parameters>(name, arguments), ...);
+  if (pauses_of_higher_orders > 0) [[unlikely]] {
+    std::vector<Tensor> inputs, outputs;
+    (collect<Parameters>(inputs, outputs, arguments), ...);
+    note_paused(inputs, outputs);
+  }
   if (KernelTrace* trace = KernelTrace::current()) [[unlikely]]
     if (*KernelScope::innermost() == '\0') trace->add(kernel_call(name, on_cpu, arguments...));
   const KernelScope scope(name);

@@ -46,31 +46,40 @@ void check_unchanged(const std::vector<ReadRecorder::Memory>& memory) {
 
 bool recomputing() { return running_again; }
 
+Tensor FirstRun::run(Tape& tape, const std::function<Tensor()>& f) {
+  Tensor y;
+  {
+    ReadRecorder reads(&tape);
+    const Tape::Pause pause;
+    y = f();
+    inputs_ = reads.tracked(), memory_ = reads.memory(), drawn_ = reads.generators();
+  }
+  detail::discard_saved();
+  return y;
+}
+
+Tensor FirstRun::again(const std::function<Tensor()>& f) const {
+  const Replay replay(drawn_);
+  check_unchanged(memory_);
+  return f();
+}
+
 Tensor recompute(const std::function<Tensor()>& f) {
   Tape* tape = Tape::recording();
   if (!tape || tape->order() > 1) return f();
-  std::vector<Tensor> inputs;
-  std::vector<ReadRecorder::Memory> memory;
-  std::vector<Drawn> drawn;
-  Tensor y;
-  {
-    ReadRecorder reads(tape);
-    const Tape::Pause pause;
-    y = f();
-    inputs = reads.tracked(), memory = reads.memory(), drawn = reads.generators();
-  }
-  detail::discard_saved();
+  FirstRun first;
+  const Tensor y = first.run(*tape, f);
+  const std::vector<Tensor> inputs = first.inputs();
+  first.forget_inputs();
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
   return record("recompute", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
-    const Replay replay(drawn);
     Tape again({.anomaly = anomaly});
     std::vector<Tensor> wanted, sums;
     for (size_t i = 0; i < saved.size(); ++i) {
       const Tensor& x = saved[i];
       if (b.needs(i)) wanted.push_back(again.watch(x));
     }
-    check_unchanged(memory);
-    const Tensor y = f();
+    const Tensor y = first.again(f);
     // Gradients continue from the sums of the outer pass, so that all are added up in the order of
     // a run without checkpoints.
     for (size_t i = 0; i < saved.size(); ++i)

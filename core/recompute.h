@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
+#include "core/record.h"
 #include "core/tensor.h"
 
 namespace vitrine {
@@ -19,5 +21,23 @@ Tensor recompute(const std::function<Tensor()>& f);
 /// True inside the second run. Skip there what must happen only once, such as updating a running
 /// average.
 bool recomputing();
+
+/// A forward that runs unrecorded, and later a second time: what recompute() is made of, for ops
+/// that make other use of the second run.
+class FirstRun {
+ public:
+  /// Runs f unrecorded, and notes what it reads and draws. `tape` is the recording one.
+  Tensor run(Tape& tape, const std::function<Tensor()>& f);
+  /// Runs f again with the same random numbers. An input that was overwritten since is an error.
+  Tensor again(const std::function<Tensor()>& f) const;
+  /// The tracked tensors that the first run read, parameters included.
+  const std::vector<Tensor>& inputs() const { return inputs_; }
+  void forget_inputs() { inputs_.clear(); }  ///< so that this object keeps none of them alive
+
+ private:
+  std::vector<Tensor> inputs_;
+  std::vector<ReadRecorder::Memory> memory_;
+  std::vector<ReadRecorder::Drawn> drawn_;
+};
 
 }  // namespace vitrine

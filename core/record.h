@@ -47,10 +47,14 @@ Tape::BackwardFunction as_backward(F&& f) {
 
 template <class F>
 void push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> ys, F&& backward) {
-  if (Tape* const tape = find_tape(inputs))
-    return tape->push(op, inputs, ys, as_backward(std::forward<F>(backward)));
-  discard_saved();
-  Tape::note_unrecorded(inputs, ys);
+  if (Tape* const tape = find_tape(inputs)) {
+    tape->push(op, inputs, ys, as_backward(std::forward<F>(backward)));
+  } else {
+    discard_saved();
+    Tape::note_unrecorded(inputs, ys);
+  }
+  if (pauses_of_higher_orders > 0) [[unlikely]]
+    note_paused(inputs, ys);
 }
 
 template <class F>

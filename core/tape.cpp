@@ -90,13 +90,21 @@ Tape::~Tape() {
   keep_spare(slots_);
 }
 
-Tape::Pause::Pause() : thread_(Thread::shared()), paused_(thread_->active), outer_(thread_->innermost) {
+constinit thread_local int detail::pauses_of_higher_orders = 0;
+
+Tape::Pause::Pause()
+    : thread_(Thread::shared()),
+      paused_(thread_->active),
+      outer_(thread_->innermost),
+      counted_(paused_ != nullptr && paused_->options_.order > 1) {
+  detail::pauses_of_higher_orders += counted_;
   thread_->active = nullptr;
   thread_->innermost = this;
 }
 
 Tape::Pause::~Pause() {
   Thread& thread = *thread_;
+  detail::pauses_of_higher_orders -= counted_;
   if (&thread != Thread::here() || thread.innermost != this)
     thread.fault =
         "Tape::Pause: a pause ended before one that began inside it, or on another thread; pauses end in the "
@@ -191,8 +199,7 @@ bool Tape::was_on_dead_tape(const Tensor& x) const {
 }
 
 bool Tape::is_paused_result(const Tensor& x) const {
-  return x.defined() && x.tape_mark().tape == serial_ && x.tape_mark().slot == Tensor::TapeMark::kPaused &&
-         slot_of(x) < 0;
+  return x.defined() && x.tape_mark().paused == serial_ && slot_of(x) < 0;
 }
 
 void Tape::check_not_paused(const Tensor& x) const {
@@ -204,23 +211,28 @@ void Tape::check_not_paused(const Tensor& x) const {
       describe(x), x.storage().last_writer());
 }
 
-void Tape::note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  const Thread* const thread = Thread::here();
-  if (thread == nullptr) return;
-  const Tape* tape = thread->active;
-  const bool paused = tape == nullptr;
-  for (const Pause* p = thread->innermost; tape == nullptr && p != nullptr; p = p->outer_) tape = p->paused_;
-  // Outside a pause the forward pass uses such values as constants: its results carry no mark.
-  if (tape == nullptr || tape->options_.order == 1 || (!paused && tape->depth_ == 1)) return;
-  const auto depends = [&](const Tensor& x) {
-    return tape->is_paused_result(x) || (paused && tape->tracks(x));
-  };
+void Tape::mark_paused(std::span<const Tensor> inputs, std::span<Tensor> outputs, bool paused) const {
+  const auto depends = [&](const Tensor& x) { return is_paused_result(x) || (paused && tracks(x)); };
   if (std::none_of(inputs.begin(), inputs.end(), depends)) return;
   for (Tensor& y : outputs) {
     const bool handed_through =
         std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) { return x.is_same(y); });
-    if (is_floating(y.dtype()) && !handed_through) y.tape_mark() = {tape->serial_, Tensor::TapeMark::kPaused};
+    if (y.defined() && is_floating(y.dtype()) && !handed_through) y.tape_mark().paused = serial_;
   }
+}
+
+void detail::note_paused(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const Tape::Thread& thread = *Tape::Thread::here();
+  // A tape that records its own backward pass is active inside a pause.
+  for (const Tape::Pause* p = thread.innermost; p != nullptr; p = p->outer_)
+    if (p->paused_ != nullptr && p->paused_ != thread.active && p->paused_->options_.order > 1)
+      p->paused_->mark_paused(inputs, outputs, true);
+}
+
+void Tape::note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  const Thread* const thread = Thread::here();
+  if (thread != nullptr && thread->active != nullptr && thread->active->options_.order > 1)
+    thread->active->mark_paused(inputs, outputs, false);
 }
 
 void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
@@ -247,7 +259,7 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
       if (depth_ > 1) check_not_paused(x);
       // The value is an input of a recorded op, so the caller means it as a constant, including in
       // this op's backward.
-      if (is_paused_result(x)) x.tape_mark() = {};
+      if (is_paused_result(x)) x.tape_mark().paused = 0;
     }
     const int32_t producer =
         node.inputs.back() < 0 ? -1 : slots_[static_cast<size_t>(node.inputs.back())].producer;
@@ -261,7 +273,9 @@ void Tape::push(const char* op, std::span<const Tensor> inputs, std::span<Tensor
     if (tracks(y) || (y.tape_mark().tape != 0 && y.tape_mark().slot >= 0))
       y = y.alias(y.shape(), y.strides());
     const int32_t slot = add_slot(y, index);
-    y.tape_mark() = {serial_, slot};
+    auto& mark = y.tape_mark();
+    mark.tape = serial_, mark.slot = slot;
+    if (mark.paused == serial_) mark.paused = 0;  // an output of this op, and no longer a constant
     node.outputs.push_back(slot);
   }
   const int64_t now = detail::now_nanoseconds();

@@ -19,6 +19,7 @@
 
 #include "core/grad.h"
 #include "core/kernel_trace.h"
+#include "core/pauses.h"
 #include "core/tensor.h"
 
 namespace vitrine {
@@ -81,6 +82,9 @@ class Tape {
     std::shared_ptr<Thread> thread_;
     Tape* paused_;  // null once it has ended
     Pause* outer_;
+    bool counted_;  // in detail::pauses_of_higher_orders
+
+    friend void detail::note_paused(std::span<const Tensor>, std::span<Tensor>);
   };
 
   /// The tape that records on this thread, or null.
@@ -170,8 +174,8 @@ class Tape {
 
   // -- For ops (see core/record.h) ----------------------------------------------------------------
 
-  /// Notes outputs of an op that is not recorded, if a paused tape of order 2 or more would have
-  /// tracked them.
+  /// Marks outputs of an op that is not recorded and uses what a pause of this thread's tape has
+  /// computed.
   static void note_unrecorded(std::span<const Tensor> inputs, std::span<Tensor> outputs);
   /// Appends a node and marks the outputs as outputs of this tape. `op` is a string with static
   /// lifetime.
@@ -239,6 +243,9 @@ class Tape {
   /// Whether x was computed under a pause of this tape from tensors that it tracks.
   bool is_paused_result(const Tensor& x) const;
   void check_not_paused(const Tensor& x) const;
+  /// Marks the outputs if an input is a result of a pause or, if `paused`, is tracked.
+  void mark_paused(std::span<const Tensor> inputs, std::span<Tensor> outputs, bool paused) const;
+  friend void detail::note_paused(std::span<const Tensor>, std::span<Tensor>);
   void check_usable(const char* what) const;
 
   // -- The backward pass (core/backward.cpp)

@@ -98,11 +98,10 @@ class Tensor {
   /// Shares the gradient of `other`. Used for the 16-bit copy of a parameter.
   void share_leaf(const Tensor& other);
 
-  /// The slot in which a tape keeps this tensor's gradient. kPaused: the tensor was computed from
-  /// tracked tensors while a tape of order 2 or more was paused. Maintained by Tape.
+  /// The slot in which a tape keeps this tensor's gradient. `paused`: the tape of order 2 or more
+  /// that was paused while the tensor was computed from tensors that it tracks. Maintained by Tape.
   struct TapeMark {
-    static constexpr int32_t kPaused = -2;
-    uint64_t tape = 0;
+    uint64_t tape = 0, paused = 0;
     int32_t slot = -1;
   };
   TapeMark& tape_mark() const { return impl().mark; }

@@ -13,7 +13,7 @@
 #include "core/parallel.h"
 #include "core/version.h"
 #include "examples/command_line.h"
-#include "examples/own_source.h"
+#include "examples/default_text.h"
 #include "examples/train_gpt_settings.h"
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
@@ -98,6 +98,8 @@ RunRecord train(Settings s, const Run& run, const CharacterVocabulary& vocabular
   Gpt model = make_model(s, vocabulary.size());
   Task task = language_modeling(model, training, validation, s.batch, s.seed);
   task.setting[kCharacters] = vocabulary.to_json();
+  if (s.gpt.residual == Residual::admin && run.resume.empty())
+    initialize_admin(model.decoder, [&] { model.forward(task.batch(0).to(model.device()).tensors[0]); });
   TrainingOptions t = s.training;
   t.checkpoint = run.checkpoint;
   t.metrics = run.files + ".jsonl";
@@ -138,7 +140,7 @@ bool run(const Settings& given, const OptionList& options) {
   std::filesystem::create_directories(s.out);
   const RunLock lock("--out", s.out);
   check_can_write("--out", s.out + "/report.html");
-  std::string text = s.data.empty() ? examples::own_source() : read_text(s.data);
+  std::string text = s.data.empty() ? examples::default_text() : read_text(s.data);
   const CharacterVocabulary vocabulary(text);
   const Tokens tokens = vocabulary.encode(text);
   const auto cut = static_cast<int64_t>(0.9 * static_cast<double>(tokens.size()));

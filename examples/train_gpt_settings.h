@@ -33,7 +33,7 @@ struct Settings {
   void list(nn::OptionList& o) {
     using nn::Role;
     o.group("Data and comparison");
-    o("data", data, "UTF-8 text file; by default Vitrine's own source").decides(Role::files);
+    o("data", data, "UTF-8 text file; by default a snapshot of Vitrine's own source").decides(Role::files);
     o("compare", compare,
       "several mixers, or OPTION=VALUE,VALUE for any other option; may be repeated. One run per combination "
       "of values, on the same data and seeds")

@@ -36,6 +36,7 @@ namespace formula {
 using namespace math;
 #include "ops/formulas-inl.h"
 #include "ops/formulas_recurrent-inl.h"
+#include "ops/formulas_wkv-inl.h"
 
 /// A formula with its parameters, if it has any.
 template <class F>

@@ -11,6 +11,7 @@
 #include "core/tensor_kernels.h"
 #include "ops/attention.h"
 #include "ops/formulas.h"
+#include "ops/windows.h"
 
 namespace vitrine {
 
@@ -144,6 +145,82 @@ VITRINE_KERNEL(gru_cell, Tensor& h, Tensor& gates, const Tensor& x, const Tensor
 /// dx and dproduct [B, 3C]; dh as in lstm_cell_backward.
 VITRINE_KERNEL(gru_cell_backward, Tensor& dx, Tensor& dproduct, Tensor& dh, const Tensor& dh_t,
                const Tensor& gates, const Tensor& h_before, const Tensor& lengths, int64_t t);
+
+// -- Convolutions: images x and dx [N, C, H, W], y and dy [N, O, H', W'], where H' and W' are the
+// numbers of windows; weight [O, C/groups, kernel of rows, kernel of columns]. Padding is 0.
+
+/// y[n, o] = bias[o] + Σ over the group's channels c and over taps of weight[o, c, tap]·x[n, c, …].
+/// bias [O] has the wide dtype, and may be undefined.
+VITRINE_KERNEL(convolution, Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+               const Windows& windows);
+/// dx, in the wide dtype: each window adds dy·weight to the elements that it has read.
+VITRINE_KERNEL(convolution_backward_x, Tensor& dx, const Tensor& dy, const Tensor& weight,
+               const Windows& windows);
+/// dweight, in the wide dtype: Σ over images and windows of dy·x.
+VITRINE_KERNEL(convolution_backward_weight, Tensor& dweight, const Tensor& dy, const Tensor& x,
+               const Windows& windows);
+
+/// y = the largest element of each window, or NaN if there is one. chosen (int64, like y): its
+/// position in [0, H·W), the first of equal ones. A window of only padding gives −∞ and −1.
+VITRINE_KERNEL(max_pool, Tensor& y, Tensor& chosen, const Tensor& x, const Windows& windows);
+/// dx = Σ of dy over the windows that chose the element.
+VITRINE_KERNEL(max_pool_backward, Tensor& dx, const Tensor& dy, const Tensor& chosen, const Windows& windows);
+// -- Linear recurrences over a matrix S [dk, dv] for each of B·H heads (ops/linear_scan.h). q, k,
+// erase_to, erase_from and their gradients are [B, H, T, dk], v, y and theirs [B, H, T, dv]. Inputs
+// have contiguous rows and any other strides. log_decay is contiguous, [B, H, T] or [B, H, T, dk].
+// Log decays, states, `erased` and `added` have the wide dtype. What erases is undefined if nothing
+// is erased, log_decay and dlog_decay if there is no decay or its gradient is not needed.
+
+/// The number of positions after which a state is kept for the backward.
+inline constexpr int64_t kScanChunk = 64;
+
+/// y and the state after the last position. For the backward, if they are defined: erased [B, H, T,
+/// dv] is erase_from·S at each position, boundaries [B, H, ⌈T/kScanChunk⌉, dk, dv] the state before
+/// each chunk.
+VITRINE_KERNEL(linear_scan, Tensor& y, Tensor& state, Tensor& erased, Tensor& boundaries, const Tensor& q,
+               const Tensor& k, const Tensor& v, const Tensor& log_decay, const Tensor& erase_to,
+               const Tensor& erase_from, const Tensor& first, double scale);
+/// From the last position to the first: dv = k·dS, added [B, H, T, dv] = erase_to·dS, and the
+/// gradient of the first state.
+VITRINE_KERNEL(linear_scan_backward_columns, Tensor& dv, Tensor& added, Tensor& dfirst, const Tensor& dy,
+               const Tensor& dstate, const Tensor& q, const Tensor& k, const Tensor& log_decay,
+               const Tensor& erase_to, const Tensor& erase_from, double scale);
+/// The gradients that are sums over the columns of S and dS.
+VITRINE_KERNEL(linear_scan_backward_rows, Tensor& dq, Tensor& dk, Tensor& dlog_decay, Tensor& derase_to,
+               Tensor& derase_from, const Tensor& dy, const Tensor& dstate, const Tensor& q, const Tensor& k,
+               const Tensor& v, const Tensor& log_decay, const Tensor& erase_to, const Tensor& erase_from,
+               const Tensor& erased, const Tensor& added, const Tensor& boundaries, double scale);
+
+// -- Selective scan (ops/selective_scan.h): u, delta, y and their gradients [B, T, D], b, c and
+// theirs [B, T, N], one dtype. a [D, N], skip [D] (may be undefined) and states [B, D, N] have the
+// wide dtype.
+
+/// y and the state after the last position; boundaries [B, ⌈T/kScanChunk⌉, D, N], if defined: the
+/// state before each chunk.
+VITRINE_KERNEL(selective_scan, Tensor& y, Tensor& state, Tensor& boundaries, const Tensor& u,
+               const Tensor& delta, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& skip,
+               const Tensor& first);
+/// da [B, D, N] and dskip [B, D] are of each row of the batch. db and dc [B, ⌈D/kScanChannels⌉, T,
+/// N] are of each group of channels, in the wide dtype. dskip is undefined if skip is.
+VITRINE_KERNEL(selective_scan_backward, Tensor& du, Tensor& ddelta, Tensor& da, Tensor& db, Tensor& dc,
+               Tensor& dskip, Tensor& dfirst, const Tensor& dy, const Tensor& dstate, const Tensor& u,
+               const Tensor& delta, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& skip,
+               const Tensor& boundaries);
+inline constexpr int64_t kScanChannels = 64;
+
+// -- The average of RWKV-4 (ops/wkv.h): k, v, y and their gradients [B, T, C], one dtype; decay and
+// bonus [C], means and log weights [B, C] in the wide dtype.
+
+/// y and the state after the last position; boundaries [2, B, ⌈T/kScanChunk⌉, C], if defined: the
+/// means and the log weights before each chunk.
+VITRINE_KERNEL(wkv, Tensor& y, Tensor& mean, Tensor& log_weight, Tensor& boundaries, const Tensor& k,
+               const Tensor& v, const Tensor& decay, const Tensor& bonus, const Tensor& first_mean,
+               const Tensor& first_log_weight);
+/// ddecay and dbonus [B, C] are of each row of the batch.
+VITRINE_KERNEL(wkv_backward, Tensor& dk, Tensor& dv, Tensor& ddecay, Tensor& dbonus, Tensor& dmean,
+               Tensor& dlog_weight, const Tensor& dy, const Tensor& dmean_after,
+               const Tensor& dlog_weight_after, const Tensor& k, const Tensor& v, const Tensor& decay,
+               const Tensor& bonus, const Tensor& boundaries);
 
 // -- Losses: logits and their gradient [rows, V], each row contiguous; targets (int64), losses
 // and statistics [rows]

@@ -6,6 +6,7 @@
 
 #include "core/tensor.h"
 #include "ops/attention.h"
+#include "ops/windows.h"
 
 namespace vitrine::plain {
 
@@ -21,6 +22,9 @@ void layer_norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tenso
 /// logits [rows, V], targets int64 [rows]; one loss per row.
 void cross_entropy(Tensor& losses, const Tensor& logits, const Tensor& targets);
 void cross_entropy_backward(Tensor& dx, const Tensor& dlosses, const Tensor& logits, const Tensor& targets);
+
+/// x [N, C, H, W], weight [O, C/groups, kernel of rows, kernel of columns] → y [N, O, H', W'].
+void convolution(Tensor& y, const Tensor& x, const Tensor& weight, const Windows& windows);
 
 /// One head: q [Tq, D], k [Tk, D], v [Tk, Dv]. A causal attention aligns the last query with the
 /// last key.

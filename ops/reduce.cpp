@@ -119,23 +119,27 @@ Tensor largest_of(const Tensor& x, const Axes& axes) {
   return max(abs(x), axes, KeepAxes::yes);
 }
 
-/// x − mean over axes with `count` elements per mean. If the sum could overflow, x is first divided
-/// by a power of two that is at least count, so that the gradient does not overflow either. Other
-/// results keep their bits.
-Tensor centered(const Tensor& x, const Axes& axes, int64_t count) {
+/// (x − mean)·factor over axes in the wide dtype, and the divisor of its squares.
+struct Deviations {
+  Tensor from_mean, factor;
+  double divisor;
+};
+
+/// Over axes with `count` elements per mean. If the sum could overflow, x is first divided by a
+/// power of two that is at least count, so that the gradient does not overflow either. If a
+/// difference could, the factor is 1/2. Other results keep their bits.
+Deviations centered(const Tensor& x, const Axes& axes, int64_t count, double divisor) {
   const int end = x.dtype() == DType::float32 ? 128 : 1024;
   const auto power = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(count)));
   const auto number = [&](double value) { return full({}, value, x.dtype(), x.device()); };
-  const Tensor could_overflow = greater(largest_of(x, axes), number(2 * (power_of_two(end - 1) / power)));
-  const Tensor factor = where(could_overflow, number(1 / power), 1.0);
-  return x - sum(x * factor, axes, KeepAxes::yes) / (factor * static_cast<double>(count));
+  const Tensor largest = largest_of(x, axes);
+  const Tensor share =
+      where(greater(largest, number(2 * (power_of_two(end - 1) / power))), number(1 / power), 1.0);
+  const Tensor factor = where(greater(largest, number(power_of_two(end - 2))), number(0.5), 1.0);
+  const Tensor mean = sum(x * share, axes, KeepAxes::yes) / (share * static_cast<double>(count));
+  return {x * factor - mean * factor, factor, divisor};
 }
 
-/// x − mean over axes in the wide dtype, and the divisor of its squares.
-struct Deviations {
-  Tensor from_mean;
-  double divisor;
-};
 Deviations deviations(const char* op, const Tensor& x, const Axes& axes, int64_t correction) {
   check_floating(op, "x", x);
   const auto sorted = check_axes(op, x.shape(), axes);
@@ -143,21 +147,22 @@ Deviations deviations(const char* op, const Tensor& x, const Axes& axes, int64_t
   check(correction >= 0 && correction < count,
         "{}: the correction is {}, wanted 0 to {}, as {} elements of {} fall into one variance", op,
         correction, count - 1, count, describe(x));
-  if (x.numel() == 0) return {cast(x, accumulation_dtype(x.dtype())), 1};
-  return {centered(cast(x, accumulation_dtype(x.dtype())), axes, count),
-          static_cast<double>(count - correction)};
+  const DType wide = accumulation_dtype(x.dtype());
+  if (x.numel() == 0) return {cast(x, wide), sum(ones_like(cast(x, wide)), axes, KeepAxes::yes), 1};
+  return centered(cast(x, wide), axes, count, static_cast<double>(count - correction));
 }
 
 }  // namespace
 
 Tensor var(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
-  const auto [from_mean, divisor] = deviations("var", x, axes, correction);
-  return cast(sum(square(from_mean), axes, keep) / divisor, x.dtype());
+  const auto [from_mean, factor, divisor] = deviations("var", x, axes, correction);
+  return cast(sum(square(from_mean / factor), axes, keep) / divisor, x.dtype());
 }
 
 Tensor std(const Tensor& x, const Axes& axes, int64_t correction, KeepAxes keep) {
-  const auto [from_mean, divisor] = deviations("std", x, axes, correction);
-  return cast(norm(from_mean, 2, axes, keep) / std::sqrt(divisor), x.dtype());
+  const auto [from_mean, factor, divisor] = deviations("std", x, axes, correction);
+  const Tensor length = norm(from_mean, 2, axes, keep);
+  return cast(length / std::sqrt(divisor) / reshape(factor, length.shape()), x.dtype());
 }
 
 namespace {

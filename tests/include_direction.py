@@ -23,9 +23,12 @@ ALLOWED = {
     "nn/layers": r"(core|ops)/|nn/((module|init)\.h|layers/)",
     "nn/mixer.h": r"core/|nn/(module\.h|layers/|attention/mask\.h)",
     "nn/mixer.cpp": r"(core|ops)/|nn/mixer\.h",
-    "nn/attention": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/)",
-    "nn/recurrent": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|recurrent/)",
+    "nn/fixed_state.h": r"nn/mixer\.h",
+    "nn/fixed_state.cpp": r"(core|ops)/|nn/fixed_state\.h",
+    "nn/attention": r"(core|ops)/|nn/((module|init|mixer|fixed_state)\.h|layers/|attention/)",
+    "nn/recurrent": r"(core|ops)/|nn/((module|init|mixer|fixed_state)\.h|layers/|recurrent/)",
     "nn/transformer": r"(core|ops)/|nn/((module|init|mixer)\.h|layers/|attention/|recurrent/|transformer/)",
+    "nn/losses": r"(core|ops)/|nn/losses/",
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
     "nn/metrics": r"(core|ops)/|nn/metrics/",
@@ -41,7 +44,7 @@ ALLOWED = {
     "examples": r"(core|ops|optim|nn|cuda|examples)/",
     "bench": r"(core|ops|optim|nn|cuda|bench)/",
     # The text on which train_gpt has trained
-    "bench/int8_loss.cpp": r"(core|nn|bench)/|examples/own_source\.h",
+    "bench/int8_loss.cpp": r"(core|nn|bench)/|examples/default_text\.h",
     "tests": r"(core|ops|optim|nn|cuda|tests)/",
     "tests/examples": r"(core|ops|optim|nn|cuda|examples|tests)/",
 }

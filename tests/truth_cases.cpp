@@ -1,5 +1,8 @@
 #include "tests/truth_cases.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/creation.h"
 #include "core/files/safetensors.h"
 #include "core/tape.h"
@@ -26,6 +29,8 @@ struct Result {
   std::vector<Tensor> ys;
   std::vector<Tensor> gradients;
 };
+
+constexpr double kGradientFloor = 0.1;
 
 /// The adapter in `dtype` on the inputs of the case, rounded to `rounded` before.
 Result evaluate(const TruthCase& c, const TruthAdapter& adapter, DType dtype, DType rounded, Device device) {
@@ -54,7 +59,7 @@ Result evaluate(const TruthCase& c, const TruthAdapter& adapter, DType dtype, DT
 }
 
 void compare(const TruthCase& c, const Result& got, const Result& want, double y_tolerance,
-             double dx_tolerance) {
+             double dx_tolerance, double dx_floor) {
   for (size_t i = 0; i < c.outputs.size(); ++i) {
     const Tensor &y = got.ys[i], &wanted = want.ys[i];
     check(y.shape() == wanted.shape(), "the output {} is {}, wanted {}", c.outputs[i], y.shape(),
@@ -64,7 +69,7 @@ void compare(const TruthCase& c, const Result& got, const Result& want, double y
           c.outputs[i], error);
   }
   for (size_t i = 0; i < c.gradients.size(); ++i) {
-    const double off = spec::distance(got.gradients[i].values(), want.gradients[i].values(), 0.1);
+    const double off = spec::distance(got.gradients[i].values(), want.gradients[i].values(), dx_floor);
     check(off <= dx_tolerance, "the gradient of {} is off by {:.2e}", c.gradients[i], off);
   }
 }
@@ -84,7 +89,7 @@ void check_truth(const TruthCase& c, const TruthAdapter& adapter, Device device)
   Result want;
   for (const std::string& name : c.outputs) want.ys.push_back(c.tensors.at("out." + name));
   for (const std::string& name : c.gradients) want.gradients.push_back(c.tensors.at("grad." + name));
-  compare(c, evaluate(c, adapter, DType::float64, DType::float64, device), want, 1e-9, 1e-9);
+  compare(c, evaluate(c, adapter, DType::float64, DType::float64, device), want, 1e-9, 1e-9, kGradientFloor);
 }
 
 void check_float32(const TruthCase& c, const TruthAdapter& adapter, Device device) {
@@ -93,9 +98,15 @@ void check_float32(const TruthCase& c, const TruthAdapter& adapter, Device devic
   // its exponential.
   const auto tolerance = [&](double drift) { return (device.is_cpu() ? 1 : 8) * std::max(2e-6, 10 * drift); };
   try {
-    compare(c, evaluate(c, adapter, DType::float32, DType::float32, device),
-            evaluate(c, adapter, DType::float64, DType::float32, Device::cpu),
-            tolerance(c.float32_drift->output), tolerance(c.float32_drift->gradient));
+    const Result want = evaluate(c, adapter, DType::float64, DType::float32, Device::cpu);
+    // A gradient that is 0 because large terms cancel has the rounding errors of these terms: such
+    // is the gradient of a bias before a batch norm.
+    double largest = 1;
+    for (const Tensor& dx : want.gradients)
+      for (const double value : dx.values()) largest = std::max(largest, std::abs(value));
+    compare(c, evaluate(c, adapter, DType::float32, DType::float32, device), want,
+            tolerance(c.float32_drift->output), tolerance(c.float32_drift->gradient),
+            kGradientFloor * largest);
   } catch (const std::exception& e) {
     fail("in float32: {}", e.what());
   }

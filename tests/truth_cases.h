@@ -45,7 +45,8 @@ using TruthAdapter = std::function<Outputs(const Settings& params, const Inputs&
 void check_truth(const TruthCase& c, const TruthAdapter& adapter, Device device = Device::cpu);
 /// The same in float32 against float64 on the CPU and the same rounded inputs, at 2e-6 or ten times
 /// what the plain formula loses (on a GPU eight times that). A case that does not say what that is
-/// cannot be checked.
+/// cannot be checked. The floor for gradients is 0.1 times the largest gradient of the case, if
+/// that is more.
 void check_float32(const TruthCase& c, const TruthAdapter& adapter, Device device = Device::cpu);
 
 }  // namespace vitrine::test

@@ -100,11 +100,12 @@ def ops():
 
 
 def attention():
-    picture = Picture(1120, 300, "The stages of attention and the parts that change them")
-    stages = (("prepare", "chain", "rotary", "qk_norm …"), ("score", "one owner", "q·kᵀ", "additive …"),
+    picture = Picture(1242, 300, "The stages of attention and the parts that change them")
+    stages = (("prepare", "chain", "rotary", "qk_norm …"), ("extend", "chain", "persistent", ""), ("score", "one owner", "q·kᵀ", "additive …"),
               ("scale", "one owner", "optimal …", "scale=X"), ("modify", "chain", "softcap", "alibi, t5"),
               ("mask", "chain", "causal", "window=w"), ("normalize", "one owner", "softmax, entmax", "sparsemax …"),
-              ("reweight", "chain", "", ""), ("read", "one owner", "mean", "laser"), ("combine", "chain", "", ""))
+              ("reweight", "chain", "adaptive_span", "learned_mask"), ("read", "one owner", "mean", "laser"),
+              ("combine", "chain", "", ""))
     for i, (name, kind, first, second) in enumerate(stages):
         x = 20 + i * 122
         picture.box(x, 70, 104, 54, (name, kind), ORANGE if kind == "one owner" else BLUE if kind == "chain" else GREY, size=14)
@@ -113,8 +114,8 @@ def attention():
         if i:
             picture.arrow((x - 18, 97), (x - 1, 97))
     picture.text(20, 40, "q, k, v  [B, H, T, D]", 13, GREY, "start")
-    picture.text(1100, 40, "o  [B, H, T, D]", 13, GREY, "end")
-    picture.box(20, 206, 1080, 56, ("fused op: ops/attention.h", "if every part folds: tiles of queries meet blocks of keys, and the weights are never stored"),
+    picture.text(1222, 40, "o  [B, H, T, D]", 13, GREY, "end")
+    picture.box(20, 206, 1202, 56, ("fused op: ops/attention.h", "if every part folds: tiles of queries meet blocks of keys, and the weights are never stored"),
                 GREEN, size=14)
     return picture
 

@@ -20,10 +20,6 @@
 
 namespace vitrine::nn {
 
-Tensor AttentionPart::prepare_queries(const Tensor& q, int64_t) const { return q; }
-Tensor AttentionPart::prepare_keys(const Tensor& k, int64_t) const { return k; }
-Tensor AttentionPart::prepare_values(const Tensor& v, int64_t) const { return v; }
-
 ComposedAttention::ComposedAttention(AttentionName name, int64_t heads, int64_t head_size, int64_t context)
     : name_(std::move(name)), sizes_{heads, head_size, context} {
   rule_ = {.of = [root = 1 / std::sqrt(static_cast<double>(head_size))](double) { return root; },
@@ -52,6 +48,11 @@ void ComposedAttention::check_parts() const {
       const bool scales = parts[j]->scale() != nullptr;
       check(name_.parts[i].row->stage != Stage::score || !scales,
             "attention: {} has scores of its own, which have no scale, so {} has no effect on it", x, y);
+      check(
+          name_.parts[i].row->stage != Stage::extend || name_.parts[j].row->stage == Stage::mask ||
+              !shares_positions(*name_.parts[j].row, *parts[j]),
+          "attention: the keys that {} adds have no position, and {} depends on the distance of query and key",
+          x, y);
       if (i == j || !scales || parts[i]->scale() == nullptr) continue;
       // One of the two defines a scale together with its scores; the other is a part of
       // Stage::scale.
@@ -126,6 +127,7 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
     v = part->prepare_values(v, first_key);
   }
   if (cache) std::tie(k, v) = cache->append(k, v);
+  for (const auto& part : parts) part->memory().put_before(q, k, v, mask);
   const DType type = accumulation_dtype(q.dtype());
   const Tensor rows = row_scale(mask, q.size(2), k.size(2), type, q.device());
   AttentionOptions options;
@@ -262,7 +264,7 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
     const Tensor factors = part->weight_factors(weights);
     if (!factors.defined()) continue;
     const Tensor scaled = weights * factors, total = sum(scaled, {-1}, KeepAxes::yes);
-    weights = where(greater(total, zeros_like(total)), scaled / total, 0.0);
+    weights = scaled / where(greater(total, zeros_like(total)), total, 1.0);
     are_softmax = false;
   }
   if (trace) {
@@ -280,7 +282,7 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
 
 bool ComposedAttention::needs_positions() const {
   for (size_t i = 0; i < parts.size(); ++i)
-    if (parts[i]->traits().positions || name_.parts[i].row->stage == Stage::mask) return true;
+    if (shares_positions(*name_.parts[i].row, *parts[i])) return true;
   return false;
 }
 

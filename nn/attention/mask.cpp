@@ -51,6 +51,54 @@ Tensor AttentionMask::visible_keys(int64_t queries, int64_t keys, Device device)
   return maximum(last - first + 1, 0);
 }
 
+AttentionMask AttentionMask::after_memory(int64_t memory, int64_t queries, int64_t keys,
+                                          Device device) const {
+  AttentionMask longer = *this;
+  longer.left = AttentionForm::kUnlimited;
+  const auto all_keys = [keys](const Tensor& x) {
+    return expand(x, broadcast("attention", x.shape(), {1, keys}));
+  };
+  const auto before = [memory](const Tensor& x, const Tensor& each_row) {  // each_row [.., 1]
+    Shape shape = x.shape();
+    shape.back() = memory;
+    return concat({expand(each_row, shape), x}, -1);
+  };
+  if (bias.defined()) longer.bias = before(all_keys(bias), zeros({1}, bias.dtype(), device));
+  Tensor seen = visible(queries, keys, device);
+  if (!seen.defined() && keys > 0) return longer;
+  seen = all_keys(seen.defined() ? seen : zeros({1, 0}, DType::boolean, device));
+  longer.allowed = before(seen, any(seen, {-1}, KeepAxes::yes));
+  return longer;
+}
+
+AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys) {
+  if (!lengths.defined()) return mask;
+  const Tensor present = less(row(keys, lengths.device()), reshape(lengths, {lengths.numel(), 1, 1, 1}));
+  mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, present) : present;
+  return mask;
+}
+
+Tensor shared_keys(const AttentionMask& mask, int64_t keys, const std::string& who) {
+  const char* const instead = "wanted `allowed` [B, 1, 1, Tk] for padding, or the base `standard`";
+  check(!mask.bias.defined(), "{}: a bias of the scores has no place, because no score is computed; {}", who,
+        instead);
+  check(mask.left == AttentionForm::kUnlimited && (mask.causal || mask.right == AttentionForm::kUnlimited) &&
+            mask.right >= 0,
+        "{}: a window hides keys from some queries, and all queries read the same sums over keys; {}", who,
+        instead);
+  const Tensor& allowed = mask.allowed;
+  if (!allowed.defined()) return {};
+  Shape shape = allowed.shape();
+  while (shape.rank() < 4) shape.insert(0, 1);
+  check(
+      shape[1] == 1 && shape[2] == 1,
+      "{}: `allowed` is {} and may differ from query to query, and all queries read the same sums over keys; {}",
+      who, allowed.shape(), instead);
+  const Tensor whole = reshape(allowed, shape);
+  if (whole.size(3) == 1) return expand(whole, {shape[0], 1, keys, 1});
+  return transpose(slice(whole, 3, whole.size(3) - keys));
+}
+
 Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys, Device device) {
   const auto batch = static_cast<int64_t>(lengths.size());
   for (size_t i = 0; i < lengths.size(); ++i)

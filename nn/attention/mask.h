@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "core/tensor.h"
 #include "ops/attention.h"
@@ -26,8 +27,18 @@ struct AttentionMask {
   /// The number of keys that each query sees: int64, broadcast to [B, H, Tq, 1]. `bias` hides no
   /// key, even if it is −∞. With `allowed`, this sums a tensor of the size of visible().
   Tensor visible_keys(int64_t queries, int64_t keys, Device device) const;
+  /// The mask for `memory` keys more, before the others. Every query sees them, except a query that
+  /// sees no other key.
+  AttentionMask after_memory(int64_t memory, int64_t queries, int64_t keys, Device device) const;
 };
 
+/// The mask that also hides the keys after the length of each row, int64 [B], if it is defined.
+AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys);
+/// The last `keys` of all keys that `allowed` shows to every query of a row, as bool
+/// [B, 1, keys, 1], B or 1; undefined: it shows all. For mechanisms whose queries share what they
+/// read. `causal` is ignored. Errors, which name the mechanism `who`: a bias, a window, and an
+/// `allowed` that may differ from query to query or from head to head.
+Tensor shared_keys(const AttentionMask& mask, int64_t keys, const std::string& who);
 /// bool [B, 1, 1, Tk]: row b sees its first lengths[b] keys.
 Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys, Device device = Device::cpu);
 /// bool [T, T]: every query sees the first `prefix` keys, itself, and the keys before it.

@@ -6,17 +6,12 @@
 #include "core/record.h"
 #include "nn/attention/names.h"
 #include "nn/init.h"
-#include "ops/elementwise.h"
+#include "nn/layers/heads.h"
 #include "ops/join.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
 namespace {
-
-/// [B, T, H·D] → [B, H, T, D].
-Tensor split_heads(const Tensor& x, int64_t heads) {
-  return permute(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
-}
 
 const MixerOptions& checked(const MixerOptions& o) {
   check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
@@ -49,15 +44,6 @@ class SourceState : public DecodingState {
  private:
   int64_t length_ = 0;
 };
-
-/// The mask that also hides the keys after the length of each row.
-AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys) {
-  if (!lengths.defined()) return mask;
-  const Tensor positions = arange(0, static_cast<double>(keys), 1, DType::int64, lengths.device());
-  const Tensor present = less(positions, reshape(lengths, {lengths.numel(), 1, 1, 1}));
-  mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, present) : present;
-  return mask;
-}
 
 }  // namespace
 
@@ -152,7 +138,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const MixerCall& call) const
   const int64_t past = call.state && !kept ? call.state->length() : 0;
   const AttentionMask mask = with_lengths(call.mask, call.lengths, past + h.k.size(2));
   const Tensor y = attention->forward(h.q, h.k, h.v, mask, kept ? nullptr : call.state, call.trace);
-  return out.forward(reshape(permute(y, {0, 2, 1, 3}), {y.size(0), y.size(2), heads_ * head_size_}));
+  return out.forward(join_heads(y));
 }
 
 std::unique_ptr<DecodingState> MultiHeadAttention::make_state(int64_t batch, int64_t capacity) const {

@@ -41,7 +41,7 @@ const Row* find_row(const std::string& name) {
 /// The bases and the parts, one per line.
 std::string known_names(const std::vector<KnownName>& bases) {
   std::string text;
-  for (const KnownName& base : bases) text += help_line(base.name, base.help, "");
+  for (const KnownName& base : bases) text += help_lines(base.name, base.help, "", {});
   return text + attention_parts();
 }
 
@@ -82,18 +82,20 @@ std::string values_of(const PartOption& option) {
   return words.empty() ? number : number + ", or " + words;
 }
 
-PartValues with_initial_values(const Row& row, std::map<std::string, std::string> given) {
-  for (const PartOption& o : row.options)
+PartValues with_initial_values(const std::string& name, const std::vector<PartOption>& options,
+                               std::map<std::string, std::string> given) {
+  for (const PartOption& o : options)
     if (!given.contains(o.name)) {
-      check(o.optional || !o.initial.empty(), "attention: {} needs a value, as {}=2: {}, {}", row.name,
-            row.name, o.help, values_of(o));
+      check(o.optional || !o.initial.empty(), "attention: {} needs a value, as {}=2: {}, {}", name, name,
+            o.help, values_of(o));
       given[o.name] = o.initial;
     }
   return PartValues(std::move(given));
 }
 
-/// Parses the options of a row, such as "interleaved:theta=500000".
-PartValues read_options(const Row& row, const std::string& text) {
+/// Parses options, such as "interleaved:theta=500000".
+PartValues read_options(const std::string& name, const std::vector<PartOption>& options,
+                        const std::string& text) {
   std::map<std::string, std::string> given;
   std::stringstream items(text + ':');  // so that an empty text is an empty item
   for (std::string item; std::getline(items, item, ':');) {
@@ -101,20 +103,18 @@ PartValues read_options(const Row& row, const std::string& text) {
     const std::string value = sign == std::string::npos ? item : item.substr(sign + 1);
     const auto named = [&](const PartOption& o) { return o.name == item.substr(0, sign); };
     const auto unused = [&](const PartOption& o) { return !given.contains(o.name) && takes(o, value); };
-    const auto& options = row.options;
     auto found = sign == std::string::npos ? std::find_if(options.begin(), options.end(), unused)
                                            : std::find_if(options.begin(), options.end(), named);
     if (found == options.end() && sign == std::string::npos && options.size() == 1) found = options.begin();
     std::vector<std::string> known;
     for (const PartOption& o : options) known.push_back(fmt::format("{} ({})", o.name, values_of(o)));
-    check(found != options.end(), "attention: {} has no option {}; it has {}", row.name, item,
+    check(found != options.end(), "attention: {} has no option {}; it has {}", name, item,
           fmt::join(known, ", "));
-    check(takes(*found, value), "attention: {}: {} is {}, wanted {}", row.name, found->name, value,
+    check(takes(*found, value), "attention: {}: {} is {}, wanted {}", name, found->name, value,
           values_of(*found));
-    check(given.emplace(found->name, value).second, "attention: {}: {} is given twice", row.name,
-          found->name);
+    check(given.emplace(found->name, value).second, "attention: {}: {} is given twice", name, found->name);
   }
-  return with_initial_values(row, std::move(given));
+  return with_initial_values(name, options, std::move(given));
 }
 
 /// What this part owns exclusively in a name: a stage with one owner, or the row's `owns`.
@@ -154,19 +154,28 @@ void register_attention_part(AttentionPartRow row) {
   table().push_back(std::move(row));
 }
 
-std::string help_line(const std::string& name, const std::string& help, const std::string& source) {
-  return fmt::format("  {:<12} {}{}\n", name, help, source.empty() ? "" : fmt::format(" ({})", source));
+std::string help_lines(const std::string& name, const std::string& help, const std::string& source,
+                       const std::vector<PartOption>& options) {
+  std::string text =
+      fmt::format("  {:<12} {}{}\n", name, help, source.empty() ? "" : fmt::format(" ({})", source));
+  if (options.size() > 1)
+    for (const PartOption& o : options)
+      text += fmt::format("  {:<12}   {}: {}; {}\n", "", o.name, o.help, values_of(o));
+  return text;
 }
 
 std::string attention_parts() {
   std::string text;
-  for (const Row& row : table()) {
-    text += help_line(row.name, row.help, row.source);
-    if (row.options.size() > 1)
-      for (const PartOption& o : row.options)
-        text += fmt::format("  {:<12}   {}: {}; {}\n", "", o.name, o.help, values_of(o));
-  }
+  for (const Row& row : table()) text += help_lines(row.name, row.help, row.source, row.options);
   return text;
+}
+
+PartValues option_values(const std::string& piece, const std::vector<PartOption>& options) {
+  const size_t sign = piece.find('=');
+  const std::string name = piece.substr(0, sign);
+  if (sign == std::string::npos) return with_initial_values(name, options, {});
+  check(!options.empty(), "attention: {} takes no value", name);
+  return read_options(name, options, piece.substr(sign + 1));
 }
 
 std::string AttentionName::text() const {
@@ -182,19 +191,14 @@ AttentionName parse_parts(const std::vector<std::string>& pieces, const std::str
   AttentionName result;
   std::vector<std::string> seen;
   for (const std::string& piece : pieces) {
-    const size_t sign = piece.find('=');
-    const std::string key = piece.substr(0, sign);
+    const std::string key = piece.substr(0, piece.find('='));
     check(std::find(seen.begin(), seen.end(), key) == seen.end(), "attention: {} is twice in {}", key, whole);
     seen.push_back(key);
-    const bool assigned = sign != std::string::npos;
     const auto is_base = [&](const KnownName& base) { return base.name == key; };
-    check(!assigned || std::none_of(bases.begin(), bases.end(), is_base), "attention: {} takes no value",
-          key);
+    check(std::none_of(bases.begin(), bases.end(), is_base), "attention: {} takes no value", key);
     const Row* const row = find_row(key);
     if (row == nullptr) fail_unknown(key, whole, bases);
-    check(!assigned || !row->options.empty(), "attention: {} takes no value", key);
-    result.parts.push_back(
-        {row, assigned ? read_options(*row, piece.substr(sign + 1)) : with_initial_values(*row, {}), piece});
+    result.parts.push_back({row, option_values(piece, row->options), piece});
   }
   std::stable_sort(result.parts.begin(), result.parts.end(), [](const PartChoice& x, const PartChoice& y) {
     return std::pair(x.row->stage, x.row->rank) < std::pair(y.row->stage, y.row->rank);

@@ -47,7 +47,12 @@ struct KnownName {
 /// the known words.
 AttentionName parse_parts(const std::vector<std::string>& pieces, const std::string& whole,
                           const std::vector<KnownName>& bases);
-/// A line of such a help text.
-std::string help_line(const std::string& name, const std::string& help, const std::string& source);
+/// The values of the options in a piece of a name, such as "rotary=theta=500000:share=0.5"; an
+/// option that is not given has its initial value. Errors: options that are missing, unknown or out
+/// of range; a value where there are no options.
+PartValues option_values(const std::string& piece, const std::vector<PartOption>& options);
+/// The lines of such a help text for one name: a line per option follows if there are several.
+std::string help_lines(const std::string& name, const std::string& help, const std::string& source,
+                       const std::vector<PartOption>& options);
 
 }  // namespace vitrine::nn

@@ -34,7 +34,7 @@ struct AttentionSizes {
 /// The stages of attention, in the order in which they run. At most one part may define each of
 /// `score`, `scale`, `normalize` and `read`; two such parts are an error. At the other stages any
 /// number of parts run one after another, in the order of their rank.
-enum class Stage { prepare, score, scale, modify, mask, normalize, reweight, read, combine };
+enum class Stage { prepare, extend, score, scale, modify, mask, normalize, reweight, read, combine };
 
 /// The place of a part in its chain. Because of ranks, "rotary+qk_norm" and "qk_norm+rotary" are
 /// the same mechanism.
@@ -70,6 +70,11 @@ class AttentionPart : public Module {
     /// Prepared keys and values do not depend on later positions: a cache may store them
     bool cacheable = true;
     bool positions = false;  ///< scores depend on positions: a model adds no position embedding
+    /// Queries and keys must share their positions, although a model also embeds positions: a
+    /// window
+    bool distances = false;
+    /// The gradients of its own parameters are estimates, as those of a step must be
+    bool estimated = false;
   };
   virtual Traits traits() const { return {}; }
   /// Writes this part into the options of the fused op. Returns false if the fused op cannot
@@ -82,6 +87,15 @@ class AttentionPart : public Module {
   virtual Tensor prepare_queries(const Tensor& q, int64_t first) const;
   virtual Tensor prepare_keys(const Tensor& k, int64_t first) const;
   virtual Tensor prepare_values(const Tensor& v, int64_t first) const;
+  /// Keys and values that every query sees in addition to those of the sequence, [H, M, D] each,
+  /// one head per query head. They come first and are not prepared. A query that sees no key of the
+  /// sequence sees none of them. Undefined: this part adds none.
+  struct Memory {
+    Tensor k, v;
+    /// Puts them before k and v [B, Hkv, Tk, D], which get H heads, and extends the mask.
+    void put_before(const Tensor& q, Tensor& k, Tensor& v, AttentionMask& mask) const;
+  };
+  virtual Memory memory() const { return {}; }
   /// Scores [B, H, Tq, Tk] that replace scale·q·kᵀ; they are not scaled further. k has as many
   /// heads as q. From this stage on, tensors are float32 if the queries have a 16-bit dtype.
   /// Undefined: this part does not define the scores.
@@ -151,8 +165,9 @@ struct AttentionPartRow {
   std::string name;
   Stage stage;
   std::string help = {};
-  std::string source = {};  ///< the paper
-  int rank = rank::other;   ///< its order in a chain of parts
+  std::string formula = {};  ///< of what the part changes, as a proof card shows it
+  std::string source = {};   ///< the paper
+  int rank = rank::other;    ///< its order in a chain of parts
   /// A feature that only one part may have, in addition to the stages with one owner
   std::string owns = {};
   std::vector<PartOption> options = {};
@@ -160,6 +175,8 @@ struct AttentionPartRow {
   std::function<std::unique_ptr<AttentionPart>(const AttentionSizes&, const PartValues&)> make = {};
 };
 
+/// True if the part requires queries and keys to share their positions.
+bool shares_positions(const AttentionPartRow& row, const AttentionPart& part);
 /// Adds a row to the table, for names such as "name+laser". Errors: a name that is taken or
 /// contains one of + = : , or a space, and an empty `make`.
 void register_attention_part(AttentionPartRow row);

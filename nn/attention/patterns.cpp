@@ -56,4 +56,26 @@ Tensor fixed_pattern(const PatternSize& size, int64_t stride, int64_t summary) {
   });
 }
 
+Tensor block_pattern(const PatternSize& size, const Tensor& layout, int64_t block) {
+  check(
+      layout.rank() == 2 && layout.size(0) == layout.size(1) && layout.dtype() == DType::boolean && block > 0,
+      "block_pattern: the layout is {} and a block {}, wanted bool [blocks, blocks] and a size above 0",
+      describe(layout), block);
+  const int64_t blocks = layout.size(0);
+  check(size.keys <= blocks * block, "block_pattern: {} positions are in {} blocks of {}, wanted at most {}",
+        size.keys, blocks, block, blocks * block);
+  const std::vector<double> seen = layout.values();
+  return pattern(size, [&](int64_t i, int64_t j) {
+    return i >= 0 && seen[static_cast<size_t>(i / block * blocks + j / block)] != 0;
+  });
+}
+
+Tensor block_layout(int64_t blocks, int64_t window, int64_t global) {
+  check(blocks >= 0 && window >= 0 && global >= 0,
+        "block_layout: {} blocks, a window of {} and {} global blocks, wanted numbers ≥ 0", blocks, window,
+        global);
+  return pattern({blocks, blocks},
+                 [=](int64_t i, int64_t j) { return std::abs(i - j) <= window || i < global || j < global; });
+}
+
 }  // namespace vitrine::nn

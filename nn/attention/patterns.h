@@ -28,5 +28,13 @@ Tensor strided_pattern(const PatternSize& size, int64_t stride);
 /// Positions are in blocks of `stride`. A query sees its own block, and the last `summary` keys of
 /// every block. Child, Gray, Radford, Sutskever 2019.
 Tensor fixed_pattern(const PatternSize& size, int64_t stride, int64_t summary);
+/// Positions are in blocks of `block`. A query sees the blocks of keys that `layout`, bool [blocks,
+/// blocks], allows its own block. A position after the last block is an error. Child, Gray,
+/// Radford, Sutskever 2019.
+Tensor block_pattern(const PatternSize& size, const Tensor& layout, int64_t block);
+/// A layout [blocks, blocks]: each block sees those at distance `window` or less. The first
+/// `global` blocks see all and are seen by all. It is BigBird's without its random blocks. Zaheer
+/// et al. 2020.
+Tensor block_layout(int64_t blocks, int64_t window, int64_t global);
 
 }  // namespace vitrine::nn

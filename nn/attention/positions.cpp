@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/creation.h"
+#include "ops/elementwise.h"
 #include "ops/rotary.h"
 #include "ops/view.h"
 
@@ -111,6 +112,12 @@ Tensor alibi_slopes(int64_t heads, Device device) {
   for (int64_t i = 0; static_cast<int64_t>(slopes.size()) < heads; i += 2)
     slopes.push_back(std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(2 * power)));
   return table = tensor(slopes, {heads}, DType::float64, device);
+}
+
+Tensor position_distances(int64_t queries, int64_t keys, DType dtype, Device device) {
+  const auto first = static_cast<double>(keys - queries), end = static_cast<double>(keys);
+  const Tensor own = reshape(arange(first, end, 1, dtype, device), {queries, 1});
+  return abs(own - arange(0, end, 1, dtype, device));
 }
 
 int64_t relative_bucket(int64_t relative, const RelativeBuckets& b) {

@@ -26,6 +26,11 @@ Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {})
 /// lower power of two, then every other slope of twice that power. Press, Smith, Lewis 2021.
 Tensor alibi_slopes(int64_t heads, Device device = Device::cpu);
 
+/// [Tq, Tk]: the distance |i + Tk − Tq − j| of query i and key j. The last query is aligned with
+/// the last key.
+Tensor position_distances(int64_t queries, int64_t keys, DType dtype = DType::int64,
+                          Device device = Device::cpu);
+
 /// How relative positions are sorted into buckets.
 struct RelativeBuckets {
   int64_t count = 32;          ///< even; at least 4 if `bidirectional`, else 2

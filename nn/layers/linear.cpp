@@ -3,6 +3,7 @@
 #include "core/tape.h"
 #include "nn/init.h"
 #include "ops/activation.h"
+#include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 
@@ -26,23 +27,31 @@ Linear::Linear(int64_t in, int64_t out, Bias with_bias, double deviation)
 }
 Tensor Linear::forward(const Tensor& x) const { return product(x, bias.defined() ? bias.value() : Tensor()); }
 Tensor Linear::product(const Tensor& x, const Tensor& b) const {
-  return int8.defined() ? linear_int8(x, without_gradient(int8, weight), b) : vitrine::linear(x, weight, b);
+  const Tensor y =
+      int8.defined() ? linear_int8(x, without_gradient(int8, weight), b) : vitrine::linear(x, weight, b);
+  return lora ? y + lora->forward(x) : y;
 }
 Tensor Linear::product(const Tensor& x, const Tensor& b, int64_t begin, int64_t end) const {
-  return int8.defined() ? linear_int8(x, without_gradient(int8, weight).rows(begin, end), b)
-                        : vitrine::linear(x, slice(weight, 0, begin, end), b);
+  const Tensor y = int8.defined() ? linear_int8(x, without_gradient(int8, weight).rows(begin, end), b)
+                                  : vitrine::linear(x, slice(weight, 0, begin, end), b);
+  return lora ? y + lora->forward(x, begin, end) : y;
 }
 Tensor Linear::forward_gelu_tanh(const Tensor& x) const {
-  if (int8.defined()) return gelu_tanh(forward(x));
+  if (int8.defined() || lora) return gelu_tanh(forward(x));
   return vitrine::linear_gelu_tanh(x, weight, bias.defined() ? bias.value() : Tensor());
 }
 void Linear::fields(Fields& f) {
   f("weight", weight);
   f("bias", bias);
+  f("lora", lora);
 }
 Linear Linear::clone() {
-  return clone_into(
-      [this] { return Linear(weight.shape()[1], weight.shape()[0], bias.defined() ? Bias::yes : Bias::no); });
+  return clone_into([this] {
+    const int64_t in = weight.shape()[1], out = weight.shape()[0];
+    Linear twin(in, out, bias.defined() ? Bias::yes : Bias::no);
+    if (lora) twin.lora = std::make_unique<LowRank>(in, out, lora->options());
+    return twin;
+  });
 }
 
 void quantize_linear_layers(Module& module) {

@@ -1,7 +1,9 @@
 // A linear layer: y = x·Wᵀ + b.
 #pragma once
 
-#include "nn/module.h"
+#include <memory>
+
+#include "nn/layers/low_rank.h"
 #include "ops/quantized.h"
 
 namespace vitrine::nn {
@@ -23,6 +25,8 @@ class Linear : public Module {
   Linear clone();  ///< without `int8`
 
   Parameter weight, bias;  ///< [out, in] and [out]; undefined without bias
+  /// Null, or a learned change that is added to the outputs: see nn/layers/lora.h
+  std::unique_ptr<LowRank> lora;
   /// Undefined, or what is multiplied in place of the weight: see quantize_linear_layers
   Int8Matrix int8;
 };

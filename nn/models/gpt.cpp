@@ -1,5 +1,6 @@
 #include "nn/models/gpt.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/creation.h"
@@ -34,10 +35,12 @@ StackOptions stack_options(const GptOptions& o) {
   return {.block = {.mixer = mixer_options(o),
                     .hidden = o.hidden,
                     .activation = o.activation,
+                    .experts = o.experts,
                     .norm = o.norm,
-                    .pre_norm = o.pre_norm,
+                    .residual = o.residual,
                     .bias = o.bias,
-                    .dropout = o.dropout},
+                    .dropout = o.dropout,
+                    .drop_path = o.drop_path},
           .layers = o.layers,
           .recompute_blocks = o.recompute_blocks};
 }
@@ -60,11 +63,31 @@ void GptOptions::list(OptionList& o) {
   o("context", context, "longest sequence, in tokens").at_least(1);
   o("hidden", hidden, "size of the feed-forward layer; 0: four times the width").at_least(0);
   o("activation", activation, "activation function of the feed-forward layer");
-  o("norm", norm, "LayerNorm or RMSNorm");
-  o.flag("post-norm", pre_norm, false, "norms after the residual sums, not before each part");
+  o("norm", norm, "kind of norm");
+  o("residual", residual,
+    "norms before each part (pre), or after each sum: x, a multiple of x (deepnet), or "
+    "learned multiples of x (admin), plus the part");
   o.flag("no-bias", bias, Bias::no, "linear layers without bias");
   o.flag("untied", tied, false, "the output layer does not share the weights of the token embedding");
   o("dropout", dropout, "dropout probability").at_least(0).below(1);
+  o("drop-path", drop_path,
+    "probability that a part of the last block is dropped for a whole sequence; "
+    "earlier blocks have proportionally less")
+      .at_least(0)
+      .below(1);
+  const auto no_experts = [this] { return experts.count > 0 ? "" : "the feed-forward part is dense"; };
+  o("experts", experts.count, "experts of the feed-forward part; 0: one dense part").at_least(0);
+  o("experts-per-token", experts.per_token, "experts that each token takes").at_least(1).unless(no_experts);
+  o("capacity-factor", experts.capacity_factor,
+    "places of each expert in training, in units of its mean load; 0: no limit")
+      .at_least(0)
+      .unless(no_experts);
+  o("balance-loss", experts.balance, "factor of the loss that balances the experts")
+      .at_least(0)
+      .unless(no_experts);
+  o("z-loss", experts.z, "factor of the loss that keeps the logits of the router small")
+      .at_least(0)
+      .unless(no_experts);
   o("positions", positions, "position embedding");
   o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
       .decides(Role::execution);
@@ -76,13 +99,15 @@ void GptOptions::validate() const {
   check(key_heads == 0 || heads % key_heads == 0, "Gpt: {} query heads cannot share {} key heads evenly",
         heads, key_heads);
   parse_mixer(mixer);
+  check(experts.count == 0 || experts.per_token <= experts.count,
+        "Gpt: each token takes {} experts, and there are {}", experts.per_token, experts.count);
   check(positions != Positions::sinusoidal || width % 2 == 0,
         "Gpt: the width {} is odd, and sinusoidal positions come in pairs of channels", width);
   const auto w = static_cast<double>(width), rows = static_cast<double>(vocabulary),
              places = resolved(*this) == Positions::learned ? static_cast<double>(context) : 0,
              inside = hidden > 0 ? static_cast<double>(hidden) : 4 * w;
   // The query and output projections, and two feed-forward layers; key heads may be few.
-  const double block = 2 * w * w + 2 * w * inside;
+  const double block = 2 * w * w + 2 * w * inside * static_cast<double>(std::max<int64_t>(1, experts.count));
   check_memory(4 * (w * (rows + places) + block * static_cast<double>(layers)),
                fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
                            context, width, hidden, layers));
@@ -118,6 +143,12 @@ Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {
 Tensor Gpt::logits(const Tensor& features) const {
   const ModuleScope scope("logits");
   return head ? head->forward(features) : linear(features, tokens.weight);
+}
+
+int64_t Gpt::values_per_token() const {
+  const int64_t width = options_.width, hidden = options_.hidden ? options_.hidden : 4 * width;
+  const int64_t block = options_.recompute_blocks ? width : 6 * width + hidden;
+  return options_.vocabulary + options_.layers * block;
 }
 
 std::unique_ptr<DecodingState> Gpt::make_state(int64_t batch) const {

@@ -33,13 +33,17 @@ struct GptOptions {
   /// A divisor of heads; fewer than heads: grouped-query attention; 0 = heads
   int64_t key_heads = 0;
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
+  /// A mixture of experts in place of the feed-forward part, if experts.count > 0
+  ExpertOptions experts = {};
   /// In [0, 1): probability for the embeddings and for the outputs that blocks add
   double dropout = 0;
+  /// In [0, 1): the probability that the last block drops a part for a whole row
+  double drop_path = 0;
   std::string mixer = "standard";                 ///< the name of the mixer; see parse_mixer
   Activation activation = Activation::gelu_tanh;  ///< of the feed-forward part
   NormKind norm = NormKind::layer;                ///< of the blocks and of the final norm
-  bool pre_norm = true;   ///< norms before attention and feed-forward; if false, after the sums
-  Bias bias = Bias::yes;  ///< of the linear layers
+  Residual residual = Residual::pre;              ///< where the norms are; see residual.h
+  Bias bias = Bias::yes;                          ///< of the linear layers
   /// The output layer shares the weights of the token embedding; if false, it has weights of its
   /// own
   bool tied = true;
@@ -64,7 +68,9 @@ class Gpt : public LanguageModel {
   int64_t context() const override { return options_.context; }
   std::string kind() const override { return "gpt"; }
   OptionValues settings() const override { return option_values(options_, {Role::result}); }
-  int64_t values_per_token() const override { return options_.vocabulary + options_.width * options_.layers; }
+  /// Logits; of each block the output or, without recomputation, both sums, q, k, v, the heads and
+  /// the hidden channels.
+  int64_t values_per_token() const override;
   Tensor features(const Tensor& ids, const StackCall& call = {}) const override;
   Tensor logits(const Tensor& features) const override;
   /// Its capacity is the context. It is unlimited if neither the mixers nor the positions have a

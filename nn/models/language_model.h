@@ -18,8 +18,8 @@ class LanguageModel : public Module {
   /// The options that determine the results, by name. A checkpoint stores them, and a resumed run
   /// compares them.
   virtual OptionValues settings() const = 0;
-  /// A lower bound of the numbers that a forward pass stores per token, to estimate the memory that
-  /// a batch needs.
+  /// A lower bound of the numbers that a training step stores per token, to estimate the memory
+  /// that a batch needs.
   virtual int64_t values_per_token() const { return vocabulary(); }
   virtual int64_t context() const = 0;  ///< the longest sequence in training
   /// ids [B, T] → features [B, T, C], the input of the output layer. Errors: ids outside [0, V),

@@ -6,6 +6,7 @@
 #include "core/record.h"
 #include "core/tape.h"
 #include "core/tensor_kernels.h"
+#include "nn/fixed_state.h"
 #include "nn/init.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
@@ -15,29 +16,6 @@
 
 namespace vitrine::nn {
 namespace {
-
-/// The states after the last position.
-class RecurrentState : public DecodingState {
- public:
-  int64_t length() const override { return length_; }
-  std::unique_ptr<DecodingState> clone() const override {
-    auto copy = std::make_unique<RecurrentState>(*this);
-    const Tape::Pause pause;
-    for (Tensor& x : copy->states) x = vitrine::clone(x);
-    return copy;
-  }
-  std::vector<Tensor*> tensors() override {
-    std::vector<Tensor*> all;
-    for (Tensor& x : states) all.push_back(&x);
-    return all;
-  }
-  void advance(int64_t positions) { length_ += positions; }
-
-  std::vector<Tensor> states;  ///< empty before the first position
-
- private:
-  int64_t length_ = 0;
-};
 
 /// x, set to 0 after the length of each row.
 Tensor within_lengths(const Tensor& x, const Tensor& lengths) {
@@ -89,15 +67,12 @@ void Recurrent::check_call(const Tensor& x, const MixerCall& call) const {
   check(options_.causal,
         "{}: a recurrence of two directions cannot be continued, as later positions come first", name);
   check(!call.lengths.defined(), "{}: a state and lengths cannot be given at once", name);
-  check(Tape::recording() == nullptr, "{}: a state has no gradient; decode under Tape::Pause", name);
 }
 
 Tensor Recurrent::forward(const Tensor& x, const MixerCall& call) const {
   check_call(x, call);
   const ModuleScope scope(kind());
-  auto* const state = dynamic_cast<RecurrentState*>(call.state);
-  check(call.state == nullptr || state != nullptr,
-        "{}: the state is not one of a recurrence; wanted what make_state of the same mixer gave", kind());
+  FixedState* const state = FixedState::of(call.state, kind());
   std::vector<Tensor> outputs, weights_of;
   for (size_t i = 0; i < directions.size(); ++i) {
     const Direction& direction = directions[i];
@@ -110,9 +85,9 @@ Tensor Recurrent::forward(const Tensor& x, const MixerCall& call) const {
       weights_of.push_back(weights(direction, sums, states[0], options.reverse));
     }
     if (state == nullptr || x.size(1) == 0) continue;
-    state->states.clear();
-    for (const Tensor& s : states) state->states.push_back(vitrine::clone(select(s, 1, -1)));
-    state->advance(x.size(1));
+    std::vector<Tensor> last;
+    for (const Tensor& s : states) last.push_back(vitrine::clone(select(s, 1, -1)));
+    state->advance(x.size(1), std::move(last));
   }
   if (call.trace) {
     *call.trace = {};
@@ -146,7 +121,7 @@ Tensor Recurrent::weights(const Direction& direction, const Tensor& sums, const 
 }
 
 std::unique_ptr<DecodingState> Recurrent::make_state(int64_t, int64_t) const {
-  return std::make_unique<RecurrentState>();
+  return std::make_unique<FixedState>(kind());
 }
 
 std::string Recurrent::explain(const MixerCall&) const {

@@ -17,7 +17,7 @@ GptOptions options_in(const Safetensors& file, const std::string& path) {
   GptOptions options;
   OptionList list = options_of(options);
   for (Option& option : list)
-    if (option.role == Role::result)
+    if (option.role == Role::result && option.applies())
       option.read({metadata_of(file, option.name, path)},
                   fmt::format("load_model: {}: {}", path, option.name));
   return options;
@@ -26,9 +26,12 @@ GptOptions options_in(const Safetensors& file, const std::string& path) {
 /// Prevents a model with corrupt options from allocating memory: one tensor of each size, and the
 /// last block, must be in the file.
 void check_sizes(const GptOptions& o, const std::map<std::string, Tensor>& state, const std::string& path) {
-  std::map<std::string, Shape> largest = {
-      {"tokens.weight", {o.vocabulary, o.width}},
-      {"blocks.0.feed_forward.down.weight", {o.width, o.hidden > 0 ? o.hidden : 4 * o.width}}};
+  std::map<std::string, Shape> largest = {{"tokens.weight", {o.vocabulary, o.width}}};
+  const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;
+  if (o.experts.count > 0)
+    largest["blocks.0.experts.down"] = {o.experts.count, o.width, hidden};
+  else
+    largest["blocks.0.feed_forward.down.weight"] = {o.width, hidden};
   if (o.positions == Positions::learned) largest["positions"] = {o.context, o.width};
   for (const auto& [name, shape] : largest) {
     const auto found = state.find(name);

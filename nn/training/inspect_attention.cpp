@@ -1,5 +1,6 @@
 #include "nn/training/inspect_attention.h"
 
+#include <algorithm>
 #include <array>
 
 #include "nn/attention/statistics.h"
@@ -24,6 +25,14 @@ std::vector<std::array<Tensor, 3>> path_gradients(Tape& tape, const Tensor& loss
   return result;
 }
 
+/// The labels of all keys. Those that a part adds come first and have no token.
+std::vector<std::string> with_memory(const std::vector<std::string>& labels, int64_t keys) {
+  const size_t added = static_cast<size_t>(keys) - std::min(labels.size(), static_cast<size_t>(keys));
+  std::vector<std::string> all(added, "memory");
+  all.insert(all.end(), labels.begin(), labels.end());
+  return all;
+}
+
 }  // namespace
 
 void inspect_attention(Tape& tape, const Tensor& loss, const std::vector<MixerTrace>& traces,
@@ -37,7 +46,8 @@ void inspect_attention(Tape& tape, const Tensor& loss, const std::vector<MixerTr
     for (size_t head = 0; head < figures.size(); ++head) {
       record.heads.push_back({figures[head], layer, static_cast<int>(head)});
       const auto weights = select(select(traces[i].weights, 0, 0), 0, static_cast<int64_t>(head)).values();
-      record.maps.push_back({layer, static_cast<int>(head), query_labels, key_labels,
+      record.maps.push_back({layer, static_cast<int>(head), query_labels,
+                             with_memory(key_labels, traces[i].weights.size(3)),
                              std::vector<float>(weights.begin(), weights.end())});
     }
   }

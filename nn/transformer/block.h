@@ -2,13 +2,18 @@
 // each with a norm and a residual connection.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "nn/attention/multi_head.h"
+#include "nn/layers/drop_path.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/feed_forward.h"
+#include "nn/layers/mixture_of_experts.h"
 #include "nn/layers/norm.h"
 #include "nn/mixer.h"
+#include "nn/transformer/residual.h"
 
 namespace vitrine::nn {
 
@@ -20,32 +25,55 @@ struct BlockOptions {
   bool cross = false;
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
   Activation activation = Activation::gelu_tanh;
+  /// A mixture of experts as the feed-forward part, if experts.count > 0
+  ExpertOptions experts = {};
   NormKind norm = NormKind::layer;
-  bool pre_norm = true;   ///< norms before each part; if false, after each sum
-  Bias bias = Bias::yes;  ///< of the feed-forward part
-  double dropout = 0;     ///< in [0, 1): probability for the outputs of the parts
+  Residual residual = Residual::pre;
+  DeepNorm deep_norm = {};  ///< for Residual::deepnet; a stack sets it from its number of layers
+  Bias bias = Bias::yes;    ///< of the feed-forward part
+  double dropout = 0;       ///< in [0, 1): probability for the outputs of the parts
+  /// In [0, 1): the probability that the output of a part is dropped for a whole row. In a stack it
+  /// is that of the last block, and grows linearly with depth. Huang et al. 2016.
+  double drop_path = 0;
 };
 
 /// Pre-norm: x + mixer(norm(x)), then x + cross(norm(x), source), then x + feed_forward(norm(x)).
-/// Post-norm: norm(x + mixer(x)) and so on. Vaswani et al. 2017; Xiong et al. 2020.
+/// Post-norm: norm(shortcut(x) + mixer(x)) and so on; see Residual.
 class TransformerBlock : public Module {
  public:
   explicit TransformerBlock(const BlockOptions& options);
   /// x [B, T, C] → [B, T, C]. `call` is for the mixer. `cross` is for the cross-attention: mask,
-  /// source, lengths, and in decoding a state from make_source_state.
-  Tensor forward(const Tensor& x, const MixerCall& call, const MixerCall& cross = {}) const;
+  /// source, lengths, and in decoding a state from make_source_state. `routing`, if not null,
+  /// receives the routing of a mixture of experts.
+  Tensor forward(const Tensor& x, const MixerCall& call, const MixerCall& cross = {},
+                 Routing* routing = nullptr) const;
+  /// What each part of a pre-norm block adds to its input, for residual streams of another form.
+  Tensor mixer_part(const Tensor& x, const MixerCall& call) const;
+  Tensor feed_forward_part(const Tensor& x) const;
   void fields(Fields& f) override;
   TransformerBlock clone();
+  std::vector<Shortcut*> shortcuts();  ///< of the parts, in the order in which they run
 
   Norm mixer_norm;
   std::unique_ptr<Mixer> mixer;
+  Shortcut mixer_shortcut;
   std::unique_ptr<Norm> cross_norm;  ///< null without cross-attention
   std::unique_ptr<MultiHeadAttention> cross;
+  std::unique_ptr<Shortcut> cross_shortcut;
   Norm feed_forward_norm;
-  FeedForward feed_forward;
+  std::unique_ptr<FeedForward> feed_forward;  ///< null if the block has experts
+  std::unique_ptr<MixtureOfExperts> experts;  ///< null if the feed-forward part is dense
+  Shortcut feed_forward_shortcut;
   Dropout dropout;
+  DropPath drop_path;
+  /// Called with the output of each part, before dropout, in the order in which they run.
+  std::function<void(const Tensor& f)> on_part;
 
  private:
+  /// What a part adds to the shortcut.
+  Tensor added(const Tensor& f) const;
+  Tensor feed(const Tensor& x, Routing* routing) const;
+
   BlockOptions options_;
 };
 

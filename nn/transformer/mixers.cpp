@@ -5,51 +5,16 @@
 #include <sstream>
 #include <utility>
 
-#include "nn/attention/composed.h"
-#include "nn/attention/differential.h"
-#include "nn/recurrent/recurrent.h"
+#include "nn/attention/names.h"
+#include "nn/transformer/mixer_rows.h"
 
 namespace vitrine::nn {
 namespace {
 
-const std::vector<Stage> kAllStages = {Stage::prepare,  Stage::score, Stage::scale,
-                                       Stage::modify,   Stage::mask,  Stage::normalize,
-                                       Stage::reweight, Stage::read,  Stage::combine};
-
-template <class M>
-std::unique_ptr<Mixer> make(const MixerOptions& options) {
-  return std::make_unique<M>(options);
-}
-
 std::vector<MixerRow> library_rows() {
-  return {
-      {.name = "standard",
-       .help = "scaled dot product, softmax, weighted mean",
-       .source = "Vaswani et al. 2017",
-       .stages = kAllStages,
-       .attention =
-           [](const AttentionName& parts, const AttentionSizes& sizes) {
-             return std::make_unique<ComposedAttention>(parts, sizes.heads, sizes.head_size, sizes.context);
-           }},
-      {.name = "differential",
-       .help = "the difference of two attention maps, normalized; takes all parts",
-       .source = "Ye et al. 2024",
-       .stages = kAllStages,
-       .attention =
-           [](const AttentionName& parts, const AttentionSizes& sizes) {
-             return std::make_unique<DifferentialAttention>(parts, sizes);
-           }},
-      {.name = "lstm",
-       .help = "long short-term memory, in place of attention",
-       .source = "Hochreiter and Schmidhuber 1997",
-       .positions = true,
-       .make = make<Lstm>},
-      {.name = "gru",
-       .help = "gated recurrent unit, in place of attention",
-       .source = "Cho et al. 2014",
-       .positions = true,
-       .make = make<Gru>},
-  };
+  std::vector<MixerRow> rows = attention_rows();
+  for (MixerRow& row : other_rows()) rows.push_back(std::move(row));
+  return rows;
 }
 
 /// A deque, because adding rows must not move the others.
@@ -71,8 +36,9 @@ const MixerRow* find_base(const std::string& name) {
 const char* name_of(Stage stage) {
   switch (stage) {
     case Stage::prepare: return "queries, keys or values";
+    case Stage::extend: return "keys and values to extend";
     case Stage::score: return "scores";
-    case Stage::scale: return "a scale of scores";
+    case Stage::scale: return "scale of scores";
     case Stage::modify: return "scores to modify";
     case Stage::mask: return "mask of pairs of positions";
     case Stage::normalize: return "weights to normalize";
@@ -86,8 +52,8 @@ const char* name_of(Stage stage) {
 }  // namespace
 
 std::string MixerName::text() const {
-  if (parts.parts.empty()) return base->name;
-  return (base == &table().front() ? "" : base->name + "+") + parts.text();
+  if (parts.parts.empty()) return base_text;
+  return (base == &table().front() ? "" : base_text + "+") + parts.text();
 }
 
 MixerName parse_mixer(const std::string& name) {
@@ -95,20 +61,22 @@ MixerName parse_mixer(const std::string& name) {
   std::vector<std::string> others;
   std::stringstream pieces(name);
   for (std::string piece; std::getline(pieces, piece, '+');) {
-    const MixerRow* const base = find_base(piece);
+    const MixerRow* const base = find_base(piece.substr(0, piece.find('=')));
     if (base == nullptr) {
       others.push_back(piece);
       continue;
     }
     check(result.base == nullptr, "mixer: {} has two bases, {} and {}; wanted one", name,
-          result.base ? result.base->name : "", piece);
+          result.base ? result.base->name : "", base->name);
     result.base = base;
+    result.values = option_values(piece, base->options);
+    result.base_text = piece;
   }
   std::vector<KnownName> bases;
   for (const MixerRow& row : table()) bases.push_back({row.name, row.help});
   if (!others.empty() || result.base == nullptr || name.ends_with('+'))
     result.parts = parse_parts(others, name, bases);
-  if (result.base == nullptr) result.base = &table().front();
+  if (result.base == nullptr) result.base = &table().front(), result.base_text = result.base->name;
   const auto& stages = result.base->stages;
   for (const PartChoice& part : result.parts.parts)
     check(std::find(stages.begin(), stages.end(), part.row->stage) != stages.end(),
@@ -117,12 +85,31 @@ MixerName parse_mixer(const std::string& name) {
   return result;
 }
 
+namespace {
+
+/// The base must be an attention.
+std::unique_ptr<MultiHeadAttention> make_heads(const MixerOptions& options, const MixerName& name) {
+  return std::make_unique<MultiHeadAttention>(options, [name](const MixerOptions& o) {
+    return name.base->attention(name.parts, {o.heads, o.width / o.heads, o.context}, name.values);
+  });
+}
+
+}  // namespace
+
 std::unique_ptr<Mixer> make_mixer(const MixerOptions& options) {
   const MixerName name = parse_mixer(options.name);
-  if (name.base->make) return name.base->make(options);
-  return std::make_unique<MultiHeadAttention>(options, [name](const MixerOptions& o) {
-    return name.base->attention(name.parts, {o.heads, o.width / o.heads, o.context});
-  });
+  check(
+      name.base->causal || !options.causal,
+      "mixer: {} cannot hide later positions; wanted a mixer that is not causal, as in an encoder, or another "
+      "base such as linear",
+      name.base->name);
+  if (name.base->make) return name.base->make(options, name.values);
+  return make_heads(options, name);
+}
+
+std::unique_ptr<MultiHeadAttention> make_cross_attention(MixerOptions options) {
+  options.name = cross_attention_of(options);
+  return make_heads(options, parse_mixer(options.name));
 }
 
 void register_mixer(MixerRow row) {
@@ -147,18 +134,18 @@ std::vector<const MixerRow*> mixer_table(bool registered) {
 
 std::string mixer_help() {
   std::string text;
-  for (const MixerRow& row : table()) text += help_line(row.name, row.help, row.source);
+  for (const MixerRow& row : table()) text += help_lines(row.name, row.help, row.source, row.options);
   return text + attention_parts();
 }
 
 std::string cross_attention_of(const MixerOptions& o) {
   const MixerName name = parse_mixer(o.name);
-  MixerName cross{name.base->make ? &table().front() : name.base, {}};
-  for (const PartChoice& part : name.parts.parts) {
-    const AttentionName alone{{part}};
-    if (part.row->stage != Stage::mask && !brings_positions(alone, {o.heads, o.width / o.heads, o.context}))
-      cross.parts.parts.push_back(part);
-  }
+  MixerName cross = name;
+  if (name.base->make) cross.base = &table().front(), cross.base_text = cross.base->name;
+  cross.parts = {};
+  const AttentionSizes sizes{o.heads, o.width / o.heads, o.context};
+  for (const PartChoice& part : name.parts.parts)
+    if (!shares_positions(*part.row, *part.row->make(sizes, part.values))) cross.parts.parts.push_back(part);
   return cross.text();
 }
 

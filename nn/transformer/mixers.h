@@ -1,5 +1,5 @@
 // Mixers by name: a base, with parts if the base is an attention. Examples: "standard",
-// "laser+rotary", "lstm".
+// "laser+rotary", "lstm", "performer=64+laser".
 #pragma once
 
 #include <functional>
@@ -17,28 +17,40 @@ namespace vitrine::nn {
 struct MixerRow {
   std::string name;
   std::string help = {};
+  std::string formula = {};        ///< as a proof card shows it
   std::string source = {};         ///< the paper
   std::vector<Stage> stages = {};  ///< the stages whose parts it accepts
   bool positions = false;          ///< the mixer itself depends on positions
+  bool causal = true;              ///< it can hide the positions after a query
+  bool padding = true;             ///< it can hide keys, as in a batch of texts of other lengths
+  std::vector<PartOption> options = {};
   /// Makes the attention with these parts; see MultiHeadAttention.
-  std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&)> attention = {};
-  std::function<std::unique_ptr<Mixer>(const MixerOptions&)> make = {};
+  std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&,
+                                           const PartValues&)>
+      attention = {};
+  std::function<std::unique_ptr<Mixer>(const MixerOptions&, const PartValues&)> make = {};
 };
 
 /// A parsed name, from parse_mixer.
 struct MixerName {
   const MixerRow* base;
   AttentionName parts;
+  PartValues values = PartValues();  ///< of the base's options
+  std::string base_text = {};        ///< as given by the user: "performer=64"
   /// The base, unless it is dot-product attention with parts, and the parts in their order
   std::string text() const;
 };
 
 /// Parses a name: at most one base (default: dot-product attention, "standard") and parts, joined
-/// by +. Errors: an unknown word (the message suggests the nearest known one); two bases; a part of
-/// a stage that the base does not accept.
+/// by +, each with its options. Errors: an unknown word (the message suggests the nearest known
+/// one); options that are missing, unknown or out of range; two bases; a part of a stage that the
+/// base does not accept.
 MixerName parse_mixer(const std::string& name);
-/// Makes the mixer that the options name.
+/// Makes the mixer that the options name. Errors: those of parse_mixer; a causal mixer of a base
+/// that cannot hide later positions.
 std::unique_ptr<Mixer> make_mixer(const MixerOptions& options);
+/// Makes the attention to a source, cross_attention_of(options).
+std::unique_ptr<MultiHeadAttention> make_cross_attention(MixerOptions options);
 /// Adds a row, for `--mixer name`. Errors: a name that is taken; a row with both functions or with
 /// neither.
 void register_mixer(MixerRow row);

@@ -1,5 +1,6 @@
 #include "nn/transformer/stack.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "core/print.h"
 #include "core/record.h"
 #include "ops/elementwise.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -15,6 +17,21 @@ namespace {
 StackOptions with_direction(StackOptions o, bool causal) {
   o.block.mixer.causal = causal;
   return o;
+}
+
+/// The constants of DeepNet; a causal stack is the decoder of a pair.
+DeepNorm deep_norm_of(const StackOptions& o) {
+  if (o.other_layers == 0) return deep_norm(o.layers);
+  return o.block.mixer.causal ? deep_norm_of_decoder(o.layers)
+                              : deep_norm_of_encoder(o.layers, o.other_layers);
+}
+
+/// The options of block i.
+BlockOptions block_options(const StackOptions& o, int64_t i) {
+  BlockOptions block = o.block;
+  if (block.residual == Residual::deepnet) block.deep_norm = deep_norm_of(o);
+  block.drop_path *= static_cast<double>(i + 1) / static_cast<double>(o.layers);
+  return block;
 }
 
 /// The mask that also hides the padding at the beginning of each row.
@@ -36,7 +53,7 @@ DecodingState* member(StateList* list, size_t i) { return list ? list->states[i]
 BlockStack::BlockStack(const StackOptions& options)
     : final_norm(options.block.mixer.width, options.block.norm), options_(options) {
   for (int64_t i = 0; i < options.layers; ++i)
-    blocks.push_back(std::make_unique<TransformerBlock>(options.block));
+    blocks.push_back(std::make_unique<TransformerBlock>(block_options(options, i)));
 }
 
 Tensor BlockStack::forward(const Tensor& x0, const StackCall& call) const {
@@ -53,7 +70,8 @@ Tensor BlockStack::forward(const Tensor& x0, const StackCall& call) const {
     const ModuleScope scope("blocks." + std::to_string(i));
     MixerCall own{.mask = mask, .lengths = call.lengths},
         cross{.source = call.source, .lengths = call.source_lengths};
-    if (options_.recompute_blocks && !state && !call.traces) {
+    const bool routed = call.routing && block.experts;
+    if (options_.recompute_blocks && !state && !call.traces && !routed) {
       x = recompute(block, [&block, x, own, cross] { return block.forward(x, own, cross); });
       continue;
     }
@@ -62,10 +80,10 @@ Tensor BlockStack::forward(const Tensor& x0, const StackCall& call) const {
     own.state = block.cross ? member(pair, 0) : member(state, i);
     cross.state = member(pair, 1);
     own.trace = call.traces ? &(*call.traces)[i] : nullptr;
-    x = block.forward(x, own, cross);
+    x = block.forward(x, own, cross, routed ? &call.routing->emplace_back() : nullptr);
   }
   const ModuleScope scope("final_norm");
-  return options_.block.pre_norm ? final_norm.forward(x) : x;
+  return options_.block.residual == Residual::pre ? final_norm.forward(x) : x;
 }
 
 std::unique_ptr<StateList> BlockStack::make_state(int64_t batch, int64_t capacity) const {
@@ -85,7 +103,7 @@ std::unique_ptr<StateList> BlockStack::make_state(int64_t batch, int64_t capacit
 
 void BlockStack::fields(Fields& f) {
   for (size_t i = 0; i < blocks.size(); ++i) f("blocks." + std::to_string(i), *blocks[i]);
-  if (options_.block.pre_norm) f("final_norm", final_norm);
+  if (options_.block.residual == Residual::pre) f("final_norm", final_norm);
 }
 
 Encoder::Encoder(StackOptions options) : BlockStack(with_direction(std::move(options), false)) {
@@ -100,6 +118,47 @@ Decoder::Decoder(StackOptions options) : BlockStack(with_direction(std::move(opt
 
 Decoder Decoder::clone() {
   return clone_into([this] { return Decoder(options_); });
+}
+
+Tensor auxiliary_loss(const std::vector<Routing>& routing) {
+  Tensor sum;
+  for (const Routing& r : routing)
+    if (r.auxiliary.defined()) sum = sum.defined() ? sum + r.auxiliary : r.auxiliary;
+  return sum;
+}
+
+void initialize_admin(BlockStack& stack, const std::function<void()>& run) {
+  const Tape::Pause pause;
+  const ModeScope evaluation(stack, false);
+  std::vector<Shortcut*> shortcuts;
+  for (const auto& block : stack.blocks)
+    for (Shortcut* const shortcut : block->shortcuts()) shortcuts.push_back(shortcut);
+  for (Shortcut* const shortcut : shortcuts) {
+    check(shortcut->omega.defined(), "initialize_admin: the blocks are not of Residual::admin");
+    shortcut->omega.assign(ones(shortcut->omega.shape()));
+  }
+  std::vector<double> variances;
+  for (const auto& block : stack.blocks)
+    block->on_part = [&](const Tensor& f) { variances.push_back(var(cast(f, DType::float32)).item()); };
+  const auto remove_hooks = [&] {
+    for (const auto& block : stack.blocks) block->on_part = nullptr;
+  };
+  try {
+    run();
+  } catch (...) {
+    remove_hooks();
+    throw;
+  }
+  remove_hooks();
+  check(variances.size() == shortcuts.size(),
+        "initialize_admin: {} parts have run, wanted each of the {} parts of the stack once",
+        variances.size(), shortcuts.size());
+  double sum = 1;
+  for (size_t i = 0; i < shortcuts.size(); ++i) {
+    Parameter& omega = shortcuts[i]->omega;
+    omega.assign(full(omega.shape(), std::sqrt(sum)));
+    sum += variances[i];
+  }
 }
 
 }  // namespace vitrine::nn

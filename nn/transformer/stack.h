@@ -1,6 +1,7 @@
 // Stacks of blocks: the encoder and the decoder of a Transformer.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace vitrine::nn {
 struct StackOptions {
   BlockOptions block = {};
   int64_t layers = 4;  ///< number of blocks
+  /// The number of blocks of the other stack of an encoder-decoder model, for Residual::deepnet; 0:
+  /// the stack is alone
+  int64_t other_layers = 0;
   /// Saves memory in training: a block stores only its input and is computed again in the backward
   /// pass.
   bool recompute_blocks = false;
@@ -28,6 +32,9 @@ struct StackCall {
   Tensor source_lengths = {};                 ///< int64 [B]
   DecodingState* state = nullptr;             ///< from make_state: x continues its positions
   std::vector<MixerTrace>* traces = nullptr;  ///< if not null: receives one trace per block
+  /// If not null: receives the routing of each block that has experts, with its auxiliary loss.
+  /// Such a block is then not recomputed, because a recomputed function has one result.
+  std::vector<Routing>* routing = nullptr;
 };
 
 /// x [B, T, C] → [B, T, C]: the blocks in order, and for pre-norm a final norm.
@@ -60,5 +67,14 @@ class Decoder : public BlockStack {
   explicit Decoder(StackOptions options);
   Decoder clone();
 };
+
+/// The sum of the auxiliary losses of the blocks with experts; undefined if there are none.
+Tensor auxiliary_loss(const std::vector<Routing>& routing);
+
+/// The initialization of Residual::admin. `run` computes a forward pass of the stack on a typical
+/// batch, with all ω = 1. Then ω_i² becomes 1 + Σ Var[f_j] over the parts j before part i, where
+/// the 1 is the variance of the normalized input. Errors: another kind of residual connection;
+/// `run` does not run each block once. Liu et al. 2020, section 5.2.
+void initialize_admin(BlockStack& stack, const std::function<void()>& run);
 
 }  // namespace vitrine::nn

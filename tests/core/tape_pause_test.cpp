@@ -69,6 +69,68 @@ TEST_CASE("at order 2 a backward that uses what a pause computed from a tracked 
         doctest::Contains("backward of swish (op 0) failed: it uses float64[1] on cpu, computed by"));
 }
 
+TEST_CASE(
+    "such a value is found also where a nested tape, a write in place or an op after the pause made it") {
+  using Compute = Tensor (*)(const Tensor& x);
+  const auto second_derivative_of = [](Compute sigmoid_of) {
+    const Tensor x = leaf({0.5});
+    Tape tape({.order = 2});
+    Tensor y, s;
+    {
+      const Tape::Pause pause;
+      s = sigmoid_of(x);
+      y = x * s;
+    }
+    const Tensor z =
+        record("swish", {x}, y, [=](const Tensor& dy) -> Grads { return {dy * (s + x * s * (1.0 - s))}; });
+    return tape.gradient(sum(tape.gradient(sum(z), {x})[0]), {x})[0].item();
+  };
+  const Compute hidden[] = {[](const Tensor& x) {
+                              const Tape nested;
+                              return sigmoid(x);
+                            },
+                            [](const Tensor& x) {
+                              Tape nested;
+                              nested.watch(x);
+                              return reshape(sigmoid(x), {1, 1});
+                            },
+                            [](const Tensor& x) {
+                              Tape nested;
+                              return nested.gradient(sum(log(exp(x) + 1.0)), {x})[0];
+                            },
+                            [](const Tensor& x) {
+                              const Tape::Pause inner;
+                              return sigmoid(x);
+                            },
+                            [](const Tensor& x) {
+                              Tensor s = zeros_like(x);
+                              add_in_place(s, sigmoid(x));
+                              return s;
+                            }};
+  for (const Compute compute : hidden)
+    CHECK_THROWS_WITH(second_derivative_of(compute),
+                      doctest::Contains("backward of swish (op 0) failed: it uses"));
+  // From a copy that is no longer tracked, it is a constant.
+  CHECK_NOTHROW(second_derivative_of([](const Tensor& x) {
+    const Tensor constant = detach(x);
+    Tape nested;
+    nested.watch(constant);
+    return nested.gradient(sum(log(exp(constant) + 1.0)), {constant})[0];
+  }));
+
+  const Tensor x = leaf({0.5});
+  Tape tape({.order = 2});
+  Tensor half;
+  {
+    const Tape::Pause pause;
+    half = x * 0.5;
+  }
+  const Tensor later = half + 1.0;  // not recorded, because the tape does not track `half`
+  const Tensor z = record("half", {x}, clone(x), [=](const Tensor& dy) -> Grads { return {dy * later}; });
+  CHECK_THROWS_WITH(tape.gradient(z, {x}),
+                    doctest::Contains("failed: it uses float64[1] on cpu, computed by"));
+}
+
 TEST_CASE("inputs, outputs, masks and what is detached are no error there") {
   const double s = 1 / (1 + std::exp(-0.5)), right = s * (1 - s) * (2 + 0.5 * (1 - 2 * s));
   CHECK(second_derivative(Uses::inputs) == doctest::Approx(right).epsilon(1e-14));

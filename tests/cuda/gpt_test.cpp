@@ -162,24 +162,25 @@ TEST_CASE("every kind of block on the device gives the CPU's losses, logits and 
     const char* what;
     void (*set)(nn::GptOptions&);
   };
-  const Kind kinds[] = {
-      {"rms norms after the sums, swiglu, no bias, rotary",
-       [](nn::GptOptions& o) {
-         o.norm = nn::NormKind::rms, o.pre_norm = false, o.activation = nn::Activation::swiglu;
-         o.bias = nn::Bias::no, o.mixer = "rotary";
-       }},
-      {"layer norms after the sums, silu, sinusoidal positions",
-       [](nn::GptOptions& o) {
-         o.pre_norm = false, o.activation = nn::Activation::silu, o.positions = nn::Positions::sinusoidal;
-       }},
-      {"rms norms, relu, grouped queries, LASER",
-       [](nn::GptOptions& o) {
-         o.norm = nn::NormKind::rms, o.activation = nn::Activation::relu, o.key_heads = 1;
-         o.mixer = "laser";
-       }},
-      {"gelu, blocks computed again, dropout", [](nn::GptOptions& o) {
-         o.activation = nn::Activation::gelu, o.recompute_blocks = true, o.dropout = 0.2;
-       }}};
+  const Kind kinds[] = {{"rms norms after the sums, swiglu, no bias, rotary",
+                         [](nn::GptOptions& o) {
+                           o.norm = nn::NormKind::rms, o.residual = nn::Residual::post,
+                           o.activation = nn::Activation::swiglu;
+                           o.bias = nn::Bias::no, o.mixer = "rotary";
+                         }},
+                        {"layer norms after the sums, silu, sinusoidal positions",
+                         [](nn::GptOptions& o) {
+                           o.residual = nn::Residual::post, o.activation = nn::Activation::silu,
+                           o.positions = nn::Positions::sinusoidal;
+                         }},
+                        {"rms norms, relu, grouped queries, LASER",
+                         [](nn::GptOptions& o) {
+                           o.norm = nn::NormKind::rms, o.activation = nn::Activation::relu, o.key_heads = 1;
+                           o.mixer = "laser";
+                         }},
+                        {"gelu, blocks computed again, dropout", [](nn::GptOptions& o) {
+                           o.activation = nn::Activation::gelu, o.recompute_blocks = true, o.dropout = 0.2;
+                         }}};
   for (const Kind& kind : kinds) {
     INFO(kind.what);
     nn::GptOptions o = tiny();

@@ -9,10 +9,10 @@ using namespace vitrine::test;
 
 TEST_CASE("reference cases on the device: values and gradients at 1e-9") {
   if (!has_gpu()) return;
-  check_truth_cases("truth_cases", 77, Device::cuda);
+  check_truth_cases("truth_cases", 83, Device::cuda);
 }
 
 TEST_CASE("reference cases on the device of the second set: values and gradients at 1e-9") {
   if (!has_gpu()) return;
-  check_truth_cases("truth_cases_2", 81, Device::cuda);
+  check_truth_cases("truth_cases_2", 168, Device::cuda);
 }

@@ -1,4 +1,5 @@
 // The program that README shows: its flags and their effects.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -6,6 +7,7 @@
 #include "core/version.h"
 #include "examples/train_gpt_settings.h"
 #include "nn/text/read_text.h"
+#include "tests/data.h"
 #include "tests/examples/train_gpt.h"
 #include "tests/nn/mechanisms.h"
 
@@ -32,7 +34,7 @@ TEST_CASE("--help names every flag and every part of attention") {
     });
     CHECK_MESSAGE(there, word);
   }
-  for (const char* allowed : {": layer, rms\n", ", in [0, 1)\n", " (at least 1)\n"})
+  for (const char* allowed : {": layer, rms, scale, ada, power\n", ", in [0, 1)\n", " (at least 1)\n"})
     CHECK_MESSAGE(help.find(allowed) != std::string::npos, allowed);
   for (const char* part : {"\nModel:\n", "\nLearning rate:\n", "\nExamples:\n  train_gpt --compare"})
     CHECK_MESSAGE(help.find(part) != std::string::npos, part);
@@ -45,7 +47,16 @@ TEST_CASE("--version names the program and the library's version") {
   CHECK(program.printed() == fmt::format("train_gpt of Vitrine {}\n", version()));
 }
 
-TEST_CASE("without --data it reads the project's own source and documentation") {
+TEST_CASE("the default text is the one whose hash is recorded") {
+  const std::string text =
+      read_text((test::source_directory() / "examples/data/vitrine_source.txt").string());
+  // FNV-1a, because SHA-256, which the README of the text has, would take a library.
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3;
+  CHECK(fmt::format("{:016x}", hash) == "642eec46ee215831");
+}
+
+TEST_CASE("without --data it reads the snapshot of the project's own source and documentation") {
   const Folder folder;
   Arguments words = tiny(folder, {"--steps", "1", "--out", folder / "out"});
   words.erase(words.begin(), words.begin() + 2);
@@ -82,7 +93,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--evaluate-every", "0"}, "--evaluate-every is 0, wanted at least 1"},
       {{"--hidden=-1"}, "--hidden is -1, wanted at least 0"},
       {{"--activation", "tanh"}, "--activation is tanh, wanted relu, gelu, "},
-      {{"--norm", "batch"}, "--norm is batch, wanted layer or rms"},
+      {{"--norm", "batch"}, "--norm is batch, wanted layer, rms, scale, ada or power"},
       {{"--beta2", "1"}, "--beta2 is 1, wanted [0, 1)"},
       {{"--beta1", "1"}, "--beta1 is 1, wanted [0, 1)"},
       {{"--momentum", "0.5"}, "--momentum: the optimizer adamw has none"},
@@ -216,13 +227,13 @@ TEST_CASE("a config file has comments, quotes, flags and lists") {
   const Folder folder;
   std::ofstream(folder / "text.txt", std::ios::app) << "a # in the text; and [these], too\n";
   std::ofstream(folder / "run.ini") << "; a comment\r\n\n  steps=2 # two\r\nprompt = \"[a # in\"\nno-bias\n"
-                                       "seeds = [ 5, '6' ]  # both\npost-norm = false\n";
+                                       "seeds = [ 5, '6' ]  # both\nresidual = pre\n";
   Program program(folder, tiny(folder, {"--config", folder / "run.ini", "--out", folder / "out"}));
   CHECK_MESSAGE(program.exit_code() == 0, program.printed());
   CHECK(program.printed().find("--- sample ---\n[a # in") != std::string::npos);
   const auto saved = read_safetensors(folder / "out/standard-seed6.safetensors");
   CHECK(saved.metadata.at("no-bias") == "true");
-  CHECK(saved.metadata.at("post-norm") == "false");
+  CHECK(saved.metadata.at("residual") == "pre");
 }
 
 TEST_CASE("standard output that is full is an error at the end, and what was trained is saved") {
@@ -279,13 +290,20 @@ TEST_CASE("flags of the block reach the model, and those of saving and evaluatin
   for (size_t i = 0; i < 4; ++i) CHECK(lines[i].contains("validation_loss") == (i % 2 == 1));
   CHECK(!fs::exists(folder / "out/standard.safetensors"));
 
-  const auto bare =
-      trained({"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--post-norm", "--no-bias"});
+  const auto bare = trained(
+      {"--hidden", "24", "--activation", "swiglu", "--norm", "rms", "--residual", "post", "--no-bias"});
   CHECK(bare.at("model/blocks.0.feed_forward.up.weight").shape() == Shape{48, 16});
   for (const auto& entry : bare) {
     const std::string& name = entry.first;
     CHECK_MESSAGE((name.find("bias") == name.npos && name.find("final_norm") == name.npos), name);
   }
+
+  const auto routed =
+      trained({"--experts", "2", "--residual", "admin", "--norm", "power", "--drop-path", "0.2"});
+  CHECK(routed.at("model/blocks.0.experts.up").shape() == Shape{2, 64, 16});
+  CHECK(routed.count("model/blocks.0.attention_norm.psi2") == 1);
+  const std::vector<double> omega = routed.at("model/blocks.0.feed_forward_shortcut.omega").values();
+  CHECK(*std::min_element(omega.begin(), omega.end()) > 0.9);
 
   const auto slower = trained({"--beta2", "0.9"});
   const char* weight = "model/tokens.weight";

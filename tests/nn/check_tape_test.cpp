@@ -27,7 +27,7 @@ struct Recorded {
     auto options = test::tiny_gpt(mechanisms[n % mechanisms.size()]);
     options.dropout = n % 3 == 2 ? 0.2 : 0;
     options.norm = n % 4 == 3 ? nn::NormKind::rms : nn::NormKind::layer;
-    options.pre_norm = n % 5 != 4;
+    options.residual = n % 5 == 4 ? nn::Residual::post : nn::Residual::pre;
     options.recompute_blocks = n % 7 == 6;
     manual_seed(n);
     model = std::make_unique<nn::Gpt>(options);

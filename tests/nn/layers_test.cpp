@@ -37,10 +37,10 @@ bool close(const Tensor& x, const Tensor& y) { return spec::distance(x.values(),
 }  // namespace
 
 TEST_CASE(
-    "feed-forward: W₂·act(W₁·x + b₁) + b₂ for every activation; SwiGLU takes gate and value from W₁'s "
-    "halves") {
+    "feed-forward: W₂·act(W₁·x + b₁) + b₂ for every activation; gated ones take gate and value from "
+    "W₁'s halves") {
   const Tensor x = draw({3, 4});
-  for (const char* name : {"relu", "gelu", "gelu_tanh", "silu", "swiglu"}) {
+  for (const char* name : {"relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "reglu"}) {
     FeedForward f(4, 6, value_named<Activation>(name), Bias::yes, 1);
     randomize(f);
     const Tensor h = matmul(x, transpose(f.up.weight)) + f.up.bias;
@@ -51,10 +51,12 @@ TEST_CASE(
     if (kind == "gelu_tanh") a = gelu_tanh(h);
     if (kind == "silu") a = silu(h);
     if (kind == "swiglu") a = swiglu(h);
+    if (kind == "geglu") a = gelu(slice(h, 1, 0, 6)) * slice(h, 1, 6);
+    if (kind == "reglu") a = relu(slice(h, 1, 0, 6)) * slice(h, 1, 6);
     CHECK_MESSAGE(close(f.forward(x), matmul(a, transpose(f.down.weight)) + f.down.bias), name);
-    CHECK(f.up.weight.shape()[0] == (kind == "swiglu" ? 12 : 6));
+    CHECK(f.up.weight.shape()[0] == (kind.ends_with("glu") ? 12 : 6));
   }
-  CHECK_THROWS_WITH_AS(value_named<Activation>("geglu"), doctest::Contains("there is no activation geglu"),
+  CHECK_THROWS_WITH_AS(value_named<Activation>("glu"), doctest::Contains("there is no activation glu"),
                        Error);
 }
 

@@ -146,19 +146,20 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
   };
   for (const char* name :
        {"standard", "laser+qk_norm+temperature+rotary", "cosine+alibi", "qk_norm_rms+softcap=5"})
-    for (const bool pre_norm : {true, false}) {
+    for (const Residual residual : {Residual::pre, Residual::post}) {
+      const bool pre_norm = residual == Residual::pre;
       CAPTURE(std::string(name));
       GptOptions o = tiny_gpt();
       o.mixer = name;
       o.key_heads = 1;
-      o.pre_norm = pre_norm;
+      o.residual = residual;
       o.activation = Activation::swiglu;
       const AttentionMask causal{.causal = true};
       const Tensor low = cast(x, DType::bfloat16);
       MultiHeadAttention attention({8, 2, 1, 8, name, pre_norm ? Bias::yes : Bias::no});
       computed_apart(attention, [&](MultiHeadAttention& m) { return m.forward(low, {.mask = causal}); });
       TransformerBlock block(
-          {.mixer = {8, 2, 1, 8, name}, .activation = Activation::swiglu, .pre_norm = pre_norm});
+          {.mixer = {8, 2, 1, 8, name}, .activation = Activation::swiglu, .residual = residual});
       computed_apart(block, [&](TransformerBlock& m) { return m.forward(low, {.mask = causal}); });
       Gpt model(o);
       computed_apart(model, [](Gpt& m) { return m.forward(ids(2, 6)); });
@@ -167,10 +168,10 @@ TEST_CASE("clones of attention, blocks and models have equal names and values, a
 
 TEST_CASE("weights that are tied stay tied within a cloned model") {
   Gpt a(tiny_gpt());
-  a.decoder.blocks[1]->feed_forward.up.weight = a.decoder.blocks[0]->feed_forward.up.weight;
+  a.decoder.blocks[1]->feed_forward->up.weight = a.decoder.blocks[0]->feed_forward->up.weight;
   Gpt b = a.clone();
   check_apart(a, b);
-  CHECK(b.decoder.blocks[1]->feed_forward.up.weight.is_same(b.decoder.blocks[0]->feed_forward.up.weight));
+  CHECK(b.decoder.blocks[1]->feed_forward->up.weight.is_same(b.decoder.blocks[0]->feed_forward->up.weight));
   CHECK(b.parameter_count() == a.parameter_count());
   const Tensor features = randn({1, 3, 8});
   b.tokens.weight.assign(zeros({11, 8}));  // the embedding is the output layer
@@ -231,7 +232,7 @@ TEST_CASE("apply meets every module, outer before inner") {
   model.apply([](const std::string&, Module& m) {
     if (auto* const linear = dynamic_cast<Linear*>(&m)) linear->weight.assign(zeros(linear->weight.shape()));
   });
-  for (double w : model.decoder.blocks[0]->feed_forward.up.weight.master().values()) CHECK(w == 0);
+  for (double w : model.decoder.blocks[0]->feed_forward->up.weight.master().values()) CHECK(w == 0);
 }
 
 TEST_CASE("a state dictionary round trips, and a wrong one is one error that changes nothing") {
@@ -262,8 +263,8 @@ TEST_CASE("modes reach all modules and come back one by one") {
     model.apply([](const std::string&, Module& m) { CHECK(!m.training()); });
   }
   CHECK(model.training());
-  CHECK(!model.decoder.blocks[0]->feed_forward.training());
-  CHECK(model.decoder.blocks[1]->feed_forward.training());
+  CHECK(!model.decoder.blocks[0]->feed_forward->training());
+  CHECK(model.decoder.blocks[1]->feed_forward->training());
 }
 
 TEST_CASE("to(dtype) converts parameters and buffers; low precision keeps float32 masters and buffers") {

@@ -108,7 +108,9 @@ TEST_CASE("a value of another type or out of range is an error that says what wa
       {"heat", {"hot"}, "--heat is hot, wanted a finite number, (0, 300]"},
       {"grill", {"1"}, "--grill is 1, wanted [0, 1)"},
       {"fan", {"yes"}, "--fan is yes, wanted true or false"},
-      {"mode", {"rleu"}, "--mode is rleu, wanted relu, gelu, gelu_tanh, silu or swiglu; did you mean relu?"},
+      {"mode",
+       {"rleu"},
+       "--mode is rleu, wanted relu, gelu, gelu_tanh, silu, swiglu, geglu or reglu; did you mean relu?"},
       {"minutes", {"5", "x"}, "--minutes is 5,x, wanted a whole number below 2^63"},
   };
   for (const Mistake& mistake : mistakes) {
@@ -219,7 +221,7 @@ TEST_CASE("what the library's structures list comes back from its texts") {
                               .mixer = "laser+rotary=theta=500000",
                               .activation = Activation::swiglu,
                               .norm = NormKind::rms,
-                              .pre_norm = false,
+                              .residual = Residual::post,
                               .bias = Bias::no,
                               .positions = Positions::sinusoidal,
                               .recompute_blocks = true});

@@ -67,8 +67,10 @@ TruthAdapters truth_adapters() {
          return matmul(silu(matmul(x.at("x"), x.at("w"))) * matmul(x.at("x"), x.at("v")), x.at("w2"));
        }},
   };
-  for (const TruthAdapters* more : {&kAttentionTruthAdapters, &kCompositionTruthAdapters, &kCtcTruthAdapters,
-                                    &kRecurrentTruthAdapters, &kScoreTruthAdapters})
+  for (const TruthAdapters* more :
+       {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters,
+        &kConvolutionTruthAdapters, &kCtcTruthAdapters, &kLinearTruthAdapters, &kRecurrentTruthAdapters,
+        &kScanTruthAdapters, &kScoreTruthAdapters, &kViewTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }

@@ -14,8 +14,9 @@ using Params = const Settings&;
 using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
-extern const TruthAdapters kAttentionTruthAdapters, kCompositionTruthAdapters, kCtcTruthAdapters,
-    kRecurrentTruthAdapters, kScoreTruthAdapters;
+extern const TruthAdapters kAttentionTruthAdapters, kBlockTruthAdapters, kCompositionTruthAdapters,
+    kConvolutionTruthAdapters, kCtcTruthAdapters, kLinearTruthAdapters, kRecurrentTruthAdapters,
+    kScanTruthAdapters, kScoreTruthAdapters, kViewTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 

@@ -5,9 +5,8 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "nn/attention/multi_head.h"
+#include "nn/attention/mask.h"
 #include "nn/attention/patterns.h"
-#include "nn/attention/positions.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -15,7 +14,6 @@
 #include "ops/join.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
-#include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
@@ -53,29 +51,6 @@ Tensor sparse_attention(Params p, In x) {
   return attention(x.at("q"), x.at("k"), x.at("v"), o);
 }
 
-Tensor persistent_memory(Params p, In x) {
-  const Tensor q = x.at("q");
-  const auto with_memory = [&](const char* memory, const char* rest) {
-    const Tensor m = x.at(memory), r = x.at(rest);
-    return concat({expand(m, {r.size(0), m.size(0), m.size(1), m.size(2)}), r}, 2);
-  };
-  const Tensor k = with_memory("mem_k", "k"), v = with_memory("mem_v", "v");
-  AttentionOptions o;
-  o.causal = p.at("causal");  // the last query is aligned with the last key, so all see the memory
-  return attention(q, k, v, o);
-}
-
-Tensor memory_tokens(Params p, In x) {
-  const Tensor own = x.at("x"), memory = x.at("memory");
-  const Tensor all = concat({expand(memory, {own.size(0), memory.size(0), memory.size(1)}), own}, 1);
-  nn::MultiHeadAttention module(
-      {.width = all.size(-1), .heads = p.at("heads"), .context = all.size(1), .bias = nn::Bias::no});
-  module.to(all.device());
-  module.query_key_value.weight = Parameter(concat({x.at("wq"), x.at("wk"), x.at("wv")}, 0));
-  module.out.weight = Parameter(x.at("wo"));
-  return module.forward(all, {.mask = {.causal = p.at("causal").get<bool>()}});
-}
-
 /// x [B, T, C] shifted by one token; the first token is zero.
 Tensor shifted(const Tensor& x) { return slice(pad(x, {0, 1, 0}, {0, 0, 0}), 1, 0, x.size(1)); }
 
@@ -92,111 +67,6 @@ Tensor rwkv7_channel_mix(Params, In x) {
   return linear(square(relu(linear(mixed, x.at("wk")))), x.at("wv"));
 }
 
-Tensor reversible_block(Params, In x) {
-  const auto halves = split(x.at("x"), x.at("x").size(-1) / 2, -1);
-  const Tensor y1 = halves[0] + tanh(linear(halves[1], x.at("wf"), x.at("bf")));
-  return concat({y1, halves[1] + tanh(linear(y1, x.at("wg"), x.at("bg")))}, -1);
-}
-
-/// One number per channel (axis 1), broadcast to x [N, C, ...].
-Tensor per_channel(const Tensor& c, const Tensor& x) {
-  Shape shape = {c.numel()};
-  for (int axis = 2; axis < x.rank(); ++axis) shape.push_back(1);
-  return reshape(c, shape);
-}
-
-Tensor group_norm(Params p, In in) {
-  const Tensor x = in.at("x");
-  const Tensor z = reshape(
-      layer_norm(reshape(x, {x.size(0), p.at("groups").get<int64_t>(), -1}), {}, {}, p.at("eps")), x.shape());
-  return z * per_channel(in.at("gamma"), x) + per_channel(in.at("beta"), x);
-}
-
-Tensor batch_norm(Params p, In in) {
-  const Tensor x = in.at("x");
-  const std::string output = p.at("output");
-  const bool training = p.at("training");
-  Axes axes = {0};
-  for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
-  const auto running = [&](const char* name, const Tensor& batch) {
-    const double momentum = p.at("momentum");
-    return (1 - momentum) * in.at(name) + momentum * batch;
-  };
-  if (output == "running_mean") return running("running_mean", mean(x, axes));
-  if (output == "running_var") return running("running_var", var(x, axes, 1));
-  const Tensor center = training ? mean(x, axes) : in.at("running_mean");
-  const Tensor spread = training ? var(x, axes) : in.at("running_var");
-  const Tensor z = (x - per_channel(center, x)) * per_channel(rsqrt(spread + p.at("eps").get<double>()), x);
-  return z * per_channel(in.at("gamma"), x) + per_channel(in.at("beta"), x);
-}
-
-Tensor ada_norm(Params p, In x) {
-  const double c = p.at("c"), k = p.at("k");
-  const Tensor y = layer_norm(x.at("x"), {}, {}, p.at("eps"));
-  return detach(c * (1 - k * y)) * y;
-}
-
-Tensor power_norm_v(Params p, In x) {
-  const Tensor size = mean(square(x.at("x")), {0, 1});
-  return x.at("x") * rsqrt(size + p.at("eps").get<double>()) * x.at("gamma") + x.at("beta");
-}
-
-Tensor lora(Params p, In x) {
-  const Tensor a = x.at("a"), b = x.at("b");
-  const double scale = p.at("alpha").get<double>() / static_cast<double>(a.size(0));
-  if (p.at("output") == "merged_weight") return x.at("w") + scale * matmul(b, a);
-  return linear(x.at("x"), x.at("w"), x.at("bias")) + scale * linear(linear(x.at("x"), a), b);
-}
-
-Tensor drop_path(Params p, In x) {
-  const double rate = p.at("rate");
-  if (!p.at("training").get<bool>()) return x.at("x");
-  const Tensor keep = reshape(cast(x.at("keep"), x.at("x").dtype()), {-1, 1, 1});
-  return x.at("x") * keep / (1 - rate);
-}
-
-/// The integers 0 .. n − 1, the targets of a contrastive loss.
-Tensor diagonal_targets(const Tensor& scores) {
-  return arange(0, static_cast<double>(scores.size(0)), 1, DType::int64, scores.device());
-}
-
-Tensor info_nce(Params p, In x) {
-  const double temperature = p.at("temperature"), margin = p.value("margin", 0.0);
-  const Tensor a = l2_normalize(x.at("a")), b = l2_normalize(x.at("b"));
-  const auto direction = [&](const Tensor& from, const Tensor& to, const Tensor& more) {
-    Tensor scores = matmul(from, transpose(to));
-    scores = scores - margin * one_hot(diagonal_targets(scores), scores.size(1), scores.dtype());
-    if (more.defined()) scores = concat({scores, matmul(from, transpose(l2_normalize(more)))}, 1);
-    return cross_entropy(scores / temperature, diagonal_targets(scores));
-  };
-  const Tensor forward = direction(a, b, x.get("negatives"));
-  return p.at("symmetric").get<bool>() ? (forward + direction(b, a, {})) / 2 : forward;
-}
-
-Tensor margin_softmax(Params p, In x) {
-  const double m = p.at("margin"), scale = p.at("scale");
-  const std::string kind = p.at("kind");
-  const Tensor cosine = matmul(l2_normalize(x.at("x")), transpose(l2_normalize(x.at("w"))));
-  Tensor target = cosine - m;
-  if (kind == "arcface") {  // cos(θ + m), if θ + m < π
-    const Tensor turned = cosine * std::cos(m) - sqrt(1 - square(cosine)) * std::sin(m);
-    target = where(greater(cosine, full({1}, -std::cos(m), cosine.dtype(), cosine.device())), turned,
-                   cosine - m * std::sin(m));
-  } else {
-    check(kind == "am_softmax", "the margin {} is not known", kind);
-  }
-  const Tensor chosen = one_hot(x.at("target"), cosine.size(1), cosine.dtype());
-  return cross_entropy(scale * (chosen * target + (1 - chosen) * cosine), x.at("target"));
-}
-
-Tensor mixture_of_softmaxes(Params p, In x) {
-  const Tensor in = x.at("x");
-  const Tensor prior = log_softmax(linear(in, x.at("w_prior")));
-  const Tensor hidden =
-      tanh(reshape(linear(in, x.at("w_h")), {in.size(0), p.at("mixtures").get<int64_t>(), -1}));
-  return log_sum_exp(unsqueeze(prior, -1) + log_softmax(linear(hidden, x.at("w_out"))), {1});
-}
-
 Tensor pointer_generator(Params p, In x) {
   const Tensor g = unsqueeze(sigmoid(x.at("gate")), -1), copied = (1 - g) * softmax(x.at("scores"));
   const Tensor words = pad(g * softmax(x.at("logits")), {0, 0, 0}, {0, 0, p.at("extra").get<int64_t>()});
@@ -208,71 +78,19 @@ Tensor coverage_loss(Params, In x) {
   return sum(minimum(a, cumsum(a, 1, true)), {-1});
 }
 
-/// softmax over the visible elements of the last axis.
-Tensor visible_softmax(const Tensor& scores, const Tensor& visible) {
-  return softmax(where(expand(unsqueeze(visible, 1), scores.shape()), scores, -INFINITY));
-}
-
-Tensor esim_alignment(Params p, In x) {
-  const bool is_a = p.at("side") == "a";
-  const Tensor own = x.at(is_a ? "a" : "b"), other = x.at(is_a ? "b" : "a");
-  const Tensor c =
-      matmul(visible_softmax(matmul(own, transpose(other)), x.at(is_a ? "b_mask" : "a_mask")), other);
-  return concat({own, c, own - c, own * c}, -1);
-}
-
-Tensor bidaf_attention(Params, In x) {
-  const Tensor h = x.at("h"), u = x.at("u");
-  const auto w = split(x.at("w"), h.size(-1), 0);
-  const Tensor s =
-      unsqueeze(matmul(h, w[0]), 2) + unsqueeze(matmul(u, w[1]), 1) + matmul(h * w[2], transpose(u));
-  const Tensor read = matmul(visible_softmax(s, x.at("u_mask")), u);
-  const Tensor visible = where(expand(unsqueeze(x.at("u_mask"), 1), s.shape()), s, -INFINITY);
-  const Tensor weights = visible_softmax(unsqueeze(max(visible, {2}), 1), x.at("h_mask"));
-  return concat({h, read, h * read, h * matmul(weights, h)}, -1);
-}
-
 }  // namespace
 
 const TruthAdapters kCompositionTruthAdapters = {
-    {"ada_norm", ada_norm},
-    {"batch_norm", batch_norm},
-    {"bidaf_attention", bidaf_attention},
     {"coverage_loss", coverage_loss},
-    {"deep_norm",
-     [](Params p, In x) {
-       const double alpha = p.at("alpha");
-       return layer_norm(alpha * x.at("x") + x.at("f"), x.at("gamma"), x.at("beta"), p.at("eps"));
-     }},
-    {"drop_path", drop_path},
-    {"esim_alignment", esim_alignment},
-    {"group_norm", group_norm},
-    {"info_nce", info_nce},
-    {"laser_output",
-     [](Params, In x) { return log_sum_exp(unsqueeze(log_softmax(x.at("logits")), -1) + x.at("v"), {-2}); }},
-    {"lora_linear", lora},
-    {"margin_softmax", margin_softmax},
-    {"memory_tokens", memory_tokens},
-    {"mixture_of_softmaxes", mixture_of_softmaxes},
     {"perplexity",
      [](Params p, In x) {
        return exp(cross_entropy(x.at("logits"), x.at("target"), {.ignore_index = p.at("ignore_index")}));
      }},
-    {"persistent_memory_attention", persistent_memory},
     {"pointer_generator", pointer_generator},
-    {"power_norm_v", power_norm_v},
-    {"reversible_block", reversible_block},
     {"rwkv4_channel_mix", rwkv4_channel_mix},
     {"rwkv7_channel_mix", rwkv7_channel_mix},
-    {"scale_norm", [](Params, In x) { return x.at("g") * l2_normalize(x.at("x")); }},
     {"sparse_attention", sparse_attention},
     {"sparse_mask", sparse_mask},
-    {"universal_coordinates",
-     [](Params p, In) {
-       const int64_t n = p.at("n"), d = p.at("d"), step = p.at("step");
-       return nn::sinusoidal_positions(n, d, 1e4, 0, DType::float64) +
-              nn::sinusoidal_positions(1, d, 1e4, step, DType::float64);
-     }},
 };
 
 }  // namespace vitrine::test

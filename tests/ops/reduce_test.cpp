@@ -71,6 +71,10 @@ TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, 
   for (const int exponent : {-120, -90, 0, 90, 123}) check_at(DType::float32, exponent, 1e-6);
   for (const int exponent : {-1000, -500, 0, 500, 1019}) check_at(DType::float64, exponent, 1e-14);
   CHECK(norm(tensor({std::ldexp(1.0, 126)})).item() == std::ldexp(1.0, 126));
+  // Differences from the mean that overflow.
+  CHECK(vitrine::std(tensor({3e38, 3e38, -3e38}), {}, 0).item() ==
+        doctest::Approx(2 * std::sqrt(2.0) * 1e38));
+  CHECK(vitrine::std(tensor({1.5e308, -1.5e308}, DType::float64), {}, 0).item() == doctest::Approx(1.5e308));
   // The smallest number.
   CHECK(norm(tensor({std::ldexp(1.0, -149)})).item() == std::ldexp(1.0, -149));
   CHECK(norm(tensor({kInfinity, 1})).item() == kInfinity);

@@ -5,13 +5,17 @@
 #include "ops/einsum.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
+#include "ops/linear_scan.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/power_norm.h"
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/rotary.h"
+#include "ops/selective_scan.h"
 #include "ops/softmax.h"
+#include "ops/wkv.h"
 #include "tests/programs/ops.h"
 
 namespace vitrine::programs {
@@ -56,6 +60,28 @@ template <int gates>
 MaybeFit cell(Choice& choice, const Shape&) {
   const int64_t channels = choice.between(1, 3);
   return Fit{{{choice.between(1, 3), choice.between(1, 3), gates * channels}, {gates * channels, channels}}};
+}
+
+/// q, k, v, the logarithms of decays, and what erases.
+MaybeFit scanned(Choice& choice, const Shape&) {
+  const Shape q = {choice.between(1, 2), choice.between(1, 2), choice.between(1, 4), choice.between(1, 3)};
+  Shape v = q, decays = q;
+  v.back() = choice.between(1, 3);
+  if (choice.chance(0.5)) decays.erase(3);
+  return Fit{{q, q, v, decays, q, q}};
+}
+
+/// u, delta, a, b and c.
+MaybeFit state_space(Choice& choice, const Shape&) {
+  const int64_t channels = choice.between(1, 3), states = choice.between(1, 3);
+  const Shape u = {choice.between(1, 2), choice.between(1, 4), channels}, b = {u[0], u[1], states};
+  return Fit{{u, u, {channels, states}, b, b}};
+}
+
+MaybeFit averaged(Choice& choice, const Shape&) {
+  const int64_t channels = choice.between(1, 3);
+  const Shape k = {choice.between(1, 2), choice.between(1, 4), channels};
+  return Fit{{k, k, {channels}, {channels}}};
 }
 
 template <bool bias>
@@ -138,6 +164,12 @@ bool spread_rows(const Values& x, const Params&) {
   return min(centered ? var(rows, {-1}) : mean(square(rows), {-1})).item() > 0.01;
 }
 
+/// The channels differ enough from 0 that rounding does not decide their norm.
+bool spread_channels(const Values& x, const Params&) {
+  const Tensor rows = reshape(x[0], {x[0].numel() / x[0].size(-1), x[0].size(-1)});
+  return min(mean(square(rows), {0})).item() > 0.01;
+}
+
 Tensor parts(const AddNorm& a) { return concat({a.sum(), a.y()}, 0); }
 
 const Domain kScore{-4, 4};
@@ -163,6 +195,29 @@ std::vector<Op> kernel_ops() {
        cell<3>,
        [](V x, P) { return gru(x[0], x[1], {}, {}, {.reverse = true}); },
        {{-3, 3}}},
+      {"linear_scan",
+       "linear_scan($0, $1, $2, {.log_decay = $3}).o",
+       scanned,
+       [](V x, P) { return linear_scan(x[0], x[1], x[2], {.log_decay = x[3]}).o; },
+       {{-3, 3}, {-3, 3}, {-3, 3}, {-3, 0}}},
+      {"linear_scan",
+       "linear_scan($0, $1, $2, {.log_decay = $3, .erase_to = $4, .erase_from = $5}).state",
+       scanned,
+       [](V x, P) {
+         const LinearScanOptions o{.log_decay = x[3], .erase_to = x[4], .erase_from = x[5]};
+         return linear_scan(x[0], x[1], x[2], o).state;
+       },
+       {{-3, 3}, {-3, 3}, {-3, 3}, {-3, 0}, {-1, 1}}},
+      {"selective_scan",
+       "selective_scan($0, $1, $2, $3, $4).y",
+       state_space,
+       [](V x, P) { return selective_scan(x[0], x[1], x[2], x[3], x[4]).y; },
+       {{-3, 3}, {0, 1}, {-3, 0}, {-3, 3}}},
+      {"wkv",
+       "wkv($0, $1, $2, $3).y",
+       averaged,
+       [](V x, P) { return wkv(x[0], x[1], x[2], x[3]).y; },
+       {{-3, 3}, {-3, 3}, {-3, 0}, {-3, 3}}},
       {"softmax", "softmax($0, %0)", one_axis, [](V x, P p) { return softmax(x[0], p.ints[0]); }},
       {"log_softmax", "log_softmax($0, %0)", one_axis, [](V x, P p) { return log_softmax(x[0], p.ints[0]); }},
       {"layer_norm",
@@ -183,6 +238,18 @@ std::vector<Op> kernel_ops() {
        [](V x, P) { return rms_norm(x[0], x[1]); },
        {{}},
        spread_rows<1, false>},
+      {"power_norm", "power_norm($0, $1, $2, 0.7, 0)", with_vectors<2>,
+       [](V x, P) {
+         const DType wide = accumulation_dtype(x[0].dtype());
+         const Tensor psi2 = full({x[0].size(-1)}, 0.7, wide), nu = zeros({x[0].size(-1)}, wide);
+         return power_norm(x[0], x[1], x[2], psi2, nu);
+       }},
+      {"power_norm_v",
+       "power_norm_v($0, $1, $2)",
+       with_vectors<2>,
+       [](V x, P) { return power_norm_v(x[0], x[1], x[2]); },
+       {{}},
+       spread_channels},
       {"add_layer_norm",
        "concat({sum, y} of add_layer_norm($0, $1, $2, $3))",
        with_residual_and_bias,

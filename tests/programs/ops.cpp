@@ -15,7 +15,8 @@ size_t Choice::recent(size_t n) {
 const std::vector<Op>& table() {
   static const std::vector<Op> all = [] {
     std::vector<Op> ops;
-    for (const auto family : {elementwise_ops, shape_ops, reduction_ops, kernel_ops, tape_ops})
+    for (const auto family :
+         {elementwise_ops, shape_ops, reduction_ops, kernel_ops, convolution_ops, tape_ops})
       for (Op& op : family()) ops.push_back(std::move(op));
     return ops;
   }();

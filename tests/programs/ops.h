@@ -77,6 +77,7 @@ std::vector<Op> elementwise_ops();
 std::vector<Op> shape_ops();
 std::vector<Op> reduction_ops();
 std::vector<Op> kernel_ops();
+std::vector<Op> convolution_ops();
 std::vector<Op> tape_ops();
 
 // Shape rules, and what they share.

@@ -15,13 +15,16 @@
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/power_norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/view.h"
 #include "tests/spec/attention_rows.h"
+#include "tests/spec/convolution_rows.h"
 #include "tests/spec/ctc_rows.h"
 #include "tests/spec/recurrent_rows.h"
+#include "tests/spec/scan_rows.h"
 #include "tests/spec/spec.h"
 
 namespace vitrine::spec {
@@ -62,6 +65,14 @@ Spec kinked(std::string name, const Call& call, double kink = 0, double reach = 
 
 Tensor indices(std::initializer_list<int64_t> values, const Shape& shape, Device device = Device::cpu) {
   return index_tensor(std::span(values.begin(), values.size()), shape, device);
+}
+
+/// With nu = 0 the gradient of PowerNorm is exact for a constant psi2.
+Tensor power_norm_row(Xs x) {
+  const DType wide = accumulation_dtype(x[0].dtype());
+  const Shape channels = {x[0].size(-1)};
+  const Tensor psi2 = full(channels, 0.7, wide, x[0].device()), nu = zeros(channels, wide, x[0].device());
+  return power_norm(x[0], x[1], x[2], psi2, nu);
 }
 
 std::vector<Spec> elementwise_rows() {
@@ -318,6 +329,10 @@ std::vector<Spec> kernel_rows() {
       {"rms_norm",
        [](Xs x) { return rms_norm(x[0], x[1]); },
        {{{{3, 8}}, {{8}, 0.5, 2}}, {{{0, 8}}, {{8}, 0.5, 2}}}},
+      {"power_norm", power_norm_row, {{{{3, 2, 8}}, {{8}, 0.5, 2}, {{8}}}, {{{0, 8}}, {{8}, 0.5, 2}, {{8}}}}},
+      {"power_norm_v",
+       [](Xs x) { return power_norm_v(x[0], x[1], x[2]); },
+       {{{{3, 2, 8}}, {{8}, 0.5, 2}, {{8}}}}},
       {"add_layer_norm",
        [](Xs x) {
          const AddNorm a = add_layer_norm(x[0], x[1], x[2], x[3]);
@@ -362,17 +377,19 @@ const std::vector<Spec>& rows() {
   static const std::vector<Spec> all = [] {
     std::vector<Spec> result;
     for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, adjoint_rows, kernel_rows,
-                        rotary_rows, attention_rows, recurrent_rows, ctc_rows})
+                        rotary_rows, attention_rows, recurrent_rows, convolution_rows, scan_rows, ctc_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
-      for (const char* name : {"pow", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm"})
+      for (const char* name :
+           {"pow", "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "power_norm", "power_norm_v"})
         if (s.name == name) s.largest = 1e10;  // powers of larger numbers overflow in float32
     for (Spec& s : result)
       for (const char* name :
            {"pad_reflect", "pad_edge", "pad_wrap",     "swiglu",   "transpose", "squeeze",
             "unsqueeze",   "flatten",  "stack",        "tile",     "repeat",    "tril",
             "triu",        "mean",     "prod",         "var",      "std",       "sort",
-            "topk",        "einsum",   "l2_normalize", "nll_loss", "mse_loss",  "binary_cross_entropy"})
+            "topk",        "einsum",   "l2_normalize", "nll_loss", "mse_loss",  "binary_cross_entropy",
+            "power_norm_v"})
         if (s.name == name) s.composite = true;
     return result;
   }();

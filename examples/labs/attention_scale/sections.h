@@ -13,7 +13,7 @@ nn::report::Section objective_section();   ///< the gradient as a function of α
 nn::report::Section normal_section();      ///< α* for normal scores
 nn::report::Section cosine_section();      ///< α* for cosines
 nn::report::Section decoder_section();     ///< one α for all positions of a decoder
-nn::report::Section entropy_section();     ///< Shannon and Rényi entropy as the number of keys grows
+nn::report::Section entropy_section();     ///< Shannon and Rényi entropy as n grows
 nn::report::Section sinusoidal_section();  ///< sinusoidal positions, seen from another position
 
 /// α(1 − Σp²) as a function of α, for 64 and 1024 keys: approximation and mean of draws.

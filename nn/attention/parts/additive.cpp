@@ -40,10 +40,12 @@ class Additive : public AttentionPart {
   static double root(int64_t size) { return 1 / std::sqrt(static_cast<double>(size)); }
 };
 
-AttentionPartRow row(const std::string& name, const std::string& help, const std::string& source, Bias bias) {
+AttentionPartRow row(const std::string& name, const std::string& help, const std::string& formula,
+                     const std::string& source, Bias bias) {
   return {.name = name,
           .stage = Stage::score,
           .help = help,
+          .formula = formula,
           .source = source,
           .options = {{.name = "hidden",
                        .help = "the number of hidden channels; by default the size of a head",
@@ -59,10 +61,12 @@ AttentionPartRow row(const std::string& name, const std::string& help, const std
 }  // namespace
 
 AttentionPartRow additive() {
-  return row("additive", "scores w·tanh(Wq·q + Wk·k + b)", "Bahdanau et al. 2014", Bias::yes);
+  return row("additive", "scores by a small neural network", "s = w·tanh(Wq·q + Wk·k + b)",
+             "Bahdanau et al. 2014", Bias::yes);
 }
 AttentionPartRow luong_concat() {
-  return row("luong_concat", "scores w·tanh(W·[q; k])", "Luong et al. 2015", Bias::no);
+  return row("luong_concat", "scores by a small neural network without biases", "s = w·tanh(W·[q; k])",
+             "Luong et al. 2015", Bias::no);
 }
 
 }  // namespace vitrine::nn::parts

@@ -30,6 +30,7 @@ AttentionPartRow alibi() {
       .name = "alibi",
       .stage = Stage::modify,
       .help = "scores decrease linearly with the distance of query and key",
+      .formula = "s_ij ← s_ij − m_h·|i − j|, m_h = 2^(−8h/H)",
       .source = "Press et al. 2021",
       .rank = rank::distance,
       .owns = "a penalty on distance",

@@ -58,6 +58,7 @@ AttentionPartRow entmax() {
   return {.name = "entmax",
           .stage = Stage::normalize,
           .help = "entmax 1.5 in place of softmax: many weights are exactly 0",
+          .formula = "w_j = max(s_j/2 − τ, 0)², with τ so that Σ w = 1",
           .source = "Peters, Niculae, Martins 2019",
           .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Entmax>(); }};
 }

@@ -97,6 +97,7 @@ AttentionPartRow parts::laser() {
   return {.name = "laser",
           .stage = Stage::read,
           .help = "the output is the log of a weighted mean of e^v",
+          .formula = "y = log Σ_j w_j·e^(v_j)",
           .source = "Duvvuri and Dhillon 2024",
           .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Laser>(); }};
 }

@@ -29,6 +29,7 @@ AttentionPartRow luong_general() {
   return {.name = "luong_general",
           .stage = Stage::score,
           .help = "scores qᵀ·W·k with a learned W for each head",
+          .formula = "s = qᵀ·W·k",
           .source = "Luong et al. 2015",
           .make = [](const AttentionSizes& sizes, const PartValues&) {
             return std::make_unique<LuongGeneral>(sizes);

@@ -33,10 +33,11 @@ class QkNorm : public AttentionPart {
   double eps_;
 };
 
-AttentionPartRow row(const std::string& name, const std::string& help, bool rms) {
+AttentionPartRow row(const std::string& name, const std::string& help, const std::string& formula, bool rms) {
   return {.name = name,
           .stage = Stage::prepare,
           .help = help,
+          .formula = formula,
           .source = "Henry et al. 2020",
           .rank = rank::norm,
           .owns = "the norm of queries and keys",
@@ -48,7 +49,13 @@ AttentionPartRow row(const std::string& name, const std::string& help, bool rms)
 
 }  // namespace
 
-AttentionPartRow qk_norm() { return row("qk_norm", "LayerNorm of queries and keys per head", false); }
-AttentionPartRow qk_norm_rms() { return row("qk_norm_rms", "RMSNorm of queries and keys per head", true); }
+AttentionPartRow qk_norm() {
+  return row("qk_norm", "LayerNorm of queries and keys per head",
+             "x ← g·(x − mean x)/√(var x + ε) for x = q, k", false);
+}
+AttentionPartRow qk_norm_rms() {
+  return row("qk_norm_rms", "RMSNorm of queries and keys per head", "x ← g·x/√(mean x² + ε) for x = q, k",
+             true);
+}
 
 }  // namespace vitrine::nn::parts

@@ -25,6 +25,7 @@ AttentionPartRow rotary() {
       .name = "rotary",
       .stage = Stage::prepare,
       .help = "rotary position embedding (RoPE)",
+      .formula = "(x_a, x_b) ← (x_a·cos pθ − x_b·sin pθ, x_a·sin pθ + x_b·cos pθ) at position p",
       .source = "Su et al. 2021",
       .rank = rank::rotation,
       .options = {{.name = "pairs",

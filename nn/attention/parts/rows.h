@@ -5,10 +5,11 @@
 #include "nn/attention/part.h"
 
 // clang-format off
-#define VITRINE_ATTENTION_PARTS(X)                                                              \
-  X(laser) X(cosine) X(qk_norm) X(qk_norm_rms) X(temperature) X(rotary) X(additive) X(luong_dot) \
-  X(luong_general) X(luong_concat) X(optimal) X(entropy) X(scale) X(softcap) X(alibi) X(t5)      \
-  X(window) X(dilated) X(global) X(strided) X(fixed) X(entmax) X(sparsemax) X(sigmoid) X(sink)
+#define VITRINE_ATTENTION_PARTS(X)                                                               \
+  X(laser) X(cosine) X(qk_norm) X(qk_norm_rms) X(temperature) X(rotary) X(persistent) X(additive) \
+  X(luong_dot) X(luong_general) X(luong_concat) X(optimal) X(entropy) X(scale) X(softcap)         \
+  X(alibi) X(t5) X(window) X(dilated) X(global) X(strided) X(fixed) X(blocks) X(entmax)           \
+  X(sparsemax) X(sigmoid) X(sink) X(adaptive_span) X(learned_mask)
 // clang-format on
 
 namespace vitrine::nn::parts {

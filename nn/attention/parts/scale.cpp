@@ -51,6 +51,7 @@ AttentionPartRow cosine() {
   return {.name = "cosine",
           .stage = Stage::prepare,
           .help = "cosine of query and key, times the gradient-optimal scale; =N and =visible as for optimal",
+          .formula = "s = α·(q/|q|)·(k/|k|), with the α that maximizes the gradient",
           .source = "Su 2023",
           .rank = rank::norm,
           .owns = "the norm of queries and keys",
@@ -69,6 +70,7 @@ AttentionPartRow luong_dot() {
   return {.name = "luong_dot",
           .stage = Stage::scale,
           .help = "scores q·k without a scale",
+          .formula = "s = q·k",
           .source = "Luong et al. 2015",
           .make = [](const AttentionSizes&, const PartValues&) {
             return std::make_unique<Scale>(
@@ -82,6 +84,7 @@ AttentionPartRow optimal() {
           .help =
               "the scale that maximizes the gradient of the softmax for half of the context; =N: for N keys, "
               "=visible: for the keys that a query sees",
+          .formula = "s = α·q·k/√D, with (1 + 2α²)·e^(α²) = n",
           .source = "Su 2023",
           .options = {keys_option()},
           .make = [](const AttentionSizes& sizes, const PartValues& values) {
@@ -99,6 +102,7 @@ AttentionPartRow entropy() {
       .name = "entropy",
       .stage = Stage::scale,
       .help = "a scale that keeps the entropy of the weights nearly constant; =N and =visible as for optimal",
+      .formula = "s = (log n/log 512)·q·k/√D",
       .source = "Su 2021",
       .options = {keys_option()},
       .make = [](const AttentionSizes& sizes, const PartValues& values) {
@@ -116,6 +120,7 @@ AttentionPartRow scale() {
       .name = "scale",
       .stage = Stage::scale,
       .help = "scale=X: X replaces 1/√D as the factor of the scores",
+      .formula = "s = X·q·k",
       .options = {{"factor", "the factor", ""}},
       .make = [](const AttentionSizes&, const PartValues& values) {
         return std::make_unique<Scale>(ScaleRule{.of = [x = values.number("factor")](double) { return x; },

@@ -27,6 +27,7 @@ AttentionPartRow sigmoid() {
   return {.name = "sigmoid",
           .stage = Stage::normalize,
           .help = "σ(s − log n) in place of softmax: the weights of a query need not sum to 1",
+          .formula = "w_j = σ(s_j − log n)",
           .source = "Ramapuram et al. 2024",
           .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Sigmoid>(); }};
 }

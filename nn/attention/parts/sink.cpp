@@ -35,6 +35,7 @@ AttentionPartRow sink() {
   return {.name = "sink",
           .stage = Stage::normalize,
           .help = "softmax with one more key, whose score is 0 (=learned: learned) and whose value is 0",
+          .formula = "w_j = e^(s_j)/(e^c + Σ e^s)",
           .source = "Miller 2023",
           .options = {{.name = "score",
                        .help = "the score of the sink",

@@ -25,6 +25,7 @@ AttentionPartRow softcap() {
   return {.name = "softcap",
           .stage = Stage::modify,
           .help = "softcap=c: the scores become c·tanh(s/c)",
+          .formula = "s ← c·tanh(s/c)",
           .rank = rank::softcap,
           .options = {{"cap", "the largest score, c", ""}},
           .make = [](const AttentionSizes&, const PartValues& values) {

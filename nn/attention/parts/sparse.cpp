@@ -1,20 +1,18 @@
 // Sparse attention: parts that let a query see the keys of a pattern. The weights of other keys are
 // computed as those of hidden keys.
-#include <functional>
+#include "nn/attention/parts/sparse.h"
+
 #include <numeric>
 #include <vector>
 
 #include "core/creation.h"
 #include "nn/attention/parts/rows.h"
-#include "nn/attention/patterns.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/view.h"
 
 namespace vitrine::nn::parts {
 namespace {
-
-using MakePattern = std::function<Tensor(const PatternSize&)>;
 
 class Sparse : public AttentionPart {
  public:
@@ -45,12 +43,14 @@ class Sparse : public AttentionPart {
 };
 
 /// A row whose options are whole numbers.
-AttentionPartRow row(const std::string& name, const std::string& help, const std::string& source,
-                     std::vector<PartOption> options, std::function<MakePattern(const PartValues&)> make) {
+AttentionPartRow row(const std::string& name, const std::string& help, const std::string& formula,
+                     const std::string& source, std::vector<PartOption> options,
+                     std::function<MakePattern(const PartValues&)> make) {
   for (PartOption& option : options) option.least = 1, option.whole = true;
   return {.name = name,
           .stage = Stage::mask,
           .help = help,
+          .formula = formula,
           .source = source,
           .options = std::move(options),
           .make = [make](const AttentionSizes&, const PartValues& values) {
@@ -60,9 +60,25 @@ AttentionPartRow row(const std::string& name, const std::string& help, const std
 
 }  // namespace
 
+AttentionPartRow blocks() {
+  return row(
+      "blocks", "blocks of positions see near blocks, and the first blocks see all and are seen by all",
+      "key j is visible if |b_i − b_j| ≤ window, b_i < global or b_j < global, for the blocks b = ⌊i/size⌋",
+      "Zaheer et al. 2020",
+      {{.name = "size", .help = "the number of positions of a block", .initial = "8"},
+       {.name = "window", .help = "the number of blocks on each side", .initial = "1"},
+       {.name = "global", .help = "the number of the first blocks", .initial = "1"}},
+      [](const PartValues& values) -> MakePattern {
+        return [block = values.whole("size"), window = values.whole("window"),
+                global = values.whole("global")](const PatternSize& size) {
+          return block_pattern(size, block_layout((size.keys + block - 1) / block, window, global), block);
+        };
+      });
+}
+
 AttentionPartRow dilated() {
   return row("dilated", "a query sees keys whose distance is a multiple of the dilation",
-             "Beltagy et al. 2020",
+             "key j is visible if |i − j| = m·dilation and m ≤ window", "Beltagy et al. 2020",
              {{.name = "window", .help = "the number of these keys on each side", .initial = "8"},
               {.name = "dilation", .help = "the distance between them", .initial = "2"}},
              [](const PartValues& values) -> MakePattern {
@@ -73,6 +89,7 @@ AttentionPartRow dilated() {
 
 AttentionPartRow global() {
   return row("global", "the first tokens see all and are seen by all; a query sees a window besides",
+             "key j is visible if |i − j| ≤ window, i < tokens or j < tokens",
              "Beltagy et al. 2020; Xiao et al. 2023",
              {{.name = "tokens", .help = "the number of the first tokens", .initial = "1"},
               {.name = "window", .help = "the number of keys on each side", .initial = "8"}},
@@ -88,7 +105,8 @@ AttentionPartRow global() {
 
 AttentionPartRow strided() {
   return row("strided", "a query sees the last keys, and before them one key in each stride",
-             "Child et al. 2019", {{.name = "stride", .help = "the number of the last keys", .initial = "8"}},
+             "key j is visible if i − j < stride or stride divides i − j", "Child et al. 2019",
+             {{.name = "stride", .help = "the number of the last keys", .initial = "8"}},
              [](const PartValues& values) -> MakePattern {
                return [stride = values.whole("stride")](const PatternSize& size) {
                  return strided_pattern(size, stride);
@@ -97,13 +115,24 @@ AttentionPartRow strided() {
 }
 
 AttentionPartRow fixed() {
-  return row("fixed", "a query sees its own block, and the last keys of all blocks", "Child et al. 2019",
-             {{.name = "stride", .help = "the size of a block", .initial = "8"},
-              {.name = "summary", .help = "the number of the last keys of a block", .initial = "1"}},
-             [](const PartValues& values) -> MakePattern {
-               return [stride = values.whole("stride"), summary = values.whole("summary")](
-                          const PatternSize& size) { return fixed_pattern(size, stride, summary); };
-             });
+  return row(
+      "fixed", "a query sees its own block, and the last keys of all blocks",
+      "key j is visible if its block is that of i, or j mod stride ≥ stride − summary", "Child et al. 2019",
+      {{.name = "stride", .help = "the size of a block", .initial = "8"},
+       {.name = "summary", .help = "the number of the last keys of a block", .initial = "1"}},
+      [](const PartValues& values) -> MakePattern {
+        return [stride = values.whole("stride"), summary = values.whole("summary")](const PatternSize& size) {
+          return fixed_pattern(size, stride, summary);
+        };
+      });
 }
 
 }  // namespace vitrine::nn::parts
+
+namespace vitrine::nn {
+
+AttentionPartRow pattern_part(const std::string& name, const std::string& help, MakePattern pattern) {
+  return parts::row(name, help, "", "", {}, [pattern](const PartValues&) { return pattern; });
+}
+
+}  // namespace vitrine::nn

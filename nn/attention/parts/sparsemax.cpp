@@ -49,6 +49,7 @@ AttentionPartRow sparsemax() {
   return {.name = "sparsemax",
           .stage = Stage::normalize,
           .help = "the nearest distribution to the scores in place of softmax: most weights are exactly 0",
+          .formula = "w_j = max(s_j − τ, 0), with τ so that Σ w = 1",
           .source = "Martins and Astudillo 2016",
           .make = [](const AttentionSizes&, const PartValues&) { return std::make_unique<Sparsemax>(); }};
 }

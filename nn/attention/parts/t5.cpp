@@ -52,6 +52,7 @@ AttentionPartRow t5() {
   return {.name = "t5",
           .stage = Stage::modify,
           .help = "a learned bias for each distance of query and key, in buckets",
+          .formula = "s_ij ← s_ij + b_h[bucket(j − i)]",
           .source = "Raffel et al. 2020",
           .rank = rank::distance,
           .owns = "a bias by distance",

@@ -28,6 +28,7 @@ AttentionPartRow temperature() {
   return {.name = "temperature",
           .stage = Stage::prepare,
           .help = "a learned scale per channel of the queries",
+          .formula = "q_d ← t_d·q_d",
           .rank = rank::temperature,
           .make = [](const AttentionSizes& sizes, const PartValues&) {
             return std::make_unique<Temperature>(sizes);

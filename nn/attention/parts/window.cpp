@@ -25,6 +25,7 @@ AttentionPartRow window() {
   return {.name = "window",
           .stage = Stage::mask,
           .help = "window=w: a query sees its own position and the w − 1 positions before it",
+          .formula = "key j is visible if i − w < j ≤ i",
           .source = "Child et al. 2019; Beltagy et al. 2020",
           .options = {{.name = "width", .help = "the number of keys, w", .least = 1, .whole = true}},
           .make = [](const AttentionSizes&, const PartValues& values) {

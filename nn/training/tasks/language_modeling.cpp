@@ -7,6 +7,7 @@
 #include "nn/metrics/perplexity.h"
 #include "nn/text/tokens.h"
 #include "nn/training/inspect_attention.h"
+#include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/view.h"
 
@@ -27,18 +28,24 @@ WindowLoader windows(const char* split, Tokens tokens, const LanguageModel& mode
   return {std::move(tokens), batch, model.context(), seed};
 }
 
-/// A lower bound of the memory of a batch: 8 bytes per id and target on the CPU, and at least 2
-/// bytes per logit and block output on the device of the model.
+/// A lower bound of the memory of a batch: 8 bytes per id and target on the CPU, and what the model
+/// stores in its own dtype on its device.
 void check_batch(LanguageModel& model, int64_t batch) {
-  const bool on_cpu = model.parameters().front().value().device().is_cpu();
-  const double per_token = on_cpu ? 2 * static_cast<double>(model.values_per_token()) : 0;
+  const Tensor weight = model.parameters().front().value();
+  const size_t bytes = weight.device().is_cpu() ? size_of(weight.dtype()) : 0;
+  const double per_token = static_cast<double>(bytes) * static_cast<double>(model.values_per_token());
   check_memory(static_cast<double>(batch) * static_cast<double>(model.context()) * (16 + per_token),
                fmt::format("training: a batch of {} windows of {} tokens", batch, model.context()));
 }
 
+/// In training, a model with experts adds its auxiliary loss.
 Tensor loss_of(const LanguageModel& model, const std::vector<Tensor>& batch,
                std::vector<MixerTrace>* traces = nullptr) {
-  return cross_entropy(model.forward(batch[0], {.traces = traces}), batch[1]);
+  std::vector<Routing> routing;
+  const Tensor loss =
+      cross_entropy(model.forward(batch[0], {.traces = traces, .routing = &routing}), batch[1]);
+  const Tensor auxiliary = auxiliary_loss(routing);
+  return auxiliary.defined() ? loss + auxiliary : loss;
 }
 
 }  // namespace

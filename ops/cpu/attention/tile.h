@@ -12,20 +12,9 @@
 #include "ops/attention.h"
 #include "ops/cpu/attention/score_rows.h"
 #include "ops/cpu/gemm/gemm.h"
+#include "ops/cpu/head_rows.h"
 
 namespace vitrine::cpu {
-
-/// The rows of one head in a tensor [B, H, T, D].
-template <class T>
-struct HeadRows {
-  T* data;
-  int64_t stride;
-  T* row(int64_t i) const { return data + i * stride; }
-
-  static HeadRows of(const Tensor& x, int64_t batch, int64_t head) {
-    return {x.data<T>() + batch * x.strides()[0] + head * x.strides()[1], x.strides()[2]};
-  }
-};
 
 /// The data on which the scores of one query head depend. S, here and below, is the type of q, k
 /// and v in memory: float, double or bfloat16. Scores are computed in T = AccumulatorOf<S>.

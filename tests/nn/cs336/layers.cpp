@@ -176,8 +176,8 @@ Tensor logits_of_module(Case c, const Tensor& ids) {
         Parameter(concat({turned("q"), turned("k"), projection(c, attn, "v")}, 0));
     attention.out.weight = Parameter(c.weight(attn + "output_proj.weight"));
     const Tensor up = c.weight(ffn + "w1.weight");
-    b.feed_forward.up.weight = Parameter(gated ? concat({up, c.weight(ffn + "w3.weight")}, 0) : up);
-    b.feed_forward.down.weight = Parameter(c.weight(ffn + "w2.weight"));
+    b.feed_forward->up.weight = Parameter(gated ? concat({up, c.weight(ffn + "w3.weight")}, 0) : up);
+    b.feed_forward->down.weight = Parameter(c.weight(ffn + "w2.weight"));
     b.mixer_norm.weight = Parameter(c.weight(layer(i) + "ln1.weight"));
     b.feed_forward_norm.weight = Parameter(c.weight(layer(i) + "ln2.weight"));
   }

@@ -87,7 +87,7 @@ TEST_CASE("each prompt of a batch draws with a seed of its own") {
   CHECK(twins[0] != twins[1]);
 }
 
-TEST_CASE("other attentions take padding; recurrent mixers know none, so they refuse other lengths") {
+TEST_CASE("other mixers take padding, or refuse texts of different lengths") {
   for (const std::string& name : test::other_mixers()) {
     INFO(name);
     GptOptions options = test::tiny_gpt(name);
@@ -95,7 +95,7 @@ TEST_CASE("other attentions take padding; recurrent mixers know none, so they re
     Gpt model = lively(options);
     const Prompts prompts = {{1, 2}, {5, 3}, {8, 8}};
     CHECK(generate_batch(model, prompts, 12, kGreedy) == one_by_one(model, prompts, 12, kGreedy));
-    if (parse_mixer(name).base->attention)
+    if (parse_mixer(name).base->padding)
       CHECK(generate_batch(model, kPrompts, 12, kGreedy) == one_by_one(model, kPrompts, 12, kGreedy));
     else
       CHECK_THROWS_WITH_AS(generate_batch(model, {{1, 2}, {1}}, 2, kGreedy),

@@ -65,8 +65,9 @@ TEST_CASE("decoding in steps equals the full pass, also after the state was copi
 
 TEST_CASE(
     "each row gives what it gives alone at its own length, and 0 after it, in one direction and in both") {
-  for (const char* name : {"lstm", "gru"})
+  for (const char* name : {"lstm", "gru", "rwkv4", "rwkv7", "mamba"})
     for (const bool causal : {true, false}) {
+      if (!causal && *name != 'l' && *name != 'g') continue;
       INFO(std::string(name), causal);
       const auto mixer = made(name, 6, causal);
       const Tensor x = random({3, 5, 6});

@@ -61,9 +61,13 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
   odd.mixer = "qk_norm+rotary+softcap=9";
   odd.activation = Activation::swiglu;
   odd.norm = NormKind::rms;
-  odd.pre_norm = false;
+  odd.residual = Residual::post;
   odd.bias = Bias::no;
-  for (const GptOptions& options : {test::tiny(), odd})
+  GptOptions routed = test::tiny();
+  routed.experts = {.count = 3, .per_token = 2};
+  routed.norm = NormKind::power;
+  routed.residual = Residual::admin;
+  for (const GptOptions& options : {test::tiny(), odd, routed})
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
       const SavedModel saved(options, dtype);
       const Generator before = default_generator();

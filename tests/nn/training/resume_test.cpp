@@ -203,7 +203,7 @@ TEST_CASE("what differs from the run that is resumed is an error that names it")
   refused(run.model.dropout, 0.2, "four is 0.1, of this run 0.2");
   refused(run.model.activation, Activation::relu, "four is gelu_tanh, of this run relu");
   refused(run.model.norm, NormKind::rms, "four is layer, of this run rms");
-  refused(run.model.pre_norm, false, "the post-norm of ");
+  refused(run.model.residual, Residual::post, "the residual of ");
   refused(run.model.bias, Bias::no, "four is false, of this run true");
   refused(run.model.positions, Positions::sinusoidal, "four is learned, of this run sinusoidal");
   const auto cosine = optim::warmup_cosine;

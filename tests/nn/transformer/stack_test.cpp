@@ -25,10 +25,10 @@ Tensor random(const Shape& shape, uint64_t seed = 8) {
 
 double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
 
-StackOptions options(const char* mixer, bool cross, bool pre_norm = true) {
+StackOptions options(const char* mixer, bool cross, Residual residual = Residual::pre) {
   return {.block = {.mixer = {.width = 8, .heads = 2, .context = 16, .name = mixer, .out_deviation = 0.3},
                     .cross = cross,
-                    .pre_norm = pre_norm},
+                    .residual = residual},
           .layers = 2};
 }
 
@@ -44,10 +44,11 @@ Stack made(const StackOptions& o) {
 
 TEST_CASE(
     "a decoder reads its source in steps as in a full pass, with every base and either place of norms") {
-  for (const char* mixer : {"standard", "rotary+laser", "lstm", "gru"})
-    for (const bool pre_norm : {true, false}) {
-      INFO(std::string(mixer), pre_norm);
-      const Decoder decoder = made<Decoder>(options(mixer, true, pre_norm));
+  for (const char* mixer : {"standard", "rotary+laser", "lstm", "gru", "differential", "linear+laser",
+                            "performer=9+rotary", "retention", "gated_linear", "delta=gated"})
+    for (const Residual residual : {Residual::pre, Residual::post, Residual::admin}) {
+      INFO(std::string(mixer), name_of(residual));
+      const Decoder decoder = made<Decoder>(options(mixer, true, residual));
       const Tensor x = random({2, 5, 8}), source = random({2, 4, 8}, 9);
       StackCall call{.source = source, .source_lengths = index_tensor(std::vector<int64_t>{4, 2}, {2})};
       const Tensor whole = decoder.forward(x, call);
@@ -66,7 +67,8 @@ TEST_CASE(
 }
 
 TEST_CASE("an encoder sees both sides, within the length of each row and what a mask allows") {
-  for (const char* mixer : {"standard", "alibi", "lstm"}) {
+  for (const char* mixer :
+       {"standard", "alibi", "lstm", "linear", "performer=9+laser", "linformer=3+laser"}) {
     INFO(std::string(mixer));
     const Encoder encoder = made<Encoder>(options(mixer, false));
     const Tensor x = random({2, 5, 8});

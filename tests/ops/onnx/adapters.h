@@ -15,7 +15,8 @@ using Outputs = std::vector<Tensor>;
 using OnnxAdapters = std::map<std::string, OnnxAdapter>;
 
 extern const OnnxAdapters kElementwiseAdapters, kShapeAdapters, kIndexAdapters, kReductionAdapters,
-    kMatmulAdapters, kNormAdapters, kLossAdapters, kAttentionAdapters, kOptimizerAdapters;
+    kMatmulAdapters, kNormAdapters, kLossAdapters, kAttentionAdapters, kOptimizerAdapters,
+    kConvolutionAdapters;
 
 /// The values of an operator's integer input: axes, sizes, a shape. Nothing if the input is
 /// omitted.

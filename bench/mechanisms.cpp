@@ -1,0 +1,103 @@
+// The cost of each attention and mixer of the tables: time and peak memory of a layer, forward and
+// backward, as a function of the number n of positions. Each is measured in turn with standard
+// attention, so that a disturbance affects both. Medians count. The proof cards read the table.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/markdown.h"
+#include "core/creation.h"
+#include "core/memory/allocator.h"
+#include "core/random.h"
+#include "core/simd/isa.h"
+#include "core/tape.h"
+#include "nn/transformer/mixers.h"
+
+using namespace vitrine;
+
+namespace {
+
+/// The names of both tables, with a usual value for an option that requires one.
+std::vector<std::string> names() {
+  const std::map<std::string, std::string> values = {
+      {"scale", "=0.2"}, {"softcap", "=30"}, {"window", "=128"}};
+  std::vector<std::string> all;
+  const auto add = [&](const std::string& name) {
+    const auto value = values.find(name);
+    all.push_back(value == values.end() ? name : name + value->second);
+  };
+  for (const nn::MixerRow* row : nn::mixer_table()) add(row->name);
+  for (const nn::AttentionPartRow* row : nn::attention_part_table()) add(row->name);
+  return all;
+}
+
+/// A layer, and what its runs cost.
+struct Layer {
+  std::unique_ptr<nn::Mixer> mixer;
+  std::vector<double> seconds = {};
+  size_t peak = 0;
+
+  void run(const Tensor& x) {
+    memory::reset_peak();
+    const size_t before = memory::statistics().now;
+    const double start = bench::seconds();
+    {
+      Tape tape;
+      tape.watch(x);
+      const Tensor y = mixer->forward(x, {.mask = {.causal = true}});
+      tape.backward(y, x);
+    }
+    seconds.push_back(bench::seconds() - start);
+    peak = std::max(peak, memory::statistics().peak - before);
+    mixer->zero_grad();
+  }
+};
+
+Layer layer(const std::string& name, int64_t n) {
+  manual_seed(1);
+  return {nn::make_mixer({.width = 128, .heads = 4, .context = n, .name = name})};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Time and memory of each attention and mixer, forward and backward, by the number of positions");
+  std::vector<int64_t> sizes = {256, 1024, 4096};
+  std::string only;
+  int rounds = 3;
+  double limit = 6;
+  app.add_option("--n", sizes, "Numbers of positions")->delimiter(',')->capture_default_str();
+  app.add_option("--rounds", rounds, "Runs of each")->capture_default_str();
+  app.add_option("--gib", limit, "Layers that are expected to need more memory are not measured")
+      ->capture_default_str();
+  app.add_option("--only", only, "Only names that begin so");
+  CLI11_PARSE(app, argc, argv);
+
+  fmt::print("{}, one row, width 128, 4 heads, causal, float32\n\n", name(isa()));
+  const bench::MarkdownTable table(
+      {{"name", true, 20}, {"n"}, {"ms", false, 9}, {"MiB", false, 9}, {"times standard"}});
+  for (const std::string& name : names()) {
+    if (!name.starts_with(only)) continue;
+    double expected = 0;  // GiB, if memory grows with the square of n
+    int64_t before = 0;
+    for (const int64_t n : sizes) {
+      const double growth = before == 0 ? 1 : static_cast<double>(n) / static_cast<double>(before);
+      if (expected * growth * growth > limit) continue;
+      Layer standard = layer("standard", n), own = layer(name, n);
+      const Tensor x = randn({1, n, 128});
+      for (int round = 0; round <= rounds; ++round) standard.run(x), own.run(x);
+      own.seconds.erase(own.seconds.begin()), standard.seconds.erase(standard.seconds.begin());
+      const double time = bench::median(own.seconds);
+      table.row({name.substr(0, name.find('=')), fmt::to_string(n), fmt::format("{:.2f}", 1e3 * time),
+                 fmt::format("{:.1f}", static_cast<double>(own.peak) / (1 << 20)),
+                 fmt::format("{:.2f}", time / bench::median(standard.seconds))});
+      expected = static_cast<double>(own.peak) / (1 << 30), before = n;
+    }
+  }
+}

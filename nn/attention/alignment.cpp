@@ -1,0 +1,72 @@
+#include "nn/attention/alignment.h"
+
+#include <cmath>
+
+#include "nn/init.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+namespace {
+
+/// Scores [B, T, S] in which keys that are not visible, bool [B, S], are −∞.
+Tensor hide(const Tensor& scores, const Tensor& visible) {
+  return visible.defined() ? where(unsqueeze(visible, 1), scores, -INFINITY) : scores;
+}
+
+void check_pair(const char* name, const Tensor& x, const Tensor& y, const Tensor& x_mask,
+                const Tensor& y_mask) {
+  check(x.rank() == 3 && y.rank() == 3 && x.size(0) == y.size(0) && x.size(2) == y.size(2),
+        "{}: the sequences are {} and {}, wanted [B, T, C] and [B, S, C]", name, x.shape(), y.shape());
+  for (const auto& side : {std::pair{&x, &x_mask}, {&y, &y_mask}}) {
+    const Shape rows = {side.first->size(0), side.first->size(1)};
+    const Tensor& mask = *side.second;
+    check(!mask.defined() || (mask.shape() == rows && mask.dtype() == DType::boolean),
+          "{}: a mask is {}, wanted bool {}", name, describe(mask), rows);
+  }
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> soft_alignment(const Tensor& a0, const Tensor& b0, const Tensor& a_mask,
+                                         const Tensor& b_mask) {
+  check_pair("soft_alignment", a0, b0, a_mask, b_mask);
+  // Sums are not rounded to 16 bits.
+  const DType type = accumulation_dtype(a0.dtype());
+  const Tensor a = cast(a0, type), b = cast(b0, type), e = matmul(a, transpose(b));
+  const auto side = [&](const Tensor& own, const Tensor& other, const Tensor& scores, const Tensor& mask) {
+    const Tensor c = matmul(softmax(hide(scores, mask)), other);
+    return cast(concat({own, c, own - c, own * c}, -1), a0.dtype());
+  };
+  return {side(a, b, e, b_mask), side(b, a, transpose(e), a_mask)};
+}
+
+AttentionFlow::AttentionFlow(int64_t width) {
+  check(width > 0, "AttentionFlow: a width of {}, wanted at least 1", width);
+  weight = normal({3 * width}, 1 / std::sqrt(static_cast<double>(3 * width)));
+}
+
+Tensor AttentionFlow::forward(const Tensor& h0, const Tensor& u0, const Tensor& h_mask,
+                              const Tensor& u_mask) const {
+  check_pair("AttentionFlow", h0, u0, h_mask, u_mask);
+  const int64_t width = weight.shape()[0] / 3;
+  check(h0.size(2) == width, "AttentionFlow: h is {}, wanted [B, T, {}]", h0.shape(), width);
+  const DType type = accumulation_dtype(h0.dtype());
+  const Tensor h = cast(h0, type), u = cast(u0, type);
+  const auto w = split(cast(weight, type), width, 0);
+  const Tensor scores = hide(
+      unsqueeze(matmul(h, w[0]), 2) + unsqueeze(matmul(u, w[1]), 1) + matmul(h * w[2], transpose(u)), u_mask);
+  const Tensor read = matmul(softmax(scores), u);
+  const Tensor whole = matmul(softmax(hide(unsqueeze(max(scores, {2}), 1), h_mask)), h);
+  return cast(concat({h, read, h * read, h * whole}, -1), h0.dtype());
+}
+
+AttentionFlow AttentionFlow::clone() {
+  return clone_into([this] { return AttentionFlow(weight.shape()[0] / 3); });
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,37 @@
+// Attention between two sequences that are compared with each other, for entailment and for
+// question answering.
+#pragma once
+
+#include <utility>
+
+#include "nn/module.h"
+
+namespace vitrine::nn {
+
+/// Soft alignment of a [B, Ta, C] and b [B, Tb, C]: e = a·bᵀ, c = softmax over b of e, times b, and
+/// the first result is [a; c; a − c; a∘c] [B, Ta, 4·C]. The second is the same for b, over a. The
+/// masks, bool [B, Ta] and [B, Tb], hide padding of the other side; undefined: none. A side without
+/// visible positions gives c = 0. Chen et al. 2017 (ESIM).
+std::pair<Tensor, Tensor> soft_alignment(const Tensor& a, const Tensor& b, const Tensor& a_mask = {},
+                                         const Tensor& b_mask = {});
+
+/// Attention flow between a context h [B, T, C] and a query u [B, J, C], with the similarity
+/// s_ij = w·[h_i; u_j; h_i∘u_j]:
+///
+///   ũ_i = Σ_j softmax_j(s_ij)·u_j,  h̃ = Σ_i softmax_i(max_j s_ij)·h_i,  y = [h; ũ; h∘ũ; h∘h̃]
+///
+/// Seo et al. 2017 (BiDAF).
+class AttentionFlow : public Module {
+ public:
+  /// h and u have `width` channels. w starts as N(0, 1/(3·width)).
+  explicit AttentionFlow(int64_t width);
+  /// → [B, T, 4·C]. The masks, bool [B, T] and [B, J], are false for padding; undefined: none.
+  Tensor forward(const Tensor& h, const Tensor& u, const Tensor& h_mask = {},
+                 const Tensor& u_mask = {}) const;
+  void fields(Fields& f) override { f("weight", weight); }
+  AttentionFlow clone();
+
+  Parameter weight;  ///< w [3·C]
+};
+
+}  // namespace vitrine::nn

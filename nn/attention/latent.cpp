@@ -1,0 +1,100 @@
+#include "nn/attention/latent.h"
+
+#include <algorithm>
+
+#include "core/record.h"
+#include "nn/attention/cache.h"
+#include "nn/attention/positions.h"
+#include "nn/init.h"
+#include "nn/layers/heads.h"
+#include "ops/join.h"
+#include "ops/matmul.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+namespace {
+
+/// The sizes, with those that are 0 replaced.
+LatentSizes resolved(const MixerOptions& o, LatentSizes s) {
+  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
+        "latent: the width {} is no multiple of the {} heads", o.width, o.heads);
+  const int64_t size = o.width / o.heads;
+  if (s.rank == 0) s.rank = std::max<int64_t>(1, std::min(4 * size, o.width / 2));
+  if (s.rotary == 0) s.rotary = std::max<int64_t>(2, size / 4 * 2);
+  check(s.rank > 0 && s.rotary > 0 && s.rotary % 2 == 0,
+        "latent: a rank of {} and a rotary key of {} channels, wanted numbers above 0, the second even",
+        s.rank, s.rotary);
+  return s;
+}
+
+}  // namespace
+
+LatentAttention::LatentAttention(const MixerOptions& o, const LatentSizes& sizes)
+    : query(o.width, o.width + o.heads * resolved(o, sizes).rotary, o.bias.query),
+      down(o.width, resolved(o, sizes).rank + resolved(o, sizes).rotary, o.bias.key),
+      norm(resolved(o, sizes).rank, NormKind::rms),
+      up_key(normal({o.heads, o.width / o.heads, resolved(o, sizes).rank}, 0.02)),
+      up_value(normal({o.heads, o.width / o.heads, resolved(o, sizes).rank}, 0.02)),
+      out(o.width, o.width, o.bias.out, o.out_deviation),
+      read({}, o.heads, o.width / o.heads + resolved(o, sizes).rotary, o.context),
+      options_(o),
+      sizes_(resolved(o, sizes)) {}
+
+Tensor LatentAttention::forward(const Tensor& x, const MixerCall& call) const {
+  const int64_t heads = options_.heads, size = options_.width / heads;
+  check(x.rank() == 3 && x.size(2) == options_.width, "latent: x is {}, wanted [B, T, {}]", x.shape(),
+        options_.width);
+  check(!call.source.defined(), "latent: rotary positions have no meaning between x and a source");
+  const ModuleScope scope(kind());
+  auto* const cache = dynamic_cast<KeyValueCache*>(call.state);
+  check(call.state == nullptr || cache != nullptr,
+        "latent: the state is not one of latent attention; wanted what make_state gave");
+  const int64_t past = cache ? cache->length() : 0;
+  const auto parts = split(split_heads(query.forward(x), heads), {size, sizes_.rotary}, -1);
+  const Tensor q = parts[0], rotary_query = rotate(parts[1], past);
+  const auto low = split(down.forward(x), {sizes_.rank, sizes_.rotary}, -1);
+  // One key head for all query heads: [B, 1, T, ..].
+  Tensor c = unsqueeze(norm.forward(low[0]), 1), rotary_key = rotate(unsqueeze(low[1], 1), past);
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, past + x.size(1));
+  Tensor stored;
+  if (cache) {
+    // c is the value as well, so the cache stores values without channels.
+    const Tensor fresh = concat({c, rotary_key}, -1);
+    stored = cache->append(fresh, slice(fresh, -1, 0, 0)).first;
+  }
+  if (past > 0) {
+    const Tensor absorbed = concat({matmul(q, up_key), rotary_query}, -1);
+    const Tensor y =
+        read.forward(absorbed, stored, slice(stored, -1, 0, sizes_.rank), mask, nullptr, call.trace);
+    return out.forward(join_heads(matmul(y, transpose(up_value))));
+  }
+  const Tensor k = matmul(c, transpose(up_key));
+  rotary_key = expand(rotary_key, {k.size(0), heads, k.size(2), sizes_.rotary});
+  const Tensor y = read.forward(concat({q, rotary_query}, -1), concat({k, rotary_key}, -1),
+                                matmul(c, transpose(up_value)), mask, nullptr, call.trace);
+  return out.forward(join_heads(y));
+}
+
+std::unique_ptr<DecodingState> LatentAttention::make_state(int64_t, int64_t capacity) const {
+  return std::make_unique<KeyValueCache>(capacity);
+}
+
+std::string LatentAttention::explain(const MixerCall& call) const {
+  return fmt::format("latent: a state stores {} + {} numbers per position; {}", sizes_.rank, sizes_.rotary,
+                     read.explain(call.trace != nullptr, call.mask));
+}
+
+void LatentAttention::fields(Fields& f) {
+  f("query", query);
+  f("down", down);
+  f("norm", norm);
+  f("up_key", up_key);
+  f("up_value", up_value);
+  f("out", out);
+}
+
+LatentAttention LatentAttention::clone() {
+  return clone_into([this] { return LatentAttention(options_, sizes_); });
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,140 @@
+#include "nn/attention/linear.h"
+
+#include <limits>
+#include <utility>
+
+#include "core/tape.h"
+#include "nn/fixed_state.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+
+FeatureAttention::FeatureAttention(Kind kind, AttentionName parts_of_name, const AttentionSizes& sizes)
+    : name_(std::move(parts_of_name)), sizes_(sizes), kind_(std::move(kind)) {
+  for (const PartChoice& choice : name_.parts) parts.push_back(choice.row->make(sizes_, choice.values));
+  check_parts();
+}
+
+void FeatureAttention::check_parts() const {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string& part = name_.parts[i].row->name;
+    check(
+        kind_.of_dot_products || !parts[i]->traits().positions,
+        "{}: {} makes q·k depend on the distance of two positions, but φ(q)·φ(k) of rotated vectors is no "
+        "function of it; wanted positions of the model, or the base performer, whose features are those of q·k",
+        kind_.name, part);
+    check(parts[i]->scale() == nullptr,
+          "{}: {} sets the factor of the scores, and no scores are computed; wanted qk_norm", kind_.name,
+          part);
+  }
+}
+
+const ReadOut* FeatureAttention::read_out() const {
+  for (const auto& part : parts)
+    if (const ReadOut* const own = part->read_out()) return own;
+  return nullptr;
+}
+
+namespace {
+
+Tensor shown(const Tensor& x, const Tensor& seen) { return seen.defined() ? where(seen, x, 0.0) : x; }
+
+/// The weights, which are computed for display alone. `mass` is that of earlier keys.
+void show(MixerTrace& trace, const Tensor& queries, const FeatureKeys& keys, bool causal,
+          const FeatureSums& before) {
+  const Tape::Pause pause;
+  AttentionMask mask{.causal = causal};
+  if (keys.seen.defined()) mask.allowed = transpose(keys.seen);
+  trace.visible = mask.visible(queries.size(2), keys.features.size(2), queries.device());
+  Tensor products = matmul(queries, transpose(keys.features));
+  if (trace.visible.defined()) products = where(trace.visible, products, 0.0);
+  Tensor total = sum(products, {-1}, KeepAxes::yes);
+  if (before.mass.defined()) total = total + matmul(queries, before.mass), trace.distribution = false;
+  trace.weights = products / where(greater(total, full_like(total, 0)), total, 1.0);
+}
+
+}  // namespace
+
+Tensor FeatureAttention::forward(const Tensor& q0, const Tensor& k0, const Tensor& v0,
+                                 const AttentionMask& mask, DecodingState* given, MixerTrace* trace) const {
+  check(q0.rank() == 4 && k0.rank() == 4 && v0.rank() == 4 && q0.size(0) == k0.size(0) &&
+            q0.size(3) == sizes_.head_size && k0.size(3) == sizes_.head_size && k0.size(2) == v0.size(2),
+        "{}: q is {}, k {} and v {}, wanted [B, H, Tq, {}] and twice [B, Hkv, Tk, ..]", kind_.name,
+        q0.shape(), k0.shape(), v0.shape(), sizes_.head_size);
+  FixedState* const state = FixedState::of(given, kind_.name);
+  const Tensor seen = shared_keys(mask, k0.size(2), kind_.name);
+  const int64_t past = state ? state->length() : 0, queries = q0.size(2), first = past + k0.size(2) - queries;
+  const DType type = accumulation_dtype(q0.dtype());
+  Tensor q = cast(q0, type), k = shown(cast(k0, type), seen), v = shown(cast(v0, type), seen);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    check(state == nullptr || parts[i]->traits().cacheable,
+          "{}: keys or values of {} change when later ones come, so a state cannot keep them", kind_.name,
+          name_.parts[i].row->name);
+    q = parts[i]->prepare_queries(q, first);
+    k = parts[i]->prepare_keys(k, past), v = parts[i]->prepare_values(v, past);
+  }
+  const Tensor features = query_features(q);
+  const FeatureKeys keys{define::repeat_key_heads(shown(key_features(k), seen), q.size(1)),
+                         define::repeat_key_heads(v, q.size(1)), seen};
+  FeatureSums before;
+  if (state && !state->states.empty()) before = {state->states[0], state->states[1]};
+  const ReadOut* const own = read_out();
+  const ReadOut mean;
+  CausalRead read;
+  if (mask.causal) {
+    read = own ? causal_read(features, keys, before, *own) : causal_mean(features, keys, before);
+  } else {
+    const FeatureSums sums = sums_of(keys, own ? *own : mean);
+    read.after = before.mass.defined() ? joined(before, sums, own ? *own : mean) : sums;
+    read.y = read_sums(features, read.after, own ? *own : mean);
+  }
+  if (state) state->advance(k.size(2), {read.after.mass, read.after.values});
+  if (trace) {
+    *trace = {};
+    trace->q = q, trace->k = k, trace->v = v, trace->scale = kind_.scale;
+    show(*trace, features, keys, mask.causal, before);
+  }
+  Tensor y = read.y;
+  for (const auto& part : parts) y = part->combine(y);
+  return cast(y, q0.dtype());
+}
+
+bool FeatureAttention::needs_positions() const {
+  for (const auto& part : parts)
+    if (part->traits().positions) return true;
+  return false;
+}
+
+std::unique_ptr<DecodingState> FeatureAttention::make_state(int64_t, int64_t) const {
+  return std::make_unique<FixedState>(kind_.name);
+}
+
+std::string FeatureAttention::explain(bool weights_wanted, const AttentionMask& mask) const {
+  const char* const how = !mask.causal ? "all queries read one sum over the keys for each feature"
+                          : read_out()
+                              ? "queries read the keys of their block, and earlier blocks by their sums"
+                              : "the op linear_scan keeps running sums over the keys";
+  return fmt::format("{}: linear in the length: {}{}", kind_.name, how,
+                     weights_wanted ? "; the weights are computed for display alone" : "");
+}
+
+void FeatureAttention::fields(Fields& f) {
+  for (size_t i = 0; i < parts.size(); ++i) f(name_.parts[i].row->name, *parts[i]);
+}
+
+LinearAttention::LinearAttention(const AttentionName& parts_of_name, const AttentionSizes& sizes)
+    : FeatureAttention({.name = "linear", .scale = std::numeric_limits<double>::quiet_NaN()}, parts_of_name,
+                       sizes) {}
+
+Tensor LinearAttention::query_features(const Tensor& q) const { return elu(q) + 1; }
+Tensor LinearAttention::key_features(const Tensor& k) const { return elu(k) + 1; }
+
+LinearAttention LinearAttention::clone() {
+  return clone_into([this] { return LinearAttention(name_, sizes_); });
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,278 @@
+#include "nn/attention/lsh.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/record.h"
+#include "nn/attention/cache.h"
+#include "nn/layers/heads.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/join.h"
+#include "ops/matmul.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "ops/softmax.h"
+#include "ops/sort.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+
+Tensor lsh_buckets(const Tensor& qk, const Tensor& rotations) {
+  check(qk.rank() == 4 && rotations.rank() == 3 && rotations.size(1) == qk.size(3),
+        "lsh_buckets: qk is {} and the rotations {}, wanted [B, H, T, D] and [R, D, b/2]", qk.shape(),
+        rotations.shape());
+  const DType type = accumulation_dtype(qk.dtype());
+  const Tensor rotated =
+      matmul(unsqueeze(cast(detach(qk), type), 0), unsqueeze(unsqueeze(cast(rotations, type), 1), 1));
+  return argmax(concat({rotated, neg(rotated)}, -1), -1);
+}
+
+namespace {
+
+constexpr int64_t kHidden = int64_t{1} << 40;  // the bucket of padding, after all others
+
+/// The positions of each round sorted by bucket. A slot is a place in the sorted order.
+class Rounds {
+ public:
+  /// buckets int64 [R, B, H, N], where N is a multiple of the chunk.
+  Rounds(const Tensor& buckets, int64_t chunk)
+      : count(buckets.size(0)),
+        batch(buckets.size(1)),
+        heads(buckets.size(2)),
+        time(buckets.size(3)),
+        chunk(chunk),
+        bucket_(buckets),
+        order_(sort(buckets).indices),
+        place_(sort(order_).indices) {}
+
+  /// x [B, H, N, D], or one x for each round, [R, B, H, N, D], from positions to slots:
+  /// [R, B, H, N, D].
+  Tensor to_slots(const Tensor& x) const { return take(x, order_); }
+  /// Slots [R, B, H, .., D] to positions [R, B, H, N, D].
+  Tensor to_positions(const Tensor& x) const {
+    return take(reshape(x, {count, batch, heads, time, x.size(-1)}), place_);
+  }
+  /// [R, B, H, N, D] → [R, B, H, N/chunk, chunk, D].
+  Tensor in_chunks(const Tensor& x) const {
+    return reshape(x, {count, batch, heads, time / chunk, chunk, x.size(-1)});
+  }
+  /// What each chunk sees: the rows of the chunk before, and its own, [.., 2·chunk, D]. Before the
+  /// first chunk there is `nothing`.
+  Tensor seen_by_chunk(const Tensor& x, double nothing) const {
+    const Tensor own = in_chunks(x);
+    const Tensor before = pad(slice(own, 3, 0, own.size(3) - 1), {0, 0, 0, 1, 0, 0}, {0, 0, 0, 0, 0, 0},
+                              PadMode::constant, nothing);
+    return concat({before, own}, 4);
+  }
+  /// Of each slot, int64 [R, B, H, N, 1]: its position; its position's bucket in a round; and its
+  /// position's chunk in a round.
+  Tensor positions() const { return unsqueeze(order_, -1); }
+  Tensor buckets() const { return to_slots(unsqueeze(bucket_, -1)); }
+  Tensor buckets(int64_t round) const { return to_slots(unsqueeze(select(bucket_, 0, round), -1)); }
+  Tensor chunks(int64_t round) const {
+    const Tensor numbers =
+        repeat(arange(0, static_cast<double>(time / chunk), 1, DType::int64, order_.device()), chunk, 0);
+    return to_slots(unsqueeze(index_select(numbers, 0, select(place_, 0, round)), -1));
+  }
+
+  const int64_t count, batch, heads, time, chunk;
+
+ private:
+  Tensor take(const Tensor& x, const Tensor& index) const {
+    Shape groups = {x.rank() == 5 ? count : 1, batch, heads, 1};
+    const auto rows = static_cast<double>(numel(groups) * time);
+    const Tensor first = arange(0, rows, static_cast<double>(time), DType::int64, index.device());
+    return index_select(reshape(x, {-1, x.size(-1)}), 0, index + reshape(first, groups));
+  }
+
+  Tensor bucket_, order_, place_;  // [R, B, H, N]: of a position; of a slot; of a position
+};
+
+/// The buckets of a sequence whose padding, and `filling` positions after it, have a bucket of
+/// their own.
+Tensor with_padding(const Tensor& buckets, const Tensor& valid, int64_t filling) {
+  const auto hidden = static_cast<double>(kHidden);
+  const Tensor own = valid.defined() ? where(unsqueeze(valid, 1), buckets, hidden) : buckets;
+  return pad(own, {0, 0, 0, 0}, {0, 0, 0, filling}, PadMode::constant, hidden);
+}
+
+/// bool [R, B, H, chunks, chunk, 2·chunk]: the pairs that each round shows. `keys`: the positions
+/// of the keys.
+Tensor visible_pairs(const Rounds& rounds, const Tensor& keys, bool causal) {
+  const Tensor queries = rounds.in_chunks(rounds.positions()), own = rounds.in_chunks(rounds.buckets());
+  const Tensor valid = less(own, full_like(own, static_cast<double>(kHidden)));
+  const Tensor together =
+      logical_and(equal(own, transpose(rounds.seen_by_chunk(rounds.buckets(), -1))), valid);
+  const Tensor shown = logical_and(together, causal ? less(keys, queries) : not_equal(keys, queries));
+  // A query to which no round shows another key sees itself.
+  const Tensor accompanied = any(rounds.to_positions(any(shown, {-1}, KeepAxes::yes)), {0});
+  const Tensor alone = rounds.in_chunks(rounds.to_slots(logical_not(accompanied)));
+  return logical_or(shown, logical_and(logical_and(equal(keys, queries), valid), alone));
+}
+
+/// [R, B, H, chunks, chunk, 2·chunk]: in how many rounds a pair has one bucket and is in one chunk,
+/// or the key's chunk is the one before.
+Tensor times_shown(const Rounds& rounds, DType type) {
+  Tensor count;
+  for (int64_t round = 0; round < rounds.count; ++round) {
+    const auto difference = [&](const Tensor& x) {
+      return rounds.in_chunks(x) - transpose(rounds.seen_by_chunk(x, -1));
+    };
+    const Tensor bucket = difference(rounds.buckets(round)), chunk = difference(rounds.chunks(round));
+    const Tensor near = logical_or(equal(chunk, zeros_like(chunk)), equal(chunk, ones_like(chunk)));
+    const Tensor once = cast(logical_and(equal(bucket, zeros_like(bucket)), near), type);
+    count = count.defined() ? count + once : once;
+  }
+  return count;
+}
+
+void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, const LshOptions& o) {
+  check(qk.rank() == 4 && v.rank() == 4 && qk.size(0) == v.size(0) && qk.size(1) == v.size(1) &&
+            qk.size(2) == v.size(2),
+        "lsh_attention: qk is {} and v {}, wanted [B, H, T, D] and [B, H, T, Dv]", qk.shape(), v.shape());
+  check(buckets.rank() == 4 && buckets.dtype() == DType::int64 && buckets.size(1) == qk.size(0) &&
+            buckets.size(2) == qk.size(1) && buckets.size(3) == qk.size(2) && o.chunk > 0,
+        "lsh_attention: the buckets are {} and a chunk {}, wanted int64 [R, {}, {}, {}] and a size above 0",
+        describe(buckets), o.chunk, qk.size(0), qk.size(1), qk.size(2));
+  const Shape rows = {qk.size(0), qk.size(2)};
+  check(!o.valid.defined() || (o.valid.shape() == rows && o.valid.dtype() == DType::boolean),
+        "lsh_attention: valid is {}, wanted bool {}", describe(o.valid), rows);
+}
+
+}  // namespace
+
+Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets, const LshOptions& o,
+                     Tensor* weights) {
+  check_operands(qk0, v0, buckets, o);
+  const int64_t batch = qk0.size(0), heads = qk0.size(1), time = qk0.size(2);
+  if (batch * heads * time == 0) return v0;
+  const DType type = accumulation_dtype(qk0.dtype());
+  const int64_t chunk = std::min(o.chunk, time), filling = (chunk - time % chunk) % chunk;
+  const Rounds rounds(with_padding(buckets, o.valid, filling), chunk);
+  const auto slots_of = [&](const Tensor& x) {
+    return rounds.to_slots(pad(cast(x, type), {0, 0, 0, 0}, {0, 0, filling, 0}));
+  };
+  const Tensor keys = transpose(rounds.seen_by_chunk(rounds.positions(), -1));
+  Tensor scores = matmul(rounds.in_chunks(slots_of(qk0)),
+                         transpose(rounds.seen_by_chunk(slots_of(l2_normalize(cast(qk0, type))), 0))) /
+                  std::sqrt(static_cast<double>(qk0.size(3)));
+  if (!o.duplicates && rounds.count > 1) scores = scores - log(maximum(times_shown(rounds, type), 1));
+  scores = where(visible_pairs(rounds, keys, o.causal), scores, -INFINITY);
+
+  // For each position, what all rounds show is one row of the softmax: [B, H, N, R·2·chunk].
+  const auto side_by_side = [&](const Tensor& x) {
+    return reshape(permute(rounds.to_positions(x), {1, 2, 3, 0, 4}), {batch, heads, rounds.time, -1});
+  };
+  const Tensor shares = softmax(side_by_side(scores));
+  const Tensor by_round =
+      permute(reshape(shares, {batch, heads, rounds.time, rounds.count, 2 * chunk}), {3, 0, 1, 2, 4});
+  const Tensor read =
+      matmul(rounds.in_chunks(rounds.to_slots(by_round)), rounds.seen_by_chunk(slots_of(v0), 0));
+  if (weights) {
+    const Tensor columns = maximum(expand(keys, scores.shape()), 0);  // a missing chunk weighs 0
+    const Tensor none = zeros({batch, heads, rounds.time, rounds.time}, type, qk0.device());
+    const Tensor dense = scatter_add(none, 3, side_by_side(columns), detach(shares));
+    *weights = slice(slice(dense, 2, 0, time), 3, 0, time);
+  }
+  return cast(slice(sum(rounds.to_positions(read), {0}), 2, 0, time), v0.dtype());
+}
+
+namespace {
+
+const MixerOptions& checked(const MixerOptions& o) {
+  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0 && o.key_heads >= 0 &&
+            (o.key_heads == 0 || o.heads % o.key_heads == 0),
+        "lsh: a width of {} for {} heads and {} heads of values, wanted multiples", o.width, o.heads,
+        o.key_heads);
+  return o;
+}
+
+/// The number of buckets, even.
+int64_t buckets_of(const LshSizes& s, int64_t context) {
+  check(s.rounds > 0 && s.chunk > 0 && s.buckets >= 0 && s.buckets % 2 == 0,
+        "lsh: {} rounds, a chunk of {} and {} buckets, wanted numbers above 0, the last one even", s.rounds,
+        s.chunk, s.buckets);
+  return s.buckets > 0 ? s.buckets : 2 * ((context + 2 * s.chunk - 1) / (2 * s.chunk));
+}
+
+/// bool [B, T]: what a mask says of each key; undefined if it hides none.
+Tensor valid_keys(const AttentionMask& mask, int64_t batch, int64_t time) {
+  check(!mask.bias.defined() && mask.left == AttentionForm::kUnlimited &&
+            mask.right == AttentionForm::kUnlimited,
+        "lsh: the hashes choose the pairs of positions, so that a bias or a window has no place");
+  if (!mask.allowed.defined()) return {};
+  const Tensor& own = mask.allowed;
+  check(own.rank() == 4 && own.size(1) == 1 && own.size(2) == 1,
+        "lsh: the mask is {}, wanted one of padding, [B, 1, 1, T]: the hashes choose the pairs of positions",
+        own.shape());
+  return reshape(expand(own, {batch, 1, 1, time}), {batch, time});
+}
+
+}  // namespace
+
+LshAttention::LshAttention(const MixerOptions& o, const LshSizes& sizes)
+    : query_key(checked(o).width, o.width, o.bias.query),
+      value(o.width, o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.value),
+      out(o.width, o.width, o.bias.out, o.out_deviation),
+      rotations(randn({sizes.rounds, o.width / o.heads, buckets_of(sizes, o.context) / 2})),
+      options_(o),
+      sizes_(sizes) {}
+
+Tensor LshAttention::forward(const Tensor& x, const MixerCall& call) const {
+  check(x.rank() == 3 && x.size(2) == options_.width, "lsh: x is {}, wanted [B, T, {}]", x.shape(),
+        options_.width);
+  check(!call.source.defined(),
+        "lsh: queries and keys are one projection of x, so that a source has no place");
+  const ModuleScope scope(kind());
+  Tensor qk = split_heads(query_key.forward(x), options_.heads), v = value.forward(x);
+  v = define::repeat_key_heads(split_heads(v, v.size(2) * options_.heads / options_.width), options_.heads);
+  auto* const cache = dynamic_cast<KeyValueCache*>(call.state);
+  check(call.state == nullptr || cache != nullptr,
+        "lsh: the state is not one of lsh; wanted what make_state gave");
+  if (cache) {
+    const auto all = cache->append(qk, v);
+    qk = all.first, v = all.second;
+  }
+  const int64_t time = qk.size(2);
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, time);
+  const LshOptions o{
+      .chunk = sizes_.chunk, .causal = mask.causal, .valid = valid_keys(mask, x.size(0), time)};
+  Tensor weights;
+  const Tensor y = lsh_attention(qk, v, lsh_buckets(qk, rotations), o, call.trace ? &weights : nullptr);
+  const auto of_queries = [&](const Tensor& all) { return slice(all, 2, time - x.size(1)); };
+  if (call.trace) {
+    *call.trace = {};
+    call.trace->q = of_queries(qk), call.trace->k = qk, call.trace->v = v;
+    call.trace->weights = of_queries(weights);
+    call.trace->scale = 1 / std::sqrt(static_cast<double>(qk.size(3)));
+    call.trace->visible = mask.visible(x.size(1), time, x.device());
+  }
+  return out.forward(join_heads(of_queries(y)));
+}
+
+std::unique_ptr<DecodingState> LshAttention::make_state(int64_t, int64_t capacity) const {
+  return std::make_unique<KeyValueCache>(capacity);
+}
+
+std::string LshAttention::explain(const MixerCall&) const {
+  return fmt::format(
+      "lsh: {} rounds of {} buckets; in each a query sees its bucket in two chunks of {} positions",
+      sizes_.rounds, 2 * rotations.size(2), sizes_.chunk);
+}
+
+void LshAttention::fields(Fields& f) {
+  f("query_key", query_key);
+  f("value", value);
+  f("out", out);
+  f("rotations", rotations);
+}
+
+LshAttention LshAttention::clone() {
+  return clone_into([this] { return LshAttention(options_, sizes_); });
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,57 @@
+// Adaptive computation time: each position takes as many steps as it needs.
+#pragma once
+
+#include <functional>
+
+#include "core/names.h"
+#include "nn/layers/linear.h"
+
+namespace vitrine::nn {
+
+/// How a position halts and what it returns. graves: the probability is read from the state after a
+/// step, and the result is Σ p_n·s_n (Graves 2016). universal: the probability is read from the
+/// state before a step, and the result moves, y ← p·s + (1 − p)·y (Dehghani et al. 2019, as
+/// released).
+enum class HaltingKind { graves, universal };
+inline EnumNames<HaltingKind> names_of(HaltingKind) {
+  return {"kind of halting", {{"graves", HaltingKind::graves}, {"universal", HaltingKind::universal}}};
+}
+
+struct HaltingOptions {
+  HaltingKind kind = HaltingKind::universal;
+  double threshold = 0.99;  ///< a position halts when its probabilities sum to more, in (0, 1)
+  int64_t max_steps = 8;    ///< at least 1
+};
+
+/// The result of adaptive computation, for states [..., C].
+struct Halted {
+  Tensor state;   ///< [..., C]
+  Tensor ponder;  ///< [...]: N + R, the steps and the probability left for the last one
+  Tensor steps;   ///< int64 [...]: N
+};
+
+/// Applies `step(s, n)`, n = 1, 2, …, to all positions until each has halted, or max_steps times.
+/// A position halts at the first step at which the sum of its probabilities [...] exceeds the
+/// threshold; p of that step is the rest to 1. A halted position keeps its result. At max_steps
+/// `graves` gives the rest to the last step; `universal` has no remainder there. Whether all
+/// positions have halted is read from the device after each step. The loss of a task adds a
+/// multiple of the mean of `ponder`.
+Halted adaptive_computation(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step,
+                            const std::function<Tensor(const Tensor& s)>& probability,
+                            const HaltingOptions& options = {});
+
+/// The halting probability σ(w·s + b) of each position, with b = 1 at first, and the computation.
+class Halting : public Module {
+ public:
+  explicit Halting(int64_t width, HaltingOptions options = {});
+  Halted forward(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step) const;
+  void fields(Fields& f) override;
+  Halting clone();
+
+  Linear unit;  ///< C → 1
+
+ private:
+  HaltingOptions options_;
+};
+
+}  // namespace vitrine::nn

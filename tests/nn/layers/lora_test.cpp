@@ -1,0 +1,170 @@
+// LoRA, freezing by path, and prompt tuning.
+#include "nn/layers/lora.h"
+
+#include <doctest/doctest.h>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "nn/check_gradients.h"
+#include "nn/layers/prompt.h"
+#include "nn/models/gpt.h"
+#include "ops/elementwise.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+Tensor random(const Shape& shape, uint64_t seed = 8) {
+  Generator generator(seed);
+  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
+}
+
+double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
+
+Gpt model_of(DType dtype = DType::float64) {
+  manual_seed(4);
+  Gpt model({.vocabulary = 7,
+             .context = 6,
+             .width = 8,
+             .layers = 2,
+             .heads = 2,
+             .activation = Activation::gelu_tanh});
+  model.to(dtype);
+  return model;
+}
+
+Tensor ids() { return index_tensor(std::vector<int64_t>{1, 2, 3, 4, 5, 6}, {1, 6}); }
+
+/// Gives each B values, as training does.
+void train_changes(Module& model) {
+  uint64_t seed = 20;
+  for (auto& [path, p] : model.named_parameters())
+    if (path_matches(path, "**.lora.b")) p.assign(random(p.shape(), ++seed) * 0.1);
+}
+
+}  // namespace
+
+TEST_CASE("a pattern names parameters: one name, any text in a name, any number of names") {
+  const std::string path = "blocks.3.attention.out.weight";
+  for (const char* yes : {"blocks.3.attention.out.weight", "blocks.*.attention", "blocks", "**", "**.weight",
+                          "blocks.**.out", "*.*.att*n.out.we*t", "blocks.**.attention.**.weight", "b*.3"})
+    CHECK_MESSAGE(path_matches(path, yes), yes);
+  for (const char* no : {"blocks.4", "block", "attention", "*.attention", "**.bias",
+                         "blocks.3.attention.out.weight.x", "blocks.*.*.*.*.*", "**.out.**.bias", "*t*"})
+    CHECK_MESSAGE(!path_matches(path, no), no);
+}
+
+TEST_CASE("freezing: frozen parameters have no gradient, and can be trained again") {
+  Gpt model = model_of();
+  CHECK(freeze(model, "blocks.*.attention") == 8);
+  {
+    Tape tape;
+    tape.backward(cross_entropy(model.forward(ids()), ids()));
+  }
+  for (const auto& named : model.named_parameters())
+    CHECK_MESSAGE(named.second.grad().defined() == !path_matches(named.first, "blocks.*.attention"),
+                  named.first);
+  CHECK(unfreeze(model, "blocks.1") > 8);
+  CHECK(!model.decoder.blocks[0]->mixer->parameters()[0].requires_grad());
+  CHECK(model.decoder.blocks[1]->mixer->parameters()[0].requires_grad());
+  CHECK_THROWS_WITH_AS(freeze(model, "blocks.*.cross"),
+                       doctest::Contains("no parameter has the pattern blocks.*.cross"), Error);
+}
+
+TEST_CASE("LoRA: at first nothing changes, then only A and B are trained, and merging keeps the outputs") {
+  Gpt model = model_of();
+  const Tensor before = model.forward(ids());
+  freeze(model);
+  CHECK(add_lora(model, "blocks.*.**", {.rank = 2, .alpha = 4}) == 8);
+  CHECK(model.forward(ids()).values() == before.values());
+  train_changes(model);
+  const Tensor changed = model.forward(ids());
+  CHECK(apart(changed, before) > 1e-2);
+  {
+    Tape tape;
+    tape.backward(cross_entropy(model.forward(ids()), ids()));
+  }
+  int trained = 0;
+  for (const auto& named : model.named_parameters()) {
+    const bool has_gradient = named.second.grad().defined();
+    CHECK_MESSAGE(has_gradient == path_matches(named.first, "**.lora"), named.first);
+    trained += has_gradient;
+  }
+  CHECK(trained == 16);
+  CHECK(model.decoder.blocks[0]->feed_forward->up.lora->a.shape() == Shape{2, 8});
+  // A cached step projects queries, keys and values as the full pass.
+  const auto state = model.make_state();
+  for (int64_t t = 0; t < 6; ++t)
+    CHECK(apart(model.forward(slice(ids(), 1, t, t + 1), {.state = state.get()}),
+                slice(changed, 1, t, t + 1)) < 1e-12);
+  CHECK(merge_lora(model) == 8);
+  CHECK(apart(model.forward(ids()), changed) < 1e-13);
+  CHECK(model.state_dict().count("blocks.0.attention.out.lora.a") == 0);
+  CHECK_THROWS_WITH_AS(merge_lora(model), doctest::Contains("no linear layer has a low-rank change"), Error);
+}
+
+TEST_CASE("LoRA: rows of a layer, gradients, copies, 16 bits and errors") {
+  Linear layer(4, 6);
+  layer.to(DType::float64);
+  CHECK(add_lora(layer, "**", {.rank = 3, .alpha = 6}) == 1);
+  train_changes(layer);
+  layer.lora->b.assign(random({6, 3}, 4));
+  const Tensor x = random({2, 4}), none;
+  CHECK(apart(layer.forward(x), linear(x, merged_weight(layer), layer.bias)) < 1e-14);
+  CHECK(apart(layer.product(x, none, 1, 4), slice(layer.product(x, none), 1, 1, 4)) < 1e-15);
+  CHECK(apart(layer.forward_gelu_tanh(x), layer.clone().forward_gelu_tanh(x)) == 0);
+  const auto report = check_gradients(layer, {x});
+  CHECK_MESSAGE(report.passed, to_string(report));
+  CHECK(report.inputs.size() == 5);
+  CHECK_THROWS_WITH_AS(add_lora(layer, "**"), doctest::Contains("has a low-rank change already"), Error);
+  Linear small(4, 6);
+  CHECK_THROWS_WITH_AS(add_lora(small, "**", {.rank = 5}), doctest::Contains("the rank is 5"), Error);
+  CHECK_THROWS_WITH_AS(add_lora(small, "out"), doctest::Contains("no linear layer has the pattern out"),
+                       Error);
+  CHECK(!small.lora);
+  Gpt low = model_of(DType::bfloat16);
+  add_lora(low, "blocks.0.feed_forward.down", {.rank = 1});
+  CHECK(low.decoder.blocks[0]->feed_forward->down.lora->a.dtype() == DType::bfloat16);
+  train_changes(low);
+  const Tensor master = low.decoder.blocks[0]->feed_forward->down.weight.master();
+  const LowRank change = low.decoder.blocks[0]->feed_forward->down.lora->clone();
+  merge_lora(low);
+  const Tensor wanted = master + 16 * matmul(change.b.master(), change.a.master());
+  CHECK(apart(low.decoder.blocks[0]->feed_forward->down.weight.master(), wanted) <
+        1e-6);  // not rounded to 8 bits
+}
+
+TEST_CASE("prompt tuning: a learned prefix that later positions see, and the rows of the input") {
+  Prompt prompt(2, 8);
+  prompt.to(DType::float64);
+  Decoder decoder({.block = {.mixer = {.width = 8, .heads = 2, .out_deviation = 0.3}}, .layers = 1});
+  decoder.to(DType::float64);
+  const Tensor x = random({3, 4, 8});
+  const auto forward = [&](const Prompt& p) { return p.own(decoder.forward(p.forward(x))); };
+  const Tensor y = forward(prompt);
+  CHECK(y.shape() == x.shape());
+  CHECK(prompt.forward(x).shape() == Shape{3, 6, 8});
+  CHECK(apart(prompt.own(prompt.forward(x)), x) == 0);
+  CHECK(apart(y, decoder.forward(x)) > 1e-4);
+  CHECK(apart(forward(prompt.clone()), y) == 0);
+  freeze(decoder);
+  {
+    Tape tape;
+    tape.backward(mse_loss(forward(prompt), x));
+  }
+  CHECK(prompt.prefix.grad().shape() == Shape{2, 8});
+  CHECK(!decoder.parameters()[0].grad().defined());
+  const auto report =
+      check_gradients(prompt, [&](const std::vector<Tensor>&) { return forward(prompt); }, {x});
+  CHECK_MESSAGE(report.passed, to_string(report));
+  const Tensor rows = random({2, 8}, 5);
+  CHECK(apart(Prompt(rows).prefix, rows) == 0);
+  CHECK_THROWS_WITH_AS(Prompt(0, 8), doctest::Contains("the length is 0"), Error);
+  CHECK_THROWS_WITH_AS(prompt.forward(random({3, 4, 6})), doctest::Contains("wanted [B, T, 8]"), Error);
+}

@@ -1,0 +1,407 @@
+#include "tests/nn/mixer_checks.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "core/creation.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "nn/check_gradients.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
+#include "ops/view.h"
+#include "tests/nn/mechanisms.h"
+#include "tests/spec/spec.h"
+
+namespace vitrine::test {
+namespace {
+
+using nn::Mixer, nn::MixerCall;
+constexpr int64_t kWidth = 8, kHeads = 2, kTime = 5, kContext = 16;
+
+/// Random parameters that depend on their paths alone, so that mixers share what they both have.
+void randomize(nn::Module& module) {
+  for (auto& [path, parameter] : module.named_parameters()) {
+    Generator generator(std::hash<std::string>{}(path));
+    const bool matrix = parameter.shape().rank() > 1;
+    parameter.assign(randn(parameter.shape(), DType::float64, Device::cpu, matrix ? 0 : 0.5, 0.4, generator));
+  }
+}
+
+bool is_causal(const std::string& name) { return nn::parse_mixer(name).base->causal; }
+
+/// A mixer with random parameters that hides later positions, unless its base cannot.
+std::unique_ptr<Mixer> made(const std::string& name, bool causal) {
+  manual_seed(4);
+  auto mixer =
+      nn::make_mixer({.width = kWidth, .heads = kHeads, .context = kContext, .name = name, .causal = causal});
+  mixer->to(DType::float64);
+  randomize(*mixer);
+  freeze_estimates(*mixer);
+  return mixer;
+}
+std::unique_ptr<Mixer> made(const std::string& name) { return made(name, is_causal(name)); }
+
+Tensor random(const Shape& shape, uint64_t seed) {
+  Generator generator(seed);
+  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
+}
+Tensor input() { return random({2, kTime, kWidth}, 8); }
+const MixerCall kCausal{.mask = {.causal = true}};
+MixerCall call_of(const std::string& name) { return {.mask = {.causal = is_causal(name)}}; }
+
+double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-2); }
+
+/// y, and the gradients of x and of each parameter for a random cotangent.
+std::vector<Tensor> run(Mixer& mixer, const Tensor& x, const MixerCall& call) {
+  Tape tape;
+  tape.watch(x);
+  const Tensor y = mixer.forward(x, call);
+  std::vector<Tensor> sources = {x}, all = {y};
+  for (const Parameter& p : mixer.parameters())
+    if (p.requires_grad()) sources.push_back(p.value());
+  const Tensor dy =
+      to(cast(spec::draw_cotangent(to(cast(y, DType::float64), Device::cpu), 5), y.dtype()), y.device());
+  for (const Tensor& dx : tape.gradient({y}, sources, {dy}))
+    if (dx.defined()) all.push_back(dx);
+  return all;
+}
+
+Finding failed(const std::string& check, const std::string& failure) {
+  return {.check = check, .failure = failure};
+}
+
+Finding within(const char* check, double error, double limit) {
+  Finding finding{.check = check, .error = error, .limit = limit};
+  if (!(error <= limit))
+    finding.failure = fmt::format("the error is {:.3g}, wanted at most {:.3g}", error, limit);
+  return finding;
+}
+
+Finding gradients(const char* check, Mixer& mixer, const std::vector<Tensor>& inputs, Depth depth, int order,
+                  const std::function<Tensor(const std::vector<Tensor>&)>& f) {
+  GradientCheckOptions options{
+      .probe = depth == Depth::pair || order > 1 ? Probe::directions : Probe::elements, .order = order};
+  const GradientReport report = nn::check_gradients(mixer, f, inputs, options);
+  Finding finding{.check = check};
+  for (const auto& input : report.inputs) {
+    if (order > 1) {
+      if (!input.higher_errors.empty()) finding.error = std::max(finding.error, input.higher_errors[0]);
+      finding.limit = 1e-6;
+    } else {
+      finding.error = std::max(finding.error, input.difference_error);
+      finding.limit = std::max(finding.limit, input.limit);
+    }
+  }
+  if (!report.passed) finding.failure = to_string(report);
+  return finding;
+}
+
+Finding differences(const std::string& name, Depth depth) {
+  const auto mixer = made(name);
+  const MixerCall call = call_of(name);
+  return gradients("differences", *mixer, {input()}, depth, 1,
+                   [&](const auto& x) { return mixer->forward(x[0], call); });
+}
+
+Finding second_derivatives(const std::string& name, Depth depth) {
+  const auto mixer = made(name);
+  const MixerCall call = call_of(name);
+  return gradients("second derivatives", *mixer, {slice(slice(input(), 0, 0, 1), 1, 0, 3)}, depth, 2,
+                   [&](const auto& x) { return mixer->forward(x[0], call); });
+}
+
+/// Every gradient by exact dual numbers, which run through definitions only.
+Finding dual_numbers(const std::string& name, Depth depth) {
+  const auto mixer = made(name);
+  const MixerCall call = call_of(name);
+  GradientCheckOptions options{.probe = depth == Depth::pair ? Probe::directions : Probe::elements};
+  options.differences = options.taylor = false, options.duals = Duals::yes;
+  const GradientReport report = nn::check_gradients(
+      *mixer, [&](const auto& x) { return mixer->forward(x[0], call); }, {input()}, options);
+  Finding finding{.check = "dual numbers", .limit = options.dual_tolerance};
+  for (const auto& given : report.inputs) finding.error = std::max(finding.error, given.dual_error);
+  if (!report.passed) finding.failure = to_string(report);
+  return finding;
+}
+
+/// A change from position 3 on changes nothing before it.
+Finding causality(const std::string& name, Depth) {
+  const auto mixer = made(name, true);
+  const Tensor x = input(), later = concat({slice(x, 1, 0, 3), slice(x, 1, 3, kTime) + 1}, 1);
+  const Tensor y = mixer->forward(x, kCausal), changed = mixer->forward(later, kCausal);
+  if (apart(slice(y, 1, 3, kTime), slice(changed, 1, 3, kTime)) < 1e-6)
+    return failed("causality", "the output does not depend on the input");
+  return within("causality", apart(slice(y, 1, 0, 3), slice(changed, 1, 0, 3)), 1e-12);
+}
+
+Finding decoding(const std::string& name, Depth) {
+  const auto mixer = made(name, true);
+  const Tensor x = input(), whole = mixer->forward(x, kCausal);
+  const auto state = mixer->make_state(2, kTime);
+  MixerCall call = kCausal;
+  call.state = state.get();
+  double error = 0;
+  for (const auto& [from, to] : {std::pair{0, 1}, {1, 2}, {2, 4}, {4, 5}})
+    error = std::max(error, apart(mixer->forward(slice(x, 1, from, to), call), slice(whole, 1, from, to)));
+  return within("decoding", error, 1e-11);
+}
+
+/// A row gives what it gives alone at its own length. A row without positions is finite, and its
+/// input has no gradient.
+Finding lengths(const std::string& name, Depth) {
+  const auto mixer = made(name);
+  const Tensor x = input();
+  MixerCall call = call_of(name);
+  call.lengths = index_tensor(std::vector<int64_t>{kTime, 3}, {2});
+  const Tensor row = slice(slice(x, 0, 1, 2), 1, 0, 3);
+  const double error =
+      apart(slice(slice(mixer->forward(x, call), 0, 1, 2), 1, 0, 3), mixer->forward(row, call_of(name)));
+  call.lengths = index_tensor(std::vector<int64_t>{kTime, 0}, {2});
+  const auto results = run(*mixer, x, call);
+  for (const Tensor& result : results)
+    for (const double e : result.values())
+      if (!std::isfinite(e)) return failed("lengths", "a row without positions gives NaN or infinity");
+  for (const double e : select(results[1], 0, 1).values())
+    if (e != 0) return failed("lengths", "the input of a row without positions has a gradient");
+  return within("lengths", error, 1e-12);
+}
+
+/// Cross-attention to a source of another length.
+Finding cross(const std::string& name, Depth depth) {
+  const auto mixer = made(name, false);
+  const Tensor x = slice(input(), 1, 0, 3), source = random({2, 4, kWidth}, 9);
+  return gradients("another length of keys", *mixer, {x, source}, depth == Depth::pair ? depth : Depth::whole,
+                   1, [&](const auto& in) { return mixer->forward(in[0], {.source = in[1]}); });
+}
+
+Finding threads_(const std::string& name, Depth) {
+  const auto mixer = made(name);
+  const int before = threads();
+  std::vector<std::vector<double>> first;
+  double different = 0;
+  for (const int count : {1, 2, 3, 7}) {
+    set_threads(count);
+    std::vector<std::vector<double>> bits;
+    for (const Tensor& result : run(*mixer, input(), call_of(name))) bits.push_back(result.values());
+    if (first.empty()) first = bits;
+    different += bits != first;
+  }
+  set_threads(before);
+  return within("bits on 1, 2, 3 and 7 threads", different, 0);
+}
+
+/// The error in units of the dtype's epsilon, against float64 on the same rounded numbers. The norm
+/// of a head that is nearly constant enlarges the rounding of its projections, up to 5 units here.
+Finding low_precision(const char* check, const std::string& name, DType dtype, double units) {
+  const auto mixer = made(name), wide = made(name);
+  mixer->to(dtype);
+  wide->copy_from(*mixer);
+  wide->to(DType::float64);
+  const Tensor x = cast(input(), dtype);
+  const auto got = run(*mixer, x, call_of(name)), want = run(*wide, cast(x, DType::float64), call_of(name));
+  double error = 0;
+  for (size_t i = 0; i < 2; ++i)  // y, and the gradient of x
+    error = std::max(error, spec::distance(got[i].values(), want[i].values(), 0.1));
+  return within(check, error / epsilon(dtype), units);
+}
+
+/// Multiplies the gradients of one node of the tape by 1.01, node by node. Each such mistake that
+/// changes a gradient must be found.
+Finding planted_mistakes(const std::string& name, Depth) {
+  const auto mixer = made(name);
+  const MixerCall call = call_of(name);
+  const Tensor x = slice(input(), 0, 0, 1);
+  const auto gradients_with = [&](const std::function<void(Tape&)>& change) {
+    Tape tape;
+    tape.watch(x);
+    const Tensor y = mixer->forward(x, call);
+    change(tape);
+    std::vector<Tensor> sources = {x};
+    for (const Parameter& p : mixer->parameters())
+      if (p.requires_grad()) sources.push_back(p.value());
+    return tape.gradient({y}, sources, {spec::draw_cotangent(y, 5)});
+  };
+  std::vector<size_t> nodes;
+  size_t planted = 0, found = 0;
+  const auto right = gradients_with([&](Tape& tape) {
+    for (size_t i = 0; i < tape.size(); ++i)
+      if (!tape.info(i).output_slots.empty()) nodes.push_back(i);
+  });
+  for (const size_t node : nodes) {
+    const auto plant = [node](Tape& tape) {
+      tape.change_gradients(node, [](Grads& grads) {
+        for (Grad& grad : grads)
+          if (grad.defined()) grad = grad.scaled(1.01);
+      });
+    };
+    const auto wrong = gradients_with(plant);
+    double change = 0;
+    for (size_t i = 0; i < right.size(); ++i)
+      if (right[i].defined()) change = std::max(change, apart(right[i], wrong[i]));
+    if (change < 1e-5) continue;
+    ++planted;
+    GradientCheckOptions options{.probe = Probe::directions, .taylor = false, .duals = Duals::no};
+    options.prepare = plant;
+    found += !nn::check_gradients(
+                  *mixer, [&](const auto& xs) { return mixer->forward(xs[0], call); }, {x}, options)
+                  .passed;
+  }
+  Finding finding = within("planted mistakes", static_cast<double>(planted - found), 0);
+  finding.note = fmt::format("{} of {} found", found, planted);
+  if (planted == 0) finding.failure = "no mistake changes a gradient";
+  return finding;
+}
+
+/// NaN in one row of the batch stays there, and is not lost.
+Finding not_a_number(const std::string& name, Depth) {
+  const auto mixer = made(name);
+  const MixerCall call = call_of(name);
+  const Tensor x = contiguous(input()), y = mixer->forward(x, call);
+  x.data<double>()[2 * kWidth] = NAN;
+  const Tensor spoilt = mixer->forward(x, call);
+  bool lost = true;
+  for (const double e : slice(select(spoilt, 0, 0), 0, 2, 3).values()) lost &= !std::isnan(e);
+  if (lost) return failed("NaN", "NaN in the input is lost");
+  return within("NaN", apart(select(spoilt, 0, 1), select(y, 0, 1)), 1e-12);
+}
+
+Finding gpu(const std::string& name, Depth) {
+  const auto on_cpu = made(name), on_gpu = made(name);
+  on_gpu->to(Device::cuda);
+  const auto want = run(*on_cpu, input(), call_of(name)),
+             got = run(*on_gpu, to(input(), Device::cuda), call_of(name));
+  double error = 0;
+  for (size_t i = 0; i < want.size(); ++i) error = std::max(error, apart(to(got[i], Device::cpu), want[i]));
+  return within("GPU against CPU", error, 1e-11);
+}
+
+struct Check {
+  const char* name;
+  Depth depth;
+  std::function<Finding(const std::string&, Depth)> run;
+};
+
+std::vector<Check> checks() {
+  std::vector<Check> all = {
+      {"differences", Depth::pair, differences},
+      {"dual numbers", Depth::pair, dual_numbers},
+      {"second derivatives", Depth::whole, second_derivatives},
+      {"causality", Depth::pair, causality},
+      {"decoding", Depth::pair, decoding},
+      {"lengths", Depth::pair, lengths},
+      {"another length of keys", Depth::pair, cross},
+      {"bits on 1, 2, 3 and 7 threads", Depth::whole, threads_},
+      {"bfloat16", Depth::whole,
+       [](const std::string& name, Depth) { return low_precision("bfloat16", name, DType::bfloat16, 6); }},
+      {"float16", Depth::whole,
+       [](const std::string& name, Depth) { return low_precision("float16", name, DType::float16, 6); }},
+      {"NaN", Depth::whole, not_a_number},
+      {"planted mistakes", Depth::whole, planted_mistakes},
+  };
+  if (gpu_count() > 0) all.push_back({"GPU against CPU", Depth::whole, gpu});
+  return all;
+}
+
+/// Why the library computes nothing. A reason that names no word of the name is a failure.
+Finding refusal(const char* check, const std::string& reason, const std::string& name) {
+  std::stringstream pieces(name);
+  for (std::string piece; std::getline(pieces, piece, '+');)
+    if (reason.find(piece.substr(0, piece.find('='))) != std::string::npos)
+      return {.check = check, .refused = reason};
+  return {.check = check, .refused = reason, .failure = "an error that names no part: " + reason};
+}
+
+}  // namespace
+
+std::vector<Finding> check_mixer(const std::string& name, Depth depth) {
+  try {
+    made(name);
+  } catch (const Error& e) {
+    return {refusal("made", e.what(), name)};
+  }
+  std::vector<Finding> findings;
+  for (const Check& check : checks()) {
+    if (check.depth == Depth::whole && depth == Depth::pair) continue;
+    try {
+      findings.push_back(check.run(name, depth));
+    } catch (const Error& e) {
+      findings.push_back(refusal(check.name, e.what(), name));
+    }
+  }
+  return findings;
+}
+
+namespace {
+
+/// The values that a test tries for an option; the empty text is the default.
+std::vector<std::string> values_of(const nn::PartOption& option) {
+  std::vector<std::string> values = option.words;
+  if (!option.initial.empty() || option.optional) values.insert(values.begin(), "");
+  if (option.number) values.insert(values.end(), {"2", "3", "8", "0.5", "4"});
+  return values;
+}
+
+/// All names of the part with these values of its options: "fixed=stride=3:summary=2".
+std::vector<std::map<std::string, std::string>> settings_of(const std::vector<nn::PartOption>& options) {
+  std::vector<std::map<std::string, std::string>> all = {{}};
+  for (const nn::PartOption& option : options) {
+    std::vector<std::map<std::string, std::string>> longer;
+    for (const auto& setting : all)
+      for (const std::string& value : values_of(option)) {
+        longer.push_back(setting);
+        longer.back()[option.name] = value;
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+/// The output of the part with these options on a sequence that is longer than most views.
+/// Undefined if the values are out of range.
+Tensor output_of(const std::string& part, const std::map<std::string, std::string>& setting) {
+  std::string name = part;
+  for (const auto& [option, value] : setting)
+    if (!value.empty()) name += (name == part ? "=" : ":") + option + "=" + value;
+  try {
+    return made(name)->forward(random({1, 12, kWidth}, 8), call_of(name));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> check_sensitivity(const std::string& name, const std::vector<nn::PartOption>& options) {
+  const Tensor without = output_of("standard", {});
+  std::map<std::string, Finding> findings;
+  findings["effect"] = failed("effect", "the output with it is the output without it");
+  for (const nn::PartOption& option : options)
+    findings[option.name] = failed("effect of " + option.name, "its value changes nothing");
+  const auto note = [](Finding& finding, const Tensor& x, const Tensor& y) {
+    finding.error = std::max(finding.error, apart(x, y));
+    if (finding.error > 1e-6) finding.failure.clear();
+  };
+  for (const auto& setting : settings_of(options)) {
+    const Tensor y = output_of(name, setting);
+    if (!y.defined()) continue;
+    note(findings["effect"], y, without);
+    for (const nn::PartOption& option : options) {
+      auto first = setting;  // differs from `setting` in this option alone
+      first[option.name] = values_of(option)[0];
+      if (!findings[option.name].failure.empty())
+        if (const Tensor other = output_of(name, first); other.defined())
+          note(findings[option.name], y, other);
+    }
+  }
+  std::vector<Finding> all;
+  for (const auto& [option, finding] : findings) all.push_back(finding);
+  return all;
+}
+
+}  // namespace vitrine::test

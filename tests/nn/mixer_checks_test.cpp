@@ -1,0 +1,66 @@
+// Every row of the tables of parts and bases goes through all checks of mixers, and pairs of rows
+// through a part of them.
+#include "tests/nn/mixer_checks.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "tests/nn/mechanisms.h"
+
+using namespace vitrine;
+using test::Depth;
+
+TEST_CASE("every mechanism: gradients, causality, decoding, lengths, 16 bits, threads, GPU") {
+  test::record_rows();
+  auto names = test::mechanisms();
+  for (const std::string& other : test::other_mixers()) names.push_back(other);
+  for (const nn::MixerRow* row : nn::mixer_table(false))
+    if (!row->causal) names.push_back(row->name);
+  for (const std::string& name : names) {
+    const auto findings = test::check_mixer(name, Depth::whole);
+    for (const auto& finding : findings) {
+      INFO(name, ", ", finding.check);
+      CHECK_MESSAGE(finding.failure.empty(), finding.failure);
+    }
+    test::record(name, findings);
+  }
+}
+
+TEST_CASE("every row and each of its options changes the output") {
+  const auto check = [](const auto& row) {
+    const auto findings = test::check_sensitivity(row.name, row.options);
+    for (const auto& finding : findings) {
+      INFO(row.name, ", ", finding.check);
+      CHECK_MESSAGE(finding.failure.empty(), finding.failure);
+    }
+    test::record(test::name_of(row), findings);
+  };
+  for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) check(*row);
+  for (const nn::MixerRow* row : nn::mixer_table(false))
+    if (row->name != "standard") check(*row);
+}
+
+TEST_CASE("every pair of rows computes what it should, or is refused with a reason that names one of them") {
+  auto pairs = test::pairs_of_rows();
+  const char* const wanted = std::getenv("VITRINE_PAIRS");  // a number, or "all"
+  if (wanted == nullptr || std::string(wanted) != "all") {
+    const size_t count = wanted == nullptr ? 60 : std::stoul(wanted);
+    std::shuffle(pairs.begin(), pairs.end(), std::mt19937(12));
+    pairs.resize(std::min(pairs.size(), count));
+  }
+  size_t computed = 0;
+  for (const std::string& pair : pairs) {
+    const auto findings = test::check_mixer(pair, Depth::pair);
+    for (const auto& finding : findings) {
+      INFO(pair, ", ", finding.check);
+      CHECK_MESSAGE(finding.failure.empty(), finding.failure);
+      computed += finding.check == "differences" && finding.refused.empty();
+    }
+    test::record(pair, findings);
+  }
+  CHECK(4 * computed > pairs.size());
+}

@@ -1,0 +1,150 @@
+// Adaptive computation time and the universal Transformer.
+#include "nn/transformer/halting.h"
+
+#include <doctest/doctest.h>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "nn/check_gradients.h"
+#include "nn/transformer/universal.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+using namespace vitrine::nn;
+
+namespace {
+
+Tensor random(const Shape& shape, uint64_t seed = 8) {
+  Generator generator(seed);
+  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
+}
+
+double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
+
+UniversalOptions options(HaltingKind kind, bool causal = true) {
+  return {.block = {.mixer = {.width = 8, .heads = 2, .out_deviation = 0.3, .causal = causal}, .hidden = 8},
+          .halting = {.kind = kind, .threshold = 0.9, .max_steps = 4}};
+}
+
+UniversalTransformer made(const UniversalOptions& o) {
+  manual_seed(3);
+  UniversalTransformer model(o);
+  model.to(DType::float64);
+  // Positions take different numbers of steps.
+  const bool graves = o.halting.kind == HaltingKind::graves;
+  model.halting.unit.weight.assign(random({1, 8}, 5) * (graves ? 0.5 : 2.0));
+  model.halting.unit.bias.assign(full({1}, graves ? -1 : -0.5, DType::float64));
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("halting by hand: probabilities 0.5, 0.3, 0.4 halt at step 3 with the rest 0.2") {
+  const double p[] = {0.5, 0.3, 0.4};
+  for (const HaltingKind kind : {HaltingKind::graves, HaltingKind::universal}) {
+    INFO(name_of(kind));
+    int64_t n = 0;
+    const Halted h = adaptive_computation(
+        zeros({1, 1}, DType::float64),
+        [&](const Tensor& s, int64_t step) { return s * 0.0 + static_cast<double>(step); },
+        [&](const Tensor&) { return full({1}, p[n++], DType::float64); }, {.kind = kind});
+    CHECK(n == 3);  // all positions have halted
+    CHECK(h.steps.item() == 3);
+    CHECK(h.ponder.item() == doctest::Approx(3.2));
+    // 0.5·1 + 0.3·2 + 0.2·3, or the moving result ((0.5·1)·0.7 + 0.3·2)·0.8 + 0.2·3.
+    CHECK(h.state.item() == doctest::Approx(kind == HaltingKind::graves ? 1.7 : 1.36));
+  }
+}
+
+TEST_CASE("a position that never halts takes all steps: graves gives the rest to the last, universal none") {
+  for (const HaltingKind kind : {HaltingKind::graves, HaltingKind::universal}) {
+    const Halted h = adaptive_computation(
+        ones({1, 1}, DType::float64), [](const Tensor& s, int64_t) { return s; },
+        [](const Tensor&) { return full({1}, 0.1, DType::float64); }, {.kind = kind, .max_steps = 3});
+    CHECK(h.steps.item() == 3);
+    CHECK(h.ponder.item() == doctest::Approx(kind == HaltingKind::graves ? 3.8 : 3));
+    CHECK(h.state.item() == doctest::Approx(kind == HaltingKind::graves ? 1 : 1 - 0.9 * 0.9 * 0.9));
+  }
+}
+
+TEST_CASE("a halted position keeps its result, however long the other ones go on") {
+  for (const HaltingKind kind : {HaltingKind::graves, HaltingKind::universal}) {
+    Halting halting(2, {.kind = kind, .threshold = 0.9, .max_steps = 6});
+    halting.to(DType::float64);
+    halting.unit.weight.assign(cast(tensor({4, 0}, {1, 2}), DType::float64));
+    halting.unit.bias.assign(full({1}, -1, DType::float64));
+    const auto step = [](const Tensor& s, int64_t) { return sin(s + 0.3); };
+    const Tensor quick = cast(tensor({2, 1}, {1, 2}), DType::float64),
+                 slow = cast(tensor({-1, 1}, {1, 2}), DType::float64);
+    const Halted alone = halting.forward(quick, step);
+    const Halted both = halting.forward(reshape(cast(tensor({2, 1, -1, 1}), DType::float64), {2, 2}), step);
+    CHECK(apart(slice(both.state, 0, 0, 1), alone.state) < 1e-15);
+    CHECK(both.steps.values()[0] == alone.steps.item());
+    CHECK(both.steps.values()[1] > alone.steps.item());
+    CHECK(apart(slice(both.state, 0, 1, 2), halting.forward(slow, step).state) < 1e-15);
+    CHECK(apart(halting.clone().forward(slow, step).ponder, halting.forward(slow, step).ponder) == 0);
+  }
+}
+
+TEST_CASE("universal Transformer: gradients, copies, causality, and more steps where the unit says so") {
+  for (const HaltingKind kind : {HaltingKind::graves, HaltingKind::universal}) {
+    INFO(name_of(kind));
+    UniversalTransformer model = made(options(kind));
+    const Tensor x = random({2, 4, 8}), weight = random({2, 4, 8}, 2);
+    const Halted h = model.forward(x);
+    CHECK(h.state.shape() == x.shape());
+    CHECK(h.ponder.shape() == Shape{2, 4});
+    CHECK(max(h.steps).item() > min(h.steps).item());
+    CHECK(apart(model.clone().forward(x).state, h.state) == 0);
+    const auto report = check_gradients(model,
+                                        [&](const std::vector<Tensor>& t) {
+                                          const Halted y = model.forward(t[0]);
+                                          return sum(y.state * weight) + mean(y.ponder);
+                                        },
+                                        {x}, {.probe = Probe::directions});
+    CHECK_MESSAGE(report.passed, to_string(report));
+    // Later positions have no effect on earlier ones, and row 0 none on row 1.
+    const Tensor prefix = model.forward(slice(x, 1, 0, 2)).state;
+    CHECK(apart(prefix, slice(h.state, 1, 0, 2)) < 1e-13);
+    CHECK(apart(model.forward(slice(x, 0, 1, 2)).state, slice(h.state, 0, 1, 2)) < 1e-13);
+    CHECK(apart(made(options(kind, false)).forward(slice(x, 1, 0, 2)).state, slice(h.state, 1, 0, 2)) > 1e-3);
+    model.halting.unit.weight.assign(zeros({1, 8}, DType::float64));
+    model.halting.unit.bias.assign(full({1}, 5, DType::float64));
+    CHECK(model.forward(x).steps.values() == std::vector<double>(8, 1));
+  }
+}
+
+TEST_CASE("universal Transformer: one step is one block on x plus coordinates, which differ by step") {
+  UniversalOptions o = options(HaltingKind::graves);
+  o.halting.max_steps = 1;
+  const UniversalTransformer model = made(o);
+  const Tensor x = random({1, 3, 8});
+  const Tensor coordinates = universal_coordinates(3, 8, 1, DType::float64);
+  CHECK(apart(model.forward(x).state, model.block.forward(x + coordinates, {.mask = {.causal = true}})) <
+        1e-14);
+  CHECK(apart(coordinates, universal_coordinates(3, 8, 2, DType::float64)) > 1e-2);
+}
+
+TEST_CASE("wrong arguments of halting and of the universal Transformer") {
+  const auto run = [](HaltingOptions o, const Shape& p) {
+    adaptive_computation(
+        ones({2, 3}), [](const Tensor& s, int64_t) { return s; }, [&](const Tensor&) { return full(p, 0.5); },
+        o);
+  };
+  CHECK_THROWS_WITH_AS(run({.max_steps = 0}, {2}), doctest::Contains("max_steps is 0"), Error);
+  CHECK_THROWS_WITH_AS(run({.threshold = 1}, {2}), doctest::Contains("the threshold is 1"), Error);
+  CHECK_THROWS_WITH_AS(run({}, {2, 1}), doctest::Contains("the probability is [2, 1]"), Error);
+  UniversalOptions o = options(HaltingKind::graves);
+  o.block.cross = true;
+  CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("a cross-attention or experts"), Error);
+  o.block.cross = false, o.block.mixer.width = 9, o.block.mixer.heads = 3;
+  CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("the width 9 is odd"), Error);
+  const UniversalTransformer model = made(options(HaltingKind::graves));
+  KeyValueCache cache;
+  CHECK_THROWS_WITH_AS(model.forward(random({1, 2, 8}), {.state = &cache}),
+                       doctest::Contains("no decoding state"), Error);
+}
