@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/module.h"
+#include "ops/view.h"
 
 namespace vitrine::nn {
 
@@ -28,7 +29,8 @@ class BatchNorm : public Module {
   Tensor running_mean, running_var;  ///< buffers [C], at first 0 and 1
 
  private:
-  void update(const Tensor& mean, const Tensor& var) const;
+  /// Adds the statistics of x over the axes `others` to the running ones.
+  void update(const Tensor& x, const Axes& others) const;
 
   BatchNormOptions options_;
 };

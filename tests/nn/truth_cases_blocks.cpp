@@ -14,11 +14,8 @@
 #include "nn/losses/margin.h"
 #include "nn/transformer/residual.h"
 #include "nn/transformer/universal.h"
-#include "ops/activation.h"
-#include "ops/convolution.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
-#include "ops/norm.h"
 #include "ops/power_norm.h"
 #include "ops/view.h"
 #include "tests/nn/truth_adapters.h"
@@ -32,39 +29,18 @@ Tensor group_norm(Params p, In in) {
   return norm.forward(in.at("x"));
 }
 
-/// A batch norm over the axis of the channels of x with the case's statistics. They are copies,
-/// because training writes into them.
-nn::BatchNorm batch_norm_of(Params p, In in, const Tensor& x, int64_t axis) {
-  nn::BatchNorm norm(x.size(axis),
-                     {.momentum = p.value("momentum", 0.1), .eps = p.value("eps", 1e-5), .axis = axis});
-  norm.to(x.dtype()), norm.to(x.device());
-  norm.train(p.at("training"));
-  if (in.has("running_mean")) norm.running_mean = copy_as(in.at("running_mean"), x.dtype());
-  if (in.has("running_var")) norm.running_var = copy_as(in.at("running_var"), x.dtype());
-  return norm;
-}
-
 Tensor batch_norm(Params p, In in) {
   const Tensor x = in.at("x");
   const std::string output = p.at("output");
-  nn::BatchNorm norm = batch_norm_of(p, in, x, 1);
+  nn::BatchNorm norm(x.size(1), {.momentum = p.value("momentum", 0.1), .eps = p.value("eps", 1e-5)});
+  norm.to(x.dtype()), norm.to(x.device());
+  norm.train(p.at("training"));
+  // Copies, because training writes into the running statistics.
+  if (in.has("running_mean")) norm.running_mean = copy_as(in.at("running_mean"), x.dtype());
+  if (in.has("running_var")) norm.running_var = copy_as(in.at("running_var"), x.dtype());
   if (output == "y") norm.weight = Parameter(in.at("gamma")), norm.bias = Parameter(in.at("beta"));
   const Tensor y = norm.forward(x);
   return output == "y" ? y : output == "running_mean" ? norm.running_mean : norm.running_var;
-}
-
-/// The convolution module of the Conformer: its kernel is odd, so that padding keeps the length.
-Tensor conformer_conv(Params p, In in) {
-  const Tensor x = in.at("x"), kernel = in.at("w_depth");
-  const int64_t width = x.size(2), side = kernel.size(1) / 2;
-  const auto halves =
-      split(linear(layer_norm(x, in.at("ln_gamma"), in.at("ln_beta"), p.at("eps")), in.at("w1"), in.at("b1")),
-            width, -1);
-  const Tensor h = conv1d(transpose(halves[0] * sigmoid(halves[1])), unsqueeze(kernel, 1), in.at("b_depth"),
-                          {.padding = side, .groups = width});
-  nn::BatchNorm norm = batch_norm_of(p, in, h, 1);
-  norm.weight = Parameter(in.at("bn_gamma")), norm.bias = Parameter(in.at("bn_beta"));
-  return linear(transpose(silu(norm.forward(h))), in.at("w2"), in.at("b2"));
 }
 
 /// A norm of a block with the given gain and bias.
@@ -192,7 +168,6 @@ const TruthAdapters kBlockTruthAdapters = {
     {"act_halting", act_halting},
     {"ada_norm", ada_norm},
     {"batch_norm", batch_norm},
-    {"conformer_conv", conformer_conv},
     {"deep_norm", deep_norm},
     {"deep_norm_constants", deep_norm_constants},
     {"drop_path", drop_path},
