@@ -59,10 +59,10 @@ Tensor moved(const Tensor& x, int64_t n, double never) {
   return slice(pad(x, {0, n}, {0, 0}, PadMode::constant, never), 1, 0, x.size(1));
 }
 
-/// The recursion of α over frames. A number that is finite takes the place of −∞, so that gradients
-/// have no −∞ − −∞.
+/// The recursion of α over frames. A finite number, far below any sum of log-probabilities, takes
+/// the place of −∞, so that gradients have no −∞ − −∞.
 Tensor defined_losses(const Tensor& x, const Alignment& a) {
-  constexpr double kNever = -1e30;
+  const double never = x.dtype() == DType::float32 ? -1e37 : -1e300;
   const auto numbers = [&](double value) { return full_like(a.input_lengths, value); };
   const Tensor no_labels = equal(a.target_lengths, numbers(0));
   const Tensor empty = where(no_labels, zeros({a.batch}, x.dtype(), x.device()), INFINITY);
@@ -73,17 +73,17 @@ Tensor defined_losses(const Tensor& x, const Alignment& a) {
                                    not_equal(classes, moved(classes, 2, static_cast<double>(a.blank))));
   const Tensor states = arange(0, static_cast<double>(2 * a.labels + 1), 1, DType::int64, x.device());
   const auto emits = [&](int64_t t) { return gather(select(x, 1, t), 1, classes); };
-  Tensor alpha = where(less(states, full({}, 2, DType::int64, x.device())), emits(0), kNever);
+  Tensor alpha = where(less(states, full({}, 2, DType::int64, x.device())), emits(0), never);
   for (int64_t t = 1; t < a.time; ++t) {
-    const Tensor skipped = where(skips, moved(alpha, 2, kNever), kNever);
-    const Tensor next = log_sum_exp(stack({alpha, moved(alpha, 1, kNever), skipped}, 0), {0}) + emits(t);
+    const Tensor skipped = where(skips, moved(alpha, 2, never), never);
+    const Tensor next = log_sum_exp(stack({alpha, moved(alpha, 1, never), skipped}, 0), {0}) + emits(t);
     alpha = where(unsqueeze(greater(a.input_lengths, numbers(static_cast<double>(t))), 1), next, alpha);
   }
   const Tensor last = unsqueeze(a.target_lengths * 2.0, 1);
   const Tensor in_blank = gather(alpha, 1, last), in_label = gather(alpha, 1, maximum(last - 1.0, 0.0));
   const Tensor losses = -log_sum_exp(
-      concat({in_blank, where(unsqueeze(no_labels, 1), full_like(in_label, kNever), in_label)}, 1));
-  const Tensor finite = where(greater(losses, full({}, -kNever / 2, x.dtype(), x.device())),
+      concat({in_blank, where(unsqueeze(no_labels, 1), full_like(in_label, never), in_label)}, 1));
+  const Tensor finite = where(greater(losses, full({}, -never / 2, x.dtype(), x.device())),
                               full_like(losses, INFINITY), losses);
   return where(equal(a.input_lengths, numbers(0)), empty, finite);
 }

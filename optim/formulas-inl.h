@@ -8,11 +8,12 @@
 // T(beta1) converts a number to the element type, so that a float update is rounded as float.
 
 /// The rules that consist only of update(). Each has a kernel on both devices (optim/kernels.h).
-#define VITRINE_UPDATE_FORMULAS(X)                                                            \
-  X(Sgd)                                                                                      \
-  X(Adam)                                                                                     \
-  X(Adamax) X(Lion) X(Rmsprop) X(Adagrad) X(Adadelta) X(MuonMomentum) X(Muon) X(ScheduleFree) \
-      X(ScheduleFreePoint) X(Sophia)
+#define VITRINE_UPDATE_FORMULAS(X) \
+  X(Sgd)                           \
+  X(Adam)                          \
+  X(Adamax)                        \
+  X(Lion)                          \
+  X(Rmsprop) X(Adagrad) X(Adadelta) X(MuonMomentum) X(Muon) X(ScheduleFree) X(ScheduleFreePoint) X(Sophia)
 
 /// Sutskever et al. 2013. On a buffer's first step the buffer becomes g.
 struct Sgd {

@@ -183,9 +183,8 @@ TEST_CASE("greedy decoding merges repeats and drops blanks; the best path is not
   CHECK(greedy({1, 1, 0, 1, 2, 2}) == std::vector<double>{1, 1, 2, -1, -1, -1});
   CHECK(greedy({0, 0}) == std::vector<double>{-1, -1});
   // A tie is the blank.
-  CHECK(nn::ctc_greedy(zeros({1, 2, 3})).values() == std::vector<double>{-1, -1});  // a tie: the blank
-  // Blank 0.6, label 0.4: the best path is two blanks (0.36), but three paths have the label
-  // (0.64).
+  CHECK(nn::ctc_greedy(zeros({1, 2, 3})).values() == std::vector<double>{-1, -1});
+  // The best path is two blanks (0.36), but three paths have the label (0.64).
   const Tensor p = log(tensor({0.6, 0.4, 0.6, 0.4}, {1, 2, 2}, DType::float64));
   CHECK(nn::ctc_greedy(p).values() == std::vector<double>{-1, -1});
   const nn::CtcLabels best = nn::ctc_prefix_beam(p, 4);
