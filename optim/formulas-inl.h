@@ -9,7 +9,11 @@
 
 /// The rules that consist only of update(). Each has a kernel on both devices (optim/kernels.h).
 #define VITRINE_UPDATE_FORMULAS(X) \
-  X(Sgd) X(Adam) X(Adamax) X(Lion) X(Rmsprop) X(Adagrad) X(Adadelta) X(MuonMomentum) X(Muon)
+  X(Sgd)                           \
+  X(Adam)                          \
+  X(Adamax)                        \
+  X(Lion)                          \
+  X(Rmsprop) X(Adagrad) X(Adadelta) X(MuonMomentum) X(Muon) X(ScheduleFree) X(ScheduleFreePoint) X(Sophia)
 
 /// Sutskever et al. 2013. On a buffer's first step the buffer becomes g.
 struct Sgd {
@@ -159,6 +163,51 @@ struct Muon {
   template <class T>
   VITRINE_HD void update(T& x, T direction) const {
     x = T(1 - lr * decay) * x - T(lr) * direction;
+  }
+};
+
+/// Defazio et al. 2024, with the denominator of Adam. x is the point of the gradients.
+struct ScheduleFree {
+  static constexpr const char* kName = "schedule_free_step";
+  static constexpr const char* kStates[] = {"moment2", "base", "average"};
+  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, decay = 0;
+  double v_factor = 1;  ///< the factor of v
+  double weight = 1;    ///< of the base in the average
+
+  template <class T>
+  VITRINE_HD void update(T& x, T grad, T& v, T& base, T& average) const {
+    const T g = limited(grad);
+    v = T(beta2) * v + T(1 - beta2) * g * g;
+    base -= T(lr) * (g / (sqrt(v * T(v_factor)) + in_denominator<T>(eps)) + T(decay) * x);
+    average += T(weight) * (base - average);
+    x = base + T(beta1) * (average - base);  // exact where both are equal
+  }
+};
+
+/// x is the point of the gradients or, for an evaluation, the average.
+struct ScheduleFreePoint {
+  static constexpr const char* kName = "schedule_free_point";
+  static constexpr const char* kStates[] = {"base", "average"};
+  double beta1 = 0;
+  bool evaluation = false;
+
+  template <class T>
+  VITRINE_HD void update(T& x, T, T& base, T& average) const {
+    x = evaluation ? average : base + T(beta1) * (average - base);
+  }
+};
+
+/// Liu et al. 2023. m·0 keeps a NaN, which min and max may drop.
+struct Sophia {
+  static constexpr const char* kName = "sophia_step";
+  static constexpr const char* kStates[] = {"moment1", "hessian"};
+  double lr = 0, beta1 = 0, gamma = 0, decay = 0;
+
+  template <class T>
+  VITRINE_HD void update(T& x, T g, T& m, T& h) const {
+    m = T(beta1) * m + T(1 - beta1) * g;
+    const T u = max(min(m / max(T(gamma) * h, T(1e-12)), T(1)), T(-1)) + m * T(0);
+    x = T(1 - lr * decay) * x - T(lr) * u;
   }
 };
 

@@ -101,16 +101,13 @@ int64_t Optimizer::common_steps(const std::vector<Parameter>& parameters) const 
   return steps(parameters[0]);
 }
 
+/// Adds the parameter, without a gradient.
 void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
-  const Tensor g = is_capturable() ? gradient_of(p) : p.grad();
-  const bool fits = g.is_contiguous() &&
-                    (g.dtype() == p.master_dtype() || (writes_partners() && g.dtype() == DType::bfloat16));
   const Parameter::Stored& stored = p.stored();
   const bool split = stored.rest.defined();
   batch.parameters.push_back(p);
   batch.x.push_back(split && writes_partners() ? stored.copy : p.master());
   batch.partners.push_back(split ? stored.rest : stored.copy);
-  batch.g.push_back(fits ? g : copy_as(g, p.master_dtype()));
   State& state = state_[p.identity()];
   batch.states.push_back(&state);
   if (state.slots.empty()) state.slots = initial_states(p);
@@ -120,6 +117,13 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
           "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
           called(p), vitrine::name(p.master_dtype()), to_string(p.device()), slot, vitrine::name(x.dtype()),
           to_string(x.device()));
+}
+
+void Optimizer::add_gradient(ParameterBatch& batch, const Parameter& p) const {
+  const Tensor g = is_capturable() ? gradient_of(p) : p.grad();
+  const bool fits = g.is_contiguous() &&
+                    (g.dtype() == p.master_dtype() || (writes_partners() && g.dtype() == DType::bfloat16));
+  batch.g.push_back(fits ? g : copy_as(g, p.master_dtype()));
 }
 
 /// Removes states that were created for a step that did not happen for these batches.
@@ -146,6 +150,7 @@ std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
           all.emplace_back();
           all.back().group = group, all.back().steps = steps(p), all.back().first = first;
         }
+        add_gradient(all[found->second], p);
         add(all[found->second], p);
       }
     }
@@ -172,12 +177,37 @@ std::map<std::string, Tensor> Optimizer::initial_states(const Parameter& p) cons
   std::map<std::string, Tensor> result;
   for (const StateSlot& slot : slots(p)) {
     detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
-    result[slot.name] = full(slot.shape, slot.initial, p.master_dtype(), p.device());
+    result[slot.name] = slot.from_parameter ? copy_as(p.master(), p.master_dtype())
+                                            : full(slot.shape, slot.initial, p.master_dtype(), p.device());
   }
   return result;
 }
 
+void Optimizer::move_to(Point point) {
+  if (point == point_) return;
+  if (averages()) write_points(point);
+  point_ = point;
+}
+
+/// Parameters without states have not moved: both points are the same.
+void Optimizer::write_points(Point point) {
+  detail::refuse_in_capture("move_to");
+  const Tape::Pause pause;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    ParameterBatch batch;
+    batch.group = group;
+    for (const Parameter& p : groups_[group].parameters)
+      if (has_states(p)) add(batch, p);
+    if (batch.parameters.empty()) continue;
+    batch.g = batch.x;
+    write_point(batch, point);
+    for (size_t i = 0; i < batch.x.size() && !writes_partners(); ++i) batch.parameters[i].assign(batch.x[i]);
+  }
+}
+
 void Optimizer::step(const ClipFactor& clip) {
+  check(point_ == Point::training,
+        "step: the parameters are at the evaluation point; call move_to(Optimizer::Point::training) first");
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters)
       if (p.requires_grad() && p.value().leaf()->stale)

@@ -57,6 +57,14 @@ class Optimizer {
   /// Multiplies the rate of every group by this factor, initially 1. For schedules of groups with
   /// different rates.
   void set_lr_factor(double factor);
+  /// Where the parameters are. A rule that averages its iterates trains at one point, and its
+  /// average is the point to evaluate and to keep. For the other rules both are the same.
+  enum class Point { training, evaluation };
+  /// Writes this point into the parameters, unless they are there. The training point has the bits
+  /// that the last step gave it. step() at the evaluation point is an error.
+  void move_to(Point point);
+  Point point() const { return point_; }
+
   int64_t steps() const { return steps_; }  ///< so far; a resumed run continues the count
   /// The number of steps in which this parameter had a gradient, and so was updated. Bias
   /// corrections and rates that depend on the step use this number.
@@ -83,7 +91,8 @@ class Optimizer {
   std::map<std::string, Tensor> state_dict() const;
   /// Missing or unexpected entries, and wrong shapes or dtypes, are one error that lists them all;
   /// nothing changes then. If no parameter has a step count, as in older checkpoints, each one gets
-  /// the optimizer's.
+  /// the optimizer's. Afterwards the parameters are at the training point, whichever point the
+  /// model of the checkpoint was at.
   void load_state_dict(const std::map<std::string, Tensor>& state);
   /// Throws the errors of load_state_dict, and changes nothing.
   void check_state_dict(const std::map<std::string, Tensor>& state) const;
@@ -125,6 +134,10 @@ class Optimizer {
   /// True if update() uses its options and t only through numbers(), and writes only by kernels, so
   /// that a graph can capture it.
   virtual bool is_capturable() const { return false; }
+  /// True if the rule averages its iterates and implements write_point().
+  virtual bool averages() const { return false; }
+  /// Writes the point into x, from the states. The batch has no gradients: g are x.
+  virtual void write_point(ParameterBatch&, Point) {}
   /// Updates x from g. This is step number `t` of these parameters; the first is 1.
   virtual void update(ParameterBatch& batch, const GroupOptions& options, int64_t t) = 0;
 
@@ -142,6 +155,7 @@ class Optimizer {
     std::string name;
     Shape shape;
     double initial = 0;
+    bool from_parameter = false;  ///< begins with the parameter's value instead
   };
   /// The state tensors that the rule keeps for a parameter.
   virtual std::vector<StateSlot> slots(const Parameter& p) const = 0;
@@ -149,6 +163,8 @@ class Optimizer {
  private:
   static std::string called(const Parameter& p);
   void add(ParameterBatch& batch, const Parameter& p);
+  void add_gradient(ParameterBatch& batch, const Parameter& p) const;
+  void write_points(Point point);
   std::vector<ParameterBatch> batches();
   static void forget(std::span<const ParameterBatch> batches);
   void check_gradients(std::span<const ParameterBatch> batches) const;
@@ -164,7 +180,24 @@ class Optimizer {
   std::map<const void*, State> state_;
   int64_t steps_ = 0;
   double lr_factor_ = 1;
+  Point point_ = Point::training;
   std::map<std::string, std::string> setting_;
+};
+
+/// Moves the parameters to a point while it lives, and then back.
+class PointScope {
+ public:
+  PointScope(Optimizer& optimizer, Optimizer::Point point)
+      : optimizer_(optimizer), before_(optimizer.point()) {
+    optimizer.move_to(point);
+  }
+  ~PointScope() { optimizer_.move_to(before_); }
+  PointScope(const PointScope&) = delete;
+  PointScope& operator=(const PointScope&) = delete;
+
+ private:
+  Optimizer& optimizer_;
+  Optimizer::Point before_;
 };
 
 /// Betas outside [0, 1) and a negative eps are errors that name the optimizer.

@@ -165,6 +165,8 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
     }
   steps_ = steps;
   state_ = std::move(loaded);
+  if (averages()) write_points(Point::training);
+  point_ = Point::training;
 }
 
 }  // namespace vitrine::optim

@@ -71,6 +71,17 @@ Made make_muon(Parameters p, const CommonOptions& c) {
                                                           .beta2 = c.beta2});
 }
 
+Made make_shampoo(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Shampoo>(std::move(p),
+                                   ShampooOptions{.lr = c.lr, .weight_decay = c.weight_decay, .every = 10});
+}
+
+Made make_schedule_free(Parameters p, const CommonOptions& c) {
+  return std::make_unique<ScheduleFreeAdamW>(
+      std::move(p),
+      ScheduleFreeOptions{.lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay});
+}
+
 Made make_rmsprop(Parameters p, const CommonOptions& c) {
   return std::make_unique<Rmsprop>(
       std::move(p),
@@ -114,6 +125,15 @@ std::vector<Row> library_rows() {
        .source = "Jordan 2024",
        .options = kBetas,
        .make = make_muon},
+      {.name = "shampoo",
+       .help = "g between the fourth roots of its statistics per row and column; a diagonal for vectors",
+       .source = "Gupta, Koren and Singer 2018",
+       .make = make_shampoo},
+      {.name = "schedule_free_adamw",
+       .help = "AdamW whose average of the iterates replaces a falling learning rate",
+       .source = "Defazio et al. 2024",
+       .options = kBetas,
+       .make = make_schedule_free},
       {.name = "adafactor",
        .help = "g divided by the root of its mean square, stored per row and column of a matrix",
        .source = "Shazeer and Stern 2018",

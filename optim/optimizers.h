@@ -18,7 +18,10 @@
 #include "optim/muon.h"
 #include "optim/optimizer.h"
 #include "optim/rmsprop.h"
+#include "optim/schedule_free.h"
 #include "optim/sgd.h"
+#include "optim/shampoo.h"
+#include "optim/sophia.h"
 
 namespace vitrine::optim {
 

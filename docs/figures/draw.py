@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the pictures of the pages in docs/: docs/figures/draw.py [BUILD-FOLDER]
 
-The diagrams need nothing. The curves come from the lessons in BUILD-FOLDER/examples; without a folder the curves are not drawn again.
+The diagrams need nothing. The curves come from the labs in BUILD-FOLDER/examples; without a folder the curves are not drawn again.
 """
 import pathlib
 import sys

@@ -47,18 +47,59 @@ std::string page_header(const std::string& title, const std::string& subtitle) {
       escape_html(title), line);
 }
 
+std::string text_table(const TextTable& table) {
+  std::string html = R"(<div class="scroll"><table class="texts"><thead><tr>)";
+  for (const std::string& column : table.columns)
+    html += fmt::format("<th scope=\"col\">{}</th>", escape_html(column));
+  html += "</tr></thead><tbody>";
+  for (const auto& row : table.rows) {
+    check(row.size() == table.columns.size(),
+          "render_page: a row of the table {} has {} cells, wanted {}, one per column", table.title,
+          row.size(), table.columns.size());
+    html += "<tr>";
+    for (const std::string& cell : row) html += fmt::format("<td>{}</td>", escape_html(cell));
+    html += "</tr>";
+  }
+  return html + "</tbody></table></div>";
+}
+
+/// The card of a chart.
 struct ChartCard {
+  std::string caption = {};  // HTML
   std::string operator()(const LineChart& chart) const {
-    return card(chart.title, render_line_chart(chart), "", "wide");
+    return card(chart.title, render_line_chart(chart), caption, "wide");
   }
   std::string operator()(const Histogram& histogram) const {
-    return card(histogram.title, render_histogram(histogram), "", "wide");
+    return card(histogram.title, render_histogram(histogram), caption, "wide");
   }
   // The table shows its title as a caption.
   std::string operator()(const HeatTable& table) const {
-    return card("", render_heat_table(table), "", "wide");
+    return card("", render_heat_table(table), caption, "wide");
+  }
+  std::string operator()(const TextTable& table) const {
+    return card(table.title, text_table(table), caption, "wide");
   }
 };
+
+std::string cards(const std::vector<CaptionedChart>& figures) {
+  std::string html = R"(<div class="cards">)";
+  for (const CaptionedChart& figure : figures)
+    html += std::visit(ChartCard{escape_html(figure.caption)}, figure.chart);
+  return html + "</div>\n";
+}
+
+std::string section_html(const Section& section) {
+  std::string html = section.title.empty() ? "" : fmt::format("<h2>{}</h2>\n", escape_html(section.title));
+  for (const Section::Paragraph& p : section.paragraphs)
+    html += fmt::format("<p class=\"said\"><b>{}.</b> {}</p>\n", escape_html(p.word), escape_html(p.text));
+  return html + (section.figures.empty() ? "" : cards(section.figures));
+}
+
+Page page_of(const std::string& title, const std::vector<Chart>& charts) {
+  Section section;
+  for (const Chart& chart : charts) section.figures.push_back({chart});
+  return {.title = title, .sections = {section}};
+}
 
 }  // namespace
 
@@ -69,20 +110,32 @@ std::string html_page(const PageHeading& heading, const std::string& body, const
          report_script() + "</script>\n</body></html>\n";
 }
 
-std::string render_page(const std::string& title, const std::vector<Chart>& charts) {
-  check(!charts.empty(), "render_page: there are no charts; at least one is wanted");
-  std::string body = R"(<div class="cards">)";
-  for (const Chart& chart : charts) body += std::visit(ChartCard(), chart);
+std::string render_page(const Page& page) {
+  std::string body;
+  bool has_figures = false;
+  for (const Section& section : page.sections) {
+    has_figures = has_figures || !section.figures.empty();
+    body += section_html(section);
+  }
+  check(has_figures, "render_page: there are no charts; at least one is wanted");
   body +=
-      "</div>\n<footer>Made by Vitrine. Point at a chart for values; choose an entry of a legend to hide its "
+      "<footer>Made by Vitrine. Point at a chart for values; choose an entry of a legend to hide its "
       "line.</footer>\n";
-  return html_page({title, ""}, body, nlohmann::json::array());
+  return html_page({page.title, page.subtitle}, body, nlohmann::json::array());
+}
+
+std::string render_page(const std::string& title, const std::vector<Chart>& charts) {
+  return render_page(page_of(title, charts));
+}
+
+void write_page(const std::string& path, const Page& page) {
+  const std::string html = render_page(page);
+  const std::string_view parts[] = {html};
+  write_file("write_page", path, parts);
 }
 
 void write_page(const std::string& path, const std::string& title, const std::vector<Chart>& charts) {
-  const std::string html = render_page(title, charts);
-  const std::string_view parts[] = {html};
-  write_file("write_page", path, parts);
+  write_page(path, page_of(title, charts));
 }
 
 }  // namespace vitrine::nn::report

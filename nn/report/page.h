@@ -16,8 +16,45 @@
 
 namespace vitrine::nn::report {
 
-/// Any chart of nn/report/charts/chart.h.
-using Chart = std::variant<LineChart, Histogram, HeatTable>;
+/// A table of texts; each row has as many cells as there are columns.
+struct TextTable {
+  std::string title = {};
+  std::vector<std::string> columns = {};
+  std::vector<std::vector<std::string>> rows = {};
+};
+
+/// Any chart of nn/report/charts/chart.h, or a table.
+using Chart = std::variant<LineChart, Histogram, HeatTable, TextTable>;
+
+/// A chart with a text under its title.
+struct CaptionedChart {
+  Chart chart;
+  std::string caption = {};
+};
+
+/// A part of a page: a heading, paragraphs that each begin with a word such as "Claim", and
+/// figures.
+struct Section {
+  struct Paragraph {
+    std::string word, text;
+  };
+  std::string title = {};
+  std::vector<Paragraph> paragraphs = {};
+  std::vector<CaptionedChart> figures = {};
+};
+
+/// A page of sections.
+struct Page {
+  std::string title = {}, subtitle = {};  // empty subtitle: none
+  std::vector<Section> sections = {};
+};
+
+/// The HTML of the page; see render_page of charts. Errors: a page without figures; a row of a
+/// table with more or fewer cells than columns.
+std::string render_page(const Page& page);
+
+/// Writes render_page to `path`; see write_page of charts.
+void write_page(const std::string& path, const Page& page);
 
 /// The HTML of a page with the charts in a column, each under its title. All texts of the charts
 /// are escaped. The page loads nothing from elsewhere; its content policy forbids it. The charts

@@ -86,6 +86,7 @@ OptionValues Trainer::setting() const {
 void Trainer::save(const std::string& path) {
   // Masters that are stored in halves are joined, in the memory of gradients that are used up.
   if (moving_ && named_.front().second.stored().rest.defined()) optimizer_->zero_grad();
+  const optim::PointScope point(*optimizer_, optim::Optimizer::Point::evaluation);
   Safetensors file;
   for (const auto& [name, x] : task_.model.state_dict()) file.tensors["model/" + name] = x;
   for (const auto& [name, x] : optimizer_->state_dict()) file.tensors["optimizer/" + name] = x;

@@ -318,6 +318,7 @@ void Trainer::show_progress(double loss, double seconds) {
 void Trainer::note_peak() { peak_ = std::max(peak_, static_cast<double>(memory::statistics(device()).peak)); }
 
 void Trainer::run(const std::function<bool()>& stop) {
+  optimizer_->move_to(optim::Optimizer::Point::training);
   const ModeScope training(task_.model, true);
   const double start = now() - seconds_;
   double mean_seconds = 0;
@@ -349,6 +350,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   record_.seconds = seconds_ = now() - start;
   note_peak();
   record_.peak_memory_bytes = peak_;
+  optimizer_->move_to(optim::Optimizer::Point::evaluation);
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
 }
 
@@ -362,6 +364,7 @@ void Trainer::evaluate() {
 
 double Trainer::validation_loss() {
   const Tape::Pause pause;
+  const optim::PointScope point(*optimizer_, optim::Optimizer::Point::evaluation);
   const ModeScope evaluation(task_.model, false);
   double total = 0, count = 0;
   for (const Batch& on_cpu : task_.validation()) {
@@ -378,6 +381,7 @@ double Trainer::validation_loss() {
 
 std::vector<double> Trainer::validation_metrics(double loss) {
   const Tape::Pause pause;
+  const optim::PointScope point(*optimizer_, optim::Optimizer::Point::evaluation);
   const ModeScope evaluation(task_.model, false);
   std::vector<WeightedSum> sums(task_.metrics.size());
   const bool by_batch = std::any_of(task_.metrics.begin(), task_.metrics.end(),

@@ -90,7 +90,8 @@ class Trainer {
   /// Trains until options.steps, or until `stop()` returns true; it is called before each step.
   /// Then writes the checkpoint. If a step fails before it changes a parameter, the error states
   /// where the state before the step was saved. Measurements are collected in record(). A run that
-  /// has already made all its steps is only evaluated, if its loss is not known.
+  /// has already made all its steps is only evaluated, if its loss is not known. Evaluations and
+  /// checkpoints, and the model afterwards, are at the optimizer's evaluation point.
   void run(const std::function<bool()>& stop = [] { return false; });
   /// Restores model, optimizer and step from a checkpoint, and the record up to that step from
   /// options.metrics if that file exists. run() then continues. Errors: a checkpoint of another

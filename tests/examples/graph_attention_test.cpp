@@ -1,8 +1,11 @@
 // The example of attention over a graph: edges help, and the numbers of both are printed.
-#include <string>
-#include <vector>
+#include <doctest/doctest.h>
 
-#include "tests/examples/lesson.h"
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/examples/printed.h"
 
 TEST_CASE("a graph's communities are found over its edges, and hardly by dense attention") {
   vitrine::test::check_full_output(VITRINE_GRAPH_ATTENTION " 1");

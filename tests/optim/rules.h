@@ -42,6 +42,10 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules(
        {"adafactor, clipped",
         maker<Adafactor>(AdafactorOptions{
             .lr = lr, .scale_parameter = false, .beta1 = 0.9, .weight_decay = decay, .clip = 0.5})},
+       {"shampoo, one side at most",
+        maker<Shampoo>(ShampooOptions{.lr = lr, .weight_decay = decay, .largest = 2})},
+       {"schedule-free, warmed up",
+        maker<ScheduleFreeAdamW>(ScheduleFreeOptions{.lr = lr, .weight_decay = decay, .warmup = 3})},
        {"rmsprop, centered",
         maker<Rmsprop>(RmspropOptions{.lr = lr, .weight_decay = decay, .momentum = 0.5, .centered = true})},
        {"adagrad, falling rate",

@@ -34,6 +34,7 @@ const std::map<std::string, std::string> kLeftOut = {
     {"embed", "as region"},
     {"take_rows", "as region, by the order 2 of embedding"},
     {"put_rows", "as take_rows"},
+    {"ctc_loss", "is infinite where the labels do not fit into the frames"},
 };
 
 }  // namespace

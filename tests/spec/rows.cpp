@@ -22,6 +22,7 @@
 #include "ops/view.h"
 #include "tests/spec/attention_rows.h"
 #include "tests/spec/convolution_rows.h"
+#include "tests/spec/ctc_rows.h"
 #include "tests/spec/recurrent_rows.h"
 #include "tests/spec/scan_rows.h"
 #include "tests/spec/spec.h"
@@ -376,7 +377,7 @@ const std::vector<Spec>& rows() {
   static const std::vector<Spec> all = [] {
     std::vector<Spec> result;
     for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, adjoint_rows, kernel_rows,
-                        rotary_rows, attention_rows, recurrent_rows, convolution_rows, scan_rows})
+                        rotary_rows, attention_rows, recurrent_rows, convolution_rows, scan_rows, ctc_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
       for (const char* name :

@@ -92,3 +92,20 @@ TEST_CASE("a page without charts, a colour that is none and a chart that cannot 
   CHECK_THROWS_WITH_AS(write_page("/nonexistent/folder/p.html", "t", {two_lines()}),
                        doctest::Contains("/nonexistent/folder"), Error);
 }
+
+TEST_CASE("a page of sections has their paragraphs, captions and tables, escaped") {
+  const TextTable table{.title = "t < u", .columns = {"n", "α"}, .rows = {{"1", "a & b"}, {"2", "3"}}};
+  Page page{.title = "Lab", .subtitle = "of a test"};
+  page.sections = {{.title = "One", .paragraphs = {{"Claim", "x < y"}}, .figures = {{table, "so & so"}}},
+                   {.title = "Two", .figures = {{two_lines()}}}};
+  const std::string html = render_page(page);
+  CHECK(has(html, "<p class=\"subtitle\">of a test</p>"));
+  CHECK(has(html, "<p class=\"said\"><b>Claim.</b> x &lt; y</p>"));
+  CHECK(has(html, "<h3>t &lt; u</h3><p class=\"why\">so &amp; so</p>"));
+  CHECK(has(html, "<tr><td>1</td><td>a &amp; b</td></tr>"));
+  CHECK(html.find("<h2>One</h2>") < html.find("<h2>Two</h2>"));
+  page.sections[0].figures[0].chart = TextTable{.title = "t", .columns = {"n"}, .rows = {{"1", "2"}}};
+  CHECK_THROWS_WITH_AS(render_page(page),
+                       "render_page: a row of the table t has 2 cells, wanted 1, one per column", Error);
+  CHECK_THROWS_AS(render_page(Page{.title = "Lab", .sections = {{.title = "no figures"}}}), Error);
+}
