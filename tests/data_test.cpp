@@ -253,7 +253,7 @@ TEST_CASE("unknown and broken cases are reported by name after the others have r
              "wrong_truth_cases: ", "strange_truth_cases_2: the op strange_op has no adapter",
              "wrong_truth_cases_2: "}},
            {kOptim,
-            {"strange_run: the rule strange has no adapter", "missing_run: ", "wrong_run: step 1 is off"}},
+            {"strange_run: the rule strange has no adapter", "missing_run: ", "wrong_run: the point of step 1 is off"}},
            {kOnnx,
             {"strange_node: the operator Strange has no adapter",
              "missing_node: ", "wrong_node: output 0 is off"}},
