@@ -213,7 +213,7 @@ struct NearestToBound {
   std::vector<Size> sizes = std::vector<Size>(kBins);
   void add(const Size& x) {
     const double place = (std::log10(x.a) + 4) / 4 * kBins;
-    if (place < 0 || place >= kBins) return;
+    if (place < 0 || place >= kBins - 1) return;  // at a = 1 both bounds are 0
     Size& nearest = sizes[static_cast<size_t>(place)];
     if (x.size / x.limit > nearest.size / nearest.limit) nearest = x;
   }
