@@ -175,7 +175,7 @@ TEST_CASE("every rule follows its rate, its factor and its step") {
       for (const double x : p.master().values()) values.push_back(x);
       return values;
     };
-    if (rule.first == "shampoo") {
+    if (rule.first.starts_with("shampoo")) {
       CHECK_THROWS_WITH(train(true), doctest::Contains("this rule works out its rates on the CPU"));
       continue;
     }
