@@ -30,9 +30,9 @@ const std::vector<Stage> kMapStages = {Stage::prepare,  Stage::score, Stage::sca
 /// Of attentions that compute no scores.
 const std::vector<Stage> kFeatureStages = {Stage::prepare, Stage::read, Stage::combine};
 
-/// Of attentions whose keys have no positions.
-std::vector<Stage> all_but_mask() {
-  std::vector<Stage> stages = kAllStages;
+/// Of attentions whose keys are mixtures of positions.
+std::vector<Stage> mixture_stages() {
+  std::vector<Stage> stages = kMapStages;
   std::erase(stages, Stage::mask);
   return stages;
 }
@@ -93,7 +93,7 @@ std::vector<MixerRow> attention_rows() {
        .help = "keys and values projected along time to a few rows; not causal",
        .formula = "y = softmax(q·(E·k)ᵀ/√D)·(F·v)",
        .source = "Wang et al. 2020",
-       .stages = all_but_mask(),
+       .stages = mixture_stages(),
        .causal = false,
        .options = {count("rank", "the number of rows; without it a quarter of the context")},
        .attention =
