@@ -57,7 +57,7 @@ WkvStates define::wkv(const Tensor& k0, const Tensor& v0, const Tensor& decay, c
     ys.push_back(mean + sigmoid(s.bonus + k - log_weight) * (v - mean));
     const Tensor left = log_weight + s.decay;
     mean = mean + sigmoid(k - left) * (v - mean);
-    log_weight = k + vitrine::softplus(left - k);  // log(e^left + e^k)
+    log_weight = maximum(left, k) + log1p(exp(neg(abs(left - k))));  // log(e^left + e^k)
   }
   return {ys.empty() ? s.v : cast(stack(ys, 1), s.dtype), {mean, log_weight}};
 }

@@ -23,9 +23,10 @@ struct WkvStates {
 /// exp(kᵢ + (t − 1 − i)·decay), the value of position t itself exp(bonus + kₜ):
 ///   yₜ = (Σ_{i<t} exp(kᵢ + (t − 1 − i)·decay)·vᵢ + exp(bonus + kₜ)·vₜ)/(the sum of the weights)
 /// k and v [B, T, C]; decay (at most 0, or old values grow) and bonus [C]. The state is undefined
-/// before the first position. Weights are compared by their logarithms, so that no exponential
-/// overflows. The state is float32 where v has 16 bits. Saves the state once every 64 positions.
-/// Errors: shapes that do not match. Peng et al. 2023.
+/// before the first position, and float32 where v has 16 bits. Weights are compared by their
+/// logarithms, so that no exponential overflows. k = −∞ hides a value, but not the first one, for
+/// which it gives NaN. Saves the state once every 64 positions. Errors: shapes that do not match.
+/// Peng et al. 2023.
 WkvStates wkv(const Tensor& k, const Tensor& v, const Tensor& decay, const Tensor& bonus,
               const WkvState& state = {});
 

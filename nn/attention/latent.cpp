@@ -55,7 +55,7 @@ Tensor LatentAttention::forward(const Tensor& x, const MixerCall& call) const {
   const auto low = split(down.forward(x), {sizes_.rank, sizes_.rotary}, -1);
   // One key head for all query heads: [B, 1, T, ..].
   Tensor c = unsqueeze(norm.forward(low[0]), 1), rotary_key = rotate(unsqueeze(low[1], 1), past);
-  const AttentionMask mask = with_lengths(call.mask, call.lengths, past + x.size(1));
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, x.size(0), past + x.size(1));
   Tensor stored;
   if (cache) {
     // c is the value as well, so the cache stores values without channels.

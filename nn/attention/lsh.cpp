@@ -149,7 +149,10 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
                      Tensor* weights) {
   check_operands(qk0, v0, buckets, o);
   const int64_t batch = qk0.size(0), heads = qk0.size(1), time = qk0.size(2);
-  if (batch * heads * time == 0) return v0;
+  if (batch * heads * time == 0) {
+    if (weights) *weights = zeros({batch, heads, time, time}, accumulation_dtype(qk0.dtype()), v0.device());
+    return v0;
+  }
   const DType type = accumulation_dtype(qk0.dtype());
   const int64_t chunk = std::min(o.chunk, time), filling = (chunk - time % chunk) % chunk;
   const Rounds rounds(with_padding(buckets, o.valid, filling), chunk);
@@ -238,7 +241,7 @@ Tensor LshAttention::forward(const Tensor& x, const MixerCall& call) const {
     qk = all.first, v = all.second;
   }
   const int64_t time = qk.size(2);
-  const AttentionMask mask = with_lengths(call.mask, call.lengths, time);
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, x.size(0), time);
   const LshOptions o{
       .chunk = sizes_.chunk, .causal = mask.causal, .valid = valid_keys(mask, x.size(0), time)};
   Tensor weights;

@@ -71,8 +71,10 @@ AttentionMask AttentionMask::after_memory(int64_t memory, int64_t queries, int64
   return longer;
 }
 
-AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys) {
+AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t batch, int64_t keys) {
   if (!lengths.defined()) return mask;
+  check(lengths.dtype() == DType::int64 && lengths.shape() == Shape{batch},
+        "attention: lengths are {}, wanted int64 [{}]", describe(lengths), batch);
   const Tensor present = less(row(keys, lengths.device()), reshape(lengths, {lengths.numel(), 1, 1, 1}));
   mask.allowed = mask.allowed.defined() ? logical_and(mask.allowed, present) : present;
   return mask;

@@ -33,7 +33,7 @@ struct AttentionMask {
 };
 
 /// The mask that also hides the keys after the length of each row, int64 [B], if it is defined.
-AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t keys);
+AttentionMask with_lengths(AttentionMask mask, const Tensor& lengths, int64_t batch, int64_t keys);
 /// The last `keys` of all keys that `allowed` shows to every query of a row, as bool
 /// [B, 1, keys, 1], B or 1; undefined: it shows all. For mechanisms whose queries share what they
 /// read. `causal` is ignored. Errors, which name the mechanism `who`: a bias, a window, and an

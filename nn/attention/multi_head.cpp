@@ -13,15 +13,16 @@
 namespace vitrine::nn {
 namespace {
 
-const MixerOptions& checked(const MixerOptions& o) {
+int64_t key_heads_of(const MixerOptions& o) { return o.key_heads ? o.key_heads : o.heads; }
+
+/// The channels of queries, keys and values together, of options that fit together.
+int64_t projected_width(const MixerOptions& o) {
   check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
         "MultiHeadAttention: the width {} is no multiple of the {} heads", o.width, o.heads);
   check(o.key_heads >= 0 && (o.key_heads == 0 || o.heads % o.key_heads == 0),
         "MultiHeadAttention: {} query heads cannot share {} key heads evenly", o.heads, o.key_heads);
-  return o;
+  return o.width + 2 * o.width / o.heads * key_heads_of(o);
 }
-
-int64_t key_heads_of(const MixerOptions& o) { return o.key_heads ? o.key_heads : o.heads; }
 
 bool alike(const ProjectionBias& b) { return b.query == b.key && b.key == b.value; }
 
@@ -53,8 +54,7 @@ MultiHeadAttention::MultiHeadAttention(const MixerOptions& o)
       }) {}
 
 MultiHeadAttention::MultiHeadAttention(const MixerOptions& o, MakeAttention make)
-    : query_key_value(checked(o).width, o.width + 2 * o.width / o.heads * key_heads_of(o),
-                      alike(o.bias) ? o.bias.query : Bias::no),
+    : query_key_value(o.width, projected_width(o), alike(o.bias) ? o.bias.query : Bias::no),
       out(o.width, o.width, o.bias.out, o.out_deviation),
       attention(make(o)),
       options_(o),
@@ -136,7 +136,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x, const MixerCall& call) const
   }
   if (on_projected) on_projected(h.q, h.k, h.v);
   const int64_t past = call.state && !kept ? call.state->length() : 0;
-  const AttentionMask mask = with_lengths(call.mask, call.lengths, past + h.k.size(2));
+  const AttentionMask mask = with_lengths(call.mask, call.lengths, x.size(0), past + h.k.size(2));
   const Tensor y = attention->forward(h.q, h.k, h.v, mask, kept ? nullptr : call.state, call.trace);
   return out.forward(join_heads(y));
 }

@@ -50,12 +50,13 @@ void Performer::redraw(Generator& generator) {
       projection.device());
 }
 
-/// |w_r|²/2, less a constant. A key's feature exp(w·k − |k|²/2) is at most e^(|w|²/2). So keys have
-/// the factor e^(−shift) and queries e^shift: their product is as before, and keys cannot overflow.
-/// The constant keeps typical keys, which are short, far from underflow.
+/// A key's feature exp(w·k − |k|²/2) is at most e^(|w|²/2), which overflows for wide heads, and about
+/// e^(±√D) for a typical key. Keys have the factor e^(−shift) and queries e^shift, so that their
+/// product is as before. The shift is 0 where nothing can overflow, and never so large that typical
+/// keys underflow.
 Tensor Performer::shift() const {
   const Tensor half = sum(square(projection), {-1}) * 0.5;
-  return half - minimum(min(half), 60.0);
+  return minimum(maximum(half - 80, 0.0), 30.0);
 }
 
 Tensor Performer::query_features(const Tensor& q) const {

@@ -16,7 +16,8 @@
 namespace vitrine::nn {
 namespace {
 
-const MixerOptions& checked(const std::string& name, const MixerOptions& o) {
+/// The channels of queries, keys and values together, of options that fit together.
+int64_t projected_width(const std::string& name, const MixerOptions& o) {
   check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
         "{}: the width {} is no multiple of the {} heads", name, o.width, o.heads);
   check(o.key_heads >= 0 && (o.key_heads == 0 || o.heads % o.key_heads == 0),
@@ -26,7 +27,7 @@ const MixerOptions& checked(const std::string& name, const MixerOptions& o) {
       "{}: positions are read from the first to the last, so that later ones cannot be seen; wanted a causal "
       "mixer, or the base linear",
       name);
-  return o;
+  return o.width + 2 * o.width / o.heads * (o.key_heads ? o.key_heads : o.heads);
 }
 
 Tensor hidden_as_zero(const Tensor& x, const Tensor& seen) {
@@ -36,8 +37,7 @@ Tensor hidden_as_zero(const Tensor& x, const Tensor& seen) {
 }  // namespace
 
 ScanMixer::ScanMixer(std::string name, const MixerOptions& o, Gate has_gate)
-    : query_key_value(checked(name, o).width,
-                      o.width + 2 * o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.query),
+    : query_key_value(o.width, projected_width(name, o), o.bias.query),
       out(o.width, o.width, o.bias.out, o.out_deviation),
       gate(has_gate == Gate::yes ? std::make_unique<Linear>(o.width, o.width, o.bias.query) : nullptr),
       options_(o),
@@ -71,7 +71,7 @@ Tensor ScanMixer::forward(const Tensor& x, const MixerCall& call) const {
   const ModuleScope scope(name_);
   FixedState* const state = FixedState::of(call.state, name_);
   const int64_t past = state ? state->length() : 0, time = x.size(1);
-  const Tensor seen = shared_keys(with_lengths(call.mask, call.lengths, past + time), time, name_);
+  const Tensor seen = shared_keys(with_lengths(call.mask, call.lengths, x.size(0), past + time), time, name_);
   Heads heads = project(x);
   prepare(heads, x, past);
   heads.k = hidden_as_zero(heads.k, seen), heads.v = hidden_as_zero(heads.v, seen);

@@ -107,6 +107,7 @@ Tensor TransformerXl::forward(const Tensor& x, const MixerCall& call) const {
   const int64_t width = options_.width, heads = options_.heads, queries = x.size(1);
   check(x.rank() == 3 && x.size(2) == width, "transformer_xl: x is {}, wanted [B, T, {}]", x.shape(), width);
   check(!call.source.defined(), "transformer_xl: distances have no meaning between x and a source");
+  if (queries == 0) return x;
   const ModuleScope scope(kind());
   auto* const state = dynamic_cast<SegmentState*>(call.state);
   check(call.state == nullptr || state != nullptr,
@@ -120,7 +121,7 @@ Tensor TransformerXl::forward(const Tensor& x, const MixerCall& call) const {
       flip(sinusoidal_positions(keys + queries - 1, width, 10000, 1 - queries, x.dtype(), x.device()), {0});
   const Tensor r = select(split_heads(unsqueeze(relative.forward(distances), 0), heads), 0, 0);
   const AttentionMask mask =
-      of_last(with_lengths(call.mask, call.lengths, past + queries), past + queries, keys);
+      of_last(with_lengths(call.mask, call.lengths, x.size(0), past + queries), past + queries, keys);
   const Tensor y =
       relative_attention(split_heads(query.forward(x), heads), split_heads(kv[0], key_heads),
                          split_heads(kv[1], key_heads), r, content_bias, position_bias, mask, call.trace);

@@ -31,6 +31,9 @@ struct Frames {
     check(blank >= 0 && blank < classes, "{}: blank is {}, wanted a class in [0, {})", op, blank, classes);
     const Tape::Pause pause;
     values = log_softmax(cast(logits, DType::float64)).values();
+    for (size_t i = 0; i < values.size(); ++i)
+      check(!std::isnan(values[i]), "{}: logits have NaN in frame {} of row {}", op,
+            static_cast<int64_t>(i) / classes % time, static_cast<int64_t>(i) / classes / time);
     lengths.assign(static_cast<size_t>(batch), time);
     if (!given.defined()) return;
     check(given.dtype() == DType::int64 && given.shape() == Shape{batch},

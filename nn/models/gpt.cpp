@@ -147,7 +147,7 @@ Tensor Gpt::logits(const Tensor& features) const {
 
 int64_t Gpt::values_per_token() const {
   const int64_t width = options_.width, hidden = options_.hidden ? options_.hidden : 4 * width;
-  const int64_t block = options_.recompute_blocks ? width : 6 * width + hidden;
+  const int64_t block = options_.recompute_blocks ? width : 4 * width + hidden;
   return options_.vocabulary + options_.layers * block;
 }
 

@@ -68,7 +68,7 @@ class Gpt : public LanguageModel {
   int64_t context() const override { return options_.context; }
   std::string kind() const override { return "gpt"; }
   OptionValues settings() const override { return option_values(options_, {Role::result}); }
-  /// Logits; of each block the output or, without recomputation, both sums, q, k, v, the heads and
+  /// Logits; of each block the output or, without recomputation, both sums, queries, heads and
   /// the hidden channels.
   int64_t values_per_token() const override;
   Tensor features(const Tensor& ids, const StackCall& call = {}) const override;

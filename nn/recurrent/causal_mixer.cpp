@@ -29,7 +29,7 @@ Tensor CausalMixer::forward(const Tensor& x, const MixerCall& call) const {
   const AttentionMask& m = call.mask;
   check(m.causal, "{}: the mask is not causal, and later positions cannot be seen", name_);
   check(
-      !m.allowed.defined() && !m.bias.defined() && m.left == AttentionForm::kUnlimited,
+      !m.allowed.defined() && !m.bias.defined() && m.left == AttentionForm::kUnlimited && m.right >= 0,
       "{}: there are no pairs of positions, so that no mask can hide one; wanted lengths, and in generation "
       "prompts of one length",
       name_);
@@ -45,6 +45,8 @@ Tensor CausalMixer::forward(const Tensor& x, const MixerCall& call) const {
   }
   Tensor seen;
   if (call.lengths.defined()) {
+    check(call.lengths.dtype() == DType::int64 && call.lengths.shape() == Shape{x.size(0)},
+          "{}: lengths are {}, wanted int64 [{}]", name_, describe(call.lengths), x.size(0));
     const Tensor positions = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
     seen = unsqueeze(less(positions, unsqueeze(call.lengths, -1)), -1);
   }

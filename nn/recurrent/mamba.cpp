@@ -70,7 +70,7 @@ Tensor Mamba::run(const Tensor& x, std::vector<Tensor>& state, MixerTrace* trace
     trace->weights = weights_of(x.size(0), x.size(1), sizes_.channels, u,
                                 [&](const Tensor& unit) { return scan(unit, {.skip = skip}).y; });
   const SelectiveScanStates s = scan(u, {.skip = skip, .state = continued ? state[1] : Tensor()});
-  if (x.size(1) > 0) state = {causal_conv1d_state(halves[0], sizes_.kernel, before), s.state};
+  if (x.size(1) > 0) state = {vitrine::clone(causal_conv1d_state(halves[0], sizes_.kernel, before)), s.state};
   return out.forward(s.y * silu(halves[1]));
 }
 

@@ -33,7 +33,7 @@ Rwkv7::LowRank::LowRank(int64_t width, int64_t rank, double initial)
 
 void Rwkv7::LowRank::fields(Fields& f) { f("start", start), f("down", down), f("up", up); }
 
-Rwkv7::Rwkv7(const MixerOptions& o, int64_t rank)
+Rwkv7::Rwkv7(const MixerOptions& o, int64_t rank, bool blends)
     : CausalMixer("rwkv7", checked(o)),
       mix_receptance(constant({o.width}, 0.5)),
       mix_decay(constant({o.width}, 0.5)),
@@ -48,7 +48,7 @@ Rwkv7::Rwkv7(const MixerOptions& o, int64_t rank)
       decay(o.width, rank, -2),  // w near 0.93: a state forgets over some 14 positions
       erase(o.width, rank, 0),
       gate(o.width, rank, 0),
-      blend(o.width, rank, 0),
+      blend(blends ? std::make_unique<LowRank>(o.width, rank, 0) : nullptr),
       key_scale(constant({o.width}, 0.85)),
       key_erase(constant({o.width}, 1)),
       own(constant({o.heads, o.width / o.heads}, 0)),
@@ -69,8 +69,10 @@ Tensor Rwkv7::mix(const Tensor& x, const Tensor& first_values, std::vector<Tenso
   const Tensor x_value = mixed(x, before, mix_value);
   const Tensor r = receptance.forward(mixed(x, before, mix_receptance));
   Tensor k = key.forward(mixed(x, before, mix_key)), v = value.forward(x_value);
-  if (first_values.defined())
-    v = v + (first_values - v) * sigmoid(blend.start + matmul(matmul(x_value, blend.down), blend.up));
+  check(first_values.defined() == (blend != nullptr), "rwkv7: first_values are {}given, and the layer {}",
+        first_values.defined() ? "" : "not ", blend ? "blends" : "does not blend");
+  if (blend)
+    v = v + (first_values - v) * sigmoid(blend->start + matmul(matmul(x_value, blend->down), blend->up));
   const Tensor log_decay =
       sigmoid(decay.start + matmul(tanh(inner(decay, mix_decay)), decay.up)) * -std::exp(-0.5);
   const Tensor a = sigmoid(erase.start + matmul(inner(erase, mix_erase), erase.up));
@@ -108,13 +110,13 @@ void Rwkv7::fields(Fields& f) {
   f("mix_receptance", mix_receptance), f("mix_decay", mix_decay), f("mix_key", mix_key);
   f("mix_value", mix_value), f("mix_erase", mix_erase), f("mix_gate", mix_gate);
   f("receptance", receptance), f("key", key), f("value", value), f("out", out);
-  f("decay", decay), f("erase", erase), f("gate", gate);
+  f("decay", decay), f("erase", erase), f("gate", gate), f("blend", blend);
   f("key_scale", key_scale), f("key_erase", key_erase), f("own", own);
   f("gain", gain), f("bias", bias);
 }
 
 Rwkv7 Rwkv7::clone() {
-  return clone_into([this] { return Rwkv7(options_, rank_); });
+  return clone_into([this] { return Rwkv7(options_, rank_, blend != nullptr); });
 }
 
 }  // namespace vitrine::nn

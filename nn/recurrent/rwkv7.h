@@ -1,6 +1,9 @@
 // RWKV-7: a matrix as state, whose decay, erasure and input depend on the position.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "nn/layers/linear.h"
 #include "nn/recurrent/causal_mixer.h"
 
@@ -14,14 +17,15 @@ namespace vitrine::nn {
 /// sum is multiplied by the gate σ(x_g·G₁)·G₂ and projected. Peng et al. 2025.
 class Rwkv7 : public CausalMixer {
  public:
-  /// `rank`: of the projections from which w, a and g come.
-  Rwkv7(const MixerOptions& options, int64_t rank);
+  /// `rank`: of the projections from which w, a and g come. `blends`: the layer mixes the values of
+  /// a first layer into its own.
+  Rwkv7(const MixerOptions& options, int64_t rank, bool blends = false);
   std::string explain(const MixerCall& call = {}) const override;
   void fields(Fields& f) override;
   Rwkv7 clone();
 
-  /// The outputs of x. `first_values` [B, T, C], if it is defined, are the values of the first
-  /// layer of a model, which are mixed into those of this layer.
+  /// The outputs of x. `first_values` [B, T, C], for a layer that blends, are the values of the first
+  /// layer of a model.
   Tensor mix(const Tensor& x, const Tensor& first_values, std::vector<Tensor>& state,
              MixerTrace* trace = nullptr) const;
 
@@ -35,9 +39,7 @@ class Rwkv7 : public CausalMixer {
   Parameter mix_receptance, mix_decay, mix_key, mix_value, mix_erase, mix_gate;  ///< μ, [C] each
   Linear receptance, key, value, out;                                            ///< [C, C] each
   LowRank decay, erase, gate;                                                    ///< w, a, g
-  /// The share of first_values. It is not among the fields: a model that gives first_values lists
-  /// it.
-  LowRank blend;
+  std::unique_ptr<LowRank> blend;  ///< the share of first_values; null if the layer does not blend
   Parameter key_scale, key_erase;  ///< [C]: of κ, and α
   Parameter own;                   ///< ρ [H, D]
   Parameter gain, bias;            ///< [C], of the norm of the heads

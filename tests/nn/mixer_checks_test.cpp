@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "core/creation.h"
 #include "tests/nn/mechanisms.h"
 
 using namespace vitrine;
@@ -27,6 +28,32 @@ TEST_CASE("every mechanism: gradients, causality, decoding, lengths, 16 bits, th
       CHECK_MESSAGE(finding.failure.empty(), finding.failure);
     }
     test::record(name, findings);
+  }
+}
+
+TEST_CASE("every mixer takes empty sequences, and refuses lengths of another batch and no heads") {
+  const auto refused = [](auto&& call) {
+    try {
+      call();
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  for (const nn::MixerRow* row : nn::mixer_table(false)) {
+    const std::string name = row->name;
+    INFO(name);
+    nn::MixerOptions options{.width = 8, .heads = 2, .context = 16, .name = name, .causal = row->causal};
+    const auto mixer = nn::make_mixer(options);
+    nn::MixerTrace trace;
+    const nn::MixerCall call{.mask = {.causal = row->causal}, .trace = &trace};
+    CHECK(mixer->forward(zeros({2, 0, 8}), call).shape() == Shape{2, 0, 8});
+    nn::MixerCall wrong{.mask = {.causal = row->causal}};
+    wrong.lengths = index_tensor(std::vector<int64_t>{1}, {1});
+    CHECK(refused([&] { mixer->forward(zeros({3, 4, 8}), wrong); }));
+    options.heads = 0;
+    if (name != "lstm" && name != "gru" && name != "rwkv4" && name != "mamba")
+      CHECK(refused([&] { nn::make_mixer(options); }));
   }
 }
 

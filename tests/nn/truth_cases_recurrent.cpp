@@ -95,7 +95,7 @@ Tensor rwkv4_time_mix(Params, In x) {
 }
 
 Tensor rwkv7_time_mix(Params p, In x) {
-  nn::Rwkv7 mixer(options_of(x.at("x"), p.at("heads")), x.at("w1").size(1));
+  nn::Rwkv7 mixer(options_of(x.at("x"), p.at("heads")), x.at("w1").size(1), x.has("v_first"));
   mixer.eps = p.at("eps");
   assign({{&mixer.mix_receptance, "x_r"},   {&mixer.mix_decay, "x_w"},  {&mixer.mix_key, "x_k"},
           {&mixer.mix_value, "x_v"},        {&mixer.mix_erase, "x_a"},  {&mixer.mix_gate, "x_g"},
@@ -108,7 +108,7 @@ Tensor rwkv7_time_mix(Params p, In x) {
          x);
   mixer.own = Parameter(x.at("r_k"));
   if (x.has("v_first"))
-    assign({{&mixer.blend.start, "v0"}, {&mixer.blend.down, "v1"}, {&mixer.blend.up, "v2"}}, x);
+    assign({{&mixer.blend->start, "v0"}, {&mixer.blend->down, "v1"}, {&mixer.blend->up, "v2"}}, x);
   std::vector<Tensor> state;
   return mixer.mix(x.at("x"), x.get("v_first"), state);
 }

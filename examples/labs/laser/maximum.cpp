@@ -62,8 +62,8 @@ Approach approach() {
   const Tensor log_weights = log_softmax(scores);
   const double mean_read = read_out(AttentionRead::mean, scores, values), highest = max(values).item();
   Series line{"LASER", {}, {}}, lower{"lower bound max(v + ln(a)/c)", {}, {}};
-  for (double e = -2; e <= 3; e += 0.1) {
-    const double c = std::pow(10.0, e), y = read_out(AttentionRead::laser, scores, values * c) / c;
+  for (int tenth = -20; tenth <= 30; ++tenth) {
+    const double c = std::pow(10.0, 0.1 * tenth), y = read_out(AttentionRead::laser, scores, values * c) / c;
     const double low = max(values + log_weights / c).item();
     line.add(c, y);
     if (c >= 0.3) lower.add(c, low);

@@ -317,6 +317,18 @@ TEST_CASE("Performer estimates softmax attention, better with more features") {
   CHECK(all(is_finite(large.forward(f(q), f(k), f(v), {.causal = true}))).item() == 1);
 }
 
+TEST_CASE("features of wide heads neither overflow nor vanish") {
+  for (const int64_t size : {64, 256, 512}) {
+    INFO(size);
+    Generator g(4);
+    const Tensor q = randn({1, 1, 8, size}, DType::float32, Device::cpu, 0, 1, g),
+                 k = randn({1, 1, 8, size}, DType::float32, Device::cpu, 0, 1, g);
+    const Performer attention(parse_attention("standard"), {1, size, 8}, 0);
+    for (const double y : attention.forward(q, k, ones_like(q), {.causal = true}).values())
+      CHECK(y == doctest::Approx(1).epsilon(1e-4));
+  }
+}
+
 TEST_CASE("Linformer with as many rows as positions and unit projections is attention") {
   manual_seed(2);
   Linformer linformer(parse_attention("softcap=3"), {2, 6, 5}, 5);

@@ -127,6 +127,14 @@ TEST_CASE("dropped tokens give 0 and take no gradient; evaluation drops none, an
   CHECK(experts.forward(zeros({0, 3}, DType::float64)).shape() == Shape{0, 3});
 }
 
+TEST_CASE("a dropped token gives 0 also where another token gives NaN") {
+  MixtureOfExperts experts = made({.count = 1, .capacity_factor = 0.5});
+  Tensor x = random({4, 3});
+  x.data<double>()[0] = NAN;
+  const Tensor y = experts.forward(x);
+  for (const double e : slice(y, 0, 2, 4).values()) CHECK(e == 0);
+}
+
 TEST_CASE("gradients of the experts, the router and the auxiliary losses") {
   for (const double factor : {0.0, 0.75})
     for (const int64_t per_token : {1, 2}) {

@@ -1,0 +1,99 @@
+// wkv over several chunks, in joined calls, with extreme weights, and what does not fit.
+#include "ops/wkv.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "core/creation.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/join.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+#include "tests/spec/spec.h"
+
+using namespace vitrine;
+
+namespace {
+
+Tensor normal(const Shape& shape, uint64_t seed) {
+  Generator generator(seed);
+  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
+}
+
+double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
+
+struct Inputs {
+  Tensor k, v, decay, bonus, mean, log_weight;
+  explicit Inputs(int64_t time, int64_t channels = 67)
+      : k(normal({2, time, channels}, 1)),
+        v(normal({2, time, channels}, 2)),
+        decay(tensor({-0.3}, DType::float64)),
+        bonus(normal({channels}, 3)),
+        mean(normal({2, channels}, 4)),
+        log_weight(normal({2, channels}, 5)) {
+    decay = contiguous(expand(decay, {channels}));
+  }
+  std::vector<Tensor> all() const { return {k, v, decay, bonus, mean, log_weight}; }
+};
+
+template <class F>
+std::vector<Tensor> run(const Inputs& x, const F& f) {
+  Tape tape;
+  for (const Tensor& t : x.all()) tape.watch(t);
+  const WkvStates s = f(x.k, x.v, x.decay, x.bonus, WkvState{x.mean, x.log_weight});
+  std::vector<Tensor> ys = s.tensors(), seeds;
+  for (size_t i = 0; i < ys.size(); ++i) seeds.push_back(spec::draw_cotangent(ys[i], i));
+  std::vector<Tensor> results = ys;
+  for (const Tensor& gradient : tape.gradient(ys, x.all(), seeds)) results.push_back(gradient);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("the kernel equals the definition at every length of the last chunk, in groups of channels") {
+  for (const int64_t time : {1, 63, 64, 65, 130}) {
+    const Inputs x(time);
+    const auto kernel = run(x, wkv), definition = run(x, define::wkv);
+    for (size_t i = 0; i < kernel.size(); ++i) {
+      INFO(time, ": ", i);
+      CHECK(apart(kernel[i], definition[i]) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("two calls joined by their state equal one call") {
+  const Inputs x(70, 5);
+  const WkvStates whole = wkv(x.k, x.v, x.decay, x.bonus);
+  const WkvStates first = wkv(slice(x.k, 1, 0, 30), slice(x.v, 1, 0, 30), x.decay, x.bonus);
+  const WkvStates second = wkv(slice(x.k, 1, 30, 70), slice(x.v, 1, 30, 70), x.decay, x.bonus, first.state);
+  CHECK(apart(concat({first.y, second.y}, 1), whole.y) < 1e-14);
+  CHECK(apart(second.state.mean, whole.state.mean) < 1e-14);
+  const WkvStates none = wkv(slice(x.k, 1, 0, 0), slice(x.v, 1, 0, 0), x.decay, x.bonus, first.state);
+  CHECK(none.state.mean.values() == first.state.mean.values());
+}
+
+TEST_CASE("weights of any size: a value that weighs nothing changes nothing") {
+  const Tensor v = tensor({1, 100, 0}, {1, 3, 1}), zero = zeros({1});
+  for (const double hidden : {-50.0, -1e8, -1e30, -HUGE_VAL}) {
+    INFO(hidden);
+    const Tensor k = tensor({5, hidden, 0}, {1, 3, 1});
+    for (const auto& y : {wkv(k, v, zero, zero).y.values(), define::wkv(k, v, zero, zero, {}).y.values()}) {
+      CHECK(y[0] == 1);
+      CHECK(y[1] == doctest::Approx(1));
+      CHECK(y[2] == doctest::Approx(1 / (1 + std::exp(-5.0))).epsilon(1e-6));
+    }
+  }
+  CHECK(wkv(tensor({1e30, -1e30, 3}, {1, 3, 1}), v, zero, zero).y.values()[2] == 1);
+}
+
+TEST_CASE("wkv: shapes that do not match") {
+  const Inputs x(3, 4);
+  const auto refused = [](auto&& call, const char* reason) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(reason), Error);
+  };
+  refused([&] { wkv(x.k, slice(x.v, 1, 0, 2), x.decay, x.bonus); }, "wkv: v is [2, 2, 4], wanted [2, 3, 4]");
+  refused([&] { wkv(x.k, x.v, slice(x.decay, 0, 0, 3), x.bonus); }, "wkv: decay is [3], wanted [4]");
+  refused([&] { wkv(x.k, x.v, x.decay, x.bonus, {x.mean, {}}); }, "wanted mean and log_weight, or neither");
+}
