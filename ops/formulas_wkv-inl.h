@@ -15,7 +15,8 @@ struct WkvStep {
     WkvStep s{T(0), T(0), T(0), sigmoid.value(bonus + k - log_weight), sigmoid.value(k - left)};
     s.y = mean + s.own * (v - mean);
     s.mean = mean + s.taken * (v - mean);
-    s.log_weight = select(left > k, left, k) + log1p(exp(minus_abs(left - k)));  // log(e^left + e^k)
+    // log(e^left + e^k)
+    s.log_weight = select(left > k, left, k) + log1p(exp(minus_abs(left - k)));
     return s;
   }
 };

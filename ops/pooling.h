@@ -26,8 +26,9 @@ struct Pool2dOptions {
 
 /// The largest element of each window. x [N, C, H, W] → [N, C, H', W']. Padding is never chosen.
 /// NaN if a window has one. The gradient goes to the first of equal elements, in the order of rows
-/// and columns. Saves the position of each chosen element. A window whose taps are all in the padding,
-/// which a dilation allows, gives −∞. Errors: as in conv2d, and padding as long as a window.
+/// and columns. Saves the position of each chosen element. A window whose taps are all in the
+/// padding, which a dilation allows, gives −∞. Errors: as in conv2d, and padding as long as a
+/// window.
 Tensor max_pool2d(const Tensor& x, PerAxis<int64_t> kernel, const Pool2dOptions& options = {});
 /// max_pool2d of sequences [N, C, T].
 Tensor max_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options = {});

@@ -50,10 +50,10 @@ void Performer::redraw(Generator& generator) {
       projection.device());
 }
 
-/// A key's feature exp(w·k − |k|²/2) is at most e^(|w|²/2), which overflows for wide heads, and about
-/// e^(±√D) for a typical key. Keys have the factor e^(−shift) and queries e^shift, so that their
-/// product is as before. The shift is 0 where nothing can overflow, and never so large that typical
-/// keys underflow.
+/// A key's feature exp(w·k − |k|²/2) is at most e^(|w|²/2), which overflows for wide heads, and
+/// about e^(±√D) for a typical key. Keys have the factor e^(−shift) and queries e^shift, so that
+/// their product is as before. The shift is 0 where nothing can overflow, and never so large that
+/// typical keys underflow.
 Tensor Performer::shift() const {
   const Tensor half = sum(square(projection), {-1}) * 0.5;
   return minimum(maximum(half - 80, 0.0), 30.0);

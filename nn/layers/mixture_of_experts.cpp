@@ -99,7 +99,7 @@ Tensor MixtureOfExperts::mix(const Tensor& x, const Routing& r) const {
   const Tensor in = reshape(index_select(x, 0, source), {experts, r.capacity, x.size(1)});
   const Tensor h = activate(activation_, with_bias(matmul(in, transpose(up)), up_bias));
   const Tensor out = reshape(with_bias(matmul(h, transpose(down)), down_bias), {rows, x.size(1)});
-  // A dropped choice reads row 0, which is replaced by 0: times 0 it would still be NaN where row 0 is.
+  // A dropped choice reads row 0, which is replaced by 0: NaN times 0 would still be NaN.
   const Tensor chosen = where(unsqueeze(kept, 2), index_select(out, 0, where(kept, row, 0)), 0.0);
   return cast(sum(unsqueeze(where(kept, r.gates, 0), 2) * chosen, {1}), x.dtype());
 }

@@ -106,6 +106,7 @@ Tensor Recurrent::weights(const Direction& direction, const Tensor& sums, const 
                           bool reverse) const {
   const Gates g = gates(direction, cast(sums, accumulation_dtype(sums.dtype())), shifted(h, reverse));
   const int64_t batch = h.size(0), time = h.size(1);
+  if (time == 0) return zeros({batch, 0, 0}, g.take.dtype(), h.device());
   std::vector<Tensor> rows(static_cast<size_t>(time));
   Tensor held;  // [B, C, positions so far], the newest last
   for (int64_t i = 0; i < time; ++i) {

@@ -24,8 +24,8 @@ class Rwkv7 : public CausalMixer {
   void fields(Fields& f) override;
   Rwkv7 clone();
 
-  /// The outputs of x. `first_values` [B, T, C], for a layer that blends, are the values of the first
-  /// layer of a model.
+  /// The outputs of x. `first_values` [B, T, C], for a layer that blends, are the values of the
+  /// first layer of a model.
   Tensor mix(const Tensor& x, const Tensor& first_values, std::vector<Tensor>& state,
              MixerTrace* trace = nullptr) const;
 
