@@ -83,10 +83,15 @@ Finding within(const char* check, double error, double limit) {
   return finding;
 }
 
+/// Every element, if there are not too many.
+Probe probe_of(Mixer& mixer, Depth depth) {
+  return depth == Depth::pair || mixer.parameter_count() > 600 ? Probe::directions : Probe::elements;
+}
+
 Finding gradients(const char* check, Mixer& mixer, const std::vector<Tensor>& inputs, Depth depth, int order,
                   const std::function<Tensor(const std::vector<Tensor>&)>& f) {
-  GradientCheckOptions options{
-      .probe = depth == Depth::pair || order > 1 ? Probe::directions : Probe::elements, .order = order};
+  GradientCheckOptions options{.probe = order > 1 ? Probe::directions : probe_of(mixer, depth),
+                               .order = order};
   const GradientReport report = nn::check_gradients(mixer, f, inputs, options);
   Finding finding{.check = check};
   for (const auto& input : report.inputs) {
@@ -120,7 +125,7 @@ Finding second_derivatives(const std::string& name, Depth depth) {
 Finding dual_numbers(const std::string& name, Depth depth) {
   const auto mixer = made(name);
   const MixerCall call = call_of(name);
-  GradientCheckOptions options{.probe = depth == Depth::pair ? Probe::directions : Probe::elements};
+  GradientCheckOptions options{.probe = probe_of(*mixer, depth)};
   options.differences = options.taylor = false, options.duals = Duals::yes;
   const GradientReport report = nn::check_gradients(
       *mixer, [&](const auto& x) { return mixer->forward(x[0], call); }, {input()}, options);
@@ -211,8 +216,9 @@ Finding low_precision(const char* check, const std::string& name, DType dtype, d
   return within(check, error / epsilon(dtype), units);
 }
 
-/// Multiplies the gradients of one node of the tape by 1.01, node by node. Each such mistake that
-/// changes a gradient must be found.
+/// Multiplies the gradients of one node of the tape by 1.01, node by node; on a long tape only of
+/// evenly spaced nodes. Each such mistake that changes a gradient must be found.
+inline constexpr size_t kMostMistakes = 16;
 Finding planted_mistakes(const std::string& name, Depth) {
   const auto mixer = made(name);
   const MixerCall call = call_of(name);
@@ -233,7 +239,9 @@ Finding planted_mistakes(const std::string& name, Depth) {
     for (size_t i = 0; i < tape.size(); ++i)
       if (!tape.info(i).output_slots.empty()) nodes.push_back(i);
   });
-  for (const size_t node : nodes) {
+  const size_t step = (nodes.size() + kMostMistakes - 1) / kMostMistakes;
+  for (size_t i = 0; i < nodes.size(); i += step) {
+    const size_t node = nodes[i];
     const auto plant = [node](Tape& tape) {
       tape.change_gradients(node, [](Grads& grads) {
         for (Grad& grad : grads)
@@ -242,8 +250,8 @@ Finding planted_mistakes(const std::string& name, Depth) {
     };
     const auto wrong = gradients_with(plant);
     double change = 0;
-    for (size_t i = 0; i < right.size(); ++i)
-      if (right[i].defined()) change = std::max(change, apart(right[i], wrong[i]));
+    for (size_t j = 0; j < right.size(); ++j)
+      if (right[j].defined()) change = std::max(change, apart(right[j], wrong[j]));
     if (change < 1e-5) continue;
     ++planted;
     GradientCheckOptions options{.probe = Probe::directions, .taylor = false, .duals = Duals::no};

@@ -21,8 +21,10 @@ struct Finding {
 };
 
 enum class Depth {
-  pair,   ///< gradients in random directions; values in float64
-  whole,  ///< each element of each gradient, second derivatives, 16-bit dtypes, threads, the GPU
+  pair,  ///< gradients in random directions; values in float64
+  /// Each element of each gradient (of mixers with many parameters random directions), second
+  /// derivatives, 16-bit dtypes, threads, the GPU
+  whole,
 };
 
 /// Runs the checks of this depth on a small mixer with random parameters. A name that cannot be
