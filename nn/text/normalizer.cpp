@@ -90,7 +90,9 @@ std::string clean(std::string_view text) {
   return map(text, [](UChar32 c) -> UChar32 {
     if (u_isUWhiteSpace(c) && (c == '\t' || c == '\n' || c == '\r' || u_charType(c) != U_CONTROL_CHAR))
       return ' ';
-    return c == 0 || c == 0xFFFD || (U_MASK(u_charType(c)) & U_GC_C_MASK) != 0 ? -1 : c;
+    // Not U_GC_C_MASK: a code point without a character (Cn) stays, as in Hugging Face's library.
+    constexpr uint32_t kControl = U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
+    return c == 0xFFFD || (U_MASK(u_charType(c)) & kControl) != 0 ? -1 : c;
   });
 }
 
