@@ -89,7 +89,7 @@ CharacterVocabulary CharacterVocabulary::from_json(const std::string& text) {
     if (item.is_number_unsigned() && item.get<uint64_t>() < 256) c = static_cast<char>(item.get<int>());
     const bool single = item.is_string() ? split_characters(c).size() == 1 : !c.empty();
     check(single, "CharacterVocabulary: {} is in the list, wanted one character or a byte from 0 to 255",
-          item.dump());
+          item.is_primitive() ? item.dump() : item.type_name());  // dump would recurse
     characters.push_back(std::move(c));
   }
   return CharacterVocabulary(characters);

@@ -49,9 +49,13 @@ PipelineTokenizer load_gpt2_tokenizer(const std::string& encoder_json, const std
   VocabularyTable vocabulary = read_vocabulary(encoder, true);
   std::vector<Merge> merges = read_merges(vocab_bpe, vocabulary);
   Pipeline stages;
-  stages.splitter = Splitter({{Pattern(kGpt2Pattern), Keep::all}});
+  stages.splitter = Splitter({{Pattern(kGpt2Pattern), Remains::all}});
   if (const auto id = vocabulary.find("<|endoftext|>")) stages.added = {{.id = *id, .text = "<|endoftext|>"}};
-  stages.model = std::make_shared<Bpe>(std::move(vocabulary), std::move(merges));
+  try {
+    stages.model = std::make_shared<Bpe>(std::move(vocabulary), std::move(merges));
+  } catch (const Error& error) {
+    fail("{}: {}", vocab_bpe, error.what());
+  }
   return PipelineTokenizer(std::move(stages));
 }
 

@@ -11,6 +11,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "nn/text/utf8.h"
 
 namespace vitrine::nn {
 namespace {
@@ -125,6 +126,9 @@ std::string bert(std::string text, const Normalization& options) {
 
 std::string Normalizer::operator()(std::string_view given) const {
   std::string text(given);
+  // ICU would leave them as they are where nothing else changes.
+  const bool has_other_bytes = utf8_valid_length(text, 0) != text.size();
+  if (!steps_.empty() && has_other_bytes) text = map(text, [](UChar32 c) { return c; });
   for (const Normalization& step : steps_) switch (step.kind) {
       case Kind::nfc:
       case Kind::nfd:

@@ -123,15 +123,15 @@ void Splitter::split(std::string_view text, const std::function<void(std::string
 void Splitter::split_from(size_t step, std::string_view text,
                           const std::function<void(std::string_view)>& f) const {
   if (step == steps_.size()) return f(text);
-  const Keep keep = steps_[step].keep;
+  const Remains remains = steps_[step].remains;
   size_t end_before = 0;
   const auto between = [&](size_t end) {
-    if (keep != Keep::matches && end_before < end)
+    if (remains != Remains::matches && end_before < end)
       split_from(step + 1, text.substr(end_before, end - end_before), f);
   };
   steps_[step].pattern.for_each_match(text, [&](size_t begin, size_t end) {
     between(begin);
-    if (keep != Keep::between) split_from(step + 1, text.substr(begin, end - begin), f);
+    if (remains != Remains::between) split_from(step + 1, text.substr(begin, end - begin), f);
     end_before = end;
   });
   between(text.size());

@@ -32,7 +32,7 @@ class Pattern {
 };
 
 /// What remains of a text after a split by a pattern.
-enum class Keep {
+enum class Remains {
   all,      ///< the matches and the text between matches, each a word
   between,  ///< the text between matches: the pattern describes separators
   matches   ///< the matches: the pattern describes words
@@ -43,7 +43,7 @@ class Splitter {
  public:
   struct Step {
     Pattern pattern;
-    Keep keep = Keep::all;
+    Remains remains = Remains::all;
   };
   Splitter() = default;  ///< the whole text is one word
   explicit Splitter(std::vector<Step> steps) : steps_(std::move(steps)) {}

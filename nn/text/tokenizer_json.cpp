@@ -63,11 +63,11 @@ Splitter::Step read_split(const JsonReader& reader) {
   const std::string behavior = reader["behavior"].text();
   if (behavior != "Isolated" && behavior != "Removed")
     reader["behavior"].fail("is " + behavior + ", wanted Isolated or Removed");
-  const Keep keep = behavior == "Isolated"         ? Keep::all
-                    : reader.flag("invert", false) ? Keep::matches
-                                                   : Keep::between;
+  const Remains remains = behavior == "Isolated"         ? Remains::all
+                          : reader.flag("invert", false) ? Remains::matches
+                                                         : Remains::between;
   return at(text, [&] {
-    return Splitter::Step{Pattern(is_regex ? text.text() : quoted(text.text())), keep};
+    return Splitter::Step{Pattern(is_regex ? text.text() : quoted(text.text())), remains};
   });
 }
 
@@ -89,16 +89,16 @@ std::pair<std::string, std::string> read_parts(const JsonReader& merge) {
 }
 
 Merge read_merge(const JsonReader& merge, const VocabularyTable& vocabulary) {
-  const auto [left, right] = read_parts(merge);
+  const auto parts = read_parts(merge);
   const auto id_of = [&](const std::string& spelling) {
     const auto bytes = unspell_bytes(spelling);
     const auto id = bytes ? vocabulary.find(*bytes) : std::nullopt;
     if (!id)
-      merge.fail(
-          fmt::format("joins \"{}\" and \"{}\": \"{}\" is not in the vocabulary", left, right, spelling));
+      merge.fail(fmt::format("joins \"{}\" and \"{}\": \"{}\" is not in the vocabulary", parts.first,
+                             parts.second, spelling));
     return *id;
   };
-  return {id_of(left), id_of(right), id_of(left + right)};
+  return {id_of(parts.first), id_of(parts.second), id_of(parts.first + parts.second)};
 }
 
 std::shared_ptr<const TokenModel> read_bpe(const JsonReader& model, const JsonReader& file) {
@@ -134,8 +134,8 @@ std::shared_ptr<const TokenModel> read_word_piece(const JsonReader& model, const
   options.clean_up = decoder.flag("cleanup", true);
   if (decoder.text("prefix", "##") != options.prefix)
     decoder["prefix"].fail("differs from the continuing_subword_prefix " + options.prefix);
-  return at(model,
-            [&] { return std::make_shared<WordPiece>(read_vocabulary(model["vocab"], false), options); });
+  VocabularyTable vocabulary = read_vocabulary(model["vocab"], false);
+  return at(model, [&] { return std::make_shared<WordPiece>(std::move(vocabulary), options); });
 }
 
 std::shared_ptr<const TokenModel> read_words(const JsonReader& model, const JsonReader& file) {
@@ -148,7 +148,8 @@ std::shared_ptr<const TokenModel> read_words(const JsonReader& model, const Json
     options.blanks = false;
     if (type == "ByteFallback") options.byte_fallback = true;
   });
-  return at(model, [&] { return std::make_shared<Words>(read_vocabulary(model["vocab"], false), options); });
+  VocabularyTable vocabulary = read_vocabulary(model["vocab"], false);
+  return at(model, [&] { return std::make_shared<Words>(std::move(vocabulary), options); });
 }
 
 /// Files of the years before 2022 have no "type"; their members say what they are.
@@ -190,11 +191,11 @@ const std::vector<NamedNormalization>& named_normalizations() {
 const std::vector<NamedSplitter>& named_splitters() {
   static const std::vector<NamedSplitter> all = {
       {"BertPreTokenizer", bert_splitter().steps()},
-      {"WhitespaceSplit", {{Pattern(R"(\s+)"), Keep::between}}},
+      {"WhitespaceSplit", {{Pattern(R"(\s+)"), Remains::between}}},
       {"Whitespace",
        {{Pattern(
              R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)"),
-         Keep::matches}}}};
+         Remains::matches}}}};
   return all;
 }
 
@@ -225,7 +226,8 @@ bool read_pre_tokenizer(const JsonReader& file, Pipeline& stages) {
                      stages.blank_first = reader.flag("add_prefix_space", true);
                      if (stages.blank_first && !steps.empty())
                        reader["add_prefix_space"].fail("is true after another split, which is not supported");
-                     if (reader.flag("use_regex", true)) steps.push_back({Pattern(kGpt2Pattern), Keep::all});
+                     if (reader.flag("use_regex", true))
+                       steps.push_back({Pattern(kGpt2Pattern), Remains::all});
                      return;
                    }
                    for (const NamedSplitter& named : named_splitters())
@@ -274,6 +276,8 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& json, const st
   if (file.is_list()) return std::make_unique<CharacterVocabulary>(CharacterVocabulary::from_json(json));
   file.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
              "post_processor", "decoder", "model"});
+  if (file.text("version", "1.0") != "1.0")
+    file["version"].fail("is not 1.0, the only version that is known");
   file.not_set("truncation");
   file.not_set("padding");
   Pipeline stages;

@@ -31,14 +31,14 @@ Json written(const Normalization& step) {
 }
 
 bool equal(const Splitter::Step& a, const Splitter::Step& b) {
-  return a.pattern.text() == b.pattern.text() && a.keep == b.keep;
+  return a.pattern.text() == b.pattern.text() && a.remains == b.remains;
 }
 
 Json written(const Splitter::Step& step) {
   return {{"type", "Split"},
           {"pattern", {{"Regex", step.pattern.text()}}},
-          {"behavior", step.keep == Keep::all ? "Isolated" : "Removed"},
-          {"invert", step.keep == Keep::matches}};
+          {"behavior", step.remains == Remains::all ? "Isolated" : "Removed"},
+          {"invert", step.remains == Remains::matches}};
 }
 
 /// The steps from `begin`, by the name of a pre-tokenizer where one has these steps.
@@ -68,7 +68,7 @@ Json written_normalizer(const Normalizer& normalizer) {
 Json written_pre_tokenizer(const Pipeline& stages) {
   std::vector<Splitter::Step> steps = stages.splitter.steps();
   if (stages.model->kind() != "bpe") return sequence_of(written(steps), "pretokenizers");
-  const bool gpt2 = !steps.empty() && equal(steps.back(), {Pattern(kGpt2Pattern), Keep::all});
+  const bool gpt2 = !steps.empty() && equal(steps.back(), {Pattern(kGpt2Pattern), Remains::all});
   if (gpt2) steps.pop_back();
   std::vector<Json> elements = written(steps);
   elements.push_back({{"type", "ByteLevel"},

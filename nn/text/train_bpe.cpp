@@ -177,7 +177,7 @@ PipelineTokenizer train_bpe(std::string_view text, const BpeOptions& options) {
   check(!text.empty(), "train_bpe: the text is empty");
   VocabularyTable vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary.add(std::string(1, static_cast<char>(byte)));
-  const Splitter splitter({{Pattern(options.pattern), Keep::all}});
+  const Splitter splitter({{Pattern(options.pattern), Remains::all}});
   std::vector<Merge> merges = learn_merges(count_words(text, splitter, options.special), vocabulary,
                                            options.vocabulary - special, options.least_count);
   std::vector<AddedToken> added;

@@ -77,7 +77,8 @@ void WordPiece::write(nlohmann::ordered_json& file) const {
 }
 
 Splitter bert_splitter() {
-  return Splitter({{Pattern(R"(\s+)"), Keep::between}, {Pattern(R"([\p{P}!-/:-@\[-`{-~])"), Keep::all}});
+  return Splitter(
+      {{Pattern(R"(\s+)"), Remains::between}, {Pattern(R"([\p{P}!-/:-@\[-`{-~])"), Remains::all}});
 }
 
 PipelineTokenizer bert_tokenizer(const std::vector<std::string>& tokens, bool lowercase) {

@@ -74,7 +74,7 @@ void Words::write(nlohmann::ordered_json& file) const {
 
 PipelineTokenizer train_words(std::string_view text, int64_t vocabulary, const std::string& pattern) {
   check(vocabulary >= 256, "train_words: vocabulary is {}, wanted at least the 256 bytes", vocabulary);
-  const Splitter splitter({{Pattern(pattern), Keep::all}});
+  const Splitter splitter({{Pattern(pattern), Remains::all}});
   auto words = count_words(text, splitter);  // sorted, which the stable sort keeps for equal counts
   std::stable_sort(words.begin(), words.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
