@@ -1,5 +1,5 @@
-// Byte pair encoding: how a sentence is split, merge by merge, and why a vocabulary that has learned
-// from too little text is too good to be true on this text.
+// Byte pair encoding: how a sentence is split, merge by merge, and why a vocabulary that has
+// learned from too little text is too good to be true on this text.
 //
 //   tokenizer
 //   tokenizer --data shakespeare.txt --vocabulary 5000 --sentence "To be, or not to be"

@@ -47,7 +47,8 @@ const nlohmann::json& JsonReader::object() const {
 
 JsonReader JsonReader::child(const std::string& key, const nlohmann::json& value) const {
   std::string pointer = pointer_ + "/";
-  for (const char c : key) pointer += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);  // RFC 6901
+  // The two marks that a JSON pointer escapes (RFC 6901)
+  for (const char c : key) pointer += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   return {root_, &value, file_, std::move(pointer)};
 }
 

@@ -18,7 +18,7 @@ class JsonReader {
   JsonReader(const std::string& json, const std::string& file);
 
   JsonReader operator[](const std::string& key) const;  ///< a member; a missing one is an error
-  bool has(const std::string& key) const;               ///< whether the member is there and not null
+  bool has(const std::string& key) const;               ///< whether it is there and not null
   void for_each_element(const std::function<void(size_t index, const JsonReader& value)>& f) const;
   void for_each_member(const std::function<void(const std::string& key, const JsonReader& value)>& f) const;
   size_t count() const;  ///< elements or members

@@ -78,7 +78,7 @@ std::string lowercase(std::string_view text) {
   return result;
 }
 
-/// The characters that BERT puts between blanks: the blocks of CJK ideographs that its authors list.
+/// Characters that BERT puts between blanks: the blocks of CJK ideographs that its authors list.
 bool is_chinese(UChar32 c) {
   constexpr std::pair<UChar32, UChar32> kBlocks[] = {
       {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},

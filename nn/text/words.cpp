@@ -34,7 +34,9 @@ Words::Words(VocabularyTable vocabulary, WordsOptions options)
         "Words: blanks between the bytes of a word would not give the word back");
   for (int byte = 0; byte < 256 && options_.byte_fallback; ++byte) {
     const std::string token = token_of_byte(static_cast<unsigned char>(byte));
-    check(vocabulary_.find(token).has_value(), "Words: the vocabulary has no token {} for a byte", token);
+    const auto id = vocabulary_.find(token);
+    check(id.has_value(), "Words: the vocabulary has no token {} for a byte", token);
+    ids_of_bytes_.push_back(*id);
   }
 }
 
@@ -43,8 +45,7 @@ void Words::append_ids(std::string_view word, std::vector<int32_t>& ids) const {
   const bool looks_like_byte = options_.byte_fallback && byte_of_token(word) >= 0;
   if (const auto id = vocabulary_.find(word); id && !looks_like_byte) return ids.push_back(*id);
   if (options_.byte_fallback) {
-    for (const char byte : word)
-      ids.push_back(*vocabulary_.find(token_of_byte(static_cast<unsigned char>(byte))));
+    for (const char byte : word) ids.push_back(ids_of_bytes_[static_cast<unsigned char>(byte)]);
     return;
   }
   const auto unknown = vocabulary_.find(options_.unknown);

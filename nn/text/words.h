@@ -36,6 +36,7 @@ class Words final : public TokenModel {
  private:
   VocabularyTable vocabulary_;
   WordsOptions options_;
+  std::vector<int32_t> ids_of_bytes_;  ///< with byte_fallback
 };
 
 /// A tokenizer whose vocabulary is the 256 bytes, then the most frequent words of a text, in

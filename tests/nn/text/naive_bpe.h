@@ -17,7 +17,7 @@ using TextPair = std::pair<std::string, std::string>;
 inline TextPair most_frequent(const std::map<TextPair, int64_t>& counts) {
   auto best = counts.begin();
   for (auto at = counts.begin(); at != counts.end(); ++at)
-    if (at->second >= best->second) best = at;  // the map goes from the smaller pairs to the greater
+    if (at->second >= best->second) best = at;  // the map goes from smaller to greater pairs
   return best->first;
 }
 
