@@ -191,6 +191,17 @@ TEST_CASE("a word is encoded as its definition says") {
   }
 }
 
+TEST_CASE("a word that is a token is taken whole only if the model says so") {
+  const VocabularyTable tokens({"a", "b", "ab", "abb"});
+  for (const bool whole : {false, true}) {
+    const Bpe bpe(tokens, {{0, 1, 2}}, whole);
+    std::vector<int32_t> ids;
+    bpe.append_ids("abb", ids);
+    CHECK(ids == (whole ? std::vector<int32_t>{3} : std::vector<int32_t>{2, 1}));
+    CHECK(bpe.merge_steps("abb").back() == ids);
+  }
+}
+
 TEST_CASE("a word of 100,000 bytes takes no more than n log n steps") {
   const PipelineTokenizer tokenizer = train_bpe(std::string(3000, 'a') + kText, {.vocabulary = 300});
   Generator random(1);
