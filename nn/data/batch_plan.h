@@ -45,9 +45,9 @@ struct LengthBucketOptions {
 
 /// Batches of items of similar length. An epoch shuffles the items, sorts each pool of them by
 /// length, cuts the pool into batches within the bounds, and shuffles the batches. Removing the
-/// longest items bounds the memory of the largest batch, but models generalize poorly to lengths that
-/// they have not seen: remove a few that are much longer than the rest. Among equal lengths the later
-/// items are removed. An item longer than `tokens` that is not removed is an error.
+/// longest items bounds the memory of the largest batch, but models generalize poorly to lengths
+/// that they have not seen: remove a few that are much longer than the rest. Among equal lengths
+/// the later items are removed. An item longer than `tokens` that is not removed is an error.
 BatchPlan length_buckets(std::vector<ItemLength> lengths, const LengthBucketOptions& options, uint64_t seed);
 
 }  // namespace vitrine::nn

@@ -12,8 +12,8 @@ namespace vitrine::nn {
 
 /// The bytes of a file in order. A file that begins with 1F 8B is a gzip file, and its unpacked
 /// bytes are read. A path that cannot be opened, a folder, a damaged or a truncated gzip file is an
-/// error, which `op` begins. Memory grows with the bytes that have arrived, never with a size that a
-/// header claims.
+/// error, which `op` begins. Memory grows with the bytes that have arrived, never with a size that
+/// a header claims.
 class ByteReader {
  public:
   ByteReader(std::string_view op, const std::string& path);

@@ -13,9 +13,9 @@
 namespace vitrine::nn {
 
 /// A data set: its size, and a function that gives item i, 0 ≤ i < size. Item i is the same in
-/// every call, so an order of the numbers is an order of the items. Readers keep only what they need
-/// to find an item (lines of a file, paths), and read the item when it is asked for. Copies share
-/// the function. The readers of nn/data may be called on several threads at once.
+/// every call, so an order of the numbers is an order of the items. Readers keep only what they
+/// need to find an item (lines of a file, paths), and read the item when it is asked for. Copies
+/// share the function. The readers of nn/data may be called on several threads at once.
 template <class Item>
 class Dataset {
  public:

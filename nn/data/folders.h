@@ -11,8 +11,8 @@
 namespace vitrine::nn {
 
 /// The paths of the files in a folder whose names end with `suffix`, in the order of their bytes,
-/// which is the same on every machine. Names that begin with a dot, and folders, are left out. A path
-/// that is not a folder is an error.
+/// which is the same on every machine. Names that begin with a dot, and folders, are left out. A
+/// path that is not a folder is an error.
 std::vector<std::string> sorted_files(const std::string& folder, std::string_view suffix = "");
 
 /// A file and the class of its folder.

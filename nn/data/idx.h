@@ -15,9 +15,9 @@ namespace vitrine::nn {
 /// than its header says are errors.
 Tensor read_idx(const std::string& path);
 
-/// Images and their labels from two IDX files: uint8 [N, H, W], whose values are divided by 255, and
-/// uint8 [N] with labels below `classes`. Other shapes, and different numbers of images and labels,
-/// are errors. Both files are in memory.
+/// Images and their labels from two IDX files: uint8 [N, H, W], whose values are divided by 255,
+/// and uint8 [N] with labels below `classes`. Other shapes, and different numbers of images and
+/// labels, are errors. Both files are in memory.
 Dataset<LabelledImage> read_idx_images(const std::string& images, const std::string& labels,
                                        int64_t classes = 10);
 

@@ -11,8 +11,8 @@
 
 namespace vitrine::nn {
 
-/// The object of a line. A field that is missing or of another type is an error that names the file,
-/// the line and the field.
+/// The object of a line. A field that is missing or of another type is an error that names the
+/// file, the line and the field.
 class JsonRecord {
  public:
   /// The object in `line`, which is line `number` of the file `path`.
@@ -30,8 +30,8 @@ class JsonRecord {
   std::shared_ptr<const State> state_;
 };
 
-/// The records of a file, plain or gzip. Lines are found and checked as in read_lines, and a line is
-/// parsed when its item is asked for. A line that is not a JSON object is an error.
+/// The records of a file, plain or gzip. Lines are found and checked as in read_lines, and a line
+/// is parsed when its item is asked for. A line that is not a JSON object is an error.
 Dataset<JsonRecord> read_json_lines(const std::string& path);
 
 }  // namespace vitrine::nn

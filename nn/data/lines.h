@@ -11,10 +11,10 @@
 
 namespace vitrine::nn {
 
-/// The lines of a text file in order, plain or gzip. A line ends with a line feed, which is not part
-/// of it, nor is a carriage return before it; the last line may have no line feed. A byte order mark
-/// at the beginning of the file is left out. Bytes that are not UTF-8 are an error with line and
-/// byte. Only one line is in memory.
+/// The lines of a text file in order, plain or gzip. A line ends with a line feed, which is not
+/// part of it, nor is a carriage return before it; the last line may have no line feed. A byte
+/// order mark at the beginning of the file is left out. Bytes that are not UTF-8 are an error with
+/// line and byte. Only one line is in memory.
 class LineReader {
  public:
   LineReader(std::string_view op, const std::string& path);

@@ -24,11 +24,12 @@ struct LoaderState {
   bool operator==(const LoaderState&) const = default;
 };
 
-/// Batches by number: batch i depends on the plan, the data set and i alone, so a run that begins at
-/// batch i gives what a run that has never stopped gives. With `prefetch` above 0 a thread reads up to
-/// that many batches ahead while the caller works; the batches are the same. What a reader throws in
-/// the thread reaches the caller of the batch that it was for; the next call tries again. Destroying
-/// the loader ends the thread, after the batch that it reads. Not to be used by several threads.
+/// Batches by number: batch i depends on the plan, the data set and i alone, so a run that begins
+/// at batch i gives what a run that has never stopped gives. With `prefetch` above 0 a thread reads
+/// up to that many batches ahead while the caller works; the batches are the same. What a reader
+/// throws in the thread reaches the caller of the batch that it was for; the next call tries again.
+/// Destroying the loader ends the thread, after the batch that it reads. Not to be used by several
+/// threads.
 class Loader {
  public:
   using Read = std::function<Batch(std::span<const int64_t> items)>;
@@ -49,8 +50,8 @@ class Loader {
   ~Loader();
   Loader(Loader&&) noexcept;
 
-  /// Batch `index` ≥ 0, counted over all epochs; the batch after it is the next one. Batches in order
-  /// are those that are prefetched.
+  /// Batch `index` ≥ 0, counted over all epochs; the batch after it is the next one. Batches in
+  /// order are those that are prefetched.
   Batch batch(int64_t index);
   Batch next() { return batch(next_); }
   /// All batches of an epoch, for validation. They leave the position as it was.

@@ -12,8 +12,9 @@ namespace vitrine::nn {
 enum class MelScale {
   /// m = 2595 log10(1 + f / 700) (O'Shaughnessy 1987); each filter has the height 1.
   htk,
-  /// m = 3f / 200 below 1000 Hz, and 15 + 27 ln(f / 1000) / ln 6.4 above it; the filter from f0 to f2
-  /// has the height 2 / (f2 − f0), so that all have the same area (Slaney, Auditory Toolbox, 1998).
+  /// m = 3f / 200 below 1000 Hz, and 15 + 27 ln(f / 1000) / ln 6.4 above it; the filter from f0 to
+  /// f2 has the height 2 / (f2 − f0), so that all have the same area (Slaney, Auditory Toolbox,
+  /// 1998).
   slaney,
 };
 
@@ -34,10 +35,10 @@ struct LogMelOptions {
 
 /// Samples [T] → log-mel features [F, mels], float32:
 ///   y[t, m] = ln max(floor, Σ_k filter[m, k] · |X_t[k]|²),
-/// where X_t is the Fourier transform of x[t·hop + n] · w[n], n < window, padded with zeros to `fft`
-/// points, and w[n] = ½ − ½ cos(2πn / window) is the Hann window. F = 1 + ⌈max(0, T − window) / hop⌉:
-/// the last frame is padded with zeros. Computed in float64. Errors: options out of range, and a
-/// filter so narrow that no frequency of the transform is inside it.
+/// where X_t is the Fourier transform of x[t·hop + n] · w[n], n < window, padded with zeros to
+/// `fft` points, and w[n] = ½ − ½ cos(2πn / window) is the Hann window. F = 1 + ⌈max(0, T − window)
+/// / hop⌉: the last frame is padded with zeros. Computed in float64. Errors: options out of range,
+/// and a filter so narrow that no frequency of the transform is inside it.
 class LogMel {
  public:
   explicit LogMel(const LogMelOptions& options);
@@ -45,9 +46,9 @@ class LogMel {
   LogMel(LogMel&&) noexcept;
   /// Float32 samples, [T] with T > 0. May be called on several threads at once.
   Tensor operator()(const Tensor& samples) const;
-  /// The triangles, float64 [mels, fft / 2 + 1]. Filter m rises from 0 at frequency c_m to its height
-  /// at c_{m+1} and falls to 0 at c_{m+2}; the c are mels + 2 frequencies, evenly spaced in mel from
-  /// `low` to `high`. Column k is the frequency k · rate / fft.
+  /// The triangles, float64 [mels, fft / 2 + 1]. Filter m rises from 0 at frequency c_m to its
+  /// height at c_{m+1} and falls to 0 at c_{m+2}; the c are mels + 2 frequencies, evenly spaced in
+  /// mel from `low` to `high`. Column k is the frequency k · rate / fft.
   const Tensor& filters() const;
   const LogMelOptions& options() const;
 

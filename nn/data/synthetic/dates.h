@@ -12,8 +12,8 @@ struct WrittenDate {
   std::string written, iso;
 };
 
-/// Days from 1 January 1900 to 31 December 2099, in one of eight written forms. A day is in one part
-/// alone, in all of its forms.
+/// Days from 1 January 1900 to 31 December 2099, in one of eight written forms. A day is in one
+/// part alone, in all of its forms.
 Dataset<WrittenDate> dates(Part part, int64_t size, uint64_t seed = 0);
 
 }  // namespace vitrine::nn::synthetic

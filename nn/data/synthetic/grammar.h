@@ -21,17 +21,17 @@ struct SentenceTask {
   double label = 0;
 };
 
-/// 1: the second sentence follows from the first, as at most an adjective or a place is left out; 0:
-/// then a noun or the verb is replaced, too.
+/// 1: the second sentence follows from the first, as at most an adjective or a place is left out;
+/// 0: then a noun or the verb is replaced, too.
 Dataset<SentenceTask> grammar_entailment(Part part, int64_t size, uint64_t seed = 0);
-/// The similarity from 0 to 5: how many of subject, its adjective, verb, object and its adjective the
-/// two sentences have in common.
+/// The similarity from 0 to 5: how many of subject, its adjective, verb, object and its adjective
+/// the two sentences have in common.
 Dataset<SentenceTask> grammar_similarity(Part part, int64_t size, uint64_t seed = 0);
 /// One sentence. 1: it is of the grammar; 0: its verb does not agree, or two neighbouring words are
 /// exchanged.
 Dataset<SentenceTask> grammar_acceptability(Part part, int64_t size, uint64_t seed = 0);
-/// A question "what do the dogs see ?" and a sentence. 1: the sentence answers it; 0: its subject or
-/// its verb is another one.
+/// A question "what do the dogs see ?" and a sentence. 1: the sentence answers it; 0: its subject
+/// or its verb is another one.
 Dataset<SentenceTask> grammar_questions(Part part, int64_t size, uint64_t seed = 0);
 
 /// Two sentences of the same meaning: active and passive, and words of the same meaning.

@@ -19,8 +19,9 @@ struct OddOneOutOptions {
 };
 
 /// The items of a set belong to one class, but for one item of another class, at a random place. An
-/// item is the centre of its class plus normal noise; the centres are normal, and the same for every
-/// seed. What is odd depends on the other items alone, so no order and no single item decides it.
+/// item is the centre of its class plus normal noise; the centres are normal, and the same for
+/// every seed. What is odd depends on the other items alone, so no order and no single item decides
+/// it.
 Dataset<OddOneOut> odd_one_out(Part part, int64_t size, const OddOneOutOptions& options = {},
                                uint64_t seed = 0);
 

@@ -16,8 +16,8 @@ struct Span {
   int64_t begin = 0, end = 0;
 };
 
-/// Tells a story, and knows at every sentence where everybody and everything is.
-class Teller {
+/// Builds a story, and knows after each sentence where everybody and everything is.
+class Narrator {
  public:
   void go(size_t person, const std::string& place) {
     const auto from = std::ssize(words_) + 4;
@@ -55,27 +55,27 @@ size_t index(Generator& random, size_t count) {
 }
 
 Story draw(Generator& random, int64_t fewest, int64_t most) {
-  Teller teller;
+  Narrator narrator;
   const int64_t count = fewest + random.next_below(most - fewest + 1);
   for (int64_t i = 0; i < count; ++i) {
     const size_t person = index(random, kPeople.size()), thing = index(random, kThings.size());
-    const bool walks = i == 0 || random.next_below(2) == 0 || !teller.person(person);
+    const bool walks = i == 0 || random.next_below(2) == 0 || !narrator.person(person);
     if (walks)
-      teller.go(person, pick(random, kPlaces));
-    else if (teller.is_held(thing))
-      teller.drop(thing);
+      narrator.go(person, pick(random, kPlaces));
+    else if (narrator.is_held(thing))
+      narrator.drop(thing);
     else
-      teller.take(person, thing);
+      narrator.take(person, thing);
   }
   // The first question that the story answers, from a random one on: somebody has always walked
   for (size_t i = index(random, kPeople.size() + kThings.size());; ++i) {
     const size_t which = i % (kPeople.size() + kThings.size());
     const bool about_person = which < kPeople.size();
-    const auto answer = about_person ? teller.person(which) : teller.thing(which - kPeople.size());
+    const auto answer = about_person ? narrator.person(which) : narrator.thing(which - kPeople.size());
     if (!answer) continue;
     const std::string asked =
         about_person ? kPeople[which] : fmt::format("the {}", kThings[which - kPeople.size()]);
-    return {teller.words(), words_of(fmt::format("where is {} ?", asked)), answer->begin, answer->end};
+    return {narrator.words(), words_of(fmt::format("where is {} ?", asked)), answer->begin, answer->end};
   }
 }
 

@@ -10,7 +10,8 @@
 namespace vitrine::nn::synthetic {
 namespace {
 
-/// The pitches of a digit's tones. Each pitch begins two digits, so that one tone alone decides none.
+/// The pitches of a digit's tones. Each pitch begins two digits, so that one tone alone decides
+/// none.
 constexpr std::array<std::array<int, 3>, 10> kPitches = {{{0, 2, 4},
                                                           {0, 3, 1},
                                                           {1, 4, 2},

@@ -20,9 +20,10 @@ struct TonesOptions {
   double noise = 0.05;           ///< normal noise, its standard deviation
 };
 
-/// A digit is three tones in order, each one of five pitches from 400 to 1600 Hz; pitch, duration (50 to
-/// 90 ms a tone) and loudness vary from digit to digit. Pauses of 20 to 100 ms separate the digits. One
-/// digit is a word to classify; several are a sequence to recognize, for example by CTC.
+/// A digit is three tones in order, each one of five pitches from 400 to 1600 Hz; pitch, duration
+/// (50 to 90 ms a tone) and loudness vary from digit to digit. Pauses of 20 to 100 ms separate the
+/// digits. One digit is a word to classify; several are a sequence to recognize, for example by
+/// CTC.
 Dataset<Tones> tones(Part part, int64_t size, const TonesOptions& options = {}, uint64_t seed = 0);
 
 }  // namespace vitrine::nn::synthetic

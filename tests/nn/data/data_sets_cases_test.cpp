@@ -1,5 +1,5 @@
-// Published data sets, where VITRINE_DATA names a folder of them: their sizes, their first items and
-// sums over all.
+// Published data sets, where VITRINE_DATA names a folder of them: their sizes, their first items
+// and sums over all.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -42,7 +42,8 @@ inline std::string idx(int type, const std::vector<uint32_t>& sizes, const std::
 }
 
 struct WavFile {
-  uint32_t channels = 1, rate = 8000, bits = 16, format = 1;  ///< format 1: whole numbers, 3: floating point
+  uint32_t channels = 1, rate = 8000, bits = 16;
+  uint32_t format = 1;  ///< 1: whole numbers, 3: floating point
   std::string data = {};
 };
 
