@@ -1,6 +1,7 @@
 // Data sets: items by number.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -69,6 +70,19 @@ Dataset<Item> subset(Dataset<Item> items, int64_t begin, int64_t end) {
   check(begin >= 0 && begin <= end && end <= items.size(), "subset: there are no items [{}, {}) among {}",
         begin, end, items.size());
   return {end - begin, [items = std::move(items), begin](int64_t i) { return items[begin + i]; }};
+}
+
+/// The items of several data sets, one set after the other.
+template <class Item>
+Dataset<Item> concatenated(std::vector<Dataset<Item>> sets) {
+  std::vector<int64_t> ends;
+  for (const auto& set : sets) ends.push_back(set.size() + (ends.empty() ? 0 : ends.back()));
+  const int64_t size = ends.empty() ? 0 : ends.back();
+  return {size, [sets = std::move(sets), ends = std::move(ends)](int64_t i) {
+            const auto which =
+                static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), i) - ends.begin());
+            return sets[which][i - (which == 0 ? 0 : ends[which - 1])];
+          }};
 }
 
 }  // namespace vitrine::nn

@@ -16,8 +16,8 @@ struct Document {
   int64_t decisive = 0;
 };
 
-/// Reports of a visit, with `fewest` to `most` sentences. All but one only report what happened, and
-/// the decisive one is at a random place. In nearly half of the documents a sentence says what
+/// Reports of a visit, with `fewest` to `most` sentences. All but one only report what happened,
+/// and the decisive one is at a random place. In nearly half of the documents a sentence says what
 /// somebody else thought, which counts for nothing.
 Dataset<Document> documents(Part part, int64_t size, int64_t fewest = 4, int64_t most = 8, uint64_t seed = 0);
 

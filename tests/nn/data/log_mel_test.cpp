@@ -9,7 +9,9 @@
 #include <numbers>
 
 #include "core/creation.h"
+#include "core/files/safetensors.h"
 #include "core/random.h"
+#include "tests/data.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -69,6 +71,14 @@ double largest_error(const LogMelOptions& o, const Tensor& samples) {
   return worst;
 }
 
+double largest_difference(const Tensor& x, const Tensor& wanted) {
+  REQUIRE(x.shape() == wanted.shape());
+  const std::vector<double> a = x.values(), b = wanted.values();
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+  return worst;
+}
+
 }  // namespace
 
 TEST_CASE("log-mel features are those of the definition, on both scales") {
@@ -81,6 +91,20 @@ TEST_CASE("log-mel features are those of the definition, on both scales") {
       CHECK(LogMel(o)(samples).shape() == Shape{14, 8});  // 1 + ⌈250 / 20⌉
       CHECK(largest_error(o, samples) < 2e-6);            // float32 of numbers up to 10
     }
+}
+
+TEST_CASE("filters and features are those of librosa") {
+  const Safetensors cases =
+      read_safetensors((test::source_directory() / "tests/data/log_mel_cases/cases.safetensors").string());
+  LogMelOptions o{.window = 128, .hop = 40, .fft = 128, .mels = 20, .low = 50, .high = 3900};
+  for (const auto& [scale, name] : {std::pair{MelScale::htk, "htk."}, {MelScale::slaney, "slaney."}}) {
+    o.scale = scale;
+    const LogMel features(o);
+    const std::string prefix = name;
+    CHECK(largest_difference(features.filters(), cases.tensors.at(prefix + "filters")) < 1e-12);
+    CHECK(largest_difference(features(cases.tensors.at("samples")), cases.tensors.at(prefix + "features")) <
+          2e-6);
+  }
 }
 
 TEST_CASE("the scales have the values that their definitions name") {

@@ -50,12 +50,14 @@ void check_error(F f, std::initializer_list<std::string_view> parts) {
 
 }  // namespace
 
-TEST_CASE("a data set gives its items by number, mapped, and in part") {
+TEST_CASE("a data set gives its items by number, mapped, in part, and one set after another") {
   const Dataset<int64_t> squares(4, [](int64_t i) { return i * i; });
   CHECK(all(squares) == std::vector<int64_t>{0, 1, 4, 9});
   const auto texts = mapped(squares, [](int64_t x) { return std::to_string(x); });
   CHECK(all(subset(texts, 1, 3)) == std::vector<std::string>{"1", "4"});
   CHECK(Dataset<int64_t>(std::vector<int64_t>{7}).size() == 1);
+  const std::vector<Dataset<int64_t>> sets = {subset(squares, 2, 4), subset(squares, 0, 0), squares};
+  CHECK(all(concatenated(sets)) == std::vector<int64_t>{4, 9, 0, 1, 4, 9});
   check_error([&] { squares[4]; }, {"no item 4 among 4"});
   check_error([&] { subset(squares, 3, 5); }, {"[3, 5)", "4"});
 }

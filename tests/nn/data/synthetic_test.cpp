@@ -184,7 +184,7 @@ TEST_CASE("the odd one is the farthest from the others, without noise the others
   CHECK_THROWS_WITH_AS(odd_one_out(Part::training, 1, {.count = 2}), doctest::Contains("count 2"), Error);
 }
 
-TEST_CASE("drawn digits are told apart by the nearest of a few hundred others") {
+TEST_CASE("the nearest of a few hundred drawn digits mostly is the same digit") {
   const auto train = digits(Part::training, 600), test = digits(Part::held_out, 100);
   std::vector<std::vector<double>> images;
   std::vector<int64_t> labels;
