@@ -4,8 +4,6 @@
 //   sample reports/standard.safetensors --prompt "To be" --count 1000 --temperature 0.5
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/memory/machine.h"
 #include "core/parallel.h"
 #include "examples/command_line.h"
@@ -30,8 +28,8 @@ struct Settings {
 
   void list(OptionList& o) {
     o.group("Text");
-    o("prompt", prompt, "beginning of the text; by default a new line, or the vocabulary's first character");
-    o("count", count, "characters to generate").at_least(0);
+    o("prompt", prompt, "beginning of the text; by default a new line, or the vocabulary's first token");
+    o("count", count, "tokens to generate").at_least(0);
     sampling.list(o);
     o.group("Machine");
     o("weights", weights,
@@ -46,15 +44,14 @@ struct Settings {
 void run(const std::string& checkpoint, const Settings& s) {
   if (s.threads != 0) set_threads(s.threads);
   check_memory(8 * static_cast<double>(s.count), fmt::format("--count {}", s.count));
-  auto [model, vocabulary] = training::load_text_model(checkpoint);
+  auto [model, tokenizer] = training::load_text_model(checkpoint);
   model.to(device_of(s.device));
   if (s.weights == "bfloat16") model.to(DType::bfloat16);
   if (s.weights == "int8") quantize_linear_layers(model);
-  const auto& characters = vocabulary.characters();
-  const bool has_line = std::find(characters.begin(), characters.end(), "\n") != characters.end();
-  const Tokens prompt = vocabulary.encode(!s.prompt.empty() ? s.prompt : has_line ? "\n" : characters[0]);
+  const Tokens prompt =
+      s.prompt.empty() ? Tokens{tokenizer->find("\n").value_or(0)} : tokenizer->encode(s.prompt);
   const Tokens all = generate(model, {prompt.begin(), prompt.end()}, s.count, s.sampling);
-  say(stdout, "{}{}\n", s.prompt, vocabulary.decode(all.slice(prompt.size(), all.size())));
+  say(stdout, "{}{}\n", s.prompt, tokenizer->decode(all.slice(prompt.size(), all.size())));
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ ALLOWED = {
     "bench": r"(core|ops|optim|nn|cuda|bench)/",
     # The text on which train_gpt has trained
     "bench/int8_loss.cpp": r"(core|nn|bench)/|examples/default_text\.h",
+    "bench/tokenizer.cpp": r"(core|nn|bench)/|examples/default_text\.h",
     "tests": r"(core|ops|optim|nn|cuda|tests)/",
     "tests/examples": r"(core|ops|optim|nn|cuda|examples|tests)/",
 }

@@ -1,4 +1,6 @@
 // sample, run as a user runs it: after train_gpt, from the checkpoint alone.
+#include <algorithm>
+
 #include "tests/examples/printed.h"
 #include "tests/examples/train_gpt.h"
 
@@ -28,6 +30,36 @@ TEST_CASE("sample writes what train_gpt has shown, and other text by other flags
   CHECK(sample(folder, "--count 100 --seed 2") != sample(folder, "--count 100"));
   CHECK(sample(folder, "--count 9 --temperature 0") == sample(folder, "--count 9 --top-k 1"));
   test::check_full_output(VITRINE_SAMPLE " --help");
+}
+
+TEST_CASE(
+    "a checkpoint has its tokenizer: sample finds byte pairs and words, and a resumed run needs the same") {
+  for (const std::string kind : {"bpe", "words"}) {
+    CAPTURE(kind);
+    const Folder folder;
+    const Arguments base = {"--attention", "laser", "--tokenizer", kind, "--vocabulary", "270", "--steps"};
+    const auto with = [&](Arguments more) {
+      more.insert(more.begin(), base.begin(), base.end());
+      return tiny(folder, more);
+    };
+    Program program(folder, with({"20", "--out", folder / "out"}));
+    REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
+    const std::string printed = program.printed(), text = sample(folder, "--count 9");
+    CHECK_MESSAGE(printed.find("--- sample ---\n" + text + "---") != std::string::npos, printed);
+    CHECK(sample(folder, "--count 9 --prompt 'Übung 漢'").starts_with("Übung 漢"));  // in bytes
+    CHECK(test::bytes_of_file(folder / "out/report.html").find(kind + ", 270 tokens") != std::string::npos);
+    const auto resume = [&](const char* vocabulary) {
+      Arguments arguments =
+          with({"20", "--out", folder / "out", "--resume", folder / "out/laser.safetensors"});
+      std::replace(arguments.begin(), arguments.end(), std::string("270"), std::string(vocabulary));
+      Program again(folder, arguments);
+      const bool good = again.exit_code() == 0;
+      return good ? std::string() : again.printed();
+    };
+    CHECK(resume("270") == "");
+    const std::string refused = resume("269");
+    CHECK_MESSAGE(refused.find("train_gpt: resume: the ") != std::string::npos, refused);
+  }
 }
 
 TEST_CASE("sample says what is wrong with its checkpoint or its flags") {
