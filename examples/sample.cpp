@@ -2,6 +2,7 @@
 //
 //   sample reports/standard.safetensors
 //   sample reports/standard.safetensors --prompt "To be" --count 1000 --temperature 0.5
+//   sample reports/standard.safetensors --prompt "To be" --beam 4 --stop "."
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "core/memory/machine.h"
 #include "core/parallel.h"
 #include "examples/command_line.h"
+#include "nn/generation/beam_search.h"
 #include "nn/generation/generate.h"
 #include "nn/training/checkpoint.h"
 
@@ -20,19 +22,30 @@ namespace {
 
 const char* const kExamples =
     "  sample reports/standard.safetensors\n"
-    "  sample reports/standard.safetensors --prompt 'To be' --count 1000 --temperature 0.5";
+    "  sample reports/standard.safetensors --prompt 'To be' --count 1000 --temperature 0.5\n"
+    "  sample reports/standard.safetensors --prompt 'To be' --beam 4 --stop .";
 
 struct Settings {
-  std::string prompt, device = "cpu", weights = "float32";
+  std::string prompt, stop, device = "cpu", weights = "float32";
   int64_t count = 300;
   SamplingOptions sampling = {.temperature = 0.8, .seed = 1};
+  BeamOptions search = {.beam = 0};
   int threads = 0;
 
   void list(OptionList& o) {
     o.group("Text");
     o("prompt", prompt, "beginning of the text; by default a new line, or the vocabulary's first character");
     o("count", count, "characters to generate").at_least(0);
+    o("stop", stop, "the output ends before this text; empty: it ends after --count characters");
     sampling.list(o);
+    search.list(o);
+    o.find("beam")->at_least(0).help = "search with so many beams for the most likely text; 0: sample";
+    for (const Option& option : options_of(sampling))
+      o.find(option.name)->unless([this] {
+        return search.beam == 0 ? "" : "with --beam nothing is sampled";
+      });
+    for (const char* name : {"length-power", "length-penalty"})
+      o.find(name)->unless([this] { return search.beam > 0 ? "" : "it is for --beam"; });
     o.group("Machine");
     o("weights", weights,
       "int8 rounds the weights of linear layers to 8 bits: a quarter of the memory to read, and a slightly other "
@@ -53,8 +66,23 @@ void run(const std::string& checkpoint, const Settings& s) {
   const auto& characters = vocabulary.characters();
   const bool has_line = std::find(characters.begin(), characters.end(), "\n") != characters.end();
   const Tokens prompt = vocabulary.encode(!s.prompt.empty() ? s.prompt : has_line ? "\n" : characters[0]);
-  const Tokens all = generate(model, {prompt.begin(), prompt.end()}, s.count, s.sampling);
-  say(stdout, "{}{}\n", s.prompt, vocabulary.decode(all.slice(prompt.size(), all.size())));
+  const std::vector<int64_t> begin(prompt.begin(), prompt.end());
+  Stop stop = {.text_of = [&](int64_t token) { return vocabulary.decode({token}); }};
+  if (!s.stop.empty()) stop.texts = {s.stop};
+  TextStream stream(stop.texts);
+  const auto show = [&](int64_t token) {
+    say(stdout, "{}", stream.add(stop.text_of(token)));
+    std::fflush(stdout);
+  };
+  say(stdout, "{}", s.prompt);
+  if (s.search.beam > 0 && s.count > 0) {
+    const BeamText best = beam_search(model, {begin}, s.count, s.search, {.stop = stop}).front().front();
+    for (size_t i = begin.size(); i < best.tokens.size(); ++i) show(best.tokens[i]);
+  } else {
+    generate(model, begin, s.count, s.sampling,
+             {.stop = stop, .on_token = [&](int64_t, int64_t token) { show(token); }});
+  }
+  say(stdout, "{}\n", stream.rest());
 }
 
 }  // namespace
