@@ -189,6 +189,31 @@ TEST_CASE("the length penalty decides between a short and a long text, by number
   CHECK(gnmt.score == doctest::Approx(std::log(0.4)).epsilon(1e-12));
 }
 
+TEST_CASE("an end ranks among the first beams or is dropped; of equals the lower beam and token come first") {
+  // After 0: the end (token 1) with 0.4, 0 with 0.3, the end (token 2) with 0.2, 3 with 0.1.
+  const double p = std::log(0.4), q = std::log(0.3), r = std::log(0.2), s = std::log(0.1);
+  test::Bigram model(tensor({q, p, r, s, 0, 0, 0, 0, 0, 0, 0, 0, q, p, r, s}, {4, 4}, DType::float64));
+  const auto found =
+      beam_search(model, {{0}}, 2, {.beam = 2, .length_power = 0}, {.stop = {.tokens = {1, 2}}})[0];
+  CHECK(found[0].tokens == Text{0, 1});
+  CHECK(found[1].tokens == Text{0, 0, 1});  // 0.12; token 2 alone, with 0.2, was third of the first step
+  // Most tokens end a text, so that those that go on are far down the list.
+  Generator g(4);
+  test::Bigram endings(randn({8, 8}, DType::float64, Device::cpu, 0, 2, g));
+  for (const int64_t beam : {1, 2, 3})
+    for (int64_t begin = 0; begin < 8; ++begin) {
+      const BeamOptions options = {.beam = beam, .length_power = 0.5};
+      const Text stop = {0, 1, 2, 3, 5, 6};
+      check_same(beam_search(endings, {{begin}}, 4, options, {.stop = {.tokens = stop}})[0],
+                 plain(endings, {begin}, 4, options, stop));
+    }
+  test::Bigram even(zeros({3, 3}));
+  const auto equals = beam_search(even, {{2}}, 2, {.beam = 4})[0];
+  REQUIRE(equals.size() == 4);
+  const std::vector<Text> first = {{2, 0, 0}, {2, 0, 1}, {2, 0, 2}, {2, 1, 0}};
+  for (size_t i = 0; i < 4; ++i) CHECK(equals[i].tokens == first[i]);
+}
+
 TEST_CASE("several prompts at once give the results of each alone, and those of the definition") {
   Gpt model = lively(test::tiny_gpt("rotary"));
   const std::vector<Text> prompts = {{3, 1}, {7}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {9, 9, 9}};

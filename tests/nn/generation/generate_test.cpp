@@ -190,6 +190,11 @@ TEST_CASE("generated text depends on the seed alone and equals decoding without 
     want.push_back(std::max_element(x.end() - 11, x.end()) - (x.end() - 11));
   }
   CHECK(generate(model, {3, 1}, 6, {.temperature = 0}) == want);
+  // A full state drops the older half: tokens 9 to 12 are sampled from those since token 5.
+  const auto beyond = generate(model, {3, 1}, 11, {.temperature = 0});
+  for (int64_t i = 9; i <= 12; ++i)
+    CHECK(beyond[static_cast<size_t>(i)] ==
+          generate(model, {beyond.begin() + 5, beyond.begin() + i}, 1, {.temperature = 0}).back());
   const std::vector<int64_t> prompt = {9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8};
   const auto next = generate(model, prompt, 1, {.temperature = 0}).back();
   CHECK(next == generate(model, {prompt.end() - 8, prompt.end()}, 1, {.temperature = 0}).back());
