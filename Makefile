@@ -85,10 +85,8 @@ check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
-# The long comparisons of kernels are left out too: cuda/twins, strides, graph and streams run the
-# emulator's threads.
 check-tsan: build-tsan
-	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)|examples' -E '^cuda/(attention/.*|gpt|head|kernels|matmul|norm|optim/.*|softmax|trainer|vector)$$'
+	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)'
 check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-clang: build-clang

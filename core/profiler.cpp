@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <ostream>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include <fmt/ostream.h>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/files/file.h"
 #include "core/memory/allocator.h"
 #include "core/record.h"
 
@@ -98,10 +100,9 @@ void Profiler::write_chrome_trace(const std::string& path) const {
                       {"pid", 1},
                       {"tid", e.thread},
                       {"args", {{"module", *e.module}, {"bytes", e.bytes}}}});
-  std::ofstream out(path);
-  out << nlohmann::json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
-  out.flush();
-  check(out.good(), "write_chrome_trace: cannot write {}", path);
+  const std::string text = nlohmann::json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
+  const std::string_view parts[] = {text};
+  write_file("write_chrome_trace", path, parts);
 }
 
 }  // namespace vitrine

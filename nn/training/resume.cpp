@@ -47,7 +47,7 @@ double known_best(std::map<std::string, std::string> metadata, const std::string
 /// overflow.
 void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, const std::string& path) {
   for (const auto& [name, x] : tensors) {
-    if (name.starts_with("model/"))
+    if (name.starts_with("model/") || name.starts_with("optimizer/"))
       check(all(is_finite(x)).item() != 0, "resume: {} is broken: {} has elements that are not finite", path,
             name);
     check(all(logical_not(is_nan(x))).item() != 0, "resume: {} is broken: {} has elements that are NaN", path,

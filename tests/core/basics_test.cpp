@@ -314,6 +314,13 @@ TEST_CASE("the profiler sums by op and module, and writes a trace that Chrome re
   CHECK(find(profiler.by_module(), "blocks.2") >= 3);  // the products for either operand
   CHECK(find(profiler.by_module(), "(none)") == outside);
   profiler.write_chrome_trace(folder / "trace.json");
+  // The file is replaced as a whole, and a link to it stays.
+  std::filesystem::create_symlink("trace.json", folder / "link");
+  profiler.write_chrome_trace(folder / "link");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(nlohmann::json::parse(std::ifstream(folder / "trace.json"))["traceEvents"].size() >= 5);
+  CHECK_THROWS_WITH_AS(profiler.write_chrome_trace(folder / "none/trace.json"),
+                       doctest::Contains("write_chrome_trace: "), Error);
   const auto trace = nlohmann::json::parse(std::ifstream(folder / "trace.json"));
   const auto& events = trace.is_array() ? trace : trace["traceEvents"];
   CHECK(events.size() >= 5);

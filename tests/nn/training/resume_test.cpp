@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/creation.h"
 #include "core/files/safetensors.h"
 #include "nn/text/read_text.h"
 #include "tests/folder.h"
@@ -158,6 +161,27 @@ TEST_CASE("a loss scale that no float16 run has come to is refused") {
     CHECK_THROWS_WITH_AS(go_on(scale), doctest::Contains(fmt::format("loss_scale is \"{}\"", scale).c_str()),
                          Error);
   for (const char* scale : {"65536 1999", "1 0", "1.6777216e+07 5"}) go_on(scale);
+}
+
+TEST_CASE("a weight or a moment that is not finite is refused by its name") {
+  Run run;
+  run.go("", 4, "four");
+  const Safetensors whole = read_safetensors(run.folder / "four");
+  int weights = 0, moments = 0;
+  for (const auto& [name, x] : whole.tensors) {
+    const bool moment = name.ends_with("/moment2");
+    if (!moment && !name.starts_with("model/")) continue;
+    (moment ? moments : weights)++;
+    if ((moment ? moments : weights) > 2) continue;
+    for (const double value : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+      Safetensors file = whole;
+      file.tensors.at(name) = full(x.shape(), value, x.dtype());
+      write_safetensors(run.folder / "changed", file);
+      CHECK_THROWS_WITH_AS(run.go("changed", 5, "five"), doctest::Contains(name.c_str()), Error);
+    }
+  }
+  CHECK(weights > 0);
+  CHECK(moments > 0);
 }
 
 TEST_CASE("checkpoints are saved on the way") {
