@@ -196,7 +196,8 @@ TEST_CASE("an end ranks among the first beams or is dropped; of equals the lower
   const auto found =
       beam_search(model, {{0}}, 2, {.beam = 2, .length_power = 0}, {.stop = {.tokens = {1, 2}}})[0];
   CHECK(found[0].tokens == Text{0, 1});
-  CHECK(found[1].tokens == Text{0, 0, 1});  // 0.12; token 2 alone, with 0.2, was third of the first step
+  // 0.3·0.4; token 2 alone, with 0.2, was third in the first step.
+  CHECK(found[1].tokens == Text{0, 0, 1});
   // Most tokens end a text, so that those that go on are far down the list.
   Generator g(4);
   test::Bigram endings(randn({8, 8}, DType::float64, Device::cpu, 0, 2, g));
