@@ -6,19 +6,18 @@
 // has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "nn/data/image.h"
+#include "nn/data/loader.h"
 #include "nn/init.h"
 #include "nn/metrics/accuracy.h"
 #include "nn/training/trainer.h"
 #include "nn/transformer/stack.h"
 #include "ops/elementwise.h"
-#include "ops/index.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
-#include "ops/view.h"
 #include "optim/schedule.h"
 
 using namespace vitrine;
@@ -27,24 +26,6 @@ using namespace vitrine::nn;
 namespace {
 
 constexpr int64_t kSide = 8, kClasses = 10, kWidth = 48, kBatch = 64;
-
-/// Images [N, 8, 8] with values from 0 to 1, and their labels [N].
-struct Digits {
-  Tensor images, labels;
-};
-
-Digits read_digits(const std::string& path) {
-  std::ifstream file(path);
-  check(file.good(), "classify_digits: there is no file {}", path);
-  std::vector<int64_t> numbers;
-  for (int64_t number; file >> number; file.ignore()) numbers.push_back(number);
-  check(file.eof() && !numbers.empty() && numbers.size() % 65 == 0,
-        "classify_digits: {} has {} numbers up to its end or a word; wanted 65 a line", path, numbers.size());
-  const auto count = static_cast<int64_t>(numbers.size()) / 65;
-  const Tensor lines = index_tensor(numbers, {count, 65});
-  const Tensor pixels = cast(slice(lines, 1, 0, 64), DType::float32) / 16;
-  return {reshape(pixels, {count, kSide, kSide}), select(lines, 1, 64)};
-}
 
 /// Rows of pixels → width C; learned positions; an encoder; the mean over the rows; a logit for
 /// each digit.
@@ -73,25 +54,21 @@ class Classifier : public Module {
 int main(int argc, char** argv) try {
   check(argc == 2 || argc == 3, "usage: classify_digits DATA [MIXER]");
   const std::string folder = argv[1];
-  const Digits train = read_digits(folder + "/optdigits.tra"), test = read_digits(folder + "/optdigits.tes");
+  const Dataset<LabelledImage> train = read_optdigits(folder + "/optdigits.tra");
+  const Dataset<LabelledImage> test = read_optdigits(folder + "/optdigits.tes");
   Classifier model(argc == 3 ? argv[2] : "standard");
-  const auto batch = [&](int64_t index) {
-    Generator generator(static_cast<uint64_t>(index));
-    std::vector<int64_t> chosen(kBatch);
-    for (int64_t& i : chosen) i = generator.next_below(train.labels.size(0));
-    const Tensor at = index_tensor(chosen, {kBatch});
-    return Batch{{index_select(train.images, 0, at), index_select(train.labels, 0, at)}, kBatch};
-  };
-  const std::vector<Batch> whole_test = {{{test.images, test.labels}, test.labels.size(0)}};
+  Loader loader(train, shuffled_batches(train.size(), kBatch, /*seed=*/0), image_batch);
+  const std::vector<Batch> whole_test =
+      Loader(test, ordered_batches(test.size(), test.size()), image_batch).whole();
   const training::Task task{.model = model,
-                            .batch = batch,
+                            .batch = [&](int64_t index) { return loader.batch(index); },
                             .validation = [&] { return whole_test; },
                             .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); },
                             .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })}};
   training::Trainer trainer(task, optim::warmup_cosine(2e-3, 50, 1200), {.steps = 1200});
   trainer.run();
   fmt::print("{} parameters; {:.1f} % of {} test digits are right\n", model.parameter_count(),
-             100 * trainer.record().metrics[0].last(), test.labels.size(0));
+             100 * trainer.record().metrics[0].last(), test.size());
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());
   return 1;

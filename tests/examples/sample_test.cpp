@@ -29,6 +29,14 @@ TEST_CASE("sample writes what train_gpt has shown, and other text by other flags
   CHECK(sample(folder, "--count 9 --prompt fox").starts_with("fox"));
   CHECK(sample(folder, "--count 100 --seed 2") != sample(folder, "--count 100"));
   CHECK(sample(folder, "--count 9 --temperature 0") == sample(folder, "--count 9 --top-k 1"));
+  CHECK(sample(folder, "--count 100 --min-p 1") == sample(folder, "--count 100 --temperature 0"));
+  CHECK(sample(folder, "--count 100 --beam 1") == sample(folder, "--count 100 --temperature 0"));
+  CHECK(sample(folder, "--count 40 --beam 4").size() == 41);
+  CHECK(sample(folder, "--count 100 --repetition-penalty 5") != sample(folder, "--count 100"));
+  // The text ends before its third character.
+  const std::string start = sample(folder, "--count 9 --prompt fox");
+  const std::string cut = sample(folder, "--count 9 --prompt fox --stop '" + start.substr(5, 1) + "'");
+  CHECK(cut == start.substr(0, start.find(start[5], 3)) + "\n");
   test::check_full_output(VITRINE_SAMPLE " --help");
 }
 
@@ -72,6 +80,13 @@ TEST_CASE("sample says what is wrong with its checkpoint or its flags") {
   CHECK(error_of("").find("checkpoint is required") != std::string::npos);
   CHECK(error_of("/none").find("sample: ") == 0);
   CHECK(error_of("x --temprature 1").find("there is no option --temprature; did you mean --temperature?") !=
+        std::string::npos);
+  CHECK(error_of("x --beam 2 --top-k 3").find("--top-k: with --beam nothing is sampled") !=
+        std::string::npos);
+  CHECK(error_of("x --length-power 1").find("--length-power: it is for --beam") != std::string::npos);
+  CHECK(error_of("x --beam -1").find("--beam is -1, wanted at least 0") != std::string::npos);
+  CHECK(error_of("x --min-p 2").find("--min-p is 2, wanted [0, 1]") != std::string::npos);
+  CHECK(error_of("x --repetition-penalty 0").find("--repetition-penalty is 0, wanted above 0") !=
         std::string::npos);
   CHECK(error_of("x --top-p 0").find("--top-p is 0, wanted (0, 1]") != std::string::npos);
 }
