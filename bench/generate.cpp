@@ -1,7 +1,9 @@
 // Generation with the cache, one token after the other, float32, next to the same model in PyTorch:
 // tokens per second, and the share of the memory bandwidth (both at their best), because each token
-// reads every weight once. Contenders run in their own processes, in turn.
+// reads every weight once. Contenders run in their own processes, in turn. Then what weights in
+// fewer bits, several texts at once, and beam search change.
 #include "nn/generation/generate.h"
+#include "nn/generation/beam_search.h"
 #include "nn/models/gpt.h"
 
 #include <fmt/format.h>
@@ -117,6 +119,43 @@ void print_variants(const bench::Contest& contest, const bench::Size& s) {
   std::fflush(stdout);
 }
 
+/// Tokens per second of the texts that generate_batch and beam_search return, with all that they
+/// compute besides the model: sampling, the choice of beams, and the reordering of the state. Each
+/// token of a text costs a pass over as many rows as there are beams. The variants run in turn.
+void print_searches(const bench::Contest& contest, const bench::Size& s) {
+  struct Variant {
+    const char* name;
+    int64_t beams, texts;  ///< no beams: generate_batch
+    nn::SamplingOptions sampling = {};
+    std::vector<double> seconds = {};
+  };
+  manual_seed(1);
+  nn::Gpt model(s.model);
+  std::vector<Variant> variants;
+  for (const int64_t texts : {1, 8}) {
+    variants.push_back({"greedy", 0, texts, {.temperature = 0}});
+    variants.push_back({"sampled", 0, texts, {.top_k = 50, .top_p = 0.9, .repetition_penalty = 1.1}});
+    for (const int64_t beams : {1, 4}) variants.push_back({"beams", beams, texts});
+  }
+  for (int round = 0; round < contest.rounds; ++round)
+    for (Variant& v : variants) {
+      const std::vector<std::vector<int64_t>> prompts(static_cast<size_t>(v.texts), {0});
+      const double start = bench::seconds();
+      if (v.beams > 0)
+        nn::beam_search(model, prompts, s.steps, {.beam = v.beams});
+      else
+        nn::generate_batch(model, prompts, s.steps, v.sampling);
+      v.seconds.push_back(bench::seconds() - start);
+    }
+  for (const Variant& v : variants) {
+    const auto tokens = static_cast<double>(v.texts * s.steps);
+    fmt::print("{:<5}{:<10}{:>6}{:>6}{:>12.1f}{:>12.1f}\n", s.name, v.name,
+               v.beams > 0 ? fmt::to_string(v.beams) : "-", v.texts, tokens / bench::median(v.seconds),
+               tokens / bench::best(v.seconds));
+  }
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -129,5 +168,7 @@ int main(int argc, char** argv) {
   for (const bench::Size& s : contest.sizes()) compare(contest, in_steps(s));
   fmt::print("\n{:<5}{:<10}{:>6}{:>12}{:>12}\n", "size", "weights", "texts", "tokens/s", "best");
   for (const bench::Size& s : contest.sizes()) print_variants(contest, in_steps(s));
+  fmt::print("\n{:<5}{:<10}{:>6}{:>6}{:>12}{:>12}\n", "size", "choice", "beams", "texts", "tokens/s", "best");
+  for (const bench::Size& s : contest.sizes()) print_searches(contest, in_steps(s));
   return 0;
 }

@@ -48,8 +48,8 @@ int main(int argc, char** argv) {
   app.add_option("--data", data, "The text; by default a snapshot of Vitrine's own source");
   CLI11_PARSE(app, argc, argv);
 
-  auto [model, vocabulary] = nn::training::load_text_model(checkpoint);
-  const nn::Tokens tokens = vocabulary.encode(data.empty() ? examples::default_text() : nn::read_text(data));
+  auto [model, tokenizer] = nn::training::load_text_model(checkpoint);
+  const nn::Tokens tokens = tokenizer->encode(data.empty() ? examples::default_text() : nn::read_text(data));
   fmt::print("{:<10}{:>14}{:>14}{:>15}\n", "weights", "loss", "perplexity", "change");
   const double loss = validation_loss(model, tokens);
   print("float32", loss, loss);

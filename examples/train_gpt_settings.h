@@ -23,10 +23,10 @@ struct Settings {
   nn::training::TrainingOptions training;
   nn::training::ScheduleOptions schedule;
   std::string data, out = "reports", resume, prompt, device = "cpu", dtype = "float32",
-                    gradients = "automatic", math = "float32";
+                    gradients = "automatic", math = "float32", tokenizer = "characters";
   std::vector<std::string> compare;
   std::vector<uint64_t> seeds;
-  int64_t batch = 12, sample = 300;
+  int64_t batch = 12, sample = 300, vocabulary = 1000;
   uint64_t seed = 1;
   int threads = 0;
 
@@ -42,7 +42,15 @@ struct Settings {
     o("seeds", seeds, "train with each of these seeds and print the means; replaces --seed")
         .decides(Role::files);
     gpt.list(o);
-    o.remove("vocabulary");  // determined by the text
+    o.remove("vocabulary");  // that of the tokenizer
+    o.group("Data and comparison");
+    o("tokenizer", tokenizer, "what a token is: a character, bytes that often come together, or a word")
+        .one_of({"characters", "bpe", "words"})
+        .decides(Role::files);
+    o("vocabulary", vocabulary, "tokens of bpe and words, the 256 bytes among them; a short text gives fewer")
+        .at_least(256)
+        .unless([this] { return tokenizer == "characters" ? "the tokenizer characters has none" : ""; })
+        .decides(Role::files);
     training.list(o);
     schedule.list(o);
     o.group("Training");
@@ -65,7 +73,7 @@ struct Settings {
       "runs start from the beginning")
         .decides(Role::files);
     o("prompt", prompt, "beginning of the sample; by default a new line").decides(Role::files);
-    o("sample", sample, "length of the sample, in characters").at_least(0).decides(Role::files);
+    o("sample", sample, "length of the sample, in tokens").at_least(0).decides(Role::files);
   }
 };
 

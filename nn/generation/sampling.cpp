@@ -46,6 +46,33 @@ void keep_top_p(std::vector<Candidate>& candidates, double p) {
   candidates.resize(std::max<size_t>(kept, 1));
 }
 
+/// Keeps the tokens with at least `p` of the highest weight, which is 1.
+void keep_min_p(std::vector<Candidate>& candidates, double p) {
+  if (p > 0) std::erase_if(candidates, [p](const Candidate& c) { return c.weight < p; });
+}
+
+/// Makes each token of the text less likely, once however often it occurs.
+void penalize(std::vector<double>& logits, const std::vector<int64_t>& text, double penalty) {
+  if (penalty == 1) return;
+  std::vector<bool> seen(logits.size());
+  for (const int64_t token : text) {
+    const auto i = static_cast<size_t>(token);
+    check(token >= 0 && i < logits.size(), "generate: the text has the token {}, outside [0, {})", token,
+          logits.size());
+    if (!seen[i]) logits[i] = logits[i] > 0 ? logits[i] / penalty : logits[i] * penalty;
+    seen[i] = true;
+  }
+}
+
+void check_ranges(const SamplingOptions& o) {
+  check(o.temperature >= 0 && std::isfinite(o.temperature) && o.top_k >= 0 && o.top_p > 0 && o.top_p <= 1,
+        "generate: wanted a finite temperature ≥ 0, top_k ≥ 0 and top_p in (0, 1], got {}, {} and {}",
+        o.temperature, o.top_k, o.top_p);
+  check(o.min_p >= 0 && o.min_p <= 1 && o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
+        "generate: wanted min_p in [0, 1] and a finite repetition_penalty > 0, got {} and {}", o.min_p,
+        o.repetition_penalty);
+}
+
 }  // namespace
 
 void SamplingOptions::list(OptionList& o) {
@@ -55,15 +82,21 @@ void SamplingOptions::list(OptionList& o) {
   o("top-p", top_p, "sample from the fewest most likely tokens whose probabilities sum to at least this")
       .above(0)
       .at_most(1);
+  o("min-p", min_p, "sample only from tokens with at least this share of the highest probability")
+      .at_least(0)
+      .at_most(1);
+  o("repetition-penalty", repetition_penalty,
+    "the logits of tokens that the text already contains are divided by it, or multiplied if negative")
+      .above(0);
   o("seed", seed, "one seed always gives the same text");
 }
 
-int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& generator) {
-  check(o.temperature >= 0 && std::isfinite(o.temperature) && o.top_k >= 0 && o.top_p > 0 && o.top_p <= 1,
-        "generate: wanted a finite temperature ≥ 0, top_k ≥ 0 and top_p in (0, 1], got {}, {} and {}",
-        o.temperature, o.top_k, o.top_p);
+int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& generator,
+                     const std::vector<int64_t>& text) {
+  check_ranges(o);
   check(logits.rank() == 1 && logits.numel() > 0, "generate: the logits are {}, wanted [V]", logits.shape());
-  const std::vector<double> x = logits.values();
+  std::vector<double> x = logits.values();
+  penalize(x, text, o.repetition_penalty);
   size_t best = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     check(!std::isnan(x[i]), "generate: the logit of token {} is NaN", i);
@@ -76,6 +109,7 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& 
     candidates[i] = {std::exp((x[i] - x[best]) / o.temperature), static_cast<int64_t>(i)};
   keep_top_k(candidates, o.top_k);
   keep_top_p(candidates, o.top_p);
+  keep_min_p(candidates, o.min_p);
   double left = generator.next_uniform() * total(candidates);
   for (const Candidate& c : candidates)
     if ((left -= c.weight) < 0) return c.token;

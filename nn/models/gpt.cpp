@@ -6,11 +6,10 @@
 #include "core/creation.h"
 #include "core/memory/machine.h"
 #include "core/record.h"
-#include "nn/attention/positions.h"
 #include "nn/init.h"
+#include "nn/models/position_rows.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
-#include "ops/index.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 
@@ -162,15 +161,8 @@ Gpt Gpt::clone() {
 }
 
 Tensor Gpt::position_rows(int64_t past, int64_t time, const Tensor& padding, const Tensor& like) const {
-  const int64_t begin = padding.defined() ? 0 : past, end = past + time;
-  const Tensor rows =
-      options_.positions == Positions::learned
-          ? slice(positions, 0, begin, end)
-          : sinusoidal_positions(end - begin, options_.width, 10000, begin, like.dtype(), like.device());
-  if (!padding.defined()) return rows;
-  const Tensor columns =
-      arange(static_cast<double>(past), static_cast<double>(end), 1, DType::int64, like.device());
-  return embedding(rows, maximum(columns - unsqueeze(padding, -1), 0));
+  if (options_.positions == Positions::learned) return rows_at(positions, past, time, padding);
+  return sinusoidal_rows(options_.width, past, time, padding, like);
 }
 
 void Gpt::fields(Fields& f) {

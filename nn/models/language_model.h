@@ -10,7 +10,17 @@
 
 namespace vitrine::nn {
 
-/// A model that gives the logits of the next token at each position of a sequence of tokens.
+/// What a decoder reads with cross-attention at each step: the output of an encoder, which runs
+/// once for each source sequence. Undefined for a model without cross-attention.
+struct Memory {
+  Tensor source = {};  ///< [B, S, C]
+  /// int64 [B]: row b has lengths[b] valid positions; undefined: all are valid
+  Tensor lengths = {};
+};
+
+/// A model that gives the logits of the next token at each position of a sequence of tokens. The
+/// decoder of an encoder-decoder model is one, too: it gets its memory as the `source` and the
+/// `source_lengths` of each call.
 class LanguageModel : public Module {
  public:
   virtual int64_t vocabulary() const = 0;  ///< V: ids are in [0, V)

@@ -32,6 +32,18 @@ std::vector<std::string> split_characters(const std::string& text) {
   return result;
 }
 
+int64_t count_characters(std::string_view text) {
+  int64_t count = 0;
+  for_each_character(text, [&](std::string_view) { ++count; });
+  return count;
+}
+
+size_t position_of_character(std::string_view text, int64_t index) {
+  size_t position = 0;
+  for_each_character(text, [&](std::string_view c) { position += index-- > 0 ? c.size() : 0; });
+  return position;
+}
+
 CharacterVocabulary::CharacterVocabulary(const std::string& text)
     : CharacterVocabulary([&] {
         std::set<std::string, std::less<>> distinct;  // UTF-8 sorts like its code points
@@ -77,33 +89,26 @@ CharacterVocabulary CharacterVocabulary::from_json(const std::string& text) {
     if (item.is_number_unsigned() && item.get<uint64_t>() < 256) c = static_cast<char>(item.get<int>());
     const bool single = item.is_string() ? split_characters(c).size() == 1 : !c.empty();
     check(single, "CharacterVocabulary: {} is in the list, wanted one character or a byte from 0 to 255",
-          item.dump());
+          item.is_primitive() ? item.dump() : item.type_name());  // dump would recurse
     characters.push_back(std::move(c));
   }
   return CharacterVocabulary(characters);
 }
 
-Tokens CharacterVocabulary::encode(std::string_view text) const {
-  std::vector<int32_t> result;
-  result.reserve(text.size());
+std::optional<int64_t> CharacterVocabulary::find(std::string_view token) const {
+  const auto found = ids_.find(token);
+  return found == ids_.end() ? std::nullopt : std::optional<int64_t>(found->second);
+}
+
+void CharacterVocabulary::append_ids(std::string_view text, SpecialTokens, std::vector<int32_t>& ids) const {
+  ids.reserve(text.size());
   for_each_character(text, [&](std::string_view c) {
     const auto found = c.size() == 1 ? ids_.end() : ids_.find(c);
     const int32_t id = c.size() == 1 ? ids_of_bytes_[byte_of(c)] : found == ids_.end() ? -1 : found->second;
     check(id >= 0, "encode: the character \"{}\" at position {} does not occur in the training text", c,
-          result.size());
-    result.push_back(id);
+          ids.size());
+    ids.push_back(id);
   });
-  return result;
-}
-
-std::string CharacterVocabulary::decode(const Tokens& ids) const {
-  std::string text;
-  for (int64_t i = 0; i < ids.size(); ++i) {
-    check(ids[i] >= 0 && ids[i] < size(), "decode: ids has {} at position {}, outside [0, {})", ids[i], i,
-          size());
-    text += characters_[static_cast<size_t>(ids[i])];
-  }
-  return text;
 }
 
 }  // namespace vitrine::nn

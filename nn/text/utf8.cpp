@@ -36,4 +36,24 @@ Utf8Sequence utf8_sequence(std::string_view text, size_t begin) {
   return {length, length == lead.length};
 }
 
+bool utf8_may_continue(std::string_view bytes) {
+  if (bytes.empty()) return false;
+  const size_t length = lead_of(static_cast<unsigned char>(bytes[0])).length;
+  return bytes.size() < length && utf8_sequence(bytes, 0).length == bytes.size();
+}
+
+size_t utf8_valid_length(std::string_view text, size_t begin) {
+  size_t end = begin;
+  while (end < text.size()) {
+    if (static_cast<unsigned char>(text[end]) < 0x80) {  // ASCII, the most frequent case
+      ++end;
+      continue;
+    }
+    const Utf8Sequence sequence = utf8_sequence(text, end);
+    if (!sequence.whole) break;
+    end += sequence.length;
+  }
+  return end - begin;
+}
+
 }  // namespace vitrine::nn

@@ -17,4 +17,11 @@ struct Utf8Sequence {
 /// 3-7). The table excludes overlong forms, surrogates and code points beyond U+10FFFF.
 Utf8Sequence utf8_sequence(std::string_view text, size_t begin);
 
+/// Whether more bytes could make `bytes` one character: it is the beginning of a character, and not
+/// a whole one.
+bool utf8_may_continue(std::string_view bytes);
+
+/// The number of bytes from `begin` that are whole characters.
+size_t utf8_valid_length(std::string_view text, size_t begin);
+
 }  // namespace vitrine::nn

@@ -5,6 +5,8 @@
 namespace vitrine::nn::training {
 namespace {
 
+constexpr const char* kTokenizerKinds[] = {"characters", "bpe", "word_piece", "words"};
+
 const std::string& metadata_of(const Safetensors& file, const std::string& key, const std::string& path) {
   const auto found = file.metadata.find(key);
   check(found != file.metadata.end(), "load_model: {} is no checkpoint of a model: it has no {}", path, key);
@@ -65,12 +67,21 @@ Gpt load_model(const std::string& path) { return model_in(read_safetensors(path)
 
 TextModel load_text_model(const std::string& path) {
   const Safetensors file = read_safetensors(path);
-  auto vocabulary = CharacterVocabulary::from_json(metadata_of(file, kCharacters, path));
+  std::unique_ptr<Tokenizer> tokenizer;
+  for (const char* kind : kTokenizerKinds)
+    if (const auto found = file.metadata.find(kind); found != file.metadata.end())
+      tokenizer = tokenizer_from_json(found->second, fmt::format("load_model: {}: {}", path, kind));
+  check(tokenizer != nullptr, "load_model: {} is no checkpoint of a text model: it has no tokenizer, {}",
+        path, fmt::join(kTokenizerKinds, " or "));
   Gpt model = model_in(file, path);
-  check(vocabulary.size() == model.options().vocabulary,
-        "load_model: {} is broken: its vocabulary has {} characters, its model {} tokens", path,
-        vocabulary.size(), model.options().vocabulary);
-  return {std::move(model), std::move(vocabulary)};
+  check(tokenizer->size() == model.options().vocabulary,
+        "load_model: {} is broken: its tokenizer has {} tokens, its model {}", path, tokenizer->size(),
+        model.options().vocabulary);
+  return {std::move(model), std::move(tokenizer)};
+}
+
+void keep_tokenizer(Task& task, const Tokenizer& tokenizer) {
+  task.setting[tokenizer.kind()] = tokenizer.to_json();
 }
 
 }  // namespace vitrine::nn::training

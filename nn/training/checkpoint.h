@@ -1,10 +1,12 @@
 // Loads the checkpoint of a Trainer as a model: its options, weights and vocabulary.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "nn/models/gpt.h"
-#include "nn/text/characters.h"
+#include "nn/text/tokenizer.h"
+#include "nn/training/task.h"
 
 namespace vitrine::nn::training {
 
@@ -12,21 +14,19 @@ namespace vitrine::nn::training {
 /// evaluation mode, on the CPU, with the dtype of its training. The random generator is unchanged.
 /// Metadata that lack an option or contradict the tensors are an error. Attention parts that the
 /// library does not include must be registered before.
-/// registered before.
 Gpt load_model(const std::string& path);
 
-/// A model and the vocabulary of its text.
+/// A model and the tokenizer of its text.
 struct TextModel {
   Gpt model;
-  CharacterVocabulary vocabulary;
+  std::unique_ptr<Tokenizer> tokenizer;
 };
 
-/// The model and its vocabulary, which train_gpt saves. A checkpoint without a vocabulary is an
-/// error.
+/// The model and its tokenizer, which train_gpt saves. A checkpoint without one is an error.
 TextModel load_text_model(const std::string& path);
 
-/// The key of the vocabulary in the settings of a task. Its value is
-/// CharacterVocabulary::to_json().
-inline constexpr const char* kCharacters = "characters";
+/// Puts the tokenizer into the settings of a task, so that checkpoints contain it. The key is the
+/// kind of the tokenizer, and the value is its to_json().
+void keep_tokenizer(Task& task, const Tokenizer& tokenizer);
 
 }  // namespace vitrine::nn::training

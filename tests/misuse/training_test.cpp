@@ -299,7 +299,7 @@ std::vector<Misuse> checkpoints(Run& s) {
        changed([](Safetensors& file) { file.tensors["model/positions"].data<float>()[3] = INFINITY; })},
       {"a checkpoint with a NaN in the optimizer's state",
        resume,
-       {"other.safetensors is broken: optimizer/positions/moment2 has elements that are NaN"},
+       {"other.safetensors is broken: optimizer/positions/moment2 has elements that are not finite"},
        right,
        changed(
            [](Safetensors& file) { file.tensors["optimizer/positions/moment2"].data<float>()[3] = NAN; })},

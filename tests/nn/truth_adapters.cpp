@@ -69,8 +69,8 @@ TruthAdapters truth_adapters() {
   };
   for (const TruthAdapters* more :
        {&kAttentionTruthAdapters, &kBlockTruthAdapters, &kCompositionTruthAdapters,
-        &kConvolutionTruthAdapters, &kCtcTruthAdapters, &kLinearTruthAdapters, &kRecurrentTruthAdapters,
-        &kScanTruthAdapters, &kScoreTruthAdapters, &kViewTruthAdapters})
+        &kConvolutionTruthAdapters, &kCtcTruthAdapters, &kGenerationTruthAdapters, &kLinearTruthAdapters,
+        &kRecurrentTruthAdapters, &kScanTruthAdapters, &kScoreTruthAdapters, &kViewTruthAdapters})
     all.insert(more->begin(), more->end());
   return all;
 }

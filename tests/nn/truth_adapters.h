@@ -15,8 +15,8 @@ using In = const Inputs&;
 using TruthAdapters = std::map<std::string, TruthAdapter>;
 
 extern const TruthAdapters kAttentionTruthAdapters, kBlockTruthAdapters, kCompositionTruthAdapters,
-    kConvolutionTruthAdapters, kCtcTruthAdapters, kLinearTruthAdapters, kRecurrentTruthAdapters,
-    kScanTruthAdapters, kScoreTruthAdapters, kViewTruthAdapters;
+    kConvolutionTruthAdapters, kCtcTruthAdapters, kGenerationTruthAdapters, kLinearTruthAdapters,
+    kRecurrentTruthAdapters, kScanTruthAdapters, kScoreTruthAdapters, kViewTruthAdapters;
 /// All adapters.
 TruthAdapters truth_adapters();
 

@@ -6,6 +6,7 @@
 #include "nn/generation/generate.h"
 #include "nn/models/gpt.h"
 #include "tests/nn/mechanisms.h"
+#include "tests/nn/models/bigram.h"
 #include "tests/nn/models/tiny_gpt.h"
 
 using namespace vitrine;
@@ -30,7 +31,7 @@ Prompts one_by_one(Gpt& model, const Prompts& prompts, int64_t count, SamplingOp
                    const std::vector<int64_t>& stop = {}) {
   Prompts all;
   for (const auto& prompt : prompts) {
-    all.push_back(generate(model, prompt, count, options, stop));
+    all.push_back(generate(model, prompt, count, options, {.stop = {.tokens = stop}}));
     ++options.seed;
   }
   return all;
@@ -70,7 +71,7 @@ TEST_CASE("a prompt that has reached a token to stop at leaves the batch; the ot
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const SamplingOptions sampling = {.temperature = 3, .seed = seed};
     const Prompts want = one_by_one(model, kPrompts, 20, sampling, {0, 4});
-    CHECK(generate_batch(model, kPrompts, 20, sampling, {0, 4}) == want);
+    CHECK(generate_batch(model, kPrompts, 20, sampling, {.stop = {.tokens = {0, 4}}}) == want);
     std::vector<size_t> steps;
     for (size_t i = 0; i < want.size(); ++i) steps.push_back(want[i].size() - kPrompts[i].size());
     const auto [least, most] = std::minmax_element(steps.begin(), steps.end());
@@ -103,12 +104,29 @@ TEST_CASE("other mixers take padding, or refuse texts of different lengths") {
   }
 }
 
+TEST_CASE("each prompt reads its own row of the memory, also after others have left the batch") {
+  test::Bigram model(randn({11, 11}, DType::float32, Device::cpu, 0, 2, default_generator()));
+  const Memory memory = {.source = randn({4, 3, 11}, DType::float32, Device::cpu, 0, 2, default_generator()),
+                         .lengths = index_tensor(std::vector<int64_t>{3, 1, 2, 1}, {4})};
+  Prompts want;
+  for (size_t b = 0; b < kPrompts.size(); ++b)
+    want.push_back(generate(model, kPrompts[b], 9, kGreedy, {{.tokens = {0, 4}}, test::row_of(memory, b)}));
+  CHECK(generate_batch(model, kPrompts, 9, kGreedy, {{.tokens = {0, 4}}, memory}) == want);
+  CHECK(generate_batch(model, kPrompts, 9, kGreedy, {.stop = {.tokens = {0, 4}}}) != want);
+}
+
 TEST_CASE("no prompts give no texts, and an empty prompt is named") {
   Gpt model(test::tiny_gpt());
   CHECK(generate_batch(model, {}, 3).empty());
   CHECK(generate_batch(model, {{1}, {2, 3}}, 0) == Prompts{{1}, {2, 3}});
   CHECK_THROWS_WITH_AS(generate_batch(model, {{1}, {}, {2}}, 1),
                        "generate: prompt 2 of 3 is empty, wanted at least one token", Error);
+  CHECK_THROWS_WITH_AS(
+      generate_batch(model, {{1}, {2}}, 1, {}, {.memory = {.source = ones({3, 2, 8})}}),
+      "generate: the memory is float32[3, 2, 8] on cpu, wanted [2, S, C], a row for each prompt", Error);
+  CHECK_THROWS_WITH_AS(
+      generate(model, {1}, 1, {}, {.memory = {.source = ones({1, 2, 8}), .lengths = ones({1})}}),
+      doctest::Contains("the lengths of the memory are float32[1]"), Error);
   CHECK_THROWS_WITH_AS(generate_batch(model, {{1}}, -2), doctest::Contains("-2 tokens are wanted"), Error);
   CHECK_THROWS_WITH_AS(
       model.features(test::ids(2, 3), {.padding = index_tensor(std::vector<int64_t>{1}, {1})}),

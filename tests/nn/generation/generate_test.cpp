@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <set>
 
 #include "core/creation.h"
 #include "core/tape.h"
@@ -17,11 +20,12 @@ using test::tiny_gpt;
 namespace {
 
 /// The share of each token in `draws` draws.
-std::vector<double> shares(const Tensor& logits, const SamplingOptions& o, int draws = 20000) {
+std::vector<double> shares(const Tensor& logits, const SamplingOptions& o,
+                           const std::vector<int64_t>& text = {}, int draws = 20000) {
   Generator generator(7);
   std::vector<double> count(static_cast<size_t>(logits.numel()));
   for (int i = 0; i < draws; ++i)
-    count[static_cast<size_t>(sample_token(logits, o, generator))] += 1.0 / draws;
+    count[static_cast<size_t>(sample_token(logits, o, generator, text))] += 1.0 / draws;
   return count;
 }
 
@@ -35,11 +39,32 @@ std::vector<double> expected(const Tensor& logits, double temperature, const std
   return p;
 }
 
-void check_close(const std::vector<double>& got, const std::vector<double>& want) {
+/// The probabilities after all options, each by its definition.
+std::vector<double> plain(const Tensor& logits, const SamplingOptions& o, const std::vector<int64_t>& text) {
+  std::vector<double> x = logits.values();
+  for (const int64_t token : std::set<int64_t>(text.begin(), text.end()))
+    x[token] = x[token] > 0 ? x[token] / o.repetition_penalty : x[token] * o.repetition_penalty;
+  std::vector<size_t> order(x.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return x[i] > x[j]; });
+  if (o.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(o.top_k)));
+  const Tensor penalized = tensor(x, {static_cast<int64_t>(x.size())}, DType::float64);
+  const std::vector<double> after_k = expected(penalized, o.temperature, order);
+  double mass = 0;
+  std::vector<size_t> kept;
+  for (const size_t i : order) {
+    if (mass < o.top_p) kept.push_back(i);
+    mass += after_k[i];
+  }
+  std::erase_if(kept, [&](size_t i) { return after_k[i] < o.min_p * after_k[order[0]]; });
+  return expected(penalized, o.temperature, kept);
+}
+
+void check_close(const std::vector<double>& got, const std::vector<double>& want, int draws = 20000) {
   for (size_t i = 0; i < want.size(); ++i) {
     INFO("token ", i, ": ", got[i], " against ", want[i]);
     if (want[i] == 0) CHECK(got[i] == 0);
-    CHECK(std::abs(got[i] - want[i]) <= 4 * std::sqrt(want[i] * (1 - want[i]) / 20000) + 1e-12);
+    CHECK(std::abs(got[i] - want[i]) <= 4.5 * std::sqrt(want[i] * (1 - want[i]) / draws) + 1e-12);
   }
 }
 
@@ -79,6 +104,40 @@ TEST_CASE("top-p in a large vocabulary keeps the fewest tokens that suffice") {
   CHECK(lowest > kept * 9 / 10);
 }
 
+TEST_CASE(
+    "min-p keeps the tokens with a share of the highest probability; a penalty lowers tokens of the text") {
+  const Tensor x = tensor({0, 3, 1, 2, -1});  // relative to token 1: e^-3, 1, e^-2, e^-1, e^-4
+  check_close(shares(x, {.min_p = 0.3}), expected(x, 1, {1, 3}));
+  check_close(shares(x, {.min_p = 0.1}), expected(x, 1, {1, 3, 2}));
+  check_close(shares(x, {.min_p = 1}), expected(x, 1, {1}));
+  // The temperature applies before: e^(-3/2.5) is 0.301.
+  check_close(shares(x, {.temperature = 2.5, .min_p = 0.3}), expected(x, 2.5, {0, 1, 2, 3}));
+  check_close(shares(x, {.top_k = 2, .min_p = 0.1}), expected(x, 1, {1, 3}));
+  const SamplingOptions doubled = {.repetition_penalty = 2};
+  const Tensor after = tensor({0, 1.5, 1, 2, -2});  // tokens 1 and 4 are in the text, 1 twice
+  check_close(shares(x, doubled, {1, 4, 1}), expected(after, 1, {0, 1, 2, 3, 4}));
+  check_close(shares(x, {.repetition_penalty = 0.5}, {4}),
+              expected(tensor({0, 3, 1, 2, -0.5}), 1, {0, 1, 2, 3, 4}));
+  Generator g(1);
+  CHECK(sample_token(x, {.temperature = 0, .repetition_penalty = 2}, g, {1}) == 3);
+  CHECK(sample_token(x, {.temperature = 0, .repetition_penalty = 2}, g, {}) == 1);
+}
+
+TEST_CASE("all options together sample from what their plain definition keeps") {
+  Generator random(11);
+  for (int round = 0; round < 20; ++round) {
+    const Tensor x = randn({9}, DType::float64, Device::cpu, 0, 2, random);
+    const SamplingOptions o = {.temperature = 0.3 + 2 * random.next_uniform(),
+                               .top_k = random.next_below(10),
+                               .top_p = 0.5 + 0.5 * random.next_uniform(),
+                               .min_p = 0.3 * random.next_uniform(),
+                               .repetition_penalty = 0.5 + 2 * random.next_uniform()};
+    const std::vector<int64_t> text = {random.next_below(9), random.next_below(9), random.next_below(9)};
+    INFO("round ", round);
+    check_close(shares(x, o, text, 4000), plain(x, o, text), 4000);
+  }
+}
+
 TEST_CASE("greedy takes the first of the highest; hidden tokens never come; one token is always it") {
   Generator generator(1);
   CHECK(sample_token(tensor({1, 5, 5, 2}), {.temperature = 0}, generator) == 1);
@@ -96,6 +155,12 @@ TEST_CASE("senseless sampling is refused") {
        {SamplingOptions{.temperature = -1}, SamplingOptions{.temperature = INFINITY},
         SamplingOptions{.top_k = -1}, SamplingOptions{.top_p = 0}, SamplingOptions{.top_p = 1.5}})
     CHECK_THROWS_WITH_AS(sample_token(x, o, g), doctest::Contains("wanted a finite temperature"), Error);
+  for (const SamplingOptions& o :
+       {SamplingOptions{.min_p = -0.1}, SamplingOptions{.min_p = 1.1}, SamplingOptions{.min_p = NAN},
+        SamplingOptions{.repetition_penalty = 0}, SamplingOptions{.repetition_penalty = INFINITY}})
+    CHECK_THROWS_WITH_AS(sample_token(x, o, g), doctest::Contains("wanted min_p in [0, 1]"), Error);
+  CHECK_THROWS_WITH_AS(sample_token(x, {.repetition_penalty = 2}, g, {2}),
+                       "generate: the text has the token 2, outside [0, 2)", Error);
   CHECK_THROWS_WITH_AS(sample_token(tensor({1, NAN}), {}, g), doctest::Contains("token 1 is NaN"), Error);
   CHECK_THROWS_WITH_AS(sample_token(tensor({-INFINITY}), {}, g), doctest::Contains("highest logit is -inf"),
                        Error);
@@ -125,6 +190,11 @@ TEST_CASE("generated text depends on the seed alone and equals decoding without 
     want.push_back(std::max_element(x.end() - 11, x.end()) - (x.end() - 11));
   }
   CHECK(generate(model, {3, 1}, 6, {.temperature = 0}) == want);
+  // A full state drops the older half: tokens 9 to 12 are sampled from those since token 5.
+  const auto beyond = generate(model, {3, 1}, 11, {.temperature = 0});
+  for (int64_t i = 9; i <= 12; ++i)
+    CHECK(beyond[static_cast<size_t>(i)] ==
+          generate(model, {beyond.begin() + 5, beyond.begin() + i}, 1, {.temperature = 0}).back());
   const std::vector<int64_t> prompt = {9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8};
   const auto next = generate(model, prompt, 1, {.temperature = 0}).back();
   CHECK(next == generate(model, {prompt.end() - 8, prompt.end()}, 1, {.temperature = 0}).back());

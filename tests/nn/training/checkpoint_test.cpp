@@ -7,6 +7,7 @@
 
 #include "core/files/safetensors.h"
 #include "nn/generation/generate.h"
+#include "nn/text/characters.h"
 #include "tests/folder.h"
 #include "tests/nn/training/tiny.h"
 
@@ -21,7 +22,7 @@ const std::vector<std::string> kLetters = {"\n", "a", "é", "\xff", "\"", "z", "
 /// Saves a few steps of a small Gpt, with the vocabulary of seven letters.
 void train(Gpt& model, const std::string& path) {
   Task task = test::text(model, test::counting(300), test::counting(60));
-  task.setting[kCharacters] = CharacterVocabulary(kLetters).to_json();
+  keep_tokenizer(task, CharacterVocabulary(kLetters));
   Trainer trainer(std::move(task), optim::constant(1e-2), test::quiet(3));
   trainer.run();
   trainer.save(path);
@@ -74,7 +75,7 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
       TextModel loaded = load_text_model(saved.path);
       CHECK(default_generator().offset() == before.offset());
       CHECK(!loaded.model.training());
-      CHECK(loaded.vocabulary.characters() == kLetters);
+      CHECK(dynamic_cast<const CharacterVocabulary&>(*loaded.tokenizer).characters() == kLetters);
       CHECK(option_values(loaded.model.options(), {Role::result}) ==
             option_values(saved.model->options(), {Role::result}));
       CHECK(loaded.model.tokens.weight.dtype() == dtype);
@@ -116,10 +117,13 @@ TEST_CASE("a checkpoint that contradicts itself is an error that says how") {
   contains(set("activation", "tanh"), "changed: activation is tanh, wanted relu");
   contains(set("model", "bert"), "is a bert, wanted gpt");
   contains(set("dtype", "float13"), "float13");
-  contains(set("characters", "[\"a\"]"), "its vocabulary has 1 characters, its model 7 tokens");
-  for (const char* key : {"layers", "model", "dtype", "characters", "no-bias"})
+  contains(set("characters", "[\"a\"]"), "its tokenizer has 1 tokens, its model 7");
+  for (const char* key : {"layers", "model", "dtype", "no-bias"})
     contains(saved.error_of([&](Safetensors& file) { file.metadata.erase(key); }),
              fmt::format("changed is no checkpoint of a model: it has no {}", key));
+  contains(saved.error_of([](Safetensors& file) { file.metadata.erase("characters"); }),
+           "changed is no checkpoint of a text model: it has no tokenizer");
+  contains(set("bpe", "{}"), "changed: bpe: the file has no member");
   contains(saved.error_of([](Safetensors& file) { file.tensors.erase("model/final_norm.weight"); }),
            "final_norm.weight");
 }

@@ -1,0 +1,16 @@
+// Position embeddings of tokens that continue a sequence, in a batch that may have padding.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace vitrine::nn {
+
+/// The rows past, past + 1, … of a table [positions, C], for `time` tokens: [T, C]. If `padding`
+/// (int64 [B], see StackCall) is defined, the positions of row b count from padding[b], and the
+/// result is [B, T, C].
+Tensor rows_at(const Tensor& table, int64_t past, int64_t time, const Tensor& padding);
+
+/// The same for sinusoidal positions of `width` channels, with the dtype and device of `like`.
+Tensor sinusoidal_rows(int64_t width, int64_t past, int64_t time, const Tensor& padding, const Tensor& like);
+
+}  // namespace vitrine::nn
