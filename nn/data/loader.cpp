@@ -109,7 +109,7 @@ class Loader::Prefetcher {
   std::condition_variable changed_;
   std::deque<Entry> queue_;
   bool stopped_ = false;
-  int64_t first_ = -1;   // the number of the batch that the queue begins with; -1: none was asked for
+  int64_t first_ = -1;   // the number of the batch that the caller takes next; -1: none yet
   int64_t reading_ = 0;  // the number of the batch that the thread reads
   int64_t turn_ = 0;     // how often the caller has gone elsewhere
   std::thread thread_;   // the last member: it begins when the others are there
