@@ -57,12 +57,11 @@ class Loader::Prefetcher {
 
   Batch take(int64_t index) {
     std::unique_lock lock(mutex_);
-    if (!begun_ || index != first_) begin_at(index);
+    if (index != first_) begin_at(index);
     changed_.wait(lock, [&] { return !queue_.empty(); });
     Entry entry = std::move(queue_.front());
     queue_.pop_front();
     first_ = index + 1;
-    if (entry.error) begun_ = false;
     lock.unlock();
     changed_.notify_all();
     if (entry.error) std::rethrow_exception(entry.error);
@@ -78,14 +77,10 @@ class Loader::Prefetcher {
   void begin_at(int64_t index) {
     queue_.clear();
     first_ = reading_ = index;
-    begun_ = true;
     ++turn_;
     changed_.notify_all();
   }
-  bool may_read() const {
-    const bool failed = !queue_.empty() && queue_.back().error;
-    return begun_ && !failed && std::ssize(queue_) < limit_;
-  }
+  bool may_read() const { return first_ >= 0 && std::ssize(queue_) < limit_; }
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -113,11 +108,11 @@ class Loader::Prefetcher {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> queue_;
-  bool stopped_ = false, begun_ = false;
-  // The numbers of the first batch in the queue and of the one that the thread reads, and how often
-  // they began elsewhere
-  int64_t first_ = 0, reading_ = 0, turn_ = 0;
-  std::thread thread_;  // the last member: it begins when the others are there
+  bool stopped_ = false;
+  int64_t first_ = -1;   // the number of the batch that the caller takes next; -1: none yet
+  int64_t reading_ = 0;  // the number of the batch that the thread reads
+  int64_t turn_ = 0;     // how often the caller has gone elsewhere
+  std::thread thread_;   // the last member: it begins when the others are there
 };
 
 Loader::Loader(BatchPlan plan, Read read, int64_t prefetch)

@@ -65,8 +65,8 @@ TEST_CASE("one sentence decides the class of a document") {
     for (int64_t i = 0; i < std::ssize(item.sentences); ++i)
       if (i != item.decisive) labels[item.sentences[static_cast<size_t>(i)]].insert({0, 1, 2});
   }
-  for (const auto& [sentence, found] : labels)
-    CHECK_MESSAGE((found.size() == 1 || found.contains(2)), sentence);
+  for (const auto& entry : labels)
+    CHECK_MESSAGE((entry.second.size() == 1 || entry.second.contains(2)), entry.first);
   CHECK(places.size() == 6);
   CHECK_THROWS_WITH_AS(documents(Part::training, 1, 0, 3), doctest::Contains("0 to 3 sentences"), Error);
 }
