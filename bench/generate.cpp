@@ -137,7 +137,7 @@ void print_searches(const bench::Contest& contest, const bench::Size& s) {
     variants.push_back({"sampled", 0, texts, {.top_k = 50, .top_p = 0.9, .repetition_penalty = 1.1}});
     for (const int64_t beams : {1, 4}) variants.push_back({"beams", beams, texts});
   }
-  for (int round = 0; round < contest.rounds; ++round)
+  for (int round = 0; round < 5 * contest.rounds; ++round)
     for (Variant& v : variants) {
       const std::vector<std::vector<int64_t>> prompts(static_cast<size_t>(v.texts), {0});
       const double start = bench::seconds();
