@@ -74,6 +74,32 @@ TEST_CASE("the files that the other cases break are in order, and their options 
   changed = kBert;
   changed["normalizer"]["lowercase"] = false;
   CHECK(ids(changed, "A") == std::vector<int64_t>{0});
+  CHECK(ids(changed, "á") == std::vector<int64_t>{0});  // accents stay, as letters keep their case
+  changed["normalizer"]["strip_accents"] = true;
+  CHECK(ids(changed, "á") == std::vector<int64_t>{1});
+  changed = kBert;
+  changed["added_tokens"] = {{{"id", 2}, {"content", "HI"}}};  // not special, so it is normalized
+  CHECK(ids(changed, "hI") == std::vector<int64_t>{2});
+  changed["added_tokens"][0]["normalized"] = false;
+  CHECK(ids(changed, "hI") == std::vector<int64_t>{0});
+  changed = kBpe;
+  changed["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  changed["model"]["vocab"] = {{"a", 0}, {"1", 1}, {"a1", 2}};
+  changed["model"]["merges"] = {"a 1"};
+  CHECK(ids(changed, "a1") == std::vector<int64_t>{0, 1});  // GPT-2's pattern is the default
+  changed["pre_tokenizer"]["use_regex"] = false;
+  CHECK(ids(changed, "a1") == std::vector<int64_t>{2});
+  changed["model"]["vocab"] = {{"a", 0}, {"1", 1}, {"a1", 2}, {"a11", 3}};
+  changed["added_tokens"][0]["id"] = 4;
+  changed["post_processor"] = nullptr;
+  CHECK(ids(changed, "a11") == std::vector<int64_t>{2, 1});
+  changed["model"]["ignore_merges"] = true;
+  CHECK(ids(changed, "a11") == std::vector<int64_t>{3});
+  changed = kWords;
+  changed["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Removed"}};
+  CHECK(ids(changed, "a?") == std::vector<int64_t>{0});
+  changed["pre_tokenizer"]["invert"] = true;
+  CHECK(ids(changed, "a?") == std::vector<int64_t>{1});
 }
 
 TEST_CASE("broken JSON is an error with its line") {
