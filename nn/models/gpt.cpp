@@ -44,10 +44,7 @@ StackOptions stack_options(const GptOptions& o) {
           .recompute_blocks = o.recompute_blocks};
 }
 
-Positions resolved(const GptOptions& o) {
-  if (o.positions != Positions::automatic) return o.positions;
-  return brings_positions(mixer_options(o)) ? Positions::none : Positions::learned;
-}
+Positions resolved(const GptOptions& o) { return nn::resolved(o.positions, mixer_options(o)); }
 
 }  // namespace
 

@@ -7,21 +7,10 @@
 
 #include "nn/layers/embedding.h"
 #include "nn/models/language_model.h"
+#include "nn/models/position_rows.h"
 #include "nn/options.h"
 
 namespace vitrine::nn {
-
-/// The position embedding. `automatic`: learned, or none if the attention itself depends on
-/// positions (rotary, alibi).
-enum class Positions { automatic, learned, sinusoidal, none };
-inline EnumNames<Positions> names_of(Positions) {
-  return {"kind of positions",
-          {{"automatic", Positions::automatic},
-           {"learned", Positions::learned},
-           {"sinusoidal", Positions::sinusoidal},
-           {"none", Positions::none}},
-          " (rotary and alibi are parts of attention)"};
-}
 
 /// Sizes and parts of a Gpt. Every size is at least 1, except where 0 has a meaning of its own.
 struct GptOptions {

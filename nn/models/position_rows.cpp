@@ -2,11 +2,17 @@
 
 #include "core/creation.h"
 #include "nn/attention/positions.h"
+#include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
+
+Positions resolved(Positions positions, const MixerOptions& mixer) {
+  if (positions != Positions::automatic) return positions;
+  return brings_positions(mixer) ? Positions::none : Positions::learned;
+}
 
 Tensor rows_at(const Tensor& table, int64_t past, int64_t time, const Tensor& padding) {
   if (!padding.defined()) return slice(table, 0, past, past + time);

@@ -1,0 +1,52 @@
+#include "nn/models/set_encoder.h"
+
+#include "nn/data/padding.h"
+#include "nn/transformer/mixers.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
+
+namespace vitrine::nn {
+namespace {
+
+const MixerOptions& without_order(const StackOptions& options) {
+  const MixerOptions& mixer = options.block.mixer;
+  check(!brings_positions(mixer),
+        "SetEncoder: the mixer {} depends on the order of the items, and a set has none", mixer.name);
+  return mixer;
+}
+
+}  // namespace
+
+SetEncoder::SetEncoder(int64_t channels, const StackOptions& options)
+    : input(channels, without_order(options).width),
+      encoder(options),
+      score(options.block.mixer.width, 1),
+      options_(options) {
+  named_parameters();  // sets the parameters' names, for messages and drawings
+}
+
+Tensor SetEncoder::features(const Tensor& items, const Tensor& lengths) const {
+  check(items.rank() == 3, "SetEncoder: the items are {}, wanted [B, N, channels]", items.shape());
+  return encoder.forward(input.forward(items), {.lengths = lengths});
+}
+
+Tensor SetEncoder::scores(const Tensor& features) const { return squeeze(score.forward(features), {-1}); }
+
+Tensor SetEncoder::summary(const Tensor& features, const Tensor& lengths) const {
+  if (!lengths.defined()) return mean(features, {1});
+  const Tensor count = unsqueeze(maximum(lengths, 1), -1);
+  return sum(zero_padding(features, lengths), {1}) / cast(count, features.dtype());
+}
+
+void SetEncoder::fields(Fields& f) {
+  f("input", input);
+  f("encoder", encoder);
+  f("score", score);
+}
+
+SetEncoder SetEncoder::clone() {
+  return clone_into([this] { return SetEncoder(input.weight.shape()[1], options_); });
+}
+
+}  // namespace vitrine::nn

@@ -1,0 +1,46 @@
+// A Transformer that reads a whole text at once, like BERT (Devlin et al. 2019).
+#pragma once
+
+#include "nn/layers/embedding.h"
+#include "nn/models/position_rows.h"
+#include "nn/transformer/stack.h"
+
+namespace vitrine::nn {
+
+/// Sizes and parts of a TextEncoder. The mixer of the stack's block sets the width C, and as its
+/// context the longest text.
+struct TextEncoderOptions {
+  int64_t vocabulary = 65;  ///< V: number of tokens
+  /// Kinds of segments, such as 2 for a question and a text; 0: there is one segment
+  int64_t segments = 0;
+  Positions positions = Positions::automatic;
+  StackOptions stack = {};
+};
+
+/// The sum of token, position and segment embeddings, then an Encoder: each position sees the whole
+/// text. Weights start as N(0, 0.02²), as in the paper. A layer on top of the features classifies
+/// each token; on top of one feature, such as the first, it classifies the text.
+class TextEncoder : public Module {
+ public:
+  explicit TextEncoder(const TextEncoderOptions& options);  ///< out of range: an error
+  /// ids [B, T] → features [B, T, C]. Row b has call.lengths[b] tokens, and what follows them is
+  /// padding, which changes nothing. `segments`: int64 [B, T] in [0, options.segments); undefined:
+  /// all are 0. Errors: ids or segments out of range, and more positions than the context.
+  Tensor features(const Tensor& ids, const StackCall& call = {}, const Tensor& segments = {}) const;
+  /// The logits of masked language modeling, by the weights of the embedding: [..., C] → [..., V].
+  Tensor logits(const Tensor& features) const;
+  void fields(Fields& f) override;
+  TextEncoder clone();
+  const TextEncoderOptions& options() const { return options_; }
+
+  Embedding tokens;                     ///< also the output layer
+  std::unique_ptr<Embedding> segments;  ///< null without segments
+  Parameter positions;                  ///< [context, C]; undefined unless learned
+  Dropout dropout;
+  Encoder encoder;
+
+ private:
+  TextEncoderOptions options_;
+};
+
+}  // namespace vitrine::nn
