@@ -42,10 +42,10 @@ Batch batch_of(std::span<const OddOneOut> all) {
 
 int main(int argc, char** argv) try {
   check(argc <= 2, "usage: odd_one_out [STEPS]");
-  const int64_t steps = argc == 2 ? std::stoll(argv[1]) : 1000;
+  const int64_t steps = argc == 2 ? std::stoll(argv[1]) : 2500;
   SetEncoder model(kFeatures, {.block = {.mixer = {.width = 64}}, .layers = 2});
   const auto scores = [&](const Tensor& sets) { return model.scores(model.features(sets)); };
-  Loader loader(odd_one_out(Part::training, 20000), shuffled_batches(20000, kBatch, /*seed=*/0), batch_of);
+  Loader loader(odd_one_out(Part::training, 200000), shuffled_batches(200000, kBatch, /*seed=*/0), batch_of);
   const std::vector<Batch> held_out =
       Loader(odd_one_out(Part::held_out, 1000, {}, /*seed=*/1), ordered_batches(1000, 1000), batch_of)
           .whole();

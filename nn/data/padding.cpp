@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "core/creation.h"
-#include "ops/elementwise.h"
-#include "ops/view.h"
 
 namespace vitrine::nn {
 
@@ -47,16 +45,6 @@ Padded pad_frames(std::span<const Tensor> rows, double fill) {
     padded.lengths.data<int64_t>()[b] = row.size(0);
   }
   return padded;
-}
-
-Tensor zero_padding(const Tensor& x, const Tensor& lengths) {
-  check(x.rank() >= 2 && lengths.shape() == Shape{x.size(0)},
-        "zero_padding: x is {} and the lengths are {}, wanted [B, T, ...] and [B]", x.shape(),
-        lengths.shape());
-  const Tensor places = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
-  Shape shape = {x.size(0), x.size(1)};
-  while (shape.rank() < x.rank()) shape.insert(shape.rank(), 1);
-  return where(reshape(less(places, unsqueeze(lengths, -1)), shape), x, 0.0);
 }
 
 }  // namespace vitrine::nn

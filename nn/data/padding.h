@@ -22,8 +22,4 @@ Padded pad_ids(std::span<const std::vector<int64_t>> rows, int64_t fill);
 /// `fill`. No rows, and different sizes after the first, are errors.
 Padded pad_frames(std::span<const Tensor> rows, double fill = 0);
 
-/// x [B, T, …] with 0 in place of what follows the first lengths[b] values of row b; lengths int64
-/// [B]. Values of the padding, NaN too, have no effect, and their gradients are 0.
-Tensor zero_padding(const Tensor& x, const Tensor& lengths);
-
 }  // namespace vitrine::nn

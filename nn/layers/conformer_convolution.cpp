@@ -1,6 +1,6 @@
 #include "nn/layers/conformer_convolution.h"
 
-#include "core/creation.h"
+#include "nn/layers/zero_padding.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
@@ -30,12 +30,7 @@ Tensor ConformerConvolution::forward(const Tensor& x, const Tensor& lengths) con
         width);
   const auto halves = split(gate.forward(norm.forward(x)), width, -1);
   Tensor h = halves[0] * sigmoid(halves[1]);
-  if (lengths.defined()) {
-    check(lengths.shape() == Shape{x.size(0)}, "ConformerConvolution: lengths are {}, wanted [{}]",
-          lengths.shape(), x.size(0));
-    const Tensor positions = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
-    h = where(unsqueeze(less(positions, unsqueeze(lengths, -1)), -1), h, 0.0);
-  }
+  if (lengths.defined()) h = zero_padding(h, lengths);
   h = batch_norm.forward(depthwise.forward(transpose(h)));
   return out.forward(transpose(silu(h)));
 }

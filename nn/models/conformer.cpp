@@ -2,8 +2,7 @@
 
 #include "core/creation.h"
 #include "core/record.h"
-#include "nn/data/padding.h"
-#include "nn/transformer/mixers.h"
+#include "nn/layers/zero_padding.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"

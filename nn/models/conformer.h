@@ -8,7 +8,7 @@
 #include "nn/layers/conformer_convolution.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/feed_forward.h"
-#include "nn/mixer.h"
+#include "nn/transformer/mixers.h"
 
 namespace vitrine::nn {
 

@@ -2,7 +2,6 @@
 
 #include "core/creation.h"
 #include "nn/attention/positions.h"
-#include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/view.h"

@@ -3,7 +3,7 @@
 
 #include "core/names.h"
 #include "core/tensor.h"
-#include "nn/mixer.h"
+#include "nn/transformer/mixers.h"
 
 namespace vitrine::nn {
 

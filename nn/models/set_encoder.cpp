@@ -1,6 +1,6 @@
 #include "nn/models/set_encoder.h"
 
-#include "nn/data/padding.h"
+#include "nn/layers/zero_padding.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"

@@ -41,8 +41,9 @@ Tensor TextEncoder::features(const Tensor& ids, const StackCall& call, const Ten
         "TextEncoder: the ids are {}, wanted [B, T] with at most {} tokens", ids.shape(),
         sizes(options_).context);
   check(segments || !kinds.defined(), "TextEncoder: there are no segments");
-  check(!kinds.defined() || kinds.shape() == ids.shape(), "TextEncoder: the segments are {}, wanted {}",
-        kinds.shape(), ids.shape());
+  if (kinds.defined())
+    check(kinds.shape() == ids.shape(), "TextEncoder: the segments are {}, wanted {}", kinds.shape(),
+          ids.shape());
   const int64_t time = ids.size(1);
   Tensor x;
   {

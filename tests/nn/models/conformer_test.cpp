@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nn/check_gradients.h"
-#include "nn/data/padding.h"
+#include "nn/layers/zero_padding.h"
 #include "ops/activation.h"
 #include "ops/ctc.h"
 #include "ops/elementwise.h"
