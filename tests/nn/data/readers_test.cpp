@@ -14,6 +14,7 @@
 #include "nn/data/wav.h"
 #include "tests/folder.h"
 #include "tests/nn/data/files.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -27,17 +28,6 @@ std::vector<Item> all(const Dataset<Item>& items) {
   std::vector<Item> result;
   for (const Item& item : items) result.push_back(item);
   return result;
-}
-
-/// The message of the error that f throws.
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 /// Checks that `f` throws an error with all these parts.

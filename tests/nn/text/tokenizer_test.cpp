@@ -14,6 +14,7 @@
 #include "tests/data.h"
 #include "tests/folder.h"
 #include "tests/nn/text/naive_bpe.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -54,16 +55,6 @@ std::string random_text(Generator& random, int64_t letters, int64_t length) {
   for (int64_t i = random.next_below(length); i >= 0; --i)
     text += static_cast<char>('a' + random.next_below(letters));
   return text;
-}
-
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 void check_error(const std::string& error, const std::string& part) {
