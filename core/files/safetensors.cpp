@@ -1,5 +1,8 @@
 #include "core/files/safetensors.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -53,19 +56,34 @@ Safetensors read_safetensors(const std::string& path) {
 
 MappedSafetensors::MappedSafetensors(const std::string& path) : path_(path) {
   const InputFile file("read_safetensors", path);
-  const auto opened = header_of(file, path);
-  for (const auto& entry : opened.first.entries) {
-    check_new(entries_.emplace(entry.name, std::pair(entry.dtype, entry.shape)).second, entry.name, path);
-    offsets_[entry.name] = opened.second + entry.begin;
+  auto opened = header_of(file, path);
+  for (auto& entries = opened.first.entries; !entries.empty(); entries.pop_front()) {
+    const auto& from = entries.front();
+    const bool added =
+        entries_.emplace(from.name, Entry{from.dtype, from.shape, opened.second + from.begin}).second;
+    check_new(added, from.name, path);
   }
   memory_ = file.mapped();
 }
 
-Tensor MappedSafetensors::tensor(const std::string& name) const {
+const MappedSafetensors::Entry& MappedSafetensors::entry(const std::string& name) const {
   const auto found = entries_.find(name);
   check(found != entries_.end(), "read_safetensors: {} has no tensor called {}", path_, name);
-  return tensor_in(fmt::format("read_safetensors: {} of {}", name, path_), memory_, offsets_.at(name),
-                   found->second.second, found->second.first);
+  return found->second;
+}
+
+Tensor MappedSafetensors::tensor(const std::string& name) const {
+  const Entry& e = entry(name);
+  return tensor_in(fmt::format("read_safetensors: {} of {}", name, path_), memory_, e.offset, e.shape,
+                   e.dtype);
+}
+
+void MappedSafetensors::release(const std::string& name) const {
+  const Entry& e = entry(name);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t end = e.offset + static_cast<size_t>(numel(e.shape)) * size_of(e.dtype);
+  const size_t first = (e.offset + page - 1) / page * page, last = end / page * page;
+  if (first < last) ::madvise(static_cast<char*>(memory_->data()) + first, last - first, MADV_DONTNEED);
 }
 
 void write_safetensors(const std::string& path, const Safetensors& content) {

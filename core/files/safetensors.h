@@ -28,17 +28,25 @@ class MappedSafetensors {
  public:
   /// A broken file is an error, as in read_safetensors.
   explicit MappedSafetensors(const std::string& path);
-  /// Dtype and shape of each tensor, by name.
-  const std::map<std::string, std::pair<DType, Shape>>& entries() const { return entries_; }
+  struct Entry {
+    DType dtype;
+    Shape shape;
+    size_t offset;  ///< in the file, in bytes
+  };
+  const std::map<std::string, Entry>& entries() const { return entries_; }  ///< by name
   /// A tensor of entries(). It shares the mapped memory, unless the file has not aligned it: then
   /// it is a copy.
   Tensor tensor(const std::string& name) const;
+  /// Gives the memory of a tensor back to the system, except pages that it shares with other
+  /// tensors. The next reading is from the file again.
+  void release(const std::string& name) const;
 
  private:
+  const Entry& entry(const std::string& name) const;
+
   std::string path_;
   std::shared_ptr<Storage> memory_;
-  std::map<std::string, std::pair<DType, Shape>> entries_;
-  std::map<std::string, size_t> offsets_;
+  std::map<std::string, Entry> entries_;
 };
 
 /// Writes to a temporary file next to `path`, syncs it and renames it: even after a crash, `path`

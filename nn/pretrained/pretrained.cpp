@@ -58,7 +58,7 @@ void fill(Module& model, const WeightFiles& files, const std::vector<WeightRow>&
   int64_t filled = 0;
   for (const WeightRow& row : rows) {
     Tensor part = row.part_of(parameters.at(row.ours).master());
-    VITRINE_RUN(copy, part, files.tensor(row.theirs));
+    files.with_tensor(row.theirs, [&](const Tensor& tensor) { VITRINE_RUN(copy, part, tensor); });
     filled += part.numel();
   }
   check(filled == model.parameter_count(), "load_pretrained: {} of {} numbers have a tensor", filled,

@@ -97,11 +97,11 @@ void WeightFiles::check_rows(const std::vector<WeightRow>& rows,
       continue;
     }
     const auto& entry = shards_[place->second.shard].entries().at(place->second.name);
-    if (entry.second != row.shape)
-      problems.push_back(fmt::format("{} is {}, wanted {}", row.theirs, entry.second, row.shape));
-    if (!is_weight(entry.first))
+    if (entry.shape != row.shape)
+      problems.push_back(fmt::format("{} is {}, wanted {}", row.theirs, entry.shape, row.shape));
+    if (!is_weight(entry.dtype))
       problems.push_back(fmt::format("{} is {}, wanted float32, float16 or bfloat16", row.theirs,
-                                     vitrine::name(entry.first)));
+                                     vitrine::name(entry.dtype)));
   }
   for (const auto& place : places_)
     if (!wanted.contains(place.first) && !ends_with_one(place.first, ignored))
@@ -112,9 +112,10 @@ void WeightFiles::check_rows(const std::vector<WeightRow>& rows,
         problems.size() > shown ? fmt::format("; and {} more", problems.size() - shown) : "");
 }
 
-Tensor WeightFiles::tensor(const std::string& name) const {
+void WeightFiles::with_tensor(const std::string& name, const std::function<void(const Tensor&)>& f) const {
   const Place& place = places_.at(name);
-  return shards_[place.shard].tensor(place.name);
+  f(shards_[place.shard].tensor(place.name));
+  shards_[place.shard].release(place.name);
 }
 
 void write_weight_files(const std::string& folder, const LateTensors& tensors, int64_t most) {

@@ -1,6 +1,7 @@
 // The tensors of a folder with a pretrained model, in one file or in several shards.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,8 +32,8 @@ class WeightFiles {
   /// bfloat16. The error names the tensors that are missing, unexpected or wrong. A tensor whose
   /// name ends with one of `ignored` is ignored.
   void check_rows(const std::vector<WeightRow>& rows, const std::vector<std::string>& ignored) const;
-  /// A tensor in mapped memory.
-  Tensor tensor(const std::string& name) const;
+  /// Calls f with a tensor in mapped memory, and gives the memory back to the system.
+  void with_tensor(const std::string& name, const std::function<void(const Tensor& tensor)>& f) const;
 
  private:
   struct Place {

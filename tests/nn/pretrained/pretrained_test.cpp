@@ -294,6 +294,10 @@ TEST_CASE("a broken folder is refused, and the error names what is wrong") {
     return text;
   };
   CHECK(error().empty());
+  save_pretrained(model, path);  // the shards stay, and are not read
+  model.tokens.weight.assign(ones({23, 12}));
+  save_pretrained(model, path, {.shard_bytes = 4000});
+  CHECK(load_pretrained<Gpt>(path).tokens.weight.master().values() == model.tokens.weight.master().values());
   const std::string wte = "transformer.wte.weight";
   has(with_index([&](Json& j) { j["weight_map"][wte] = "model-7.safetensors"; }),
       "model-7.safetensors, which is missing");
