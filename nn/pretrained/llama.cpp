@@ -1,5 +1,7 @@
 // LLaMA (Touvron et al. 2023): rotary positions by halves, RMS norms, gated feed-forward parts, and
 // grouped key heads.
+#include <optional>
+
 #include "nn/pretrained/kinds.h"
 #include "nn/transformer/mixers.h"
 
@@ -9,32 +11,32 @@ namespace {
 constexpr double kTheta = 10000;
 
 std::string rotary(double theta) {
-  return theta == kTheta ? "rotary" : fmt::format("rotary=theta={}", theta);
+  std::string text = fmt::format("rotary=theta={}", theta);
+  std::erase(text, '+');  // of an exponent: a + joins the parts of a name
+  return theta == kTheta ? "rotary" : text;
 }
 
-/// The theta of a mixer that is dot-product attention with rotary positions by halves. Another
-/// mixer keeps its name, and save_pretrained refuses it.
-double theta_of(const std::string& mixer) {
+/// The theta of a mixer that is dot-product attention with rotary positions by halves; nothing for
+/// another mixer.
+std::optional<double> theta_of(const std::string& mixer) {
   const MixerName name = parse_mixer(mixer);
-  if (name.base->name != "standard" || name.parts.parts.size() != 1) return kTheta;
+  if (name.base->name != "standard" || name.parts.parts.size() != 1) return {};
   const PartChoice& part = name.parts.parts[0];
-  return part.row->name == "rotary" ? part.values.number("theta") : kTheta;
+  if (part.row->name != "rotary") return {};
+  if (part.values.text("pairs") != "half" || part.values.number("share") != 1) return {};
+  return part.values.number("theta");
 }
 
-/// One spelling for all names of the same rotary positions.
+/// One spelling for all names of the same rotary positions. Another mixer keeps its name, so that
+/// save_pretrained refuses it.
 OptionValues values(const GptOptions& options) {
   GptOptions o = options;
-  const MixerName name = parse_mixer(o.mixer);
-  if (name.base->name == "standard" && name.parts.parts.size() == 1) {
-    const PartChoice& part = name.parts.parts[0];
-    if (part.row->name == "rotary" && part.values.text("pairs") == "half" && part.values.number("share") == 1)
-      o.mixer = rotary(part.values.number("theta"));
-  }
+  if (const auto theta = theta_of(o.mixer)) o.mixer = rotary(*theta);
   return gpt_values(o);
 }
 
 void list_rotary(ConfigFields& f, GptOptions& o) {
-  double theta = f.reads() ? kTheta : theta_of(o.mixer);
+  double theta = theta_of(o.mixer).value_or(kTheta);
   f.number("rope_theta", theta, kTheta);
   const auto only_default = [](ConfigFields& members) {
     members.only("rope_type", "default");

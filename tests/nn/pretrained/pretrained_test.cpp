@@ -165,6 +165,8 @@ TEST_CASE("a model that is saved as a pretrained folder comes back with the same
   other.mixer = "rotary=pairs=half", other.key_heads = 0, other.tied = true, other.bias = Bias::yes;
   other.activation = Activation::geglu;
   check_round_trip<Gpt>("llama_other", other);
+  other.mixer = "rotary=theta=1e20";
+  check_round_trip<Gpt>("llama_large_theta", other);
   TextEncoderOptions text = bert();
   check_round_trip<TextEncoder>("bert", text);
   text.classes = 4;
