@@ -1,5 +1,7 @@
-// Generates text with the model of a checkpoint, which contains its options and vocabulary.
+// Generates text with the model of a checkpoint, which contains its options and vocabulary, or with
+// a pretrained model: a folder with config.json, model.safetensors and tokenizer.json.
 //
+//   sample gpt2 --prompt "The quick brown fox" --count 50
 //   sample reports/standard.safetensors
 //   sample reports/standard.safetensors --prompt "To be" --count 1000 --temperature 0.5
 //   sample reports/standard.safetensors --prompt "To be" --beam 4 --stop "."
@@ -20,6 +22,7 @@ namespace {
 
 const char* const kExamples =
     "  sample reports/standard.safetensors\n"
+    "  sample gpt2 --prompt 'The quick brown fox' --count 50\n"
     "  sample reports/standard.safetensors --prompt 'To be' --count 1000 --temperature 0.5\n"
     "  sample reports/standard.safetensors --prompt 'To be' --beam 4 --stop .";
 
@@ -91,9 +94,10 @@ int main(int argc, char** argv) {
     Settings s;
     std::string checkpoint;
     OptionList options = options_of(s);
-    examples::CommandLine line("sample", "Generates text with the model of a checkpoint of train_gpt.",
-                               kExamples);
-    line.argument("checkpoint", checkpoint, "a file that train_gpt has saved");
+    examples::CommandLine line(
+        "sample", "Generates text with a model that train_gpt has saved, or a pretrained one.", kExamples);
+    line.argument("checkpoint", checkpoint,
+                  "a file that train_gpt has saved, or the folder of a pretrained model");
     if (const auto code = line.parse(options, argc, argv)) return *code;
     options.check_given();
     run(checkpoint, s);

@@ -34,6 +34,7 @@ ALLOWED = {
     "nn/metrics": r"(core|ops)/|nn/(text|metrics)/",
     "nn/models": r"(core|ops)/|nn/((module|init|options)\.h|layers/|attention/|transformer/|models/)",
     "nn/generation": r"(core|ops)/|nn/((module|options)\.h|models/|generation/)",
+    "nn/pretrained": r"(core|ops)/|nn/((module|options)\.h|layers/|transformer/|models/|text/|pretrained/)",
     "nn/report": r"core/|nn/(attention/statistics\.h|metrics/|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.
     "nn/report/series.h": r"core/",

@@ -84,11 +84,18 @@ std::string follow_links(std::string_view op, const std::string& path) {
 
 void check_can_write(std::string_view op, const std::string& path) { TemporaryFile(op, target_of(op, path)); }
 
-void write_file(std::string_view op, const std::string& given, std::span<const std::string_view> parts) {
+void write_file(std::string_view op, const std::string& path, std::span<const std::string_view> parts) {
+  write_file(op, path, [parts](const WriteBytes& write) {
+    for (const std::string_view part : parts) write(part);
+  });
+}
+
+void write_file(std::string_view op, const std::string& given,
+                const std::function<void(const WriteBytes& write)>& content) {
   const std::string path = target_of(op, given);
   const NoWriteSignals guard;
   TemporaryFile file(op, path);
-  for (std::string_view part : parts) write_all(op, path, file.descriptor(), part);
+  content([&](std::string_view bytes) { write_all(op, path, file.descriptor(), bytes); });
   file.take_permissions();
   const bool synced = ::fsync(file.descriptor()) == 0;
   check(synced, "{}: cannot write {}: {}", op, path, reason());

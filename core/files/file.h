@@ -2,6 +2,7 @@
 // core/files/input_file.h.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ void check_can_write(std::string_view op, const std::string& path);
 /// removed. A device, a pipe, a folder or a write-protected file at `path` is an error. A failed
 /// write is an error that gives the system's reason.
 void write_file(std::string_view op, const std::string& path, std::span<const std::string_view> parts);
+
+/// The same for bytes that are made while the file is written: `content` passes them to `write`,
+/// piece by piece. What `content` throws leaves the old file as it is.
+using WriteBytes = std::function<void(std::string_view bytes)>;
+void write_file(std::string_view op, const std::string& path,
+                const std::function<void(const WriteBytes& write)>& content);
 
 /// A file that grows while a program runs.
 class AppendedFile {

@@ -1,6 +1,7 @@
 #include "core/files/input_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +42,14 @@ std::shared_ptr<Storage> InputFile::block(size_t offset, size_t bytes) const {
   auto memory = std::make_shared<Storage>(bytes, Device::cpu);
   read(offset, {static_cast<char*>(memory->data()), bytes});
   return memory;
+}
+
+std::shared_ptr<Storage> InputFile::mapped() const {
+  void* const data =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file_.number, 0);
+  check(data != MAP_FAILED, "{}: cannot map {}: {}", op_, path_, detail::reason());
+  std::shared_ptr<void> mapping(data, [bytes = bytes_](void* start) { ::munmap(start, bytes); });
+  return std::make_shared<Storage>(data, bytes_, Device::cpu, std::move(mapping));
 }
 
 Tensor tensor_in(std::string_view what, const std::shared_ptr<Storage>& block, size_t offset,

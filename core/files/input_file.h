@@ -1,4 +1,4 @@
-// A file opened for reading.
+// A file opened for reading, or mapped into memory.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,8 @@
 
 namespace vitrine {
 
-/// Reads parts of a file into memory. A mapping would save the copy, but a signal kills a process
-/// that reads a mapped file which another process has truncated; here truncation is an error. `op`
-/// begins the errors.
+/// Reads parts of a file into memory, where truncation by another process is an error. `op` begins
+/// the errors.
 class InputFile {
  public:
   /// A path that cannot be opened or is not a regular file is an error with the system's reason.
@@ -26,6 +25,11 @@ class InputFile {
   std::string text(size_t offset, size_t bytes) const;
   /// The same, in memory that tensors can share.
   std::shared_ptr<Storage> block(size_t offset, size_t bytes) const;
+  /// The whole file, mapped: the system reads a page when it is first touched, and drops it when
+  /// memory is short. Writes go to a copy of the page, never to the file. The file must not be
+  /// truncated meanwhile, because a signal ends a process that touches a missing page. write_file
+  /// replaces files without truncating them. An empty file is an error.
+  std::shared_ptr<Storage> mapped() const;
 
  private:
   std::string op_, path_;

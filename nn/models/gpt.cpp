@@ -36,6 +36,7 @@ StackOptions stack_options(const GptOptions& o) {
                     .activation = o.activation,
                     .experts = o.experts,
                     .norm = o.norm,
+                    .norm_epsilon = o.norm_epsilon,
                     .residual = o.residual,
                     .bias = o.bias,
                     .dropout = o.dropout,
@@ -60,6 +61,7 @@ void GptOptions::list(OptionList& o) {
   o("hidden", hidden, "size of the feed-forward layer; 0: four times the width").at_least(0);
   o("activation", activation, "activation function of the feed-forward layer");
   o("norm", norm, "kind of norm");
+  o("norm-epsilon", norm_epsilon, "what the norm adds to the variance, or to the mean square").at_least(0);
   o("residual", residual,
     "norms before each part (pre), or after each sum: x, a multiple of x (deepnet), or "
     "learned multiples of x (admin), plus the part");

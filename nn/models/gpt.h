@@ -31,6 +31,7 @@ struct GptOptions {
   std::string mixer = "standard";                 ///< the name of the mixer; see parse_mixer
   Activation activation = Activation::gelu_tanh;  ///< of the feed-forward part
   NormKind norm = NormKind::layer;                ///< of the blocks and of the final norm
+  double norm_epsilon = 1e-5;                     ///< what the norm adds to the variance
   Residual residual = Residual::pre;              ///< where the norms are; see residual.h
   Bias bias = Bias::yes;                          ///< of the linear layers
   /// The output layer shares the weights of the token embedding; if false, it has weights of its

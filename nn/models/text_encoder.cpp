@@ -5,6 +5,7 @@
 #include "nn/init.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/view.h"
 
 namespace vitrine::nn {
 namespace {
@@ -18,6 +19,19 @@ void validate(const TextEncoderOptions& o) {
         "TextEncoder: the vocabulary is {} and there are {} segments, wanted at least 1 and 0", o.vocabulary,
         o.segments);
   check(sizes(o).context >= 1, "TextEncoder: the context is {}, wanted at least 1", sizes(o).context);
+  check(o.classes >= 0 && (o.classes == 0 || o.pooler),
+        "TextEncoder: there are {} classes, wanted 0, or at least 1 with a pooler", o.classes);
+  check(!o.output_transform || inputs_per_output(o.stack.block.activation) == 1,
+        "TextEncoder: the output transform has the activation {}, wanted one without a gate",
+        name_of(o.stack.block.activation));
+}
+
+std::unique_ptr<Norm> make_norm(bool wanted, const BlockOptions& o) {
+  return wanted ? std::make_unique<Norm>(o.mixer.width, o.norm, o.norm_epsilon) : nullptr;
+}
+
+std::unique_ptr<Linear> make_linear(bool wanted, int64_t in, int64_t out) {
+  return wanted ? std::make_unique<Linear>(in, out, Bias::yes, kDeviation) : nullptr;
 }
 
 }  // namespace
@@ -29,8 +43,14 @@ TextEncoder::TextEncoder(const TextEncoderOptions& o)
       positions(resolved(o.positions, sizes(o)) == Positions::learned
                     ? normal({sizes(o).context, sizes(o).width}, kDeviation)
                     : Parameter()),
+      embedding_norm(make_norm(o.embedding_norm, o.stack.block)),
       dropout(o.stack.block.dropout),
       encoder(o.stack),
+      transform(make_linear(o.output_transform, sizes(o).width, sizes(o).width)),
+      transform_norm(make_norm(o.output_transform, o.stack.block)),
+      output_bias(o.output_transform ? constant({o.vocabulary}, 0) : Parameter()),
+      pooler(make_linear(o.pooler, sizes(o).width, sizes(o).width)),
+      classes(make_linear(o.classes > 0, sizes(o).width, o.classes)),
       options_(o) {
   options_.positions = resolved(o.positions, sizes(o));
   named_parameters();  // sets the parameters' names, for messages and drawings
@@ -53,6 +73,7 @@ Tensor TextEncoder::features(const Tensor& ids, const StackCall& call, const Ten
     if (options_.positions == Positions::sinusoidal)
       x = x + sinusoidal_rows(sizes(options_).width, 0, time, {}, x);
     if (segments) x = x + segments->forward(kinds.defined() ? kinds : zeros_like(ids));
+    if (embedding_norm) x = embedding_norm->forward(x);
     x = dropout.forward(x);
   }
   return encoder.forward(x, call);
@@ -60,7 +81,22 @@ Tensor TextEncoder::features(const Tensor& ids, const StackCall& call, const Ten
 
 Tensor TextEncoder::logits(const Tensor& features) const {
   const ModuleScope scope("logits");
-  return linear(features, tokens.weight);
+  if (!transform) return linear(features, tokens.weight);
+  const Tensor h = activate(options_.stack.block.activation, transform->forward(features));
+  return linear(transform_norm->forward(h), tokens.weight, output_bias);
+}
+
+Tensor TextEncoder::pooled(const Tensor& features) const {
+  check(pooler != nullptr, "TextEncoder: there is no pooler; options.pooler makes one");
+  const ModuleScope scope("pooler");
+  return tanh(pooler->forward(select(features, 1, 0)));
+}
+
+Tensor TextEncoder::classify(const Tensor& features) const {
+  check(classes != nullptr, "TextEncoder: there are no classes; options.classes is their number");
+  const Tensor feature = dropout.forward(pooled(features));
+  const ModuleScope scope("classes");
+  return classes->forward(feature);
 }
 
 TextEncoder TextEncoder::clone() {
@@ -71,8 +107,14 @@ void TextEncoder::fields(Fields& f) {
   f("tokens", tokens);
   f("segments", segments);
   f("positions", positions);
+  f("embedding_norm", embedding_norm);
   f("dropout", dropout);
   f("encoder", encoder);
+  f("transform", transform);
+  f("transform_norm", transform_norm);
+  f("output_bias", output_bias);
+  f("pooler", pooler);
+  f("classes", classes);
 }
 
 }  // namespace vitrine::nn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/layers/embedding.h"
+#include "nn/layers/linear.h"
 #include "nn/models/position_rows.h"
 #include "nn/transformer/stack.h"
 
@@ -14,6 +15,11 @@ struct TextEncoderOptions {
   /// Kinds of segments, such as 2 for a question and a text; 0: there is one segment
   int64_t segments = 0;
   Positions positions = Positions::automatic;
+  bool embedding_norm = false;  ///< a norm of the sum of the embeddings
+  /// The output layer reads norm(act(W·x + b)) with the activation of the blocks, and has a bias
+  bool output_transform = false;
+  bool pooler = false;  ///< tanh(W·x₀ + b) of the first position, as the feature of the whole text
+  int64_t classes = 0;  ///< kinds of texts, read from the pooler; 0: texts are not classified
   StackOptions stack = {};
 };
 
@@ -29,6 +35,10 @@ class TextEncoder : public Module {
   Tensor features(const Tensor& ids, const StackCall& call = {}, const Tensor& segments = {}) const;
   /// The logits of masked language modeling, by the weights of the embedding: [..., C] → [..., V].
   Tensor logits(const Tensor& features) const;
+  /// The feature of each text by the pooler: [B, T, C] → [B, C].
+  Tensor pooled(const Tensor& features) const;
+  /// The logits of the classes of each text, a linear layer on pooled(): [B, T, C] → [B, classes].
+  Tensor classify(const Tensor& features) const;
   void fields(Fields& f) override;
   TextEncoder clone();
   const TextEncoderOptions& options() const { return options_; }
@@ -36,8 +46,14 @@ class TextEncoder : public Module {
   Embedding tokens;                     ///< also the output layer
   std::unique_ptr<Embedding> segments;  ///< null without segments
   Parameter positions;                  ///< [context, C]; undefined unless learned
+  std::unique_ptr<Norm> embedding_norm;
   Dropout dropout;
   Encoder encoder;
+  // Of the heads, those that the options ask for.
+  std::unique_ptr<Linear> transform;
+  std::unique_ptr<Norm> transform_norm;
+  Parameter output_bias;  ///< [V]
+  std::unique_ptr<Linear> pooler, classes;
 
  private:
   TextEncoderOptions options_;

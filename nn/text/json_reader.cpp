@@ -75,6 +75,7 @@ void JsonReader::for_each_member(const std::function<void(const std::string&, co
 size_t JsonReader::count() const { return value_->size(); }
 bool JsonReader::is_list() const { return value_->is_array(); }
 bool JsonReader::is_object() const { return value_->is_object(); }
+bool JsonReader::is(const nlohmann::json& value) const { return *value_ == value; }
 bool JsonReader::is_text() const { return value_->is_string(); }
 
 std::string JsonReader::text() const {
@@ -91,6 +92,11 @@ int64_t JsonReader::number() const {
   if (!value_->is_number_unsigned() || value_->get<uint64_t>() > INT32_MAX)
     fail("is " + shown(*value_) + ", wanted a whole number from 0 to 2^31 - 1");
   return value_->get<int64_t>();
+}
+
+double JsonReader::real() const {
+  if (!value_->is_number()) fail("is " + shown(*value_) + ", wanted a number");
+  return value_->get<double>();
 }
 
 bool JsonReader::flag(const std::string& key, bool otherwise) const {

@@ -26,9 +26,11 @@ class JsonReader {
   bool is_list() const;
   bool is_object() const;
   bool is_text() const;
+  bool is(const nlohmann::json& value) const;  ///< equal; 1 is equal to 1.0
   std::string text() const;
   bool flag() const;
   int64_t number() const;  ///< a whole number in [0, 2^31)
+  double real() const;     ///< a number with or without a fraction
   /// The member, or `otherwise` where it is missing or null.
   bool flag(const std::string& key, bool otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;

@@ -1,6 +1,9 @@
 #include "nn/training/checkpoint.h"
 
+#include <filesystem>
+
 #include "core/files/safetensors.h"
+#include "nn/pretrained/pretrained.h"
 
 namespace vitrine::nn::training {
 namespace {
@@ -66,6 +69,13 @@ Gpt model_in(const Safetensors& file, const std::string& path) {
 Gpt load_model(const std::string& path) { return model_in(read_safetensors(path), path); }
 
 TextModel load_text_model(const std::string& path) {
+  if (std::filesystem::is_directory(path)) {
+    TextModel pretrained{load_pretrained<Gpt>(path), load_tokenizer(path + "/tokenizer.json")};
+    check(pretrained.tokenizer->size() <= pretrained.model.options().vocabulary,
+          "load_model: {} is broken: its tokenizer has {} tokens, its model {}", path,
+          pretrained.tokenizer->size(), pretrained.model.options().vocabulary);
+    return pretrained;
+  }
   const Safetensors file = read_safetensors(path);
   std::unique_ptr<Tokenizer> tokenizer;
   for (const char* kind : kTokenizerKinds)

@@ -22,7 +22,9 @@ struct TextModel {
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-/// The model and its tokenizer, which train_gpt saves. A checkpoint without one is an error.
+/// The model and its tokenizer, which train_gpt saves. A checkpoint without one is an error. A path
+/// that is a folder is that of a pretrained model (nn/pretrained/pretrained.h), whose tokenizer is
+/// tokenizer.json.
 TextModel load_text_model(const std::string& path);
 
 /// Puts the tokenizer into the settings of a task, so that checkpoints contain it. The key is the

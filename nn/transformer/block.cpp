@@ -6,11 +6,11 @@
 namespace vitrine::nn {
 
 TransformerBlock::TransformerBlock(const BlockOptions& o)
-    : mixer_norm(o.mixer.width, o.norm),
+    : mixer_norm(o.mixer.width, o.norm, o.norm_epsilon),
       mixer(make_mixer(o.mixer)),
       mixer_shortcut(o.residual, o.mixer.width, o.deep_norm.alpha),
-      cross_norm(o.cross ? std::make_unique<Norm>(o.mixer.width, o.norm) : nullptr),
-      feed_forward_norm(o.mixer.width, o.norm),
+      cross_norm(o.cross ? std::make_unique<Norm>(o.mixer.width, o.norm, o.norm_epsilon) : nullptr),
+      feed_forward_norm(o.mixer.width, o.norm, o.norm_epsilon),
       feed_forward_shortcut(o.residual, o.mixer.width, o.deep_norm.alpha),
       dropout(o.dropout),
       drop_path(o.drop_path),

@@ -28,6 +28,7 @@ struct BlockOptions {
   /// A mixture of experts as the feed-forward part, if experts.count > 0
   ExpertOptions experts = {};
   NormKind norm = NormKind::layer;
+  double norm_epsilon = 1e-5;  ///< added to the variance, or to the mean square
   Residual residual = Residual::pre;
   DeepNorm deep_norm = {};  ///< for Residual::deepnet; a stack sets it from its number of layers
   Bias bias = Bias::yes;    ///< of the feed-forward part

@@ -138,7 +138,7 @@ std::pair<Tensor, Tensor> reversible(const std::vector<ReversibleLayer>& layers,
 }
 
 ReversibleStack::ReversibleStack(const StackOptions& o)
-    : final_norm(o.block.mixer.width, o.block.norm), options_(o) {
+    : final_norm(o.block.mixer.width, o.block.norm, o.block.norm_epsilon), options_(o) {
   check(o.block.residual == Residual::pre && !o.block.cross && o.block.experts.count == 0,
         "ReversibleStack: the blocks are not pre-norm, or have a cross-attention or experts; wanted pre-norm "
         "blocks without them");

@@ -51,7 +51,8 @@ DecodingState* member(StateList* list, size_t i) { return list ? list->states[i]
 }  // namespace
 
 BlockStack::BlockStack(const StackOptions& options)
-    : final_norm(options.block.mixer.width, options.block.norm), options_(options) {
+    : final_norm(options.block.mixer.width, options.block.norm, options.block.norm_epsilon),
+      options_(options) {
   for (int64_t i = 0; i < options.layers; ++i)
     blocks.push_back(std::make_unique<TransformerBlock>(block_options(options, i)));
 }

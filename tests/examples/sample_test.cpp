@@ -1,6 +1,7 @@
 // sample, run as a user runs it: after train_gpt, from the checkpoint alone.
 #include <algorithm>
 
+#include "tests/data.h"
 #include "tests/examples/printed.h"
 #include "tests/examples/train_gpt.h"
 
@@ -89,4 +90,15 @@ TEST_CASE("sample says what is wrong with its checkpoint or its flags") {
   CHECK(error_of("x --repetition-penalty 0").find("--repetition-penalty is 0, wanted above 0") !=
         std::string::npos);
   CHECK(error_of("x --top-p 0").find("--top-p is 0, wanted (0, 1]") != std::string::npos);
+}
+
+TEST_CASE("sample continues a text with a pretrained model") {
+  const std::string folder = (test::source_directory() / "tests/data/pretrained_cases/llama").string();
+  const auto run = [&](const std::string& more) {
+    return printed_by((VITRINE_SAMPLE " '" + folder + "' --prompt 'the model' " + more).c_str());
+  };
+  const std::string text = run("--count 5 --temperature 0");
+  CHECK(text.starts_with("the model"));
+  CHECK(text.size() > 10);
+  CHECK(run("--count 5 --beam 1") == text);
 }

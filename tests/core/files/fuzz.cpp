@@ -13,7 +13,6 @@
 #include "tests/memory_use.h"
 
 namespace vitrine::test {
-namespace {
 
 std::string mutated(std::string bytes, std::string_view alphabet, Generator& random) {
   const int64_t edits = 1 + random.next_below(4);
@@ -35,8 +34,6 @@ std::string mutated(std::string bytes, std::string_view alphabet, Generator& ran
   }
   return bytes;
 }
-
-}  // namespace
 
 std::string bytes_written(const std::function<void(const std::string& path)>& write) {
   const Folder folder;

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "core/creation.h"
 #include "core/files/safetensors.h"
 #include "tests/core/files/fuzz.h"
@@ -30,6 +32,11 @@ TEST_CASE("10,000 mutated safetensors are read or refused, and no block of memor
           {{{"", Tensor(2.5)}, {"none", zeros({0, 3})}, {"\\n ü", ones({1, 1, 2, 1, 1})}}, {{"", "\""}}})};
   test::fuzz_reader(files, "0123456789{}[]\",:-", [](const std::string& file) {
     std::vector<Tensor> tensors;
+    if (std::filesystem::file_size(file) % 4 == 0) {  // some of them mapped
+      const MappedSafetensors mapped(file);
+      for (const auto& entry : mapped.entries()) tensors.push_back(mapped.tensor(entry.first));
+      return tensors;
+    }
     for (const auto& entry : read_safetensors(file).tensors) tensors.push_back(entry.second);
     return tensors;
   });

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/creation.h"
 #include "core/random.h"
@@ -85,6 +86,54 @@ TEST_CASE("writing to a tensor that was read leaves the file alone") {
   write_safetensors(folder / "a", {{{"x", tensor({1, 2})}}, {}});
   read_safetensors(folder / "a").tensors.at("x").data<float>()[0] = 7;
   CHECK(read_safetensors(folder / "a").tensors.at("x").values() == std::vector<double>{1, 2});
+}
+
+TEST_CASE("a mapped file has the same tensors, keeps what it has, and gives its memory back") {
+  const Folder folder;
+  const std::string path = folder / "x";
+  Safetensors content = sample();
+  content.tensors["large"] = ones({1 << 20});
+  write_safetensors(path, content);
+  const std::string before = test::bytes_of_file(path);
+  const auto resident = [] {  // kB of files that this process has in memory
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+      if (word == "RssFile:") return status >> word, std::stol(word);
+    return -1L;
+  };
+  const MappedSafetensors file(path);
+  CHECK(file.entries().size() == content.tensors.size());
+  for (const auto& [name, tensor] : content.tensors) {
+    const Tensor mapped = file.tensor(name);
+    CHECK(mapped.dtype() == tensor.dtype());
+    CHECK(mapped.shape() == tensor.shape());
+    CHECK(mapped.values() == tensor.values());
+    CHECK(file.entries().at(name).dtype == tensor.dtype());
+    CHECK(file.entries().at(name).shape == tensor.shape());
+  }
+  const long touched = resident();
+  file.release("large");
+  CHECK(touched - resident() >= 4000);
+  file.tensor("float32").data<float>()[0] = 7;
+  CHECK(test::bytes_of_file(path) == before);
+  CHECK(file.tensor("large").values() == content.tensors.at("large").values());
+  CHECK_THROWS_WITH_AS(file.tensor("none"), doctest::Contains("has no tensor called none"), Error);
+
+  // A header that does not align its data
+  write_bytes(path, file_of(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} )", 4));
+  CHECK(MappedSafetensors(path).tensor("x").item() == 0);
+}
+
+TEST_CASE("a tensor that is made late must be what was announced, and an error leaves the old file") {
+  const Folder folder;
+  const std::string path = folder / "x";
+  write_safetensors(path, sample());
+  const std::string before = test::bytes_of_file(path);
+  const std::map<std::string, LateTensor> wrong = {
+      {"x", {.dtype = DType::float32, .shape = {2}, .make = [] { return zeros({3}); }}}};
+  CHECK_THROWS_WITH_AS(stream_safetensors(path, wrong),
+                       "write_safetensors: x is float32[3] on cpu, and float32[2] was announced", Error);
+  CHECK(test::bytes_of_file(path) == before);
 }
 
 TEST_CASE("broken safetensors give an error that says what is wrong") {

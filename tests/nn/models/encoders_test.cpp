@@ -9,11 +9,13 @@
 #include "nn/models/set_encoder.h"
 #include "nn/models/text_encoder.h"
 #include "nn/models/vision_transformer.h"
+#include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/join.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -103,6 +105,43 @@ TEST_CASE("segments, kinds of positions and the tied output layer of a text enco
   }
   TextEncoderOptions rotary = tiny("rotary");
   CHECK_FALSE(TextEncoder(rotary).positions.defined());
+}
+
+TEST_CASE("the heads of a text encoder: a norm of embeddings, a transform, a pooler, classes") {
+  TextEncoderOptions options = tiny();
+  options.embedding_norm = options.output_transform = options.pooler = true;
+  options.classes = 3;
+  options.stack.block.activation = Activation::relu;
+  TextEncoder model(options);
+  enliven(model);
+  const Tensor ids = random_ids({2, 4}, 7, 1), x = model.features(ids);
+  const Tensor h = model.transform_norm->forward(relu(model.transform->forward(x)));
+  const Tensor expected =
+      sum(unsqueeze(h, 2) * model.tokens.weight.value(), {-1}) + model.output_bias.value();
+  CHECK(distance(model.logits(x), expected) <= 1e-12);
+  const Tensor pooled = tanh(model.pooler->forward(select(x, 1, 0)));
+  CHECK(distance(model.pooled(x), pooled) <= 1e-14);
+  CHECK(distance(model.classify(x), model.classes->forward(pooled)) <= 1e-14);
+  CHECK(model.classify(x).shape() == Shape{2, 3});
+  CHECK(model.clone().classify(x).values() == model.classify(x).values());
+  const Tensor wanted = random_ids({2}, 3, 2);
+  const GradientReport report = check_gradients(model,
+                                                [&](const std::vector<Tensor>&) {
+                                                  const Tensor features = model.features(ids);
+                                                  return cross_entropy(model.classify(features), wanted) +
+                                                         sum(square(model.logits(features))) * 0.1;
+                                                },
+                                                {});
+  CHECK_MESSAGE(report.passed, to_string(report));
+
+  TextEncoder plain(tiny());
+  CHECK_THROWS_WITH_AS(plain.pooled(x), doctest::Contains("there is no pooler"), Error);
+  CHECK_THROWS_WITH_AS(plain.classify(x), doctest::Contains("there are no classes"), Error);
+  options.pooler = false;
+  CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("at least 1 with a pooler"), Error);
+  options = tiny(), options.output_transform = true;
+  options.stack.block.activation = Activation::swiglu;
+  CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("wanted one without a gate"), Error);
 }
 
 TEST_CASE("the gradients of encoders agree with differences") {
