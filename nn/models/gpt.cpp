@@ -7,6 +7,7 @@
 #include "core/memory/machine.h"
 #include "core/record.h"
 #include "nn/init.h"
+#include "nn/layers/heads.h"
 #include "nn/models/position_rows.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
@@ -91,9 +92,7 @@ void GptOptions::list(OptionList& o) {
 
 void GptOptions::validate() const {
   check_options(*this, "Gpt");
-  check(width % heads == 0, "Gpt: the width {} is no multiple of the {} heads", width, heads);
-  check(key_heads == 0 || heads % key_heads == 0, "Gpt: {} query heads cannot share {} key heads evenly",
-        heads, key_heads);
+  check_heads("Gpt", width, heads, key_heads);
   parse_mixer(mixer);
   check(experts.count == 0 || experts.per_token <= experts.count,
         "Gpt: each token takes {} experts, and there are {}", experts.per_token, experts.count);

@@ -34,7 +34,7 @@ Tensor pattern_of(Params p, In x, const nn::PatternSize& size) {
   if (pattern == "strided") return nn::strided_pattern(size, number("stride"));
   if (pattern == "fixed") return nn::fixed_pattern(size, number("stride"), number("summary"));
   check(pattern == "block", "the pattern {} is not known", pattern);
-  return nn::block_mask(x.at("layout"), number("block"));
+  return nn::block_pattern(size, x.at("layout"), number("block"));
 }
 
 Tensor sparse_mask(Params p, In x) {

@@ -10,6 +10,7 @@
 #include "nn/text/characters.h"
 #include "tests/folder.h"
 #include "tests/nn/training/tiny.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -40,12 +41,7 @@ struct SavedModel {
     Safetensors file = read_safetensors(path);
     change(file);
     write_safetensors(folder / "changed", file);
-    try {
-      load_text_model(folder / "changed");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { load_text_model(folder / "changed"); });
   }
 
   test::Folder folder;
