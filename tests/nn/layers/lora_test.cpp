@@ -98,6 +98,13 @@ TEST_CASE("LoRA: at first nothing changes, then only A and B are trained, and me
   }
   CHECK(trained == 16);
   CHECK(model.decoder.blocks[0]->feed_forward->up.lora->a.shape() == Shape{2, 8});
+  Gpt twin = model.clone(), plain = model_of();
+  CHECK(twin.forward(ids()).values() == changed.values());
+  twin.decoder.blocks[0]->feed_forward->up.lora->b.assign(random({32, 2}, 9));
+  CHECK(apart(twin.forward(ids()), changed) > 1e-2);
+  CHECK(model.forward(ids()).values() == changed.values());
+  twin.copy_from(plain);
+  CHECK(twin.forward(ids()).values() == plain.forward(ids()).values());
   // A cached step projects queries, keys and values as the full pass.
   const auto state = model.make_state();
   for (int64_t t = 0; t < 6; ++t)
