@@ -64,7 +64,10 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
   routed.experts = {.count = 3, .per_token = 2};
   routed.norm = NormKind::power;
   routed.residual = Residual::admin;
-  for (const GptOptions& options : {test::tiny(), odd, routed})
+  GptOptions streams = test::tiny();
+  streams.feed_forward = FeedForwardKind::rwkv4;
+  streams.reversible = true;
+  for (const GptOptions& options : {test::tiny(), odd, routed, streams})
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
       const SavedModel saved(options, dtype);
       const Generator before = default_generator();
