@@ -18,12 +18,12 @@ namespace vitrine {
 /// tensor.
 Tensor recompute(const std::function<Tensor()>& f);
 
-/// True inside the second run. Skip there what must happen only once, such as updating a running
-/// average.
+/// True during the second run of a function. What must happen only once, such as the update of a
+/// running average, is skipped then.
 bool recomputing();
 
-/// A forward that runs unrecorded, and later a second time: what recompute() is made of, for ops
-/// that make other use of the second run.
+/// Runs a function without recording it, and can run it again later with the same random numbers.
+/// recompute() consists of these two runs. Other ops may use the second run in another way.
 class FirstRun {
  public:
   /// Runs f unrecorded, and notes what it reads and draws. `tape` is the recording one.

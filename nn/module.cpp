@@ -195,6 +195,11 @@ void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
 }
 
 void Module::copy_from(Module& source) {
+  std::map<std::string, Module*> theirs;
+  source.apply([&](const std::string& path, Module& m) { theirs[path] = &m; });
+  apply([&](const std::string& path, Module& m) {
+    if (const auto twin = theirs.find(path); twin != theirs.end()) m.adapt_to(*twin->second);
+  });
   const Members from(source), to(*this);
   check_same_names(to.parameters, from.parameters);
   check_same_names(to.buffers, from.buffers);

@@ -95,8 +95,8 @@ class Module {
   void load_state_dict(const std::map<std::string, Tensor>& state);
   /// Throws the error that load_state_dict would throw. The module is unchanged.
   void check_state_dict(const std::map<std::string, Tensor>& state);
-  /// Makes this module a deep copy of `source`, which must have the same structure: values, dtypes,
-  /// ties, names and modes are copied, gradients are not.
+  /// Makes this module a deep copy of `source`, which must have the same structure except for what
+  /// adapt_to copies: values, dtypes, ties, names and modes are copied, gradients are not.
   void copy_from(Module& source);
 
   void zero_grad();  ///< drops the gradients of all parameters
@@ -118,6 +118,9 @@ class Module {
   std::string summary();
 
  protected:
+  /// Gives this module the parts that were added to `source` after its construction, such as the
+  /// low-rank change of a linear layer. copy_from calls it for each pair of modules with one path.
+  virtual void adapt_to(Module& /*source*/) {}
   /// Returns a deep copy. `make` constructs a module of the same structure. The random generator is
   /// unchanged.
   template <class Make>

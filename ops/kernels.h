@@ -200,8 +200,8 @@ VITRINE_KERNEL(linear_scan_backward_rows, Tensor& dq, Tensor& dk, Tensor& dlog_d
 VITRINE_KERNEL(selective_scan, Tensor& y, Tensor& state, Tensor& boundaries, const Tensor& u,
                const Tensor& delta, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& skip,
                const Tensor& first);
-/// da [B, D, N] and dskip [B, D] are of each row of the batch. db and dc [B, ⌈D/kScanChannels⌉, T,
-/// N] are of each group of channels, in the wide dtype. dskip is undefined if skip is.
+/// Parts of sums: da [B, D, N] and dskip [B, D] of each row; db and dc [B, ⌈D/kScanChannels⌉, T, N]
+/// of each kScanChannels channels, in the wide dtype. If skip is undefined, so is dskip.
 VITRINE_KERNEL(selective_scan_backward, Tensor& du, Tensor& ddelta, Tensor& da, Tensor& db, Tensor& dc,
                Tensor& dskip, Tensor& dfirst, const Tensor& dy, const Tensor& dstate, const Tensor& u,
                const Tensor& delta, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& skip,

@@ -9,16 +9,16 @@
 
 namespace vitrine::optim {
 
-/// u ∘ Hu for random signs u, whose mean is the diagonal of the Hessian H. `loss` is run on a tape
-/// of order 2, so every op that it uses stores its definition. Costs two more passes than a
-/// gradient, and their memory. Hutchinson 1989.
+/// u ∘ Hu for a vector u of random signs. Its mean over u is the diagonal of the Hessian H. The
+/// loss is computed on a tape of order 2, where each op runs as its definition. Compared with a
+/// gradient, this takes the time and the memory of two more passes. Hutchinson 1989.
 std::vector<Tensor> hutchinson(const std::vector<Parameter>& parameters, const std::function<Tensor()>& loss,
                                Generator& generator = default_generator());
 
-/// rows·g∘g, where g is the gradient of the mean cross-entropy against labels drawn from softmax of
-/// the logits [.., V]; `logits` is run once. Its mean is the diagonal of the Gauss-Newton matrix of
-/// the mean cross-entropy, and so is never negative. Costs one gradient. Liu et al. 2023, algorithm
-/// 2.
+/// N·g∘g for N rows of logits [.., V]. Labels are drawn from the softmax of the logits, and g is
+/// the gradient of the mean cross-entropy against these labels. The mean of the estimate is the
+/// diagonal of the Gauss-Newton matrix of the mean cross-entropy, so no element is negative.
+/// `logits` is called once, and the cost is that of one gradient. Liu et al. 2023, algorithm 2.
 std::vector<Tensor> gauss_newton_bartlett(const std::vector<Parameter>& parameters,
                                           const std::function<Tensor()>& logits,
                                           Generator& generator = default_generator());

@@ -57,6 +57,10 @@ void Optimizer::add_group(Group group) {
   groups_.push_back(std::move(group));
 }
 
+void Optimizer::add_estimates(const std::vector<Parameter>&, const std::vector<Tensor>&) {
+  fail("add_estimates: the rule has no place for estimates of the Hessian; Sophia has");
+}
+
 void Optimizer::set_lr(double lr) {
   check_lr(lr);
   for (Group& group : groups_) group.options.lr = lr;

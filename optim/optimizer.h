@@ -65,6 +65,13 @@ class Optimizer {
   void move_to(Point point);
   Point point() const { return point_; }
 
+  /// True if the next step needs an estimate of the Hessian's diagonal first (optim/hessian.h
+  /// computes them). False for rules that read only gradients.
+  virtual bool needs_estimate() const { return false; }
+  /// Gives the estimates to the rule, one for each parameter and of its shape. Errors: a rule that
+  /// needs none; lists of different lengths; another shape.
+  virtual void add_estimates(const std::vector<Parameter>& parameters, const std::vector<Tensor>& estimates);
+
   int64_t steps() const { return steps_; }  ///< so far; a resumed run continues the count
   /// The number of steps in which this parameter had a gradient, and so was updated. Bias
   /// corrections and rates that depend on the step use this number.

@@ -55,6 +55,12 @@ Made make_lion(Parameters p, const CommonOptions& c) {
   return std::make_unique<Lion>(std::move(p), LionOptions{c.lr, c.beta1, c.beta2, c.weight_decay});
 }
 
+Made make_sophia(Parameters p, const CommonOptions& c) {
+  return std::make_unique<Sophia>(
+      std::move(p),
+      SophiaOptions{.lr = c.lr, .beta1 = c.beta1, .beta2 = c.beta2, .weight_decay = c.weight_decay});
+}
+
 Made make_adafactor(Parameters p, const CommonOptions& c) {
   return std::make_unique<Adafactor>(
       std::move(p),
@@ -120,6 +126,11 @@ std::vector<Row> library_rows() {
        .source = "Chen et al. 2023",
        .options = kBetas,
        .make = make_lion},
+      {.name = "sophia",
+       .help = "mean of g divided by that of the Hessian's diagonal, clipped; estimates it every tenth step",
+       .source = "Liu et al. 2023",
+       .options = kBetas,
+       .make = make_sophia},
       {.name = "muon",
        .help = "orthogonalized updates for matrices; AdamW for embeddings, heads and vectors",
        .source = "Jordan 2024",

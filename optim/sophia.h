@@ -14,18 +14,16 @@ struct SophiaOptions {
 
 /// m ← β₁m + (1 − β₁)g; x ← (1 − lr·decay)x − lr·clip(m/max(γh, 1e-12), −1, 1), where h ← β₂h + (1
 /// − β₂)·estimate is a mean of estimates of the Hessian's diagonal. The program gives the
-/// estimates, before the steps that need one (optim/hessian.h computes them). Liu et al., arXiv
-/// 2305.14342. State: moment1 (m) and hessian (h).
+/// estimates, before the steps that need one. nn/training/trainer.h does so by itself. Liu et al.,
+/// arXiv 2305.14342. State: moment1 (m) and hessian (h).
 ///
 ///   if (sophia.needs_estimate()) sophia.add_estimates(parameters, hutchinson(parameters, loss));
 class Sophia : public FusedOptimizer {
  public:
   explicit Sophia(std::vector<Parameter> parameters, SophiaOptions options = {});
   /// True before the steps 1, 1 + every, ….
-  bool needs_estimate() const { return steps() % options_.every == 0; }
-  /// Adds estimates of the shapes of the parameters to h. Errors: lists of different lengths;
-  /// another shape.
-  void add_estimates(const std::vector<Parameter>& parameters, const std::vector<Tensor>& estimates);
+  bool needs_estimate() const override { return steps() % options_.every == 0; }
+  void add_estimates(const std::vector<Parameter>& parameters, const std::vector<Tensor>& estimates) override;
 
  private:
   /// Error: no parameter of the batch has had an estimate.

@@ -16,8 +16,7 @@ namespace {
 
 /// The sizes, with those that are 0 replaced.
 LatentSizes resolved(const MixerOptions& o, LatentSizes s) {
-  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
-        "latent: the width {} is no multiple of the {} heads", o.width, o.heads);
+  check_heads("latent", o.width, o.heads);
   const int64_t size = o.width / o.heads;
   if (s.rank == 0) s.rank = std::max<int64_t>(1, std::min(4 * size, o.width / 2));
   if (s.rotary == 0) s.rotary = std::max<int64_t>(2, size / 4 * 2);

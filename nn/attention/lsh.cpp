@@ -187,10 +187,7 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
 namespace {
 
 const MixerOptions& checked(const MixerOptions& o) {
-  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0 && o.key_heads >= 0 &&
-            (o.key_heads == 0 || o.heads % o.key_heads == 0),
-        "lsh: a width of {} for {} heads and {} heads of values, wanted multiples", o.width, o.heads,
-        o.key_heads);
+  check_heads("lsh", o.width, o.heads, o.key_heads);
   return o;
 }
 

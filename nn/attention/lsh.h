@@ -17,7 +17,8 @@ Tensor lsh_buckets(const Tensor& qk, const Tensor& rotations);
 struct LshOptions {
   int64_t chunk = 64;
   bool causal = false;
-  /// Without: a key that several rounds show to a query counts once. With: once per round.
+  /// Several rounds may show the same key to a query. If true, the key counts once in each of these
+  /// rounds; if false, it counts once in all.
   bool duplicates = false;
   Tensor valid = {};  ///< bool [B, T], false for padding; undefined: all positions are valid
 };

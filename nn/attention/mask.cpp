@@ -115,13 +115,4 @@ Tensor prefix_mask(int64_t prefix, int64_t time, Device device) {
                     less(row(time, device), number(prefix, device)));
 }
 
-Tensor block_mask(const Tensor& layout, int64_t block) {
-  check(layout.rank() == 2 && layout.dtype() == DType::boolean && block > 0,
-        "block_mask: the layout is {} and a block {}, wanted bool [blocks, blocks] and a size above 0",
-        describe(layout), block);
-  const int64_t rows = layout.size(0), columns = layout.size(1);
-  return reshape(expand(reshape(layout, {rows, 1, columns, 1}), {rows, block, columns, block}),
-                 {rows * block, columns * block});
-}
-
 }  // namespace vitrine::nn

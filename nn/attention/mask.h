@@ -43,8 +43,5 @@ Tensor shared_keys(const AttentionMask& mask, int64_t keys, const std::string& w
 Tensor padding_mask(std::span<const int64_t> lengths, int64_t keys, Device device = Device::cpu);
 /// bool [T, T]: every query sees the first `prefix` keys, itself, and the keys before it.
 Tensor prefix_mask(int64_t prefix, int64_t time, Device device = Device::cpu);
-/// bool [T, T], in blocks of `block` positions: a query sees the blocks of keys that `layout`, bool
-/// [T/block, T/block], allows.
-Tensor block_mask(const Tensor& layout, int64_t block);
 
 }  // namespace vitrine::nn

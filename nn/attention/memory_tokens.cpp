@@ -14,10 +14,14 @@ MemoryTokens::MemoryTokens(int64_t count, int64_t width) {
   tokens = normal({count, width}, 0.02);
 }
 
+MemoryTokens::MemoryTokens(const Tensor& rows) : tokens(copy_as(rows, accumulation_dtype(rows.dtype()))) {
+  check(rows.rank() == 2 && rows.size(0) > 0, "MemoryTokens: the rows are {}, wanted [M, C]", rows.shape());
+}
+
 Tensor MemoryTokens::before(const Tensor& x) const {
   const int64_t width = tokens.shape()[1];
   check(x.rank() == 3 && x.size(2) == width, "MemoryTokens: x is {}, wanted [B, T, {}]", x.shape(), width);
-  return concat({expand(cast(tokens, x.dtype()), {x.size(0), tokens.shape()[0], width}), x}, 1);
+  return concat({expand(tokens, {x.size(0), tokens.shape()[0], width}), x}, 1);
 }
 
 AttentionMask MemoryTokens::before(const AttentionMask& mask, int64_t time) const {

@@ -17,10 +17,7 @@ int64_t key_heads_of(const MixerOptions& o) { return o.key_heads ? o.key_heads :
 
 /// The channels of queries, keys and values together, of options that fit together.
 int64_t projected_width(const MixerOptions& o) {
-  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
-        "MultiHeadAttention: the width {} is no multiple of the {} heads", o.width, o.heads);
-  check(o.key_heads >= 0 && (o.key_heads == 0 || o.heads % o.key_heads == 0),
-        "MultiHeadAttention: {} query heads cannot share {} key heads evenly", o.heads, o.key_heads);
+  check_heads("MultiHeadAttention", o.width, o.heads, o.key_heads);
   return o.width + 2 * o.width / o.heads * key_heads_of(o);
 }
 

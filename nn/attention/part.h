@@ -73,7 +73,8 @@ class AttentionPart : public Module {
     /// Queries and keys must share their positions, although a model also embeds positions: a
     /// window
     bool distances = false;
-    /// The gradients of its own parameters are estimates, as those of a step must be
+    /// The gradients of its own parameters are estimates and not derivatives, because its output is
+    /// a step function of them
     bool estimated = false;
   };
   virtual Traits traits() const { return {}; }

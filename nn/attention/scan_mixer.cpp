@@ -18,10 +18,7 @@ namespace {
 
 /// The channels of queries, keys and values together, of options that fit together.
 int64_t projected_width(const std::string& name, const MixerOptions& o) {
-  check(o.width > 0 && o.heads > 0 && o.width % o.heads == 0,
-        "{}: the width {} is no multiple of the {} heads", name, o.width, o.heads);
-  check(o.key_heads >= 0 && (o.key_heads == 0 || o.heads % o.key_heads == 0),
-        "{}: {} query heads cannot share {} key heads evenly", name, o.heads, o.key_heads);
+  check_heads(name, o.width, o.heads, o.key_heads);
   check(
       o.causal,
       "{}: positions are read from the first to the last, so that later ones cannot be seen; wanted a causal "

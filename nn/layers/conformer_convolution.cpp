@@ -29,8 +29,7 @@ Tensor ConformerConvolution::forward(const Tensor& x, const Tensor& lengths) con
   check(x.rank() == 3 && x.size(2) == width, "ConformerConvolution: x is {}, wanted [B, T, {}]", x.shape(),
         width);
   const auto halves = split(gate.forward(norm.forward(x)), width, -1);
-  Tensor h = halves[0] * sigmoid(halves[1]);
-  if (lengths.defined()) h = zero_padding(h, lengths);
+  Tensor h = zero_padding(halves[0] * sigmoid(halves[1]), lengths);
   h = batch_norm.forward(depthwise.forward(transpose(h)));
   return out.forward(transpose(silu(h)));
 }

@@ -48,10 +48,12 @@ void Linear::fields(Fields& f) {
 Linear Linear::clone() {
   return clone_into([this] {
     const int64_t in = weight.shape()[1], out = weight.shape()[0];
-    Linear twin(in, out, bias.defined() ? Bias::yes : Bias::no);
-    if (lora) twin.lora = std::make_unique<LowRank>(in, out, lora->options());
-    return twin;
+    return Linear(in, out, bias.defined() ? Bias::yes : Bias::no);
   });
+}
+void Linear::adapt_to(Module& source) {
+  const auto* const other = dynamic_cast<Linear*>(&source);
+  lora = other && other->lora ? std::make_unique<LowRank>(other->lora->clone()) : nullptr;
 }
 
 void quantize_linear_layers(Module& module) {

@@ -29,6 +29,9 @@ class Linear : public Module {
   std::unique_ptr<LowRank> lora;
   /// Undefined, or what is multiplied in place of the weight: see quantize_linear_layers
   Int8Matrix int8;
+
+ private:
+  void adapt_to(Module& source) override;  ///< a low-rank change, or none
 };
 
 /// Rounds the weights of all linear layers of a module to 8 bits, for generation: from now on these

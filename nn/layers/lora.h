@@ -17,7 +17,7 @@ namespace vitrine::nn {
 /// x·Wᵀ + b + (alpha/r)·x·Aᵀ·Bᵀ. Returns the number of layers. The parameters are "….lora.a" and
 /// "….lora.b", with the dtype and device of the weight. Errors: no such layer, a layer that has a
 /// LowRank already, a rank beyond the sizes of a weight. A checkpoint is loaded after the same
-/// call; clone() of a whole model does not know of the layers. Hu et al. 2021.
+/// call. clone() copies the changes, too. Hu et al. 2021.
 int64_t add_lora(Module& module, const std::string& pattern, const LoraOptions& options = {});
 /// W + (alpha/r)·B·A, differentiable; W itself if the layer has no LowRank.
 Tensor merged_weight(const Linear& layer);

@@ -7,9 +7,10 @@
 namespace vitrine::nn {
 
 Tensor zero_padding(const Tensor& x, const Tensor& lengths) {
-  check(x.rank() >= 2 && lengths.shape() == Shape{x.size(0)},
-        "zero_padding: x is {} and the lengths are {}, wanted [B, T, ...] and [B]", x.shape(),
-        lengths.shape());
+  if (!lengths.defined()) return x;
+  check(x.rank() >= 2 && lengths.dtype() == DType::int64 && lengths.shape() == Shape{x.size(0)},
+        "zero_padding: x is {} and the lengths are {}, wanted [B, T, ...] and int64 [B]", x.shape(),
+        describe(lengths));
   const Tensor places = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
   Shape shape = {x.size(0), x.size(1)};
   while (shape.rank() < x.rank()) shape.insert(shape.rank(), 1);

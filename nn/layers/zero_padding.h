@@ -5,8 +5,9 @@
 
 namespace vitrine::nn {
 
-/// x [B, T, …] with 0 in place of what follows the first lengths[b] values of row b; lengths int64
-/// [B]. Values of the padding, NaN too, have no effect, and their gradients are 0.
+/// x [B, T, …] with 0 in place of what follows the first lengths[b] values of row b. `lengths` is
+/// int64 [B]; undefined: every row is full, and the result is x. Values of the padding, NaN too,
+/// have no effect, and their gradients are 0. Errors: another shape or dtype of the lengths.
 Tensor zero_padding(const Tensor& x, const Tensor& lengths);
 
 }  // namespace vitrine::nn

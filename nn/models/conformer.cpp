@@ -28,8 +28,7 @@ Tensor halved(const Tensor& lengths) {  // rounded up
 
 /// x [B, T, in] → [B, ⌈T/2⌉, out].
 Tensor halve_time(const Conv1d& layer, const Tensor& x, const Tensor& lengths) {
-  const Tensor own = lengths.defined() ? zero_padding(x, lengths) : x;
-  return silu(transpose(layer.forward(transpose(own))));
+  return silu(transpose(layer.forward(transpose(zero_padding(x, lengths)))));
 }
 
 }  // namespace

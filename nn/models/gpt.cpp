@@ -7,6 +7,7 @@
 #include "core/memory/machine.h"
 #include "core/record.h"
 #include "nn/init.h"
+#include "nn/layers/heads.h"
 #include "nn/models/position_rows.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
@@ -34,6 +35,7 @@ StackOptions stack_options(const GptOptions& o) {
   return {.block = {.mixer = mixer_options(o),
                     .hidden = o.hidden,
                     .activation = o.activation,
+                    .feed_forward = o.feed_forward,
                     .experts = o.experts,
                     .norm = o.norm,
                     .norm_epsilon = o.norm_epsilon,
@@ -42,7 +44,8 @@ StackOptions stack_options(const GptOptions& o) {
                     .dropout = o.dropout,
                     .drop_path = o.drop_path},
           .layers = o.layers,
-          .recompute_blocks = o.recompute_blocks};
+          .recompute_blocks = o.recompute_blocks,
+          .reversible = o.reversible};
 }
 
 Positions resolved(const GptOptions& o) { return nn::resolved(o.positions, mixer_options(o)); }
@@ -59,7 +62,11 @@ void GptOptions::list(OptionList& o) {
   o("width", width, "number of channels").at_least(1);
   o("context", context, "longest sequence, in tokens").at_least(1);
   o("hidden", hidden, "size of the feed-forward layer; 0: four times the width").at_least(0);
-  o("activation", activation, "activation function of the feed-forward layer");
+  o("feed-forward", feed_forward, "feed-forward part: dense, or the channel mixing of an RWKV");
+  o("activation", activation, "activation function of the feed-forward layer").unless([this] {
+    return feed_forward == FeedForwardKind::dense ? ""
+                                                  : "the feed-forward part is a channel mixing, with relu²";
+  });
   o("norm", norm, "kind of norm");
   o("norm-epsilon", norm_epsilon, "what the norm adds to the variance, or to the mean square").at_least(0);
   o("residual", residual,
@@ -87,16 +94,17 @@ void GptOptions::list(OptionList& o) {
       .at_least(0)
       .unless(no_experts);
   o("positions", positions, "position embedding");
+  o("reversible", reversible,
+    "save memory: blocks change two streams in turn, which the backward pass computes again from the result");
   o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
       .decides(Role::execution);
 }
 
 void GptOptions::validate() const {
   check_options(*this, "Gpt");
-  check(width % heads == 0, "Gpt: the width {} is no multiple of the {} heads", width, heads);
-  check(key_heads == 0 || heads % key_heads == 0, "Gpt: {} query heads cannot share {} key heads evenly",
-        heads, key_heads);
+  check_heads("Gpt", width, heads, key_heads);
   parse_mixer(mixer);
+  stack_options(*this).validate();
   check(experts.count == 0 || experts.per_token <= experts.count,
         "Gpt: each token takes {} experts, and there are {}", experts.per_token, experts.count);
   check(positions != Positions::sinusoidal || width % 2 == 0,
@@ -145,6 +153,7 @@ Tensor Gpt::logits(const Tensor& features) const {
 
 int64_t Gpt::values_per_token() const {
   const int64_t width = options_.width, hidden = options_.hidden ? options_.hidden : 4 * width;
+  if (options_.reversible) return options_.vocabulary;
   const int64_t block = options_.recompute_blocks ? width : 4 * width + hidden;
   return options_.vocabulary + options_.layers * block;
 }

@@ -22,6 +22,7 @@ struct GptOptions {
   /// A divisor of heads; fewer than heads: grouped-query attention; 0 = heads
   int64_t key_heads = 0;
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
+  FeedForwardKind feed_forward = FeedForwardKind::dense;
   /// A mixture of experts in place of the feed-forward part, if experts.count > 0
   ExpertOptions experts = {};
   /// In [0, 1): probability for the embeddings and for the outputs that blocks add
@@ -41,6 +42,7 @@ struct GptOptions {
   /// Saves memory in training: a block stores only its input and is computed again in the backward
   /// pass.
   bool recompute_blocks = false;
+  bool reversible = false;  ///< blocks on two streams; see StackOptions
 
   void list(OptionList& o);  ///< see nn/options.h
   /// Throws an error that explains the problem if the options are not valid.
@@ -59,7 +61,7 @@ class Gpt : public LanguageModel {
   std::string kind() const override { return "gpt"; }
   OptionValues settings() const override { return option_values(options_, {Role::result}); }
   /// Logits; of each block the output or, without recomputation, both sums, queries, heads and
-  /// the hidden channels.
+  /// the hidden channels. Of reversible blocks nothing.
   int64_t values_per_token() const override;
   Tensor features(const Tensor& ids, const StackCall& call = {}) const override;
   Tensor logits(const Tensor& features) const override;

@@ -6,6 +6,7 @@
 #include "core/record.h"
 #include "core/tape.h"
 #include "nn/fixed_state.h"
+#include "nn/layers/zero_padding.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/reduce.h"
@@ -43,17 +44,10 @@ Tensor CausalMixer::forward(const Tensor& x, const MixerCall& call) const {
     call.trace->distribution = false;
     call.trace->visible = AttentionMask{.causal = true}.visible(x.size(1), x.size(1), x.device());
   }
-  Tensor seen;
-  if (call.lengths.defined()) {
-    check(call.lengths.dtype() == DType::int64 && call.lengths.shape() == Shape{x.size(0)},
-          "{}: lengths are {}, wanted int64 [{}]", name_, describe(call.lengths), x.size(0));
-    const Tensor positions = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
-    seen = unsqueeze(less(positions, unsqueeze(call.lengths, -1)), -1);
-  }
   std::vector<Tensor> state = fixed ? fixed->states : std::vector<Tensor>();
-  const Tensor y = run(seen.defined() ? where(seen, x, 0.0) : x, state, call.trace);
+  const Tensor y = run(zero_padding(x, call.lengths), state, call.trace);
   if (fixed && x.size(1) > 0) fixed->advance(x.size(1), std::move(state));
-  return seen.defined() ? where(seen, y, 0.0) : y;
+  return zero_padding(y, call.lengths);
 }
 
 std::unique_ptr<DecodingState> CausalMixer::make_state(int64_t, int64_t) const {

@@ -8,6 +8,7 @@
 #include "core/tensor_kernels.h"
 #include "nn/fixed_state.h"
 #include "nn/init.h"
+#include "nn/layers/zero_padding.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
@@ -16,13 +17,6 @@
 
 namespace vitrine::nn {
 namespace {
-
-/// x, set to 0 after the length of each row.
-Tensor within_lengths(const Tensor& x, const Tensor& lengths) {
-  if (!lengths.defined()) return x;
-  const Tensor positions = arange(0, static_cast<double>(x.size(1)), 1, DType::int64, x.device());
-  return where(unsqueeze(less(positions, unsqueeze(lengths, -1)), -1), x, 0.0);
-}
 
 /// For each position of states [B, T, C] the previous state; 0 for the first position.
 Tensor shifted(const Tensor& states, bool reverse) {
@@ -79,7 +73,7 @@ Tensor Recurrent::forward(const Tensor& x, const MixerCall& call) const {
     const RecurrentOptions options{.lengths = call.lengths, .reverse = i == 1};
     const Tensor sums = direction.input.forward(x);
     const auto states = run(direction, sums, state ? state->states : std::vector<Tensor>{}, options);
-    outputs.push_back(within_lengths(states[0], call.lengths));
+    outputs.push_back(zero_padding(states[0], call.lengths));
     if (call.trace) {
       const Tape::Pause pause;
       weights_of.push_back(weights(direction, sums, states[0], options.reverse));

@@ -19,19 +19,18 @@ namespace {
 Tensor mixed(const Tensor& x, const Tensor& before, const Tensor& share) { return x + (before - x) * share; }
 
 const MixerOptions& checked(const MixerOptions& o) {
-  check(o.heads > 0 && o.width % o.heads == 0, "rwkv7: the width {} is no multiple of the {} heads", o.width,
-        o.heads);
+  check_heads("rwkv7", o.width, o.heads);
   return o;
 }
 
 }  // namespace
 
-Rwkv7::LowRank::LowRank(int64_t width, int64_t rank, double initial)
+Rwkv7::Bottleneck::Bottleneck(int64_t width, int64_t rank, double initial)
     : start(constant({width}, initial)),
       down(normal({width, rank}, 1 / std::sqrt(static_cast<double>(width)))),
       up(normal({rank, width}, 0.02)) {}
 
-void Rwkv7::LowRank::fields(Fields& f) { f("start", start), f("down", down), f("up", up); }
+void Rwkv7::Bottleneck::fields(Fields& f) { f("start", start), f("down", down), f("up", up); }
 
 Rwkv7::Rwkv7(const MixerOptions& o, int64_t rank, bool blends)
     : CausalMixer("rwkv7", checked(o)),
@@ -48,7 +47,7 @@ Rwkv7::Rwkv7(const MixerOptions& o, int64_t rank, bool blends)
       decay(o.width, rank, -2),  // w near 0.93: a state forgets over some 14 positions
       erase(o.width, rank, 0),
       gate(o.width, rank, 0),
-      blend(blends ? std::make_unique<LowRank>(o.width, rank, 0) : nullptr),
+      blend(blends ? std::make_unique<Bottleneck>(o.width, rank, 0) : nullptr),
       key_scale(constant({o.width}, 0.85)),
       key_erase(constant({o.width}, 1)),
       own(constant({o.heads, o.width / o.heads}, 0)),
@@ -63,7 +62,7 @@ Tensor Rwkv7::mix(const Tensor& x, const Tensor& first_values, std::vector<Tenso
   const bool continued = !state.empty();
   const Tensor before = shifted(x, continued ? state[0] : Tensor());
   const auto heads_of = [&](const Tensor& y) { return split_heads(y, options_.heads); };
-  const auto inner = [&](const LowRank& low, const Tensor& mix) {
+  const auto inner = [&](const Bottleneck& low, const Tensor& mix) {
     return matmul(mixed(x, before, mix), low.down);
   };
   const Tensor x_value = mixed(x, before, mix_value);

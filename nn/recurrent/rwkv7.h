@@ -29,21 +29,21 @@ class Rwkv7 : public CausalMixer {
   Tensor mix(const Tensor& x, const Tensor& first_values, std::vector<Tensor>& state,
              MixerTrace* trace = nullptr) const;
 
-  /// A projection of low rank: start + f(x·down)·up.
-  struct LowRank : Module {
-    LowRank(int64_t width, int64_t rank, double start);
+  /// A projection through few channels: start + f(x·down)·up.
+  struct Bottleneck : Module {
+    Bottleneck(int64_t width, int64_t rank, double start);
     void fields(Fields& f) override;
     Parameter start, down, up;  ///< [C], [C, rank] and [rank, C]
   };
 
   Parameter mix_receptance, mix_decay, mix_key, mix_value, mix_erase, mix_gate;  ///< μ, [C] each
   Linear receptance, key, value, out;                                            ///< [C, C] each
-  LowRank decay, erase, gate;                                                    ///< w, a, g
-  std::unique_ptr<LowRank> blend;  ///< the share of first_values; null if the layer does not blend
-  Parameter key_scale, key_erase;  ///< [C]: of κ, and α
-  Parameter own;                   ///< ρ [H, D]
-  Parameter gain, bias;            ///< [C], of the norm of the heads
-  double eps = 64e-5;              ///< of that norm
+  Bottleneck decay, erase, gate;                                                 ///< w, a, g
+  std::unique_ptr<Bottleneck> blend;  ///< of first_values; null if there is no blending
+  Parameter key_scale, key_erase;     ///< [C]: of κ, and α
+  Parameter own;                      ///< ρ [H, D]
+  Parameter gain, bias;               ///< [C], of the norm of the heads
+  double eps = 64e-5;                 ///< of that norm
 
  private:
   Tensor run(const Tensor& x, std::vector<Tensor>& state, MixerTrace* trace) const override;

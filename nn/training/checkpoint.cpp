@@ -35,6 +35,8 @@ void check_sizes(const GptOptions& o, const std::map<std::string, Tensor>& state
   const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;
   if (o.experts.count > 0)
     largest["blocks.0.experts.down"] = {o.experts.count, o.width, hidden};
+  else if (o.feed_forward != FeedForwardKind::dense)
+    largest["blocks.0.channel_mix.value.weight"] = {o.width, hidden};
   else
     largest["blocks.0.feed_forward.down.weight"] = {o.width, hidden};
   if (o.positions == Positions::learned) largest["positions"] = {o.context, o.width};

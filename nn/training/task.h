@@ -32,6 +32,10 @@ struct Task {
   /// The mean loss per token, a scalar, for the tensors of a batch, which are on the device of the
   /// model.
   std::function<Tensor(const std::vector<Tensor>& batch)> loss;
+  /// The logits [.., V] whose mean cross-entropy is the loss, for an optimizer that needs estimates
+  /// of the Hessian. They then cost one gradient (optim::gauss_newton_bartlett). Empty: they come
+  /// from the loss, on a tape of order 2 (optim::hutchinson).
+  std::function<Tensor(const std::vector<Tensor>& batch)> logits = {};
   /// Further measurements on the validation split.
   std::vector<Metric> metrics = {};
   /// The words for the task in the report.

@@ -14,6 +14,7 @@
 #include "core/random.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
+#include "optim/hessian.h"
 
 namespace vitrine::nn::training {
 namespace {
@@ -230,6 +231,25 @@ std::vector<Tensor> Trainer::compute_gradients(bool recorded) {
   return losses;
 }
 
+std::vector<Parameter> Trainer::trained() const {
+  std::vector<Parameter> result;
+  for (const auto& named : named_)
+    if (named.second.requires_grad()) result.push_back(named.second);
+  return result;
+}
+
+std::vector<Tensor> Trainer::estimates() {
+  if (!optimizer_->needs_estimate()) return {};
+  const std::vector<Tensor>& x = batches_.front().tensors;
+  if (task_.logits) return optim::gauss_newton_bartlett(trained(), [&] { return task_.logits(x); });
+  return optim::hutchinson(trained(), [&] { return task_.loss(x); });
+}
+
+void Trainer::add_estimates(const std::vector<Tensor>& estimates) {
+  moving_ = true;
+  if (!estimates.empty()) optimizer_->add_estimates(trained(), estimates);
+}
+
 void Trainer::update() {
   optim::ClipFactor clip;
   if (options_.clip > 0) clip = optim::clip_factor(task_.model.parameters(), options_.clip);
@@ -249,20 +269,24 @@ double Trainer::train_step() {
     return loss;
   };
   const bool recorded = step_ % kRecordEvery == 0;
+  const std::vector<Tensor> curvature = estimates();
   if (options_.graph && warm_ && !recorded) {
     if (!graph_)
       graph_.emplace(device(), [this] {
         losses_of_graph_ = compute_gradients(false);
         update();
       });
-    moving_ = true;
+    add_estimates(curvature);
     graph_->replay();
     return sum_of(losses_of_graph_);
   }
   const double loss = sum_of(compute_gradients(recorded));
   const bool finite = scale_.unscale(task_.model.parameters());
   if (recorded) record_gradients();
-  if (finite) update();
+  if (finite) {
+    add_estimates(curvature);
+    update();
+  }
   warm_ = true;
   return loss;
 }

@@ -73,7 +73,8 @@ struct TrainingOptions {
 std::string best_checkpoint_of(const std::string& checkpoint);
 
 /// Trains the model of a task, with gradient accumulation (micro-batches are weighted by tokens),
-/// loss scaling for float16, clipping, schedule, evaluation, checkpoints and a record. Equal tasks
+/// loss scaling for float16, clipping, schedule, evaluation, checkpoints and a record. An optimizer
+/// that needs estimates of the Hessian gets them before its step. Equal tasks
 /// and initial states give bitwise equal results, also if a run is stopped and resumed. Dropout
 /// uses the generator of the thread. A loss that is not finite is an error. Checkpoint and metrics
 /// files are locked (core/files/run_lock.h): a second run that writes the same files is an error.
@@ -115,6 +116,11 @@ class Trainer {
   double step_or_save();
   /// For all micro-batches of the step. Returns the contribution of each to the loss.
   std::vector<Tensor> compute_gradients(bool recorded);
+  /// Estimates of the Hessian's diagonal from the first micro-batch of the step, one for each
+  /// parameter that is not frozen; none if the optimizer does not need them now.
+  std::vector<Tensor> estimates();
+  void add_estimates(const std::vector<Tensor>& estimates);
+  std::vector<Parameter> trained() const;  ///< the parameters that are not frozen
   void update();
   void place(Tensor& there, const Tensor& x);
   void load_batches();

@@ -13,6 +13,7 @@
 #include "nn/layers/mixture_of_experts.h"
 #include "nn/layers/norm.h"
 #include "nn/mixer.h"
+#include "nn/recurrent/channel_mix.h"
 #include "nn/transformer/residual.h"
 
 namespace vitrine::nn {
@@ -25,6 +26,8 @@ struct BlockOptions {
   bool cross = false;
   int64_t hidden = 0;  ///< width inside the feed-forward part; 0 = 4·width
   Activation activation = Activation::gelu_tanh;
+  /// Dense, or a channel mixing of RWKV, whose activation is relu²
+  FeedForwardKind feed_forward = FeedForwardKind::dense;
   /// A mixture of experts as the feed-forward part, if experts.count > 0
   ExpertOptions experts = {};
   NormKind norm = NormKind::layer;
@@ -36,6 +39,9 @@ struct BlockOptions {
   /// In [0, 1): the probability that the output of a part is dropped for a whole row. In a stack it
   /// is that of the last block, and grows linearly with depth. Huang et al. 2016.
   double drop_path = 0;
+
+  /// Throws an error that explains the problem if the options contradict each other.
+  void validate() const;
 };
 
 /// Pre-norm: x + mixer(norm(x)), then x + cross(norm(x), source), then x + feed_forward(norm(x)).
@@ -43,14 +49,17 @@ struct BlockOptions {
 class TransformerBlock : public Module {
  public:
   explicit TransformerBlock(const BlockOptions& options);
-  /// x [B, T, C] → [B, T, C]. `call` is for the mixer. `cross` is for the cross-attention: mask,
-  /// source, lengths, and in decoding a state from make_source_state. `routing`, if not null,
-  /// receives the routing of a mixture of experts.
+  /// x [B, T, C] → [B, T, C]. `call` is for the mixer, with a state of make_state in decoding.
+  /// `cross` is for the cross-attention: mask, source and lengths. `routing`, if not null, receives
+  /// the routing of a mixture of experts.
   Tensor forward(const Tensor& x, const MixerCall& call, const MixerCall& cross = {},
                  Routing* routing = nullptr) const;
   /// What each part of a pre-norm block adds to its input, for residual streams of another form.
   Tensor mixer_part(const Tensor& x, const MixerCall& call) const;
-  Tensor feed_forward_part(const Tensor& x) const;
+  Tensor feed_forward_part(const Tensor& x, const MixerCall& call) const;
+  /// The state before the first position: that of the mixer, or a StateList of the states of the
+  /// mixer, the cross-attention and the channel mixing, as far as the block has them.
+  std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const;
   void fields(Fields& f) override;
   TransformerBlock clone();
   std::vector<Shortcut*> shortcuts();  ///< of the parts, in the order in which they run
@@ -62,8 +71,10 @@ class TransformerBlock : public Module {
   std::unique_ptr<MultiHeadAttention> cross;
   std::unique_ptr<Shortcut> cross_shortcut;
   Norm feed_forward_norm;
-  std::unique_ptr<FeedForward> feed_forward;  ///< null if the block has experts
-  std::unique_ptr<MixtureOfExperts> experts;  ///< null if the feed-forward part is dense
+  /// One of the three; the others are null
+  std::unique_ptr<FeedForward> feed_forward;
+  std::unique_ptr<MixtureOfExperts> experts;
+  std::unique_ptr<ChannelMix> channel_mix;
   Shortcut feed_forward_shortcut;
   Dropout dropout;
   DropPath drop_path;
@@ -73,7 +84,12 @@ class TransformerBlock : public Module {
  private:
   /// What a part adds to the shortcut.
   Tensor added(const Tensor& f) const;
-  Tensor feed(const Tensor& x, Routing* routing) const;
+  Tensor feed(const Tensor& x, const MixerCall& call, Routing* routing = nullptr) const;
+  /// The states of the parts in a state of the block; null without one.
+  struct States {
+    DecodingState *mixer = nullptr, *cross = nullptr, *channels = nullptr;
+  };
+  States states_of(DecodingState* state) const;
 
   BlockOptions options_;
 };

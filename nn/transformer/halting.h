@@ -31,11 +31,13 @@ struct Halted {
 };
 
 /// Applies `step(s, n)`, n = 1, 2, …, to all positions until each has halted, or max_steps times.
-/// A position halts at the first step at which the sum of its probabilities [...] exceeds the
-/// threshold; p of that step is the rest to 1. A halted position keeps its result. At max_steps
-/// `graves` gives the rest to the last step; `universal` has no remainder there. Whether all
-/// positions have halted is read from the device after each step. The loss of a task adds a
-/// multiple of the mean of `ponder`.
+/// Each step has a probability p_n for each position, [...]. A position halts at the first step at
+/// which the sum of its probabilities exceeds the threshold. The p of that step becomes what the
+/// steps before it have left of 1. A halted position keeps its result. A position that has not
+/// halted after max_steps stops there: in `graves` its last p becomes what is left of 1, and in
+/// `universal` that p does not change. After each step the device is asked whether all positions
+/// have halted. To make positions halt early, a task adds a multiple of the mean of `ponder` to its
+/// loss.
 Halted adaptive_computation(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step,
                             const std::function<Tensor(const Tensor& s)>& probability,
                             const HaltingOptions& options = {});

@@ -80,8 +80,9 @@ MixerName parse_mixer(const std::string& name) {
   const auto& stages = result.base->stages;
   for (const PartChoice& part : result.parts.parts)
     check(std::find(stages.begin(), stages.end(), part.row->stage) != stages.end(),
-          "mixer: {} takes no part {}: {} has no {}", result.base->name, part.row->name, result.base->name,
-          name_of(part.row->stage));
+          "mixer: {} takes no part {}: {} {}", result.base->name, part.row->name, result.base->name,
+          stages.empty() ? "computes all of its steps itself"
+                         : fmt::format("has no {}", name_of(part.row->stage)));
   return result;
 }
 

@@ -1,7 +1,6 @@
 #include "nn/transformer/reversible.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/recompute.h"
 #include "core/record.h"
@@ -135,63 +134,6 @@ std::pair<Tensor, Tensor> reversible(const std::vector<ReversibleLayer>& layers,
                return backward(b, halves, saved, y, anomaly);
              });
   return {select(y, 0, 0), select(y, 0, 1)};
-}
-
-ReversibleStack::ReversibleStack(const StackOptions& o)
-    : final_norm(o.block.mixer.width, o.block.norm, o.block.norm_epsilon), options_(o) {
-  check(o.block.residual == Residual::pre && !o.block.cross && o.block.experts.count == 0,
-        "ReversibleStack: the blocks are not pre-norm, or have a cross-attention or experts; wanted pre-norm "
-        "blocks without them");
-  for (int64_t i = 0; i < o.layers; ++i) {
-    BlockOptions block = o.block;
-    block.drop_path *= static_cast<double>(i + 1) / static_cast<double>(o.layers);
-    blocks.push_back(std::make_unique<TransformerBlock>(block));
-  }
-}
-
-Tensor ReversibleStack::forward(const Tensor& x, const StackCall& call) const {
-  auto* const state = dynamic_cast<StateList*>(call.state);
-  check(call.state == nullptr || (state != nullptr && state->states.size() == blocks.size()),
-        "ReversibleStack: the state is not one of {} blocks; wanted what make_state gave", blocks.size());
-  check(!call.source.defined() && !call.padding.defined(),
-        "ReversibleStack: the blocks have no source, and padding is hidden by the mask");
-  if (call.traces) call.traces->resize(blocks.size());
-  std::vector<ReversibleLayer> layers;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    TransformerBlock* const block = blocks[i].get();
-    MixerCall own{.mask = call.mask, .lengths = call.lengths};
-    own.mask.causal = options_.block.mixer.causal;
-    own.state = state ? state->states[i].get() : nullptr;
-    own.trace = call.traces ? &(*call.traces)[i] : nullptr;
-    const Modes modes = modes_of(*block);
-    const std::string name = "blocks." + std::to_string(i);
-    const auto in_scope = [=](const auto& part) {
-      return [=](const Tensor& h) {
-        const ModeScope same(modes);
-        const ModuleScope scope(name);
-        return part(h);
-      };
-    };
-    layers.push_back({in_scope([=](const Tensor& h) { return block->mixer_part(h, own); }),
-                      in_scope([=](const Tensor& h) { return block->feed_forward_part(h); })});
-  }
-  const auto y = state || call.traces ? residual_layers(layers, x, x) : reversible(layers, x, x);
-  return final_norm.forward((y.first + y.second) * 0.5);
-}
-
-std::unique_ptr<StateList> ReversibleStack::make_state(int64_t batch, int64_t capacity) const {
-  auto all = std::make_unique<StateList>();
-  for (const auto& block : blocks) all->states.push_back(block->mixer->make_state(batch, capacity));
-  return all;
-}
-
-void ReversibleStack::fields(Fields& f) {
-  for (size_t i = 0; i < blocks.size(); ++i) f("blocks." + std::to_string(i), *blocks[i]);
-  f("final_norm", final_norm);
-}
-
-ReversibleStack ReversibleStack::clone() {
-  return clone_into([this] { return ReversibleStack(options_); });
 }
 
 }  // namespace vitrine::nn

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <utility>
 #include <vector>
 
-#include "nn/transformer/stack.h"
+#include "core/tensor.h"
 
 namespace vitrine::nn {
 
@@ -28,26 +27,5 @@ std::pair<Tensor, Tensor> reversible(const std::vector<ReversibleLayer>& layers,
 /// The same in ordinary ops, which store every activation.
 std::pair<Tensor, Tensor> residual_layers(const std::vector<ReversibleLayer>& layers, const Tensor& x1,
                                           const Tensor& x2);
-
-/// A stack of blocks in which the memory of training does not depend on the depth: f is norm, mixer
-/// and dropout, g is norm, feed-forward part and dropout. Both streams start as x, and the result
-/// is their mean after a final norm: x [B, T, C] → [B, T, C].
-class ReversibleStack : public Module {
- public:
-  /// Errors: blocks that are not pre-norm, or that have a cross-attention or experts.
-  explicit ReversibleStack(const StackOptions& options);
-  /// Of the call, the mask, lengths, state and traces are used; with a state or traces, ordinary
-  /// ops run. `causal` of the mixer's options is added to the mask.
-  Tensor forward(const Tensor& x, const StackCall& call = {}) const;
-  std::unique_ptr<StateList> make_state(int64_t batch, int64_t capacity) const;
-  void fields(Fields& f) override;
-  ReversibleStack clone();
-
-  std::vector<std::unique_ptr<TransformerBlock>> blocks;
-  Norm final_norm;
-
- private:
-  StackOptions options_;
-};
 
 }  // namespace vitrine::nn

@@ -7,6 +7,7 @@
 #include "core/creation.h"
 #include "core/print.h"
 #include "core/record.h"
+#include "nn/transformer/reversible.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -50,55 +51,87 @@ DecodingState* member(StateList* list, size_t i) { return list ? list->states[i]
 
 }  // namespace
 
+void StackOptions::validate() const {
+  block.validate();
+  if (!reversible) return;
+  const std::pair<bool, const char*> contradictions[] = {
+      {block.residual != Residual::pre, "with residual connections that are not pre-norm"},
+      {block.cross, "with a cross-attention"},
+      {block.experts.count > 0, "with experts"},
+      {recompute_blocks, "with blocks that are computed again, which reversible blocks are anyway"}};
+  for (const auto& [given, what] : contradictions)
+    check(!given, "reversible: wanted pre-norm blocks of a mixer and a feed-forward part, and they come {}",
+          what);
+}
+
 BlockStack::BlockStack(const StackOptions& options)
-    : final_norm(options.block.mixer.width, options.block.norm, options.block.norm_epsilon),
+    : final_norm((options.validate(), options.block.mixer.width), options.block.norm,
+                 options.block.norm_epsilon),
       options_(options) {
   for (int64_t i = 0; i < options.layers; ++i)
     blocks.push_back(std::make_unique<TransformerBlock>(block_options(options, i)));
 }
 
-Tensor BlockStack::forward(const Tensor& x0, const StackCall& call) const {
-  auto* const state = dynamic_cast<StateList*>(call.state);
-  check(call.state == nullptr || (state != nullptr && state->states.size() == blocks.size()),
+Tensor BlockStack::forward(const Tensor& x, const StackCall& given) const {
+  auto* const state = dynamic_cast<StateList*>(given.state);
+  check(given.state == nullptr || (state != nullptr && state->states.size() == blocks.size()),
         "BlockStack: the state is not one of {} blocks; wanted what make_state gave", blocks.size());
-  if (call.traces) call.traces->resize(blocks.size());
-  AttentionMask mask =
-      after_padding(call.mask, call.padding, x0.size(0), (state ? state->length() : 0) + x0.size(1));
-  mask.causal = options_.block.mixer.causal;
-  Tensor x = x0;
+  check(!given.source.defined() || options_.block.cross,
+        "BlockStack: a source is given, and the blocks have no cross-attention");
+  if (given.traces) given.traces->resize(blocks.size());
+  StackCall call = given;
+  call.mask = after_padding(given.mask, given.padding, x.size(0), (state ? state->length() : 0) + x.size(1));
+  call.mask.causal = options_.block.mixer.causal;
+  const Tensor y = options_.reversible ? two_streams(x, call, state) : one_stream(x, call, state);
+  const ModuleScope scope("final_norm");
+  return options_.block.residual == Residual::pre ? final_norm.forward(y) : y;
+}
+
+Tensor BlockStack::one_stream(Tensor x, const StackCall& call, StateList* state) const {
   for (size_t i = 0; i < blocks.size(); ++i) {
     TransformerBlock& block = *blocks[i];
     const ModuleScope scope("blocks." + std::to_string(i));
-    MixerCall own{.mask = mask, .lengths = call.lengths},
+    MixerCall own{.mask = call.mask, .lengths = call.lengths},
         cross{.source = call.source, .lengths = call.source_lengths};
     const bool routed = call.routing && block.experts;
     if (options_.recompute_blocks && !state && !call.traces && !routed) {
       x = recompute(block, [&block, x, own, cross] { return block.forward(x, own, cross); });
       continue;
     }
-    // The state of a block with cross-attention has two members.
-    auto* const pair = block.cross ? static_cast<StateList*>(member(state, i)) : nullptr;
-    own.state = block.cross ? member(pair, 0) : member(state, i);
-    cross.state = member(pair, 1);
+    own.state = member(state, i);
     own.trace = call.traces ? &(*call.traces)[i] : nullptr;
     x = block.forward(x, own, cross, routed ? &call.routing->emplace_back() : nullptr);
   }
-  const ModuleScope scope("final_norm");
-  return options_.block.residual == Residual::pre ? final_norm.forward(x) : x;
+  return x;
+}
+
+Tensor BlockStack::two_streams(const Tensor& x, const StackCall& call, StateList* state) const {
+  std::vector<ReversibleLayer> layers;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    TransformerBlock* const block = blocks[i].get();
+    const MixerCall own{.mask = call.mask,
+                        .lengths = call.lengths,
+                        .state = member(state, i),
+                        .trace = call.traces ? &(*call.traces)[i] : nullptr};
+    const Modes modes = modes_of(*block);
+    const std::string name = "blocks." + std::to_string(i);
+    const auto in_scope = [=](const auto& part) {
+      return [=](const Tensor& h) {
+        const ModeScope same(modes);
+        const ModuleScope scope(name);
+        return part(h);
+      };
+    };
+    layers.push_back({in_scope([=](const Tensor& h) { return block->mixer_part(h, own); }),
+                      in_scope([=](const Tensor& h) { return block->feed_forward_part(h, own); })});
+  }
+  const auto y = state || call.traces ? residual_layers(layers, x, x) : reversible(layers, x, x);
+  return (y.first + y.second) * 0.5;
 }
 
 std::unique_ptr<StateList> BlockStack::make_state(int64_t batch, int64_t capacity) const {
   auto all = std::make_unique<StateList>();
-  for (const auto& block : blocks) {
-    auto own = block->mixer->make_state(batch, capacity);
-    if (block->cross) {
-      auto pair = std::make_unique<StateList>();
-      pair->states.push_back(std::move(own));
-      pair->states.push_back(block->cross->make_source_state());
-      own = std::move(pair);
-    }
-    all->states.push_back(std::move(own));
-  }
+  for (const auto& block : blocks) all->states.push_back(block->make_state(batch, capacity));
   return all;
 }
 

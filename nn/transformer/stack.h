@@ -18,6 +18,14 @@ struct StackOptions {
   /// Saves memory in training: a block stores only its input and is computed again in the backward
   /// pass.
   bool recompute_blocks = false;
+  /// The blocks change two streams in turn: y1 = x1 + f(x2), y2 = x2 + g(y1), where f is the mixer
+  /// and g the feed-forward part, each with its norm and dropout. Both streams start as x, and the
+  /// result is their mean. The memory of training then does not depend on the number of blocks
+  /// (nn/transformer/reversible.h). Gomez et al. 2017; Kitaev, Kaiser, Levskaya 2020.
+  bool reversible = false;
+
+  /// Throws an error that explains the problem if the options contradict each other.
+  void validate() const;
 };
 
 /// The arguments of a stack besides its input.
@@ -28,7 +36,7 @@ struct StackCall {
   /// int64 [B]: row b begins with padding[b] positions that no query sees, and its own positions
   /// count from there; undefined: none does
   Tensor padding = {};
-  Tensor source = {};                         ///< [B, S, C], for blocks with cross-attention
+  Tensor source = {};                         ///< [B, S, C]; an error without cross-attention
   Tensor source_lengths = {};                 ///< int64 [B]
   DecodingState* state = nullptr;             ///< from make_state: x continues its positions
   std::vector<MixerTrace>* traces = nullptr;  ///< if not null: receives one trace per block
@@ -37,7 +45,8 @@ struct StackCall {
   std::vector<Routing>* routing = nullptr;
 };
 
-/// x [B, T, C] → [B, T, C]: the blocks in order, and for pre-norm a final norm.
+/// x [B, T, C] → [B, T, C]: the blocks in order, and for pre-norm a final norm. With a state or
+/// traces, a reversible stack runs in ordinary ops, which store every activation.
 class BlockStack : public Module {
  public:
   Tensor forward(const Tensor& x, const StackCall& call = {}) const;
@@ -51,6 +60,10 @@ class BlockStack : public Module {
  protected:
   explicit BlockStack(const StackOptions& options);
   StackOptions options_;
+
+ private:
+  Tensor one_stream(Tensor x, const StackCall& call, StateList* state) const;
+  Tensor two_streams(const Tensor& x, const StackCall& call, StateList* state) const;
 };
 
 /// Every position sees all positions. The blocks have no cross-attention.

@@ -17,6 +17,7 @@
 #include "nn/attention/mask.h"
 #include "nn/attention/multi_head.h"
 #include "nn/attention/part.h"
+#include "nn/attention/patterns.h"
 #include "nn/attention/positions.h"
 #include "nn/models/gpt.h"
 #include "ops/activation.h"
@@ -61,9 +62,9 @@ TEST_CASE("tensors that are made or asked on a GPU are those of the CPU") {
        [](Device d) {
          return one_hot(index_tensor(std::vector<int64_t>{2, 0, 4}, {3}, d), 5);
        }},
-      {"block_mask",
+      {"block_pattern",
        [](Device d) {
-         return nn::block_mask(is_positive(normal({3, 3}, d)), 2);
+         return nn::block_pattern({6, 6, d}, is_positive(normal({3, 3}, d)), 2);
        }},
       {"rotate by positions",
        [](Device d) {

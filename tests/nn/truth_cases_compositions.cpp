@@ -7,6 +7,7 @@
 #include "core/creation.h"
 #include "nn/attention/mask.h"
 #include "nn/attention/patterns.h"
+#include "nn/recurrent/channel_mix.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -34,7 +35,7 @@ Tensor pattern_of(Params p, In x, const nn::PatternSize& size) {
   if (pattern == "strided") return nn::strided_pattern(size, number("stride"));
   if (pattern == "fixed") return nn::fixed_pattern(size, number("stride"), number("summary"));
   check(pattern == "block", "the pattern {} is not known", pattern);
-  return nn::block_mask(x.at("layout"), number("block"));
+  return nn::block_pattern(size, x.at("layout"), number("block"));
 }
 
 Tensor sparse_mask(Params p, In x) {
@@ -51,21 +52,22 @@ Tensor sparse_attention(Params p, In x) {
   return attention(x.at("q"), x.at("k"), x.at("v"), o);
 }
 
-/// x [B, T, C] shifted by one token; the first token is zero.
-Tensor shifted(const Tensor& x) { return slice(pad(x, {0, 1, 0}, {0, 0, 0}), 1, 0, x.size(1)); }
-
-Tensor rwkv4_channel_mix(Params, In x) {
-  const auto mix = [&, now = x.at("x"), before = shifted(x.at("x"))](const char* mu) {
-    return x.at(mu) * now + (1 - x.at(mu)) * before;
-  };
-  return sigmoid(linear(mix("mu_r"), x.at("wr"))) *
-         linear(square(relu(linear(mix("mu_k"), x.at("wk")))), x.at("wv"));
+Tensor channel_mix(nn::FeedForwardKind kind, In x, const char* mix_key) {
+  const int64_t width = x.at("x").size(-1);
+  nn::ChannelMix part(kind, {.width = width, .bias = nn::Bias::no}, x.at("wk").size(0));
+  part.to(x.at("x").device());
+  part.mix_key = Parameter(x.at(mix_key));
+  part.key.weight = Parameter(x.at("wk")), part.value.weight = Parameter(x.at("wv"));
+  if (part.receptance) {
+    part.mix_receptance = Parameter(x.at("mu_r"));
+    part.receptance->weight = Parameter(x.at("wr"));
+  }
+  return part.forward(x.at("x"), {.mask = {.causal = true}});
 }
 
-Tensor rwkv7_channel_mix(Params, In x) {
-  const Tensor mixed = x.at("x") + (shifted(x.at("x")) - x.at("x")) * x.at("x_k");
-  return linear(square(relu(linear(mixed, x.at("wk")))), x.at("wv"));
-}
+Tensor rwkv4_channel_mix(Params, In x) { return channel_mix(nn::FeedForwardKind::rwkv4, x, "mu_k"); }
+
+Tensor rwkv7_channel_mix(Params, In x) { return channel_mix(nn::FeedForwardKind::rwkv7, x, "x_k"); }
 
 Tensor pointer_generator(Params p, In x) {
   const Tensor g = unsqueeze(sigmoid(x.at("gate")), -1), copied = (1 - g) * softmax(x.at("scores"));

@@ -32,6 +32,7 @@ void descend(Optimizer& optimizer, const Parameter& p, int steps) {
     optimizer.zero_grad();
     Tape tape;
     tape.backward(sum(square(p.value() - 1)));
+    test::give_estimates(optimizer, {p});
     optimizer.step();
   }
 }
@@ -314,6 +315,7 @@ TEST_CASE("a rule has an option where the option changes its steps") {
       optimizer->zero_grad();
       Tape tape;
       tape.backward(sum(square(p.value() - 1)) + sum(square(vector.value() - 1.5)));
+      test::give_estimates(*optimizer, {p, vector});
       optimizer->step();
     }
     auto values = p.value().values();

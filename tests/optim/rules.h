@@ -20,15 +20,25 @@ MakeOptimizer maker(const Options& o) {
   return [o](std::vector<Parameter> p) { return std::make_unique<R>(std::move(p), o); };
 }
 
+/// Gives the optimizer estimates of the Hessian, all 1,000, if its next step needs them.
+inline void give_estimates(optim::Optimizer& optimizer, const std::vector<Parameter>& parameters) {
+  if (!optimizer.needs_estimate()) return;
+  std::vector<Tensor> estimates;
+  for (const Parameter& p : parameters) estimates.push_back(full_like(p.master(), 1000));
+  optimizer.add_estimates(parameters, estimates);
+}
+
 /// The library's rules by name, and rules with options that a name cannot select, with all their
-/// states.
+/// states. Rules that need estimates of the Hessian have tests of their own.
 inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules(
     const optim::CommonOptions& common = {}) {
   using namespace optim;
   std::vector<std::pair<std::string, MakeOptimizer>> rules;
-  for (const OptimizerRow* row : optimizer_table(false))
+  for (const OptimizerRow* row : optimizer_table(false)) {
+    if (row->make({Parameter(Tensor(1.0))}, common)->needs_estimate()) continue;
     rules.emplace_back(row->name,
                        [row, common](std::vector<Parameter> p) { return row->make(std::move(p), common); });
+  }
   const double lr = common.lr, decay = common.weight_decay;
   rules.insert(
       rules.end(),

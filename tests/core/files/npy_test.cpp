@@ -10,6 +10,7 @@
 #include "core/creation.h"
 #include "tests/core/files/fuzz.h"
 #include "tests/folder.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using test::Folder, test::write_bytes;
@@ -33,12 +34,7 @@ std::string dictionary(const std::string& descr, const std::string& shape, const
 }
 
 std::string error_of(const std::string& path) {
-  try {
-    read_npy(path);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { read_npy(path); });
 }
 
 /// A Python interpreter that has NumPy, or "".

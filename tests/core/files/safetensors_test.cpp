@@ -13,6 +13,7 @@
 #include "core/random.h"
 #include "tests/folder.h"
 #include "tests/memory_use.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using test::Folder, test::write_bytes;
@@ -39,12 +40,7 @@ std::string file_of(const std::string& header, size_t data_bytes = 0) {
 }
 
 std::string error_of(const std::string& path) {
-  try {
-    read_safetensors(path);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { read_safetensors(path); });
 }
 
 }  // namespace

@@ -144,6 +144,7 @@ TEST_CASE(
         for (Parameter& p : all) p.master().set_grad(full_like(p.master(), 0.25));
       };
       set_gradients();
+      test::give_estimates(*optimizer, all);
       optimizer->step();  // makes the states
       set_gradients();
       emulator::count_kernels(true);

@@ -377,9 +377,6 @@ TEST_CASE("masks: padding, prefix, blocks and windows say what they hide") {
   const int64_t lengths[] = {3, 0};
   CHECK(padding_mask(lengths, 4).values() == std::vector<double>{1, 1, 1, 0, 0, 0, 0, 0});
   CHECK(prefix_mask(2, 3).values() == std::vector<double>{1, 1, 0, 1, 1, 0, 1, 1, 1});
-  const Tensor blocks = tensor({1, 0, 1, 1}, {2, 2}, DType::boolean);
-  CHECK(block_mask(blocks, 2).values() ==
-        std::vector<double>{1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
   const AttentionMask window{.causal = true, .left = 1};
   CHECK(window.visible(2, 4, Device::cpu).values() == std::vector<double>{0, 1, 1, 0, 0, 0, 1, 1});
   CHECK(AttentionMask{.right = 1}.visible(4, 2, Device::cpu).values() ==

@@ -213,5 +213,6 @@ TEST_CASE("the mixer: sizes, and calls that have no place") {
   refused({.mask = {.allowed = ones({4, 4}, DType::boolean)}}, "wanted one of padding, [B, 1, 1, T]");
   CHECK_THROWS_WITH_AS(mixer.forward(slice(x, 2, 0, 6)), doctest::Contains("wanted [B, T, 8]"), Error);
   CHECK_THROWS_WITH_AS(made({.buckets = 3}), doctest::Contains("the last one even"), Error);
-  CHECK_THROWS_WITH_AS(made({}, {.width = 7, .heads = 2}), doctest::Contains("wanted multiples"), Error);
+  CHECK_THROWS_WITH_AS(made({}, {.width = 7, .heads = 2}), doctest::Contains("is no multiple of the 2 heads"),
+                       Error);
 }

@@ -89,5 +89,5 @@ TEST_CASE("the convolution of the Conformer: norm, gate, depthwise, batch norm, 
   CHECK(test::error_of([&] { layer.forward(slice(x, -1, 0, 3)); }) ==
         "ConformerConvolution: x is [2, 5, 3], wanted [B, T, 4]");
   CHECK(test::error_of([&] { layer.forward(x, slice(lengths, 0, 0, 1)); }) ==
-        "zero_padding: x is [2, 5, 4] and the lengths are [1], wanted [B, T, ...] and [B]");
+        "zero_padding: x is [2, 5, 4] and the lengths are int64[1] on cpu, wanted [B, T, ...] and int64 [B]");
 }

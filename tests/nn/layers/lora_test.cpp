@@ -1,5 +1,6 @@
 // LoRA, freezing by path, and prompt tuning.
 #include "nn/layers/lora.h"
+#include "nn/attention/memory_tokens.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +8,6 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "nn/check_gradients.h"
-#include "nn/layers/prompt.h"
 #include "nn/models/gpt.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
@@ -98,6 +98,13 @@ TEST_CASE("LoRA: at first nothing changes, then only A and B are trained, and me
   }
   CHECK(trained == 16);
   CHECK(model.decoder.blocks[0]->feed_forward->up.lora->a.shape() == Shape{2, 8});
+  Gpt twin = model.clone(), plain = model_of();
+  CHECK(twin.forward(ids()).values() == changed.values());
+  twin.decoder.blocks[0]->feed_forward->up.lora->b.assign(random({32, 2}, 9));
+  CHECK(apart(twin.forward(ids()), changed) > 1e-2);
+  CHECK(model.forward(ids()).values() == changed.values());
+  twin.copy_from(plain);
+  CHECK(twin.forward(ids()).values() == plain.forward(ids()).values());
   // A cached step projects queries, keys and values as the full pass.
   const auto state = model.make_state();
   for (int64_t t = 0; t < 6; ++t)
@@ -140,17 +147,18 @@ TEST_CASE("LoRA: rows of a layer, gradients, copies, 16 bits and errors") {
         1e-6);  // not rounded to 8 bits
 }
 
-TEST_CASE("prompt tuning: a learned prefix that later positions see, and the rows of the input") {
-  Prompt prompt(2, 8);
+TEST_CASE(
+    "prompt tuning: memory tokens of a frozen model, which later positions see, and the rows of the input") {
+  MemoryTokens prompt(2, 8);
   prompt.to(DType::float64);
   Decoder decoder({.block = {.mixer = {.width = 8, .heads = 2, .out_deviation = 0.3}}, .layers = 1});
   decoder.to(DType::float64);
   const Tensor x = random({3, 4, 8});
-  const auto forward = [&](const Prompt& p) { return p.own(decoder.forward(p.forward(x))); };
+  const auto forward = [&](const MemoryTokens& p) { return p.rest(decoder.forward(p.before(x))); };
   const Tensor y = forward(prompt);
   CHECK(y.shape() == x.shape());
-  CHECK(prompt.forward(x).shape() == Shape{3, 6, 8});
-  CHECK(apart(prompt.own(prompt.forward(x)), x) == 0);
+  CHECK(prompt.before(x).shape() == Shape{3, 6, 8});
+  CHECK(apart(prompt.rest(prompt.before(x)), x) == 0);
   CHECK(apart(y, decoder.forward(x)) > 1e-4);
   CHECK(apart(forward(prompt.clone()), y) == 0);
   freeze(decoder);
@@ -158,13 +166,12 @@ TEST_CASE("prompt tuning: a learned prefix that later positions see, and the row
     Tape tape;
     tape.backward(mse_loss(forward(prompt), x));
   }
-  CHECK(prompt.prefix.grad().shape() == Shape{2, 8});
+  CHECK(prompt.tokens.grad().shape() == Shape{2, 8});
   CHECK(!decoder.parameters()[0].grad().defined());
   const auto report =
       check_gradients(prompt, [&](const std::vector<Tensor>&) { return forward(prompt); }, {x});
   CHECK_MESSAGE(report.passed, to_string(report));
   const Tensor rows = random({2, 8}, 5);
-  CHECK(apart(Prompt(rows).prefix, rows) == 0);
-  CHECK_THROWS_WITH_AS(Prompt(0, 8), doctest::Contains("the length is 0"), Error);
-  CHECK_THROWS_WITH_AS(prompt.forward(random({3, 4, 6})), doctest::Contains("wanted [B, T, 8]"), Error);
+  CHECK(apart(MemoryTokens(rows).tokens, rows) == 0);
+  CHECK_THROWS_WITH_AS(MemoryTokens(random({8})), doctest::Contains("the rows are [8]"), Error);
 }

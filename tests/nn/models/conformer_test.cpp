@@ -137,7 +137,10 @@ TEST_CASE("zero_padding clears what follows each length, and its gradient") {
   const std::vector<double> slope = tape.gradient(sum(y), {x})[0].values();
   for (size_t i = 0; i < all.size(); ++i) CHECK(slope[i] == (i >= 2 && i < 6 ? 0 : 1));
   CHECK_THROWS_WITH_AS(zero_padding(x, full({3}, 1, DType::int64)),
-                       doctest::Contains("wanted [B, T, ...] and [B]"), Error);
+                       doctest::Contains("wanted [B, T, ...] and int64 [B]"), Error);
+  CHECK_THROWS_WITH_AS(zero_padding(x, ones({2})), doctest::Contains("the lengths are float32[2] on cpu"),
+                       Error);
+  CHECK(zero_padding(x, {}).is_same(x));
 }
 
 TEST_CASE("what a Conformer cannot do is refused with a reason") {

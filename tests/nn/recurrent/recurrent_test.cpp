@@ -138,7 +138,7 @@ TEST_CASE("a name is one base and parts that the base accepts") {
   CHECK(brings_positions(MixerOptions{.name = "gru"}));
   CHECK(!brings_positions(MixerOptions{.name = "laser"}));
   CHECK_THROWS_WITH_AS(parse_mixer("lstm+rotary"),
-                       "mixer: lstm takes no part rotary: lstm has no queries, keys or values", Error);
+                       "mixer: lstm takes no part rotary: lstm computes all of its steps itself", Error);
   CHECK_THROWS_WITH_AS(parse_mixer("lstm+gru"), "mixer: lstm+gru has two bases, lstm and gru; wanted one",
                        Error);
   CHECK_THROWS_WITH_AS(parse_mixer("lstn"), doctest::Contains("did you mean lstm?"), Error);

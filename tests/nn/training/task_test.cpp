@@ -103,6 +103,49 @@ TEST_CASE("a model may lack matrices, or have nothing else") {
   CHECK(vector(0) == vector(0.5));  // only matrices decay
 }
 
+TEST_CASE("an optimizer that needs the Hessian gets estimates in time, from the loss or from logits") {
+  struct Bowl : Module {
+    void fields(Fields& f) override { f("x", x); }
+    Parameter x = Parameter(ones({2}));
+  } bowl;
+  const Tensor curvature = tensor({1, 10});
+  const auto once = [] { return Batch{{ones({1})}, 1}; };
+  const Task task{
+      .model = bowl,
+      .batch = [=](int64_t) { return once(); },
+      .validation = [=] { return std::vector{once()}; },
+      .loss = [&](const std::vector<Tensor>&) { return 0.5 * sum(curvature * square(bowl.x.value())); }};
+  auto made_here =
+      std::make_unique<optim::Sophia>(bowl.parameters(), optim::SophiaOptions{.beta2 = 0.5, .every = 2});
+  const optim::Sophia& sophia = *made_here;
+  Trainer trainer(task, std::move(made_here), optim::constant(1e-3), quiet(3));
+  trainer.run();
+  // Two estimates, at the steps 1 and 3. Hutchinson's are exact for a diagonal Hessian.
+  CHECK(sophia.state(bowl.x, "hessian").values() == std::vector<double>{0.75, 7.5});
+
+  const auto trained = [&](bool by_logits, int64_t stop, const std::string& from, const std::string& to) {
+    manual_seed(from.empty() ? 3 : 99);
+    Gpt gpt(test::tiny());
+    Task text = test::text(gpt, test::counting(300), test::counting(60));
+    if (!by_logits) text.logits = nullptr;
+    TrainingOptions options = quiet(6);
+    options.optimizer = "sophia";
+    Trainer run(text, optim::constant(1e-3), options);
+    if (!from.empty()) run.resume(from);
+    const double before = run.validation_loss();
+    run.run([&] { return run.step() == stop; });
+    if (from.empty()) CHECK(run.validation_loss() < before);
+    run.save(to);
+    return all_values(gpt);
+  };
+  const test::Folder folder;
+  for (const bool by_logits : {true, false}) {
+    const auto whole = trained(by_logits, 6, "", folder / "whole");
+    trained(by_logits, 4, "", folder / "four");
+    CHECK(trained(by_logits, 6, folder / "four", folder / "six") == whole);
+  }
+}
+
 TEST_CASE("micro-batches of different numbers of tokens give the step of the batch that holds them all") {
   REQUIRE(reversals(0, 2).tokens != reversals(2, 2).tokens);
   std::vector<std::vector<double>> values;

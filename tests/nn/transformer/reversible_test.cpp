@@ -1,4 +1,4 @@
-// Reversible layers: gradients of stored activations, memory, dropout, and a stack of blocks.
+// Reversible layers: gradients of stored activations, memory, dropout, and stacks of blocks.
 #include "nn/transformer/reversible.h"
 
 #include <doctest/doctest.h>
@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "core/recompute.h"
 #include "nn/check_gradients.h"
+#include "nn/models/gpt.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/loss.h"
@@ -32,19 +33,21 @@ StackOptions options(const char* mixer, double dropout = 0, int64_t layers = 3) 
   return {.block = {.mixer = {.width = 8, .heads = 2, .context = 8, .name = mixer, .out_deviation = 0.3},
                     .dropout = dropout,
                     .drop_path = dropout},
-          .layers = layers};
+          .layers = layers,
+          .reversible = true};
 }
 
-ReversibleStack made(const StackOptions& o) {
+template <class Stack = Decoder>
+Stack made(const StackOptions& o) {
   manual_seed(5);
-  ReversibleStack stack(o);
+  Stack stack(o);
   stack.to(DType::float64);
   return stack;
 }
 
 /// The loss, then the gradients of x and of all parameters, by the node or by ordinary ops. Traces
 /// ask for ordinary ops.
-std::vector<Tensor> gradients(ReversibleStack& stack, const Tensor& x, bool stored) {
+std::vector<Tensor> gradients(Decoder& stack, const Tensor& x, bool stored) {
   manual_seed(9);
   std::vector<Tensor> xs = {x};
   for (const Parameter& p : stack.parameters()) xs.push_back(p);
@@ -65,7 +68,7 @@ TEST_CASE(
     "gradients are those of stored activations, also with dropout and of a weight that all layers share") {
   for (const auto& choice : {std::pair{"standard", 0.0}, {"laser+rotary", 0.3}, {"gru", 0.3}}) {
     INFO(std::string(choice.first));
-    ReversibleStack stack = made(options(choice.first, choice.second));
+    Decoder stack = made(options(choice.first, choice.second));
     const Tensor x = normal({2, 5, 8}, 1);
     const auto got = gradients(stack, x, false), want = gradients(stack, x, true);
     REQUIRE(got.size() == want.size());
@@ -104,20 +107,24 @@ TEST_CASE("the memory of a training step does not depend on the number of layers
 
 TEST_CASE(
     "a stack: decoding in steps, encoders, masks, modes, recomputation, second derivatives and copies") {
-  ReversibleStack stack = made(options("standard"));
+  Decoder stack = made(options("standard"));
   const Tensor x = normal({2, 5, 8}, 1), whole = stack.forward(x);
   const auto state = stack.make_state(2, 5);
   for (int64_t t = 0; t < 5; ++t)
     CHECK(apart(stack.forward(slice(x, 1, t, t + 1), {.state = state.get()}), slice(whole, 1, t, t + 1)) <
           1e-12);
   CHECK(apart(stack.clone().forward(x), whole) == 0);
-  StackOptions both_ways = options("standard");
-  both_ways.block.mixer.causal = false;
-  const ReversibleStack encoder = made(both_ways);
+  const Encoder encoder = made<Encoder>(options("standard"));
   const Tensor lengths = index_tensor(std::vector<int64_t>{5, 3}, {2});
   const Tensor alone = encoder.forward(slice(slice(x, 0, 1, 2), 1, 0, 3));
   CHECK(apart(slice(slice(encoder.forward(x, {.lengths = lengths}), 0, 1, 2), 1, 0, 3), alone) < 1e-12);
   CHECK(apart(slice(encoder.forward(x), 1, 0, 1), slice(whole, 1, 0, 1)) > 1e-3);
+  // A row with padding before it is as it is alone.
+  const Tensor padded = stack.forward(x, {.padding = index_tensor(std::vector<int64_t>{0, 2}, {2})});
+  CHECK(apart(slice(slice(padded, 0, 1, 2), 1, 2), stack.forward(slice(slice(x, 0, 1, 2), 1, 2))) < 1e-12);
+  StackOptions ordinary = options("standard");
+  ordinary.reversible = false;
+  CHECK(apart(made(ordinary).forward(x), whole) > 1e-3);
   const auto gradient_of = [&](const std::function<Tensor()>& f, int order) {
     Tape tape{{.order = order}};
     tape.watch(x);
@@ -134,13 +141,21 @@ TEST_CASE(
 }
 
 TEST_CASE("what does not fit, and a weight that was overwritten before the second run, are errors") {
-  ReversibleStack stack = made(options("standard", 0, 1));
+  Decoder stack = made(options("standard", 0, 1));
   const Tensor x = normal({1, 2, 8}, 1);
-  StackOptions post = options("standard");
+  StackOptions post = options("standard"), cross = post, experts = post, again = post;
   post.block.residual = Residual::post;
-  CHECK_THROWS_WITH_AS(ReversibleStack{post}, doctest::Contains("wanted pre-norm blocks without them"),
+  cross.block.cross = true;
+  experts.block.experts.count = 2;
+  again.recompute_blocks = true;
+  CHECK_THROWS_WITH_AS(Decoder{post}, doctest::Contains("reversible: wanted pre-norm blocks"), Error);
+  CHECK_THROWS_WITH_AS(Decoder{cross}, doctest::Contains("they come with a cross-attention"), Error);
+  CHECK_THROWS_WITH_AS(Decoder{experts}, doctest::Contains("they come with experts"), Error);
+  CHECK_THROWS_WITH_AS(Decoder{again}, doctest::Contains("they come with blocks that are computed again"),
                        Error);
-  CHECK_THROWS_WITH_AS(stack.forward(x, {.source = x}), doctest::Contains("have no source"), Error);
+  CHECK_THROWS_WITH_AS(Gpt({.residual = Residual::post, .reversible = true}),
+                       doctest::Contains("reversible: wanted pre-norm blocks"), Error);
+  CHECK_THROWS_WITH_AS(stack.forward(x, {.source = x}), doctest::Contains("no cross-attention"), Error);
   StateList foreign;
   CHECK_THROWS_WITH_AS(stack.forward(x, {.state = &foreign}), doctest::Contains("not one of 1 blocks"),
                        Error);

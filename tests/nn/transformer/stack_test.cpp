@@ -96,6 +96,41 @@ TEST_CASE("gradients of a decoder with a source, of its parameters, its input an
   CHECK_MESSAGE(report.passed, to_string(report));
 }
 
+TEST_CASE("channel mixing reads the position before: steps, lengths, gradients, and what it excludes") {
+  for (const FeedForwardKind kind : {FeedForwardKind::rwkv4, FeedForwardKind::rwkv7})
+    for (const bool cross : {false, true}) {
+      INFO(name_of(kind), cross);
+      StackOptions o = options("rwkv4", cross);
+      o.block.feed_forward = kind;
+      Decoder decoder = made<Decoder>(o);
+      const Tensor x = random({2, 4, 8}), source = cross ? random({2, 3, 8}, 9) : Tensor();
+      const Tensor whole = decoder.forward(x, {.source = source});
+      const auto state = decoder.make_state(2, 4);
+      for (int64_t t = 0; t < 4; ++t)
+        CHECK(apart(decoder.forward(slice(x, 1, t, t + 1), {.source = source, .state = state.get()}),
+                    slice(whole, 1, t, t + 1)) < 1e-12);
+      CHECK(apart(decoder.clone().forward(x, {.source = source}), whole) == 0);
+      const Tensor lengths = index_tensor(std::vector<int64_t>{4, 2}, {2});
+      const Tensor shorter = decoder.forward(x, {.lengths = lengths, .source = source});
+      CHECK(apart(slice(select(shorter, 0, 1), 0, 0, 2), slice(select(whole, 0, 1), 0, 0, 2)) < 1e-13);
+      if (cross) continue;
+      const TransformerBlock& block = *decoder.blocks[0];
+      const Tensor own = block.channel_mix->forward(x, {.mask = {.causal = true}});
+      const Tensor moved = concat({random({2, 1, 8}, 3), slice(x, 1, 1)}, 1);
+      const Tensor other = block.channel_mix->forward(moved, {.mask = {.causal = true}});
+      CHECK(apart(slice(own, 1, 1, 2), slice(other, 1, 1, 2)) > 1e-6);
+      CHECK(apart(slice(own, 1, 2), slice(other, 1, 2)) == 0);
+      const auto report = check_gradients(
+          decoder, [&](const std::vector<Tensor>& t) { return decoder.forward(t[0]); }, {slice(x, 0, 0, 1)});
+      CHECK_MESSAGE(report.passed, to_string(report));
+      CHECK_THROWS_WITH_AS(Encoder{o}, doctest::Contains("later ones cannot be seen"), Error);
+      o.block.residual = Residual::deepnet;
+      CHECK_THROWS_WITH_AS(Decoder{o}, doctest::Contains("deepnet has no initial weights"), Error);
+      o.block.residual = Residual::pre, o.block.experts.count = 2;
+      CHECK_THROWS_WITH_AS(Decoder{o}, doctest::Contains("and there are 2 experts"), Error);
+    }
+}
+
 TEST_CASE("each projection has a bias of its own or none") {
   const auto attention = [](ProjectionBias bias) {
     manual_seed(2);
