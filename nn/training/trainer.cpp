@@ -8,6 +8,7 @@
 
 #include "core/creation.h"
 #include "core/files/file.h"
+#include "core/flops.h"
 #include "core/gpu/stream.h"
 #include "core/memory/allocator.h"
 #include "core/memory/machine.h"
@@ -132,6 +133,8 @@ void TrainingOptions::list(OptionList& o) {
       .at_least(0)
       .decides(Role::files);
   o("checkpoint", checkpoint, "path of the checkpoint; by default in --out, named after the run")
+      .decides(Role::files);
+  o("tensorboard", tensorboard, "a folder for event files of TensorBoard; each run has its own in it")
       .decides(Role::files);
   o("best-by", best_by, "also save the best model by loss or another metric, next to the checkpoint")
       .decides(Role::files);
@@ -259,10 +262,12 @@ double Trainer::train_step() {
     graph_->replay();
     return sum_of(losses_of_graph_);
   }
+  const FlopCounter counter;
   const double loss = sum_of(compute_gradients(recorded));
   const bool finite = scale_.unscale(task_.model.parameters());
   if (recorded) record_gradients();
   if (finite) update();
+  flops_ = counter.total();
   warm_ = true;
   return loss;
 }
@@ -333,6 +338,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     last_loss_ = loss;
     record_.train_loss.add(x, loss);
     record_.learning_rate.add(x, rates_.rate(step_));
+    record_.flops.add(x, flops_);
     record_.speed.add(x, std::round(static_cast<double>(tokens()) / seconds));
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) evaluate();
     show_progress(loss, mean_seconds);
