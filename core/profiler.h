@@ -1,4 +1,4 @@
-// Time and memory by op and by module.
+// Time, memory and floating-point operations by op and by module.
 //
 //   Profiler profiler;
 //   … a few training steps …
@@ -25,14 +25,15 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// One run of a kernel, or of a backward including all its kernels.
+  /// One run of a kernel, or of a backward including all its kernels, or a count of operations.
   struct Event {
     const char* name;
-    const char* category;       ///< "kernel" or "backward"
+    const char* category;       ///< "kernel", "backward" or "flops"
     const std::string* module;  ///< the module's path, interned
     int64_t start, end;         ///< nanoseconds
     uint64_t thread;
     size_t bytes;  ///< allocated for this run
+    double flops = 0;
   };
   /// A sum over events.
   struct Row {
@@ -40,6 +41,7 @@ class Profiler {
     int64_t calls = 0;
     double milliseconds = 0;
     size_t bytes = 0;  ///< allocated
+    double flops = 0;  ///< floating-point operations (core/flops.h)
   };
 
   std::vector<Event> events() const;  ///< all events so far, ordered by end time
@@ -54,8 +56,12 @@ class Profiler {
   static bool active();  ///< whether a profiler lives, on any thread
   /// Adds an event that has ended to the profiler that lives.
   static void note(const char* name, const char* category, int64_t start, int64_t end, size_t bytes = 0);
+  /// Adds to the operations of `op`; see count_flops.
+  static void note_flops(const char* op, double flops);
 
  private:
+  static void add(Event event);
+
   mutable std::mutex mutex_;
   std::vector<Event> events_;
 };

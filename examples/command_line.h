@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <climits>
 #include <cstdio>
 #include <deque>
 #include <iostream>
@@ -35,13 +36,29 @@ class CommandLine {
     app_.set_version_flag("--version", fmt::format("{} of Vitrine {}", program, version()));
     app_.allow_extras();
   }
-  /// Adds a required argument without a flag.
-  void argument(const std::string& name, std::string& value, const std::string& help) {
-    app_.add_option(name, value, help)->required()->type_name("");
+  /// Adds arguments without flags, `least` to `most` of them.
+  void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                 int least, int most) {
+    if (most == 0) return;
+    words_ = &values;
+    most_words_ = most;
+    app_.add_option(name, values, help)->required(least > 0)->expected(least, INT_MAX)->type_name("");
   }
-  /// Reads the file that --config names, then the flags. Invalid input is an error. Returns the
-  /// exit code if the program must end here: after --help, or if a required value is missing.
+  /// Reads the file that --config names, then the flags. Returns the exit code if the program must
+  /// end here: 0 after --help, and 2 after invalid input, of which it prints what is wrong.
   std::optional<int> parse(nn::OptionList& options, int argc, char** argv) {
+    try {
+      return parse_or_throw(options, argc, argv);
+    } catch (const Error& error) {
+      say(stderr, "{}: {}\n", app_.get_name(), error.what());
+      return kWrongUsage;
+    }
+  }
+
+ private:
+  static constexpr int kWrongUsage = 2;
+
+  std::optional<int> parse_or_throw(nn::OptionList& options, int argc, char** argv) {
     std::string config;
     app_.add_option("--config", config, "a file with options as name = value, a line each; flags go first")
         ->type_name("");
@@ -49,9 +66,12 @@ class CommandLine {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return app_.exit(error);
+      return app_.exit(error) == 0 ? 0 : kWrongUsage;
     }
     refuse_unknown(options);
+    check(words_ == nullptr || std::ssize(*words_) <= most_words_, "{} is surplus, wanted at most {}",
+          words_ == nullptr || words_->empty() ? "" : words_->back(),
+          most_words_ == 1 ? "one argument" : fmt::format("{} arguments", most_words_));
     if (!config.empty()) read_config(config, options);
     auto flag = flags_.begin();
     for (nn::Option& option : options) {
@@ -64,7 +84,6 @@ class CommandLine {
     return std::nullopt;
   }
 
- private:
   /// ": layer, rms", ", in [0, 1)" or " (at least 1)"; empty: any value.
   static std::string allowed_values(const nn::Option& option) {
     const std::string range = option.range();
@@ -99,7 +118,9 @@ class CommandLine {
 
   CLI::App app_;
   std::deque<std::vector<std::string>> values_;  ///< written by CLI11
-  std::vector<CLI::Option*> flags_;              ///< in the order of the options
+  std::vector<std::string>* words_ = nullptr;    ///< the arguments without flags
+  int most_words_ = 0;
+  std::vector<CLI::Option*> flags_;  ///< in the order of the options
 };
 
 /// Runs `body`, which returns the exit code of the program. An error is printed after the name of

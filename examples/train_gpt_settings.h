@@ -127,7 +127,7 @@ inline Settings settings_of_run(Settings s, const nn::OptionList& given, const n
   s.seeds.clear();
   s.resume.clear();
   s.training.new_schedule = s.training.new_schedule && !run.resume.empty();
-  for (std::string* path : {&s.data, &s.out, &s.training.checkpoint})
+  for (std::string* path : {&s.data, &s.out, &s.training.checkpoint, &s.training.tensorboard})
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   return s;
 }

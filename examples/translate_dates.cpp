@@ -1,6 +1,7 @@
 // Trains an encoder-decoder Transformer to write dates as numbers: "march 3, 2021" → "2021-03-03".
 //
-//   translate_dates [STEPS]
+//   translate_dates [STEPS [CHECKPOINT]]
+//   vitrine translate CHECKPOINT 'march 3, 2021'
 //
 // Characters are the tokens. No form of one date in eight is in the training data
 // (nn/data/synthetic/dates.h). At the end, beam search translates such dates.
@@ -17,6 +18,7 @@
 #include "nn/generation/beam_search.h"
 #include "nn/models/encoder_decoder.h"
 #include "nn/text/characters.h"
+#include "nn/training/checkpoint.h"
 #include "nn/training/trainer.h"
 #include "ops/loss.h"
 #include "optim/schedule.h"
@@ -70,8 +72,8 @@ int64_t translate(EncoderDecoder& model, const Dataset<WrittenDate>& held_out) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  check(argc <= 2, "usage: translate_dates [STEPS]");
-  const int64_t steps = argc == 2 ? std::stoll(argv[1]) : 1200;
+  check(argc <= 3, "usage: translate_dates [STEPS [CHECKPOINT]]");
+  const int64_t steps = argc >= 2 ? std::stoll(argv[1]) : 1200;
   EncoderDecoder model({.source_vocabulary = kCharacters.size(),
                         .vocabulary = kCharacters.size(),
                         .source_context = kLongest,
@@ -81,12 +83,15 @@ int main(int argc, char** argv) try {
                         .decoder_layers = 2});
   Loader loader(dates(Part::training, 50000), shuffled_batches(50000, 64, /*seed=*/0), batch_of);
   const Loader validation(dates(Part::held_out, 256, /*seed=*/1), ordered_batches(256, 256), batch_of);
-  const training::Task task{
+  training::Task task{
       .model = model,
       .batch = [&](int64_t index) { return loader.batch(index); },
       .validation = [&] { return validation.whole(); },
       .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0], x[1], x[2]), x[3]); }};
-  training::Trainer trainer(task, optim::warmup_cosine(3e-3, steps / 10, steps), {.steps = steps});
+  keep_model(task, model);
+  keep_tokenizer(task, kCharacters);
+  training::Trainer trainer(task, optim::warmup_cosine(3e-3, steps / 10, steps),
+                            {.steps = steps, .checkpoint = argc == 3 ? argv[2] : ""});
   trainer.run();
   const int64_t right = translate(model, dates(Part::held_out, 1000, /*seed=*/2));
   fmt::print("{} parameters; {} of 1000 held-out dates are right\n", model.parameter_count(), right);

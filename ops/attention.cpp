@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/flops.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
@@ -148,6 +149,18 @@ Tensor rounded_heads(const Tensor& x, DType dtype) {
   return x.dtype() == dtype ? x : permute(copy_as(permute(x, {0, 2, 1, 3}), dtype), {0, 2, 1, 3});
 }
 
+/// The pairs of a query and a key of one head that causal and window leave. A tensor `allowed` does
+/// not count, because kernels compute its hidden pairs.
+double pairs_of(const AttentionForm& form, int64_t queries, int64_t keys) {
+  double pairs = 0;
+  for (int64_t i = 0; i < queries; ++i) {
+    const int64_t position = i + keys - queries;
+    const int64_t last = std::min(position + (form.causal ? 0 : form.right), keys - 1);
+    pairs += static_cast<double>(std::max<int64_t>(last - std::max<int64_t>(position - form.left, 0) + 1, 0));
+  }
+  return pairs;
+}
+
 }  // namespace
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
@@ -171,16 +184,24 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   Tensor kept;
   if (laser || (y.dtype() != type && (has_gradient(q) || has_gradient(k) || has_gradient(v))))
     kept = empty_heads(y.shape(), laser ? type : y.dtype(), q.device());
+  // Each pair has a score q·k and adds weight·v.
+  const double of_scores = 2.0 * static_cast<double>(q.size(0) * q.size(1) * q.size(3)) *
+                           pairs_of(form, q.size(2), k.size(2)),
+               of_values = 2.0 * static_cast<double>(q.size(0) * q.size(1) * v.size(3)) *
+                           pairs_of(form, q.size(2), k.size(2));
+  count_flops("attention", of_scores + of_values);
   VITRINE_RUN(attention, y, lse, kept, readable(q), readable(k), readable(v), bias, slopes, allowed, form);
   return record(
       "attention", {q, k, v}, rounded_heads(y, q.dtype()),
       [q = Saved(q), k = Saved(k), v = Saved(v), y = Saved(laser ? Tensor() : y), kept = Saved(kept),
-       lse = Saved(lse), bias = Saved(bias), slopes = Saved(slopes), allowed = Saved(allowed),
-       form](const Tensor& dy) -> Grads {
+       lse = Saved(lse), bias = Saved(bias), slopes = Saved(slopes), allowed = Saved(allowed), form,
+       of_scores, of_values](const Tensor& dy) -> Grads {
         const auto like = [&](const Tensor& x) {
           return empty_heads(x.shape(), kernel_dtype(x), x.device());
         };
         Tensor dq = like(q), dk = like(k), dv = like(v);
+        // The scores again, dq, dk; the gradient of the weights, dv.
+        count_flops("attention_backward", 3 * of_scores + 2 * of_values);
         VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
                     y.get(), kept.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
         return {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()), rounded_heads(dv, q->dtype())};

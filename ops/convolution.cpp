@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/flops.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
@@ -87,6 +88,16 @@ Tensor define::conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   return cast(bias.defined() ? y + reshape(c.bias, {outputs, 1, 1}) : y, c.dtype);
 }
 
+namespace {
+
+/// Each element of y is a product over its window. Either gradient has the same products.
+void count_products(const char* op, const Tensor& y, const Tensor& weight) {
+  const double window = weight.numel() == 0 ? 0 : static_cast<double>(weight.numel() / weight.size(0));
+  count_flops(op, 2.0 * static_cast<double>(y.numel()) * window);
+}
+
+}  // namespace
+
 Tensor conv2d(const Tensor& x0, const Tensor& weight0, const Tensor& bias0, const Conv2dOptions& o) {
   const Convolution c(x0, weight0, bias0, o);
   if (const auto y = through_definition({c.x, c.weight, c.bias},
@@ -94,6 +105,7 @@ Tensor conv2d(const Tensor& x0, const Tensor& weight0, const Tensor& bias0, cons
     return *y;
   const Tensor x = packed(c.x), weight = packed(c.weight), bias = c.bias.defined() ? packed(c.bias) : c.bias;
   Tensor y = empty(c.result(), c.dtype, x.device());
+  count_products("convolution", y, weight);
   VITRINE_RUN(convolution, y, x, weight, bias, c.windows);
   return record("conv2d", {c.x, c.weight, c.bias}, y,
                 [x = Saved(x), weight = Saved(weight), windows = c.windows, dtype = c.dtype,
@@ -102,11 +114,13 @@ Tensor conv2d(const Tensor& x0, const Tensor& weight0, const Tensor& bias0, cons
                   Grads grads(3);
                   if (b.needs(0)) {
                     Tensor dx = empty(x->shape(), wide, dy.device());
+                    count_products("convolution_backward_x", dy, weight);
                     VITRINE_RUN(convolution_backward_x, dx, dy, weight, windows);
                     grads[0] = cast(dx, dtype);
                   }
                   if (b.needs(1)) {
                     Tensor dweight = empty(weight->shape(), wide, dy.device());
+                    count_products("convolution_backward_weight", dy, weight);
                     VITRINE_RUN(convolution_backward_weight, dweight, dy, x, windows);
                     grads[1] = cast(dweight, dtype);
                   }

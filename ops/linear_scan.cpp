@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/flops.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
@@ -118,10 +119,13 @@ LinearScanStates linear_scan(const Tensor& q0, const Tensor& k0, const Tensor& v
     boundaries = empty({s.batch, s.heads, chunks, s.rows, s.columns}, s.wide, q.device());
     if (erases) erased = empty(s.v.shape(), s.wide, q.device());
   }
+  // A position writes k·vᵀ into the state and reads q·S; what erases reads and writes once more.
+  const double flops = (erases ? 8.0 : 4.0) * static_cast<double>(v.numel()) * static_cast<double>(s.rows);
+  count_flops("linear_scan", flops);
   VITRINE_RUN(linear_scan, o, state, erased, boundaries, q, k, v, g, to, from, packed(s.first), s.scale);
   const auto backward = [q = Saved(q), k = Saved(k), v = Saved(v), g = Saved(g), to = Saved(to),
                          from = Saved(from), erased = Saved(erased), boundaries = Saved(boundaries),
-                         wide = s.wide, scale = s.scale](const Backward& b) -> Grads {
+                         wide = s.wide, scale = s.scale, flops](const Backward& b) -> Grads {
     const Shape shape = boundaries->shape();
     const Tensor dy = b.dy(0).defined() ? readable(b.dy(0)) : zeros_like(v.get());
     const Tensor dstate = b.dy(1).defined()
@@ -129,16 +133,20 @@ LinearScanStates linear_scan(const Tensor& q0, const Tensor& k0, const Tensor& v
                               : zeros({shape[0], shape[1], shape[3], shape[4]}, wide, dy.device());
     Tensor dv = empty(dy.shape(), dy.dtype(), dy.device()), dfirst = empty_like(dstate), added;
     if (to->defined()) added = empty(dy.shape(), wide, dy.device());
-    if (b.needs(2) || b.needs(3) || to->defined())
+    if (b.needs(2) || b.needs(3) || to->defined()) {
+      count_flops("linear_scan_backward_columns", flops);
       VITRINE_RUN(linear_scan_backward_columns, dv, added, dfirst, dy, dstate, q.get(), k.get(), g.get(),
                   to.get(), from.get(), scale);
+    }
     const auto like = [](const Tensor& x, DType dtype) { return empty(x.shape(), dtype, x.device()); };
     Tensor dq = like(q, q->dtype()), dk = like(k, k->dtype()), dg, dto, dfrom;
     if (to->defined()) dto = like(to, to->dtype()), dfrom = like(from, from->dtype());
     if (b.needs(4)) dg = like(q, wide);
-    if (b.needs(0) || b.needs(1) || b.needs(4) || b.needs(5) || b.needs(6))
+    if (b.needs(0) || b.needs(1) || b.needs(4) || b.needs(5) || b.needs(6)) {
+      count_flops("linear_scan_backward_rows", flops);
       VITRINE_RUN(linear_scan_backward_rows, dq, dk, dg, dto, dfrom, dy, dstate, q.get(), k.get(), v.get(),
                   g.get(), to.get(), from.get(), erased.get(), added, boundaries.get(), scale);
+    }
     if (dg.defined() && g->rank() == 3) dg = sum(dg, {-1});
     return {dq, dk, dv, dfirst, dg, dto, dfrom};
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/flops.h"
 #include "ops/activation.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/gemm/gemm.h"
@@ -34,6 +35,7 @@ Tensor rounded(const Tensor& x) {
 
 /// z = x·y, or z += x·y, of readable matrices.
 void multiply(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
+  count_flops("matmul", 2.0 * static_cast<double>(z.numel()) * static_cast<double>(x.size(-1)));
   if (rounds(x))
     VITRINE_RUN(matmul, z, rounded(x), rounded(y), add);
   else
@@ -213,6 +215,7 @@ struct Layer {
 
   Tensor packed_bias() const { return bias.defined() ? packed(bias) : bias; }
   Tensor result() const { return empty({x.size(0), weight.size(0)}, x.dtype(), x.device()); }
+  double flops() const { return 2.0 * static_cast<double>(x.size(0)) * static_cast<double>(weight.numel()); }
   Tensor shaped(const Tensor& y) const { return y.shape() == shape ? y : reshape(y, shape); }
 };
 
@@ -249,6 +252,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     multiply(y, rows, transpose(matrix), false);
     if (l.bias.defined()) VITRINE_RUN(binary, y, y, expand(l.bias, y.shape()), Binary::add);
   } else {
+    count_flops("linear", l.flops());
     VITRINE_RUN(linear, y, rows, matrix, l.packed_bias());
   }
   y = record("linear", {l.x, l.weight, l.bias}, y,
@@ -294,6 +298,7 @@ Tensor linear_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bia
   if (rounds(l.x)) return l.shaped(definition());
   const Tensor rows = readable(l.x), matrix = packed(l.weight);
   Tensor h = l.result(), y = l.result();
+  count_flops("linear_gelu_tanh", l.flops());
   VITRINE_RUN(linear_gelu_tanh, y, h, rows, matrix, l.packed_bias());
   y = record("linear_gelu_tanh", {l.x, l.weight, l.bias}, y,
              [x = Saved(rows), weight = Saved(matrix), h = Saved(h)](const Backward& b) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/creation.h"
+#include "core/flops.h"
 #include "core/record.h"
 #include "core/tape.h"
 #include "core/tensor_kernels.h"
@@ -91,6 +92,7 @@ Tensor linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias
   shape.back() = N;
   const Tensor rows = packed(reshape(x, {x.numel() / std::max<int64_t>(K, 1), K}));
   Tensor y = empty({rows.size(0), N}, x.dtype());
+  count_flops("linear_int8", 2.0 * static_cast<double>(y.numel()) * static_cast<double>(K));
   VITRINE_RUN(linear_int8, y, rows, packed(weight.levels), packed(weight.scale),
               bias.defined() ? packed(cast(bias, x.dtype())) : bias);
   return reshape(y, shape);

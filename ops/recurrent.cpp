@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/adjoint.h"
+#include "core/flops.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
@@ -92,10 +93,16 @@ Tensor at(const Tensor& states, int64_t t, const Tensor& first = {}) {
 /// dy with contiguous rows, as kernels require; undefined if nothing depends on the output.
 Tensor readable(const Tensor& dy) { return dy.defined() ? packed(dy) : dy; }
 
+/// z = x·y, or z += x·y if `add`.
+void multiply(Tensor& z, const Tensor& x, const Tensor& y, bool add) {
+  count_flops("matmul", 2.0 * static_cast<double>(z.numel()) * static_cast<double>(x.size(-1)));
+  VITRINE_RUN(matmul, z, x, y, add);
+}
+
 /// dW = Σ dsumsᵀ·h_before over all rows and positions.
 Grad gradient_of_weight(const Tensor& dsums, const Tensor& h_before) {
   return Grad::into([dy = flatten(dsums, 0, 1), h = flatten(h_before, 0, 1)](Tensor& dw, bool fresh) {
-    VITRINE_RUN(matmul, dw, transpose(dy), h, !fresh);
+    multiply(dw, transpose(dy), h, !fresh);
   });
 }
 
@@ -142,7 +149,7 @@ LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, co
   s.forward([&](int64_t t, int64_t before) {
     const Tensor h_before = at(h, before, h_first);
     Tensor next_h = at(h, t), next_c = at(c, t), gate = at(gates, t);
-    VITRINE_RUN(matmul, product, h_before, transpose(weight), false);
+    multiply(product, h_before, transpose(weight), false);
     VITRINE_RUN(lstm_cell, next_h, next_c, gate, at(x, t), product, h_before, at(c, before, c_first),
                 s.options.lengths, t);
   });
@@ -155,7 +162,7 @@ LstmStates lstm(const Tensor& x0, const Tensor& recurrent0, const Tensor& h0, co
       Tensor dsums = at(dx, t);
       VITRINE_RUN(lstm_cell_backward, dsums, dh, dc, at(dh_all, t), at(dc_all, t), at(gates, t), at(c, t),
                   at(c, before, c_first), s.options.lengths, t);
-      VITRINE_RUN(matmul, dh, dsums, weight, true);
+      multiply(dh, dsums, weight, true);
     });
     return {dx, gradient_of_weight(dx, s.before(h_first, h)), cast(dh, s.dtype), dc};
   };
@@ -197,7 +204,7 @@ Tensor gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias0, cons
   s.forward([&](int64_t t, int64_t before) {
     const Tensor h_before = at(h, before, h_first);
     Tensor next_h = at(h, t), gate = at(gates, t);
-    VITRINE_RUN(matmul, product, h_before, transpose(weight), false);
+    multiply(product, h_before, transpose(weight), false);
     VITRINE_RUN(gru_cell, next_h, gate, at(x, t), product, shift, h_before, s.options.lengths, t);
   });
   return record("gru", {s.x, s.recurrent, bias, s.h0}, h,
@@ -211,7 +218,7 @@ Tensor gru(const Tensor& x0, const Tensor& recurrent0, const Tensor& bias0, cons
                     Tensor dsums = at(dx, t), dback = at(dproduct, t);
                     VITRINE_RUN(gru_cell_backward, dsums, dback, dh, at(dy, t), at(gates, t),
                                 at(h, before, h_first), s.options.lengths, t);
-                    VITRINE_RUN(matmul, dh, dback, weight, true);
+                    multiply(dh, dback, weight, true);
                   });
                   Grads grads(4);
                   grads[0] = dx, grads[1] = gradient_of_weight(dproduct, s.before(h_first, h));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/flops.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
@@ -82,10 +83,13 @@ SelectiveScanStates selective_scan(const Tensor& u0, const Tensor& delta0, const
   const int64_t chunks = (s.time + kScanChunk - 1) / kScanChunk;
   if (std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return has_gradient(x); }))
     boundaries = empty({s.batch, chunks, s.channels, s.states}, s.wide, u.device());
+  // A position adds b·u to each element of the state and reads c·S.
+  const double flops = 4.0 * static_cast<double>(u.numel()) * static_cast<double>(s.states);
+  count_flops("selective_scan", flops);
   VITRINE_RUN(selective_scan, y, state, boundaries, u, delta, a, b, c, skip, packed(s.first));
   const auto backward = [u = Saved(u), delta = Saved(delta), a = Saved(a), b = Saved(b), c = Saved(c),
                          skip = Saved(skip), boundaries = Saved(boundaries), wide = s.wide,
-                         shape = s.first.shape()](const Backward& g) -> Grads {
+                         shape = s.first.shape(), flops](const Backward& g) -> Grads {
     const Device device = u->device();
     const Tensor dy = g.dy(0).defined() ? packed(g.dy(0)) : zeros_like(u.get());
     const Tensor dstate = g.dy(1).defined() ? packed(g.dy(1)) : zeros(shape, wide, device);
@@ -94,6 +98,7 @@ SelectiveScanStates selective_scan(const Tensor& u0, const Tensor& delta0, const
     if (skip->defined()) dskip = empty({shape[0], shape[1]}, wide, device);
     const int64_t groups = (shape[1] + kScanChannels - 1) / kScanChannels;
     Tensor db = empty({shape[0], groups, b->size(1), shape[2]}, wide, device), dc = empty_like(db);
+    count_flops("selective_scan_backward", 2 * flops);
     VITRINE_RUN(selective_scan_backward, du, ddelta, da, db, dc, dskip, dfirst, dy, dstate, u.get(),
                 delta.get(), a.get(), b.get(), c.get(), skip.get(), boundaries.get());
     const auto over = [](const Tensor& parts, int64_t axis, DType dtype) {

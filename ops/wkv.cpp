@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/creation.h"
+#include "core/flops.h"
 #include "core/record.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -75,10 +76,13 @@ WkvStates wkv(const Tensor& k0, const Tensor& v0, const Tensor& decay0, const Te
          boundaries;
   if (std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return has_gradient(x); }))
     boundaries = empty({2, s.batch, (s.time + kScanChunk - 1) / kScanChunk, s.channels}, s.wide, v.device());
+  // A position adds its value to the mean of its channel and reads the mean.
+  const double flops = 4.0 * static_cast<double>(v.numel());
+  count_flops("wkv", flops);
   VITRINE_RUN(wkv, y, mean, log_weight, boundaries, k, v, decay, bonus, packed(s.mean), packed(s.log_weight));
   const auto backward = [k = Saved(k), v = Saved(v), decay = Saved(decay), bonus = Saved(bonus),
-                         boundaries = Saved(boundaries), shape = s.mean.shape(),
-                         wide = s.wide](const Backward& b) -> Grads {
+                         boundaries = Saved(boundaries), shape = s.mean.shape(), wide = s.wide,
+                         flops](const Backward& b) -> Grads {
     const Device device = k->device();
     const auto of_state = [&](int output) {
       return b.dy(output).defined() ? packed(b.dy(output)) : zeros(shape, wide, device);
@@ -86,6 +90,7 @@ WkvStates wkv(const Tensor& k0, const Tensor& v0, const Tensor& decay0, const Te
     const Tensor dy = b.dy(0).defined() ? packed(b.dy(0)) : zeros_like(v.get());
     Tensor dk = empty_like(k.get()), dv = empty_like(v.get()), dmean = empty(shape, wide, device),
            dlog_weight = empty_like(dmean), ddecay = empty_like(dmean), dbonus = empty_like(dmean);
+    count_flops("wkv_backward", 2 * flops);
     VITRINE_RUN(wkv_backward, dk, dv, ddecay, dbonus, dmean, dlog_weight, dy, of_state(1), of_state(2),
                 k.get(), v.get(), decay.get(), bonus.get(), boundaries.get());
     return {dk, dv, sum(ddecay, {0}), sum(dbonus, {0}), dmean, dlog_weight};

@@ -99,7 +99,7 @@ TEST_CASE("documents quote code as it is, and name files, links and make targets
   for (const std::string& name : names) {
     const Document document = read(root / name);
     for (const std::string& path : document.paths) {
-      const auto made_by_a_run = {"build", "reports/", "bench/results/proofs/"};
+      const auto made_by_a_run = {"build", "reports/", "runs/", "search/", "bench/results/proofs/"};
       if (std::any_of(made_by_a_run.begin(), made_by_a_run.end(),
                       [&](const char* made) { return path.starts_with(made); }))
         continue;

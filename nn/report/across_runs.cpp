@@ -45,7 +45,41 @@ double over_second_half(const Series& norms) {
   return count > 0 ? std::exp(sum / count) : not_given;
 }
 
+/// The values of a series at the operations that training had cost by then.
+Series over_cost(const Series& series, const Series& flops, const std::string& name) {
+  std::map<double, double> cost;  // by step
+  double sum = 0;
+  for (size_t i = 0; i < std::min(flops.x.size(), flops.y.size()); ++i) cost[flops.x[i]] = sum += flops.y[i];
+  Series result{name, {}, {}};
+  for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
+    if (const auto found = cost.find(series.x[i]); found != cost.end())
+      result.add(found->second, series.y[i]);
+  return result;
+}
+
 }  // namespace
+
+std::string cost_card(const std::vector<RunRecord>& runs) {
+  LineChart chart;
+  chart.title = "Loss over the cost of training";
+  chart.x = {.label = "floating-point operations so far"};
+  chart.y.label = loss_label(runs.front());
+  chart.max_points = 1000;
+  for (const RunRecord& run : runs) {
+    if (run.flops.y.empty()) continue;
+    const int index = method_index(runs, run);
+    const Color color = categorical_color(index);
+    chart.lines.push_back({over_cost(smoothed(run.train_loss, run.name), run.flops, run.name + ", training"),
+                           color, categorical_style(index), method_of(run)});
+    chart.lines.push_back({over_cost(run.validation_loss, run.flops, run.name + ", validation"), color,
+                           LineStyle::dots, method_of(run)});
+  }
+  if (chart.lines.empty()) return "";
+  return card("Loss over cost", render_line_chart(chart),
+              "The same losses over the operations of matrix products, convolutions, attention and scans, "
+              "which do not depend on the machine. At equal cost, the lower line is the better use of it.",
+              "wide");
+}
 
 std::string difference_card(const std::vector<RunRecord>& runs) {
   LineChart chart;

@@ -172,7 +172,8 @@ std::string differing_settings_card(const std::vector<RunRecord>& runs) {
 
 std::string comparison_section(const std::vector<RunRecord>& runs) {
   const auto any = [&runs](auto has) { return std::any_of(runs.begin(), runs.end(), has); };
-  std::string html = R"(<div class="cards">)" + loss_cards(runs) + difference_card(runs) + metric_cards(runs);
+  std::string html = R"(<div class="cards">)" + loss_cards(runs) + cost_card(runs) + difference_card(runs) +
+                     metric_cards(runs);
   html += means_card(runs) + totals_card(runs) + differing_settings_card(runs) + depth_card(runs);
   if (any([](const RunRecord& run) { return !run.grad_norm_by_path.empty(); })) html += gradients_card(runs);
   html += map_pair(runs);

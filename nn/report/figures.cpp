@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "nn/report/charts/frame.h"
 #include "nn/report/html.h"
@@ -87,6 +88,10 @@ double median_speed(const RunRecord& run) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+double total_flops(const RunRecord& run) {
+  return run.flops.y.empty() ? not_given : std::accumulate(run.flops.y.begin(), run.flops.y.end(), 0.0);
 }
 
 Series smoothed(const Series& series, const std::string& name) {

@@ -126,6 +126,17 @@ std::string readable_bytes(double bytes) {
   return fmt::format("{} {}", without_trailing_zeros(fmt::format("{:.1f}", bytes)), units[unit]);
 }
 
+std::string readable_flops(double flops) {
+  if (!std::isfinite(flops)) return "–";
+  static constexpr const char* units[] = {"", "K", "M", "G", "T", "P", "E"};
+  size_t unit = 0;
+  while (flops >= 999.5 && unit + 1 < std::size(units)) {
+    flops /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}FLOPs", flops, units[unit]);
+}
+
 std::string readable_duration(double seconds) {
   if (!std::isfinite(seconds)) return "–";
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);

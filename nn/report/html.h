@@ -28,6 +28,9 @@ std::string power_of_ten(int exponent);
 /// 1536 bytes as "1.5 KiB", up to TiB. NaN gives "–".
 std::string readable_bytes(double bytes);
 
+/// 1.5e12 floating-point operations as "1.5 TFLOPs", from KFLOPs to EFLOPs. NaN gives "–".
+std::string readable_flops(double flops);
+
 /// Seconds as "48 s", "3 min 05 s" or "2 h 10 min". NaN gives "–".
 std::string readable_duration(double seconds);
 

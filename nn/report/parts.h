@@ -41,6 +41,10 @@ std::string run_section(const RunRecord& run, int index, const SharedRanges& ran
 /// weights, samples, and the settings that differ.
 std::string comparison_section(const std::vector<RunRecord>& runs);
 
+/// The losses of all runs over the operations that training has cost; "" if no run has counted
+/// them.
+std::string cost_card(const std::vector<RunRecord>& runs);
+
 /// The difference of each run's loss to that of the first run, over steps.
 std::string difference_card(const std::vector<RunRecord>& runs);
 
@@ -96,6 +100,7 @@ std::string settings_table(const std::vector<std::pair<std::string, std::string>
 // Figures that both sections use.
 
 double median_speed(const RunRecord& run);
+double total_flops(const RunRecord& run);  ///< of all steps; NaN if they were not counted
 bool has_attention(const RunRecord& run);
 std::string loss_label(const RunRecord& run);   ///< "loss, nats per token"
 std::string speed_label(const RunRecord& run);  ///< "tokens per second"

@@ -81,6 +81,7 @@ struct RunRecord {
   // Over optimizer steps.
   Series train_loss, validation_loss;
   Series learning_rate, speed;                   // speed: items per second, see TaskWords
+  Series flops;                                  // operations of each step, see core/flops.h
   std::vector<MetricValues> metrics;             // on the validation split
   std::vector<Series> grad_norm_by_layer;        // one per layer, in order
   std::vector<PathGradients> grad_norm_by_path;  // one per attention, in order

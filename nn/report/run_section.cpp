@@ -255,6 +255,7 @@ std::string summary_tiles(const RunRecord& run) {
   for (const MetricValues& metric : run.metrics)
     add(!std::isnan(metric.last()), escape_html(formatted(metric.format, metric.last())),
         escape_html(metric.name));
+  add(!std::isnan(total_flops(run)), readable_flops(total_flops(run)), "training cost");
   const double speed = median_speed(run);
   add(!std::isnan(speed), readable_number(speed, 4), escape_html(speed_label(run)) + " (median)");
   add(!std::isnan(run.peak_memory_bytes), readable_bytes(run.peak_memory_bytes), "peak memory of tensors");

@@ -69,7 +69,8 @@ std::vector<TotalsRow> other_rows(const std::vector<RunRecord>& runs) {
   const auto below = [](int exponent) {
     return [exponent](const RunRecord& run) { return run.weights.share_below(exponent); };
   };
-  return {{speed_label(runs.front()) + " (median)", of_each(runs, median_speed), with_digits(4)},
+  return {{"training cost", of_each(runs, total_flops), readable_flops},
+          {speed_label(runs.front()) + " (median)", of_each(runs, median_speed), with_digits(4)},
           {"peak memory of tensors", of_each(runs, memory), readable_bytes},
           {"parameters", of_each(runs, count), with_digits(4)},
           {"time", of_each(runs, seconds), readable_duration},

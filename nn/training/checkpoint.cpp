@@ -1,6 +1,7 @@
 #include "nn/training/checkpoint.h"
 
 #include <filesystem>
+#include <type_traits>
 
 #include "core/files/safetensors.h"
 #include "nn/pretrained/pretrained.h"
@@ -16,10 +17,45 @@ const std::string& metadata_of(const Safetensors& file, const std::string& key, 
   return found->second;
 }
 
-GptOptions options_in(const Safetensors& file, const std::string& path) {
+template <class Model>
+struct Kind;
+template <>
+struct Kind<Gpt> {
+  using Options = GptOptions;
+  static constexpr const char* name = "gpt";
+  static constexpr const char* blocks = "blocks";  ///< of the decoder
+  static int64_t layers(const Options& o) { return o.layers; }
+  static std::map<std::string, Shape> largest(const Options& o) {
+    std::map<std::string, Shape> shapes;
+    const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;
+    if (o.experts.count > 0)
+      shapes["blocks.0.experts.down"] = {o.experts.count, o.width, hidden};
+    else if (o.feed_forward != FeedForwardKind::dense)
+      shapes["blocks.0.channel_mix.value.weight"] = {o.width, hidden};
+    else
+      shapes["blocks.0.feed_forward.down.weight"] = {o.width, hidden};
+    if (o.positions == Positions::learned) shapes["positions"] = {o.context, o.width};
+    return shapes;
+  }
+};
+template <>
+struct Kind<EncoderDecoder> {
+  using Options = EncoderDecoderOptions;
+  static constexpr const char* name = "encoder_decoder";
+  static constexpr const char* blocks = "decoder.blocks";
+  static int64_t layers(const Options& o) { return o.decoder_layers; }
+  static std::map<std::string, Shape> largest(const Options& o) {
+    return {{"source_tokens.weight", {o.source_vocabulary, o.width}},
+            {"decoder.blocks.0.feed_forward.down.weight", {o.width, o.hidden > 0 ? o.hidden : 4 * o.width}}};
+  }
+};
+
+template <class Model>
+typename Kind<Model>::Options options_in(const Safetensors& file, const std::string& path) {
   const std::string& kind = metadata_of(file, "model", path);
-  check(kind == "gpt", "load_model: the model of {} is a {}, wanted gpt", path, kind);
-  GptOptions options;
+  check(kind == Kind<Model>::name, "load_model: the model of {} is a {}, wanted {}", path, kind,
+        Kind<Model>::name);
+  typename Kind<Model>::Options options;
   OptionList list = options_of(options);
   for (Option& option : list)
     if (option.role == Role::result && option.applies())
@@ -30,35 +66,31 @@ GptOptions options_in(const Safetensors& file, const std::string& path) {
 
 /// Prevents a model with corrupt options from allocating memory: one tensor of each size, and the
 /// last block, must be in the file.
-void check_sizes(const GptOptions& o, const std::map<std::string, Tensor>& state, const std::string& path) {
-  std::map<std::string, Shape> largest = {{"tokens.weight", {o.vocabulary, o.width}}};
-  const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;
-  if (o.experts.count > 0)
-    largest["blocks.0.experts.down"] = {o.experts.count, o.width, hidden};
-  else if (o.feed_forward != FeedForwardKind::dense)
-    largest["blocks.0.channel_mix.value.weight"] = {o.width, hidden};
-  else
-    largest["blocks.0.feed_forward.down.weight"] = {o.width, hidden};
-  if (o.positions == Positions::learned) largest["positions"] = {o.context, o.width};
+template <class Model>
+void check_sizes(const typename Kind<Model>::Options& o, const std::map<std::string, Tensor>& state,
+                 const std::string& path) {
+  std::map<std::string, Shape> largest = Kind<Model>::largest(o);
+  largest["tokens.weight"] = {o.vocabulary, o.width};
   for (const auto& [name, shape] : largest) {
     const auto found = state.find(name);
     check(found != state.end() && found->second.shape() == shape,
           "load_model: {} is broken: it has no {} of {}", path, name, shape);
   }
-  const std::string last = fmt::format("blocks.{}.", o.layers - 1);
+  const std::string last = fmt::format("{}.{}.", Kind<Model>::blocks, Kind<Model>::layers(o) - 1);
   const auto block = state.lower_bound(last);
   check(block != state.end() && block->first.starts_with(last),
-        "load_model: {} is broken: it has no weights of the last of {} blocks", path, o.layers);
+        "load_model: {} is broken: it has no weights of the last of {} blocks", path, Kind<Model>::layers(o));
 }
 
-Gpt model_in(const Safetensors& file, const std::string& path) {
-  const GptOptions options = options_in(file, path);
+template <class Model>
+Model model_in(const Safetensors& file, const std::string& path) {
+  const auto options = options_in<Model>(file, path);
   std::map<std::string, Tensor> state;
   for (const auto& [name, x] : file.tensors)
     if (name.starts_with("model/")) state[name.substr(6)] = x;
-  check_sizes(options, state, path);
+  check_sizes<Model>(options, state, path);
   const Generator before = default_generator();
-  Gpt model(options);
+  Model model(options);
   default_generator() = before;
   model.to(dtype_of(metadata_of(file, "dtype", path)));
   model.load_state_dict(state);
@@ -66,30 +98,59 @@ Gpt model_in(const Safetensors& file, const std::string& path) {
   return model;
 }
 
-}  // namespace
-
-Gpt load_model(const std::string& path) { return model_in(read_safetensors(path), path); }
-
-TextModel load_text_model(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
-    TextModel pretrained{load_pretrained<Gpt>(path), load_tokenizer(path + "/tokenizer.json")};
-    check(pretrained.tokenizer->size() <= pretrained.model.options().vocabulary,
-          "load_model: {} is broken: its tokenizer has {} tokens, its model {}", path,
-          pretrained.tokenizer->size(), pretrained.model.options().vocabulary);
-    return pretrained;
-  }
-  const Safetensors file = read_safetensors(path);
+std::unique_ptr<Tokenizer> tokenizer_in(const Safetensors& file, const std::string& path) {
   std::unique_ptr<Tokenizer> tokenizer;
   for (const char* kind : kTokenizerKinds)
     if (const auto found = file.metadata.find(kind); found != file.metadata.end())
       tokenizer = tokenizer_from_json(found->second, fmt::format("load_model: {}: {}", path, kind));
   check(tokenizer != nullptr, "load_model: {} is no checkpoint of a text model: it has no tokenizer, {}",
         path, fmt::join(kTokenizerKinds, " or "));
-  Gpt model = model_in(file, path);
+  return tokenizer;
+}
+
+TextModel pretrained_in(const std::string& folder) {
+  TextModel pretrained{load_pretrained<Gpt>(folder), load_tokenizer(folder + "/tokenizer.json")};
+  check(pretrained.tokenizer->size() <= pretrained.model.options().vocabulary,
+        "load_model: {} is broken: its tokenizer has {} tokens, its model {}", folder,
+        pretrained.tokenizer->size(), pretrained.model.options().vocabulary);
+  return pretrained;
+}
+
+}  // namespace
+
+template <class Model>
+Model load_model(const std::string& path) {
+  return model_in<Model>(read_safetensors(path), path);
+}
+template Gpt load_model<Gpt>(const std::string&);
+template EncoderDecoder load_model<EncoderDecoder>(const std::string&);
+
+std::string kind_of_model(const std::string& path) {
+  return metadata_of(read_safetensors(path), "model", path);
+}
+
+template <class Model>
+ModelWithTokenizer<Model> load_text_model(const std::string& path) {
+  if constexpr (std::is_same_v<Model, Gpt>)
+    if (std::filesystem::is_directory(path)) return pretrained_in(path);
+  const Safetensors file = read_safetensors(path);
+  std::unique_ptr<Tokenizer> tokenizer = tokenizer_in(file, path);
+  Model model = model_in<Model>(file, path);
   check(tokenizer->size() == model.options().vocabulary,
         "load_model: {} is broken: its tokenizer has {} tokens, its model {}", path, tokenizer->size(),
         model.options().vocabulary);
   return {std::move(model), std::move(tokenizer)};
+}
+template ModelWithTokenizer<Gpt> load_text_model<Gpt>(const std::string&);
+template ModelWithTokenizer<EncoderDecoder> load_text_model<EncoderDecoder>(const std::string&);
+
+std::unique_ptr<Tokenizer> load_tokenizer_of(const std::string& path) {
+  return tokenizer_in(read_safetensors(path), path);
+}
+
+void keep_model(Task& task, const LanguageModel& model) {
+  for (const auto& [name, value] : model.settings()) task.setting[name] = value;
+  task.setting["model"] = model.kind();
 }
 
 void keep_tokenizer(Task& task, const Tokenizer& tokenizer) {

@@ -4,28 +4,43 @@
 #include <memory>
 #include <string>
 
+#include "nn/models/encoder_decoder.h"
 #include "nn/models/gpt.h"
 #include "nn/text/tokenizer.h"
 #include "nn/training/task.h"
 
 namespace vitrine::nn::training {
 
-/// The Gpt of a checkpoint that a Trainer has saved for a language_modeling task. The model is in
-/// evaluation mode, on the CPU, with the dtype of its training. The random generator is unchanged.
-/// Metadata that lack an option or contradict the tensors are an error. Attention parts that the
-/// library does not include must be registered before.
-Gpt load_model(const std::string& path);
+/// The model of a checkpoint that a Trainer has saved for a task with keep_model, such as
+/// language_modeling. Model is Gpt or EncoderDecoder; a checkpoint of another kind is an error. The
+/// model is in evaluation mode, on the CPU, with the dtype of its training. The random generator is
+/// unchanged. Metadata that lack an option or contradict the tensors are an error. Attention parts
+/// that the library does not include must be registered before.
+template <class Model = Gpt>
+Model load_model(const std::string& path);
+
+/// The kind() of the model that the checkpoint has.
+std::string kind_of_model(const std::string& path);
 
 /// A model and the tokenizer of its text.
-struct TextModel {
-  Gpt model;
+template <class Model>
+struct ModelWithTokenizer {
+  Model model;
   std::unique_ptr<Tokenizer> tokenizer;
 };
+using TextModel = ModelWithTokenizer<Gpt>;
 
-/// The model and its tokenizer, which train_gpt saves. A checkpoint without one is an error. A path
-/// that is a folder is that of a pretrained model (nn/pretrained/pretrained.h), whose tokenizer is
-/// tokenizer.json.
-TextModel load_text_model(const std::string& path);
+/// The model and the tokenizer that keep_tokenizer has put into the checkpoint. A checkpoint
+/// without one is an error. For a Gpt, the path may be the folder of a pretrained model
+/// (nn/pretrained/pretrained.h), whose tokenizer is tokenizer.json.
+template <class Model = Gpt>
+ModelWithTokenizer<Model> load_text_model(const std::string& path);
+
+/// The tokenizer alone.
+std::unique_ptr<Tokenizer> load_tokenizer_of(const std::string& path);
+
+/// Puts kind and settings of the model into the settings of a task, so that load_model finds them.
+void keep_model(Task& task, const LanguageModel& model);
 
 /// Puts the tokenizer into the settings of a task, so that checkpoints contain it. The key is the
 /// kind of the tokenizer, and the value is its to_json().

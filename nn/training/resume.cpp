@@ -1,6 +1,7 @@
 // Saving and resuming a run: the checkpoint and the metrics file.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -64,6 +65,10 @@ bool is_of_optimizer(const std::string& option) {
   for (const char* name : {"optimizer", "weight-decay", "beta1", "beta2", "momentum", "nesterov"})
     if (option == name) return true;
   return false;
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 /// Shortens a value that is too long for an error message, such as a vocabulary.
@@ -167,6 +172,7 @@ std::vector<std::pair<std::string, report::Series*>> Trainer::series() {
       {"loss", &record_.train_loss},
       {"lr", &record_.learning_rate},
       {record_.words.item + "s_per_second", &record_.speed},
+      {"flops", &record_.flops},
       {"validation_loss", &record_.validation_loss}};
   for (report::MetricValues& metric : record_.metrics)
     all.push_back({"validation_" + metric.name, &metric.values});
@@ -205,19 +211,25 @@ void Trainer::keep_best() {
 void Trainer::open_metrics() {
   if (!options_.metrics.empty() && !metrics_)
     metrics_ = std::make_unique<AppendedFile>("training", options_.metrics, step_ > 0);
+  if (!options_.tensorboard.empty() && !events_)
+    events_ = std::make_unique<EventFile>(options_.tensorboard, step_ + 1);
 }
 
 /// A run cannot be resumed if the metrics lack its steps, so a failed write ends the run.
 void Trainer::write_metrics() {
-  if (!metrics_) return;
+  if (!metrics_ && !events_) return;
   nlohmann::ordered_json line = {
       {"step", step_}, {"seconds", std::round(1e3 * seconds_) / 1e3}, {"peak_bytes", peak_}};
+  std::vector<std::pair<std::string, double>> values;
   for (const auto& [name, series] : series())
-    if (!series->x.empty() && series->x.back() == static_cast<double>(step_)) line[name] = series->y.back();
+    if (!series->x.empty() && series->x.back() == static_cast<double>(step_))
+      values.emplace_back(name, series->y.back());
+  for (const auto& [name, value] : values) line[name] = value;
   for (const ScheduleChange& change : schedule_changes())
     if (change.after_step + 1 == step_) line["new_schedule"] = change.text();
   try {
-    metrics_->append(line.dump() + "\n");
+    if (metrics_) metrics_->append(line.dump() + "\n");
+    if (events_) events_->add(step_, seconds_since_1970(), values);
   } catch (const Error& error) {
     if (options_.checkpoint.empty()) throw;
     throw Error(error.what() + saved_as(options_.checkpoint));

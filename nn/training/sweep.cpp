@@ -137,6 +137,19 @@ const std::string& Run::value(const std::string& option) const {
   fail("Run: {} has no option {}", name, option);
 }
 
+void place_files(Run& run, const std::string& path, Layout layout) {
+  run.file = std::filesystem::path(path).filename().string();
+  if (layout == Layout::files) {
+    run.files = path;
+    run.config = path + ".ini", run.metrics = path + ".jsonl";
+  } else {
+    run.files = path + "/checkpoint";
+    run.config = path + "/config.ini", run.metrics = path + "/metrics.jsonl";
+    run.record = path + "/record.json", run.report = path + "/report.html";
+  }
+  run.checkpoint = run.go_on = run.files + ".safetensors";
+}
+
 std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const std::string& first,
                                   const std::vector<std::string>& parts, OptionList& options) {
   std::vector<SweepAxis> axes;
@@ -153,7 +166,7 @@ std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const s
 }
 
 std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
-                           const std::string& resume) {
+                           const std::string& resume, Layout layout) {
   check_axes(axes);
   std::vector<Run> runs;
   std::set<std::string> taken;
@@ -167,9 +180,8 @@ std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string
       if (axes[i].option == "seed" && (i == 0 || axes[i].values.size() > 1))
         file += (file.empty() ? "seed" : "-seed") + options[i].second;
     run.options = std::move(options);
-    run.files = folder + "/" + file;
+    place_files(run, folder + "/" + file, layout);
     check(taken.insert(run.files).second, "plan_runs: two runs would write {}", run.files);
-    run.checkpoint = run.go_on = run.files + ".safetensors";
     runs.push_back(std::move(run));
   }
   if (resume.empty()) return runs;

@@ -21,11 +21,14 @@ struct SweepAxis {
 
 /// One run of a comparison.
 struct Run {
-  OptionValues options;    ///< name and value of each axis, in order
-  std::string name;        ///< as shown in the comparison: "laser, optimizer lion, seed 2"
-  std::string method;      ///< the name without the seed
-  std::string files;       ///< the prefix of the names of its files, with the folder
-  std::string checkpoint;  ///< the path where it saves
+  OptionValues options;  ///< name and value of each axis, in order
+  std::string name;      ///< as shown in the comparison: "laser, optimizer lion, seed 2"
+  std::string method;    ///< the name without the seed
+  std::string file;      ///< the name of its files or of its folder
+  std::string files;     ///< the prefix of the names of its files, with the folder
+  /// The paths of its files. `record` and `report` are empty for Layout::files, where one report
+  /// has all runs
+  std::string config, metrics, checkpoint, record, report;
   /// The checkpoint from which it continues; empty: it starts from the beginning
   std::string resume;
   /// The checkpoint from which to resume the comparison if this run is interrupted
@@ -44,6 +47,16 @@ struct Run {
 std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const std::string& first,
                                   const std::vector<std::string>& parts, OptionList& options);
 
+/// Where the files of a run are, in the folder of the comparison.
+enum class Layout {
+  files,  ///< laser.ini, laser.jsonl, laser.safetensors
+  /// laser/ with config.ini, metrics.jsonl, checkpoint.safetensors, record.json and report.html
+  folders
+};
+
+/// Sets the paths of the files of a run: `path` is their prefix, or the folder of the run.
+void place_files(Run& run, const std::string& path, Layout layout);
+
 /// Plans one run per combination of values; the last axis changes fastest. The name of a run has
 /// the value of the first axis, and of each other axis with several values; the word "mixer" is
 /// omitted. Runs save in `folder`. If `resume` is the checkpoint of a run, that run continues from
@@ -52,7 +65,7 @@ std::vector<SweepAxis> parse_axes(const std::vector<std::string>& words, const s
 /// do not decide. Errors: no axes or values; a repeated axis or value; two runs with the same file;
 /// a checkpoint of no run.
 std::vector<Run> plan_runs(const std::vector<SweepAxis>& axes, const std::string& folder,
-                           const std::string& resume = "");
+                           const std::string& resume = "", Layout layout = Layout::files);
 
 /// An error during the training of a run, with its record up to that point. Errors before training
 /// have another type.

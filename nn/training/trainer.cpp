@@ -8,6 +8,7 @@
 
 #include "core/creation.h"
 #include "core/files/file.h"
+#include "core/flops.h"
 #include "core/gpu/stream.h"
 #include "core/memory/allocator.h"
 #include "core/memory/machine.h"
@@ -133,6 +134,8 @@ void TrainingOptions::list(OptionList& o) {
       .at_least(0)
       .decides(Role::files);
   o("checkpoint", checkpoint, "path of the checkpoint; by default in --out, named after the run")
+      .decides(Role::files);
+  o("tensorboard", tensorboard, "a folder for event files of TensorBoard; each run has its own in it")
       .decides(Role::files);
   o("best-by", best_by, "also save the best model by loss or another metric, next to the checkpoint")
       .decides(Role::files);
@@ -269,6 +272,7 @@ double Trainer::train_step() {
     return loss;
   };
   const bool recorded = step_ % kRecordEvery == 0;
+  const FlopCounter counter;
   const std::vector<Tensor> curvature = estimates();
   if (options_.graph && warm_ && !recorded) {
     if (!graph_)
@@ -287,6 +291,7 @@ double Trainer::train_step() {
     add_estimates(curvature);
     update();
   }
+  flops_ = counter.total();
   warm_ = true;
   return loss;
 }
@@ -357,6 +362,7 @@ void Trainer::run(const std::function<bool()>& stop) {
     last_loss_ = loss;
     record_.train_loss.add(x, loss);
     record_.learning_rate.add(x, rates_.rate(step_));
+    record_.flops.add(x, flops_);
     record_.speed.add(x, std::round(static_cast<double>(tokens()) / seconds));
     if (step_ % options_.evaluate_every == 0 || step_ == options_.steps) evaluate();
     show_progress(loss, mean_seconds);

@@ -21,6 +21,7 @@
 #include "core/tape.h"
 #include "nn/options.h"
 #include "nn/report/run.h"
+#include "nn/training/event_file.h"
 #include "nn/training/gradient_norms.h"
 #include "nn/training/loss_scale.h"
 #include "nn/training/progress.h"
@@ -52,6 +53,9 @@ struct TrainingOptions {
   /// Empty: none. If the file can no longer be written (a full disk, a deleted file), the run saves
   /// its checkpoint and ends with an error.
   std::string metrics = {};
+  /// A folder for an event file of TensorBoard with the same values; empty: none. A resumed run
+  /// begins a file of its own.
+  std::string tensorboard = {};
   /// Replays the step as a CUDA graph, with bitwise equal results. Not with float16, because its
   /// loss scale is computed on the CPU. Batches must have the same shapes in every step; their
   /// numbers of tokens may differ.
@@ -157,10 +161,12 @@ class Trainer {
   std::optional<StepGraph> graph_;
   std::vector<Tensor> losses_of_graph_;
   ProgressDisplay display_;
+  double flops_ = 0;     ///< of the last step that was not a replay, which costs the same
   bool warm_ = false;    ///< a step has run, and has initialized what is created on first use
   bool moving_ = false;  ///< the step has begun to update parameters
   report::RunRecord record_;
   std::unique_ptr<AppendedFile> metrics_;
+  std::unique_ptr<EventFile> events_;
   int64_t step_ = 0;
   double last_loss_ = NAN;  ///< of the last step
   double seconds_ = 0;      ///< of all steps, including those before a resume

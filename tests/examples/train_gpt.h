@@ -27,13 +27,14 @@ struct Folder : test::Folder {
   }
 };
 
-/// train_gpt as a child process. What it prints on both streams goes to a file, or standard output
-/// elsewhere.
+/// train_gpt, or another program, as a child process. What it prints on both streams goes to a
+/// file, or standard output elsewhere.
 class Program {
  public:
-  Program(const Folder& folder, Arguments arguments, const char* standard_output = nullptr)
+  Program(const Folder& folder, Arguments arguments, const char* standard_output = nullptr,
+          const char* program = VITRINE_TRAIN_GPT)
       : log_(folder / "log") {
-    arguments.insert(arguments.begin(), VITRINE_TRAIN_GPT);
+    arguments.insert(arguments.begin(), program);
     std::vector<char*> pointers;
     for (std::string& a : arguments) pointers.push_back(a.data());
     pointers.push_back(nullptr);
@@ -43,7 +44,7 @@ class Program {
     dup2(standard_output ? open(standard_output, O_WRONLY) : log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
     alarm(300);  // one that hangs is ended, and its exit code is wrong
-    execv(VITRINE_TRAIN_GPT, pointers.data());
+    execv(program, pointers.data());
     _exit(126);
   }
 

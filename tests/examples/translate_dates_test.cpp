@@ -12,6 +12,6 @@ TEST_CASE("dates are translated, counted and printed") {
   for (size_t at = 0; (at = printed.find(" → ", at)) != std::string::npos; ++at) ++shown;
   CHECK(shown == 5);
   CHECK(std::system(VITRINE_TRANSLATE_DATES " 0 2> /dev/null") != 0);
-  CHECK(std::system(VITRINE_TRANSLATE_DATES " 1 2 2> /dev/null") != 0);
+  CHECK(std::system(VITRINE_TRANSLATE_DATES " 1 2 3 2> /dev/null") != 0);
   vitrine::test::check_full_output(VITRINE_TRANSLATE_DATES " 1");
 }

@@ -6,6 +6,7 @@
 #include "nn/data/windows.h"
 #include "nn/metrics/perplexity.h"
 #include "nn/text/tokens.h"
+#include "nn/training/checkpoint.h"
 #include "nn/training/inspect_attention.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
@@ -58,14 +59,7 @@ Task language_modeling(LanguageModel& model, Tokens training, Tokens validation,
       std::make_shared<WindowLoader>(windows("training", std::move(training), model, batch, seed));
   const auto out =
       std::make_shared<WindowLoader>(windows("validation", std::move(validation), model, batch, seed));
-  const OptionValues options = model.settings();
-  std::map<std::string, std::string> setting(options.begin(), options.end());
-  setting.insert({{"model", model.kind()},
-                  {"seed", std::to_string(seed)},
-                  {"batch", std::to_string(batch)},
-                  {"training text", in->fingerprint()},
-                  {"validation text", out->fingerprint()}});
-  return {
+  Task task{
       .model = model,
       .batch = [in](int64_t index) { return in->batch(index); },
       .validation = [out] { return out->whole(); },
@@ -79,7 +73,12 @@ Task language_modeling(LanguageModel& model, Tokens training, Tokens validation,
                     "It equals that of a choice among e^L equally likely tokens.",
                 .classes = model.vocabulary(),
                 .writes_text = true},
-      .setting = std::move(setting)};
+      .setting = {{"seed", std::to_string(seed)},
+                  {"batch", std::to_string(batch)},
+                  {"training text", in->fingerprint()},
+                  {"validation text", out->fingerprint()}}};
+  keep_model(task, model);
+  return task;
 }
 
 void inspect_attention(LanguageModel& model, const Batch& on_cpu,

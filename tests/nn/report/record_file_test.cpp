@@ -1,0 +1,67 @@
+// A record as a file: all of it comes back, so that its report is the same.
+#include "nn/report/record_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "nn/report/report.h"
+#include "nn/training/tasks/language_modeling.h"
+#include "nn/training/trainer.h"
+#include "tests/folder.h"
+#include "tests/nn/training/tiny.h"
+#include "tests/ops/reference.h"
+
+using namespace vitrine;
+using namespace vitrine::nn::report;
+
+TEST_CASE("a record comes back from its file, and gives the same report") {
+  const test::Folder folder;
+  manual_seed(1);
+  nn::Gpt model(test::tiny());
+  const auto task = test::text(model, test::counting(300), test::counting(60));
+  nn::training::Trainer trainer(task, optim::constant(1e-3), test::quiet(12));
+  trainer.run();
+  RunRecord& record = trainer.record();
+  nn::training::inspect_attention(
+      model, task.batch(0), [](int64_t id) { return std::string(1, static_cast<char>('a' + id)); }, record);
+  record.name = "laser, seed 2", record.method = "laser", record.seed = "2";
+  record.settings = {{"lr", "0.001"}, {"mixer", "<laser>"}};
+  record.prompt = "é", record.sample = "b\xff";
+  record.train_loss.y[1] = NAN;
+  write_record(folder / "record.json", record);
+  const RunRecord read = read_record(folder / "record.json");
+  CHECK(render_report("t", {read}) == render_report("t", {record}));
+  CHECK(render_report("t", {read, record}) == render_report("t", {record, record}));
+  CHECK(read.flops.y == record.flops.y);
+  CHECK(read.seed == "2");
+  CHECK(std::isnan(read.train_loss.y[1]));
+  CHECK(read.maps.size() == record.maps.size());
+  CHECK(read.weights.total() == record.weights.total());
+}
+
+TEST_CASE("a file that is no record is an error that names it") {
+  const test::Folder folder;
+  const auto error = [&] { return test::error_of([&] { read_record(folder / "x"); }); };
+  CHECK(error().find("read_record: cannot open ") == 0);
+  for (const char* text : {"", "{}", "[1]", "{\"name\": 3}"}) {
+    test::write_bytes(folder / "x", text);
+    CHECK_MESSAGE(error().find("x is no record of a run: ") != std::string::npos, error());
+  }
+}
+
+TEST_CASE("a report shows the cost of training next to the loss") {
+  RunRecord a, b;
+  a.name = "a", b.name = "b";
+  a.words.loss_unit = b.words.loss_unit = "nats";
+  a.train_loss = b.train_loss = {"", {1, 2}, {3, 2}};
+  a.flops = {"", {1, 2}, {1e12, 5e11}};
+  b.flops = {"", {1, 2}, {2e9, 2e9}};
+  const std::string alone = render_report("t", {a}), both = render_report("t", {a, b});
+  CHECK(alone.find("<b>1.5 TFLOPs</b><span>training cost</span>") != alone.npos);
+  for (const char* part :
+       {"training cost</th><td>1.5 TFLOPs</td><td>4 GFLOPs</td>", "<h3>Loss over cost</h3>"})
+    CHECK_MESSAGE(both.find(part) != both.npos, part);
+  a.flops = b.flops = {};
+  CHECK(render_report("t", {a, b}).find("Loss over cost") == std::string::npos);
+}
