@@ -64,6 +64,7 @@ Command inspect_command();
 Command compare_command();
 Command tokenize_command();
 Command translate_command();
+Command convert_command();
 Command search_command();
 Command completion_command();
 

@@ -5,8 +5,9 @@
 namespace vitrine::examples {
 
 std::vector<Command> commands() {
-  return {train_command(),    sample_command(),    check_command(),  inspect_command(),   compare_command(),
-          tokenize_command(), translate_command(), search_command(), completion_command()};
+  return {train_command(),   sample_command(),    check_command(),     inspect_command(),
+          compare_command(), tokenize_command(),  translate_command(), convert_command(),
+          search_command(),  completion_command()};
 }
 
 std::string checkpoint_in(const std::string& path) {

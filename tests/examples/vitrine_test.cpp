@@ -53,8 +53,8 @@ TEST_CASE("help and completion name each command and each option; wrong usage is
                     zsh = succeeds(folder, {"completion", "zsh"}),
                     fish = succeeds(folder, {"completion", "fish"});
   CHECK(succeeds(folder, {"--version"}) == fmt::format("vitrine of Vitrine {}\n", version()));
-  for (const std::string name :
-       {"train", "sample", "check", "inspect", "compare", "tokenize", "translate", "search", "completion"}) {
+  for (const std::string name : {"train", "sample", "check", "inspect", "compare", "tokenize", "translate",
+                                 "convert", "search", "completion"}) {
     contains(help, "\n  " + name + " ");
     const std::string own = succeeds(folder, {name, "--help"});
     contains(own, "\nExamples:\n  ");
@@ -133,6 +133,29 @@ TEST_CASE("train makes a folder for each run; its config repeats the run, and ot
   CHECK(bytes_of_file(folder / "t.dot").starts_with("digraph"));
   // The model's own characters
   CHECK(succeeds(folder, {"tokenize", "encode", "fox", "--pieces", "--tokenizer", laser}) == "f|o|x\n");
+}
+
+TEST_CASE("convert saves a run as the folder of a pretrained model, which the other commands read") {
+  const Folder folder;
+  const std::string run = folder / "runs/standard", mine = folder / "mine", small = folder / "small";
+  succeeds(folder,
+           command(folder, "train",
+                   {"--steps", "4", "--tokenizer", "bpe", "--vocabulary", "300", "--out", folder / "runs"}));
+  contains(succeeds(folder, {"convert", run, mine}), "parameters as float32");
+  const Arguments prompt = {"--count", "9", "--prompt", "The "};
+  const auto sample = [&](const std::string& model) {
+    Arguments all = {"sample", model};
+    all.insert(all.end(), prompt.begin(), prompt.end());
+    return succeeds(folder, all);
+  };
+  CHECK(sample(run) == sample(mine));
+  succeeds(folder, {"convert", mine, small, "--dtype", "bfloat16"});
+  CHECK(2 * fs::file_size(small + "/model.safetensors") < 1.1 * fs::file_size(mine + "/model.safetensors"));
+  sample(small);
+  succeeds(folder, command(folder, "train", {"--steps", "1", "--mixer", "laser", "--out", folder / "runs"}));
+  const Result refused = run_command(folder, {"convert", folder / "runs/laser", folder / "other"});
+  CHECK(refused.code == 1);
+  contains(refused.printed, "mixer is laser, wanted standard");
 }
 
 TEST_CASE("check succeeds for the right gradients of a model") {
