@@ -88,7 +88,7 @@ TEST_CASE("random trials depend on seed and number alone, and spread as they sho
   CHECK(below / 2000 == doctest::Approx(1.0 / 3).epsilon(0.1));  // one of three decades
   CHECK(b / 2000 == doctest::Approx(0.5).epsilon(0.1));
   CHECK(widths.size() == 4);
-  for (const auto& [width, count] : widths) CHECK_MESSAGE(std::abs(count - 500) < 100, width);
+  for (const auto& width : widths) CHECK_MESSAGE(std::abs(width.second - 500) < 100, width.first);
 }
 
 TEST_CASE("rungs grow by eta up to all steps") {
