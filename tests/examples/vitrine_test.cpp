@@ -120,7 +120,7 @@ TEST_CASE("train makes a folder for each run; its config repeats the run, and ot
   contains(page, "Loss of all runs");
   contains(page, "training cost");
   succeeds(folder, {"compare", laser, laser + "/record.json", "--out", folder / "twice.html"});
-  // Names that are equal are told apart
+  // Runs of the same name get their paths as names
   contains(bytes_of_file(folder / "twice.html"), laser + "/record.json");
   const Result none = run_command(folder, {"compare", runs});
   CHECK(none.code == 1);
