@@ -10,15 +10,7 @@ void config(ConfigFields& f, TextEncoderOptions& o) {
   f.size("vocab_size", o.vocabulary);
   f.size("type_vocab_size", o.segments, 2);
   f.size("max_position_embeddings", block.mixer.context);
-  f.size("hidden_size", block.mixer.width);
-  f.size("num_hidden_layers", o.stack.layers);
-  f.size("num_attention_heads", block.mixer.heads);
-  block.hidden = hidden_of(block);
-  f.size("intermediate_size", block.hidden);
-  f.choice("hidden_act", block.activation, pretrained_activations(), "gelu");
-  f.number("layer_norm_eps", block.norm_epsilon, 1e-12);
-  f.number("hidden_dropout_prob", block.dropout, 0.1);
-  f.unused("attention_probs_dropout_prob", 0);  // attention has no dropout here
+  encoder_fields(f, o.stack, 0.1);
   f.labels(o.classes);
   f.only("tie_word_embeddings", true);
   f.only("position_embedding_type", "absolute");

@@ -48,6 +48,19 @@ OptionValues stack_values(const StackOptions& options) {
           {"bias of the feed-forward part", text(o.bias)}};
 }
 
+void encoder_fields(ConfigFields& f, StackOptions& stack, double dropout) {
+  BlockOptions& block = stack.block;
+  f.size("hidden_size", block.mixer.width);
+  f.size("num_hidden_layers", stack.layers);
+  f.size("num_attention_heads", block.mixer.heads);
+  block.hidden = hidden_of(block);
+  f.size("intermediate_size", block.hidden);
+  f.choice("hidden_act", block.activation, pretrained_activations(), "gelu");
+  f.number("layer_norm_eps", block.norm_epsilon, 1e-12);
+  f.number("hidden_dropout_prob", block.dropout, dropout);
+  f.unused("attention_probs_dropout_prob", 0);  // attention has no dropout here
+}
+
 std::string block_name(const std::string& before, int64_t block) {
   return fmt::format("{}{}.", before, block);
 }

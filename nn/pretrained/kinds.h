@@ -53,6 +53,9 @@ const std::vector<std::pair<const char*, Activation>>& pretrained_activations();
 OptionValues gpt_values(const GptOptions& options);
 /// The values of a stack.
 OptionValues stack_values(const StackOptions& options);
+/// The members that bert and vit share: sizes, activation, epsilon of norms, and dropout, which is
+/// `dropout` where the file does not have it.
+void encoder_fields(ConfigFields& f, StackOptions& stack, double dropout);
 /// "blocks.3."
 std::string block_name(const std::string& before, int64_t block);
 int64_t hidden_of(const BlockOptions& options);  ///< the width inside the feed-forward part

@@ -10,15 +10,7 @@ void config(ConfigFields& f, VisionTransformerOptions& o) {
   if (f.reads()) o.width = o.height;
   f.size("patch_size", o.patch, 16);
   f.size("num_channels", o.channels, 3);
-  f.size("hidden_size", block.mixer.width);
-  f.size("num_hidden_layers", o.stack.layers);
-  f.size("num_attention_heads", block.mixer.heads);
-  block.hidden = hidden_of(block);
-  f.size("intermediate_size", block.hidden);
-  f.choice("hidden_act", block.activation, pretrained_activations(), "gelu");
-  f.number("layer_norm_eps", block.norm_epsilon, 1e-12);
-  f.number("hidden_dropout_prob", block.dropout, 0);
-  f.unused("attention_probs_dropout_prob", 0);  // attention has no dropout here
+  encoder_fields(f, o.stack, 0);
   bool bias = block.mixer.bias.query == Bias::yes;
   f.flag("qkv_bias", bias, true);
   const Bias own = bias ? Bias::yes : Bias::no;
