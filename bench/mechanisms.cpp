@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ std::vector<std::string> names() {
 /// A layer, and what its runs cost.
 struct Layer {
   std::unique_ptr<nn::Mixer> mixer;
+  bool causal;
   std::vector<double> seconds = {};
   size_t peak = 0;
 
@@ -49,7 +51,7 @@ struct Layer {
     {
       Tape tape;
       tape.watch(x);
-      const Tensor y = mixer->forward(x, {.mask = {.causal = true}});
+      const Tensor y = mixer->forward(x, {.mask = {.causal = causal}});
       tape.backward(y, x);
     }
     seconds.push_back(bench::seconds() - start);
@@ -58,9 +60,10 @@ struct Layer {
   }
 };
 
-Layer layer(const std::string& name, int64_t n) {
+Layer layer(const std::string& name, int64_t n, bool causal) {
   manual_seed(1);
-  return {nn::make_mixer({.width = 128, .heads = 4, .context = n, .name = name})};
+  return {nn::make_mixer({.width = 128, .heads = 4, .context = n, .name = name, .causal = causal}),
+          causal};
 }
 
 }  // namespace
@@ -68,36 +71,41 @@ Layer layer(const std::string& name, int64_t n) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Time and memory of each attention and mixer, forward and backward, by the number of positions");
-  std::vector<int64_t> sizes = {256, 1024, 4096};
+  std::vector<int64_t> sizes = {256, 1024, 4096, 16384};
   std::string only;
   int rounds = 3;
-  double limit = 6;
+  double most_memory = 6, most_time = 8;
   app.add_option("--n", sizes, "Numbers of positions")->delimiter(',')->capture_default_str();
   app.add_option("--rounds", rounds, "Runs of each")->capture_default_str();
-  app.add_option("--gib", limit, "Layers that are expected to need more memory are not measured")
+  app.add_option("--gib", most_memory, "Layers that are expected to need more memory are not measured")
+      ->capture_default_str();
+  app.add_option("--seconds", most_time, "Layers that are expected to take longer are not measured")
       ->capture_default_str();
   app.add_option("--only", only, "Only names that begin so");
   CLI11_PARSE(app, argc, argv);
 
-  fmt::print("{}, one row, width 128, 4 heads, causal, float32\n\n", name(isa()));
+  fmt::print("{}, one row, width 128, 4 heads, float32\n\n", name(isa()));
   const bench::MarkdownTable table(
-      {{"name", true, 20}, {"n"}, {"ms", false, 9}, {"MiB", false, 9}, {"times standard"}});
+      {{"name", true, 20}, {"n"}, {"ms", false, 9}, {"MiB", false, 9}, {"times standard"}, {"mask", true}});
   for (const std::string& name : names()) {
     if (!name.starts_with(only)) continue;
-    double expected = 0;  // GiB, if memory grows with the square of n
-    int64_t before = 0;
+    const bool causal = nn::parse_mixer(name).base->causal;
+    double memory = 0, time = 0;  // GiB and seconds at `before` positions
+    int64_t before = sizes.front();
     for (const int64_t n : sizes) {
-      const double growth = before == 0 ? 1 : static_cast<double>(n) / static_cast<double>(before);
-      if (expected * growth * growth > limit) continue;
-      Layer standard = layer("standard", n), own = layer(name, n);
+      // At most: the costs grow with the square of n.
+      const double growth = std::pow(static_cast<double>(n) / static_cast<double>(before), 2);
+      if (memory * growth > most_memory || time * growth > most_time) break;
+      Layer standard = layer("standard", n, causal), own = layer(name, n, causal);
       const Tensor x = randn({1, n, 128});
       for (int round = 0; round <= rounds; ++round) standard.run(x), own.run(x);
       own.seconds.erase(own.seconds.begin()), standard.seconds.erase(standard.seconds.begin());
-      const double time = bench::median(own.seconds);
+      time = bench::median(own.seconds), before = n;
+      memory = static_cast<double>(own.peak) / (1 << 30);
       table.row({name.substr(0, name.find('=')), fmt::to_string(n), fmt::format("{:.2f}", 1e3 * time),
                  fmt::format("{:.1f}", static_cast<double>(own.peak) / (1 << 20)),
-                 fmt::format("{:.2f}", time / bench::median(standard.seconds))});
-      expected = static_cast<double>(own.peak) / (1 << 30), before = n;
+                 fmt::format("{:.2f}", time / bench::median(standard.seconds)),
+                 causal ? "causal" : "none"});
     }
   }
 }

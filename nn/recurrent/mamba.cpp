@@ -31,14 +31,14 @@ Tensor initial_steps(int64_t channels) {
     const double delta = std::exp(std::log(0.001) + place * std::log(100.0));
     values.push_back(delta + std::log(-std::expm1(-delta)));
   }
-  return tensor(values, {channels});
+  return tensor(values, {channels}, DType::float32);
 }
 
 Tensor initial_rates(int64_t channels, int64_t states) {
   std::vector<double> values;
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t n = 1; n <= states; ++n) values.push_back(std::log(static_cast<double>(n)));
-  return tensor(values, {channels, states});
+  return tensor(values, {channels, states}, DType::float32);
 }
 
 }  // namespace

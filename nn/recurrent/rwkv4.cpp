@@ -19,7 +19,7 @@ Parameter by_channel(int64_t channels, F&& f) {
   std::vector<double> values;
   for (int64_t c = 0; c < channels; ++c)
     values.push_back(f(static_cast<double>(c) / static_cast<double>(std::max<int64_t>(1, channels - 1))));
-  return Parameter(tensor(values, {channels}));
+  return Parameter(tensor(values, {channels}, DType::float32));
 }
 
 Tensor mixed(const Tensor& x, const Tensor& before, const Tensor& share) {

@@ -44,7 +44,7 @@ TEST_CASE("every mechanism: gradients, causality, decoding, lengths, 16 bits, th
   }
 }
 
-TEST_CASE("every mixer takes empty sequences, and refuses lengths of another batch and no heads") {
+TEST_CASE("every mixer is float32, takes empty sequences, and refuses other lengths and no heads") {
   const auto refused = [](auto&& call) {
     try {
       call();
@@ -58,6 +58,7 @@ TEST_CASE("every mixer takes empty sequences, and refuses lengths of another bat
     INFO(name);
     nn::MixerOptions options{.width = 8, .heads = 2, .context = 16, .name = name, .causal = row->causal};
     const auto mixer = nn::make_mixer(options);
+    for (const nn::Parameter& p : mixer->parameters()) CHECK(p.dtype() == DType::float32);
     nn::MixerTrace trace;
     const nn::MixerCall call{.mask = {.causal = row->causal}, .trace = &trace};
     CHECK(mixer->forward(zeros({2, 0, 8}), call).shape() == Shape{2, 0, 8});
