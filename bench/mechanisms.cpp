@@ -62,8 +62,7 @@ struct Layer {
 
 Layer layer(const std::string& name, int64_t n, bool causal) {
   manual_seed(1);
-  return {nn::make_mixer({.width = 128, .heads = 4, .context = n, .name = name, .causal = causal}),
-          causal};
+  return {nn::make_mixer({.width = 128, .heads = 4, .context = n, .name = name, .causal = causal}), causal};
 }
 
 }  // namespace
@@ -104,8 +103,7 @@ int main(int argc, char** argv) {
       memory = static_cast<double>(own.peak) / (1 << 30);
       table.row({name.substr(0, name.find('=')), fmt::to_string(n), fmt::format("{:.2f}", 1e3 * time),
                  fmt::format("{:.1f}", static_cast<double>(own.peak) / (1 << 20)),
-                 fmt::format("{:.2f}", time / bench::median(standard.seconds)),
-                 causal ? "causal" : "none"});
+                 fmt::format("{:.2f}", time / bench::median(standard.seconds)), causal ? "causal" : "none"});
     }
   }
 }

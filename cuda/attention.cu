@@ -73,19 +73,22 @@ void attention(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tens
   });
 }
 
-void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
-                        const Tensor& lse, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
-                        const AttentionForm& form) {
+void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, const Tensor& dy,
+                        const Tensor& dlse, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& y, const Tensor& kept, const Tensor& lse, const Tensor& bias,
+                        const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
   if (q.size(0) * q.size(1) == 0) return fill(dk, 0), fill(dv, 0);  // keys that no query head reads
   check_sizes("attention_backward", q, k);
+  if (dbias.defined()) fill(dbias, 0);
   in_batches(q.size(0), [&](const auto& part) {
     const AttentionBackward p{
         {part(q), part(k), part(v), part(bias), slopes, part(allowed), form, part(y), part(lse), part(kept)},
         part(dy),
+        part(dlse),
         part(dq),
         part(dk),
-        part(dv)};
+        part(dv),
+        part(dbias)};
     choose_attention_backward(setting(), p).run_backward(p);
   });
 }

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/flops.h"
+#include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
@@ -46,6 +48,12 @@ void check_options(const Shape& scores, const Options& o) {
   check(!o.slopes.defined() || o.slopes.shape() == Shape{scores[1]},
         "attention: slopes are {}, wanted one for each of {} heads",
         o.slopes.defined() ? o.slopes.shape() : Shape{}, scores[1]);
+  check(!o.sink.defined() || o.sink.shape() == Shape{scores[1]},
+        "attention: the sink is {}, wanted one score for each of {} heads",
+        o.sink.defined() ? o.sink.shape() : Shape{}, scores[1]);
+  check(!o.sink.defined() || o.read == AttentionRead::mean,
+        "attention: a sink is given, and LASER reads; wanted a mean, as the value 0 of a sink has no "
+        "exponential of its own");
   check(!o.allowed.defined() || o.allowed.dtype() == DType::boolean, "attention: allowed is {}, wanted bool",
         o.allowed.defined() ? name(o.allowed.dtype()) : "");
   for (auto [what, x] : {std::pair{"attention, allowed", &o.allowed}, {"attention, bias", &o.bias}})
@@ -99,23 +107,50 @@ Tensor define::alibi_bias(const Tensor& slopes, int64_t queries, int64_t keys, D
   return neg(cast(reshape(detach(slopes), {-1, 1, 1}), dtype) * cast(distance, dtype));
 }
 
-Tensor define::attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const AttentionOptions& o) {
+namespace {
+
+/// The operands in the wide dtype with one key head for each query head, and the scores.
+struct DefinedScores {
+  Tensor scores, v;
+};
+
+DefinedScores scores_of(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Options& o) {
   const DType type = accumulation_dtype(q0.dtype());
-  const Tensor q = cast(q0, type), k = repeat_key_heads(cast(k0, type), q.size(1)),
-               v = repeat_key_heads(cast(v0, type), q.size(1));
+  const Tensor q = cast(q0, type), k = define::repeat_key_heads(cast(k0, type), q.size(1)),
+               v = define::repeat_key_heads(cast(v0, type), q.size(1));
   Tensor scores = matmul(q, transpose(k)) * scale_of(o, q);
   if (o.softcap > 0) scores = o.softcap * tanh(scores / o.softcap);
   if (o.bias.defined()) scores = scores + cast(o.bias, type);
-  if (o.slopes.defined()) scores = scores + alibi_bias(o.slopes, q.size(2), k.size(2), type);
+  if (o.slopes.defined()) scores = scores + define::alibi_bias(o.slopes, q.size(2), k.size(2), type);
   const Tensor seen = visible(o, q.size(2), k.size(2), q.device());
   if (seen.defined()) scores = where(seen, scores, -kInfinity);
-  if (o.read == AttentionRead::mean) return cast(matmul(vitrine::softmax(scores), v), q0.dtype());
+  return {scores, v};
+}
+
+Tensor read_laser(const Tensor& scores, const Tensor& v) {
   const Tensor lse = vitrine::log_sum_exp(scores);
   const Tensor read =
       vitrine::log_sum_exp(unsqueeze(scores, -1) + unsqueeze(v, -3), {-2}) - unsqueeze(lse, -1);
   // NaN is kept.
-  const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, type, q.device())), -1);
-  return cast(where(alive, read, 0.0), q0.dtype());
+  const Tensor alive = unsqueeze(not_equal(lse, full({}, -kInfinity, lse.dtype(), lse.device())), -1);
+  return where(alive, read, 0.0);
+}
+
+}  // namespace
+
+Tensor define::attention(const Tensor& q, const Tensor& k, const Tensor& v0, const AttentionOptions& o) {
+  const auto [scores, v] = scores_of(q, k, v0, o);
+  if (o.read == AttentionRead::laser) return cast(read_laser(scores, v), q.dtype());
+  if (!o.sink.defined()) return cast(matmul(vitrine::softmax(scores), v), q.dtype());
+  const Shape one{scores.size(0), scores.size(1), scores.size(2), 1};
+  const Tensor sink = expand(cast(reshape(o.sink, {-1, 1, 1}), scores.dtype()), one);
+  const Tensor weights = vitrine::softmax(concat({scores, sink}, -1));
+  return cast(matmul(slice(weights, -1, 0, scores.size(-1)), v), q.dtype());
+}
+
+AttentionResult define::attention_with_log_sum_exp(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                   const AttentionOptions& o) {
+  return {define::attention(q, k, v, o), vitrine::log_sum_exp(scores_of(q, k, v, o).scores)};
 }
 
 namespace {
@@ -161,14 +196,9 @@ double pairs_of(const AttentionForm& form, int64_t queries, int64_t keys) {
   return pairs;
 }
 
-}  // namespace
-
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  detail::check_attention(q, k, v, options);
-  const auto definition = [&] { return define::attention(q, k, v, options); };
-  if (has_gradient(options.bias)) return definition();
-  if (const auto y = through_definition({q, k, v}, definition)) return *y;
-
+/// Runs the kernel and records it: y, and log Σ e^score if `with_log_sum_exp`.
+std::vector<Tensor> run_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Options& options,
+                                  bool with_log_sum_exp) {
   AttentionForm form = options;
   form.scale = scale_of(options, q);
   form.left = std::min(form.left, Options::kUnlimited),
@@ -179,10 +209,14 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
                allowed = expanded(options.allowed, scores, DType::boolean);
   const Tensor slopes = options.slopes.defined() ? packed(rounded(detach(options.slopes), type)) : Tensor();
   const bool laser = form.read == AttentionRead::laser;
+  std::vector<Tensor> inputs = {q, k, v};
+  const bool biased = has_gradient(options.bias);
+  if (biased) inputs.push_back(options.bias);
   Tensor y = empty_heads({q.size(0), q.size(1), q.size(2), v.size(3)}, kernel_dtype(q), q.device());
   Tensor lse = empty({q.size(0), q.size(1), q.size(2)}, type, q.device());
   Tensor kept;
-  if (laser || (y.dtype() != type && (has_gradient(q) || has_gradient(k) || has_gradient(v))))
+  if (laser || (y.dtype() != type &&
+                std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return has_gradient(x); })))
     kept = empty_heads(y.shape(), laser ? type : y.dtype(), q.device());
   // Each pair has a score q·k and adds weight·v.
   const double of_scores = 2.0 * static_cast<double>(q.size(0) * q.size(1) * q.size(3)) *
@@ -191,21 +225,66 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
                            pairs_of(form, q.size(2), k.size(2));
   count_flops("attention", of_scores + of_values);
   VITRINE_RUN(attention, y, lse, kept, readable(q), readable(k), readable(v), bias, slopes, allowed, form);
-  return record(
-      "attention", {q, k, v}, rounded_heads(y, q.dtype()),
-      [q = Saved(q), k = Saved(k), v = Saved(v), y = Saved(laser ? Tensor() : y), kept = Saved(kept),
-       lse = Saved(lse), bias = Saved(bias), slopes = Saved(slopes), allowed = Saved(allowed), form,
-       of_scores, of_values](const Tensor& dy) -> Grads {
-        const auto like = [&](const Tensor& x) {
-          return empty_heads(x.shape(), kernel_dtype(x), x.device());
-        };
-        Tensor dq = like(q), dk = like(k), dv = like(v);
-        // The scores again, dq, dk; the gradient of the weights, dv.
-        count_flops("attention_backward", 3 * of_scores + 2 * of_values);
-        VITRINE_RUN(attention_backward, dq, dk, dv, readable(dy), readable(q), readable(k), readable(v),
-                    y.get(), kept.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
-        return {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()), rounded_heads(dv, q->dtype())};
-      });
+  const auto backward = [q = Saved(q), k = Saved(k), v = Saved(v), y = Saved(laser ? Tensor() : y),
+                         kept = Saved(kept), lse = Saved(lse), bias = Saved(bias), slopes = Saved(slopes),
+                         allowed = Saved(allowed), form, of_scores, of_values, scores,
+                         shape_of_bias = options.bias.defined() ? options.bias.shape() : Shape{},
+                         dtype_of_bias = options.bias.defined() ? options.bias.dtype() : DType::float32,
+                         biased, with_log_sum_exp](const Backward& b) -> Grads {
+    const auto like = [&](const Tensor& x) { return empty_heads(x.shape(), kernel_dtype(x), x.device()); };
+    Tensor dq = like(q), dk = like(k), dv = like(v), dbias;
+    if (biased && b.needs(3)) dbias = empty(scores, lse->dtype(), q->device());
+    const Tensor dy = b.dy(0).defined() ? readable(b.dy(0))
+                                        : zeros({q->size(0), q->size(1), q->size(2), v->size(3)},
+                                                kernel_dtype(q), q->device());
+    const Tensor dlse = with_log_sum_exp && b.dy(1).defined() ? packed(b.dy(1)) : Tensor();
+    // The scores again, dq, dk; the gradient of the weights, dv.
+    count_flops("attention_backward", 3 * of_scores + 2 * of_values);
+    VITRINE_RUN(attention_backward, dq, dk, dv, dbias, dy, dlse, readable(q), readable(k), readable(v),
+                y.get(), kept.get(), lse.get(), bias.get(), slopes.get(), allowed.get(), form);
+    Grads gradients = {rounded_heads(dq, q->dtype()), rounded_heads(dk, q->dtype()),
+                       rounded_heads(dv, q->dtype())};
+    if (dbias.defined())
+      gradients.push_back(rounded(sum_to(dbias, shape_of_bias), dtype_of_bias));
+    else if (biased || with_log_sum_exp)
+      gradients.push_back(Tensor());
+    return gradients;
+  };
+  y = rounded_heads(y, q.dtype());
+  if (with_log_sum_exp)
+    return record_all("attention", {q, k, v, biased ? options.bias : Tensor()}, {y, lse}, backward);
+  return {record("attention", inputs, y, backward)};
+}
+
+/// y is multiplied by the share of the keys, Σ e^s/(e^sink + Σ e^s) = σ(log Σ e^s − sink).
+Tensor attention_with_sink(const Tensor& q, const Tensor& k, const Tensor& v, Options options) {
+  const Tensor sink = std::exchange(options.sink, Tensor());
+  const auto [y, log_sum] = attention_with_log_sum_exp(q, k, v, options);
+  const Tensor share = sigmoid(log_sum - cast(reshape(sink, {-1, 1}), log_sum.dtype()));
+  const auto by_position = [](const Tensor& x) { return transpose(x, 1, 2); };
+  return by_position(by_position(y) * unsqueeze(by_position(cast(share, y.dtype())), -1));
+}
+
+}  // namespace
+
+AttentionResult attention_with_log_sum_exp(const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const AttentionOptions& options) {
+  detail::check_attention(q, k, v, options);
+  check(!options.sink.defined(), "attention_with_log_sum_exp: a sink is given, wanted a sum over keys");
+  if (const auto result = through_definition(
+          {q, k, v, options.bias}, [&] { return define::attention_with_log_sum_exp(q, k, v, options); }))
+    return *result;
+  const auto ys = run_attention(q, k, v, options, true);
+  return {ys[0], ys[1]};
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  detail::check_attention(q, k, v, options);
+  if (options.sink.defined()) return attention_with_sink(q, k, v, options);
+  if (const auto y =
+          through_definition({q, k, v, options.bias}, [&] { return define::attention(q, k, v, options); }))
+    return *y;
+  return run_attention(q, k, v, options, false)[0];
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/tensor.h"
 
@@ -31,10 +32,20 @@ struct AttentionForm {
 /// The form, and the tensors on which the scores depend; undefined tensors are not used.
 struct AttentionOptions : AttentionForm {
   /// Added to the scores after the softcap, broadcast to [B, H, Tq, Tk]. If a bias has a gradient,
-  /// the definition runs, which stores all weights.
+  /// the backward stores the gradients of all scores.
   Tensor bias = {};
   Tensor slopes = {};   ///< [H], constants: ALiBi adds −slope·|distance|
   Tensor allowed = {};  ///< bool, false = hidden, broadcast to [B, H, Tq, Tk]
+  /// [H]: the score of a sink, a key that every query sees and whose value is 0. It takes weight
+  /// from the other keys: p_j = e^{s_j}/(e^sink + Σ_k e^{s_k}). For the mean only. Miller 2023.
+  Tensor sink = {};
+};
+
+/// What attention reads, y [B, H, Tq, Dv], and log Σ e^score of each query, [B, H, Tq], in float32
+/// or wider. A query that sees no key has −∞.
+struct AttentionResult {
+  Tensor y, log_sum_exp;
+  std::vector<Tensor> tensors() const { return {y, log_sum_exp}; }
 };
 
 /// q [B, H, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] → [B, H, Tq, Dv], a view of a contiguous
@@ -48,6 +59,10 @@ struct AttentionOptions : AttentionForm {
 /// if hidden, makes a mean NaN (0·∞); a NaN does the same to LASER on a GPU. On a GPU, heads of
 /// more than 256 channels store the weights, and are slow. Dao et al. 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+/// The same with log Σ e^score, which has a gradient too. It merges attentions to two sets of keys:
+/// the results are averaged with weights in the ratio of e^log_sum_exp. Errors: a sink.
+AttentionResult attention_with_log_sum_exp(const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const AttentionOptions& options = {});
 
 namespace detail {
 /// The argument checks of attention(), for functions that compute it in other ways.
@@ -58,6 +73,8 @@ namespace define {  // the same functions in simpler ops, for tests and higher d
 /// Stores the weights [B, H, Tq, Tk]. LASER is log Σ e^(s + v) − log Σ e^s, over a tensor [B, H,
 /// Tq, Tk, Dv].
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+AttentionResult attention_with_log_sum_exp(const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const AttentionOptions& options);
 /// Repeats each key head of [B, Hkv, Tk, D] for the query heads that read it: [B, H, Tk, D]. H must
 /// be a multiple of Hkv.
 Tensor repeat_key_heads(const Tensor& x, int64_t heads);

@@ -90,10 +90,28 @@ VITRINE_KERNEL(log_sum_exp_backward, Tensor& dx, const Tensor& dy, const Tensor&
 VITRINE_KERNEL(attention, Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor& k,
                const Tensor& v, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
                const AttentionForm& form);
-/// `y` is read only for a mean.
-VITRINE_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-               const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept, const Tensor& lse,
-               const Tensor& bias, const Tensor& slopes, const Tensor& allowed, const AttentionForm& form);
+/// `y` is read only for a mean. `dbias` receives the gradients of the scores after the softcap,
+/// contiguous [B, H, Tq, Tk] in the wide dtype, or is undefined. `dlse`, contiguous [B, H, Tq], is
+/// the gradient of lse, or undefined for 0.
+VITRINE_KERNEL(attention_backward, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, const Tensor& dy,
+               const Tensor& dlse, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& y,
+               const Tensor& kept, const Tensor& lse, const Tensor& bias, const Tensor& slopes,
+               const Tensor& allowed, const AttentionForm& form);
+
+// -- The scores of additive attention. All tensors are contiguous in one wide dtype. q [N, A, Tq]
+// and k [N, A, Tk] are transposed, so that the positions of a channel are next to each other; w and
+// dw [N, A], s and ds [N, Tq, Tk].
+
+/// s_ij = Σ_a w_a·tanh(q_ai + k_aj).
+VITRINE_KERNEL(additive_scores, Tensor& s, const Tensor& q, const Tensor& k, const Tensor& w);
+/// With t = tanh(q_ai + k_aj): dq_ai = w_a·Σ_j ds_ij·(1 − t²), dk_aj = w_a·Σ_i ds_ij·(1 − t²),
+/// dw_a = Σ_ij ds_ij·t.
+VITRINE_KERNEL(additive_scores_backward, Tensor& dq, Tensor& dk, Tensor& dw, const Tensor& ds,
+               const Tensor& q, const Tensor& k, const Tensor& w);
+
+/// y [.., rows + columns − 1] receives the sums of the diagonals of x [.., rows, columns], both
+/// contiguous in one wide dtype and not empty along the last two axes.
+VITRINE_KERNEL(sum_diagonals, Tensor& y, const Tensor& x);
 
 // -- Normalization: x [..., C]; mean, rstd [rows], weight, bias and their gradients [C], all in
 // the wide dtype

@@ -235,14 +235,14 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   check(added >= 0, "sum_to: x has the shape {}, which {} does not broadcast to", x.shape(), shape);
   Axes axes;
   for (int axis = 0; axis < x.rank(); ++axis) {
-    if (axis < added || (shape[axis - added] == 1 && x.size(axis) != 1)) {
-      axes.push_back(axis);
+    if (axis < added || shape[axis - added] == 1) {
+      if (x.size(axis) != 1) axes.push_back(axis);
     } else {
       check(shape[axis - added] == x.size(axis), "sum_to: x has the shape {}, which {} does not broadcast to",
             x.shape(), shape);
     }
   }
-  return reshape(sum(x, axes, KeepAxes::yes), shape);
+  return reshape(axes.empty() ? x : sum(x, axes, KeepAxes::yes), shape);
 }
 
 }  // namespace vitrine

@@ -11,6 +11,8 @@ struct Cotangents {
   Heads<S> dy, y, rest;  // y and rest for a mean; rest: the rounding error of y, if any
   Heads<T> kept;         // for LASER, see Anchor::keeps_whole()
   const T* lse;
+  const T* dlse;   // null for 0
+  Heads<T> dbias;  // the gradients of the scores after the softcap, if they are wanted
 };
 
 /// An element of y before rounding.

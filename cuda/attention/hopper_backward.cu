@@ -44,8 +44,9 @@ void launch(const Inputs& in, const TensorMap& a, const TensorMap& b, const Tens
 }  // namespace
 
 bool hopper_attention_backward_supports(const AttentionBackward& p) {
-  return p.q.dtype() == DType::bfloat16 && hopper_attention_supports(p) && has_tensor_map(p.dy) &&
-         p.q.size(3) % 2 == 0 && sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
+  return p.q.dtype() == DType::bfloat16 && hopper_attention_supports(p) && !p.dlse.defined() &&
+         !p.dbias.defined() && has_tensor_map(p.dy) && p.q.size(3) % 2 == 0 &&
+         sizeof(Tiles<kHopperSizes[1]>) + kAlignment <= most_shared();
 }
 
 void hopper_attention_backward(const AttentionBackward& p) {

@@ -168,8 +168,13 @@ void launch_backward(const AttentionBackward& p, const Tensor& near = {}, Tensor
   Tensor exact = empty({in.laser ? heads * tiles : 0}, DType::int32, device);
   if (!h.defined()) h = in.laser ? empty(p.dy.shape(), p.dy.dtype(), device) : p.dy;
   const Kept<S> between{corrections.data<T>(), anchors.data<T>(), exact.data<int32_t>(), Heads<S>::of(h)};
-  const Cotangents<S> out{Heads<S>::of(p.dy), Heads<S>::of(p.y), in.laser ? Heads<S>{} : Heads<S>::of(p.kept),
-                          in.laser ? Heads<T>::of(p.kept) : Heads<T>{}, p.lse.data<T>()};
+  const Cotangents<S> out{Heads<S>::of(p.dy),
+                          Heads<S>::of(p.y),
+                          in.laser ? Heads<S>{} : Heads<S>::of(p.kept),
+                          in.laser ? Heads<T>::of(p.kept) : Heads<T>{},
+                          p.lse.data<T>(),
+                          p.dlse.defined() ? p.dlse.data<T>() : nullptr,
+                          Heads<T>::of(p.dbias)};
   if (tiles > 0) {
     allow_shared<query_gradients_kernel<S, kHeight>>();
     VITRINE_LAUNCH((query_gradients_kernel<S, kHeight>), tile_grid(p.q, in.tile),

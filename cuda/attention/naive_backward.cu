@@ -7,6 +7,8 @@
 //   mean    ∂y/∂v = w                      ∂y/∂s = w·(v − y)
 //   LASER   ∂y/∂v = e^(log w + v − y)      ∂y/∂s = ∂y/∂v − w
 //
+// The gradient of lse adds w·dlse to ds, because ∂lse/∂s = w.
+//
 // ds is a second matrix in memory, with Tq·Tk numbers per head.
 #include "core/creation.h"
 #include "cuda/attention/naive.h"
@@ -18,8 +20,9 @@ template <class S, class T = AccumulatorOf<S>>
 struct NaiveBackward {
   AttentionInputs<S> in;
   Heads<S> dy;
-  Heads<T> weights, y, ds;
-  int heads;  // of queries
+  Heads<T> weights, y, ds, dbias;  // dbias: ds before the softcap's slope, if it is wanted
+  const T* dlse;                   // null for 0
+  int heads;                       // of queries
 
   __device__ T by_value(T w, T v, T y) const { return in.laser ? math::exp(w + (v - y)) : w; }
   __device__ T by_score(T w, T v, T y) const {
@@ -41,6 +44,8 @@ __global__ void attention_naive_score_gradients(NaiveBackward<S> x, int64_t coun
     T sum = 0, slope_of_cap = 1;
     for (int d = 0; d < in.channels; ++d)
       sum = std::fma(static_cast<T>(dy[d]), x.by_score(w, static_cast<T>(v[d]), y[d]), sum);
+    if (x.dlse != nullptr) sum = std::fma(in.laser ? math::exp(w) : w, x.dlse[at / in.scores.keys], sum);
+    if (x.dbias.data != nullptr) x.dbias.rows(e.b, e.h).row(e.row)[e.column] = sum;
     if (in.scores.softcap > T(0)) {
       const S* const k = in.k.rows(e.b, e.h / in.group).row(e.column);
       const T product = dot(in.q.rows(e.b, e.h).row(e.row), k, in.size);
@@ -108,8 +113,14 @@ void naive_attention_backward(const AttentionBackward& p) {
   naive_read(y, weights, p);
   visit_device_floating(p.q.dtype(), "attention_backward", [&]<class S>(Type<S>) {
     using T = AccumulatorOf<S>;
-    const NaiveBackward<S> x{naive_inputs<S>(p), Heads<S>::of(p.dy), Heads<T>::of(weights),
-                             Heads<T>::of(y),    Heads<T>::of(ds),   static_cast<int>(p.q.size(1))};
+    const NaiveBackward<S> x{naive_inputs<S>(p),
+                             Heads<S>::of(p.dy),
+                             Heads<T>::of(weights),
+                             Heads<T>::of(y),
+                             Heads<T>::of(ds),
+                             Heads<T>::of(p.dbias),
+                             p.dlse.defined() ? p.dlse.data<T>() : nullptr,
+                             static_cast<int>(p.q.size(1))};
     VITRINE_LAUNCH((attention_naive_score_gradients<S>), blocks_for(ds.numel()), kThreads, 0, x, ds.numel());
     VITRINE_LAUNCH((attention_naive_query_gradients<S>), blocks_for(p.dq.numel()), kThreads, 0,
                    Heads<S>::of(p.dq), x, p.dq.numel());

@@ -81,6 +81,9 @@ class QueryGradients {
   __device__ HeadMatrix<S> values() const { return in_.v.rows(b_, h_ / in_.group); }
   __device__ HeadMatrix<S> dy() const { return out_.dy.rows(b_, h_); }
   __device__ HeadMatrix<T> kept() const { return out_.kept.rows(b_, h_); }
+  __device__ T dlse(int i) const {
+    return out_.dlse != nullptr ? out_.dlse[head_ * scores_.queries + i] : T(0);
+  }
 
   template <class Load, class F>
   __device__ void for_each_block(Load&& load, F&& f) {
@@ -119,11 +122,11 @@ class QueryGradients {
     if constexpr (kTensorCores<S>) {
       for (int i = own_; i < own_ + kRows && i < end_; ++i) {
         const T sum = merge_warp(add_corrections(i, lane, kWarp, exact), [](T x, T y) { return x + y; });
-        if (lane == 0) corrections[i] = sum;
+        if (lane == 0) corrections[i] = sum - dlse(i);
       }
     } else {
       if (lane < kRows && own_ + lane < end_)
-        corrections[own_ + lane] = add_corrections(own_ + lane, 0, 1, exact);
+        corrections[own_ + lane] = add_corrections(own_ + lane, 0, 1, exact) - dlse(own_ + lane);
     }
     __syncwarp();
     for (int own = 0; own < kOwn; ++own) {
@@ -177,6 +180,7 @@ class QueryGradients {
           const T l = log_weight(score, lse_[at.own]);
           x = score_gradient(exp_for<S>(l), x, correction_[at.own]);
           if (exact_ && l != -static_cast<T>(INFINITY)) x += read_exactly(i, key, l);
+          if (out_.dbias.data != nullptr && scores_.sees(i, key)) out_.dbias.rows(b_, h_).row(i)[key] = x;
           x *= slope;
         },
         s, ds);

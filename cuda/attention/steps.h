@@ -17,9 +17,9 @@ struct AttentionForward {
 };
 
 /// Arguments of `attention_backward`, which reads y, lse and kept from the forward, and writes dq,
-/// dk and dv.
+/// dk, dv and, if it is defined, dbias.
 struct AttentionBackward : AttentionForward {
-  Tensor dy, dq, dk, dv;
+  Tensor dy, dlse, dq, dk, dv, dbias;
 };
 
 struct AttentionStep {

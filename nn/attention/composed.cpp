@@ -33,8 +33,7 @@ ComposedAttention::ComposedAttention(AttentionName name, int64_t heads, int64_t 
       if (const ScaleRule* const rule = parts[i]->scale())
         if ((name_.parts[i].row->stage == Stage::scale) == owners) rule_ = *rule;
   AttentionOptions options;
-  folds_ = std::all_of(parts.begin(), parts.end(),
-                       [&](const auto& part) { return part->fold(options, Device::cpu); });
+  folds_ = std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return part->fold(options, {}); });
   scale_ = scale_of(common_keys());
 }
 
@@ -46,7 +45,7 @@ void ComposedAttention::check_parts() const {
       check(!parts[i]->traits().needs_distribution || parts[j]->traits().distribution,
             "attention: {} is defined for weights that are ≥ 0 and sum to 1; those of {} are not", x, y);
       const bool scales = parts[j]->scale() != nullptr;
-      check(name_.parts[i].row->stage != Stage::score || !scales,
+      check(i == j || name_.parts[i].row->stage != Stage::score || !scales,
             "attention: {} has scores of its own, which have no scale, so {} has no effect on it", x, y);
       check(
           name_.parts[i].row->stage != Stage::extend || name_.parts[j].row->stage == Stage::mask ||
@@ -73,12 +72,12 @@ void ComposedAttention::check_cacheable() const {
         name_of(i));
 }
 
-ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted, const AttentionMask& mask) const {
+ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted) const {
   if (weights_wanted)
     return {Path::generic, "generic: the weights are asked for, so they are kept as a tensor [B, H, Tq, Tk]"};
   AttentionOptions options;
   for (size_t i = 0; i < parts.size() && !folds_; ++i)
-    if (!parts[i]->fold(options, Device::cpu))
+    if (!parts[i]->fold(options, {}))
       return {Path::generic,
               fmt::format("generic: {} changes scores or weights in a way that the fused op does not know",
                           name_of(i))};
@@ -87,9 +86,6 @@ ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted, const A
     return {Path::definition,
             fmt::format("definition: a tape of order {} records simpler ops, which store the weights",
                         tape->order())};
-  if (has_gradient(mask.bias))
-    return {Path::definition,
-            "definition: the mask's bias has a gradient, which the fused op does not compute"};
   return {Path::fused, "fused: every part is computed tile by tile, and the weights are never kept"};
 }
 
@@ -134,9 +130,9 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   options.scale = scale_;
   options.causal = mask.causal, options.left = mask.left, options.right = mask.right;
   options.bias = mask.bias, options.allowed = mask.allowed;
-  for (const auto& part : parts) part->fold(options, q.device());
+  for (const auto& part : parts) part->fold(options, {q.size(2), k.size(2), q.device()});
   vitrine::detail::check_attention(q, k, v, options);
-  Tensor y = path(trace != nullptr, mask) == Path::generic
+  Tensor y = path(trace != nullptr) == Path::generic
                  ? generic(q, k, v, mask, rows, trace)
                  : attention(rows.defined() ? cast(cast(q, type) * rows, q.dtype()) : q, k, v, options);
   for (const auto& part : parts) y = part->combine(y);
@@ -152,8 +148,8 @@ double ComposedAttention::common_keys() const {
                                               : std::max<double>(2, static_cast<double>(sizes_.context) / 2);
 }
 
-std::string ComposedAttention::explain(bool weights_wanted, const AttentionMask& mask) const {
-  const std::string reason = choose(weights_wanted, mask).reason;
+std::string ComposedAttention::explain(bool weights_wanted, const AttentionMask&) const {
+  const std::string reason = choose(weights_wanted).reason;
   if (rule_.constant)
     return fmt::format("{}; the scores are multiplied by {:.6g}{} {}", reason, scale_,
                        rule_.name.starts_with("a ") ? "," : ":", rule_.name);

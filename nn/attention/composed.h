@@ -29,9 +29,7 @@ class ComposedAttention : public Attention {
   /// generic: the parts run one after another, and the weights are a tensor.
   enum class Path { fused, definition, generic };
   /// The path of a forward pass on this thread with this mask and the tape that is recording.
-  Path path(bool weights_wanted = false, const AttentionMask& mask = {}) const {
-    return choose(weights_wanted, mask).path;
-  }
+  Path path(bool weights_wanted = false) const { return choose(weights_wanted).path; }
   bool needs_positions() const override;
   std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const override;
 
@@ -52,7 +50,7 @@ class ComposedAttention : public Attention {
   };
   void check_parts() const;
   void check_cacheable() const;
-  Choice choose(bool weights_wanted, const AttentionMask& mask) const;
+  Choice choose(bool weights_wanted) const;
   const std::string& name_of(size_t part) const { return name_.parts[part].row->name; }
   double scale_of(double n) const;
   double common_keys() const;

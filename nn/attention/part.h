@@ -78,10 +78,15 @@ class AttentionPart : public Module {
     bool estimated = false;
   };
   virtual Traits traits() const { return {}; }
+  /// The numbers of queries and keys, with those of a cache, and their device.
+  struct FoldCall {
+    int64_t queries = 1, keys = 1;
+    Device device = Device::cpu;
+  };
   /// Writes this part into the options of the fused op. Returns false if the fused op cannot
   /// express the part; the weights are then stored as a tensor. A part that only prepares, masks or
   /// combines returns true.
-  virtual bool fold(AttentionOptions& /*options*/, Device /*device*/) const { return false; }
+  virtual bool fold(AttentionOptions& /*options*/, const FoldCall& /*call*/) const { return false; }
 
   /// x [B, H, T, D] → the same shape. `first` is the position of the first query, key or value.
   /// Keys and values have Hkv heads.

@@ -5,11 +5,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <string>
 
 #include "core/creation.h"
+#include "core/memory/allocator.h"
+#include "core/profiler.h"
+#include "core/random.h"
+#include "core/tape.h"
+#include "ops/reduce.h"
 #include "tests/nn/mechanisms.h"
 
 using namespace vitrine;
@@ -58,7 +64,7 @@ TEST_CASE("every mixer is float32, takes empty sequences, and refuses other leng
     INFO(name);
     nn::MixerOptions options{.width = 8, .heads = 2, .context = 16, .name = name, .causal = row->causal};
     const auto mixer = nn::make_mixer(options);
-    for (const nn::Parameter& p : mixer->parameters()) CHECK(p.dtype() == DType::float32);
+    for (const Parameter& p : mixer->parameters()) CHECK(p.dtype() == DType::float32);
     nn::MixerTrace trace;
     const nn::MixerCall call{.mask = {.causal = row->causal}, .trace = &trace};
     CHECK(mixer->forward(zeros({2, 0, 8}), call).shape() == Shape{2, 0, 8});
@@ -69,6 +75,46 @@ TEST_CASE("every mixer is float32, takes empty sequences, and refuses other leng
     if (name != "lstm" && name != "gru" && name != "rwkv4" && name != "mamba")
       CHECK(refused([&] { nn::make_mixer(options); }));
   }
+}
+
+TEST_CASE("mixers of linear cost: bytes of all operations, and the peak of memory, with gradients") {
+  struct Cost {
+    double bytes, peak;
+  };
+  const auto cost = [](const std::string& name, int64_t time, bool causal) {
+    const auto mixer =
+        nn::make_mixer({.width = 8, .heads = 1, .context = time, .name = name, .causal = causal});
+    Generator generator(1);
+    const Tensor x = randn({1, time, 8}, DType::float32, Device::cpu, 0, 1, generator);
+    memory::reset_peak();
+    const auto start = static_cast<double>(memory::statistics().now);
+    Profiler profiler;
+    Tape tape;
+    tape.watch(x);
+    tape.gradient(sum(mixer->forward(x, {.mask = {.causal = causal}})), {x});
+    double bytes = 0;
+    for (const auto& event : profiler.events()) bytes += static_cast<double>(event.bytes);
+    return Cost{bytes, static_cast<double>(memory::statistics().peak) - start};
+  };
+  const auto exponents = [&](const std::string& name, int64_t few, int64_t many, bool causal) {
+    const Cost small = cost(name, few, causal), large = cost(name, many, causal);
+    const double ratio = std::log(static_cast<double>(many) / static_cast<double>(few));
+    return Cost{std::log(large.bytes / small.bytes) / ratio, std::log(large.peak / small.peak) / ratio};
+  };
+  const auto check_linear = [&](const std::string& name, bool causal) {
+    const auto [bytes, peak] = exponents(name, 1024, 16384, causal);
+    INFO(name, causal ? ", causal" : "");
+    CHECK(bytes < 1.05);
+    CHECK(peak < 1.05);
+    test::record(name, {{.check = "growth of bytes", .error = bytes, .limit = 1.05},
+                        {.check = "growth of memory", .error = peak, .limit = 1.05}});
+  };
+  for (const char* name : {"linear", "linear+laser", "performer", "retention", "gated_linear", "delta",
+                           "lstm", "gru", "rwkv4", "rwkv7", "mamba"})
+    check_linear(name, true);
+  for (const char* name : {"linear+laser", "performer+laser", "linformer=16"}) check_linear(name, false);
+  // The same measure sees a cost that is quadratic.
+  CHECK(exponents("additive", 128, 512, false).bytes > 1.7);
 }
 
 TEST_CASE("every row and each of its options changes the output") {

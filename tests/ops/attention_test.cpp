@@ -6,6 +6,7 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "core/tape.h"
+#include "ops/additive_scores.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
@@ -246,4 +247,21 @@ TEST_CASE("misuse of attention is told") {
   o.allowed = {};
   o.left = -1;
   CHECK_THROWS_WITH(attention(q, q, q, o), doctest::Contains("the window is [-1"));
+}
+
+TEST_CASE("additive scores of operands whose exponentials overflow, and of NaN") {
+  // From 20 on, pairs are computed from their sums. e^(2·100) is beyond float32.
+  const Tensor q = tensor({-100, -100, 100, 19, 0.5}, {1, 5, 1}), w = tensor({2}, {1, 1}),
+               k = tensor({100, -100, 100, -19, 0.25}, {1, 5, 1});
+  const auto check_rows = [&](const Tensor& keys) {
+    const Tensor got = additive_scores(q, keys, w), want = define::additive_scores(q, keys, w);
+    for (int64_t i = 0; i < got.numel(); ++i)
+      CHECK(got.values()[static_cast<size_t>(i)] ==
+            doctest::Approx(want.values()[static_cast<size_t>(i)]).epsilon(1e-6));
+  };
+  check_rows(k);
+  check_rows(slice(k, 1, 3));
+  const Tensor unknown = additive_scores(q, tensor({NAN, 1}, {1, 2, 1}), w);
+  CHECK(std::isnan(unknown.values()[0]));
+  CHECK(!std::isnan(unknown.values()[1]));
 }

@@ -2,6 +2,7 @@
 
 #include "core/creation.h"
 #include "core/random.h"
+#include "ops/additive_scores.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/rotary.h"
@@ -31,21 +32,35 @@ std::vector<Spec> rotary_rows() {
           row({1, 2}, {1}, false)};
 }
 
+/// Queries, keys and weights; one leading axis and two, and vectors with a rest.
+std::vector<Spec> additive_scores_rows() {
+  return {{"additive_scores",
+           [](Xs x) { return additive_scores(x[0], x[1], x[2]); },
+           {{{{2, 3, 5}}, {{2, 19, 5}}, {{2, 5}}},
+            {{{1, 2, 2, 3}}, {{1, 2, 4, 3}}, {{1, 2, 3}}},
+            {{{1, 3, 2}}, {{1, 0, 2}}, {{1, 2}}},
+            {{{1, 2, 0}}, {{1, 3, 0}}, {{1, 0}}}}}};
+}
+
 /// Attention with every option. Samples: q [B, H, Tq, D], k and v [B, Hkv, Tk, ·].
 std::vector<Spec> attention_rows() {
   const std::vector<Input> square = {{{2, 2, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 4}}};
   const std::vector<Input> grouped = {{{1, 4, 3, 2}}, {{1, 2, 7, 2}}, {{1, 2, 7, 3}}};
-  const auto row = [&](AttentionOptions o, std::vector<std::vector<Input>> samples) {
+  // `fourth` is an option that is a fourth input.
+  const auto row = [&](AttentionOptions o, std::vector<std::vector<Input>> samples,
+                       Tensor AttentionOptions::*fourth = nullptr) {
     // The exact read of LASER's definition cancels more than the kernel does.
-    const Call call = [o](Xs x) {
+    const Call call = [o, fourth](Xs x) {
       AttentionOptions options = o;
       const Device device = x[0].device();
       if (o.bias.defined()) options.bias = to(cast(o.bias, x[0].dtype()), device);
       if (o.allowed.defined()) options.allowed = to(o.allowed, device);
       if (o.slopes.defined()) options.slopes = to(o.slopes, device);
+      if (fourth != nullptr) options.*fourth = x[3];
       return attention(x[0], x[1], x[2], options);
     };
     Spec spec{"attention", call, std::move(samples)};
+    if (fourth == &AttentionOptions::sink) spec.name = "attention_with_sink", spec.composite = true;
     // Large scores have an absolute error, which exp makes relative. LASER's definition subtracts
     // sums of exponentials, and multiplies hidden values by 0, whereas the kernel does not read
     // them.
@@ -77,6 +92,18 @@ std::vector<Spec> attention_rows() {
     for (AttentionOptions o : {capped, masked, biased}) {
       o.read = read;
       rows.push_back(row(o, {square}));
+    }
+    const auto with = [](std::vector<Input> inputs, const Shape& shape) {
+      inputs.push_back({shape});
+      return inputs;
+    };
+    for (AttentionOptions o : {AttentionOptions{}, capped}) {
+      o.read = read;
+      rows.push_back(row(o, {with(square, {2, 5, 5}), with(square, {2, 2, 5, 5}), with(square, {1, 5})},
+                         &AttentionOptions::bias));
+      if (read == AttentionRead::mean && !o.slopes.defined())
+        rows.push_back(row(o, {with(grouped, {4})}, &AttentionOptions::sink));
+      if (read == AttentionRead::mean) rows.push_back(row(o, {with(square, {2})}, &AttentionOptions::sink));
     }
   }
   return rows;

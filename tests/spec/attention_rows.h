@@ -6,6 +6,7 @@
 namespace vitrine::spec {
 
 std::vector<Spec> rotary_rows();
+std::vector<Spec> additive_scores_rows();
 std::vector<Spec> attention_rows();
 
 }  // namespace vitrine::spec

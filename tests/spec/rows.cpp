@@ -19,6 +19,7 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
+#include "ops/toeplitz.h"
 #include "ops/view.h"
 #include "tests/spec/attention_rows.h"
 #include "tests/spec/convolution_rows.h"
@@ -170,6 +171,9 @@ std::vector<Spec> shape_rows() {
       on("slice", {7, 5}, [](Xs x) { return flip(x[0], {1}); }),
       on("select", {3, 4}, [](Xs x) { return select(x[0], 1, -2); }),
       on("diagonal", {3, 4}, [](Xs x) { return diagonal(x[0], 1); }),
+      on("toeplitz", {2, 7}, [](Xs x) { return toeplitz(x[0], 3); }),
+      on("sum_diagonals", {2, 3, 5}, [](Xs x) { return sum_diagonals(x[0]); }),
+      on("sum_diagonals", {4, 1}, [](Xs x) { return sum_diagonals(x[0]); }),
       {"recompute", [](Xs x) { return recompute([&] { return tanh(x[0] * x[1]); }); }, {{{{3, 4}}, {{4}}}}},
       on("clone", {3, 4}, [](Xs x) { return clone(transpose(x[0])); }),
       {"concat",
@@ -376,8 +380,9 @@ std::vector<Spec> kernel_rows() {
 const std::vector<Spec>& rows() {
   static const std::vector<Spec> all = [] {
     std::vector<Spec> result;
-    for (auto family : {elementwise_rows, shape_rows, reduction_rows, index_rows, adjoint_rows, kernel_rows,
-                        rotary_rows, attention_rows, recurrent_rows, convolution_rows, scan_rows, ctc_rows})
+    for (auto family :
+         {elementwise_rows, shape_rows, reduction_rows, index_rows, adjoint_rows, kernel_rows, rotary_rows,
+          additive_scores_rows, attention_rows, recurrent_rows, convolution_rows, scan_rows, ctc_rows})
       for (Spec& s : family()) result.push_back(std::move(s));
     for (Spec& s : result)
       for (const char* name :

@@ -10,8 +10,8 @@ class Alibi : public AttentionPart {
  public:
   explicit Alibi(const AttentionSizes& sizes) : heads_(sizes.heads) {}
   Traits traits() const override { return {.positions = true}; }
-  bool fold(AttentionOptions& options, Device device) const override {
-    options.slopes = alibi_slopes(heads_, device);
+  bool fold(AttentionOptions& options, const FoldCall& call) const override {
+    options.slopes = alibi_slopes(heads_, call.device);
     return true;
   }
   Tensor modify_scores(const Tensor& scores) const override {

@@ -48,7 +48,7 @@ Tensor anchor_of(const Extremes& e) {
 class Laser : public AttentionPart {
  public:
   Traits traits() const override { return {.needs_distribution = true}; }
-  bool fold(AttentionOptions& options, Device) const override {
+  bool fold(AttentionOptions& options, const FoldCall&) const override {
     options.read = AttentionRead::laser;
     return true;
   }

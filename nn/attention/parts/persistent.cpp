@@ -14,7 +14,7 @@ class Persistent : public AttentionPart {
   Persistent(const AttentionSizes& sizes, int64_t count)
       : keys(normal({sizes.heads, count, sizes.head_size}, root(sizes.head_size))),
         values(normal({sizes.heads, count, sizes.head_size}, root(count))) {}
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   Memory memory() const override { return {keys, values}; }
   void fields(Fields& f) override {
     f("keys", keys);

@@ -15,7 +15,7 @@ class QkNorm : public AttentionPart {
         rms_(rms),
         eps_(eps) {}
 
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   Tensor prepare_queries(const Tensor& q, int64_t) const override { return norm(q, query_gain); }
   Tensor prepare_keys(const Tensor& k, int64_t) const override { return norm(k, key_gain); }
   void fields(Fields& f) override {

@@ -10,7 +10,7 @@ class Rotary : public AttentionPart {
  public:
   explicit Rotary(const RotaryOptions& options) : options_(options) {}
   Traits traits() const override { return {.positions = true}; }
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   Tensor prepare_queries(const Tensor& q, int64_t first) const override { return rotate(q, first, options_); }
   Tensor prepare_keys(const Tensor& k, int64_t first) const override { return rotate(k, first, options_); }
 

@@ -11,7 +11,8 @@ namespace {
 class Scale : public AttentionPart {
  public:
   explicit Scale(ScaleRule rule) : rule_(std::move(rule)) {}
-  bool fold(AttentionOptions&, Device) const override { return true; }  // attention itself scales
+  // Attention itself scales.
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   const ScaleRule* scale() const override { return &rule_; }
 
  private:

@@ -13,10 +13,15 @@ namespace {
 /// one" (Miller 2023). A learned z, one for each head, starts at 0.
 class Sink : public AttentionPart {
  public:
-  Sink(const AttentionSizes& sizes, bool learned) {
+  Sink(const AttentionSizes& sizes, bool learned) : heads_(sizes.heads) {
     if (learned) score_of_sink = constant({sizes.heads, 1, 1}, 0);
   }
   Traits traits() const override { return {.distribution = false}; }
+  bool fold(AttentionOptions& options, const FoldCall& call) const override {
+    options.sink = score_of_sink.defined() ? reshape(score_of_sink, {heads_})
+                                           : zeros({heads_}, DType::float32, call.device);
+    return true;
+  }
   Tensor normalize(const Tensor& scores) const override {
     Shape one = scores.shape();
     one.back() = 1;
@@ -27,6 +32,9 @@ class Sink : public AttentionPart {
   void fields(Fields& f) override { f("score", score_of_sink); }
 
   Parameter score_of_sink;  // [H, 1, 1]
+
+ private:
+  int64_t heads_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 class Softcap : public AttentionPart {
  public:
   explicit Softcap(double cap) : cap_(cap) {}
-  bool fold(AttentionOptions& options, Device) const override {
+  bool fold(AttentionOptions& options, const FoldCall&) const override {
     options.softcap = cap_;
     return true;
   }

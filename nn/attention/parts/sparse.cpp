@@ -19,7 +19,7 @@ class Sparse : public AttentionPart {
   explicit Sparse(MakePattern make) : make_(std::move(make)) {
     make_({1, 1});  // checks the options
   }
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   AttentionMask restrict(AttentionMask mask, int64_t queries, int64_t keys, Device device) const override {
     const Tensor seen =
         mask.start.defined() ? by_row(mask.start, queries, keys, device) : make_({queries, keys, device});

@@ -7,6 +7,8 @@
 #include "nn/init.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/toeplitz.h"
+#include "ops/view.h"
 
 namespace vitrine::nn::parts {
 namespace {
@@ -21,26 +23,29 @@ class T5 : public AttentionPart {
   }
 
   Traits traits() const override { return {.positions = true}; }
+  bool fold(AttentionOptions& options, const FoldCall& call) const override {
+    const Tensor own = bias(call.queries, call.keys, call.device);
+    options.bias = options.bias.defined() ? options.bias + cast(own, options.bias.dtype()) : own;
+    return true;
+  }
   Tensor modify_scores(const Tensor& scores) const override {
-    const Tensor bias = embedding(table, buckets(scores.size(-2), scores.size(-1), scores.device()));
-    return scores + cast(permute(bias, {2, 0, 1}), scores.dtype());
+    return scores + cast(bias(scores.size(-2), scores.size(-1), scores.device()), scores.dtype());
   }
   void fields(Fields& f) override { f("table", table); }
 
   Parameter table;  // [buckets, H]
 
  private:
-  /// [Tq, Tk]: the bucket of each key; query i is at position i + Tk − Tq.
-  Tensor buckets(int64_t queries, int64_t keys, Device device) const {
-    std::vector<int64_t> of_relative;  // from the first key − the last query on
+  /// [H, Tq, Tk]; query i is at position i + Tk − Tq. The biases of all distances are a vector,
+  /// which begins with the first key seen from the last query. The result is a view of it.
+  Tensor bias(int64_t queries, int64_t keys, Device device) const {
+    if (queries == 0 || keys == 0)
+      return zeros({table.shape()[1], queries, keys}, accumulation_dtype(table.dtype()), device);
+    std::vector<int64_t> of_relative;
     for (int64_t relative = 1 - keys; relative < queries; ++relative)
       of_relative.push_back(relative_bucket(relative, buckets_));
-    std::vector<int64_t> all;
-    for (int64_t i = 0; i < queries; ++i) {
-      const auto row = of_relative.begin() + (queries - 1 - i);
-      all.insert(all.end(), row, row + keys);
-    }
-    return tensor(all, {queries, keys}, DType::int64, device);
+    const Tensor rows = embedding(table, index_tensor(of_relative, {queries + keys - 1}, device));
+    return toeplitz(contiguous(cast(transpose(rows), accumulation_dtype(rows.dtype()))), queries);
   }
 
   RelativeBuckets buckets_;

@@ -13,7 +13,7 @@ namespace {
 class Temperature : public AttentionPart {
  public:
   explicit Temperature(const AttentionSizes& sizes) : log_temperature(constant({sizes.head_size}, 0)) {}
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   Tensor prepare_queries(const Tensor& q, int64_t) const override {
     return q * (softplus(log_temperature) / std::log(2.0));
   }

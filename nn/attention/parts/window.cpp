@@ -9,7 +9,7 @@ namespace {
 class Window : public AttentionPart {
  public:
   explicit Window(int64_t width) : width_(width) {}
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   AttentionMask restrict(AttentionMask mask, int64_t, int64_t, Device) const override {
     mask.left = std::min(mask.left, width_ - 1);
     return mask;

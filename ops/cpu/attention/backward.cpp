@@ -1,5 +1,5 @@
 // The backward of attention. With P = e^(s − lse), recomputed, and dP = dy·vᵀ:
-//   ds = P∘(dP − D), D_i = Σ dy·y;   dq = scale·ds·k;   dk = scale·dsᵀ·q;   dv = Pᵀ·dy.
+//   ds = P∘(dP − D), D_i = Σ dy·y − dlse;   dq = scale·ds·k;   dk = scale·dsᵀ·q;   dv = Pᵀ·dy.
 // LASER is the same with F in place of v and H = dy/(δ + Σ P·F) in place of dy; dv = e^(v −
 // c)∘(Pᵀ·H). Elements that the forward read exactly have H = 0, and their terms are added one by
 // one: b = e^(s + v)/Σ e^(s + v), dv += dy·b, ds += dy·b. One thread owns a key head, so that two
@@ -63,6 +63,8 @@ struct Gradients {
   HeadRows<T> sums{};        // of LASER
   HeadRows<T> dk{}, dv{};
   const T* lse = nullptr;
+  const T* dlse = nullptr;  // null for 0
+  T* dbias = nullptr;       // [Tq, Tk], or null
   int64_t channels = 0;
 };
 
@@ -160,9 +162,11 @@ class BackwardTile {
 
   /// From scores and dP to weights and ds, rounded to S.
   void score_gradients(int64_t j, int64_t n, const T* correction, const T* exact) {
-    attention_score_gradients<S>(VisibleRows(head_, tile_, j, n),
-                                 {weights_, rounded_dscores_, scores_, dscores_, g_.lse + tile_.begin,
-                                  correction, slope_of_cap_, exact});
+    attention_score_gradients<S>(
+        VisibleRows(head_, tile_, j, n),
+        {weights_, rounded_dscores_, scores_, dscores_, g_.lse + tile_.begin, correction,
+         g_.dlse == nullptr ? nullptr : g_.dlse + tile_.begin, slope_of_cap_, exact,
+         g_.dbias == nullptr ? nullptr : g_.dbias + tile_.begin * head_.keys + j, head_.keys});
   }
 
   /// Memory for what is rounded to S: that of the numbers themselves if they have this type.
@@ -240,10 +244,12 @@ class BackwardTile {
 };
 
 template <class S>
-void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q, const Tensor& k,
-              const Tensor& v, const Tensor& y, const Tensor& kept, const Tensor& lse, const Tensor& bias,
-              const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
+void backward(Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, const Tensor& dy, const Tensor& dlse,
+              const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
+              const Tensor& lse, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
+              const AttentionForm& form) {
   using T = AccumulatorOf<S>;
+  if (dbias.defined()) fill(dbias, 0);
   const int64_t heads = q.size(1), own = k.size(1), group = heads / own, queries = q.size(2);
   const bool laser = form.read == AttentionRead::laser;
   parallel_for(0, q.size(0) * own, 1, [&](int64_t begin, int64_t end) {
@@ -268,7 +274,10 @@ void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor
         if (laser) g.sums = HeadRows<T>::of(kept, batch, h);
         if (!laser) g.y = rows(y, h);
         if (!laser && kept.defined()) g.error = rows(kept, h);
-        g.lse = lse.data<T>() + (batch * heads + h) * queries;
+        const int64_t row = (batch * heads + h) * queries;
+        g.lse = lse.data<T>() + row;
+        if (dlse.defined()) g.dlse = dlse.data<T>() + row;
+        if (dbias.defined()) g.dbias = dbias.data<T>() + row * k.size(2);
         for (int64_t tile = 0; tile < tiles_of(queries); ++tile)
           BackwardTile<S>(head, query_tile(head, tile), g).run();
       }
@@ -279,11 +288,13 @@ void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor
 
 }  // namespace
 
-void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Tensor& q,
-                        const Tensor& k, const Tensor& v, const Tensor& y, const Tensor& kept,
-                        const Tensor& lse, const Tensor& bias, const Tensor& slopes, const Tensor& allowed,
-                        const AttentionForm& form) {
-  const auto run = [&](auto f) { f(dq, dk, dv, dy, q, k, v, y, kept, lse, bias, slopes, allowed, form); };
+void attention_backward(Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, const Tensor& dy,
+                        const Tensor& dlse, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& y, const Tensor& kept, const Tensor& lse, const Tensor& bias,
+                        const Tensor& slopes, const Tensor& allowed, const AttentionForm& form) {
+  const auto run = [&](auto f) {
+    f(dq, dk, dv, dbias, dy, dlse, q, k, v, y, kept, lse, bias, slopes, allowed, form);
+  };
   switch (q.dtype()) {
     case DType::float32: return run(backward<float>);
     case DType::float64: return run(backward<double>);

@@ -57,9 +57,10 @@ void attention_weights(const cpu::ScoreRows& at, S* w, const T* s, cpu::RunningS
   }
 }
 
+/// The arrays of ScoreBackward at the first visible key of a row; p: weights before rounding.
 template <class S, class T = AccumulatorOf<S>>
 void gradients_of_row(S* w, S* ds, T* p, const T* s, const T* dp, size_t n, T lse, const T* correction,
-                      const T* slope, const T* exact) {
+                      T dlse, const T* slope, const T* exact, T* dbias) {
   using V = Vec<T>;
   const T total = map_and_sum<T>(
       n, p, [=](V x) HWY_ATTR { return exp(x - V(lse)); }, s);
@@ -73,8 +74,20 @@ void gradients_of_row(S* w, S* ds, T* p, const T* s, const T* dp, size_t n, T ls
   if constexpr (!std::is_same_v<S, T>)
     map(
         n, w, [](V x) HWY_ATTR { return x; }, p);
-  const V d(shift);
-  if (slope == nullptr && exact == nullptr)
+  const V d(shift - dlse);
+  if (dbias != nullptr) {
+    map(
+        n, dbias, [=](V x, V y) HWY_ATTR { return (x - d) * y; }, dp, p);
+    if (exact != nullptr)
+      map(
+          n, dbias, [](V x, V e) HWY_ATTR { return x + e; }, dbias, exact);
+    if (slope == nullptr)
+      map(
+          n, ds, [](V x) HWY_ATTR { return x; }, dbias);
+    else
+      map(
+          n, ds, [](V x, V z) HWY_ATTR { return x * z; }, dbias, slope);
+  } else if (slope == nullptr && exact == nullptr)
     map(
         n, ds, [=](V x, V y) HWY_ATTR { return (x - d) * y; }, dp, p);
   else if (exact == nullptr)
@@ -100,16 +113,14 @@ void attention_score_gradients(const cpu::ScoreRows& at, const cpu::ScoreBackwar
       std::fill_n(to, begin, S(0));
       std::fill(to + end, to + at.columns, S(0));
     }
-    const T *const slope = x.slope == nullptr ? nullptr : x.slope + row + begin, *const exact =
-                                                                                     x.exact == nullptr
-                                                                                         ? nullptr
-                                                                                         : x.exact + row +
-                                                                                               begin;
+    const auto at_row = [&](auto* of, int64_t place) { return of == nullptr ? of : of + place + begin; };
     T* p = memory;  // weights before they are rounded
     if constexpr (std::is_same_v<S, T>) p = x.w + row + begin;
     gradients_of_row(x.w + row + begin, x.ds + row + begin, p, x.s + row + begin, x.dp + row + begin,
                      static_cast<size_t>(end - begin), x.lse[r],
-                     x.correction == nullptr ? nullptr : x.correction + r, slope, exact);
+                     x.correction == nullptr ? nullptr : x.correction + r,
+                     x.dlse == nullptr ? T(0) : x.dlse[r], at_row(x.slope, row), at_row(x.exact, row),
+                     at_row(x.dbias, r * x.dbias_stride));
   }
 }
 

@@ -49,9 +49,13 @@ struct ScoreBackward {
   const T *s, *dp;         ///< scores, and the gradients of weights
   const T* lse;            ///< log Σ e^s of each row
   const T* correction;     ///< D of each row; null: Σ w·dp/Σ w, from the row itself
+  const T* dlse;           ///< the gradient of lse of each row; null: 0
   const T *slope, *exact;  ///< the softcap's derivative; what is added to ds before it
+  T* dbias;                ///< result, rows dbias_stride apart: ds before `slope`; null: not wanted
+  int64_t dbias_stride;
 };
-/// w = e^(s − lse) and ds = (w·(dp − D) + exact)·slope, both rounded to S and 0 for hidden keys.
+/// w = e^(s − lse) and ds = (w·(dp − D + dlse) + exact)·slope, both rounded to S and 0 for hidden
+/// keys, which `dbias` leaves as they are.
 template <class S>
 void attention_score_gradients(const ScoreRows& at, const ScoreBackward<S>& x);
 

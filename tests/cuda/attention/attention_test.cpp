@@ -205,7 +205,7 @@ TEST_CASE("LASER on the device: anchors that move, values of every size, element
   check_float32(x, o);
 }
 
-TEST_CASE("attention by its definition on the device, as where the bias has a gradient") {
+TEST_CASE("the gradient of a bias on the device, with every other option") {
   if (!has_gpu()) return;
   const Inputs x = draw({2, 1, 5, 7, 3, 4});
   Generator g(5);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cuda/attention/steps.h"
+#include "ops/reduce.h"
 #include "tests/cuda/attention/check.h"
 
 #if VITRINE_CUDA_EMULATED
@@ -93,7 +94,49 @@ void check_steps(const AttentionInputs& x, const AttentionOptions& o, std::map<s
   }
 }
 
+/// The gradients of q, k, v and the bias by one step, for cotangents of y and of log Σ e^s.
+std::optional<std::vector<Tensor>> gradients_of_step(const AttentionStep& step, const AttentionInputs& x,
+                                                     const AttentionOptions& o, const Tensor& dlse) {
+  AttentionBackward p = arguments(x, o);
+  p.dlse = to(copy_as(dlse, p.lse.dtype()), x.q.device());
+  p.dbias = zeros({x.q.size(0), x.q.size(1), x.q.size(2), x.k.size(2)}, p.lse.dtype(), x.q.device());
+  if (!step.supports(p)) return {};
+  step.run(p);
+  cuda::choose_attention_backward(step.name, p).run_backward(p);
+  return std::vector<Tensor>{p.dq, p.dk, p.dv, sum_to(p.dbias, o.bias.shape())};
+}
+
 }  // namespace
+
+TEST_CASE("every step of attention gives the gradients of a bias, for the gradients of y and of log Σ e^s") {
+  if (!has_gpu()) return;
+  const AttentionInputs x = draw({4, 2, 70, 75, 4, 6});
+  Generator g(5);
+  const auto normal = [&](const Shape& shape) { return randn(shape, DType::float64, Device::cpu, 0, 1, g); };
+  const Tensor dlse = normal({2, 4, 70});
+  for (const AttentionRead read : kReads) {
+    AttentionOptions o;
+    o.read = read, o.causal = true, o.left = 40, o.softcap = 2, o.bias = normal({4, 70, 75});
+    std::map<std::string, int> counts;
+    for (const DType dtype : kDTypes) {
+      const AttentionInputs wide = cast_all(cast_all(x, dtype), DType::float64);
+      Tape tape;
+      for (const Tensor& t : {wide.q, wide.k, wide.v, o.bias}) tape.watch(t);
+      const auto ys = define::attention_with_log_sum_exp(wide.q, wide.k, wide.v, o).tensors();
+      const auto want = tape.gradient(ys, {wide.q, wide.k, wide.v, o.bias}, {wide.dy, dlse});
+      for (const AttentionStep& step : cuda::attention_steps()) {
+        INFO(step.name, " in ", name(dtype), ", LASER: ", read == AttentionRead::laser);
+        const auto got = gradients_of_step(step, cast_all(x, dtype, Device::cuda), o, dlse);
+        if (!got) continue;
+        ++counts[std::string(step.name)];
+        check_close(*got, want, tolerance_of_step(dtype, read));
+      }
+    }
+    CHECK(counts["naive"] == 4);
+    CHECK(counts["tiled"] == 2);
+    CHECK(counts["tensor_core"] == 2);
+  }
+}
 
 TEST_CASE(
     "every step of attention gives the definition under windows, masks, bias, softcap and ALiBi, grouped") {

@@ -8,7 +8,6 @@
 #include <functional>
 
 #include "core/creation.h"
-#include "core/memory/allocator.h"
 #include "core/profiler.h"
 #include "core/random.h"
 #include "nn/attention/linformer.h"
@@ -359,44 +358,4 @@ TEST_CASE("16-bit runs are near float64") {
       CHECK(apart(got, want, 1) < 0.02);
     }
   }
-}
-
-TEST_CASE("the cost is linear: bytes of all operations, and the peak of memory, with gradients") {
-  struct Cost {
-    double bytes, peak;
-  };
-  const auto cost = [](const char* name, int64_t time, bool causal) {
-    const MixerName base = parse_mixer(name);
-    const auto f = [](const Shape& shape) { return cast(random(shape, 1), DType::float32); };
-    const std::unique_ptr<Attention> attention =
-        base.base->attention ? base.base->attention(base.parts, {1, 8, time}, base.values) : nullptr;
-    const std::unique_ptr<Mixer> mixer =
-        attention ? nullptr : make_mixer({.width = 8, .heads = 1, .context = time, .name = name});
-    const Tensor x = f(attention ? Shape{1, 1, time, 8} : Shape{1, time, 8});
-    memory::reset_peak();
-    const auto start = static_cast<double>(memory::statistics().now);
-    Profiler profiler;
-    Tape tape;
-    tape.watch(x);
-    const AttentionMask mask{.causal = causal};
-    const Tensor y = attention ? attention->forward(x, x, x, mask) : mixer->forward(x, {.mask = mask});
-    tape.gradient(sum(y), {x});
-    double bytes = 0;
-    for (const auto& event : profiler.events()) bytes += static_cast<double>(event.bytes);
-    return Cost{bytes, static_cast<double>(memory::statistics().peak) - start};
-  };
-  const auto check_linear = [&](const char* name, bool causal) {
-    const Cost small = cost(name, 1024, causal), large = cost(name, 16384, causal);
-    const double steps = std::log(16);
-    INFO(label(name, causal));
-    CHECK(std::log(large.bytes / small.bytes) / steps < 1.05);
-    CHECK(std::log(large.peak / small.peak) / steps < 1.05);
-  };
-  for (const char* name : {"linear", "linear+laser", "performer=8", "retention", "gated_linear", "delta"})
-    check_linear(name, true);
-  for (const char* name : {"linear+laser", "performer=8", "linformer=16"}) check_linear(name, false);
-  CHECK(std::log(cost("standard+softcap=3+additive", 512, false).bytes /
-                 cost("standard+softcap=3+additive", 128, false).bytes) /
-            std::log(4) >
-        1.7);  // the same measure sees a cost that is quadratic
 }

@@ -48,7 +48,7 @@ class Squares : public AttentionPart, public ReadOut {
 /// Values times their position + 1.
 class Aging : public AttentionPart {
  public:
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   Tensor prepare_values(const Tensor& v, int64_t first) const override {
     const auto begin = static_cast<double>(first + 1), count = static_cast<double>(v.size(2));
     return v * reshape(arange(begin, begin + count, 1, v.dtype()), {v.size(2), 1});
@@ -59,7 +59,7 @@ class Aging : public AttentionPart {
 class Centered : public AttentionPart {
  public:
   Traits traits() const override { return {.cacheable = false}; }
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   Tensor prepare_keys(const Tensor& k, int64_t) const override { return k - mean(k, {2}, KeepAxes::yes); }
 };
 
@@ -74,7 +74,7 @@ class Later : public AttentionPart {
 /// Every head becomes the mean of the heads.
 class Averaged : public AttentionPart {
  public:
-  bool fold(AttentionOptions&, Device) const override { return true; }
+  bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   Tensor combine(const Tensor& y) const override { return expand(mean(y, {1}, KeepAxes::yes), y.shape()); }
 };
 
@@ -270,7 +270,7 @@ TEST_CASE("options that a part does not have, or that are out of range, are refu
 TEST_CASE("a part from outside may bring positions, and a model then learns none") {
   class Placed : public AttentionPart {
     Traits traits() const override { return {.positions = true}; }
-    bool fold(AttentionOptions&, Device) const override { return true; }
+    bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   };
   register_attention_part(
       {.name = "placed", .stage = Stage::prepare, .help = "of a test", .make = [](auto&, auto&) {
