@@ -27,11 +27,12 @@ Task masked_language_modeling(TextEncoder& model, SplitBatches batches, TokenMas
 Task text_classification(TextEncoder& model, SplitBatches batches);
 
 /// Vectors of texts, the means of their features: those of a pair are similar, and all others of a
-/// batch are not. The loss is info_nce of cosines divided by `temperature` (SimCSE, Gao et al. 2021). A
-/// batch is the ids and lengths of N texts, and those of the N texts that belong to them. If a text
-/// belongs to itself, its two vectors differ by dropout alone. Metrics: retrieval (the share of
-/// texts whose own partner is nearest), alignment and uniformity (nn/metrics/embeddings.h); they
-/// are means over batches, so one batch should have the whole split.
+/// batch are not. The loss is info_nce of cosines divided by `temperature` (SimCSE, Gao et al.
+/// 2021). A batch is the ids and lengths of N texts, and those of the N texts that belong to them.
+/// If a text belongs to itself, its two vectors differ by dropout alone. Metrics: retrieval (the
+/// share of texts whose own partner is nearest), alignment and uniformity
+/// (nn/metrics/embeddings.h). They are means over batches, so one batch should have the whole
+/// split.
 Task text_vectors(TextEncoder& model, SplitBatches batches, double temperature);
 
 }  // namespace vitrine::nn::training
