@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "core/error.h"
 #include "core/files/file.h"
 #include "examples/command_line.h"
+#include "examples/print_table.h"
 #include "nn/report/page.h"
 
 namespace vitrine::labs {
@@ -20,28 +20,6 @@ struct Lab {
   nn::report::Page page;
   nn::report::LineChart picture;
 };
-
-/// Characters of a UTF-8 text.
-inline size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-/// Prints the columns aligned to the right.
-inline void print_table(const nn::report::TextTable& table) {
-  std::vector<std::vector<std::string>> lines = {table.columns};
-  lines.insert(lines.end(), table.rows.begin(), table.rows.end());
-  std::vector<size_t> widths(table.columns.size());
-  for (const auto& line : lines)
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
-  std::string text = table.title + "\n\n";
-  for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i)
-      text += std::string(4 + widths[i] - width_of(line[i]), ' ') + line[i];
-    text += '\n';
-  }
-  examples::say(stdout, "{}\n", text);
-}
 
 /// Writes the lines of the chart as CSV. They share their x.
 inline void write_curves(const std::string& path, const nn::report::LineChart& chart) {
@@ -65,7 +43,8 @@ inline int run(const char* name, int argc, char** argv, Lab (*make)()) {
     const Lab lab = make();
     for (const auto& section : lab.page.sections)
       for (const auto& figure : section.figures)
-        if (const auto* table = std::get_if<nn::report::TextTable>(&figure.chart)) print_table(*table);
+        if (const auto* table = std::get_if<nn::report::TextTable>(&figure.chart))
+          examples::print_table(*table);
     if (argc > 1) nn::report::write_page(argv[1], lab.page);
     if (argc > 2) write_curves(argv[2], lab.picture);
     return 0;

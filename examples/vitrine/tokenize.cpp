@@ -24,8 +24,8 @@ struct TokenizeSettings {
     o("pieces", pieces, "encode: print the text of each token, not its number");
     o.group("Training");
     o("data", data, "UTF-8 text file; by default a snapshot of Vitrine's own source");
-    o("kind", kind, "what a token is").one_of({"characters", "bpe", "words"});
-    o("vocabulary", vocabulary, "tokens of bpe and words, the 256 bytes among them")
+    o("kind", kind, "what a token is").one_of({"characters", "bpe", "word_piece", "words"});
+    o("vocabulary", vocabulary, "tokens of the others, the 256 bytes or the characters among them")
         .at_least(256)
         .unless([this] { return kind == "characters" ? "the tokenizer characters has none" : ""; });
   }

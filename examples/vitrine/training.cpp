@@ -18,6 +18,7 @@
 #include "nn/report/seeds.h"
 #include "nn/text/characters.h"
 #include "nn/text/train_bpe.h"
+#include "nn/text/train_word_piece.h"
 #include "nn/text/words.h"
 #include "nn/training/checkpoint.h"
 #include "nn/training/tasks/language_modeling.h"
@@ -84,6 +85,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& kind, int64_t vocab
                                           const std::string& text, std::string_view training) {
   if (kind == "bpe")
     return std::make_unique<PipelineTokenizer>(train_bpe(training, {.vocabulary = vocabulary}));
+  if (kind == "word_piece")
+    return std::make_unique<PipelineTokenizer>(train_word_piece(training, {.vocabulary = vocabulary}));
   if (kind == "words") return std::make_unique<PipelineTokenizer>(train_words(training, vocabulary));
   return std::make_unique<CharacterVocabulary>(text);
 }

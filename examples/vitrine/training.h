@@ -20,9 +20,9 @@ struct Corpus {
   std::string prompt = {};  ///< with which a sample begins by default
 };
 
-/// A tokenizer of the kind "characters", "bpe" or "words". The vocabulary of characters has those
-/// of the whole text. The others learn from the training part, so that the rest is as unknown to
-/// them as it is to the model.
+/// A tokenizer of the kind "characters", "bpe", "word_piece" or "words". The vocabulary of
+/// characters has those of the whole text. The others learn from the training part, so that the
+/// rest is as unknown to them as it is to the model.
 std::unique_ptr<nn::Tokenizer> make_tokenizer(const std::string& kind, int64_t vocabulary,
                                               const std::string& text, std::string_view training);
 

@@ -19,6 +19,7 @@ void validate(const TextEncoderOptions& o) {
         "TextEncoder: the vocabulary is {} and there are {} segments, wanted at least 1 and 0", o.vocabulary,
         o.segments);
   check(sizes(o).context >= 1, "TextEncoder: the context is {}, wanted at least 1", sizes(o).context);
+  check(o.prompt >= 0, "TextEncoder: the prompt has {} vectors, wanted at least 0", o.prompt);
   check(o.classes >= 0 && (o.classes == 0 || o.pooler),
         "TextEncoder: there are {} classes, wanted 0, or at least 1 with a pooler", o.classes);
   check(!o.output_transform || inputs_per_output(o.stack.block.activation) == 1,
@@ -45,6 +46,7 @@ TextEncoder::TextEncoder(const TextEncoderOptions& o)
                     : Parameter()),
       embedding_norm(make_norm(o.embedding_norm, o.stack.block)),
       dropout(o.stack.block.dropout),
+      prompt(o.prompt > 0 ? std::make_unique<MemoryTokens>(o.prompt, sizes(o).width) : nullptr),
       encoder(o.stack),
       transform(make_linear(o.output_transform, sizes(o).width, sizes(o).width)),
       transform_norm(make_norm(o.output_transform, o.stack.block)),
@@ -76,7 +78,12 @@ Tensor TextEncoder::features(const Tensor& ids, const StackCall& call, const Ten
     if (embedding_norm) x = embedding_norm->forward(x);
     x = dropout.forward(x);
   }
-  return encoder.forward(x, call);
+  if (!prompt) return encoder.forward(x, call);
+  check(!call.padding.defined(), "TextEncoder: a prompt and padding before the text exclude each other");
+  StackCall longer = call;
+  longer.mask = prompt->before(call.mask, time);
+  if (call.lengths.defined()) longer.lengths = prompt->lengths(call.lengths);
+  return prompt->rest(encoder.forward(prompt->before(x), longer));
 }
 
 Tensor TextEncoder::logits(const Tensor& features) const {
@@ -109,6 +116,7 @@ void TextEncoder::fields(Fields& f) {
   f("positions", positions);
   f("embedding_norm", embedding_norm);
   f("dropout", dropout);
+  f("prompt", prompt);
   f("encoder", encoder);
   f("transform", transform);
   f("transform_norm", transform_norm);

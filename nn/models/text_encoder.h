@@ -1,6 +1,7 @@
 // A Transformer that reads a whole text at once, like BERT (Devlin et al. 2019).
 #pragma once
 
+#include "nn/attention/memory_tokens.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
 #include "nn/models/position_rows.h"
@@ -20,6 +21,8 @@ struct TextEncoderOptions {
   bool output_transform = false;
   bool pooler = false;  ///< tanh(W·x₀ + b) of the first position, as the feature of the whole text
   int64_t classes = 0;  ///< kinds of texts, read from the pooler; 0: texts are not classified
+  /// Learned vectors before the embeddings of each text, for prompt tuning (MemoryTokens); 0: none
+  int64_t prompt = 0;
   StackOptions stack = {};
 };
 
@@ -31,7 +34,9 @@ class TextEncoder : public Module {
   explicit TextEncoder(const TextEncoderOptions& options);  ///< out of range: an error
   /// ids [B, T] → features [B, T, C]. Row b has call.lengths[b] tokens, and what follows them is
   /// padding, which changes nothing. `segments`: int64 [B, T] in [0, options.segments); undefined:
-  /// all are 0. Errors: ids or segments out of range, and more positions than the context.
+  /// all are 0. The vectors of a prompt come before the text, take no positions of the context, and
+  /// are left out of the result. Errors: ids or segments out of range, more tokens than the
+  /// context, and call.padding with a prompt.
   Tensor features(const Tensor& ids, const StackCall& call = {}, const Tensor& segments = {}) const;
   /// The logits of masked language modeling, by the weights of the embedding: [..., C] → [..., V].
   Tensor logits(const Tensor& features) const;
@@ -48,6 +53,7 @@ class TextEncoder : public Module {
   Parameter positions;                  ///< [context, C]; undefined unless learned
   std::unique_ptr<Norm> embedding_norm;
   Dropout dropout;
+  std::unique_ptr<MemoryTokens> prompt;  ///< null without a prompt
   Encoder encoder;
   // Of the heads, those that the options ask for.
   std::unique_ptr<Linear> transform;

@@ -24,18 +24,8 @@ struct PairHash {
 /// they are kept up to date and never counted again.
 class Trainer {
  public:
-  Trainer(const std::vector<std::pair<std::string, int64_t>>& words, VocabularyTable& vocabulary)
-      : vocabulary_(vocabulary), queue_(Less{&vocabulary}) {
-    for (const auto& [text, count] : words) {
-      Word word{{}, count};
-      for (size_t i = 0; i < text.size(); ++i) {
-        const auto id = vocabulary.find(std::string_view(text).substr(i, 1));
-        check(id.has_value(), "learn_merges: the vocabulary has no token for the byte 0x{:02X}",
-              static_cast<unsigned char>(text[i]));
-        word.tokens.push_back(*id);
-      }
-      words_.push_back(std::move(word));
-    }
+  Trainer(std::vector<SpelledWord> words, VocabularyTable& vocabulary, const std::string& prefix)
+      : vocabulary_(vocabulary), words_(std::move(words)), prefix_(prefix), queue_(Less{&vocabulary}) {
     for (size_t w = 0; w < words_.size(); ++w)
       for (size_t i = 0; i + 1 < words_[w].tokens.size(); ++i)
         change({words_[w].tokens[i], words_[w].tokens[i + 1]}, words_[w].count, w);
@@ -47,7 +37,7 @@ class Trainer {
     const auto best = most_frequent();
     if (!best || pairs_[*best].count < least) return false;
     const auto& [left, right] = *best;
-    const int32_t merged = vocabulary_.add(vocabulary_[left] + vocabulary_[right]);
+    const int32_t merged = vocabulary_.add(vocabulary_[left] + vocabulary_[right].substr(prefix_.size()));
     merges.push_back({left, right, merged});
     // Taken out of the map, which grows while the words change.
     const std::vector<size_t> places = std::move(pairs_[*best].words);
@@ -57,10 +47,6 @@ class Trainer {
   }
 
  private:
-  struct Word {
-    std::vector<int32_t> tokens;
-    int64_t count;
-  };
   struct Count {
     int64_t count = 0;
     std::vector<size_t> words = {};  ///< that contain the pair, or did before a later merge
@@ -112,7 +98,7 @@ class Trainer {
   /// Merges the pair in one word, from left to right. In x·left·right·y the pairs (x, left),
   /// (left, right) and (right, y) disappear, and (x, merged) and (merged, y) appear.
   void merge_in(size_t w, const Pair& pair, int32_t merged) {
-    Word& word = words_[w];
+    SpelledWord& word = words_[w];
     std::vector<int32_t>& tokens = word.tokens;
     size_t end = 0;  // of the tokens after the merge, which are written in place
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -136,11 +122,21 @@ class Trainer {
   }
 
   VocabularyTable& vocabulary_;
-  std::vector<Word> words_;
+  std::vector<SpelledWord> words_;
+  std::string prefix_;
   std::unordered_map<Pair, Count, PairHash> pairs_;
   std::unordered_map<Pair, int64_t, PairHash> changes_;  ///< of one merge
   std::priority_queue<Candidate, std::vector<Candidate>, Less> queue_;
 };
+
+std::vector<SpelledWord> in_bytes(const std::vector<std::pair<std::string, int64_t>>& words) {
+  std::vector<SpelledWord> spelled;
+  for (const auto& [text, count] : words) {
+    spelled.push_back({{}, count});
+    for (const char byte : text) spelled.back().tokens.push_back(static_cast<unsigned char>(byte));
+  }
+  return spelled;
+}
 
 }  // namespace
 
@@ -158,9 +154,9 @@ std::vector<std::pair<std::string, int64_t>> count_words(std::string_view text, 
   return words;
 }
 
-std::vector<Merge> learn_merges(const std::vector<std::pair<std::string, int64_t>>& words,
-                                VocabularyTable& vocabulary, int64_t size, int64_t least_count) {
-  Trainer trainer(words, vocabulary);
+std::vector<Merge> learn_merges(std::vector<SpelledWord> words, VocabularyTable& vocabulary, int64_t size,
+                                int64_t least_count, const std::string& prefix) {
+  Trainer trainer(std::move(words), vocabulary, prefix);
   std::vector<Merge> merges;
   while (vocabulary.size() < size && trainer.merge_one(least_count, merges)) continue;
   return merges;
@@ -178,7 +174,7 @@ PipelineTokenizer train_bpe(std::string_view text, const BpeOptions& options) {
   VocabularyTable vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary.add(std::string(1, static_cast<char>(byte)));
   const Splitter splitter({{Pattern(options.pattern), Remains::all}});
-  std::vector<Merge> merges = learn_merges(count_words(text, splitter, options.special), vocabulary,
+  std::vector<Merge> merges = learn_merges(in_bytes(count_words(text, splitter, options.special)), vocabulary,
                                            options.vocabulary - special, options.least_count);
   std::vector<AddedToken> added;
   for (const std::string& s : options.special)

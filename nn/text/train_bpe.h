@@ -17,12 +17,20 @@ namespace vitrine::nn {
 std::vector<std::pair<std::string, int64_t>> count_words(std::string_view text, const Splitter& splitter,
                                                          const std::vector<std::string>& special = {});
 
+/// A word as the tokens from which merging begins, and how often the word occurs.
+struct SpelledWord {
+  std::vector<int32_t> tokens;
+  int64_t count;
+};
+
 /// Learns merges until `vocabulary` has `size` tokens or no pair occurs `least_count` times. Each
 /// merge joins the pair of neighbours that is most frequent in the words. Of equally frequent pairs
 /// the greater is merged: the one whose left token, or else whose right token, has the greater
-/// bytes. The vocabulary must have the 256 bytes; it gets the merged tokens.
-std::vector<Merge> learn_merges(const std::vector<std::pair<std::string, int64_t>>& words,
-                                VocabularyTable& vocabulary, int64_t size, int64_t least_count = 1);
+/// bytes. The vocabulary must have the tokens of the words; it gets the merged tokens. The text of
+/// a merged token is the text of both, without the `prefix` of the right one, such as ## in word
+/// pieces.
+std::vector<Merge> learn_merges(std::vector<SpelledWord> words, VocabularyTable& vocabulary, int64_t size,
+                                int64_t least_count = 1, const std::string& prefix = "");
 
 struct BpeOptions {
   int64_t vocabulary = 1000;  ///< tokens: 256 bytes, one a merge, and the special tokens

@@ -76,6 +76,11 @@ void WordPiece::write(nlohmann::ordered_json& file) const {
                    {"vocab", std::move(vocabulary)}};
 }
 
+Normalizer bert_normalizer(bool lowercase) {
+  return Normalizer(
+      {{.kind = Normalization::Kind::bert, .strip_accents = lowercase, .lowercase = lowercase}});
+}
+
 Splitter bert_splitter() {
   return Splitter(
       {{Pattern(R"(\s+)"), Remains::between}, {Pattern(R"([\p{P}!-/:-@\[-`{-~])"), Remains::all}});
@@ -83,11 +88,10 @@ Splitter bert_splitter() {
 
 PipelineTokenizer bert_tokenizer(const std::vector<std::string>& tokens, bool lowercase) {
   Pipeline stages;
-  stages.normalizer =
-      Normalizer({{.kind = Normalization::Kind::bert, .strip_accents = lowercase, .lowercase = lowercase}});
+  stages.normalizer = bert_normalizer(lowercase);
   stages.splitter = bert_splitter();
   stages.model = std::make_shared<WordPiece>(VocabularyTable(tokens));
-  for (const char* special : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
+  for (const char* special : kBertTokens)
     if (const auto id = stages.model->vocabulary().find(special))
       stages.added.push_back({.id = *id, .text = special});
   const auto begin = stages.model->vocabulary().find("[CLS]"), end = stages.model->vocabulary().find("[SEP]");

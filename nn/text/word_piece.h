@@ -1,6 +1,7 @@
 // WordPiece: a word as the longest known pieces, from left to right.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,11 +41,17 @@ class WordPiece final : public TokenModel {
   size_t longest_token_ = 0;  ///< in bytes
 };
 
+/// The special tokens of BERT. A vocabulary may lack some of them.
+inline constexpr std::array kBertTokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+
+/// BERT's normalizer: without control characters, and in lower case without accents.
+Normalizer bert_normalizer(bool lowercase = true);
+
 /// BERT's splitter: at white space, and before and after each punctuation mark.
 Splitter bert_splitter();
 
 /// BERT's tokenizer for the tokens of its vocab.txt, one a line. Its special tokens are those of
-/// [PAD], [UNK], [CLS], [SEP] and [MASK] that occur in the vocabulary.
+/// kBertTokens that occur in the vocabulary.
 PipelineTokenizer bert_tokenizer(const std::vector<std::string>& tokens, bool lowercase = true);
 
 }  // namespace vitrine::nn

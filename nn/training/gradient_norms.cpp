@@ -53,10 +53,11 @@ PathRecorder::PathRecorder(const std::vector<std::pair<std::string, MultiHeadAtt
       Tape* tape = Tape::recording();
       if (tape == nullptr) return;  // the first run of a recomputed block
       for (auto [x, into] : {std::pair{&q, &squares.q}, {&k, &squares.k}, {&v, &squares.v}})
-        tape->on_gradient(*x, [to = into](const Tensor& gradient) {
-          *to += sum(square(cast(gradient, DType::float64))).item();
-          return Tensor();
-        });
+        if (tape->tracks(*x))
+          tape->on_gradient(*x, [to = into](const Tensor& gradient) {
+            *to += sum(square(cast(gradient, DType::float64))).item();
+            return Tensor();
+          });
     };
   }
 }

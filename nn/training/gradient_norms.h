@@ -25,7 +25,8 @@ std::vector<std::pair<std::string, MultiHeadAttention*>> attentions_of(Module& m
 
 /// Measures, during its lifetime, the gradients of the projected queries, keys and values of each
 /// attention. It does not request the weights: attention stays fused, and recomputed blocks are
-/// still recomputed.
+/// still recomputed. Where all is frozen up to an attention, these have no gradient, and count as
+/// 0.
 class PathRecorder {
  public:
   explicit PathRecorder(const std::vector<std::pair<std::string, MultiHeadAttention*>>& attentions);

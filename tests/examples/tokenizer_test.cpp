@@ -30,6 +30,14 @@ TEST_CASE("tokenizer shows each merge, and that a vocabulary from little text ov
   test::check_full_output(VITRINE_TOKENIZER " --help");
 }
 
+TEST_CASE("tokenizer shows the pieces of each word") {
+  const std::string printed =
+      printed_by(VITRINE_TOKENIZER " --kind word_piece --vocabulary 300 --sentence 'The tensor ☃'");
+  CHECK_MESSAGE(printed.find("   the → the\n   tensor → tensor\n   ☃ → [UNK]\n") != std::string::npos,
+                printed);
+  CHECK(printed.find("held-out text") != std::string::npos);
+}
+
 TEST_CASE("tokenizer says what is wrong with its text or its flags") {
   const test::train_gpt::Folder folder;
   const auto error_of = [&](const std::string& arguments) {

@@ -181,6 +181,9 @@ TEST_CASE("tokenize trains, encodes and decodes") {
   const Result wrong = run_command(folder, {"tokenize", "decode", "x", "--tokenizer", file});
   CHECK(wrong.code == 1);
   contains(wrong.printed, "a token is x, wanted a whole number");
+  contains(succeeds(folder, {"tokenize", "train", "--data", folder / "text.txt", "--kind", "word_piece",
+                             "--vocabulary", "256", "--tokenizer", file}),
+           "word_piece, ");
 }
 
 TEST_CASE("translate reads the checkpoint that translate_dates has saved") {

@@ -8,7 +8,10 @@
 #include "core/random.h"
 #include "nn/metrics/accuracy.h"
 #include "nn/metrics/bootstrap.h"
+#include "nn/metrics/embeddings.h"
 #include "nn/metrics/perplexity.h"
+#include "ops/elementwise.h"
+#include "ops/join.h"
 #include "ops/view.h"
 
 using namespace vitrine;
@@ -66,4 +69,48 @@ TEST_CASE("few values: an interval within them, none of one, and the same each t
   CHECK(std::isnan(bootstrap_mean({}).mean));
   const std::vector<double> some = {0.1, 0.4, 0.2, 0.9};
   CHECK(bootstrap_mean(some).low == bootstrap_mean(some).low);
+}
+
+TEST_CASE("retrieval, alignment and uniformity of vectors agree with their definitions") {
+  Generator g(3);
+  const Tensor a = randn({5, 3}, DType::float64, Device::cpu, 0, 1, g),
+               b = randn({5, 3}, DType::float64, Device::cpu, 0, 1, g);
+  const auto unit = [](const Tensor& x) {
+    auto rows = x.values();
+    for (size_t i = 0; i < rows.size(); i += 3) {
+      const double norm =
+          std::sqrt(rows[i] * rows[i] + rows[i + 1] * rows[i + 1] + rows[i + 2] * rows[i + 2]);
+      for (size_t j = i; j < i + 3; ++j) rows[j] /= norm;
+    }
+    return rows;
+  };
+  const auto squared = [](const std::vector<double>& x, size_t i, const std::vector<double>& y, size_t j) {
+    double sum = 0;
+    for (size_t c = 0; c < 3; ++c) sum += (x[3 * i + c] - y[3 * j + c]) * (x[3 * i + c] - y[3 * j + c]);
+    return sum;
+  };
+  const auto u = unit(a), v = unit(b);
+  double near = 0, even = 0;
+  int64_t found = 0;
+  for (size_t i = 0; i < 5; ++i) {
+    near += squared(u, i, v, i) / 5;
+    size_t best = 0;
+    for (size_t j = 0; j < 5; ++j) {
+      if (squared(u, i, v, j) < squared(u, i, v, best)) best = j;
+      if (i != j) even += std::exp(-2 * squared(u, i, u, j)) / 20;
+    }
+    found += best == i ? 1 : 0;
+  }
+  CHECK(alignment(a, b) == doctest::Approx(near).epsilon(1e-12));
+  CHECK(uniformity(a) == doctest::Approx(std::log(even)).epsilon(1e-12));
+  CHECK(retrieval_accuracy(a, b).sum == static_cast<double>(found));
+  CHECK(retrieval_accuracy(a, a * 3.0).sum == 5);  // lengths do not matter
+  CHECK(retrieval_accuracy(a, b).weight == 5);
+  CHECK(alignment(a, a) == doctest::Approx(0));
+  CHECK(alignment(a, a * -1.0) == doctest::Approx(4));
+  const Tensor one = tensor({1., 2., 3.}, {1, 3}), opposite = tensor({1., 0., -2., 0.}, {2, 2});
+  CHECK(uniformity(concat({one, one}, 0)) == doctest::Approx(0));
+  CHECK(uniformity(opposite) == doctest::Approx(-8));
+  CHECK_THROWS_WITH_AS(uniformity(one), doctest::Contains("at least two rows"), Error);
+  CHECK_THROWS_WITH_AS(alignment(a, one), doctest::Contains("wanted the same [N, C]"), Error);
 }

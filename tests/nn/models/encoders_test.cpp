@@ -144,6 +144,49 @@ TEST_CASE("the heads of a text encoder: a norm of embeddings, a transform, a poo
   CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("wanted one without a gate"), Error);
 }
 
+TEST_CASE("a prompt comes before the text: all tokens see it, and padding still changes nothing") {
+  for (const char* name : {"standard", "rotary"}) {
+    INFO(std::string(name));
+    TextEncoderOptions options = tiny(name);
+    options.prompt = 2;
+    TextEncoder model(options);
+    enliven(model);
+    const Tensor ids = random_ids({2, 6}, 7, 1), x = model.features(ids);  // the context is 6
+    CHECK(x.shape() == Shape{2, 6, 8});
+    TextEncoder without(tiny(name));
+    auto state = model.state_dict();
+    CHECK(state.at("prompt.tokens").shape() == Shape{2, 8});
+    state.erase("prompt.tokens");
+    without.to(DType::float64);
+    without.load_state_dict(state);
+    without.eval();
+    for (const int64_t t : {0, 5})
+      CHECK(distance(slice(x, 1, t, t + 1), slice(without.features(ids), 1, t, t + 1)) > 1e-3);
+    if (name == std::string("standard")) {
+      const Tensor text = without.tokens.forward(ids) + without.positions.value() +
+                          without.segments->forward(zeros_like(ids));
+      const Tensor joined = concat({expand(model.prompt->tokens.value(), {2, 2, 8}), text}, 1);
+      CHECK(distance(x, slice(without.encoder.forward(joined), 1, 2)) <= 1e-14);
+    }
+    const Tensor lengths = index_tensor(std::vector<int64_t>{3, 6}, {2});
+    const Tensor padded = model.features(ids, {.lengths = lengths});
+    const Tensor alone = model.features(slice(slice(ids, 0, 0, 1), 1, 0, 3));
+    CHECK(distance(slice(slice(padded, 0, 0, 1), 1, 0, 3), alone) <= 1e-12);
+    const AttentionMask hidden{.allowed =
+                                   less(random_ids({6, 6}, 3, 4), tensor(std::vector<int64_t>{1}, {1}))};
+    CHECK(distance(model.features(ids, {.mask = hidden}), x) > 1e-3);
+    CHECK(model.clone().features(ids).values() == x.values());
+    const GradientReport report = check_gradients(
+        model, [&](const std::vector<Tensor>&) { return sum(square(model.features(ids))); }, {});
+    CHECK_MESSAGE(report.passed, to_string(report));
+    CHECK_THROWS_WITH_AS(model.features(ids, {.padding = lengths}),
+                         doctest::Contains("a prompt and padding before the text"), Error);
+  }
+  TextEncoderOptions options = tiny();
+  options.prompt = -1;
+  CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("the prompt has -1 vectors"), Error);
+}
+
 TEST_CASE("the gradients of encoders agree with differences") {
   TextEncoderOptions small = tiny();
   small.stack.layers = 1;

@@ -4,10 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <ctime>
+#include <set>
 
 #include "core/random.h"
 #include "nn/text/characters.h"
+#include "nn/text/read_text.h"
 #include "nn/text/train_bpe.h"
+#include "nn/text/train_word_piece.h"
 #include "nn/text/word_piece.h"
 #include "nn/text/words.h"
 #include "tests/cases.h"
@@ -158,6 +161,95 @@ TEST_CASE("the merges of a small text: the most frequent pair first, and of equa
   const auto steps = bpe.merge_steps("xcdab");
   CHECK(steps == std::vector<std::vector<int32_t>>{
                      {'x', 'c', 'd', 'a', 'b'}, {'x', 'c', 'd', 256}, {'x', 'c', 257}, {'x', 258}});
+}
+
+namespace {
+
+/// The words of a text as BERT splits it, in characters; all but the first continue a word.
+std::vector<NaiveWord> in_characters(std::string_view text) {
+  std::vector<NaiveWord> words;
+  for (const auto& [word, count] : count_words(bert_normalizer()(text), bert_splitter())) {
+    words.emplace_back(std::vector<std::string>(), count);
+    for (const std::string& c : split_characters(word))
+      words.back().first.push_back(words.back().first.empty() ? c : "##" + c);
+  }
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("word pieces are learned as a trainer that counts all pairs learns them") {
+  Generator random(9);
+  for (int round = 0; round < 20; ++round) {
+    std::string text;
+    for (int word = 0; word < 40; ++word) text += random_text(random, 4, 9) + " é.\n";
+    const int64_t least = 1 + random.next_below(3), size = 20 + random.next_below(60);
+    INFO(text);
+    const PipelineTokenizer tokenizer = train_word_piece(text, {.vocabulary = size, .least_count = least});
+    std::vector<NaiveWord> words = in_characters(text);
+    std::vector<std::string> expected(kBertTokens.begin(), kBertTokens.end());
+    std::set<std::string> all, continuing;
+    for (const auto& [pieces, count] : words)
+      for (const std::string& piece : pieces) {
+        all.insert(piece.starts_with("##") ? piece.substr(2) : piece);
+        if (piece.starts_with("##")) continuing.insert(piece);
+      }
+    expected.insert(expected.end(), all.begin(), all.end());
+    expected.insert(expected.end(), continuing.begin(), continuing.end());
+    while (std::ssize(expected) < size) {
+      const auto counts = pair_counts(words);
+      if (counts.empty()) break;
+      const TextPair best = most_frequent(counts);
+      if (counts.at(best) < least) break;
+      join_pair(words, best, "##");
+      const std::string merged = best.first + best.second.substr(2);
+      if (std::find(expected.begin(), expected.end(), merged) == expected.end()) expected.push_back(merged);
+    }
+    std::vector<std::string> learned;
+    for (int64_t id = 0; id < tokenizer.size(); ++id) learned.push_back(tokenizer.token(id));
+    CHECK(learned == expected);
+  }
+}
+
+TEST_CASE("each merge of Hugging Face's trainer of word pieces is one of the most frequent pairs") {
+  const Json judged = read_json(source_directory() / "tests/data/tokenizer_cases/word_piece_training.json");
+  const std::string source = read_text((source_directory() / "examples/data/vitrine_source.txt").string());
+  const std::string text = source.substr(0, position_of_character(source, judged.at("characters")));
+  std::vector<NaiveWord> words = in_characters(text);
+  std::set<std::string> tokens;
+  for (const auto& merge : judged.at("merges")) {
+    const TextPair pair(merge.at(0), merge.at(1));
+    const auto counts = pair_counts(words);
+    REQUIRE(counts.contains(pair));
+    CHECK(counts.at(pair) == counts.at(most_frequent(counts)));
+    join_pair(words, pair, "##");
+    tokens.insert(pair.first + pair.second.substr(2));
+  }
+  CHECK(tokens.size() > 200);
+  // The tokens differ only where it was free to choose.
+  const PipelineTokenizer ours = train_word_piece(text, {.vocabulary = judged.at("vocabulary")});
+  CHECK(ours.size() == judged.at("vocabulary"));
+  for (const std::string single : judged.at("single")) CHECK_MESSAGE(ours.find(single), single);
+  int64_t shared = 0;
+  for (const std::string& token : tokens) shared += ours.find(token) ? 1 : 0;
+  CHECK(shared > 0.9 * static_cast<double>(tokens.size()));
+}
+
+TEST_CASE("a trained tokenizer of word pieces is one of BERT's, with all its words known") {
+  const std::string text = "The dogs see the Dög. unseen";
+  const PipelineTokenizer lower = train_word_piece(text, {.vocabulary = 60});
+  CHECK(ids_of(lower, "[MASK]", SpecialTokens::as_tokens) == std::vector<int64_t>{4});
+  CHECK(lower.decode(lower.encode("The dög see")) == "the dog see");
+  CHECK(lower.encode("dogs").size() == 1);
+  CHECK(ids_of(lower, "xyz") == std::vector<int64_t>{1});
+  CHECK(lower.with_ends({}).size() == 2);
+  const PipelineTokenizer cased = train_word_piece(text, {.vocabulary = 60, .lowercase = false});
+  CHECK(cased.decode(cased.encode("The Dög")) == "The Dög");
+  CHECK(train_word_piece(text, {.vocabulary = 60, .least_count = 2}).size() < lower.size());
+  check_error(error_of([] { train_word_piece(" \n", {}); }), "the text has no words");
+  check_error(error_of([&] { train_word_piece(text, {.vocabulary = 9}); }),
+              "vocabulary is 9, wanted at least");
+  check_error(error_of([&] { train_word_piece(text, {.least_count = 0}); }), "least_count is 0");
 }
 
 TEST_CASE("special tokens split the text on which byte pairs are learned") {

@@ -1,0 +1,131 @@
+// The options of fine_tune, and its texts: sentences of a grammar, or lines of files.
+#pragma once
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/data/joined_texts.h"
+#include "nn/data/lines.h"
+#include "nn/data/synthetic/grammar.h"
+#include "nn/options.h"
+
+namespace vitrine::examples {
+
+struct FineTuneSettings {
+  std::vector<std::string> data, classes;
+  int64_t vocabulary = 300, context = 40, width = 64, layers = 2, heads = 4;
+  double dropout = 0.1;
+  int64_t pretraining = 2000, steps = 200, batch = 32, examples = 400, seeds = 3, prompt = 8, rank = 4;
+  double pretraining_rate = 2e-3, rate = 1e-3;
+  std::string page;
+
+  void list(nn::OptionList& o) {
+    o.group("Texts");
+    o("data", data, "text files, a text in each line, for the pretraining; by default sentences of a grammar")
+        .decides(nn::Role::files);
+    o("classes", classes, "text files, one for each class, to classify; by default four tasks of the grammar")
+        .decides(nn::Role::files);
+    o("examples", examples, "training examples of each task").at_least(1);
+    o.group("Model");
+    o("vocabulary", vocabulary, "word pieces").at_least(6);
+    o("context", context, "the longest text, in word pieces").at_least(5);
+    o("width", width, "channels").at_least(1);
+    o("layers", layers, "blocks").at_least(1);
+    o("heads", heads, "attention heads").at_least(1);
+    o("dropout", dropout, "dropout probability").at_least(0).below(1);
+    o("prompt", prompt, "learned vectors of prompt tuning").at_least(1);
+    o("rank", rank, "rank of LoRA").at_least(1);
+    o.group("Training");
+    o("pretraining", pretraining, "steps on masked tokens").at_least(1);
+    o("pretraining-rate", pretraining_rate, "learning rate of the pretraining").above(0);
+    o("steps", steps, "steps on each task").at_least(1);
+    o("rate", rate, "learning rate of all parameters; the smaller parts have a multiple of it").above(0);
+    o("batch", batch, "texts of a step").at_least(1);
+    o("seeds", seeds, "runs of each way; their mean has an interval").at_least(1);
+    o.group("Files");
+    o("page", page, "the report, an HTML file").decides(nn::Role::files);
+  }
+};
+
+constexpr uint64_t kPretraining = 1000;  // a seed that no task has
+constexpr int64_t kPadding = 0;          // [PAD] of train_word_piece
+
+using Texts = nn::Dataset<nn::synthetic::SentenceTask>;
+
+/// A task: its classes, and its training and held-out examples.
+struct TextTask {
+  std::string name;
+  int64_t classes;
+  Texts training, held_out;
+};
+
+/// The lines of files, which are in memory; the label is the number of the file. A hash of a line
+/// decides its part (synthetic::part_of), so that no held-out line is in the pretraining.
+inline Texts read_texts(const std::vector<std::string>& paths, nn::synthetic::Part part) {
+  std::vector<nn::synthetic::SentenceTask> all;
+  for (size_t i = 0; i < paths.size(); ++i)
+    for (const std::string& line : nn::read_lines(paths[i], "fine_tune"))
+      if (!line.empty() && nn::synthetic::part_of(line) == part)
+        all.push_back({line, "", static_cast<double>(i)});
+  return Texts(std::move(all));
+}
+
+/// What the model is pretrained on: lines of files, or `size` texts of the grammar, which are
+/// sentences and pairs of similar sentences. Nothing says how similar these are.
+inline Texts pretraining_texts(const FineTuneSettings& s, nn::synthetic::Part part, int64_t size) {
+  using namespace nn::synthetic;
+  if (!s.data.empty()) return read_texts(s.data, part);
+  const auto single = [](const std::vector<std::string>& words) {
+    return SentenceTask{fmt::format("{}", fmt::join(words, " ")), "", 0};
+  };
+  return nn::concatenated<SentenceTask>({nn::mapped(grammar_sentences(part, size / 2), single),
+                                         grammar_similarity(part, size / 2, kPretraining)});
+}
+
+/// The tasks with training examples for a seed. The held-out examples are the same for all seeds.
+inline std::vector<TextTask> tasks_of(const FineTuneSettings& s, uint64_t seed) {
+  using namespace nn::synthetic;
+  if (!s.classes.empty()) {
+    const Texts all = read_texts(s.classes, Part::training);
+    Generator random(seed);
+    std::vector<SentenceTask> some;
+    for (int64_t i = 0, n = all.size(); i < n && std::ssize(some) < s.examples; ++i)
+      // Each choice of this many lines is equally likely
+      if (random.next_below(n - i) < s.examples - std::ssize(some)) some.push_back(all[i]);
+    return {{"files", std::ssize(s.classes), Texts(some), read_texts(s.classes, Part::held_out)}};
+  }
+  constexpr int64_t kHeldOut = 500;
+  const auto task = [&](const char* name, int64_t classes, auto make) {
+    return TextTask{name, classes, make(Part::training, s.examples, seed + 1),
+                    make(Part::held_out, kHeldOut, 0)};
+  };
+  return {task("entailment", 2, grammar_entailment), task("similarity", 6, grammar_similarity),
+          task("acceptability", 2, grammar_acceptability), task("questions", 2, grammar_questions)};
+}
+
+/// [CLS] text [SEP], or [CLS] first [SEP] second [SEP].
+inline nn::JoinedTexts encoded(const nn::PipelineTokenizer& tokenizer,
+                               const nn::synthetic::SentenceTask& item, int64_t longest) {
+  const auto second = item.second.empty() ? std::nullopt : std::optional<std::string_view>(item.second);
+  return nn::join_texts(tokenizer, item.first, second, longest);
+}
+
+/// The tensors ids, lengths and segments of joined_batch, and the labels.
+inline nn::Batch labelled_batch(const nn::PipelineTokenizer& tokenizer,
+                                std::span<const nn::synthetic::SentenceTask> items, int64_t longest) {
+  std::vector<nn::JoinedTexts> rows;
+  std::vector<int64_t> labels;
+  for (const auto& item : items) {
+    rows.push_back(encoded(tokenizer, item, longest));
+    labels.push_back(static_cast<int64_t>(item.label));
+  }
+  nn::Batch batch = nn::joined_batch(rows, kPadding);
+  batch.tensors.push_back(index_tensor(labels, {batch.tokens}));
+  return batch;
+}
+
+}  // namespace vitrine::examples

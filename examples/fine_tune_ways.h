@@ -1,0 +1,63 @@
+// The models of fine_tune, and what is trained of them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "examples/fine_tune_data.h"
+#include "nn/layers/lora.h"
+#include "nn/models/text_encoder.h"
+
+namespace vitrine::examples {
+
+/// How a task is learned: the learning rate, and which parameters are trained.
+struct Way {
+  const char* name;
+  double rate;
+  std::vector<std::string> trained;
+  bool pretrained = true, lora = false, prompt = false;
+};
+
+inline std::vector<Way> ways(const FineTuneSettings& s) {
+  const std::string last = fmt::format("encoder.blocks.{}", s.layers - 1);
+  return {{"from scratch", s.rate, {"**"}, false},
+          {"whole", s.rate, {"**"}},
+          {"last layer", 2 * s.rate, {last, "pooler", "classes"}},
+          {"LoRA", 5 * s.rate, {"**.lora", "pooler", "classes"}, true, true},
+          {"prompt", 10 * s.rate, {"prompt", "pooler", "classes"}, true, false, true}};
+}
+
+/// A BERT. Without classes it has the head for masked tokens.
+inline nn::TextEncoder make_model(const FineTuneSettings& s, int64_t vocabulary, int64_t classes = 0,
+                                  int64_t prompt = 0) {
+  const nn::MixerOptions mixer{.width = s.width, .heads = s.heads, .context = s.context};
+  return nn::TextEncoder(
+      {.vocabulary = vocabulary,
+       .segments = 2,
+       .embedding_norm = true,
+       .output_transform = classes == 0,
+       .pooler = classes > 0,
+       .classes = classes,
+       .prompt = prompt,
+       .stack = {.block = {.mixer = mixer, .residual = nn::Residual::post, .dropout = s.dropout},
+                 .layers = s.layers}});
+}
+
+/// A model that classifies, before its training. What the pretrained model has begins as there.
+inline nn::TextEncoder model_for(const Way& way, const FineTuneSettings& s, nn::TextEncoder& pretrained,
+                                 int64_t classes) {
+  nn::TextEncoder model = make_model(s, pretrained.options().vocabulary, classes, way.prompt ? s.prompt : 0);
+  std::map<std::string, Tensor> state = model.state_dict();
+  for (const auto& [name, x] : pretrained.state_dict())
+    if (way.pretrained && state.contains(name)) state[name] = x;
+  model.load_state_dict(state);
+  nn::freeze(model);
+  if (way.lora) nn::add_lora(model, "encoder", {.rank = s.rank});
+  for (const std::string& pattern : way.trained) nn::unfreeze(model, pattern);
+  return model;
+}
+
+}  // namespace vitrine::examples
