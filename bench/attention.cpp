@@ -2,7 +2,8 @@
 // projection of queries, keys and values. Runs alternate, so that a disturbance affects both. One
 // thread is measured by its CPU time, all threads by wall-clock time; the best of all runs counts.
 // The share of the peak counts only visible products: four multiply-adds per channel and visible
-// pair in the forward, ten in the backward, which computes the scores again.
+// pair in the forward, ten in the backward, which computes the scores again. A bias and a sink have
+// gradients. The last rows are the scores of additive attention alone.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -19,7 +20,9 @@
 #include "core/random.h"
 #include "core/simd/isa.h"
 #include "core/tape.h"
+#include "ops/additive_scores.h"
 #include "ops/attention.h"
+#include "ops/toeplitz.h"
 #include "ops/view.h"
 
 using namespace vitrine;
@@ -29,11 +32,18 @@ namespace {
 
 using Function = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&);
 
+/// The scores of additive attention of q and k; v gives the weights of the hidden values.
+template <Tensor (*scores)(const Tensor&, const Tensor&, const Tensor&)>
+Tensor additive(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions&) {
+  return scores(q, k, select(v, 2, 0));
+}
+
 struct Case {
   std::string name;
   Shape heads;  // [B, H, T, D]
   AttentionOptions options;
   bool define = true;  // LASER's definition holds [B, H, T, T, D]
+  Function fused = attention, definition = define::attention;
 
   double pairs() const {
     const double T = static_cast<double>(heads[2]);
@@ -47,8 +57,9 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  AttentionOptions causal, window, capped, laser;
-  causal.causal = window.causal = capped.causal = laser.causal = true;
+  AttentionOptions causal, window, capped, laser, biased, sink;
+  causal.causal = window.causal = capped.causal = laser.causal = biased.causal = sink.causal = true;
+  biased.bias = toeplitz(randn({6, 2 * 1024 - 1}), 1024), sink.sink = zeros({6});
   window.left = 128;
   capped.softcap = 30;
   laser.read = AttentionRead::laser;
@@ -59,8 +70,22 @@ std::vector<Case> cases() {
           {"long, all keys", {4, 6, 1024, 64}, {}},
           {"long, window", {4, 6, 1024, 64}, window},
           {"long, softcap", {4, 6, 1024, 64}, capped},
+          {"long, bias", {4, 6, 1024, 64}, biased},
+          {"long, sink", {4, 6, 1024, 64}, sink},
           {"laser short", {12, 4, 64, 32}, laser},
-          {"laser long", {4, 6, 1024, 64}, laser, false}};
+          {"laser long", {4, 6, 1024, 64}, laser, false},
+          {"additive short",
+           {12, 4, 64, 32},
+           {},
+           true,
+           additive<additive_scores>,
+           additive<define::additive_scores>},
+          {"additive middle",
+           {2, 4, 256, 32},
+           {},
+           true,
+           additive<additive_scores>,
+           additive<define::additive_scores>}};
 }
 
 /// Best seconds of forward, and of backward.
@@ -75,15 +100,17 @@ std::vector<Tensor> split(const Tensor& qkv) {
   return parts;
 }
 
-void time_once(Function f, const std::vector<Tensor>& x, const Tensor& dy, const AttentionOptions& o,
-               clockid_t clock, Timing& best) {
+void time_once(Function f, std::vector<Tensor> x, const AttentionOptions& o, clockid_t clock, Timing& best) {
   Tape tape;
+  for (const Tensor& t : {o.bias, o.sink})
+    if (t.defined()) x.push_back(t);
   for (const Tensor& t : x) tape.watch(t);
   const double start = seconds(clock);
   const Tensor y = f(x[0], x[1], x[2], o);
+  best.forward = std::min(best.forward, seconds(clock) - start);
+  const Tensor dy = randn(y.shape());
   const double middle = seconds(clock);
   tape.gradient({y}, x, {dy});
-  best.forward = std::min(best.forward, middle - start);
   best.backward = std::min(best.backward, seconds(clock) - middle);
 }
 
@@ -95,20 +122,20 @@ void measure(const Case& c, int count, double peak, double budget) {
   set_threads(count);
   const clockid_t clock = count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const std::vector<Tensor> x = split(randn({c.heads[0], c.heads[2], 3, c.heads[1], c.heads[3]}));
-  const Tensor dy = permute(randn({c.heads[0], c.heads[2], c.heads[1], c.heads[3]}), {0, 2, 1, 3});
   Timing fused, definition;
   const double end = seconds() + budget;
   for (int round = 0; round < 5 || seconds() < end; ++round) {
-    time_once(attention, x, dy, c.options, clock, fused);
-    if (c.define) time_once(define::attention, x, dy, c.options, clock, definition);
+    time_once(c.fused, x, c.options, clock, fused);
+    if (c.define) time_once(c.definition, x, c.options, clock, definition);
   }
   const double flops = c.pairs() * static_cast<double>(c.heads[3]);
   const auto share = [&](double per_pair, double time) {
-    return 100 * per_pair * flops / time / (peak * count);
+    return c.fused == attention ? fmt::format("{:.0f}%", 100 * per_pair * flops / time / (peak * count))
+                                : "-";
   };
-  fmt::print("{:<16}{:>4}{:>12.3f}{:>8}{:>7.0f}%{:>12.3f}{:>8}{:>7.0f}%\n", c.name, count,
-             1e3 * fused.forward, ratio(fused.forward, definition.forward), share(4, fused.forward),
-             1e3 * fused.backward, ratio(fused.backward, definition.backward), share(10, fused.backward));
+  fmt::print("{:<16}{:>4}{:>12.3f}{:>8}{:>8}{:>12.3f}{:>8}{:>8}\n", c.name, count, 1e3 * fused.forward,
+             ratio(fused.forward, definition.forward), share(4, fused.forward), 1e3 * fused.backward,
+             ratio(fused.backward, definition.backward), share(10, fused.backward));
   std::fflush(stdout);
 }
 
