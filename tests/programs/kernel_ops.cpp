@@ -1,5 +1,6 @@
 // Rows of ops that have kernels of their own: products, softmax, norms, losses, attention.
 #include "core/creation.h"
+#include "ops/additive_scores.h"
 #include "ops/attention.h"
 #include "ops/dropout.h"
 #include "ops/einsum.h"
@@ -146,8 +147,35 @@ MaybeFit heads(Choice& choice, const Shape&) {
                        choice.chance(0.2) ? 1 : 0}}};
 }
 
+/// The same with a bias for each score, for all heads or for each.
+MaybeFit heads_and_bias(Choice& choice, const Shape& x) {
+  Fit fit = *heads(choice, x);
+  const Shape &q = fit.operands[0], &k = fit.operands[1];
+  fit.operands.push_back({choice.chance(0.5) ? 1 : q[1], q[2], k[2]});
+  return fit;
+}
+
+/// The same with the score of a sink for each head, and without LASER.
+MaybeFit heads_and_sink(Choice& choice, const Shape& x) {
+  Fit fit = *heads(choice, x);
+  fit.operands.push_back({fit.operands[0][1]});
+  fit.params.ints[3] = 0;
+  return fit;
+}
+
+/// Queries and keys of one width, and weights of that width.
+MaybeFit additive_operands(Choice& choice, const Shape& x) {
+  if (x.rank() < 2 || numel(x) == 0) return std::nullopt;
+  Shape k = x, w = x;
+  k[x.rank() - 2] = choice.between(1, 4);
+  w.erase(x.rank() - 2);
+  return Fit{{x, k, w}};
+}
+
+template <Tensor AttentionOptions::*kFourth = nullptr>
 Tensor attend(const Values& x, const Params& p) {
   AttentionOptions options;
+  if constexpr (kFourth != nullptr) options.*kFourth = x[3];
   options.causal = p.ints[0] != 0;
   options.left = p.ints[1];
   options.right = p.ints[2];
@@ -297,11 +325,27 @@ std::vector<Op> kernel_ops() {
       {"attention",
        "attention($0, $1, $2, {.causal = %0, .left = %1, .right = %2, .softcap = 1.5 * %4, .read = AttentionRead(%3)})",
        heads,
-       attend,
+       attend<>,
        {kScore},
        nullptr,
        0,
-       4},
+       3},
+      {"attention",
+       "attention($0, $1, $2, {.causal = %0, .left = %1, .right = %2, .softcap = 1.5 * %4, .read = AttentionRead(%3), "
+       ".bias = $3})",
+       heads_and_bias,
+       attend<&AttentionOptions::bias>,
+       {kScore}},
+      {"attention_with_sink",
+       "attention($0, $1, $2, {.causal = %0, .left = %1, .right = %2, .softcap = 1.5 * %4, .sink = $3})",
+       heads_and_sink,
+       attend<&AttentionOptions::sink>,
+       {kScore}},
+      {"additive_scores",
+       "additive_scores($0, $1, $2)",
+       additive_operands,
+       [](V x, P) { return additive_scores(x[0], x[1], x[2]); },
+       {kScore}},
   };
 }
 

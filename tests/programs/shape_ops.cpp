@@ -4,6 +4,7 @@
 #include "ops/index.h"
 #include "ops/join.h"
 #include "ops/sort.h"
+#include "ops/toeplitz.h"
 #include "ops/view.h"
 #include "tests/programs/ops.h"
 
@@ -140,6 +141,17 @@ MaybeFit diagonal_number(Choice& choice, const Shape& x) {
   return Fit{{x}, {.ints = {choice.between(-1, 1)}}};
 }
 
+/// The rows of a Toeplitz matrix.
+MaybeFit toeplitz_rows(Choice& choice, const Shape& x) {
+  if (x.rank() < 1 || x.back() == 0) return std::nullopt;
+  return Fit{{x}, {.ints = {choice.between(1, x.back())}}};
+}
+
+MaybeFit matrices(Choice&, const Shape& x) {
+  if (x.rank() < 2 || x.back() == 0 || x[x.rank() - 2] == 0) return std::nullopt;
+  return Fit{{x}};
+}
+
 /// An axis, and indices into it in the shape of `index`.
 Fit indices(Choice& choice, const Shape& x, int64_t axis, const Shape& index, bool negative = true) {
   Params p{.ints = {axis, index.rank()}};
@@ -241,6 +253,10 @@ std::vector<Op> shape_ops() {
        }},
       {"diagonal", "diagonal($0, %0)", diagonal_number,
        [](const Values& x, const Params& p) { return diagonal(x[0], p.ints[0]); }},
+      {"toeplitz", "toeplitz($0, %0)", toeplitz_rows,
+       [](const Values& x, const Params& p) { return toeplitz(x[0], p.ints[0]); }},
+      {"sum_diagonals", "sum_diagonals($0)", matrices,
+       [](const Values& x, const Params&) { return sum_diagonals(x[0]); }},
       {"clone", "clone($0)", same, [](const Values& x, const Params&) { return clone(x[0]); }},
       {"concat", "concat({$0*}, %0)", joined,
        [](const Values& x, const Params& p) { return concat(x, p.ints[0]); }},
