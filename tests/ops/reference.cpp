@@ -41,7 +41,7 @@ double largest_difference(const Tensor& x, const Tensor& y) {
 
 bool same_bits(const Tensor& x, const Tensor& y) {
   const Tensor a = contiguous(x), b = contiguous(y);
-  return a.shape() == b.shape() &&
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
 }
 

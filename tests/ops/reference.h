@@ -43,7 +43,7 @@ double distance(const Tensor& got, const Tensor& want, double floor = 1e-3);
 /// max|x − y|, computed in float64.
 double largest_difference(const Tensor& x, const Tensor& y);
 
-/// Whether x and y have the same shape and the same bytes.
+/// Whether x and y have the same shape, dtype and bits.
 bool same_bits(const Tensor& x, const Tensor& y);
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
