@@ -1,6 +1,7 @@
 // Files of a test.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,8 @@ struct Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   std::string operator/(const std::string& name) const { return (path / name).string(); }
+  /// The number of files and folders in it.
+  int64_t entries() const { return std::distance(std::filesystem::directory_iterator(path), {}); }
 
   std::filesystem::path path;
 };

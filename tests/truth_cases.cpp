@@ -13,7 +13,7 @@ namespace vitrine::test {
 namespace {
 
 /// What a manifest says of a case that is not mathematics.
-Json without_remarks(Json params) {
+Json mathematics_of(Json params) {
   for (const char* remark : {"convention", "exact_only"}) params.erase(remark);
   return params;
 }
@@ -78,7 +78,7 @@ void compare(const TruthCase& c, const Result& got, const Result& want, double y
 
 TruthCase read_truth_case(const Json& entry, const std::filesystem::path& folder) {
   TruthCase t;
-  t.name = entry.at("name"), t.op = entry.at("op"), t.params = Settings(without_remarks(entry.at("params")));
+  t.name = entry.at("name"), t.op = entry.at("op"), t.params = Settings(mathematics_of(entry.at("params")));
   t.inputs = entry.at("inputs"), t.outputs = entry.at("outputs"), t.gradients = entry.at("gradients");
   t.float32_drift = drift_of(entry);
   t.tensors = read_safetensors((folder / entry.at("file").get<std::string>()).string()).tensors;

@@ -11,14 +11,13 @@
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "optim/clip.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
 namespace {
 
 using Values = std::vector<double>;
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).requires_grad(); }
 
 /// A hook that writes into the gradient that it receives.
 Tensor scale_to_zero(const Tensor& gradient) {
@@ -30,7 +29,7 @@ Tensor scale_to_zero(const Tensor& gradient) {
 }  // namespace
 
 TEST_CASE("a hook that writes in place changes no other gradient") {
-  const Tensor a = leaf({1, 2});
+  const Tensor a = test::leaf({1, 2});
   Tape tape;
   const Tensor c = 3 * a, d = 2 * a;
   tape.on_gradient(c, scale_to_zero);
@@ -39,7 +38,7 @@ TEST_CASE("a hook that writes in place changes no other gradient") {
 }
 
 TEST_CASE("nor does a hook on a leaf, or one after a hook that returned a shared tensor") {
-  const Tensor a = leaf({1, 2}), b = leaf({3, 4}), kept = tensor({5, 6}, DType::float64);
+  const Tensor a = test::leaf({1, 2}), b = test::leaf({3, 4}), kept = tensor({5, 6}, DType::float64);
   Tape tape;
   tape.on_gradient(a, scale_to_zero);
   tape.on_gradient(b, [&](const Tensor&) { return kept; });
@@ -69,7 +68,7 @@ TEST_CASE("the gradient of a sum, which is one number seen many times, may be wr
 }
 
 TEST_CASE("what a hook is shown is not copied where nobody shares it") {
-  const Tensor a = leaf({1, 2});
+  const Tensor a = test::leaf({1, 2});
   Tape tape;
   const Tensor y = exp(a);
   const void* shown = nullptr;
@@ -82,7 +81,7 @@ TEST_CASE("what a hook is shown is not copied where nobody shares it") {
 }
 
 TEST_CASE("a hook may write into an unrecorded gradient of a tape of order 2, and not into a recorded one") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = test::leaf({1, 2});
   {
     Tape tape({.order = 2});
     const Tensor y = x * x;
@@ -99,7 +98,7 @@ TEST_CASE("a hook may write into an unrecorded gradient of a tape of order 2, an
 TEST_CASE("the caller alone owns what gradient() returns") {
   for (const int order : {1, 2}) {
     CAPTURE(order);
-    const Tensor x = leaf({1, 2}), y = leaf({3, 4}), seed = tensor({5, 6}, DType::float64);
+    const Tensor x = test::leaf({1, 2}), y = test::leaf({3, 4}), seed = tensor({5, 6}, DType::float64);
     std::vector<Tensor> g;
     {
       Tape tape({.order = order});
@@ -114,7 +113,7 @@ TEST_CASE("the caller alone owns what gradient() returns") {
 }
 
 TEST_CASE("results that are separated at order 2 keep their derivatives") {
-  const Tensor x = leaf({1, 2}), y = leaf({3, 4}), seed = leaf({5, 6});
+  const Tensor x = test::leaf({1, 2}), y = test::leaf({3, 4}), seed = test::leaf({5, 6});
   Tape tape({.order = 2});
   const auto g = tape.gradient({x + y}, {x, y}, {seed});
   CHECK(g[0].storage().data() != g[1].storage().data());
@@ -138,14 +137,14 @@ TEST_CASE("set_grad of one tensor for two leaves gives each its own, and a clipp
 }
 
 TEST_CASE("a gradient that is a leaf itself is none as the gradient of another") {
-  const Tensor x = leaf({1});
-  x.set_grad(leaf({2}));
+  const Tensor x = test::leaf({1});
+  x.set_grad(test::leaf({2}));
   const Tensor gradient = x.grad();
   CHECK(!gradient.requires_grad());
 }
 
 TEST_CASE("a write into a tracked tensor is refused also after a nested tape has watched it") {
-  const Tensor x = leaf({1, 2}), w = tensor({3, 4}, DType::float64);
+  const Tensor x = test::leaf({1, 2}), w = tensor({3, 4}, DType::float64);
   Tape tape;
   const Tensor y = x * tape.watch(w);
   {
@@ -167,7 +166,7 @@ TEST_CASE("memory that a freed leaf had is not taken for its own by a tape") {
     Tensor constant = tensor({1, 2}, DType::float64);
     CHECK_NOTHROW(scale_in_place(constant, 2));
     constant = Tensor();
-    const Tensor watched = leaf({1, 2});
+    const Tensor watched = test::leaf({1, 2});
     exp(watched);
   }
 }

@@ -13,18 +13,13 @@
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
 namespace {
 
 using Values = std::vector<double>;
-
-Tensor leaf(std::initializer_list<double> values) {
-  Tensor x = tensor(values, DType::float64);
-  x.requires_grad();
-  return x;
-}
 
 Tensor fail_in_hook(const Tensor&) { throw Error("planted"); }
 
@@ -48,7 +43,7 @@ std::vector<Tensor> sincos(const Tensor& x) {
 }  // namespace
 
 TEST_CASE("an incomplete gradient stays marked through a later pass that succeeds, until zero_grad") {
-  const Tensor x = leaf({1, 2}), bystander = leaf({3});
+  const Tensor x = test::leaf({1, 2}), bystander = test::leaf({3});
   {
     Tape tape;
     const Tensor y = square(x);
@@ -65,7 +60,7 @@ TEST_CASE("an incomplete gradient stays marked through a later pass that succeed
 }
 
 TEST_CASE("a leaf with a hook is marked too where the hook of the next one throws") {
-  const Tensor a = leaf({1}), b = leaf({2});
+  const Tensor a = test::leaf({1}), b = test::leaf({2});
   Tape tape;
   const Tensor first = sum(a), loss = first + sum(b);
   tape.on_gradient(a, [](const Tensor& g) { return g * 5; });
@@ -77,7 +72,7 @@ TEST_CASE("a leaf with a hook is marked too where the hook of the next one throw
 }
 
 TEST_CASE("a derivative beyond the tape's order is an error, not a zero; detached it is a constant") {
-  const Tensor x = leaf({2});
+  const Tensor x = test::leaf({2});
   for (int order : {1, 2}) {
     CAPTURE(order);
     Tape tape({.order = order});
@@ -90,7 +85,7 @@ TEST_CASE("a derivative beyond the tape's order is an error, not a zero; detache
 }
 
 TEST_CASE("a penalty on the gradient of an input wants a tape of order 2 for the parameters' gradients") {
-  const Tensor w = leaf({3});
+  const Tensor w = test::leaf({3});
   const Tensor x = tensor({2}, DType::float64);
   {
     Tape tape;
@@ -105,7 +100,7 @@ TEST_CASE("a penalty on the gradient of an input wants a tape of order 2 for the
 }
 
 TEST_CASE("an op with several outputs: undefined gradients for those unused, and its definition at order 2") {
-  const Tensor x = leaf({0.3, -1});
+  const Tensor x = test::leaf({0.3, -1});
   {
     Tape tape;
     const auto y = sincos(x);
@@ -125,7 +120,7 @@ TEST_CASE("an op with several outputs: undefined gradients for those unused, and
 }
 
 TEST_CASE("a hook of a recorded pass may record many ops, which moves the nodes of the tape") {
-  const Tensor x = leaf({2});
+  const Tensor x = test::leaf({2});
   Tape tape({.order = 2});
   const Tensor y = x * 3, z = y * y;
   for (const Tensor& hooked : {y, z})
@@ -140,7 +135,7 @@ TEST_CASE("a hook of a recorded pass may record many ops, which moves the nodes 
 }
 
 TEST_CASE("the output of an op that is made a parameter passes its gradient on") {
-  const Tensor x = leaf({1});
+  const Tensor x = test::leaf({1});
   Tape tape;
   const Parameter p(x * 2);
   tape.backward(sum(square(p.value())));
@@ -148,7 +143,7 @@ TEST_CASE("the output of an op that is made a parameter passes its gradient on")
 }
 
 TEST_CASE("loss.backward() is the running tape's") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = test::leaf({1, 2});
   CHECK_THROWS_WITH(x.backward(), doctest::Contains("no tape is recording on this thread"));
   Tape tape;
   sum(x * 3).backward();

@@ -16,14 +16,13 @@
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "optim/optimizers.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
 namespace {
 
 using Values = std::vector<double>;
-
-Tensor leaf(std::initializer_list<double> values) { return tensor(values, DType::float64).requires_grad(); }
 
 /// The data that the backward of the op below uses.
 enum class Uses { paused_value, paused_view, paused_result, inputs, output, mask, detached };
@@ -54,7 +53,7 @@ Tensor swish(const Tensor& x, Uses uses) {
 }
 
 double second_derivative(Uses uses) {
-  const Tensor x = leaf({0.5});
+  const Tensor x = test::leaf({0.5});
   Tape tape({.order = 2});
   const Tensor g = tape.gradient(sum(swish(x, uses)), {x})[0];
   return tape.gradient(sum(g), {x})[0].item();
@@ -73,7 +72,7 @@ TEST_CASE(
     "such a value is found also where a nested tape, a write in place or an op after the pause made it") {
   using Compute = Tensor (*)(const Tensor& x);
   const auto second_derivative_of = [](Compute sigmoid_of) {
-    const Tensor x = leaf({0.5});
+    const Tensor x = test::leaf({0.5});
     Tape tape({.order = 2});
     Tensor y, s;
     {
@@ -118,7 +117,7 @@ TEST_CASE(
     return nested.gradient(sum(log(exp(constant) + 1.0)), {constant})[0];
   }));
 
-  const Tensor x = leaf({0.5});
+  const Tensor x = test::leaf({0.5});
   Tape tape({.order = 2});
   Tensor half;
   {
@@ -140,7 +139,7 @@ TEST_CASE("inputs, outputs, masks and what is detached are no error there") {
 }
 
 TEST_CASE("at order 1, and for the highest derivative of a tape, a backward may use what a pause computed") {
-  const Tensor x = leaf({0.5});
+  const Tensor x = test::leaf({0.5});
   const double s = 1 / (1 + std::exp(-0.5)), right = s + 0.5 * s * (1 - s);
   {
     Tape tape;
@@ -162,7 +161,7 @@ TEST_CASE("a check of second derivatives names the cause") {
 }
 
 TEST_CASE("what a forward pass takes from a pause is a constant, in every op's backward too") {
-  const Tensor x = leaf({0.5, 2}), w = leaf({3, 4});
+  const Tensor x = test::leaf({0.5, 2}), w = test::leaf({3, 4});
   Tape tape({.order = 2});
   Tensor target, matrix;
   {
@@ -196,7 +195,7 @@ TEST_CASE("an optimizer step and a moving average between derivatives of a tape 
 }
 
 TEST_CASE("a tape that another thread destroys while it records is an error of the next use, once") {
-  const Tensor x = leaf({1});
+  const Tensor x = test::leaf({1});
   auto tape = std::make_unique<Tape>();
   const Tensor y = x * 2;
   std::thread([&] { tape.reset(); }).join();
@@ -208,7 +207,7 @@ TEST_CASE("a tape that another thread destroys while it records is an error of t
 }
 
 TEST_CASE("so is one that is paused; one that is consumed may be destroyed anywhere") {
-  const Tensor x = leaf({1});
+  const Tensor x = test::leaf({1});
   auto tape = std::make_unique<Tape>();
   {
     const Tape::Pause pause;
@@ -227,7 +226,7 @@ TEST_CASE("so is one that is paused; one that is consumed may be destroyed anywh
 
 TEST_CASE(
     "pauses that end out of order are an error of the next use; recording goes on when all have ended") {
-  const Tensor x = leaf({1});
+  const Tensor x = test::leaf({1});
   Tape tape;
   auto outer = std::make_unique<Tape::Pause>(), inner = std::make_unique<Tape::Pause>(),
        third = std::make_unique<Tape::Pause>();

@@ -17,6 +17,7 @@
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
@@ -24,16 +25,10 @@ namespace {
 
 using Values = std::vector<double>;
 
-Tensor leaf(std::initializer_list<double> values, DType dtype = DType::float64) {
-  Tensor x = tensor(values, dtype);
-  x.requires_grad();
-  return x;
-}
-
 }  // namespace
 
 TEST_CASE("only what depends on something tracked is recorded, and only while a tape is alive") {
-  const Tensor x = leaf({1, 2}), constant = tensor({3, 4}, DType::float64);
+  const Tensor x = test::leaf({1, 2}), constant = tensor({3, 4}, DType::float64);
   x* constant;
   Tape tape;
   constant* constant;
@@ -55,7 +50,7 @@ TEST_CASE("only what depends on something tracked is recorded, and only while a 
 }
 
 TEST_CASE("backward accumulates into leaves, consumes the tape, and Keep::yes keeps it") {
-  const Tensor x = leaf({1, 2, 3});
+  const Tensor x = test::leaf({1, 2, 3});
   Tape tape;
   const Tensor y = sum(x * x);
   tape.backward(y, Keep::yes);
@@ -69,7 +64,7 @@ TEST_CASE("backward accumulates into leaves, consumes the tape, and Keep::yes ke
 }
 
 TEST_CASE("gradient leaves the leaves alone, gives zeros where nothing depends, and takes seeds") {
-  const Tensor x = leaf({1, 2}), unused = leaf({5});
+  const Tensor x = test::leaf({1, 2}), unused = test::leaf({5});
   Tape tape;
   const Tensor a = x * 2, b = x * x;
   const auto g = tape.gradient({a, b}, {x, unused},
@@ -80,7 +75,7 @@ TEST_CASE("gradient leaves the leaves alone, gives zeros where nothing depends, 
 }
 
 TEST_CASE("seeds of one output add up, also those that are tracked") {
-  const Tensor x = leaf({1, 2}), s = leaf({3, 4});
+  const Tensor x = test::leaf({1, 2}), s = test::leaf({3, 4});
   Tape tape;
   const Tensor y = x * 2;
   CHECK(tape.gradient(std::vector{y, y}, {x}, {s, s})[0].values() == Values{12, 16});
@@ -93,7 +88,7 @@ TEST_CASE("seeds of one output add up, also those that are tracked") {
 }
 
 TEST_CASE("an op with several outputs, some of them unused, gets undefined gradients for those") {
-  const Tensor x = leaf({1, 2, 3, 4, 5, 6});
+  const Tensor x = test::leaf({1, 2, 3, 4, 5, 6});
   Tape tape;
   const auto parts = split(x, 2);
   tape.backward(sum(parts[1] * 7));
@@ -120,7 +115,7 @@ TEST_CASE("gradients of slices and of rows cost what they touch") {
 }
 
 TEST_CASE("a saved tensor that was overwritten is an error that names both ops") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = test::leaf({1, 2});
   Tape tape;
   const Tensor y = exp(x);
   Tensor z = y * y;
@@ -135,7 +130,7 @@ TEST_CASE("a saved tensor that was overwritten is an error that names both ops")
 }
 
 TEST_CASE("writing into a tensor that the tape tracks is refused outside a pause") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = test::leaf({1, 2});
   Tape tape;
   Tensor y = x * 2;
   CHECK_THROWS_WITH(add_in_place(y, x), doctest::Contains("which the running tape tracks"));
@@ -144,7 +139,7 @@ TEST_CASE("writing into a tensor that the tape tracks is refused outside a pause
 }
 
 TEST_CASE("a second tape wants the first paused or ended; a tensor of an ended tape is a constant") {
-  const Tensor x = leaf({2});
+  const Tensor x = test::leaf({2});
   Tensor old;
   {
     Tape first;
@@ -181,7 +176,7 @@ TEST_CASE("a pause may outlive the tape that it pauses") {
 }
 
 TEST_CASE("a backward that throws kills the tape and marks the leaves that were changed") {
-  const Tensor a = leaf({1}), b = leaf({1});
+  const Tensor a = test::leaf({1}), b = test::leaf({1});
   Tape tape;
   const Tensor y = record("broken", {a * 1}, a * 1 + 0, [](const Tensor&) -> Grads { fail("planted"); });
   const Tensor loss = sum(y) + sum(b);
@@ -190,7 +185,7 @@ TEST_CASE("a backward that throws kills the tape and marks the leaves that were 
 }
 
 TEST_CASE("so does one that throws what is no std::exception") {
-  const Tensor a = leaf({1});
+  const Tensor a = test::leaf({1});
   Tape tape;
   const Tensor loss = sum(record("broken", {a * 1}, a * 1 + 0, [](const Tensor&) -> Grads { throw 7; }));
   CHECK_THROWS_WITH_AS(tape.backward(loss), doctest::Contains("broken"), Error);
@@ -198,7 +193,7 @@ TEST_CASE("so does one that throws what is no std::exception") {
 }
 
 TEST_CASE("a wrong backward is told: number and shape of its gradients") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = test::leaf({1, 2});
   {
     Tape tape;
     const Tensor y = record("two", {x}, clone(x), [](const Tensor& dy) -> Grads { return {dy, dy}; });
@@ -237,7 +232,7 @@ TEST_CASE("a million chained nodes need no recursion, and memory falls during th
 }
 
 TEST_CASE("hooks see and change a gradient once it is complete") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = test::leaf({1, 2});
   Tape tape;
   const Tensor y = x * 3;
   int calls = 0;
@@ -252,7 +247,7 @@ TEST_CASE("hooks see and change a gradient once it is complete") {
 }
 
 TEST_CASE("anomaly mode names the first op that is not finite, and its place in the model") {
-  const Tensor x = leaf({0, 1});
+  const Tensor x = test::leaf({0, 1});
   const ModuleScope scope("blocks.3");
   {
     Tape tape({.anomaly = true});
@@ -264,7 +259,7 @@ TEST_CASE("anomaly mode names the first op that is not finite, and its place in 
 }
 
 TEST_CASE("why a tensor has no gradient") {
-  const Tensor x = leaf({1, 2}), unused = leaf({1});
+  const Tensor x = test::leaf({1, 2}), unused = test::leaf({1});
   Tape tape;
   const Tensor cut = detach(x * 2), used = x * 4;
   const Tensor loss = sum(cut * x), other = sum(argmax(x, 0));
@@ -279,11 +274,11 @@ TEST_CASE("why a tensor has no gradient") {
 }
 
 TEST_CASE("a path that ends in an op without a gradient is told, by op and place") {
-  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor x = test::leaf({1, 2}), y = test::leaf({3, 4});
   Tape tape;
   const Tensor rounded = sign(x * 2);                                  // ops 0 and 1
   const Tensor counted = cast(cast(y, DType::int64), DType::float64);  // op 2
-  const Tensor loss = sum(rounded * counted + exp(leaf({5, 6})));
+  const Tensor loss = sum(rounded * counted + exp(test::leaf({5, 6})));
   CHECK(tape.explain(x, loss).ends_with(
       "has no gradient: its path ends in sign at op 1, which has no gradient"));
   CHECK(tape.explain(y, loss).ends_with(
@@ -294,7 +289,7 @@ TEST_CASE("a path that ends in an op without a gradient is told, by op and place
 }
 
 TEST_CASE("what is used but not by the loss, or was on a tape that has ended, is told so") {
-  const Tensor x = leaf({1, 2}), z = leaf({1});
+  const Tensor x = test::leaf({1, 2}), z = test::leaf({1});
   Tensor old;
   {
     Tape ended;
@@ -313,7 +308,7 @@ TEST_CASE("what is used but not by the loss, or was on a tape that has ended, is
 }
 
 TEST_CASE("the tape can be printed, drawn and stepped through") {
-  Tensor w = leaf({1, 2});
+  Tensor w = test::leaf({1, 2});
   w.leaf()->name = "weights";
   Tape tape;
   const Tensor y = sum(exp(w) * 2);
@@ -343,7 +338,7 @@ TEST_CASE("gradients of low-precision leaves add up in float32") {
 }
 
 TEST_CASE("second and third derivatives through gradient of gradient") {
-  const Tensor x = leaf({0.7});
+  const Tensor x = test::leaf({0.7});
   Tape tape({.order = 3});
   const Tensor y = sum(exp(x) * x);
   const Tensor first = tape.gradient(y, {x}, Keep::yes)[0];

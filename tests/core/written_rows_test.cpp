@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "core/recompute.h"
 #include "core/record.h"
 #include "core/tape.h"
@@ -21,6 +20,7 @@
 #include "optim/clip.h"
 #include "optim/gradients.h"
 #include "tests/memory_use.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
@@ -29,22 +29,17 @@ namespace {
 constexpr int64_t kRows = 4096, kWidth = 80;
 const std::vector<std::vector<int64_t>> kSteps = {{5, 7, 5, 4095}, {0, 7, 7, 9}, {1, 2, 3, 4}, {9, 9, 9, 0}};
 
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float32, Device::cpu, 0, 1, generator);
-}
-
 Tensor ids_of(const std::vector<int64_t>& ids) {
   return index_tensor(ids, {static_cast<int64_t>(ids.size())});
 }
 
 /// Rows of the table with a different weight for each element.
 Tensor loss_of(const Tensor& table, const std::vector<int64_t>& ids) {
-  return sum(embedding(table, ids_of(ids)) *
-             normal({static_cast<int64_t>(ids.size()), kWidth}, static_cast<uint64_t>(ids[0])));
+  return sum(embedding(table, ids_of(ids)) * test::normal({static_cast<int64_t>(ids.size()), kWidth},
+                                                          static_cast<uint64_t>(ids[0]), DType::float32));
 }
 
-Tensor leaf() { return normal({kRows, kWidth}, 1).requires_grad(); }
+Tensor leaf() { return test::normal({kRows, kWidth}, 1, DType::float32).requires_grad(); }
 
 void run_backward(const Tensor& loss) { Tape::recording()->backward(loss); }
 
@@ -58,11 +53,6 @@ Tensor wanted(const std::vector<int64_t>& ids) {
   const Tensor table = leaf();
   add_gradient(table, ids);
   return table.grad();
-}
-
-bool same_bits(const Tensor& x, const Tensor& y) {
-  return x.shape() == y.shape() &&
-         std::memcmp(x.raw(), y.raw(), static_cast<size_t>(x.numel() * x.element_size())) == 0;
 }
 
 /// The gradient as the library's own code sees it: no handle is given to a user.
@@ -85,7 +75,7 @@ TEST_CASE("a table's next gradient has the same memory, whose written rows alone
     CHECK(inside(table).raw() == memory);
     CHECK(element(inside(table), 100) == 3);
     element(inside(table), 100) = 0;
-    CHECK(same_bits(inside(table), wanted(kSteps[i])));
+    CHECK(test::same_bits(inside(table), wanted(kSteps[i])));
     element(inside(table), 100) = 3;
   }
 }
@@ -115,7 +105,7 @@ TEST_CASE("the second gradient is right whatever the user did with the first") {
     add_gradient(table, kSteps[0]);
     Tensor held;
     if (way == 0) element(table.grad(), 100) = 3;
-    if (way == 1) table.set_grad(normal({kRows, kWidth}, 2));
+    if (way == 1) table.set_grad(test::normal({kRows, kWidth}, 2, DType::float32));
     if (way == 2) held = table.grad();
     if (way == 3) VITRINE_RUN(fill, table.leaf()->grad, 2.0);
     if (way == 4) {
@@ -140,8 +130,8 @@ TEST_CASE("the second gradient is right whatever the user did with the first") {
     }
     table.zero_grad();
     add_gradient(table, kSteps[1]);
-    CHECK_MESSAGE(same_bits(table.grad(), wanted(kSteps[1])), way);
-    if (held.defined()) CHECK(same_bits(held, wanted(kSteps[0])));
+    CHECK_MESSAGE(test::same_bits(table.grad(), wanted(kSteps[1])), way);
+    if (held.defined()) CHECK(test::same_bits(held, wanted(kSteps[0])));
   }
 }
 
@@ -154,7 +144,7 @@ TEST_CASE("a handle of before that is written later changes no other gradient") 
   element(held, 100) = 3;
   table.zero_grad();
   add_gradient(table, kSteps[2]);
-  CHECK(same_bits(table.grad(), wanted(kSteps[2])));
+  CHECK(test::same_bits(table.grad(), wanted(kSteps[2])));
 }
 
 TEST_CASE("the row numbers of an op may be overwritten after its backward") {
@@ -168,7 +158,7 @@ TEST_CASE("the row numbers of an op may be overwritten after its backward") {
     table.zero_grad();
   }
   add_gradient(table, kSteps[3]);
-  CHECK(same_bits(table.grad(), wanted(kSteps[3])));
+  CHECK(test::same_bits(table.grad(), wanted(kSteps[3])));
 }
 
 TEST_CASE("rows of several backwards are added up, and all of them cleared") {
@@ -185,12 +175,12 @@ TEST_CASE("rows of several backwards are added up, and all of them cleared") {
     table.zero_grad();
   }
   add_gradient(table, kSteps[2]);
-  CHECK(same_bits(table.grad(), wanted(kSteps[2])));
+  CHECK(test::same_bits(table.grad(), wanted(kSteps[2])));
 }
 
 TEST_CASE("clipping and an optimizer's step leave the rows known, and the steps are the same") {
   const auto train = [](bool look) {
-    Parameter table(normal({kRows, kWidth}, 1));
+    Parameter table(test::normal({kRows, kWidth}, 1, DType::float32));
     optim::Adam adam({table}, {.lr = 0.1});
     for (const auto& ids : kSteps) {
       adam.zero_grad();
@@ -205,7 +195,7 @@ TEST_CASE("clipping and an optimizer's step leave the rows known, and the steps 
     }
     return copy_as(table.master(), DType::float32);
   };
-  CHECK(same_bits(train(false), train(true)));
+  CHECK(test::same_bits(train(false), train(true)));
 }
 
 TEST_CASE("a table that is also the head, and one in a recomputed part, have the gradients of fresh ones") {
@@ -227,6 +217,6 @@ TEST_CASE("a table that is also the head, and one in a recomputed part, have the
   };
   for (const bool recomputed : {false, true}) {
     const auto kept = gradients(recomputed, false), fresh = gradients(recomputed, true);
-    for (size_t i = 0; i < kept.size(); ++i) CHECK(same_bits(kept[i], fresh[i]));
+    for (size_t i = 0; i < kept.size(); ++i) CHECK(test::same_bits(kept[i], fresh[i]));
   }
 }

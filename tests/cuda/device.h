@@ -17,6 +17,8 @@
 
 namespace vitrine::test {
 
+inline constexpr Device kGpu = Device::cuda;
+
 /// The number of samples of a spec row that the long checks run: all layouts and extreme values
 /// take the emulator minutes. `make check` sets it to all, and `make test` runs the first one.
 inline size_t samples_of_each_row() {

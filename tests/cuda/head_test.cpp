@@ -17,12 +17,11 @@
 #include "tests/cuda/device.h"
 
 using namespace vitrine;
-using test::has_gpu;
+using test::has_gpu, test::kGpu;
 
 namespace {
 
 constexpr int64_t kBatch = 2, kTime = 9, kWidth = 64, kVocabulary = 1027;
-constexpr Device kGpu = Device::cuda;
 
 /// Features, the matrix of the vocabulary, and targets.
 struct Head {

@@ -110,7 +110,7 @@ TEST_CASE("softmax's logarithms and cross-entropy over rows of every length") {
   if (!has_gpu()) return;
   for (const int64_t n : {1, 2, 31, 33, 129, 1025, 5000}) {
     INFO("rows of ", n);
-    const Tensor x = normal({3, n});
+    const Tensor x = normal({3, n}, 2);
     check_near([](const std::vector<Tensor>& t) { return log_softmax(t[0]); }, {x});
     check_near([](const std::vector<Tensor>& t) { return log_sum_exp(t[0]); }, {x});
     for (const double smoothing : {0.0, 0.1})
@@ -142,8 +142,7 @@ TEST_CASE("long rows, which a block holds in shared memory: all of them, some or
   if (!has_gpu()) return;
   const auto check_rows = [](int64_t n) {
     INFO("rows of ", n);
-    const Tensor x = normal({3, n}), weight = normal({n}, DType::float64, 3),
-                 bias = normal({n}, DType::float64, 4);
+    const Tensor x = normal({3, n}, 2), weight = normal({n}, 3), bias = normal({n}, 4);
     check_near([](const std::vector<Tensor>& t) { return softmax(t[0]); }, {x});
     check_near([](const std::vector<Tensor>& t) { return log_softmax(t[0]); }, {x});
     check_near(
@@ -177,7 +176,7 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
     const Tensor ids = randint(0, 7, {count}, Device::cpu, g);
     for (const int64_t width : {1, 33, 200, 2056}) {
       if (count * width > 100000) continue;
-      const Tensor x = normal({count, width}, DType::float32);
+      const Tensor x = normal({count, width}, 2, DType::float32);
       const auto add_rows = [&](DType dtype) {
         return [&, dtype](const Tensor& t) {
           Tensor sums = full({7, width}, 0.5, dtype, t.device());
@@ -188,11 +187,11 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
       check_same(x, add_rows(DType::float32));
       check_same(copy_as(x, DType::bfloat16), add_rows(DType::float32));
       for (const DType dtype : {DType::int64, DType::int32})
-        check_same(normal({7, width}, DType::float32),
+        check_same(normal({7, width}, 2, DType::float32),
                    [&](const Tensor& t) { return index_select(t, 0, to(copy_as(ids, dtype), t.device())); });
     }
     const Tensor many = randint(0, 5, {3, count, 2}, Device::cpu, g),
-                 source = normal({3, count, 2}, DType::float32);
+                 source = normal({3, count, 2}, 2, DType::float32);
     check_same(source, [&](const Tensor& t) {
       return scatter_add(full({4, 5, 2}, 0.5, DType::float32, t.device()), 1, to(many, t.device()), t);
     });
@@ -211,8 +210,8 @@ TEST_CASE("gathering and adding by index: in the order of the index, bit for bit
 TEST_CASE("indices of 32 bits do what those of 64 do") {
   if (!has_gpu()) return;
   Generator g(7);
-  const Tensor ids = randint(0, 7, {40}, Device::cpu, g), table = normal({7, 9}, DType::float32),
-               source = normal({40, 9}, DType::float32);
+  const Tensor ids = randint(0, 7, {40}, Device::cpu, g), table = normal({7, 9}, 2, DType::float32),
+               source = normal({40, 9}, 2, DType::float32);
   for (const DType dtype : {DType::int64, DType::int32}) {
     INFO(name(dtype));
     const auto on = [&](const Tensor& t) { return to(copy_as(ids, dtype), t.device()); };
@@ -228,7 +227,7 @@ TEST_CASE("indices of 32 bits do what those of 64 do") {
     });
     check_same(source, [&](const Tensor& t) { return one_hot(on(t), 7); });
     check_near([&](const std::vector<Tensor>& t) { return cross_entropy(t[0], on(t[0])); },
-               {normal({40, 7})});
+               {normal({40, 7}, 2)});
   }
 }
 

@@ -36,9 +36,9 @@ namespace {
 struct Types {
   DType in, out;
 };
-const Types kFloating[] = {{DType::float32, DType::float32},   {DType::float64, DType::float64},
-                           {DType::bfloat16, DType::bfloat16}, {DType::float16, DType::float16},
-                           {DType::bfloat16, DType::float32},  {DType::float16, DType::float32}};
+const Types kFloatPairs[] = {{DType::float32, DType::float32},   {DType::float64, DType::float64},
+                             {DType::bfloat16, DType::bfloat16}, {DType::float16, DType::float16},
+                             {DType::bfloat16, DType::float32},  {DType::float16, DType::float32}};
 
 /// How a matrix lies in memory: along rows or columns, with unused elements after each line.
 struct Layout {
@@ -117,7 +117,7 @@ bool check_case(const MatmulStep& step, const Case& c, Types types) {
 }
 
 Types typical(const MatmulStep& step) {
-  return step.name == "tensor_core" || step.name == "hopper" ? kFloating[2] : kFloating[0];
+  return step.name == "tensor_core" || step.name == "hopper" ? kFloatPairs[2] : kFloatPairs[0];
 }
 
 const MatmulStep& find(std::string_view name) {
@@ -138,7 +138,7 @@ bool is_hopper() { return cuda::compute_capability() / 10 == 9; }
 /// Checks the step with every floating type that it knows; how many cases it supported.
 int check_types(const MatmulStep& step, const Case& c) {
   int supported = 0;
-  for (const Types& types : kFloating) supported += check_case(step, c, types);
+  for (const Types& types : kFloatPairs) supported += check_case(step, c, types);
   return supported;
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("the Hopper step multiplies what the copy engine takes, at sizes that 
     for (const bool x_by_rows : {true, false})
       for (const bool y_by_rows : {true, false}) {
         const Case c{.M = M, .N = N, .K = K, .x = aligned(x_by_rows, M, K), .y = aligned(y_by_rows, K, N)};
-        CHECK(check_case(find("hopper"), c, kFloating[2 + turn++ % 4]));
+        CHECK(check_case(find("hopper"), c, kFloatPairs[2 + turn++ % 4]));
       }
   for (const int options : {1, 2, 3})
     for (const int64_t N : {260, 263}) {  // whole runs of z, and parts of them
@@ -184,11 +184,11 @@ TEST_CASE("the Hopper step multiplies what the copy engine takes, at sizes that 
                    .y = aligned(true, 72, N),
                    .bias = (options & 1) != 0,
                    .add = (options & 2) != 0};
-      CHECK(check_case(find("hopper"), c, kFloating[2 + options % 4]));
+      CHECK(check_case(find("hopper"), c, kFloatPairs[2 + options % 4]));
     }
   for (const int64_t N : {260, 263}) {
     const Case c{.M = 70, .N = N, .K = 72, .y = aligned(true, 72, N), .bias = true, .gelu = true};
-    CHECK(check_case(find("hopper"), c, kFloating[2]));
+    CHECK(check_case(find("hopper"), c, kFloatPairs[2]));
   }
 }
 
@@ -302,7 +302,7 @@ TEST_CASE("the Hopper step gives the same bits in any order of threads") {
   for (const bool by_rows : {false, true})
     in_any_order([&] {
       const Case c{.M = 136, .N = 264, .K = 328, .x = {by_rows, 0}, .y = {!by_rows, 0}};
-      CHECK(check_case(find("hopper"), c, kFloating[2]));
+      CHECK(check_case(find("hopper"), c, kFloatPairs[2]));
     });
 }
 

@@ -32,7 +32,7 @@ TEST_CASE("random numbers and dropout have the CPU's bits") {
       const auto normals = numbers(randn);
       CHECK(spec::distance(normals(to(Tensor(0.0), Device::cuda)).values(), normals(Tensor(0.0)).values(),
                            1e-3) <= 2 * epsilon(dtype == DType::float64 ? DType::float32 : dtype));
-      check_same(normal({n}, dtype), [](const Tensor& t) {
+      check_same(normal({n}, 2, dtype), [](const Tensor& t) {
         Generator g(12);
         return dropout(t, 0.3, g);
       });
@@ -89,7 +89,7 @@ TEST_CASE("draws by weights are the CPU's, with and without replacement") {
   }
   // An index hides most errors of rounding; sums and times show them.
   for (const int64_t n : {1, 31, 32, 33, 1000}) {
-    check_same(normal({3, n}), [&](const Tensor& t) {
+    check_same(normal({3, n}, 2), [&](const Tensor& t) {
       Tensor sums = empty({3, (n + 31) / 32}, DType::float64, t.device());
       VITRINE_RUN(sum_neighbours, sums, t);
       return sums;
@@ -100,7 +100,7 @@ TEST_CASE("draws by weights are the CPU's, with and without replacement") {
       return times;
     });
   }
-  check_same(transpose(normal({5, 4}) * normal({5, 4}, DType::float64, 2) + 10.0), [](const Tensor& t) {
+  check_same(transpose(normal({5, 4}, 2) * normal({5, 4}, 2) + 10.0), [](const Tensor& t) {
     Generator generator(15);
     return multinomial(t, 3, false, generator);
   });

@@ -10,6 +10,7 @@
 #include "core/tape.h"
 #include "ops/view.h"
 #include "tests/cuda/device.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 namespace vitrine::test {
@@ -21,11 +22,6 @@ inline const DType kAll[] = {DType::float32, DType::float64, DType::bfloat16, DT
 inline Tensor whole(const Shape& shape, DType dtype, uint64_t seed = 1) {
   Generator g(seed);
   return copy_as(randint(-9, 10, shape, Device::cpu, g), dtype);
-}
-
-inline Tensor normal(const Shape& shape, DType dtype = DType::float64, uint64_t seed = 2) {
-  Generator g(seed);
-  return randn(shape, dtype, Device::cpu, 0, 1, g);
 }
 
 inline bool same(const Tensor& x, const Tensor& y) {

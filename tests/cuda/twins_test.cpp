@@ -29,13 +29,13 @@ void cpu::without_twin(const Tensor&) {}
 
 namespace {
 
-struct Result {
+struct TwinResult {
   Tensor y;
   std::vector<Tensor> dx;
 };
 
-Result run(const spec::Call& call, const std::vector<Tensor>& inputs, const Tensor& dy, Device device,
-           DType dtype) {
+TwinResult run(const spec::Call& call, const std::vector<Tensor>& inputs, const Tensor& dy, Device device,
+               DType dtype) {
   std::vector<Tensor> x;
   Tape tape;
   for (const Tensor& t : inputs) x.push_back(tape.watch(to(copy_as(t, dtype), device)));
@@ -43,13 +43,13 @@ Result run(const spec::Call& call, const std::vector<Tensor>& inputs, const Tens
   return {y, tape.gradient({y}, x, {to(copy_as(dy, y.dtype()), device)})};
 }
 
-void check_near(const Result& got, const Result& want, double tolerance) {
+void check_near(const TwinResult& got, const TwinResult& want, double tolerance) {
   CHECK(spec::distance(got.y.values(), want.y.values(), 1e-3) <= tolerance);
   for (size_t i = 0; i < want.dx.size(); ++i)
     CHECK(spec::distance(got.dx[i].values(), want.dx[i].values(), 0.1) <= tolerance);
 }
 
-void check_same_bits(const Result& x, const Result& y) {
+void check_same_bits(const TwinResult& x, const TwinResult& y) {
   CHECK(x.y.values() == y.y.values());
   for (size_t i = 0; i < x.dx.size(); ++i) CHECK(x.dx[i].values() == y.dx[i].values());
 }
@@ -63,7 +63,7 @@ void check_row(const spec::Spec& row, size_t sample) {
     if (dtype == DType::bfloat16 && row.bfloat16_units < 0) continue;
     if (dtype == DType::float16 && row.float16_units < 0) continue;
     INFO(name(dtype));
-    const Result first = run(row.call, inputs, dy, Device::cuda, dtype);
+    const TwinResult first = run(row.call, inputs, dy, Device::cuda, dtype);
     in_any_order([&] { check_same_bits(run(row.call, inputs, dy, Device::cuda, dtype), first); });
   }
 }

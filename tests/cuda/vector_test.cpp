@@ -20,6 +20,7 @@
 #include "ops/view.h"
 #include "optim/kernels.h"
 #include "tests/cuda/device.h"
+#include "tests/cuda/same_bits.h"
 #include "tests/spec/spec.h"
 #if VITRINE_CUDA_EMULATED
 #include "cuda/emulator/counts.h"
@@ -32,12 +33,7 @@ namespace {
 
 const DType kNarrow[] = {DType::float32, DType::bfloat16, DType::float16,
                          DType::int32,   DType::uint8,    DType::boolean};
-const DType kFloating[] = {DType::float32, DType::bfloat16, DType::float16};
-
-Tensor draw(const Shape& shape, DType dtype, uint64_t seed = 1) {
-  Generator g(seed);
-  return copy_as(randint(-9, 10, shape, Device::cpu, g), dtype);
-}
+const DType kVectorFloats[] = {DType::float32, DType::bfloat16, DType::float16};
 
 /// f(x, y) on the GPU has the bits that it has on the CPU.
 template <class F>
@@ -53,27 +49,28 @@ TEST_CASE("elements are the CPU's wherever operands begin and however many there
     for (const int64_t n : {1, 15, 16, 17, 100})
       for (const int64_t begin : {0, 1, 4, 8}) {
         INFO(name(dtype), ": n is ", n, ", begin is ", begin);
-        check_same(draw({120}, dtype), draw({120}, dtype, 2), [&](const Tensor& x, const Tensor& y) {
-          const Tensor a = slice(x, 0, begin, begin + n), b = slice(y, 0, 0, n);
-          return where(less(a, b), a, copy_as(cast(b, DType::float32), dtype));
-        });
+        check_same(test::whole({120}, dtype), test::whole({120}, dtype, 2),
+                   [&](const Tensor& x, const Tensor& y) {
+                     const Tensor a = slice(x, 0, begin, begin + n), b = slice(y, 0, 0, n);
+                     return where(less(a, b), a, copy_as(cast(b, DType::float32), dtype));
+                   });
       }
 }
 
 TEST_CASE("operands that are broadcast, transposed or cut give the CPU's elements") {
   if (!has_gpu()) return;
   const auto last_but_one = [](const Tensor& t) { return slice(t, -1, 0, t.size(-1) - 1); };
-  for (const DType dtype : kFloating)
+  for (const DType dtype : kVectorFloats)
     for (const int64_t columns : {6, 16, 33}) {
       INFO(name(dtype), ": columns is ", columns);
       const auto add = [](const Tensor& x, const Tensor& y) { return x + y; };
-      const Tensor x = draw({3, 5, columns}, dtype);
+      const Tensor x = test::whole({3, 5, columns}, dtype);
       for (const Shape& other :
            {Shape{columns}, Shape{5, 1}, Shape{3, 1, columns}, Shape{3, 1, 1}, Shape{}}) {
-        check_same(x, draw(other, dtype, 2), add);
-        check_same(draw(other, dtype, 2), x, add);
+        check_same(x, test::whole(other, dtype, 2), add);
+        check_same(test::whole(other, dtype, 2), x, add);
       }
-      check_same(x, draw({columns, 5, 3}, dtype, 2), [](const Tensor& a, const Tensor& b) {
+      check_same(x, test::whole({columns, 5, 3}, dtype, 2), [](const Tensor& a, const Tensor& b) {
         return a + permute(b, {2, 1, 0});
       });
       check_same(x, x, [&](const Tensor& a, const Tensor& b) { return last_but_one(a) + last_but_one(b); });
@@ -82,7 +79,7 @@ TEST_CASE("operands that are broadcast, transposed or cut give the CPU's element
 
 TEST_CASE("rows of any length that begin anywhere are normalized as on the CPU") {
   if (!has_gpu()) return;
-  for (const DType dtype : kFloating)
+  for (const DType dtype : kVectorFloats)
     for (const int64_t n : {1, 8, 30, 33, 64, 17001})  // the last one in shared memory
       for (const int64_t begin : {0, 1, 8}) {
         INFO(name(dtype), ": n is ", n, ", begin is ", begin);
@@ -129,7 +126,7 @@ TEST_CASE("random numbers and dropout are the CPU's wherever a view begins") {
           VITRINE_RUN(dropout, kept, slice(x, 0, 8 - begin, 8 - begin + n), 0.4, 2.0, (Draw{7, 10}));
           return concat({u, kept}, 0);
         };
-        check_same(draw({120}, dtype), draw({120}, dtype, 2), drawn);
+        check_same(test::whole({120}, dtype), test::whole({120}, dtype, 2), drawn);
       }
 }
 
@@ -164,7 +161,7 @@ TEST_CASE("conversions between floats round as on the CPU, and keep every 16-bit
 // As in the table of docs/cuda.md, where kernels are traced.
 TEST_CASE("aligned tensors are read and written 16 bytes at a time") {
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
-    const Tensor x = to(draw({8, 1024}, dtype), Device::cuda);
+    const Tensor x = to(test::whole({8, 1024}, dtype), Device::cuda);
     Tensor y = empty_like(x);
     const uint64_t vectors = 8 * 1024 * size_of(dtype) / 16;
     const auto counted = [&](const auto& run) {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "core/record.h"
 #include "nn/models/gpt.h"
 #include "ops/elementwise.h"
@@ -12,15 +11,11 @@
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/nn/models/tiny_gpt.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
 namespace {
-
-Tensor draw(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
 
 /// x·wᵀ with a wrong gradient of w.
 struct Wrong : nn::Module {
@@ -31,7 +26,7 @@ struct Wrong : nn::Module {
     });
   }
   void fields(nn::Fields& f) override { f("weight", weight); }
-  Parameter weight{draw({3, 2}, 5)};
+  Parameter weight{test::normal({3, 2}, 5)};
 };
 
 }  // namespace
@@ -40,7 +35,7 @@ TEST_CASE("the gradients of a module's inputs and of each of its parameters are 
   nn::Linear layer(3, 2);
   layer.to(DType::float64);
   const auto before = layer.weight.value().values();
-  const GradientReport report = nn::check_gradients(layer, {draw({4, 3}, 1)}, {.order = 2});
+  const GradientReport report = nn::check_gradients(layer, {test::normal({4, 3}, 1)}, {.order = 2});
   CHECK_MESSAGE(report.passed, to_string(report));
   REQUIRE(report.inputs.size() == 3);
   CHECK(report.inputs[0].name == "input 0");
@@ -59,7 +54,7 @@ TEST_CASE("the gradients of a module's inputs and of each of its parameters are 
 
 TEST_CASE("a wrong gradient of a parameter is found and named") {
   Wrong module;
-  const GradientReport report = nn::check_gradients(module, {draw({4, 3}, 1)});
+  const GradientReport report = nn::check_gradients(module, {test::normal({4, 3}, 1)});
   CHECK(!report.passed);
   CHECK(report.inputs[0].passed);
   CHECK(!report.inputs[1].passed);
@@ -68,7 +63,8 @@ TEST_CASE("a wrong gradient of a parameter is found and named") {
 
 TEST_CASE("float32 parameters are undecided, and the message names the cure") {
   nn::Linear layer(3, 2);
-  const GradientReport report = nn::check_gradients(layer, {copy_as(draw({4, 3}, 1), DType::float32)});
+  const GradientReport report =
+      nn::check_gradients(layer, {copy_as(test::normal({4, 3}, 1), DType::float32)});
   CHECK(report.cause == Cause::low_precision);
   CHECK_MESSAGE(report.explanation.find("module.to(DType::float64)") != std::string::npos,
                 report.explanation);
@@ -77,7 +73,7 @@ TEST_CASE("float32 parameters are undecided, and the message names the cure") {
 TEST_CASE("a parameter that is given as an input, though the function captures it, is told what to do") {
   nn::Linear layer(3, 2);
   layer.to(DType::float64);
-  const Tensor x = draw({4, 3}, 1);
+  const Tensor x = test::normal({4, 3}, 1);
   const auto forward = [&](const std::vector<Tensor>&) { return layer.forward(x); };
   GradientReport report = check_gradients(forward, {layer.weight});
   CHECK(report.inputs[0].used == false);  // no change of the argument changes y

@@ -16,6 +16,7 @@
 #include "ops/join.h"
 #include "ops/view.h"
 #include "tests/nn/mechanisms.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 namespace vitrine::test {
@@ -47,15 +48,9 @@ std::unique_ptr<Mixer> made(const std::string& name, bool causal) {
 }
 std::unique_ptr<Mixer> made(const std::string& name) { return made(name, is_causal(name)); }
 
-Tensor random(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-Tensor input() { return random({2, kTime, kWidth}, 8); }
+Tensor input() { return normal({2, kTime, kWidth}, 8); }
 const MixerCall kCausal{.mask = {.causal = true}};
 MixerCall call_of(const std::string& name) { return {.mask = {.causal = is_causal(name)}}; }
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-2); }
 
 /// y, and the gradients of x and of each parameter for a random cotangent.
 std::vector<Tensor> run(Mixer& mixer, const Tensor& x, const MixerCall& call) {
@@ -140,9 +135,9 @@ Finding causality(const std::string& name, Depth) {
   const auto mixer = made(name, true);
   const Tensor x = input(), later = concat({slice(x, 1, 0, 3), slice(x, 1, 3, kTime) + 1}, 1);
   const Tensor y = mixer->forward(x, kCausal), changed = mixer->forward(later, kCausal);
-  if (apart(slice(y, 1, 3, kTime), slice(changed, 1, 3, kTime)) < 1e-6)
+  if (distance(slice(y, 1, 3, kTime), slice(changed, 1, 3, kTime), 1e-2) < 1e-6)
     return failed("causality", "the output does not depend on the input");
-  return within("causality", apart(slice(y, 1, 0, 3), slice(changed, 1, 0, 3)), 1e-12);
+  return within("causality", distance(slice(y, 1, 0, 3), slice(changed, 1, 0, 3), 1e-2), 1e-12);
 }
 
 Finding decoding(const std::string& name, Depth) {
@@ -153,7 +148,8 @@ Finding decoding(const std::string& name, Depth) {
   call.state = state.get();
   double error = 0;
   for (const auto& [from, to] : {std::pair{0, 1}, {1, 2}, {2, 4}, {4, 5}})
-    error = std::max(error, apart(mixer->forward(slice(x, 1, from, to), call), slice(whole, 1, from, to)));
+    error = std::max(error,
+                     distance(mixer->forward(slice(x, 1, from, to), call), slice(whole, 1, from, to), 1e-2));
   return within("decoding", error, 1e-11);
 }
 
@@ -165,8 +161,8 @@ Finding lengths(const std::string& name, Depth) {
   MixerCall call = call_of(name);
   call.lengths = index_tensor(std::vector<int64_t>{kTime, 3}, {2});
   const Tensor row = slice(slice(x, 0, 1, 2), 1, 0, 3);
-  const double error =
-      apart(slice(slice(mixer->forward(x, call), 0, 1, 2), 1, 0, 3), mixer->forward(row, call_of(name)));
+  const double error = distance(slice(slice(mixer->forward(x, call), 0, 1, 2), 1, 0, 3),
+                                mixer->forward(row, call_of(name)), 1e-2);
   call.lengths = index_tensor(std::vector<int64_t>{kTime, 0}, {2});
   const auto results = run(*mixer, x, call);
   for (const Tensor& result : results)
@@ -180,7 +176,7 @@ Finding lengths(const std::string& name, Depth) {
 /// Cross-attention to a source of another length.
 Finding cross(const std::string& name, Depth depth) {
   const auto mixer = made(name, false);
-  const Tensor x = slice(input(), 1, 0, 3), source = random({2, 4, kWidth}, 9);
+  const Tensor x = slice(input(), 1, 0, 3), source = normal({2, 4, kWidth}, 9);
   return gradients("another length of keys", *mixer, {x, source}, depth == Depth::pair ? depth : Depth::whole,
                    1, [&](const auto& in) { return mixer->forward(in[0], {.source = in[1]}); });
 }
@@ -251,7 +247,7 @@ Finding planted_mistakes(const std::string& name, Depth) {
     const auto wrong = gradients_with(plant);
     double change = 0;
     for (size_t j = 0; j < right.size(); ++j)
-      if (right[j].defined()) change = std::max(change, apart(right[j], wrong[j]));
+      if (right[j].defined()) change = std::max(change, distance(right[j], wrong[j], 1e-2));
     if (change < 1e-5) continue;
     ++planted;
     GradientCheckOptions options{.probe = Probe::directions, .taylor = false, .duals = Duals::no};
@@ -276,7 +272,7 @@ Finding not_a_number(const std::string& name, Depth) {
   bool lost = true;
   for (const double e : slice(select(spoilt, 0, 0), 0, 2, 3).values()) lost &= !std::isnan(e);
   if (lost) return failed("NaN", "NaN in the input is lost");
-  return within("NaN", apart(select(spoilt, 0, 1), select(y, 0, 1)), 1e-12);
+  return within("NaN", distance(select(spoilt, 0, 1), select(y, 0, 1), 1e-2), 1e-12);
 }
 
 Finding gpu(const std::string& name, Depth) {
@@ -285,7 +281,8 @@ Finding gpu(const std::string& name, Depth) {
   const auto want = run(*on_cpu, input(), call_of(name)),
              got = run(*on_gpu, to(input(), Device::cuda), call_of(name));
   double error = 0;
-  for (size_t i = 0; i < want.size(); ++i) error = std::max(error, apart(to(got[i], Device::cpu), want[i]));
+  for (size_t i = 0; i < want.size(); ++i)
+    error = std::max(error, distance(to(got[i], Device::cpu), want[i], 1e-2));
   return within("GPU against CPU", error, 1e-11);
 }
 
@@ -377,7 +374,7 @@ Tensor output_of(const std::string& part, const std::map<std::string, std::strin
   for (const auto& [option, value] : setting)
     if (!value.empty()) name += (name == part ? "=" : ":") + option + "=" + value;
   try {
-    return made(name)->forward(random({1, 12, kWidth}, 8), call_of(name));
+    return made(name)->forward(normal({1, 12, kWidth}, 8), call_of(name));
   } catch (const Error&) {
     return {};
   }
@@ -392,7 +389,7 @@ std::vector<Finding> check_sensitivity(const std::string& name, const std::vecto
   for (const nn::PartOption& option : options)
     findings[option.name] = failed("effect of " + option.name, "its value changes nothing");
   const auto note = [](Finding& finding, const Tensor& x, const Tensor& y) {
-    finding.error = std::max(finding.error, apart(x, y));
+    finding.error = std::max(finding.error, distance(x, y, 1e-2));
     if (finding.error > 1e-6) finding.failure.clear();
   };
   for (const auto& setting : settings_of(options)) {

@@ -18,11 +18,11 @@ namespace vitrine::test {
 namespace {
 
 /// The states of one direction, h first, followed by its final states.
-struct Run {
+struct RecurrentRun {
   std::vector<Tensor> states, last;
 };
 
-Run run(In x, bool lstm_cell, size_t direction) {
+RecurrentRun run(In x, bool lstm_cell, size_t direction) {
   const std::string suffix = direction == 0 ? "" : "_reverse";
   const auto weight = [&](const char* name) { return x.at(name + suffix); };
   const auto first = [&](const char* name) {
@@ -33,7 +33,7 @@ Run run(In x, bool lstm_cell, size_t direction) {
   if (x.has("lengths")) options.lengths = x.at("lengths");
   const Tensor in = linear(x.at("x"), weight("w_ih"), weight("b_ih")), bias = weight("b_hh"),
                recurrent = weight("w_hh");
-  Run result;
+  RecurrentRun result;
   if (lstm_cell) {
     const LstmStates s = lstm(in + bias, recurrent, first("h0"), first("c0"), options);
     result.states = {s.h, s.c};
@@ -49,11 +49,11 @@ Run run(In x, bool lstm_cell, size_t direction) {
 }
 
 Tensor recurrent(Params p, In x, bool lstm_cell) {
-  std::vector<Run> runs;
+  std::vector<RecurrentRun> runs;
   for (size_t i = 0; i < (p.value("bidirectional", false) ? 2 : 1); ++i) runs.push_back(run(x, lstm_cell, i));
   const std::string output = p.at("output");
   std::vector<Tensor> parts;
-  for (const Run& r : runs)
+  for (const RecurrentRun& r : runs)
     parts.push_back(output == "sequence" ? r.states[0] : r.last[output == "c" ? 1 : 0]);
   if (output != "sequence") return stack(parts, 0);
   const Tensor sequence = concat(parts, -1);

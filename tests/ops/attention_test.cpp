@@ -17,10 +17,11 @@ using namespace vitrine;
 
 namespace {
 
-using Inputs = test::AttentionInputs;
+using test::AttentionInputs;
 using test::check_close, test::value_and_gradients;
 
-Inputs inputs(int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, int64_t size, DType dtype) {
+AttentionInputs inputs(int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, int64_t size,
+                       DType dtype) {
   Generator g(7);
   return {randn({2, heads, queries, size}, dtype, Device::cpu, 0, 1, g),
           randn({2, key_heads, keys, size}, dtype, Device::cpu, 0, 1, g),
@@ -39,7 +40,7 @@ TEST_CASE("several tiles of queries and blocks of keys give what the definition 
         continue;  // the definition would take gigabytes
       AttentionOptions o;
       o.read = read, o.causal = true, o.left = 290;
-      const Inputs x = inputs(4, 2, queries, keys, 5, DType::float64);
+      const AttentionInputs x = inputs(4, 2, queries, keys, 5, DType::float64);
       check_close(value_and_gradients(attention, x, o), value_and_gradients(define::attention, x, o), 1e-12);
     }
 }
@@ -47,7 +48,7 @@ TEST_CASE("several tiles of queries and blocks of keys give what the definition 
 TEST_CASE("float32 in several blocks stays near float64") {
   AttentionOptions o;
   o.causal = true;
-  Inputs x = inputs(2, 2, 700, 700, 16, DType::float32), wide = x;
+  AttentionInputs x = inputs(2, 2, 700, 700, 16, DType::float32), wide = x;
   for (Tensor* t : {&wide.q, &wide.k, &wide.v, &wide.dy}) *t = copy_as(*t, DType::float64);
   check_close(value_and_gradients(attention, x, o), value_and_gradients(attention, wide, o), 2e-6);
 }
@@ -56,7 +57,7 @@ TEST_CASE("the bits do not depend on the number of threads") {
   for (const AttentionRead read : kReads) {
     AttentionOptions o;
     o.read = read, o.causal = true;
-    const Inputs x = inputs(6, 3, 200, 200, 8, DType::float32);
+    const AttentionInputs x = inputs(6, 3, 200, 200, 8, DType::float32);
     const int before = threads();
     set_threads(1);
     const auto want = value_and_gradients(attention, x, o);
@@ -75,7 +76,7 @@ TEST_CASE(
   for (const AttentionRead read : kReads) {
     AttentionOptions o;
     o.read = read, o.causal = true;
-    const Inputs x = inputs(2, 2, 100, 100, 8, DType::float32);
+    const AttentionInputs x = inputs(2, 2, 100, 100, 8, DType::float32);
     const Tensor before = attention(x.q, x.k, x.v, o);
     const Tensor k = clone(x.k), v = clone(x.v);
     // Large values, so that even a tiny weight would show.
@@ -96,7 +97,7 @@ TEST_CASE("a masked key has no influence, however large its values, and gets no 
                                       {AttentionRead::laser, false},
                                       {AttentionRead::mean, true},
                                       {AttentionRead::laser, true}}) {
-    Inputs x = inputs(2, 1, 6, 9, 4, DType::float32);
+    AttentionInputs x = inputs(2, 1, 6, 9, 4, DType::float32);
     AttentionOptions o;
     o.read = read;
     (by_bias ? o.bias : o.allowed) = by_bias ? where(allowed, zeros({9}), -INFINITY) : allowed;
@@ -111,7 +112,7 @@ TEST_CASE("a masked key has no influence, however large its values, and gets no 
 }
 
 TEST_CASE("LASER takes nothing from a hidden key's value, be it NaN, where visible ones lie far apart") {
-  Inputs x = inputs(1, 1, 6, 9, 4, DType::float32);
+  AttentionInputs x = inputs(1, 1, 6, 9, 4, DType::float32);
   for (int64_t j = 0; j < 9; ++j) x.v.data<float>()[j * 5] = j % 2 == 0 ? 90.0f : -90.0f;
   AttentionOptions o;
   o.read = AttentionRead::laser;
@@ -143,7 +144,7 @@ TEST_CASE("a window as wide as numbers go hides nothing") {
 TEST_CASE("a query that sees nothing gives 0 and has gradient 0") {
   for (const AttentionRead read : kReads) {
     // Causal: the first three queries are before the first key.
-    const Inputs x = inputs(2, 2, 7, 4, 3, DType::float32);
+    const AttentionInputs x = inputs(2, 2, 7, 4, 3, DType::float32);
     AttentionOptions o;
     o.read = read, o.causal = true;
     const auto result = value_and_gradients(attention, x, o);
@@ -157,7 +158,7 @@ TEST_CASE("a query that sees nothing gives 0 and has gradient 0") {
 TEST_CASE("LASER: bounds, shift, and one key") {
   AttentionOptions o;
   o.read = AttentionRead::laser;
-  const Inputs x = inputs(2, 2, 5, 6, 4, DType::float64);
+  const AttentionInputs x = inputs(2, 2, 5, 6, 4, DType::float64);
   const Tensor y = attention(x.q, x.k, x.v, o);
   AttentionOptions plain;
   for (const double e : (y - attention(x.q, x.k, x.v, plain)).values()) CHECK(e >= 0);  // Jensen
@@ -168,7 +169,7 @@ TEST_CASE("LASER: bounds, shift, and one key") {
 }
 
 TEST_CASE("a query with NaN gives NaN, in the kernel and in the definition") {
-  Inputs x = inputs(2, 2, 5, 6, 4, DType::float64);
+  AttentionInputs x = inputs(2, 2, 5, 6, 4, DType::float64);
   x.q.data<double>()[0] = NAN;
   AttentionOptions o;
   for (AttentionRead read : kReads) {
@@ -211,7 +212,7 @@ TEST_CASE("bias, mask and slopes may be any views, in every dtype") {
     for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
       for (const spec::Layout& layout : spec::layouts()) {
         INFO(std::string(layout.name));
-        const Inputs x = inputs(4, 2, 5, 6, 3, dtype);
+        const AttentionInputs x = inputs(4, 2, 5, 6, 3, dtype);
         Generator g(11);
         AttentionOptions o, copied;
         o.read = read;
@@ -229,7 +230,7 @@ TEST_CASE("bias, mask and slopes may be any views, in every dtype") {
 }
 
 TEST_CASE("the result lies as the projection that follows reads it") {
-  const Inputs x = inputs(4, 2, 3, 3, 4, DType::float32);
+  const AttentionInputs x = inputs(4, 2, 3, 3, 4, DType::float32);
   CHECK(permute(attention(x.q, x.k, x.v), {0, 2, 1, 3}).is_contiguous());
 }
 

@@ -17,18 +17,13 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
 namespace {
 
 using Labels = std::vector<int64_t>;
-
-Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::float64) {
-  Generator generator(seed);
-  return randn(shape, dtype, Device::cpu, 0, 1, generator);
-}
 
 /// The probability of every labelling of logits [T, V]: the sum over its paths.
 std::map<Labels, double> all_labellings(const Tensor& logits, int64_t blank) {
@@ -66,7 +61,7 @@ CtcOptions each(int64_t blank = 0) {
 
 TEST_CASE("the loss is the sum over all paths, for every labelling and blank") {
   for (const int64_t blank : {0, 2}) {
-    const Tensor logits = normal({5, 3}, 1);
+    const Tensor logits = test::normal({5, 3}, 1);
     double total = 0;
     for (const auto& [labels, probability] : all_labellings(logits, blank)) {
       const Tensor targets = index_tensor(labels, {1, static_cast<int64_t>(labels.size())});
@@ -91,7 +86,7 @@ TEST_CASE("paths that do not exist: infinite losses without a gradient") {
   CHECK(loss(0, {}) == 0);
   CHECK(loss(0, {1}) == INFINITY);
   Tape tape;
-  const Tensor x = tape.watch(normal({2, 2, 3}, 2));
+  const Tensor x = tape.watch(test::normal({2, 2, 3}, 2));
   const Tensor losses = ctc_loss(x, index_tensor(Labels{1, 1, 1, 2}, {2, 2}), each());
   const Tensor dx = tape.gradient({losses}, {x}, {ones({2}, DType::float64)})[0];
   for (int64_t i = 0; i < 6; ++i) CHECK(dx.values()[i] == 0);
@@ -99,7 +94,7 @@ TEST_CASE("paths that do not exist: infinite losses without a gradient") {
 }
 
 TEST_CASE("what is beyond a row's lengths is not read, and has no gradient") {
-  Tensor x = normal({2, 7, 4}, 3);
+  Tensor x = test::normal({2, 7, 4}, 3);
   CtcOptions o = each();
   o.input_lengths = index_tensor(Labels{5, 7}, {2});
   o.target_lengths = index_tensor(Labels{2, 3}, {2});
@@ -119,7 +114,7 @@ TEST_CASE("what is beyond a row's lengths is not read, and has no gradient") {
 }
 
 TEST_CASE("reductions, low precision, and paths whose probability underflows") {
-  const Tensor x = normal({2, 6, 4}, 4), targets = index_tensor(Labels{1, 2, 3, -1}, {2, 2});
+  const Tensor x = test::normal({2, 6, 4}, 4), targets = index_tensor(Labels{1, 2, 3, -1}, {2, 2});
   CtcOptions o = each();
   o.target_lengths = index_tensor(Labels{2, 1}, {2});
   const auto losses = ctc_loss(x, targets, o).values();
@@ -138,7 +133,7 @@ TEST_CASE("reductions, low precision, and paths whose probability underflows") {
 
 TEST_CASE("losses and gradients have the same bits on 1, 2, 3 and 7 threads") {
   const int before = threads();
-  const Tensor x = normal({9, 40, 6}, 5, DType::float32);
+  const Tensor x = test::normal({9, 40, 6}, 5, DType::float32);
   Generator generator(1);
   const Tensor targets = randint(1, 6, {9, 12}, Device::cpu, generator);
   std::vector<std::vector<double>> results;
@@ -194,7 +189,7 @@ TEST_CASE("greedy decoding merges repeats and drops blanks; the best path is not
 
 TEST_CASE("a beam with room for all prefixes finds the most likely labelling, and its loss") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    const Tensor logits = normal({5, 3}, seed);
+    const Tensor logits = test::normal({5, 3}, seed);
     const auto all = all_labellings(logits, 0);
     const auto most = std::max_element(all.begin(), all.end(),
                                        [](const auto& x, const auto& y) { return x.second < y.second; });

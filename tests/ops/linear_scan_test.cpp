@@ -48,10 +48,11 @@ struct Form {
 const std::vector<Form> kForms = {{Decay::none, false}, {Decay::scalar, false}, {Decay::vector, false},
                                   {Decay::none, true},  {Decay::scalar, true},  {Decay::vector, true}};
 
-using Scan = LinearScanStates (*)(const Tensor&, const Tensor&, const Tensor&, const LinearScanOptions&);
+using LinearScan = LinearScanStates (*)(const Tensor&, const Tensor&, const Tensor&,
+                                        const LinearScanOptions&);
 
 /// Both outputs, and the gradients of all inputs.
-std::vector<Tensor> run(Scan scan, const Form& form, const std::vector<Tensor>& inputs,
+std::vector<Tensor> run(LinearScan scan, const Form& form, const std::vector<Tensor>& inputs,
                         Device device = Device::cpu) {
   Tape tape;
   std::vector<Tensor> x, all;
@@ -62,12 +63,6 @@ std::vector<Tensor> run(Scan scan, const Form& form, const std::vector<Tensor>& 
   all = tape.gradient({s.o, s.state}, x, {dy, dstate});
   all.push_back(s.o), all.push_back(s.state);
   return all;
-}
-
-bool same_bits(const Tensor& x, const Tensor& y) {
-  const Tensor a = contiguous(x), b = contiguous(y);
-  return a.shape() == b.shape() &&
-         std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
 }
 
 Tensor part(const Tensor& x, int64_t begin, int64_t end) { return slice(x, 2, begin, end); }

@@ -13,7 +13,6 @@
 namespace vitrine::test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using V = std::vector<double>;
 
 Tensor targets_of(std::initializer_list<double> values, DType dtype = DType::int64) {

@@ -7,31 +7,23 @@
 #include <thread>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "core/tape.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
 namespace {
 
-Tensor draw(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float32, Device::cpu, 0, 1, generator);
-}
-
 /// x rounded to bfloat16, in float64.
 Tensor coarse(const Tensor& x) { return cast(cast(x, DType::bfloat16), DType::float64); }
 
-double distance(const Tensor& x, const Tensor& y) {
-  return max(abs(cast(x, DType::float64) - cast(y, DType::float64))).item();
-}
-
-const Tensor kX = draw({5, 7, 33}, 1), kW = draw({20, 33}, 2), kB = draw({20}, 3), kUp = draw({5, 7, 20}, 4);
+const Tensor kX = test::normal({5, 7, 33}, 1, DType::float32), kW = test::normal({20, 33}, 2, DType::float32),
+             kB = test::normal({20}, 3, DType::float32), kUp = test::normal({5, 7, 20}, 4, DType::float32);
 
 /// The loss Σ up·f(x, w, b), and the gradients of x and w.
 std::vector<Tensor> run(const std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>& f) {
@@ -49,13 +41,15 @@ constexpr double kRounding = 2e-5;  // of float32 sums
 
 TEST_CASE("with MatmulMath::bfloat16 products have the rounded operands, and sums of float32") {
   const MatmulMathScope scope(MatmulMath::bfloat16);
-  CHECK(distance(matmul(kX, transpose(kW)), matmul(coarse(kX), transpose(coarse(kW)))) < kRounding);
-  // Batches, both transposed, and vectors
-  const Tensor a = draw({3, 9, 17}, 5), b = draw({3, 11, 9}, 6);
-  CHECK(distance(matmul(transpose(a), transpose(b)), matmul(transpose(coarse(a)), transpose(coarse(b)))) <
+  CHECK(test::largest_difference(matmul(kX, transpose(kW)), matmul(coarse(kX), transpose(coarse(kW)))) <
         kRounding);
-  const Tensor v = draw({33}, 7);
-  CHECK(distance(matmul(kX, v), matmul(coarse(kX), coarse(v))) < kRounding);
+  // Batches, both transposed, and vectors
+  const Tensor a = test::normal({3, 9, 17}, 5, DType::float32),
+               b = test::normal({3, 11, 9}, 6, DType::float32);
+  CHECK(test::largest_difference(matmul(transpose(a), transpose(b)),
+                                 matmul(transpose(coarse(a)), transpose(coarse(b)))) < kRounding);
+  const Tensor v = test::normal({33}, 7, DType::float32);
+  CHECK(test::largest_difference(matmul(kX, v), matmul(coarse(kX), coarse(v))) < kRounding);
   CHECK(matmul(kX, v).dtype() == DType::float32);
 }
 
@@ -70,7 +64,7 @@ TEST_CASE("with MatmulMath::bfloat16 a layer and its gradients have rounded oper
       });
     }
     const Tensor h = linear(coarse(kX), coarse(kW), cast(kB, DType::float64));
-    CHECK(distance(got[0], activated ? gelu_tanh(h) : h) < kRounding);
+    CHECK(test::largest_difference(got[0], activated ? gelu_tanh(h) : h) < kRounding);
     // The gradient before the product, from the layer's own numbers
     Tensor up = kUp;
     if (activated) {
@@ -79,17 +73,19 @@ TEST_CASE("with MatmulMath::bfloat16 a layer and its gradients have rounded oper
       up = tape.gradient({gelu_tanh(before)}, {before}, {kUp})[0];
     }
     const Tensor dy = coarse(flatten(up, 0, -2));
-    CHECK(distance(got[1], reshape(matmul(dy, coarse(kW)), kX.shape())) < (activated ? 0.02 : kRounding));
-    CHECK(distance(got[2], matmul(transpose(dy), coarse(flatten(kX, 0, -2)))) <
+    CHECK(test::largest_difference(got[1], reshape(matmul(dy, coarse(kW)), kX.shape())) <
           (activated ? 0.02 : kRounding));
-    CHECK(distance(got[3], sum(cast(flatten(up, 0, -2), DType::float64), {0})) < kRounding);
+    CHECK(test::largest_difference(got[2], matmul(transpose(dy), coarse(flatten(kX, 0, -2)))) <
+          (activated ? 0.02 : kRounding));
+    CHECK(test::largest_difference(got[3], sum(cast(flatten(up, 0, -2), DType::float64), {0})) < kRounding);
   }
 }
 
 TEST_CASE("a gradient is multiplied as its forward was, whatever holds when backward runs") {
   const auto gradients = [](MatmulMath forward, MatmulMath backward) {
     Tape tape;
-    const Tensor x = tape.watch(kX), w = tape.watch(kW), out = tape.watch(draw({4, 20}, 8));
+    const Tensor x = tape.watch(kX), w = tape.watch(kW),
+                 out = tape.watch(test::normal({4, 20}, 8, DType::float32));
     Tensor y;
     {
       const MatmulMathScope scope(forward);

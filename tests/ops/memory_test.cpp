@@ -13,6 +13,7 @@
 #include "ops/matmul.h"
 #include "ops/view.h"
 #include "tests/memory_use.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using test::memory_use;
@@ -24,15 +25,10 @@ constexpr size_t kSmall =
 
 size_t bytes(const Tensor& x) { return static_cast<size_t>(x.numel() * x.element_size()); }
 
-Tensor normal(const Shape& shape, DType dtype = DType::float32) {
-  Generator generator(1);
-  return randn(shape, dtype, Device::cpu, 0, 1, generator);
-}
-
 }  // namespace
 
 TEST_CASE("cross_entropy of bfloat16 logits keeps nothing of their size but its gradient") {
-  const Tensor logits = normal({512, 50257}, DType::bfloat16);
+  const Tensor logits = test::normal({512, 50257}, 1, DType::bfloat16);
   Generator generator(2);
   const Tensor targets = randint(0, 50257, {512}, Device::cpu, generator);
   for (const double smoothing : {0.0, 0.1}) {
@@ -49,7 +45,7 @@ TEST_CASE("cross_entropy of bfloat16 logits keeps nothing of their size but its 
 
 TEST_CASE("attention takes memory as the sequence grows, not as its square") {
   constexpr int64_t kTime = 2048, kSize = 16;
-  const Tensor q = normal({1, 2, kTime, kSize});
+  const Tensor q = test::normal({1, 2, kTime, kSize}, 1, DType::float32);
   const size_t scores = 2 * kTime * kTime * sizeof(float);
   for (const AttentionRead read : {AttentionRead::mean, AttentionRead::laser})
     for (const bool causal : {false, true}) {
@@ -69,10 +65,11 @@ TEST_CASE("attention takes memory as the sequence grows, not as its square") {
 }
 
 TEST_CASE("a product of transposed operands takes no memory but its result's") {
-  const Tensor x = normal({300, 500}), y = normal({500, 400});
+  const Tensor x = test::normal({300, 500}, 1, DType::float32),
+               y = test::normal({500, 400}, 1, DType::float32);
   const Tensor xt = transpose(contiguous(transpose(x))), yt = transpose(contiguous(transpose(y)));
   // Heads in the layout of a projection: [B, H, T, D] and [B, H, D, T].
-  const Tensor q = permute(normal({2, 70, 4, 32}), {0, 2, 1, 3}), kt = transpose(q);
+  const Tensor q = permute(test::normal({2, 70, 4, 32}, 1, DType::float32), {0, 2, 1, 3}), kt = transpose(q);
   for (const auto& operands : {std::pair{x, y}, {x, yt}, {xt, y}, {xt, yt}, {q, kt}}) {
     Tensor z = matmul(operands.first, operands.second);
     // Threads keep their packing buffers; all buffers exist once each thread has taken a part.

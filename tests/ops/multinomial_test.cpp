@@ -11,7 +11,6 @@
 namespace vitrine::test {
 namespace {
 
-const double kNan = std::nan("");
 using V = std::vector<double>;
 
 TEST_CASE("draws with replacement follow the weights") {

@@ -28,8 +28,6 @@ Tensor loops(const Tensor& x, const Tensor& weight, const Tensor& bias, double e
   return tensor(y, x.shape(), DType::float64);
 }
 
-double tolerance(DType dtype) { return (is_low_precision(dtype) ? 1 : 8) * epsilon(dtype); }
-
 TEST_CASE(
     "the sum and the norm of add_layer_norm are read by name, not bound in an order that can be mistaken") {
   // The members are private: auto [y, sum] = … does not compile.
@@ -45,8 +43,9 @@ TEST_CASE("layer_norm and rms_norm equal double loops in every dtype") {
     for (int64_t n : {1, 5, 64, 1000}) {
       const Tensor x = random({2, 7, n}, 1, dtype, -2, 3), weight = random({n}, 2, dtype),
                    bias = random({n}, 3, dtype);
-      CHECK(distance(layer_norm(x, weight, bias), loops(x, weight, bias, 1e-5, true)) < tolerance(dtype));
-      CHECK(distance(rms_norm(x, weight, 1e-3), loops(x, weight, {}, 1e-3, false)) < tolerance(dtype));
+      CHECK(distance(layer_norm(x, weight, bias), loops(x, weight, bias, 1e-5, true)) <
+            rounding_bound(dtype));
+      CHECK(distance(rms_norm(x, weight, 1e-3), loops(x, weight, {}, 1e-3, false)) < rounding_bound(dtype));
       CHECK(layer_norm(x, weight, bias).dtype() == dtype);
     }
 }
@@ -57,7 +56,8 @@ TEST_CASE("a sum and its norm are those of two ops, also where only one of them 
                                     random({33}, 3, dtype), random({33}, 4, dtype)};
     const auto check_equal = [&](const auto& fused, const auto& separate) {
       const auto got = gradients(fused, xs), want = gradients(separate, xs);
-      for (size_t i = 0; i < want.size(); ++i) CHECK(distance(got[i], want[i], 0.1) < 2 * tolerance(dtype));
+      for (size_t i = 0; i < want.size(); ++i)
+        CHECK(distance(got[i], want[i], 0.1) < 2 * rounding_bound(dtype));
     };
     check_equal([](const auto& v) { return add_layer_norm(v[0], v[1], v[2], v[3]).y(); },
                 [](const auto& v) { return layer_norm(v[0] + v[1], v[2], v[3]); });
@@ -81,7 +81,8 @@ TEST_CASE("what other uses of x send back is added by the norm's backward, once"
       // Beside it the op's gradient is another tensor's, which the tape adds.
       const auto apart = [&](const auto& v) { return norm(v[0] + 0.0, v[1], v[2]) + v[0] * v[3] + v[0]; };
       const auto got = gradients(used_twice, xs), want = gradients(apart, xs);
-      for (size_t i = 0; i < want.size(); ++i) CHECK(distance(got[i], want[i], 0.1) < 2 * tolerance(dtype));
+      for (size_t i = 0; i < want.size(); ++i)
+        CHECK(distance(got[i], want[i], 0.1) < 2 * rounding_bound(dtype));
     };
     check_same([](const Tensor& x, const Tensor& w, const Tensor& b) { return layer_norm(x, w, b); });
     check_same([](const Tensor& x, const Tensor& w, const Tensor& b) { return rms_norm(x, w) + b; });
@@ -119,8 +120,9 @@ TEST_CASE("kernels and their gradients equal the definitions") {
         gradients([](const auto& v) { return define::rms_norm(v[0], v[1], 1e-5); }, {exact[0], exact[1]});
     // The cotangents are rounded to the dtype as well, which counts twice.
     for (size_t i = 0; i < layer.size(); ++i)
-      CHECK(distance(layer[i], layer_exact[i], 0.1) < 2 * tolerance(dtype));
-    for (size_t i = 0; i < rms.size(); ++i) CHECK(distance(rms[i], rms_exact[i], 0.1) < 2 * tolerance(dtype));
+      CHECK(distance(layer[i], layer_exact[i], 0.1) < 2 * rounding_bound(dtype));
+    for (size_t i = 0; i < rms.size(); ++i)
+      CHECK(distance(rms[i], rms_exact[i], 0.1) < 2 * rounding_bound(dtype));
   }
 }
 

@@ -14,8 +14,6 @@ using test::distance;
 
 namespace {
 
-constexpr double kInfinity = INFINITY;
-
 Tensor sequence(const std::vector<double>& values) {
   return tensor(values, {1, 1, static_cast<int64_t>(values.size())}, DType::float64);
 }
@@ -46,7 +44,7 @@ Tensor plain_pool(const Tensor& x, const Shape& kernel, const Pool2dOptions& o, 
   for (int64_t n = 0; n < x.size(0) * x.size(1); ++n)
     for (int64_t row = 0; row < rows.count; ++row)
       for (int64_t column = 0; column < columns.count; ++column) {
-        double best = -kInfinity, sum = 0, count = 0;
+        double best = -test::kInfinity, sum = 0, count = 0;
         for (int64_t i = 0; i < kernel[0]; ++i)
           for (int64_t j = 0; j < kernel[1]; ++j) {
             const int64_t h = rows.element(row, i), v = columns.element(column, j);
@@ -92,7 +90,7 @@ TEST_CASE("the first of equal elements gets the gradient, and padding is never c
   const auto pool = [](const Tensor& t) { return max_pool1d(t, 2, {.stride = 1, .padding = 1}); };
   CHECK(pool(x).values() == std::vector<double>{-2, -2, -2, -2, -2});
   CHECK(gradient(x, pool) == std::vector<double>{1 + 2, 3, 0, 4 + 5});
-  CHECK(gradient(sequence({-kInfinity}), pool) == std::vector<double>{1 + 2});
+  CHECK(gradient(sequence({-test::kInfinity}), pool) == std::vector<double>{1 + 2});
 }
 
 TEST_CASE("NaN is the largest element; a window of only padding is −∞ and has no gradient") {
@@ -103,7 +101,7 @@ TEST_CASE("NaN is the largest element; a window of only padding is −∞ and ha
   const auto apart = [](const Tensor& t) {
     return max_pool1d(t, 2, {.stride = 1, .padding = 3, .dilation = 3});
   };
-  CHECK(apart(sequence({7})).values() == std::vector<double>{7, -kInfinity, -kInfinity, 7});
+  CHECK(apart(sequence({7})).values() == std::vector<double>{7, -test::kInfinity, -test::kInfinity, 7});
   CHECK(gradient(sequence({7}), apart) == std::vector<double>{1 + 4});
 }
 

@@ -9,25 +9,17 @@
 
 #include "core/creation.h"
 #include "core/parallel.h"
-#include "core/random.h"
 #include "core/tape.h"
 #include "ops/cpu/gemm/gemm.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 
-namespace {
-
-Tensor numbers(const Shape& shape, uint64_t seed, DType dtype = DType::float32) {
-  Generator generator(seed);
-  return randn(shape, dtype, Device::cpu, 0, 1, generator);
-}
-
-}  // namespace
-
 TEST_CASE("a level is nearest to its element, and the largest element of a row is exact") {
-  const Tensor w = numbers({5, 37}, 1) * reshape(tensor({1, 100, 1e-3, 1e-30, 0}), {5, 1});
+  const Tensor w =
+      test::normal({5, 37}, 1, DType::float32) * reshape(tensor({1, 100, 1e-3, 1e-30, 0}), {5, 1});
   const Int8Matrix q = quantize_int8(w);
   CHECK(q.levels.shape() == Shape{5, 37});
   CHECK(q.levels.dtype() == DType::uint8);
@@ -53,8 +45,8 @@ TEST_CASE("linear_int8 is the product with the dequantized weights, for every dt
     for (const int64_t rows : {1, 2, 3, 4, 5, 8, 19})
       for (const int64_t N : {1, 7, 16, 300})
         for (const int64_t K : {1, 5, 16, 33, 130}) {
-          const Tensor x = numbers({rows, K}, 2, dtype), b = numbers({N}, 4, dtype);
-          const Int8Matrix w = quantize_int8(numbers({N, K}, 3));
+          const Tensor x = test::normal({rows, K}, 2, dtype), b = test::normal({N}, 4, dtype);
+          const Int8Matrix w = quantize_int8(test::normal({N, K}, 3, DType::float32));
           for (const Tensor& bias : {b, Tensor()}) {
             const auto got = linear_int8(x, w, bias).values();
             const auto want = define::linear_int8(x, w, bias).values();
@@ -68,8 +60,8 @@ TEST_CASE("linear_int8 is the product with the dequantized weights, for every dt
 
 TEST_CASE("every instruction set multiplies by 8 bits, and threads do not change a bit") {
   const int64_t M = 3, N = 1000, K = 77;
-  const Tensor x = numbers({M, K}, 5), b = numbers({N}, 6);
-  const Int8Matrix w = quantize_int8(numbers({N, K}, 7));
+  const Tensor x = test::normal({M, K}, 5, DType::float32), b = test::normal({N}, 6, DType::float32);
+  const Int8Matrix w = quantize_int8(test::normal({N, K}, 7, DType::float32));
   const auto want = define::linear_int8(x, w, b).values();
   for (const Isa set : {Isa::portable, Isa::avx2, Isa::avx512}) {
     if (!detail::includes(isa(), set)) continue;
@@ -91,8 +83,8 @@ TEST_CASE("every instruction set multiplies by 8 bits, and threads do not change
 }
 
 TEST_CASE("views are multiplied: leading axes, strides, and some rows of a matrix") {
-  const Tensor x = numbers({2, 3, 10}, 8);
-  const Int8Matrix w = quantize_int8(numbers({6, 10}, 9)), part = w.rows(2, 5);
+  const Tensor x = test::normal({2, 3, 10}, 8, DType::float32);
+  const Int8Matrix w = quantize_int8(test::normal({6, 10}, 9, DType::float32)), part = w.rows(2, 5);
   const auto close = [](const Tensor& got, const Tensor& want) {
     CHECK(got.shape() == want.shape());
     const auto a = got.values(), b = want.values();

@@ -10,9 +10,6 @@
 namespace vitrine::test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
-
 using V = std::vector<double>;
 
 /// Σ f(x) over the axes, in a loop over all elements.

@@ -7,6 +7,9 @@
 #include "core/gradcheck/differences.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "ops/elementwise.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
 
 namespace vitrine::test {
 
@@ -15,8 +18,31 @@ Tensor random(const Shape& shape, uint64_t seed, DType dtype, double low, double
   return rand(shape, dtype, Device::cpu, low, high, generator);
 }
 
+Tensor positive(const Shape& shape, uint64_t seed, DType dtype) {
+  return random(shape, seed, dtype, 0.3, 1.5);
+}
+
+Tensor normal(const Shape& shape, uint64_t seed, DType dtype, double deviation) {
+  Generator generator(seed);
+  return randn(shape, dtype, Device::cpu, 0, deviation, generator);
+}
+
+Tensor leaf(std::initializer_list<double> values, DType dtype) {
+  return tensor(values, dtype).requires_grad();
+}
+
 double distance(const Tensor& got, const Tensor& want, double floor) {
   return got.shape() == want.shape() ? vitrine::distance(got.values(), want.values(), floor) : INFINITY;
+}
+
+double largest_difference(const Tensor& x, const Tensor& y) {
+  return max(abs(cast(x, DType::float64) - cast(y, DType::float64))).item();
+}
+
+bool same_bits(const Tensor& x, const Tensor& y) {
+  const Tensor a = contiguous(x), b = contiguous(y);
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
 }
 
 std::vector<Tensor> gradients(const Function& f, const std::vector<Tensor>& xs) {
@@ -43,9 +69,7 @@ bool same_on_any_threads(const std::function<std::vector<Tensor>()>& f) {
     set_threads(count);
     const auto got = f();
     for (size_t k = 0; k < want.size(); ++k)
-      same &= got[k].shape() == want[k].shape() && got[k].is_contiguous() && want[k].is_contiguous() &&
-              std::memcmp(got[k].raw(), want[k].raw(),
-                          static_cast<size_t>(want[k].numel() * want[k].element_size())) == 0;
+      same &= got[k].is_contiguous() && want[k].is_contiguous() && same_bits(got[k], want[k]);
   }
   set_threads(before);
   return same;

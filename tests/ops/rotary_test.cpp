@@ -20,12 +20,6 @@ Angles angles(const Shape& shape, DType dtype) {
   return {copy_as(cos(angle), dtype), copy_as(sin(angle), dtype)};
 }
 
-bool same_bits(const Tensor& x, const Tensor& y) {
-  const Tensor a = contiguous(x), b = contiguous(y);
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
-}
-
 /// A row's channels as heads, [B, H, T, D] over [B, T, H·D].
 Tensor heads(const Tensor& x, int64_t count) {
   return permute(reshape(x, {x.size(0), x.size(1), count, -1}), {0, 2, 1, 3});

@@ -27,11 +27,11 @@ std::vector<Tensor> inputs(int64_t time, int64_t channels, int64_t states, DType
           random({2, channels, states}, 7, dtype)};
 }
 
-using Scan = SelectiveScanStates (*)(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                     const Tensor&, const SelectiveScanOptions&);
+using SelectiveScan = SelectiveScanStates (*)(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                              const Tensor&, const SelectiveScanOptions&);
 
 /// Both outputs, and the gradients of all inputs.
-std::vector<Tensor> run(Scan scan, const std::vector<Tensor>& inputs, Device device = Device::cpu) {
+std::vector<Tensor> run(SelectiveScan scan, const std::vector<Tensor>& inputs, Device device = Device::cpu) {
   Tape tape;
   std::vector<Tensor> x;
   for (const Tensor& input : inputs) x.push_back(tape.watch(to(input, device)));
@@ -41,12 +41,6 @@ std::vector<Tensor> run(Scan scan, const std::vector<Tensor>& inputs, Device dev
   std::vector<Tensor> all = tape.gradient({s.y, s.state}, x, {dy, dstate});
   all.push_back(s.y), all.push_back(s.state);
   return all;
-}
-
-bool same_bits(const Tensor& x, const Tensor& y) {
-  const Tensor a = contiguous(x), b = contiguous(y);
-  return a.shape() == b.shape() &&
-         std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel() * a.element_size())) == 0;
 }
 
 TEST_CASE("the kernels of selective_scan equal its definition across the ends of chunks and groups") {

@@ -10,7 +10,6 @@
 namespace vitrine::test {
 namespace {
 
-const double kNan = std::nan("");
 using V = std::vector<double>;
 
 TEST_CASE("sort is stable in both directions and puts NaN last") {

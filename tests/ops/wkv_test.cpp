@@ -6,40 +6,33 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "core/tape.h"
 #include "ops/join.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
 
 namespace {
 
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
-struct Inputs {
+struct WkvInputs {
   Tensor k, v, decay, bonus, mean, log_weight;
-  explicit Inputs(int64_t time, int64_t channels = 67)
-      : k(normal({2, time, channels}, 1)),
-        v(normal({2, time, channels}, 2)),
+  explicit WkvInputs(int64_t time, int64_t channels = 67)
+      : k(test::normal({2, time, channels}, 1)),
+        v(test::normal({2, time, channels}, 2)),
         decay(tensor({-0.3}, DType::float64)),
-        bonus(normal({channels}, 3)),
-        mean(normal({2, channels}, 4)),
-        log_weight(normal({2, channels}, 5)) {
+        bonus(test::normal({channels}, 3)),
+        mean(test::normal({2, channels}, 4)),
+        log_weight(test::normal({2, channels}, 5)) {
     decay = contiguous(expand(decay, {channels}));
   }
   std::vector<Tensor> all() const { return {k, v, decay, bonus, mean, log_weight}; }
 };
 
 template <class F>
-std::vector<Tensor> run(const Inputs& x, const F& f) {
+std::vector<Tensor> run(const WkvInputs& x, const F& f) {
   Tape tape;
   for (const Tensor& t : x.all()) tape.watch(t);
   const WkvStates s = f(x.k, x.v, x.decay, x.bonus, WkvState{x.mean, x.log_weight});
@@ -54,22 +47,22 @@ std::vector<Tensor> run(const Inputs& x, const F& f) {
 
 TEST_CASE("the kernel equals the definition at every length of the last chunk, in groups of channels") {
   for (const int64_t time : {1, 63, 64, 65, 130}) {
-    const Inputs x(time);
+    const WkvInputs x(time);
     const auto kernel = run(x, wkv), definition = run(x, define::wkv);
     for (size_t i = 0; i < kernel.size(); ++i) {
       INFO(time, ": ", i);
-      CHECK(apart(kernel[i], definition[i]) < 1e-12);
+      CHECK(test::distance(kernel[i], definition[i]) < 1e-12);
     }
   }
 }
 
 TEST_CASE("two calls joined by their state equal one call") {
-  const Inputs x(70, 5);
+  const WkvInputs x(70, 5);
   const WkvStates whole = wkv(x.k, x.v, x.decay, x.bonus);
   const WkvStates first = wkv(slice(x.k, 1, 0, 30), slice(x.v, 1, 0, 30), x.decay, x.bonus);
   const WkvStates second = wkv(slice(x.k, 1, 30, 70), slice(x.v, 1, 30, 70), x.decay, x.bonus, first.state);
-  CHECK(apart(concat({first.y, second.y}, 1), whole.y) < 1e-14);
-  CHECK(apart(second.state.mean, whole.state.mean) < 1e-14);
+  CHECK(test::distance(concat({first.y, second.y}, 1), whole.y) < 1e-14);
+  CHECK(test::distance(second.state.mean, whole.state.mean) < 1e-14);
   const WkvStates none = wkv(slice(x.k, 1, 0, 0), slice(x.v, 1, 0, 0), x.decay, x.bonus, first.state);
   CHECK(none.state.mean.values() == first.state.mean.values());
 }
@@ -89,7 +82,7 @@ TEST_CASE("weights of any size: a value that weighs nothing changes nothing") {
 }
 
 TEST_CASE("wkv: shapes that do not match") {
-  const Inputs x(3, 4);
+  const WkvInputs x(3, 4);
   const auto refused = [](auto&& call, const char* reason) {
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(reason), Error);
   };

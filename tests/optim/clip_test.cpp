@@ -14,7 +14,7 @@ using namespace vitrine::optim;
 namespace {
 
 /// Two parameters of two elements.
-std::vector<Parameter> two() { return {Parameter(zeros({2})), Parameter(zeros({2}))}; }
+std::vector<Parameter> two_zeros() { return {Parameter(zeros({2})), Parameter(zeros({2}))}; }
 
 }  // namespace
 
@@ -42,7 +42,7 @@ TEST_CASE("gradients that share memory are each scaled once, by clipping and by 
         return values;
       };
       const Views views = layout.second(tensor({3, 4, 5, 6}));
-      const auto apart = two(), together = two();
+      const auto apart = two_zeros(), together = two_zeros();
       apart[0].master().set_grad(copy_as(views.first, DType::float32));
       apart[1].master().set_grad(copy_as(views.second, DType::float32));
       together[0].master().set_grad(views.first);
@@ -52,7 +52,7 @@ TEST_CASE("gradients that share memory are each scaled once, by clipping and by 
 }
 
 TEST_CASE("a parameter that is listed twice is clipped once") {
-  const auto p = two();
+  const auto p = two_zeros();
   p[0].master().set_grad(tensor({3, 4}));
   CHECK(gradient_norm({p[0], p[0]}) == 5);
   CHECK(clip_gradients({p[0], p[0]}, 1).item() == 5);

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "optim/optimizers.h"
+#include "tests/ops/reference.h"
 #include "tests/optim/rules.h"
 
 using namespace vitrine;
@@ -13,19 +13,18 @@ using namespace vitrine::optim;
 
 namespace {
 
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float32, Device::cpu, 0, 1, generator);
-}
-
 /// A matrix of several chunks and a vector that fills no vector register.
-std::vector<Parameter> two() { return {Parameter(normal({300, 77}, 1)), Parameter(normal({5}, 2))}; }
+std::vector<Parameter> two_random() {
+  return {Parameter(test::normal({300, 77}, 1, DType::float32)),
+          Parameter(test::normal({5}, 2, DType::float32))};
+}
 
 /// Three steps of these optimizers. The gradients of p depend only on its size and on the step.
 void step(const std::vector<Optimizer*>& optimizers, const std::vector<Parameter>& parameters) {
   for (uint64_t t = 0; t < 3; ++t) {
     for (const Parameter& p : parameters)
-      p.master().set_grad(normal(p.shape(), 10 * t + static_cast<uint64_t>(p.shape().rank())));
+      p.master().set_grad(
+          test::normal(p.shape(), 10 * t + static_cast<uint64_t>(p.shape().rank()), DType::float32));
     for (Optimizer* o : optimizers) o->step();
   }
 }
@@ -37,13 +36,13 @@ std::vector<double> values(const Parameter& p) { return p.master().values(); }
 TEST_CASE("parameters of one group take the steps that they take alone, bit for bit") {
   for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
-    const auto together = two(), apart = two();
+    const auto together = two_random(), apart = two_random();
     step({rule.second(together).get()}, together);
     const auto first = rule.second({apart[0]}), second = rule.second({apart[1]});
     step({first.get(), second.get()}, apart);
     for (size_t i = 0; i < 2; ++i) {
       CHECK(values(together[i]) == values(apart[i]));
-      CHECK(values(together[i]) != values(two()[i]));
+      CHECK(values(together[i]) != values(two_random()[i]));
     }
   }
 }
@@ -52,7 +51,7 @@ TEST_CASE("each group has a rate and a decay of its own") {
   for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
     const GroupOptions options[] = {{2e-3, 0}, {5e-3, 0.3}};
-    const auto grouped = two(), apart = two(), swapped = two();
+    const auto grouped = two_random(), apart = two_random(), swapped = two_random();
     const auto run = [&](const std::vector<Parameter>& p, size_t of_first) {
       const auto o = rule.second({p[0]});
       o->groups()[0].options = options[of_first];
@@ -74,7 +73,7 @@ TEST_CASE("each group has a rate and a decay of its own") {
 TEST_CASE("a factor scales the rate of each group, and leaves the rates as they are") {
   for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
-    const auto scaled = two(), direct = two();
+    const auto scaled = two_random(), direct = two_random();
     const auto run = [&](const std::vector<Parameter>& p, double factor) {
       const auto o = rule.second({p[0]});
       o->add_group({{p[1]}, {}});
@@ -96,13 +95,13 @@ TEST_CASE("a factor scales the rate of each group, and leaves the rates as they 
 TEST_CASE("where gradients are 0 only the group that decays moves, towards 0") {
   for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
-    const auto p = two();
+    const auto p = two_random();
     const auto o = rule.second({p[0]});
     o->groups()[0].options = {1e-2, 0.5};
     o->add_group({{p[1]}, {1e-2, 0}});
     for (const Parameter& x : p) x.master().set_grad(zeros(x.shape()));
     o->step();
-    const auto before = two();
+    const auto before = two_random();
     CHECK(values(p[1]) == values(before[1]));
     const auto decayed = values(p[0]), x = values(before[0]);
     for (size_t i = 0; i < x.size(); i += 1000) CHECK((x[i] - decayed[i]) * x[i] > 0);
@@ -112,12 +111,12 @@ TEST_CASE("where gradients are 0 only the group that decays moves, towards 0") {
 TEST_CASE("at a rate of 0 every rule stands still, its decay too") {
   for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
-    const auto p = two();
+    const auto p = two_random();
     const auto o = rule.second(p);
     o->groups()[0].options.weight_decay = 0.1;
     o->set_lr(0);
     step({o.get()}, p);
-    for (size_t i = 0; i < 2; ++i) CHECK(values(p[i]) == values(two()[i]));
+    for (size_t i = 0; i < 2; ++i) CHECK(values(p[i]) == values(two_random()[i]));
   }
 }
 

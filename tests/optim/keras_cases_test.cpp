@@ -19,6 +19,7 @@ using namespace vitrine;
 using namespace vitrine::optim;
 using namespace vitrine::test;
 
+namespace keras {
 namespace {
 
 using Made = std::unique_ptr<Optimizer>;
@@ -154,8 +155,6 @@ void follow(const Json& c) {
   settings.check_all_read(name);
 }
 
-}  // namespace
-
 TEST_CASE("optimizers follow the golden tables of Keras") {
   const auto path = data_file("keras_optimizer_cases.json");
   if (!path) return;
@@ -170,3 +169,6 @@ TEST_CASE("optimizers follow the golden tables of Keras") {
   CHECK(runner.failures() == "");
   if (json.at("cases").size() == 5) CHECK(runner.ran() == 4);  // as many as were published
 }
+
+}  // namespace
+}  // namespace keras

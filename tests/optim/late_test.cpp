@@ -11,15 +11,9 @@ using namespace vitrine::optim;
 
 namespace {
 
-Parameter parameter(uint64_t seed) {
+Parameter late_parameter(uint64_t seed) {
   Generator generator(seed);
   return Parameter(randn({40, 30}, DType::float32, Device::cpu, 0, 1, generator));
-}
-
-/// Gradient number t of p.
-void set_gradient(const Parameter& p, uint64_t t) {
-  Generator generator(100 + t);
-  p.master().set_grad(randn(p.shape(), DType::float32, Device::cpu, 0, 1, generator));
 }
 
 }  // namespace
@@ -27,14 +21,14 @@ void set_gradient(const Parameter& p, uint64_t t) {
 TEST_CASE("a parameter whose first gradient comes late moves as a fresh optimizer moves it") {
   for (const auto& rule : test::optimizer_rules()) {
     INFO(rule.first);
-    const Parameter early = parameter(1), late = parameter(2), alone = parameter(2);
+    const Parameter early = late_parameter(1), late = late_parameter(2), alone = late_parameter(2);
     const auto together = rule.second({early, late}), fresh = rule.second({alone});
     for (uint64_t t = 0; t < 1000; ++t) {
-      set_gradient(early, t);
+      test::set_gradient(early, t);
       together->step();
     }
     for (uint64_t t = 0; t < 8; ++t) {  // radam changes its form at step 6
-      set_gradient(early, t), set_gradient(late, t), set_gradient(alone, t);
+      test::set_gradient(early, t), test::set_gradient(late, t), test::set_gradient(alone, t);
       together->step();
       fresh->step();
       CHECK(late.master().values() == alone.master().values());

@@ -8,22 +8,16 @@
 
 #include "core/creation.h"
 #include "core/parallel.h"
-#include "core/random.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 #include "optim/shampoo.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::optim;
 
 namespace {
-
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
 
 /// V diag(f(λ)) Vᵀ and VVᵀ of an eigendecomposition.
 Tensor vectors_of(const Eigen& eigen, int64_t n) {
@@ -34,24 +28,22 @@ Tensor rebuilt(const Eigen& eigen, int64_t n) {
   return matmul(transpose(v), d * v);
 }
 
-double distance(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-300); }
-
 }  // namespace
 
 TEST_CASE("eigenvalues and eigenvectors rebuild the matrix, and the vectors are orthonormal") {
   for (const int64_t n : {1, 2, 3, 8, 33, 120})
     for (const int kind : {0, 1, 2, 3}) {
       INFO("n = ", n, ", kind ", kind);
-      Tensor x = normal({n, n}, static_cast<uint64_t>(n));
+      Tensor x = test::normal({n, n}, static_cast<uint64_t>(n));
       x = kind == 0 ? x + transpose(x)                                     // of both signs
                     : matmul(slice(x, 1, 0, std::max<int64_t>(n / 3, 1)),  // of low rank
                              transpose(slice(x, 1, 0, std::max<int64_t>(n / 3, 1))));
       if (kind == 2) x = x * 1e200;
       if (kind == 3) x = eye(n, -1, DType::float64) * 3.0;  // one eigenvalue
       const Eigen eigen = symmetric_eigen(x.values(), n);
-      CHECK(distance(rebuilt(eigen, n), x) <= 1e-13);
+      CHECK(test::distance(rebuilt(eigen, n), x, 1e-300) <= 1e-13);
       const Tensor v = vectors_of(eigen, n);
-      CHECK(distance(matmul(v, transpose(v)), eye(n, -1, DType::float64)) <= 1e-13);
+      CHECK(test::distance(matmul(v, transpose(v)), eye(n, -1, DType::float64), 1e-300) <= 1e-13);
     }
 }
 
@@ -74,15 +66,15 @@ TEST_CASE("known eigenvalues: a chain of springs, and a matrix with two of 1e-12
 }
 
 TEST_CASE("the p-th power of an inverse root is the inverse") {
-  const Tensor half = normal({9, 9}, 1), x = matmul(half, transpose(half));
+  const Tensor half = test::normal({9, 9}, 1), x = matmul(half, transpose(half));
   for (const int64_t p : {1, 2, 4}) {
     const Tensor root = inverse_roots({x}, p, 0.5)[0];
     Tensor product = x + 0.5 * eye(9, -1, DType::float64);
     for (int64_t i = 0; i < p; ++i) product = matmul(root, product);
-    CHECK(distance(product, eye(9, -1, DType::float64)) <= 1e-11);
+    CHECK(test::distance(product, eye(9, -1, DType::float64), 1e-300) <= 1e-11);
   }
   // Rounding makes eigenvalues of 0 negative: with eps they are finite, and the root is bounded.
-  const Tensor column = normal({30, 1}, 2),
+  const Tensor column = test::normal({30, 1}, 2),
                low = copy_as(matmul(column, transpose(column)) * 1e10, DType::float32);
   for (const double value : inverse_roots({low}, 4, 1e-30)[0].values()) CHECK(std::abs(value) < 1);
   CHECK_THROWS_WITH(inverse_roots({ones({2, 3})}, 2, 1), doctest::Contains("wanted square matrices"));
@@ -92,7 +84,7 @@ TEST_CASE("roots have the same bits on 1, 2 and 3 threads") {
   const int before = threads();
   std::vector<Tensor> x;
   for (uint64_t i = 1; i <= 5; ++i) {
-    const Tensor half = normal({static_cast<int64_t>(10 * i), 7}, i);
+    const Tensor half = test::normal({static_cast<int64_t>(10 * i), 7}, i);
     x.push_back(matmul(half, transpose(half)));
   }
   std::vector<std::vector<double>> results;
@@ -109,13 +101,13 @@ TEST_CASE("roots have the same bits on 1, 2 and 3 threads") {
 
 TEST_CASE("Shampoo's first step without eps makes the gradient orthogonal") {
   // L^(−1/4)·g·R^(−1/4) = U·S^(−1/2)·S·S^(−1/2)·Vᵀ = UVᵀ
-  const Tensor g = normal({4, 4}, 3);
+  const Tensor g = test::normal({4, 4}, 3);
   const Parameter p(zeros({4, 4}, DType::float64));
   Shampoo shampoo({p}, {.lr = 1, .eps = 1e-14});
   p.master().set_grad(g);
   shampoo.step();
   const Tensor u = p.master();
-  CHECK(distance(matmul(u, transpose(u)), eye(4, -1, DType::float64)) <= 1e-9);
+  CHECK(test::distance(matmul(u, transpose(u)), eye(4, -1, DType::float64), 1e-300) <= 1e-9);
 }
 
 TEST_CASE("Shampoo: sides that are too long, other ranks, and roots that are kept for some steps") {
@@ -135,13 +127,13 @@ TEST_CASE("Shampoo: sides that are too long, other ranks, and roots that are kep
   Shampoo one_side({row}, {.lr = 1, .eps = 1e-20, .largest = 2});
   row.master().set_grad(tensor({3, 0, 4}, {1, 3}, DType::float64));
   one_side.step();
-  CHECK(distance(row.master(), tensor({-0.6, 0, -0.8}, {1, 3}, DType::float64)) <= 1e-9);
+  CHECK(test::distance(row.master(), tensor({-0.6, 0, -0.8}, {1, 3}, DType::float64), 1e-300) <= 1e-9);
   // Steps 1 and 4 compute the roots, steps 2 and 3 keep them.
   const Parameter p(zeros({3, 2}, DType::float64));
   Shampoo kept({p}, {.every = 3});
   std::vector<std::vector<double>> roots;
   for (uint64_t i = 1; i <= 4; ++i) {
-    p.master().set_grad(normal({3, 2}, i));
+    p.master().set_grad(test::normal({3, 2}, i));
     kept.step();
     roots.push_back(kept.state(p, "left_root").values());
   }

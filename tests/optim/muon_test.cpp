@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "optim/adam.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -89,14 +89,9 @@ void plain_step(Matrix& x, Matrix& m, const Matrix& g, const MuonOptions& o) {
       x[i][j] = (1 - o.lr * o.weight_decay) * x[i][j] - o.lr * scale * direction[i][j];
 }
 
-Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::float64) {
-  Generator generator(seed);
-  return randn(shape, dtype, Device::cpu, 0, 1, generator);
-}
-
 /// An orthogonal matrix: 1 − 2vvᵀ/(vᵀv).
 Matrix reflection(size_t n, uint64_t seed) {
-  const std::vector<double> v = normal({static_cast<int64_t>(n)}, seed).values();
+  const std::vector<double> v = test::normal({static_cast<int64_t>(n)}, seed).values();
   double squares = 0;
   for (const double e : v) squares += e * e;
   Matrix q = matrix(n, n);
@@ -143,12 +138,12 @@ TEST_CASE("Muon follows a plain loop, and rows without gradients only decay") {
   for (const MuonOptions& options : settings)
     for (const Shape& shape : {Shape{7, 20}, Shape{20, 7}, Shape{1, 5}, Shape{6, 6}}) {
       INFO("setting ", &options - settings, ", ", fmt::format("{}", shape));
-      Parameter p(normal(shape, 3));
+      Parameter p(test::normal(shape, 3));
       Muon muon({p}, options);
       Matrix x = matrix_of(p.master()), m = matrix(x.size(), x[0].size());
       const double first = x[0][0];
       for (uint64_t t = 0; t < 5; ++t) {
-        Matrix g = matrix_of(normal(shape, 10 + t));
+        Matrix g = matrix_of(test::normal(shape, 10 + t));
         if (shape[0] > 1) std::fill(g[0].begin(), g[0].end(), 0.0);
         p.master().set_grad(tensor(values_of(g), shape, DType::float64));
         muon.step();
@@ -164,12 +159,12 @@ TEST_CASE("Muon follows a plain loop, and rows without gradients only decay") {
 
 TEST_CASE("AdamW moves vectors, stacks of matrices, embeddings and heads; Muon what is inside the model") {
   const auto moved = [](const std::string& name, const Shape& shape, bool by_muon) {
-    Parameter p(normal(shape, 4, DType::float32)), twin(normal(shape, 4, DType::float32));
+    Parameter p(test::normal(shape, 4, DType::float32)), twin(test::normal(shape, 4, DType::float32));
     if (!name.empty()) p.set_name(name);
     Muon muon({p}, {.lr = 0.01, .weight_decay = 0.1});
     Adam adam({twin}, {.lr = 0.01, .beta2 = 0.95, .weight_decay = 0.1, .decay = Decay::decoupled});
     for (uint64_t t = 0; t < 3; ++t) {
-      for (const Parameter& x : {p, twin}) x.master().set_grad(normal(shape, 20 + t, DType::float32));
+      for (const Parameter& x : {p, twin}) x.master().set_grad(test::normal(shape, 20 + t, DType::float32));
       muon.step();
       adam.step();
     }
@@ -189,17 +184,17 @@ TEST_CASE("AdamW moves vectors, stacks of matrices, embeddings and heads; Muon w
 }
 
 TEST_CASE("a parameter keeps its rule when it is named anew") {
-  Parameter p(normal({3, 4}, 5));
+  Parameter p(test::normal({3, 4}, 5));
   Muon muon({p});
-  p.master().set_grad(normal({3, 4}, 6));
+  p.master().set_grad(test::normal({3, 4}, 6));
   muon.step();
   const auto before = p.master().values();
   p.set_name("tokens.weight");
-  p.master().set_grad(normal({3, 4}, 7));
+  p.master().set_grad(test::normal({3, 4}, 7));
   muon.step();
-  Parameter twin(tensor(normal({3, 4}, 5).values(), {3, 4}, DType::float64));
+  Parameter twin(tensor(test::normal({3, 4}, 5).values(), {3, 4}, DType::float64));
   Muon same({twin});
-  for (const uint64_t seed : {6, 7}) twin.master().set_grad(normal({3, 4}, seed)), same.step();
+  for (const uint64_t seed : {6, 7}) twin.master().set_grad(test::normal({3, 4}, seed)), same.step();
   CHECK(p.master().values() == twin.master().values());
   CHECK(p.master().values() != before);
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -20,11 +19,6 @@ Parameter named(const std::string& name, std::initializer_list<double> values) {
   return p;
 }
 
-void set_gradient(const Parameter& p, uint64_t t) {
-  Generator generator(100 + t);
-  p.master().set_grad(randn(p.shape(), DType::float32, Device::cpu, 0, 1, generator));
-}
-
 }  // namespace
 
 TEST_CASE(
@@ -39,7 +33,7 @@ TEST_CASE(
     }
     CHECK(read->state_dict().size() == 1);
     for (uint64_t t = 0; t < 2; ++t) {
-      set_gradient(p, t), set_gradient(q, t);
+      test::set_gradient(p, t), test::set_gradient(q, t);
       read->step(), untouched->step();
     }
     CHECK(p.master().values() == q.master().values());
@@ -83,8 +77,8 @@ TEST_CASE("the count of each parameter is in the checkpoint; without counts all 
   Parameter a = named("a", {1, 2}), late = named("late", {1, 2}), never = named("never", {1});
   Adam o({a, late, never});
   for (uint64_t t = 0; t < 5; ++t) {
-    set_gradient(a, t);
-    if (t >= 3) set_gradient(late, t);
+    test::set_gradient(a, t);
+    if (t >= 3) test::set_gradient(late, t);
     o.step();
   }
   CHECK(o.steps() == 5);
@@ -124,7 +118,7 @@ TEST_CASE("a step in which no parameter has a gradient is an error, unless all a
 TEST_CASE("NAdam takes a step of any number at once") {
   Parameter p = named("p", {1, 2});
   NAdam o({p});
-  set_gradient(p, 0);
+  test::set_gradient(p, 0);
   o.step();
   auto state = o.state_dict();
   state["step"] = tensor({0x1p53}, DType::int64), state["p/step"] = tensor({0x1p52}, DType::int64);

@@ -14,7 +14,7 @@ using namespace vitrine::optim;
 
 namespace {
 
-bool is_finite(const Tensor& x) {
+bool all_finite(const Tensor& x) {
   for (const double v : x.values())
     if (!std::isfinite(v)) return false;
   return true;
@@ -41,11 +41,11 @@ TEST_CASE("gradients at the ends of the range leave parameters and states finite
           q.master().set_grad(tensor({size, -size, 0}, dtype));
           optimizer->step();
         }
-        CHECK(is_finite(p.master()));
-        CHECK(is_finite(q.master()));
+        CHECK(all_finite(p.master()));
+        CHECK(all_finite(q.master()));
         for (const auto& entry : optimizer->state_dict()) {
           INFO(entry.first);
-          CHECK(is_finite(entry.second));
+          CHECK(all_finite(entry.second));
         }
       }
 }

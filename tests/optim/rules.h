@@ -9,6 +9,7 @@
 
 #include "core/creation.h"
 #include "core/halves.h"
+#include "core/random.h"
 #include "optim/optimizers.h"
 
 namespace vitrine::test {
@@ -26,6 +27,12 @@ inline void give_estimates(optim::Optimizer& optimizer, const std::vector<Parame
   std::vector<Tensor> estimates;
   for (const Parameter& p : parameters) estimates.push_back(full_like(p.master(), 1000));
   optimizer.add_estimates(parameters, estimates);
+}
+
+/// Sets the gradient of step t: standard normal, the same for the same t.
+inline void set_gradient(const Parameter& p, uint64_t t) {
+  Generator generator(100 + t);
+  p.master().set_grad(randn(p.shape(), DType::float32, Device::cpu, 0, 1, generator));
 }
 
 /// The library's rules by name, and rules with options that a name cannot select, with all their

@@ -14,44 +14,33 @@
 #include "ops/softmax.h"
 #include "ops/view.h"
 #include "optim/hessian.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::optim;
 
-namespace {
-
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double distance(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
-}  // namespace
-
 TEST_CASE("Hutchinson's estimate is exact for a diagonal Hessian, and its mean for any other") {
-  const Parameter p(normal({5}, 1)), unused(normal({2}, 2));
+  const Parameter p(test::normal({5}, 1)), unused(test::normal({2}, 2));
   Generator generator(1);
   const auto quartic = [&] { return sum(square(square(p.value()))); };
   const std::vector<Tensor> h = hutchinson({p, unused}, quartic, generator);
-  CHECK(distance(h[0], 12.0 * square(p.value())) <= 1e-12);
+  CHECK(test::distance(h[0], 12.0 * square(p.value())) <= 1e-12);
   CHECK(h[1].values() == std::vector<double>{0, 0});
-  const Tensor half = normal({5, 5}, 3), a = matmul(half, transpose(half));
+  const Tensor half = test::normal({5, 5}, 3), a = matmul(half, transpose(half));
   const auto quadratic = [&] {
     return 0.5 * sum(p.value() * reshape(matmul(a, reshape(p.value(), {5, 1})), {5}));
   };
   Tensor mean = zeros({5}, DType::float64);
   constexpr int kDraws = 2000;
   for (int i = 0; i < kDraws; ++i) mean = mean + hutchinson({p}, quadratic, generator)[0] / kDraws;
-  CHECK(distance(mean, diagonal(a)) <= 0.1);
-  CHECK(p.value().values() == normal({5}, 1).values());
+  CHECK(test::distance(mean, diagonal(a)) <= 0.1);
+  CHECK(p.value().values() == test::normal({5}, 1).values());
   CHECK_THROWS_WITH(hutchinson({p}, [&] { return p.value(); }), doctest::Contains("wanted one element"));
 }
 
 TEST_CASE("the mean of Gauss-Newton-Bartlett is the Gauss-Newton diagonal of the cross-entropy") {
-  const Parameter w(normal({3, 4}, 1));  // logits = xw
-  const Tensor x = normal({6, 3}, 2);
+  const Parameter w(test::normal({3, 4}, 1));  // logits = xw
+  const Tensor x = test::normal({6, 3}, 2);
   const auto logits = [&] { return matmul(x, w.value()); };
   const Tensor p = softmax(logits());
   const Tensor exact = matmul(transpose(square(x)), p * (1.0 - p)) / 6.0;
@@ -63,7 +52,7 @@ TEST_CASE("the mean of Gauss-Newton-Bartlett is the Gauss-Newton diagonal of the
     CHECK(min(h).item() >= 0);
     mean = mean + h / kDraws;
   }
-  CHECK(distance(mean, exact) <= 0.1);
+  CHECK(test::distance(mean, exact) <= 0.1);
 }
 
 TEST_CASE("Sophia takes estimates in time, clips, and continues after a checkpoint") {

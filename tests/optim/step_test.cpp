@@ -76,7 +76,7 @@ class Descent : public optim::Optimizer {
   std::vector<StateSlot> slots(const Parameter&) const override { return {}; }
 };
 
-std::vector<std::pair<std::string, test::MakeOptimizer>> rules() {
+std::vector<std::pair<std::string, test::MakeOptimizer>> rules_to_step() {
   auto all = test::optimizer_rules({.lr = 0.01, .weight_decay = 0.1});
   all.emplace_back("no kernel", [](auto p) { return std::make_unique<Descent>(std::move(p)); });
   return all;
@@ -86,7 +86,7 @@ std::vector<std::pair<std::string, test::MakeOptimizer>> rules() {
 
 TEST_CASE("a step that clips has the bits of a step after clip_gradients, and leaves the gradients") {
   for (const Device device : devices())
-    for (const auto& rule : rules())
+    for (const auto& rule : rules_to_step())
       for (const double most : {1.0, 1e6}) {
         INFO(rule.first, " on ", to_string(device), ", at most ", most);
         const auto want =
@@ -109,7 +109,7 @@ TEST_CASE("a step that clips has the bits of a step after clip_gradients, and le
 
 TEST_CASE("a step from bfloat16 gradients has the bits of a step from the same numbers in float32") {
   for (const Device device : devices())
-    for (const auto& rule : rules()) {
+    for (const auto& rule : rules_to_step()) {
       INFO(rule.first, " on ", to_string(device));
       CHECK(train(rule.second, device, DType::bfloat16, DType::bfloat16, plain) ==
             train(rule.second, device, DType::bfloat16, DType::float32, plain));
@@ -121,7 +121,7 @@ TEST_CASE("a step from bfloat16 gradients has the bits of a step from the same n
 
 TEST_CASE("a bfloat16 model moves its master with the bits of a float32 model with the same gradients") {
   for (const Device device : devices())
-    for (const auto& rule : rules()) {
+    for (const auto& rule : rules_to_step()) {
       INFO(rule.first, " on ", to_string(device));
       CHECK(train(rule.second, device, DType::bfloat16, DType::float32, plain) ==
             train(rule.second, device, DType::float32, DType::float32, plain));
@@ -130,7 +130,7 @@ TEST_CASE("a bfloat16 model moves its master with the bits of a float32 model wi
 
 TEST_CASE("steps in halves have the same bits on 1, 2, 3 and 7 threads") {
   const int before = threads();
-  for (const auto& rule : rules()) {
+  for (const auto& rule : rules_to_step()) {
     INFO(rule.first);
     set_threads(1);
     const auto want = train(rule.second, Device::cpu, DType::bfloat16, DType::bfloat16, plain);

@@ -39,7 +39,7 @@ MaybeFit pooled(Choice& choice, const Shape&) {
   return Fit{{x}, {.ints = {choice.between(1, 2)}}};
 }
 
-bool apart(const Values& x, const Params&) { return separated(x[0]); }
+bool elements_apart(const Values& x, const Params&) { return separated(x[0]); }
 
 }  // namespace
 
@@ -63,13 +63,13 @@ std::vector<Op> convolution_ops() {
        pooled<2>,
        [](V x, P p) { return max_pool2d(x[0], 2, {.stride = p.ints[0], .padding = 1}); },
        {{}},
-       apart},
+       elements_apart},
       {"max_pool1d",
        "max_pool1d($0, 2, {.stride = %0})",
        pooled<1>,
        [](V x, P p) { return max_pool1d(x[0], 2, {.stride = p.ints[0]}); },
        {{}},
-       apart},
+       elements_apart},
       {"avg_pool2d", "avg_pool2d($0, 2, {.stride = %0, .padding = 1, .count_padding = false})", pooled<2>,
        [](V x, P p) {
          return avg_pool2d(x[0], 2, {.stride = p.ints[0], .padding = 1, .count_padding = false});

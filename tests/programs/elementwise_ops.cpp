@@ -37,7 +37,7 @@ Op with_number(const std::string& name, const std::string& text, double low, dou
 }
 
 /// The pair is nowhere closer than the margin.
-bool apart(const Values& x, const Params&) {
+bool operands_apart(const Values& x, const Params&) {
   for (const double v : (x[0] - x[1]).values())
     if (std::abs(v) < kMargin) return false;
   return true;
@@ -112,7 +112,7 @@ std::vector<Op> elementwise_ops() {
        {away, {}}},
   };
   for (Op& op : ops)
-    if (op.name == "maximum" || op.name == "minimum") op.holds = apart;
+    if (op.name == "maximum" || op.name == "minimum") op.holds = operands_apart;
   return ops;
 }
 

@@ -29,11 +29,6 @@ MaybeFit last_axis(Choice&, const Shape& x) {
   return Fit{{x}};
 }
 
-MaybeFit one_axis(Choice& choice, const Shape& x) {
-  if (x.rank() == 0) return std::nullopt;
-  return Fit{{x}, {.ints = {any_axis(choice, x)}}};
-}
-
 /// x and `vectors` vectors of its last axis.
 template <int vectors>
 MaybeFit with_vectors(Choice&, const Shape& x) {

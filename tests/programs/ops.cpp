@@ -48,6 +48,11 @@ std::optional<Fit> broadcasting(Choice& choice, const Shape& x) {
 
 int64_t any_axis(Choice& choice, const Shape& x) { return choice.between(-x.rank(), x.rank() - 1); }
 
+std::optional<Fit> one_axis(Choice& choice, const Shape& x) {
+  if (x.rank() == 0) return std::nullopt;
+  return Fit{{x}, {.ints = {any_axis(choice, x)}}};
+}
+
 std::vector<int64_t> some_axes(Choice& choice, const Shape& x) {
   std::vector<int64_t> axes;
   for (int i = 0; i < x.rank(); ++i)

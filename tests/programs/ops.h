@@ -87,6 +87,8 @@ std::optional<Fit> broadcasting(Choice& choice, const Shape& x);
 std::optional<Fit> two_alike(Choice& choice, const Shape& x);
 /// An axis, possibly counted from the end; x must have one.
 int64_t any_axis(Choice& choice, const Shape& x);
+/// A shape rule: x, and one of its axes.
+std::optional<Fit> one_axis(Choice& choice, const Shape& x);
 /// Some axes of x; none stand for all.
 std::vector<int64_t> some_axes(Choice& choice, const Shape& x);
 std::vector<int64_t> tail(const std::vector<int64_t>& values, size_t from);

@@ -46,11 +46,6 @@ MaybeFit larger_shape(Choice& choice, const Shape& x) {
   return Fit{{from}, {.ints = list(to)}};
 }
 
-MaybeFit one_axis(Choice& choice, const Shape& x) {
-  if (x.rank() == 0) return std::nullopt;
-  return Fit{{x}, {.ints = {any_axis(choice, x)}}};
-}
-
 MaybeFit two_axes(Choice& choice, const Shape& x) {
   if (x.rank() < 2) return std::nullopt;
   return Fit{{x}, {.ints = {any_axis(choice, x), any_axis(choice, x)}}};

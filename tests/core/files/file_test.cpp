@@ -31,8 +31,6 @@ struct stat status_of(const std::string& path) {
 
 mode_t mode_of(const std::string& path) { return status_of(path).st_mode & 07777; }
 
-int64_t entries_of(const Folder& folder) { return std::distance(fs::directory_iterator(folder.path), {}); }
-
 }  // namespace
 
 TEST_CASE("a saved file keeps the mode of the file that it replaces") {
@@ -85,7 +83,7 @@ TEST_CASE("a file that is protected against writing is not replaced") {
     CHECK_THROWS_WITH_AS(test::in_poor_child(write), doctest::Contains("a: Permission denied"), Error);
   CHECK(bytes_of_file(path) == "old");
   CHECK(mode_of(path) == 0444);
-  CHECK(entries_of(folder) == 1);
+  CHECK(folder.entries() == 1);
 }
 
 TEST_CASE("a link that is planted at a name with the process's number is not followed") {
@@ -135,7 +133,7 @@ TEST_CASE("relative paths are written where the process works") {
   fs::current_path(before);
   CHECK(bytes_of_file(folder / "a") == "newer");
   CHECK(bytes_of_file(folder / "b") == "new");
-  CHECK(entries_of(folder) == 3);
+  CHECK(folder.entries() == 3);
 }
 
 TEST_CASE(

@@ -34,10 +34,6 @@ int64_t number_in(const std::string& path) {
   return number;
 }
 
-int64_t entries_of(const test::Folder& folder) {
-  return std::distance(std::filesystem::directory_iterator(folder.path), {});
-}
-
 /// Saves two contents in turn until it is killed. Writes a byte to `begun` after the first save.
 [[noreturn]] void save_for_ever(const std::string& path, const Safetensors (&contents)[2], int begun) {
   try {
@@ -82,10 +78,10 @@ TEST_CASE("after a kill the old or the new file is whole, and the next save leav
     REQUIRE(waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));  // no save of the child has failed
     number_in(path);               // throws where the file is not whole
-    strays += entries_of(folder) - 1;
+    strays += folder.entries() - 1;
     write_safetensors(path, contents[0]);
     CHECK(number_in(path) == 0);
-    REQUIRE(entries_of(folder) == 1);
+    REQUIRE(folder.entries() == 1);
   }
   MESSAGE(fmt::format("{} kills left {} temporary files, which the next saves removed", kills, strays));
 }
@@ -114,5 +110,5 @@ TEST_CASE("processes that save one file at once all succeed, and leave a whole f
     CHECK(status == 0);
   }
   CHECK(number_in(path) < 4);
-  CHECK(entries_of(folder) == 1);
+  CHECK(folder.entries() == 1);
 }

@@ -22,7 +22,7 @@ constexpr DType kTypes[] = {DType::float32, DType::float64, DType::bfloat16, DTy
                             DType::int64,   DType::int32,   DType::uint8,    DType::boolean};
 
 /// A file built by hand from the specification of the format.
-std::string file_of(const std::string& header, const std::string& data = "", char major = 1) {
+std::string npy_file(const std::string& header, const std::string& data = "", char major = 1) {
   std::string bytes = "\x93NUMPY"s + major + '\0' + static_cast<char>(header.size() % 256) +
                       static_cast<char>(header.size() / 256);
   if (major > 1) bytes += "\0\0"s;
@@ -33,7 +33,7 @@ std::string dictionary(const std::string& descr, const std::string& shape, const
   return "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }\n";
 }
 
-std::string error_of(const std::string& path) {
+std::string npy_error(const std::string& path) {
   return test::error_of([&] { read_npy(path); });
 }
 
@@ -96,12 +96,12 @@ TEST_CASE("what is written is, byte for byte, what the format's specification as
     return header + std::string(117 - header.size(), ' ') + "\n";
   };
   CHECK(written(tensor({1, -2}, DType::int32)) ==
-        file_of(padded("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }"),
-                "\1\0\0\0\xfe\xff\xff\xff"s));
+        npy_file(padded("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }"),
+                 "\1\0\0\0\xfe\xff\xff\xff"s));
   CHECK(written(tensor({1, 0}, {2, 1}, DType::boolean)) ==
-        file_of(padded("{'descr': '|b1', 'fortran_order': False, 'shape': (2, 1), }"), "\1\0"s));
+        npy_file(padded("{'descr': '|b1', 'fortran_order': False, 'shape': (2, 1), }"), "\1\0"s));
   CHECK(written(Tensor(1, DType::bfloat16)) ==
-        file_of(padded("{'descr': '<V2', 'fortran_order': False, 'shape': (), }"), "\x80\x3f"s));
+        npy_file(padded("{'descr': '<V2', 'fortran_order': False, 'shape': (), }"), "\x80\x3f"s));
 }
 
 TEST_CASE("every version, byte order, axis order and spelling of the header is read") {
@@ -112,15 +112,15 @@ TEST_CASE("every version, byte order, axis order and spelling of the header is r
   };
   const std::string little = "\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0"s, big = "\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4"s;
   const std::vector<double> rows = {1, 2, 3, 4}, columns = {1, 3, 2, 4};
-  for (char major : {1, 2, 3}) CHECK(values(file_of(dictionary("<i4", "(2, 2)"), little, major)) == rows);
-  CHECK(values(file_of(dictionary(">i4", "(2, 2)"), big)) == rows);
-  CHECK(values(file_of(dictionary("<i4", "(2, 2)", "True"), little)) == columns);
-  CHECK(values(file_of(dictionary(">i4", "(2, 2)", "True"), big)) == columns);
-  CHECK(values(file_of(dictionary("<i4", "(4L,)"), little)) == rows);
-  CHECK(values(file_of(R"({"shape":(4,),"fortran_order":False,"descr":"=i4"})", little)) == rows);
-  CHECK(values(file_of(dictionary("|V2", "(1,)"), "\x80\x3f"s)) == std::vector<double>{1});
+  for (char major : {1, 2, 3}) CHECK(values(npy_file(dictionary("<i4", "(2, 2)"), little, major)) == rows);
+  CHECK(values(npy_file(dictionary(">i4", "(2, 2)"), big)) == rows);
+  CHECK(values(npy_file(dictionary("<i4", "(2, 2)", "True"), little)) == columns);
+  CHECK(values(npy_file(dictionary(">i4", "(2, 2)", "True"), big)) == columns);
+  CHECK(values(npy_file(dictionary("<i4", "(4L,)"), little)) == rows);
+  CHECK(values(npy_file(R"({"shape":(4,),"fortran_order":False,"descr":"=i4"})", little)) == rows);
+  CHECK(values(npy_file(dictionary("|V2", "(1,)"), "\x80\x3f"s)) == std::vector<double>{1});
   const std::string long_header = dictionary("<i4", "(4,)") + std::string(70000, ' ');
-  std::string bytes = file_of(long_header, little, 2);
+  std::string bytes = npy_file(long_header, little, 2);
   bytes[10] = static_cast<char>(long_header.size() >> 16);
   CHECK(values(bytes.replace(
             8, 2, {static_cast<char>(long_header.size()), static_cast<char>(long_header.size() >> 8)})) ==
@@ -143,44 +143,44 @@ TEST_CASE("broken npy files give an error that says what is wrong") {
       {"\x93NUMPZ\1\0"s, "does not begin with"},
       {"\x93NUMPY\1\0\1"s, "ends within the length"},
       {"\x93NUMPY\2\0\1\0\0"s, "ends within the length"},
-      {file_of("{}", "", 4), "version 4.0"},
+      {npy_file("{}", "", 4), "version 4.0"},
       {"\x93NUMPY\3\0\xff\xff\xff\xff"s, "a header of 4294967295 bytes in a file of 12"},
-      {file_of("[]"), "wants the '{'"},
-      {file_of("{"), "wants a string"},
-      {file_of("{'descr"), "the end of a string"},
-      {file_of("{'descr' '<f4'}"), "':' after a key"},
-      {file_of("{'descr': '<f4'}"), "all three"},
-      {file_of("{'descr': '<f4', 'descr': '<f4'}"), "each once"},
-      {file_of("{'other': 1}"), "as keys"},
-      {file_of("{'fortran_order': true}"), "True or False"},
-      {file_of(dictionary("<f4", "(2"), eight), "whole number"},
-      {file_of(dictionary("<f4", "(-2,)"), eight), "whole number"},
-      {file_of(dictionary("<f4", "(2.0,)"), eight), "',' or ')'"},
-      {file_of(dictionary("<f4", "(9223372036854775808,)"), eight), "below 2^63"},
-      {file_of(dictionary("<f4", "(1,1,1,1,1,1,1,1,1)"), eight), "at most 8 sizes"},
-      {file_of(dictionary("<f4", "(4294967296, 4294967296)"), eight), "more elements"},
-      {file_of(dictionary("<f4", "(0, 4294967296, 4294967296)")), "more elements"},
-      {file_of(dictionary("<f4", "(4611686018427387904,)"), eight), "4611686018427387904 elements"},
-      {file_of(dictionary("<f4", "(3,)"), eight), "3 elements of float32 for the shape [3], in 8 bytes"},
-      {file_of(dictionary("<f4", "(1,)"), eight), "1 elements of float32"},
-      {file_of(dictionary("<f4", "(2,)") + "1", eight), "nothing after"},
-      {file_of(dictionary("", "(2,)"), eight), "elements of type \"\""},
-      {file_of(dictionary("<c8", "(1,)"), eight), "elements of type \"<c8\""},
-      {file_of(dictionary("|i1", "(8,)"), eight), "astype"},
-      {file_of(dictionary("|O", "(1,)"), eight), "Python objects"},
-      {file_of("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", eight), "structured"},
-      {file_of(dictionary("|b1", "(2,)"), "\1\2"), "neither 0 nor 1"},
+      {npy_file("[]"), "wants the '{'"},
+      {npy_file("{"), "wants a string"},
+      {npy_file("{'descr"), "the end of a string"},
+      {npy_file("{'descr' '<f4'}"), "':' after a key"},
+      {npy_file("{'descr': '<f4'}"), "all three"},
+      {npy_file("{'descr': '<f4', 'descr': '<f4'}"), "each once"},
+      {npy_file("{'other': 1}"), "as keys"},
+      {npy_file("{'fortran_order': true}"), "True or False"},
+      {npy_file(dictionary("<f4", "(2"), eight), "whole number"},
+      {npy_file(dictionary("<f4", "(-2,)"), eight), "whole number"},
+      {npy_file(dictionary("<f4", "(2.0,)"), eight), "',' or ')'"},
+      {npy_file(dictionary("<f4", "(9223372036854775808,)"), eight), "below 2^63"},
+      {npy_file(dictionary("<f4", "(1,1,1,1,1,1,1,1,1)"), eight), "at most 8 sizes"},
+      {npy_file(dictionary("<f4", "(4294967296, 4294967296)"), eight), "more elements"},
+      {npy_file(dictionary("<f4", "(0, 4294967296, 4294967296)")), "more elements"},
+      {npy_file(dictionary("<f4", "(4611686018427387904,)"), eight), "4611686018427387904 elements"},
+      {npy_file(dictionary("<f4", "(3,)"), eight), "3 elements of float32 for the shape [3], in 8 bytes"},
+      {npy_file(dictionary("<f4", "(1,)"), eight), "1 elements of float32"},
+      {npy_file(dictionary("<f4", "(2,)") + "1", eight), "nothing after"},
+      {npy_file(dictionary("", "(2,)"), eight), "elements of type \"\""},
+      {npy_file(dictionary("<c8", "(1,)"), eight), "elements of type \"<c8\""},
+      {npy_file(dictionary("|i1", "(8,)"), eight), "astype"},
+      {npy_file(dictionary("|O", "(1,)"), eight), "Python objects"},
+      {npy_file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", eight), "structured"},
+      {npy_file(dictionary("|b1", "(2,)"), "\1\2"), "neither 0 nor 1"},
   };
   for (const auto& broken : cases) {
     write_bytes(folder / "broken", broken.first);
-    const std::string error = error_of(folder / "broken");
+    const std::string error = npy_error(folder / "broken");
     CHECK_MESSAGE(error.find(broken.second) != std::string::npos,
                   fmt::format("wanted {}, got {}", broken.second, error));
   }
-  CHECK(error_of(folder / "missing").find("No such file") != std::string::npos);
-  CHECK(error_of(folder.path.string()).find("is not a file") != std::string::npos);
+  CHECK(npy_error(folder / "missing").find("No such file") != std::string::npos);
+  CHECK(npy_error(folder.path.string()).find("is not a file") != std::string::npos);
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK(error_of(folder / "pipe").find("is not a file") != std::string::npos);
+  CHECK(npy_error(folder / "pipe").find("is not a file") != std::string::npos);
 }
 
 TEST_CASE("a write that fails says why and leaves no file") {

@@ -10,7 +10,6 @@
 #include <fstream>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "tests/folder.h"
 #include "tests/memory_use.h"
 #include "tests/ops/reference.h"
@@ -32,14 +31,14 @@ Safetensors sample() {
   return s;
 }
 
-std::string file_of(const std::string& header, size_t data_bytes = 0) {
+std::string safetensors_file(const std::string& header, size_t data_bytes = 0) {
   const uint64_t length = header.size();
   std::string bytes(8, '\0');
   std::memcpy(bytes.data(), &length, 8);
   return bytes + header + std::string(data_bytes, '\0');
 }
 
-std::string error_of(const std::string& path) {
+std::string safetensors_error(const std::string& path) {
   return test::error_of([&] { read_safetensors(path); });
 }
 
@@ -116,7 +115,7 @@ TEST_CASE("a mapped file has the same tensors, keeps what it has, and gives its 
   CHECK_THROWS_WITH_AS(file.tensor("none"), doctest::Contains("has no tensor called none"), Error);
 
   // A header that does not align its data
-  write_bytes(path, file_of(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} )", 4));
+  write_bytes(path, safetensors_file(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} )", 4));
   CHECK(MappedSafetensors(path).tensor("x").item() == 0);
 }
 
@@ -137,45 +136,52 @@ TEST_CASE("broken safetensors give an error that says what is wrong") {
   const std::pair<std::string, const char*> cases[] = {
       {"abc", "3 bytes"},
       {std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8), "a header of"},
-      {file_of("{"), "not JSON"},
-      {file_of("[1]"), "no JSON object"},
-      {file_of(R"({"x":{"a":{"b":{"c":{"d":{"e":1}}}}}})"), "nested deeper"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[2]}})"), "wants dtype, shape and data_offsets"},
-      {file_of(R"({"x":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8), "does not know"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), "whole number"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,16]}})", 8), "the data has 8 bytes"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "lies at [8, 0)"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8), "but 8 bytes"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}})", 8),
+      {safetensors_file("{"), "not JSON"},
+      {safetensors_file("[1]"), "no JSON object"},
+      {safetensors_file(R"({"x":{"a":{"b":{"c":{"d":{"e":1}}}}}})"), "nested deeper"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[2]}})"), "wants dtype, shape and data_offsets"},
+      {safetensors_file(R"({"x":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8), "does not know"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), "whole number"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,16]}})", 8),
+       "the data has 8 bytes"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "lies at [8, 0)"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8), "but 8 bytes"},
+      {safetensors_file(
+           R"({"x":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8]}})", 8),
        "more elements"},
-      {file_of(R"({"__metadata__":{"a":1}})"), "no string"},
-      {file_of(R"({"__metadata__":{"a":{}}})"), "no string"},
-      {file_of(R"({"__metadata__":[]})"), "__metadata__ of"},
-      {file_of(R"({"x":3})"), "the entry x of"},
-      {file_of(R"({"x":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})", 8), "does not know"},
-      {file_of(R"({"x":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", 8), "wants a shape"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", 8), "a size of x of"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4,8]}})", 8), "wants two data_offsets"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8), "wants two data_offsets"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":{"a":0}}})", 8), "wants two data_offsets"},
-      {file_of(R"({"x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)"
-               R"("x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})"),
+      {safetensors_file(R"({"__metadata__":{"a":1}})"), "no string"},
+      {safetensors_file(R"({"__metadata__":{"a":{}}})"), "no string"},
+      {safetensors_file(R"({"__metadata__":[]})"), "__metadata__ of"},
+      {safetensors_file(R"({"x":3})"), "the entry x of"},
+      {safetensors_file(R"({"x":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})", 8), "does not know"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", 8), "wants a shape"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", 8), "a size of x of"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4,8]}})", 8),
+       "wants two data_offsets"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8),
+       "wants two data_offsets"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":{"a":0}}})", 8),
+       "wants two data_offsets"},
+      {safetensors_file(R"({"x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)"
+                        R"("x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})"),
        "two tensors called x"},
   };
   for (const auto& [bytes, part] : cases) {
     write_bytes(folder / "broken", bytes);
-    CHECK_MESSAGE(error_of(folder / "broken").find(part) != std::string::npos, error_of(folder / "broken"));
+    CHECK_MESSAGE(safetensors_error(folder / "broken").find(part) != std::string::npos,
+                  safetensors_error(folder / "broken"));
   }
-  CHECK(error_of(folder / "missing").find("No such file") != std::string::npos);
-  CHECK(error_of(folder.path.string()).find("is not a file") != std::string::npos);
+  CHECK(safetensors_error(folder / "missing").find("No such file") != std::string::npos);
+  CHECK(safetensors_error(folder.path.string()).find("is not a file") != std::string::npos);
 }
 
 TEST_CASE(
     "fields that the format does not have are passed over, and a long header costs a few times its length") {
   const Folder folder;
-  write_bytes(folder / "more", file_of(R"({"x":{"note":{"a":[1,"b"]},"dtype":"F32","more":[[1]],"shape":[2],)"
-                                       R"("data_offsets":[0,8],"n":null}})",
-                                       8));
+  write_bytes(folder / "more",
+              safetensors_file(R"({"x":{"note":{"a":[1,"b"]},"dtype":"F32","more":[[1]],"shape":[2],)"
+                               R"("data_offsets":[0,8],"n":null}})",
+                               8));
   CHECK(read_safetensors(folder / "more").tensors.at("x").shape() == Shape{2});
   std::string lists = "{";
   for (int i = 0; i < 20000; ++i)
@@ -187,9 +193,9 @@ TEST_CASE(
                                       for (int i = 0; i < 1 << 19; ++i) zeros += "0,";
                                       return zeros;
                                     }() + "0]}}"}) {
-    write_bytes(folder / "long", file_of(header));
+    write_bytes(folder / "long", safetensors_file(header));
     const auto use = test::memory_use([&] {
-      const std::string error = error_of(folder / "long");
+      const std::string error = safetensors_error(folder / "long");
       CHECK(error.empty() == (header == lists));
       CHECK(error.size() < 1000);
     });

@@ -24,10 +24,6 @@ namespace {
 using Xs = const std::vector<Tensor>&;
 using Function = std::function<Tensor(Xs)>;
 
-Tensor draw(const Shape& shape, uint64_t seed = 1, double low = 0.3, double high = 1.5) {
-  return test::random(shape, seed, DType::float64, low, high);
-}
-
 /// An op that computes f without a tape, and whose gradient is the one that `backward` returns.
 template <class F, class B>
 Tensor claim(std::initializer_list<Tensor> inputs, F&& f, B&& backward) {
@@ -70,7 +66,7 @@ Cause cause_of(const Function& f, const std::vector<Tensor>& inputs, const std::
 TEST_CASE(
     "right gradients pass, with every probe, by differences, dual numbers and Taylor's remainder, to order "
     "3") {
-  const Tensor x = draw({4, 3}), w = draw({3, 2}, 2), b = draw({2}, 3);
+  const Tensor x = test::positive({4, 3}), w = test::positive({3, 2}, 2), b = test::positive({2}, 3);
   for (Probe probe : kProbes) {
     const auto r = check_gradients([](Xs v) { return softmax(tanh(matmul(v[0], v[1]) + v[2])); }, {x, w, b},
                                    {.probe = probe, .order = 3});
@@ -89,7 +85,7 @@ TEST_CASE(
 
 TEST_CASE("the probe is chosen by size") {
   const auto method = [](int64_t n) {
-    return check_gradients([](Xs v) { return square(v[0]); }, {draw({n})}).method;
+    return check_gradients([](Xs v) { return square(v[0]); }, {test::positive({n})}).method;
   };
   CHECK(method(10) == "every ∂y/∂x, 10 × 10");
   CHECK(method(200).starts_with("each of 200 elements"));
@@ -107,7 +103,7 @@ TEST_CASE("smooth functions that are made of halves have their slopes at 0, by t
 }
 
 TEST_CASE("functions that are straight, steep, tiny, huge or empty pass") {
-  const Tensor x = draw({5});
+  const Tensor x = test::positive({5});
   const auto passes = [](const Function& f, const Tensor& at) {
     const auto r = check_gradients(f, {at});
     CHECK_MESSAGE(r.passed, to_string(r));
@@ -128,7 +124,8 @@ TEST_CASE("functions that are straight, steep, tiny, huge or empty pass") {
 }
 
 TEST_CASE("an input that y does not depend on is named") {
-  const auto r = check_gradients([](Xs v) { return square(v[0]); }, {draw({3}), draw({2})});
+  const auto r =
+      check_gradients([](Xs v) { return square(v[0]); }, {test::positive({3}), test::positive({2})});
   CHECK(r.passed);
   CHECK(r.inputs[0].used);
   CHECK_FALSE(r.inputs[1].used);
@@ -137,7 +134,7 @@ TEST_CASE("an input that y does not depend on is named") {
 
 TEST_CASE("a tape that records meanwhile sees nothing of a check") {
   Tape tape;
-  const Tensor x = draw({3});
+  const Tensor x = test::positive({3});
   tape.watch(x);
   CHECK(check_gradients([](Xs v) { return square(v[0]); }, {x}, {.order = 2}).passed);
   CHECK(tape.size() == 0);
@@ -148,21 +145,21 @@ TEST_CASE("what cannot be checked is an error that says why") {
   const auto f = [](Xs v) { return cast(v[0], DType::int64); };
   CHECK_THROWS_WITH_AS(check_gradients(f, {}), doctest::Contains("no inputs"), Error);
   CHECK_THROWS_WITH_AS(check_gradients(f, {arange(0, 3)}), doctest::Contains("input 0 is int64[3]"), Error);
-  CHECK_THROWS_WITH_AS(check_gradients(f, {draw({3})}), doctest::Contains("y is int64[3]"), Error);
+  CHECK_THROWS_WITH_AS(check_gradients(f, {test::positive({3})}), doctest::Contains("y is int64[3]"), Error);
 }
 
 TEST_CASE("a wrong sign is told") {
-  CHECK(cause_of(square_claiming(-1), {draw({3, 4})}, "the negative") == Cause::sign);
-  CHECK(cause_of(square_claiming(-1), {draw({1})}) == Cause::sign);
+  CHECK(cause_of(square_claiming(-1), {test::positive({3, 4})}, "the negative") == Cause::sign);
+  CHECK(cause_of(square_claiming(-1), {test::positive({1})}) == Cause::sign);
 }
 
 TEST_CASE("a constant factor is told, and what it may come from") {
-  CHECK(cause_of(square_claiming(2), {draw({3, 5})}, "is 2 times") == Cause::factor);
-  CHECK(cause_of(square_claiming(0.5), {draw({3, 5})}, "is 1/2 times") == Cause::factor);
-  CHECK(cause_of(square_claiming(1.01), {draw({3, 5})}, "is 1.01 times") == Cause::factor);
-  CHECK(cause_of(square_claiming(0.2), {draw({3, 5})},
+  CHECK(cause_of(square_claiming(2), {test::positive({3, 5})}, "is 2 times") == Cause::factor);
+  CHECK(cause_of(square_claiming(0.5), {test::positive({3, 5})}, "is 1/2 times") == Cause::factor);
+  CHECK(cause_of(square_claiming(1.01), {test::positive({3, 5})}, "is 1.01 times") == Cause::factor);
+  CHECK(cause_of(square_claiming(0.2), {test::positive({3, 5})},
                  "5 is the size of axis 1 of y: a mean in place of a sum") == Cause::factor);
-  CHECK(cause_of(square_claiming(15), {draw({3, 5})}, "15 is the number of elements of y: a sum") ==
+  CHECK(cause_of(square_claiming(15), {test::positive({3, 5})}, "15 is the number of elements of y: a sum") ==
         Cause::factor);
 }
 
@@ -176,7 +173,7 @@ TEST_CASE("a missing sum over a broadcast axis is told, by shape or by value") {
           });
     };
   };
-  const std::vector<Tensor> xs = {draw({4, 3}), draw({3}, 2)};
+  const std::vector<Tensor> xs = {test::positive({4, 3}), test::positive({3}, 2)};
   CHECK(cause_of(add_bias([](const Tensor& dy) { return sum(dy, {0}); }), xs) == Cause::none);
   CHECK(cause_of(add_bias([](const Tensor& dy) { return dy; }), xs, "[4, 3] for an input of [3]") ==
         Cause::missing_sum);
@@ -197,27 +194,31 @@ TEST_CASE("a kink and a jump are told, with the slopes on both sides") {
 
 TEST_CASE("float32, in an input or on the way, is told") {
   const auto f = [](Xs v) { return exp(v[0]) * v[0]; };
-  CHECK(cause_of(f, {copy_as(draw({3, 4}), DType::float32)}, "input 0 is float32") == Cause::low_precision);
+  CHECK(cause_of(f, {copy_as(test::positive({3, 4}), DType::float32)}, "input 0 is float32") ==
+        Cause::low_precision);
   const auto through = [](Xs v) { return exp(cast(exp(cast(v[0], DType::float32)), DType::float64)); };
-  CHECK(cause_of(through, {draw({3, 4})}, "gives float32") == Cause::low_precision);
+  CHECK(cause_of(through, {test::positive({3, 4})}, "gives float32") == Cause::low_precision);
   // An error larger than the noise is reported as wrong.
-  CHECK(cause_of(square_claiming(-1), {copy_as(draw({3, 4}), DType::float32)}) == Cause::sign);
-  CHECK(cause_of(square_claiming(2), {copy_as(draw({3, 4}), DType::float32)}, "2 times") == Cause::factor);
+  CHECK(cause_of(square_claiming(-1), {copy_as(test::positive({3, 4}), DType::float32)}) == Cause::sign);
+  CHECK(cause_of(square_claiming(2), {copy_as(test::positive({3, 4}), DType::float32)}, "2 times") ==
+        Cause::factor);
 }
 
 TEST_CASE("a cut tape is told, and where it is cut") {
-  CHECK(cause_of([](Xs v) { return square(detach(v[0])); }, {draw({3})}, "cut by detach (op 0)") ==
+  CHECK(cause_of([](Xs v) { return square(detach(v[0])); }, {test::positive({3})}, "cut by detach (op 0)") ==
         Cause::cut);
   CHECK(cause_of([](Xs v) { return tensor(v[0].values(), {3}, DType::float64) * v[1]; },
-                 {draw({3}), draw({3}, 2)}, "never used") == Cause::cut);
-  CHECK(cause_of([](Xs v) { return square(v[0]) + exp(detach(v[0])); }, {draw({3})},
+                 {test::positive({3}), test::positive({3}, 2)}, "never used") == Cause::cut);
+  CHECK(cause_of([](Xs v) { return square(v[0]) + exp(detach(v[0])); }, {test::positive({3})},
                  "lacks a part; the tape is cut by detach") == Cause::cut);
-  CHECK(cause_of([](Xs v) { return v[0] * detach(v[0]); }, {draw({3})}, "1/2 times") == Cause::factor);
-  CHECK(cause_of([](Xs v) { return v[0] * detach(v[0]); }, {draw({3})}, "cut by detach") == Cause::factor);
+  CHECK(cause_of([](Xs v) { return v[0] * detach(v[0]); }, {test::positive({3})}, "1/2 times") ==
+        Cause::factor);
+  CHECK(cause_of([](Xs v) { return v[0] * detach(v[0]); }, {test::positive({3})}, "cut by detach") ==
+        Cause::factor);
 }
 
 TEST_CASE("a gradient of zero is told, of all elements or of some") {
-  CHECK(cause_of(square_claiming(0), {draw({3, 4})}, "0 everywhere") == Cause::zero);
+  CHECK(cause_of(square_claiming(0), {test::positive({3, 4})}, "0 everywhere") == Cause::zero);
   const auto forgetful = [](Xs v) {
     return claim(
         {v[0]}, [&] { return v[0] * v[0]; },
@@ -225,21 +226,22 @@ TEST_CASE("a gradient of zero is told, of all elements or of some") {
           return {dy * x * 2.0 * tensor({1, 0, 1, 0}, DType::float64)};
         });
   };
-  CHECK(cause_of(forgetful, {draw({4})}, "0 at 2 of 4 elements") == Cause::zero);
+  CHECK(cause_of(forgetful, {test::positive({4})}, "0 at 2 of 4 elements") == Cause::zero);
 }
 
 TEST_CASE("random functions, values that are not finite, and backwards that throw are told") {
   Generator generator(1);
-  CHECK(cause_of([&](Xs v) { return dropout(v[0], 0.5, generator); }, {draw({30})}, "different values") ==
-        Cause::random);
+  CHECK(cause_of([&](Xs v) { return dropout(v[0], 0.5, generator); }, {test::positive({30})},
+                 "different values") == Cause::random);
   int calls = 0;
-  CHECK(cause_of([&](Xs v) { return slice(v[0], 0, 0, ++calls % 2); }, {draw({3})}) == Cause::random);
+  CHECK(cause_of([&](Xs v) { return slice(v[0], 0, 0, ++calls % 2); }, {test::positive({3})}) ==
+        Cause::random);
   CHECK(cause_of([](Xs v) { return sqrt(v[0]); }, {tensor({1, 0}, DType::float64)}) == Cause::not_finite);
   const auto throws = [](Xs v) {
     return claim(
         {v[0]}, [&] { return v[0] * v[0]; }, [](const Tensor&) -> Grads { fail("not written yet"); });
   };
-  CHECK(cause_of(throws, {draw({3})}, "not written yet") == Cause::failed);
+  CHECK(cause_of(throws, {test::positive({3})}, "not written yet") == Cause::failed);
 }
 
 TEST_CASE("a wrong gradient of no known kind is called unknown") {
@@ -247,7 +249,7 @@ TEST_CASE("a wrong gradient of no known kind is called unknown") {
     return claim(
         {v[0]}, [&] { return v[0] * v[0]; }, [x = v[0]](const Tensor& dy) -> Grads { return {dy * exp(x)}; });
   };
-  CHECK(cause_of(f, {draw({3, 4})}) == Cause::unknown);
+  CHECK(cause_of(f, {test::positive({3, 4})}) == Cause::unknown);
 }
 
 TEST_CASE("a first derivative that is right does not hide a second that is not") {
@@ -257,8 +259,8 @@ TEST_CASE("a first derivative that is right does not hide a second that is not")
         {v[0]}, [&] { return v[0] * v[0]; },
         [x = v[0]](const Tensor& dy) -> Grads { return {dy * detach(x) * 2.0}; });
   };
-  CHECK(check_gradients(f, {draw({3})}, {.order = 1}).passed);
-  const auto r = check_gradients(f, {draw({3})}, {.order = 2});
+  CHECK(check_gradients(f, {test::positive({3})}, {.order = 1}).passed);
+  const auto r = check_gradients(f, {test::positive({3})}, {.order = 2});
   CHECK_FALSE(r.passed);
   CHECK(r.cause == Cause::zero);
   CHECK(r.explanation.find("but that of order 2 is 0 everywhere") != std::string::npos);
@@ -274,24 +276,26 @@ TEST_CASE("the worst element is found among many, from a few directions") {
           return {dx};
         });
   };
-  const auto r = check_gradients(f, {draw({50, 100})});
+  const auto r = check_gradients(f, {test::positive({50, 100})});
   REQUIRE_FALSE(r.passed);
   CHECK(r.inputs[0].element == "[12, 34]");
   CHECK(r.inputs[0].analytic - r.inputs[0].numeric == doctest::Approx(0.5));
 }
 
 TEST_CASE("Taylor's remainder falls as h where the gradient is wrong") {
-  CHECK(check_gradients(square_claiming(1.1), {draw({3})}).taylor_slope == doctest::Approx(1).epsilon(0.1));
-  CHECK(check_gradients(square_claiming(1), {draw({3})}).taylor_slope == doctest::Approx(2).epsilon(0.01));
-  CHECK(check_gradients([](Xs v) { return v[0] * 2.0; }, {draw({3})}).taylor_slope == 0);
+  CHECK(check_gradients(square_claiming(1.1), {test::positive({3})}).taylor_slope ==
+        doctest::Approx(1).epsilon(0.1));
+  CHECK(check_gradients(square_claiming(1), {test::positive({3})}).taylor_slope ==
+        doctest::Approx(2).epsilon(0.01));
+  CHECK(check_gradients([](Xs v) { return v[0] * 2.0; }, {test::positive({3})}).taylor_slope == 0);
   // It also fails a check on its own.
-  const auto r =
-      check_gradients(square_claiming(1.1), {draw({3})}, {.differences = false, .duals = Duals::no});
+  const auto r = check_gradients(square_claiming(1.1), {test::positive({3})},
+                                 {.differences = false, .duals = Duals::no});
   CHECK_FALSE(r.passed);
 }
 
 TEST_CASE("dual numbers see what differences cannot, and where they cannot run the report says why") {
-  const auto r = check_gradients(square_claiming(1 + 1e-9), {draw({3})});
+  const auto r = check_gradients(square_claiming(1 + 1e-9), {test::positive({3})});
   CHECK_FALSE(r.passed);
   CHECK(r.inputs[0].difference_error < 1e-6);
   CHECK(r.inputs[0].dual_error > 1e-10);
@@ -299,10 +303,10 @@ TEST_CASE("dual numbers see what differences cannot, and where they cannot run t
     (void)v[0].data<double>();
     return square(v[0]);
   };
-  const auto without = check_gradients(doubles_only, {draw({3})});
+  const auto without = check_gradients(doubles_only, {test::positive({3})});
   CHECK(without.passed);
   CHECK(without.dual_note.find("dual64") != std::string::npos);
-  CHECK_FALSE(check_gradients(doubles_only, {draw({3})}, {.duals = Duals::yes}).passed);
+  CHECK_FALSE(check_gradients(doubles_only, {test::positive({3})}, {.duals = Duals::yes}).passed);
 }
 
 TEST_CASE("the report reads as it should") {
@@ -336,6 +340,6 @@ TEST_CASE("a wrong gradient of a function without outputs is told, not a crash")
             "broken", {v[0]}, zeros({0}, DType::float64),
             [shape = v[0].shape()](const Tensor&) -> Grads { return {ones(shape, DType::float64)}; });
       },
-      {draw({3})});
+      {test::positive({3})});
   CHECK_FALSE(report.passed);
 }

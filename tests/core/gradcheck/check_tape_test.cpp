@@ -21,13 +21,9 @@ using namespace vitrine;
 
 namespace {
 
-Tensor draw(const Shape& shape, uint64_t seed = 1, DType dtype = DType::float64) {
-  return test::random(shape, seed, dtype, 0.3, 1.5);
-}
-
 /// The result of check_tape for the nodes of f. f is called with a watched matrix [3, 4].
 TapeCheck checked(const std::function<void(const Tensor&)>& f, TapeOptions options = {},
-                  const Tensor& x = draw({3, 4})) {
+                  const Tensor& x = test::positive({3, 4})) {
   options.checkable = true;
   Tape tape(options);
   f(tape.watch(x));
@@ -143,7 +139,7 @@ TEST_CASE("what cannot be checked is said, with the reason") {
   CHECK(to_string(result).find("0 right, 1 cut, 1 not checked") != std::string::npos);
 
   Tape tape({.checkable = true});
-  const Tensor x = tape.watch(draw({3, 4})), scale = draw({3, 4}, 2);
+  const Tensor x = tape.watch(test::positive({3, 4})), scale = test::positive({3, 4}, 2);
   x + scale;
   {
     const Tape::Pause pause;
@@ -225,13 +221,13 @@ TEST_CASE("a checkpoint, random numbers, a tape of order 2 and other dtypes are 
         Tape::recording()->gradient(loss, {x});
       },
       {.order = 2}));
-  check_right(
-      checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {}, draw({3, 4}, 1, DType::float32)));
-  check_right(
-      checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {}, draw({3, 4}, 1, DType::bfloat16)));
+  check_right(checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {},
+                      test::positive({3, 4}, 1, DType::float32)));
+  check_right(checked([](const Tensor& x) { sum(softmax(x) * exp(x)); }, {},
+                      test::positive({3, 4}, 1, DType::bfloat16)));
   const auto wrong =
       checked([](const Tensor& x) { doubled(x, [](const Tensor& dy) -> Grads { return {dy * 2.02}; }); }, {},
-              draw({3, 4}, 1, DType::float32));
+              test::positive({3, 4}, 1, DType::float32));
   CHECK(wrong.nodes[0].verdict == NodeVerdict::wrong);
 }
 
@@ -245,7 +241,7 @@ TEST_CASE("a kink is undecided, not wrong") {
 TEST_CASE("a checkable tape and its check change no bit") {
   const auto gradient = [](bool checkable) {
     Tape tape({.checkable = checkable});
-    Tensor x = draw({3, 4});
+    Tensor x = test::positive({3, 4});
     x.requires_grad();
     const Tensor loss = sum(softmax(matmul(x, transpose(x))) * 3.0);
     if (checkable) {
@@ -260,7 +256,7 @@ TEST_CASE("a checkable tape and its check change no bit") {
 
 TEST_CASE("two checkable tapes on one thread, in the order of a pause, keep their own kernels") {
   Tape outer({.checkable = true});
-  const Tensor x = outer.watch(draw({3, 4}));
+  const Tensor x = outer.watch(test::positive({3, 4}));
   tanh(x);
   {
     const Tape::Pause pause;
@@ -272,7 +268,7 @@ TEST_CASE("two checkable tapes on one thread, in the order of a pause, keep thei
 }
 
 TEST_CASE("wrong uses are errors that say what was wanted") {
-  const Tensor x = draw({3, 4});
+  const Tensor x = test::positive({3, 4});
   {
     Tape tape;
     tanh(tape.watch(x));

@@ -8,14 +8,14 @@ using vitrine::memory::RecentBlocks;
 
 namespace {
 
-struct alignas(64) Block {
+struct alignas(64) SmallBlock {
   char bytes[128];
 };
 
 }  // namespace
 
 TEST_CASE("the last block of a size that came is the first to go, and only to who asks for that size") {
-  std::vector<Block> blocks(3);
+  std::vector<SmallBlock> blocks(3);
   RecentBlocks recent;
   CHECK(recent.take(64) == nullptr);
   CHECK(recent.keep(&blocks[0], 64));
@@ -29,7 +29,7 @@ TEST_CASE("the last block of a size that came is the first to go, and only to wh
 
 TEST_CASE("large blocks are not kept, and no more than a megabyte of small ones") {
   constexpr size_t kSize = size_t{64} << 10;
-  std::vector<Block> memory(17 * kSize / sizeof(Block) + 2);
+  std::vector<SmallBlock> memory(17 * kSize / sizeof(SmallBlock) + 2);
   auto* const begin = reinterpret_cast<char*>(memory.data());
   RecentBlocks recent;
   CHECK(!recent.keep(begin, kSize + 64));

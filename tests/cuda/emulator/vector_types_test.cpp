@@ -35,7 +35,7 @@ static_assert(lie_as_in_cuda<float, float1, float2, float3, float4>());
 static_assert(lie_as_in_cuda<double, double1, double2, double3, double4>());
 
 /// Four elements a thread: Σ x, and y = x in reverse order.
-__global__ void reverse_kernel(float4* y, const float4* x, double2* sums, unsigned n) {
+__global__ void reverse_vectors_kernel(float4* y, const float4* x, double2* sums, unsigned n) {
   const uint3 i = threadIdx;
   const float4 v = __ldg(&x[i.x]);
   __stcs(&y[n - 1 - i.x], make_float4(v.w, v.z, v.y, v.x));
@@ -59,7 +59,7 @@ TEST_CASE("vectors of four are read and written at once") {
   for (int i = 0; i < 32; ++i)
     x[static_cast<size_t>(i)] = make_float4(4.0f * i, 4.0f * i + 1, 4.0f * i + 2, 4.0f * i + 3);
   std::vector<double2> sums(32);
-  VITRINE_LAUNCH(reverse_kernel, 1, 32, 0, y.data(), x.data(), sums.data(), 32u);
+  VITRINE_LAUNCH(reverse_vectors_kernel, 1, 32, 0, y.data(), x.data(), sums.data(), 32u);
   CHECK(y[0].x == 127);
   CHECK(y[31].w == 0);
   CHECK(y[3].y == 127 - 13);

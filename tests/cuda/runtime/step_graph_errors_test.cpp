@@ -23,13 +23,7 @@
 #include "tests/cuda/device.h"
 
 using namespace vitrine;
-using test::has_gpu;
-
-namespace {
-
-constexpr Device kGpu = Device::cuda;
-
-}  // namespace
+using test::has_gpu, test::kGpu;
 
 TEST_CASE("an index out of range is told by what waits next, in a graph and without one") {
   if (!has_gpu()) return;

@@ -28,11 +28,10 @@
 #endif
 
 using namespace vitrine;
-using test::has_gpu;
+using test::has_gpu, test::kGpu;
 
 namespace {
 
-constexpr Device kGpu = Device::cuda;
 constexpr int64_t kBatch = 2, kSteps = 5;
 
 nn::GptOptions tiny() {

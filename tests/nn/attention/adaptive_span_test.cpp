@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "nn/attention/composed.h"
 #include "nn/attention/differential.h"
 #include "nn/check_gradients.h"
@@ -20,25 +19,19 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
 
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
 struct Heads {
-  Tensor q = normal({2, 2, 4, 3}, 1), k = normal({2, 1, 6, 3}, 2), v = normal({2, 1, 6, 3}, 3);
+  Tensor q = test::normal({2, 2, 4, 3}, 1), k = test::normal({2, 1, 6, 3}, 2),
+         v = test::normal({2, 1, 6, 3}, 3);
 };
 
-ComposedAttention made(const char* name) {
+ComposedAttention composed_attention(const char* name) {
   ComposedAttention attention(parse_attention(name), 2, 3, 8);
   attention.to(DType::float64);
   return attention;
@@ -64,7 +57,7 @@ void step(Parameter& p, double rate, const std::function<Tensor()>& loss) {
 
 TEST_CASE("adaptive span: the ramp, in both directions, gradients, and a span below 0") {
   const Heads x;
-  ComposedAttention attention = made("adaptive_span=2");
+  ComposedAttention attention = composed_attention("adaptive_span=2");
   auto& part = dynamic_cast<AdaptiveSpan&>(*attention.parts[0]);
   CHECK(part.span().values() == std::vector<double>{4, 4});  // half of the context
   part.share.assign(full({2}, 1.5 / 8, DType::float64));
@@ -82,12 +75,12 @@ TEST_CASE("adaptive span: the ramp, in both directions, gradients, and a span be
   CHECK_MESSAGE(report.passed, to_string(report));
   // A span far below 0: each query has only itself, so that the output is its own value.
   part.share.assign(tensor({-9.0, -9.0}, {2}, DType::float64));
-  CHECK(apart(attention.forward(x.q, x.k, x.v, {.causal = true}), expand(slice(x.v, 2, 2, 6), {2, 2, 4, 3})) <
-        1e-14);
+  CHECK(test::distance(attention.forward(x.q, x.k, x.v, {.causal = true}),
+                       expand(slice(x.v, 2, 2, 6), {2, 2, 4, 3})) < 1e-14);
   // A span over everything is ordinary attention.
   part.share.assign(tensor({9.0, 9.0}, {2}, DType::float64));
-  CHECK(apart(attention.forward(x.q, x.k, x.v, {.causal = true}),
-              made("standard").forward(x.q, x.k, x.v, {.causal = true})) < 1e-14);
+  CHECK(test::distance(attention.forward(x.q, x.k, x.v, {.causal = true}),
+                       composed_attention("standard").forward(x.q, x.k, x.v, {.causal = true})) < 1e-14);
 }
 
 TEST_CASE("the span's penalty is a mean over heads, a sum over layers, and shrinks spans to 0") {
@@ -107,10 +100,10 @@ TEST_CASE("the span's penalty is a mean over heads, a sum over layers, and shrin
 
 TEST_CASE("a learned mask hides distances exactly, and the straight-through gradient opens and closes it") {
   const Heads x;
-  ComposedAttention attention = made("learned_mask");
+  ComposedAttention attention = composed_attention("learned_mask");
   const AttentionMask causal{.causal = true};
-  CHECK(apart(attention.forward(x.q, x.k, x.v, causal), made("standard").forward(x.q, x.k, x.v, causal)) <
-        1e-14);
+  CHECK(test::distance(attention.forward(x.q, x.k, x.v, causal),
+                       composed_attention("standard").forward(x.q, x.k, x.v, causal)) < 1e-14);
   Parameter logits = attention.parameters()[0];
   // Head 0 sees the distances 0 and 2 (0 always), head 1 those up to 1.
   std::vector<double> own(16, -0.5);
@@ -122,12 +115,13 @@ TEST_CASE("a learned mask hides distances exactly, and the straight-through grad
                                              1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0,
                                              1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1});
   const Tensor allowed = unsqueeze(cast(slice(seen, 0, 0, 1), DType::boolean), 0);
-  CHECK(apart(attention.forward(x.q, x.k, x.v, causal),
-              made("standard")
-                  .forward(x.q, x.k, x.v, {.causal = true, .allowed = reshape(allowed, {1, 2, 4, 6})})) <
-        1e-14);
+  CHECK(test::distance(attention.forward(x.q, x.k, x.v, causal),
+                       composed_attention("standard")
+                           .forward(x.q, x.k, x.v,
+                                    {.causal = true, .allowed = reshape(allowed, {1, 2, 4, 6})})) < 1e-14);
   // Only the key at distance 1 has a value. A loss that asks for it opens the mask there.
-  const Heads y{normal({1, 2, 4, 3}, 1), normal({1, 2, 4, 3}, 2), zeros({1, 2, 4, 3}, DType::float64)};
+  const Heads y{test::normal({1, 2, 4, 3}, 1), test::normal({1, 2, 4, 3}, 2),
+                zeros({1, 2, 4, 3}, DType::float64)};
   const Tensor v = concat({zeros({1, 2, 2, 3}, DType::float64), ones({1, 2, 1, 3}, DType::float64),
                            zeros({1, 2, 1, 3}, DType::float64)},
                           2);
@@ -145,7 +139,7 @@ TEST_CASE("a learned mask hides distances exactly, and the straight-through grad
 
 TEST_CASE("persistent memory is a softmax over memory and keys, gradients, and no window hides it") {
   const Heads x;
-  ComposedAttention attention = made("persistent=2");
+  ComposedAttention attention = composed_attention("persistent=2");
   CHECK(attention.path() == ComposedAttention::Path::fused);
   const auto report =
       check_gradients(attention,
@@ -164,15 +158,15 @@ TEST_CASE("persistent memory is a softmax over memory and keys, gradients, and n
   const Tensor visible = concat({ones({4, 2}, DType::boolean), window}, 1);
   const Tensor scores = matmul(x.q, transpose(joined(own[0], x.k))) / std::sqrt(3.0);
   const Tensor want = matmul(softmax(where(visible, scores, -INFINITY)), joined(own[1], x.v));
-  CHECK(apart(attention.forward(x.q, x.k, x.v, {.causal = true, .left = 1}), want) < 1e-14);
+  CHECK(test::distance(attention.forward(x.q, x.k, x.v, {.causal = true, .left = 1}), want) < 1e-14);
   // Masks of any rank, a bias, and more queries than keys: the parts agree on both paths, and a
   // query without keys has no memory.
-  AttentionMask biased{.bias = normal({1}, 4)},
+  AttentionMask biased{.bias = test::normal({1}, 4)},
       ranked{.allowed = tensor({1, 0, 1, 1, 0, 0}, {6}, DType::boolean)};
   for (const AttentionMask& mask : {biased, ranked, AttentionMask{.right = 0}, AttentionMask{.left = 0}}) {
     MixerTrace trace;
-    CHECK(apart(attention.forward(x.q, x.k, x.v, mask),
-                attention.forward(x.q, x.k, x.v, mask, nullptr, &trace)) < 1e-14);
+    CHECK(test::distance(attention.forward(x.q, x.k, x.v, mask),
+                         attention.forward(x.q, x.k, x.v, mask, nullptr, &trace)) < 1e-14);
     CHECK(trace.weights.shape() == Shape{2, 2, 4, 8});
     CHECK(min(slice(trace.weights, 3, 0, 2)).item() > 0);
   }
@@ -186,15 +180,16 @@ TEST_CASE("persistent memory is a softmax over memory and keys, gradients, and n
 TEST_CASE("persistent memory composes with norms, rotations, masks and LASER, and refuses distances") {
   const Heads x;
   for (const char* name : {"persistent=2+qk_norm+laser", "persistent=2+window=2", "persistent=2+entmax"})
-    CHECK_NOTHROW(made(name).forward(x.q, x.k, x.v, {.causal = true}));
+    CHECK_NOTHROW(composed_attention(name).forward(x.q, x.k, x.v, {.causal = true}));
   for (const char* name :
        {"persistent=2+alibi", "persistent=2+rotary", "persistent=2+t5", "persistent=2+adaptive_span"})
     CHECK_THROWS_WITH_AS(ComposedAttention(parse_attention(name), 2, 4, 8),
                          doctest::Contains("the keys that persistent adds have no position"), Error);
   CHECK_THROWS_WITH_AS(parse_mixer("differential+persistent"),
                        doctest::Contains("differential has no keys and values to extend"), Error);
-  CHECK_THROWS_WITH_AS(made("persistent=0"), doctest::Contains("wanted a whole number from 1 on"), Error);
-  CHECK_THROWS_WITH_AS(made("persistent").forward(x.q, x.k, slice(x.v, 3, 0, 2), {}),
+  CHECK_THROWS_WITH_AS(composed_attention("persistent=0"),
+                       doctest::Contains("wanted a whole number from 1 on"), Error);
+  CHECK_THROWS_WITH_AS(composed_attention("persistent").forward(x.q, x.k, slice(x.v, 3, 0, 2), {}),
                        doctest::Contains("are [2, 16, 3], wanted [2, M, 2]"), Error);
   // Parts that need shared positions have no place in a cross-attention; the memory has.
   CHECK(

@@ -6,11 +6,11 @@
 
 #include <cmath>
 
-#include "core/random.h"
 #include "nn/attention/cache.h"
 #include "nn/check_gradients.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -19,11 +19,6 @@ using namespace vitrine::nn;
 namespace {
 
 const AttentionSizes kSizes{2, 6, 8};
-
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
 
 }  // namespace
 
@@ -41,7 +36,7 @@ TEST_CASE("gradients of inputs and parameters, with parts, grouped heads and a c
     const GradientReport report = check_gradients(
         attention,
         [&](const std::vector<Tensor>& x) { return attention.forward(x[0], x[1], x[2], {.causal = true}); },
-        {normal({1, 2, 3, 6}, 1), normal({1, 1, 4, 6}, 2), normal({1, 1, 4, 6}, 3)});
+        {test::normal({1, 2, 3, 6}, 1), test::normal({1, 1, 4, 6}, 2), test::normal({1, 1, 4, 6}, 3)});
     CHECK_MESSAGE(report.passed, to_string(report));
   }
 }
@@ -50,8 +45,8 @@ TEST_CASE("a trace shows the difference of the maps, whose rows sum to 1 − λ"
   DifferentialAttention attention(parse_attention("standard"), kSizes);
   attention.to(DType::float64);
   MixerTrace trace;
-  attention.forward(normal({1, 2, 3, 6}, 1), normal({1, 2, 4, 6}, 2), normal({1, 2, 4, 6}, 3), {}, nullptr,
-                    &trace);
+  attention.forward(test::normal({1, 2, 3, 6}, 1), test::normal({1, 2, 4, 6}, 2),
+                    test::normal({1, 2, 4, 6}, 3), {}, nullptr, &trace);
   CHECK_FALSE(trace.distribution);
   for (const double total : sum(trace.weights, {-1}).values())
     CHECK(total == doctest::Approx(1 - attention.lambda().item()).epsilon(1e-12));
@@ -60,9 +55,9 @@ TEST_CASE("a trace shows the difference of the maps, whose rows sum to 1 − λ"
 TEST_CASE("a clone has values of its own, and wrong sizes and states are errors") {
   DifferentialAttention attention(parse_attention("alibi"), kSizes);
   const DifferentialAttention copy = attention.clone();
-  const Tensor q = cast(normal({1, 2, 3, 6}, 1), DType::float32);
+  const Tensor q = cast(test::normal({1, 2, 3, 6}, 1), DType::float32);
   CHECK(spec::distance(copy.forward(q, q, q, {}).values(), attention.forward(q, q, q, {}).values(), 1) == 0);
-  attention.gain.assign(cast(normal({6}, 2), DType::float32));
+  attention.gain.assign(cast(test::normal({6}, 2), DType::float32));
   CHECK(spec::distance(copy.forward(q, q, q, {}).values(), attention.forward(q, q, q, {}).values(), 1) >
         0.01);
   CHECK(attention.needs_positions());

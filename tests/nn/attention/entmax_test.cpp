@@ -6,8 +6,8 @@
 
 #include "core/creation.h"
 #include "core/gradcheck/check_gradients.h"
-#include "core/random.h"
 #include "nn/attention/composed.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -39,11 +39,6 @@ std::vector<double> searched(const std::vector<double>& scores, const Family& f)
   return at(low);
 }
 
-Tensor normal(const Shape& shape, uint64_t seed, double deviation = 1) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, deviation, g);
-}
-
 }  // namespace
 
 TEST_CASE("the weights are those that a search for the threshold has, hidden keys and empty rows have 0") {
@@ -51,7 +46,7 @@ TEST_CASE("the weights are those that a search for the threshold has, hidden key
     INFO(family.name);
     const auto part = parse_attention(family.name).parts[0].row->make({2, 4, 8}, PartValues());
     for (const double deviation : {0.0, 0.3, 3.0, 300.0}) {
-      const Tensor scores = normal({5, 7}, 4, deviation);
+      const Tensor scores = test::normal({5, 7}, 4, DType::float64, deviation);
       const auto got = part->normalize(scores).values(), all = scores.values();
       for (size_t row = 0; row < 5; ++row) {
         const auto begin = all.begin() + static_cast<long>(row) * 7;
@@ -72,7 +67,8 @@ TEST_CASE("gradients of both, with keys in and out of the support") {
     const ComposedAttention attention(parse_attention(family.name), 2, 4, 8);
     const auto report = check_gradients(
         [&](const std::vector<Tensor>& t) { return attention.forward(t[0], t[1], t[2], {.causal = true}); },
-        {normal({1, 2, 5, 4}, 1, 2), normal({1, 2, 5, 4}, 2, 2), normal({1, 2, 5, 4}, 3)});
+        {test::normal({1, 2, 5, 4}, 1, DType::float64, 2), test::normal({1, 2, 5, 4}, 2, DType::float64, 2),
+         test::normal({1, 2, 5, 4}, 3)});
     CHECK_MESSAGE(report.passed, to_string(report));
   }
 }

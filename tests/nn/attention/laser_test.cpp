@@ -24,11 +24,10 @@ using namespace vitrine::nn;
 
 namespace {
 
-using Inputs = test::AttentionInputs;
-using test::value_and_gradients;
+using test::AttentionInputs, test::value_and_gradients;
 
 /// q, k and dy are standard normal, v has this deviation.
-Inputs inputs(DType dtype, double deviation, int64_t time = 33) {
+AttentionInputs inputs(DType dtype, double deviation, int64_t time = 33) {
   Generator g(3);
   const auto normal = [&](double d) {
     return copy_as(randn({2, 2, time, 8}, DType::float64, Device::cpu, 0, d, g), dtype);
@@ -36,13 +35,14 @@ Inputs inputs(DType dtype, double deviation, int64_t time = 33) {
   return {normal(1), normal(1), normal(deviation), normal(1)};
 }
 
-Inputs widened(Inputs x) {
+AttentionInputs widened(AttentionInputs x) {
   for (Tensor* t : {&x.q, &x.k, &x.v, &x.dy}) *t = copy_as(*t, DType::float64);
   return x;
 }
 
 /// y, dq, dk, dv.
-std::vector<Tensor> run(const char* name, const Inputs& x, bool generic, const AttentionMask& mask = {}) {
+std::vector<Tensor> run(const char* name, const AttentionInputs& x, bool generic,
+                        const AttentionMask& mask = {}) {
   const ComposedAttention attention(parse_attention(name), x.q.size(1), x.q.size(3), 64);
   Tape tape;
   for (const Tensor& t : {x.q, x.k, x.v}) tape.watch(t);
@@ -71,11 +71,11 @@ TEST_CASE("LASER(ε·v)/ε tends to standard attention as ε tends to 0") {
   for (const bool generic : {false, true})
     for (const DType dtype : {DType::float64, DType::float32}) {
       const double rounding = dtype == DType::float64 ? 1e-9 : 2e-6;
-      const Inputs x = inputs(dtype, 1);
+      const AttentionInputs x = inputs(dtype, 1);
       const Tensor standard = run("standard", x, generic)[0];
       for (const double small : {1e-2, 1e-4, 1e-6}) {
         INFO(path(generic), ", ", name(dtype), ", ε = ", small);
-        Inputs scaled = x;
+        AttentionInputs scaled = x;
         scaled.v = x.v * small;
         const double off = error(run("laser", scaled, generic)[0] / small, standard);
         CHECK(off <= 2 * small + rounding);  // ε/2 times the variance of v, to first order
@@ -93,7 +93,7 @@ TEST_CASE("the gradient by the scores of two keys has the published values") {
         const auto n = static_cast<int64_t>(x.size());
         return tensor(x, {1, 1, n, 1}, DType::float64);
       };
-      const Inputs x{one({1}), one({gap, 0}), one({10, 0}), one({1})};
+      const AttentionInputs x{one({1}), one({gap, 0}), one({10, 0}), one({1})};
       const double of_laser = run("laser+scale=1", x, generic)[2].values()[0],
                    of_standard = run("standard+scale=1", x, generic)[2].values()[0];
       CHECK(std::abs(of_laser - (gap < 0 ? 0.980 : 0.018)) <= 5e-4);
@@ -109,7 +109,7 @@ TEST_CASE("in bfloat16 small values cost LASER no digits: 0.3 % of the output, 0
   for (const bool generic : {false, true})
     for (const double deviation : {0.01, 0.1, 1.0}) {
       INFO(path(generic), ", deviation ", deviation);
-      const Inputs x = inputs(DType::bfloat16, deviation, 64);
+      const AttentionInputs x = inputs(DType::bfloat16, deviation, 64);
       const auto got = run("laser", x, generic), want = run("laser", widened(x), generic);
       CHECK(relative(got[0], want[0]) <= (generic ? 0.002 : 0.003));
       CHECK(relative(got[1], want[1]) <= 0.0055);
@@ -121,7 +121,7 @@ TEST_CASE("LASER reads what its anchor cannot reach: a far future, and values ov
   for (const bool generic : {false, true})
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
       INFO(path(generic), ", ", name(dtype));
-      Inputs x = inputs(dtype, 1);
+      AttentionInputs x = inputs(dtype, 1);
       const Tensor before = run("laser", x, generic, causal)[0];
       x.v = concat({slice(x.v, 2, 0, 32), full({2, 2, 1, 8}, 1000, dtype)}, 2);
       const Tensor after = run("laser", x, generic, causal)[0];
@@ -130,7 +130,7 @@ TEST_CASE("LASER reads what its anchor cannot reach: a far future, and values ov
             (dtype == DType::float32 ? 2e-6 : epsilon(dtype)));
 
       // Most pairs of values differ by more than the exponent range of e^x in float32.
-      const Inputs wide = inputs(dtype, 100);
+      const AttentionInputs wide = inputs(dtype, 100);
       const auto got = run("laser", wide, generic, causal),
                  want = run("laser", widened(wide), !generic, causal);
       for (size_t i = 0; i < got.size(); ++i) {
@@ -147,7 +147,7 @@ TEST_CASE("scores 200 apart are read right, also where a value makes up for a we
     for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
       for (const double deviation : {0.01, 1.0, 100.0}) {
         INFO(path(generic), ", ", name(dtype), ", deviation ", deviation);
-        Inputs x = inputs(dtype, deviation);
+        AttentionInputs x = inputs(dtype, deviation);
         // Every query reads channel 0 only, in which the scores of the keys cycle through 200,
         // 0 and −200: exact in each dtype.
         const Tensor q = zeros(x.q.shape(), DType::float64), k = clone(cast(x.k, DType::float64));
@@ -158,7 +158,7 @@ TEST_CASE("scores 200 apart are read right, also where a value makes up for a we
         x.q = cast(q, dtype), x.k = cast(k, dtype);
         AttentionOptions exact;
         exact.scale = 1, exact.read = AttentionRead::laser;
-        const Inputs wide = widened(x);
+        const AttentionInputs wide = widened(x);
         const auto got = run("laser+scale=1", x, generic),
                    want = value_and_gradients(define::attention, wide, exact);
         for (size_t i = 0; i < got.size(); ++i) {
@@ -180,7 +180,7 @@ TEST_CASE("LASER's output lies between the least and the greatest value that a q
     for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
       for (const double deviation : {0.01, 1.0, 20.0, 100.0}) {
         INFO(path(generic), ", ", name(dtype), ", deviation ", deviation);
-        const Inputs x = inputs(dtype, deviation);
+        const AttentionInputs x = inputs(dtype, deviation);
         const AttentionMask mask{.causal = true, .left = 6};
         const auto y = run("laser", x, generic, mask)[0].values(), v = x.v.values();
         // The sums around the anchor are rounded relative to the size of the values. The rounding
@@ -209,7 +209,7 @@ TEST_CASE("a row without keys gives 0 and gradients 0 also where LASER reads exa
   AttentionMask masked, biased;
   masked.allowed = padding_mask(lengths, 33);
   biased.bias = where(masked.allowed, full({}, 0, DType::float64), -INFINITY);
-  const Inputs x = inputs(DType::float64, 100);
+  const AttentionInputs x = inputs(DType::float64, 100);
   for (const bool generic : {false, true})
     for (const AttentionMask& mask : {masked, biased}) {
       INFO(path(generic), mask.bias.defined() ? ", hidden by a bias" : ", hidden by a mask");

@@ -21,24 +21,16 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
 
-Tensor random(const Shape& shape, uint64_t seed, double deviation = 1) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, deviation, g);
-}
-
-double apart(const Tensor& x, const Tensor& y, double floor = 1e-3) {
-  return spec::distance(x.values(), y.values(), floor);
-}
-
 /// The attention of a name, for heads of 6 channels.
-std::unique_ptr<Attention> made(const std::string& text, int64_t heads = 2, int64_t context = 16) {
+std::unique_ptr<Attention> linear_attention(const std::string& text, int64_t heads = 2,
+                                            int64_t context = 16) {
   manual_seed(7);
   const MixerName name = parse_mixer(text);
   auto attention = name.base->attention(name.parts, {heads, 6, context}, name.values);
@@ -72,42 +64,43 @@ TEST_CASE("linear forms equal the quadratic form of their weights, with small an
         for (const auto& counts : {std::pair<int64_t, int64_t>{70, 70}, {3, 130}, {9, 5}}) {
           const int64_t queries = counts.first, keys = counts.second;
           INFO(label(name, causal), ", values of ", size, ", queries and keys ", queries, " ", keys);
-          const auto attention = made(name);
-          const Tensor q = random({2, 2, queries, 6}, 1), k = random({2, 1, keys, 6}, 2),
-                       v = random({2, 1, keys, 6}, 3, size);
+          const auto attention = linear_attention(name);
+          const Tensor q = test::normal({2, 2, queries, 6}, 1), k = test::normal({2, 1, keys, 6}, 2),
+                       v = test::normal({2, 1, keys, 6}, 3, DType::float64, size);
           const AttentionMask mask{.causal = causal};
           MixerTrace trace;
           const Tensor y = attention->forward(q, k, v, mask, nullptr, &trace);
           const int64_t blind = causal ? std::max<int64_t>(0, queries - keys) : 0;
-          CHECK(apart(slice(y, 2, blind), slice(quadratic(trace, v, has_laser(name), size), 2, blind), size) <
-                1e-13);
+          CHECK(test::distance(slice(y, 2, blind),
+                               slice(quadratic(trace, v, has_laser(name), size), 2, blind), size) < 1e-13);
           for (const double zero : slice(y, 2, 0, blind).values()) CHECK(zero == 0);
           CHECK(trace.distribution);
-          CHECK(apart(sum(slice(trace.weights, 2, blind), {-1}),
-                      ones({2, 2, queries - blind}, DType::float64)) < 1e-14);
+          CHECK(test::distance(sum(slice(trace.weights, 2, blind), {-1}),
+                               ones({2, 2, queries - blind}, DType::float64)) < 1e-14);
           CHECK(min(trace.weights).item() >= 0);
         }
   // The weights themselves: φ(q)·φ(k) with φ = elu + 1.
-  const Tensor q = random({1, 1, 3, 6}, 1), k = random({1, 1, 4, 6}, 2);
+  const Tensor q = test::normal({1, 1, 3, 6}, 1), k = test::normal({1, 1, 4, 6}, 2);
   MixerTrace trace;
-  made("linear", 1)->forward(q, k, k, {}, nullptr, &trace);
+  linear_attention("linear", 1)->forward(q, k, k, {}, nullptr, &trace);
   const Tensor products = matmul(elu(q) + 1, transpose(elu(k) + 1));
-  CHECK(apart(trace.weights, products / sum(products, {-1}, KeepAxes::yes)) < 1e-15);
+  CHECK(test::distance(trace.weights, products / sum(products, {-1}, KeepAxes::yes)) < 1e-15);
 }
 
 TEST_CASE("blocks of any size, and the scan, give the same causal read and the same sums") {
   const ReadOut mean;
-  const Tensor q = abs(random({1, 2, 23, 5}, 1)), k = abs(random({1, 2, 23, 5}, 2)),
-               v = random({1, 2, 23, 3}, 3);
-  const FeatureSums before = sums_of({abs(random({1, 2, 4, 5}, 4)), random({1, 2, 4, 3}, 5), {}}, mean);
+  const Tensor q = abs(test::normal({1, 2, 23, 5}, 1)), k = abs(test::normal({1, 2, 23, 5}, 2)),
+               v = test::normal({1, 2, 23, 3}, 3);
+  const FeatureSums before =
+      sums_of({abs(test::normal({1, 2, 4, 5}, 4)), test::normal({1, 2, 4, 3}, 5), {}}, mean);
   for (const FeatureSums& earlier : {FeatureSums{}, before}) {
     const CausalRead want = causal_mean(q, {k, v, {}}, earlier);
     for (const int64_t block : {1, 2, 3, 8, 23, 64}) {
       INFO(block);
       const CausalRead got = causal_read(q, {k, v, {}}, earlier, mean, block);
-      CHECK(apart(got.y, want.y) < 1e-13);
-      CHECK(apart(got.after.mass, want.after.mass) < 1e-13);
-      CHECK(apart(got.after.values, want.after.values) < 1e-13);
+      CHECK(test::distance(got.y, want.y) < 1e-13);
+      CHECK(test::distance(got.after.mass, want.after.mass) < 1e-13);
+      CHECK(test::distance(got.after.values, want.after.values) < 1e-13);
     }
   }
 }
@@ -115,8 +108,9 @@ TEST_CASE("blocks of any size, and the scan, give the same causal read and the s
 TEST_CASE("a later value has no part in earlier outputs, however large it is") {
   for (const char* name : kAttentions) {
     INFO(std::string(name));
-    const auto attention = made(name);
-    const Tensor q = random({1, 2, 150, 6}, 1), k = random({1, 2, 150, 6}, 2), v = random({1, 2, 150, 6}, 3);
+    const auto attention = linear_attention(name);
+    const Tensor q = test::normal({1, 2, 150, 6}, 1), k = test::normal({1, 2, 150, 6}, 2),
+                 v = test::normal({1, 2, 150, 6}, 3);
     const auto before = [&](const Tensor& keys, const Tensor& values) {
       return slice(attention->forward(q, keys, values, {.causal = true}), 2, 0, 140);
     };
@@ -124,20 +118,21 @@ TEST_CASE("a later value has no part in earlier outputs, however large it is") {
       return concat({slice(x, 2, 0, 140), late}, 2);
     };
     const Tensor want = before(k, v);
-    CHECK(apart(before(k, changed(v, full({1, 2, 10, 6}, 1000, DType::float64))), want) < 1e-13);
-    CHECK(apart(before(changed(k, random({1, 2, 10, 6}, 8, 20)), v), want) < 1e-13);
+    CHECK(test::distance(before(k, changed(v, full({1, 2, 10, 6}, 1000, DType::float64))), want) < 1e-13);
+    CHECK(test::distance(before(changed(k, test::normal({1, 2, 10, 6}, 8, DType::float64, 20)), v), want) <
+          1e-13);
     attention->to(DType::float32);
     const auto narrow = [&](const Tensor& values) {
       const auto f = [](const Tensor& x) { return cast(x, DType::float32); };
       return slice(attention->forward(f(q), f(k), f(values), {.causal = true}), 2, 0, 140);
     };
-    CHECK(apart(narrow(changed(v, full({1, 2, 10, 6}, 1000, DType::float64))), want, 1) < 2e-5);
+    CHECK(test::distance(narrow(changed(v, full({1, 2, 10, 6}, 1000, DType::float64))), want, 1) < 2e-5);
   }
 }
 
 TEST_CASE("values that are close to each other need no exact read, wherever they are") {
-  const auto attention = made("linear+laser");
-  const Tensor x = random({1, 2, 150, 6}, 1), v = random({1, 2, 150, 6}, 3, 0.1);
+  const auto attention = linear_attention("linear+laser");
+  const Tensor x = test::normal({1, 2, 150, 6}, 1), v = test::normal({1, 2, 150, 6}, 3, DType::float64, 0.1);
   const auto exact_reads = [&](const Tensor& values) {
     Profiler profiler;
     attention->forward(x, x, values, {.causal = true});
@@ -152,8 +147,9 @@ TEST_CASE("values that are close to each other need no exact read, wherever they
 TEST_CASE("decoding in steps equals the full pass, also after the state was copied and its rows reordered") {
   for (const char* name : kAttentions) {
     INFO(std::string(name));
-    const auto attention = made(name);
-    const Tensor q = random({2, 2, 80, 6}, 1), k = random({2, 1, 80, 6}, 2), v = random({2, 1, 80, 6}, 3, 8);
+    const auto attention = linear_attention(name);
+    const Tensor q = test::normal({2, 2, 80, 6}, 1), k = test::normal({2, 1, 80, 6}, 2),
+                 v = test::normal({2, 1, 80, 6}, 3, DType::float64, 8);
     const AttentionMask causal{.causal = true};
     const Tensor whole = attention->forward(q, k, v, causal);
     auto state = attention->make_state(2, 80);
@@ -161,7 +157,7 @@ TEST_CASE("decoding in steps equals the full pass, also after the state was copi
     const auto step = [&](int64_t count, DecodingState& s) {
       const auto part = [&](const Tensor& x) { return slice(x, 2, at, at + count); };
       const Tensor y = attention->forward(part(q), part(k), part(v), causal, &s);
-      CHECK(apart(y, part(whole)) < 1e-12);
+      CHECK(test::distance(y, part(whole)) < 1e-12);
     };
     for (const int64_t count : {1, 1, 66, 5}) {
       step(count, *state), at += count;
@@ -178,8 +174,8 @@ TEST_CASE("decoding in steps equals the full pass, also after the state was copi
     const auto part = [](const Tensor& x, int64_t begin) { return slice(x, 2, begin, begin + 40); };
     const auto half = attention->make_state(2, 80);
     attention->forward(part(q, 0), part(k, 0), part(v, 0), {}, half.get());
-    CHECK(apart(attention->forward(part(q, 40), part(k, 40), part(v, 40), {}, half.get()),
-                part(attention->forward(q, k, v, {}), 40)) < 1e-12);
+    CHECK(test::distance(attention->forward(part(q, 40), part(k, 40), part(v, 40), {}, half.get()),
+                         part(attention->forward(q, k, v, {}), 40)) < 1e-12);
   }
 }
 
@@ -190,13 +186,14 @@ TEST_CASE("gradients with parts, grouped heads, padding and every range of value
       for (const bool causal : {false, true}) {
         if (causal && std::string(name).starts_with("linf")) continue;
         INFO(label(name, causal), ", values of ", size);
-        const auto attention = made(name);
+        const auto attention = linear_attention(name);
         const GradientReport report = check_gradients(
             *attention,
             [&](const std::vector<Tensor>& x) {
               return attention->forward(x[0], x[1], x[2], {.causal = causal, .allowed = shown});
             },
-            {random({1, 2, 4, 6}, 1), random({1, 1, 5, 6}, 2), random({1, 1, 5, 6}, 3, size)});
+            {test::normal({1, 2, 4, 6}, 1), test::normal({1, 1, 5, 6}, 2),
+             test::normal({1, 1, 5, 6}, 3, DType::float64, size)});
         CHECK_MESSAGE(report.passed, to_string(report));
       }
 }
@@ -207,8 +204,9 @@ TEST_CASE("hidden keys do not enter, and a row without keys gives 0 and sends ba
     for (const bool causal : {false, true}) {
       if (causal && std::string(name).starts_with("linf")) continue;
       INFO(label(name, causal));
-      const auto attention = made(name);
-      Tensor q = random({3, 2, 6, 6}, 1), k = random({3, 2, 6, 6}, 2), v = random({3, 2, 6, 6}, 3);
+      const auto attention = linear_attention(name);
+      Tensor q = test::normal({3, 2, 6, 6}, 1), k = test::normal({3, 2, 6, 6}, 2),
+             v = test::normal({3, 2, 6, 6}, 3);
       const int64_t lengths[] = {6, 4, 0};
       const AttentionMask mask{.causal = causal, .allowed = padding_mask(lengths, 6)};
       // What is hidden may be anything.
@@ -220,7 +218,7 @@ TEST_CASE("hidden keys do not enter, and a row without keys gives 0 and sends ba
       {
         const Tape::Pause pause;
         const Tensor alone = attention->forward(short_row(q), short_row(k), short_row(v), {.causal = causal});
-        CHECK(apart(short_row(y), alone) < 1e-13);
+        CHECK(test::distance(short_row(y), alone) < 1e-13);
       }
       for (const double zero : select(y, 0, 2).values()) CHECK(zero == 0);
       for (const Tensor& g : tape.gradient(sum(y * y), {q, k, v})) {
@@ -234,19 +232,27 @@ TEST_CASE("what a mechanism cannot do is refused with its reason") {
   const auto refused = [](const std::function<void()>& f, const char* reason) {
     CHECK_THROWS_WITH_AS(f(), doctest::Contains(reason), Error);
   };
-  refused([] { made("linear+rotary"); }, "linear: rotary makes q·k depend on the distance of two positions");
-  refused([] { made("linear+cosine"); }, "linear: cosine sets the factor of the scores");
-  refused([] { made("linear+alibi"); }, "mixer: linear takes no part alibi: linear has no scores to modify");
-  refused([] { made("performer+window=3"); }, "performer has no mask of pairs of positions");
-  refused([] { made("performer=0"); }, "performer: features is 0, wanted a whole number from 1 on");
-  refused([] { made("performer=rank=3"); }, "performer has no option rank=3; it has features");
-  refused([] { made("linformer+alibi"); }, "linformer: alibi depends on positions");
-  refused([] { made("linformer=17"); }, "linformer: the rank is 17, wanted at most the context, 16");
+  refused([] { linear_attention("linear+rotary"); },
+          "linear: rotary makes q·k depend on the distance of two positions");
+  refused([] { linear_attention("linear+cosine"); }, "linear: cosine sets the factor of the scores");
+  refused([] { linear_attention("linear+alibi"); },
+          "mixer: linear takes no part alibi: linear has no scores to modify");
+  refused([] { linear_attention("performer+window=3"); }, "performer has no mask of pairs of positions");
+  refused([] { linear_attention("performer=0"); },
+          "performer: features is 0, wanted a whole number from 1 on");
+  refused([] { linear_attention("performer=rank=3"); }, "performer has no option rank=3; it has features");
+  refused([] { linear_attention("linformer+alibi"); }, "linformer: alibi depends on positions");
+  refused([] { linear_attention("linformer=17"); },
+          "linformer: the rank is 17, wanted at most the context, 16");
   refused([] { make_mixer({.name = "linformer"}); }, "mixer: linformer cannot hide later positions");
-  const Tensor x = random({1, 2, 3, 6}, 1);
-  const auto attention = made("linear");
+  const Tensor x = test::normal({1, 2, 3, 6}, 1);
+  const auto attention = linear_attention("linear");
   refused([&] { attention->forward(x, x, x, {.left = 1}); }, "linear: a window hides keys from some queries");
-  refused([&] { attention->forward(x, x, x, {.bias = random({3, 3}, 2)}); }, "linear: a bias of the scores");
+  refused(
+      [&] {
+        attention->forward(x, x, x, {.bias = test::normal({3, 3}, 2)});
+      },
+      "linear: a bias of the scores");
   refused(
       [&] {
         attention->forward(x, x, x, {.allowed = ones({3, 3}, DType::boolean)});
@@ -254,9 +260,9 @@ TEST_CASE("what a mechanism cannot do is refused with its reason") {
       "linear: `allowed` is [3, 3] and may differ from query to query");
   refused([&] { attention->forward(x, x, slice(x, 2, 1), {}); },
           "linear: q is [1, 2, 3, 6], k [1, 2, 3, 6] and v");
-  const auto other = made("performer")->make_state(1, 4);
+  const auto other = linear_attention("performer")->make_state(1, 4);
   refused([&] { attention->forward(x, x, x, {}, other.get()); }, "linear: the state is one of another mixer");
-  const auto linformer = made("linformer", 2, 2);
+  const auto linformer = linear_attention("linformer", 2, 2);
   refused([&] { linformer->forward(x, x, x, {}); }, "with T at most the context, 2");
   refused([&] { linformer->forward(x, x, x, {.causal = true}); }, "wanted an attention that is not causal");
   refused([&] { linformer->make_state(1, 2); }, "a state cannot be continued");
@@ -269,22 +275,24 @@ TEST_CASE("names have options of bases as of parts") {
   CHECK(cross_attention_of({.width = 8, .heads = 2, .name = "performer=5+rotary+laser"}) ==
         "performer=5+laser");
   CHECK(mixer_help().find("delta") != std::string::npos);
-  CHECK(made("linear+laser")->explain(false, {.causal = true}).find("earlier blocks by their sums") !=
-        std::string::npos);
-  CHECK(made("linear")->explain(true, {.causal = true}).find("the op linear_scan keeps running sums") !=
-        std::string::npos);
-  CHECK(made("linformer=3")->explain().find("projected to 3 rows") != std::string::npos);
+  CHECK(linear_attention("linear+laser")
+            ->explain(false, {.causal = true})
+            .find("earlier blocks by their sums") != std::string::npos);
+  CHECK(linear_attention("linear")
+            ->explain(true, {.causal = true})
+            .find("the op linear_scan keeps running sums") != std::string::npos);
+  CHECK(linear_attention("linformer=3")->explain().find("projected to 3 rows") != std::string::npos);
 }
 
 TEST_CASE("Performer estimates softmax attention, better with more features") {
-  const Tensor q = random({1, 2, 12, 6}, 1, 0.5), k = random({1, 2, 12, 6}, 2, 0.5),
-               v = random({1, 2, 12, 6}, 3);
+  const Tensor q = test::normal({1, 2, 12, 6}, 1, DType::float64, 0.5),
+               k = test::normal({1, 2, 12, 6}, 2, DType::float64, 0.5), v = test::normal({1, 2, 12, 6}, 3);
   for (const char* parts : {"", "+rotary", "+laser"}) {
     INFO(std::string(parts));
-    const Tensor want = made("standard" + std::string(parts))->forward(q, k, v, {.causal = true});
+    const Tensor want = linear_attention("standard" + std::string(parts))->forward(q, k, v, {.causal = true});
     const auto error = [&](int features) {
-      const auto performer = made("performer=" + std::to_string(features) + parts);
-      return apart(performer->forward(q, k, v, {.causal = true}), want, 1);
+      const auto performer = linear_attention("performer=" + std::to_string(features) + parts);
+      return test::distance(performer->forward(q, k, v, {.causal = true}), want, 1);
     };
     CHECK(error(20000) < 0.02);
     CHECK(error(8) > 0.1);
@@ -298,16 +306,16 @@ TEST_CASE("Performer estimates softmax attention, better with more features") {
     for (int j = 0; j < i; ++j) CHECK(std::abs(select(select(products, 0, i), 0, j).item()) < 1e-5);
   CHECK(performer.state_dict().count("projection") == 1);
   const Performer copy = performer.clone();
-  CHECK(apart(copy.projection, w) == 0);
+  CHECK(test::distance(copy.projection, w) == 0);
   Generator g(1), same(1);
   performer.redraw(g);
   const Tensor first = performer.projection;
-  CHECK(apart(first, w) > 0.1);
+  CHECK(test::distance(first, w) > 0.1);
   CHECK(first.dtype() == DType::float64);
   performer.redraw(g);
-  CHECK(apart(performer.projection, first) > 0.1);
+  CHECK(test::distance(performer.projection, first) > 0.1);
   performer.redraw(same);
-  CHECK(apart(performer.projection, first) == 0);
+  CHECK(test::distance(performer.projection, first) == 0);
   CHECK(Performer(parse_attention("standard"), sizes).projection.size(0) == 11);  // 6·ln 6 = 10.75
   // Long queries and keys do not overflow, in float32 too.
   const auto f = [](const Tensor& x) { return cast(x * 24.0, DType::float32); };
@@ -334,28 +342,30 @@ TEST_CASE("Linformer with as many rows as positions and unit projections is atte
   linformer.to(DType::float64);
   for (Parameter* p : {&linformer.key_projection, &linformer.value_projection})
     p->assign(eye(5, -1, DType::float64));
-  const Tensor q = random({1, 2, 3, 6}, 1), k = random({1, 2, 5, 6}, 2), v = random({1, 2, 5, 6}, 3);
+  const Tensor q = test::normal({1, 2, 3, 6}, 1), k = test::normal({1, 2, 5, 6}, 2),
+               v = test::normal({1, 2, 5, 6}, 3);
   MixerTrace trace;
   const Tensor y = linformer.forward(q, k, v, {}, nullptr, &trace);
-  CHECK(apart(y, made("softcap=3")->forward(q, k, v, {})) < 1e-14);
+  CHECK(test::distance(y, linear_attention("softcap=3")->forward(q, k, v, {})) < 1e-14);
   CHECK(trace.weights.shape() == Shape{1, 2, 3, 5});
-  CHECK(apart(linformer.clone().forward(q, k, v, {}), linformer.forward(q, k, v, {})) == 0);
-  linformer.value_projection.assign(random({5, 5}, 4));
-  CHECK(apart(linformer.forward(q, k, v, {}), y) > 0.1);
+  CHECK(test::distance(linformer.clone().forward(q, k, v, {}), linformer.forward(q, k, v, {})) == 0);
+  linformer.value_projection.assign(test::normal({5, 5}, 4));
+  CHECK(test::distance(linformer.forward(q, k, v, {}), y) > 0.1);
 }
 
 TEST_CASE("16-bit runs are near float64") {
   for (const DType dtype : {DType::bfloat16, DType::float16}) {
     for (const char* name : kAttentions) {
       INFO(std::string(name), ", ", vitrine::name(dtype));
-      const Tensor q = random({1, 2, 90, 6}, 1), k = random({1, 1, 90, 6}, 2), v = random({1, 1, 90, 6}, 3);
-      const auto attention = made(name);
+      const Tensor q = test::normal({1, 2, 90, 6}, 1), k = test::normal({1, 1, 90, 6}, 2),
+                   v = test::normal({1, 1, 90, 6}, 3);
+      const auto attention = linear_attention(name);
       const Tensor want = attention->forward(q, k, v, {.causal = true});
       attention->to(dtype);
       const auto f = [&](const Tensor& x) { return cast(x, dtype); };
       const Tensor got = attention->forward(f(q), f(k), f(v), {.causal = true});
       CHECK(got.dtype() == dtype);
-      CHECK(apart(got, want, 1) < 0.02);
+      CHECK(test::distance(got, want, 1) < 0.02);
     }
   }
 }

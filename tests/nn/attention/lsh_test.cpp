@@ -17,19 +17,13 @@
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
-
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
 
 /// How often each pair is shown, [n × n] for one head, by the text of the paper: sort, cut, look
 /// one chunk back.
@@ -81,7 +75,7 @@ std::vector<double> by_pairs(const Tensor& qk, const Tensor& v, const std::vecto
 
 const MixerOptions kOptions{.width = 8, .heads = 2, .context = 16, .name = "lsh", .out_deviation = 0.4};
 
-LshAttention made(const LshSizes& sizes, MixerOptions options = kOptions) {
+LshAttention lsh_attention(const LshSizes& sizes, MixerOptions options = kOptions) {
   manual_seed(3);
   LshAttention mixer(options, sizes);
   mixer.to(DType::float64);
@@ -98,7 +92,7 @@ TEST_CASE(
       for (const bool duplicates : {false, true}) {
         INFO("chunk ", chunk, causal ? ", causal" : "", duplicates ? ", duplicates" : "");
         const int64_t n = 13, rounds = 3;
-        const Tensor qk = normal({2, 2, n, 4}, 1), v = normal({2, 2, n, 3}, 2);
+        const Tensor qk = test::normal({2, 2, n, 4}, 1), v = test::normal({2, 2, n, 3}, 2);
         const Tensor buckets = randint(0, 4, {rounds, 2, 2, n}, Device::cpu, g);
         std::vector<double> mask(26, 1);
         for (const size_t hidden : {0u, 1u, 13u + 12u}) mask[hidden] = 0;
@@ -108,7 +102,7 @@ TEST_CASE(
                            .valid = tensor(mask, {2, n}, DType::boolean)};
         Tensor weights;
         const Tensor y = lsh_attention(qk, v, buckets, o, &weights);
-        CHECK(apart(matmul(weights, v), y) < 1e-14);
+        CHECK(test::distance(matmul(weights, v), y) < 1e-14);
         for (int64_t b = 0; b < 2; ++b)
           for (int64_t h = 0; h < 2; ++h) {
             std::vector<std::vector<int64_t>> own;
@@ -127,7 +121,8 @@ TEST_CASE(
 }
 
 TEST_CASE("gradients, buckets that near vectors share, and what does not fit") {
-  const Tensor rotations = normal({2, 4, 2}, 5), qk = normal({1, 2, 7, 4}, 1), v = normal({1, 2, 7, 3}, 2);
+  const Tensor rotations = test::normal({2, 4, 2}, 5), qk = test::normal({1, 2, 7, 4}, 1),
+               v = test::normal({1, 2, 7, 3}, 2);
   const Tensor buckets = lsh_buckets(qk, rotations);
   CHECK(buckets.shape() == Shape{2, 1, 2, 7});
   CHECK(max(buckets).item() <= 3);
@@ -156,8 +151,8 @@ TEST_CASE("gradients, buckets that near vectors share, and what does not fit") {
 
 TEST_CASE("memory grows with the sequence, not with its square") {
   const auto peak = [](int64_t time) {
-    const Tensor qk = cast(normal({1, 1, time, 8}, 1), DType::float32);
-    const Tensor buckets = lsh_buckets(qk, normal({2, 8, 8}, 2));
+    const Tensor qk = cast(test::normal({1, 1, time, 8}, 1), DType::float32);
+    const Tensor buckets = lsh_buckets(qk, test::normal({2, 8, 8}, 2));
     const size_t before = memory::statistics().now;
     memory::reset_peak();
     lsh_attention(qk, qk, buckets, {.chunk = 16, .causal = true});
@@ -173,8 +168,8 @@ TEST_CASE("the mixer: steps give the pass over their prefix, padding is as if it
     INFO("chunk ", chunk);
     MixerOptions options = kOptions;
     options.key_heads = 1;
-    LshAttention mixer = made({.rounds = 2, .chunk = chunk}, options);
-    const Tensor x = normal({2, 9, 8}, 1);
+    LshAttention mixer = lsh_attention({.rounds = 2, .chunk = chunk}, options);
+    const Tensor x = test::normal({2, 9, 8}, 1);
     const MixerCall causal{.mask = {.causal = true}};
     const auto state = mixer.make_state(2, 9);
     const Tensor whole = mixer.forward(x, causal);
@@ -182,29 +177,29 @@ TEST_CASE("the mixer: steps give the pass over their prefix, padding is as if it
       MixerCall call = causal;
       call.state = state.get();
       const Tensor step = mixer.forward(slice(x, 1, begin, end), call);
-      CHECK(apart(step, slice(mixer.forward(slice(x, 1, 0, end), causal), 1, begin, end)) < 1e-14);
-      if (chunk == 16) CHECK(apart(step, slice(whole, 1, begin, end)) < 1e-14);
+      CHECK(test::distance(step, slice(mixer.forward(slice(x, 1, 0, end), causal), 1, begin, end)) < 1e-14);
+      if (chunk == 16) CHECK(test::distance(step, slice(whole, 1, begin, end)) < 1e-14);
     }
     CHECK(state->length() == 9);
     MixerCall lengths = causal;
     lengths.lengths = index_tensor(std::vector<int64_t>{9, 6}, {2});
     const Tensor alone = mixer.forward(slice(slice(x, 0, 1, 2), 1, 0, 6), causal);
-    CHECK(apart(slice(slice(mixer.forward(x, lengths), 0, 1, 2), 1, 0, 6), alone) < 1e-14);
+    CHECK(test::distance(slice(slice(mixer.forward(x, lengths), 0, 1, 2), 1, 0, 6), alone) < 1e-14);
     MixerTrace trace;
     MixerCall traced = causal;
     traced.trace = &trace;
-    CHECK(apart(mixer.forward(x, traced), whole) == 0);
-    CHECK(apart(sum(trace.weights, {-1}), ones({2, 2, 9}, DType::float64)) < 1e-14);
-    CHECK(apart(mixer.clone().forward(x, causal), whole) == 0);
+    CHECK(test::distance(mixer.forward(x, traced), whole) == 0);
+    CHECK(test::distance(sum(trace.weights, {-1}), ones({2, 2, 9}, DType::float64)) < 1e-14);
+    CHECK(test::distance(mixer.clone().forward(x, causal), whole) == 0);
   }
 }
 
 TEST_CASE("the mixer: sizes, and calls that have no place") {
-  const LshAttention mixer = made({.rounds = 3, .chunk = 4});
+  const LshAttention mixer = lsh_attention({.rounds = 3, .chunk = 4});
   CHECK(mixer.rotations.shape() == Shape{3, 4, 2});  // 4 buckets for a context of 16
   CHECK(mixer.explain() ==
         "lsh: 3 rounds of 4 buckets; in each a query sees its bucket in two chunks of 4 positions");
-  const Tensor x = normal({1, 4, 8}, 1);
+  const Tensor x = test::normal({1, 4, 8}, 1);
   const auto refused = [&](const MixerCall& call, const char* reason) {
     CHECK_THROWS_WITH_AS(mixer.forward(x, call), doctest::Contains(reason), Error);
   };
@@ -212,7 +207,7 @@ TEST_CASE("the mixer: sizes, and calls that have no place") {
   refused({.mask = {.left = 2}}, "a window has no place");
   refused({.mask = {.allowed = ones({4, 4}, DType::boolean)}}, "wanted one of padding, [B, 1, 1, T]");
   CHECK_THROWS_WITH_AS(mixer.forward(slice(x, 2, 0, 6)), doctest::Contains("wanted [B, T, 8]"), Error);
-  CHECK_THROWS_WITH_AS(made({.buckets = 3}), doctest::Contains("the last one even"), Error);
-  CHECK_THROWS_WITH_AS(made({}, {.width = 7, .heads = 2}), doctest::Contains("is no multiple of the 2 heads"),
-                       Error);
+  CHECK_THROWS_WITH_AS(lsh_attention({.buckets = 3}), doctest::Contains("the last one even"), Error);
+  CHECK_THROWS_WITH_AS(lsh_attention({}, {.width = 7, .heads = 2}),
+                       doctest::Contains("is no multiple of the 2 heads"), Error);
 }

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "nn/attention/parts/laser.h"
 #include "nn/attention/pooling.h"
 #include "nn/check_gradients.h"
@@ -13,19 +12,12 @@
 #include "ops/join.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
-
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
-
-double distance(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1); }
 
 LuongAttention luong(LuongScore score, LuongView view) {
   LuongAttention attention({.width = 4,
@@ -48,33 +40,35 @@ TEST_CASE("gradients of each score and view; padding is as if it were not there;
     for (const LuongView view : kViews) {
       INFO(static_cast<int>(score), " ", static_cast<int>(view));
       LuongAttention attention = luong(score, view);
-      const Tensor h = normal({2, 3, 4}, 1), source = normal({2, 7, score == LuongScore::dot ? 4 : 3}, 2);
+      const Tensor h = test::normal({2, 3, 4}, 1),
+                   source = test::normal({2, 7, score == LuongScore::dot ? 4 : 3}, 2);
       const GradientReport report = check_gradients(
           attention, [&](const std::vector<Tensor>& x) { return attention.forward(x[0], x[1], padding); },
           {h, source});
       CHECK_MESSAGE(report.passed, to_string(report));
       const Tensor whole = attention.forward(h, source, padding);
-      CHECK(distance(whole, attention.forward(h, slice(source, 1, 0, 5))) < 1e-12);
+      CHECK(test::distance(whole, attention.forward(h, slice(source, 1, 0, 5)), 1) < 1e-12);
       for (int64_t t = 0; t < 3; ++t)
-        CHECK(distance(attention.forward(slice(h, 1, t, t + 1), source, padding, t),
-                       slice(whole, 1, t, t + 1)) < 1e-12);
+        CHECK(test::distance(attention.forward(slice(h, 1, t, t + 1), source, padding, t),
+                             slice(whole, 1, t, t + 1), 1) < 1e-12);
     }
 }
 
 TEST_CASE("local views see a window, and a position that no state is near gives 0") {
   const LuongAttention attention = luong(LuongScore::general, LuongView::monotonic);
-  const Tensor h = normal({1, 4, 4}, 1), source = normal({1, 9, 3}, 2);
+  const Tensor h = test::normal({1, 4, 4}, 1), source = test::normal({1, 9, 3}, 2);
   const auto weights = attention.attend(h, source).weights;
-  CHECK(distance(greater(weights, zeros_like(weights)),
-                 tensor({1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0,
-                         1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0},
-                        {1, 4, 9})) == 0);
+  CHECK(test::distance(greater(weights, zeros_like(weights)),
+                       tensor({1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0,
+                               1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0},
+                              {1, 4, 9}),
+                       1) == 0);
   const auto far = attention.attend(h, source, {}, 20);
-  CHECK(distance(far.context, zeros({1, 4, 3}, DType::float64)) == 0);
+  CHECK(test::distance(far.context, zeros({1, 4, 3}, DType::float64), 1) == 0);
 }
 
 TEST_CASE("pooling: gradients, padding, a sequence of padding alone, and LASER") {
-  const Tensor h = normal({2, 5, 3}, 3);
+  const Tensor h = test::normal({2, 5, 3}, 3);
   const Tensor padding = cast(tensor({1, 1, 1, 0, 0, 1, 1, 1, 0, 0}, {2, 5}), DType::boolean);
   for (const bool laser : {false, true}) {
     AttentionPooling pooling(3, 4, laser ? std::make_shared<LaserReadOut>() : nullptr);
@@ -83,22 +77,23 @@ TEST_CASE("pooling: gradients, padding, a sequence of padding alone, and LASER")
         pooling, [&](const std::vector<Tensor>& x) { return pooling.forward(x[0], padding); }, {h});
     CHECK_MESSAGE(report.passed, to_string(report));
     const auto whole = pooling.attend(h, padding);
-    CHECK(distance(whole.y, pooling.forward(slice(h, 1, 0, 3))) < 1e-12);
-    CHECK(distance(sum(whole.weights, {-1}), ones({2}, DType::float64)) < 1e-12);
+    CHECK(test::distance(whole.y, pooling.forward(slice(h, 1, 0, 3)), 1) < 1e-12);
+    CHECK(test::distance(sum(whole.weights, {-1}), ones({2}, DType::float64), 1) < 1e-12);
     const Tensor want = laser ? log(sum(unsqueeze(whole.weights, -1) * exp(h), {1}))
                               : sum(unsqueeze(whole.weights, -1) * h, {1});
-    CHECK(distance(whole.y, want) < 1e-12);
-    CHECK(distance(pooling.forward(h, zeros({2, 5}, DType::boolean)), zeros({2, 3}, DType::float64)) == 0);
+    CHECK(test::distance(whole.y, want, 1) < 1e-12);
+    CHECK(test::distance(pooling.forward(h, zeros({2, 5}, DType::boolean)), zeros({2, 3}, DType::float64),
+                         1) == 0);
   }
 }
 
 TEST_CASE("clones, and errors of sizes") {
   LuongAttention attention = luong(LuongScore::concat, LuongView::predictive);
-  const Tensor h = normal({2, 3, 4}, 1), source = normal({2, 7, 3}, 2);
-  CHECK(distance(attention.clone().forward(h, source), attention.forward(h, source)) == 0);
+  const Tensor h = test::normal({2, 3, 4}, 1), source = test::normal({2, 7, 3}, 2);
+  CHECK(test::distance(attention.clone().forward(h, source), attention.forward(h, source), 1) == 0);
   AttentionPooling pooling(3, 4);
   pooling.to(DType::float64);
-  CHECK(distance(pooling.clone().forward(source), pooling.forward(source)) == 0);
+  CHECK(test::distance(pooling.clone().forward(source), pooling.forward(source), 1) == 0);
   CHECK_THROWS_WITH_AS(LuongAttention({.width = 4, .source_width = 3, .score = LuongScore::dot}),
                        doctest::Contains("states with 4 and 3 channels, wanted equal numbers"), Error);
   CHECK_THROWS_WITH_AS(attention.forward(source, h), doctest::Contains("wanted [B, T, 4] and [B, S, 3]"),

@@ -18,17 +18,13 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
-
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
 
 /// Scores −|q − k|².
 class Distance : public AttentionPart {
@@ -94,8 +90,9 @@ void add(const char* name, Stage stage) {
 }();
 
 /// The result for q [2, 4, 5, 6] and two key heads with 7 keys and values.
-struct Inputs {
-  Tensor q = normal({2, 4, 5, 6}, 1), k = normal({2, 2, 7, 6}, 2), v = normal({2, 2, 7, 6}, 3);
+struct HeadInputs {
+  Tensor q = test::normal({2, 4, 5, 6}, 1), k = test::normal({2, 2, 7, 6}, 2),
+         v = test::normal({2, 2, 7, 6}, 3);
   Tensor keys = repeat_heads(k), values = repeat_heads(v);
 
   static Tensor repeat_heads(const Tensor& x) { return reshape(stack({x, x}, 2), {2, 4, 7, 6}); }
@@ -114,7 +111,7 @@ void check_equal(const Tensor& got, const Tensor& want) {
 }  // namespace
 
 TEST_CASE("a part may have scores, a read and prepared values of its own, and gradients pass through them") {
-  const Inputs x;
+  const HeadInputs x;
   const Tensor apart = sum(square(unsqueeze(x.q, 3) - unsqueeze(x.keys, 2)), {-1});
   check_equal(forward("distance", x.q, x.k, x.v), matmul(softmax(neg(apart)), x.values));
   check_equal(forward("distance+softcap=2", x.q, x.k, x.v),
@@ -136,7 +133,7 @@ TEST_CASE("a part may have scores, a read and prepared values of its own, and gr
 }
 
 TEST_CASE("a window is the mask's window, folded into the fused op, and the narrower of the two counts") {
-  const Inputs x;
+  const HeadInputs x;
   const ComposedAttention attention(parse_attention("window=3"), 4, 6, 16),
       plain(parse_attention("standard"), 4, 6, 16);
   CHECK(attention.path() == ComposedAttention::Path::fused);
@@ -170,7 +167,7 @@ TEST_CASE("sparse patterns: what each query sees, and each row alone as in the f
     CHECK(text_of(global_pattern({1, t + 1}, 1, first)) ==
           text_of(slice(global_pattern({t + 1, t + 1}, 1, first), 0, t, t + 1)));
   }
-  const Inputs x;
+  const HeadInputs x;
   const ComposedAttention attention(parse_attention("dilated=1:2"), 4, 6, 16),
       plain(parse_attention("standard"), 4, 6, 16);
   CHECK(attention.path() == ComposedAttention::Path::fused);
@@ -203,7 +200,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what does not compose is refused with its reason") {
-  const Inputs x;
+  const HeadInputs x;
   const auto refused = [&](const char* name, const char* reason) {
     INFO(name);
     CHECK_THROWS_WITH_AS(forward(name, x.q, x.k, x.v), doctest::Contains(reason), Error);
@@ -227,13 +224,13 @@ TEST_CASE("names of one mechanism have one text, in the order in which the parts
   for (const char* name : {"alibi+laser+softcap=3+qk_norm", "softcap=3+qk_norm+alibi+laser"})
     CHECK(parse_attention(name).text() == "qk_norm+softcap=3+alibi+laser");
   CHECK(parse_attention("standard").text() == "standard");
-  const Inputs x;
+  const HeadInputs x;
   check_equal(forward("rotary+qk_norm+temperature", x.q, x.k, x.v),
               forward("temperature+qk_norm+rotary", x.q, x.k, x.v));
 }
 
 TEST_CASE("rotary takes its pairing, its theta and its share of the channels by name") {
-  const Inputs x;
+  const HeadInputs x;
   // The last query is aligned with the last key
   const auto rotated = [&](const RotaryOptions& options) {
     return forward("standard", rotate(x.q, 2, options), rotate(x.k, 0, options), x.v);

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "nn/attention/scale.h"
 #include "nn/attention/statistics.h"
 #include "ops/elementwise.h"
@@ -15,6 +14,7 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -53,11 +53,6 @@ double factor(const std::string& rule, double n) {
   return (rule == "optimal" ? gradient_optimal_scale(n) : entropy_factor(n)) / std::sqrt(kChannels);
 }
 
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
-
 }  // namespace
 
 TEST_CASE("a mask counts the keys that each query sees") {
@@ -89,7 +84,8 @@ TEST_CASE("a number of keys after the name is the n of the scale, whatever the c
 }
 
 TEST_CASE("the weights are the softmax of q·k times the scale for the keys that the query sees") {
-  const Tensor q = normal({2, 4, kQueries, kChannels}, 1), k = normal({2, 4, kKeys, kChannels}, 2);
+  const Tensor q = test::normal({2, 4, kQueries, kChannels}, 1),
+               k = test::normal({2, 4, kKeys, kChannels}, 2);
   for (const std::string rule : {"optimal", "entropy", "cosine"})
     for (const Counted& c : counted_masks()) {
       INFO(rule);
@@ -108,7 +104,7 @@ TEST_CASE("the weights are the softmax of q·k times the scale for the keys that
 
 TEST_CASE("a query's scale changes with the keys that it sees, and not with those that come later") {
   const ComposedAttention attention(parse_attention("entropy=visible"), 4, kChannels, 16);
-  const Tensor q = normal({1, 4, kKeys, kChannels}, 1), k = normal({1, 4, kKeys, kChannels}, 2);
+  const Tensor q = test::normal({1, 4, kKeys, kChannels}, 1), k = test::normal({1, 4, kKeys, kChannels}, 2);
   const AttentionMask causal{.causal = true};
   const Tensor whole = attention.forward(q, k, k, causal);
   for (int64_t time = 1; time < kKeys; ++time) {
@@ -142,7 +138,7 @@ TEST_CASE("attention scaled by visible keys passes the checks of an op") {
 
 TEST_CASE("the Jacobian's size in figures of a head takes each query's own scale") {
   const ComposedAttention attention(parse_attention("optimal=visible"), 1, kChannels, 16);
-  const Tensor q = zeros({2, 1, 3, kChannels}, DType::float64), k = normal({2, 1, 3, kChannels}, 1);
+  const Tensor q = zeros({2, 1, 3, kChannels}, DType::float64), k = test::normal({2, 1, 3, kChannels}, 1);
   MixerTrace trace;
   attention.forward(q, k, k, {.causal = true}, nullptr, &trace);
   const double want = (factor("optimal", 2) * (1 - 1.0 / 2) + factor("optimal", 3) * (1 - 1.0 / 3)) / 2;

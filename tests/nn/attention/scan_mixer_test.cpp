@@ -20,21 +20,12 @@
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
-
-Tensor random(const Shape& shape, uint64_t seed, double deviation = 1) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, deviation, g);
-}
-
-double apart(const Tensor& x, const Tensor& y, double floor = 1e-3) {
-  return spec::distance(x.values(), y.values(), floor);
-}
 
 std::unique_ptr<Mixer> mixer_of(const std::string& name, int64_t key_heads = 0) {
   manual_seed(4);
@@ -54,21 +45,21 @@ TEST_CASE("decoding in steps equals the full pass, and later positions have no p
     for (const int64_t key_heads : {1, 2}) {
       INFO(std::string(name), key_heads);
       const auto mixer = mixer_of(name, key_heads);
-      const Tensor x = random({2, 70, 8}, 1);
+      const Tensor x = test::normal({2, 70, 8}, 1);
       MixerCall call{.mask = {.causal = true}};
       const Tensor whole = mixer->forward(x, call);
       const auto state = mixer->make_state(2, 70);
       call.state = state.get();
       int64_t at = 0;
       for (const int64_t count : {1, 2, 66, 1}) {
-        CHECK(apart(mixer->forward(slice(x, 1, at, at + count), call), slice(whole, 1, at, at + count)) <
-              1e-12);
+        CHECK(test::distance(mixer->forward(slice(x, 1, at, at + count), call),
+                             slice(whole, 1, at, at + count)) < 1e-12);
         at += count;
       }
-      const Tensor other = concat({slice(x, 1, 0, 50), random({2, 20, 8}, 2, 30)}, 1);
+      const Tensor other = concat({slice(x, 1, 0, 50), test::normal({2, 20, 8}, 2, DType::float64, 30)}, 1);
       call.state = nullptr;
-      CHECK(apart(slice(mixer->forward(other, call), 1, 0, 50), slice(whole, 1, 0, 50)) < 1e-13);
-      CHECK(apart(slice(mixer->forward(other, call), 1, 50), slice(whole, 1, 50)) > 1e-3);
+      CHECK(test::distance(slice(mixer->forward(other, call), 1, 0, 50), slice(whole, 1, 0, 50)) < 1e-13);
+      CHECK(test::distance(slice(mixer->forward(other, call), 1, 50), slice(whole, 1, 50)) > 1e-3);
     }
 }
 
@@ -79,7 +70,7 @@ TEST_CASE("gradients of inputs and parameters, with grouped heads") {
     const GradientReport report = check_gradients(
         *mixer,
         [&](const std::vector<Tensor>& x) { return mixer->forward(x[0], {.mask = {.causal = true}}); },
-        {random({1, 4, 8}, 1)});
+        {test::normal({1, 4, 8}, 1)});
     CHECK_MESSAGE(report.passed, to_string(report));
   }
 }
@@ -88,18 +79,18 @@ TEST_CASE("a row gives what it gives alone, with padding on the left and with le
   for (const char* name : kMixers) {
     INFO(std::string(name));
     const auto mixer = mixer_of(name);
-    const Tensor x = random({1, 5, 8}, 1), other = random({1, 3, 8}, 2);
+    const Tensor x = test::normal({1, 5, 8}, 1), other = test::normal({1, 3, 8}, 2);
     const MixerCall causal{.mask = {.causal = true}};
     const Tensor alone = mixer->forward(x, causal);
     MixerCall left = causal, right = causal;
     left.mask.allowed = tensor({0, 0, 0, 1, 1, 1, 1, 1}, {1, 1, 1, 8}, DType::boolean);
     MixerTrace trace;
     left.trace = &trace;
-    CHECK(apart(slice(mixer->forward(concat({other, x}, 1), left), 1, 3), alone) < 1e-12);
+    CHECK(test::distance(slice(mixer->forward(concat({other, x}, 1), left), 1, 3), alone) < 1e-12);
     for (const double weight : slice(trace.weights, 3, 0, 3).values()) CHECK(weight == 0);
     right.lengths = index_tensor(std::vector<int64_t>{5}, {1});
     const Tensor y = mixer->forward(concat({x, other}, 1), right);
-    CHECK(apart(slice(y, 1, 0, 5), alone) < 1e-13);
+    CHECK(test::distance(slice(y, 1, 0, 5), alone) < 1e-13);
     // A hidden position changes the state by its decay alone, and plain `delta` has none.
     const auto state = mixer->make_state(1, 8), short_state = mixer->make_state(1, 8);
     right.state = state.get();
@@ -108,7 +99,7 @@ TEST_CASE("a row gives what it gives alone, with padding on the left and with le
     if (std::string(name) != "delta") continue;
     right.state = short_state.get(), right.lengths = {};
     mixer->forward(x, right);
-    CHECK(apart(*state->tensors()[0], *short_state->tensors()[0]) < 1e-14);
+    CHECK(test::distance(*state->tensors()[0], *short_state->tensors()[0]) < 1e-14);
   }
 }
 
@@ -120,7 +111,7 @@ TEST_CASE("gated linear attention and both delta rules are their formulas, posit
     const auto* const gla = dynamic_cast<const GatedLinear*>(mixer.get());
     const auto* const delta = dynamic_cast<const DeltaNet*>(mixer.get());
     const int64_t time = 6;
-    const Tensor x = random({1, time, 8}, 1);
+    const Tensor x = test::normal({1, time, 8}, 1);
     const auto qkv = split(scan.query_key_value.forward(x), 8, -1);
     std::vector<Tensor> heads;
     for (int64_t h = 0; h < 2; ++h) {
@@ -153,7 +144,7 @@ TEST_CASE("gated linear attention and both delta rules are their formulas, posit
     }
     Tensor y = unsqueeze(concat(heads, 1), 0);
     if (scan.gate) y = y * silu(scan.gate->forward(x));
-    CHECK(apart(mixer->forward(x, {.mask = {.causal = true}}), scan.out.forward(y)) < 1e-12);
+    CHECK(test::distance(mixer->forward(x, {.mask = {.causal = true}}), scan.out.forward(y)) < 1e-12);
   }
 }
 
@@ -168,7 +159,7 @@ TEST_CASE("what a linear recurrence has no use for is refused with its reason") 
   refused([] { parse_mixer("delta=open"); }, "delta: kind is open, wanted plain or gated");
   refused([] { parse_mixer("retention+rotary"); }, "retention takes no part rotary");
   const auto mixer = mixer_of("retention");
-  const Tensor y = random({1, 3, 8}, 1);
+  const Tensor y = test::normal({1, 3, 8}, 1);
   refused([&] { mixer->forward(y); }, "retention: the mask is not causal");
   refused([&] { mixer->forward(y, {.mask = {.causal = true}, .source = y}); }, "a source has no place");
   refused([&] { mixer->forward(slice(y, 2, 1), {.mask = {.causal = true}}); }, "wanted [B, T, 8]");
@@ -184,19 +175,19 @@ TEST_CASE("the weights of a trace make the outputs of a mixer") {
     INFO(std::string(name));
     const auto mixer = mixer_of(name, 1);
     const auto& scan = dynamic_cast<const ScanMixer&>(*mixer);
-    const Tensor x = random({2, 9, 8}, 1);
+    const Tensor x = test::normal({2, 9, 8}, 1);
     MixerTrace trace;
     const Tensor y = mixer->forward(x, {.mask = {.causal = true}, .trace = &trace});
     const Tensor o = matmul(trace.weights, trace.v);
     Tensor joined = join_heads(std::string(name).starts_with("delta") ? rms_norm(o) : layer_norm(o));
     if (scan.gate) joined = joined * silu(scan.gate->forward(x));
-    CHECK(apart(scan.out.forward(joined), y) < 1e-12);
+    CHECK(test::distance(scan.out.forward(joined), y) < 1e-12);
     for (const double above : triu(trace.weights, 1).values()) CHECK(above == 0);
     CHECK_FALSE(trace.distribution);
   }
   // Retention: w_ij = γ^(i − j)·q_i·k_j/√D with γ = 1 − 2^(−5 − h).
   MixerTrace trace;
-  mixer_of("retention")->forward(random({1, 4, 8}, 1), {.mask = {.causal = true}, .trace = &trace});
+  mixer_of("retention")->forward(test::normal({1, 4, 8}, 1), {.mask = {.causal = true}, .trace = &trace});
   const Tensor products = matmul(trace.q, transpose(trace.k)) * 0.5;
   for (int h = 0; h < 2; ++h) {
     const auto at = [&](const Tensor& w) { return select(select(select(w, 1, h), 1, 3), 1, 1).item(); };
@@ -208,7 +199,7 @@ TEST_CASE("the weights of a trace make the outputs of a mixer") {
   delta.to(DType::float64);
   delta.beta.weight.assign(full({1, 4}, 50, DType::float64));
   delta.query_key_value.weight.assign(
-      concat({eye(4, -1, DType::float64), eye(4, -1, DType::float64), random({4, 4}, 5)}, 0));
+      concat({eye(4, -1, DType::float64), eye(4, -1, DType::float64), test::normal({4, 4}, 5)}, 0));
   const Tensor x = concat({full({1, 1, 4}, 1, DType::float64), full({1, 1, 4}, 2, DType::float64)}, 1);
   delta.forward(x, {.mask = {.causal = true}, .trace = &trace});
   CHECK(std::abs(select(select(trace.weights, 2, 1), 2, 0).item()) < 1e-12);
@@ -220,10 +211,10 @@ TEST_CASE("16-bit runs are near float64") {
     for (const char* name : kMixers) {
       INFO(std::string(name), ", ", vitrine::name(dtype));
       const auto mixer = mixer_of(name);
-      const Tensor x = random({1, 40, 8}, 1), want = mixer->forward(x, {.mask = {.causal = true}});
+      const Tensor x = test::normal({1, 40, 8}, 1), want = mixer->forward(x, {.mask = {.causal = true}});
       mixer->to(dtype);
       const Tensor got = mixer->forward(cast(x, dtype), {.mask = {.causal = true}});
       CHECK(got.dtype() == dtype);
-      CHECK(apart(got, want, 1) < 0.1);
+      CHECK(test::distance(got, want, 1) < 0.1);
     }
 }

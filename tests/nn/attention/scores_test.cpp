@@ -8,11 +8,11 @@
 #include <functional>
 
 #include "core/creation.h"
-#include "core/random.h"
 #include "nn/attention/composed.h"
 #include "nn/attention/positions.h"
 #include "nn/check_gradients.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -22,18 +22,13 @@ namespace {
 
 constexpr int64_t kHeads = 2, kQueries = 3, kKeys = 4, kSize = 2;
 
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
-
 /// An attention whose parameters are normal numbers, so that no term of its formula is 0.
 struct Subject {
   explicit Subject(const std::string& name) : attention(parse_attention(name), kHeads, kSize, 8) {
     attention.to(DType::float64);
     uint64_t seed = 10;
     for (auto& [path, parameter] : attention.named_parameters())
-      parameter.assign(normal(parameter.shape(), seed++));
+      parameter.assign(test::normal(parameter.shape(), seed++));
   }
   double parameter(const std::string& path, const Shape& at) {
     for (auto& [own, p] : attention.named_parameters())
@@ -47,8 +42,8 @@ struct Subject {
   }
 
   ComposedAttention attention;
-  Tensor q = normal({1, kHeads, kQueries, kSize}, 1), k = normal({1, kHeads, kKeys, kSize}, 2),
-         v = normal({1, kHeads, kKeys, kSize}, 3);
+  Tensor q = test::normal({1, kHeads, kQueries, kSize}, 1), k = test::normal({1, kHeads, kKeys, kSize}, 2),
+         v = test::normal({1, kHeads, kKeys, kSize}, 3);
 };
 
 using Score = std::function<double(Subject&, int64_t head, int64_t i, int64_t j)>;

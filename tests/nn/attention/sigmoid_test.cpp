@@ -5,24 +5,16 @@
 
 #include "core/creation.h"
 #include "core/gradcheck/check_gradients.h"
-#include "core/random.h"
 #include "nn/attention/composed.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
-namespace {
-
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
-
-}  // namespace
-
 TEST_CASE("a weight is the sigmoid of its score less the logarithm of the number of visible keys") {
   const ComposedAttention attention(parse_attention("sigmoid"), 1, 3, 8);
-  const Tensor q = normal({1, 1, 4, 3}, 1), k = normal({1, 1, 4, 3}, 2), v = normal({1, 1, 4, 3}, 3);
+  const Tensor q = test::normal({1, 1, 4, 3}, 1), k = test::normal({1, 1, 4, 3}, 2),
+               v = test::normal({1, 1, 4, 3}, 3);
   const auto got = attention.forward(q, k, v, {.causal = true}).values(), a = q.values(), b = k.values(),
              c = v.values();
   for (size_t i = 0; i < 4; ++i)

@@ -19,23 +19,16 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
 
-Tensor normal(const Shape& shape, uint64_t seed, double deviation = 1) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, deviation, g);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
 void randomize(Module& module) {
   uint64_t seed = 20;
-  for (Parameter& p : module.parameters()) p.assign(normal(p.shape(), seed++, 0.5));
+  for (Parameter& p : module.parameters()) p.assign(test::normal(p.shape(), seed++, DType::float64, 0.5));
 }
 
 const MixerOptions kOptions{.width = 8, .heads = 2, .key_heads = 1, .context = 12};
@@ -76,9 +69,9 @@ Tensor in_steps(const Mixer& mixer, const Tensor& x, const std::vector<int64_t>&
 }  // namespace
 
 TEST_CASE("relative attention is the formula pair by pair, with later keys, grouped heads and a bias") {
-  const Tensor q = normal({2, 2, 3, 4}, 1), k = normal({2, 1, 5, 4}, 2), v = normal({2, 1, 5, 3}, 3),
-               r = normal({2, 7, 4}, 4), u = normal({2, 4}, 5), w = normal({2, 4}, 6),
-               bias = normal({3, 5}, 7);
+  const Tensor q = test::normal({2, 2, 3, 4}, 1), k = test::normal({2, 1, 5, 4}, 2),
+               v = test::normal({2, 1, 5, 3}, 3), r = test::normal({2, 7, 4}, 4), u = test::normal({2, 4}, 5),
+               w = test::normal({2, 4}, 6), bias = test::normal({3, 5}, 7);
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < 3; ++i) {
     std::vector<Tensor> scores;
@@ -93,8 +86,8 @@ TEST_CASE("relative attention is the formula pair by pair, with later keys, grou
   MixerTrace trace;
   const Tensor want = softmax(stack(rows, 2));
   const Tensor y = relative_attention(q, k, v, r, u, w, {.bias = bias}, &trace);
-  CHECK(apart(trace.weights, want) < 1e-14);
-  CHECK(apart(y, matmul(want, v)) < 1e-14);
+  CHECK(test::distance(trace.weights, want) < 1e-14);
+  CHECK(test::distance(y, matmul(want, v)) < 1e-14);
   for (const bool causal : {false, true}) {
     const auto report = check_gradients(
         [&](const std::vector<Tensor>& x) {
@@ -112,9 +105,9 @@ TEST_CASE("relative attention is the formula pair by pair, with later keys, grou
 
 TEST_CASE("Transformer-XL: segments give the full pass, and the gradient stops between them") {
   const TransformerXl mixer = made_xl();
-  const Tensor x = normal({2, 9, 8}, 1), whole = mixer.forward(x, kCausal);
-  CHECK(apart(in_steps(mixer, x, {4, 5}), whole) < 1e-13);
-  CHECK(apart(in_steps(mixer, x, {1, 1, 1, 1, 1, 1, 1, 1, 1}), whole) < 1e-13);
+  const Tensor x = test::normal({2, 9, 8}, 1), whole = mixer.forward(x, kCausal);
+  CHECK(test::distance(in_steps(mixer, x, {4, 5}), whole) < 1e-13);
+  CHECK(test::distance(in_steps(mixer, x, {1, 1, 1, 1, 1, 1, 1, 1, 1}), whole) < 1e-13);
   const Tensor first = slice(x, 1, 0, 4), second = slice(x, 1, 4, 9);
   const auto state = mixer.make_state(2, 9);
   MixerCall call = kCausal;
@@ -122,7 +115,7 @@ TEST_CASE("Transformer-XL: segments give the full pass, and the gradient stops b
   Tape tape;
   tape.watch(first), tape.watch(second);
   const Tensor y1 = mixer.forward(first, call), y2 = mixer.forward(second, call);
-  CHECK(apart(y2, slice(whole, 1, 4, 9)) < 1e-13);
+  CHECK(test::distance(y2, slice(whole, 1, 4, 9)) < 1e-13);
   const auto gradients = tape.gradient(sum(square(y2)), {first, second, mixer.key_value.weight}, Keep::yes);
   CHECK(max(abs(gradients[0])).item() == 0);
   CHECK(max(abs(gradients[1])).item() > 0.01);
@@ -133,20 +126,20 @@ TEST_CASE("Transformer-XL: segments give the full pass, and the gradient stops b
   again.watch(second);
   const Tensor y = slice(mixer.forward(concat({detach(first), second}, 1), kCausal), 1, 4, 9);
   const auto want = again.gradient(sum(square(y)), {second, mixer.key_value.weight});
-  CHECK(apart(gradients[1], want[0]) < 1e-12);
-  CHECK(apart(gradients[2], want[1]) < 1e-12);
+  CHECK(test::distance(gradients[1], want[0]) < 1e-12);
+  CHECK(test::distance(gradients[2], want[1]) < 1e-12);
 }
 
 TEST_CASE("Transformer-XL: a memory of two positions, a stack that is read in segments, and states") {
   const TransformerXl mixer = made_xl(2);
-  const Tensor x = normal({1, 6, 8}, 1);
+  const Tensor x = test::normal({1, 6, 8}, 1);
   const auto last = [&](const Tensor& text) { return slice(in_steps(mixer, text, {2, 2, 1, 1}), 1, 5); };
   const auto changed = [&](int64_t at) {
-    return concat({slice(x, 1, 0, at), normal({1, 1, 8}, 9), slice(x, 1, at + 1)}, 1);
+    return concat({slice(x, 1, 0, at), test::normal({1, 1, 8}, 9), slice(x, 1, at + 1)}, 1);
   };
-  CHECK(apart(last(changed(4)), last(x)) > 1e-3);
-  CHECK(apart(last(changed(3)), last(x)) > 1e-3);
-  CHECK(apart(last(changed(2)), last(x)) == 0);  // forgotten
+  CHECK(test::distance(last(changed(4)), last(x)) > 1e-3);
+  CHECK(test::distance(last(changed(3)), last(x)) > 1e-3);
+  CHECK(test::distance(last(changed(2)), last(x)) == 0);  // forgotten
   // In a stack the second layer remembers what the first made of an earlier segment.
   StackOptions options{.block = {.mixer = kOptions}, .layers = 2};
   options.block.mixer.name = "transformer_xl";
@@ -156,14 +149,14 @@ TEST_CASE("Transformer-XL: a memory of two positions, a stack that is read in se
   const auto state = decoder.make_state(1, 6);
   const Tensor whole = decoder.forward(x);
   for (const int64_t begin : {0, 3})
-    CHECK(apart(decoder.forward(slice(x, 1, begin, begin + 3), {.state = state.get()}),
-                slice(whole, 1, begin, begin + 3)) < 1e-12);
+    CHECK(test::distance(decoder.forward(slice(x, 1, begin, begin + 3), {.state = state.get()}),
+                         slice(whole, 1, begin, begin + 3)) < 1e-12);
   CHECK(state->bytes() == 2 * 6 * 8 * 8);  // the inputs of two layers
   const auto copy = state->clone();
   copy->reorder(index_tensor(std::vector<int64_t>{0, 0}, {2}));
   CHECK(copy->bytes() == 2 * state->bytes());
   TransformerXl plain = made_xl();
-  CHECK(apart(plain.clone().forward(x, kCausal), plain.forward(x, kCausal)) == 0);
+  CHECK(test::distance(plain.clone().forward(x, kCausal), plain.forward(x, kCausal)) == 0);
   CHECK_THROWS_WITH_AS(plain.forward(x, {.source = x}),
                        doctest::Contains("no meaning between x and a source"), Error);
   CHECK_THROWS_WITH_AS(plain.forward(x, {.state = state.get()}), doctest::Contains("the state is not one of"),
@@ -177,7 +170,7 @@ TEST_CASE("both: gradients of inputs and parameters; padding and lengths are as 
   LatentAttention latent = made_latent();
   for (Mixer* const mixer : {static_cast<Mixer*>(&xl), static_cast<Mixer*>(&latent)}) {
     INFO(mixer->explain());
-    const Tensor x = normal({2, 6, 8}, 1), short_row = slice(slice(x, 0, 1, 2), 1, 2, 6);
+    const Tensor x = test::normal({2, 6, 8}, 1), short_row = slice(slice(x, 0, 1, 2), 1, 2, 6);
     const auto report =
         check_gradients(*mixer, [&](const std::vector<Tensor>& t) { return mixer->forward(t[0], kCausal); },
                         {slice(x, 1, 0, 3)});
@@ -187,17 +180,19 @@ TEST_CASE("both: gradients of inputs and parameters; padding and lengths are as 
     seen[6] = seen[7] = 0;
     padded.mask.allowed = tensor(seen, {2, 1, 1, 6}, DType::boolean);
     const Tensor alone = mixer->forward(short_row, kCausal);
-    CHECK(apart(slice(slice(mixer->forward(x, padded), 0, 1, 2), 1, 2, 6), alone) < 1e-13);
-    CHECK(apart(slice(slice(in_steps(*mixer, x, {3, 1, 2}, padded), 0, 1, 2), 1, 2, 6), alone) < 1e-13);
+    CHECK(test::distance(slice(slice(mixer->forward(x, padded), 0, 1, 2), 1, 2, 6), alone) < 1e-13);
+    CHECK(test::distance(slice(slice(in_steps(*mixer, x, {3, 1, 2}, padded), 0, 1, 2), 1, 2, 6), alone) <
+          1e-13);
     MixerCall lengths = kCausal;
     lengths.lengths = index_tensor(std::vector<int64_t>{6, 4}, {2});
     lengths.mask.causal = false;
     const Tensor first = slice(slice(x, 0, 1, 2), 1, 0, 4);
-    CHECK(apart(slice(slice(mixer->forward(x, lengths), 0, 1, 2), 1, 0, 4), mixer->forward(first)) < 1e-13);
+    CHECK(test::distance(slice(slice(mixer->forward(x, lengths), 0, 1, 2), 1, 0, 4), mixer->forward(first)) <
+          1e-13);
     // Positions matter: the last query of a text in another order.
     const Tensor swapped = concat({slice(x, 1, 1, 2), slice(x, 1, 0, 1), slice(x, 1, 2)}, 1);
-    CHECK(apart(slice(mixer->forward(swapped, kCausal), 1, 5), slice(mixer->forward(x, kCausal), 1, 5)) >
-          1e-3);
+    CHECK(test::distance(slice(mixer->forward(swapped, kCausal), 1, 5),
+                         slice(mixer->forward(x, kCausal), 1, 5)) > 1e-3);
   }
 }
 
@@ -205,24 +200,24 @@ TEST_CASE(
     "latent attention: absorbed decoding gives the full pass from a state smaller than keys and values") {
   for (const LatentSizes& sizes : {LatentSizes{}, LatentSizes{.rank = 3, .rotary = 4}}) {
     LatentAttention mixer = made_latent(sizes);
-    const Tensor x = normal({2, 9, 8}, 1), whole = mixer.forward(x, kCausal);
-    CHECK(apart(in_steps(mixer, x, {1, 1, 1, 1, 1, 1, 1, 1, 1}), whole) < 1e-12);
-    CHECK(apart(in_steps(mixer, x, {4, 3, 2}), whole) < 1e-12);
-    CHECK(apart(mixer.clone().forward(x, kCausal), whole) == 0);
+    const Tensor x = test::normal({2, 9, 8}, 1), whole = mixer.forward(x, kCausal);
+    CHECK(test::distance(in_steps(mixer, x, {1, 1, 1, 1, 1, 1, 1, 1, 1}), whole) < 1e-12);
+    CHECK(test::distance(in_steps(mixer, x, {4, 3, 2}), whole) < 1e-12);
+    CHECK(test::distance(mixer.clone().forward(x, kCausal), whole) == 0);
   }
   // By hand: the formula, for position 0, which sees only itself, y = Wo·(Wv·c).
   const LatentAttention mixer = made_latent();
-  const Tensor x = normal({1, 1, 8}, 2);
+  const Tensor x = test::normal({1, 1, 8}, 2);
   const Tensor c = mixer.norm.forward(slice(mixer.down.forward(x), -1, 0, mixer.up_value.shape()[2]));
   const Tensor v = matmul(reshape(mixer.up_value.value(), {8, -1}), reshape(c, {-1, 1}));
-  CHECK(apart(mixer.forward(x, kCausal), mixer.out.forward(reshape(v, {1, 1, 8}))) < 1e-14);
+  CHECK(test::distance(mixer.forward(x, kCausal), mixer.out.forward(reshape(v, {1, 1, 8}))) < 1e-14);
 }
 
 TEST_CASE("latent attention: bytes of a state, a trace, and errors") {
   const MixerOptions options{.width = 64, .heads = 8, .context = 32};
   const LatentAttention latent(options);
   MultiHeadAttention full(options);
-  const Tensor x = cast(normal({1, 10, 64}, 1), DType::float32);
+  const Tensor x = cast(test::normal({1, 10, 64}, 1), DType::float32);
   const auto bytes = [&](const Mixer& mixer) {
     const auto state = mixer.make_state(1, 10);
     MixerCall call = kCausal;

@@ -21,14 +21,13 @@
 #include "nn/data/synthetic/sequences.h"
 #include "nn/data/synthetic/stories.h"
 #include "nn/data/synthetic/tones.h"
+#include "tests/nn/data/words.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 using namespace vitrine::nn::synthetic;
 
 namespace {
-
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 /// What identifies an item.
 std::string key(const WrittenDate& x) { return x.iso; }
@@ -37,11 +36,11 @@ std::string key(const OddOneOut& x) { return content_of(x.items); }
 std::string key(const LabelledImage& x) { return content_of(x.image); }
 std::string key(const Tones& x) { return content_of(x.samples); }
 std::string key(const Entailment& x) { return x.premise + "|" + x.hypothesis; }
-std::string key(const Document& x) { return joined(x.sentences); }
-std::string key(const Story& x) { return joined(x.story) + joined(x.question); }
-std::string key(const Headline& x) { return joined(x.article) + joined(x.headline); }
-std::string key(const Dialogue& x) { return joined(x.turns); }
-std::string key(const std::vector<std::string>& x) { return joined(x); }
+std::string key(const Document& x) { return test::joined(x.sentences); }
+std::string key(const Story& x) { return test::joined(x.story) + test::joined(x.question); }
+std::string key(const Headline& x) { return test::joined(x.article) + test::joined(x.headline); }
+std::string key(const Dialogue& x) { return test::joined(x.turns); }
+std::string key(const std::vector<std::string>& x) { return test::joined(x); }
 std::string key(const SentenceTask& x) { return x.first + "|" + x.second; }
 std::string key(const Paraphrase& x) { return x.first; }
 

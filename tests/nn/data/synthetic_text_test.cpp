@@ -12,14 +12,13 @@
 #include "nn/data/synthetic/grammar.h"
 #include "nn/data/synthetic/headlines.h"
 #include "nn/data/synthetic/stories.h"
+#include "tests/nn/data/words.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 using namespace vitrine::nn::synthetic;
 
 namespace {
-
-std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 int64_t index_of(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) - words.begin();
@@ -80,7 +79,7 @@ TEST_CASE("the answer of a story is the last place of the person, or of the thin
       if (item.story[i] != ".") continue;
       const std::vector<std::string> s(item.story.begin() + static_cast<int64_t>(begin),
                                        item.story.begin() + static_cast<int64_t>(i));
-      if (s[1] == "went") places[s[0]] = joined({s.begin() + 4, s.end()});
+      if (s[1] == "went") places[s[0]] = test::joined({s.begin() + 4, s.end()});
       if (s[1] == "took") holders[s[3]] = s[0];
       if (s[1] == "dropped") {
         CHECK(holders[s[3]] == s[0]);
@@ -94,7 +93,7 @@ TEST_CASE("the answer of a story is the last place of the person, or of the thin
                                : holders.contains(about) ? places[holders[about]]
                                                          : dropped[about];
     const std::vector<std::string> answer(item.story.begin() + item.begin, item.story.begin() + item.end);
-    CHECK_MESSAGE(joined(answer) == wanted, joined(item.story), joined(item.question));
+    CHECK_MESSAGE(test::joined(answer) == wanted, test::joined(item.story), test::joined(item.question));
     about_things += thing;
     of_two_words += answer.size() == 2;
   }
@@ -155,7 +154,7 @@ TEST_CASE("verbs of the grammar agree with the subject, and the tasks' labels sa
   };
   for (const auto& words : grammar_sentences(Part::training, 200)) {
     const auto [subject, verb] = plural(words);
-    CHECK_MESSAGE(subject == verb, joined(words));
+    CHECK_MESSAGE(subject == verb, test::joined(words));
   }
   std::map<double, int64_t> counts;
   for (const SentenceTask& item : grammar_acceptability(Part::training, 300)) {
@@ -185,7 +184,7 @@ TEST_CASE("verbs of the grammar agree with the subject, and the tasks' labels sa
   CHECK(similarities == std::set<double>{0, 1, 2, 3, 4, 5});
   for (const SentenceTask& item : grammar_questions(Part::training, 100)) {
     const auto question = words_of(item.first);
-    const std::string subject = joined({question.begin() + 2, question.end() - 2}),
+    const std::string subject = test::joined({question.begin() + 2, question.end() - 2}),
                       verb = question[question.size() - 2];
     CHECK_MESSAGE((item.second.starts_with(subject + " " + verb)) == (item.label == 1), item.first,
                   item.second);

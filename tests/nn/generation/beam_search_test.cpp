@@ -23,7 +23,7 @@ using Text = std::vector<int64_t>;
 namespace {
 
 /// A model whose next token depends on the text, and is seldom certain.
-Gpt lively(GptOptions options) {
+Gpt decided(GptOptions options) {
   options.tied = false;
   if (!parse_mixer(options.mixer).base->attention) options.positions = Positions::none;
   Gpt model(options);
@@ -121,7 +121,7 @@ void enumerate(const LanguageModel& model, const BeamText& begin, size_t prompt,
 TEST_CASE("one beam is greedy, within the context and beyond it, for every mixer") {
   for (const std::string& name : all_mixers()) {
     INFO(name);
-    Gpt model = lively(test::tiny_gpt(name));
+    Gpt model = decided(test::tiny_gpt(name));
     for (const int64_t count : {3, 14}) {
       const auto found = beam_search(model, {{3, 1}}, count, {.beam = 1});
       REQUIRE(found[0].size() == 1);
@@ -135,7 +135,7 @@ TEST_CASE("beams with a reordered state are those of the definition, which has n
   int ended = 0, crossed = 0;
   for (const std::string& name : all_mixers()) {
     INFO(name);
-    Gpt model = lively(test::tiny_gpt(name));
+    Gpt model = decided(test::tiny_gpt(name));
     const BeamOptions options = {.beam = 3, .length_power = 0.8};
     for (const Text& prompt : {Text{3, 1}, Text{7}, Text{5, 0, 2}}) {
       const auto want = plain(model, prompt, 5, options, {0, 7});
@@ -153,7 +153,7 @@ TEST_CASE("beams for all sequences find the best of them, in order") {
   for (const std::string name : {"standard", "lstm"}) {
     GptOptions sizes = test::tiny_gpt(name);
     sizes.vocabulary = 3;
-    Gpt model = lively(sizes);
+    Gpt model = decided(sizes);
     for (const BeamOptions& options :
          {BeamOptions{.beam = 81, .length_power = 0}, BeamOptions{.beam = 81, .length_power = 1},
           BeamOptions{.beam = 81, .length_power = 0.7, .length_penalty = LengthPenalty::gnmt}}) {
@@ -216,7 +216,7 @@ TEST_CASE("an end ranks among the first beams or is dropped; of equals the lower
 }
 
 TEST_CASE("several prompts at once give the results of each alone, and those of the definition") {
-  Gpt model = lively(test::tiny_gpt("rotary"));
+  Gpt model = decided(test::tiny_gpt("rotary"));
   const std::vector<Text> prompts = {{3, 1}, {7}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {9, 9, 9}};
   const BeamOptions options = {.beam = 3};
   const BeamCall call = {.stop = {.tokens = {0, 5}}};
@@ -273,7 +273,7 @@ TEST_CASE("when every continuation ends, the search ends; tokens of probability 
 
 TEST_CASE(
     "threads that search with one model at a time find what one thread finds, and leave its mode alone") {
-  Gpt model = lively(test::tiny_gpt());
+  Gpt model = decided(test::tiny_gpt());
   model.train();
   const std::vector<Text> prompts = {{3, 1}, {7}};
   const auto want = beam_search(model, prompts, 12);

@@ -5,6 +5,7 @@
 
 #include "nn/generation/generate.h"
 #include "nn/models/gpt.h"
+#include "tests/nn/generation/lively.h"
 #include "tests/nn/mechanisms.h"
 #include "tests/nn/models/bigram.h"
 #include "tests/nn/models/tiny_gpt.h"
@@ -16,16 +17,6 @@ using Prompts = std::vector<std::vector<int64_t>>;
 namespace {
 
 constexpr SamplingOptions kGreedy = {.temperature = 0};
-
-/// A model whose greedy tokens differ from position to position.
-Gpt lively(const GptOptions& options) {
-  Gpt model(options);
-  for (Parameter& p : model.parameters()) {
-    Generator g(p.name().size());
-    p.assign(randn(p.shape(), DType::float32, Device::cpu, 0, 0.5, g));
-  }
-  return model;
-}
 
 Prompts one_by_one(Gpt& model, const Prompts& prompts, int64_t count, SamplingOptions options,
                    const std::vector<int64_t>& stop = {}) {
@@ -47,7 +38,7 @@ TEST_CASE("a batch of prompts of different lengths gives the greedy tokens of ea
     for (const Positions positions : {Positions::automatic, Positions::sinusoidal, Positions::none}) {
       GptOptions options = test::tiny_gpt(name);
       options.positions = positions;
-      Gpt model = lively(options);
+      Gpt model = test::lively(options);
       // Within the context, and beyond it, where each text drops its older half at another step.
       for (const int64_t count : {3, 20})
         CHECK(generate_batch(model, kPrompts, count, kGreedy) == one_by_one(model, kPrompts, count, kGreedy));
@@ -58,7 +49,7 @@ TEST_CASE("a batch of prompts of different lengths gives the greedy tokens of ea
 TEST_CASE("prompts longer than the context and groups of key heads are continued in a batch as alone") {
   GptOptions options = test::tiny_gpt("rotary");
   options.key_heads = 1;
-  Gpt model = lively(options);
+  Gpt model = test::lively(options);
   const Prompts prompts = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {4}, {1, 2, 3, 4, 5, 6, 7, 8}};
   CHECK(generate_batch(model, prompts, 12, kGreedy) == one_by_one(model, prompts, 12, kGreedy));
 }
@@ -66,7 +57,7 @@ TEST_CASE("prompts longer than the context and groups of key heads are continued
 TEST_CASE("a prompt that has reached a token to stop at leaves the batch; the others go on as alone") {
   GptOptions options = test::tiny_gpt();
   options.context = 32;
-  Gpt model = lively(options);
+  Gpt model = test::lively(options);
   int uneven = 0;  // batches that go on for several steps after a text has ended
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const SamplingOptions sampling = {.temperature = 3, .seed = seed};
@@ -81,7 +72,7 @@ TEST_CASE("a prompt that has reached a token to stop at leaves the batch; the ot
 }
 
 TEST_CASE("each prompt of a batch draws with a seed of its own") {
-  Gpt model = lively(test::tiny_gpt());
+  Gpt model = test::lively(test::tiny_gpt());
   const SamplingOptions options = {.temperature = 2, .seed = 5};
   CHECK(generate_batch(model, kPrompts, 6, options) == one_by_one(model, kPrompts, 6, options));
   const Prompts twins = generate_batch(model, {{1}, {1}}, 20, options);
@@ -93,7 +84,7 @@ TEST_CASE("other mixers take padding, or refuse texts of different lengths") {
     INFO(name);
     GptOptions options = test::tiny_gpt(name);
     options.positions = Positions::none;
-    Gpt model = lively(options);
+    Gpt model = test::lively(options);
     const Prompts prompts = {{1, 2}, {5, 3}, {8, 8}};
     CHECK(generate_batch(model, prompts, 12, kGreedy) == one_by_one(model, prompts, 12, kGreedy));
     if (parse_mixer(name).base->padding)

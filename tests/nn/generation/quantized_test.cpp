@@ -5,29 +5,17 @@
 
 #include "nn/generation/generate.h"
 #include "nn/models/gpt.h"
+#include "tests/nn/generation/lively.h"
 #include "tests/nn/models/tiny_gpt.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
-namespace {
-
-Gpt lively(const GptOptions& options) {
-  Gpt model(options);
-  for (Parameter& p : model.parameters()) {
-    Generator g(p.name().size());
-    p.assign(randn(p.shape(), DType::float32, Device::cpu, 0, 0.5, g));
-  }
-  return model;
-}
-
-}  // namespace
-
 TEST_CASE("a model with rounded linear layers gives what a model with the rounded weights gives") {
   for (const bool tied : {true, false}) {
     GptOptions options = test::tiny_gpt("rotary");
     options.tied = tied;
-    Gpt model = lively(options), twin = model.clone();
+    Gpt model = test::lively(options), twin = model.clone();
     const auto before = model.forward(test::ids(2, 5)).values();
     quantize_linear_layers(model);
     int layers = 0;
@@ -61,7 +49,7 @@ TEST_CASE("a block with a source reads rows of the rounded weights") {
 }
 
 TEST_CASE("rounded layers refuse to be recorded, and name the weight") {
-  Gpt model = lively(test::tiny_gpt());
+  Gpt model = test::lively(test::tiny_gpt());
   quantize_linear_layers(model);
   const Tape tape;
   CHECK_THROWS_WITH_AS(model.forward(test::ids(1, 3)),

@@ -13,19 +13,12 @@
 #include "ops/loss.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
-
-Tensor random(const Shape& shape, uint64_t seed = 8) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
 
 Gpt model_of(DType dtype = DType::float64) {
   manual_seed(4);
@@ -45,7 +38,7 @@ Tensor ids() { return index_tensor(std::vector<int64_t>{1, 2, 3, 4, 5, 6}, {1, 6
 void train_changes(Module& model) {
   uint64_t seed = 20;
   for (auto& [path, p] : model.named_parameters())
-    if (path_matches(path, "**.lora.b")) p.assign(random(p.shape(), ++seed) * 0.1);
+    if (path_matches(path, "**.lora.b")) p.assign(test::normal(p.shape(), ++seed) * 0.1);
 }
 
 }  // namespace
@@ -85,7 +78,7 @@ TEST_CASE("LoRA: at first nothing changes, then only A and B are trained, and me
   CHECK(model.forward(ids()).values() == before.values());
   train_changes(model);
   const Tensor changed = model.forward(ids());
-  CHECK(apart(changed, before) > 1e-2);
+  CHECK(test::distance(changed, before) > 1e-2);
   {
     Tape tape;
     tape.backward(cross_entropy(model.forward(ids()), ids()));
@@ -100,18 +93,18 @@ TEST_CASE("LoRA: at first nothing changes, then only A and B are trained, and me
   CHECK(model.decoder.blocks[0]->feed_forward->up.lora->a.shape() == Shape{2, 8});
   Gpt twin = model.clone(), plain = model_of();
   CHECK(twin.forward(ids()).values() == changed.values());
-  twin.decoder.blocks[0]->feed_forward->up.lora->b.assign(random({32, 2}, 9));
-  CHECK(apart(twin.forward(ids()), changed) > 1e-2);
+  twin.decoder.blocks[0]->feed_forward->up.lora->b.assign(test::normal({32, 2}, 9));
+  CHECK(test::distance(twin.forward(ids()), changed) > 1e-2);
   CHECK(model.forward(ids()).values() == changed.values());
   twin.copy_from(plain);
   CHECK(twin.forward(ids()).values() == plain.forward(ids()).values());
   // A cached step projects queries, keys and values as the full pass.
   const auto state = model.make_state();
   for (int64_t t = 0; t < 6; ++t)
-    CHECK(apart(model.forward(slice(ids(), 1, t, t + 1), {.state = state.get()}),
-                slice(changed, 1, t, t + 1)) < 1e-12);
+    CHECK(test::distance(model.forward(slice(ids(), 1, t, t + 1), {.state = state.get()}),
+                         slice(changed, 1, t, t + 1)) < 1e-12);
   CHECK(merge_lora(model) == 8);
-  CHECK(apart(model.forward(ids()), changed) < 1e-13);
+  CHECK(test::distance(model.forward(ids()), changed) < 1e-13);
   CHECK(model.state_dict().count("blocks.0.attention.out.lora.a") == 0);
   CHECK_THROWS_WITH_AS(merge_lora(model), doctest::Contains("no linear layer has a low-rank change"), Error);
 }
@@ -121,11 +114,11 @@ TEST_CASE("LoRA: rows of a layer, gradients, copies, 16 bits and errors") {
   layer.to(DType::float64);
   CHECK(add_lora(layer, "**", {.rank = 3, .alpha = 6}) == 1);
   train_changes(layer);
-  layer.lora->b.assign(random({6, 3}, 4));
-  const Tensor x = random({2, 4}), none;
-  CHECK(apart(layer.forward(x), linear(x, merged_weight(layer), layer.bias)) < 1e-14);
-  CHECK(apart(layer.product(x, none, 1, 4), slice(layer.product(x, none), 1, 1, 4)) < 1e-15);
-  CHECK(apart(layer.forward_gelu_tanh(x), layer.clone().forward_gelu_tanh(x)) == 0);
+  layer.lora->b.assign(test::normal({6, 3}, 4));
+  const Tensor x = test::normal({2, 4}, 8), none;
+  CHECK(test::distance(layer.forward(x), linear(x, merged_weight(layer), layer.bias)) < 1e-14);
+  CHECK(test::distance(layer.product(x, none, 1, 4), slice(layer.product(x, none), 1, 1, 4)) < 1e-15);
+  CHECK(test::distance(layer.forward_gelu_tanh(x), layer.clone().forward_gelu_tanh(x)) == 0);
   const auto report = check_gradients(layer, {x});
   CHECK_MESSAGE(report.passed, to_string(report));
   CHECK(report.inputs.size() == 5);
@@ -143,7 +136,7 @@ TEST_CASE("LoRA: rows of a layer, gradients, copies, 16 bits and errors") {
   const LowRank change = low.decoder.blocks[0]->feed_forward->down.lora->clone();
   merge_lora(low);
   const Tensor wanted = master + 16 * matmul(change.b.master(), change.a.master());
-  CHECK(apart(low.decoder.blocks[0]->feed_forward->down.weight.master(), wanted) <
+  CHECK(test::distance(low.decoder.blocks[0]->feed_forward->down.weight.master(), wanted) <
         1e-6);  // not rounded to 8 bits
 }
 
@@ -153,14 +146,14 @@ TEST_CASE(
   prompt.to(DType::float64);
   Decoder decoder({.block = {.mixer = {.width = 8, .heads = 2, .out_deviation = 0.3}}, .layers = 1});
   decoder.to(DType::float64);
-  const Tensor x = random({3, 4, 8});
+  const Tensor x = test::normal({3, 4, 8}, 8);
   const auto forward = [&](const MemoryTokens& p) { return p.rest(decoder.forward(p.before(x))); };
   const Tensor y = forward(prompt);
   CHECK(y.shape() == x.shape());
   CHECK(prompt.before(x).shape() == Shape{3, 6, 8});
-  CHECK(apart(prompt.rest(prompt.before(x)), x) == 0);
-  CHECK(apart(y, decoder.forward(x)) > 1e-4);
-  CHECK(apart(forward(prompt.clone()), y) == 0);
+  CHECK(test::distance(prompt.rest(prompt.before(x)), x) == 0);
+  CHECK(test::distance(y, decoder.forward(x)) > 1e-4);
+  CHECK(test::distance(forward(prompt.clone()), y) == 0);
   freeze(decoder);
   {
     Tape tape;
@@ -171,7 +164,7 @@ TEST_CASE(
   const auto report =
       check_gradients(prompt, [&](const std::vector<Tensor>&) { return forward(prompt); }, {x});
   CHECK_MESSAGE(report.passed, to_string(report));
-  const Tensor rows = random({2, 8}, 5);
-  CHECK(apart(MemoryTokens(rows).tokens, rows) == 0);
-  CHECK_THROWS_WITH_AS(MemoryTokens(random({8})), doctest::Contains("the rows are [8]"), Error);
+  const Tensor rows = test::normal({2, 8}, 5);
+  CHECK(test::distance(MemoryTokens(rows).tokens, rows) == 0);
+  CHECK_THROWS_WITH_AS(MemoryTokens(test::normal({8}, 8)), doctest::Contains("the rows are [8]"), Error);
 }

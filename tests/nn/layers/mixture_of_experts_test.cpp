@@ -19,6 +19,7 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -26,18 +27,11 @@ using namespace vitrine::nn;
 
 namespace {
 
-Tensor random(const Shape& shape, uint64_t seed = 8) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
 /// Experts of width 3 with random parameters.
 MixtureOfExperts made(const ExpertOptions& o, Activation activation = Activation::gelu, uint64_t seed = 3) {
   MixtureOfExperts experts(3, 4, activation, Bias::yes, 0.02, o);
   experts.to(DType::float64);
-  for (Parameter& p : experts.parameters()) p.assign(random(p.shape(), seed++));
+  for (Parameter& p : experts.parameters()) p.assign(test::normal(p.shape(), seed++));
   return experts;
 }
 
@@ -64,13 +58,13 @@ TEST_CASE("routing: the likeliest experts, first choices served first, and the l
   CHECK(one.experts.values() == std::vector<double>{0, 0, 1, 0});
   CHECK(one.slots.values() == std::vector<double>{0, 1, 0, -1});  // the third token of expert 0
   CHECK(one.dropped.item() == doctest::Approx(0.25));
-  CHECK(apart(one.gates, max(softmax(logits), {1}, KeepAxes::yes)) < 1e-15);
+  CHECK(test::distance(one.gates, max(softmax(logits), {1}, KeepAxes::yes)) < 1e-15);
   const Routing two = route(logits, 2, 2);
   CHECK(two.experts.values() == std::vector<double>{0, 1, 0, 1, 1, 2, 0, 1});
   // Expert 1: token 2 as a first choice, then token 0; tokens 1 and 3 come too late.
   CHECK(two.slots.values() == std::vector<double>{0, 1, 1, -1, 0, 0, -1, -1});
   CHECK(two.dropped.item() == doctest::Approx(3.0 / 8));
-  CHECK(apart(sum(two.gates, {1}), ones({4}, DType::float64)) < 1e-15);
+  CHECK(test::distance(sum(two.gates, {1}), ones({4}, DType::float64)) < 1e-15);
   const Routing all = route(logits, 2);
   CHECK(all.capacity == 4);  // the load of expert 1
   CHECK(all.dropped.item() == 0);
@@ -87,26 +81,26 @@ TEST_CASE("experts with equal weights are one dense layer if nothing is dropped"
         p->assign(contiguous(expand(first, p->shape())));
       }
       const auto of_expert = [](const Parameter& p) { return select(p.master(), 0, 0); };
-      const Tensor x = random({2, 5, 3});
+      const Tensor x = test::normal({2, 5, 3}, 8);
       const Tensor h = activate(activation, linear(x, of_expert(experts.up), of_expert(experts.up_bias)));
       Tensor dense = linear(h, of_expert(experts.down), of_expert(experts.down_bias));
       // One choice keeps its probability as the gate, several choices share 1.
       if (per_token == 1)
         dense = dense * reshape(max(softmax(experts.router_logits(reshape(x, {10, 3}))), {1}), {2, 5, 1});
-      CHECK(apart(experts.forward(x), dense) < 1e-13);
+      CHECK(test::distance(experts.forward(x), dense) < 1e-13);
     }
 }
 
 TEST_CASE("dropped tokens give 0 and take no gradient; evaluation drops none, and rows do not compete") {
   MixtureOfExperts experts = made({.count = 2, .per_token = 1, .capacity_factor = 0.5});
-  const Tensor x = random({8, 3});
+  const Tensor x = test::normal({8, 3}, 8);
   Routing routing;
   Tensor dx, y;
   {
     Tape tape;
     tape.watch(x);
     y = experts.forward(x, &routing);
-    dx = tape.gradient({y}, {x}, {random({8, 3}, 2)}).at(0);
+    dx = tape.gradient({y}, {x}, {test::normal({8, 3}, 2)}).at(0);
   }
   CHECK(routing.capacity == 2);
   CHECK(routing.dropped.item() >= 0.5);
@@ -123,13 +117,14 @@ TEST_CASE("dropped tokens give 0 and take no gradient; evaluation drops none, an
   CHECK(routing.dropped.item() == 0);
   CHECK(!routing.auxiliary.defined());
   for (int64_t token = 0; token < 8; ++token)
-    CHECK(apart(experts.forward(slice(x, 0, token, token + 1)), slice(whole, 0, token, token + 1)) < 1e-13);
+    CHECK(test::distance(experts.forward(slice(x, 0, token, token + 1)), slice(whole, 0, token, token + 1)) <
+          1e-13);
   CHECK(experts.forward(zeros({0, 3}, DType::float64)).shape() == Shape{0, 3});
 }
 
 TEST_CASE("a dropped token gives 0 also where another token gives NaN") {
   MixtureOfExperts experts = made({.count = 1, .capacity_factor = 0.5});
-  Tensor x = random({4, 3});
+  Tensor x = test::normal({4, 3}, 8);
   x.data<double>()[0] = NAN;
   const Tensor y = experts.forward(x);
   for (const double e : slice(y, 0, 2, 4).values()) CHECK(e == 0);
@@ -140,14 +135,14 @@ TEST_CASE("gradients of the experts, the router and the auxiliary losses") {
     for (const int64_t per_token : {1, 2}) {
       MixtureOfExperts experts =
           made({.count = 3, .per_token = per_token, .capacity_factor = factor, .balance = 0.5, .z = 0.3});
-      const Tensor weight = random({5, 3}, 9);
+      const Tensor weight = test::normal({5, 3}, 9);
       const auto report = check_gradients(experts,
                                           [&](const std::vector<Tensor>& t) {
                                             Routing routing;
                                             const Tensor y = experts.forward(t[0], &routing);
                                             return sum(y * weight) + routing.auxiliary;
                                           },
-                                          {random({5, 3})});
+                                          {test::normal({5, 3}, 8)});
       CHECK_MESSAGE(report.passed, to_string(report));
     }
 }
@@ -168,15 +163,15 @@ TEST_CASE("the balance loss is 1 for equal loads, E for one expert; the z-loss o
 
 TEST_CASE("copies, low precision and wrong sizes of experts") {
   MixtureOfExperts experts = made({.count = 3, .per_token = 2}, Activation::geglu);
-  const Tensor x = random({4, 3});
-  CHECK(apart(experts.clone().forward(x), experts.forward(x)) == 0);
+  const Tensor x = test::normal({4, 3}, 8);
+  CHECK(test::distance(experts.clone().forward(x), experts.forward(x)) == 0);
   CHECK(experts.up.shape() == Shape{3, 8, 3});
   const Tensor wanted = experts.forward(x);
   experts.to(DType::bfloat16);
   const Tensor low = experts.forward(cast(x, DType::bfloat16));
   CHECK(low.dtype() == DType::bfloat16);
   CHECK(spec::distance(low.values(), wanted.values(), 1) < 0.1);
-  CHECK_THROWS_WITH_AS(experts.forward(random({4, 2})), doctest::Contains("wanted [..., 3]"), Error);
+  CHECK_THROWS_WITH_AS(experts.forward(test::normal({4, 2}, 8)), doctest::Contains("wanted [..., 3]"), Error);
   CHECK_THROWS_WITH_AS(made({.count = 2, .per_token = 3}), doctest::Contains("at most the 2 experts"), Error);
   CHECK_THROWS_WITH_AS(made({.count = 2, .capacity_factor = -1}), doctest::Contains("factor is -1"), Error);
 }
@@ -185,7 +180,7 @@ TEST_CASE("a GPT with experts: the task's loss has the auxiliary loss in trainin
   manual_seed(5);
   Gpt model(gpt_options(3));
   model.to(DType::float64);
-  for (Parameter& p : model.parameters()) p.assign(random(p.shape(), 3) * 0.5);
+  for (Parameter& p : model.parameters()) p.assign(test::normal(p.shape(), 3) * 0.5);
   CHECK(model.state_dict().count("blocks.1.experts.router") == 1);
   CHECK(model.state_dict().count("blocks.1.feed_forward.up.weight") == 0);
   std::vector<int32_t> text;
@@ -208,8 +203,8 @@ TEST_CASE("a GPT with experts: the task's loss has the auxiliary loss in trainin
   const auto state = model.make_state(2);
   const Tensor whole = model.forward(ids);
   for (int64_t t = 0; t < 6; ++t)
-    CHECK(apart(model.forward(slice(ids, 1, t, t + 1), {.state = state.get()}), slice(whole, 1, t, t + 1)) <
-          1e-12);
+    CHECK(test::distance(model.forward(slice(ids, 1, t, t + 1), {.state = state.get()}),
+                         slice(whole, 1, t, t + 1)) < 1e-12);
 }
 
 TEST_CASE("recomputed blocks with experts keep the gradients of the router's auxiliary loss") {

@@ -7,7 +7,6 @@
 
 #include "core/creation.h"
 #include "core/gradcheck/check_gradients.h"
-#include "core/random.h"
 #include "nn/check_gradients.h"
 #include "nn/layers/output.h"
 #include "nn/losses/margin.h"
@@ -18,19 +17,12 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
-
-Tensor random(const Shape& shape, uint64_t seed = 8) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
 
 Tensor targets(std::vector<int64_t> values) {
   return index_tensor(values, {static_cast<int64_t>(values.size())});
@@ -47,7 +39,7 @@ TEST_CASE("InfoNCE: orthogonal pairs give log(1 + (N − 1)·e^(−1/τ)); margi
         doctest::Approx(std::log(2 + 6 * std::exp(-1 / tau))).epsilon(1e-12));
   CHECK(info_nce(unit, unit, {}, {.temperature = tau, .margin = 0.4}).item() ==
         doctest::Approx(std::log(1 + 3 * std::exp(-0.6 / tau))).epsilon(1e-12));
-  const Tensor a = random({4, 3}), b = random({4, 3}, 2);
+  const Tensor a = test::normal({4, 3}, 8), b = test::normal({4, 3}, 2);
   const auto loss = [&](const Tensor& x, const Tensor& y, bool symmetric) {
     return info_nce(x, y, {}, {.temperature = 0.3, .symmetric = symmetric}).item();
   };
@@ -58,16 +50,17 @@ TEST_CASE("InfoNCE: orthogonal pairs give log(1 + (N − 1)·e^(−1/τ)); margi
       [](const std::vector<Tensor>& t) {
         return info_nce(t[0], t[1], t[2], {.temperature = 0.3, .margin = 0.1, .symmetric = true});
       },
-      {a, b, random({2, 3}, 5)});
+      {a, b, test::normal({2, 3}, 5)});
   CHECK_MESSAGE(report.passed, to_string(report));
-  CHECK_THROWS_WITH_AS(info_nce(a, random({3, 3})), doctest::Contains("wanted the same [N, C]"), Error);
-  CHECK_THROWS_WITH_AS(info_nce(a, b, random({2, 4})), doctest::Contains("wanted [M, 3]"), Error);
+  CHECK_THROWS_WITH_AS(info_nce(a, test::normal({3, 3}, 8)), doctest::Contains("wanted the same [N, C]"),
+                       Error);
+  CHECK_THROWS_WITH_AS(info_nce(a, b, test::normal({2, 4}, 8)), doctest::Contains("wanted [M, 3]"), Error);
   CHECK_THROWS_WITH_AS(info_nce(a, b, {}, {.temperature = 0}), doctest::Contains("the temperature is 0"),
                        Error);
 }
 
 TEST_CASE("margins: without one both are softmax of cosines, and arcface turns the angle up to π") {
-  const Tensor x = random({5, 3}), w = random({4, 3}, 2), t = targets({0, 3, 1, 2, 2});
+  const Tensor x = test::normal({5, 3}, 8), w = test::normal({4, 3}, 2), t = targets({0, 3, 1, 2, 2});
   const Tensor cosine = matmul(l2_normalize(x), transpose(l2_normalize(w)));
   const double plain = cross_entropy(7.0 * cosine, t).item();
   for (const Margin kind : {Margin::am_softmax, Margin::arcface}) {
@@ -93,7 +86,7 @@ TEST_CASE("margins: without one both are softmax of cosines, and arcface turns t
         doctest::Approx(wanted(std::cos(3.0) - 0.5 * std::sin(0.5), std::sin(3.0))).epsilon(1e-12));
   CHECK(std::isfinite(loss(0, 0.5, DType::float32)));
   CHECK(loss(0, 0.5, DType::float32) == doctest::Approx(wanted(std::cos(0.5), 0)).epsilon(1e-5));
-  CHECK_THROWS_WITH_AS(margin_softmax(x, random({4, 2}), t),
+  CHECK_THROWS_WITH_AS(margin_softmax(x, test::normal({4, 2}, 8), t),
                        doctest::Contains("wanted [N, C] and [classes, C]"), Error);
   CHECK_THROWS_WITH_AS(margin_softmax(x, w, t, {.kind = Margin::arcface, .margin = 4}),
                        doctest::Contains("wanted an angle in [0, π)"), Error);
@@ -109,14 +102,14 @@ TEST_CASE("the margin loss of a vector on its class has finite gradients") {
 
 TEST_CASE(
     "LASER as an output layer: between the values, log-softmax for the identity, finite for large values") {
-  const Tensor logits = random({2, 3, 4}), v = random({4, 5}, 2);
+  const Tensor logits = test::normal({2, 3, 4}, 8), v = test::normal({4, 5}, 2);
   const Tensor y = laser_output(logits, v);
   CHECK(y.shape() == Shape{2, 3, 5});
-  CHECK(apart(y, log(matmul(softmax(logits), exp(v)))) < 1e-13);
-  CHECK(apart(laser_output(logits, log(eye(4, -1, DType::float64))), log_softmax(logits)) < 1e-14);
-  CHECK(apart(laser_output(logits, v + 1000.0), y + 1000.0) < 1e-12);
-  CHECK_THROWS_WITH_AS(laser_output(logits, random({5, 2})), doctest::Contains("wanted [..., V] and [V, D]"),
-                       Error);
+  CHECK(test::distance(y, log(matmul(softmax(logits), exp(v)))) < 1e-13);
+  CHECK(test::distance(laser_output(logits, log(eye(4, -1, DType::float64))), log_softmax(logits)) < 1e-14);
+  CHECK(test::distance(laser_output(logits, v + 1000.0), y + 1000.0) < 1e-12);
+  CHECK_THROWS_WITH_AS(laser_output(logits, test::normal({5, 2}, 8)),
+                       doctest::Contains("wanted [..., V] and [V, D]"), Error);
 }
 
 TEST_CASE("mixture of softmaxes: probabilities, one mixture is a softmax, gradients and errors") {
@@ -124,14 +117,14 @@ TEST_CASE("mixture of softmaxes: probabilities, one mixture is a softmax, gradie
   layer.to(DType::float64), one.to(DType::float64);
   uint64_t seed = 3;
   for (Module* const m : {static_cast<Module*>(&layer), static_cast<Module*>(&one)})
-    for (Parameter& p : m->parameters()) p.assign(random(p.shape(), ++seed));
-  const Tensor x = random({2, 10, 2}), y = layer.forward(x);
-  CHECK(apart(sum(exp(y), {2}), ones({2, 10}, DType::float64)) < 1e-14);
-  CHECK(apart(one.forward(x), log_softmax(one.out.forward(tanh(one.hidden.forward(x))))) < 1e-14);
-  CHECK(apart(layer.clone().forward(x), y) == 0);
+    for (Parameter& p : m->parameters()) p.assign(test::normal(p.shape(), ++seed));
+  const Tensor x = test::normal({2, 10, 2}, 8), y = layer.forward(x);
+  CHECK(test::distance(sum(exp(y), {2}), ones({2, 10}, DType::float64)) < 1e-14);
+  CHECK(test::distance(one.forward(x), log_softmax(one.out.forward(tanh(one.hidden.forward(x))))) < 1e-14);
+  CHECK(test::distance(layer.clone().forward(x), y) == 0);
   const auto report = check_gradients(layer, {x});
   CHECK_MESSAGE(report.passed, to_string(report));
   CHECK(MixtureOfSoftmaxes(4, 6, 2, 3).forward(zeros({1, 4})).shape() == Shape{1, 6});
   CHECK_THROWS_WITH_AS(MixtureOfSoftmaxes(2, 6, 0), doctest::Contains("there are 0 mixtures"), Error);
-  CHECK_THROWS_WITH_AS(layer.forward(random({1, 3})), doctest::Contains("wanted [..., 2]"), Error);
+  CHECK_THROWS_WITH_AS(layer.forward(test::normal({1, 3}, 8)), doctest::Contains("wanted [..., 2]"), Error);
 }

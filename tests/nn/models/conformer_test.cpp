@@ -13,16 +13,12 @@
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/reduce.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
-
-Tensor random(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
 
 Conformer lively(const ConformerOptions& options) {
   Conformer model(options);
@@ -30,31 +26,29 @@ Conformer lively(const ConformerOptions& options) {
   uint64_t seed = 0;
   for (Parameter& p : model.parameters()) {
     ++seed;
-    if (p.shape().rank() > 1) p.assign(random(p.shape(), seed) * 0.4);
+    if (p.shape().rank() > 1) p.assign(test::normal(p.shape(), seed) * 0.4);
   }
   model.eval();
   return model;
 }
 
-const ConformerOptions kTiny = {.features = 3,
-                                .classes = 4,
-                                .layers = 2,
-                                .kernel = 3,
-                                .hidden = 5,
-                                .mixer = {.width = 4, .heads = 1, .name = "rotary"}};
-
-double distance(const Tensor& x, const Tensor& y) { return max(abs(x - y)).item(); }
+const ConformerOptions kTinyConformer = {.features = 3,
+                                         .classes = 4,
+                                         .layers = 2,
+                                         .kernel = 3,
+                                         .hidden = 5,
+                                         .mixer = {.width = 4, .heads = 1, .name = "rotary"}};
 
 }  // namespace
 
 TEST_CASE("padding, NaN too, changes no logits of a row's own frames, and four frames become one") {
   for (const char* name : {"rotary", "standard", "laser", "gru"}) {
     INFO(std::string(name));
-    ConformerOptions options = kTiny;
+    ConformerOptions options = kTinyConformer;
     options.mixer.name = name;
     Conformer model = lively(options);
     const std::vector<int64_t> lengths = {5, 13, 8};
-    Tensor frames = random({3, 13, 3}, 1);
+    Tensor frames = test::normal({3, 13, 3}, 1);
     const auto whole = model.forward(frames, index_tensor(lengths, {3}));
     CHECK(whole.logits.shape() == Shape{3, 4, 4});
     CHECK(whole.lengths.values() == std::vector<double>{2, 4, 2});
@@ -63,23 +57,25 @@ TEST_CASE("padding, NaN too, changes no logits of a row's own frames, and four f
       const Tensor row = slice(frames, 0, b, b + 1);
       const auto alone = model.forward(slice(row, 1, 0, own));
       CHECK(alone.lengths.item() == std::ceil(static_cast<double>(own) / 4));
-      CHECK(distance(slice(slice(whole.logits, 0, b, b + 1), 1, 0, alone.logits.size(1)), alone.logits) <=
-            1e-12);
+      CHECK(test::largest_difference(slice(slice(whole.logits, 0, b, b + 1), 1, 0, alone.logits.size(1)),
+                                     alone.logits) <= 1e-12);
       const Tensor nothing = full({1, 13 - own, 3}, std::nan(""), DType::float64);
       const Tensor broken = own < 13 ? concat({slice(row, 1, 0, own), nothing}, 1) : row;
       const auto padded = model.forward(broken, index_tensor(std::vector<int64_t>{own}, {1}));
-      CHECK(distance(slice(padded.logits, 1, 0, alone.logits.size(1)), alone.logits) <= 1e-12);
+      CHECK(test::largest_difference(slice(padded.logits, 1, 0, alone.logits.size(1)), alone.logits) <=
+            1e-12);
     }
   }
 }
 
 TEST_CASE("the first frame reaches the last logits, and each part of a block has an effect") {
-  Conformer model = lively(kTiny);
-  const Tensor frames = random({1, 40, 3}, 2);
+  Conformer model = lively(kTinyConformer);
+  const Tensor frames = test::normal({1, 40, 3}, 2);
   const Tensor logits = model.forward(frames).logits;
   Tensor other = contiguous(frames * 1.0);
   other.data<double>()[0] += 1;
-  CHECK(distance(slice(model.forward(other).logits, 1, 9, 10), slice(logits, 1, 9, 10)) > 1e-9);
+  CHECK(test::largest_difference(slice(model.forward(other).logits, 1, 9, 10), slice(logits, 1, 9, 10)) >
+        1e-9);
   for (const char* part :
        {"first.down.weight", "attention.out.weight", "convolution.out.weight", "second.down.weight"}) {
     Conformer without = model.clone();
@@ -87,34 +83,34 @@ TEST_CASE("the first frame reaches the last logits, and each part of a block has
     for (Parameter& p : without.parameters())
       if (p.name() == std::string("blocks.0.") + part) p.assign(zeros(p.shape(), DType::float64));
     INFO(std::string(part));
-    CHECK(distance(without.forward(frames).logits, logits) > 1e-3);
+    CHECK(test::largest_difference(without.forward(frames).logits, logits) > 1e-3);
   }
 }
 
 TEST_CASE("a block is its formula, and a clone gives the same") {
-  Conformer model = lively(kTiny);
+  Conformer model = lively(kTinyConformer);
   const ConformerBlock& block = *model.blocks[0];
-  const Tensor x = random({2, 6, 4}, 3);
+  const Tensor x = test::normal({2, 6, 4}, 3);
   const Tensor half = x + block.first.forward(block.first_norm.forward(x)) * 0.5;
   const Tensor mixed = half + block.mixer->forward(block.mixer_norm.forward(half));
   const Tensor convolved = mixed + block.convolution.forward(mixed);
   const Tensor y =
       block.final_norm.forward(convolved + block.second.forward(block.second_norm.forward(convolved)) * 0.5);
-  CHECK(distance(block.forward(x), y) <= 1e-14);
+  CHECK(test::largest_difference(block.forward(x), y) <= 1e-14);
   const Tensor up = block.first.up.forward(block.first_norm.forward(x));
-  CHECK(distance(block.first.forward(block.first_norm.forward(x)), block.first.down.forward(silu(up))) <=
-        1e-13);
+  CHECK(test::largest_difference(block.first.forward(block.first_norm.forward(x)),
+                                 block.first.down.forward(silu(up))) <= 1e-13);
   Conformer twin = model.clone();
   twin.eval();
-  const Tensor frames = random({1, 9, 3}, 4);
+  const Tensor frames = test::normal({1, 9, 3}, 4);
   CHECK(twin.forward(frames).logits.values() == model.forward(frames).logits.values());
 }
 
 TEST_CASE("the gradients of a Conformer with CTC agree with differences") {
-  ConformerOptions small = kTiny;
+  ConformerOptions small = kTinyConformer;
   small.layers = 1;
   Conformer model = lively(small);
-  const Tensor frames = random({2, 12, 3}, 5), lengths = index_tensor(std::vector<int64_t>{12, 9}, {2});
+  const Tensor frames = test::normal({2, 12, 3}, 5), lengths = index_tensor(std::vector<int64_t>{12, 9}, {2});
   const Tensor labels = index_tensor(std::vector<int64_t>{1, 3, 2, 0}, {2, 2});
   const Tensor counts = index_tensor(std::vector<int64_t>{2, 1}, {2});
   const GradientReport report = check_gradients(
@@ -128,7 +124,7 @@ TEST_CASE("the gradients of a Conformer with CTC agree with differences") {
 }
 
 TEST_CASE("zero_padding clears what follows each length, and its gradient") {
-  Tensor x = random({2, 3, 2}, 6);
+  Tensor x = test::normal({2, 3, 2}, 6);
   Tape tape;
   x = tape.watch(x);
   const Tensor y = zero_padding(x, index_tensor(std::vector<int64_t>{1, 3}, {2}));
@@ -144,11 +140,11 @@ TEST_CASE("zero_padding clears what follows each length, and its gradient") {
 }
 
 TEST_CASE("what a Conformer cannot do is refused with a reason") {
-  ConformerOptions bad = kTiny;
+  ConformerOptions bad = kTinyConformer;
   bad.kernel = 4;
   CHECK_THROWS_WITH_AS(Conformer{bad}, doctest::Contains("wanted an odd number"), Error);
-  bad = kTiny, bad.layers = 0;
+  bad = kTinyConformer, bad.layers = 0;
   CHECK_THROWS_WITH_AS(Conformer{bad}, doctest::Contains("0 layers"), Error);
-  CHECK_THROWS_WITH_AS(lively(kTiny).forward(random({1, 5, 2}, 7)), doctest::Contains("wanted [B, T, 3]"),
-                       Error);
+  CHECK_THROWS_WITH_AS(lively(kTinyConformer).forward(test::normal({1, 5, 2}, 7)),
+                       doctest::Contains("wanted [B, T, 3]"), Error);
 }

@@ -18,6 +18,7 @@
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "optim/schedule.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -51,8 +52,6 @@ Tensor random_ids(int64_t batch, int64_t time, int64_t vocabulary, uint64_t seed
   return randint(0, vocabulary, {batch, time}, Device::cpu, generator);
 }
 
-double distance(const Tensor& x, const Tensor& y) { return max(abs(x - y)).item(); }
-
 const std::vector<std::string> kMixers = {"standard", "rotary", "laser+alibi", "lstm", "linear"};
 
 }  // namespace
@@ -68,15 +67,18 @@ TEST_CASE("a target position sees the target up to itself and the whole source")
       std::vector<double> other = ids.values();
       for (const int64_t row : {0, 1}) other[row * 6 + changed] = 5 - other[row * 6 + changed];
       const Tensor now = model.forward(source, {}, cast(tensor(other, {2, 6}), DType::int64));
-      if (changed > 0) CHECK(distance(slice(now, 1, 0, changed), slice(logits, 1, 0, changed)) <= 1e-14);
-      CHECK(distance(slice(now, 1, changed, changed + 1), slice(logits, 1, changed, changed + 1)) > 1e-3);
+      if (changed > 0)
+        CHECK(test::largest_difference(slice(now, 1, 0, changed), slice(logits, 1, 0, changed)) <= 1e-14);
+      CHECK(test::largest_difference(slice(now, 1, changed, changed + 1),
+                                     slice(logits, 1, changed, changed + 1)) > 1e-3);
     }
     for (int64_t changed = 0; changed < 5; ++changed) {
       std::vector<double> other = source.values();
       other[changed] = 6 - other[changed] == other[changed] ? 0 : 6 - other[changed];
       const Tensor now = model.forward(cast(tensor(other, {2, 5}), DType::int64), {}, ids);
-      CHECK(distance(slice(now, 1, 0, 1), slice(logits, 1, 0, 1)) > 1e-6);
-      CHECK(distance(select(now, 0, 1), select(logits, 0, 1)) <= 1e-14);  // the other row
+      CHECK(test::largest_difference(slice(now, 1, 0, 1), slice(logits, 1, 0, 1)) > 1e-6);
+      // The other row
+      CHECK(test::largest_difference(select(now, 0, 1), select(logits, 0, 1)) <= 1e-14);
     }
   }
 }
@@ -91,9 +93,9 @@ TEST_CASE("padding of the source changes nothing") {
     for (int64_t b = 0; b < 3; ++b) {
       const Tensor own = slice(slice(source, 0, b, b + 1), 1, 0, lengths[static_cast<size_t>(b)]);
       const Tensor alone = model.forward(own, {}, slice(ids, 0, b, b + 1));
-      CHECK(distance(slice(together, 0, b, b + 1), alone) <= 1e-12);
+      CHECK(test::largest_difference(slice(together, 0, b, b + 1), alone) <= 1e-12);
     }
-    CHECK(distance(model.forward(source, {}, ids), together) > 1e-3);
+    CHECK(test::largest_difference(model.forward(source, {}, ids), together) > 1e-3);
   }
 }
 
@@ -111,7 +113,7 @@ TEST_CASE("decoding in steps with a memory equals the full pass, for texts of ot
       const Tensor now =
           model.forward(slice(ids, 1, begin, end),
                         {.source = memory.source, .source_lengths = memory.lengths, .state = state.get()});
-      CHECK(distance(now, slice(full, 1, begin, end)) <= 1e-11);
+      CHECK(test::largest_difference(now, slice(full, 1, begin, end)) <= 1e-11);
     }
     CHECK(state->length() == 7);
   }

@@ -16,6 +16,7 @@
 #include "ops/loss.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -52,8 +53,6 @@ Tensor random_items(const Shape& shape, uint64_t seed) {
   return randn(shape, DType::float64, Device::cpu, 0, 1, g);
 }
 
-double distance(const Tensor& x, const Tensor& y) { return max(abs(x - y)).item(); }
-
 }  // namespace
 
 TEST_CASE("a text encoder sees the whole text, and its padding changes nothing") {
@@ -69,16 +68,17 @@ TEST_CASE("a text encoder sees the whole text, and its padding changes nothing")
       other[static_cast<size_t>(changed)] = other[static_cast<size_t>(changed)] == 0 ? 1 : 0;
       const Tensor now = model.features(cast(tensor(other, {3, 6}), DType::int64));
       for (const int64_t t : {0, 3, 5})
-        CHECK(distance(slice(slice(now, 0, 0, 1), 1, t, t + 1), slice(slice(whole, 0, 0, 1), 1, t, t + 1)) >
-              1e-6);
-      CHECK(distance(slice(now, 0, 1, 3), slice(whole, 0, 1, 3)) <= 1e-14);  // the other rows
+        CHECK(test::largest_difference(slice(slice(now, 0, 0, 1), 1, t, t + 1),
+                                       slice(slice(whole, 0, 0, 1), 1, t, t + 1)) > 1e-6);
+      // The other rows
+      CHECK(test::largest_difference(slice(now, 0, 1, 3), slice(whole, 0, 1, 3)) <= 1e-14);
     }
     const std::vector<int64_t> lengths = {2, 6, 4};
     const Tensor padded = model.features(ids, {.lengths = index_tensor(lengths, {3})});
     for (int64_t b = 0; b < 3; ++b) {
       const int64_t own = lengths[static_cast<size_t>(b)];
       const Tensor alone = model.features(slice(slice(ids, 0, b, b + 1), 1, 0, own));
-      CHECK(distance(slice(slice(padded, 0, b, b + 1), 1, 0, own), alone) <= 1e-12);
+      CHECK(test::largest_difference(slice(slice(padded, 0, b, b + 1), 1, 0, own), alone) <= 1e-12);
     }
   }
 }
@@ -92,14 +92,14 @@ TEST_CASE("segments, kinds of positions and the tied output layer of a text enco
     TextEncoder model(options);
     enliven(model);
     const Tensor x = model.features(ids);
-    CHECK(distance(model.features(ids, {}, kinds), x) > 1e-3);
-    CHECK(distance(model.features(ids, {}, zeros_like(ids)), x) == 0);
+    CHECK(test::largest_difference(model.features(ids, {}, kinds), x) > 1e-3);
+    CHECK(test::largest_difference(model.features(ids, {}, zeros_like(ids)), x) == 0);
     // Without positions, the encoder is equivariant: the reversed text has the reversed features.
-    const double moved = distance(flip(model.features(flip(ids, {1})), {1}), x);
+    const double moved = test::largest_difference(flip(model.features(flip(ids, {1})), {1}), x);
     CHECK((positions == Positions::none ? moved <= 1e-12 : moved > 1e-3));
     CHECK(model.logits(x).shape() == Shape{2, 5, 7});
     const Tensor product = sum(unsqueeze(x, 2) * model.tokens.weight.value(), {-1});
-    CHECK(distance(model.logits(x), product) <= 1e-12);
+    CHECK(test::largest_difference(model.logits(x), product) <= 1e-12);
     CHECK(model.clone().features(ids).values() == x.values());
     results.push_back(x);
   }
@@ -118,10 +118,10 @@ TEST_CASE("the heads of a text encoder: a norm of embeddings, a transform, a poo
   const Tensor h = model.transform_norm->forward(relu(model.transform->forward(x)));
   const Tensor expected =
       sum(unsqueeze(h, 2) * model.tokens.weight.value(), {-1}) + model.output_bias.value();
-  CHECK(distance(model.logits(x), expected) <= 1e-12);
+  CHECK(test::largest_difference(model.logits(x), expected) <= 1e-12);
   const Tensor pooled = tanh(model.pooler->forward(select(x, 1, 0)));
-  CHECK(distance(model.pooled(x), pooled) <= 1e-14);
-  CHECK(distance(model.classify(x), model.classes->forward(pooled)) <= 1e-14);
+  CHECK(test::largest_difference(model.pooled(x), pooled) <= 1e-14);
+  CHECK(test::largest_difference(model.classify(x), model.classes->forward(pooled)) <= 1e-14);
   CHECK(model.classify(x).shape() == Shape{2, 3});
   CHECK(model.clone().classify(x).values() == model.classify(x).values());
   const Tensor wanted = random_ids({2}, 3, 2);
@@ -225,17 +225,18 @@ TEST_CASE("features of a set are equivariant, and its summary is invariant, unde
     const Tensor features = model.features(items), scores = model.scores(features);
     const Tensor order = index_tensor(std::vector<int64_t>{3, 0, 5, 1, 4, 2}, {6});
     const Tensor moved = model.features(index_select(items, 1, order));
-    CHECK(distance(moved, index_select(features, 1, order)) <= 1e-12);
-    CHECK(distance(model.scores(moved), index_select(scores, 1, order)) <= 1e-12);
-    CHECK(distance(model.summary(moved), model.summary(features)) <= 1e-12);
-    CHECK(distance(moved, features) > 1e-3);
+    CHECK(test::largest_difference(moved, index_select(features, 1, order)) <= 1e-12);
+    CHECK(test::largest_difference(model.scores(moved), index_select(scores, 1, order)) <= 1e-12);
+    CHECK(test::largest_difference(model.summary(moved), model.summary(features)) <= 1e-12);
+    CHECK(test::largest_difference(moved, features) > 1e-3);
 
     // Padding is no part of the set.
     const Tensor lengths = index_tensor(std::vector<int64_t>{4, 6}, {2});
     const Tensor padded = model.features(items, lengths);
     const Tensor alone = model.features(slice(slice(items, 0, 0, 1), 1, 0, 4));
-    CHECK(distance(slice(slice(padded, 0, 0, 1), 1, 0, 4), alone) <= 1e-12);
-    CHECK(distance(slice(model.summary(padded, lengths), 0, 0, 1), model.summary(alone)) <= 1e-12);
+    CHECK(test::largest_difference(slice(slice(padded, 0, 0, 1), 1, 0, 4), alone) <= 1e-12);
+    CHECK(test::largest_difference(slice(model.summary(padded, lengths), 0, 0, 1), model.summary(alone)) <=
+          1e-12);
     CHECK(model.clone().features(items).values() == features.values());
   }
 }
@@ -278,12 +279,12 @@ TEST_CASE(
     std::vector<double> other = images.values();
     other[static_cast<size_t>(pixel)] += 1;
     const Tensor now = model.forward(tensor(other, {2, 4, 6}, DType::float64));
-    CHECK(distance(slice(now, 0, 0, 1), slice(logits, 0, 0, 1)) > 1e-8);
-    CHECK(distance(slice(now, 0, 1, 2), slice(logits, 0, 1, 2)) <= 1e-14);
+    CHECK(test::largest_difference(slice(now, 0, 0, 1), slice(logits, 0, 0, 1)) > 1e-8);
+    CHECK(test::largest_difference(slice(now, 0, 1, 2), slice(logits, 0, 1, 2)) <= 1e-14);
   }
   // The same patches at other places
   const Tensor moved = concat({slice(images, 2, 2, 6), slice(images, 2, 0, 2)}, 2);
-  CHECK(distance(model.forward(moved), logits) > 1e-4);
+  CHECK(test::largest_difference(model.forward(moved), logits) > 1e-4);
   CHECK(model.clone().forward(images).values() == logits.values());
   const Tensor wanted = random_ids({2}, 3, 10);
   const GradientReport report = check_gradients(

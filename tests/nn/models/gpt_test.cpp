@@ -27,7 +27,7 @@ using test::freeze_estimates, test::ids, test::mechanisms, test::other_mixers;
 namespace {
 
 /// Several queries share a key head.
-GptOptions tiny(const std::string& attention) {
+GptOptions tiny_with_one_key_head(const std::string& attention) {
   GptOptions o = test::tiny_gpt(attention);
   o.key_heads = 1;
   return o;
@@ -36,10 +36,10 @@ GptOptions tiny(const std::string& attention) {
 /// Every mechanism, and every other option with the standard mechanism.
 std::vector<std::pair<std::string, GptOptions>> choices() {
   std::vector<std::pair<std::string, GptOptions>> all;
-  for (const auto& name : mechanisms()) all.emplace_back(name, tiny(name));
-  for (const auto& name : other_mixers()) all.emplace_back(name, tiny(name));
+  for (const auto& name : mechanisms()) all.emplace_back(name, tiny_with_one_key_head(name));
+  for (const auto& name : other_mixers()) all.emplace_back(name, tiny_with_one_key_head(name));
   const auto add = [&](const char* name, const std::function<void(GptOptions&)>& change) {
-    all.emplace_back(name, tiny("standard"));
+    all.emplace_back(name, tiny_with_one_key_head("standard"));
     change(all.back().second);
   };
   for (const char* activation : {"relu", "gelu", "silu", "swiglu", "geglu"})
@@ -131,7 +131,7 @@ TEST_CASE("decoding token by token with the cache equals the full pass") {
 
 TEST_CASE("a token never sees what comes after it") {
   for (const auto& name : mechanisms()) {
-    Gpt model(tiny(name));
+    Gpt model(tiny_with_one_key_head(name));
     model.to(DType::float64);
     randomize(model);
     Tensor x = ids(1, 8);
@@ -214,10 +214,10 @@ TEST_CASE("misspelt and senseless attention names are refused with a reason") {
 
 TEST_CASE("positions are learned, sinusoidal or left to the attention") {
   const auto has_table = [](const GptOptions& o) { return Gpt(o).state_dict().count("positions") == 1; };
-  GptOptions o = tiny("standard");
+  GptOptions o = tiny_with_one_key_head("standard");
   CHECK(has_table(o));
-  CHECK(!has_table(tiny("rotary")));
-  CHECK(!has_table(tiny("laser+alibi")));
+  CHECK(!has_table(tiny_with_one_key_head("rotary")));
+  CHECK(!has_table(tiny_with_one_key_head("laser+alibi")));
   o.positions = Positions::none;
   CHECK(!has_table(o));
   o.positions = Positions::sinusoidal;
@@ -233,7 +233,7 @@ TEST_CASE("positions are learned, sinusoidal or left to the attention") {
 }
 
 TEST_CASE("blocks that are computed again in the backward give the same bits, dropout included") {
-  GptOptions o = tiny("laser");
+  GptOptions o = tiny_with_one_key_head("laser");
   o.dropout = 0.3;
   std::vector<std::vector<double>> results[2];
   for (const bool again : {false, true}) {
@@ -254,7 +254,7 @@ TEST_CASE("blocks that are computed again in the backward give the same bits, dr
 
 TEST_CASE("a training step stores at least the values per token that are stated, and not many more") {
   for (const bool recompute : {false, true}) {
-    GptOptions o = tiny("standard");
+    GptOptions o = tiny_with_one_key_head("standard");
     o.width = 32, o.layers = 4, o.context = 64, o.recompute_blocks = recompute;
     Gpt model(o);
     const Tensor x = ids(8, 64), y = ids(8, 64);

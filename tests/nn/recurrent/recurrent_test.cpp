@@ -12,7 +12,7 @@
 #include "ops/join.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -29,13 +29,6 @@ std::unique_ptr<Mixer> made(const char* name, int64_t width, bool causal = true)
   return mixer;
 }
 
-Tensor random(const Shape& shape) {
-  Generator generator(8);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
 const MixerCall kCausal{.mask = {.causal = true}};
 
 }  // namespace
@@ -44,22 +37,22 @@ TEST_CASE("decoding in steps equals the full pass, also after the state was copi
   for (const char* name : {"lstm", "gru"}) {
     INFO(std::string(name));
     const auto mixer = made(name, 6);
-    const Tensor x = random({2, 5, 6}), whole = mixer->forward(x, kCausal);
+    const Tensor x = test::normal({2, 5, 6}, 8), whole = mixer->forward(x, kCausal);
     auto state = mixer->make_state(2, 5);
     CHECK(state->bytes() == 0);
     MixerCall call = kCausal;
     call.state = state.get();
-    CHECK(apart(mixer->forward(slice(x, 1, 0, 3), call), slice(whole, 1, 0, 3)) < 1e-14);
+    CHECK(test::distance(mixer->forward(slice(x, 1, 0, 3), call), slice(whole, 1, 0, 3)) < 1e-14);
     CHECK(state->length() == 3);
     CHECK(state->bytes() == 2 * 6 * 8 * (std::string(name) == "lstm" ? 2 : 1));
     const auto copy = state->clone();
-    CHECK(apart(mixer->forward(slice(x, 1, 3, 5), call), slice(whole, 1, 3, 5)) < 1e-14);
+    CHECK(test::distance(mixer->forward(slice(x, 1, 3, 5), call), slice(whole, 1, 3, 5)) < 1e-14);
     copy->reorder(index_tensor(std::vector<int64_t>{1, 1}, {2}));
     call.state = copy.get();
     const Tensor second = slice(slice(x, 0, 1, 2), 1, 3, 5);
     const Tensor got = mixer->forward(concat({second, second}, 0), call);
     for (const int64_t row : {0, 1})
-      CHECK(apart(select(got, 0, row), slice(select(whole, 0, 1), 0, 3, 5)) < 1e-14);
+      CHECK(test::distance(select(got, 0, row), slice(select(whole, 0, 1), 0, 3, 5)) < 1e-14);
   }
 }
 
@@ -70,14 +63,15 @@ TEST_CASE(
       if (!causal && *name != 'l' && *name != 'g') continue;
       INFO(std::string(name), causal);
       const auto mixer = made(name, 6, causal);
-      const Tensor x = random({3, 5, 6});
+      const Tensor x = test::normal({3, 5, 6}, 8);
       const std::vector<int64_t> lengths = {5, 2, 0};
       const AttentionMask mask{.causal = causal};
       const Tensor y = mixer->forward(x, {.mask = mask, .lengths = index_tensor(lengths, {3})});
       for (int64_t b = 0; b < 3; ++b) {
         const int64_t n = lengths[static_cast<size_t>(b)];
         const Tensor row = slice(slice(x, 0, b, b + 1), 1, 0, n);
-        CHECK(apart(slice(slice(y, 0, b, b + 1), 1, 0, n), mixer->forward(row, {.mask = mask})) < 1e-14);
+        CHECK(test::distance(slice(slice(y, 0, b, b + 1), 1, 0, n), mixer->forward(row, {.mask = mask})) <
+              1e-14);
         for (const double after : slice(select(y, 0, b), 0, n).values()) CHECK(after == 0);
       }
     }
@@ -93,16 +87,16 @@ TEST_CASE("the second direction is the first one on the reversed sequence") {
           {&both.directions[0].recurrent, &both.directions[1].recurrent}})
       to->assign(from->master());
     if (both.directions[0].bias.defined()) both.directions[1].bias.assign(both.directions[0].bias.master());
-    const Tensor x = random({2, 5, 6});
+    const Tensor x = test::normal({2, 5, 6}, 8);
     const Tensor y = mixer->forward(x), turned = flip(mixer->forward(flip(x, {1})), {1});
-    CHECK(apart(slice(y, -1, 0, 3), slice(turned, -1, 3)) < 1e-14);
+    CHECK(test::distance(slice(y, -1, 0, 3), slice(turned, -1, 3)) < 1e-14);
   }
 }
 
 TEST_CASE("the weights of a trace say what the state is made of") {
   // For one channel: c_t = Σ_j w(t, j)·g_j, where g_j is the candidate at position j.
   const auto mixer = made("lstm", 1);
-  const Tensor x = random({1, 6, 1});
+  const Tensor x = test::normal({1, 6, 1}, 8);
   MixerTrace trace;
   MixerCall call = kCausal;
   call.trace = &trace;
@@ -124,7 +118,7 @@ TEST_CASE("the weights of a trace say what the state is made of") {
   // directions mirror each other.
   const auto gru = made("gru", 4, false);
   MixerCall both{.trace = &trace};
-  gru->forward(random({2, 6, 4}), both);
+  gru->forward(test::normal({2, 6, 4}, 8), both);
   CHECK(trace.weights.shape() == Shape{2, 2, 6, 6});
   for (const double total : sum(trace.weights, {-1}).values()) CHECK((total > 0 && total < 1));
   for (const double above : select(select(trace.weights, 1, 1), -1, 0).values()) CHECK(above >= 0);
@@ -152,7 +146,7 @@ TEST_CASE("a name is one base and parts that the base accepts") {
 
 TEST_CASE("what a recurrence has no use for is refused with its reason") {
   const auto mixer = made("lstm", 6), both = made("lstm", 6, false);
-  const Tensor x = random({1, 3, 6});
+  const Tensor x = test::normal({1, 3, 6}, 8);
   const auto refused = [&](const Mixer& m, const MixerCall& call, const char* reason) {
     CHECK_THROWS_WITH_AS(m.forward(x, call), doctest::Contains(reason), Error);
   };
@@ -167,6 +161,6 @@ TEST_CASE("what a recurrence has no use for is refused with its reason") {
   const Tape tape;
   const auto own = mixer->make_state(1, 3);
   refused(*mixer, {.mask = {.causal = true}, .state = own.get()}, "decode under Tape::Pause");
-  CHECK_THROWS_WITH_AS(mixer->forward(random({1, 3, 5}), kCausal), "lstm: x is [1, 3, 5], wanted [B, T, 6]",
-                       Error);
+  CHECK_THROWS_WITH_AS(mixer->forward(test::normal({1, 3, 5}, 8), kCausal),
+                       "lstm: x is [1, 3, 5], wanted [B, T, 6]", Error);
 }

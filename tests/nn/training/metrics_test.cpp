@@ -25,11 +25,6 @@ using test::quiet, test::Reverser, test::reversing;
 
 namespace {
 
-Reverser made(uint64_t seed) {
-  manual_seed(seed);
-  return Reverser();
-}
-
 /// The task of reversing sequences, with its accuracy.
 Task with_accuracy(Reverser& model) {
   Task task = reversing(model, 16);
@@ -71,7 +66,7 @@ std::vector<nlohmann::json> lines_of(const std::string& path) {
 
 TEST_CASE("accuracy rises while a model learns, counts the whole split, and is in file and report") {
   const test::Folder folder;
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   TrainingOptions options = quiet(200);
   options.metrics = folder / "run.jsonl";
   Trainer trainer(with_accuracy(model), optim::warmup_cosine(1e-2, 10, 200), options);
@@ -99,7 +94,7 @@ TEST_CASE("accuracy rises while a model learns, counts the whole split, and is i
 TEST_CASE("the model that was the best by a metric is kept, whichever way is better") {
   for (const bool more : {true, false}) {
     const test::Folder folder;
-    Reverser model = made(1);
+    Reverser model = test::seeded_reverser(1);
     Trainer(with_values(model, {2, 5, NAN, 1, 3, 5}, more), optim::constant(1e-3), keeping_best(folder, 6))
         .run();
     CHECK(step_of(folder / "run.best.safetensors") == (more ? 2 : 4));
@@ -109,7 +104,7 @@ TEST_CASE("the model that was the best by a metric is kept, whichever way is bet
 
 TEST_CASE("the model that was the best by the loss is kept too, and a run goes on from it") {
   const test::Folder folder;
-  Reverser model = made(1), again = made(2);
+  Reverser model = test::seeded_reverser(1), again = test::seeded_reverser(2);
   TrainingOptions options = keeping_best(folder, 8);
   options.best_by = "loss";
   options.metrics = folder / "run.jsonl";
@@ -128,7 +123,7 @@ TEST_CASE("the model that was the best by the loss is kept too, and a run goes o
 
 TEST_CASE("a resumed run knows the metrics and the best so far") {
   const test::Folder folder;
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   TrainingOptions options = keeping_best(folder, 6);
   options.metrics = folder / "run.jsonl";
   Trainer first(with_values(model, {2, 9, 3}, true), optim::constant(1e-3), options);
@@ -139,7 +134,7 @@ TEST_CASE("a resumed run knows the metrics and the best so far") {
   const auto resumed = [&](const std::string& metrics, const std::string& best_by,
                            std::vector<double> values) {
     const test::Folder other;
-    Reverser again = made(2);
+    Reverser again = test::seeded_reverser(2);
     TrainingOptions more = keeping_best(other, 6);
     more.metrics = metrics, more.best_by = best_by;
     Trainer second(with_values(again, values, true), optim::constant(1e-3), more);
@@ -158,7 +153,7 @@ TEST_CASE("a resumed run knows the metrics and the best so far") {
 }
 
 TEST_CASE("metrics that cannot be measured, and a choice by what is no metric, are told") {
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   const auto refused = [&](std::vector<Metric> metrics, const std::string& best_by, const char* message) {
     Task task = reversing(model, 4);
     task.metrics = std::move(metrics);

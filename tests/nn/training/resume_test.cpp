@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Trains six steps of one setting, with metrics in a folder, in as many parts as a test requires.
-struct Run {
-  Run() {
+struct ResumedRun {
+  ResumedRun() {
     options.evaluate_every = 3;
     options.metrics = folder / "metrics.jsonl";
   }
@@ -83,7 +83,7 @@ void check_whole(const RunRecord& record, const RunRecord& whole) {
 }  // namespace
 
 TEST_CASE("metrics are a line of JSON per step, and a run that is resumed twice has each step once") {
-  Run run;
+  ResumedRun run;
   const RunRecord whole = run.go("", 6, "whole");
   run.go("", 4, "four");
   run.go("four", 6, "six");
@@ -103,7 +103,7 @@ TEST_CASE("metrics are a line of JSON per step, and a run that is resumed twice 
 }
 
 TEST_CASE("a finished run that is resumed keeps its metrics, curves and validation loss") {
-  Run run;
+  ResumedRun run;
   const RunRecord whole = run.go("", 6, "six");
   const std::string metrics = read_text(run.options.metrics);
   check_whole(run.go("six", 6, "again"), whole);
@@ -114,7 +114,7 @@ TEST_CASE("a finished run that is resumed keeps its metrics, curves and validati
 }
 
 TEST_CASE("a trainer that goes back to a checkpoint forgets what it has done since") {
-  Run run;
+  ResumedRun run;
   const RunRecord whole = run.go("", 6, "whole");
   const std::string four = run.folder / "four";
   manual_seed(1);
@@ -137,7 +137,7 @@ TEST_CASE("a trainer that goes back to a checkpoint forgets what it has done sin
 TEST_CASE("in 16 bits too a resumed run has the bits of the run that was not stopped") {
   for (const DType dtype : {DType::bfloat16, DType::float16}) {
     CAPTURE(name(dtype));
-    Run run;
+    ResumedRun run;
     run.dtype = dtype;
     run.go("", 6, "whole");
     run.go("", 4, "four");
@@ -147,7 +147,7 @@ TEST_CASE("in 16 bits too a resumed run has the bits of the run that was not sto
 }
 
 TEST_CASE("a loss scale that no float16 run has come to is refused") {
-  Run run;
+  ResumedRun run;
   run.dtype = DType::float16;
   run.go("", 4, "four");
   const auto go_on = [&](const char* scale) {
@@ -164,7 +164,7 @@ TEST_CASE("a loss scale that no float16 run has come to is refused") {
 }
 
 TEST_CASE("a weight or a moment that is not finite is refused by its name") {
-  Run run;
+  ResumedRun run;
   run.go("", 4, "four");
   const Safetensors whole = read_safetensors(run.folder / "four");
   int weights = 0, moments = 0;
@@ -185,7 +185,7 @@ TEST_CASE("a weight or a moment that is not finite is refused by its name") {
 }
 
 TEST_CASE("checkpoints are saved on the way") {
-  Run run;
+  ResumedRun run;
   run.options.checkpoint = run.folder / "last";
   run.options.save_every = 2;
   manual_seed(1);
@@ -202,7 +202,7 @@ TEST_CASE("checkpoints are saved on the way") {
 }
 
 TEST_CASE("what differs from the run that is resumed is an error that names it") {
-  Run run;
+  ResumedRun run;
   run.go("", 4, "four");
   const auto refused = [&run](auto& field, auto value, const char* message) {
     const auto before = std::exchange(field, value);
@@ -239,7 +239,7 @@ TEST_CASE("what differs from the run that is resumed is an error that names it")
 }
 
 TEST_CASE("options that an optimizer lacks are not compared, and those that it has are") {
-  Run run;
+  ResumedRun run;
   run.go("", 2, "two");
   run.options.momentum = 0.5;
   run.go("two", 4, "four");  // adamw has none
@@ -250,7 +250,7 @@ TEST_CASE("options that an optimizer lacks are not compared, and those that it h
 }
 
 TEST_CASE("a run may be made longer where its learning rates so far are those of the longer run") {
-  Run run;
+  ResumedRun run;
   run.schedule = optim::constant(1e-2);
   run.options.steps = 8;
   run.go("", 8, "whole");
@@ -262,7 +262,7 @@ TEST_CASE("a run may be made longer where its learning rates so far are those of
 }
 
 TEST_CASE("with --new-schedule a run goes on with other learning rates, and its checkpoints record it") {
-  Run run;
+  ResumedRun run;
   run.schedule = optim::constant(1e-2);
   run.go("", 4, "four");
   run.schedule = optim::constant(5e-3);
@@ -290,7 +290,7 @@ TEST_CASE("with --new-schedule a run goes on with other learning rates, and its 
 }
 
 TEST_CASE("a change before the first step of a new schedule is compared by that step's rate, and replaced") {
-  Run run;
+  ResumedRun run;
   run.schedule = optim::constant(1e-2);
   run.go("", 4, "four");
   run.options.new_schedule = true;
@@ -306,7 +306,7 @@ TEST_CASE("a change before the first step of a new schedule is compared by that 
 }
 
 TEST_CASE("--new-schedule without another schedule changes nothing") {
-  Run run;
+  ResumedRun run;
   run.go("", 6, "whole");
   run.go("", 4, "four");
   run.options.new_schedule = true;
@@ -315,7 +315,7 @@ TEST_CASE("--new-schedule without another schedule changes nothing") {
 }
 
 TEST_CASE("learning rates of a checkpoint that are broken are an error") {
-  Run run;
+  ResumedRun run;
   run.go("", 4, "four");
   const auto go_on = [&](const char* key, const char* value) {
     Safetensors file = read_safetensors(run.folder / "four");
@@ -332,7 +332,7 @@ TEST_CASE("learning rates of a checkpoint that are broken are an error") {
 }
 
 TEST_CASE("metrics of another run are refused, and left as they are") {
-  Run run, other;
+  ResumedRun run, other;
   other.options.metrics = run.options.metrics;
   run.go("", 4, "four");
   for (const int64_t steps : {3, 6}) {  // without a step 4, and with a different step 4
@@ -353,7 +353,7 @@ TEST_CASE("metrics of another run are refused, and left as they are") {
 }
 
 TEST_CASE("the time of a resumed run is that of all its parts, and its peak the largest of them") {
-  Run run;
+  ResumedRun run;
   const double first = run.go("", 4, "four").seconds;
   std::string text = read_text(run.options.metrics);
   const size_t last = text.rfind("\"seconds\":") + 10;
@@ -370,7 +370,7 @@ TEST_CASE("the time of a resumed run is that of all its parts, and its peak the 
 }
 
 TEST_CASE("metrics that cannot be written end the run, whose checkpoint is saved") {
-  Run run;
+  ResumedRun run;
   run.options.metrics = "/dev/full";  // rejects all writes, like a full disk
   CHECK_THROWS_WITH_AS(run.go("", 6, "six"), doctest::Contains("cannot write /dev/full: No space left"),
                        Error);
@@ -381,7 +381,7 @@ TEST_CASE("metrics that cannot be written end the run, whose checkpoint is saved
 
 TEST_CASE("metrics that are deleted or replaced during a run end it, and its checkpoint is saved") {
   for (const bool replaced : {false, true}) {
-    Run run;
+    ResumedRun run;
     run.options.checkpoint = run.folder / "last";
     manual_seed(1);
     Gpt model(tiny());
@@ -398,7 +398,7 @@ TEST_CASE("metrics that are deleted or replaced during a run end it, and its che
 }
 
 TEST_CASE("a second run with the same checkpoint or metrics is an error that names the first") {
-  Run run;
+  ResumedRun run;
   run.options.checkpoint = run.folder / "last";
   Gpt model(tiny());
   const auto trainer = [&](const TrainingOptions& options) {
@@ -425,7 +425,7 @@ TEST_CASE("a second run with the same checkpoint or metrics is an error that nam
 }
 
 TEST_CASE("a run that is resumed at step 0 leaves the metrics of another run as they are") {
-  Run run;
+  ResumedRun run;
   run.go("", 0, "none");
   for (const char* notes : {"{\"step\":1,\"loss\":2}\n", "not metrics at all\n"}) {
     std::ofstream(run.options.metrics) << notes;

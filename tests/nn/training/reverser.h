@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/creation.h"
+#include "core/random.h"
 #include "nn/attention/multi_head.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
@@ -38,6 +39,12 @@ class Reverser : public nn::Module {
   Parameter positions;
   std::vector<nn::MultiHeadAttention> attentions;
 };
+
+/// One whose weights are drawn from this seed.
+inline Reverser seeded_reverser(uint64_t seed) {
+  manual_seed(seed);
+  return Reverser();
+}
 
 /// Rows first, first + 1, …: row n depends only on n.
 inline nn::Batch reversals(int64_t first, int64_t rows) {

@@ -25,27 +25,15 @@ using test::quiet, test::Reverser, test::reversing, test::reversals;
 
 namespace {
 
-std::vector<double> all_values(Module& model) {
-  std::vector<double> result;
-  for (const auto& [name, x] : model.state_dict())
-    for (double v : x.values()) result.push_back(v);
-  return result;
-}
-
 double sum_of_losses(const Reverser& model, const Batch& batch) {
   return cross_entropy(model.forward(batch.tensors[0]), batch.tensors[1], {.reduction = Reduction::sum})
       .item();
 }
 
-Reverser made(uint64_t seed) {
-  manual_seed(seed);
-  return Reverser();
-}
-
 }  // namespace
 
 TEST_CASE("an encoder learns to write backwards, and the report shows its layers and attentions") {
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   Trainer trainer(reversing(model, 16), optim::warmup_cosine(1e-2, 10, 300), quiet(300));
   CHECK(trainer.validation_loss() == doctest::Approx(std::log(Reverser::kSymbols)).epsilon(0.1));
   trainer.run();
@@ -88,7 +76,7 @@ TEST_CASE("a model may lack matrices, or have nothing else") {
     const double before = trainer.validation_loss();
     trainer.run();
     CHECK(trainer.record().final_validation_loss < before);
-    return all_values(model);
+    return test::all_values(model);
   };
   const auto matrix = [&](double decay) {
     manual_seed(1);
@@ -136,7 +124,7 @@ TEST_CASE("an optimizer that needs the Hessian gets estimates in time, from the 
     run.run([&] { return run.step() == stop; });
     if (from.empty()) CHECK(run.validation_loss() < before);
     run.save(to);
-    return all_values(gpt);
+    return test::all_values(gpt);
   };
   const test::Folder folder;
   for (const bool by_logits : {true, false}) {
@@ -151,14 +139,14 @@ TEST_CASE("micro-batches of different numbers of tokens give the step of the bat
   std::vector<std::vector<double>> values;
   std::vector<double> losses, norms;
   for (const int64_t accumulate : {1, 3}) {
-    Reverser model = made(1);
+    Reverser model = test::seeded_reverser(1);
     auto options = quiet(2);
     options.accumulate = accumulate;
     options.clip = 0;
     options.optimizer = "sgd";  // unlike Adam, it depends on the scale of gradients
     Trainer trainer(reversing(model, 6 / accumulate), optim::constant(0.5), options);
     trainer.run();
-    values.push_back(all_values(model));
+    values.push_back(test::all_values(model));
     losses.push_back(trainer.record().train_loss.y[1]);
     norms.push_back(trainer.record().grad_norm_by_path[0].v.y[0]);
   }
@@ -171,7 +159,7 @@ TEST_CASE("micro-batches of different numbers of tokens give the step of the bat
 }
 
 TEST_CASE("the validation loss weighs batches by their tokens") {
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   Trainer trainer(reversing(model, 4), optim::constant(0), quiet(1));
   const Batch first = reversals(1 << 20, 8), second = reversals(1 << 21, 1);
   double sum = 0;
@@ -181,7 +169,7 @@ TEST_CASE("the validation loss weighs batches by their tokens") {
 }
 
 TEST_CASE("batches may change their shapes, and the loss of a step is that of its tokens") {
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   Task task = reversing(model, 4);
   task.batch = [](int64_t index) { return reversals(16 * index, 4 + index % 3); };
   auto options = quiet(4);
@@ -203,7 +191,7 @@ TEST_CASE("any task goes on from a checkpoint with the same bits, and another ta
   const test::Folder folder;
   const std::string path = folder / "checkpoint";
   const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
-  Reverser through = made(1), stopped = through.clone(), resumed = made(2);
+  Reverser through = test::seeded_reverser(1), stopped = through.clone(), resumed = test::seeded_reverser(2);
   Trainer(reversing(through, 4), schedule, quiet(6)).run();
   Trainer first(reversing(stopped, 4), schedule, quiet(6));
   first.run([&] { return first.step() == 3; });
@@ -211,7 +199,7 @@ TEST_CASE("any task goes on from a checkpoint with the same bits, and another ta
   Trainer second(reversing(resumed, 4), schedule, quiet(6));
   second.resume(path);
   second.run();
-  CHECK(all_values(resumed) == all_values(through));
+  CHECK(test::all_values(resumed) == test::all_values(through));
   Trainer other(reversing(resumed, 5), schedule, quiet(6));
   CHECK_THROWS_WITH_AS(other.resume(path), doctest::Contains("is 4, of this run 5"), Error);
 }
@@ -220,7 +208,7 @@ TEST_CASE("a run that fails in a step saves what it was before that step") {
   const test::Folder folder;
   const std::string path = folder / "checkpoint";
   const auto schedule = optim::warmup_cosine(1e-2, 2, 6);
-  Reverser through = made(1), failing = through.clone(), resumed = made(2);
+  Reverser through = test::seeded_reverser(1), failing = through.clone(), resumed = test::seeded_reverser(2);
   Trainer(reversing(through, 4), schedule, quiet(6)).run();
   Task task = reversing(failing, 4);
   int calls = 0;
@@ -243,11 +231,11 @@ TEST_CASE("a run that fails in a step saves what it was before that step") {
   second.resume(path + ".failed");
   CHECK(second.step() == 3);
   second.run();
-  CHECK(all_values(resumed) == all_values(through));
+  CHECK(test::all_values(resumed) == test::all_values(through));
 }
 
 TEST_CASE("a callback of the user's sees every pass of a training run, those that are measured too") {
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   MultiHeadAttention& attention = *attentions_of(model).front().second;
   int64_t passes = 0;
   attention.on_projected = [&](const Tensor&, const Tensor&, const Tensor&) { ++passes; };
@@ -259,7 +247,7 @@ TEST_CASE("a callback of the user's sees every pass of a training run, those tha
 }
 
 TEST_CASE("a task that lacks something, and batches of no tokens, are told") {
-  Reverser model = made(1);
+  Reverser model = test::seeded_reverser(1);
   const auto refused = [](const Task& task, const char* message) {
     CHECK_THROWS_WITH_AS(Trainer(task, optim::constant(1), quiet(1)).run(), doctest::Contains(message),
                          Error);

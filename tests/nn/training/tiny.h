@@ -20,6 +20,14 @@ inline nn::GptOptions tiny(double dropout = 0.1) {
           .mixer = "laser"};
 }
 
+/// The numbers of all parameters and buffers.
+inline std::vector<double> all_values(nn::Module& model) {
+  std::vector<double> result;
+  for (const auto& [name, x] : model.state_dict())
+    for (const double v : x.values()) result.push_back(v);
+  return result;
+}
+
 /// 0 1 2 … 6 0 1 2 …: every token determines the next.
 inline std::vector<int64_t> counting(int64_t n) {
   std::vector<int64_t> tokens;

@@ -36,13 +36,6 @@ std::vector<int64_t> noisy(int64_t n) {
   return tokens;
 }
 
-std::vector<double> all_values(Gpt& model) {
-  std::vector<double> result;
-  for (const auto& [name, x] : model.state_dict())
-    for (double v : x.values()) result.push_back(v);
-  return result;
-}
-
 std::vector<double> train(int64_t steps, int64_t stop_at = -1) {
   const test::Folder folder;
   const std::string path = folder / "checkpoint";
@@ -61,7 +54,7 @@ std::vector<double> train(int64_t steps, int64_t stop_at = -1) {
   } else {
     Trainer(text(*model, counting(300), counting(60)), schedule, quiet(steps)).run();
   }
-  return all_values(*model);
+  return test::all_values(*model);
 }
 
 }  // namespace
@@ -221,7 +214,7 @@ TEST_CASE("micro-batches accumulate to the step of their mean") {
     options.optimizer = "sgd";  // unlike Adam, it depends on the scale of gradients
     const auto one_window = counting(17);
     Trainer(text(model, one_window, one_window), optim::constant(0.1), options).run();
-    values.push_back(all_values(model));
+    values.push_back(test::all_values(model));
   }
   for (size_t i = 0; i < values[0].size(); ++i) CHECK(std::abs(values[0][i] - values[1][i]) < 1e-5);
 }
@@ -249,7 +242,7 @@ TEST_CASE("every micro-batch of every step is the next one of the text") {
     }
     if (i % 3 == 2) sgd->step();
   }
-  CHECK(all_values(model) == all_values(want));
+  CHECK(test::all_values(model) == test::all_values(want));
 }
 
 TEST_CASE("a trainer takes an optimizer object, and a resumed run one of the same setting") {
@@ -267,7 +260,7 @@ TEST_CASE("a trainer takes an optimizer object, and a resumed run one of the sam
                                 : Trainer(task, optim::constant(0.1), named);
     if (resumes) trainer.resume(options.checkpoint);
     trainer.run();
-    return all_values(model);
+    return test::all_values(model);
   };
   const auto by_name = train(false, {.momentum = 0.5}), by_object = train(true, {.momentum = 0.5});
   CHECK(by_object == by_name);

@@ -11,32 +11,25 @@
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
 
-Tensor random(const Shape& shape, uint64_t seed = 8) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
-UniversalOptions options(HaltingKind kind, bool causal = true) {
+UniversalOptions universal_options(HaltingKind kind, bool causal = true) {
   return {.block = {.mixer = {.width = 8, .heads = 2, .out_deviation = 0.3, .causal = causal}, .hidden = 8},
           .halting = {.kind = kind, .threshold = 0.9, .max_steps = 4}};
 }
 
-UniversalTransformer made(const UniversalOptions& o) {
+UniversalTransformer universal_transformer(const UniversalOptions& o) {
   manual_seed(3);
   UniversalTransformer model(o);
   model.to(DType::float64);
   // Positions take different numbers of steps.
   const bool graves = o.halting.kind == HaltingKind::graves;
-  model.halting.unit.weight.assign(random({1, 8}, 5) * (graves ? 0.5 : 2.0));
+  model.halting.unit.weight.assign(test::normal({1, 8}, 5) * (graves ? 0.5 : 2.0));
   model.halting.unit.bias.assign(full({1}, graves ? -1 : -0.5, DType::float64));
   return model;
 }
@@ -82,24 +75,25 @@ TEST_CASE("a halted position keeps its result, however long the other ones go on
                  slow = cast(tensor({-1, 1}, {1, 2}), DType::float64);
     const Halted alone = halting.forward(quick, step);
     const Halted both = halting.forward(reshape(cast(tensor({2, 1, -1, 1}), DType::float64), {2, 2}), step);
-    CHECK(apart(slice(both.state, 0, 0, 1), alone.state) < 1e-15);
+    CHECK(test::distance(slice(both.state, 0, 0, 1), alone.state) < 1e-15);
     CHECK(both.steps.values()[0] == alone.steps.item());
     CHECK(both.steps.values()[1] > alone.steps.item());
-    CHECK(apart(slice(both.state, 0, 1, 2), halting.forward(slow, step).state) < 1e-15);
-    CHECK(apart(halting.clone().forward(slow, step).ponder, halting.forward(slow, step).ponder) == 0);
+    CHECK(test::distance(slice(both.state, 0, 1, 2), halting.forward(slow, step).state) < 1e-15);
+    CHECK(test::distance(halting.clone().forward(slow, step).ponder, halting.forward(slow, step).ponder) ==
+          0);
   }
 }
 
 TEST_CASE("universal Transformer: gradients, copies, causality, and more steps where the unit says so") {
   for (const HaltingKind kind : {HaltingKind::graves, HaltingKind::universal}) {
     INFO(name_of(kind));
-    UniversalTransformer model = made(options(kind));
-    const Tensor x = random({2, 4, 8}), weight = random({2, 4, 8}, 2);
+    UniversalTransformer model = universal_transformer(universal_options(kind));
+    const Tensor x = test::normal({2, 4, 8}, 8), weight = test::normal({2, 4, 8}, 2);
     const Halted h = model.forward(x);
     CHECK(h.state.shape() == x.shape());
     CHECK(h.ponder.shape() == Shape{2, 4});
     CHECK(max(h.steps).item() > min(h.steps).item());
-    CHECK(apart(model.clone().forward(x).state, h.state) == 0);
+    CHECK(test::distance(model.clone().forward(x).state, h.state) == 0);
     const auto report = check_gradients(model,
                                         [&](const std::vector<Tensor>& t) {
                                           const Halted y = model.forward(t[0]);
@@ -109,9 +103,11 @@ TEST_CASE("universal Transformer: gradients, copies, causality, and more steps w
     CHECK_MESSAGE(report.passed, to_string(report));
     // Later positions have no effect on earlier ones, and row 0 none on row 1.
     const Tensor prefix = model.forward(slice(x, 1, 0, 2)).state;
-    CHECK(apart(prefix, slice(h.state, 1, 0, 2)) < 1e-13);
-    CHECK(apart(model.forward(slice(x, 0, 1, 2)).state, slice(h.state, 0, 1, 2)) < 1e-13);
-    CHECK(apart(made(options(kind, false)).forward(slice(x, 1, 0, 2)).state, slice(h.state, 1, 0, 2)) > 1e-3);
+    CHECK(test::distance(prefix, slice(h.state, 1, 0, 2)) < 1e-13);
+    CHECK(test::distance(model.forward(slice(x, 0, 1, 2)).state, slice(h.state, 0, 1, 2)) < 1e-13);
+    CHECK(
+        test::distance(universal_transformer(universal_options(kind, false)).forward(slice(x, 1, 0, 2)).state,
+                       slice(h.state, 1, 0, 2)) > 1e-3);
     model.halting.unit.weight.assign(zeros({1, 8}, DType::float64));
     model.halting.unit.bias.assign(full({1}, 5, DType::float64));
     CHECK(model.forward(x).steps.values() == std::vector<double>(8, 1));
@@ -119,18 +115,18 @@ TEST_CASE("universal Transformer: gradients, copies, causality, and more steps w
 }
 
 TEST_CASE("universal Transformer: every step is the block on the state plus the coordinates of that step") {
-  UniversalOptions o = options(HaltingKind::graves);
+  UniversalOptions o = universal_options(HaltingKind::graves);
   o.halting.max_steps = 2;
-  UniversalTransformer model = made(o);
+  UniversalTransformer model = universal_transformer(o);
   model.halting.unit.weight.assign(zeros({1, 8}, DType::float64));
   model.halting.unit.bias.assign(zeros({1}, DType::float64));  // probability ½, then the rest
   const auto step = [&](const Tensor& s, int64_t n) {
     return model.block.forward(s + universal_coordinates(3, 8, n, DType::float64),
                                {.mask = {.causal = true}});
   };
-  const Tensor x = random({1, 3, 8}), first = step(x, 1);
-  CHECK(apart(model.forward(x).state, (first + step(first, 2)) * 0.5) < 1e-14);
-  CHECK(apart(step(first, 2), step(first, 1)) > 1e-3);
+  const Tensor x = test::normal({1, 3, 8}, 8), first = step(x, 1);
+  CHECK(test::distance(model.forward(x).state, (first + step(first, 2)) * 0.5) < 1e-14);
+  CHECK(test::distance(step(first, 2), step(first, 1)) > 1e-3);
 }
 
 TEST_CASE("wrong arguments of halting and of the universal Transformer") {
@@ -142,13 +138,13 @@ TEST_CASE("wrong arguments of halting and of the universal Transformer") {
   CHECK_THROWS_WITH_AS(run({.max_steps = 0}, {2}), doctest::Contains("max_steps is 0"), Error);
   CHECK_THROWS_WITH_AS(run({.threshold = 1}, {2}), doctest::Contains("the threshold is 1"), Error);
   CHECK_THROWS_WITH_AS(run({}, {2, 1}), doctest::Contains("the probability is [2, 1]"), Error);
-  UniversalOptions o = options(HaltingKind::graves);
+  UniversalOptions o = universal_options(HaltingKind::graves);
   o.block.cross = true;
   CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("a cross-attention or experts"), Error);
   o.block.cross = false, o.block.mixer.width = 9, o.block.mixer.heads = 3;
   CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("the width 9 is odd"), Error);
-  const UniversalTransformer model = made(options(HaltingKind::graves));
+  const UniversalTransformer model = universal_transformer(universal_options(HaltingKind::graves));
   KeyValueCache cache;
-  CHECK_THROWS_WITH_AS(model.forward(random({1, 2, 8}), {.state = &cache}),
+  CHECK_THROWS_WITH_AS(model.forward(test::normal({1, 2, 8}, 8), {.state = &cache}),
                        doctest::Contains("no decoding state"), Error);
 }

@@ -15,33 +15,21 @@
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/nn/transformer/seeded.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
 
-Tensor random(const Shape& shape, uint64_t seed = 8) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
 double deviation(const Tensor& x) { return sqrt(var(x)).item(); }
 
-StackOptions options(Residual residual, int64_t layers = 3) {
+StackOptions residual_options(Residual residual, int64_t layers = 3) {
   return {.block = {.mixer = {.width = 8, .heads = 2, .out_deviation = 0.5},
                     .activation = Activation::geglu,
                     .residual = residual},
           .layers = layers};
-}
-
-Decoder decoder_of(const StackOptions& o) {
-  manual_seed(6);
-  Decoder decoder(o);
-  decoder.to(DType::float64);
-  return decoder;
 }
 
 }  // namespace
@@ -55,9 +43,9 @@ TEST_CASE("the constants of DeepNet: 100 layers have α = 3.76 and β = 0.188") 
 }
 
 TEST_CASE("DeepNet: the block is norm(α·x + f), and values, output and feed-forward start smaller by β") {
-  StackOptions o = options(Residual::deepnet, 32);
+  StackOptions o = residual_options(Residual::deepnet, 32);
   o.block.mixer.width = 64;
-  const Decoder decoder = decoder_of(o);
+  const Decoder decoder = test::seeded<Decoder>(o, 6);
   const TransformerBlock& block = *decoder.blocks[0];
   const auto& attention = dynamic_cast<const MultiHeadAttention&>(*block.mixer);
   const Tensor qkv = attention.query_key_value.weight;
@@ -70,18 +58,18 @@ TEST_CASE("DeepNet: the block is norm(α·x + f), and values, output and feed-fo
         doctest::Approx(beta * std::sqrt(2.0 / (64 + 256))).epsilon(0.03));
   CHECK(deviation(block.feed_forward->down.weight) ==
         doctest::Approx(beta * std::sqrt(2.0 / (64 + 256))).epsilon(0.03));
-  const Tensor x = random({1, 3, 64});
+  const Tensor x = test::normal({1, 3, 64}, 8);
   const AttentionMask causal{.causal = true};
   const double alpha = deep_norm(32).alpha;
   const Tensor h = block.mixer_norm.forward(alpha * x + block.mixer->forward(x, {.mask = causal}));
   const Tensor y = block.feed_forward_norm.forward(alpha * h + block.feed_forward->forward(h));
-  CHECK(apart(block.forward(x, {.mask = causal}), y) < 1e-13);
+  CHECK(test::distance(block.forward(x, {.mask = causal}), y) < 1e-13);
 }
 
 TEST_CASE("DeepNet in an encoder-decoder model: each stack has its constants, and a recurrence is refused") {
-  StackOptions o = options(Residual::deepnet, 2);
+  StackOptions o = residual_options(Residual::deepnet, 2);
   o.other_layers = 6;
-  const Tensor x = random({2, 8});
+  const Tensor x = test::normal({2, 8}, 8);
   const auto alpha = [&](BlockStack&& stack) {
     stack.to(DType::float64);
     return (stack.blocks[0]->mixer_shortcut.forward(x) / x).values().at(0);
@@ -95,13 +83,14 @@ TEST_CASE("DeepNet in an encoder-decoder model: each stack has its constants, an
 }
 
 TEST_CASE("Admin: ω² is 1 plus the variances of the parts before") {
-  Decoder decoder = decoder_of(options(Residual::admin)), post = decoder_of(options(Residual::post));
+  Decoder decoder = test::seeded<Decoder>(residual_options(Residual::admin), 6),
+          post = test::seeded<Decoder>(residual_options(Residual::post), 6);
   for (Decoder* const d : {&decoder, &post})
     for (Parameter& p : d->parameters())
-      if (p.shape().rank() == 2) p.assign(random(p.shape(), 9) * 0.4);
-  const Tensor x = random({2, 5, 8});
+      if (p.shape().rank() == 2) p.assign(test::normal(p.shape(), 9) * 0.4);
+  const Tensor x = test::normal({2, 5, 8}, 8);
   const Tensor before = decoder.forward(x);
-  CHECK(apart(before, post.forward(x)) < 1e-14);  // at first ω = 1
+  CHECK(test::distance(before, post.forward(x)) < 1e-14);  // at first ω = 1
   std::vector<double> variances;
   for (const auto& block : decoder.blocks)
     block->on_part = [&](const Tensor& f) { variances.push_back(var(f).item()); };
@@ -119,7 +108,7 @@ TEST_CASE("Admin: ω² is 1 plus the variances of the parts before") {
     CHECK(i == 6);
     CHECK(sum > 1.5);
   }
-  CHECK(apart(decoder.forward(x), before) > 1e-2);
+  CHECK(test::distance(decoder.forward(x), before) > 1e-2);
   CHECK(!decoder.blocks[0]->on_part);
   CHECK(decoder.training());
   CHECK(decoder.state_dict().count("blocks.2.feed_forward_shortcut.omega") == 1);
@@ -133,11 +122,11 @@ TEST_CASE("Admin: ω² is 1 plus the variances of the parts before") {
 TEST_CASE("gradients of each residual connection, and copies") {
   for (const Residual residual : {Residual::pre, Residual::post, Residual::deepnet, Residual::admin}) {
     INFO(name_of(residual));
-    Decoder decoder = decoder_of(options(residual, 1));
-    const Tensor x = random({1, 3, 8}), weight = random({1, 3, 8}, 2);
+    Decoder decoder = test::seeded<Decoder>(residual_options(residual, 1), 6);
+    const Tensor x = test::normal({1, 3, 8}, 8), weight = test::normal({1, 3, 8}, 2);
     for (Parameter& p : decoder.parameters())
-      if (p.shape().rank() == 1) p.assign(random(p.shape(), 3));
-    CHECK(apart(decoder.clone().forward(x), decoder.forward(x)) == 0);
+      if (p.shape().rank() == 1) p.assign(test::normal(p.shape(), 3));
+    CHECK(test::distance(decoder.clone().forward(x), decoder.forward(x)) == 0);
     const auto report = check_gradients(
         decoder, [&](const std::vector<Tensor>& t) { return sum(decoder.forward(t[0]) * weight); }, {x},
         {.probe = Probe::directions});
@@ -164,18 +153,19 @@ TEST_CASE("stochastic depth: whole rows are dropped in training, and the mean is
 
 TEST_CASE(
     "stochastic depth in a stack: block i of L drops with the rate i/L, and a dropped block is x itself") {
-  StackOptions o = options(Residual::pre, 2);
+  StackOptions o = residual_options(Residual::pre, 2);
   o.block.drop_path = 0.999999;  // the last block always drops both parts
-  Decoder decoder = decoder_of(o);
-  const Tensor x = random({64, 3, 8});
+  Decoder decoder = test::seeded<Decoder>(o, 6);
+  const Tensor x = test::normal({64, 3, 8}, 8);
   manual_seed(1);
   const Tensor h = decoder.blocks[0]->forward(x, {.mask = {.causal = true}});
   int changed = 0;  // a row of the first block loses both parts with probability ½·½
-  for (int64_t row = 0; row < 64; ++row) changed += apart(select(h, 0, row), select(x, 0, row)) > 1e-9;
+  for (int64_t row = 0; row < 64; ++row)
+    changed += test::distance(select(h, 0, row), select(x, 0, row)) > 1e-9;
   CHECK(changed / 64.0 == doctest::Approx(0.75).epsilon(0.2));
-  CHECK(apart(decoder.blocks[1]->forward(x, {.mask = {.causal = true}}), x) == 0);
+  CHECK(test::distance(decoder.blocks[1]->forward(x, {.mask = {.causal = true}}), x) == 0);
   decoder.eval();
-  CHECK(apart(decoder.blocks[1]->forward(x, {.mask = {.causal = true}}), x) > 1e-3);
+  CHECK(test::distance(decoder.blocks[1]->forward(x, {.mask = {.causal = true}}), x) > 1e-3);
 }
 
 TEST_CASE("a GPT takes each residual connection by name") {

@@ -15,34 +15,20 @@
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/nn/transformer/seeded.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
 
-Tensor normal(const Shape& shape, uint64_t seed) {
-  Generator g(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, g);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
-StackOptions options(const char* mixer, double dropout = 0, int64_t layers = 3) {
+StackOptions reversible_options(const char* mixer, double dropout = 0, int64_t layers = 3) {
   return {.block = {.mixer = {.width = 8, .heads = 2, .context = 8, .name = mixer, .out_deviation = 0.3},
                     .dropout = dropout,
                     .drop_path = dropout},
           .layers = layers,
           .reversible = true};
-}
-
-template <class Stack = Decoder>
-Stack made(const StackOptions& o) {
-  manual_seed(5);
-  Stack stack(o);
-  stack.to(DType::float64);
-  return stack;
 }
 
 /// The loss, then the gradients of x and of all parameters, by the node or by ordinary ops. Traces
@@ -68,13 +54,14 @@ TEST_CASE(
     "gradients are those of stored activations, also with dropout and of a weight that all layers share") {
   for (const auto& choice : {std::pair{"standard", 0.0}, {"laser+rotary", 0.3}, {"gru", 0.3}}) {
     INFO(std::string(choice.first));
-    Decoder stack = made(options(choice.first, choice.second));
-    const Tensor x = normal({2, 5, 8}, 1);
+    Decoder stack = test::seeded<Decoder>(reversible_options(choice.first, choice.second));
+    const Tensor x = test::normal({2, 5, 8}, 1);
     const auto got = gradients(stack, x, false), want = gradients(stack, x, true);
     REQUIRE(got.size() == want.size());
-    for (size_t i = 0; i < got.size(); ++i) CHECK(apart(got[i], want[i]) < 1e-10);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(test::distance(got[i], want[i]) < 1e-10);
   }
-  const Tensor w = normal({3, 3}, 1), x1 = normal({2, 3}, 2), x2 = normal({2, 3}, 3), unused = normal({3}, 4);
+  const Tensor w = test::normal({3, 3}, 1), x1 = test::normal({2, 3}, 2), x2 = test::normal({2, 3}, 3),
+               unused = test::normal({3}, 4);
   const auto run = [&](const auto& run_layers) {
     const auto f = [w](const Tensor& h) { return tanh(matmul(h, w)); };
     const auto g = [w, x1](const Tensor& h) { return sin(matmul(h, w)) * x1; };  // reads x1 too
@@ -85,11 +72,11 @@ TEST_CASE(
                          {w, x1, x2, unused});
   };
   const auto got = run(reversible), want = run(residual_layers);
-  for (size_t i = 0; i < got.size(); ++i) CHECK(apart(got[i], want[i]) < 1e-12);
+  for (size_t i = 0; i < got.size(); ++i) CHECK(test::distance(got[i], want[i]) < 1e-12);
 }
 
 TEST_CASE("the memory of a training step does not depend on the number of layers") {
-  const Tensor w = normal({16, 16}, 1), x = normal({512, 16}, 2);
+  const Tensor w = test::normal({16, 16}, 1), x = test::normal({512, 16}, 2);
   const auto peak = [&](const auto& run_layers, size_t depth) {
     const auto f = [w](const Tensor& h) { return tanh(matmul(h, w)); };
     Tape tape;
@@ -107,24 +94,26 @@ TEST_CASE("the memory of a training step does not depend on the number of layers
 
 TEST_CASE(
     "a stack: decoding in steps, encoders, masks, modes, recomputation, second derivatives and copies") {
-  Decoder stack = made(options("standard"));
-  const Tensor x = normal({2, 5, 8}, 1), whole = stack.forward(x);
+  Decoder stack = test::seeded<Decoder>(reversible_options("standard"));
+  const Tensor x = test::normal({2, 5, 8}, 1), whole = stack.forward(x);
   const auto state = stack.make_state(2, 5);
   for (int64_t t = 0; t < 5; ++t)
-    CHECK(apart(stack.forward(slice(x, 1, t, t + 1), {.state = state.get()}), slice(whole, 1, t, t + 1)) <
-          1e-12);
-  CHECK(apart(stack.clone().forward(x), whole) == 0);
-  const Encoder encoder = made<Encoder>(options("standard"));
+    CHECK(test::distance(stack.forward(slice(x, 1, t, t + 1), {.state = state.get()}),
+                         slice(whole, 1, t, t + 1)) < 1e-12);
+  CHECK(test::distance(stack.clone().forward(x), whole) == 0);
+  const Encoder encoder = test::seeded<Encoder>(reversible_options("standard"));
   const Tensor lengths = index_tensor(std::vector<int64_t>{5, 3}, {2});
   const Tensor alone = encoder.forward(slice(slice(x, 0, 1, 2), 1, 0, 3));
-  CHECK(apart(slice(slice(encoder.forward(x, {.lengths = lengths}), 0, 1, 2), 1, 0, 3), alone) < 1e-12);
-  CHECK(apart(slice(encoder.forward(x), 1, 0, 1), slice(whole, 1, 0, 1)) > 1e-3);
+  CHECK(test::distance(slice(slice(encoder.forward(x, {.lengths = lengths}), 0, 1, 2), 1, 0, 3), alone) <
+        1e-12);
+  CHECK(test::distance(slice(encoder.forward(x), 1, 0, 1), slice(whole, 1, 0, 1)) > 1e-3);
   // A row with padding before it is as it is alone.
   const Tensor padded = stack.forward(x, {.padding = index_tensor(std::vector<int64_t>{0, 2}, {2})});
-  CHECK(apart(slice(slice(padded, 0, 1, 2), 1, 2), stack.forward(slice(slice(x, 0, 1, 2), 1, 2))) < 1e-12);
-  StackOptions ordinary = options("standard");
+  CHECK(test::distance(slice(slice(padded, 0, 1, 2), 1, 2), stack.forward(slice(slice(x, 0, 1, 2), 1, 2))) <
+        1e-12);
+  StackOptions ordinary = reversible_options("standard");
   ordinary.reversible = false;
-  CHECK(apart(made(ordinary).forward(x), whole) > 1e-3);
+  CHECK(test::distance(test::seeded<Decoder>(ordinary).forward(x), whole) > 1e-3);
   const auto gradient_of = [&](const std::function<Tensor()>& f, int order) {
     Tape tape{{.order = order}};
     tape.watch(x);
@@ -135,15 +124,15 @@ TEST_CASE(
     return gradient;
   };
   const Tensor want = gradient_of([&] { return stack.forward(x); }, 1);
-  CHECK(apart(gradient_of([&] { return recompute(stack, [&] { return stack.forward(x); }); }, 1), want) <
-        1e-12);
-  CHECK(apart(gradient_of([&] { return stack.forward(x); }, 2), want) < 1e-11);
+  CHECK(test::distance(gradient_of([&] { return recompute(stack, [&] { return stack.forward(x); }); }, 1),
+                       want) < 1e-12);
+  CHECK(test::distance(gradient_of([&] { return stack.forward(x); }, 2), want) < 1e-11);
 }
 
 TEST_CASE("what does not fit, and a weight that was overwritten before the second run, are errors") {
-  Decoder stack = made(options("standard", 0, 1));
-  const Tensor x = normal({1, 2, 8}, 1);
-  StackOptions post = options("standard"), cross = post, experts = post, again = post;
+  Decoder stack = test::seeded<Decoder>(reversible_options("standard", 0, 1));
+  const Tensor x = test::normal({1, 2, 8}, 1);
+  StackOptions post = reversible_options("standard"), cross = post, experts = post, again = post;
   post.block.residual = Residual::post;
   cross.block.cross = true;
   experts.block.experts.count = 2;

@@ -11,33 +11,19 @@
 #include "ops/join.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
-#include "tests/spec/spec.h"
+#include "tests/nn/transformer/seeded.h"
+#include "tests/ops/reference.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 
 namespace {
 
-Tensor random(const Shape& shape, uint64_t seed = 8) {
-  Generator generator(seed);
-  return randn(shape, DType::float64, Device::cpu, 0, 1, generator);
-}
-
-double apart(const Tensor& x, const Tensor& y) { return spec::distance(x.values(), y.values(), 1e-3); }
-
-StackOptions options(const char* mixer, bool cross, Residual residual = Residual::pre) {
+StackOptions stack_options(const char* mixer, bool cross, Residual residual = Residual::pre) {
   return {.block = {.mixer = {.width = 8, .heads = 2, .context = 16, .name = mixer, .out_deviation = 0.3},
                     .cross = cross,
                     .residual = residual},
           .layers = 2};
-}
-
-template <class Stack>
-Stack made(const StackOptions& o) {
-  manual_seed(5);
-  Stack stack(o);
-  stack.to(DType::float64);
-  return stack;
 }
 
 }  // namespace
@@ -48,21 +34,22 @@ TEST_CASE(
                             "performer=9+rotary", "retention", "gated_linear", "delta=gated"})
     for (const Residual residual : {Residual::pre, Residual::post, Residual::admin}) {
       INFO(std::string(mixer), name_of(residual));
-      const Decoder decoder = made<Decoder>(options(mixer, true, residual));
-      const Tensor x = random({2, 5, 8}), source = random({2, 4, 8}, 9);
+      const Decoder decoder = test::seeded<Decoder>(stack_options(mixer, true, residual));
+      const Tensor x = test::normal({2, 5, 8}, 8), source = test::normal({2, 4, 8}, 9);
       StackCall call{.source = source, .source_lengths = index_tensor(std::vector<int64_t>{4, 2}, {2})};
       const Tensor whole = decoder.forward(x, call);
       const auto state = decoder.make_state(2, 5);
       call.state = state.get();
       for (int64_t t = 0; t < 5; ++t)
-        CHECK(apart(decoder.forward(slice(x, 1, t, t + 1), call), slice(whole, 1, t, t + 1)) < 1e-12);
+        CHECK(test::distance(decoder.forward(slice(x, 1, t, t + 1), call), slice(whole, 1, t, t + 1)) <
+              1e-12);
       CHECK(state->length() == 5);
       // Positions after the length of a row of the source have no effect.
       call.state = nullptr;
-      call.source = concat({slice(source, 1, 0, 2), random({2, 2, 8}, 11)}, 1);
+      call.source = concat({slice(source, 1, 0, 2), test::normal({2, 2, 8}, 11)}, 1);
       const Tensor changed = decoder.forward(x, call);
-      CHECK(apart(select(changed, 0, 1), select(whole, 0, 1)) < 1e-14);
-      CHECK(apart(select(changed, 0, 0), select(whole, 0, 0)) > 1e-6);
+      CHECK(test::distance(select(changed, 0, 1), select(whole, 0, 1)) < 1e-14);
+      CHECK(test::distance(select(changed, 0, 0), select(whole, 0, 0)) > 1e-6);
     }
 }
 
@@ -70,29 +57,29 @@ TEST_CASE("an encoder sees both sides, within the length of each row and what a 
   for (const char* mixer :
        {"standard", "alibi", "lstm", "linear", "performer=9+laser", "linformer=3+laser"}) {
     INFO(std::string(mixer));
-    const Encoder encoder = made<Encoder>(options(mixer, false));
-    const Tensor x = random({2, 5, 8});
+    const Encoder encoder = test::seeded<Encoder>(stack_options(mixer, false));
+    const Tensor x = test::normal({2, 5, 8}, 8);
     const Tensor y = encoder.forward(x, {.lengths = index_tensor(std::vector<int64_t>{5, 3}, {2})});
     const Tensor alone = encoder.forward(slice(slice(x, 0, 1, 2), 1, 0, 3));
-    CHECK(apart(slice(slice(y, 0, 1, 2), 1, 0, 3), alone) < 1e-13);
-    const Tensor other = concat({slice(x, 1, 0, 4), random({2, 1, 8}, 3)}, 1);
-    CHECK(apart(slice(encoder.forward(other), 1, 0, 1), slice(encoder.forward(x), 1, 0, 1)) > 1e-6);
+    CHECK(test::distance(slice(slice(y, 0, 1, 2), 1, 0, 3), alone) < 1e-13);
+    const Tensor other = concat({slice(x, 1, 0, 4), test::normal({2, 1, 8}, 3)}, 1);
+    CHECK(test::distance(slice(encoder.forward(other), 1, 0, 1), slice(encoder.forward(x), 1, 0, 1)) > 1e-6);
   }
-  const Encoder encoder = made<Encoder>(options("standard", false));
-  const Tensor x = random({1, 4, 8});
+  const Encoder encoder = test::seeded<Encoder>(stack_options("standard", false));
+  const Tensor x = test::normal({1, 4, 8}, 8);
   AttentionMask own;  // each position sees only itself
   own.allowed = cast(eye(4), DType::boolean);
   const Tensor y = encoder.forward(x, {.mask = own});
   for (int64_t t = 0; t < 4; ++t)
-    CHECK(apart(slice(y, 1, t, t + 1), encoder.forward(slice(x, 1, t, t + 1))) < 1e-13);
+    CHECK(test::distance(slice(y, 1, t, t + 1), encoder.forward(slice(x, 1, t, t + 1))) < 1e-13);
 }
 
 TEST_CASE("gradients of a decoder with a source, of its parameters, its input and the source") {
-  Decoder decoder = made<Decoder>(options("laser", true));
-  const Tensor weight = random({1, 3, 8}, 2);
+  Decoder decoder = test::seeded<Decoder>(stack_options("laser", true));
+  const Tensor weight = test::normal({1, 3, 8}, 2);
   const auto report = check_gradients(
       [&](const std::vector<Tensor>& t) { return sum(decoder.forward(t[0], {.source = t[1]}) * weight); },
-      {random({1, 3, 8}), random({1, 2, 8}, 9)});
+      {test::normal({1, 3, 8}, 8), test::normal({1, 2, 8}, 9)});
   CHECK_MESSAGE(report.passed, to_string(report));
 }
 
@@ -100,26 +87,27 @@ TEST_CASE("channel mixing reads the position before: steps, lengths, gradients, 
   for (const FeedForwardKind kind : {FeedForwardKind::rwkv4, FeedForwardKind::rwkv7})
     for (const bool cross : {false, true}) {
       INFO(name_of(kind), cross);
-      StackOptions o = options("rwkv4", cross);
+      StackOptions o = stack_options("rwkv4", cross);
       o.block.feed_forward = kind;
-      Decoder decoder = made<Decoder>(o);
-      const Tensor x = random({2, 4, 8}), source = cross ? random({2, 3, 8}, 9) : Tensor();
+      Decoder decoder = test::seeded<Decoder>(o);
+      const Tensor x = test::normal({2, 4, 8}, 8), source = cross ? test::normal({2, 3, 8}, 9) : Tensor();
       const Tensor whole = decoder.forward(x, {.source = source});
       const auto state = decoder.make_state(2, 4);
       for (int64_t t = 0; t < 4; ++t)
-        CHECK(apart(decoder.forward(slice(x, 1, t, t + 1), {.source = source, .state = state.get()}),
-                    slice(whole, 1, t, t + 1)) < 1e-12);
-      CHECK(apart(decoder.clone().forward(x, {.source = source}), whole) == 0);
+        CHECK(test::distance(decoder.forward(slice(x, 1, t, t + 1), {.source = source, .state = state.get()}),
+                             slice(whole, 1, t, t + 1)) < 1e-12);
+      CHECK(test::distance(decoder.clone().forward(x, {.source = source}), whole) == 0);
       const Tensor lengths = index_tensor(std::vector<int64_t>{4, 2}, {2});
       const Tensor shorter = decoder.forward(x, {.lengths = lengths, .source = source});
-      CHECK(apart(slice(select(shorter, 0, 1), 0, 0, 2), slice(select(whole, 0, 1), 0, 0, 2)) < 1e-13);
+      CHECK(test::distance(slice(select(shorter, 0, 1), 0, 0, 2), slice(select(whole, 0, 1), 0, 0, 2)) <
+            1e-13);
       if (cross) continue;
       const TransformerBlock& block = *decoder.blocks[0];
       const Tensor own = block.channel_mix->forward(x, {.mask = {.causal = true}});
-      const Tensor moved = concat({random({2, 1, 8}, 3), slice(x, 1, 1)}, 1);
+      const Tensor moved = concat({test::normal({2, 1, 8}, 3), slice(x, 1, 1)}, 1);
       const Tensor other = block.channel_mix->forward(moved, {.mask = {.causal = true}});
-      CHECK(apart(slice(own, 1, 1, 2), slice(other, 1, 1, 2)) > 1e-6);
-      CHECK(apart(slice(own, 1, 2), slice(other, 1, 2)) == 0);
+      CHECK(test::distance(slice(own, 1, 1, 2), slice(other, 1, 1, 2)) > 1e-6);
+      CHECK(test::distance(slice(own, 1, 2), slice(other, 1, 2)) == 0);
       const auto report = check_gradients(
           decoder, [&](const std::vector<Tensor>& t) { return decoder.forward(t[0]); }, {slice(x, 0, 0, 1)});
       CHECK_MESSAGE(report.passed, to_string(report));
@@ -142,12 +130,12 @@ TEST_CASE("each projection has a bias of its own or none") {
                      all = attention(Bias::yes);
   CHECK(mixed.query_key_value.bias.shape() == Shape{8 + 4});
   CHECK(!mixed.out.bias.defined());
-  const Tensor query = random({8}, 1), value = random({4}, 2), x = random({1, 3, 8});
+  const Tensor query = test::normal({8}, 1), value = test::normal({4}, 2), x = test::normal({1, 3, 8}, 8);
   mixed.query_key_value.bias.assign(concat({query, value}, 0));
   all.query_key_value.bias.assign(concat({query, zeros({4}, DType::float64), value}, 0));
-  CHECK(apart(mixed.forward(x), all.forward(x)) < 1e-15);
-  CHECK(apart(mixed.forward(x, {.source = x}), all.forward(x)) < 1e-13);
-  CHECK(apart(mixed.clone().forward(x), mixed.forward(x)) == 0);
+  CHECK(test::distance(mixed.forward(x), all.forward(x)) < 1e-15);
+  CHECK(test::distance(mixed.forward(x, {.source = x}), all.forward(x)) < 1e-13);
+  CHECK(test::distance(mixed.clone().forward(x), mixed.forward(x)) == 0);
 }
 
 TEST_CASE("a cross-attention has the parts of the mixer that need no positions") {
@@ -161,12 +149,12 @@ TEST_CASE("a cross-attention has the parts of the mixer that need no positions")
 }
 
 TEST_CASE("a stack refuses a state that is not its own, and an encoder a source") {
-  const Decoder decoder = made<Decoder>(options("standard", true));
+  const Decoder decoder = test::seeded<Decoder>(stack_options("standard", true));
   KeyValueCache cache;
-  const Tensor x = random({1, 2, 8});
+  const Tensor x = test::normal({1, 2, 8}, 8);
   CHECK_THROWS_WITH_AS(decoder.forward(x, {.source = x, .state = &cache}),
                        doctest::Contains("the state is not one of 2 blocks"), Error);
   CHECK_THROWS_WITH_AS(decoder.forward(x), doctest::Contains("there is no source to read"), Error);
-  CHECK_THROWS_WITH_AS(Encoder(options("standard", true)), doctest::Contains("an encoder has no source"),
-                       Error);
+  CHECK_THROWS_WITH_AS(Encoder(stack_options("standard", true)),
+                       doctest::Contains("an encoder has no source"), Error);
 }

@@ -38,7 +38,7 @@ class Guarded {
   size_t size_;
 };
 
-struct Sizes {
+struct ProductSizes {
   int64_t M, N, K;
 };
 
@@ -48,7 +48,8 @@ TEST_CASE_TEMPLATE("gemm: nothing is read or written after the end of a matrix",
                    float16) {
   for (Isa set : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx, Isa::amx_emulated}) {
     if (!detail::includes(isa(), set)) continue;
-    for (const Sizes& s : {Sizes{1, 21, 35}, Sizes{3, 21, 35}, Sizes{19, 21, 35}, Sizes{33, 50, 65}})
+    for (const ProductSizes& s : {ProductSizes{1, 21, 35}, ProductSizes{3, 21, 35}, ProductSizes{19, 21, 35},
+                                  ProductSizes{33, 50, 65}})
       for (Trans ta : {Trans::no, Trans::yes})
         for (Trans tb : {Trans::no, Trans::yes}) {
           INFO(name(set), " M ", s.M, " N ", s.N, " K ", s.K);
