@@ -28,7 +28,7 @@ namespace {
 
 struct Settings : examples::ModelSettings<BiDafOptions> {
   Settings() {
-    training.steps = 5000;
+    training.steps = 6000;
     schedule.lr = 3e-3;
   }
 };
@@ -78,7 +78,7 @@ void answer(Settings& s) {
   const double right =
       examples::train_and_report(s, "Questions about stories", task, [&](report::RunRecord& record) {
         record.examples = {"Held-out questions", {"story", "question", "answer", "found"}, {}};
-        for (int64_t i = 0; i < 6; ++i) {
+        for (int64_t i = 0; i < 3; ++i) {
           const Story story = all.held_out[i];
           const Batch one = batch({&story, 1});
           Tape tape;

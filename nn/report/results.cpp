@@ -53,7 +53,7 @@ std::string confusion_card(const RunRecord& run) {
   table.rows = table.columns = run.confusion.classes;
   table.values = run.confusion.counts;
   table.low = 0;
-  table.format = [](double count) { return readable_number(count); };
+  table.format = [](double count) { return fmt::format("{:.0f}", count); };
   return card(
       "Confusion matrix", render_heat_table(table),
       "How many items of the validation data have a class and are taken for another one. All items of "

@@ -220,7 +220,7 @@ TEST_CASE("texts are shaded by their weights, and examples and confusions are ta
   for (const char* part : {"<span class=\"s6\" data-tip=\"first &lt;1&gt;\n0.600\">first &lt;1&gt;</span>",
                            "<span class=\"s3\" data-tip=\"a\n0.250\">a</span>",
                            "<span class=\"s6\" data-tip=\"&lt;b&gt;\n0.500\">&lt;b&gt;</span>",
-                           "<span class=\"s0\" data-tip=\"c\n0\">c</span>", "true no, chosen yes\n2",
+                           "<span class=\"s0\" data-tip=\"c\n0\">c</span>", "true no, chosen yes\n2\"",
                            "<h3>Answers</h3>", "<td>&lt;why&gt;</td>"})
     CHECK_MESSAGE(page.find(part) != std::string::npos, part);
   run.texts[0].weights.pop_back();
