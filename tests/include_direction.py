@@ -38,7 +38,7 @@ ALLOWED = {
     "nn/report": r"core/|nn/(attention/statistics\.h|metrics/|text/|report/)",
     # The record of a run knows no drawing, and of the report training knows the record alone.
     "nn/report/series.h": r"core/",
-    "nn/report/run.h": r"core/|nn/(attention/statistics|report/series)\.h",
+    "nn/report/run.h": r"core/|nn/(attention/statistics|report/(series|text_table))\.h",
     "nn/report/run.cpp": r"core/|nn/report/run\.h",
     "nn/training": r"(core|ops|optim)/|nn/(?!report/)|nn/report/run\.h",
     "cuda": rf"((core|cuda)/|{CONTRACTS})",

@@ -1,6 +1,7 @@
 #include "nn/attention/alignment.h"
 
 #include <cmath>
+#include <utility>
 
 #include "nn/init.h"
 #include "ops/elementwise.h"
@@ -32,17 +33,17 @@ void check_pair(const char* name, const Tensor& x, const Tensor& y, const Tensor
 
 }  // namespace
 
-std::pair<Tensor, Tensor> soft_alignment(const Tensor& a0, const Tensor& b0, const Tensor& a_mask,
-                                         const Tensor& b_mask) {
+Alignment soft_alignment(const Tensor& a0, const Tensor& b0, const Tensor& a_mask, const Tensor& b_mask) {
   check_pair("soft_alignment", a0, b0, a_mask, b_mask);
   // Sums are not rounded to 16 bits.
   const DType type = accumulation_dtype(a0.dtype());
   const Tensor a = cast(a0, type), b = cast(b0, type), e = matmul(a, transpose(b));
-  const auto side = [&](const Tensor& own, const Tensor& other, const Tensor& scores, const Tensor& mask) {
-    const Tensor c = matmul(softmax(hide(scores, mask)), other);
+  const auto enhanced = [&](const Tensor& own, const Tensor& other, const Tensor& weights) {
+    const Tensor c = matmul(weights, other);
     return cast(concat({own, c, own - c, own * c}, -1), a0.dtype());
   };
-  return {side(a, b, e, b_mask), side(b, a, transpose(e), a_mask)};
+  const Tensor of_b = softmax(hide(e, b_mask)), of_a = softmax(hide(transpose(e), a_mask));
+  return {enhanced(a, b, of_b), enhanced(b, a, of_a), of_b, of_a};
 }
 
 AttentionFlow::AttentionFlow(int64_t width) {
@@ -50,8 +51,8 @@ AttentionFlow::AttentionFlow(int64_t width) {
   weight = normal({3 * width}, 1 / std::sqrt(static_cast<double>(3 * width)));
 }
 
-Tensor AttentionFlow::forward(const Tensor& h0, const Tensor& u0, const Tensor& h_mask,
-                              const Tensor& u_mask) const {
+AttentionFlow::Result AttentionFlow::attend(const Tensor& h0, const Tensor& u0, const Tensor& h_mask,
+                                            const Tensor& u_mask) const {
   check_pair("AttentionFlow", h0, u0, h_mask, u_mask);
   const int64_t width = weight.shape()[0] / 3;
   check(h0.size(2) == width, "AttentionFlow: h is {}, wanted [B, T, {}]", h0.shape(), width);
@@ -60,9 +61,9 @@ Tensor AttentionFlow::forward(const Tensor& h0, const Tensor& u0, const Tensor& 
   const auto w = split(cast(weight, type), width, 0);
   const Tensor scores = hide(
       unsqueeze(matmul(h, w[0]), 2) + unsqueeze(matmul(u, w[1]), 1) + matmul(h * w[2], transpose(u)), u_mask);
-  const Tensor read = matmul(softmax(scores), u);
-  const Tensor whole = matmul(softmax(hide(unsqueeze(max(scores, {2}), 1), h_mask)), h);
-  return cast(concat({h, read, h * read, h * whole}, -1), h0.dtype());
+  const Tensor of_u = softmax(scores), of_h = softmax(hide(unsqueeze(max(scores, {2}), 1), h_mask));
+  const Tensor read = matmul(of_u, u), whole = matmul(of_h, h);
+  return {cast(concat({h, read, h * read, h * whole}, -1), h0.dtype()), of_u, squeeze(of_h, {1})};
 }
 
 AttentionFlow AttentionFlow::clone() {

@@ -72,6 +72,20 @@ Dataset<Item> subset(Dataset<Item> items, int64_t begin, int64_t end) {
   return {end - begin, [items = std::move(items), begin](int64_t i) { return items[begin + i]; }};
 }
 
+/// A data set in two parts: `held_out` has the last of every `period` items, and `training` the
+/// others. A period below 2 is an error.
+template <class Item>
+struct Split {
+  Dataset<Item> training, held_out;
+};
+template <class Item>
+Split<Item> held_out_split(const Dataset<Item>& items, int64_t period) {
+  check(period >= 2, "held_out_split: the period is {}, wanted at least 2", period);
+  const int64_t held_out = items.size() / period;
+  return {{items.size() - held_out, [=](int64_t i) { return items[i + i / (period - 1)]; }},
+          {held_out, [=](int64_t i) { return items[(i + 1) * period - 1]; }}};
+}
+
 /// The items of several data sets, one set after the other.
 template <class Item>
 Dataset<Item> concatenated(std::vector<Dataset<Item>> sets) {

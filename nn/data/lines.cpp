@@ -115,4 +115,15 @@ Dataset<SentencePair> read_parallel_text(const std::string& source, const std::s
           }};
 }
 
+Dataset<LabelledText> read_classes(const std::vector<std::string>& paths) {
+  check(!paths.empty(), "read_classes: there are no files, wanted one for each class");
+  std::vector<Dataset<LabelledText>> classes;
+  for (const std::string& path : paths)
+    classes.push_back(
+        mapped(read_lines(path, "read_classes"), [label = std::ssize(classes)](std::string line) {
+          return LabelledText{std::move(line), label};
+        }));
+  return concatenated(std::move(classes));
+}
+
 }  // namespace vitrine::nn

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nn/data/byte_reader.h"
 #include "nn/data/dataset.h"
@@ -47,5 +48,15 @@ struct SentencePair {
 /// Line n of `source` with line n of `target`. A file that ends before the other is an error with
 /// the number of the line.
 Dataset<SentencePair> read_parallel_text(const std::string& source, const std::string& target);
+
+/// A text and its class.
+struct LabelledText {
+  std::string text;
+  int64_t label = 0;
+};
+
+/// The lines of several files, one file after the other. The label of a line is the number of its
+/// file. No files are an error.
+Dataset<LabelledText> read_classes(const std::vector<std::string>& paths);
 
 }  // namespace vitrine::nn

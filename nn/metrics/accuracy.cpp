@@ -8,13 +8,21 @@
 
 namespace vitrine::nn {
 
-WeightedSum accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index) {
+namespace {
+
+void check_shapes(const char* op, const Tensor& logits, const Tensor& targets) {
   const Shape& shape = logits.shape();
   const bool fits = shape.rank() == targets.shape().rank() + 1 &&
                     logits.numel() == targets.numel() * shape.back() &&
                     std::equal(targets.shape().begin(), targets.shape().end(), shape.begin());
-  check(fits, "accuracy: logits are {} and targets {}, wanted [..., classes] and [...]", shape,
+  check(fits, "{}: logits are {} and targets {}, wanted [..., classes] and [...]", op, shape,
         targets.shape());
+}
+
+}  // namespace
+
+WeightedSum accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index) {
+  check_shapes("accuracy", logits, targets);
   const auto chosen = argmax(logits, -1).values(), wanted = targets.values();
   WeightedSum result;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -23,6 +31,19 @@ WeightedSum accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore
     ++result.weight;
   }
   return result;
+}
+
+std::vector<double> confusion_counts(const Tensor& logits, const Tensor& targets) {
+  check_shapes("confusion_counts", logits, targets);
+  const auto classes = static_cast<size_t>(logits.shape().back());
+  const auto chosen = argmax(logits, -1).values(), wanted = targets.values();
+  std::vector<double> counts(classes * classes);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    check(wanted[i] >= 0 && wanted[i] < static_cast<double>(classes),
+          "confusion_counts: the target {} is outside [0, {})", wanted[i], classes);
+    ++counts[static_cast<size_t>(wanted[i]) * classes + static_cast<size_t>(chosen[i])];
+  }
+  return counts;
 }
 
 Metric accuracy_metric(std::function<Tensor(const Tensor& inputs)> logits) {

@@ -13,6 +13,11 @@ namespace vitrine::nn {
 /// equal logits the first one counts. Other shapes are an error.
 WeightedSum accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index = -100);
 
+/// How often rows of each class have their largest logit at each class: logits [..., V], targets
+/// [...] → V·V numbers, a row per true class, with the errors of accuracy. A target outside [0, V)
+/// is an error.
+std::vector<double> confusion_counts(const Tensor& logits, const Tensor& targets);
+
 /// The metric "accuracy" for a model whose batches are inputs and targets.
 Metric accuracy_metric(std::function<Tensor(const Tensor& inputs)> logits);
 

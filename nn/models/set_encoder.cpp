@@ -1,9 +1,7 @@
 #include "nn/models/set_encoder.h"
 
-#include "nn/layers/zero_padding.h"
+#include "nn/layers/over_time.h"
 #include "nn/transformer/mixers.h"
-#include "ops/elementwise.h"
-#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -34,9 +32,7 @@ Tensor SetEncoder::features(const Tensor& items, const Tensor& lengths) const {
 Tensor SetEncoder::scores(const Tensor& features) const { return squeeze(score.forward(features), {-1}); }
 
 Tensor SetEncoder::summary(const Tensor& features, const Tensor& lengths) const {
-  if (!lengths.defined()) return mean(features, {1});
-  const Tensor count = unsqueeze(maximum(lengths, 1), -1);
-  return sum(zero_padding(features, lengths), {1}) / cast(count, features.dtype());
+  return mean_over_time(features, lengths);
 }
 
 void SetEncoder::fields(Fields& f) {

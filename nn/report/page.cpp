@@ -47,22 +47,6 @@ std::string page_header(const std::string& title, const std::string& subtitle) {
       escape_html(title), line);
 }
 
-std::string text_table(const TextTable& table) {
-  std::string html = R"(<div class="scroll"><table class="texts"><thead><tr>)";
-  for (const std::string& column : table.columns)
-    html += fmt::format("<th scope=\"col\">{}</th>", escape_html(column));
-  html += "</tr></thead><tbody>";
-  for (const auto& row : table.rows) {
-    check(row.size() == table.columns.size(),
-          "render_page: a row of the table {} has {} cells, wanted {}, one per column", table.title,
-          row.size(), table.columns.size());
-    html += "<tr>";
-    for (const std::string& cell : row) html += fmt::format("<td>{}</td>", escape_html(cell));
-    html += "</tr>";
-  }
-  return html + "</tbody></table></div>";
-}
-
 /// The card of a chart.
 struct ChartCard {
   std::string caption = {};  // HTML
@@ -77,7 +61,7 @@ struct ChartCard {
     return card("", render_heat_table(table), caption, "wide");
   }
   std::string operator()(const TextTable& table) const {
-    return card(table.title, text_table(table), caption, "wide");
+    return card(table.title, text_table(table, "texts"), caption, "wide");
   }
 };
 

@@ -13,15 +13,9 @@
 #include <vector>
 
 #include "nn/report/charts/chart.h"
+#include "nn/report/text_table.h"
 
 namespace vitrine::nn::report {
-
-/// A table of texts; each row has as many cells as there are columns.
-struct TextTable {
-  std::string title = {};
-  std::vector<std::string> columns = {};
-  std::vector<std::vector<std::string>> rows = {};
-};
 
 /// Any chart of nn/report/charts/chart.h, or a table.
 using Chart = std::variant<LineChart, Histogram, HeatTable, TextTable>;

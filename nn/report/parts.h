@@ -94,6 +94,13 @@ std::string card(const std::string& heading, const std::string& content, const s
 /// The prompt and the sample, as preformatted text.
 std::string sample_text(const RunRecord& run);
 
+/// A table of texts, as an HTML table of this class.
+std::string text_table(const TextTable& table, const std::string& css_class);
+
+/// The cards of what the model does with single examples: texts shaded by attention, the confusion
+/// matrix and the examples. "" if the record has none.
+std::string result_cards(const RunRecord& run);
+
 /// A two-column table; all text is escaped.
 std::string settings_table(const std::vector<std::pair<std::string, std::string>>& settings);
 

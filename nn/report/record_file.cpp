@@ -43,6 +43,18 @@ void visit(V&& v, auto& s, AttentionMap*) {
   v("key_labels", s.key_labels), v("weights", s.weights);
 }
 template <class V>
+void visit(V&& v, auto& s, WeightedText*) {
+  v("label", s.label), v("words", s.words), v("weights", s.weights), v("weight", s.weight);
+}
+template <class V>
+void visit(V&& v, auto& s, ConfusionMatrix*) {
+  v("classes", s.classes), v("counts", s.counts);
+}
+template <class V>
+void visit(V&& v, auto& s, TextTable*) {
+  v("title", s.title), v("columns", s.columns), v("rows", s.rows);
+}
+template <class V>
 void visit(V&& v, auto& s, WeightDistribution*) {
   v("counts", s.counts), v("below", s.below), v("not_a_number", s.not_a_number);
 }
@@ -53,7 +65,8 @@ void visit(V&& v, auto& s, RunRecord*) {
   v("learning_rate", s.learning_rate), v("speed", s.speed), v("flops", s.flops), v("metrics", s.metrics);
   v("grad_norm_by_layer", s.grad_norm_by_layer), v("grad_norm_by_path", s.grad_norm_by_path);
   v("heads", s.heads), v("maps", s.maps), v("weights", s.weights), v("prompt", s.prompt);
-  v("sample", s.sample), v("final_validation_loss", s.final_validation_loss);
+  v("sample", s.sample), v("texts", s.texts), v("confusion", s.confusion), v("examples", s.examples);
+  v("final_validation_loss", s.final_validation_loss);
   v("peak_memory_bytes", s.peak_memory_bytes), v("seconds", s.seconds), v("parameters", s.parameters);
 }
 

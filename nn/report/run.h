@@ -9,6 +9,7 @@
 
 #include "nn/attention/statistics.h"
 #include "nn/report/series.h"
+#include "nn/report/text_table.h"
 
 namespace vitrine::nn::report {
 
@@ -31,6 +32,21 @@ struct AttentionMap {
   std::vector<std::string> query_labels, key_labels;  // tokens, any bytes
   // query_labels.size() × key_labels.size(), row-major
   std::vector<float> weights;
+};
+
+/// A text whose words have weights, such as those of the attention that pools them.
+struct WeightedText {
+  std::string label;  // precedes the text
+  std::vector<std::string> words;
+  std::vector<float> weights;  // one per word, ≥ 0
+  double weight = not_given;   // of the whole text, in [0, 1]; not given: it has none
+};
+
+/// How often items of each class were taken for each class.
+struct ConfusionMatrix {
+  std::vector<std::string> classes;
+  // classes.size() × classes.size(), row-major: a row per true class, a column per chosen class
+  std::vector<double> counts;
 };
 
 /// Histogram of log₁₀ of the attention weights: 4 bins per power of ten from 10⁻¹² to 1.
@@ -91,6 +107,9 @@ struct RunRecord {
   std::vector<AttentionMap> maps;
   WeightDistribution weights;
   std::string prompt, sample;  // the sample does not include the prompt
+  std::vector<WeightedText> texts;
+  ConfusionMatrix confusion;
+  TextTable examples;  // items of the validation data, and what the model makes of them
 
   // Totals.
   // Over the whole validation split; if not given, the last value of validation_loss

@@ -282,6 +282,7 @@ std::string run_section(const RunRecord& run, int index, const SharedRanges& ran
   std::string html = R"(<div class="cards">)";
   html += loss_card(run) + metric_cards(run) + learning_rate_card(run, ranges) + speed_card(run, ranges);
   if (!run.grad_norm_by_layer.empty()) html += layer_gradients_card(run, ranges);
+  html += result_cards(run);
   if (has_attention(run)) html += attention_cards(run, index, ranges);
   if (run.words.writes_text || !run.sample.empty())
     html += card("Sample", sample_text(run),

@@ -90,4 +90,17 @@ PipelineTokenizer train_words(std::string_view text, int64_t vocabulary, const s
       {.splitter = splitter, .model = std::make_shared<Words>(std::move(table), options)});
 }
 
+PipelineTokenizer whole_words(const std::vector<std::string>& texts, int64_t least) {
+  check(least >= 1, "whole_words: least is {}, wanted at least 1", least);
+  const Splitter splitter({{Pattern("\\S+"), Remains::matches}});
+  std::string all;
+  for (const std::string& text : texts) all += text + '\n';
+  const WordsOptions options;
+  VocabularyTable table({options.unknown});
+  for (const auto& [word, count] : count_words(all, splitter))
+    if (count >= least) table.add(word);
+  return PipelineTokenizer(
+      {.splitter = splitter, .model = std::make_shared<Words>(std::move(table), options)});
+}
+
 }  // namespace vitrine::nn

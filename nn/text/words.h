@@ -46,4 +46,8 @@ class Words final : public TokenModel {
 PipelineTokenizer train_words(std::string_view text, int64_t vocabulary,
                               const std::string& pattern = kGpt2Pattern);
 
+/// A tokenizer of the words of texts that white space separates. Token 0 is <unk>, and then come
+/// the words that occur at least `least` times, in the order of their bytes. Other words are <unk>.
+PipelineTokenizer whole_words(const std::vector<std::string>& texts, int64_t least = 1);
+
 }  // namespace vitrine::nn

@@ -89,7 +89,7 @@ Tensor esim_alignment(Params p, In x) {
   const bool is_a = p.at("side") == "a";
   const auto both = nn::soft_alignment(x.at("a"), x.at("b"), is_a ? Tensor() : x.at("a_mask"),
                                        is_a ? x.at("b_mask") : Tensor());
-  return is_a ? both.first : both.second;
+  return is_a ? both.a : both.b;
 }
 
 Tensor bidaf_attention(Params, In x) {

@@ -30,19 +30,19 @@ TEST_CASE(
   const Tensor a = test::normal({2, 3, 4}, 1), b = test::normal({2, 5, 4}, 2);
   const Tensor b_mask = mask({1, 1, 1, 0, 0, 1, 1, 1, 0, 0}, {2, 5});
   const auto both = soft_alignment(a, b, {}, b_mask);
-  CHECK(both.first.shape() == Shape{2, 3, 16});
-  CHECK(both.second.shape() == Shape{2, 5, 16});
-  CHECK(test::distance(both.first, soft_alignment(a, slice(b, 1, 0, 3)).first) < 1e-14);
-  CHECK(test::distance(soft_alignment(b, a, b_mask).second, both.first) < 1e-14);
+  CHECK(both.a.shape() == Shape{2, 3, 16});
+  CHECK(both.b.shape() == Shape{2, 5, 16});
+  CHECK(test::distance(both.a, soft_alignment(a, slice(b, 1, 0, 3)).a) < 1e-14);
+  CHECK(test::distance(soft_alignment(b, a, b_mask).b, both.a) < 1e-14);
   // One visible position is what every position is aligned with.
-  const auto one = soft_alignment(a, b, {}, mask({0, 1, 0, 0, 0, 0, 1, 0, 0, 0}, {2, 5})).first;
+  const auto one = soft_alignment(a, b, {}, mask({0, 1, 0, 0, 0, 0, 1, 0, 0, 0}, {2, 5})).a;
   CHECK(test::distance(slice(one, 2, 4, 8), expand(slice(b, 1, 1, 2), {2, 3, 4})) < 1e-15);
-  const auto none = soft_alignment(a, b, {}, zeros({2, 5}, DType::boolean)).first;
+  const auto none = soft_alignment(a, b, {}, zeros({2, 5}, DType::boolean)).a;
   CHECK(test::distance(none, concat({a, zeros_like(a), a, zeros_like(a)}, -1)) == 0);
   const auto report = check_gradients(
       [&](const std::vector<Tensor>& x) {
         const auto y = soft_alignment(x[0], x[1], {}, b_mask);
-        return concat({y.first, y.second}, 1);
+        return concat({y.a, y.b}, 1);
       },
       {a, b});
   CHECK_MESSAGE(report.passed, to_string(report));

@@ -48,6 +48,11 @@ TEST_CASE("a data set gives its items by number, mapped, in part, and one set af
   CHECK(Dataset<int64_t>(std::vector<int64_t>{7}).size() == 1);
   const std::vector<Dataset<int64_t>> sets = {subset(squares, 2, 4), subset(squares, 0, 0), squares};
   CHECK(all(concatenated(sets)) == std::vector<int64_t>{4, 9, 0, 1, 4, 9});
+  const Dataset<int64_t> eight(8, [](int64_t i) { return i; });
+  const auto parts = held_out_split(eight, 3);
+  CHECK(all(parts.training) == std::vector<int64_t>{0, 1, 3, 4, 6, 7});
+  CHECK(all(parts.held_out) == std::vector<int64_t>{2, 5});
+  check_error([&] { held_out_split(eight, 1); }, {"the period is 1, wanted at least 2"});
   check_error([&] { squares[4]; }, {"no item 4 among 4"});
   check_error([&] { subset(squares, 3, 5); }, {"[3, 5)", "4"});
 }
@@ -104,6 +109,13 @@ TEST_CASE("parallel text goes line by line, and says which file ends early") {
   write_bytes(two, "x\ny\nz\n");
   check_error([&] { read_parallel_text(one, two); }, {one + " ends after line 2", two + " has a line 3"});
   check_error([&] { read_parallel_text(two, one); }, {one + " ends after line 2", two + " has a line 3"});
+  const auto classes = read_classes({one, two});
+  CHECK(classes.size() == 5);
+  CHECK(classes[1].text == "b");
+  CHECK(classes[1].label == 0);
+  CHECK(classes[4].text == "z");
+  CHECK(classes[4].label == 1);
+  check_error([] { read_classes({}); }, {"read_classes: there are no files, wanted one for each class"});
 }
 
 TEST_CASE("IDX files of each type, plain and gzip") {

@@ -27,6 +27,12 @@ TEST_CASE("accuracy counts the targets that the largest logit names, and leaves 
   CHECK_THROWS_WITH_AS(accuracy(logits, reshape(targets, {4, 1})), doctest::Contains("[..., classes]"),
                        Error);
   CHECK_THROWS_WITH_AS(accuracy(logits, tensor({0., 1.}, {2})), doctest::Contains("[..., classes]"), Error);
+  const Tensor classes = tensor(std::vector<int64_t>{0, 1, 1, 2}, {2, 2});
+  CHECK(confusion_counts(logits, classes) == std::vector<double>{1, 0, 0, 1, 1, 0, 1, 0, 0});
+  CHECK_THROWS_WITH_AS(confusion_counts(logits, targets),
+                       doctest::Contains("the target -100 is outside [0, 3)"), Error);
+  CHECK_THROWS_WITH_AS(confusion_counts(logits, reshape(classes, {4})), doctest::Contains("[..., classes]"),
+                       Error);
   const Metric metric = accuracy_metric([&](const Tensor& x) { return x; });
   CHECK(metric.more_is_better);
   CHECK(metric.of_batch({logits, targets}).sum == 2);

@@ -28,6 +28,9 @@ TEST_CASE("a record comes back from its file, and gives the same report") {
   record.name = "laser, seed 2", record.method = "laser", record.seed = "2";
   record.settings = {{"lr", "0.001"}, {"mixer", "<laser>"}};
   record.prompt = "é", record.sample = "b\xff";
+  record.texts = {{"1", {"a", "b"}, {0.25f, 0.75f}, 0.5}, {"2", {"c"}, {1}}};
+  record.confusion = {{"yes", "no"}, {7, 1, 2, 90}};
+  record.examples = {"Answers", {"question", "answer"}, {{"why?", "so"}}};
   record.train_loss.y[1] = NAN;
   write_record(folder / "record.json", record);
   const RunRecord read = read_record(folder / "record.json");

@@ -209,6 +209,28 @@ TEST_CASE("unequal series and maps are refused") {
   CHECK_THROWS_AS(render_report("t", {run}), Error);
 }
 
+TEST_CASE("texts are shaded by their weights, and examples and confusions are tables") {
+  RunRecord run;
+  run.name = "x";
+  CHECK(render_report("t", {run}).find("Attention over words") == std::string::npos);
+  run.texts = {{"first <1>", {"a", "<b>"}, {0.25f, 0.5f}, 0.6}, {"", {"c"}, {0}}};
+  run.confusion = {{"yes", "no"}, {7, 1, 2, 90}};
+  run.examples = {"Answers", {"question"}, {{"<why>"}}};
+  const std::string page = render_report("t", {run});
+  for (const char* part : {"<span class=\"s6\" data-tip=\"first &lt;1&gt;\n0.600\">first &lt;1&gt;</span>",
+                           "<span class=\"s3\" data-tip=\"a\n0.250\">a</span>",
+                           "<span class=\"s6\" data-tip=\"&lt;b&gt;\n0.500\">&lt;b&gt;</span>",
+                           "<span class=\"s0\" data-tip=\"c\n0\">c</span>", "true no, chosen yes\n2\"",
+                           "<h3>Answers</h3>", "<td>&lt;why&gt;</td>"})
+    CHECK_MESSAGE(page.find(part) != std::string::npos, part);
+  run.texts[0].weights.pop_back();
+  CHECK_THROWS_WITH_AS(render_report("t", {run}), doctest::Contains("1 weights for 2 words"), Error);
+  run.texts.clear(), run.confusion.counts.pop_back();
+  CHECK_THROWS_AS(render_report("t", {run}), Error);
+  run.confusion.counts.push_back(0), run.examples.rows[0].push_back("because");
+  CHECK_THROWS_WITH_AS(render_report("t", {run}), doctest::Contains("has 2 cells, wanted 1"), Error);
+}
+
 TEST_CASE("the report is written whole or not at all") {
   const test::Folder folder;
   write_report(folder / "report.html", "t", {sample_run("x")});

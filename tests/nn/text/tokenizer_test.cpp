@@ -401,6 +401,13 @@ TEST_CASE("words: the most frequent of a text, and the others in bytes or unknow
               "no token <0x00> for a byte");
   check_error(error_of([] { Words(VocabularyTable({"a"}), {.byte_fallback = true}); }),
               "blanks between the bytes");
+
+  const PipelineTokenizer whole = whole_words({"b a, b", "it's\ta b"}, 2);
+  CHECK(whole.size() == 2);  // a occurs once, and "a," once
+  CHECK(ids_of(whole, " b  a, b") == std::vector<int64_t>{1, 0, 1});
+  CHECK(whole_words({"b a", "a"}).token(1) == "a");
+  CHECK(ids_of(*tokenizer_from_json(whole.to_json(), "words"), "b x b") == std::vector<int64_t>{1, 0, 1});
+  check_error(error_of([] { whole_words({"a"}, 0); }), "whole_words: least is 0, wanted at least 1");
 }
 
 TEST_CASE("added tokens are found before the split: the longest, with their white space, where allowed") {

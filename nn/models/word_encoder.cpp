@@ -1,0 +1,45 @@
+#include "nn/models/word_encoder.h"
+
+#include <cmath>
+
+namespace vitrine::nn {
+
+void WordEncoderOptions::list(OptionList& o) {
+  o.group("Model");
+  o("vocabulary", vocabulary, "number of words").at_least(1);
+  o("width", width, "number of channels").at_least(1);
+  o("heads", heads, "number of heads of an attention").at_least(1);
+  o("context", context, "longest text, for attentions that depend on it").at_least(1);
+  o("mixer", mixer, "one base and parts, joined by +:\n" + mixer_help());
+  o("dropout", dropout, "dropout probability of what each layer reads").at_least(0).below(1);
+}
+
+std::unique_ptr<Mixer> make_mixer(const WordEncoderOptions& o) {
+  return make_mixer(MixerOptions{
+      .width = o.width, .heads = o.heads, .context = o.context, .name = o.mixer, .causal = false});
+}
+
+WordEncoder::WordEncoder(const WordEncoderOptions& o)
+    : words((check_options(o, "WordEncoder"), o.vocabulary), o.width,
+            1 / std::sqrt(static_cast<double>(o.width))),
+      dropout(o.dropout),
+      mixer(make_mixer(o)),
+      options_(o) {}
+
+Tensor WordEncoder::forward(const Tensor& ids, const Tensor& lengths) const {
+  check(ids.rank() == 2 && ids.size(1) >= 1, "WordEncoder: the ids are {}, wanted [B, T] with a word",
+        ids.shape());
+  return mixer->forward(dropout.forward(words.forward(ids)), {.lengths = lengths});
+}
+
+WordEncoder WordEncoder::clone() {
+  return clone_into([this] { return WordEncoder(options_); });
+}
+
+void WordEncoder::fields(Fields& f) {
+  f("words", words);
+  f("dropout", dropout);
+  f(mixer->kind(), mixer);
+}
+
+}  // namespace vitrine::nn
