@@ -47,7 +47,7 @@ RunRecord pretrain(TextEncoder& model, const FineTuneSettings& s, const Pipeline
                   [&](const SentenceTask& item) { return encoded(tokenizer, item, s.context); });
   };
   const auto collate = [&](std::span<const JoinedTexts> some) { return joined_batch(some, kPadding); };
-  const auto texts = rows(Part::training, 100000), held_out = rows(Part::held_out, 500);
+  const auto texts = rows(Part::training, 20000), held_out = rows(Part::held_out, 250);
   Loader loader(texts, shuffled_batches(texts.size(), s.batch, /*seed=*/0), collate, 2);
   const Loader validation(held_out, ordered_batches(held_out.size(), 100), collate);
   return train(training::masked_language_modeling(
@@ -76,7 +76,7 @@ RunRecord adapt(TextEncoder& pretrained, const Way& way, const TextTask& task, u
 
 void run(const FineTuneSettings& s) {
   std::string text;
-  for (const SentenceTask& item : pretraining_texts(s, Part::training, 10000))
+  for (const SentenceTask& item : pretraining_texts(s, Part::training, 2000))
     text += item.first + "\n" + item.second + "\n";
   const PipelineTokenizer tokenizer = train_word_piece(text, {.vocabulary = s.vocabulary});
   TextEncoder pretrained = make_model(s, tokenizer.size());

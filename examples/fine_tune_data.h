@@ -18,9 +18,10 @@ namespace vitrine::examples {
 struct FineTuneSettings {
   std::vector<std::string> data, classes;
   int64_t vocabulary = 300, context = 40, width = 64, layers = 2, heads = 4;
+  std::vector<std::string> ways = {"scratch", "whole", "last", "lora", "prompt"};
   double dropout = 0.1;
-  int64_t pretraining = 2000, steps = 200, batch = 32, examples = 400, seeds = 3, prompt = 8, rank = 4;
-  double pretraining_rate = 2e-3, rate = 1e-3;
+  int64_t pretraining = 4000, steps = 300, batch = 32, examples = 1000, seeds = 3, prompt = 8, rank = 4;
+  double pretraining_rate = 3e-3, rate = 1e-3;
   std::string page;
 
   void list(nn::OptionList& o) {
@@ -45,6 +46,7 @@ struct FineTuneSettings {
     o("steps", steps, "steps on each task").at_least(1);
     o("rate", rate, "learning rate of all parameters; the smaller parts have a multiple of it").above(0);
     o("batch", batch, "texts of a step").at_least(1);
+    o("ways", ways, "how the tasks are learned").one_of({"scratch", "whole", "last", "lora", "prompt"});
     o("seeds", seeds, "runs of each way; their mean has an interval").at_least(1);
     o.group("Files");
     o("page", page, "the report, an HTML file").decides(nn::Role::files);
@@ -74,16 +76,25 @@ inline Texts read_texts(const std::vector<std::string>& paths, nn::synthetic::Pa
   return Texts(std::move(all));
 }
 
-/// What the model is pretrained on: lines of files, or `size` texts of the grammar, which are
-/// sentences and pairs of similar sentences. Nothing says how similar these are.
+/// Of the pairs of a task those in which the second sentence agrees with the first.
+inline Texts coherent(const Texts& pairs) {
+  std::vector<nn::synthetic::SentenceTask> all;
+  for (const auto& pair : pairs)
+    if (pair.label == 1) all.push_back(pair);
+  return Texts(std::move(all));
+}
+
+/// What the model is pretrained on: lines of files, or texts of the grammar, which are about `size`
+/// single sentences and as many pairs that agree, as neighbouring sentences of a text do.
 inline Texts pretraining_texts(const FineTuneSettings& s, nn::synthetic::Part part, int64_t size) {
   using namespace nn::synthetic;
   if (!s.data.empty()) return read_texts(s.data, part);
   const auto single = [](const std::vector<std::string>& words) {
     return SentenceTask{fmt::format("{}", fmt::join(words, " ")), "", 0};
   };
-  return nn::concatenated<SentenceTask>({nn::mapped(grammar_sentences(part, size / 2), single),
-                                         grammar_similarity(part, size / 2, kPretraining)});
+  return nn::concatenated<SentenceTask>({nn::mapped(grammar_sentences(part, size), single),
+                                         coherent(grammar_entailment(part, size, kPretraining)),
+                                         coherent(grammar_questions(part, size, kPretraining))});
 }
 
 /// The tasks with training examples for a seed. The held-out examples are the same for all seeds.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,13 +22,18 @@ struct Way {
   bool pretrained = true, lora = false, prompt = false;
 };
 
+/// Those that the settings name, in their order.
 inline std::vector<Way> ways(const FineTuneSettings& s) {
   const std::string last = fmt::format("encoder.blocks.{}", s.layers - 1);
-  return {{"from scratch", s.rate, {"**"}, false},
-          {"whole", s.rate, {"**"}},
-          {"last layer", 2 * s.rate, {last, "pooler", "classes"}},
-          {"LoRA", 5 * s.rate, {"**.lora", "pooler", "classes"}, true, true},
-          {"prompt", 10 * s.rate, {"prompt", "pooler", "classes"}, true, false, true}};
+  const std::vector<Way> all = {{"scratch", s.rate, {"**"}, false},
+                                {"whole", s.rate, {"**"}},
+                                {"last", 2 * s.rate, {last, "pooler", "classes"}},
+                                {"lora", 5 * s.rate, {"**.lora", "pooler", "classes"}, true, true},
+                                {"prompt", 10 * s.rate, {"prompt", "pooler", "classes"}, true, false, true}};
+  std::vector<Way> chosen;
+  for (const std::string& name : s.ways)
+    chosen.push_back(*std::find_if(all.begin(), all.end(), [&](const Way& way) { return way.name == name; }));
+  return chosen;
 }
 
 /// A BERT. Without classes it has the head for masked tokens.

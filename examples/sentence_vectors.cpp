@@ -74,13 +74,16 @@ void run(const VectorSettings& s) {
     return report::means_over_seeds(runs, [=](const auto& run) { return run.metrics[metric].last(); });
   };
   const auto retrieval = values(0), near = values(1), even = values(2);
-  for (size_t i = 0; i < retrieval.size(); ++i)
-    table.rows.push_back({retrieval[i].method, fmt::format("{:.1f}", 100 * retrieval[i].mean.mean),
+  std::string summary;
+  for (size_t i = 0; i < retrieval.size(); ++i) {
+    const double found = 100 * retrieval[i].mean.mean;
+    table.rows.push_back({retrieval[i].method, fmt::format("{:.1f}", found),
                           fmt::format("{:.3f}", near[i].mean.mean),
                           fmt::format("{:.2f}", even[i].mean.mean)});
+    summary += fmt::format("{}{}: {:.1f} %", i == 0 ? "" : "; ", retrieval[i].method, found);
+  }
   print_table(table);
-  say(stdout, "{}: of {:.1f} % of the sentences the paraphrase is nearest\n", retrieval.back().method,
-      100 * retrieval.back().mean.mean);
+  say(stdout, "paraphrases that are found: {}\n", summary);
   if (!s.page.empty()) report::write_report(s.page, "Vectors of sentences", runs);
 }
 

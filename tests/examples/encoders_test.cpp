@@ -51,7 +51,7 @@ TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and o
       (folder / "page.html") + "' 2> /dev/null";
   const std::string printed = printed_by((VITRINE_FINE_TUNE + tiny).c_str());
   CHECK(printed.find(" % of the masked tokens are recovered") != std::string::npos);
-  for (const char* word : {"from scratch", "whole", "last layer", "LoRA", "prompt", "acceptability", "mean"})
+  for (const char* word : {"scratch", "whole", "last", "lora", "prompt", "acceptability", "mean"})
     CHECK_MESSAGE(printed.find(word) != std::string::npos, printed);
   CHECK(std::filesystem::file_size(folder / "page.html") > 10000);
   for (const char* name : {"good", "bad"}) {
@@ -59,12 +59,15 @@ TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and o
     for (int i = 0; i < 60; ++i) file << "a " << name << " film of number " << i << "\n";
   }
   const std::string files = (folder / "good") + "," + (folder / "bad");
-  const std::string of_files =
-      printed_by((VITRINE_FINE_TUNE " --data " + files + " --classes " + files + tiny).c_str());
+  const std::string of_files = printed_by(
+      (VITRINE_FINE_TUNE " --data " + files + " --classes " + files + " --ways whole,scratch" + tiny)
+          .c_str());
   CHECK_MESSAGE(of_files.find("whole") != std::string::npos, of_files);
   CHECK(of_files.find("entailment") == std::string::npos);
+  CHECK(of_files.find("lora") == std::string::npos);
   CHECK(std::system((VITRINE_FINE_TUNE " --classes /nowhere" + tiny).c_str()) != 0);
   CHECK(std::system(VITRINE_FINE_TUNE " --rank 0 2> /dev/null") != 0);
+  CHECK(std::system(VITRINE_FINE_TUNE " --ways half 2> /dev/null") != 0);
 }
 
 TEST_CASE("vectors of sentences are trained for each kind of views and each temperature") {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 
 #include "nn/data/joined_texts.h"
@@ -89,10 +90,12 @@ TEST_CASE("a share of the ordinary tokens is chosen: masked, replaced, or left, 
   }
   CHECK(restored == before);  // the targets, and nothing else has changed
   CHECK(of_row.size() == 400);
-  const auto all = static_cast<double>(places.size());
-  CHECK(static_cast<double>(masked) / all == doctest::Approx(0.8).epsilon(0.05));
-  CHECK(static_cast<double>(kept) / all == doctest::Approx(0.1 + 0.1 / 26).epsilon(0.2));
-  CHECK(static_cast<double>(replaced) / all == doctest::Approx(0.1).epsilon(0.2));
+  const auto share = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(places.size());
+  };
+  CHECK(std::abs(share(masked) - 0.8) < 0.03);
+  CHECK(std::abs(share(kept) - 0.1 - 0.1 / 26) < 0.025);  // a random token may be the same
+  CHECK(std::abs(share(replaced) - 0.1 * 25 / 26) < 0.025);
   CHECK(ids_of(hidden.tensors[1]) == ids_of(plain.tensors[1]));
 }
 
