@@ -32,7 +32,7 @@ ALLOWED = {
     "nn/text": r"(core|ops)/|nn/text/",
     "nn/data": r"(core|ops)/|nn/(text|data)/",
     "nn/metrics": r"(core|ops)/|nn/(text|metrics)/",
-    "nn/models": r"(core|ops)/|nn/((module|init|options)\.h|layers/|attention/|transformer/|models/)",
+    "nn/models": r"(core|ops)/|nn/((module|init|options|fixed_state)\.h|layers/|attention/|recurrent/|transformer/|models/)",
     "nn/generation": r"(core|ops)/|nn/((module|options)\.h|models/|generation/)",
     "nn/pretrained": r"(core|ops)/|nn/((module|options)\.h|layers/|transformer/|models/|text/|pretrained/)",
     "nn/report": r"core/|nn/(attention/statistics\.h|metrics/|text/|report/)",

@@ -36,12 +36,17 @@ LuongAttention::LuongAttention(const LuongOptions& options) : options_(options) 
   check(o.score != LuongScore::dot || o.width == o.source_width,
         "LuongAttention: the score `dot` of states with {} and {} channels, wanted equal numbers", o.width,
         o.source_width);
+  const bool layer = o.score == LuongScore::concat || o.score == LuongScore::additive;
+  check(layer || !o.coverage, "LuongAttention: the score {} reads no coverage; wanted concat or additive",
+        name_of(o.score));
   if (o.score == LuongScore::general)
     score_weight = normal({o.width, o.source_width}, root(o.width * o.source_width));
-  if (o.score == LuongScore::concat) {
+  if (layer) {
     score_weight = normal({o.width, o.width + o.source_width}, root(o.width + o.source_width));
     score_vector = normal({o.width}, root(o.width));
   }
+  if (o.score == LuongScore::additive) score_bias = constant({o.width}, 0);
+  if (o.coverage) coverage_weight = normal({o.width}, root(o.width));
   if (o.view == LuongView::predictive) {
     position_weight = normal({o.width, o.width}, root(o.width));
     position_vector = normal({o.width}, root(o.width));
@@ -49,12 +54,17 @@ LuongAttention::LuongAttention(const LuongOptions& options) : options_(options) 
   combine_weight = normal({o.out_width, o.source_width + o.width}, root(o.source_width + o.width));
 }
 
-Tensor LuongAttention::scores(const Tensor& h, const Tensor& source) const {
+Tensor LuongAttention::scores(const Tensor& h, const Tensor& source, const Tensor& coverage) const {
   if (options_.score == LuongScore::dot) return matmul(h, transpose(source));
   const Tensor w = cast(score_weight, h.dtype());
   if (options_.score == LuongScore::general) return bilinear_scores(h, source, w);
+  Tensor bias = score_bias.defined() ? cast(score_bias, h.dtype()) : Tensor();
+  if (coverage.defined()) {
+    const Tensor covered = unsqueeze(cast(coverage, h.dtype()), -1) * cast(coverage_weight, h.dtype());
+    bias = bias.defined() ? bias + covered : covered;
+  }
   return additive_scores(h, source, slice(w, 1, 0, h.size(-1)), slice(w, 1, h.size(-1), w.size(1)),
-                         cast(score_vector, h.dtype()));
+                         cast(score_vector, h.dtype()), bias);
 }
 
 /// p [B, T].
@@ -66,7 +76,7 @@ Tensor LuongAttention::predicted(const Tensor& h, const Tensor& visible, int64_t
 }
 
 LuongAttention::Result LuongAttention::attend(const Tensor& h0, const Tensor& source0, const Tensor& visible,
-                                              int64_t first) const {
+                                              int64_t first, const Tensor& coverage) const {
   const LuongOptions& o = options_;
   check(h0.rank() == 3 && source0.rank() == 3 && h0.size(2) == o.width && source0.size(2) == o.source_width &&
             h0.size(0) == source0.size(0),
@@ -75,6 +85,10 @@ LuongAttention::Result LuongAttention::attend(const Tensor& h0, const Tensor& so
   const Shape rows = {source0.size(0), source0.size(1)};
   check(!visible.defined() || (visible.shape() == rows && visible.dtype() == DType::boolean),
         "LuongAttention: visible is {}, wanted bool {}", describe(visible), rows);
+  const Shape pairs = {h0.size(0), h0.size(1), source0.size(1)};
+  check(coverage.defined() ? o.coverage && coverage.shape() == pairs : !o.coverage,
+        "LuongAttention: the coverage is {}, wanted {}", describe(coverage),
+        o.coverage ? fmt::format("{}", pairs) : "none, as the options say");
   // Sums are not rounded to 16 bits.
   const DType type = accumulation_dtype(h0.dtype());
   const Tensor h = cast(h0, type), source = cast(source0, type);
@@ -88,13 +102,13 @@ LuongAttention::Result LuongAttention::attend(const Tensor& h0, const Tensor& so
         less_equal(abs(detach(distance)), full_like(detach(distance), static_cast<double>(o.half_window)));
     seen = seen.defined() ? logical_and(seen, near) : near;
   }
-  const Tensor own = scores(h, source);
+  const Tensor own = scores(h, source, coverage);
   Tensor weights = softmax(seen.defined() ? where(seen, own, -INFINITY) : own);
   if (position.defined()) {
     const double deviation = static_cast<double>(o.half_window) / 2;
     weights = weights * exp(square(distance) * (-0.5 / (deviation * deviation)));
   }
-  return {cast(matmul(weights, source), h0.dtype()), weights, position};
+  return {cast(matmul(weights, source), h0.dtype()), weights, position, seen};
 }
 
 Tensor LuongAttention::combine(const Tensor& context, const Tensor& h) const {
@@ -104,6 +118,8 @@ Tensor LuongAttention::combine(const Tensor& context, const Tensor& h) const {
 void LuongAttention::fields(Fields& f) {
   f("score_weight", score_weight);
   f("score_vector", score_vector);
+  f("score_bias", score_bias);
+  f("coverage_weight", coverage_weight);
   f("position_weight", position_weight);
   f("position_vector", position_vector);
   f("combine_weight", combine_weight);

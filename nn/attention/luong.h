@@ -1,18 +1,32 @@
 // Attention of a decoder to the states of an encoder, in the forms of Luong, Pham, Manning 2015:
-// global, or local around a position.
+// global, or local around a position. The scores of Bahdanau et al. 2014 and of See et al. 2017 are
+// further choices.
 #pragma once
 
 #include <string>
 
+#include "core/names.h"
 #include "nn/layers/linear.h"
 
 namespace vitrine::nn {
 
-/// dot: h·s. general: hᵀ·W·s. concat: v·tanh(W·[h; s]).
-enum class LuongScore { dot, general, concat };
+/// dot: h·s. general: hᵀ·W·s. concat: v·tanh(W·[h; s]). additive: v·tanh(W·[h; s] + b), Bahdanau.
+enum class LuongScore { dot, general, concat, additive };
+inline EnumNames<LuongScore> names_of(LuongScore) {
+  return {"score of attention",
+          {{"dot", LuongScore::dot},
+           {"general", LuongScore::general},
+           {"concat", LuongScore::concat},
+           {"additive", LuongScore::additive}}};
+}
 /// Which states of the encoder a decoder's state sees. global: all. monotonic (local-m): those
 /// within D of its own position. predictive (local-p): those within D of a predicted position.
 enum class LuongView { global, monotonic, predictive };
+inline EnumNames<LuongView> names_of(LuongView) {
+  return {
+      "view of attention",
+      {{"global", LuongView::global}, {"local-m", LuongView::monotonic}, {"local-p", LuongView::predictive}}};
+}
 
 struct LuongOptions {
   int64_t width = 0;         ///< of the decoder's states h
@@ -21,6 +35,9 @@ struct LuongOptions {
   LuongScore score = LuongScore::general;
   LuongView view = LuongView::global;
   int64_t half_window = 10;  ///< D
+  /// The scores concat and additive also read how much attention each state has received before,
+  /// its coverage: w·coverage is added inside the tanh. See et al. 2017, equation 11
+  bool coverage = false;
 };
 
 /// y = tanh(Wc·[c; h]), where the context c = Σ a_s·s is the mean of the encoder's states by their
@@ -29,16 +46,20 @@ struct LuongOptions {
 /// of deviation D/2, and then sum to less than 1. It gives p a gradient; the window has none.
 class LuongAttention : public Module {
  public:
-  /// Errors: the score `dot` for states of two widths, and a half window below 1.
+  /// Errors: the score `dot` for states of two widths, a half window below 1, and coverage with a
+  /// score that has no tanh.
   explicit LuongAttention(const LuongOptions& options);
 
   struct Result {
     Tensor context, weights;  ///< [B, T, source_width] and [B, T, S]
     Tensor position;          ///< p [B, T]; undefined unless the view is predictive
+    Tensor visible;           ///< bool, broadcast to the weights; undefined if all are visible
   };
   /// h [B, T, width], source [B, S, source_width]. visible: bool [B, S], false for padding;
   /// undefined: all are visible. `first` is the position of the first h, for the monotonic view.
-  Result attend(const Tensor& h, const Tensor& source, const Tensor& visible = {}, int64_t first = 0) const;
+  /// coverage: [B, T, S], given if the options ask for it.
+  Result attend(const Tensor& h, const Tensor& source, const Tensor& visible = {}, int64_t first = 0,
+                const Tensor& coverage = {}) const;
   /// tanh(Wc·[c; h]) for that context: [B, T, out_width].
   Tensor combine(const Tensor& context, const Tensor& h) const;
   Tensor forward(const Tensor& h, const Tensor& source, const Tensor& visible = {}, int64_t first = 0) const {
@@ -47,14 +68,15 @@ class LuongAttention : public Module {
   void fields(Fields& f) override;
   LuongAttention clone();
 
-  /// W: [width, source_width] for `general`, [width, width + source_width] for `concat`
+  /// W: [width, source_width] for `general`, [width, width + source_width] for concat and additive
   Parameter score_weight;
-  Parameter score_vector;                      ///< v [width], for `concat`
+  Parameter score_vector, score_bias;          ///< v [width]; b [width], for additive
+  Parameter coverage_weight;                   ///< w [width]; undefined without coverage
   Parameter position_weight, position_vector;  ///< Wp [width, width] and vp [width]
   Parameter combine_weight;                    ///< Wc [out_width, source_width + width]
 
  private:
-  Tensor scores(const Tensor& h, const Tensor& source) const;
+  Tensor scores(const Tensor& h, const Tensor& source, const Tensor& coverage) const;
   Tensor predicted(const Tensor& h, const Tensor& visible, int64_t states) const;
 
   LuongOptions options_;

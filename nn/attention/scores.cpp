@@ -3,6 +3,7 @@
 #include "ops/additive_scores.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -32,9 +33,15 @@ Tensor with_leading_axes(const Tensor& x, Shape leading, int own) {
 
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& query_weight, const Tensor& key_weight,
                        const Tensor& weight, const Tensor& bias) {
-  Tensor from_queries = matmul(q, transpose(query_weight));
-  const Tensor from_keys = matmul(k, transpose(key_weight));
-  if (bias.defined()) from_queries = from_queries + without_positions(bias, 1);
+  Tensor from_queries = matmul(q, transpose(query_weight)), from_keys = matmul(k, transpose(key_weight));
+  if (bias.defined()) {
+    if (bias.rank() < 3 || bias.size(-2) == 1)
+      from_queries = from_queries + without_positions(bias, 1);
+    else if (bias.size(-3) == 1)
+      from_keys = from_keys + squeeze(bias, {-3});
+    else
+      return sum(tanh(unsqueeze(from_queries, -2) + unsqueeze(from_keys, -3) + bias) * weight, {-1});
+  }
   const Tensor w = without_positions(weight, 2);
   const Shape leading =
       broadcast("additive_scores",

@@ -20,6 +20,9 @@ void check_memory_rows(const char* op, const Memory& memory, int64_t count) {
   check(!memory.lengths.defined() ||
             (memory.lengths.dtype() == DType::int64 && memory.lengths.shape() == Shape{count}),
         "{}: the lengths of the memory are {}, wanted int64 [{}]", op, describe(memory.lengths), count);
+  const Shape places = {count, memory.source.size(1)};
+  check(!memory.ids.defined() || (memory.ids.dtype() == DType::int64 && memory.ids.shape() == places),
+        "{}: the ids of the memory are {}, wanted int64 {}", op, describe(memory.ids), places);
 }
 
 }  // namespace
@@ -42,6 +45,7 @@ Tensor TextBatch::next_logits() {
   const Tensor features = model_.features(ids, {.padding = padding_,
                                                 .source = of_rows_.source,
                                                 .source_lengths = of_rows_.lengths,
+                                                .source_ids = of_rows_.ids,
                                                 .state = state_.get()});
   const Tensor last = slice(features, 1, features.size(1) - 1);
   return reshape(model_.logits(last), {batch, model_.vocabulary()});
@@ -73,6 +77,7 @@ void TextBatch::reorder(const std::vector<int64_t>& parents) {
   const Tensor sources = index_tensor(after, shape, device_);
   of_rows_.source = index_select(memory_.source, 0, sources);
   if (memory_.lengths.defined()) of_rows_.lengths = index_select(memory_.lengths, 0, sources);
+  if (memory_.ids.defined()) of_rows_.ids = index_select(memory_.ids, 0, sources);
 }
 
 /// A new state, and all tokens that the model shall see. A row that fills the state by itself is

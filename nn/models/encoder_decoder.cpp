@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/record.h"
-#include "nn/init.h"
+#include "nn/layers/xavier.h"
 #include "nn/models/position_rows.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
@@ -64,11 +64,8 @@ EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& o)
       adds_positions_(!brings_positions(mixer_options(o, o.context))) {
   named_parameters();  // sets the parameters' names, for messages and drawings
 
-  if (o.residual == Residual::deepnet) return;  // its blocks have initial weights of their own
-  apply([](const std::string&, Module& module) {
-    if (auto* const layer = dynamic_cast<Linear*>(&module))
-      layer->weight.assign(xavier_uniform(layer->weight.shape()).value());
-  });
+  // With deepnet the blocks have initial weights of their own.
+  if (o.residual != Residual::deepnet) xavier_linear_layers(*this);
 }
 
 Tensor EncoderDecoder::embed(const Embedding& table, const Tensor& ids, int64_t past,
@@ -101,11 +98,6 @@ Tensor EncoderDecoder::features(const Tensor& ids, const StackCall& call) const 
 Tensor EncoderDecoder::logits(const Tensor& features) const {
   const ModuleScope scope("logits");
   return linear(features, tokens.weight);
-}
-
-Tensor EncoderDecoder::forward(const Tensor& source, const Tensor& lengths, const Tensor& target) const {
-  const Memory memory = encode(source, lengths);
-  return forward(target, {.source = memory.source, .source_lengths = memory.lengths});
 }
 
 std::unique_ptr<DecodingState> EncoderDecoder::make_state(int64_t batch) const {

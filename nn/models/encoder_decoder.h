@@ -37,13 +37,10 @@ struct EncoderDecoderOptions {
 /// The encoder reads the source, every position of it at each. The decoder is a LanguageModel of
 /// the target: a position sees the target up to itself and, by cross-attention, the encoded source.
 ///
-///   const Memory memory = model.encode(source, lengths);      // once
-///   beam_search(model, prompts, count, {}, {.memory = memory});   // step by step
-///
 /// A token becomes √C times its embedding, plus a sinusoid unless the mixer depends on positions
 /// itself. The output layer shares the weights of the target's embedding. Weights of linear layers
 /// start as xavier_uniform, except with Residual::deepnet, and embeddings as N(0, 1/C).
-class EncoderDecoder : public LanguageModel {
+class EncoderDecoder : public Seq2SeqModel {
  public:
   explicit EncoderDecoder(const EncoderDecoderOptions& options);  ///< out of range: an error
   int64_t vocabulary() const override { return options_.vocabulary; }
@@ -51,17 +48,10 @@ class EncoderDecoder : public LanguageModel {
   std::string kind() const override { return "encoder_decoder"; }
   OptionValues settings() const override { return option_values(options_, {Role::result}); }
 
-  /// source [B, S] → [B, S, C]. Row b has lengths[b] tokens, int64 [B], and what follows them is
-  /// padding, which changes nothing; undefined: S. Errors: ids outside [0, source_vocabulary), a
-  /// source longer than source_context.
-  Memory encode(const Tensor& source, const Tensor& lengths = {}) const;
+  Memory encode(const Tensor& source, const Tensor& lengths = {}) const override;
   /// `call` needs the memory as its source and source_lengths; see LanguageModel.
   Tensor features(const Tensor& ids, const StackCall& call = {}) const override;
   Tensor logits(const Tensor& features) const override;
-  /// Teacher forcing, for training: source [B, S] and target [B, T] → the logits [B, T, V] of the
-  /// token after each target position, given the target up to there.
-  Tensor forward(const Tensor& source, const Tensor& lengths, const Tensor& target) const;
-  using LanguageModel::forward;
   std::unique_ptr<DecodingState> make_state(int64_t batch = 1) const override;
   void fields(Fields& f) override;
   EncoderDecoder clone();

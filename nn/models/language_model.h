@@ -16,11 +16,12 @@ struct Memory {
   Tensor source = {};  ///< [B, S, C]
   /// int64 [B]: row b has lengths[b] valid positions; undefined: all are valid
   Tensor lengths = {};
+  Tensor ids = {};  ///< int64 [B, S]: the tokens of the source, if the model copies them
 };
 
 /// A model that gives the logits of the next token at each position of a sequence of tokens. The
-/// decoder of an encoder-decoder model is one, too: it gets its memory as the `source` and the
-/// `source_lengths` of each call.
+/// decoder of an encoder-decoder model is one, too: it gets its memory as the `source`, the
+/// `source_lengths` and the `source_ids` of each call.
 class LanguageModel : public Module {
  public:
   virtual int64_t vocabulary() const = 0;  ///< V: ids are in [0, V)
@@ -40,6 +41,27 @@ class LanguageModel : public Module {
   Tensor forward(const Tensor& ids, const StackCall& call = {}) const { return logits(features(ids, call)); }
   /// The state before the first token. Its capacity is the maximum number of tokens.
   virtual std::unique_ptr<DecodingState> make_state(int64_t batch = 1) const = 0;
+};
+
+/// A sequence-to-sequence model: it reads a source and writes a target, of which it is a
+/// LanguageModel.
+///
+///   const Memory memory = model.encode(source, lengths);      // once
+///   beam_search(model, prompts, count, {}, {.memory = memory});   // step by step
+class Seq2SeqModel : public LanguageModel {
+ public:
+  /// source [B, S] → what the decoder reads. Row b has lengths[b] tokens, int64 [B], and what
+  /// follows them is padding, which changes nothing; undefined: S. Errors: ids outside the source's
+  /// vocabulary, a source that is too long.
+  virtual Memory encode(const Tensor& source, const Tensor& lengths = {}) const = 0;
+  /// Teacher forcing, for training: source [B, S] and target [B, T] → the logits [B, T, V] of the
+  /// token after each target position, given the target up to there.
+  Tensor forward(const Tensor& source, const Tensor& lengths, const Tensor& target) const {
+    const Memory memory = encode(source, lengths);
+    return forward(target,
+                   {.source = memory.source, .source_lengths = memory.lengths, .source_ids = memory.ids});
+  }
+  using LanguageModel::forward;
 };
 
 }  // namespace vitrine::nn

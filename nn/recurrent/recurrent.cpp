@@ -37,18 +37,19 @@ void Recurrent::Direction::fields(Fields& f) {
   f("bias", bias);
 }
 
-Recurrent::Recurrent(const MixerOptions& o, int64_t gates) : options_(o) {
-  check(o.width > 0, "a recurrence: the width is {}, wanted at least 1", o.width);
+Recurrent::Recurrent(const MixerOptions& o, int64_t gates, int64_t in)
+    : options_(o), in_(in == 0 ? o.width : in) {
+  check(o.width > 0 && in_ > 0, "a recurrence: the width is {}, and that of x {}, wanted at least 1", o.width,
+        in_);
   check(o.causal || o.width % 2 == 0,
         "a recurrence: the width {} is odd, and each of the two directions has half of it", o.width);
   const int64_t count = o.causal ? 1 : 2;
-  for (int64_t i = 0; i < count; ++i) directions.emplace_back(o.width, o.width / count, gates, o.bias);
+  for (int64_t i = 0; i < count; ++i) directions.emplace_back(in_, o.width / count, gates, o.bias);
 }
 
 void Recurrent::check_call(const Tensor& x, const MixerCall& call) const {
   const std::string name = kind();
-  check(x.rank() == 3 && x.size(2) == options_.width, "{}: x is {}, wanted [B, T, {}]", name, x.shape(),
-        options_.width);
+  check(x.rank() == 3 && x.size(2) == in_, "{}: x is {}, wanted [B, T, {}]", name, x.shape(), in_);
   const AttentionMask& m = call.mask;
   check(!m.allowed.defined() && !m.bias.defined() && m.left == AttentionForm::kUnlimited,
         "{}: a recurrence has no pairs of positions, so that no mask can hide one; wanted lengths, and in "
@@ -94,6 +95,12 @@ Tensor Recurrent::forward(const Tensor& x, const MixerCall& call) const {
   return outputs.size() == 1 ? outputs[0] : concat(outputs, -1);
 }
 
+std::vector<Tensor> Recurrent::states(const Tensor& x, const std::vector<Tensor>& first) const {
+  check_call(x, {.mask = {.causal = true}});
+  const ModuleScope scope(kind());
+  return run(directions[0], directions[0].input.forward(x), first, {});
+}
+
 /// w(t, j) = the mean over channels of take_j·keep_{j+1}·…·keep_t: the share of the input at
 /// position j in the state at position t.
 Tensor Recurrent::weights(const Direction& direction, const Tensor& sums, const Tensor& h,
@@ -132,7 +139,7 @@ void Recurrent::fields(Fields& f) {
     for (size_t i = 0; i < directions.size(); ++i) f(names[i], directions[i]);
 }
 
-Lstm::Lstm(const MixerOptions& o) : Recurrent(o, 4) {
+Lstm::Lstm(const MixerOptions& o, int64_t in) : Recurrent(o, 4, in) {
   for (Direction& d : directions) {
     if (!d.input.bias.defined()) continue;
     const int64_t channels = d.recurrent.shape()[1];
@@ -144,9 +151,8 @@ Lstm::Lstm(const MixerOptions& o) : Recurrent(o, 4) {
 
 std::vector<Tensor> Lstm::run(const Direction& d, const Tensor& sums, const std::vector<Tensor>& first,
                               const RecurrentOptions& options) const {
-  const bool given = !first.empty();
-  const LstmStates s =
-      lstm(sums, d.recurrent, given ? first[0] : Tensor(), given ? first[1] : Tensor(), options);
+  const auto before = [&](size_t i) { return i < first.size() ? first[i] : Tensor(); };
+  const LstmStates s = lstm(sums, d.recurrent, before(0), before(1), options);
   return {s.h, s.c};
 }
 
@@ -157,10 +163,10 @@ Recurrent::Gates Lstm::gates(const Direction& d, const Tensor& sums, const Tenso
 }
 
 Lstm Lstm::clone() {
-  return clone_into([this] { return Lstm(options_); });
+  return clone_into([this] { return Lstm(options_, in_); });
 }
 
-Gru::Gru(const MixerOptions& o) : Recurrent(o, 3) {
+Gru::Gru(const MixerOptions& o, int64_t in) : Recurrent(o, 3, in) {
   for (Direction& d : directions)
     if (o.bias.query == Bias::yes) d.bias = constant({d.recurrent.shape()[1]}, 0);
 }
@@ -180,7 +186,12 @@ Recurrent::Gates Gru::gates(const Direction& d, const Tensor& sums, const Tensor
 }
 
 Gru Gru::clone() {
-  return clone_into([this] { return Gru(options_); });
+  return clone_into([this] { return Gru(options_, in_); });
+}
+
+std::unique_ptr<Recurrent> make_recurrent(Cell cell, const MixerOptions& options, int64_t in) {
+  if (cell == Cell::lstm) return std::make_unique<Lstm>(options, in);
+  return std::make_unique<Gru>(options, in);
 }
 
 }  // namespace vitrine::nn

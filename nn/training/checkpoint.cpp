@@ -23,8 +23,8 @@ template <>
 struct Kind<Gpt> {
   using Options = GptOptions;
   static constexpr const char* name = "gpt";
-  static constexpr const char* blocks = "blocks";  ///< of the decoder
-  static int64_t layers(const Options& o) { return o.layers; }
+  /// The path of what is built last
+  static std::string last(const Options& o) { return fmt::format("blocks.{}.", o.layers - 1); }
   static std::map<std::string, Shape> largest(const Options& o) {
     std::map<std::string, Shape> shapes;
     const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;
@@ -42,11 +42,22 @@ template <>
 struct Kind<EncoderDecoder> {
   using Options = EncoderDecoderOptions;
   static constexpr const char* name = "encoder_decoder";
-  static constexpr const char* blocks = "decoder.blocks";
-  static int64_t layers(const Options& o) { return o.decoder_layers; }
+  static std::string last(const Options& o) {
+    return fmt::format("decoder.blocks.{}.", o.decoder_layers - 1);
+  }
   static std::map<std::string, Shape> largest(const Options& o) {
     return {{"source_tokens.weight", {o.source_vocabulary, o.width}},
             {"decoder.blocks.0.feed_forward.down.weight", {o.width, o.hidden > 0 ? o.hidden : 4 * o.width}}};
+  }
+};
+
+template <>
+struct Kind<RecurrentEncoderDecoder> {
+  using Options = RecurrentEncoderDecoderOptions;
+  static constexpr const char* name = "recurrent_encoder_decoder";
+  static std::string last(const Options&) { return "head."; }
+  static std::map<std::string, Shape> largest(const Options& o) {
+    return {{"source_tokens.weight", {o.source_vocabulary, o.width}}, {"bridge.weight", {o.width, o.width}}};
   }
 };
 
@@ -65,7 +76,7 @@ typename Kind<Model>::Options options_in(const Safetensors& file, const std::str
 }
 
 /// Prevents a model with corrupt options from allocating memory: one tensor of each size, and the
-/// last block, must be in the file.
+/// last part, must be in the file.
 template <class Model>
 void check_sizes(const typename Kind<Model>::Options& o, const std::map<std::string, Tensor>& state,
                  const std::string& path) {
@@ -76,10 +87,10 @@ void check_sizes(const typename Kind<Model>::Options& o, const std::map<std::str
     check(found != state.end() && found->second.shape() == shape,
           "load_model: {} is broken: it has no {} of {}", path, name, shape);
   }
-  const std::string last = fmt::format("{}.{}.", Kind<Model>::blocks, Kind<Model>::layers(o) - 1);
+  const std::string last = Kind<Model>::last(o);
   const auto block = state.lower_bound(last);
   check(block != state.end() && block->first.starts_with(last),
-        "load_model: {} is broken: it has no weights of the last of {} blocks", path, Kind<Model>::layers(o));
+        "load_model: {} is broken: it has no weights of {}", path, last);
 }
 
 template <class Model>
@@ -124,6 +135,7 @@ Model load_model(const std::string& path) {
 }
 template Gpt load_model<Gpt>(const std::string&);
 template EncoderDecoder load_model<EncoderDecoder>(const std::string&);
+template RecurrentEncoderDecoder load_model<RecurrentEncoderDecoder>(const std::string&);
 
 std::string kind_of_model(const std::string& path) {
   return metadata_of(read_safetensors(path), "model", path);
@@ -143,6 +155,8 @@ ModelWithTokenizer<Model> load_text_model(const std::string& path) {
 }
 template ModelWithTokenizer<Gpt> load_text_model<Gpt>(const std::string&);
 template ModelWithTokenizer<EncoderDecoder> load_text_model<EncoderDecoder>(const std::string&);
+template ModelWithTokenizer<RecurrentEncoderDecoder> load_text_model<RecurrentEncoderDecoder>(
+    const std::string&);
 
 std::unique_ptr<Tokenizer> load_tokenizer_of(const std::string& path) {
   return tokenizer_in(read_safetensors(path), path);

@@ -36,8 +36,10 @@ struct StackCall {
   /// int64 [B]: row b begins with padding[b] positions that no query sees, and its own positions
   /// count from there; undefined: none does
   Tensor padding = {};
-  Tensor source = {};                         ///< [B, S, C]; an error without cross-attention
-  Tensor source_lengths = {};                 ///< int64 [B]
+  Tensor source = {};          ///< [B, S, C]; an error without cross-attention
+  Tensor source_lengths = {};  ///< int64 [B]
+  /// int64 [B, S]: the tokens of the source, which a model may copy; blocks do not read them
+  Tensor source_ids = {};
   DecodingState* state = nullptr;             ///< from make_state: x continues its positions
   std::vector<MixerTrace>* traces = nullptr;  ///< if not null: receives one trace per block
   /// If not null: receives the routing of each block that has experts, with its auxiliary loss.

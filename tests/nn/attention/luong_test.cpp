@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "core/creation.h"
 #include "nn/attention/parts/laser.h"
 #include "nn/attention/pooling.h"
@@ -29,7 +31,8 @@ LuongAttention luong(LuongScore score, LuongView view) {
   return attention;
 }
 
-constexpr LuongScore kScores[] = {LuongScore::dot, LuongScore::general, LuongScore::concat};
+constexpr LuongScore kScores[] = {LuongScore::dot, LuongScore::general, LuongScore::concat,
+                                  LuongScore::additive};
 constexpr LuongView kViews[] = {LuongView::global, LuongView::monotonic, LuongView::predictive};
 
 }  // namespace
@@ -65,6 +68,41 @@ TEST_CASE("local views see a window, and a position that no state is near gives 
                        1) == 0);
   const auto far = attention.attend(h, source, {}, 20);
   CHECK(test::distance(far.context, zeros({1, 4, 3}, DType::float64), 1) == 0);
+}
+
+TEST_CASE("coverage is one more term of the tanh, with a gradient") {
+  LuongAttention attention({.width = 4, .source_width = 3, .score = LuongScore::additive, .coverage = true});
+  attention.to(DType::float64);
+  const Tensor h = normal({2, 3, 4}, 1), source = normal({2, 5, 3}, 2), coverage = abs(normal({2, 3, 5}, 3));
+  attention.score_bias.assign(normal({4}, 4));
+  const GradientReport report = check_gradients(
+      attention,
+      [&](const std::vector<Tensor>& x) { return attention.attend(x[0], x[1], {}, 0, x[2]).context; },
+      {h, source, coverage});
+  CHECK_MESSAGE(report.passed, to_string(report));
+  const Tensor weights = attention.attend(h, source, {}, 0, coverage).weights;
+  const auto w = attention.score_weight.value().values(), v = attention.score_vector.value().values(),
+             b = attention.score_bias.value().values(), c = attention.coverage_weight.value().values();
+  const auto hs = h.values(), ss = source.values(), cs = coverage.values(), got = weights.values();
+  for (size_t row = 0; row < 6; ++row) {  // one batch row and one h
+    std::vector<double> scores(5, 0);
+    double total = 0;
+    for (size_t s = 0; s < 5; ++s) {
+      for (size_t a = 0; a < 4; ++a) {
+        double sum = b[a] + c[a] * cs[row * 5 + s];
+        for (size_t i = 0; i < 4; ++i) sum += w[a * 7 + i] * hs[row * 4 + i];
+        for (size_t i = 0; i < 3; ++i) sum += w[a * 7 + 4 + i] * ss[(row / 3 * 5 + s) * 3 + i];
+        scores[s] += v[a] * std::tanh(sum);
+      }
+      total += std::exp(scores[s]);
+    }
+    for (size_t s = 0; s < 5; ++s) CHECK(got[row * 5 + s] == doctest::Approx(std::exp(scores[s]) / total));
+  }
+  CHECK_THROWS_WITH_AS(attention.attend(h, source), doctest::Contains("wanted [2, 3, 5]"), Error);
+  CHECK_THROWS_WITH_AS(luong(LuongScore::concat, LuongView::global).attend(h, source, {}, 0, coverage),
+                       doctest::Contains("wanted none"), Error);
+  CHECK_THROWS_WITH_AS(LuongAttention({.width = 4, .source_width = 4, .coverage = true}),
+                       doctest::Contains("the score general reads no coverage"), Error);
 }
 
 TEST_CASE("pooling: gradients, padding, a sequence of padding alone, and LASER") {

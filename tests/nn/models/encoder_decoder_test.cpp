@@ -4,24 +4,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "nn/check_gradients.h"
-#include "nn/generation/beam_search.h"
-#include "nn/generation/generate.h"
 #include "nn/training/trainer.h"
-#include "ops/elementwise.h"
-#include "ops/index.h"
-#include "ops/loss.h"
-#include "ops/reduce.h"
-#include "ops/softmax.h"
+#include "ops/view.h"
 #include "optim/schedule.h"
-#include "tests/ops/reference.h"
+#include "tests/nn/models/seq2seq_checks.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
+using test::random_ids;
 
 namespace {
 
@@ -36,20 +30,7 @@ const EncoderDecoderOptions kTiny = {.source_vocabulary = 7,
 
 EncoderDecoder lively(const std::string& mixer, EncoderDecoderOptions options = kTiny) {
   options.mixer = mixer;
-  EncoderDecoder model(options);
-  model.to(DType::float64);
-  for (Parameter& p : model.parameters()) {
-    if (p.shape().rank() == 1) continue;
-    Generator g(p.name().size());
-    p.assign(randn(p.shape(), DType::float64, Device::cpu, 0, 0.5, g));
-  }
-  model.eval();
-  return model;
-}
-
-Tensor random_ids(int64_t batch, int64_t time, int64_t vocabulary, uint64_t seed) {
-  Generator generator(seed);
-  return randint(0, vocabulary, {batch, time}, Device::cpu, generator);
+  return test::lively<EncoderDecoder>(options);
 }
 
 const std::vector<std::string> kMixers = {"standard", "rotary", "laser+alibi", "lstm", "linear"};
@@ -67,89 +48,26 @@ TEST_CASE("a target position sees the target up to itself and the whole source")
       std::vector<double> other = ids.values();
       for (const int64_t row : {0, 1}) other[row * 6 + changed] = 5 - other[row * 6 + changed];
       const Tensor now = model.forward(source, {}, cast(tensor(other, {2, 6}), DType::int64));
-      if (changed > 0)
-        CHECK(test::largest_difference(slice(now, 1, 0, changed), slice(logits, 1, 0, changed)) <= 1e-14);
-      CHECK(test::largest_difference(slice(now, 1, changed, changed + 1),
-                                     slice(logits, 1, changed, changed + 1)) > 1e-3);
+      if (changed > 0) CHECK(test::largest_difference(slice(now, 1, 0, changed), slice(logits, 1, 0, changed)) <= 1e-14);
+      CHECK(test::largest_difference(slice(now, 1, changed, changed + 1), slice(logits, 1, changed, changed + 1)) > 1e-3);
     }
     for (int64_t changed = 0; changed < 5; ++changed) {
       std::vector<double> other = source.values();
       other[changed] = 6 - other[changed] == other[changed] ? 0 : 6 - other[changed];
       const Tensor now = model.forward(cast(tensor(other, {2, 5}), DType::int64), {}, ids);
       CHECK(test::largest_difference(slice(now, 1, 0, 1), slice(logits, 1, 0, 1)) > 1e-6);
-      // The other row
-      CHECK(test::largest_difference(select(now, 0, 1), select(logits, 0, 1)) <= 1e-14);
+      CHECK(test::largest_difference(select(now, 0, 1), select(logits, 0, 1)) <= 1e-14);  // the other row
     }
   }
 }
 
-TEST_CASE("padding of the source changes nothing") {
+TEST_CASE("padding of the source changes nothing; decoding in steps equals the full pass; search") {
   for (const std::string& name : kMixers) {
     INFO(name);
     EncoderDecoder model = lively(name);
-    const Tensor source = random_ids(3, 6, 7, 3), ids = random_ids(3, 4, 6, 4);
-    const std::vector<int64_t> lengths = {2, 6, 4};
-    const Tensor together = model.forward(source, index_tensor(lengths, {3}), ids);
-    for (int64_t b = 0; b < 3; ++b) {
-      const Tensor own = slice(slice(source, 0, b, b + 1), 1, 0, lengths[static_cast<size_t>(b)]);
-      const Tensor alone = model.forward(own, {}, slice(ids, 0, b, b + 1));
-      CHECK(test::largest_difference(slice(together, 0, b, b + 1), alone) <= 1e-12);
-    }
-    CHECK(test::largest_difference(model.forward(source, {}, ids), together) > 1e-3);
-  }
-}
-
-TEST_CASE("decoding in steps with a memory equals the full pass, for texts of other lengths too") {
-  for (const std::string& name : kMixers) {
-    INFO(name);
-    EncoderDecoder model = lively(name);
-    const Tape::Pause pause;
-    const Tensor source = random_ids(2, 6, 7, 5), ids = random_ids(2, 7, 6, 6);
-    const Memory memory = model.encode(source, index_tensor(std::vector<int64_t>{3, 6}, {2}));
-    const Tensor full = model.forward(source, memory.lengths, ids);
-    const auto state = model.make_state(2);
-    for (int64_t begin = 0; begin < 7; begin += begin == 0 ? 3 : 1) {
-      const int64_t end = begin == 0 ? 3 : begin + 1;
-      const Tensor now =
-          model.forward(slice(ids, 1, begin, end),
-                        {.source = memory.source, .source_lengths = memory.lengths, .state = state.get()});
-      CHECK(test::largest_difference(now, slice(full, 1, begin, end)) <= 1e-11);
-    }
-    CHECK(state->length() == 7);
-  }
-}
-
-TEST_CASE(
-    "greedy and beam search translate a batch as each source alone, by the probabilities of the full pass") {
-  for (const std::string& name : kMixers) {
-    INFO(name);
-    EncoderDecoder model = lively(name);
-    const Tape::Pause pause;
-    const Tensor source = random_ids(3, 6, 7, 7);
-    const std::vector<int64_t> lengths = {4, 6, 1};
-    const Memory memory = model.encode(source, index_tensor(lengths, {3}));
-    const std::vector<std::vector<int64_t>> prompts(3, {1});
-    const auto greedy = generate_batch(model, prompts, 6, {.temperature = 0}, {{.tokens = {0}}, memory});
-    const auto beams = beam_search(model, prompts, 6, {.beam = 3}, {{.tokens = {0}}, memory});
-    for (int64_t b = 0; b < 3; ++b) {
-      const auto i = static_cast<size_t>(b);
-      const Tensor own = slice(slice(source, 0, b, b + 1), 1, 0, lengths[i]);
-      const Memory alone = model.encode(own);
-      CHECK(generate(model, {1}, 6, {.temperature = 0}, {{.tokens = {0}}, alone}) == greedy[i]);
-      const auto found = beam_search(model, {{1}}, 6, {.beam = 3}, {{.tokens = {0}}, alone})[0];
-      REQUIRE(found.size() == beams[i].size());
-      for (size_t k = 0; k < found.size(); ++k) {
-        const std::vector<int64_t>& text = beams[i][k].tokens;
-        CHECK(found[k].tokens == text);
-        const auto time = std::ssize(text);
-        const Tensor ids = index_tensor(text, {1, time});
-        const Tensor logits = model.forward(own, {}, slice(ids, 1, 0, time - 1));
-        const double wanted =
-            -cross_entropy(logits, slice(ids, 1, 1, time), {.reduction = Reduction::sum}).item();
-        CHECK(std::abs(beams[i][k].log_probability - wanted) <= 1e-10);
-      }
-    }
-    CHECK(beams[0][0].tokens != beams[1][0].tokens);
+    test::check_padding(model, 6);
+    test::check_steps(model, 6);
+    test::check_search(model, 6);
   }
 }
 

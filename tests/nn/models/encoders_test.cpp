@@ -161,20 +161,20 @@ TEST_CASE("a prompt comes before the text: all tokens see it, and padding still 
     without.load_state_dict(state);
     without.eval();
     for (const int64_t t : {0, 5})
-      CHECK(distance(slice(x, 1, t, t + 1), slice(without.features(ids), 1, t, t + 1)) > 1e-3);
+      CHECK(test::largest_difference(slice(x, 1, t, t + 1), slice(without.features(ids), 1, t, t + 1)) > 1e-3);
     if (name == std::string("standard")) {
       const Tensor text = without.tokens.forward(ids) + without.positions.value() +
                           without.segments->forward(zeros_like(ids));
       const Tensor joined = concat({expand(model.prompt->tokens.value(), {2, 2, 8}), text}, 1);
-      CHECK(distance(x, slice(without.encoder.forward(joined), 1, 2)) <= 1e-14);
+      CHECK(test::largest_difference(x, slice(without.encoder.forward(joined), 1, 2)) <= 1e-14);
     }
     const Tensor lengths = index_tensor(std::vector<int64_t>{3, 6}, {2});
     const Tensor padded = model.features(ids, {.lengths = lengths});
     const Tensor alone = model.features(slice(slice(ids, 0, 0, 1), 1, 0, 3));
-    CHECK(distance(slice(slice(padded, 0, 0, 1), 1, 0, 3), alone) <= 1e-12);
+    CHECK(test::largest_difference(slice(slice(padded, 0, 0, 1), 1, 0, 3), alone) <= 1e-12);
     const AttentionMask hidden{.allowed =
                                    less(random_ids({6, 6}, 3, 4), tensor(std::vector<int64_t>{1}, {1}))};
-    CHECK(distance(model.features(ids, {.mask = hidden}), x) > 1e-3);
+    CHECK(test::largest_difference(model.features(ids, {.mask = hidden}), x) > 1e-3);
     CHECK(model.clone().features(ids).values() == x.values());
     const GradientReport report = check_gradients(
         model, [&](const std::vector<Tensor>&) { return sum(square(model.features(ids))); }, {});

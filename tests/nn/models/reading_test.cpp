@@ -25,13 +25,13 @@ using namespace vitrine::nn;
 
 namespace {
 
-WordEncoderOptions tiny(const std::string& mixer) {
+WordEncoderOptions tiny_words(const std::string& mixer) {
   return {.vocabulary = 7, .width = 4, .heads = 2, .context = 8, .mixer = mixer};
 }
 
 /// In float64 and evaluation mode, with weights that are large enough for differences to show.
 template <class Model>
-void enliven(Model& model) {
+void enliven_words(Model& model) {
   model.to(DType::float64);
   uint64_t seed = 0;
   for (Parameter& p : model.parameters()) {
@@ -86,8 +86,8 @@ TEST_CASE("hierarchical attention: a document in a batch is the document alone, 
                sentences = numbers({2, 3}, {2});
   for (const char* name : {"gru", "lstm", "rotary+laser"}) {
     INFO(std::string(name));
-    HierarchicalAttention model({.words = tiny(name), .classes = 3});
-    enliven(model);
+    HierarchicalAttention model({.words = tiny_words(name), .classes = 3});
+    enliven_words(model);
     const auto whole = model.forward(x, words, sentences);
     CHECK(whole.logits.shape() == Shape{2, 3});
     // The first document has two sentences, of four and of two words.
@@ -118,8 +118,8 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
   std::vector<Tensor> results;
   for (const bool laser : {false, true})
     for (const int64_t levels : {1, 2}) {
-      HierarchicalAttention model({.words = tiny("gru"), .classes = 3, .levels = levels, .laser = laser});
-      enliven(model);
+      HierarchicalAttention model({.words = tiny_words("gru"), .classes = 3, .levels = levels, .laser = laser});
+      enliven_words(model);
       CHECK((model.sentence_mixer == nullptr) == (levels == 1));
       const auto loss = [&](const std::vector<Tensor>&) {
         return levels == 2
@@ -134,10 +134,10 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
         CHECK_THROWS_WITH_AS(model.forward(x, words),
                              doctest::Contains("one sentence, as there is one level"), Error);
     }
-  WordEncoderOptions dropped = tiny("gru");
+  WordEncoderOptions dropped = tiny_words("gru");
   dropped.dropout = 0.5;
   HierarchicalAttention model({.words = dropped});
-  enliven(model);
+  enliven_words(model);
   const Tensor quiet = model.forward(x).logits;
   CHECK(quiet.shape() == Shape{2, 2});
   CHECK(apart(model.forward(x).logits, quiet) == 0);
@@ -153,7 +153,7 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
   CHECK_THROWS_WITH_AS(WordEncoder({.vocabulary = 0}), doctest::Contains("vocabulary is 0"), Error);
   CHECK_THROWS_WITH_AS(WordEncoder({.width = 5}), doctest::Contains("the width 5 is odd"), Error);
   CHECK_THROWS_WITH_AS(WordEncoder({.dropout = 1}), doctest::Contains("dropout is 1"), Error);
-  CHECK_THROWS_WITH_AS(WordEncoder(tiny("gru")).forward(ids({2}, 1)), doctest::Contains("wanted [B, T]"),
+  CHECK_THROWS_WITH_AS(WordEncoder(tiny_words("gru")).forward(ids({2}, 1)), doctest::Contains("wanted [B, T]"),
                        Error);
 }
 
@@ -162,8 +162,8 @@ TEST_CASE("ESIM: a pair in a batch is the pair alone; both sentences count, in o
   const Tensor a_lengths = numbers({2, 4}, {2}), b_lengths = numbers({3, 1}, {2}), wanted = ids({2}, 5, 3);
   for (const char* name : {"lstm", "gru", "rotary"}) {
     INFO(std::string(name));
-    Esim model({.words = tiny(name)});
-    enliven(model);
+    Esim model({.words = tiny_words(name)});
+    enliven_words(model);
     const auto both = model.forward(a, b, a_lengths, b_lengths);
     CHECK(both.logits.shape() == Shape{2, 3});
     CHECK(both.a_weights.shape() == Shape{2, 4, 3});
@@ -178,8 +178,8 @@ TEST_CASE("ESIM: a pair in a batch is the pair alone; both sentences count, in o
       CHECK(apart(sum(read, {2}), full({2, read.size(1)}, 1.0, DType::float64)) <= 1e-12);
     CHECK(apart(model.clone().forward(a, b, a_lengths, b_lengths).logits, both.logits) == 0);
   }
-  Esim model({.words = tiny("lstm")});
-  enliven(model);
+  Esim model({.words = tiny_words("lstm")});
+  enliven_words(model);
   const GradientReport report =
       check_gradients(model,
                       [&](const std::vector<Tensor>&) {
@@ -197,8 +197,8 @@ TEST_CASE("BiDAF: a question in a batch is the question alone; story and questio
   const Tensor lengths = numbers({3, 5}, {2}), asked = numbers({3, 2}, {2});
   for (const char* name : {"lstm", "rotary"}) {
     INFO(std::string(name));
-    BiDaf model({.words = tiny(name), .layers = 2});
-    enliven(model);
+    BiDaf model({.words = tiny_words(name), .layers = 2});
+    enliven_words(model);
     CHECK(model.modelling.size() == 2);
     const auto both = model.forward(story, question, lengths, asked);
     const auto first = model.forward(slice(row(story, 0), 1, 0, 3), row(question, 0));
@@ -215,8 +215,8 @@ TEST_CASE("BiDAF: a question in a batch is the question alone; story and questio
     CHECK(apart(row(other.last, 1), row(both.last, 1)) > 1e-6);
     CHECK(apart(row(model.clone().forward(story, question, lengths, asked).last, 1), row(both.last, 1)) == 0);
   }
-  BiDaf model({.words = tiny("lstm"), .layers = 1});
-  enliven(model);
+  BiDaf model({.words = tiny_words("lstm"), .layers = 1});
+  enliven_words(model);
   const Tensor begin = numbers({0, 3}, {2}), end = numbers({2, 4}, {2});
   const GradientReport report =
       check_gradients(model,

@@ -1,0 +1,87 @@
+// The programs of the recurrent encoder-decoder, the pointer-generator and dialogues. A few steps
+// of training show that they run; .ci/models runs them in full.
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "tests/examples/printed.h"
+#include "tests/folder.h"
+
+using vitrine::test::bytes_of_file, vitrine::test::Folder, vitrine::test::printed_by;
+
+namespace {
+
+/// What the program prints, with a report in the folder.
+std::string run(const std::string& program, const Folder& folder) {
+  return printed_by(
+      (program + " --evaluate-every 4 --out " + folder.path.string() + " 2> /dev/null").c_str());
+}
+
+void check_has(const std::string& text, const std::string& part) {
+  CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+}
+
+}  // namespace
+
+TEST_CASE("recurrent encoder-decoders translate dates, with any attention, and the report has maps") {
+  const Folder folder;
+  const std::string tiny = VITRINE_ALIGN_AND_TRANSLATE " --steps 3 --width 8 --beam 1";
+  const std::string printed = run(tiny + " --scores none,additive", folder);
+  check_has(printed, "score none: ");
+  check_has(printed, " % right of all by beam search");
+  check_has(printed, "% right, long sources; score additive");
+  const std::string page = bytes_of_file(folder / "report.html");
+  check_has(page, "map-thumbs");
+  check_has(page, "% right, short sources");
+  const std::string checkpoint = folder / "score_additive.safetensors";
+  const std::string line =
+      printed_by((VITRINE_VITRINE_PROGRAM " translate " + checkpoint + " 'march 3, 2021'").c_str());
+  CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+  check_has(run(tiny + " --scores general --view local-p --half-window 2 --feeding attentional --cell lstm",
+                folder),
+            "score general: ");
+  CHECK(std::system((tiny + " --scores nonsense 2> /dev/null").c_str()) != 0);
+  CHECK(std::system((tiny + " --scores none --view local-m 2> /dev/null").c_str()) != 0);
+  CHECK(std::system((tiny + " --data one.txt 2> /dev/null").c_str()) != 0);
+  vitrine::test::check_full_output(tiny + " --scores dot --out " + folder.path.string());
+}
+
+TEST_CASE("they translate parallel text, with BPE and BLEU") {
+  const Folder folder;
+  const auto write = [&](const char* name, const char* line, int count) {
+    std::ofstream file(folder / name);
+    for (int i = 0; i < count; ++i) file << line << " " << i << "\n";
+  };
+  write("train.de", "ein hund läuft", 20), write("train.en", "a dog runs", 20);
+  write("val.de", "ein hund läuft", 6), write("val.en", "a dog runs", 6);
+  const std::string at = folder.path.string() + "/";
+  check_has(run(VITRINE_ALIGN_AND_TRANSLATE
+                    " --steps 3 --width 8 --scores dot --context 20 --vocabulary 270 --data " +
+                    at + "train.de," + at + "train.en --validation " + at + "val.de," + at + "val.en",
+                folder),
+            " BLEU of all by beam search");
+}
+
+TEST_CASE("headlines are written with and without copying") {
+  const Folder folder;
+  const std::string tiny = VITRINE_WRITE_HEADLINES " --steps 3 --width 8 --count 20";
+  const std::string printed = run(tiny, folder);
+  check_has(printed, "plain decoder: ");
+  check_has(printed, "pointer-generator: ");
+  check_has(printed, " % of 20 held-out headlines are right");
+  check_has(bytes_of_file(folder / "report.html"), "map-thumbs");
+  check_has(run(tiny + " --no-coverage --score general", folder), "pointer-generator: ");
+  CHECK(std::system((tiny + " --score none 2> /dev/null").c_str()) != 0);
+  vitrine::test::check_full_output(tiny + " --out " + folder.path.string());
+}
+
+TEST_CASE("dialogues are answered, and the conversation is shown") {
+  const Folder folder;
+  const std::string tiny = VITRINE_ANSWER_DIALOGUES " --steps 3 --width 8 --heads 2 --count 10";
+  const std::string printed = run(tiny + " --rounds 4", folder);
+  check_has(printed, " % of 40 held-out answers are right");
+  check_has(printed, "\n    ");
+  check_has(bytes_of_file(folder / "report.html"), "map-thumbs");
+  CHECK(std::system((tiny + " --rounds 0 2> /dev/null").c_str()) != 0);
+  vitrine::test::check_full_output(tiny + " --out " + folder.path.string());
+}
