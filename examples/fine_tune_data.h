@@ -12,12 +12,15 @@
 #include "nn/data/lines.h"
 #include "nn/data/synthetic/grammar.h"
 #include "nn/options.h"
+#include "nn/transformer/residual.h"
 
 namespace vitrine::examples {
 
 struct FineTuneSettings {
   std::vector<std::string> data, classes;
   int64_t vocabulary = 300, context = 40, width = 64, layers = 2, heads = 4;
+  std::string mixer = "standard";
+  nn::Residual residual = nn::Residual::post;
   std::vector<std::string> ways = {"scratch", "whole", "last", "lora", "prompt"};
   double dropout = 0.1;
   int64_t pretraining = 4000, steps = 300, batch = 32, examples = 1000, seeds = 3, prompt = 8, rank = 4;
@@ -37,6 +40,8 @@ struct FineTuneSettings {
     o("width", width, "channels").at_least(1);
     o("layers", layers, "blocks").at_least(1);
     o("heads", heads, "attention heads").at_least(1);
+    o("mixer", mixer, "what mixes the positions, such as rotary");
+    o("residual", residual, "where the norms are: BERT's are post");
     o("dropout", dropout, "dropout probability").at_least(0).below(1);
     o("prompt", prompt, "learned vectors of prompt tuning").at_least(1);
     o("rank", rank, "rank of LoRA").at_least(1);

@@ -39,17 +39,16 @@ inline std::vector<Way> ways(const FineTuneSettings& s) {
 /// A BERT. Without classes it has the head for masked tokens.
 inline nn::TextEncoder make_model(const FineTuneSettings& s, int64_t vocabulary, int64_t classes = 0,
                                   int64_t prompt = 0) {
-  const nn::MixerOptions mixer{.width = s.width, .heads = s.heads, .context = s.context};
-  return nn::TextEncoder(
-      {.vocabulary = vocabulary,
-       .segments = 2,
-       .embedding_norm = true,
-       .output_transform = classes == 0,
-       .pooler = classes > 0,
-       .classes = classes,
-       .prompt = prompt,
-       .stack = {.block = {.mixer = mixer, .residual = nn::Residual::post, .dropout = s.dropout},
-                 .layers = s.layers}});
+  const nn::MixerOptions mixer{.width = s.width, .heads = s.heads, .context = s.context, .name = s.mixer};
+  return nn::TextEncoder({.vocabulary = vocabulary,
+                          .segments = 2,
+                          .embedding_norm = true,
+                          .output_transform = classes == 0,
+                          .pooler = classes > 0,
+                          .classes = classes,
+                          .prompt = prompt,
+                          .stack = {.block = {.mixer = mixer, .residual = s.residual, .dropout = s.dropout},
+                                    .layers = s.layers}});
 }
 
 /// A model that classifies, before its training. What the pretrained model has begins as there.

@@ -59,9 +59,9 @@ TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and o
     for (int i = 0; i < 60; ++i) file << "a " << name << " film of number " << i << "\n";
   }
   const std::string files = (folder / "good") + "," + (folder / "bad");
-  const std::string of_files = printed_by(
-      (VITRINE_FINE_TUNE " --data " + files + " --classes " + files + " --ways whole,scratch" + tiny)
-          .c_str());
+  const std::string of_files = printed_by((VITRINE_FINE_TUNE " --data " + files + " --classes " + files +
+                                           " --ways whole,scratch --mixer rotary --residual pre" + tiny)
+                                              .c_str());
   CHECK_MESSAGE(of_files.find("whole") != std::string::npos, of_files);
   CHECK(of_files.find("entailment") == std::string::npos);
   CHECK(of_files.find("lora") == std::string::npos);

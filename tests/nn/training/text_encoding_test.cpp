@@ -148,10 +148,10 @@ TEST_CASE("training changes what is not frozen, and nothing else") {
     const double first = trainer.validation_loss();
     trainer.run();
     CHECK(trainer.validation_loss() < 0.8 * first);
-    for (const auto& [name, x] : model.state_dict()) {
+    for (const auto& entry : model.state_dict()) {
       bool named = false;
-      for (const std::string& pattern : trained) named = named || path_matches(name, pattern);
-      CHECK_MESSAGE((x.values() != before[name]) == named, name);
+      for (const std::string& pattern : trained) named = named || path_matches(entry.first, pattern);
+      CHECK_MESSAGE((entry.second.values() != before[entry.first]) == named, entry.first);
     }
     CHECK((trainer.record().grad_norm_by_path[0].q.y[0] > 0) == (trained.size() == 2));
   }
