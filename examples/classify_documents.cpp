@@ -44,8 +44,8 @@ struct Settings : examples::ModelSettings<HierarchicalAttentionOptions> {
   }
 };
 
-/// Generated documents, or each line of the files as a sentence, of which one in ten is held out. At
-/// one level a document is one sequence.
+/// Generated documents, or each line of the files as a sentence, of which one in ten is held out.
+/// At one level a document is one sequence.
 Split<Document> read_documents(const Settings& s) {
   const auto of_line = [](const LabelledText& line) { return Document{{line.text}, line.label}; };
   if (!s.data.empty()) return held_out_split(mapped(read_classes(s.data), of_line), 10);
