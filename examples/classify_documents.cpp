@@ -45,29 +45,31 @@ struct Settings : examples::ModelSettings<HierarchicalAttentionOptions> {
 };
 
 /// Generated documents, or each line of the files as a sentence, of which one in ten is held out.
+/// At one level a document is one sequence.
 Split<Document> read_documents(const Settings& s) {
-  if (s.data.empty()) return {documents(Part::training, 20000), documents(Part::held_out, 1000)};
-  const auto lines = mapped(read_classes(s.data), [](const LabelledText& line) {
-    return Document{.sentences = {line.text}, .label = line.label};
-  });
-  return held_out_split(lines, 10);
+  const auto of_line = [](const LabelledText& line) { return Document{{line.text}, line.label}; };
+  if (!s.data.empty()) return held_out_split(mapped(read_classes(s.data), of_line), 10);
+  const auto part = [&](Part which, int64_t size) {
+    return mapped(documents(which, size), [one_level = s.model.levels == 1](Document d) {
+      if (one_level) d.sentences = {fmt::format("{}", fmt::join(d.sentences, " "))};
+      return d;
+    });
+  };
+  return {part(Part::training, 20000), part(Part::held_out, 1000)};
 }
 
 /// Word ids [B, S, W], the numbers of words [B, S] and of sentences [B], and the classes [B].
-Batch batch_of(std::span<const Document> all, const Tokenizer& tokenizer, bool joined) {
-  size_t most = 1;
-  if (!joined)
-    for (const Document& d : all) most = std::max(most, d.sentences.size());
+Batch batch_of(std::span<const Document> all, const Tokenizer& tokenizer) {
+  size_t most = 0;
+  for (const Document& d : all) most = std::max(most, d.sentences.size());
   std::vector<std::vector<int64_t>> sentences(all.size() * most);
   std::vector<int64_t> counts, labels;
   for (size_t b = 0; b < all.size(); ++b) {
     for (size_t i = 0; i < all[b].sentences.size(); ++i) {
       const Tokens words = tokenizer.encode(all[b].sentences[i]);
-      auto& row = sentences[b * most + (joined ? 0 : i)];
-      row.insert(row.end(), words.begin(), words.end());
+      sentences[b * most + i].assign(words.begin(), words.end());
     }
-    counts.push_back(joined ? 1 : std::ssize(all[b].sentences));
-    labels.push_back(all[b].label);
+    counts.push_back(std::ssize(all[b].sentences)), labels.push_back(all[b].label);
   }
   const Padded ids = pad_ids(sentences, 0);
   const int64_t batch = std::ssize(all), sentence = static_cast<int64_t>(most);
@@ -77,7 +79,7 @@ Batch batch_of(std::span<const Document> all, const Tokenizer& tokenizer, bool j
 }
 
 /// The words of a document, shaded by attention.
-void show_document(const HierarchicalAttention& model, const Batch& one, const std::string& title,
+void show_document(const HierarchicalAttention& model, const Batch& one, int64_t number,
                    const Tokenizer& tokenizer, report::RunRecord& record) {
   const auto& x = one.tensors;
   const auto read = model.forward(x[0], x[1], x[2]);
@@ -85,7 +87,7 @@ void show_document(const HierarchicalAttention& model, const Batch& one, const s
     const auto words = static_cast<int64_t>(select(select(x[1], 0, 0), 0, i).item());
     const auto row = [&](const Tensor& y) { return slice(select(select(y, 0, 0), 0, i), 0, 0, words); };
     const auto weights = row(read.word_weights).values();
-    record.texts.push_back({fmt::format("{}{}", title, x[0].size(1) > 1 ? fmt::format(".{}", i + 1) : ""),
+    record.texts.push_back({fmt::format("{}.{}", number, i + 1),
                             examples::words_of(row(x[0]), tokenizer),
                             {weights.begin(), weights.end()},
                             select(select(read.sentence_weights, 0, 0), 0, i).item()});
@@ -101,9 +103,7 @@ void classify(Settings& s) {
   s.model.words.vocabulary = tokenizer.size();
   s.model.classes = std::max<int64_t>(2, std::ssize(s.data));
   HierarchicalAttention model(s.model);
-  const std::function batch = [&](std::span<const Document> all) {
-    return batch_of(all, tokenizer, s.model.levels == 1);
-  };
+  const std::function batch = [&](std::span<const Document> all) { return batch_of(all, tokenizer); };
   const auto logits = [&](const auto& x) { return model.forward(x[0], x[1], x[2]).logits; };
   training::Task task = examples::make_task(model, documents, batch, s);
   task.loss = [&](const auto& x) { return cross_entropy(logits(x), x[3]); };
@@ -113,7 +113,7 @@ void classify(Settings& s) {
   const double right = examples::train_and_report(s, "Documents", task, [&](report::RunRecord& record) {
     for (int64_t i = 0; i < std::min<int64_t>(4, documents.held_out.size()); ++i) {
       const Document d = documents.held_out[i];
-      show_document(model, batch({&d, 1}), fmt::format("{}", i + 1), tokenizer, record);
+      show_document(model, batch({&d, 1}), i + 1, tokenizer, record);
     }
   });
   examples::say(stdout, "the class of {:.1f} % of {} held-out documents is right\n", 100 * right,
