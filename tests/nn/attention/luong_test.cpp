@@ -73,8 +73,9 @@ TEST_CASE("local views see a window, and a position that no state is near gives 
 TEST_CASE("coverage is one more term of the tanh, with a gradient") {
   LuongAttention attention({.width = 4, .source_width = 3, .score = LuongScore::additive, .coverage = true});
   attention.to(DType::float64);
-  const Tensor h = normal({2, 3, 4}, 1), source = normal({2, 5, 3}, 2), coverage = abs(normal({2, 3, 5}, 3));
-  attention.score_bias.assign(normal({4}, 4));
+  const Tensor h = test::normal({2, 3, 4}, 1), source = test::normal({2, 5, 3}, 2),
+               coverage = abs(test::normal({2, 3, 5}, 3));
+  attention.score_bias.assign(test::normal({4}, 4));
   const GradientReport report = check_gradients(
       attention,
       [&](const std::vector<Tensor>& x) { return attention.attend(x[0], x[1], {}, 0, x[2]).context; },

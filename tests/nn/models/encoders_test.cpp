@@ -161,7 +161,8 @@ TEST_CASE("a prompt comes before the text: all tokens see it, and padding still 
     without.load_state_dict(state);
     without.eval();
     for (const int64_t t : {0, 5})
-      CHECK(test::largest_difference(slice(x, 1, t, t + 1), slice(without.features(ids), 1, t, t + 1)) > 1e-3);
+      CHECK(test::largest_difference(slice(x, 1, t, t + 1), slice(without.features(ids), 1, t, t + 1)) >
+            1e-3);
     if (name == std::string("standard")) {
       const Tensor text = without.tokens.forward(ids) + without.positions.value() +
                           without.segments->forward(zeros_like(ids));

@@ -15,11 +15,11 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using test::distance, test::lively, test::random_ids;
+using test::lively, test::random_ids;
 
 namespace {
 
-PointerGeneratorOptions tiny(int64_t width = 8, bool coverage = true) {
+PointerGeneratorOptions tiny_pointer(int64_t width = 8, bool coverage = true) {
   return {.base = {.source_vocabulary = 4,
                    .vocabulary = 4,
                    .context = 8,
@@ -34,7 +34,7 @@ PointerGeneratorOptions tiny(int64_t width = 8, bool coverage = true) {
 
 TEST_CASE("padding changes nothing, decoding in steps equals the full pass, search agrees with it") {
   for (const bool coverage : {true, false}) {
-    PointerGenerator model = lively<PointerGenerator>(tiny(8, coverage));
+    PointerGenerator model = lively<PointerGenerator>(tiny_pointer(8, coverage));
     CHECK(model.vocabulary() == 6);
     test::check_padding(model, 6);
     test::check_steps(model, 6);
@@ -43,7 +43,7 @@ TEST_CASE("padding changes nothing, decoding in steps equals the full pass, sear
 }
 
 TEST_CASE("the distribution: a share of the vocabulary's, and the weights at each word's places") {
-  PointerGenerator model = lively<PointerGenerator>(tiny());
+  PointerGenerator model = lively<PointerGenerator>(tiny_pointer());
   const Tensor source = index_tensor(std::vector<int64_t>{0, 5, 1, 5, 3}, {1, 5}),
                ids = random_ids(1, 3, 6, 2);
   const Memory memory = model.encode(source);
@@ -71,7 +71,7 @@ TEST_CASE("the distribution: a share of the vocabulary's, and the weights at eac
 }
 
 TEST_CASE("the loss counts the targets that are not −100, and adds repeated attention") {
-  PointerGenerator model = lively<PointerGenerator>(tiny(4));
+  PointerGenerator model = lively<PointerGenerator>(tiny_pointer(4));
   const Tensor source = random_ids(2, 4, 6, 8), given = random_ids(2, 3, 6, 9),
                lengths = index_tensor(std::vector<int64_t>{4, 3}, {2}),
                // Words of the sources, as a target has
@@ -98,7 +98,7 @@ TEST_CASE("the loss counts the targets that are not −100, and adds repeated at
       model, [&](const std::vector<Tensor>&) { return model.loss(source, lengths, given, wanted, 0.7); }, {});
   CHECK_MESSAGE(report.passed, to_string(report));
   CHECK(test::largest_difference(model.clone().loss(source, lengths, given, wanted, 1),
-                 model.loss(source, lengths, given, wanted, 1)) == 0);
+                                 model.loss(source, lengths, given, wanted, 1)) == 0);
 }
 
 TEST_CASE("an extended vocabulary numbers the words of a text that the table does not have") {
@@ -116,18 +116,18 @@ TEST_CASE("an extended vocabulary numbers the words of a text that the table doe
 }
 
 TEST_CASE("what a pointer-generator cannot do is refused with a reason") {
-  PointerGeneratorOptions o = tiny();
+  PointerGeneratorOptions o = tiny_pointer();
   o.base.score = SourceScore::none, o.base.coverage = false;
   CHECK_THROWS_WITH_AS(PointerGenerator{o}, doctest::Contains("the score is none"), Error);
-  o = tiny();
+  o = tiny_pointer();
   o.base.source_vocabulary = 5;
   CHECK_THROWS_WITH_AS(PointerGenerator{o}, doctest::Contains("5 source tokens, 4 target tokens"), Error);
-  o = tiny();
+  o = tiny_pointer();
   o.unknown = 4;
   CHECK_THROWS_WITH_AS(PointerGenerator{o}, doctest::Contains("the unknown token 4"), Error);
   o.unseen = -1;
   CHECK_THROWS_WITH_AS(PointerGenerator{o}, doctest::Contains("unseen is -1, wanted at least 0"), Error);
-  const PointerGenerator model(tiny());
+  const PointerGenerator model(tiny_pointer());
   const Tensor ids = random_ids(1, 3, 4, 1);
   const Memory memory = model.encode(ids);
   CHECK_THROWS_WITH_AS(model.forward(ids, {.source = memory.source}),

@@ -118,7 +118,8 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
   std::vector<Tensor> results;
   for (const bool laser : {false, true})
     for (const int64_t levels : {1, 2}) {
-      HierarchicalAttention model({.words = tiny_words("gru"), .classes = 3, .levels = levels, .laser = laser});
+      HierarchicalAttention model(
+          {.words = tiny_words("gru"), .classes = 3, .levels = levels, .laser = laser});
       enliven_words(model);
       CHECK((model.sentence_mixer == nullptr) == (levels == 1));
       const auto loss = [&](const std::vector<Tensor>&) {
@@ -153,8 +154,8 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
   CHECK_THROWS_WITH_AS(WordEncoder({.vocabulary = 0}), doctest::Contains("vocabulary is 0"), Error);
   CHECK_THROWS_WITH_AS(WordEncoder({.width = 5}), doctest::Contains("the width 5 is odd"), Error);
   CHECK_THROWS_WITH_AS(WordEncoder({.dropout = 1}), doctest::Contains("dropout is 1"), Error);
-  CHECK_THROWS_WITH_AS(WordEncoder(tiny_words("gru")).forward(ids({2}, 1)), doctest::Contains("wanted [B, T]"),
-                       Error);
+  CHECK_THROWS_WITH_AS(WordEncoder(tiny_words("gru")).forward(ids({2}, 1)),
+                       doctest::Contains("wanted [B, T]"), Error);
 }
 
 TEST_CASE("ESIM: a pair in a batch is the pair alone; both sentences count, in order; gradients") {

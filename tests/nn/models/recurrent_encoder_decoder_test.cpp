@@ -17,7 +17,7 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using test::distance, test::lively, test::random_ids;
+using test::lively, test::random_ids;
 
 namespace {
 
@@ -25,8 +25,8 @@ using Options = RecurrentEncoderDecoderOptions;
 using Model = RecurrentEncoderDecoder;
 
 /// Tiny sizes.
-Options tiny(SourceScore score, Feeding feeding, LuongView view = LuongView::global, Cell cell = Cell::gru,
-             bool coverage = false) {
+Options tiny_recurrent(SourceScore score, Feeding feeding, LuongView view = LuongView::global,
+                       Cell cell = Cell::gru, bool coverage = false) {
   return {.source_vocabulary = 6,
           .vocabulary = 6,
           .context = 8,
@@ -40,16 +40,16 @@ Options tiny(SourceScore score, Feeding feeding, LuongView view = LuongView::glo
 }
 
 const std::vector<Options> kAll = {
-    tiny(SourceScore::none, Feeding::none),
-    tiny(SourceScore::none, Feeding::context, LuongView::global, Cell::lstm),
-    tiny(SourceScore::additive, Feeding::none),
-    tiny(SourceScore::additive, Feeding::context),
-    tiny(SourceScore::additive, Feeding::attentional, LuongView::global, Cell::lstm, true),
-    tiny(SourceScore::concat, Feeding::none, LuongView::monotonic, Cell::gru, true),
-    tiny(SourceScore::dot, Feeding::attentional),
-    tiny(SourceScore::general, Feeding::none, LuongView::monotonic),
-    tiny(SourceScore::general, Feeding::attentional, LuongView::predictive, Cell::lstm),
-    tiny(SourceScore::concat, Feeding::context, LuongView::predictive),
+    tiny_recurrent(SourceScore::none, Feeding::none),
+    tiny_recurrent(SourceScore::none, Feeding::context, LuongView::global, Cell::lstm),
+    tiny_recurrent(SourceScore::additive, Feeding::none),
+    tiny_recurrent(SourceScore::additive, Feeding::context),
+    tiny_recurrent(SourceScore::additive, Feeding::attentional, LuongView::global, Cell::lstm, true),
+    tiny_recurrent(SourceScore::concat, Feeding::none, LuongView::monotonic, Cell::gru, true),
+    tiny_recurrent(SourceScore::dot, Feeding::attentional),
+    tiny_recurrent(SourceScore::general, Feeding::none, LuongView::monotonic),
+    tiny_recurrent(SourceScore::general, Feeding::attentional, LuongView::predictive, Cell::lstm),
+    tiny_recurrent(SourceScore::concat, Feeding::context, LuongView::predictive),
 };
 
 std::string name_of_options(const Options& o) {
@@ -81,7 +81,8 @@ TEST_CASE("a position sees the target up to itself; each choice of parts gives o
       std::vector<double> other = ids.values();
       other[static_cast<size_t>(changed)] = 5 - other[static_cast<size_t>(changed)];
       const Tensor now = model.forward(source, {}, cast(tensor(other, {1, 4}), DType::int64));
-      if (changed > 0) CHECK(test::largest_difference(slice(now, 1, 0, changed), slice(logits, 1, 0, changed)) == 0);
+      if (changed > 0)
+        CHECK(test::largest_difference(slice(now, 1, 0, changed), slice(logits, 1, 0, changed)) == 0);
       CHECK(test::largest_difference(slice(now, 1, changed, 4), slice(logits, 1, changed, 4)) > 1e-3);
     }
     for (const Tensor& other : all) CHECK(test::largest_difference(other, logits) > 1e-3);
@@ -92,7 +93,7 @@ TEST_CASE("a position sees the target up to itself; each choice of parts gives o
 
 TEST_CASE("the steps of Bahdanau and of Luong, written out") {
   for (const Feeding feeding : {Feeding::context, Feeding::attentional}) {
-    Model model = lively<Model>(tiny(SourceScore::general, feeding));
+    Model model = lively<Model>(tiny_recurrent(SourceScore::general, feeding));
     const Tensor source = random_ids(1, 5, 6, 1), ids = random_ids(1, 3, 6, 2);
     const auto half = [&](const Recurrent::Direction& d, bool reverse) {
       return gru(d.input.forward(model.source_tokens.forward(source)), d.recurrent, d.bias, {},
@@ -144,8 +145,8 @@ TEST_CASE("the gradients agree with differences, also of what one step passes to
 }
 
 TEST_CASE("coverage is the sum of the earlier weights, and a trace has the weights and what is visible") {
-  Model model =
-      lively<Model>(tiny(SourceScore::concat, Feeding::none, LuongView::monotonic, Cell::gru, true));
+  Model model = lively<Model>(
+      tiny_recurrent(SourceScore::concat, Feeding::none, LuongView::monotonic, Cell::gru, true));
   const Memory memory = model.encode(random_ids(2, 5, 6, 1), index_tensor(std::vector<int64_t>{5, 3}, {2}));
   std::vector<MixerTrace> traces;
   StackCall call = test::call_of(memory);
@@ -155,7 +156,8 @@ TEST_CASE("coverage is the sum of the earlier weights, and a trace has the weigh
   CHECK(traces[0].weights.shape() == Shape{2, 1, 4, 5});
   CHECK(test::largest_difference(select(traces[0].weights, 1, 0), decoded.weights) == 0);
   for (int64_t t = 0; t < 4; ++t)
-    CHECK(test::largest_difference(select(decoded.coverage, 1, t), sum(slice(decoded.weights, 1, 0, t), {1})) <= 1e-14);
+    CHECK(test::largest_difference(select(decoded.coverage, 1, t),
+                                   sum(slice(decoded.weights, 1, 0, t), {1})) <= 1e-14);
   // Within one place of the step, and within the row.
   for (const auto& [t, s, seen] : {std::tuple{0, 1, true}, {0, 2, false}, {3, 2, true}, {3, 3, false}}) {
     INFO(t, " ", s);
