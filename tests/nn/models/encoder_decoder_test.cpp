@@ -58,7 +58,8 @@ TEST_CASE("a target position sees the target up to itself and the whole source")
       other[changed] = 6 - other[changed] == other[changed] ? 0 : 6 - other[changed];
       const Tensor now = model.forward(cast(tensor(other, {2, 5}), DType::int64), {}, ids);
       CHECK(test::largest_difference(slice(now, 1, 0, 1), slice(logits, 1, 0, 1)) > 1e-6);
-      CHECK(test::largest_difference(select(now, 0, 1), select(logits, 0, 1)) <= 1e-14);  // the other row
+      // The other row
+      CHECK(test::largest_difference(select(now, 0, 1), select(logits, 0, 1)) <= 1e-14);
     }
   }
 }
