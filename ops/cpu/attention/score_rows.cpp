@@ -107,7 +107,7 @@ void attention_score_gradients(const cpu::ScoreRows& at, const cpu::ScoreBackwar
   T memory[std::is_same_v<S, T> ? 1 : cpu::kKeysPerBlock];
   for (int64_t r = 0; r < at.rows; ++r) {
     const int64_t row = r * at.stride;
-    auto [begin, end] = at.seen[r];
+    int64_t begin = at.seen[r].begin, end = at.seen[r].end;
     if (x.lse[r] == -std::numeric_limits<T>::infinity() || begin >= end) begin = end = 0;
     for (S* const to : {x.w + row, x.ds + row}) {
       std::fill_n(to, begin, S(0));

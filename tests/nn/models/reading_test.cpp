@@ -41,7 +41,7 @@ void enliven_words(Model& model) {
   model.eval();
 }
 
-Tensor ids(const Shape& shape, uint64_t seed, int64_t below = 7) {
+Tensor word_ids(const Shape& shape, uint64_t seed, int64_t below = 7) {
   Generator g(seed);
   return randint(0, below, shape, Device::cpu, g);
 }
@@ -82,7 +82,7 @@ TEST_CASE("the best span is that of the largest sum, in order and not too long")
 }
 
 TEST_CASE("hierarchical attention: a document in a batch is the document alone, for any mixer") {
-  const Tensor x = ids({2, 3, 4}, 1), words = numbers({4, 2, 0, 3, 1, 4}, {2, 3}),
+  const Tensor x = word_ids({2, 3, 4}, 1), words = numbers({4, 2, 0, 3, 1, 4}, {2, 3}),
                sentences = numbers({2, 3}, {2});
   for (const char* name : {"gru", "lstm", "rotary+laser"}) {
     INFO(std::string(name));
@@ -97,7 +97,8 @@ TEST_CASE("hierarchical attention: a document in a batch is the document alone, 
     CHECK(apart(sum(whole.sentence_weights, {1}), full({2}, 1.0, DType::float64)) <= 1e-12);
     CHECK(sum(abs(slice(select(select(whole.word_weights, 0, 0), 0, 1), 0, 2, 4))).item() == 0);
     CHECK(select(select(whole.sentence_weights, 0, 0), 0, 2).item() == 0);
-    const Tensor other = where(visible_positions(reshape(words, {6}), 4), reshape(x, {6, 4}), ids({6, 4}, 2));
+    const Tensor other =
+        where(visible_positions(reshape(words, {6}), 4), reshape(x, {6, 4}), word_ids({6, 4}, 2));
     CHECK(apart(model.forward(reshape(other, {2, 3, 4}), words, sentences).logits, whole.logits) == 0);
     // Every word has an effect, and only on its own document.
     for (int64_t t = 0; t < 4; ++t) {
@@ -113,8 +114,8 @@ TEST_CASE("hierarchical attention: a document in a batch is the document alone, 
 }
 
 TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; gradients of both levels") {
-  const Tensor x = ids({2, 3, 4}, 1), words = numbers({4, 2, 0, 3, 1, 4}, {2, 3}),
-               sentences = numbers({2, 3}, {2}), wanted = ids({2}, 5, 3);
+  const Tensor x = word_ids({2, 3, 4}, 1), words = numbers({4, 2, 0, 3, 1, 4}, {2, 3}),
+               sentences = numbers({2, 3}, {2}), wanted = word_ids({2}, 5, 3);
   std::vector<Tensor> results;
   for (const bool laser : {false, true})
     for (const int64_t levels : {1, 2}) {
@@ -145,8 +146,8 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
   model.train();
   CHECK(apart(model.forward(x).logits, quiet) > 1e-3);
 
-  CHECK_THROWS_WITH_AS(model.forward(ids({2, 3}, 1)), doctest::Contains("wanted [B, S, W] with a sentence"),
-                       Error);
+  CHECK_THROWS_WITH_AS(model.forward(word_ids({2, 3}, 1)),
+                       doctest::Contains("wanted [B, S, W] with a sentence"), Error);
   CHECK_THROWS_WITH_AS(model.forward(x, sentences), doctest::Contains("wanted int64 [2, 3]"), Error);
   CHECK_THROWS_WITH_AS(model.forward(x, words, words), doctest::Contains("wanted int64 [B]"), Error);
   CHECK_THROWS_WITH_AS(HierarchicalAttention({.levels = 3}), doctest::Contains("levels is 3"), Error);
@@ -154,13 +155,14 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
   CHECK_THROWS_WITH_AS(WordEncoder({.vocabulary = 0}), doctest::Contains("vocabulary is 0"), Error);
   CHECK_THROWS_WITH_AS(WordEncoder({.width = 5}), doctest::Contains("the width 5 is odd"), Error);
   CHECK_THROWS_WITH_AS(WordEncoder({.dropout = 1}), doctest::Contains("dropout is 1"), Error);
-  CHECK_THROWS_WITH_AS(WordEncoder(tiny_words("gru")).forward(ids({2}, 1)),
+  CHECK_THROWS_WITH_AS(WordEncoder(tiny_words("gru")).forward(word_ids({2}, 1)),
                        doctest::Contains("wanted [B, T]"), Error);
 }
 
 TEST_CASE("ESIM: a pair in a batch is the pair alone; both sentences count, in order; gradients") {
-  const Tensor a = ids({2, 4}, 1), b = ids({2, 3}, 2);
-  const Tensor a_lengths = numbers({2, 4}, {2}), b_lengths = numbers({3, 1}, {2}), wanted = ids({2}, 5, 3);
+  const Tensor a = word_ids({2, 4}, 1), b = word_ids({2, 3}, 2);
+  const Tensor a_lengths = numbers({2, 4}, {2}), b_lengths = numbers({3, 1}, {2}),
+               wanted = word_ids({2}, 5, 3);
   for (const char* name : {"lstm", "gru", "rotary"}) {
     INFO(std::string(name));
     Esim model({.words = tiny_words(name)});
@@ -194,7 +196,7 @@ TEST_CASE("ESIM: a pair in a batch is the pair alone; both sentences count, in o
 }
 
 TEST_CASE("BiDAF: a question in a batch is the question alone; story and question count; gradients") {
-  const Tensor story = ids({2, 5}, 1), question = ids({2, 3}, 2);
+  const Tensor story = word_ids({2, 5}, 1), question = word_ids({2, 3}, 2);
   const Tensor lengths = numbers({3, 5}, {2}), asked = numbers({3, 2}, {2});
   for (const char* name : {"lstm", "rotary"}) {
     INFO(std::string(name));
@@ -211,7 +213,7 @@ TEST_CASE("BiDAF: a question in a batch is the question alone; story and questio
     for (const int64_t t : {3, 4}) CHECK(select(select(both.first, 0, 0), 0, t).item() == -INFINITY);
     CHECK(apart(slice(row(both.query_weights, 1), 2, 0, 2), second.query_weights) <= 1e-12);
     CHECK(apart(both.first, both.last) != 0);
-    const auto other = model.forward(story, ids({2, 3}, 3), lengths, asked);
+    const auto other = model.forward(story, word_ids({2, 3}, 3), lengths, asked);
     CHECK(apart(row(other.first, 1), row(both.first, 1)) > 1e-6);
     CHECK(apart(row(other.last, 1), row(both.last, 1)) > 1e-6);
     CHECK(apart(row(model.clone().forward(story, question, lengths, asked).last, 1), row(both.last, 1)) == 0);
