@@ -22,7 +22,7 @@ namespace {
 
 struct Settings {
   RecurrentEncoderDecoderOptions model = {.context = 11, .width = 64};
-  examples::RunSettings run = {.training = {.steps = 1000, .weight_decay = 0}, .schedule = {.lr = 4e-3}};
+  examples::RunSettings run = {.training = {.steps = 400, .weight_decay = 0}, .schedule = {.lr = 4e-3}};
   BeamOptions search = {.beam = 3};
   std::vector<std::string> scores = {"none", "additive"}, data, validation;
   int64_t vocabulary = 4000;

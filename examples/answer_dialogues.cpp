@@ -27,7 +27,7 @@ struct Settings {
   EncoderDecoderOptions model = {
       .source_context = 160, .context = 16, .width = 64, .encoder_layers = 2, .decoder_layers = 2};
   BeamOptions search;
-  examples::RunSettings run = {.training = {.steps = 1000}, .schedule = {.lr = 3e-3}, .batch = 64};
+  examples::RunSettings run = {.training = {.steps = 1600}, .schedule = {.lr = 3e-3}, .batch = 64};
   int64_t rounds = 5, count = 200;
 
   void list(OptionList& o) {

@@ -99,7 +99,7 @@ Tensor BlockStack::one_stream(Tensor x, const StackCall& call, StateList* state)
       continue;
     }
     own.state = member(state, i);
-    own.trace = call.traces ? &(*call.traces)[i] : nullptr;
+    if (call.traces) (block.cross ? cross : own).trace = &(*call.traces)[i];
     x = block.forward(x, own, cross, routed ? &call.routing->emplace_back() : nullptr);
   }
   return x;

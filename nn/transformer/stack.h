@@ -40,8 +40,9 @@ struct StackCall {
   Tensor source_lengths = {};  ///< int64 [B]
   /// int64 [B, S]: the tokens of the source, which a model may copy; blocks do not read them
   Tensor source_ids = {};
-  DecodingState* state = nullptr;             ///< from make_state: x continues its positions
-  std::vector<MixerTrace>* traces = nullptr;  ///< if not null: receives one trace per block
+  DecodingState* state = nullptr;  ///< from make_state: x continues its positions
+  /// If not null: receives one trace per block, of its cross-attention if it has one
+  std::vector<MixerTrace>* traces = nullptr;
   /// If not null: receives the routing of each block that has experts, with its auxiliary loss.
   /// Such a block is then not recomputed, because a recomputed function has one result.
   std::vector<Routing>* routing = nullptr;
