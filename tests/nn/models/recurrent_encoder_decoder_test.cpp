@@ -157,7 +157,9 @@ TEST_CASE("coverage is the sum of the earlier weights, and a trace has the weigh
   for (int64_t t = 0; t < 4; ++t)
     CHECK(distance(select(decoded.coverage, 1, t), sum(slice(decoded.weights, 1, 0, t), {1})) <= 1e-14);
   // Within one place of the step, and within the row.
-  for (const auto& [t, s, seen] : {std::tuple{0, 1, true}, {0, 2, false}, {3, 2, true}, {3, 3, false}}) {
+  for (const auto& [step, place, seen] :
+       {std::tuple{0, 1, true}, {0, 2, false}, {3, 2, true}, {3, 3, false}}) {
+    const int64_t t = step, s = place;
     INFO(t, " ", s);
     CHECK((select(select(select(decoded.weights, 0, 1), 0, t), 0, s).item() > 0) == seen);
     CHECK((select(select(select(select(traces[0].visible, 0, 1), 0, 0), 0, t), 0, s).item() != 0) == seen);
