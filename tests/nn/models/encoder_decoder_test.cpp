@@ -74,6 +74,21 @@ TEST_CASE("padding of the source changes nothing; decoding in steps equals the f
   }
 }
 
+TEST_CASE("the traces of a decoder are of its attention to the source") {
+  EncoderDecoder model = lively("standard");
+  const Memory memory = model.encode(random_ids(2, 5, 7, 1), index_tensor(std::vector<int64_t>{5, 3}, {2}));
+  std::vector<MixerTrace> traces;
+  StackCall call = test::call_of(memory);
+  call.traces = &traces;
+  model.features(random_ids(2, 4, 6, 2), call);
+  REQUIRE(traces.size() == 2);
+  for (const MixerTrace& trace : traces) {
+    CHECK(trace.weights.shape() == Shape{2, 2, 4, 5});
+    CHECK(max(abs(sum(trace.weights, {-1}) - 1)).item() <= 1e-14);
+    CHECK(max(slice(select(trace.weights, 0, 1), 2, 3, 5)).item() == 0);  // padding
+  }
+}
+
 TEST_CASE("the gradients of an encoder-decoder agree with differences, and a clone gives the same") {
   EncoderDecoderOptions small = kTiny;  // every parameter is moved four times
   small.width = 4, small.hidden = 3, small.encoder_layers = 1, small.decoder_layers = 1;
