@@ -71,13 +71,6 @@ __global__ void additive_scores_query_gradients(T* dq, T* dw, Additive<T> x) {
   if (threadIdx.x == 0) dw[at] = of_weight;
 }
 
-template <class F>
-void visit_wide(const char* kernel, const Tensor& x, F&& f) {
-  visit_device_floating(x.dtype(), kernel, [&]<class T>(Type<T> type) {
-    if constexpr (std::is_same_v<T, AccumulatorOf<T>>) f(type);
-  });
-}
-
 template <class T>
 Additive<T> operands(const Tensor& q, const Tensor& k, const Tensor& w, const T* ds = nullptr) {
   return {q.data<T>(), k.data<T>(), w.data<T>(), ds, q.size(1), q.size(2), k.size(2)};
@@ -87,7 +80,7 @@ Additive<T> operands(const Tensor& q, const Tensor& k, const Tensor& w, const T*
 
 void additive_scores(Tensor& s, const Tensor& q, const Tensor& k, const Tensor& w) {
   if (s.numel() == 0) return;
-  visit_wide("additive_scores", s, [&]<class T>(Type<T>) {
+  visit_device_wide(s.dtype(), "additive_scores", [&]<class T>(Type<T>) {
     VITRINE_LAUNCH((additive_scores_kernel<T>), blocks_for(s.numel()), kThreads, 0, s.data<T>(),
                    operands<T>(q, k, w), s.numel());
   });
@@ -97,7 +90,7 @@ void additive_scores_backward(Tensor& dq, Tensor& dk, Tensor& dw, const Tensor& 
                               const Tensor& k, const Tensor& w) {
   const int64_t channels = dw.numel();
   if (channels == 0) return;
-  visit_wide("additive_scores_backward", ds, [&]<class T>(Type<T>) {
+  visit_device_wide(ds.dtype(), "additive_scores_backward", [&]<class T>(Type<T>) {
     const Additive<T> x = operands<T>(q, k, w, ds.data<T>());
     if (dk.numel() > 0)
       VITRINE_LAUNCH((additive_scores_key_gradients<T>), blocks_for(dk.numel()), kThreads, 0, dk.data<T>(), x,

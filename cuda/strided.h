@@ -129,6 +129,16 @@ void visit_device_floating(DType dtype, const char* kernel, F&& f) {
   }
 }
 
+/// The same for kernels of float32 and float64 alone.
+template <class F>
+void visit_device_wide(DType dtype, const char* kernel, F&& f) {
+  switch (dtype) {
+    case DType::float32: return f(Type<float>{});
+    case DType::float64: return f(Type<double>{});
+    default: fail("{}: its CUDA kernel wants float32 or float64, got {}", kernel, name(dtype));
+  }
+}
+
 /// Like visit_but_uint8: calls f(Type<S>{}) for every dtype except uint8 and dual64 (which exists
 /// only on the CPU).
 template <class F>

@@ -24,10 +24,9 @@ __global__ void sum_diagonals_kernel(T* y, const T* x, int64_t rows, int64_t col
 
 void sum_diagonals(Tensor& y, const Tensor& x) {
   if (x.numel() == 0) return;
-  visit_device_floating(x.dtype(), "sum_diagonals", [&]<class S>(Type<S>) {
-    if constexpr (std::is_same_v<S, AccumulatorOf<S>>)
-      VITRINE_LAUNCH((sum_diagonals_kernel<S>), blocks_for(y.numel()), kThreads, 0, y.data<S>(), x.data<S>(),
-                     x.size(-2), x.size(-1), y.numel());
+  visit_device_wide(x.dtype(), "sum_diagonals", [&]<class T>(Type<T>) {
+    VITRINE_LAUNCH((sum_diagonals_kernel<T>), blocks_for(y.numel()), kThreads, 0, y.data<T>(), x.data<T>(),
+                   x.size(-2), x.size(-1), y.numel());
   });
 }
 

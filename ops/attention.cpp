@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/flops.h"
-#include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"

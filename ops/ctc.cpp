@@ -6,6 +6,7 @@
 #include "core/creation.h"
 #include "core/parallel.h"
 #include "core/record.h"
+#include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/index_check.h"
@@ -131,18 +132,10 @@ Tensor ctc_loss(const Tensor& logits, const Tensor& targets, const CtcOptions& o
 
 namespace {
 
-template <class F>
-void visit_wide(DType dtype, F&& f) {
-  if (dtype == DType::float32)
-    f(float());
-  else
-    f(double());
-}
-
 /// Calls f(b, row b, α of row b) for all rows.
 template <class T, class F>
-void for_each_row(const Tensor& x, const Tensor& targets, const Tensor& input_lengths,
-                  const Tensor& target_lengths, int64_t blank, F&& f) {
+void for_each_ctc_row(const Tensor& x, const Tensor& targets, const Tensor& input_lengths,
+                      const Tensor& target_lengths, int64_t blank, F&& f) {
   const int64_t time = x.size(1), classes = x.size(2), labels = targets.size(1);
   parallel_for(0, x.size(0), grain_for(time * (2 * labels + 1) * 16), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b)
@@ -155,41 +148,41 @@ void for_each_row(const Tensor& x, const Tensor& targets, const Tensor& input_le
 
 void cpu::ctc_loss(Tensor& losses, Tensor& alpha, const Tensor& x, const Tensor& targets,
                    const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank) {
-  visit_wide(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  cpu::visit_wide(x.dtype(), "ctc_loss", [&]<class T>(Type<T>) {
     const int64_t time = x.size(1), width = alpha.size(2);
-    for_each_row<T>(x, targets, input_lengths, target_lengths, blank, [&](int64_t b, const CtcRow<T>& row) {
-      double* const alphas = alpha.data<double>() + b * time * width;
-      double* now = alphas;
-      const double* before = now;
-      for (int64_t t = 0; t < row.frames; ++t, before = now, now += width)
-        for (int64_t s = 0; s < row.states(); ++s) now[s] = row.alpha(t, s, before);
-      losses.data<T>()[b] = static_cast<T>(row.loss(alphas, width));
-    });
+    for_each_ctc_row<T>(x, targets, input_lengths, target_lengths, blank,
+                        [&](int64_t b, const CtcRow<T>& row) {
+                          double* const alphas = alpha.data<double>() + b * time * width;
+                          double* now = alphas;
+                          const double* before = now;
+                          for (int64_t t = 0; t < row.frames; ++t, before = now, now += width)
+                            for (int64_t s = 0; s < row.states(); ++s) now[s] = row.alpha(t, s, before);
+                          losses.data<T>()[b] = static_cast<T>(row.loss(alphas, width));
+                        });
   });
 }
 
 void cpu::ctc_loss_backward(Tensor& dx, Tensor& scratch, const Tensor& dlosses, const Tensor& alpha,
                             const Tensor& x, const Tensor& targets, const Tensor& input_lengths,
                             const Tensor& target_lengths, int64_t blank) {
-  visit_wide(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
+  cpu::visit_wide(x.dtype(), "ctc_loss_backward", [&]<class T>(Type<T>) {
     const int64_t time = x.size(1), classes = x.size(2), width = alpha.size(2);
-    for_each_row<T>(x, targets, input_lengths, target_lengths, blank, [&](int64_t b, const CtcRow<T>& row) {
-      const T dloss = dlosses.data<T>()[b];
-      const double* const alphas = alpha.data<double>() + b * time * width;
-      const double loss = row.loss(alphas, width);
-      if (loss == INFINITY) return;
-      double* after = scratch.data<double>() + b * 3 * width;
-      double* now = after + width;
-      for (int64_t t = row.frames - 1; t >= 0; --t, std::swap(now, after)) {
-        T* const to = dx.data<T>() + (b * time + t) * classes;
-        for (int64_t s = 0; s < row.states(); ++s) {
-          now[s] = row.beta(t, s, after);
-          to[row.class_of(s)] -= dloss * static_cast<T>(math::exp(alphas[t * width + s] + now[s] + loss));
-        }
-      }
-    });
+    for_each_ctc_row<T>(
+        x, targets, input_lengths, target_lengths, blank, [&](int64_t b, const CtcRow<T>& row) {
+          const T dloss = dlosses.data<T>()[b];
+          const double* const alphas = alpha.data<double>() + b * time * width;
+          const double loss = row.loss(alphas, width);
+          if (loss == INFINITY) return;
+          double* after = scratch.data<double>() + b * 3 * width;
+          double* now = after + width;
+          for (int64_t t = row.frames - 1; t >= 0; --t, std::swap(now, after)) {
+            T* const to = dx.data<T>() + (b * time + t) * classes;
+            for (int64_t s = 0; s < row.states(); ++s) {
+              now[s] = row.beta(t, s, after);
+              to[row.class_of(s)] -= dloss * static_cast<T>(math::exp(alphas[t * width + s] + now[s] + loss));
+            }
+          }
+        });
   });
 }
 

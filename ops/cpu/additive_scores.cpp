@@ -95,21 +95,11 @@ enum class Use { hidden, slopes, exponentials };
 
 constexpr double kLargest = 20;  // e^(2·20)² is below float's largest number
 
-template <class F>
-void visit_wide(const Tensor& x, const char* kernel, F&& f) {
-  switch (x.dtype()) {
-    case DType::float32: return f(float());
-    case DType::float64: return f(double());
-    default: fail("{}: its kernel wants float32 or float64, got {}", kernel, name(x.dtype()));
-  }
-}
-
 }  // namespace
 
 void additive_scores(Tensor& s, const Tensor& q, const Tensor& k, const Tensor& w) {
   const int64_t channels = q.size(1), queries = q.size(2), keys = k.size(2);
-  visit_wide(s, "additive_scores", [&](auto zero) {
-    using T = decltype(zero);
+  visit_wide(s.dtype(), "additive_scores", [&]<class T>(Type<T>) {
     // Of each channel, and whether they may be used.
     Tensor exponentials = empty_like(k);
     std::vector<char> in_range(static_cast<size_t>(q.size(0) * channels));
@@ -141,8 +131,7 @@ void additive_scores(Tensor& s, const Tensor& q, const Tensor& k, const Tensor& 
 void additive_scores_backward(Tensor& dq, Tensor& dk, Tensor& dw, const Tensor& ds, const Tensor& q,
                               const Tensor& k, const Tensor& w) {
   const int64_t channels = q.size(1), queries = q.size(2), keys = k.size(2);
-  visit_wide(ds, "additive_scores_backward", [&](auto zero) {
-    using T = decltype(zero);
+  visit_wide(ds.dtype(), "additive_scores_backward", [&]<class T>(Type<T>) {
     parallel_for(0, q.size(0) * channels, 1, [&](int64_t begin, int64_t end) {
       const auto n = static_cast<size_t>(keys);
       T *const hidden = detail::thread_buffer<T, Use::hidden>(n),

@@ -30,6 +30,16 @@ decltype(auto) visit_row_type(DType dtype, std::string_view kernel, F&& f) {
   }
 }
 
+/// The same for kernels of wide dtypes alone.
+template <class F>
+decltype(auto) visit_wide(DType dtype, std::string_view kernel, F&& f) {
+  switch (dtype) {
+    case DType::float32: return f(Type<float>{});
+    case DType::float64: return f(Type<double>{});
+    default: fail("{}: its kernel wants float32 or float64, got {}", kernel, name(dtype));
+  }
+}
+
 /// Calls f(Type<S>{}, row, row·n, n) in parallel for each row of n elements along the last axis;
 /// row·n is the row's offset in a contiguous x.
 template <class F>

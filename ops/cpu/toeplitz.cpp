@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/parallel.h"
-#include "core/simd/row_functions.h"
+#include "ops/cpu/rows.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cpu {
@@ -28,7 +28,7 @@ void sums(Tensor& y, const Tensor& x) {
 
 void sum_diagonals(Tensor& y, const Tensor& x) {
   if (x.numel() == 0) return;
-  x.dtype() == DType::float64 ? sums<double>(y, x) : sums<float>(y, x);
+  visit_wide(x.dtype(), "sum_diagonals", [&]<class T>(Type<T>) { sums<T>(y, x); });
 }
 
 }  // namespace vitrine::cpu
