@@ -76,6 +76,10 @@ std::vector<Spec> attention_rows() {
     if (o.read == AttentionRead::laser) {
       spec.gpu_float16_times = epsilon(DType::bfloat16) / epsilon(DType::float16);
       spec.reason += "; a GPU multiplies LASER's exponentials in bfloat16, as float16 cannot hold them";
+      if (fourth == &AttentionOptions::bias) {
+        spec.float32_units = 16;
+        spec.reason += "; a GPU's backward finds Σ a·e^v as e^y, which makes the rounding of y relative";
+      }
     }
     return spec;
   };
