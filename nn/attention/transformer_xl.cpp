@@ -54,7 +54,7 @@ AttentionMask of_last(AttentionMask mask, int64_t keys, int64_t kept) {
   return mask;
 }
 
-const MixerOptions& checked(const MixerOptions& o) {
+const MixerOptions& with_even_heads(const MixerOptions& o) {
   check(o.width > 0 && o.heads > 0 && o.width % (2 * o.heads) == 0 && o.key_heads >= 0 &&
             (o.key_heads == 0 || o.heads % o.key_heads == 0),
         "transformer_xl: a width of {} for {} heads and {} key heads, wanted an even number of channels per "
@@ -92,7 +92,7 @@ Tensor relative_attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, 
 }
 
 TransformerXl::TransformerXl(const MixerOptions& o, int64_t memory)
-    : query(checked(o).width, o.width, o.bias.query),
+    : query(with_even_heads(o).width, o.width, o.bias.query),
       key_value(o.width, 2 * o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.key),
       relative(o.width, o.width, Bias::no),
       out(o.width, o.width, o.bias.out, o.out_deviation),

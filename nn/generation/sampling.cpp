@@ -8,22 +8,22 @@ namespace vitrine::nn {
 
 namespace {
 
-struct Candidate {
+struct WeightedToken {
   double weight;  ///< e^((logit − highest)/temperature)
   int64_t token;
 };
 
-bool more_likely(const Candidate& x, const Candidate& y) {
+bool more_likely(const WeightedToken& x, const WeightedToken& y) {
   return x.weight != y.weight ? x.weight > y.weight : x.token < y.token;
 }
 
-double total(const std::vector<Candidate>& candidates) {
+double total(const std::vector<WeightedToken>& candidates) {
   double sum = 0;
-  for (const Candidate& c : candidates) sum += c.weight;
+  for (const WeightedToken& c : candidates) sum += c.weight;
   return sum;
 }
 
-void keep_top_k(std::vector<Candidate>& candidates, int64_t k) {
+void keep_top_k(std::vector<WeightedToken>& candidates, int64_t k) {
   if (k <= 0 || k >= static_cast<int64_t>(candidates.size())) return;
   std::nth_element(candidates.begin(), candidates.begin() + k, candidates.end(), more_likely);
   candidates.resize(static_cast<size_t>(k));
@@ -31,7 +31,7 @@ void keep_top_k(std::vector<Candidate>& candidates, int64_t k) {
 
 /// Sorts only the candidates that are kept: in a large vocabulary, a few dozen tokens have most of
 /// the probability.
-void keep_top_p(std::vector<Candidate>& candidates, double p) {
+void keep_top_p(std::vector<WeightedToken>& candidates, double p) {
   if (p >= 1) return;
   const double wanted = p * total(candidates);
   double mass = 0;
@@ -47,8 +47,8 @@ void keep_top_p(std::vector<Candidate>& candidates, double p) {
 }
 
 /// Keeps the tokens with at least `p` of the highest weight, which is 1.
-void keep_min_p(std::vector<Candidate>& candidates, double p) {
-  if (p > 0) std::erase_if(candidates, [p](const Candidate& c) { return c.weight < p; });
+void keep_min_p(std::vector<WeightedToken>& candidates, double p) {
+  if (p > 0) std::erase_if(candidates, [p](const WeightedToken& c) { return c.weight < p; });
 }
 
 /// Makes each token of the text less likely, once however often it occurs.
@@ -104,14 +104,14 @@ int64_t sample_token(const Tensor& logits, const SamplingOptions& o, Generator& 
   }
   check(std::isfinite(x[best]), "generate: the highest logit is {}, wanted a finite one", x[best]);
   if (o.temperature == 0) return static_cast<int64_t>(best);
-  std::vector<Candidate> candidates(x.size());
+  std::vector<WeightedToken> candidates(x.size());
   for (size_t i = 0; i < x.size(); ++i)
     candidates[i] = {std::exp((x[i] - x[best]) / o.temperature), static_cast<int64_t>(i)};
   keep_top_k(candidates, o.top_k);
   keep_top_p(candidates, o.top_p);
   keep_min_p(candidates, o.min_p);
   double left = generator.next_uniform() * total(candidates);
-  for (const Candidate& c : candidates)
+  for (const WeightedToken& c : candidates)
     if ((left -= c.weight) < 0) return c.token;
   return static_cast<int64_t>(best);  // reached if rounding leaves a remainder
 }

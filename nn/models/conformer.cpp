@@ -3,6 +3,7 @@
 #include "core/creation.h"
 #include "core/record.h"
 #include "nn/layers/zero_padding.h"
+#include "nn/models/deviation.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
@@ -10,7 +11,6 @@
 namespace vitrine::nn {
 namespace {
 
-constexpr double kDeviation = 0.02;
 // x[2t − 1], x[2t] and x[2t + 1] become y[t], so that T frames become ⌈T/2⌉.
 const Conv1dOptions kHalving = {.stride = 2, .padding = 1};
 

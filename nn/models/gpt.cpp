@@ -8,6 +8,7 @@
 #include "core/record.h"
 #include "nn/init.h"
 #include "nn/layers/heads.h"
+#include "nn/models/deviation.h"
 #include "nn/models/position_rows.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
@@ -16,8 +17,6 @@
 
 namespace vitrine::nn {
 namespace {
-
-constexpr double kDeviation = 0.02;  // of the initial weights of GPT-2
 
 double out_deviation(const GptOptions& o) { return residual_deviation(kDeviation, o.layers); }
 

@@ -1,4 +1,5 @@
 #include "nn/models/text_encoder.h"
+#include "nn/models/deviation.h"
 
 #include "core/creation.h"
 #include "core/record.h"
@@ -9,8 +10,6 @@
 
 namespace vitrine::nn {
 namespace {
-
-constexpr double kDeviation = 0.02;  // of the initial weights of BERT
 
 const MixerOptions& sizes(const TextEncoderOptions& o) { return o.stack.block.mixer; }
 

@@ -1,4 +1,5 @@
 #include "nn/models/vision_transformer.h"
+#include "nn/models/deviation.h"
 
 #include "core/record.h"
 #include "nn/init.h"
@@ -8,8 +9,6 @@
 
 namespace vitrine::nn {
 namespace {
-
-constexpr double kDeviation = 0.02;
 
 /// The options with the context that the patches and the class need.
 VisionTransformerOptions completed(VisionTransformerOptions o) {

@@ -16,7 +16,9 @@
 namespace vitrine::nn {
 namespace {
 
-Tensor mixed(const Tensor& x, const Tensor& before, const Tensor& share) { return x + (before - x) * share; }
+Tensor token_shift(const Tensor& x, const Tensor& before, const Tensor& share) {
+  return x + (before - x) * share;
+}
 
 const MixerOptions& checked(const MixerOptions& o) {
   check_heads("rwkv7", o.width, o.heads);
@@ -63,11 +65,11 @@ Tensor Rwkv7::mix(const Tensor& x, const Tensor& first_values, std::vector<Tenso
   const Tensor before = shifted(x, continued ? state[0] : Tensor());
   const auto heads_of = [&](const Tensor& y) { return split_heads(y, options_.heads); };
   const auto inner = [&](const Bottleneck& low, const Tensor& mix) {
-    return matmul(mixed(x, before, mix), low.down);
+    return matmul(token_shift(x, before, mix), low.down);
   };
-  const Tensor x_value = mixed(x, before, mix_value);
-  const Tensor r = receptance.forward(mixed(x, before, mix_receptance));
-  Tensor k = key.forward(mixed(x, before, mix_key)), v = value.forward(x_value);
+  const Tensor x_value = token_shift(x, before, mix_value);
+  const Tensor r = receptance.forward(token_shift(x, before, mix_receptance));
+  Tensor k = key.forward(token_shift(x, before, mix_key)), v = value.forward(x_value);
   check(first_values.defined() == (blend != nullptr), "rwkv7: first_values are {}given, and the layer {}",
         first_values.defined() ? "" : "not ", blend ? "blends" : "does not blend");
   if (blend)

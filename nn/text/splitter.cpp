@@ -33,12 +33,16 @@ std::string with_unicode_space(std::string_view pattern) {
   return result;
 }
 
+}  // namespace
+
 template <class T, void (*release)(T*)>
 struct Release {
   void operator()(T* x) const { release(x); }
 };
 template <class T, void (*release)(T*)>
 using Owned = std::unique_ptr<T, Release<T, release>>;
+
+namespace {
 
 /// What one search needs to remember.
 struct Search {

@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
+
+#include "nn/training/clock.h"
 
 namespace vitrine::nn::training {
 namespace {
@@ -17,10 +18,6 @@ namespace {
 constexpr double kSecondsBetween = 0.2;
 constexpr int64_t kShortestName = 9;  // a shorter one is meaningless; "… seed 12"
 constexpr int64_t kUsualWidth = 80;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The start of each character of UTF-8 text, and the end of the text.
 std::vector<size_t> characters(const std::string& text) {

@@ -1,7 +1,6 @@
 #include "nn/training/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -13,6 +12,7 @@
 #include "core/memory/allocator.h"
 #include "core/memory/machine.h"
 #include "core/random.h"
+#include "nn/training/clock.h"
 #include "ops/elementwise.h"
 #include "ops/view.h"
 #include "optim/hessian.h"
@@ -21,10 +21,6 @@ namespace vitrine::nn::training {
 namespace {
 
 constexpr int64_t kRecordEvery = 10;  // steps between recorded gradient norms
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<Parameter> with_rank(const std::vector<std::pair<std::string, Parameter>>& named, bool matrices) {
   std::vector<Parameter> result;
