@@ -42,6 +42,9 @@ HierarchicalAttention::Result HierarchicalAttention::forward(const Tensor& ids, 
   check(!counts.defined() || counts.shape() == Shape{batch, count},
         "HierarchicalAttention: the numbers of words are {}, wanted int64 [{}, {}]", describe(counts), batch,
         count);
+  check(!sentences.defined() || sentences.shape() == Shape{batch},
+        "HierarchicalAttention: the numbers of sentences are {}, wanted int64 [{}]", describe(sentences),
+        batch);
   const Tensor lengths = counts.defined() ? reshape(counts, {batch * count}) : Tensor();
   const Tensor h = words.forward(reshape(ids, {batch * count, time}), lengths);
   const auto of_words = word_pooling.attend(h, visible_positions(lengths, time));

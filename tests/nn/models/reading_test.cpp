@@ -149,7 +149,9 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
   CHECK_THROWS_WITH_AS(model.forward(word_ids({2, 3}, 1)),
                        doctest::Contains("wanted [B, S, W] with a sentence"), Error);
   CHECK_THROWS_WITH_AS(model.forward(x, sentences), doctest::Contains("wanted int64 [2, 3]"), Error);
-  CHECK_THROWS_WITH_AS(model.forward(x, words, words), doctest::Contains("wanted int64 [B]"), Error);
+  CHECK_THROWS_WITH_AS(model.forward(x, words, words),
+                       doctest::Contains("numbers of sentences are int64[2, 3] on cpu, wanted int64 [2]"),
+                       Error);
   CHECK_THROWS_WITH_AS(HierarchicalAttention({.levels = 3}), doctest::Contains("levels is 3"), Error);
   CHECK_THROWS_WITH_AS(HierarchicalAttention({.classes = 0}), doctest::Contains("classes is 0"), Error);
   CHECK_THROWS_WITH_AS(WordEncoder({.vocabulary = 0}), doctest::Contains("vocabulary is 0"), Error);
