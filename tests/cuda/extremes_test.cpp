@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tests/cuda/device.h"
-#include "tests/cuda/dtype_of_row.h"
+#include "tests/dtype_of_row.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;

@@ -10,7 +10,7 @@
 #include "ops/matmul.h"
 #include "ops/view.h"
 #include "tests/cuda/device.h"
-#include "tests/cuda/dtype_of_row.h"
+#include "tests/dtype_of_row.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;

@@ -1,4 +1,4 @@
-// The dtype in which a long check on the emulator runs a spec row.
+// The dtype in which a long check runs a spec row.
 #pragma once
 
 #include <iterator>
