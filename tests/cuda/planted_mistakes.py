@@ -6,8 +6,8 @@
 BUILD: a folder of an emulated build by Ninja. OPTIONS, separated by semicolons: those that let kernels tell their accesses to memory
 (docs/cuda.md), for mistakes that show in no order of threads that the emulator takes; without them these are left out.
 
-Each mistake is a replacement in one file, which must be found there once. The kernels of `unit` are compiled with it as the build
-compiles them, and linked in place of the library's.
+Each mistake is a replacement in one file, which must be found there once. The kernels of `unit`, and those that the build compiles
+together with it, are compiled with the mistake and linked in place of the library's.
 """
 
 import concurrent.futures
@@ -117,11 +117,18 @@ MISTAKES = [
 ]
 
 
+def is_compiled_by(file, unit):
+    """Whether the build compiles the unit by compiling the file: it is the unit, or includes it with others."""
+    return file == ROOT / unit or (
+        "unity" in file.parts and f'#include "{unit}"' in file.read_text().splitlines())
+
+
 def compile_command(build, unit):
-    """The command of the build that compiles the unit, as words."""
+    """The file by which the build compiles the unit, and the command that compiles it, as words."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        if pathlib.Path(entry["file"]) == ROOT / unit:
-            return shlex.split(entry["command"])
+        file = pathlib.Path(entry["file"])
+        if is_compiled_by(file, unit):
+            return file, shlex.split(entry["command"])
     raise SystemExit(f"{build} does not compile {unit}")
 
 
@@ -141,11 +148,11 @@ def tests_with(mistake, build, options, folder):
     patched = folder / mistake.file
     patched.parent.mkdir(parents=True)
     patched.write_text(text.replace(mistake.right, mistake.wrong))
-    words, unit = compile_command(build, mistake.unit), ROOT / mistake.unit
-    if mistake.unit == mistake.file:
-        words[words.index(str(unit))] = str(patched)
+    compiled, words = compile_command(build, mistake.unit)
+    if compiled == ROOT / mistake.file:
+        words[words.index(str(compiled))] = str(patched)
     words[words.index("-o") + 1] = str(folder / "unit.o")
-    # Before the project's own folder, so that the header with the mistake is found first.
+    # Before the project's own folder, so that the file with the mistake is included first.
     words.insert(next(i for i, word in enumerate(words) if word.startswith("-I")), f"-I{folder}")
     words.append("-Wno-error")  # a mistake may leave a variable unused
     if mistake.traced:
