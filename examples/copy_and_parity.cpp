@@ -31,8 +31,8 @@ namespace {
 
 constexpr int64_t kSymbols = 8, kRemembered = 10, kMany = int64_t{1} << 31;
 
-/// What differs between the models. With several segments, a sequence is read in so many parts, each
-/// with the state that the parts before have left, through which no gradient goes.
+/// What differs between the models. With several segments, a sequence is read in so many parts.
+/// Each starts from the state after the part before, through which no gradient goes.
 struct Mechanism {
   std::string name, mixer;
   void (*change)(GptOptions&) = [](GptOptions&) {};
@@ -158,8 +158,8 @@ int64_t rows_of(const Dataset<Sequences>& items, int64_t tokens) {
   return std::max<int64_t>(1, tokens / positions_of(items));
 }
 
-/// The length of training after this share of the run. Each length has an equal part of the run, the
-/// last one two.
+/// The length of training after this share of the run. Each length has an equal part of the run,
+/// and the last one two.
 int64_t length_at(const Problem& p, double share) {
   int64_t lengths = 0;
   while ((p.length >> lengths) >= p.shortest) ++lengths;
@@ -300,6 +300,7 @@ void run(const Settings& s, const std::string& title) {
   for (const Problem& problem : problems) {
     Settings own = s;
     own.run.out += "/" + problem.name;
+    if (!own.run.training.tensorboard.empty()) own.run.training.tensorboard += "/" + problem.name;
     std::vector<report::RunRecord> records;
     for (const Mechanism& mechanism : mechanisms)
       if (records.empty() || !training::interrupted()) records.push_back(train(own, problem, mechanism));
