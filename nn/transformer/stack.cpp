@@ -123,7 +123,7 @@ Tensor BlockStack::one_stream(Tensor x, const StackCall& call, StateList* state)
 }
 
 Tensor BlockStack::one_block(const Tensor& x, const StackCall& call) const {
-  const ModuleScope scope("universal");
+  const ModuleScope scope("blocks.0");
   Halted h =
       universal->forward(x, {.mask = call.mask, .lengths = call.lengths, .state = call.state}, call.traces);
   const Tensor y = h.state;
@@ -164,7 +164,10 @@ std::unique_ptr<StateList> BlockStack::make_state(int64_t batch, int64_t capacit
 
 void BlockStack::fields(Fields& f) {
   for (size_t i = 0; i < blocks.size(); ++i) f("blocks." + std::to_string(i), *blocks[i]);
-  f("universal", universal);
+  if (universal) {
+    f("blocks.0", universal->block);
+    f("halting", universal->halting);
+  }
   if (options_.block.residual == Residual::pre) f("final_norm", final_norm);
 }
 

@@ -67,7 +67,8 @@ class BlockStack : public Module {
   void fields(Fields& f) override;
 
   std::vector<std::unique_ptr<TransformerBlock>> blocks;  ///< empty if the stack is universal
-  std::unique_ptr<UniversalTransformer> universal;        ///< null unless it is
+  /// Null unless the stack is universal; its block has the path blocks.0
+  std::unique_ptr<UniversalTransformer> universal;
   Norm final_norm;
 
  protected:

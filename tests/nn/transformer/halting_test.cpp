@@ -176,7 +176,7 @@ TEST_CASE("a universal stack has one block, and padding before a row moves its c
   o.block.mixer.context = 8;
   Decoder stack = test::seeded<Decoder>(o);
   CHECK(stack.blocks.empty());
-  CHECK(stack.state_dict().count("universal.block.feed_forward.up.weight") == 1);
+  CHECK(stack.state_dict().count("blocks.0.feed_forward.up.weight") == 1);
   const Tensor x = test::normal({2, 6, 8}, 8);
   CHECK(test::distance(stack.clone().forward(x), stack.forward(x)) == 0);
   const Tensor padded = stack.forward(x, {.padding = index_tensor(std::vector<int64_t>{0, 2}, {2})});
