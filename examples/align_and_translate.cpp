@@ -65,7 +65,7 @@ Corpus read(const Settings& s) {
           std::make_unique<PipelineTokenizer>(train_bpe(text, {.vocabulary = s.vocabulary}))};
 }
 
-std::vector<report::RunRecord> run(const Settings& s) {
+void run(const Settings& s, const std::string& title) {
   const Corpus corpus = read(s);
   std::vector<SentencePair> sorted;
   for (const SentencePair& pair : corpus.held_out) sorted.push_back(pair);
@@ -104,7 +104,7 @@ std::vector<report::RunRecord> run(const Settings& s) {
                   quality(sorted, s.search), measure, model.parameter_count());
     records.push_back(record);
   }
-  return records;
+  examples::write_comparison(s.run, title, records);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Dataset<SentencePair> answers(const Dataset<Dialogue>& all, int64_t rounds) {
           }};
 }
 
-std::vector<report::RunRecord> run(const Settings& s) {
+void run(const Settings& s, const std::string& title) {
   const Dataset<Dialogue> training = dialogues(Part::training, 20000, s.rounds),
                           held_out = dialogues(Part::held_out, s.count, s.rounds, 1);
   std::string text;
@@ -97,7 +97,7 @@ std::vector<report::RunRecord> run(const Settings& s) {
                 "earlier turns decide, and {:.1f} % of these without the earlier turns\n",
                 record.sample, model.parameter_count(), right(all, s.search), all.size(),
                 right(remembering, s.search), right(forgetting, s.search));
-  return {record};
+  examples::write_comparison(s.run, title, {record});
 }
 
 }  // namespace

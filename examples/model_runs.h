@@ -11,9 +11,12 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "examples/command_line.h"
+#include "nn/report/page.h"
+#include "nn/report/record_file.h"
 #include "nn/report/report.h"
 #include "nn/training/interrupt.h"
 #include "nn/training/schedule_options.h"
+#include "nn/training/sweep.h"
 #include "nn/training/trainer.h"
 
 namespace vitrine::examples {
@@ -38,22 +41,30 @@ struct RunSettings {
     o.group("Machine");
     o("threads", threads, "CPU threads; 0: all cores").decides(nn::Role::execution);
     o.group("Files and progress");
-    o("out", out, "folder of the report, and of the checkpoint and metrics of each run")
+    o("out", out, "folder of the report, and of a folder for each run with its checkpoint and metrics")
         .decides(nn::Role::files);
   }
 };
 
-/// Trains the model of a task. `name` is that of the run in the report, and of its files.
+/// The files of the run with this name.
+inline nn::training::Run files_of(const RunSettings& run, std::string name) {
+  std::replace(name.begin(), name.end(), ' ', '_');
+  nn::training::Run files;
+  nn::training::place_files(files, run.out + "/" + name, nn::training::Layout::folders);
+  return files;
+}
+
+/// Trains the model of a task. `name` is that of the run in the report, and of its folder.
 template <class Settings>
 nn::report::RunRecord train(nn::training::Task task, const Settings& s, const std::string& name) {
   const RunSettings& run = s.run;
+  const nn::training::Run files = files_of(run, name);
+  std::filesystem::create_directories(std::filesystem::path(files.checkpoint).parent_path());
   nn::training::TrainingOptions options = run.training;
   options.run = name;
-  std::string file = name;
-  std::replace(file.begin(), file.end(), ' ', '_');
-  options.checkpoint = run.out + "/" + file + ".safetensors";
-  options.metrics = run.out + "/" + file + ".jsonl";
-  if (!options.tensorboard.empty()) options.tensorboard += "/" + file;
+  options.checkpoint = files.checkpoint;
+  options.metrics = files.metrics;
+  if (!options.tensorboard.empty()) options.tensorboard += "/" + files.file;
   nn::training::Trainer trainer(std::move(task), run.schedule.schedule(options.steps), options);
   trainer.run(nn::training::interrupted);
   nn::report::RunRecord& record = trainer.record();
@@ -62,8 +73,16 @@ nn::report::RunRecord train(nn::training::Task task, const Settings& s, const st
   return std::move(record);
 }
 
-/// The main function of a program with the options `s`, which has RunSettings as `run`. `body`
-/// trains models and returns their records, of which the report is made.
+/// Writes the record of each run into its folder, and one report of all, out/report.html.
+inline void write_comparison(const RunSettings& run, const std::string& title,
+                             const std::vector<nn::report::RunRecord>& records) {
+  for (const nn::report::RunRecord& record : records)
+    nn::report::write_record(files_of(run, record.name).record, record);
+  nn::report::write_report(run.out + "/report.html", title, records);
+}
+
+/// The main function of a program with the options `s`, which has RunSettings as `run`.
+/// `body(s, title)` trains models and writes the report with this title, out/report.html.
 template <class Settings, class Body>
 int run_model_program(const std::string& name, const std::string& purpose, const std::string& examples,
                       Settings s, int argc, char** argv, const Body& body) {
@@ -78,8 +97,7 @@ int run_model_program(const std::string& name, const std::string& purpose, const
     std::filesystem::create_directories(s.run.out);
     const RunLock lock("--out", s.run.out);
     nn::training::catch_signals();
-    const std::vector<nn::report::RunRecord> records = body(s);
-    nn::report::write_report(s.run.out + "/report.html", purpose, records);
+    body(s, purpose);
     say(stdout, "report: {}/report.html\n", s.run.out);
     return 0;
   });

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,22 +22,11 @@
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using synthetic::Part, synthetic::reversals, synthetic::Sequences;
+using synthetic::Part, synthetic::reversals;
 
 namespace {
 
 constexpr int64_t kSymbols = 10, kLength = 16, kWidth = 32, kBatch = 128;
-
-/// Inputs and targets, int64 [B, T].
-Batch batch_of(std::span<const Sequences> all) {
-  std::vector<int64_t> inputs, targets;
-  for (const Sequences& s : all) {
-    inputs.insert(inputs.end(), s.input.begin(), s.input.end());
-    targets.insert(targets.end(), s.target.begin(), s.target.end());
-  }
-  const int64_t count = std::ssize(all);
-  return {{index_tensor(inputs, {count, kLength}), index_tensor(targets, {count, kLength})}, count * kLength};
-}
 
 /// The number of sequences of which every symbol is right.
 int64_t count_right(TextEncoder& model, const Batch& batch) {
@@ -61,7 +49,7 @@ int main(int argc, char** argv) try {
                                .layers = 2}});
   const auto logits = [&](const Tensor& ids) { return model.logits(model.features(ids)); };
   const auto part = [](Part which, int64_t count, BatchPlan plan) {
-    return Loader(reversals(which, count), std::move(plan), batch_of);
+    return Loader(reversals(which, count), std::move(plan), synthetic::batch_of);
   };
   Loader loader = part(Part::training, 50000, shuffled_batches(50000, kBatch, /*seed=*/0));
   const std::vector<Batch> held_out = part(Part::held_out, 1000, ordered_batches(1000, 1000)).whole();

@@ -86,7 +86,7 @@ report::RunRecord train(const Settings& s, const std::string& name, Seq2SeqModel
   return record;
 }
 
-std::vector<report::RunRecord> run(const Settings& s) {
+void run(const Settings& s, const std::string& title) {
   const VocabularyTable table = frequent_words();
   RecurrentEncoderDecoderOptions options = s.model;
   options.source_vocabulary = options.vocabulary = table.size();
@@ -94,9 +94,10 @@ std::vector<report::RunRecord> run(const Settings& s) {
   PointerGenerator pointer({.base = options, .unseen = kUnseen});
   options.coverage = false;
   RecurrentEncoderDecoder plain(options);
-  return {train(s, "plain decoder", plain, {table, 0}),
-          train(s, "pointer-generator", pointer, {table, kUnseen},
-                [&](const auto& x) { return pointer.loss(x[0], x[1], x[2], x[3], s.coverage_weight); })};
+  const auto loss = [&](const auto& x) { return pointer.loss(x[0], x[1], x[2], x[3], s.coverage_weight); };
+  const auto of_plain = train(s, "plain decoder", plain, {table, 0});
+  const auto of_pointer = train(s, "pointer-generator", pointer, {table, kUnseen}, loss);
+  examples::write_comparison(s.run, title, {of_plain, of_pointer});
 }
 
 }  // namespace

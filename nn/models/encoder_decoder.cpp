@@ -4,8 +4,8 @@
 
 #include "core/record.h"
 #include "nn/layers/xavier.h"
-#include "nn/models/position_rows.h"
 #include "nn/transformer/mixers.h"
+#include "nn/transformer/position_rows.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 

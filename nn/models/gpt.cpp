@@ -9,8 +9,8 @@
 #include "nn/init.h"
 #include "nn/layers/heads.h"
 #include "nn/models/deviation.h"
-#include "nn/models/position_rows.h"
 #include "nn/transformer/mixers.h"
+#include "nn/transformer/position_rows.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
@@ -44,10 +44,19 @@ StackOptions stack_options(const GptOptions& o) {
                     .drop_path = o.drop_path},
           .layers = o.layers,
           .recompute_blocks = o.recompute_blocks,
-          .reversible = o.reversible};
+          .reversible = o.reversible,
+          .universal = o.universal,
+          .halting = o.halting,
+          .ponder = o.ponder};
 }
 
-Positions resolved(const GptOptions& o) { return nn::resolved(o.positions, mixer_options(o)); }
+Positions resolved(const GptOptions& o) {
+  if (o.universal && o.positions == Positions::automatic) return Positions::none;
+  return nn::resolved(o.positions, mixer_options(o));
+}
+
+/// The blocks with parameters of their own.
+int64_t own_blocks(const GptOptions& o) { return o.universal ? 1 : o.layers; }
 
 }  // namespace
 
@@ -95,6 +104,11 @@ void GptOptions::list(OptionList& o) {
   o("positions", positions, "position embedding");
   o("reversible", reversible,
     "save memory: blocks change two streams in turn, which the backward pass computes again from the result");
+  o("universal", universal,
+    "a universal Transformer: one block, which each position takes up to --layers times, until it halts");
+  const auto not_universal = [this] { return universal ? "" : "each block is taken once"; };
+  o("halting", halting, "how a position halts and what it returns").unless(not_universal);
+  o("ponder", ponder, "factor of the loss that makes positions halt early").at_least(0).unless(not_universal);
   o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
       .decides(Role::execution);
 }
@@ -113,7 +127,7 @@ void GptOptions::validate() const {
              inside = hidden > 0 ? static_cast<double>(hidden) : 4 * w;
   // The query and output projections, and two feed-forward layers; key heads may be few.
   const double block = 2 * w * w + 2 * w * inside * static_cast<double>(std::max<int64_t>(1, experts.count));
-  check_memory(4 * (w * (rows + places) + block * static_cast<double>(layers)),
+  check_memory(4 * (w * (rows + places) + block * static_cast<double>(own_blocks(*this))),
                fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
                            context, width, hidden, layers));
 }
@@ -154,7 +168,7 @@ int64_t Gpt::values_per_token() const {
   const int64_t width = options_.width, hidden = options_.hidden ? options_.hidden : 4 * width;
   if (options_.reversible) return options_.vocabulary;
   const int64_t block = options_.recompute_blocks ? width : 4 * width + hidden;
-  return options_.vocabulary + options_.layers * block;
+  return options_.vocabulary + own_blocks(options_) * block;
 }
 
 std::unique_ptr<DecodingState> Gpt::make_state(int64_t batch) const {

@@ -7,8 +7,8 @@
 
 #include "nn/layers/embedding.h"
 #include "nn/models/language_model.h"
-#include "nn/models/position_rows.h"
 #include "nn/options.h"
+#include "nn/transformer/position_rows.h"
 
 namespace vitrine::nn {
 
@@ -43,6 +43,11 @@ struct GptOptions {
   /// pass.
   bool recompute_blocks = false;
   bool reversible = false;  ///< blocks on two streams; see StackOptions
+  /// A universal Transformer: one block, which each position takes up to `layers` times. It brings
+  /// positions. The fields after this one belong to it; see StackOptions.
+  bool universal = false;
+  HaltingKind halting = HaltingKind::universal;
+  double ponder = 0.01;
 
   void list(OptionList& o);  ///< see nn/options.h
   /// Throws an error that explains the problem if the options are not valid.
@@ -61,7 +66,7 @@ class Gpt : public LanguageModel {
   std::string kind() const override { return "gpt"; }
   OptionValues settings() const override { return option_values(options_, {Role::result}); }
   /// Logits; of each block the output or, without recomputation, both sums, queries, heads and
-  /// the hidden channels. Of reversible blocks nothing.
+  /// the hidden channels. Of reversible blocks nothing, of a universal Transformer one step.
   int64_t values_per_token() const override;
   Tensor features(const Tensor& ids, const StackCall& call = {}) const override;
   Tensor logits(const Tensor& features) const override;

@@ -4,7 +4,7 @@
 #include "nn/attention/memory_tokens.h"
 #include "nn/layers/embedding.h"
 #include "nn/layers/linear.h"
-#include "nn/models/position_rows.h"
+#include "nn/transformer/position_rows.h"
 #include "nn/transformer/stack.h"
 
 namespace vitrine::nn {

@@ -24,7 +24,9 @@ struct Kind<Gpt> {
   using Options = GptOptions;
   static constexpr const char* name = "gpt";
   /// The path of what is built last
-  static std::string last(const Options& o) { return fmt::format("blocks.{}.", o.layers - 1); }
+  static std::string last(const Options& o) {
+    return o.universal ? "halting." : fmt::format("blocks.{}.", o.layers - 1);
+  }
   static std::map<std::string, Shape> largest(const Options& o) {
     std::map<std::string, Shape> shapes;
     const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;

@@ -72,8 +72,10 @@ Halting::Halting(int64_t width, HaltingOptions options) : unit(width, 1), option
 }
 
 Halted Halting::forward(const Tensor& x, const std::function<Tensor(const Tensor&, int64_t)>& step) const {
-  return adaptive_computation(
+  Halted h = adaptive_computation(
       x, step, [&](const Tensor& s) { return squeeze(sigmoid(unit.forward(s)), {-1}); }, options_);
+  if (training()) h.auxiliary = options_.ponder * mean(h.ponder);
+  return h;
 }
 
 void Halting::fields(Fields& f) { f("unit", unit); }

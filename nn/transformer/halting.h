@@ -21,6 +21,7 @@ struct HaltingOptions {
   HaltingKind kind = HaltingKind::universal;
   double threshold = 0.99;  ///< a position halts when its probabilities sum to more, in (0, 1)
   int64_t max_steps = 8;    ///< at least 1
+  double ponder = 0.01;     ///< factor of the auxiliary loss; see Halted
 };
 
 /// The result of adaptive computation, for states [..., C].
@@ -28,6 +29,9 @@ struct Halted {
   Tensor state;   ///< [..., C]
   Tensor ponder;  ///< [...]: N + R, the steps and the probability left for the last one
   Tensor steps;   ///< int64 [...]: N
+  /// ponder·mean(N + R), a scalar, which makes positions halt early; only Halting sets it, and
+  /// undefined in evaluation
+  Tensor auxiliary = {};
 };
 
 /// Applies `step(s, n)`, n = 1, 2, …, to all positions until each has halted, or max_steps times.
@@ -36,8 +40,7 @@ struct Halted {
 /// steps before it have left of 1. A halted position keeps its result. A position that has not
 /// halted after max_steps stops there: in `graves` its last p becomes what is left of 1, and in
 /// `universal` that p does not change. After each step the device is asked whether all positions
-/// have halted. To make positions halt early, a task adds a multiple of the mean of `ponder` to its
-/// loss.
+/// have halted.
 Halted adaptive_computation(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step,
                             const std::function<Tensor(const Tensor& s)>& probability,
                             const HaltingOptions& options = {});

@@ -47,42 +47,59 @@ AttentionMask after_padding(AttentionMask mask, const Tensor& padding, int64_t b
   return mask;
 }
 
+std::unique_ptr<UniversalTransformer> universal_of(const StackOptions& o) {
+  if (!o.universal) return nullptr;
+  return std::make_unique<UniversalTransformer>(
+      UniversalOptions{.block = block_options(o, o.layers - 1),
+                       .halting = {.kind = o.halting, .max_steps = o.layers, .ponder = o.ponder}});
+}
+
 DecodingState* member(StateList* list, size_t i) { return list ? list->states[i].get() : nullptr; }
 
 }  // namespace
 
 void StackOptions::validate() const {
   block.validate();
-  if (!reversible) return;
-  const std::pair<bool, const char*> contradictions[] = {
+  const std::pair<bool, const char*> of_reversible[] = {
       {block.residual != Residual::pre, "with residual connections that are not pre-norm"},
       {block.cross, "with a cross-attention"},
       {block.experts.count > 0, "with experts"},
       {recompute_blocks, "with blocks that are computed again, which reversible blocks are anyway"}};
-  for (const auto& [given, what] : contradictions)
-    check(!given, "reversible: wanted pre-norm blocks of a mixer and a feed-forward part, and they come {}",
+  for (const auto& [given, what] : of_reversible)
+    check(!reversible || !given,
+          "reversible: wanted pre-norm blocks of a mixer and a feed-forward part, and they come {}", what);
+  const std::pair<bool, const char*> of_universal[] = {
+      {reversible, "reversible"},
+      {block.cross, "one with a cross-attention"},
+      {block.experts.count > 0, "one of experts"},
+      {recompute_blocks, "computed again in the backward pass"},
+      {block.residual == Residual::admin, "one of Residual::admin, which measures each part once"}};
+  for (const auto& [given, what] : of_universal)
+    check(!universal || !given, "universal: wanted a block that can be applied several times, and it is {}",
           what);
 }
 
 BlockStack::BlockStack(const StackOptions& options)
-    : final_norm((options.validate(), options.block.mixer.width), options.block.norm,
-                 options.block.norm_epsilon),
+    : universal((options.validate(), universal_of(options))),
+      final_norm(options.block.mixer.width, options.block.norm, options.block.norm_epsilon),
       options_(options) {
-  for (int64_t i = 0; i < options.layers; ++i)
+  for (int64_t i = 0; !universal && i < options.layers; ++i)
     blocks.push_back(std::make_unique<TransformerBlock>(block_options(options, i)));
 }
 
 Tensor BlockStack::forward(const Tensor& x, const StackCall& given) const {
   auto* const state = dynamic_cast<StateList*>(given.state);
-  check(given.state == nullptr || (state != nullptr && state->states.size() == blocks.size()),
-        "BlockStack: the state is not one of {} blocks; wanted what make_state gave", blocks.size());
+  check(given.state == nullptr || (state != nullptr && std::ssize(state->states) == options_.layers),
+        "BlockStack: the state is not one of {} blocks; wanted what make_state gave", options_.layers);
   check(!given.source.defined() || options_.block.cross,
         "BlockStack: a source is given, and the blocks have no cross-attention");
   if (given.traces) given.traces->resize(blocks.size());
   StackCall call = given;
   call.mask = after_padding(given.mask, given.padding, x.size(0), (state ? state->length() : 0) + x.size(1));
   call.mask.causal = options_.block.mixer.causal;
-  const Tensor y = options_.reversible ? two_streams(x, call, state) : one_stream(x, call, state);
+  const Tensor y = universal             ? one_block(x, call)
+                   : options_.reversible ? two_streams(x, call, state)
+                                         : one_stream(x, call, state);
   const ModuleScope scope("final_norm");
   return options_.block.residual == Residual::pre ? final_norm.forward(y) : y;
 }
@@ -103,6 +120,15 @@ Tensor BlockStack::one_stream(Tensor x, const StackCall& call, StateList* state)
     x = block.forward(x, own, cross, routed ? &call.routing->emplace_back() : nullptr);
   }
   return x;
+}
+
+Tensor BlockStack::one_block(const Tensor& x, const StackCall& call) const {
+  const ModuleScope scope("blocks.0");
+  Halted h =
+      universal->forward(x, {.mask = call.mask, .lengths = call.lengths, .state = call.state}, call.traces);
+  const Tensor y = h.state;
+  if (call.halted) *call.halted = std::move(h);
+  return y;
 }
 
 Tensor BlockStack::two_streams(const Tensor& x, const StackCall& call, StateList* state) const {
@@ -130,6 +156,7 @@ Tensor BlockStack::two_streams(const Tensor& x, const StackCall& call, StateList
 }
 
 std::unique_ptr<StateList> BlockStack::make_state(int64_t batch, int64_t capacity) const {
+  if (universal) return universal->make_state(batch, capacity);
   auto all = std::make_unique<StateList>();
   for (const auto& block : blocks) all->states.push_back(block->make_state(batch, capacity));
   return all;
@@ -137,6 +164,10 @@ std::unique_ptr<StateList> BlockStack::make_state(int64_t batch, int64_t capacit
 
 void BlockStack::fields(Fields& f) {
   for (size_t i = 0; i < blocks.size(); ++i) f("blocks." + std::to_string(i), *blocks[i]);
+  if (universal) {
+    f("blocks.0", universal->block);
+    f("halting", universal->halting);
+  }
   if (options_.block.residual == Residual::pre) f("final_norm", final_norm);
 }
 
@@ -154,8 +185,8 @@ Decoder Decoder::clone() {
   return clone_into([this] { return Decoder(options_); });
 }
 
-Tensor auxiliary_loss(const std::vector<Routing>& routing) {
-  Tensor sum;
+Tensor auxiliary_loss(const std::vector<Routing>& routing, const Halted& halted) {
+  Tensor sum = halted.auxiliary;
   for (const Routing& r : routing)
     if (r.auxiliary.defined()) sum = sum.defined() ? sum + r.auxiliary : r.auxiliary;
   return sum;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/transformer/block.h"
+#include "nn/transformer/universal.h"
 
 namespace vitrine::nn {
 
@@ -23,6 +24,11 @@ struct StackOptions {
   /// result is their mean. The memory of training then does not depend on the number of blocks
   /// (nn/transformer/reversible.h). Gomez et al. 2017; Kitaev, Kaiser, Levskaya 2020.
   bool reversible = false;
+  /// A universal Transformer (nn/transformer/universal.h): one block, which each position takes up
+  /// to `layers` times. The fields after this one belong to it.
+  bool universal = false;
+  HaltingKind halting = HaltingKind::universal;
+  double ponder = 0.01;  ///< factor of the mean ponder cost in its auxiliary loss
 
   /// Throws an error that explains the problem if the options contradict each other.
   void validate() const;
@@ -41,11 +47,14 @@ struct StackCall {
   /// int64 [B, S]: the tokens of the source, which a model may copy; blocks do not read them
   Tensor source_ids = {};
   DecodingState* state = nullptr;  ///< from make_state: x continues its positions
-  /// If not null: receives one trace per block, of its cross-attention if it has one
+  /// If not null: receives one trace per block, of its cross-attention if it has one. A universal
+  /// stack gives one per step.
   std::vector<MixerTrace>* traces = nullptr;
   /// If not null: receives the routing of each block that has experts, with its auxiliary loss.
   /// Such a block is then not recomputed, because a recomputed function has one result.
   std::vector<Routing>* routing = nullptr;
+  /// If not null: receives what the positions of a universal stack took, with its auxiliary loss
+  Halted* halted = nullptr;
 };
 
 /// x [B, T, C] → [B, T, C]: the blocks in order, and for pre-norm a final norm. With a state or
@@ -57,7 +66,9 @@ class BlockStack : public Module {
   std::unique_ptr<StateList> make_state(int64_t batch, int64_t capacity) const;
   void fields(Fields& f) override;
 
-  std::vector<std::unique_ptr<TransformerBlock>> blocks;
+  std::vector<std::unique_ptr<TransformerBlock>> blocks;  ///< empty if the stack is universal
+  /// Null unless the stack is universal; its block has the path blocks.0
+  std::unique_ptr<UniversalTransformer> universal;
   Norm final_norm;
 
  protected:
@@ -66,6 +77,7 @@ class BlockStack : public Module {
 
  private:
   Tensor one_stream(Tensor x, const StackCall& call, StateList* state) const;
+  Tensor one_block(const Tensor& x, const StackCall& call) const;
   Tensor two_streams(const Tensor& x, const StackCall& call, StateList* state) const;
 };
 
@@ -84,8 +96,9 @@ class Decoder : public BlockStack {
   Decoder clone();
 };
 
-/// The sum of the auxiliary losses of the blocks with experts; undefined if there are none.
-Tensor auxiliary_loss(const std::vector<Routing>& routing);
+/// The sum of the auxiliary losses of the blocks with experts, and of a universal stack; undefined
+/// if there are none.
+Tensor auxiliary_loss(const std::vector<Routing>& routing, const Halted& halted = {});
 
 /// The initialization of Residual::admin. `run` computes a forward pass of the stack on a typical
 /// batch, with all ω = 1. Then ω_i² becomes 1 + Σ Var[f_j] over the parts j before part i, where

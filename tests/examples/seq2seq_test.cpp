@@ -1,5 +1,6 @@
-// The programs of the recurrent encoder-decoder, the pointer-generator and dialogues. A few steps
-// of training show that they run; .ci/models runs them in full.
+// Programs that compare models: the recurrent encoder-decoder, the pointer-generator, dialogues,
+// and mechanisms that copy and count. A few steps of training show that they run; .ci/models runs
+// them in full.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -33,7 +34,7 @@ TEST_CASE("recurrent encoder-decoders translate dates, with any attention, and t
   const std::string page = bytes_of_file(folder / "report.html");
   check_has(page, "map-thumbs");
   check_has(page, "% right, short sources");
-  const std::string checkpoint = folder / "score_additive.safetensors";
+  const std::string checkpoint = folder / "score_additive/checkpoint.safetensors";
   const std::string line =
       printed_by((VITRINE_VITRINE_PROGRAM " translate " + checkpoint + " 'march 3, 2021'").c_str());
   CHECK(std::count(line.begin(), line.end(), '\n') == 1);
@@ -84,4 +85,28 @@ TEST_CASE("dialogues are answered, and the conversation is shown") {
   check_has(bytes_of_file(folder / "report.html"), "map-thumbs");
   CHECK(std::system((tiny + " --rounds 0 2> /dev/null").c_str()) != 0);
   vitrine::test::check_full_output(tiny + " --out " + folder.path.string());
+}
+
+TEST_CASE("each mechanism copies, remembers and counts, and runs are compared by task and in all") {
+  const Folder folder;
+  const std::string tiny = VITRINE_COPY_AND_PARITY
+      " --steps 4 --width 8 --layers 1 --heads 2 --copied 4 --bits 8 --total 40 "
+      "--tokens 80 --held-out 1";
+  const std::string printed = run(tiny, folder);
+  for (const char* task : {"copy", "long_copy", "parity"}) {
+    for (const char* mechanism :
+         {"standard", "experts", "universal", "reformer", "transformer_xl", "rwkv4", "rwkv7", "mamba"}) {
+      check_has(printed, std::string(task) + ", " + mechanism + ": ");
+      CHECK(std::ifstream(folder / (std::string(task) + "/" + mechanism + "/record.json")).good());
+    }
+    check_has(bytes_of_file(folder / (std::string(task) + "/report.html")), "Totals");
+  }
+  check_has(printed, "accuracy, twice as long");
+  const std::string page = bytes_of_file(folder / "report.html");
+  check_has(page, "steps to 99 %");
+  check_has(page, "peak memory");
+  check_has(run(tiny + " --tasks parity --mechanisms lstm,rotary", folder), "parity, lstm: ");
+  CHECK(std::system((tiny + " --tasks nonsense 2> /dev/null").c_str()) != 0);
+  CHECK(std::system((tiny + " --mechanisms nonsense 2> /dev/null").c_str()) != 0);
+  vitrine::test::check_full_output(tiny + " --tasks parity --mechanisms lstm --out " + folder.path.string());
 }

@@ -212,7 +212,7 @@ const TruthAdapters kBlockTruthAdapters = {
      [](Params p, In in) { return block_norm(nn::NormKind::scale, p, in.at("x"), in.at("g"), {}); }},
     {"universal_coordinates",
      [](Params p, In) {
-       return nn::universal_coordinates(p.at("n"), p.at("d"), p.at("step"), DType::float64);
+       return nn::universal_coordinates(0, p.at("n"), p.at("step"), zeros({1, p.at("d")}, DType::float64));
      }},
 };
 

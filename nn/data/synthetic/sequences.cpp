@@ -1,6 +1,9 @@
 #include "nn/data/synthetic/sequences.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "core/creation.h"
 
 namespace vitrine::nn::synthetic {
 namespace {
@@ -63,6 +66,39 @@ Dataset<Sequences> long_copies(Part part, int64_t size, const LongCopyOptions& o
         return item;
       },
       [](const Sequences& item) { return content_of(item.input); });
+}
+
+Dataset<Sequences> written_after(Dataset<Sequences> items, int64_t separator) {
+  return mapped(std::move(items), [separator](Sequences item) {
+    std::vector<int64_t> target(item.input.size(), kIgnored);
+    target.insert(target.end(), item.target.begin(), item.target.end());
+    item.input.push_back(separator);
+    item.input.insert(item.input.end(), item.target.begin(), std::prev(item.target.end()));
+    return Sequences{std::move(item.input), std::move(target)};
+  });
+}
+
+Dataset<Sequences> counted_from(Dataset<Sequences> items, int64_t first) {
+  return mapped(std::move(items), [first](Sequences item) {
+    const int64_t count = std::min(first, std::ssize(item.target));
+    std::fill_n(item.target.begin(), count, kIgnored);
+    return item;
+  });
+}
+
+Batch batch_of(std::span<const Sequences> sequences) {
+  check(!sequences.empty(), "batch_of: there are no sequences");
+  std::vector<int64_t> inputs, targets;
+  for (const Sequences& s : sequences) {
+    check(s.input.size() == sequences[0].input.size() && s.target.size() == s.input.size(),
+          "batch_of: a sequence has {} symbols and {} targets, wanted {} like the first", s.input.size(),
+          s.target.size(), sequences[0].input.size());
+    inputs.insert(inputs.end(), s.input.begin(), s.input.end());
+    targets.insert(targets.end(), s.target.begin(), s.target.end());
+  }
+  const Shape shape = {std::ssize(sequences), std::ssize(sequences[0].input)};
+  return {{index_tensor(inputs, shape), index_tensor(targets, shape)},
+          std::ssize(targets) - std::count(targets.begin(), targets.end(), kIgnored)};
 }
 
 }  // namespace vitrine::nn::synthetic

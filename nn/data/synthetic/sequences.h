@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "nn/data/batch.h"
 #include "nn/data/synthetic/part.h"
 
 namespace vitrine::nn::synthetic {
@@ -35,5 +37,21 @@ struct LongCopyOptions {
 };
 Dataset<Sequences> long_copies(Part part, int64_t size, const LongCopyOptions& options = {},
                                uint64_t seed = 0);
+
+/// A target that no loss counts: the ignore_index of cross_entropy.
+constexpr int64_t kIgnored = -100;
+
+/// The same sequences for a model that predicts the next token: the input, a separator, and the
+/// target except its last symbol. Only the targets from the separator on count:
+///   input   3 1 2 S 3 1
+///   target  - - - 3 1 2
+Dataset<Sequences> written_after(Dataset<Sequences> items, int64_t separator);
+
+/// The same sequences, of whose targets only those from position `first` on count.
+Dataset<Sequences> counted_from(Dataset<Sequences> items, int64_t first);
+
+/// Inputs and targets, int64 [B, T]. The loss is a mean over the targets that count. Sequences of
+/// different lengths are an error.
+Batch batch_of(std::span<const Sequences> sequences);
 
 }  // namespace vitrine::nn::synthetic

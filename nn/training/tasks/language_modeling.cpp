@@ -39,17 +39,16 @@ void check_batch(LanguageModel& model, int64_t batch) {
                fmt::format("training: a batch of {} windows of {} tokens", batch, model.context()));
 }
 
-/// In training, a model with experts adds its auxiliary loss.
-Tensor loss_of(const LanguageModel& model, const std::vector<Tensor>& batch,
-               std::vector<MixerTrace>* traces = nullptr) {
+}  // namespace
+
+Tensor next_token_loss(const LanguageModel& model, const std::vector<Tensor>& batch,
+                       std::vector<MixerTrace>* traces) {
   std::vector<Routing> routing;
-  const Tensor loss =
-      cross_entropy(model.forward(batch[0], {.traces = traces, .routing = &routing}), batch[1]);
-  const Tensor auxiliary = auxiliary_loss(routing);
+  Halted halted;
+  const Tensor logits = model.forward(batch[0], {.traces = traces, .routing = &routing, .halted = &halted});
+  const Tensor loss = cross_entropy(logits, batch[1]), auxiliary = auxiliary_loss(routing, halted);
   return auxiliary.defined() ? loss + auxiliary : loss;
 }
-
-}  // namespace
 
 Task language_modeling(LanguageModel& model, Tokens training, Tokens validation, int64_t batch,
                        uint64_t seed) {
@@ -63,7 +62,7 @@ Task language_modeling(LanguageModel& model, Tokens training, Tokens validation,
       .model = model,
       .batch = [in](int64_t index) { return in->batch(index); },
       .validation = [out] { return out->whole(); },
-      .loss = [&model](const std::vector<Tensor>& x) { return loss_of(model, x); },
+      .loss = [&model](const std::vector<Tensor>& x) { return next_token_loss(model, x); },
       .logits = [&model](const std::vector<Tensor>& x) { return model.forward(x[0]); },
       .metrics = {perplexity_metric()},
       .words = {.item = "token",
@@ -87,7 +86,7 @@ void inspect_attention(LanguageModel& model, const Batch& on_cpu,
   const ModeScope evaluation(model, false);
   std::vector<MixerTrace> traces;
   Tape tape;
-  const Tensor loss = loss_of(model, batch.tensors, &traces);
+  const Tensor loss = next_token_loss(model, batch.tensors, &traces);
   std::vector<std::string> labels;
   for (double id : select(on_cpu.tensors[0], 0, 0).values())
     labels.push_back(label(static_cast<int64_t>(id)));

@@ -20,6 +20,12 @@ namespace vitrine::nn::training {
 Task language_modeling(LanguageModel& model, Tokens training, Tokens validation, int64_t batch,
                        uint64_t seed);
 
+/// The mean cross-entropy of the model on a batch of ids and targets. In training the auxiliary
+/// losses of experts and of a universal Transformer are added. `traces`, if not null, receives
+/// those of the blocks.
+Tensor next_token_loss(const LanguageModel& model, const std::vector<Tensor>& batch,
+                       std::vector<MixerTrace>* traces = nullptr);
+
 /// Adds to the record the statistics of every head on one batch of language_modeling, and the
 /// weights of its first row as maps. `label` gives the text of a token.
 void inspect_attention(LanguageModel& model, const Batch& batch,

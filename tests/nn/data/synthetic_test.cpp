@@ -154,6 +154,25 @@ TEST_CASE("sequences are reversed, copied, remembered and summed") {
           std::vector<int64_t>(x.target.begin() + 14, x.target.end()));
     CHECK(std::count(x.target.begin(), x.target.end(), 0) == 14);
   }
+  const auto written = written_after(copies(Part::training, 3, {5, 4, 4}), 5);
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::vector<int64_t> x = copies(Part::training, 3, {5, 4, 4})[i].input;
+    CHECK(written[i].input == std::vector<int64_t>{x[0], x[1], x[2], x[3], 5, x[0], x[1], x[2]});
+    CHECK(written[i].target == std::vector<int64_t>{-100, -100, -100, -100, x[0], x[1], x[2], x[3]});
+  }
+  const Sequences bits = parities(Part::training, 1, 6, 6)[0];
+  const Sequences end = counted_from(parities(Part::training, 1, 6, 6), 4)[0];
+  CHECK(end.input == bits.input);
+  CHECK(end.target == std::vector<int64_t>{-100, -100, -100, -100, bits.target[4], bits.target[5]});
+  CHECK(counted_from(parities(Part::training, 1, 6, 6), 9)[0].target == std::vector<int64_t>(6, -100));
+  const Batch batch = batch_of(std::vector<Sequences>{bits, end});
+  CHECK(batch.tokens == 8);
+  CHECK(batch.tensors[0].shape() == Shape{2, 6});
+  CHECK(slice(batch.tensors[1], 0, 1, 2).values() ==
+        std::vector<double>(end.target.begin(), end.target.end()));
+  CHECK_THROWS_WITH_AS(batch_of({}), doctest::Contains("no sequences"), Error);
+  CHECK_THROWS_WITH_AS(batch_of(std::vector<Sequences>{bits, {{1}, {1}}}),
+                       doctest::Contains("1 symbols and 1 targets, wanted 6"), Error);
   CHECK_THROWS_WITH_AS(copies(Part::training, 1, {5, 3, 2}), doctest::Contains("lengths from 3 to 2"), Error);
   CHECK_THROWS_WITH_AS(long_copies(Part::training, 1, {0}), doctest::Contains("symbols 0"), Error);
 }

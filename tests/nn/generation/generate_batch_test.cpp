@@ -46,6 +46,15 @@ TEST_CASE("a batch of prompts of different lengths gives the greedy tokens of ea
   }
 }
 
+TEST_CASE("a batch of prompts gives the greedy tokens of each, for a universal Transformer") {
+  GptOptions options = test::tiny_gpt();
+  options.universal = true;
+  options.layers = 4;
+  Gpt model = test::lively(options);
+  for (const int64_t count : {3, 20})
+    CHECK(generate_batch(model, kPrompts, count, kGreedy) == one_by_one(model, kPrompts, count, kGreedy));
+}
+
 TEST_CASE("prompts longer than the context and groups of key heads are continued in a batch as alone") {
   GptOptions options = test::tiny_gpt("rotary");
   options.key_heads = 1;

@@ -55,6 +55,9 @@ std::vector<std::pair<std::string, GptOptions>> choices() {
   add("sinusoidal", [](GptOptions& o) { o.positions = Positions::sinusoidal; });
   add("no positions", [](GptOptions& o) { o.positions = Positions::none; });
   add("an output layer of its own", [](GptOptions& o) { o.tied = false; });
+  for (const char* kind : {"universal", "graves"})
+    add(kind,
+        [&](GptOptions& o) { o.universal = true, o.layers = 4, o.halting = value_named<HaltingKind>(kind); });
   add("own key heads", [](GptOptions& o) { o.key_heads = 0; });
   return all;
 }
@@ -130,8 +133,9 @@ TEST_CASE("decoding token by token with the cache equals the full pass") {
 }
 
 TEST_CASE("a token never sees what comes after it") {
-  for (const auto& name : mechanisms()) {
-    Gpt model(tiny_with_one_key_head(name));
+  for (const auto& choice : choices()) {
+    const std::string& name = choice.first;
+    Gpt model(choice.second);
     model.to(DType::float64);
     randomize(model);
     Tensor x = ids(1, 8);

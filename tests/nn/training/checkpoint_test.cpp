@@ -67,7 +67,10 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
   GptOptions streams = test::tiny();
   streams.feed_forward = FeedForwardKind::rwkv4;
   streams.reversible = true;
-  for (const GptOptions& options : {test::tiny(), odd, routed, streams})
+  GptOptions universal = test::tiny();
+  universal.universal = true;
+  universal.halting = HaltingKind::graves;
+  for (const GptOptions& options : {test::tiny(), odd, routed, streams, universal})
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
       const SavedModel saved(options, dtype);
       const Generator before = default_generator();

@@ -7,10 +7,14 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "nn/check_gradients.h"
-#include "nn/transformer/universal.h"
+#include "nn/models/gpt.h"
+#include "nn/training/tasks/language_modeling.h"
+#include "nn/transformer/stack.h"
 #include "ops/elementwise.h"
+#include "ops/loss.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
+#include "tests/nn/transformer/seeded.h"
 #include "tests/ops/reference.h"
 
 using namespace vitrine;
@@ -121,8 +125,7 @@ TEST_CASE("universal Transformer: every step is the block on the state plus the 
   model.halting.unit.weight.assign(zeros({1, 8}, DType::float64));
   model.halting.unit.bias.assign(zeros({1}, DType::float64));  // probability ½, then the rest
   const auto step = [&](const Tensor& s, int64_t n) {
-    return model.block.forward(s + universal_coordinates(3, 8, n, DType::float64),
-                               {.mask = {.causal = true}});
+    return model.block.forward(s + universal_coordinates(0, 3, n, s), {.mask = {.causal = true}});
   };
   const Tensor x = test::normal({1, 3, 8}, 8), first = step(x, 1);
   CHECK(test::distance(model.forward(x).state, (first + step(first, 2)) * 0.5) < 1e-14);
@@ -146,5 +149,74 @@ TEST_CASE("wrong arguments of halting and of the universal Transformer") {
   const UniversalTransformer model = universal_transformer(universal_options(HaltingKind::graves));
   KeyValueCache cache;
   CHECK_THROWS_WITH_AS(model.forward(test::normal({1, 2, 8}, 8), {.state = &cache}),
-                       doctest::Contains("no decoding state"), Error);
+                       doctest::Contains("the state is not one of 4 steps"), Error);
+}
+
+TEST_CASE("universal Transformer: decoding gives the full pass, though positions halt at other steps") {
+  for (const HaltingKind kind : {HaltingKind::graves, HaltingKind::universal}) {
+    INFO(name_of(kind));
+    const UniversalTransformer model = universal_transformer(universal_options(kind));
+    const Tensor x = test::normal({2, 6, 8}, 8);
+    std::vector<MixerTrace> traces;
+    const Halted h = model.forward(x, {}, &traces);
+    REQUIRE(min(h.steps).item() < max(h.steps).item());
+    CHECK(static_cast<double>(traces.size()) == max(h.steps).item());  // none after all have halted
+    const auto state = model.make_state(2, 6);
+    for (int64_t t = 0; t < 6; ++t) {
+      const Halted step = model.forward(slice(x, 1, t, t + 1), {.state = state.get()}, &traces);
+      CHECK(traces.size() == 4);
+      CHECK(test::distance(step.state, slice(h.state, 1, t, t + 1)) < 1e-13);
+      CHECK(test::distance(step.ponder, slice(h.ponder, 1, t, t + 1)) < 1e-13);
+    }
+  }
+}
+
+TEST_CASE("a universal stack has one block, and padding before a row moves its coordinates") {
+  StackOptions o = {.block = universal_options(HaltingKind::graves).block, .layers = 3, .universal = true};
+  o.block.mixer.context = 8;
+  Decoder stack = test::seeded<Decoder>(o);
+  CHECK(stack.blocks.empty());
+  CHECK(stack.state_dict().count("blocks.0.feed_forward.up.weight") == 1);
+  const Tensor x = test::normal({2, 6, 8}, 8);
+  CHECK(test::distance(stack.clone().forward(x), stack.forward(x)) == 0);
+  const Tensor padded = stack.forward(x, {.padding = index_tensor(std::vector<int64_t>{0, 2}, {2})});
+  CHECK(test::distance(slice(padded, 0, 0, 1), stack.forward(slice(x, 0, 0, 1))) < 1e-13);
+  CHECK(test::distance(slice(slice(padded, 0, 1, 2), 1, 2, 6),
+                       stack.forward(slice(slice(x, 0, 1, 2), 1, 2, 6))) < 1e-13);
+  std::vector<MixerTrace> traces;
+  Halted halted;
+  stack.forward(x, {.traces = &traces, .halted = &halted});
+  CHECK(halted.steps.shape() == Shape{2, 6});
+  CHECK(static_cast<double>(traces.size()) == max(halted.steps).item());
+  const auto wrong = [&](const char* message, const auto& change) {
+    StackOptions other = o;
+    change(other);
+    CHECK_THROWS_WITH_AS(Decoder{other}, doctest::Contains(message), Error);
+  };
+  wrong("it is reversible", [](StackOptions& s) { s.reversible = true; });
+  wrong("it is computed again", [](StackOptions& s) { s.recompute_blocks = true; });
+  wrong("it is one with a cross-attention", [](StackOptions& s) { s.block.cross = true; });
+  wrong("it is one of experts", [](StackOptions& s) { s.block.experts.count = 2; });
+  wrong("it is one of Residual::admin", [](StackOptions& s) { s.block.residual = Residual::admin; });
+}
+
+TEST_CASE("a universal language model pays for its steps in training, and not in evaluation") {
+  manual_seed(5);
+  Gpt model(
+      {.vocabulary = 7, .context = 6, .width = 8, .layers = 3, .heads = 2, .universal = true, .ponder = 0.5});
+  model.to(DType::float64);
+  CHECK(!model.positions.defined());
+  const Tensor ids = index_tensor(std::vector<int64_t>{1, 2, 3, 4, 5, 6}, {1, 6});
+  const auto loss = [&] { return training::next_token_loss(model, {ids, ids}).item(); };
+  const auto plain = [&](Halted& halted) {
+    return cross_entropy(model.forward(ids, {.halted = &halted}), ids).item();
+  };
+  Halted halted;
+  CHECK(loss() == doctest::Approx(plain(halted) + 0.5 * mean(halted.ponder).item()).epsilon(1e-14));
+  CHECK(halted.ponder.values()[0] > 1);
+  model.eval();
+  CHECK(loss() == doctest::Approx(plain(halted)).epsilon(1e-14));
+  CHECK(!halted.auxiliary.defined());
+  CHECK(model.parameter_count() <
+        Gpt({.vocabulary = 7, .context = 6, .width = 8, .layers = 3, .heads = 2}).parameter_count());
 }

@@ -1,4 +1,4 @@
-#include "nn/models/position_rows.h"
+#include "nn/transformer/position_rows.h"
 
 #include "core/creation.h"
 #include "nn/attention/positions.h"
