@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "examples/command_line.h"
+#include "nn/report/page.h"
 #include "nn/report/report.h"
 #include "nn/training/interrupt.h"
 #include "nn/training/schedule_options.h"
@@ -62,8 +63,19 @@ nn::report::RunRecord train(nn::training::Task task, const Settings& s, const st
   return std::move(record);
 }
 
+/// The report of runs of one task.
+inline void write_results(const std::string& path, const std::string& title,
+                          const std::vector<nn::report::RunRecord>& records) {
+  nn::report::write_report(path, title, records);
+}
+/// The page of a program whose runs have different tasks.
+inline void write_results(const std::string& path, const std::string& /*title*/,
+                          const nn::report::Page& page) {
+  nn::report::write_page(path, page);
+}
+
 /// The main function of a program with the options `s`, which has RunSettings as `run`. `body`
-/// trains models and returns their records, of which the report is made.
+/// trains models and returns what the report shows: their records, or a page.
 template <class Settings, class Body>
 int run_model_program(const std::string& name, const std::string& purpose, const std::string& examples,
                       Settings s, int argc, char** argv, const Body& body) {
@@ -78,8 +90,7 @@ int run_model_program(const std::string& name, const std::string& purpose, const
     std::filesystem::create_directories(s.run.out);
     const RunLock lock("--out", s.run.out);
     nn::training::catch_signals();
-    const std::vector<nn::report::RunRecord> records = body(s);
-    nn::report::write_report(s.run.out + "/report.html", purpose, records);
+    write_results(s.run.out + "/report.html", purpose, body(s));
     say(stdout, "report: {}/report.html\n", s.run.out);
     return 0;
   });
