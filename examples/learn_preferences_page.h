@@ -126,15 +126,17 @@ inline nn::report::Page page_of(const PreferenceRuns& runs) {
                        {ordered, fmt::format("{:.1f} % of the pairs are ordered by their true rewards.",
                                              100 * runs.right_order)}}},
           {.title = "Policies",
-           .figures = {{table,
-                        "Best reward and its KL are those of the policy with the largest "
-                        "reward − β·KL, which is known for this data. Without a KL penalty there is none."},
-                       {frontier_of(runs),
-                        "No policy is above the dashed line. Dots are evaluations during training."},
-                       {chart_of(runs, "true reward", "true reward")},
-                       {chart_of(runs, "learned reward", "learned reward")},
-                       {chart_of(runs, "win rate", "share of answers better than the imitation's")},
-                       {chart_of(runs, "KL", "KL(policy‖imitation), nats per answer")}}},
+           .figures =
+               {{table,
+                 "Best reward and its KL are those of the policy with the largest "
+                 "reward − β·KL, which is known for this data. Without a KL penalty there is none."},
+                {frontier_of(runs),
+                 "Dots are evaluations during training. The dashed line is the largest possible reward at each "
+                 "distance, if the imitation is perfect. Means over sampled answers scatter about it."},
+                {chart_of(runs, "true reward", "true reward")},
+                {chart_of(runs, "learned reward", "learned reward")},
+                {chart_of(runs, "win rate", "share of answers better than the imitation's")},
+                {chart_of(runs, "KL", "KL(policy‖imitation), nats per answer")}}},
           {.title = "Answers to held-out prompts", .figures = {{answers}}}}};
 }
 
