@@ -12,6 +12,8 @@ JOBS ?= $(shell nproc)
 STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
+NO_VECTORS = cuda|text|data|report|examples
+SAMPLED = cuda/(strides|extremes|gpt|optim/optimizers|attention/(steps|16_bits)|runtime/step_graph)|ops/cpu/gemm/gemm
 STAGES = format includes page docs comments lengths data isa samples mutation cards asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
@@ -22,7 +24,7 @@ demo: install
 	@$(STAGE) "demo" build-demo/examples/train_gpt --compare standard,laser
 
 test: install build
-	@$(STAGE) "tests" $(CTEST) release -LE 'fuzz|planted' --output-log build/tests.log
+	@$(STAGE) "tests" $(CTEST) release -LE '$(SLOW)' --output-log build/tests.log
 
 bench: install
 	@bash .ci/build release bench
@@ -64,15 +66,15 @@ check-lengths:
 # Reference cases in the folder that VITRINE_DATA names, which a fresh clone skips.
 check-data: build
 	@$(STAGE) "tests on VITRINE_DATA" $(CTEST) release -R '_cases$$'
-# The emulator has no instruction sets to choose from.
+# Without what has no instruction sets to choose from: the emulator, text, files and pages.
 check-isa: build
-	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|cuda'
-	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|cuda'
-# Tests that take too long for `make test`: the random programs after the first thousand, and every
-# sample of each row on the emulator.
+	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|$(NO_VECTORS)'
+	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|$(NO_VECTORS)'
+# Tests that take too long for `make test`: the random programs after the first thousand, and all
+# cases of the tests that otherwise run a part of them.
 check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
-	@VITRINE_DEVICE_SAMPLES=1000 $(STAGE) "all samples on the emulator" $(CTEST) release -R '^cuda/(strides|extremes|twins|gpt)$$'
+	@VITRINE_SAMPLES=1000 $(STAGE) "all samples" $(CTEST) release -R '^($(SAMPLED))$$'
 # All pairs of attentions and parts, and the pages that show them.
 check-cards: build
 	@$(STAGE) "proof cards" .ci/cards --check

@@ -9,34 +9,6 @@
 namespace vitrine {
 namespace {
 
-/// A module, with the lines of the drawing inside it.
-struct Frame {
-  std::string name, lines;
-  std::vector<Frame> inner;  ///< in the order of first use
-
-  /// The frame of a path: "blocks.0.attention" is the frame "attention" inside the frame
-  /// "blocks.0".
-  Frame& at(std::string_view path) {
-    if (path.empty()) return *this;
-    size_t end = std::min(path.find('.'), path.size());
-    while (end + 1 < path.size() && std::isdigit(static_cast<unsigned char>(path[end + 1])) != 0)
-      end = std::min(path.find('.', end + 1), path.size());
-    const std::string_view first = path.substr(0, end);
-    auto found = std::find_if(inner.begin(), inner.end(), [&](const Frame& f) { return f.name == first; });
-    if (found == inner.end()) found = inner.insert(inner.end(), {std::string(first), "", {}});
-    return found->at(path.substr(std::min(end + 1, path.size())));
-  }
-
-  std::string text(int& number) const {
-    std::string result = lines;
-    for (const Frame& frame : inner) {
-      result += fmt::format("subgraph cluster{} {{ label=\"{}\"; labeljust=l;\n", number++, frame.name);
-      result += frame.text(number) + "}\n";
-    }
-    return result;
-  }
-};
-
 std::string kind(DType dtype, const Shape& shape) { return fmt::format("{}{}", name(dtype), shape); }
 
 }  // namespace
@@ -64,6 +36,34 @@ class TapeDrawing {
   }
 
  private:
+  /// A module, with the lines of the drawing inside it.
+  struct Frame {
+    std::string name, lines;
+    std::vector<Frame> inner;  ///< in the order of first use
+
+    /// The frame of a path: "blocks.0.attention" is the frame "attention" inside the frame
+    /// "blocks.0".
+    Frame& at(std::string_view path) {
+      if (path.empty()) return *this;
+      size_t end = std::min(path.find('.'), path.size());
+      while (end + 1 < path.size() && std::isdigit(static_cast<unsigned char>(path[end + 1])) != 0)
+        end = std::min(path.find('.', end + 1), path.size());
+      const std::string_view first = path.substr(0, end);
+      auto found = std::find_if(inner.begin(), inner.end(), [&](const Frame& f) { return f.name == first; });
+      if (found == inner.end()) found = inner.insert(inner.end(), {std::string(first), "", {}});
+      return found->at(path.substr(std::min(end + 1, path.size())));
+    }
+
+    std::string text(int& number) const {
+      std::string result = lines;
+      for (const Frame& frame : inner) {
+        result += fmt::format("subgraph cluster{} {{ label=\"{}\"; labeljust=l;\n", number++, frame.name);
+        result += frame.text(number) + "}\n";
+      }
+      return result;
+    }
+  };
+
   /// A box for memory, and the innermost module that contains all its readers.
   struct Box {
     std::string id, module;

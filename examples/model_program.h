@@ -18,6 +18,7 @@
 #include "nn/text/tokenizer.h"
 #include "nn/training/checkpoint.h"
 #include "nn/training/inspect_attention.h"
+#include "nn/training/interrupt.h"
 #include "nn/training/schedule_options.h"
 #include "nn/training/trainer.h"
 

@@ -16,7 +16,7 @@ Shape without(Shape shape, int axis) {
   return shape;
 }
 
-void check_operands(const Tensor& q, const Tensor& k, const Tensor& w) {
+void check_additive(const Tensor& q, const Tensor& k, const Tensor& w) {
   check_floating("additive_scores", "q", q);
   check(q.rank() >= 2 && k.rank() == q.rank() && w.rank() == q.rank() - 1 &&
             without(q.shape(), -2) == w.shape() && without(k.shape(), -2) == w.shape(),
@@ -49,7 +49,7 @@ Tensor define::additive_scores(const Tensor& q, const Tensor& k, const Tensor& w
 }
 
 Tensor additive_scores(const Tensor& q, const Tensor& k, const Tensor& w) {
-  check_operands(q, k, w);
+  check_additive(q, k, w);
   if (const auto y = through_definition({q, k, w}, [&] { return define::additive_scores(q, k, w); }))
     return *y;
   const DType wide = accumulation_dtype(q.dtype());

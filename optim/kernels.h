@@ -12,6 +12,7 @@
 
 #include "core/gpu/capture.h"
 #include "core/kernel_macros.h"
+#include "core/tensor_kernels.h"
 #include "optim/formulas.h"
 
 namespace vitrine::optim {
@@ -25,17 +26,19 @@ inline constexpr size_t kStatesOf = std::size(Formula::kStates);
 // Runs Formula::update on each element, in one pass. There is a kernel for each of
 // VITRINE_UPDATE_FORMULAS. `states` holds the states of x[0], then those of x[1] and so on; a state
 // that a parameter does not have is undefined. Declared by hand because VITRINE_KERNEL cannot
-// declare templates.
+// declare templates. The kernel `copy` of core is found from this namespace as well.
 namespace cpu {
+using vitrine::cpu::copy;
 template <class Formula>
 void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
             Live<Formula> formula);
-}
+}  // namespace cpu
 namespace cuda {
+using vitrine::cuda::copy;
 template <class Formula>
 void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
             Live<Formula> formula);
-}
+}  // namespace cuda
 
 /// m and v, the squares of x and u, and x −= rate·u, by formulas::Lamb.
 VITRINE_KERNEL(lamb_step, List& x, List& partners, const List& g, const Tensor& factor, List& m, List& v,

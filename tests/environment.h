@@ -23,4 +23,12 @@ inline int64_t from_environment(const char* name, int64_t otherwise) {
   return value;
 }
 
+/// The number of samples of a spec row that the long checks run. It is 1 in `make test`. `make
+/// check` sets it to more than there are, once, and to 0 under ThreadSanitizer.
+inline size_t samples_of_each_row() { return static_cast<size_t>(from_environment("VITRINE_SAMPLES", 1)); }
+
+/// Whether the long checks run all of their cases. Otherwise they run a part, in which each value
+/// of each parameter is still seen.
+inline bool all_samples() { return samples_of_each_row() > 1; }
+
 }  // namespace vitrine::test

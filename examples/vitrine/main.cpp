@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/names.h"
+#include "core/version.h"
 #include "examples/vitrine/command.h"
 
 using namespace vitrine;

@@ -11,6 +11,7 @@
 #include "core/version.h"
 #include "examples/command_line.h"
 #include "examples/default_text.h"
+#include "nn/config_file.h"
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
 #include "nn/report/record_file.h"
@@ -21,6 +22,7 @@
 #include "nn/text/train_word_piece.h"
 #include "nn/text/words.h"
 #include "nn/training/checkpoint.h"
+#include "nn/training/interrupt.h"
 #include "nn/training/tasks/language_modeling.h"
 
 namespace vitrine::examples {

@@ -28,35 +28,17 @@ struct InVectors;
 VITRINE_UPDATE_FORMULAS(VITRINE_IN_VECTORS)
 #undef VITRINE_IN_VECTORS
 
-/// Calls loop(states…) with a literal nullptr in place of each null pointer, so that a loop is
-/// compiled for each set of states.
-template <size_t K = 0, class Loop, class T, size_t N, class... Known>
-HWY_INLINE void with_states(const Loop& loop, const std::array<T*, N>& states, Known... known) {
-  if constexpr (K == N) {
-    loop(known...);
-  } else if (states[K] == nullptr) {
-    with_states<K + 1>(loop, states, known..., nullptr);
-  } else {
-    with_states<K + 1>(loop, states, known..., states[K]);
-  }
-}
-
+/// A state that is null reads as 0 and is not written. The test costs little next to a root and a
+/// division, whereas a loop for each set of states is a third of this file's compile time.
 template <class T, class Formula, class X, class G, class... State>
 HWY_INLINE void update_elements(size_t n, const Formula f, X x, G grad, State... states) {
   for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
-    [[maybe_unused]] const auto read = [&](auto state) HWY_ATTR {
-      if constexpr (std::is_null_pointer_v<decltype(state)>)
-        return Vec<T>(T(0));
-      else
-        return get(state);
-    };
-    [[maybe_unused]] const auto write = [&](auto state, Vec<T> value) HWY_ATTR {
-      if constexpr (!std::is_null_pointer_v<decltype(state)>) put(state, value);
-    };
+    [[maybe_unused]] const auto read = [&](T* state)
+                                           HWY_ATTR { return state == nullptr ? Vec<T>(T(0)) : get(state); };
     const auto update = [&](Vec<T> element, auto... state) HWY_ATTR {
       f.update(element, get(grad), state...);
       put(x, element);
-      (write(states, state), ...);
+      ((states == nullptr ? void() : put(states, state)), ...);
     };
     update(get(x), read(states)...);
   });
@@ -66,7 +48,7 @@ template <class Formula, class T, class X, class G>
 void update_row(X x, G grad, const std::array<T*, optim::kStatesOf<Formula>>& states, size_t n,
                 const Formula& formula) {
   const auto f = std::bit_cast<typename InVectors<Formula>::type>(formula);
-  with_states([&](auto... state) HWY_ATTR { update_elements<T>(n, f, x, grad, state...); }, states);
+  std::apply([&](auto... state) HWY_ATTR { update_elements<T>(n, f, x, grad, state...); }, states);
 }
 
 }  // namespace

@@ -19,12 +19,6 @@ namespace vitrine::test {
 
 inline constexpr Device kGpu = Device::cuda;
 
-/// The number of samples of a spec row that the long checks run: all layouts and extreme values
-/// take the emulator minutes. `make check` sets it to all, and `make test` runs the first one.
-inline size_t samples_of_each_row() {
-  return static_cast<size_t>(from_environment("VITRINE_DEVICE_SAMPLES", 1));
-}
-
 /// Why there is no GPU to run on, in a build by nvcc; "" where there is one, and in the emulator.
 inline const std::string& why_no_gpu() {
   static const std::string reason = [] {
@@ -81,6 +75,16 @@ void in_any_order([[maybe_unused]] F&& f) {
   emulator::set_thread_order(0);
 #else
   f();
+#endif
+}
+
+/// Whether case `i` of a long list runs: each of them, but every second one where each access to
+/// memory is checked.
+inline bool is_chosen([[maybe_unused]] size_t i) {
+#if defined(VITRINE_SANITIZED) || defined(VITRINE_KERNELS_TRACED)
+  return i % 2 == 0;
+#else
+  return true;
 #endif
 }
 

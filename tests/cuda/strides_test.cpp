@@ -10,6 +10,7 @@
 #include "ops/matmul.h"
 #include "ops/view.h"
 #include "tests/cuda/device.h"
+#include "tests/dtype_of_row.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -20,10 +21,12 @@ TEST_CASE("every spec row on the device: expanded, flipped, transposed, sliced a
   // The emulator runs this stream's work late: nothing may be read without waiting.
   const Stream stream(Device::cuda);
   const StreamScope scope(stream);
+  size_t turn = 0;
   for (const spec::Spec& row : spec::rows())
     for (size_t sample = 0; sample < std::min(row.samples.size(), test::samples_of_each_row()); ++sample) {
       INFO(row.name, ", sample ", sample);
-      const std::string error = spec::check_layouts(row, sample, Device::cuda);
+      const std::string error =
+          spec::check_layouts(row, sample, Device::cuda, test::dtype_of_row(row, turn++));
       CHECK_MESSAGE(error.empty(), error);
     }
 }

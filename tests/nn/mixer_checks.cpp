@@ -212,9 +212,10 @@ Finding low_precision(const char* check, const std::string& name, DType dtype, d
   return within(check, error / epsilon(dtype), units);
 }
 
+/// The number of nodes in which mistakes are planted.
+size_t most_mistakes() { return all_samples() ? 16 : 4; }
 /// Multiplies the gradients of one node of the tape by 1.01, node by node; on a long tape only of
 /// evenly spaced nodes. Each such mistake that changes a gradient must be found.
-inline constexpr size_t kMostMistakes = 16;
 Finding planted_mistakes(const std::string& name, Depth) {
   const auto mixer = made(name);
   const MixerCall call = call_of(name);
@@ -235,7 +236,7 @@ Finding planted_mistakes(const std::string& name, Depth) {
     for (size_t i = 0; i < tape.size(); ++i)
       if (!tape.info(i).output_slots.empty()) nodes.push_back(i);
   });
-  const size_t step = (nodes.size() + kMostMistakes - 1) / kMostMistakes;
+  const size_t step = (nodes.size() + most_mistakes() - 1) / most_mistakes();
   for (size_t i = 0; i < nodes.size(); i += step) {
     const size_t node = nodes[i];
     const auto plant = [node](Tape& tape) {

@@ -17,7 +17,7 @@ using P = const Params&;
 
 /// A running average of x and y: the buffer is a constant, which is written while the tape is
 /// paused.
-Tensor averaged(V x, P) {
+Tensor average(V x, P) {
   const Tensor y = detach(x[1]);
   Tensor buffer = clone(detach(x[0]));
   const Tape::Pause pause;
@@ -67,7 +67,7 @@ std::optional<Fit> two_matrices(Choice& choice, const Shape&) {
 std::vector<Op> tape_ops() {
   std::vector<Op> ops = {
       {"detach", "detach($0)", same, [](V x, P) { return detach(x[0]); }},
-      {"paused_average", "average($0, $1), written under Pause", two_alike, averaged},
+      {"paused_average", "average($0, $1), written under Pause", two_alike, average},
       {"paused_shift", "$0 + 0, then += 0.5 under Pause in every second row from the end", same,
        shifted_in_place},
       {"recompute", "recompute([&] { return tanh($0 * $1) + $0; })", broadcasting,

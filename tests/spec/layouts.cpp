@@ -178,7 +178,7 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
-std::string check_layouts(const Spec& spec, size_t sample, Device device) {
+std::string check_layouts(const Spec& spec, size_t sample, Device device, std::optional<DType> only) {
   const OneThread one_thread;
   const double float16_units = spec.float16_units * (device.is_cpu() ? 1 : spec.gpu_float16_times);
   for (const Isa set : instruction_sets(device)) {
@@ -187,7 +187,7 @@ std::string check_layouts(const Spec& spec, size_t sample, Device device) {
                                        {DType::float32, spec.float32_units},
                                        {DType::bfloat16, spec.bfloat16_units},
                                        {DType::float16, float16_units}}) {
-      if (units < 0) continue;
+      if (units < 0 || dtype != only.value_or(dtype)) continue;
       std::vector<Tensor> operands;
       for (const Tensor& x : draw(spec, sample)) operands.push_back(to(copy_as(x, dtype), device));
       const Tensor y = spec.call(operands);

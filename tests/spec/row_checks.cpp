@@ -87,7 +87,7 @@ std::string check_all(const std::vector<Spec>& rows) {
       for (const Device device : {Device::cpu, Device::cuda})
         for (auto* check : {check_low_precision, check_extremes, check_layouts})
           if (device.is_cpu() || (row.on_gpu && gpu_count() > 0))
-            add(row, [&] { return check(row, sample, device); });
+            add(row, [&] { return check(row, sample, device, {}); });
       for (auto* check : {check_differences, check_dual}) add(row, [&] { return check(row, sample, {}); });
     }
     add(row, [&] { return check_names(row, rows); });

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,14 +80,17 @@ using Prepare = std::function<void(Tape&)>;
 /// 4-point differences (1e-6) and dual numbers (1e-12); derivatives up to spec.order; each low
 /// precision, and on a GPU also float64, against the CPU's float64; NaN, ±∞, large and small
 /// numbers and zero; inputs and cotangents in all layouts, in each dtype on each instruction set;
-/// 1, 2, 3 and 7 threads.
+/// 1, 2, 3 and 7 threads. With `only`, a check that runs in each dtype runs in this one.
 std::string check_values(const Spec& spec, size_t sample);
 std::string check_differences(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_dual(const Spec& spec, size_t sample, const Prepare& prepare = {});
 std::string check_higher_orders(const Spec& spec, size_t sample);
-std::string check_low_precision(const Spec& spec, size_t sample, Device device = Device::cpu);
-std::string check_extremes(const Spec& spec, size_t sample, Device device = Device::cpu);
-std::string check_layouts(const Spec& spec, size_t sample, Device device = Device::cpu);
+std::string check_low_precision(const Spec& spec, size_t sample, Device device = Device::cpu,
+                                std::optional<DType> only = {});
+std::string check_extremes(const Spec& spec, size_t sample, Device device = Device::cpu,
+                           std::optional<DType> only = {});
+std::string check_layouts(const Spec& spec, size_t sample, Device device = Device::cpu,
+                          std::optional<DType> only = {});
 std::string check_threads(const Spec& spec, size_t sample);
 /// Requires gradients for each subset of the inputs. The inputs in the subset get the same bits as
 /// when all inputs require gradients. Neither the op nor its backward changes an input.

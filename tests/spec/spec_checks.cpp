@@ -139,7 +139,7 @@ std::string check_higher_orders(const Spec& spec, size_t sample) {
   return "";
 }
 
-std::string check_low_precision(const Spec& spec, size_t sample, Device device) {
+std::string check_low_precision(const Spec& spec, size_t sample, Device device, std::optional<DType> only) {
   struct Bound {
     DType dtype;
     double units;
@@ -149,7 +149,7 @@ std::string check_low_precision(const Spec& spec, size_t sample, Device device) 
                              {DType::float32, spec.float32_units},
                              {DType::bfloat16, spec.bfloat16_units},
                              {DType::float16, spec.float16_units * (on_cpu ? 1 : spec.gpu_float16_times)}}) {
-    if (bound.units < 0) continue;
+    if (bound.units < 0 || bound.dtype != only.value_or(bound.dtype)) continue;
     const std::string where =
         fmt::format("{}{}", name(bound.dtype), on_cpu ? "" : " on " + to_string(device));
     const auto rounded = as(draw(spec, sample), bound.dtype), exact = as(rounded, DType::float64);
@@ -215,12 +215,13 @@ std::string check_extreme(const Spec& spec, size_t sample, size_t k, double extr
 
 }  // namespace
 
-std::string check_extremes(const Spec& spec, size_t sample, Device device) {
+std::string check_extremes(const Spec& spec, size_t sample, Device device, std::optional<DType> only) {
   for (size_t k = 0; k < spec.samples[sample].size(); ++k)
     for (double extreme : {double{NAN}, double{INFINITY}, spec.largest, 1e-10 / spec.largest, 0.0}) {
       if (!spec.not_finite && !std::isfinite(extreme)) continue;
       for (double sign : {1.0, -1.0})
         for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
+          if (dtype != only.value_or(dtype)) continue;
           const auto error = check_extreme(spec, sample, k, sign * extreme, dtype, device);
           if (!error.empty()) return error;
         }

@@ -16,16 +16,21 @@ using Sizes = AttentionSizes;
 
 TEST_CASE("attention in float16 and bfloat16 at sizes around those of its larger tiles") {
   if (!has_gpu()) return;
-  for (const AttentionRead read : kReads)
+  for (const AttentionRead read : kReads) {
+    size_t turn = read == AttentionRead::laser;
     for (const auto& counts :
-         {std::pair{1, 1}, {31, 33}, {33, 31}, {129, 64}, {64, 129}, {130, 40}, {160, 160}})
+         {std::pair{1, 1}, {31, 33}, {33, 31}, {129, 64}, {64, 129}, {130, 40}, {160, 160}}) {
+      ++turn;
       for (const int64_t size : {5, 16}) {
+        if (!all_samples() && (turn % 2 == 0) == (size == 16)) continue;
         INFO(counts.first, " queries, ", counts.second, " keys, LASER: ", read == AttentionRead::laser);
         AttentionOptions o;
         // Rows of 5 elements do not begin at multiples of 16 bytes
         o.read = read, o.causal = size == 16;
         check_16_bits(draw({2, 1, counts.first, counts.second, size, size}), o);
       }
+    }
+  }
 }
 
 TEST_CASE("16-bit attention with heads of every size, odd ones too") {

@@ -135,6 +135,7 @@ void for_varied_options(F&& check) {
   std::vector<AttentionOptions> all = varied_options();
   for (const AttentionRead read : kReads)
     for (size_t i = 0; i < all.size(); ++i) {
+      if (!is_chosen(i + static_cast<size_t>(read))) continue;
       INFO("option ", i, ", LASER: ", read == AttentionRead::laser);
       all[i].read = read;
       check(x, all[i], i);

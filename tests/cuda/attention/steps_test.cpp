@@ -88,7 +88,9 @@ void check_steps(const AttentionInputs& x, const AttentionOptions& o, std::map<s
       if (!got) continue;
       ++counts[std::string(step.name)];
       check_close(*got, want, tolerance_of_step(dtype, o.read));
-      if (dtype == DType::float32 || dtype == DType::bfloat16)
+      const bool laser = o.read == AttentionRead::laser;
+      if ((dtype == DType::float32 && (!laser || all_samples())) ||
+          (dtype == DType::bfloat16 && (laser || all_samples())))
         in_any_order([&] { CHECK(same(*run_step(step, here, o), *got)); });
     }
   }
@@ -157,8 +159,12 @@ TEST_CASE(
 TEST_CASE("every step of attention takes fewer and more queries than keys, and queries that see nothing") {
   if (!has_gpu()) return;
   std::map<std::string, int> counts;
+  size_t turn = 0;
+  int cases = 0;
   for (const AttentionRead read : kReads)
-    for (const auto& sizes : {std::pair{140, 40}, {37, 140}, {1, 33}, {140, 140}}) {
+    for (const auto& sizes : {std::pair{140, 40}, {37, 140}, {1, 33}, {140, 140}, {33, 35}}) {
+      if (!is_chosen(turn++)) continue;
+      ++cases;
       INFO(sizes.first, " queries, ", sizes.second, " keys");
       AttentionOptions o;
       o.read = read, o.causal = true;
@@ -166,11 +172,11 @@ TEST_CASE("every step of attention takes fewer and more queries than keys, and q
       if (sizes.second == 40) o.allowed = greater_equal(arange(0, 40), full({}, 20, DType::int64));
       check_steps(draw({2, 1, sizes.first, sizes.second, 8, 16}), o, counts);
     }
-  CHECK(counts["naive"] == 4 * 8);
-  CHECK(counts["tiled"] == 2 * 8);
-  CHECK(counts["tensor_core"] == 2 * 8);
+  CHECK(counts["naive"] == 4 * cases);
+  CHECK(counts["tiled"] == 2 * cases);
+  CHECK(counts["tensor_core"] == 2 * cases);
   // LASER in bfloat16 alone, and of more queries than one tile has.
-  if (is_hopper()) CHECK(counts["hopper"] == 2 * 4 + 2);
+  if (is_hopper() && is_chosen(1)) CHECK(counts["hopper"] == 2 * 5 + 2);
 }
 
 TEST_CASE("the naive step takes heads of any size, without keys, and without queries") {

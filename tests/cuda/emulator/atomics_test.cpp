@@ -13,7 +13,7 @@ namespace {
 
 using namespace vitrine;
 
-constexpr unsigned kBlocks = 64, kThreads = 96, kAll = kBlocks * kThreads;
+constexpr unsigned kBlocks = 64, kThreads = 96, kTotal = kBlocks * kThreads;
 
 /// Each thread's number is as large as its place.
 template <class T>
@@ -58,7 +58,7 @@ __global__ void exchange_kernel(T* place, unsigned long long* sum) {
 
 /// The largest of float32 numbers, for which there is no atomicMax.
 __global__ void largest_kernel(float* largest) {
-  const float mine = 0.25f * static_cast<float>((blockIdx.x * blockDim.x + threadIdx.x) * 7919 % kAll);
+  const float mine = 0.25f * static_cast<float>((blockIdx.x * blockDim.x + threadIdx.x) * 7919 % kTotal);
   auto* const bits = reinterpret_cast<int*>(largest);
   int old = atomicCAS(bits, 0, 0);  // what is there
   while (__int_as_float(old) < mine) {
@@ -86,7 +86,7 @@ template <class T>
 void check_add() {
   T sum = 0;
   VITRINE_LAUNCH(add_kernel<T>, kBlocks, kThreads, 0, &sum);
-  CHECK(sum == static_cast<T>(uint64_t{kAll} * (kAll - 1) / 2));
+  CHECK(sum == static_cast<T>(uint64_t{kTotal} * (kTotal - 1) / 2));
 }
 
 template <class T>
@@ -94,7 +94,7 @@ void check_extremes() {
   T least = static_cast<T>(5), most = static_cast<T>(5);
   VITRINE_LAUNCH(extremes_kernel<T>, kBlocks, kThreads, 0, &least, &most);
   CHECK(least == (std::is_signed_v<T> ? static_cast<T>(-3000) : T{0}));
-  CHECK(most == (std::is_signed_v<T> ? static_cast<T>(kAll - 1 - 3000) : static_cast<T>(-1)));
+  CHECK(most == (std::is_signed_v<T> ? static_cast<T>(kTotal - 1 - 3000) : static_cast<T>(-1)));
 }
 
 template <class T>
@@ -116,7 +116,7 @@ void check_exchange() {
   T place = 0;
   unsigned long long sum = 0;
   VITRINE_LAUNCH(exchange_kernel<T>, kBlocks, kThreads, 0, &place, &sum);
-  CHECK(sum + static_cast<unsigned long long>(place) == uint64_t{kAll} * (kAll + 1) / 2);
+  CHECK(sum + static_cast<unsigned long long>(place) == uint64_t{kTotal} * (kTotal + 1) / 2);
 }
 
 template <class T>
@@ -132,15 +132,15 @@ TEST_CASE("atomic sums and differences lose nothing, in every order of the threa
     check_add<unsigned>();
     check_add<unsigned long long>();
     check_add<double>();
-    int left = kAll;
+    int left = kTotal;
     VITRINE_LAUNCH(subtract_kernel<int>, kBlocks, kThreads, 0, &left);
     CHECK(left == 0);
-    unsigned below = kAll - 1;
+    unsigned below = kTotal - 1;
     VITRINE_LAUNCH(subtract_kernel<unsigned>, kBlocks, kThreads, 0, &below);
     CHECK(below == 0xffffffffu);
     float whole = 0;
     VITRINE_LAUNCH(add_ones_kernel<float>, kBlocks, kThreads, 0, &whole, 1.0f);
-    CHECK(whole == kAll);
+    CHECK(whole == kTotal);
   });
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("atomicInc and atomicDec go round, and atomicCAS makes any operation a
     CHECK(were_down == std::vector<unsigned>(7, 64));
     float largest = -1;
     VITRINE_LAUNCH(largest_kernel, kBlocks, kThreads, 0, &largest);
-    CHECK(largest == 0.25f * (kAll - 1));
+    CHECK(largest == 0.25f * (kTotal - 1));
   });
   unsigned above = 9;
   std::vector<unsigned> were(10);
