@@ -37,7 +37,7 @@ struct PreferenceSettings {
     o("policy-betas", policy_betas, "values of beta for the policy gradient; 0: no KL penalty").at_least(0);
     o("group", group, "sampled answers to each prompt").at_least(2);
     o("updates", updates, "policy gradient steps with the same answers").at_least(1);
-    o("clip", clip, "of the ratios of probabilities (PPO); 0: no clipping").at_least(0).below(1);
+    o("ratio-clip", clip, "of the ratios of probabilities (PPO); 0: no clipping").at_least(0).below(1);
     o("count", count, "held-out prompts by which policies are judged").at_least(1).decides(nn::Role::files);
   }
 
