@@ -38,15 +38,7 @@ GptOptions with_vocabulary(GptOptions options, int64_t vocabulary) {
 class Learning {
  public:
   explicit Learning(const PreferenceSettings& s)
-      : s_(s),
-        imitation_(with_vocabulary(s.model, texts_.tokenizer.size())),
-        judge_({.vocabulary = texts_.tokenizer.size(),
-                .pooler = true,
-                .classes = 1,
-                .stack = {.block = {.mixer = {.width = s.model.width,
-                                              .heads = s.model.heads,
-                                              .context = s.model.context}},
-                          .layers = s.model.layers}}) {
+      : s_(s), imitation_(with_vocabulary(s.model, texts_.tokenizer.size())), judge_(imitation_.options()) {
     for (const auto& prompt : texts_.prompts(Part::held_out, s.count)) prompts_.push_back(prompt);
   }
 
@@ -58,6 +50,7 @@ class Learning {
                                                           texts_.answers(Part::held_out, 500), batches);
     training::keep_tokenizer(imitate, texts_.tokenizer);
     runs.imitation = train(imitate, s_.stage(s_.imitation_steps, s_.run.schedule.lr), "imitation");
+    judge_.body.copy_from(imitation_);
     runs.judge = train(training::reward_modeling(judge_, pairs, held_out, batches),
                        s_.stage(s_.judge_steps, s_.run.schedule.lr), "reward model");
     runs.right_order = right_order(held_out);
@@ -161,7 +154,7 @@ class Learning {
   const PreferenceSettings& s_;
   const PreferenceTexts texts_;
   Gpt imitation_;
-  TextEncoder judge_;  ///< the reward model
+  RewardModel judge_;
   std::vector<std::vector<int64_t>> prompts_;
   std::vector<double> usual_;  ///< true rewards of answers of the imitation to the prompts
 };

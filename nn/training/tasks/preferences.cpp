@@ -52,12 +52,6 @@ Batch whole_texts(std::span<const PromptAnswer> answers) {
   return {{texts.values, texts.lengths}, std::ssize(answers)};
 }
 
-Tensor rewards_of(const TextEncoder& model, const Tensor& ids, const Tensor& lengths) {
-  check(model.options().classes == 1, "learned_rewards: the model has {} classes, wanted 1",
-        model.options().classes);
-  return squeeze(model.classify(model.features(ids, {.lengths = lengths})), {1});
-}
-
 /// A task whose batches are made of items; the loss and the metrics are the caller's.
 template <class Item, class Collate>
 Task task_of(Module& model, Dataset<Item> training, const Dataset<Item>& validation,
@@ -145,14 +139,14 @@ Task direct_preference(LanguageModel& policy, LanguageModel& reference, Dataset<
   return task;
 }
 
-Tensor learned_rewards(TextEncoder& model, std::span<const PromptAnswer> answers) {
+Tensor learned_rewards(RewardModel& model, std::span<const PromptAnswer> answers) {
   const Tape::Pause pause;
   const ModeScope evaluation(model, false);
   const Batch texts = whole_texts(answers).to(model.device());
-  return rewards_of(model, texts.tensors[0], texts.tensors[1]);
+  return model.forward(texts.tensors[0], texts.tensors[1]);
 }
 
-Task reward_modeling(TextEncoder& model, Dataset<AnswerPair> training, Dataset<AnswerPair> validation,
+Task reward_modeling(RewardModel& model, Dataset<AnswerPair> training, Dataset<AnswerPair> validation,
                      const AnswerBatches& options) {
   const auto collate = [](std::span<const AnswerPair> pairs) {
     Batch batch = whole_texts(in_two_halves(pairs));
@@ -160,8 +154,7 @@ Task reward_modeling(TextEncoder& model, Dataset<AnswerPair> training, Dataset<A
     return batch;
   };
   Task task = task_of(model, std::move(training), validation, options, collate);
-  learn_pairs(task,
-              [&model](const std::vector<Tensor>& x) { return pairs_of(rewards_of(model, x[0], x[1])); });
+  learn_pairs(task, [&model](const std::vector<Tensor>& x) { return pairs_of(model.forward(x[0], x[1])); });
   return task;
 }
 

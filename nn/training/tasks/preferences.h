@@ -19,7 +19,7 @@
 
 #include "nn/data/dataset.h"
 #include "nn/models/language_model.h"
-#include "nn/models/text_encoder.h"
+#include "nn/models/reward_model.h"
 #include "nn/training/task.h"
 
 namespace vitrine::nn::training {
@@ -57,13 +57,13 @@ Task supervised_answers(LanguageModel& model, Dataset<PromptAnswer> training,
 Task direct_preference(LanguageModel& policy, LanguageModel& reference, Dataset<AnswerPair> training,
                        Dataset<AnswerPair> validation, double beta, const AnswerBatches& options);
 
-/// The rewards [B] that a model gives to answers: its one class, read from prompt and answer as one
-/// text. In evaluation mode, without a tape. A model with another number of classes is an error.
-Tensor learned_rewards(TextEncoder& model, std::span<const PromptAnswer> answers);
+/// The rewards [B] that a model gives to answers. It reads prompt and answer as one text. In
+/// evaluation mode, without a tape.
+Tensor learned_rewards(RewardModel& model, std::span<const PromptAnswer> answers);
 
 /// A reward model learns from pairs by the loss of Bradley and Terry. Metrics: accuracy and margin,
 /// as in direct_preference.
-Task reward_modeling(TextEncoder& model, Dataset<AnswerPair> training, Dataset<AnswerPair> validation,
+Task reward_modeling(RewardModel& model, Dataset<AnswerPair> training, Dataset<AnswerPair> validation,
                      const AnswerBatches& options);
 
 /// An answer of at most `longest` tokens to each prompt, which ends with the token `end`. Tokens

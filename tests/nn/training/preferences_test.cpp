@@ -7,6 +7,7 @@
 
 #include "core/creation.h"
 #include "core/random.h"
+#include "nn/check_gradients.h"
 #include "nn/losses/preference.h"
 #include "nn/models/gpt.h"
 #include "ops/elementwise.h"
@@ -134,14 +135,9 @@ TEST_CASE("DPO finds the best policy for each beta; with a small beta it drifts 
 }
 
 TEST_CASE("a reward model learns rewards up to a constant, and orders answers") {
-  manual_seed(4);
-  const auto model_of = [](int64_t classes) {
-    return TextEncoder({.vocabulary = 4,
-                        .pooler = true,
-                        .classes = classes,
-                        .stack = {.block = {.mixer = {.width = 8, .heads = 2, .context = 4}}, .layers = 1}});
-  };
-  TextEncoder judge = model_of(1);
+  Gpt body = small_model();
+  RewardModel judge(body.options());
+  judge.body.copy_from(body);
   const Task task = reward_modeling(judge, all_pairs(), all_pairs(), {.batch = 60});
   train(task, 200, .02);
   const std::vector<PromptAnswer> answers = {{{0}, {1}}, {{0}, {2}}, {{0}, {3}}};
@@ -152,8 +148,16 @@ TEST_CASE("a reward model learns rewards up to a constant, and orders answers") 
   const auto padded =
       learned_rewards(judge, std::vector<PromptAnswer>{answers[0], {{0, 1}, {2, 3}}}).values();
   CHECK(padded[0] == doctest::Approx(rewards[0]).epsilon(1e-5));
-  TextEncoder other = model_of(2);
-  CHECK(error_of([&] { learned_rewards(other, answers); }).find("has 2 classes, wanted 1") !=
+  const Tensor ids = index_tensor(Ids{0, 1, 0, 2}, {2, 2});
+  CHECK(test::same_bits(judge.clone().forward(ids), judge.forward(ids, full({2}, 2, DType::int64))));
+  judge.to(DType::float64);
+  const auto report = check_gradients(judge,
+                                      [&](const std::vector<Tensor>&) {
+                                        return judge.forward(ids, index_tensor(Ids{1, 2}, {2}));
+                                      },
+                                      {});
+  CHECK_MESSAGE(report.passed, to_string(report));
+  CHECK(error_of([&] { judge.forward(ids, full({3}, 1, DType::int64)); }).find("wanted int64 [2]") !=
         std::string::npos);
 }
 
