@@ -52,28 +52,29 @@ class Learning {
     runs.imitation = train(imitate, s_.stage(s_.imitation_steps, s_.run.schedule.lr), "imitation");
     judge_.body.copy_from(imitation_);
     runs.judge = train(training::reward_modeling(judge_, pairs, held_out, batches),
-                       s_.stage(s_.judge_steps, s_.run.schedule.lr), "reward model");
+                       s_.stage(s_.judge_steps, s_.judge_lr), "reward model");
     runs.right_order = right_order(held_out);
     for (const PromptAnswer& item : sampled(imitation_, kUsual)) usual_.push_back(texts_.reward(item));
     runs.policies.push_back({.name = "imitation", .last = judged(imitation_), .answers = shown(imitation_)});
     for (const double beta : s_.dpo_betas)
-      runs.policies.push_back(learn(fmt::format("DPO, beta {}", beta), beta, [&](Gpt& policy) {
+      runs.policies.push_back(learn(fmt::format("DPO, beta {}", beta), beta, s_.dpo_lr, [&](Gpt& policy) {
         return training::direct_preference(policy, imitation_, pairs, held_out, beta, batches);
       }));
     for (const double beta : s_.policy_betas)
-      runs.policies.push_back(learn(fmt::format("policy gradient, beta {}", beta), beta, [&](Gpt& policy) {
-        return training::policy_gradient(
-            policy, imitation_, texts_.prompts(Part::training, 10000), texts_.prompts(Part::held_out, 50),
-            [this](auto answers) { return training::learned_rewards(judge_, answers); },
-            {.batch = s_.run.batch,
-             .group = s_.group,
-             .updates = s_.updates,
-             .beta = beta,
-             .clip = s_.clip,
-             .longest = kLongest,
-             .end = texts_.end,
-             .seed = s_.run.seed});
-      }));
+      runs.policies.push_back(
+          learn(fmt::format("policy gradient, beta {}", beta), beta, s_.policy_lr, [&](Gpt& policy) {
+            return training::policy_gradient(
+                policy, imitation_, texts_.prompts(Part::training, 10000), texts_.prompts(Part::held_out, 50),
+                [this](auto answers) { return training::learned_rewards(judge_, answers); },
+                {.batch = s_.run.batch,
+                 .group = s_.group,
+                 .updates = s_.updates,
+                 .beta = beta,
+                 .clip = s_.clip,
+                 .longest = kLongest,
+                 .end = texts_.end,
+                 .seed = s_.run.seed});
+          }));
     return page_of(runs);
   }
 
@@ -127,7 +128,7 @@ class Learning {
 
   /// Trains a copy of the imitation for the task that `make` gives it.
   template <class Make>
-  PolicyRun learn(const std::string& name, double beta, const Make& make) {
+  PolicyRun learn(const std::string& name, double beta, double lr, const Make& make) {
     Gpt policy = imitation_.clone();
     training::Task task = make(policy);
     training::keep_tokenizer(task, texts_.tokenizer);
@@ -147,7 +148,7 @@ class Learning {
     metric("learned reward", &Judgement::learned, true, false);
     metric("win rate", &Judgement::wins, true, false);
     metric("KL", &Judgement::divergence, false, false);
-    report::RunRecord record = train(task, s_.stage(s_.policy_steps, s_.policy_lr), name);
+    report::RunRecord record = train(task, s_.stage(s_.policy_steps, lr), name);
     return {name, beta, *now, std::move(record), shown(policy)};
   }
 

@@ -18,8 +18,8 @@ struct PreferenceSettings {
   nn::GptOptions model = {.context = 7 + kLongest, .width = 64, .layers = 2};
   RunSettings run = {
       .training = {.evaluate_every = 50, .weight_decay = 0}, .schedule = {.lr = 3e-3}, .batch = 64};
-  int64_t imitation_steps = 600, judge_steps = 600, policy_steps = 400, group = 4, updates = 2, count = 400;
-  double policy_lr = 5e-4, clip = 0.2;
+  int64_t imitation_steps = 1000, judge_steps = 600, policy_steps = 400, group = 4, updates = 2, count = 400;
+  double judge_lr = 5e-4, dpo_lr = 3e-5, policy_lr = 3e-4, clip = 0.2;
   std::vector<double> dpo_betas = {1, 0.1}, policy_betas = {1, 0};
 
   void list(nn::OptionList& o) {
@@ -31,8 +31,10 @@ struct PreferenceSettings {
     o("imitation-steps", imitation_steps, "steps of supervised fine-tuning").at_least(1);
     o("judge-steps", judge_steps, "steps of the reward model").at_least(1);
     o("policy-steps", policy_steps, "steps of DPO and of the policy gradient").at_least(1);
-    o("lr", run.schedule.lr, "learning rate of supervised fine-tuning and of the reward model").above(0);
-    o("policy-lr", policy_lr, "learning rate of DPO and of the policy gradient").above(0);
+    o("lr", run.schedule.lr, "learning rate of supervised fine-tuning").above(0);
+    o("judge-lr", judge_lr, "learning rate of the reward model").above(0);
+    o("dpo-lr", dpo_lr, "learning rate of DPO").above(0);
+    o("policy-lr", policy_lr, "learning rate of the policy gradient").above(0);
     o("dpo-betas", dpo_betas, "values of beta for DPO").above(0);
     o("policy-betas", policy_betas, "values of beta for the policy gradient; 0: no KL penalty").at_least(0);
     o("group", group, "sampled answers to each prompt").at_least(2);

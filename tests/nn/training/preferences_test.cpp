@@ -206,6 +206,10 @@ TEST_CASE("sampled answers are kept for some updates, and the loss is β·KL −
   CHECK(ids(2) == first);
   CHECK(ids(3) != first);
   CHECK(ids(0) == first);  // depends on the number alone, as the policy is the same
+  // They and their log-probabilities stay as they were when the policy changes.
+  const Tensor kept = task.batch(0).tensors[2];
+  for (Parameter& p : policy.parameters()) p.assign(p.master() * 1.1);
+  CHECK(test::same_bits(task.batch(2).tensors[2], kept));
   const auto answers = sample_answers(policy, {{0}, {0}, {1, 2}, {1, 2}, {3}, {3}}, 4, 3, options.seed);
   double objective = 0;
   const auto now = log_probabilities_of(policy, answers).values(),
