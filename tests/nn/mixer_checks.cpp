@@ -15,6 +15,7 @@
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/view.h"
+#include "tests/environment.h"
 #include "tests/nn/mechanisms.h"
 #include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
