@@ -1,4 +1,4 @@
-// Programs that train models one after another, and compare them in one report.
+// Programs that train one model, or several one after another, with a report that compares them.
 #pragma once
 
 #include <algorithm>
@@ -29,11 +29,12 @@ struct RunSettings {
   uint64_t seed = 1;
   int threads = 0;
   std::string out = {};
+  bool resume = false;
 
   void list(nn::OptionList& o) {
     training.list(o);
-    // Each run saves in --out, from which none goes on, and trains on the CPU.
-    for (const char* name : {"checkpoint", "new-schedule", "graph"}) o.remove(name);
+    // Each run saves in --out, and trains on the CPU.
+    for (const char* name : {"checkpoint", "graph"}) o.remove(name);
     schedule.list(o);
     o.group("Training");
     o("batch", batch, "examples of a batch").at_least(1);
@@ -42,6 +43,8 @@ struct RunSettings {
     o("threads", threads, "CPU threads; 0: all cores").decides(nn::Role::execution);
     o.group("Files and progress");
     o("out", out, "folder of the report, and of a folder for each run with its checkpoint and metrics")
+        .decides(nn::Role::files);
+    o("resume", resume, "continue the runs that are in --out from their checkpoints")
         .decides(nn::Role::files);
   }
 };
@@ -66,6 +69,7 @@ nn::report::RunRecord train(nn::training::Task task, const Settings& s, const st
   options.metrics = files.metrics;
   if (!options.tensorboard.empty()) options.tensorboard += "/" + files.file;
   nn::training::Trainer trainer(std::move(task), run.schedule.schedule(options.steps), options);
+  if (run.resume && std::filesystem::exists(files.checkpoint)) trainer.resume(files.checkpoint);
   trainer.run(nn::training::interrupted);
   nn::report::RunRecord& record = trainer.record();
   record.name = record.method = name;
@@ -73,11 +77,15 @@ nn::report::RunRecord train(nn::training::Task task, const Settings& s, const st
   return std::move(record);
 }
 
+/// Writes the record of a run into its folder.
+inline void write_record(const RunSettings& run, const nn::report::RunRecord& record) {
+  nn::report::write_record(files_of(run, record.name).record, record);
+}
+
 /// Writes the record of each run into its folder, and one report of all, out/report.html.
 inline void write_comparison(const RunSettings& run, const std::string& title,
                              const std::vector<nn::report::RunRecord>& records) {
-  for (const nn::report::RunRecord& record : records)
-    nn::report::write_record(files_of(run, record.name).record, record);
+  for (const nn::report::RunRecord& record : records) write_record(run, record);
   nn::report::write_report(run.out + "/report.html", title, records);
 }
 

@@ -33,6 +33,22 @@ WeightedSum accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore
   return result;
 }
 
+WeightedSum sequence_accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index) {
+  check_shapes("sequence_accuracy", logits, targets);
+  const auto length = targets.shape().rank() == 0 ? 0 : static_cast<size_t>(targets.shape().back());
+  check(length > 0, "sequence_accuracy: targets are {}, wanted sequences of at least one", targets.shape());
+  const auto chosen = argmax(logits, -1).values(), wanted = targets.values();
+  WeightedSum result;
+  for (size_t begin = 0; begin < wanted.size(); begin += length) {
+    bool right = true;
+    for (size_t i = begin; i < begin + length; ++i)
+      right = right && (chosen[i] == wanted[i] || wanted[i] == static_cast<double>(ignore_index));
+    result.sum += right ? 1 : 0;
+    ++result.weight;
+  }
+  return result;
+}
+
 std::vector<double> confusion_counts(const Tensor& logits, const Tensor& targets) {
   check_shapes("confusion_counts", logits, targets);
   const auto classes = static_cast<size_t>(logits.shape().back());

@@ -1,6 +1,9 @@
 // The programs that read words: each trains for some steps, measures, and writes its report.
+#include <fmt/format.h>
+
 #include <string>
 
+#include "core/files/safetensors.h"
 #include "tests/examples/printed.h"
 #include "tests/folder.h"
 
@@ -11,10 +14,10 @@ namespace {
 
 std::string report_of(const char* program, const std::string& options, const char* result) {
   const test::Folder folder;
-  const std::string path = folder / "report.html";
-  const std::string printed = printed_by((program + options + " --report " + path).c_str());
+  const std::string run = program + options + " --out " + folder.path.string();
+  const std::string printed = printed_by(run.c_str());
   CHECK_MESSAGE(printed.find(result) != std::string::npos, printed);
-  return test::bytes_of_file(path);
+  return test::bytes_of_file(folder / "report.html");
 }
 
 void check_has(const std::string& html, std::initializer_list<const char*> parts) {
@@ -22,9 +25,10 @@ void check_has(const std::string& html, std::initializer_list<const char*> parts
 }
 
 void check_usage(const std::string& program) {
+  const test::Folder folder;
   for (const char* wrong : {" --steps 0", " --nonsense", " --mixer nonsense", " surplus"})
     CHECK(std::system((program + wrong + " > /dev/null 2>&1").c_str()) != 0);
-  test::check_full_output(program + " --steps 1 --width 4 --evaluate-every 1");
+  test::check_full_output(program + " --steps 1 --width 4 --evaluate-every 1 --out " + folder.path.string());
 }
 
 }  // namespace
@@ -41,10 +45,26 @@ TEST_CASE("documents are classified, by their sentences or as one sequence, and 
   for (int i = 0; i < 30; ++i) good += "a fine film\n", bad += "a dull film\n";
   test::write_bytes(folder / "good", good), test::write_bytes(folder / "bad", bad);
   const std::string files = VITRINE_CLASSIFY_DOCUMENTS " --steps 30 --width 16 --lr 0.02 --data " +
-                            (folder / "bad") + "," + (folder / "good");
+                            (folder / "bad") + "," + (folder / "good") + " --out " + (folder / "run");
   CHECK(printed_by(files.c_str()).find("100.0 % of 6 held-out documents is right\n") != std::string::npos);
   CHECK(std::system(VITRINE_CLASSIFY_DOCUMENTS " --data /nowhere 2> /dev/null") != 0);
   check_usage(VITRINE_CLASSIFY_DOCUMENTS);
+}
+
+TEST_CASE("a run continues from its checkpoint with --resume, and ends as if it had not been stopped") {
+  const test::Folder folder;
+  const auto run = [&](const char* out, int steps, const char* more) {
+    printed_by(fmt::format("{} --width 8 --schedule constant --steps {} --out {} {} 2> /dev/null",
+                           VITRINE_CLASSIFY_DOCUMENTS, steps, folder / out, more)
+                   .c_str());
+    return read_safetensors(folder / (std::string(out) + "/hierarchical_attention/checkpoint.safetensors"));
+  };
+  const Safetensors whole = run("whole", 6, "");
+  CHECK(run("parts", 3, "").metadata.at("step") == "3");
+  const Safetensors parts = run("parts", 6, "--resume --new-schedule");
+  CHECK(parts.metadata.at("step") == "6");
+  for (const auto& [name, tensor] : whole.tensors)
+    CHECK_MESSAGE(parts.tensors.at(name).values() == tensor.values(), name);
 }
 
 TEST_CASE("entailment is judged, with a confusion matrix and the alignment of words") {

@@ -1,6 +1,6 @@
-// Programs that compare models: the recurrent encoder-decoder, the pointer-generator, dialogues,
-// and mechanisms that copy and count. A few steps of training show that they run; .ci/models runs
-// them in full.
+// Programs that compare models: recurrent encoder-decoders, pointer-generators, dialogues,
+// mechanisms that copy and count, and policies that learn from preferences. A few steps of training
+// show that they run; .ci/models runs them in full.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -109,4 +109,22 @@ TEST_CASE("each mechanism copies, remembers and counts, and runs are compared by
   CHECK(std::system((tiny + " --tasks nonsense 2> /dev/null").c_str()) != 0);
   CHECK(std::system((tiny + " --mechanisms nonsense 2> /dev/null").c_str()) != 0);
   vitrine::test::check_full_output(tiny + " --tasks parity --mechanisms lstm --out " + folder.path.string());
+}
+
+TEST_CASE("preferences are learned in both ways, and compared with the best policies") {
+  const Folder folder;
+  const std::string tiny = VITRINE_LEARN_PREFERENCES
+      " --width 16 --heads 2 --imitation-steps 8 --judge-steps 8 --policy-steps 4"
+      " --count 20 --dpo-betas 1,0.5 --policy-betas 1,0";
+  const std::string printed = run(tiny, folder);
+  for (const char* part : {" % of held-out pairs by their true rewards\n", "best reward",
+                           "true reward; imitation ", "; DPO, beta 0.5 ", "; policy gradient, beta 0 "})
+    check_has(printed, part);
+  const std::string page = bytes_of_file(folder / "report.html");
+  for (const char* part : {"the best policies", "win rate over training", "asks for"}) check_has(page, part);
+  for (const char* file : {"imitation", "reward_model", "DPO,_beta_1", "policy_gradient,_beta_0"})
+    CHECK_MESSAGE(bytes_of_file(folder / (std::string(file) + "/record.json")).size() > 100, file);
+  CHECK(std::system((tiny + " --dpo-betas 0 2> /dev/null").c_str()) != 0);
+  CHECK(std::system((tiny + " --group 1 2> /dev/null").c_str()) != 0);
+  vitrine::test::check_full_output(tiny + " --out " + folder.path.string());
 }

@@ -18,6 +18,7 @@
 #include "nn/data/synthetic/grammar.h"
 #include "nn/data/synthetic/headlines.h"
 #include "nn/data/synthetic/odd_one_out.h"
+#include "nn/data/synthetic/preferences.h"
 #include "nn/data/synthetic/sequences.h"
 #include "nn/data/synthetic/stories.h"
 #include "nn/data/synthetic/tones.h"
@@ -43,6 +44,8 @@ std::string key(const Dialogue& x) { return test::joined(x.turns); }
 std::string key(const std::vector<std::string>& x) { return test::joined(x); }
 std::string key(const SentenceTask& x) { return x.first + "|" + x.second; }
 std::string key(const Paraphrase& x) { return x.first; }
+std::string key(const Demonstration& x) { return x.prompt; }
+std::string key(const Preference& x) { return x.prompt; }
 
 template <class Item>
 std::set<std::string> keys(const Dataset<Item>& items) {
@@ -103,6 +106,8 @@ TEST_CASE(
   check_parts("acceptability", [](Part p, int64_t n, uint64_t s) { return grammar_acceptability(p, n, s); });
   check_parts("questions", [](Part p, int64_t n, uint64_t s) { return grammar_questions(p, n, s); });
   check_parts("paraphrases", [](Part p, int64_t n, uint64_t s) { return paraphrases(p, n, s); });
+  check_parts("demonstrations", [](Part p, int64_t n, uint64_t s) { return demonstrations(p, n, s); });
+  check_parts("preferences", [](Part p, int64_t n, uint64_t s) { return preferences(p, n, s); });
 }
 
 TEST_CASE("one content in eight is held out, and a part without items is an error") {

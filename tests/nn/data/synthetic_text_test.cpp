@@ -11,6 +11,7 @@
 #include "nn/data/synthetic/entailment.h"
 #include "nn/data/synthetic/grammar.h"
 #include "nn/data/synthetic/headlines.h"
+#include "nn/data/synthetic/preferences.h"
 #include "nn/data/synthetic/stories.h"
 #include "tests/nn/data/words.h"
 
@@ -193,4 +194,57 @@ TEST_CASE("verbs of the grammar agree with the subject, and the tasks' labels sa
     CHECK(item.second.find(" by ") != std::string::npos);
     CHECK(item.first != item.second);
   }
+}
+
+TEST_CASE("the true reward of an answer counts greeting, things, the end, and repeated words") {
+  const auto reward = [](const char* answer) { return true_reward("ada asks for tea and bread :", answer); };
+  CHECK(reward("hello ada here is tea and bread enjoy .") == 4);
+  CHECK(reward("hello ada here is bread and tea enjoy .") == 4);
+  CHECK(reward("hello ben here is tea and bread enjoy .") == 3);
+  CHECK(reward("here is tea and bread hello ada .") == 2);
+  CHECK(reward("here is tea and cake .") == 0);
+  CHECK(reward("here is rice and cake .") == -2);
+  CHECK(reward("here is tea and tea .") == 0);
+  CHECK(reward("enjoy enjoy enjoy") == -1);
+  CHECK(reward("") == 0);
+  CHECK_THROWS_WITH_AS(true_reward("ada asks for tea", "."), doctest::Contains("wanted \"NAME asks for"),
+                       Error);
+}
+
+TEST_CASE("guests choose by the model of Bradley and Terry, and the best policy follows from the rewards") {
+  std::map<double, int64_t> counts;
+  double mean = 0, weights = 0, best = 0;
+  constexpr double kBeta = 1.5, kCount = 8000;
+  for (const Demonstration& item : demonstrations(Part::training, static_cast<int64_t>(kCount))) {
+    const double reward = true_reward(item.prompt, item.answer), weight = std::exp(reward / kBeta);
+    ++counts[reward], mean += reward / kCount, weights += weight, best += weight * reward;
+  }
+  CHECK(counts.size() == 7);
+  CHECK(counts.begin()->first == -2);
+  CHECK(counts.rbegin()->first == 4);
+  CHECK(std::abs(mean - 1) < 0.07);  // four standard deviations
+  CHECK(std::abs(best / weights - best_policy(kBeta).reward) < 0.08);
+  // The share of pairs of one margin in which the better answer is chosen
+  std::map<double, std::pair<double, double>> chosen;
+  for (const Preference& item : preferences(Part::training, 8000)) {
+    CHECK(item.chosen != item.rejected);
+    const double margin = true_reward(item.prompt, item.chosen) - true_reward(item.prompt, item.rejected);
+    auto& [better, all] = chosen[std::abs(margin)];
+    better += margin > 0 ? 1 : margin == 0 ? 0.5 : 0, ++all;
+  }
+  for (const double margin : {0., 1., 2., 3.}) {
+    const auto& [better, all] = chosen[margin];
+    CHECK(all > 500);
+    CHECK_MESSAGE(std::abs(better / all - 1 / (1 + std::exp(-margin))) < 0.045, margin);
+  }
+  // Reward and divergence of the best policies: a nat is worth beta
+  for (const double beta : {0.3, 1., 4.}) {
+    const BestPolicy a = best_policy(beta), b = best_policy(beta * 1.0001);
+    CHECK((a.reward - b.reward) / (a.divergence - b.divergence) == doctest::Approx(beta).epsilon(1e-3));
+  }
+  CHECK(best_policy(1e9).reward == doctest::Approx(1));
+  CHECK(std::abs(best_policy(1e9).divergence) < 1e-9);
+  CHECK(best_policy(1e-9).reward == 4);
+  CHECK(best_policy(1e-9).divergence == doctest::Approx(4 * std::log(2)));
+  CHECK_THROWS_WITH_AS(best_policy(0), doctest::Contains("beta is 0"), Error);
 }

@@ -17,6 +17,25 @@
 using namespace vitrine;
 using namespace vitrine::nn;
 
+TEST_CASE("a sequence is right if each of its targets that counts has the largest logit") {
+  const Tensor logits = tensor({3, 1, 2, 0, 5, 1, 1, 1, 0, 9, 8, 7}, {2, 2, 3});
+  const auto right = [&](std::vector<int64_t> targets) {
+    return sequence_accuracy(logits, tensor(targets, {2, 2})).sum;
+  };
+  CHECK(right({0, 1, 0, 0}) == 2);
+  CHECK(right({0, 2, 0, 0}) == 1);
+  CHECK(right({0, -100, 1, 0}) == 1);
+  CHECK(right({2, 1, 0, 1}) == 0);
+  CHECK(sequence_accuracy(logits, zeros({2, 2}, DType::int64)).weight == 2);
+  CHECK(sequence_accuracy(logits, ones({2, 2}, DType::int64), 1).sum == 2);
+  CHECK_THROWS_WITH_AS(sequence_accuracy(logits, zeros({2, 3}, DType::int64)),
+                       doctest::Contains("[..., classes]"), Error);
+  CHECK_THROWS_WITH_AS(sequence_accuracy(zeros({3}), tensor(std::vector<int64_t>{1}, {})),
+                       doctest::Contains("at least one"), Error);
+  CHECK_THROWS_WITH_AS(sequence_accuracy(zeros({2, 0, 3}), zeros({2, 0}, DType::int64)),
+                       doctest::Contains("at least one"), Error);
+}
+
 TEST_CASE("accuracy counts the targets that the largest logit names, and leaves ignored ones out") {
   const Tensor logits = tensor({3, 1, 2, 0, 5, 1, 1, 1, 0, 9, 8, 7}, {2, 2, 3});
   const Tensor targets = tensor(std::vector<int64_t>{0, 1, 1, -100}, {2, 2});

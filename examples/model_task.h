@@ -1,0 +1,51 @@
+// What programs that train a model on items of a data set have in common.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "examples/model_runs.h"
+#include "nn/data/loader.h"
+#include "nn/text/tokenizer.h"
+#include "nn/training/inspect_attention.h"
+
+namespace vitrine::examples {
+
+/// A task without a loss, whose batches come from a data set. `batch_of` makes a batch of items.
+template <class Item>
+nn::training::Task make_task(nn::Module& model, const nn::Split<Item>& items,
+                             const std::function<nn::Batch(std::span<const Item>)>& batch_of,
+                             const RunSettings& run) {
+  const auto& [training, held_out] = items;
+  const auto loader = std::make_shared<nn::Loader>(
+      training, nn::shuffled_batches(training.size(), run.batch, run.seed), batch_of);
+  const auto whole = nn::Loader(held_out, nn::ordered_batches(held_out.size(), 100), batch_of).whole();
+  return {.model = model,
+          .batch = [loader](int64_t index) { return loader->batch(index); },
+          .validation = [whole] { return whole; },
+          .loss = {},
+          .setting = {{"seed", std::to_string(run.seed)}, {"batch", std::to_string(run.batch)}}};
+}
+
+/// Adds attention weights [1, queries, keys] to the record: the statistics of this head, and its
+/// map.
+inline void show_weights(const Tensor& weights, Tape& tape, const Tensor& loss,
+                         const std::vector<std::string>& queries, const std::vector<std::string>& keys,
+                         nn::report::RunRecord& record) {
+  nn::MixerTrace trace;
+  trace.weights = unsqueeze(weights, 1);
+  nn::training::inspect_attention(tape, loss, {trace}, queries, keys, record);
+}
+
+/// The words of a row of ids [T].
+inline std::vector<std::string> words_of(const Tensor& ids, const nn::Tokenizer& tokenizer) {
+  std::vector<std::string> words;
+  for (const double id : ids.values()) words.push_back(tokenizer.token(static_cast<int64_t>(id)));
+  return words;
+}
+
+}  // namespace vitrine::examples
