@@ -34,8 +34,8 @@ struct DocumentSettings {
   }
 };
 
-/// Generated documents, or each line of the files as a sentence, of which one in ten is held out. At
-/// one level a document is one sequence.
+/// Generated documents, or each line of the files as a sentence, of which one in ten is held out.
+/// At one level a document is one sequence.
 inline nn::Split<nn::synthetic::Document> read_documents(const DocumentSettings& s) {
   const auto of_line = [](const nn::LabelledText& line) {
     return nn::synthetic::Document{{line.text}, line.label};

@@ -1,70 +1,116 @@
 // Trains a vision Transformer on images of digits, with NAdam with decoupled weight decay.
 //
-//   classify_images [STEPS]              drawn digits of 16 x 16 pixels
-//   classify_images STEPS FOLDER         the files of MNIST in a folder, 28 x 28 pixels
+//   classify_images                      drawn digits of 16 x 16 pixels
+//   classify_images --data FOLDER        the files of MNIST in a folder, 28 x 28 pixels
 //
-// FOLDER holds train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz and the same of t10k, as they
-// are published, or without .gz.
+// The report has the confusion matrix, and where the model looks: the weights of the class on the
+// patches of an image. FOLDER holds train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz and the
+// same of t10k, as they are published, or without .gz.
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "examples/model_task.h"
 #include "nn/data/idx.h"
-#include "nn/data/loader.h"
 #include "nn/data/synthetic/digits.h"
 #include "nn/metrics/accuracy.h"
+#include "nn/models/stack_settings.h"
 #include "nn/models/vision_transformer.h"
-#include "nn/training/trainer.h"
 #include "ops/loss.h"
-#include "optim/schedule.h"
+#include "ops/reduce.h"
+#include "ops/view.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
-using synthetic::Part;
+using synthetic::digits, synthetic::Part;
 
 namespace {
 
-constexpr int64_t kBatch = 64;
+struct Settings {
+  StackOptions model = {.block = {.mixer = {.width = 64}, .dropout = 0.1}, .layers = 4};
+  int64_t patch = 4;
+  std::string data;
+  examples::RunSettings run = {
+      .training = {.steps = 800, .optimizer = "nadamw"}, .schedule = {.lr = 2e-3}, .batch = 64};
 
-Dataset<LabelledImage> read(const std::string& folder, const std::string& part) {
-  const auto file = [&](const std::string& name) {
-    const std::string path = folder + "/" + part + name;
-    return std::filesystem::exists(path) ? path : path + ".gz";
+  void list(OptionList& o) {
+    list_stack(model, o);
+    o("patch", patch, "side of a patch in pixels").at_least(1);
+    o.group("Data");
+    o("data", data, "folder with the files of MNIST; by default digits are drawn").decides(Role::files);
+    run.list(o);
+  }
+};
+
+Split<LabelledImage> read(const std::string& folder) {
+  if (folder.empty()) return {digits(Part::training, 20000), digits(Part::held_out, 2000, {}, /*seed=*/1)};
+  const auto part = [&](const std::string& name) {
+    const auto file = [&](const std::string& ending) {
+      const std::string path = folder + "/" + name + ending;
+      return std::filesystem::exists(path) ? path : path + ".gz";
+    };
+    return read_idx_images(file("-images-idx3-ubyte"), file("-labels-idx1-ubyte"));
   };
-  return read_idx_images(file("-images-idx3-ubyte"), file("-labels-idx1-ubyte"));
+  return {part("train"), part("t10k")};
+}
+
+/// A grid of numbers [rows, columns] as a picture.
+report::ShadedTable picture(const std::string& title, const Tensor& grid, const std::string& explanation) {
+  report::ShadedTable table = {
+      .title = title, .explanation = explanation, .row_title = "row", .column_title = "column"};
+  for (int64_t i = 0; i < grid.size(0); ++i) table.rows.push_back(std::to_string(i));
+  for (int64_t i = 0; i < grid.size(1); ++i) table.columns.push_back(std::to_string(i));
+  table.values = grid.values();
+  table.is_picture = true;
+  return table;
+}
+
+/// An image, and the weights of its patches for the class in the last block, the mean of the heads.
+void show_image(const VisionTransformer& model, const LabelledImage& item, report::RunRecord& record) {
+  std::vector<MixerTrace> traces;
+  const Tensor chosen =
+      model.head.forward(select(model.features(unsqueeze(item.image, 0), {.traces = &traces}), 1, 0));
+  const Tensor weights = slice(select(mean(select(traces.back().weights, 0, 0), {0}), 0, 0), 0, 1);
+  const int64_t columns = item.image.size(1) / model.options().patch;
+  record.tables.push_back(
+      picture(fmt::format("A {}, taken for a {:.0f}", item.label, argmax(chosen, -1).item()), item.image,
+              "A held-out image."));
+  record.tables.push_back(
+      picture("Where the class looks", reshape(weights, {-1, columns}),
+              "The attention of the class to the patches in the last block, the mean of its heads."));
+}
+
+void run(const Settings& s, const std::string& title) {
+  const Split<LabelledImage> images = read(s.data);
+  const LabelledImage first = images.held_out[0];
+  manual_seed(s.run.seed);
+  VisionTransformer model(
+      {.height = first.image.size(0), .width = first.image.size(1), .patch = s.patch, .stack = s.model});
+  const auto logits = [&](const Tensor& x) { return model.forward(x); };
+  training::Task task = examples::make_task<LabelledImage>(model, images, image_batch, s.run);
+  task.loss = [&](const auto& x) { return cross_entropy(logits(x[0]), x[1]); };
+  task.metrics = {accuracy_metric(logits)};
+  task.words = {.item = "image", .loss_unit = "nats per image", .classes = 10};
+  report::RunRecord record = examples::train(task, s, "mixer " + s.model.block.mixer.name);
+  const ModeScope evaluation(model, false);
+  std::vector<std::string> classes;
+  for (int64_t i = 0; i < 10; ++i) classes.push_back(std::to_string(i));
+  examples::add_confusion(
+      classes, task, [&](const auto& x) { return logits(x[0]); }, record);
+  for (int64_t i = 0; i < 3; ++i) show_image(model, images.held_out[i], record);
+  examples::say(stdout, "{} parameters; {:.2f} % of {} held-out images are right\n", model.parameter_count(),
+                100 * record.metrics[0].last(), images.held_out.size());
+  examples::write_comparison(s.run, title, {record});
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  check(argc <= 3, "usage: classify_images [STEPS [FOLDER]]");
-  const int64_t steps = argc > 1 ? std::stoll(argv[1]) : 800;
-  const Dataset<LabelledImage> train =
-      argc == 3 ? read(argv[2], "train") : synthetic::digits(Part::training, 20000);
-  const Dataset<LabelledImage> test =
-      argc == 3 ? read(argv[2], "t10k") : synthetic::digits(Part::held_out, 2000, {}, /*seed=*/1);
-  const int64_t side = argc == 3 ? 28 : 16;
-  VisionTransformer model({.height = side,
-                           .width = side,
-                           .patch = 4,
-                           .stack = {.block = {.mixer = {.width = 64}, .dropout = 0.1}, .layers = 4}});
-  Loader loader(train, shuffled_batches(train.size(), kBatch, /*seed=*/0), image_batch);
-  const std::vector<Batch> whole_test = Loader(test, ordered_batches(test.size(), 500), image_batch).whole();
-  const training::Task task{.model = model,
-                            .batch = [&](int64_t index) { return loader.batch(index); },
-                            .validation = [&] { return whole_test; },
-                            .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); },
-                            .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })}};
-  training::Trainer trainer(task, optim::warmup_cosine(2e-3, steps / 10, steps),
-                            {.steps = steps, .optimizer = "nadamw"});
-  trainer.run();
-  fmt::print("{} parameters; {:.2f} % of {} held-out images are right\n", model.parameter_count(),
-             100 * trainer.record().metrics[0].last(), test.size());
-  check(std::fflush(stdout) == 0, "classify_images: cannot write to standard output");
-} catch (const std::exception& error) {
-  fmt::print(stderr, "{}\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return examples::run_model_program("classify_images", "Trains a vision Transformer on images of digits.",
+                                     "  classify_images\n  classify_images --data FOLDER --steps 5000",
+                                     Settings(), argc, argv, run);
 }

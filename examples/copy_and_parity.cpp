@@ -80,10 +80,10 @@ report::RunRecord train(const MemorySettings& s, const Problem& p, const Mechani
                             }});
   training::keep_model(task, model);
   report::RunRecord record = examples::train(task, s, mechanism.name);
-  for (const auto& [name, value] : option_values(options, {Role::result})) {
-    const auto has_name = [&name = name](const auto& setting) { return setting.first == name; };
-    if (std::ranges::none_of(record.settings, has_name)) record.settings.emplace_back(name, value);
-  }
+  for (const auto& setting : option_values(options, {Role::result}))
+    if (!std::ranges::count(record.settings, setting.first, [](const auto& s) { return s.first; }))
+      record.settings.push_back(setting);
+  if (mechanism.segments == 1) inspect_parts(model, held_out[0], record);
   say(stdout, "{}, {}: {:.1f} % of the answers are right\n", p.name, mechanism.name,
       100 * record.metrics[0].last());
   return record;

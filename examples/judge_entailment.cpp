@@ -74,10 +74,8 @@ void run(const Settings& s, const std::string& title) {
   training::keep_tokenizer(task, tokenizer);
   report::RunRecord record = examples::train(task, s, "ESIM");
   const ModeScope evaluation(model, false);
-  record.confusion = {kRelations, std::vector<double>(9)};
-  for (const Batch& part : task.validation())
-    std::ranges::transform(confusion_counts(judged(part.tensors).logits, part.tensors[4]),
-                           record.confusion.counts, record.confusion.counts.begin(), std::plus());
+  examples::add_confusion(
+      kRelations, task, [&](const auto& x) { return judged(x).logits; }, record);
   record.examples = {"Held-out pairs", {"premise", "hypothesis", "true", "chosen"}, {}};
   for (int64_t i = 0; i < 6; ++i) {
     const Entailment pair = pairs.held_out[i];

@@ -1,6 +1,7 @@
 // What programs that train a model on items of a data set have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "examples/model_runs.h"
 #include "nn/data/loader.h"
+#include "nn/metrics/accuracy.h"
 #include "nn/text/tokenizer.h"
 #include "nn/training/inspect_attention.h"
 
@@ -22,13 +24,24 @@ nn::training::Task make_task(nn::Module& model, const nn::Split<Item>& items,
                              const RunSettings& run) {
   const auto& [training, held_out] = items;
   const auto loader = std::make_shared<nn::Loader>(
-      training, nn::shuffled_batches(training.size(), run.batch, run.seed), batch_of);
+      training, nn::shuffled_batches(training.size(), run.batch, run.seed), batch_of, 2);
   const auto whole = nn::Loader(held_out, nn::ordered_batches(held_out.size(), 100), batch_of).whole();
   return {.model = model,
           .batch = [loader](int64_t index) { return loader->batch(index); },
           .validation = [whole] { return whole; },
           .loss = {},
           .setting = {{"seed", std::to_string(run.seed)}, {"batch", std::to_string(run.batch)}}};
+}
+
+/// Adds the confusion matrix of the validation split. The last tensor of a batch has the true
+/// classes.
+inline void add_confusion(const std::vector<std::string>& classes, const nn::training::Task& task,
+                          const std::function<Tensor(const std::vector<Tensor>&)>& logits,
+                          nn::report::RunRecord& record) {
+  record.confusion = {classes, std::vector<double>(classes.size() * classes.size())};
+  for (const nn::Batch& batch : task.validation())
+    std::ranges::transform(nn::confusion_counts(logits(batch.tensors), batch.tensors.back()),
+                           record.confusion.counts, record.confusion.counts.begin(), std::plus());
 }
 
 /// Adds attention weights [1, queries, keys] to the record: the statistics of this head, and its

@@ -1,25 +1,23 @@
 // Trains a Transformer of sets to find the item that does not belong to the others.
 //
-//   odd_one_out [STEPS]
+//   odd_one_out [--layers 1]
 //
 // All items of a set come from one class, but for one. Only the other items show which one it is,
 // and their order says nothing. The classes are the same for every set, and no set of the test is
-// in the training data.
+// in the training data. The report shows how the items attend to each other.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "nn/data/loader.h"
+#include "examples/model_task.h"
 #include "nn/data/synthetic/odd_one_out.h"
 #include "nn/metrics/accuracy.h"
 #include "nn/models/set_encoder.h"
-#include "nn/training/trainer.h"
+#include "nn/models/stack_settings.h"
 #include "ops/join.h"
 #include "ops/loss.h"
-#include "optim/schedule.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -27,9 +25,17 @@ using synthetic::OddOneOut, synthetic::odd_one_out, synthetic::Part;
 
 namespace {
 
-constexpr int64_t kFeatures = 16, kBatch = 64;
+struct Settings {
+  StackOptions model = {.block = {.mixer = {.width = 64}}, .layers = 2};
+  examples::RunSettings run = {.training = {.steps = 2500}, .schedule = {.lr = 2e-3}, .batch = 64};
 
-/// Sets [B, N, features], and the places of their odd items.
+  void list(OptionList& o) {
+    list_stack(model, o);
+    run.list(o);
+  }
+};
+
+/// Sets [B, N, features], and the places of their odd items [B].
 Batch batch_of(std::span<const OddOneOut> all) {
   std::vector<Tensor> sets;
   std::vector<int64_t> odd;
@@ -38,28 +44,36 @@ Batch batch_of(std::span<const OddOneOut> all) {
   return {{stack(sets, 0), index_tensor(odd, {count})}, count};
 }
 
+void run(const Settings& s, const std::string& title) {
+  const Split<OddOneOut> sets = {odd_one_out(Part::training, 200000),
+                                 odd_one_out(Part::held_out, 1000, {}, /*seed=*/1)};
+  const OddOneOut first = sets.held_out[0];
+  manual_seed(s.run.seed);
+  SetEncoder model(first.items.size(1), s.model);
+  const auto scores = [&](const Tensor& x) { return model.scores(model.features(x)); };
+  training::Task task = examples::make_task<OddOneOut>(model, sets, batch_of, s.run);
+  task.loss = [&](const auto& x) { return cross_entropy(scores(x[0]), x[1]); };
+  task.metrics = {accuracy_metric(scores)};
+  task.words = {.item = "set", .loss_unit = "nats per set", .classes = first.items.size(0)};
+  report::RunRecord record = examples::train(task, s, "mixer " + s.model.block.mixer.name);
+  const ModeScope evaluation(model, false);
+  const Batch one = batch_of({&first, 1});
+  std::vector<MixerTrace> traces;
+  Tape tape;
+  const Tensor found = model.scores(model.features(one.tensors[0], {.traces = &traces}));
+  std::vector<std::string> items;
+  for (int64_t i = 0; i < found.size(1); ++i)
+    items.push_back(fmt::format("{}{}", i + 1, i == first.odd ? " (odd)" : ""));
+  training::inspect_attention(tape, cross_entropy(found, one.tensors[1]), traces, items, items, record);
+  examples::say(stdout, "{} parameters; the odd item of {:.1f} % of {} held-out sets is found\n",
+                model.parameter_count(), 100 * record.metrics[0].last(), sets.held_out.size());
+  examples::write_comparison(s.run, title, {record});
+}
+
 }  // namespace
 
-int main(int argc, char** argv) try {
-  check(argc <= 2, "usage: odd_one_out [STEPS]");
-  const int64_t steps = argc == 2 ? std::stoll(argv[1]) : 2500;
-  SetEncoder model(kFeatures, {.block = {.mixer = {.width = 64}}, .layers = 2});
-  const auto scores = [&](const Tensor& sets) { return model.scores(model.features(sets)); };
-  Loader loader(odd_one_out(Part::training, 200000), shuffled_batches(200000, kBatch, /*seed=*/0), batch_of);
-  const std::vector<Batch> held_out =
-      Loader(odd_one_out(Part::held_out, 1000, {}, /*seed=*/1), ordered_batches(1000, 1000), batch_of)
-          .whole();
-  const training::Task task{.model = model,
-                            .batch = [&](int64_t index) { return loader.batch(index); },
-                            .validation = [&] { return held_out; },
-                            .loss = [&](const auto& x) { return cross_entropy(scores(x[0]), x[1]); },
-                            .metrics = {accuracy_metric(scores)}};
-  training::Trainer trainer(task, optim::warmup_cosine(2e-3, steps / 10, steps), {.steps = steps});
-  trainer.run();
-  fmt::print("{} parameters; the odd item of {:.1f} % of 1000 held-out sets is found\n",
-             model.parameter_count(), 100 * trainer.record().metrics[0].last());
-  check(std::fflush(stdout) == 0, "odd_one_out: cannot write to standard output");
-} catch (const std::exception& error) {
-  fmt::print(stderr, "{}\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return examples::run_model_program("odd_one_out", "Trains an encoder of sets to find the odd item.",
+                                     "  odd_one_out\n  odd_one_out --mixer laser --layers 1", Settings(),
+                                     argc, argv, run);
 }

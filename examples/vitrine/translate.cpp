@@ -51,7 +51,7 @@ int run(TranslateSettings& s, const Call& call) {
 Command translate_command() {
   return make_command<TranslateSettings>(
       "translate", "Translates texts with an encoder-decoder model, by beam search.",
-      "  translate_dates 1200 dates.safetensors              trains such a model\n"
+      "  build/examples/translate                           trains such a model\n"
       "  vitrine translate dates.safetensors 'march 3, 2021'\n"
       "  vitrine translate dates.safetensors --beam 8 < lines.txt",
       {"checkpoint", "a checkpoint, and the texts; without texts, the lines of standard input", 1, 1000},

@@ -24,9 +24,9 @@ SetEncoder::SetEncoder(int64_t channels, const StackOptions& options)
   named_parameters();  // sets the parameters' names, for messages and drawings
 }
 
-Tensor SetEncoder::features(const Tensor& items, const Tensor& lengths) const {
+Tensor SetEncoder::features(const Tensor& items, const StackCall& call) const {
   check(items.rank() == 3, "SetEncoder: the items are {}, wanted [B, N, channels]", items.shape());
-  return encoder.forward(input.forward(items), {.lengths = lengths});
+  return encoder.forward(input.forward(items), call);
 }
 
 Tensor SetEncoder::scores(const Tensor& features) const { return squeeze(score.forward(features), {-1}); }

@@ -14,9 +14,9 @@ class SetEncoder : public Module {
   /// Items have `channels` numbers. A mixer that depends on the order, such as rotary or gru, is an
   /// error.
   SetEncoder(int64_t channels, const StackOptions& options);
-  /// items [B, N, channels] → features [B, N, C]. Row b has lengths[b] items (int64 [B]), and what
-  /// follows them is padding; undefined: N.
-  Tensor features(const Tensor& items, const Tensor& lengths = {}) const;
+  /// items [B, N, channels] → features [B, N, C]. Row b has call.lengths[b] items, and what follows
+  /// them is padding.
+  Tensor features(const Tensor& items, const StackCall& call = {}) const;
   /// A score for each item, [B, N]. Scores of padding are meaningless.
   Tensor scores(const Tensor& features) const;
   /// The mean of the features of a set, [B, C]. A set without items gives 0.

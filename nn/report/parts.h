@@ -98,7 +98,7 @@ std::string sample_text(const RunRecord& run);
 std::string text_table(const TextTable& table, const std::string& css_class);
 
 /// The cards of what the model does with single examples: texts shaded by attention, the confusion
-/// matrix and the examples. "" if the record has none.
+/// matrix, shaded tables and the examples. "" if the record has none.
 std::string result_cards(const RunRecord& run);
 
 /// A two-column table; all text is escaped.

@@ -51,6 +51,12 @@ void visit(V&& v, auto& s, ConfusionMatrix*) {
   v("classes", s.classes), v("counts", s.counts);
 }
 template <class V>
+void visit(V&& v, auto& s, ShadedTable*) {
+  v("title", s.title), v("explanation", s.explanation), v("row_title", s.row_title);
+  v("column_title", s.column_title), v("rows", s.rows), v("columns", s.columns);
+  v("values", s.values), v("is_picture", s.is_picture);
+}
+template <class V>
 void visit(V&& v, auto& s, TextTable*) {
   v("title", s.title), v("columns", s.columns), v("rows", s.rows);
 }
@@ -65,7 +71,8 @@ void visit(V&& v, auto& s, RunRecord*) {
   v("learning_rate", s.learning_rate), v("speed", s.speed), v("flops", s.flops), v("metrics", s.metrics);
   v("grad_norm_by_layer", s.grad_norm_by_layer), v("grad_norm_by_path", s.grad_norm_by_path);
   v("heads", s.heads), v("maps", s.maps), v("weights", s.weights), v("prompt", s.prompt);
-  v("sample", s.sample), v("texts", s.texts), v("confusion", s.confusion), v("examples", s.examples);
+  v("sample", s.sample), v("texts", s.texts), v("confusion", s.confusion), v("tables", s.tables);
+  v("examples", s.examples);
   v("final_validation_loss", s.final_validation_loss);
   v("peak_memory_bytes", s.peak_memory_bytes), v("seconds", s.seconds), v("parameters", s.parameters);
 }

@@ -1,5 +1,5 @@
 // What a trained model does with single examples: texts shaded by attention, a confusion matrix,
-// and a table of examples.
+// shaded tables of numbers, and a table of examples.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,6 +61,18 @@ std::string confusion_card(const RunRecord& run) {
       "wide");
 }
 
+std::string shaded_card(const ShadedTable& shaded) {
+  const HeatTable table = {.title = shaded.is_picture ? "" : shaded.title,
+                           .row_title = shaded.row_title,
+                           .column_title = shaded.column_title,
+                           .rows = shaded.rows,
+                           .columns = shaded.columns,
+                           .values = shaded.values,
+                           .is_picture = shaded.is_picture};
+  return card(shaded.title, render_heat_table(table), escape_html(shaded.explanation),
+              shaded.columns.size() > 24 ? "wide" : "");
+}
+
 }  // namespace
 
 std::string text_table(const TextTable& table, const std::string& css_class) {
@@ -83,6 +95,7 @@ std::string result_cards(const RunRecord& run) {
   std::string html;
   if (!run.texts.empty()) html += weighted_texts_card(run);
   if (!run.confusion.classes.empty()) html += confusion_card(run);
+  for (const ShadedTable& table : run.tables) html += shaded_card(table);
   if (!run.examples.rows.empty())
     html += card(run.examples.title, text_table(run.examples, "examples"), "", "wide");
   return html;

@@ -49,6 +49,15 @@ struct ConfusionMatrix {
   std::vector<double> counts;
 };
 
+/// Numbers that the report shades, such as a spectrogram or the load of experts.
+struct ShadedTable {
+  std::string title = {}, explanation = {};
+  std::string row_title = {}, column_title = {};  // "layer", "expert"
+  std::vector<std::string> rows = {}, columns = {};
+  std::vector<double> values = {};  // rows × columns, row-major; NaN: an empty cell
+  bool is_picture = false;          // small cells without text, as pixels
+};
+
 /// Histogram of log₁₀ of the attention weights: 4 bins per power of ten from 10⁻¹² to 1.
 struct WeightDistribution {
   static constexpr int bins_per_decade = 4, decades = 12;
@@ -109,6 +118,7 @@ struct RunRecord {
   std::string prompt, sample;  // the sample does not include the prompt
   std::vector<WeightedText> texts;
   ConfusionMatrix confusion;
+  std::vector<ShadedTable> tables;
   TextTable examples;  // items of the validation data, and what the model makes of them
 
   // Totals.

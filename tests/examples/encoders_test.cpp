@@ -9,39 +9,79 @@
 
 using vitrine::test::printed_by;
 
+namespace {
+
+/// What the program prints. Its page, in the folder, has these parts.
+std::string run(const std::string& program, const vitrine::test::Folder& folder,
+                std::initializer_list<const char*> parts) {
+  const std::string out = " --out " + folder.path.string();
+  const std::string printed = printed_by((program + out + " 2> /dev/null").c_str());
+  const std::string page = vitrine::test::bytes_of_file(folder / "report.html");
+  for (const char* part : parts) CHECK_MESSAGE(page.find(part) != std::string::npos, part);
+  CHECK(std::system((program + out + " --steps 0 2> /dev/null").c_str()) != 0);
+  CHECK(std::system((program + out + " --mixer nonsense 2> /dev/null").c_str()) != 0);
+  vitrine::test::check_full_output(program + out + " --steps 1");
+  return printed;
+}
+
+/// The number before a text.
+double number_before(const std::string& printed, const std::string& text) {
+  const size_t end = printed.find(text);
+  REQUIRE_MESSAGE(end != std::string::npos, printed);
+  return std::stod(printed.substr(printed.rfind(' ', end - 1)));
+}
+
+}  // namespace
+
 TEST_CASE("sequences are reversed with any mixer, and counted") {
-  const std::string printed = printed_by(VITRINE_REVERSE_SEQUENCES " laser 3");
+  const vitrine::test::Folder folder;
+  const std::string printed =
+      run(VITRINE_REVERSE_SEQUENCES " --mixer laser --steps 3", folder, {"map-thumbs", "without a mistake"});
   CHECK_MESSAGE(
       printed.find(" of 1000 held-out sequences are reversed without a mistake\n") != std::string::npos,
       printed);
-  CHECK(std::system(VITRINE_REVERSE_SEQUENCES " nonsense 2> /dev/null") != 0);
-  vitrine::test::check_full_output(VITRINE_REVERSE_SEQUENCES " standard 1");
 }
 
 TEST_CASE("the odd item of nearly every set is found within seconds") {
-  const std::string printed = printed_by(VITRINE_ODD_ONE_OUT " 100");
-  const size_t begin = printed.find("the odd item of ");
-  REQUIRE_MESSAGE(begin != std::string::npos, printed);
-  CHECK_MESSAGE(std::stod(printed.substr(begin + 16)) > 50, printed);  // chance: 10
-  CHECK(std::system(VITRINE_ODD_ONE_OUT " 0 2> /dev/null") != 0);
-  vitrine::test::check_full_output(VITRINE_ODD_ONE_OUT " 1");
+  const vitrine::test::Folder folder;
+  const std::string printed = run(VITRINE_ODD_ONE_OUT " --steps 100", folder, {"map-thumbs", "(odd)"});
+  CHECK(number_before(printed, " % of 1000 held-out sets is found\n") > 50);  // chance: 10
 }
 
 TEST_CASE("drawn digits are classified, and a folder without images is an error") {
-  const std::string printed = printed_by(VITRINE_CLASSIFY_IMAGES " 40");
-  const size_t begin = printed.find("parameters; ");
-  REQUIRE_MESSAGE(begin != std::string::npos, printed);
-  CHECK_MESSAGE(std::stod(printed.substr(begin + 12)) > 20, printed);  // chance: 10
-  CHECK(std::system(VITRINE_CLASSIFY_IMAGES " 1 /nowhere 2> /dev/null") != 0);
-  vitrine::test::check_full_output(VITRINE_CLASSIFY_IMAGES " 1");
+  const vitrine::test::Folder folder;
+  const std::string printed = run(VITRINE_CLASSIFY_IMAGES " --steps 40", folder,
+                                  {"Confusion matrix", "Where the class looks", "heat pixels"});
+  CHECK(number_before(printed, " % of 2000 held-out images are right\n") > 20);  // chance: 10
+  CHECK(std::system(VITRINE_CLASSIFY_IMAGES " --data /nowhere 2> /dev/null") != 0);
 }
 
 TEST_CASE("tones are heard by a Conformer, and the wrong digits are counted") {
-  const std::string printed = printed_by(VITRINE_RECOGNIZE_TONES " 3");
+  const vitrine::test::Folder folder;
+  const std::string printed =
+      run(VITRINE_RECOGNIZE_DIGITS " --steps 3", folder, {"<h3>Sound: ", "<h3>Heard: ", "heat pixels"});
   CHECK_MESSAGE(printed.find(" % of the digits in 300 held-out sounds are wrong\n") != std::string::npos,
                 printed);
-  CHECK(std::system(VITRINE_RECOGNIZE_TONES " 0 2> /dev/null") != 0);
-  vitrine::test::check_full_output(VITRINE_RECOGNIZE_TONES " 1");
+}
+
+TEST_CASE("recorded digits are put together to strings, and other names are an error") {
+  const vitrine::test::Folder folder;
+  // 0.2 s of a tone, 16 bits, 8000 Hz
+  std::string wav(
+      "RIFF\xa4\x0c\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\x80\x0c\0\0", 44);
+  for (int t = 0; t < 1600; ++t) wav += {static_cast<char>(t % 16 * 8), static_cast<char>(t % 16)};
+  for (const char* name : {"7_ann_0.wav", "7_ann_5.wav", "3_ann_6.wav", "3_bob_4.wav"})
+    vitrine::test::write_bytes(folder / name, wav);
+  const std::string command =
+      VITRINE_RECOGNIZE_DIGITS " --steps 1 --batch 2 --width 8 --out " + (folder / "run") + " --data ";
+  const std::string printed = printed_by((command + folder.path.string() + " 2> /dev/null").c_str());
+  CHECK_MESSAGE(printed.find(" % of the digits in 300 held-out sounds are wrong\n") != std::string::npos,
+                printed);
+  const std::string page = vitrine::test::bytes_of_file(folder / "run/report.html");
+  CHECK(page.find("Sound: ") != std::string::npos);
+  CHECK(std::system((command + "/nowhere 2> /dev/null").c_str()) != 0);
+  vitrine::test::write_bytes(folder / "seven.wav", wav);
+  CHECK(std::system((command + folder.path.string() + " 2> /dev/null").c_str()) != 0);
 }
 
 TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and on files") {

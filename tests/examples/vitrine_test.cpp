@@ -186,10 +186,11 @@ TEST_CASE("tokenize trains, encodes and decodes") {
            "word_piece, ");
 }
 
-TEST_CASE("translate reads the checkpoint that translate_dates has saved") {
+TEST_CASE("vitrine translate reads the checkpoint that the example translate has saved") {
   const Folder folder;
-  const std::string checkpoint = folder / "dates.safetensors";
-  Program trained(folder, {"3", checkpoint}, nullptr, VITRINE_TRANSLATE_DATES);
+  const std::string checkpoint = folder / "dates/mixer_standard/checkpoint.safetensors";
+  Program trained(folder, {"--steps", "3", "--width", "16", "--out", folder / "dates"}, nullptr,
+                  VITRINE_TRANSLATE);
   REQUIRE_MESSAGE(trained.exit_code() == 0, trained.printed());
   const std::string text = succeeds(folder, {"translate", checkpoint, "march 3, 2021", "1 may 99"});
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);

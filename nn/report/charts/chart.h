@@ -111,6 +111,7 @@ struct HeatTable {
   AxisScale scale = AxisScale::linear;
   // The text of a cell; empty: readable_number with 3 digits
   std::function<std::string(double)> format = {};
+  bool is_picture = false;  // small cells without text, as pixels; tooltips have the numbers
 };
 
 /// Error: the number of values is not rows × columns.

@@ -30,7 +30,7 @@ std::string cell(const HeatTable& table, const Scale& scale, size_t row, size_t 
   const double place = scale.place(value);
   const int strength = std::isnan(place) ? (value > 0 ? shades - 1 : 0) : shade(scale, value);
   return fmt::format(R"(<td class="s{}" data-tip="{}">{}</td>)", strength, escape_html(tip),
-                     escape_html(text));
+                     table.is_picture ? "" : escape_html(text));
 }
 
 }  // namespace
@@ -44,8 +44,9 @@ std::string render_heat_table(const HeatTable& table) {
   const Scale scale = settle({table.title, table.scale, table.low, table.high}, range, 0);
 
   std::string html =
-      fmt::format(R"(<div class="scroll"><table class="heat"><caption>{}</caption><thead><tr><th>{}</th>)",
-                  escape_html(table.title), escape_html(table.row_title + " ╲ " + table.column_title));
+      fmt::format(R"(<div class="scroll"><table class="heat{}"><caption>{}</caption><thead><tr><th>{}</th>)",
+                  table.is_picture ? " pixels" : "", escape_html(table.title),
+                  escape_html(table.row_title + " ╲ " + table.column_title));
   for (const std::string& column : table.columns) {
     html += fmt::format(R"(<th scope="col">{}</th>)", escape_html(column));
   }

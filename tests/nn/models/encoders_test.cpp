@@ -209,7 +209,7 @@ TEST_CASE("the gradients of encoders agree with differences") {
   const GradientReport of_sets =
       check_gradients(sets,
                       [&](const std::vector<Tensor>& x) {
-                        const Tensor features = sets.features(x[0], lengths);
+                        const Tensor features = sets.features(x[0], {.lengths = lengths});
                         return sum(sets.scores(slice(features, 1, 0, 2))) +
                                sum(sets.summary(features, lengths) * features.size(2));
                       },
@@ -233,7 +233,7 @@ TEST_CASE("features of a set are equivariant, and its summary is invariant, unde
 
     // Padding is no part of the set.
     const Tensor lengths = index_tensor(std::vector<int64_t>{4, 6}, {2});
-    const Tensor padded = model.features(items, lengths);
+    const Tensor padded = model.features(items, {.lengths = lengths});
     const Tensor alone = model.features(slice(slice(items, 0, 0, 1), 1, 0, 4));
     CHECK(test::largest_difference(slice(slice(padded, 0, 0, 1), 1, 0, 4), alone) <= 1e-12);
     CHECK(test::largest_difference(slice(model.summary(padded, lengths), 0, 0, 1), model.summary(alone)) <=

@@ -30,6 +30,8 @@ TEST_CASE("a record comes back from its file, and gives the same report") {
   record.prompt = "é", record.sample = "b\xff";
   record.texts = {{"1", {"a", "b"}, {0.25f, 0.75f}, 0.5}, {"2", {"c"}, {1}}};
   record.confusion = {{"yes", "no"}, {7, 1, 2, 90}};
+  record.tables = {{"Load", "Tokens", "layer", "expert", {"1"}, {"a", "b"}, {1, 2}},
+                   {"Sound", "", "band", "frame", {"low"}, {"0"}, {7}, true}};
   record.examples = {"Answers", {"question", "answer"}, {{"why?", "so"}}};
   record.train_loss.y[1] = NAN;
   write_record(folder / "record.json", record);

@@ -225,7 +225,18 @@ TEST_CASE("texts are shaded by their weights, and examples and confusions are ta
     CHECK_MESSAGE(page.find(part) != std::string::npos, part);
   run.texts[0].weights.pop_back();
   CHECK_THROWS_WITH_AS(render_report("t", {run}), doctest::Contains("1 weights for 2 words"), Error);
-  run.texts.clear(), run.confusion.counts.pop_back();
+  run.texts.clear();
+  run.tables = {{"Load", "Tokens <e>", "layer", "expert", {"1", "2"}, {"a", "b"}, {1, 2, 3, 4}},
+                {"Sound", "", "band", "frame", {"low"}, {"0.01 s"}, {7}, true}};
+  const std::string with_tables = render_report("t", {run});
+  for (const char* part :
+       {"<h3>Load</h3>", "Tokens &lt;e&gt;", "layer 2, expert a\n3.00\">3.00</td>", "<h3>Sound</h3>",
+        "<table class=\"heat pixels\">", "data-tip=\"band low, frame 0.01 s\n7.00\"></td>"})
+    CHECK_MESSAGE(with_tables.find(part) != std::string::npos, part);
+  run.tables[0].values.pop_back();
+  CHECK_THROWS_WITH_AS(render_report("t", {run}), doctest::Contains("3 values for 2 rows"), Error);
+  run.tables.clear();
+  run.confusion.counts.pop_back();
   CHECK_THROWS_AS(render_report("t", {run}), Error);
   run.confusion.counts.push_back(0), run.examples.rows[0].push_back("because");
   CHECK_THROWS_WITH_AS(render_report("t", {run}), doctest::Contains("has 2 cells, wanted 1"), Error);

@@ -1,0 +1,49 @@
+// The example of an encoder-decoder. A few steps of training show that it runs; .ci/models runs it
+// in full.
+#include <fstream>
+#include <string>
+
+#include "tests/examples/printed.h"
+#include "tests/folder.h"
+
+using vitrine::test::bytes_of_file, vitrine::test::printed_by;
+
+namespace {
+
+constexpr const char* kTiny = VITRINE_TRANSLATE " --steps 3 --width 16 --evaluate-every 3";
+
+}  // namespace
+
+TEST_CASE("dates are translated, measured, printed and shown with their attention") {
+  const vitrine::test::Folder folder;
+  const std::string out = " --out " + folder.path.string();
+  const std::string printed = printed_by((kTiny + out).c_str());
+  CHECK_MESSAGE(printed.find(" % right of 999 held-out pairs by beam search\n") != std::string::npos,
+                printed);
+  int shown = 0;
+  for (size_t at = 0; (at = printed.find(" → ", at)) != std::string::npos; ++at) ++shown;
+  CHECK(shown == 5);
+  const std::string page = bytes_of_file(folder / "report.html");
+  CHECK(page.find("map-thumbs") != std::string::npos);
+  CHECK(page.find("<h3>Held-out pairs</h3>") != std::string::npos);
+  CHECK(std::system(VITRINE_TRANSLATE " --steps 0 2> /dev/null") != 0);
+  CHECK(std::system(VITRINE_TRANSLATE " 3 2> /dev/null") != 0);
+  CHECK(std::system((kTiny + out + " --data one.txt 2> /dev/null").c_str()) != 0);
+  vitrine::test::check_full_output(kTiny + out);
+}
+
+TEST_CASE("parallel text is translated, with byte pairs and BLEU") {
+  const vitrine::test::Folder folder;
+  const auto write = [&](const char* name, const char* line, int count) {
+    std::ofstream file(folder / name);
+    for (int i = 0; i < count; ++i) file << line << " " << i << "\n";
+  };
+  write("train.de", "ein hund läuft", 20), write("train.en", "a dog runs", 20);
+  write("val.de", "ein hund läuft", 6), write("val.en", "a dog runs", 6);
+  const std::string at = folder.path.string() + "/";
+  const std::string printed =
+      printed_by((kTiny + std::string(" --context 20 --vocabulary 270 --out ") + at + "run --data " + at +
+                  "train.de," + at + "train.en --validation " + at + "val.de," + at + "val.en")
+                     .c_str());
+  CHECK_MESSAGE(printed.find(" BLEU of 6 held-out pairs by beam search\n") != std::string::npos, printed);
+}
