@@ -60,24 +60,28 @@ Split<LabelledImage> read(const std::string& folder) {
 
 /// A grid of numbers [rows, columns] as a picture.
 report::ShadedTable picture(const std::string& title, const Tensor& grid, const std::string& explanation) {
-  report::ShadedTable table = {
-      .title = title, .explanation = explanation, .row_title = "row", .column_title = "column"};
+  report::ShadedTable table = {title, explanation, "row", "column", {}, {}, grid.values(), true};
   for (int64_t i = 0; i < grid.size(0); ++i) table.rows.push_back(std::to_string(i));
   for (int64_t i = 0; i < grid.size(1); ++i) table.columns.push_back(std::to_string(i));
-  table.values = grid.values();
-  table.is_picture = true;
   return table;
 }
 
 /// An image, and the weights of its patches for the class in the last block, the mean of the heads.
+/// The first image also adds the maps of all heads to the record.
 void show_image(const VisionTransformer& model, const LabelledImage& item, report::RunRecord& record) {
   std::vector<MixerTrace> traces;
-  const Tensor chosen =
-      model.head.forward(select(model.features(unsqueeze(item.image, 0), {.traces = &traces}), 1, 0));
+  Tape tape;
+  const Batch one = image_batch({&item, 1});
+  const Tensor logits = model.head.forward(select(model.features(one.tensors[0], {.traces = &traces}), 1, 0));
   const Tensor weights = slice(select(mean(select(traces.back().weights, 0, 0), {0}), 0, 0), 0, 1);
   const int64_t columns = item.image.size(1) / model.options().patch;
+  std::vector<std::string> places = {"class"};
+  for (int64_t i = 0; i < weights.numel(); ++i)
+    places.push_back(fmt::format("{},{}", i / columns + 1, i % columns + 1));
+  if (record.maps.empty())
+    training::inspect_attention(tape, cross_entropy(logits, one.tensors[1]), traces, places, places, record);
   record.tables.push_back(
-      picture(fmt::format("A {}, taken for a {:.0f}", item.label, argmax(chosen, -1).item()), item.image,
+      picture(fmt::format("A {}, taken for a {:.0f}", item.label, argmax(logits, -1).item()), item.image,
               "A held-out image."));
   record.tables.push_back(
       picture("Where the class looks", reshape(weights, {-1, columns}),

@@ -68,15 +68,17 @@ class Rounds {
                               PadMode::constant, nothing);
     return concat({before, own}, 4);
   }
-  /// Of each slot, int64 [R, B, H, N, 1]: its position; its position's bucket in a round; and its
-  /// position's chunk in a round.
+  /// Of each slot, int64 [R, B, H, N, 1]: its position, and its position's bucket.
   Tensor positions() const { return unsqueeze(order_, -1); }
   Tensor buckets() const { return to_slots(unsqueeze(bucket_, -1)); }
-  Tensor buckets(int64_t round) const { return to_slots(unsqueeze(select(bucket_, 0, round), -1)); }
-  Tensor chunks(int64_t round) const {
+  /// Of each slot, a number of the bucket and the chunk that its position has in a round. The same
+  /// bucket in the next chunk has the next number; no other pair of bucket and chunk has it.
+  Tensor bucket_and_chunk(int64_t round) const {
+    const int64_t chunks = time / chunk;
     const Tensor numbers =
-        repeat(arange(0, static_cast<double>(time / chunk), 1, DType::int64, order_.device()), chunk, 0);
-    return to_slots(unsqueeze(index_select(numbers, 0, select(place_, 0, round)), -1));
+        repeat(arange(0, static_cast<double>(chunks), 1, DType::int64, order_.device()), chunk, 0);
+    const Tensor chunk_of = index_select(numbers, 0, select(place_, 0, round));
+    return to_slots(unsqueeze(select(bucket_, 0, round) * (chunks + 1) + chunk_of, -1));
   }
 
   const int64_t count, batch, heads, time, chunk;
@@ -119,12 +121,11 @@ Tensor visible_pairs(const Rounds& rounds, const Tensor& keys, bool causal) {
 Tensor times_shown(const Rounds& rounds, DType type) {
   Tensor count;
   for (int64_t round = 0; round < rounds.count; ++round) {
-    const auto difference = [&](const Tensor& x) {
-      return rounds.in_chunks(x) - transpose(rounds.seen_by_chunk(x, -1));
+    const Tensor number = rounds.bucket_and_chunk(round), queries = rounds.in_chunks(number);
+    const auto equals = [&](const Tensor& keys) {
+      return equal(queries, transpose(rounds.seen_by_chunk(keys, -1)));
     };
-    const Tensor bucket = difference(rounds.buckets(round)), chunk = difference(rounds.chunks(round));
-    const Tensor near = logical_or(equal(chunk, zeros_like(chunk)), equal(chunk, ones_like(chunk)));
-    const Tensor once = cast(logical_and(equal(bucket, zeros_like(bucket)), near), type);
+    const Tensor once = cast(logical_or(equals(number), equals(number + 1)), type);
     count = count.defined() ? count + once : once;
   }
   return count;

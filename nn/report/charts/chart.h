@@ -111,7 +111,9 @@ struct HeatTable {
   AxisScale scale = AxisScale::linear;
   // The text of a cell; empty: readable_number with 3 digits
   std::function<std::string(double)> format = {};
-  bool is_picture = false;  // small cells without text, as pixels; tooltips have the numbers
+  // Small cells without text, as pixels; tooltips have the numbers. As many rows as columns make a
+  // square.
+  bool is_picture = false;
 };
 
 /// Error: the number of values is not rows × columns.

@@ -43,10 +43,13 @@ std::string render_heat_table(const HeatTable& table) {
   if (std::isnan(range.first)) return render_missing(table.title, "no values to show.");
   const Scale scale = settle({table.title, table.scale, table.low, table.high}, range, 0);
 
+  std::string look = R"(class="heat")";
+  if (table.is_picture) look = R"(class="heat pixels")";
+  if (table.is_picture && table.rows.size() == table.columns.size())
+    look = fmt::format(R"(class="heat pixels square" style="--rows: {}")", table.rows.size());
   std::string html =
-      fmt::format(R"(<div class="scroll"><table class="heat{}"><caption>{}</caption><thead><tr><th>{}</th>)",
-                  table.is_picture ? " pixels" : "", escape_html(table.title),
-                  escape_html(table.row_title + " ╲ " + table.column_title));
+      fmt::format(R"(<div class="scroll"><table {}><caption>{}</caption><thead><tr><th>{}</th>)", look,
+                  escape_html(table.title), escape_html(table.row_title + " ╲ " + table.column_title));
   for (const std::string& column : table.columns) {
     html += fmt::format(R"(<th scope="col">{}</th>)", escape_html(column));
   }

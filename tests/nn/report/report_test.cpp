@@ -229,9 +229,9 @@ TEST_CASE("texts are shaded by their weights, and examples and confusions are ta
   run.tables = {{"Load", "Tokens <e>", "layer", "expert", {"1", "2"}, {"a", "b"}, {1, 2, 3, 4}},
                 {"Sound", "", "band", "frame", {"low"}, {"0.01 s"}, {7}, true}};
   const std::string with_tables = render_report("t", {run});
-  for (const char* part :
-       {"<h3>Load</h3>", "Tokens &lt;e&gt;", "layer 2, expert a\n3.00\">3.00</td>", "<h3>Sound</h3>",
-        "<table class=\"heat pixels\">", "data-tip=\"band low, frame 0.01 s\n7.00\"></td>"})
+  for (const char* part : {"<h3>Load</h3>", "Tokens &lt;e&gt;", "layer 2, expert a\n3.00\">3.00</td>",
+                           "<h3>Sound</h3>", "<table class=\"heat pixels square\" style=\"--rows: 1\">",
+                           "data-tip=\"band low, frame 0.01 s\n7.00\"></td>"})
     CHECK_MESSAGE(with_tables.find(part) != std::string::npos, part);
   run.tables[0].values.pop_back();
   CHECK_THROWS_WITH_AS(render_report("t", {run}), doctest::Contains("3 values for 2 rows"), Error);
