@@ -63,8 +63,8 @@ TEST_CASE("a run continues from its checkpoint with --resume, and ends as if it 
   CHECK(run("parts", 3, "").metadata.at("step") == "3");
   const Safetensors parts = run("parts", 6, "--resume --new-schedule");
   CHECK(parts.metadata.at("step") == "6");
-  for (const auto& [name, tensor] : whole.tensors)
-    CHECK_MESSAGE(parts.tensors.at(name).values() == tensor.values(), name);
+  for (const auto& one : whole.tensors)
+    CHECK_MESSAGE(parts.tensors.at(one.first).values() == one.second.values(), one.first);
 }
 
 TEST_CASE("entailment is judged, with a confusion matrix and the alignment of words") {
