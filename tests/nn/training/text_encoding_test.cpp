@@ -35,17 +35,17 @@ PipelineTokenizer tokenizer() {
   return bert_tokenizer(tokens);
 }
 
-TextEncoder model_of(int64_t classes, int64_t segments = 2, int64_t prompt = 0,
-                     DType dtype = DType::float64) {
+TextEncoder model_of(int64_t classes, int64_t segments = 2, int64_t prompt = 0, DType dtype = DType::float64,
+                     int64_t layers = 2) {
   manual_seed(5);
-  TextEncoder model(
-      {.vocabulary = 13,
-       .segments = segments,
-       .output_transform = classes == 0,
-       .pooler = classes > 0,
-       .classes = classes,
-       .prompt = prompt,
-       .stack = {.block = {.mixer = {.width = 8, .heads = 2, .context = 12}, .hidden = 8}, .layers = 2}});
+  TextEncoder model({.vocabulary = 13,
+                     .segments = segments,
+                     .output_transform = classes == 0,
+                     .pooler = classes > 0,
+                     .classes = classes,
+                     .prompt = prompt,
+                     .stack = {.block = {.mixer = {.width = 8, .heads = 2, .context = 12}, .hidden = 8},
+                               .layers = layers}});
   model.to(dtype);
   for (Parameter& p : model.parameters())
     if (p.shape().rank() > 1) p.assign(p.master() * 10);
@@ -82,7 +82,7 @@ SplitBatches same(const Batch& batch) {
 
 TEST_CASE("the loss of masked tokens is that of all logits with the other targets left out") {
   for (const int64_t segments : {0, 2}) {
-    TextEncoder model = model_of(0, segments);
+    TextEncoder model = model_of(0, segments, 0, DType::float64, 1);
     const TokenMasking masking(tokenizer(), 1, {.share = 0.4});
     const Task task = masked_language_modeling(model, same(texts()), masking);
     const Batch batch = task.batch(2);
@@ -158,7 +158,7 @@ TEST_CASE("training changes what is not frozen, and nothing else") {
 }
 
 TEST_CASE("the loss of vectors is InfoNCE with the temperature, and its metrics are those of the vectors") {
-  TextEncoder model = model_of(0, 0);
+  TextEncoder model = model_of(0, 0, 0, DType::float64, 1);
   const Batch batch = pairs();
   const auto vectors = [&](size_t i) {
     const Tensor all = model.features(batch.tensors[i], {.lengths = batch.tensors[i + 1]});
