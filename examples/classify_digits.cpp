@@ -25,7 +25,7 @@ using namespace vitrine::nn;
 
 namespace {
 
-constexpr int64_t kSide = 8, kClasses = 10, kWidth = 48, kBatch = 64;
+constexpr int64_t kSide = 8, kClasses = 10, kWidth = 48, kBatch = 64, kSteps = 1500;
 
 /// Rows of pixels → width C; learned positions; an encoder; the mean over the rows; a logit for
 /// each digit.
@@ -34,7 +34,8 @@ class Classifier : public Module {
   explicit Classifier(const std::string& mixer)
       : rows(kSide, kWidth),
         positions(normal({kSide, kWidth}, 0.02)),
-        encoder({.block = {.mixer = {.width = kWidth, .context = kSide, .name = mixer}}, .layers = 2}),
+        encoder({.block = {.mixer = {.width = kWidth, .context = kSide, .name = mixer}, .dropout = 0.2},
+                 .layers = 2}),
         out(kWidth, kClasses) {}
   Tensor forward(const Tensor& images) const {
     return out.forward(mean(encoder.forward(rows.forward(images) + positions), {1}));
@@ -65,7 +66,7 @@ int main(int argc, char** argv) try {
                             .validation = [&] { return whole_test; },
                             .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); },
                             .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })}};
-  training::Trainer trainer(task, optim::warmup_cosine(2e-3, 50, 1200), {.steps = 1200});
+  training::Trainer trainer(task, optim::warmup_cosine(2e-3, 50, kSteps), {.steps = kSteps});
   trainer.run();
   fmt::print("{} parameters; {:.1f} % of {} test digits are right\n", model.parameter_count(),
              100 * trainer.record().metrics[0].last(), test.size());

@@ -1,8 +1,9 @@
 // Compares mechanisms on three tasks of memory: a string is copied, symbols are remembered over
 // 4096 positions, and the ones of a string are counted modulo 2.
 //
-//   copy_and_parity [--tasks parity] [--mechanisms standard,rwkv7]      --help shows examples
+//   copy_and_parity [--tasks copy,long_copy,parity] [--mechanisms standard,rwkv7]
 //
+// By default it copies; --help shows the other tasks.
 // Models predict the next token. Training begins with short sequences, whose length doubles until
 // it is the full one. The report has accuracy next to steps, time, memory and operations.
 #include <algorithm>
@@ -38,9 +39,8 @@ Tensor logits_of(const Gpt& model, const Tensor& ids, int64_t segments) {
 
 report::RunRecord train(const MemorySettings& s, const Problem& p, const Mechanism& mechanism) {
   GptOptions options = s.model;
-  options.vocabulary = p.vocabulary;
   options.context = positions_of(p.longer ? *p.longer : p.items(Part::held_out, p.length));
-  options.mixer = mechanism.mixer;
+  options.vocabulary = p.vocabulary, options.mixer = mechanism.mixer;
   mechanism.change(options);
   manual_seed(s.run.seed);
   Gpt model(options);
@@ -114,7 +114,7 @@ void run(const MemorySettings& s, const std::string& title) {
 
 int main(int argc, char** argv) {
   return run_model_program("copy_and_parity", "Compares mechanisms on copying, remembering and counting.",
-                           "  copy_and_parity --tasks parity --mechanisms rwkv7,lstm,rotary --bits 32\n"
-                           "  copy_and_parity --tasks long_copy --total 1024 --mechanisms standard,reformer",
+                           "  copy_and_parity --tasks copy,long_copy,parity --steps 1000 --tokens 4096\n"
+                           "  copy_and_parity --tasks parity --mechanisms rwkv7,lstm,rotary --bits 32",
                            MemorySettings(), argc, argv, run);
 }

@@ -1,6 +1,7 @@
 #include "nn/models/gpt.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/creation.h"
@@ -57,6 +58,12 @@ Positions resolved(const GptOptions& o) {
 
 /// The blocks with parameters of their own.
 int64_t own_blocks(const GptOptions& o) { return o.universal ? 1 : o.layers; }
+
+/// Each step of a universal stack adds sinusoids to its input. Next to them, embeddings of N(0, 0.02²)
+/// would be lost, so they are multiplied by √C and start as N(0, 1/C).
+double embedding_deviation(const GptOptions& o) {
+  return o.universal ? 1 / std::sqrt(static_cast<double>(o.width)) : kDeviation;
+}
 
 }  // namespace
 
@@ -133,7 +140,7 @@ void GptOptions::validate() const {
 }
 
 Gpt::Gpt(const GptOptions& options)
-    : tokens((options.validate(), options.vocabulary), options.width, kDeviation),
+    : tokens((options.validate(), options.vocabulary), options.width, embedding_deviation(options)),
       positions(resolved(options) == Positions::learned ? normal({options.context, options.width}, kDeviation)
                                                         : Parameter()),
       dropout(options.dropout),
@@ -153,6 +160,7 @@ Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {
   {
     const ModuleScope scope("tokens");
     x = tokens.forward(ids);
+    if (options_.universal) x = x * std::sqrt(static_cast<double>(options_.width));
     if (options_.positions != Positions::none) x = x + position_rows(past, time, call.padding, x);
     x = dropout.forward(x);
   }

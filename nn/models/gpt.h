@@ -56,7 +56,8 @@ struct GptOptions {
 
 /// Token embeddings and position embeddings, a decoder, and logits: features·tokensᵀ, or a separate
 /// output layer if the weights are not tied. Weights start as N(0, 0.02²); for the projections that
-/// add to the residual stream the deviation is that of residual_deviation.
+/// add to the residual stream the deviation is that of residual_deviation. A universal Transformer
+/// reads √C times the token embeddings, which start as N(0, 1/C).
 class Gpt : public LanguageModel {
  public:
   /// Options that contradict each other are an error; see validate.

@@ -256,6 +256,16 @@ TEST_CASE("blocks that are computed again in the backward give the same bits, dr
   CHECK(results[0] == results[1]);
 }
 
+TEST_CASE("the tokens of a universal Transformer are as large as the sinusoids that are added to them") {
+  manual_seed(1);
+  const Gpt model({.vocabulary = 30, .context = 8, .width = 64, .layers = 2, .universal = true});
+  Tensor x = zeros({1, 8}, DType::int64), y = ones({1, 8}, DType::int64);
+  const double same = norm(model.features(x)).item(),
+               other = norm(model.features(x) - model.features(y)).item();
+  CHECK(other > 0.5 * same);
+  CHECK(mean(square(model.tokens.weight.value())).item() == doctest::Approx(1.0 / 64).epsilon(0.1));
+}
+
 TEST_CASE("a training step stores at least the values per token that are stated, and not many more") {
   for (const bool recompute : {false, true}) {
     GptOptions o = tiny_with_one_key_head("standard");
