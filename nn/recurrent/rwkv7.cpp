@@ -82,18 +82,19 @@ Tensor Rwkv7::mix(const Tensor& x, const Tensor& first_values, std::vector<Tenso
   k = k * (1.0 + (a - 1.0) * key_erase);
   LinearScanOptions scan{
       .log_decay = heads_of(log_decay), .erase_to = neg(heads_of(a) * direction), .erase_from = direction};
+  const Tensor queries = heads_of(r), keys = heads_of(k), values = heads_of(v);
   if (trace) {
+    trace->q = queries, trace->k = keys, trace->v = values;
     const Tape::Pause pause;
     const int64_t time = x.size(1);
     const Tensor unit = expand(eye(time, -1, x.dtype(), x.device()), {x.size(0), options_.heads, time, time});
-    trace->q = heads_of(r), trace->k = heads_of(k), trace->v = heads_of(v);
-    trace->weights = linear_scan(trace->q, trace->k, unit, scan).o;
+    trace->weights = linear_scan(queries, keys, unit, scan).o;
   }
   if (continued) scan.state = state[1];
-  const LinearScanStates s = linear_scan(heads_of(r), heads_of(k), heads_of(v), scan);
+  const LinearScanStates s = linear_scan(queries, keys, values, scan);
   if (x.size(1) > 0) state = {vitrine::clone(select(x, 1, -1)), s.state};
   const Tensor share = sum(heads_of(r * k) * unsqueeze(own, 1), {-1}, KeepAxes::yes);
-  const Tensor y = join_heads(layer_norm(s.o, {}, {}, eps)) * gain + bias + join_heads(share * heads_of(v));
+  const Tensor y = join_heads(layer_norm(s.o, {}, {}, eps)) * gain + bias + join_heads(share * values);
   return out.forward(y * g);
 }
 
