@@ -59,8 +59,8 @@ Positions resolved(const GptOptions& o) {
 /// The blocks with parameters of their own.
 int64_t own_blocks(const GptOptions& o) { return o.universal ? 1 : o.layers; }
 
-/// Each step of a universal stack adds sinusoids to its input. Next to them, embeddings of N(0, 0.02²)
-/// would be lost, so they are multiplied by √C and start as N(0, 1/C).
+/// Each step of a universal stack adds sinusoids to its input. Next to them, embeddings of
+/// N(0, 0.02²) would be lost, so they are multiplied by √C and start as N(0, 1/C).
 double embedding_deviation(const GptOptions& o) {
   return o.universal ? 1 / std::sqrt(static_cast<double>(o.width)) : kDeviation;
 }
