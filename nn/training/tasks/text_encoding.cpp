@@ -1,13 +1,11 @@
 #include "nn/training/tasks/text_encoding.h"
 
-#include "nn/layers/zero_padding.h"
+#include "nn/layers/over_time.h"
 #include "nn/losses/contrastive.h"
 #include "nn/metrics/accuracy.h"
 #include "nn/metrics/embeddings.h"
-#include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/loss.h"
-#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine::nn::training {
@@ -60,8 +58,7 @@ Task text_classification(TextEncoder& model, SplitBatches batches) {
 Task text_vectors(TextEncoder& model, SplitBatches batches, double temperature) {
   const auto vectors = [&model](const Tensors& x, size_t first) {
     const Tensor& lengths = x.at(first + 1);
-    const Tensor all = model.features(x.at(first), {.lengths = lengths});
-    return sum(zero_padding(all, lengths), {1}) / cast(unsqueeze(lengths, -1), all.dtype());
+    return mean_over_time(model.features(x.at(first), {.lengths = lengths}), lengths);
   };
   const auto metric = [=](const char* name, bool more_is_better, auto of) {
     return Metric{.name = name, .more_is_better = more_is_better, .of_batch = [=](const Tensors& x) {
