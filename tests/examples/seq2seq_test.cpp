@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/examples/parallel_text.h"
 #include "tests/examples/printed.h"
 #include "tests/folder.h"
 
@@ -49,16 +50,8 @@ TEST_CASE("recurrent encoder-decoders translate dates, with any attention, and t
 
 TEST_CASE("they translate parallel text, with BPE and BLEU") {
   const Folder folder;
-  const auto write = [&](const char* name, const char* line, int count) {
-    std::ofstream file(folder / name);
-    for (int i = 0; i < count; ++i) file << line << " " << i << "\n";
-  };
-  write("train.de", "ein hund läuft", 20), write("train.en", "a dog runs", 20);
-  write("val.de", "ein hund läuft", 6), write("val.en", "a dog runs", 6);
-  const std::string at = folder.path.string() + "/";
-  check_has(run(VITRINE_ALIGN_AND_TRANSLATE
-                    " --steps 3 --width 8 --scores dot --context 20 --vocabulary 270 --data " +
-                    at + "train.de," + at + "train.en --validation " + at + "val.de," + at + "val.en",
+  check_has(run(VITRINE_ALIGN_AND_TRANSLATE " --steps 3 --width 8 --scores dot" +
+                    vitrine::test::parallel_text_in(folder),
                 folder),
             " BLEU of all by beam search");
 }

@@ -1,8 +1,8 @@
 // The example of an encoder-decoder. A few steps of training show that it runs; .ci/models runs it
 // in full.
-#include <fstream>
 #include <string>
 
+#include "tests/examples/parallel_text.h"
 #include "tests/examples/printed.h"
 #include "tests/folder.h"
 
@@ -34,16 +34,7 @@ TEST_CASE("dates are translated, measured, printed and shown with their attentio
 
 TEST_CASE("parallel text is translated, with byte pairs and BLEU") {
   const vitrine::test::Folder folder;
-  const auto write = [&](const char* name, const char* line, int count) {
-    std::ofstream file(folder / name);
-    for (int i = 0; i < count; ++i) file << line << " " << i << "\n";
-  };
-  write("train.de", "ein hund läuft", 20), write("train.en", "a dog runs", 20);
-  write("val.de", "ein hund läuft", 6), write("val.en", "a dog runs", 6);
-  const std::string at = folder.path.string() + "/";
   const std::string printed =
-      printed_by((kTiny + std::string(" --context 20 --vocabulary 270 --out ") + at + "run --data " + at +
-                  "train.de," + at + "train.en --validation " + at + "val.de," + at + "val.en")
-                     .c_str());
+      printed_by((kTiny + vitrine::test::parallel_text_in(folder) + " --out " + (folder / "run")).c_str());
   CHECK_MESSAGE(printed.find(" BLEU of 6 held-out pairs by beam search\n") != std::string::npos, printed);
 }
