@@ -86,6 +86,25 @@ StaticShared shared_of(const std::string& path, void* data, size_t size) {
   return result;
 }
 
+/// The line of an address from addr2line, or "".
+std::string ask_for_line(const void* return_address) {
+  const auto address = reinterpret_cast<uintptr_t>(return_address) - 1;  // inside the call
+  Dl_info module;
+  link_map* map = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(address), &module, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) ==
+      0)
+    return "";
+  const std::string path = map->l_name == nullptr || *map->l_name == '\0' ? "/proc/self/exe" : map->l_name;
+  char resolved[4096];
+  if (realpath(path.c_str(), resolved) == nullptr) return "";
+  const std::string command =
+      fmt::format("addr2line -s -e '{}' {:#x} 2>/dev/null", resolved, address - map->l_addr);
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
+  char line[512] = "";
+  if (!output || std::fgets(line, sizeof(line), output.get()) == nullptr || line[0] == '?') return "";
+  return std::string(line, std::strcspn(line, " \n"));
+}
+
 }  // namespace
 
 bool is_program_data(const void* address, size_t size) {
@@ -131,21 +150,13 @@ std::vector<StaticShared> static_shared() {
 }
 
 std::string source_line(const void* return_address) {
-  const auto address = reinterpret_cast<uintptr_t>(return_address) - 1;  // inside the call
-  Dl_info module;
-  link_map* map = nullptr;
-  if (dladdr1(reinterpret_cast<void*>(address), &module, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) ==
-      0)
-    return "";
-  const std::string path = map->l_name == nullptr || *map->l_name == '\0' ? "/proc/self/exe" : map->l_name;
-  char resolved[4096];
-  if (realpath(path.c_str(), resolved) == nullptr) return "";
-  const std::string command =
-      fmt::format("addr2line -s -e '{}' {:#x} 2>/dev/null", resolved, address - map->l_addr);
-  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
-  char line[512] = "";
-  if (!output || std::fgets(line, sizeof(line), output.get()) == nullptr || line[0] == '?') return "";
-  return std::string(line, std::strcspn(line, " \n"));
+  // addr2line reads the debug information of the whole program, so that it is asked once.
+  static std::mutex mutex;
+  static std::map<const void*, std::string> known;
+  const std::lock_guard lock(mutex);
+  auto found = known.find(return_address);
+  if (found == known.end()) found = known.emplace(return_address, ask_for_line(return_address)).first;
+  return found->second;
 }
 
 }  // namespace vitrine::emulator

@@ -28,7 +28,7 @@ struct Kind<Gpt> {
     return o.universal ? "halting." : fmt::format("blocks.{}.", o.layers - 1);
   }
   static std::map<std::string, Shape> largest(const Options& o) {
-    std::map<std::string, Shape> shapes;
+    std::map<std::string, Shape> shapes = {{"tokens.weight", {o.vocabulary, o.width}}};
     const int64_t hidden = o.hidden > 0 ? o.hidden : 4 * o.width;
     if (o.experts.count > 0)
       shapes["blocks.0.experts.down"] = {o.experts.count, o.width, hidden};
@@ -48,7 +48,8 @@ struct Kind<EncoderDecoder> {
     return fmt::format("decoder.blocks.{}.", o.decoder_layers - 1);
   }
   static std::map<std::string, Shape> largest(const Options& o) {
-    return {{"source_tokens.weight", {o.source_vocabulary, o.width}},
+    return {{"tokens.weight", {o.vocabulary, o.width}},
+            {"source_tokens.weight", {o.source_vocabulary, o.width}},
             {"decoder.blocks.0.feed_forward.down.weight", {o.width, o.hidden > 0 ? o.hidden : 4 * o.width}}};
   }
 };
@@ -59,7 +60,21 @@ struct Kind<RecurrentEncoderDecoder> {
   static constexpr const char* name = "recurrent_encoder_decoder";
   static std::string last(const Options&) { return "head."; }
   static std::map<std::string, Shape> largest(const Options& o) {
-    return {{"source_tokens.weight", {o.source_vocabulary, o.width}}, {"bridge.weight", {o.width, o.width}}};
+    return {{"tokens.weight", {o.vocabulary, o.width}},
+            {"source_tokens.weight", {o.source_vocabulary, o.width}},
+            {"bridge.weight", {o.width, o.width}}};
+  }
+};
+
+template <>
+struct Kind<PointerGenerator> {
+  using Options = PointerGeneratorOptions;
+  static constexpr const char* name = "pointer_generator";
+  static std::string last(const Options&) { return "gate."; }
+  static std::map<std::string, Shape> largest(const Options& o) {
+    std::map<std::string, Shape> shapes;
+    for (const auto& [name, shape] : Kind<RecurrentEncoderDecoder>::largest(o.base)) shapes["base." + name] = shape;
+    return shapes;
   }
 };
 
@@ -82,9 +97,7 @@ typename Kind<Model>::Options options_in(const Safetensors& file, const std::str
 template <class Model>
 void check_sizes(const typename Kind<Model>::Options& o, const std::map<std::string, Tensor>& state,
                  const std::string& path) {
-  std::map<std::string, Shape> largest = Kind<Model>::largest(o);
-  largest["tokens.weight"] = {o.vocabulary, o.width};
-  for (const auto& [name, shape] : largest) {
+  for (const auto& [name, shape] : Kind<Model>::largest(o)) {
     const auto found = state.find(name);
     check(found != state.end() && found->second.shape() == shape,
           "load_model: {} is broken: it has no {} of {}", path, name, shape);
@@ -138,6 +151,7 @@ Model load_model(const std::string& path) {
 template Gpt load_model<Gpt>(const std::string&);
 template EncoderDecoder load_model<EncoderDecoder>(const std::string&);
 template RecurrentEncoderDecoder load_model<RecurrentEncoderDecoder>(const std::string&);
+template PointerGenerator load_model<PointerGenerator>(const std::string&);
 
 std::string kind_of_model(const std::string& path) {
   return metadata_of(read_safetensors(path), "model", path);

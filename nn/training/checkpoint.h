@@ -6,6 +6,7 @@
 
 #include "nn/models/encoder_decoder.h"
 #include "nn/models/gpt.h"
+#include "nn/models/pointer_generator.h"
 #include "nn/models/recurrent_encoder_decoder.h"
 #include "nn/text/tokenizer.h"
 #include "nn/training/task.h"
@@ -13,8 +14,8 @@
 namespace vitrine::nn::training {
 
 /// The model of a checkpoint that a Trainer has saved for a task with keep_model, such as
-/// language_modeling. Model is Gpt, EncoderDecoder or RecurrentEncoderDecoder; a checkpoint of
-/// another kind is an error. The model is in evaluation mode, on the CPU, with the dtype of its
+/// language_modeling. Model is Gpt, EncoderDecoder, RecurrentEncoderDecoder or PointerGenerator; a
+/// checkpoint of another kind is an error. The model is in evaluation mode, on the CPU, with the dtype of its
 /// training. The random generator is unchanged. Metadata that lack an option or contradict the
 /// tensors are an error. Attention parts that the library does not include must be registered
 /// before.

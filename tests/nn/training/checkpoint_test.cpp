@@ -8,6 +8,7 @@
 #include "core/files/safetensors.h"
 #include "nn/generation/generate.h"
 #include "nn/text/characters.h"
+#include "nn/training/tasks/translation.h"
 #include "tests/folder.h"
 #include "tests/nn/training/tiny.h"
 #include "tests/ops/reference.h"
@@ -86,6 +87,40 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
       Gpt alone = load_model(saved.path);
       CHECK(generate(alone, {1, 2}, 40, sampling) == generate(*saved.model, {1, 2}, 40, sampling));
     }
+}
+
+TEST_CASE("models that write a target for a source come back") {
+  const test::Folder folder;
+  VocabularyTable table({"<unk>", "<end>"});
+  for (const char* word : {"red", "blue", "bag"}) table.add(word);
+  const RecurrentEncoderDecoderOptions base = {
+      .source_vocabulary = 5, .vocabulary = 5, .width = 8, .score = SourceScore::general, .coverage = true};
+  const auto comes_back = [&](auto model, int64_t unseen) {
+    using Model = decltype(model);
+    const PairTokenizer words(table, unseen);
+    const std::vector<SentencePair> pairs = {{"red bag", "bag"}, {"blue bag Ann", "Ann bag"}};
+    Trainer trainer(translation(model, words, pairs, pairs, {.batch = 2}), optim::constant(1e-2), test::quiet(2));
+    trainer.run();
+    const std::string path = folder / model.kind();
+    trainer.save(path);
+    Model loaded = load_model<Model>(path);
+    CHECK(test::all_values(loaded) == test::all_values(model));
+    CHECK(translate(loaded, words, {"blue bag Eve"}) == translate(model, words, {"blue bag Eve"}));
+    Safetensors file = read_safetensors(path);
+    file.metadata["width"] = "1000000";
+    write_safetensors(folder / "changed", file);
+    CHECK_THROWS_WITH_AS(load_model<Model>(folder / "changed"), doctest::Contains("is broken: it has no"), Error);
+    CHECK_THROWS_WITH_AS(load_model(path), doctest::Contains(", wanted gpt"), Error);
+  };
+  comes_back(RecurrentEncoderDecoder(base), 0);
+  comes_back(PointerGenerator({.base = base, .unseen = 2}), 2);
+  comes_back(EncoderDecoder({.source_vocabulary = 5,
+                             .vocabulary = 5,
+                             .width = 8,
+                             .encoder_layers = 1,
+                             .decoder_layers = 1,
+                             .heads = 2}),
+             0);
 }
 
 TEST_CASE("a vocabulary in JSON comes back, bytes that are no characters too") {
