@@ -73,7 +73,8 @@ struct Kind<PointerGenerator> {
   static std::string last(const Options&) { return "gate."; }
   static std::map<std::string, Shape> largest(const Options& o) {
     std::map<std::string, Shape> shapes;
-    for (const auto& [name, shape] : Kind<RecurrentEncoderDecoder>::largest(o.base)) shapes["base." + name] = shape;
+    for (const auto& [name, shape] : Kind<RecurrentEncoderDecoder>::largest(o.base))
+      shapes["base." + name] = shape;
     return shapes;
   }
 };

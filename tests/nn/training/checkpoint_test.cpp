@@ -94,12 +94,13 @@ TEST_CASE("models that write a target for a source come back") {
   VocabularyTable table({"<unk>", "<end>"});
   for (const char* word : {"red", "blue", "bag"}) table.add(word);
   const RecurrentEncoderDecoderOptions base = {
-      .source_vocabulary = 5, .vocabulary = 5, .width = 8, .score = SourceScore::general, .coverage = true};
+      .source_vocabulary = 5, .vocabulary = 5, .width = 8, .score = SourceScore::additive, .coverage = true};
   const auto comes_back = [&](auto model, int64_t unseen) {
     using Model = decltype(model);
     const PairTokenizer words(table, unseen);
     const std::vector<SentencePair> pairs = {{"red bag", "bag"}, {"blue bag Ann", "Ann bag"}};
-    Trainer trainer(translation(model, words, pairs, pairs, {.batch = 2}), optim::constant(1e-2), test::quiet(2));
+    Trainer trainer(translation(model, words, pairs, pairs, {.batch = 2}), optim::constant(1e-2),
+                    test::quiet(2));
     trainer.run();
     const std::string path = folder / model.kind();
     trainer.save(path);
@@ -109,7 +110,8 @@ TEST_CASE("models that write a target for a source come back") {
     Safetensors file = read_safetensors(path);
     file.metadata["width"] = "1000000";
     write_safetensors(folder / "changed", file);
-    CHECK_THROWS_WITH_AS(load_model<Model>(folder / "changed"), doctest::Contains("is broken: it has no"), Error);
+    CHECK_THROWS_WITH_AS(load_model<Model>(folder / "changed"), doctest::Contains("is broken: it has no"),
+                         Error);
     CHECK_THROWS_WITH_AS(load_model(path), doctest::Contains(", wanted gpt"), Error);
   };
   comes_back(RecurrentEncoderDecoder(base), 0);
