@@ -15,10 +15,10 @@ namespace vitrine::nn::training {
 
 /// The model of a checkpoint that a Trainer has saved for a task with keep_model, such as
 /// language_modeling. Model is Gpt, EncoderDecoder, RecurrentEncoderDecoder or PointerGenerator; a
-/// checkpoint of another kind is an error. The model is in evaluation mode, on the CPU, with the dtype of its
-/// training. The random generator is unchanged. Metadata that lack an option or contradict the
-/// tensors are an error. Attention parts that the library does not include must be registered
-/// before.
+/// checkpoint of another kind is an error. The model is in evaluation mode, on the CPU, with the
+/// dtype of its training. The random generator is unchanged. Metadata that lack an option or
+/// contradict the tensors are an error. Attention parts that the library does not include must be
+/// registered before.
 template <class Model = Gpt>
 Model load_model(const std::string& path);
 
